@@ -21,7 +21,7 @@ impl BitSet {
         Self { words: vec![0; words], any: vec![0; summary], full: vec![0; summary], limit, len: 0 }
     }
 
-    /// All numbers below `limit`.
+    /// Returns the set of all numbers below `limit`.
     pub(crate) fn of_all(limit: u32) -> Self {
         let ones = |bits: usize| -> Vec<u64> {
             let rest = (!bits.is_multiple_of(64)).then(|| (1 << (bits % 64)) - 1);

@@ -1,7 +1,8 @@
-//! Logical blocks: the granularity at which a volume decides where data lives (4 KiB by default).
+//! Logical blocks: the unit in which a volume decides where content lies (4 KiB by default).
 //!
-//! Inside a volume all units lie one after another in one flat address space, so a [`Block`] is one number. A block
-//! off its home is described by a [`ValidMask`]: which of its eighths its slot holds.
+//! Inside a volume, all units lie one after another in one flat address space, so a [`Block`] is
+//! one number. For a block off home, a [`ValidMask`] tells which eighths of the block its slot
+//! holds.
 
 use crate::units::{Bytes, SECTOR_BYTES, SectorRange};
 
@@ -9,75 +10,76 @@ use crate::units::{Bytes, SECTOR_BYTES, SectorRange};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Block(pub u64);
 
-/// `count` blocks from `first` on.
+/// A run of `count` adjacent blocks from `first` on.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct BlockRun {
-    /// The first block.
+    /// First block of the run.
     pub first: Block,
-    /// How many.
+    /// Number of blocks.
     pub count: u64,
 }
 
 impl BlockRun {
-    /// The number of the first block behind the run.
+    /// Returns the number of the first block behind the run.
     #[inline]
     pub const fn end(self) -> u64 {
         self.first.0 + self.count
     }
 
-    /// Whether the two share a block.
+    /// Returns true if the two runs share a block.
     #[inline]
     pub const fn overlaps(self, other: Self) -> bool {
         self.first.0 < other.end() && other.first.0 < self.end()
     }
 
-    /// Its blocks, in order.
+    /// Returns the blocks of the run, in order.
     pub fn blocks(self) -> impl Iterator<Item = Block> {
         (self.first.0..self.end()).map(Block)
     }
 }
 
-/// Which eighths of a block are meant: bit 0 is the first. With 4 KiB blocks an eighth is a sector.
+/// A set of eighths of a block; bit 0 is the first eighth. With 4 KiB blocks, an eighth is a
+/// sector.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct ValidMask(pub u8);
 
 impl ValidMask {
-    /// The whole block.
+    /// All eighths of the block.
     pub const ALL: Self = Self(0xff);
-    /// Nothing of it.
+    /// No eighth of the block.
     pub const NONE: Self = Self(0);
 
-    /// Whether no eighth is in it.
+    /// Returns true if no eighth is in the mask.
     #[inline]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Whether all of `other` is in it.
+    /// Returns true if the mask contains all eighths of `other`.
     #[inline]
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// What is in either.
+    /// Returns the eighths that are in either mask.
     #[inline]
     pub const fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// What is in both.
+    /// Returns the eighths that are in both masks.
     #[inline]
     pub const fn intersection(self, other: Self) -> Self {
         Self(self.0 & other.0)
     }
 
-    /// What is in it and not in `other`.
+    /// Returns the eighths that are in this mask and not in `other`.
     #[inline]
     pub const fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
 
-    /// The first and the number of eighths from the first that is set to the last that is set.
+    /// Returns the span from the first set eighth to the last set eighth, as (first, count).
     #[inline]
     pub const fn span(self) -> (u32, u32) {
         if self.0 == 0 {
@@ -87,7 +89,7 @@ impl ValidMask {
         (first, 8 - self.0.leading_zeros() - first)
     }
 
-    /// Runs of adjacent eighths, as (first, count).
+    /// Returns the runs of adjacent eighths, as (first, count).
     pub fn runs(self) -> impl Iterator<Item = (u32, u32)> {
         let mut rest = self.0;
         std::iter::from_fn(move || {
@@ -106,7 +108,7 @@ impl ValidMask {
     }
 }
 
-/// The size of a volume's logical blocks: a power of two from 4 KiB to 1 MiB.
+/// Size of a volume's logical blocks: a power of two from 4 KiB to 1 MiB.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BlockSize {
     sectors_log2: u32,
@@ -124,43 +126,43 @@ impl Default for BlockSize {
 }
 
 impl BlockSize {
-    /// Blocks of `size`.
+    /// Returns the block size of `size` bytes.
     pub fn new(size: Bytes) -> Result<Self, BlockSizeError> {
         let possible = size.0.is_power_of_two() && (4096..=1 << 20).contains(&size.0);
         if possible { Ok(Self { sectors_log2: (size.0 / SECTOR_BYTES).ilog2() }) } else { Err(BlockSizeError(size)) }
     }
 
-    /// In bytes.
+    /// Returns the size in bytes.
     #[inline]
     pub const fn bytes(self) -> Bytes {
         Bytes(SECTOR_BYTES << self.sectors_log2)
     }
 
-    /// In sectors.
+    /// Returns the size in sectors.
     #[inline]
     pub const fn sectors(self) -> u64 {
         1 << self.sectors_log2
     }
 
-    /// Sectors in an eighth of a block.
+    /// Returns the number of sectors in an eighth of a block.
     #[inline]
     pub const fn eighth_sectors(self) -> u64 {
         self.sectors() / 8
     }
 
-    /// The block that holds `sector`.
+    /// Returns the block that holds `sector`.
     #[inline]
     pub const fn block_of(self, sector: u64) -> Block {
         Block(sector >> self.sectors_log2)
     }
 
-    /// The first sector of `block`.
+    /// Returns the first sector of `block`.
     #[inline]
     pub const fn first_sector(self, block: Block) -> u64 {
         block.0 << self.sectors_log2
     }
 
-    /// The blocks that `range` touches; none if it is empty.
+    /// Returns the blocks that `range` touches; none if `range` is empty.
     #[inline]
     pub const fn touched(self, range: SectorRange) -> BlockRun {
         let first = self.block_of(range.start.0);
@@ -170,7 +172,7 @@ impl BlockSize {
         BlockRun { first, count: self.block_of(range.end().0 - 1).0 + 1 - first.0 }
     }
 
-    /// The part of `range` that lies in `block`.
+    /// Returns the part of `range` that lies in `block`.
     #[inline]
     pub fn clip(self, range: SectorRange, block: Block) -> SectorRange {
         let start = range.start.0.max(self.first_sector(block));
@@ -178,7 +180,8 @@ impl BlockSize {
         SectorRange::new(start, end - start)
     }
 
-    /// The eighths of their block that `part` touches, and those that it covers whole. `part` lies in one block.
+    /// Returns the eighths that `part` touches, and the eighths that it covers whole. `part` must
+    /// lie in one block.
     #[inline]
     pub const fn masks(self, part: SectorRange) -> (ValidMask, ValidMask) {
         if part.len.0 == self.sectors() {

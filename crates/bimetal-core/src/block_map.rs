@@ -1,14 +1,15 @@
-//! The block map: for each block that is not only at its home, the slot that holds its newest copy.
+//! The block map: for each block off home, the slot with the block's newest content.
 //!
-//! A block that is not in the map is at its home. Memory is bounded by what is cached or remapped, not by the size of
-//! a drive: entries lie in chunks that exist while a slot in them is in use, found by slot; a hash index of slot
-//! numbers finds them by block. An entry is 12 bytes and the index at most 11.5 ([`BYTES_PER_BLOCK`]).
+//! A block that is not in the map is only at its home. Memory is bounded by the number of blocks
+//! off home, not by the size of a drive. Entries lie in chunks that exist while a slot in them is
+//! in use, and are found by slot. A hash index of slot numbers finds them by block. An entry is 12
+//! bytes and the index at most 11.5 ([`BYTES_PER_BLOCK`]).
 //!
-//! In a simulation a mirror is there before the first request: its first copies lie in the slots of their blocks' numbers, and take
-//! a bit each ([`GRANTED_BYTES_PER_BLOCK`]) until they change.
+//! In a simulation, a mirror can exist before the first request. Its first copies lie in the slots
+//! with their blocks' numbers, and take a bit each ([`GRANTED_BYTES_PER_BLOCK`]) until they change.
 //!
-//! In a cache a block has one slot. In a log it may have several *pieces* (`pieces.rs`), each in a slot of its own and linked to
-//! the next; a further piece is not in the index.
+//! In a cache, a block has one slot. In a log, it may have several *pieces* (`pieces.rs`), each in
+//! a slot of its own and linked to the next. Only the first piece is in the index.
 
 mod pieces;
 
@@ -18,33 +19,34 @@ use crate::bit_set::BitSet;
 use crate::block::{Block, ValidMask};
 pub use pieces::{BYTES_PER_FURTHER_PIECE, Pieces};
 
-/// A place of one block in a region off home: a cache slot or a position in a log.
+/// Room for one block off home: a cache slot or a position in a log.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub struct Slot(pub u32);
 
-/// Resident bytes of the map for each slot in use, in the worst case: 12 for the entry, 5 for a bucket of the index
-/// at the lowest load to which a doubling leads (7/16), a quarter for the two bits "in use" and "dirty" with their
-/// summaries.
+/// Resident bytes of the map for each slot in use, in the worst case: 12 for the entry, and 5 for a
+/// bucket of the index at the lowest load to which a doubling leads (7/16). The two bits "in use"
+/// and "dirty", with their summaries, take a quarter each.
 pub const BYTES_PER_BLOCK: f64 = 12.0 + 5.0 * 16.0 / 7.0 + 0.5;
 
-/// Resident bytes of a simulation for each copy that is granted and has not changed: bits of the map, of the
-/// free slots, of what is dirty and of what a mirror lacks, with their summaries.
+/// Resident bytes of a simulation for each granted copy that has not changed: bits of the map, of
+/// the free slots, of the dirty slots and of the blocks that a mirror lacks, with their summaries.
 pub const GRANTED_BYTES_PER_BLOCK: f64 = 0.6;
 
-/// What a slot holds of a block off home.
+/// Content of a slot: a block, or a part of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Entry {
-    /// The block.
+    /// Block whose content the slot holds.
     pub block: Block,
-    /// Its eighths that are newest in the slot; the others are at home, or in other pieces in a log.
+    /// Eighths whose newest content is in the slot. The rest of the block is at home, or in other
+    /// pieces in a log.
     pub valid: ValidMask,
-    /// True: the slot holds content that home does not.
+    /// Set if the slot has content that home lacks.
     pub dirty: bool,
-    /// CRC32C of the whole slot as it was written, zeroes where nothing was valid.
+    /// CRC32C of the whole slot as it was written, with zeroes for the eighths that were not valid.
     pub checksum: u32,
 }
 
-/// An entry as it lies in memory.
+/// An [`Entry`] in its compact form.
 #[derive(Clone, Copy)]
 struct Packed {
     block_low: u32,
@@ -57,14 +59,15 @@ struct Packed {
 const EMPTY: u8 = 0;
 const CLEAN: u8 = 1;
 const DIRTY: u8 = 2;
-/// A piece that is not the last of its block: `block_low` is the slot of the next one, and the last one names the block.
+/// State of a piece that is not the last of its block: `block_low` is the slot of the next piece.
+/// The last piece has the block's number.
 const LINKED: u8 = 3;
 const CHUNK: usize = 4096;
 
-/// In so many parts an index is built: each fits a processor's cache.
+/// Number of parts in which the index is built; each part fits a processor's cache.
 const INDEX_PARTS: u64 = 4096;
 
-/// The largest block number an entry can hold: 4 PiB of 4 KiB blocks.
+/// Limit of block numbers in an entry: 4 PiB of 4 KiB blocks.
 pub(crate) const BLOCK_LIMIT: u64 = 1 << 40;
 
 struct Chunk {
@@ -72,30 +75,33 @@ struct Chunk {
     used: u32,
 }
 
-/// Which block is in which slot.
+/// Map between slots and the blocks in them.
 pub struct BlockMap {
     chunks: Vec<Option<Chunk>>,
     index: HashTable<u32>,
-    /// Blocks that lie clean and whole in the slots of their numbers.
+    /// Blocks with clean, whole copies in the slots of the same number, granted at the start of a
+    /// simulation.
     granted: BitSet,
     granted_end: u32,
     dirty: BitSet,
     slots: u32,
-    /// Pieces of blocks beside the first one of each.
+    /// Number of pieces that are not the first of their block.
     further: u32,
 }
 
-/// Blocks that are neighbours, so many of them, are neighbours in the index as well: those of a request cost one cache miss, not
-/// one each.
+/// Number of neighbouring blocks that are neighbours in the index as well. So the blocks of a
+/// request cost one cache miss, not one each.
 const NEIGHBOURS: u64 = 16;
 
 #[inline]
 fn hash(block: Block) -> u64 {
     let (group, place) = (block.0 / NEIGHBOURS, block.0 % NEIGHBOURS);
-    // Two rounds of multiply and fold with fixed odd constants: the same on every machine and in every run.
+    // Two rounds of multiply and fold with fixed odd constants give the same hash on every machine
+    // and in every run.
     let product = u128::from(group ^ 0x9e37_79b9_7f4a_7c15) * 0xd6e8_feb8_6659_fd93_u128;
     let mixed = (product as u64) ^ ((product >> 64) as u64);
-    // The lowest bits say where in the index; by the highest seven, the table tells neighbours apart without looking.
+    // The lowest bits choose the position in the index. By the highest seven bits, the table tells
+    // neighbours apart without a look at their entries.
     (mixed - mixed % NEIGHBOURS + place) ^ (place << 60)
 }
 
@@ -118,14 +124,14 @@ impl Packed {
     }
 }
 
-/// What is in `slot`, with the block that it is of.
+/// Returns the entry in `slot`, with the number of its block.
 #[inline]
 fn packed(chunks: &[Option<Chunk>], slot: u32) -> Packed {
     let own = stored(chunks, slot);
     if own.state == LINKED { pieces::resolved(chunks, own) } else { own }
 }
 
-/// What is in `slot`, as it lies in memory.
+/// Returns the entry in `slot` as stored, possibly with a link instead of the block's number.
 #[inline]
 fn stored(chunks: &[Option<Chunk>], slot: u32) -> Packed {
     match chunks.get(slot as usize / CHUNK) {
@@ -135,7 +141,7 @@ fn stored(chunks: &[Option<Chunk>], slot: u32) -> Packed {
 }
 
 impl BlockMap {
-    /// The empty map over `slots` slots.
+    /// Returns the empty map over `slots` slots.
     pub(crate) fn new(slots: u32) -> Self {
         let chunks = (slots as usize).div_ceil(CHUNK);
         let chunks = (0..chunks).map(|_| None).collect();
@@ -143,7 +149,8 @@ impl BlockMap {
         Self { chunks, index: HashTable::new(), granted, granted_end: 0, dirty, slots, further: 0 }
     }
 
-    /// The first `blocks` blocks have clean copies in the slots of their numbers, in a map that is empty.
+    /// Gives the first `blocks` blocks clean copies in the slots with their numbers. The map must
+    /// be empty.
     pub(crate) fn grant(&mut self, blocks: u32) {
         assert!(self.is_empty() && blocks <= self.slots, "{blocks} copies for {} slots", self.slots);
         (self.granted, self.granted_end) = (BitSet::of_all(blocks), blocks);
@@ -158,13 +165,14 @@ impl BlockMap {
         Entry { block: Block(u64::from(number)), valid: ValidMask::ALL, dirty: false, checksum: 0 }
     }
 
-    /// Takes back what was granted in `number`, if it still is.
+    /// Revokes the granted copy `number`. Returns true if it was still granted.
     #[inline]
     fn take_back(&mut self, number: u64) -> bool {
         self.is_granted(number) && self.granted.remove(number as u32)
     }
 
-    /// Makes room for every slot at once, so that the index never grows while a volume serves.
+    /// Makes room in the index for every slot at once, so that the index never grows while a volume
+    /// is served.
     pub(crate) fn reserve_all(&mut self) {
         let chunks = &self.chunks;
         self.index.reserve(self.slots as usize, |&slot| hash(packed(chunks, slot).block()));
@@ -175,24 +183,25 @@ impl BlockMap {
         self.fill(slot, &entry);
     }
 
-    /// Forgets what [`load`](Self::load) put into `slot`, if it did.
+    /// Removes the entry that [`load`](Self::load) put into `slot`, if there is one.
     pub(crate) fn unload(&mut self, slot: Slot) {
         if self.in_slot(slot).is_some() {
             self.clear(slot.0);
         }
     }
 
-    /// Like [`load`](Self::load), whatever was in the slot.
+    /// Loads an entry like [`load`](Self::load), in place of the slot's present entry.
     pub(crate) fn reload(&mut self, slot: Slot, entry: Entry) {
         self.unload(slot);
         self.load(slot, entry);
     }
 
-    /// Builds the index over what was loaded. Where two slots claim one block the second keeps it if it `is_newer` than the
-    /// first; gives the others, which are empty now.
+    /// Builds the index over the loaded entries. If two slots claim one block, the second slot
+    /// keeps it if it `is_newer` than the first. Returns the slots that lost their block; they are
+    /// empty now.
     ///
-    /// The index is filled in the order in which it lies in memory, part by part: at random it would miss the processor's
-    /// cache for every one of some hundred million blocks.
+    /// The index is filled in the order in which it lies in memory, part by part. In random order,
+    /// each of some hundred million blocks would miss the processor's cache.
     pub(crate) fn build_index(&mut self, is_newer: impl Fn(Slot, Slot) -> bool) -> Vec<Slot> {
         let mut twice = Vec::new();
         for (slot, block) in self.in_order_of_index() {
@@ -209,7 +218,8 @@ impl BlockMap {
         twice
     }
 
-    /// Makes room in the index, and gives what was loaded in the order in which the index lies in memory.
+    /// Makes room in the index. Returns the loaded entries in the order in which the index lies in
+    /// memory.
     fn in_order_of_index(&mut self) -> impl Iterator<Item = (Slot, Block)> + use<> {
         self.reserve_all();
         let places = (self.index.capacity() as u64 * 8 / 7).next_power_of_two();
@@ -231,39 +241,40 @@ impl BlockMap {
         sorted.into_iter().map(move |(slot, low, high): (u32, u32, u32)| (Slot(slot), block(low, high)))
     }
 
-    /// How many blocks are in it.
+    /// Returns the number of blocks in the map.
     pub fn len(&self) -> u64 {
         self.index.len() as u64 + u64::from(self.granted.len())
     }
 
-    /// Slots that hold something of a block: in a log a block may have several.
+    /// Returns the number of slots that hold content of a block. In a log, a block may have several
+    /// slots.
     pub fn slots_in_use(&self) -> u64 {
         self.len() + u64::from(self.further)
     }
 
-    /// Whether every block is only at its home.
+    /// Returns true if every block is only at its home.
     pub fn is_empty(&self) -> bool {
         self.index.is_empty() && self.granted.len() == 0
     }
 
-    /// How many slots there are.
+    /// Returns the number of slots.
     pub fn slots(&self) -> u32 {
         self.slots
     }
 
-    /// How many blocks have content that their home does not have.
+    /// Returns the number of blocks whose newest content is not at home.
     pub fn dirty_blocks(&self) -> u32 {
-        // Blocks with several pieces are in a log, where all is dirty.
+        // Blocks with several pieces are in a log, where every slot is dirty.
         self.dirty.len() - self.further
     }
 
-    /// How many slots have content that home does not have.
+    /// Returns the number of slots with content that home lacks.
     pub(crate) fn dirty_slots(&self) -> u32 {
         self.dirty.len()
     }
 
-    /// The slot and entry of `block`, or `None` where it is only at its home. In a log: one of its
-    /// [pieces](Self::pieces).
+    /// Returns the slot and entry of `block`, or `None` if the block is only at its home. In a log:
+    /// one of the block's [pieces](Self::pieces).
     #[inline]
     pub fn get(&self, block: Block) -> Option<(Slot, Entry)> {
         if self.is_granted(block.0) {
@@ -277,7 +288,7 @@ impl BlockMap {
         Some((Slot(slot), entry))
     }
 
-    /// The entry in `slot`, if something in it is the newest of its block.
+    /// Returns the entry in `slot`, if the slot has the newest content of any part of a block.
     #[inline]
     pub fn in_slot(&self, slot: Slot) -> Option<Entry> {
         if self.is_granted(u64::from(slot.0)) {
@@ -286,12 +297,12 @@ impl BlockMap {
         packed(&self.chunks, slot.0).entry()
     }
 
-    /// The first dirty slot at or behind `from`.
+    /// Returns the first dirty slot at or behind `from`.
     pub fn next_dirty(&self, from: Slot) -> Option<Slot> {
         self.dirty.next_member(from.0).map(Slot)
     }
 
-    /// All slots in use, in order of slot.
+    /// Returns all slots in use, in order of slot.
     pub fn occupied(&self) -> impl Iterator<Item = (Slot, Entry)> {
         (0..self.chunks.len()).flat_map(move |number| {
             let first = (number * CHUNK) as u32;
@@ -303,7 +314,8 @@ impl BlockMap {
         })
     }
 
-    /// Makes `slot` the newest place of `entry.block` and gives the slot that was it before.
+    /// Makes `slot` the place of the newest content of `entry.block`. Returns the block's former
+    /// slot.
     pub(crate) fn insert(&mut self, slot: Slot, entry: Entry) -> Option<Slot> {
         assert!(entry.block.0 < BLOCK_LIMIT, "block {} is beyond what the map addresses", entry.block.0);
         assert!(!entry.valid.is_empty(), "block {} would be off home with nothing valid", entry.block.0);
@@ -346,7 +358,7 @@ impl BlockMap {
         }
     }
 
-    /// Empties a slot; its chunk goes when it was the last one in it.
+    /// Empties a slot. Its chunk is freed if this was the last slot in use there.
     fn clear(&mut self, slot: u32) {
         let place = &mut self.chunks[slot as usize / CHUNK];
         let chunk = place.as_mut().expect("a slot in use lies in a chunk");
@@ -358,8 +370,8 @@ impl BlockMap {
         self.dirty.remove(slot);
     }
 
-    /// Takes `block` out of the map: it is only at its home from now on. Gives the slot it had. In a log: takes out
-    /// one of its pieces.
+    /// Takes `block` out of the map, so that it is only at its home. Returns the slot that it had.
+    /// In a log: takes out one of its pieces.
     pub(crate) fn remove(&mut self, block: Block) -> Option<Slot> {
         if self.take_back(block.0) {
             return Some(Slot(block.0 as u32));
@@ -376,7 +388,7 @@ impl BlockMap {
         Some(Slot(slot))
     }
 
-    /// Says that home holds what `slot` holds.
+    /// Marks `slot` as clean: home has the slot's content.
     pub(crate) fn mark_clean(&mut self, slot: Slot) {
         if self.is_granted(u64::from(slot.0)) {
             return;
@@ -387,7 +399,7 @@ impl BlockMap {
         self.dirty.remove(slot.0);
     }
 
-    /// Says that only `valid` of the block is in `slot` any more, with the checksum of that.
+    /// Reduces the entry of `slot` to the eighths `valid`, with the checksum of the reduced slot.
     pub(crate) fn narrow(&mut self, slot: Slot, valid: ValidMask, checksum: u32) {
         assert!(!valid.is_empty());
         if self.take_back(u64::from(slot.0)) {
@@ -442,7 +454,8 @@ mod tests {
     }
 
     proptest! {
-        /// Against a plain map: blocks go in, are overwritten, narrowed, cleaned and taken out.
+        /// Compares the map with a plain map: blocks are inserted, overwritten, narrowed, cleaned
+        /// and removed.
         #[test]
         fn behaves_as_a_map(
             steps in proptest::collection::vec((0u8..4, 0u64..40, any::<u8>(), any::<bool>()), 1..400),
@@ -452,7 +465,7 @@ mod tests {
             map.grant(granted);
             let mut model: BTreeMap<u64, (u32, Entry)> =
                 (0..granted).map(|number| (u64::from(number), (number, BlockMap::granted_entry(number)))).collect();
-            // Beyond the slots of what is granted.
+            // Slots above those of the granted copies.
             let mut next_slot = 1u32;
             let spread = if granted > 0 { 1 } else { 0x3_0000_0001 };
             for (step, number, valid, dirty) in steps {

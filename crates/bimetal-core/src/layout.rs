@@ -518,7 +518,8 @@ impl Layout {
         self.units.last().map_or(0, |unit| unit.end())
     }
 
-    /// How many stripes of an array `range` touches; 0 where there are none.
+    /// Returns the number of stripes of an array that `range` touches; 0 if the blocks are not
+    /// striped.
     pub(crate) fn stripes_of(&self, range: SectorRange) -> u64 {
         match self.array {
             Some(Array::Striped { blocks, .. }) if !range.is_empty() => {
@@ -529,8 +530,8 @@ impl Layout {
         }
     }
 
-    /// The sectors of the volume's `range` that lie on `member` of a striped array: its stripes follow each other there.
-    /// `None` where there are no stripes.
+    /// Returns the sectors of the volume's `range` that lie on `member` of a striped array, where
+    /// its stripes are adjacent. `None` if the blocks are not striped.
     pub(crate) fn striped_part(&self, range: SectorRange, member: MemberId) -> Option<SectorRange> {
         let Some(Array::Striped { members, blocks }) = self.array else { return None };
         let stripe = blocks * self.block.sectors();
@@ -605,7 +606,7 @@ mod tests {
         assert_eq!(one.array(None), Err(LayoutError::Members(1)));
     }
 
-    /// Sector by sector as `home_of` has it.
+    /// Compares with `home_of`, sector by sector.
     #[test]
     fn striped_part_is_what_each_member_has_of_a_range() {
         let members = members(&[(Role::Ssd, 2), (Role::Ssd, 3), (Role::Hdd, 9)]);

@@ -1,10 +1,19 @@
-//! The heart of Bimetal: the engine that decides where a block lives, written once and driven by three clocks.
+//! The engine of Bimetal, which decides where each block lies. It is written once and driven by
+//! three clocks: of the server, the simulator and the fault tester.
 //!
-//! No I/O, no threads, no clock in it: requests, completions and the time are arguments; operations to start and finished
-//! requests come back. Start with [`volume`] (the mechanism: what every scheme needs) and [`scheme`] (the decisions), then
-//! any file of [`schemes`]. A [`tree`] has volumes as members of volumes. [`layout`] says where things lie, [`block_map`] what is off home, [`journal`] how that becomes
-//! durable, [`policies`] hold the axes that schemes share. [`units`], [`block`], [`operation`] and [`payload`] are the words all
-//! of it is written in. Nothing here may know a device model, a file or a socket.
+//! It does no I/O and has no threads and no clock. Its arguments are requests, completions and the
+//! time; its results are operations to start and finished requests. Read [`volume`] first (the
+//! mechanism that every scheme needs), then [`scheme`] (the decisions), then any file of
+//! [`schemes`].
+//!
+//! - [`tree`]: volumes as members of volumes.
+//! - [`layout`]: the regions on each member.
+//! - [`block_map`]: the blocks off home.
+//! - [`journal`]: the metadata that makes the map durable.
+//! - [`policies`]: the axes that schemes share.
+//! - [`units`], [`block`], [`operation`] and [`payload`]: the basic types.
+//!
+//! Nothing here may know a device model, a file or a socket.
 
 mod bit_set;
 pub mod block;

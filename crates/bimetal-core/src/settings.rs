@@ -8,28 +8,28 @@ use crate::units::{Bytes, Nanoseconds};
 /// A parameter that a scheme has.
 #[derive(Clone, Copy, Debug)]
 pub struct Parameter {
-    /// Its key.
+    /// Name of the parameter.
     pub name: &'static str,
-    /// What values it takes.
+    /// Kind of its values.
     pub kind: Kind,
-    /// Its value when none is given, as `--set` takes it.
+    /// Value if none is given, in the form that `--set` takes.
     pub default: &'static str,
-    /// What it does.
+    /// Effect of the parameter, in a line for users.
     pub doc: &'static str,
 }
 
-/// What values a parameter takes.
+/// Kinds of values of parameters.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Kind {
-    /// A duration like `900s`.
+    /// A duration, such as `900s`.
     Duration,
     /// A duration, or `off`.
     DurationOrOff,
-    /// A size like `100MiB`.
+    /// A size, such as `100MiB`.
     Size,
     /// A size, or `off`.
     SizeOrOff,
-    /// How much a second, at least [`RATE_MIN`], or `off`.
+    /// A number of bytes a second, at least [`RATE_MIN`], or `off`.
     RateOrOff,
     /// A share from 0 to 1.
     Fraction,
@@ -37,18 +37,18 @@ pub enum Kind {
     FractionOrOff,
     /// A whole number.
     Count,
-    /// A rule of admission.
+    /// An admission rule.
     Admission,
-    /// Ranges of addresses like `0-1GiB,4GiB-5GiB`, or `off`.
+    /// Ranges of addresses, such as `0-1GiB,4GiB-5GiB`, or `off`.
     RangesOrOff,
-    /// So many numbers with colons between, or `off`.
+    /// This many numbers with colons between, or `off`.
     NumbersOrOff(usize),
     /// One of these words.
     Choice(&'static [&'static str]),
 }
 
 impl Kind {
-    /// As the list of schemes shows it.
+    /// Returns the kind as the list of schemes shows it.
     pub fn name(self) -> String {
         match self {
             Kind::Duration => "duration".into(),
@@ -65,7 +65,7 @@ impl Kind {
         }
     }
 
-    /// The unit a bare number would have.
+    /// Returns the unit that a bare number of this kind would have.
     pub const fn unit(self) -> Option<&'static str> {
         match self {
             Kind::Duration | Kind::DurationOrOff => Some("time"),
@@ -110,14 +110,14 @@ impl Kind {
     }
 }
 
-/// `0.1` or `10%`.
+/// Parses `0.1` or `10%`.
 fn parse_share(text: &str) -> Option<f64> {
     let (number, whole) = text.strip_suffix('%').map_or((text, 1.0), |percent| (percent, 100.0));
     let share = number.parse::<f64>().ok()? / whole;
     (0.0..=1.0).contains(&share).then_some(share)
 }
 
-/// Each from the first byte to the one behind the last.
+/// Parses ranges, each from its first byte to the byte behind its last.
 fn parse_ranges(text: &str) -> Option<Vec<(Bytes, Bytes)>> {
     let range = |text: &str| {
         let (from, to) = text.split_once('-')?;
@@ -127,15 +127,15 @@ fn parse_ranges(text: &str) -> Option<Vec<(Bytes, Bytes)>> {
     text.split(',').map(range).collect()
 }
 
-/// `1.5:-2:0`, each finite.
+/// Parses numbers such as `1.5:-2:0`, each finite.
 fn parse_numbers(text: &str) -> Option<Vec<f64>> {
     text.split(':').map(|number| number.parse().ok().filter(|number: &f64| number.is_finite())).collect()
 }
 
-/// Below this a move of one operation takes longer than anybody would wait.
+/// Smallest rate of a move. At a lower rate, one operation takes longer than any user would wait.
 pub const RATE_MIN: Bytes = Bytes::from_kib(64);
 
-/// Of every scheme that moves content home: how fast it may.
+/// Parameter of every scheme that writes back: the largest rate of moves.
 pub const MOVE_RATE: Parameter = Parameter {
     name: "move_rate",
     kind: Kind::RateOrOff,
@@ -143,7 +143,8 @@ pub const MOVE_RATE: Parameter = Parameter {
     doc: "moves home write no more than this in a second, unless requests wait for the room; off: as fast as they can",
 };
 
-/// Of a scheme with a log on a disk: the memory of a batch of its migrations, where one of 64 MiB would have to read too much.
+/// Parameter of a scheme with a log on a disk: the memory of a batch of a migration, for batches
+/// that would read too much of the log with 64 MiB.
 pub const MOVE_MEMORY: Parameter = Parameter {
     name: "move_memory",
     kind: Kind::Size,
@@ -151,45 +152,45 @@ pub const MOVE_MEMORY: Parameter = Parameter {
     doc: "memory in which a migration sorts, at least a block; it takes more than 64MiB only to spare the log reads (5.4)",
 };
 
-/// Why a setting is refused.
+/// Reasons for which a setting is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SettingError {
     /// The scheme has no such parameter.
     #[error("{scheme} has no parameter '{key}': it has {known}")]
     Unknown {
-        /// The scheme.
+        /// Name of the scheme.
         scheme: &'static str,
-        /// What was asked for.
+        /// Name that was given.
         key: String,
-        /// What there is.
+        /// Names of the scheme's parameters.
         known: String,
     },
-    /// The parameter is there and cannot change now.
+    /// The parameter exists, but cannot change while the volume is served.
     #[error(
         "{scheme}: {key} cannot change while the volume is served: drain it with `bimetal drain VOLUME --detach` and set it then, if it does not \
          say where things lie on the drives"
     )]
     NotLive {
-        /// The scheme.
+        /// Name of the scheme.
         scheme: &'static str,
-        /// The parameter.
+        /// Name of the parameter.
         key: String,
     },
-    /// The value is not one that the parameter takes.
+    /// The parameter does not take this value.
     #[error("{scheme}: {key}={value} is not possible: expected {expected}")]
     Value {
-        /// The scheme.
+        /// Name of the scheme.
         scheme: &'static str,
-        /// The parameter.
+        /// Name of the parameter.
         key: &'static str,
-        /// What was given.
+        /// Value that was given.
         value: String,
-        /// What would be taken.
+        /// Values that the parameter takes.
         expected: String,
     },
 }
 
-/// The value of every parameter of one scheme, checked.
+/// Values of all parameters of one scheme, checked.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Settings {
     scheme: &'static str,
@@ -197,7 +198,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// The defaults of `parameters` with `given` in their place.
+    /// Returns the defaults of `parameters`, replaced by the values in `given`.
     pub fn new<'a>(
         scheme: &'static str,
         parameters: &'static [Parameter],
@@ -220,57 +221,60 @@ impl Settings {
         Ok(Self { scheme, values })
     }
 
-    /// Every parameter with its value, as `--set` takes it.
+    /// Returns every parameter with its value, in the form that `--set` takes.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, &str)> {
         self.values.iter().map(|(&key, value)| (key, value.as_str()))
     }
 
-    /// The scheme's name.
+    /// Returns the scheme's name.
     pub fn scheme(&self) -> &'static str {
         self.scheme
     }
 
-    /// The text of a parameter that not every scheme declares.
+    /// Returns the value of a parameter that not every scheme declares, as text.
     pub fn get(&self, key: &str) -> Option<&str> {
         self.values.get(key).map(String::as_str)
     }
 
-    /// The text of a parameter. The scheme declares what it asks for, so a missing one is a slip in the scheme's file.
+    /// Returns the value of a parameter, as text. A scheme reads only parameters that it declares,
+    /// so a missing parameter is an error in the scheme's file.
     pub fn text(&self, key: &str) -> &str {
         self.values.get(key).unwrap_or_else(|| panic!("{} declares no parameter '{key}'", self.scheme))
     }
 
-    /// A duration, or `None` for `off`.
+    /// Returns a duration, or `None` for `off`.
     pub fn duration(&self, key: &str) -> Option<Nanoseconds> {
         self.text(key).parse().ok()
     }
 
-    /// A size, or `None` for `off`.
+    /// Returns a size, or `None` for `off`.
     pub fn size(&self, key: &str) -> Option<Bytes> {
         self.text(key).parse().ok()
     }
 
-    /// A share from 0 to 1, or `None` for `off`.
+    /// Returns a share from 0 to 1, or `None` for `off`.
     pub fn fraction(&self, key: &str) -> Option<f64> {
         parse_share(self.text(key))
     }
 
-    /// Ranges of addresses, each from its first byte to the one behind its last; none for `off`.
+    /// Returns ranges of addresses, each from its first byte to the byte behind its last; none for
+    /// `off`.
     pub fn ranges(&self, key: &str) -> Vec<(Bytes, Bytes)> {
         parse_ranges(self.text(key)).unwrap_or_default()
     }
 
-    /// Numbers, or `None` for `off`.
+    /// Returns numbers, or `None` for `off`.
     pub fn numbers(&self, key: &str) -> Option<Vec<f64>> {
         parse_numbers(self.text(key))
     }
 
-    /// A whole number.
+    /// Returns a whole number.
     pub fn count(&self, key: &str) -> u64 {
         self.text(key).parse().unwrap_or_else(|_| panic!("{}.{key} is no count", self.scheme))
     }
 
-    /// An error about a parameter whose value is of the right kind but makes no sense here.
+    /// Returns an error for a parameter whose value has the right kind but is not possible for this
+    /// scheme or layout.
     pub fn refuse(&self, key: &'static str, expected: impl Into<String>) -> SettingError {
         SettingError::Value { scheme: self.scheme, key, value: self.text(key).to_owned(), expected: expected.into() }
     }

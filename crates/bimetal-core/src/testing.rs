@@ -1,4 +1,5 @@
-//! For the tests of schemes: a volume over drives that answer at once, and a log of what the volume asked of them.
+//! A test bench for schemes: a volume over drives that answer at once, with a list of the
+//! operations that the drives received.
 
 use std::collections::BTreeMap;
 
@@ -17,14 +18,15 @@ pub(crate) struct Bench {
     now: Nanoseconds,
     requests: u64,
     log: Vec<String>,
-    /// How long an operation on each member takes.
+    /// Time that an operation on each member takes.
     pub(crate) takes: [Nanoseconds; 2],
-    /// What the drives answer to a hint, if they know.
+    /// Answer of the drives to a hint; `None` if they do not support hints.
     pub(crate) fragmented: Option<Vec<SectorRange>>,
 }
 
 impl Bench {
-    /// A scheme over a 4 MiB SSD and a 64 MiB HDD (or the other way round where the SSD is home).
+    /// Returns a bench of a scheme over a 4 MiB SSD and a 64 MiB HDD. If the SSD is home, it has 64
+    /// MiB and the HDD has 4 MiB.
     pub(crate) fn new(scheme: &str, settings: &[(&str, &str)]) -> Self {
         let info = schemes::find(scheme).unwrap();
         let settings = Settings::new(info.name, info.parameters, settings.iter().copied()).unwrap();
@@ -44,12 +46,12 @@ impl Bench {
         extents.filter(|extent| extent.member.0 == member).map(|extent| extent.blocks.count).sum()
     }
 
-    /// Submits a request, lets the drives answer and checks that the request is done.
+    /// Submits a request, lets the drives answer, and checks that the request is done.
     pub(crate) fn request(&mut self, kind: OpKind, start: u64, sectors: u64) {
         self.request_to(0, kind, start, sectors);
     }
 
-    /// Like [`request`](Self::request), of another unit.
+    /// Like [`request`](Self::request), for a given unit.
     pub(crate) fn request_to(&mut self, target: u16, kind: OpKind, start: u64, sectors: u64) {
         let token = self.submit(target, kind, start, sectors);
         self.serve();
@@ -57,7 +59,7 @@ impl Bench {
         assert_eq!((finished.token, finished.status), (token, Status::Done));
     }
 
-    /// Submits a request; the drives answer when they are [asked to](Self::serve).
+    /// Submits a request. The drives answer when [`serve`](Self::serve) is called.
     pub(crate) fn submit(&mut self, target: u16, kind: OpKind, start: u64, sectors: u64) -> Token {
         self.requests += 1;
         let command = Command { kind, range: SectorRange::new(start, sectors), fua: false };
@@ -66,7 +68,7 @@ impl Bench {
         token
     }
 
-    /// The member with the slots is gone, and an empty one comes in its place.
+    /// Takes the member with the slots away, and attaches an empty member in its place.
     pub(crate) fn replace_slots(&mut self) {
         let member = self.volume.view().layout.slots.unwrap().member;
         self.volume.member_gone(self.now, member);
@@ -75,14 +77,15 @@ impl Bench {
         self.serve();
     }
 
-    /// Writes to a region with clean copies, so that the mark that it needs is there, and forgets that in the log.
+    /// Writes to a region with clean copies, so that its dirty-region mark exists, and clears the
+    /// list of operations.
     pub(crate) fn mark(&mut self, start: u64, sectors: u64) {
         self.request(OpKind::Write, start, sectors);
         self.pass(Nanoseconds::from_seconds(1));
         self.take_log();
     }
 
-    /// Lets the drives answer.
+    /// Lets the drives answer all operations.
     pub(crate) fn serve(&mut self) {
         while let Some(operation) = self.volume.next_operation() {
             let names: BTreeMap<u16, &str> =
@@ -110,12 +113,12 @@ impl Bench {
         }
     }
 
-    /// A drive answers one operation that was taken from the volume by hand.
+    /// Completes one operation that a test took from the volume itself.
     pub(crate) fn answer(&mut self, token: Token) {
         self.volume.complete(self.now, Completion { token, status: Status::Done, payload: NoPayload });
     }
 
-    /// Lets time pass, waking the volume whenever it wants to be called.
+    /// Lets time pass, and wakes the volume at each of its timeouts.
     pub(crate) fn pass(&mut self, time: Nanoseconds) {
         let end = self.now + time;
         while let Some(at) = self.volume.next_timeout().filter(|&at| at <= end) {
@@ -128,7 +131,7 @@ impl Bench {
         self.serve();
     }
 
-    /// What the drives were asked since the last call.
+    /// Returns the operations that the drives received since the last call.
     pub(crate) fn take_log(&mut self) -> Vec<String> {
         std::mem::take(&mut self.log)
     }

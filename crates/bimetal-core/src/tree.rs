@@ -134,7 +134,7 @@ impl<P: Payload> Tree<P> {
         self.pass_on(now);
     }
 
-    /// As [`Volume::tell_evicted`], of the outermost volume, which is the one that a host knows.
+    /// As [`Volume::tell_evicted`], for the outermost volume, which is the volume that a host sees.
     pub fn tell_evicted(&mut self, now: Nanoseconds, unit: u16, range: SectorRange) {
         self.nodes[0].volume.tell_evicted(now, unit, range);
     }

@@ -1,23 +1,24 @@
-//! Pieces: in a log a block may lie in several slots, each of which is the newest place of some of its eighths.
+//! Pieces: in a log, a block may lie in several slots, each with the newest content of some of its
+//! eighths.
 //!
-//! A partial overwrite appends a piece with the eighths that it writes. Older pieces keep their eighths that are not in it;
-//! a piece that keeps none leaves the map. So the masks of a block's pieces never overlap, no order among them is to be
-//! remembered, and there are at most eight.
+//! A partial overwrite appends a piece with the eighths that it writes. Older pieces keep only the
+//! eighths that the new piece lacks; a piece without eighths leaves the map. So the masks of a
+//! block's pieces never overlap, their order need not be recorded, and there are at most eight.
 //!
-//! The index knows one piece of a block. Each piece but the last has, in place of the block's number, a link to the next one;
-//! the last one has the number. So a further piece takes [`BYTES_PER_FURTHER_PIECE`], and a cache, which has none, pays
-//! nothing.
+//! The index has one piece of a block. Each piece but the last has a link to the next piece in
+//! place of the block's number; the last piece has the number. So a further piece takes
+//! [`BYTES_PER_FURTHER_PIECE`], and a cache, which has no further pieces, pays nothing.
 
 use std::ops::Deref;
 
 use super::{BLOCK_LIMIT, BlockMap, Chunk, DIRTY, Entry, LINKED, Packed, Slot, hash, packed, stored};
 use crate::block::{Block, ValidMask};
 
-/// Resident bytes of a piece beside the first of its block: its entry, and the two bits "in use" and "dirty" with their
-/// summaries.
+/// Resident bytes of each piece but the first of its block: its entry, and the two bits "in use"
+/// and "dirty" with their summaries.
 pub const BYTES_PER_FURTHER_PIECE: f64 = size_of::<Packed>() as f64 + 0.5;
 
-/// Pieces of a block: one for each of its eighths, if every one is somewhere else.
+/// Largest number of pieces of a block: one for each eighth.
 const PIECES_MAX: usize = 8;
 
 /// Pieces of one block, in order of the first eighth of each.
@@ -40,14 +41,14 @@ impl Pieces {
         self.count += 1;
     }
 
-    /// Those whose slot is none of `left_out`.
+    /// Returns the pieces whose slots `left_out` does not match.
     fn without(&self, left_out: impl Fn(Slot) -> bool) -> Self {
         let mut stays = Self::none();
         self.iter().filter(|(slot, _)| !left_out(*slot)).for_each(|&(slot, entry)| stays.push(slot, entry));
         stays
     }
 
-    /// Eighths that are in any of them.
+    /// Returns the eighths of all pieces together.
     pub fn valid(&self) -> ValidMask {
         self.iter().fold(ValidMask::NONE, |valid, (_, entry)| valid.union(entry.valid))
     }
@@ -61,13 +62,13 @@ impl Deref for Pieces {
     }
 }
 
-/// The piece behind the one in `slot`, if there is one.
+/// Returns the slot of the next piece of the block, if there is one.
 pub(super) fn next(chunks: &[Option<Chunk>], slot: u32) -> Option<u32> {
     let own = stored(chunks, slot);
     (own.state == LINKED).then_some(own.block_low)
 }
 
-/// A linked piece with the number of its block, which the last piece has.
+/// Returns a linked piece with the number of its block, which is read from the last piece.
 #[cold]
 pub(super) fn resolved(chunks: &[Option<Chunk>], own: Packed) -> Packed {
     let mut last = own;
@@ -78,7 +79,7 @@ pub(super) fn resolved(chunks: &[Option<Chunk>], own: Packed) -> Packed {
 }
 
 impl BlockMap {
-    /// All pieces of `block`: none where it is only at its home, one in a cache.
+    /// Returns all pieces of `block`: none if the block is only at its home, one in a cache.
     pub fn pieces(&self, block: Block) -> Pieces {
         let mut pieces = Pieces::none();
         let mut at = self.get(block).map(|(slot, _)| slot.0);
@@ -92,7 +93,7 @@ impl BlockMap {
         pieces
     }
 
-    /// Eighths of `block` that are off home.
+    /// Returns the eighths of `block` that are off home.
     pub fn valid_of(&self, block: Block) -> ValidMask {
         match self.get(block) {
             None => ValidMask::NONE,
@@ -101,8 +102,8 @@ impl BlockMap {
         }
     }
 
-    /// Makes `slot`, which is in a log, the newest place of the eighths in `entry`. Gives the pieces of the block that
-    /// have left the map, as they were.
+    /// Makes `slot`, which is in a log, the newest place of the eighths in `entry`. Returns the
+    /// block's pieces that left the map, with their former entries.
     pub(crate) fn insert_piece(&mut self, slot: Slot, entry: Entry) -> Pieces {
         assert!(entry.block.0 < BLOCK_LIMIT, "block {} is beyond what the map addresses", entry.block.0);
         assert!(!entry.valid.is_empty(), "block {} would be off home with nothing valid", entry.block.0);
@@ -110,16 +111,16 @@ impl BlockMap {
         self.settle(slot, entry.block, |_| true)
     }
 
-    /// Builds the index over pieces that were [loaded](Self::load): of what several have of a block, that counts which
-    /// `is_newer`.
+    /// Builds the index over [loaded](Self::load) pieces. If several pieces have an eighth of a
+    /// block, the piece that `is_newer` keeps it.
     pub(crate) fn build_index_of_pieces(&mut self, is_newer: impl Fn(Slot, Slot) -> bool) {
         for (slot, block) in self.in_order_of_index() {
             self.settle(slot, block, |other| is_newer(slot, other));
         }
     }
 
-    /// Puts `slot`, which is filled, into the index, beside the other pieces of `block`. Of each eighth the newest place stays.
-    /// Gives the pieces in the index before that have left it.
+    /// Adds `slot`, which is filled, to the pieces of `block` in the index. Each eighth keeps its
+    /// newest place. Returns the earlier pieces that left the index.
     fn settle(&mut self, slot: Slot, block: Block, is_newer_than: impl Fn(Slot) -> bool) -> Pieces {
         let others = self.pieces(block);
         let mut left = Pieces::none();
@@ -147,7 +148,8 @@ impl BlockMap {
         left
     }
 
-    /// Takes one piece of a block out of the map, if it is in it.
+    /// Takes one piece of a block out of the map, and returns it. `None` if the map has no entry in
+    /// `slot`.
     pub(crate) fn remove_piece(&mut self, slot: Slot) -> Option<Entry> {
         let entry = self.in_slot(slot)?;
         let pieces = self.pieces(entry.block);
@@ -167,7 +169,8 @@ impl BlockMap {
         }
     }
 
-    /// Links `pieces`, whose slots are filled, as those of `block`, and puts the first one into the index.
+    /// Links `pieces`, whose slots are filled, as the pieces of `block`, and puts the first of them
+    /// into the index.
     fn link(&mut self, block: Block, pieces: &Pieces) {
         let (Some(&(first, _)), Some(&(last, _))) = (pieces.first(), pieces.last()) else { return };
         for pair in pieces.windows(2) {
@@ -200,7 +203,8 @@ mod tests {
 
     const BLOCKS: u64 = 5;
 
-    /// Of each eighth of each block the slot that was written last, or none: home.
+    /// Reference model: for each eighth of each block, the slot that was written last, or `None` if
+    /// the eighth is at home.
     #[derive(Default)]
     struct Model([[Option<u32>; 8]; BLOCKS as usize]);
 
@@ -215,7 +219,7 @@ mod tests {
             places.filter(|place| place.is_some_and(&is_forgotten)).for_each(|place| *place = None);
         }
 
-        /// The eighths of `block` by the slots that have them.
+        /// Returns the slots that have eighths of `block`, with their masks.
         fn pieces(&self, block: u64) -> Vec<(u32, u8)> {
             let mut pieces: Vec<(u32, u8)> = Vec::new();
             for (eighth, slot) in self.0[block as usize].iter().enumerate() {
@@ -256,8 +260,8 @@ mod tests {
     }
 
     proptest! {
-        /// Pieces are written, taken out one by one and block by block, and given up before a position, as a log
-        /// does it, against a model of each eighth.
+        /// Pieces are written, removed singly or with their block, and dropped before a position,
+        /// as a log does. A model of each eighth must agree.
         #[test]
         fn map_keeps_the_newest_of_each_eighth(
             steps in proptest::collection::vec((0u8..8, 0..BLOCKS, 1u8.., any::<prop::sample::Index>()), 1..200),
@@ -295,7 +299,8 @@ mod tests {
             }
         }
 
-        /// A recovery loads the records of a log in any order, and finds what a log that was appended to would have.
+        /// A recovery loads the records of a log in any order. It must find the same map as a log
+        /// that was appended to.
         #[test]
         fn loaded_pieces_are_those_that_were_appended(
             written in proptest::collection::vec((0..BLOCKS, 1u8..), 0..60),
@@ -311,7 +316,8 @@ mod tests {
         }
     }
 
-    /// Eighty blocks of eight pieces have the index of eighty blocks, and a further piece costs at most 16 bytes.
+    /// Eighty blocks of eight pieces have an index of eighty entries, and a further piece costs at
+    /// most 16 bytes.
     #[test]
     fn further_piece_costs_its_entry_and_no_index() {
         const { assert!(BYTES_PER_FURTHER_PIECE <= 16.0) };
