@@ -1,18 +1,23 @@
-//! bcache (Linux, `Documentation/admin-guide/bcache.rst` and `drivers/md/bcache`): the SSD caches reads and writes of the HDD in buckets of
-//! the size of a flash erase block.
+//! bcache (Linux, `Documentation/admin-guide/bcache.rst` and `drivers/md/bcache`): the SSD caches
+//! reads and writes of the HDD in buckets of the size of a flash erase block.
 //!
-//! A bucket is filled from its start to its end and then never written again until all of it is given up, so the SSD sees sequential writes
-//! and can erase whole blocks. Which bucket that is, is decided for buckets (LRU by default, where a read is a use of its bucket); one with
-//! dirty blocks is not given up before they are home. *Write-back*: the newest content rests on the SSD; once more than `writeback_percent` of
-//! the cache is dirty, dirty blocks go home until it is less; all of them do when the HDD has been idle for half a minute; neither before
-//! `writeback_delay` has passed since the first of them was. Above 40 % writes go to both drives. *Sequential bypass*: a request passes by when the stream that
-//! it goes on, or the average of the streams before it (each new one counts an eighth), is at least `sequential_cutoff`; so a backup
-//! or a copy passes by from its second file on.
+//! - *Buckets*: a bucket is filled from its start to its end, and then never written again until it
+//!   is evicted as a whole. So the SSD gets sequential writes and can erase whole blocks.
+//!   Replacement chooses among buckets (LRU by default, where a read is a use of its bucket). The
+//!   dirty blocks of a bucket are written back before it is evicted.
+//! - *Write-back*: the newest content stays on the SSD. Once more than `writeback_percent` of the
+//!   cache is dirty, dirty blocks are written back until it is less. All of them are written back
+//!   when the HDD has been idle for half a minute. Neither happens before `writeback_delay` has
+//!   passed since the first block became dirty. Above 40 % dirty blocks, writes go to both drives.
+//! - *Sequential bypass*: a request bypasses the cache when the stream that it continues is at
+//!   least `sequential_cutoff`. It also does when the average of the streams before it (each new
+//!   stream counts an eighth) is. So a backup or a copy bypasses the cache from its second file on.
 //!
-//! Our choices: streams are averaged over the volume, since a block device does not know whose they are (bcache does it for each task); dirty
-//! blocks go home in order of slot as fast as moves may, in small batches that end below the share, where bcache's controller aims at a
-//! rate that holds it; a bucket's age is not weighed with what is still of use in it; bcache's bypass of a congested SSD and its
-//! random bucket replacement are left out.
+//! Our choices: streams are averaged over the volume, since a block device does not know their
+//! tasks (bcache averages for each task). Dirty blocks are written back in order of slot, as fast
+//! as moves may, in small batches that end below the share; bcache's controller aims at a rate that
+//! holds the share. A bucket's age is not weighed with its share of useful blocks. bcache's bypass
+//! of a congested SSD and its random bucket replacement are left out.
 
 use crate::block::{Block, BlockRun, ValidMask};
 use crate::block_map::{self, BlockMap, Slot};
@@ -27,7 +32,7 @@ use crate::scheme::{
 use crate::settings::{Kind, MOVE_RATE, Parameter, SettingError, Settings};
 use crate::units::{Bytes, Nanoseconds};
 
-/// The scheme.
+/// Description of the scheme.
 pub const INFO: SchemeInfo = SchemeInfo {
     name: "bcache",
     summary: "the SSD caches reads and writes in buckets that are filled in order and given up whole; sequential streams pass by; write-back",
@@ -89,25 +94,29 @@ pub const INFO: SchemeInfo = SchemeInfo {
     build,
 };
 
-/// The HDD is idle when no request has used it for this long (`drivers/md/bcache/writeback.c`: six updates of the rate without a request).
+/// Time without requests after which the HDD is idle (`drivers/md/bcache/writeback.c`: six updates
+/// of the rate without a request).
 const IDLE: Nanoseconds = Nanoseconds::from_seconds(30);
-/// Above this share of dirty blocks writes go to both drives (`drivers/md/bcache/writeback.h`, CUTOFF_WRITEBACK).
+/// Share of dirty blocks above which writes go to both drives (`drivers/md/bcache/writeback.h`,
+/// CUTOFF_WRITEBACK).
 const WRITE_THROUGH_ABOVE: f64 = 0.4;
-/// A new stream counts one part in so many in the average.
+/// Divisor of a new stream's weight in the average: a new stream counts one eighth.
 const AVERAGE_OF: u64 = 8;
-/// Blocks that go home together with those beyond the share: those alone would go one by one as others are written, each with a commit
-/// of its own. No more, because what the disk is asked for meanwhile waits for all of them; and at most one part in so many of
-/// the share, which is to be used.
+/// Number of blocks that are written back together with the blocks beyond the share. Otherwise
+/// blocks would go home one by one as others are written, each with a commit of its own. The number
+/// is small because requests for the disk wait for the whole batch. It is at most one part in
+/// `BATCH_OF_SHARE` of the share, so that the share stays in use.
 const BATCH: usize = 8;
 const BATCH_OF_SHARE: usize = 8;
-/// Buckets looked at for one with nothing dirty.
+/// Number of buckets looked at for a bucket without dirty blocks.
 const LOOKS: usize = 16;
 
 struct Bcache {
     buckets: Buckets,
     sequential_cutoff: Bytes,
     streams: Streams,
-    /// The length of the newest stream that a request began or went on, and the average of those before it.
+    /// Length of the newest stream that a request began or continued, and average length of the
+    /// streams before it.
     stream: Bytes,
     average: Bytes,
     dirty_max: f64,
@@ -137,20 +146,21 @@ fn build(settings: &Settings, layout: &Layout) -> Result<Box<dyn Scheme>, Settin
     Ok(Box::new(bcache))
 }
 
-/// Which buckets have blocks of use, and in which order they are given up.
+/// Buckets that have blocks, in the order in which they are evicted.
 struct Buckets {
     size: u32,
     slots: u32,
-    /// How many slots of each bucket hold a block.
+    /// Number of slots in each bucket that hold a block.
     in_use: Vec<u32>,
-    /// How many buckets have none.
+    /// Number of buckets without blocks.
     empty: u32,
-    /// So many are to have none.
+    /// Number of buckets that shall be empty.
     reserve: u32,
-    /// Nothing clean was found to give up while a move is under way.
+    /// Set if no clean bucket was found to evict while a move was under way.
     starved: bool,
     replacement: Box<dyn Replacement>,
-    /// How often a bucket was filled: what is in it now is not what a policy remembers of it.
+    /// Number of times that any bucket was filled. It is the key of a bucket, so that a policy's
+    /// ghost of old content never matches new content.
     fillings: u32,
 }
 
@@ -194,13 +204,13 @@ impl Buckets {
         }
     }
 
-    /// Whether [`make_room`](Self::make_room) is due now.
+    /// Returns true if [`make_room`](Self::make_room) is due now.
     fn is_due(&self, view: &View) -> bool {
         let short = self.empty < self.reserve && !self.replacement.is_empty();
         short && view.slots_online() && !(self.starved && view.moving)
     }
 
-    /// The slots of `bucket` that hold a block.
+    /// Returns the slots of `bucket` that hold a block.
     fn slots_of(&self, bucket: Slot, map: &BlockMap) -> Vec<Slot> {
         let first = bucket.0 * self.size;
         let end = (first + self.size).min(self.slots);
@@ -211,7 +221,8 @@ impl Buckets {
         map.next_dirty(Slot(bucket.0 * self.size)).is_none_or(|dirty| self.of(dirty) > bucket)
     }
 
-    /// The first that the policy offers: one with nothing dirty, or else all that were looked at.
+    /// Returns the first bucket without dirty blocks that the policy offers. If none is found, the
+    /// error has all buckets that were looked at.
     fn offered(&mut self, map: &BlockMap) -> Result<Slot, Vec<Slot>> {
         let mut offers = Vec::with_capacity(LOOKS);
         self.replacement.evict(&mut |bucket| {
@@ -221,7 +232,8 @@ impl Buckets {
         offers.iter().copied().find(|&bucket| self.is_clean(bucket, map)).ok_or(offers)
     }
 
-    /// Gives a whole bucket up, or sends home what keeps the first ones from being given up.
+    /// Returns the work that evicts a whole bucket, or writes back the dirty blocks of the first
+    /// buckets.
     fn make_room(&mut self, view: &View) -> Work {
         let offered = self.offered(&view.map);
         self.starved = offered.is_err() && view.moving;
@@ -239,7 +251,7 @@ impl Buckets {
 }
 
 impl Bcache {
-    /// What can change while it serves.
+    /// Takes over the settings that can change while the volume is served.
     fn take(&mut self, settings: &Settings) {
         self.sequential_cutoff = settings.size("sequential_cutoff").unwrap_or(Bytes::MAX);
         self.dirty_max = settings.fraction("writeback_percent").unwrap_or(1.0);
@@ -255,7 +267,7 @@ impl Bcache {
         f64::from(view.map.dirty_blocks()) / f64::from(view.map.slots().max(1))
     }
 
-    /// When dirty blocks may go home, and how many.
+    /// Returns the time at which dirty blocks may be written back, and the number of blocks.
     fn write_back_at(&self, view: &View) -> Option<(Nanoseconds, usize)> {
         let dirty = view.map.dirty_blocks() as usize;
         if dirty == 0 || view.moving || !view.slots_online() {
@@ -285,7 +297,7 @@ impl Scheme for Bcache {
         self.streams.note(access.kind, access.sectors);
         let length = self.streams.length(access.kind, access.sectors);
         if length == access.sectors.len.bytes() {
-            // A new stream: the one before it counts now.
+            // A new stream begins, so the previous stream enters the average.
             self.average = Bytes((self.average.0 * (AVERAGE_OF - 1) + self.stream.0) / AVERAGE_OF);
         }
         self.stream = length;

@@ -1,19 +1,21 @@
-//! Nvelo's Dataplex (Lee, Cho, Kim, Won: *Performance Analysis of SSD/HDD Hybrid Storage Manager*, section II A): software
-//! that caches blocks of the HDD on the SSD, and learns which are worth it.
+//! Nvelo's Dataplex (Lee, Cho, Kim, Won: *Performance Analysis of SSD/HDD Hybrid Storage Manager*,
+//! section II A): software that caches blocks of the HDD on the SSD, and learns which blocks are
+//! worth caching.
 //!
-//! What is public: its algorithm "learns user behavior and decides which data should reside in the SSD", and among its
-//! criteria are "frequency and recentness of the data". It wants an SSD of at least four times the system's memory (what is
-//! asked for less widely than that stays in memory) and much faster than the HDD, and sees blocks and files.
+//! Publicly known: its algorithm "learns user behavior and decides which data should reside in the
+//! SSD", and among its criteria are "frequency and recentness of the data". It requires an SSD of
+//! at least four times the system's memory, since a smaller working set stays in memory. The SSD
+//! must be much faster than the HDD. It sees blocks and files.
 //!
-//! All else is the maker's, and our choice here. *Recentness*: cached blocks are in the order of
-//! `replacement`, by default of last use. *Frequency*: every request is counted in a sketch that
-//! forgets half of what it knows now and then. A block comes in while there is room; later only if
-//! it was used more often than the block that would go for it, so one pass over much data displaces
-//! nothing. Several blocks read at once come in together, by the one used least. It works by
-//! blocks, and where a map of files is given by files, too: to the uses of a block those of its
-//! file come, divided by the file's blocks, so that the rest of a file that is used is worth more
-//! than a block of which nothing is known. Writes go to both drives: nothing public says that a
-//! write may rest on the SSD alone.
+//! The rest is unpublished, and our choice here. *Recentness*: cached blocks are in the order of
+//! `replacement`, by default of last use. *Frequency*: every request is counted in a sketch whose
+//! counts are halved now and then. A block is admitted while there is room. Later it is admitted
+//! only if it was used more often than the block that would be evicted for it. So one pass over
+//! much data displaces nothing. Several blocks read at once are admitted together, by the block
+//! used least. The scheme works by blocks, and by files as well if a map of files is given. Then
+//! the uses of a block's file, divided by the file's blocks, are added to the uses of the block. So
+//! the rest of a file in use is worth more than an unknown block. Writes go to both drives, since
+//! no source says that a write may stay on the SSD alone.
 
 use crate::block::{Block, BlockRun, ValidMask};
 use crate::block_map::{self, Slot};
@@ -29,7 +31,7 @@ use crate::scheme::{Access, Foresight, Holds, Placement, Promotion, Reason, Sche
 use crate::settings::{Kind, Parameter, SettingError, Settings};
 use crate::units::{Nanoseconds, SectorRange};
 
-/// The scheme.
+/// Description of the scheme.
 pub const INFO: SchemeInfo = SchemeInfo {
     name: "dataplex",
     summary: "the SSD caches blocks of the HDD that it has learned to be worth it, by how often and how lately they were used",
@@ -66,21 +68,22 @@ pub const INFO: SchemeInfo = SchemeInfo {
     build,
 };
 
-/// The block was used no more often than the one that would go for it.
+/// The block was used no more often than the block that would be evicted for it.
 const LESS_USED: Reason = Reason("less-used");
 
-/// The SSD has at least so many times the size of the host's memory (II A): what is asked for less
-/// widely than that stays in memory.
+/// Least ratio of the SSD's size to the host's memory (II A). A smaller working set stays in
+/// memory.
 pub const MEMORY_TIMES: u64 = 4;
 
-/// Uses of files: of each its blocks' together, all of which are halved when a block's are.
+/// Uses of files: for each file, the uses of its blocks together. All counts are halved when the
+/// counts of blocks are.
 struct Files {
     map: FileMap,
     uses: Vec<u32>,
     total: u64,
 }
 
-/// Uses are compared in such parts, since those of a file are divided by its blocks.
+/// Number of parts in which a use is counted, since the uses of a file are divided by its blocks.
 const PARTS: u64 = 16;
 
 impl Files {
@@ -97,7 +100,8 @@ impl Files {
         }
     }
 
-    /// Parts of uses of a block, on the mean, of the file that the first of `sectors` belong to.
+    /// Returns the mean uses of a block of the file that the first of `sectors` belongs to, in
+    /// [`PARTS`].
     fn mean_of(&self, sectors: SectorRange, block_sectors: u64) -> u64 {
         let Some((file, _)) = self.map.parts(sectors).next() else { return 0 };
         let blocks = self.map.sectors(file).div_ceil(block_sectors).max(1);
@@ -110,9 +114,10 @@ struct Dataplex {
     uses: Sketch,
     files: Option<Files>,
     block_sectors: u64,
-    /// Uses of files' blocks after which they are halved: as the sketch halves those of blocks.
+    /// Number of uses of files' blocks after which all counts are halved, as the sketch halves the
+    /// counts of blocks.
     uses_max: u64,
-    /// What would go next: looked up again once it is gone or was used.
+    /// Slot that would be evicted next. It is looked up again once it is evicted or used.
     next_to_go: Option<Slot>,
     gate: Gate,
     room: Room,
@@ -134,14 +139,15 @@ fn build(settings: &Settings, layout: &Layout) -> Result<Box<dyn Scheme>, Settin
 }
 
 impl Dataplex {
-    /// Parts of uses of `block` and, where there is a map, of its file.
+    /// Returns the uses of `block` and, if there is a map, the mean uses of its file, in [`PARTS`].
     fn uses_of(&self, block: Block) -> u64 {
         let sectors = SectorRange::new(block.0 * self.block_sectors, self.block_sectors);
         let of_file = self.files.as_ref().map_or(0, |files| files.mean_of(sectors, self.block_sectors));
         PARTS * self.uses.count(Key::from(block).0) + of_file
     }
 
-    /// More uses than this are needed to come in; `None` where everything may.
+    /// Returns the number of uses that a block must exceed to be admitted; `None` if every block
+    /// may be.
     fn bar(&mut self, view: &View) -> Option<u64> {
         if !self.learning || self.room.is_ample(view) {
             return None;
@@ -157,7 +163,7 @@ impl Dataplex {
         bar.is_none_or(|bar| self.uses_of(block) > bar)
     }
 
-    /// What would go next may be another one from now on.
+    /// Forgets that `slot` would be evicted next, since another slot may be next from now on.
     fn forget(&mut self, slot: Slot) {
         self.next_to_go = self.next_to_go.filter(|&next| next != slot);
     }
@@ -263,7 +269,7 @@ mod tests {
         u64::from(bench.volume.view().map.slots())
     }
 
-    /// Reads of one block.
+    /// Reads one block, and returns the operations on the drives.
     fn read(bench: &mut Bench, block: u64) -> Vec<String> {
         bench.take_log();
         bench.request(Read, block * 8, 8);
@@ -304,8 +310,8 @@ mod tests {
         assert!(hits > count / 2 * 9 / 10, "{hits} of {}", count / 2);
     }
 
-    /// "Sees blocks and files": the rest of a file that is used often comes in, and a block of
-    /// which nothing is known does not.
+    /// "Sees blocks and files": the rest of a file that is used often is admitted, and an unknown
+    /// block is not.
     #[test]
     fn rest_of_a_used_file_comes_in_where_a_map_is_given() {
         for with_map in [true, false] {
@@ -314,7 +320,8 @@ mod tests {
                 let file = FileExtent { path: "data".into(), sectors: SectorRange::new(64_000, 64 * 8) };
                 bench.volume.foresee(&Foresight { requests: 0, files: &[file] });
             }
-            // The flash fills with blocks that are used once; then half of the file is read six times.
+            // The flash fills with blocks that are used once. Then half of the file is read six
+            // times.
             (0..2 * slots(&bench)).for_each(|block| drop(read(&mut bench, block)));
             (0..6).for_each(|_| (0..32).for_each(|block| drop(read(&mut bench, 8000 + block))));
             drop(read(&mut bench, 8040));

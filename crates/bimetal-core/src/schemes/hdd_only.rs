@@ -1,9 +1,9 @@
-//! The HDD alone: what the disk gives without flash. The yardstick on that side.
+//! The HDD alone: the performance of the disk without flash. Hybrids are compared with it.
 
 use crate::layout::Role;
 use crate::scheme::{Holds, Scheme, SchemeInfo};
 
-/// The scheme.
+/// Description of the scheme.
 pub const INFO: SchemeInfo = SchemeInfo {
     name: "hdd-only",
     summary: "the HDD alone: what the disk gives without flash",

@@ -1,14 +1,18 @@
-//! SilverStone's HDDBoost (Lee, Cho, Kim, Won: *Performance Analysis of SSD/HDD Hybrid Storage Manager*, section III C): a
-//! mirror of the first addresses of the HDD on the SSD that the host never writes.
+//! SilverStone's HDDBoost (Lee, Cho, Kim, Won: *Performance Analysis of SSD/HDD Hybrid Storage
+//! Manager*, section III C): the SSD mirrors the first addresses of the HDD, and the host never
+//! writes to it.
 //!
-//! What is public: the first area of the HDD, as large as the SSD, is copied to it when the drives are joined. "If the data
-//! resides in the SSD, the request data is serviced with the data in SSD, otherwise it fetches the data from the HDD"; all
-//! writes go to the HDD, "there are no write operations to the SSD from the host", and what they changed of the mirrored area
-//! "is later updated to SSD". Its example, figure 5, is a test below.
+//! Publicly known: when the drives are joined, the first area of the HDD, as large as the SSD, is
+//! copied to the SSD. "If the data resides in the SSD, the request data is serviced with the data
+//! in SSD, otherwise it fetches the data from the HDD". All writes go to the HDD, "there are no
+//! write operations to the SSD from the host", and the changes of the mirrored area are "later
+//! updated to SSD". Its example, figure 5, is a test below.
 //!
-//! Our choices: *later* is when the HDD has had no request for `idle`; in the order of the addresses, going round. A read of what is not
-//! mirrored yet makes no copy: the mirror does that by itself. The copies lie in slots with their map on the SSD, so any SSD may
-//! come or go; a few slots stay free, so that a copy is never written over before its successor is durable.
+//! Our choices: *later* is when the HDD has had no request for `idle`, in order of address, round
+//! and round. A read of a block that is not mirrored yet makes no copy, since the mirror copies it
+//! later. The copies lie in slots with their map on the SSD, so any SSD may be attached or
+//! detached. A few slots stay free, so that a copy is never overwritten before its successor is
+//! durable.
 
 use crate::block::{Block, BlockRun, ValidMask};
 use crate::block_map::{self, Slot};
@@ -18,7 +22,7 @@ use crate::scheme::{Access, Holds, Placement, Reason, Scheme, SchemeInfo, View, 
 use crate::settings::{Kind, Parameter, SettingError, Settings};
 use crate::units::Nanoseconds;
 
-/// The scheme.
+/// Description of the scheme.
 pub const INFO: SchemeInfo = SchemeInfo {
     name: "hddboost",
     summary: "the SSD mirrors the first addresses of the HDD; writes go to the HDD and are copied back when it is idle",
@@ -42,7 +46,7 @@ pub const INFO: SchemeInfo = SchemeInfo {
 };
 
 struct HddBoost {
-    /// What of the mirrored area has no copy.
+    /// Blocks of the mirrored area that have no copy.
     missing: Missing,
     mirrored: u64,
     fetch: IdleFetch,
@@ -50,7 +54,7 @@ struct HddBoost {
 
 fn build(settings: &Settings, layout: &Layout) -> Result<Box<dyn Scheme>, SettingError> {
     let slots = u64::from(layout.slots.map_or(0, |slots| slots.count));
-    // Beyond the mirror there is room for new copies while the old ones are being given up.
+    // Slots beyond the mirror take new copies while the old copies are being evicted.
     let mirrored = (slots - (slots / 64).clamp(1, 4096)).min(layout.total_blocks());
     let idle = settings.duration("idle").unwrap_or(Nanoseconds::MAX);
     Ok(Box::new(HddBoost {
@@ -114,21 +118,23 @@ mod tests {
     use crate::testing::Bench;
     use crate::units::Nanoseconds;
 
-    /// Figure 5: the HDD holds 1 to 8 and the SSD mirrors the first five. Here data 6 is the first block beyond the mirror.
+    /// Figure 5: the HDD has data 1 to 8, and the SSD mirrors the first five. Here data 6 is the
+    /// first block beyond the mirror.
     #[test]
     fn the_example_of_figure_5() {
         let mut bench = Bench::new("hddboost", &[]);
         let beyond = bench.volume.view().map.len();
         let block = |data: u64| (beyond + data - 6) * 8;
         bench.mark(block(3), 8);
-        // "If write request of {4, 5, 6, 7, 8, 9, 10} arrives, {4, 5} is directed to mirrored region of the HDD which is later
-        // updated to SSD and {6, 7, 8, 9, 10} is directed non-mirrored region of the HDD."
+        // "If write request of {4, 5, 6, 7, 8, 9, 10} arrives, {4, 5} is directed to mirrored
+        // region of the HDD which is later updated to SSD and {6, 7, 8, 9, 10} is directed
+        // non-mirrored region of the HDD."
         bench.request(OpKind::Write, block(4), 7 * 8);
         assert_eq!(bench.take_log(), ["hdd write 56"]);
         bench.pass(Nanoseconds::from_seconds(1));
         assert_eq!(bench.take_log(), ["hdd read 16", "ssd write 16"]);
-        // "If read operation on {4, 5, 6, 7, 8} is requested [...] Since {4, 5} is on the SSD, the data is serviced from the
-        // SSD, and {6, 7, 8} is serviced from the HDD."
+        // "If read operation on {4, 5, 6, 7, 8} is requested [...] Since {4, 5} is on the SSD, the
+        // data is serviced from the SSD, and {6, 7, 8} is serviced from the HDD."
         bench.request(OpKind::Read, block(4), 5 * 8);
         assert_eq!(bench.take_log(), ["ssd read 16", "hdd read 24"]);
     }

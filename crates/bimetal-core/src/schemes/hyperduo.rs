@@ -1,15 +1,19 @@
-//! Marvell's HyperDuo (Lee, Cho, Kim, Won: *Performance Analysis of SSD/HDD Hybrid Storage Manager*, section III B): in safe mode
-//! the SSD mirrors a part of the HDD, in capacity mode both are one drive.
+//! Marvell's HyperDuo (Lee, Cho, Kim, Won: *Performance Analysis of SSD/HDD Hybrid Storage
+//! Manager*, section III B): in safe mode the SSD mirrors a part of the HDD; in capacity mode both
+//! are one drive.
 //!
-//! What is public: safe mode is RAID 1, so a write goes to both; it "duplicates first few GBytes of the HDD to SSD and manages hot
-//! files in SSD": an "MRU data structure periodically identifies hot and cold LBA ranges and pin the hot to SSD". Of capacity
-//! mode the paper has only the name and figure 4: the sum of both.
+//! Publicly known: safe mode is RAID 1, so a write goes to both drives. It "duplicates first few
+//! GBytes of the HDD to SSD and manages hot files in SSD": an "MRU data structure periodically
+//! identifies hot and cold LBA ranges and pin the hot to SSD". Of capacity mode, the paper has only
+//! the name and figure 4: the sum of both drives.
 //!
-//! Our choices: a share of the SSD (`mirrored`) holds the first addresses, the rest ranges of `range`. The table is in order of use,
-//! the most recently used range first; every `period` as many from its front are pinned as fit, while the others leave. A range
-//! that was used once is not hot, and neither is one that has not been used for long: its requests are counted, the count is
-//! halved each period. From two on a range is hot, and at none it is cold. Copies are made when the HDD is idle, and from what
-//! requests read. Capacity mode puts the SSD at the low addresses, as Combo Drive does, and moves nothing.
+//! Our choices: a share of the SSD (`mirrored`) holds the first addresses, the rest of it ranges of
+//! `range`. The table is in order of use, with the most recently used range first. Every `period`,
+//! as many ranges from its front are pinned as fit, and the copies of all other ranges are evicted.
+//! Requests for a range are counted, and the count is halved each period. A range with a count of
+//! at least two is hot; a range with a count of zero is cold. So a range that was used once, or
+//! long ago, is not hot. Copies are made when the HDD is idle, and from the content of reads.
+//! Capacity mode puts the SSD at the low addresses, as Combo Drive does, and moves nothing.
 
 use crate::block::{Block, BlockRun, ValidMask};
 use crate::block_map::{self, Slot};
@@ -19,7 +23,7 @@ use crate::scheme::{Access, FETCH_BLOCKS_MAX, Holds, Placement, Promotion, Reaso
 use crate::settings::{Kind, Parameter, SettingError, Settings};
 use crate::units::Nanoseconds;
 
-/// The scheme.
+/// Description of the scheme.
 pub const INFO: SchemeInfo = SchemeInfo {
     name: "hyperduo",
     summary: "the SSD mirrors the first addresses and pins hot ranges, writes go to both; or both drives are one",
@@ -84,13 +88,14 @@ struct Safe {
     missing: Missing,
     mirrored: u64,
     ranges: HotRanges,
-    /// Slots that stay free for new versions.
+    /// Number of slots that stay free for new versions.
     reserve: u64,
     fetch: IdleFetch,
-    /// Ranges that were pinned and are not fetched yet, the hottest last; and how far the last one is.
+    /// Pinned ranges that are not fetched yet, the hottest last, and the number of fetched blocks
+    /// of the last range.
     to_fetch: Vec<u32>,
     fetched: u64,
-    /// Ranges that are not pinned any more and may have copies.
+    /// Ranges that are no longer pinned and may have copies.
     to_give_up: Vec<u32>,
 }
 
@@ -123,19 +128,19 @@ fn build(settings: &Settings, layout: &Layout) -> Result<Box<dyn Scheme>, Settin
     }))
 }
 
-/// Ranges are ranked at most so often.
+/// Least time between two rankings of the ranges.
 const PERIOD_MIN: Nanoseconds = Nanoseconds::from_millis(1);
 
-/// From so many requests on a range is hot.
+/// Number of requests from which on a range is hot.
 const HOT: u32 = 2;
 
-/// The table of ranges: how often each was used, and which are pinned.
+/// Table of ranges: the uses of each range, and the pinned ranges.
 struct HotRanges {
-    /// Blocks of a range, and of all of them.
+    /// Number of blocks in a range, and in all ranges.
     blocks: u64,
     total: u64,
     heat: Vec<Heat>,
-    /// Ranges used since the last ranking, and those that were pinned then.
+    /// Ranges used since the last ranking, and ranges that it pinned or that still have a count.
     ranked: Vec<u32>,
     pinned_max: usize,
     period: Nanoseconds,
@@ -145,11 +150,11 @@ struct HotRanges {
 
 #[derive(Clone, Copy, Default)]
 struct Heat {
-    /// Requests, half of those of the period before, and so on.
+    /// Number of requests, plus half of the count of the period before.
     count: u32,
-    /// The number of its last use.
+    /// Number of the range's last use.
     last: u32,
-    /// Whether it is in the list that is ranked next.
+    /// Set if the range is in the list for the next ranking.
     listed: bool,
     pinned: bool,
 }
@@ -173,7 +178,8 @@ impl HotRanges {
         self.heat[self.of(block) as usize].pinned
     }
 
-    /// A request for `blocks`. What lies within the first `mirrored` blocks has a copy already.
+    /// Notes a request for `blocks`. Ranges within the first `mirrored` blocks are not counted,
+    /// since they have copies already.
     fn used(&mut self, blocks: BlockRun, mirrored: u64) {
         self.uses = self.uses.wrapping_add(1);
         let first = self.of(blocks.first).max((mirrored / self.blocks) as u32);
@@ -187,7 +193,8 @@ impl HotRanges {
         }
     }
 
-    /// Ranks the ranges, and says which are pinned from now on (the hottest last) and which no longer.
+    /// Ranks the ranges. Returns the ranges that are pinned from now on (the hottest last), and the
+    /// ranges that no longer are.
     fn rank(&mut self, now: Nanoseconds) -> (Vec<u32>, Vec<u32>) {
         self.next_ranking = now.saturating_add(self.period);
         let heat = &self.heat;
@@ -218,12 +225,13 @@ impl HotRanges {
 }
 
 impl Safe {
-    /// Whether `block` shall have a copy.
+    /// Returns true if `block` shall have a copy.
     fn wants(&self, block: Block) -> bool {
         block.0 < self.mirrored || self.ranges.is_pinned(block)
     }
 
-    /// How many blocks from the first on are wanted like it, and whether.
+    /// Returns whether the first block of `run` shall have a copy, and the number of blocks from it
+    /// on with the same answer.
     fn alike(&self, run: BlockRun) -> (bool, u64) {
         let wanted = self.wants(run.first);
         (wanted, run.blocks().take_while(|&block| self.wants(block) == wanted).count() as u64)
@@ -234,7 +242,7 @@ impl Safe {
         if anything { self.fetch.due_at(view, self.reserve) } else { None }
     }
 
-    /// The next run that shall be mirrored: first the first addresses, then the hot ranges.
+    /// Returns the next run to mirror: first the first addresses, then the hot ranges.
     fn next_fetch(&mut self, most: u64) -> Option<BlockRun> {
         if let Some(run) = self.missing.next_run(most) {
             return Some(run);
@@ -261,7 +269,7 @@ impl Safe {
         self.to_give_up.retain(|&range| !ranges.heat[range as usize].pinned);
     }
 
-    /// The clean copies of ranges that are no longer pinned.
+    /// Returns the clean copies of ranges that are no longer pinned.
     fn give_up(&mut self, view: &View) -> Vec<Slot> {
         let mut slots = Vec::new();
         let mut ranges = std::mem::take(&mut self.to_give_up);
@@ -306,11 +314,12 @@ impl Scheme for Safe {
 
     fn mapped(&mut self, view: &View, slot: Slot, _valid: ValidMask, _replaced: Option<Slot>) {
         let block = view.map.in_slot(slot).expect("a slot that was just mapped is in the map").block;
-        // A part of a block counts as a copy: the rest is read from home, and copied when the host writes it.
+        // A copy of a part of a block counts. The rest is read from home, and copied when the host
+        // writes it.
         self.missing.set(block, false);
         self.fetch.copied();
         if !self.wants(block) {
-            // It was on its way when its range was given up.
+            // The copy was under way when its range lost its pin.
             self.to_give_up.push(self.ranges.of(block));
         }
     }
@@ -365,7 +374,7 @@ mod tests {
     use crate::units::Nanoseconds;
 
     const RANGE: &[(&str, &str)] = &[("range", "64KiB"), ("period", "1s")];
-    /// Beyond what is mirrored of the 4 MiB SSD.
+    /// First sector behind the mirrored part of the 4 MiB SSD.
     const FAR: u64 = 40_960;
 
     #[test]
@@ -397,7 +406,8 @@ mod tests {
         assert_eq!(bench.take_log(), ["hdd read 8"]);
     }
 
-    /// "MRU data structure periodically identifies hot and cold LBA ranges": the one used last goes before the one used most.
+    /// "MRU data structure periodically identifies hot and cold LBA ranges": the range used last
+    /// goes before the range used most.
     #[test]
     fn most_recently_used_range_is_pinned_before_the_most_used() {
         let mut bench = Bench::new("hyperduo", &[("range", "1MiB"), ("period", "1s")]);

@@ -1,24 +1,36 @@
-//! MixedStore (Kim, Gupta, Urgaonkar, Berman, Sivasubramaniam: *MixedStore: An Enterprise-scale Storage System Combining
-//! Solid-state and Hard Disk Drives*, 2008), its dynamic controller MixDC (section 5).
+//! MixedStore (Kim, Gupta, Urgaonkar, Berman, Sivasubramaniam: *MixedStore: An Enterprise-scale
+//! Storage System Combining Solid-state and Hard Disk Drives*, 2008), its dynamic controller MixDC
+//! (section 5).
 //!
-//! Every write goes to the device that is predicted to answer sooner (5.2): the SSD by regression over a sliding window (5.1,
-//! `policies::response_model`), the disk by the mean of its recent response times. A table says where the newest content is; what
-//! the SSD holds alone is dirty here. Reads go where the data is; small data that is read often moves to flash in idle periods.
-//! *Write regulation* (5.4, `policies::wear_regulator`) sends 25 % or 50 % of the writes meant for flash, picked uniformly at
-//! random, to the disk while flash wears faster than was expected; *adaptive wear levelling* (5.5) halts the drive's levelling
-//! for as long. The *fragmentation buster* (5.3) moves pages to the disk in idle periods: the least recently used of the fragments
-//! that the drive names, or the coldest pages of a drive that names none. `static` is the baseline of figure 4: writes over 4 KiB
-//! to the disk.
+//! Every write goes to the drive that is predicted to answer sooner (5.2): the SSD by regression
+//! over a sliding window (5.1, `policies::response_model`), the disk by the mean of its recent
+//! response times. A table tells where the newest content is; here, blocks that only the SSD has
+//! are dirty. Reads go to the drive with the content. Small data that is read often moves to flash
+//! in idle periods. *Write regulation* (5.4, `policies::wear_regulator`) acts while flash wears
+//! faster than expected. It sends 25 % or 50 % of the writes meant for flash, picked uniformly at
+//! random, to the disk. *Adaptive wear levelling* (5.5) halts the drive's levelling for as long.
+//! The *fragmentation buster* (5.3) moves pages to the disk in idle periods. It takes the least
+//! recently used of the fragments that the drive names, or the coldest pages if the drive names
+//! none. `static` is the baseline of figure 4: writes over 4 KiB go to the disk.
 //!
-//! An idle period is one without any request in the volume: neither drive serves one, and none has arrived for a while.
-//! `profiled` is the paper's offline profile: idle periods are known beforehand, and used from their first moment on.
+//! An idle period has no request in the volume: neither drive serves one, and none has arrived for
+//! a while. `profiled` is the paper's offline profile: idle periods are known in advance, and used
+//! from their first moment on.
 //!
-//! Our choices. The coefficients are learnt on the first half of a trace, as in the paper, or from the first `training` requests where nobody knows the length;
-//! meanwhile one write in eight, at random, goes to the disk, so that both are learnt (online: always one in 64). The disk's mean
-//! is learnt on, since a frozen one sends a disk more than it can serve; a disk without work counts as no slower than in training.
-//! `budget` regulates by how far the writes are ahead of `expected_writes`, instead of by a fixed share. A drive that
-//! helps is asked again when as much was written as leaves at once; one that does not counts as fragmented while its recent writes take more than twice as
-//! long as those of training. Pages leave it until a quarter of it is free, and it is told which slots are. When slots run short, the coldest go home.
+//! Our choices:
+//!
+//! - The coefficients are learnt on the first half of a trace, as in the paper, or from the first
+//!   `training` requests if the length is unknown. Meanwhile one write in eight, at random, goes to
+//!   the disk, so that both models are trained (online: always one in 64).
+//! - The disk's mean is still updated after training, since a frozen mean overloads the disk. A
+//!   disk without work counts as no slower than in training.
+//! - `budget` regulates by the excess of the writes over `expected_writes`, instead of by a fixed
+//!   share.
+//! - A drive that names fragments is asked again once as many blocks were written as leave at once.
+//!   A drive that does not counts as fragmented while its recent writes take more than twice as
+//!   long as in training.
+//! - Pages leave the SSD until a quarter of it is free, and the drive is told which slots are. When
+//!   slots run short, the coldest pages are written back.
 
 use crate::bit_set::BitSet;
 use crate::block::{Block, BlockRun, ValidMask};
@@ -37,7 +49,7 @@ use crate::scheme::{
 use crate::settings::{Kind, MOVE_RATE, Parameter, SettingError, Settings};
 use crate::units::{Bytes, Nanoseconds, SectorRange, Sectors};
 
-/// The scheme.
+/// Description of the scheme.
 pub const INFO: SchemeInfo = SchemeInfo {
     name: "mixedstore",
     summary: "each write goes to the drive that is predicted to answer sooner; the SSD's wear is regulated",
@@ -53,10 +65,12 @@ pub const INFO: SchemeInfo = SchemeInfo {
         Parameter {
             name: "window",
             kind: Kind::Count,
-            // Mean error over that of the last value, by window 16, 32, 64. Chosen on three traces: Financial1 .558 .511 .467,
-            // DiskMon mayun .881 .864 .852, SQLite's log 1.007 1.000 1.004: 32 is the only one of 8, 12, 16, 20, 24, 32, 48, 64
-            // that is nowhere worse than the last value. Judged on others: CloudPhysics .618 .552 .527, DiskMon sys1 .853 .841
-            // .813, P2P .938 .924 .865, iozone .841 .801 .708, TPC-C .448 .429 .460, MSR and YCSB 1.000 at each.
+            // Mean error relative to the last value's, by window 16, 32, 64. Chosen on three
+            // traces: Financial1 .558 .511 .467, DiskMon mayun .881 .864 .852, SQLite's log 1.007
+            // 1.000 1.004. Of 8, 12, 16, 20, 24, 32, 48, 64, only 32 is nowhere worse than the last
+            // value. Judged on others: CloudPhysics .618 .552 .527, DiskMon sys1 .853 .841 .813,
+            // P2P .938 .924 .865, iozone .841 .801 .708, TPC-C .448 .429 .460, MSR and YCSB 1.000
+            // at each.
             default: "32",
             doc: "requests in the sliding window, by a sweep over public traces (the source has its figures)",
         },
@@ -143,59 +157,61 @@ pub const INFO: SchemeInfo = SchemeInfo {
     build,
 };
 
-/// The disk is predicted to be sooner.
+/// The disk is predicted to answer sooner.
 const SLOWER: Reason = Reason("predicted-slower");
-/// Writes are regulated.
+/// Write regulation sends the write to the disk.
 const REGULATED: Reason = Reason("regulated");
-/// The static partition's limit.
+/// Largest write that goes to the SSD under the static partition.
 const STATIC_MAX: Bytes = Bytes::from_kib(4);
-/// One write in so many goes to the disk while the model learns.
+/// One write in this many goes to the disk while the model learns.
 const EXPLORE_TRAINING: u64 = 8;
 const EXPLORE_ONLINE: u64 = 64;
-/// Online, the coefficients are solved anew after so many requests, and what was learnt before counts for less.
+/// Online, the number of requests after which the coefficients are solved anew, and the factor by
+/// which earlier observations lose weight then.
 const SOLVE_EVERY: u64 = 256;
 const FORGET: f64 = 0.9;
-/// Services of the disk that its recent mean goes over.
+/// Number of disk operations over which the disk's recent mean goes.
 const RECENT_DISK: f64 = 32.0;
-/// Reads of at most so much are small, and of so many of a block it is hot.
+/// Largest read that counts as small, and number of small reads from which on a block is hot.
 const SMALL_READ: Bytes = Bytes::from_kib(64);
 const HOT_READS: u8 = 4;
 const HOT_TABLE: usize = 1 << 16;
 const HOT_QUEUE: usize = 1024;
-/// Flash is fragmented while it is so much slower than in training.
+/// Ratio of the recent write time to the training phase's above which flash counts as fragmented.
 const FRAGMENTED: f64 = 2.0;
 const RECENT_WRITES: f64 = 16.0;
-/// Pages that leave together, and how many the drive is asked for to choose them from.
+/// Number of pages that leave together, and number of blocks that the drive is asked to name.
 const BUST_BLOCKS: usize = 256;
 const ASKED_BLOCKS: u64 = 16 * BUST_BLOCKS as u64;
-/// The part of the pages that is cold: the least recently used ones.
+/// Divisor of the cold share: the least recently used half of the pages is cold.
 const COLD: usize = 2;
 
 struct MixedStore {
     fixed: bool,
     model: ResponseModel,
     online: bool,
-    /// Requests seen, and how many of them train.
+    /// Number of requests so far, and number of requests that train the model.
     requests: u64,
     training: u64,
     disk: Disk,
-    /// Writes of the SSD in the training phase, and a mean of the last ones.
+    /// Writes of the SSD in the training phase, and mean time of its last writes.
     trained: Mean,
     recent_write_ms: f64,
     regulator: WearRegulator,
-    /// The drive levels no wear while the pressure is high.
+    /// Set if the drive shall not level wear while the pressure is high.
     halts_levelling: bool,
     buster: Buster,
     ssd: MemberId,
     idle: Idle,
     fetch: IdleFetch,
     pages: Lru,
-    /// Slots kept free or being freed.
+    /// Number of slots that are kept free or are being freed.
     reserve: u64,
     starved: bool,
     hot: HotReads,
     dice: Dice,
-    /// What was decided of the write that was placed last: a write is decided once, however many slots it takes.
+    /// Decision for the last write that was placed. A write is decided once, regardless of the
+    /// number of its slots.
     decided: Option<(SectorRange, Option<Reason>)>,
 }
 
@@ -246,17 +262,17 @@ fn build(settings: &Settings, layout: &Layout) -> Result<Box<dyn Scheme>, Settin
     }))
 }
 
-/// Pages that had better leave flash.
+/// The fragmentation buster: pages that shall leave flash.
 #[derive(Default)]
 struct Buster {
     on: bool,
-    /// The drive does not name them.
+    /// Set if the drive does not name fragmented pages.
     unaided: bool,
-    /// The drive was asked and has not answered.
+    /// Set while the drive was asked and has not answered.
     asked: bool,
-    /// What it named and has not left yet.
+    /// Pages that the drive named and that have not left yet.
     named: Vec<Slot>,
-    /// Blocks that came to flash since it was asked.
+    /// Number of blocks written to flash since the drive was asked.
     written: usize,
 }
 
@@ -277,12 +293,12 @@ impl Mean {
     }
 }
 
-/// The mean response time of the disk.
+/// Mean response time of the disk.
 #[derive(Default)]
 struct Disk {
-    /// Of the training phase (5.2).
+    /// Mean of the training phase (5.2).
     trained: Mean,
-    /// Of the recent services: an average that forgets.
+    /// Mean of the recent operations, as an average that weighs old ones less.
     recent_ms: f64,
     count: u64,
 }
@@ -296,33 +312,34 @@ impl Disk {
         }
     }
 
-    /// The prediction, once anything is known. Times of a queue that is gone say nothing of an idle disk.
+    /// Returns the prediction, once an operation was measured. Times from a queue that is empty now
+    /// say nothing about an idle disk.
     fn predict_ms(&self, is_idle: bool) -> Option<f64> {
         let recent = (self.count > 0).then_some(self.recent_ms)?;
         Some(if is_idle && self.trained.count > 0 { recent.min(self.trained.ms()) } else { recent })
     }
 }
 
-/// When no request is in the volume.
+/// Detection of idle periods, in which no request is in the volume.
 struct Idle {
-    /// For so long, to count.
+    /// Time without requests after which the volume is idle.
     long: Nanoseconds,
-    /// The last arrival.
+    /// Time of the last arrival.
     arrived: Nanoseconds,
     profile: Option<Profile>,
 }
 
-/// The idle periods of the whole workload (5.3).
+/// Idle periods of the whole workload (5.3).
 #[derive(Default)]
 struct Profile {
-    /// The number of requests that came before each.
+    /// For each period, the number of requests before it.
     after: Vec<u64>,
-    /// The first of them that has not begun.
+    /// Index of the first period that has not begun.
     next: usize,
 }
 
 impl Profile {
-    /// Whether a period follows after so many requests.
+    /// Returns true if an idle period follows after this many requests.
     fn is_idle_after(&self, requests: u64) -> bool {
         self.after.get(self.next) == Some(&requests)
     }
@@ -336,7 +353,8 @@ impl Idle {
         }
     }
 
-    /// When the volume is idle, after so many requests and if no other comes; `None` while one is in it.
+    /// Returns the time at which the volume is idle, after this many requests and if no other
+    /// arrives. `None` while a request is in the volume.
     fn at(&self, view: &View, requests: u64) -> Option<Nanoseconds> {
         let long = match &self.profile {
             None => self.long,
@@ -351,7 +369,7 @@ impl Idle {
     }
 }
 
-/// Uniform numbers, the same in every run: splitmix64 of a counter.
+/// Uniform random numbers, equal in every run: splitmix64 of a counter.
 struct Dice(u64);
 
 impl Dice {
@@ -368,7 +386,8 @@ fn seconds(time: Nanoseconds) -> f64 {
     time.0 as f64 / 1e9
 }
 
-/// Which blocks are read often while they are on the disk: a small table that forgets by being overwritten.
+/// Blocks that are read often while they are on the disk: a small table whose entries are
+/// overwritten on collisions.
 struct HotReads {
     table: Vec<(u32, u8)>,
     queue: Vec<BlockRun>,
@@ -392,7 +411,8 @@ impl MixedStore {
         self.requests <= self.training
     }
 
-    /// Where a write goes if nothing else stands in the way: the reason for the disk, or `None` for flash.
+    /// Chooses a drive for a write: a reason for the disk, or `None` for flash. Free slots are not
+    /// considered.
     fn chosen(&mut self, view: &View, sectors: Sectors, bytes: f64) -> Option<Reason> {
         let slower = match self.fixed {
             true => sectors.bytes() > STATIC_MAX,
@@ -401,7 +421,8 @@ impl MixedStore {
         if slower {
             return Some(SLOWER);
         }
-        // Every write that is meant for flash counts, wherever it goes: so expected and intended are of one kind.
+        // Every write meant for flash counts, regardless of where it goes, so that expected and
+        // intended writes are of one kind.
         self.regulator.intended(view.now, bytes);
         if self.fixed {
             return None;
@@ -425,13 +446,14 @@ impl MixedStore {
         short && view.slots_online() && !(self.starved && view.moving)
     }
 
-    /// The coldest pages leave.
+    /// Returns the work that takes the coldest `count` pages off flash.
     fn drop_coldest(&mut self, view: &View, count: usize) -> Work {
         let coldest: Vec<Slot> = self.pages.oldest_first().take(count).collect();
         self.drop(view, coldest)
     }
 
-    /// These pages leave: clean ones are given up, and only if there are none of them dirty ones move.
+    /// Returns the work that takes `pages` off flash. Clean pages are evicted. Dirty pages are
+    /// written back only if none of `pages` is clean.
     fn drop(&mut self, view: &View, pages: Vec<Slot>) -> Work {
         let is_dirty = |slot: &Slot| view.map.in_slot(*slot).is_some_and(|entry| entry.dirty);
         let (dirty, clean): (Vec<Slot>, Vec<Slot>) = pages.into_iter().partition(is_dirty);
@@ -443,7 +465,7 @@ impl MixedStore {
         }
     }
 
-    /// The least recently used of `slots`, of the cold pages.
+    /// Returns the least recently used of `slots` that are among the cold pages.
     fn coldest_of(&self, view: &View, slots: &[Slot]) -> Vec<Slot> {
         let mut named = BitSet::new(view.map.slots());
         slots.iter().for_each(|slot| {
@@ -454,7 +476,7 @@ impl MixedStore {
         coldest.take(BUST_BLOCKS).collect()
     }
 
-    /// Whether pages had better leave, or the drive is to be asked which.
+    /// Returns true if pages shall leave flash, or the drive shall be asked which pages.
     fn is_fragmented(&self) -> bool {
         let Buster { on, unaided, asked, ref named, written } = self.buster;
         let slow = self.trained.count > 0 && self.recent_write_ms > FRAGMENTED * self.trained.ms();
@@ -468,7 +490,7 @@ impl MixedStore {
         if wanted { self.idle.at(view, self.requests) } else { None }
     }
 
-    /// Pages leave, or the drive is asked which.
+    /// Returns the work that takes pages off flash, or asks the drive to name pages.
     fn bust(&mut self, view: &View) -> Work {
         if self.buster.unaided {
             return self.drop_coldest(view, BUST_BLOCKS);
@@ -478,7 +500,7 @@ impl MixedStore {
         if !named.is_empty() {
             let work = self.drop(view, named.clone());
             if matches!(work, Work::Evict(_)) {
-                // Those that are dirty are next.
+                // The dirty pages leave in the next step.
                 self.buster.named = named;
             }
             return work;
@@ -656,7 +678,8 @@ mod tests {
 
     const SHORT: &[(&str, &str)] = &[("training", "200"), ("fragmentation_buster", "off")];
 
-    /// Blocks that went to the SSD and to the HDD of `count` writes of a block each, 10 ms apart.
+    /// Writes `count` blocks, one at a time, with `gap` between. Returns the number of blocks that
+    /// went to the SSD and to the HDD.
     fn write(bench: &mut Bench, count: u64, gap: Nanoseconds) -> (u64, u64) {
         let before = bench.volume.statistics().written_blocks_by_member.clone();
         for at in 0..count {
@@ -699,7 +722,7 @@ mod tests {
             let mut bench = Bench::new("mixedstore", &[("training", training)]);
             bench.takes = [1, 50].map(Nanoseconds::from_millis);
             write(&mut bench, 200, GAP);
-            // One write in eight explores the disk while it trains.
+            // One write in eight explores the disk during training.
             let (ssd, hdd) = write(&mut bench, 200, GAP);
             assert_eq!((ssd == 200, hdd > 0), (trained, !trained), "{training}: {ssd} and {hdd}");
         }
@@ -719,7 +742,7 @@ mod tests {
             let mut bench = Bench::new("mixedstore", &[SHORT, &[("regulation", regulation)]].concat());
             bench.takes = [1, 50].map(Nanoseconds::from_millis);
             write(&mut bench, 201, Nanoseconds::from_millis(1000));
-            // Four hundred writes, twenty times as fast as in training.
+            // Writes four hundred blocks, twenty times as fast as in training.
             let (_, hdd) = write(&mut bench, 400, Nanoseconds::from_millis(50));
             assert!((low..=high).contains(&hdd), "{regulation}: {hdd} of 400");
         }
@@ -730,7 +753,7 @@ mod tests {
         let budget = [("regulation", "budget"), ("expected_writes", "354MB")];
         let mut bench = Bench::new("mixedstore", &[SHORT, &budget].concat());
         bench.takes = [1, 50].map(Nanoseconds::from_millis);
-        // A block a second is the budget, four a second are written.
+        // The budget is a block a second; four blocks a second are written.
         let (ssd, _) = write(&mut bench, 4000, Nanoseconds::from_millis(250));
         assert!((900..1500).contains(&ssd), "{ssd} blocks in 1000 s");
     }
@@ -752,7 +775,7 @@ mod tests {
         bench.takes = [1, 50].map(Nanoseconds::from_millis);
         let slots = bench.volume.view().layout.slots.unwrap();
         let of = |slot: u64, count: u64| SectorRange::new(slots.first_sector + slot * 8, count * 8);
-        // What lies before the slots, and a slot that is free, are not the scheme's.
+        // Sectors before the slots, and a free slot, are not pages of the scheme.
         bench.fragmented = Some(vec![SectorRange::new(0, 8), of(40, 2), of(7, 1), of(u64::from(slots.count) - 1, 1)]);
         let fill = |bench: &mut Bench, blocks: std::ops::Range<u64>| {
             for block in blocks {
@@ -764,7 +787,7 @@ mod tests {
         let [stays, named @ ..] = [8, 7, 40, 41].map(|slot| bench.volume.view().map.in_slot(Slot(slot)).unwrap().block);
         fill(&mut bench, 100..850);
         bench.pass(Nanoseconds::from_seconds(10));
-        // What became free is discarded once a crash cannot bring it back.
+        // Freed slots are discarded once a crash cannot bring their content back.
         bench.request(OpKind::Flush, 0, 0);
         bench.pass(Nanoseconds::from_seconds(10));
         let on_flash = |block| bench.volume.view().map.get(block).is_some();
@@ -796,7 +819,7 @@ mod tests {
         assert!((75..=125).contains(&hdd), "{hdd} of 800, where 100 are an eighth");
     }
 
-    /// Blocks that share a place in the table of hot reads are told apart by their tag.
+    /// Blocks that share an entry in the table of hot reads are told apart by their tag.
     #[test]
     fn blocks_of_one_place_in_the_table_do_not_count_together() {
         let place = |block: u64| block.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48;
@@ -812,7 +835,8 @@ mod tests {
         assert_eq!(hot.queue, [run(other)]);
     }
 
-    /// Flash is fragmented when its writes take twice as long as in training (our figure), and not before.
+    /// Flash is fragmented when its writes take twice as long as in training (our figure), and not
+    /// earlier.
     #[test]
     fn pages_stay_where_writes_take_less_than_twice_as_long() {
         for (took_ms, leave) in [(1.5, false), (3.0, true)] {

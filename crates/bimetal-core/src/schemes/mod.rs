@@ -1,5 +1,5 @@
-//! The schemes: one file each, named as its paper or product names it. To add one, write its file and a line in
-//! [`ALL`]; command line, tests and reports find it there.
+//! The schemes: one file each, named as its paper or product names it. To add a scheme, write its
+//! file and a line in [`ALL`], where command line, tests and reports find it.
 
 pub mod bcache;
 pub mod combo;
@@ -20,7 +20,8 @@ pub mod writeboost;
 
 use crate::scheme::SchemeInfo;
 
-/// The schemes that make one device of an SSD and an HDD, and each of the two alone, in the order in which tables show them.
+/// Schemes that make one device of an SSD and an HDD, and each of the two drives alone, in the
+/// order in which tables show them.
 pub const ALL: &[&SchemeInfo] = &[
     &ssd_only::INFO,
     &hdd_only::INFO,
@@ -38,15 +39,15 @@ pub const ALL: &[&SchemeInfo] = &[
     &writeboost::INFO,
 ];
 
-/// Arrays of any drives: no hybrids, but members of trees beside them.
+/// Arrays of any drives. They are no hybrids, but volumes of a tree beside hybrids.
 pub const ARRAYS: &[&SchemeInfo] = &[&raid0::INFO, &raid1::INFO];
 
-/// Every scheme there is, arrays behind the others.
+/// Returns every scheme: first the hybrids, then the arrays.
 pub fn every() -> impl Iterator<Item = &'static SchemeInfo> + Clone {
     ALL.iter().chain(ARRAYS).copied()
 }
 
-/// The scheme with this name.
+/// Returns the scheme with this name.
 pub fn find(name: &str) -> Option<&'static SchemeInfo> {
     every().find(|info| info.name == name)
 }

@@ -1,13 +1,15 @@
-//! RAID-0 (Patterson, Gibson, Katz: *A Case for Redundant Arrays of Inexpensive Disks*, SIGMOD 1988): stripes go to the
-//! members in turn, so that one large request, or many small ones, keep all of them busy.
+//! RAID-0 (Patterson, Gibson, Katz: *A Case for Redundant Arrays of Inexpensive Disks*, SIGMOD
+//! 1988): stripes go to the members in turn. So one large request, or many small requests, keep all
+//! members busy.
 //!
-//! No hybrid: a part of a tree, whose members are drives or volumes of any kind. The stripe's default is that of Linux' md.
+//! An array is no hybrid but a part of a tree; its members are drives or volumes of any kind. The
+//! stripe's default is the default of Linux' md.
 
 use crate::layout::{LayoutRequest, Role};
 use crate::scheme::{Holds, Scheme, SchemeError, SchemeInfo};
 use crate::settings::{Kind, Parameter, Settings};
 
-/// The scheme.
+/// Description of the scheme.
 pub const INFO: SchemeInfo = SchemeInfo {
     name: "raid0",
     summary: "an array: stripes go to the members in turn",
@@ -56,7 +58,8 @@ mod tests {
         assert_eq!(bench.take_log(), ["ssd read 2", "hdd read 2"]);
     }
 
-    /// A discard of all of a large array was an operation a stripe, and failed for being too many.
+    /// A discard of a whole large array was once an operation for each stripe, and failed because
+    /// there were too many.
     #[test]
     fn discard_is_one_operation_on_each_member() {
         let mut bench = Bench::new("raid0", &[("stripe", "8KiB")]);

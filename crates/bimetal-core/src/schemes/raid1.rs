@@ -1,19 +1,21 @@
-//! RAID-1 (Patterson, Gibson, Katz: *A Case for Redundant Arrays of Inexpensive Disks*, SIGMOD 1988): every member has
-//! everything.
+//! RAID-1 (Patterson, Gibson, Katz: *A Case for Redundant Arrays of Inexpensive Disks*, SIGMOD
+//! 1988): every member has all content.
 //!
-//! A write is done when all members have it. A read goes to the member with the least under way on it, and among those to the
-//! one whose last operation ended nearest to it, as Linux' md does. What one cannot read another does. A member that is gone, or
-//! cannot keep what it is given, is given up: the others say so on themselves before the write is acknowledged, and
-//! serve on. After a power cut the members are made equal before the volume serves. A discard is answered and not passed on:
-//! two drives may keep different content for it, and what is read must stay.
+//! A write is done when all members have it. A read goes to the member with the fewest operations
+//! under way; of several, to the member whose last operation ended nearest to it, as in Linux' md.
+//! If a member cannot read a sector, another member does. A member that is gone, or cannot store a
+//! write, is taken out. The remaining members record that on themselves before the write is
+//! acknowledged, and serve on. After a power cut, the members are made equal before the volume
+//! serves. A discard is answered and not passed on: two drives may keep different content for the
+//! discarded range, and later reads must agree.
 //!
-//! No hybrid: a part of a tree, whose members are drives or volumes of any kind.
+//! An array is no hybrid but a part of a tree; its members are drives or volumes of any kind.
 
 use crate::layout::{Layout, MemberId, Role};
 use crate::scheme::{Holds, Scheme, SchemeInfo, View};
 use crate::units::SectorRange;
 
-/// The scheme.
+/// Description of the scheme.
 pub const INFO: SchemeInfo = SchemeInfo {
     name: "raid1",
     summary: "an array: every member has everything, and one that is lost is not missed",
@@ -32,7 +34,7 @@ pub const INFO: SchemeInfo = SchemeInfo {
 };
 
 struct Raid1 {
-    /// For each member the sector behind the last one that was asked for.
+    /// For each member, the sector behind its last read.
     last: Vec<u64>,
 }
 
@@ -67,7 +69,8 @@ mod tests {
         let mut bench = Bench::new("raid1", &[]);
         bench.request(OpKind::Write, 8, 8);
         assert_eq!(bench.take_log(), ["ssd write 8", "hdd write 8"]);
-        // Both begin at sector 0: the first is taken, and stays where it has come to.
+        // Both members begin at sector 0. The first member is chosen, and is then nearest to the
+        // following sectors.
         bench.request(OpKind::Read, 4000, 8);
         bench.request(OpKind::Read, 4008, 8);
         bench.request(OpKind::Read, 16, 8);

@@ -1,23 +1,28 @@
-//! Intel's Smart Response Technology (Lee, Cho, Kim, Won: *Performance Analysis of SSD/HDD Hybrid Storage Manager*,
-//! section II D): the SSD caches blocks of the HDD.
+//! Intel's Smart Response Technology (Lee, Cho, Kim, Won: *Performance Analysis of SSD/HDD Hybrid
+//! Storage Manager*, section II D): the SSD caches blocks of the HDD.
 //!
-//! What is public: *enhanced* mode is write-through ("reflects all writes to HDD and SSD simultaneously"), *maximized* mode
-//! is write-back ("holds the written data to the SSD, and synchronize the data to HDD at system idle time"); the cache
-//! works by blocks and tells a "one-time accessed sequential data stream" apart, which it does not cache.
+//! Publicly known: *enhanced* mode is write-through ("reflects all writes to HDD and SSD
+//! simultaneously"). *Maximized* mode is write-back ("holds the written data to the SSD, and
+//! synchronize the data to HDD at system idle time"). The cache works by blocks. It recognises a
+//! "one-time accessed sequential data stream" and does not cache it.
 //!
-//! Our choices, since the algorithm is the maker's: a stream is recognised by adjacent requests that together reach
-//! `stream_bypass`; replacement is any policy, by default LRU; idle is `idle` without a request on either drive. Whether a write miss allocates the text
-//! leaves open: its prose says that all writes reach the SSD (`write_allocate=on`, the default), its table 1
-//! lists only reads as cached in enhanced mode (`off`).
+//! Our choices, since the algorithm is unpublished: a stream is recognised by adjacent requests
+//! that together reach `stream_bypass`. Replacement is any policy, by default LRU. Idle is `idle`
+//! without a request on either drive. The text leaves open whether a write miss allocates. Its
+//! prose says that all writes reach the SSD (`write_allocate=on`, the default); its table 1 lists
+//! only reads as cached in enhanced mode (`off`).
 //!
 //! `stream_bypass` was chosen by the score in MB/s, a geometric mean (closed replay at depth 1, OCZ
-//! Solid 3 and WD10EALX, the last of three rounds). On the project's first seven traces 256KiB
-//! gives 13.86 with all of the SSD and 14.48 with 20 % of the footprint, 1MiB 13.46 and 14.70, 4MiB
-//! 13.27 and 13.53, off 13.11 and 13.08; on reads alone, of six of the project's, 256KiB 15.12 and
-//! 16.06, 1MiB 14.22 and 16.14, off 14.19 and 14.50. Judged on seven public traces that were left
-//! out of the choice (CloudPhysics, Financial1, MSR, YCSB, three of DiskMon): 256KiB 10.49 and
-//! 11.16, 1MiB 10.47 and 10.76, off 10.46 and 10.70, and a quarter less than 1MiB is written to the
-//! SSD.
+//! Solid 3 and WD10EALX, the last of three rounds). Each line has the score with all of the SSD,
+//! and with 20 % of the footprint:
+//!
+//! - on the project's first seven traces: 256KiB 13.86 and 14.48, 1MiB 13.46 and 14.70, 4MiB 13.27
+//!   and 13.53, off 13.11 and 13.08;
+//! - on the reads alone of six of the project's traces: 256KiB 15.12 and 16.06, 1MiB 14.22 and
+//!   16.14, off 14.19 and 14.50;
+//! - judged on seven public traces that were left out of the choice (CloudPhysics, Financial1, MSR,
+//!   YCSB, three of DiskMon): 256KiB 10.49 and 11.16, 1MiB 10.47 and 10.76, off 10.46 and 10.70.
+//!   There 256KiB writes a quarter less to the SSD than 1MiB.
 
 use crate::block::ValidMask;
 use crate::block::{Block, BlockRun};
@@ -35,7 +40,7 @@ use crate::scheme::{
 use crate::settings::{Kind, MOVE_RATE, Parameter, SettingError, Settings};
 use crate::units::{Bytes, Nanoseconds};
 
-/// The scheme.
+/// Description of the scheme.
 pub const INFO: SchemeInfo = SchemeInfo {
     name: "smart-response",
     summary: "the SSD caches reads and writes of the HDD; long sequential streams pass by",
@@ -83,7 +88,7 @@ pub const INFO: SchemeInfo = SchemeInfo {
         (Reason::NOT_ADMITTED, "write_allocate=off, and the block was not cached"),
         (Reason::NO_SPACE, "no slot was free: room was still being made"),
     ],
-    // With the default policy; what the others take beside ghosts stands in their files.
+    // With the default policy. The memory of each other policy stands in its file.
     memory_bytes_per_block: block_map::BYTES_PER_BLOCK + lru::BYTES_PER_BLOCK,
     takes_only_what_is_accessed: true,
     linux_counterpart: |settings| {
@@ -129,7 +134,8 @@ impl SmartResponse {
         self.streams.length(access.kind, access.sectors) >= self.stream_bypass
     }
 
-    /// When dirty blocks may go home because nobody needs either drive: "at system idle time".
+    /// Returns the time at which dirty blocks may be written back because both drives are idle: "at
+    /// system idle time".
     fn synchronise_at(&self, view: &View) -> Option<Nanoseconds> {
         let wanted = self.write_back && view.map.dirty_blocks() > 0 && !view.moving && view.slots_online();
         if !wanted {

@@ -1,16 +1,22 @@
-//! dm-cache with its policy *smq*, the stochastic multi-queue, the default of Linux and of LVM caches (Linux,
-//! `Documentation/admin-guide/device-mapper/cache.rst` and `cache-policies.rst`, `drivers/md/dm-cache-policy-smq.c`).
+//! dm-cache with its policy *smq*, the stochastic multi-queue, the default of Linux and of LVM
+//! caches (Linux, `Documentation/admin-guide/device-mapper/cache.rst` and `cache-policies.rst`,
+//! `drivers/md/dm-cache-policy-smq.c`).
 //!
-//! What is cached stands in one [multi-queue](crate::policies::multi_queue), and a second one, the *hotspot queue*, ranks larger regions of
-//! the address space whether anything of them is cached or not. A block comes in when its region stands high enough there; how high is
-//! set anew every second: low while the cache has room, else by how much the cache hits (little is brought in when it hits well or
-//! badly, more in between), and higher where the hotspot queue itself predicts badly, which then moves regions faster. A whole block
-//! that is written comes in while there is room. Levels are made equally full every second (hotspots) and ten (cache). Write-back: dirty
-//! blocks go home while the HDD has been idle for a second, and when less than 5 % of the cache is clean.
+//! Cached blocks stand in one [multi-queue](crate::policies::multi_queue). A second multi-queue,
+//! the *hotspot queue*, ranks larger regions of the address space, regardless of whether any of
+//! their blocks are cached. A block is promoted when its region stands high enough there. The level
+//! for it is set anew every second. It is low while the cache has room. Otherwise it depends on the
+//! cache's hits: few blocks are promoted when the cache hits well or badly, more in between. The
+//! level is higher if the hotspot queue predicts badly; then regions also move faster. A whole
+//! block that is written is admitted while there is room. Levels are made equally full every second
+//! (hotspots) and every ten seconds (cache). Write-back: dirty blocks are written back while the
+//! HDD has been idle for a second, and when less than 5 % of the cache is clean.
 //!
-//! Our choices: a block is the volume's (4 KiB; dm-cache's are 32 KiB to 1 GiB, so a block is brought in only when it is read, from the data at
-//! hand, and not copied whole), a region is sixteen of them or less, as there; dirty blocks go home in order of slot and not of level;
-//! and where nothing clean is left to give up, the lowest dirty blocks go home and are given up, where dm-cache brings nothing in.
+//! Our choices: a block is the volume's (4 KiB). dm-cache's blocks are 32 KiB to 1 GiB; here a
+//! block is promoted only when it is read, from the content of the read, and is not copied whole. A
+//! region is sixteen blocks or less, as in dm-cache. Dirty blocks are written back in order of
+//! slot, not of level. If no clean block is left to evict, the lowest dirty blocks are written back
+//! and evicted, while dm-cache promotes nothing.
 
 use crate::block::{Block, BlockRun, ValidMask};
 use crate::block_map::{self, Slot};
@@ -26,7 +32,7 @@ use crate::scheme::{
 use crate::settings::{Kind, MOVE_RATE, Parameter, SettingError, Settings};
 use crate::units::Nanoseconds;
 
-/// The scheme.
+/// Description of the scheme.
 pub const INFO: SchemeInfo = SchemeInfo {
     name: "smq",
     summary: "dm-cache's stochastic multi-queue: blocks of regions that are asked for often are cached, in levels; write-back",
@@ -56,25 +62,26 @@ pub const INFO: SchemeInfo = SchemeInfo {
     build,
 };
 
-/// The block's region is not asked for often enough.
+/// The block's region is not requested often enough.
 const NOT_HOT: Reason = Reason("not-hot");
 
-/// Regions stand, and may be brought in, as they did in the last second.
+/// Period of the hotspot queue, after which the level for promotions is set anew.
 const TICK: Nanoseconds = Nanoseconds::from_seconds(1);
-/// A block of the cache rises once in this time.
+/// Period of the cache's queue, in which a block rises at most once.
 const CACHE_PERIOD: Nanoseconds = Nanoseconds::from_seconds(10);
-/// A write must stand so many levels higher than a read.
+/// Number of levels by which a region must stand higher for a write than for a read.
 const WRITE_EXTRA: usize = 2;
-/// At least one block of so many is to be clean.
+/// Divisor of the share that shall be clean: at least one block of twenty.
 const CLEAN_PART: u64 = 20;
 
-/// How many of the highest hotspot levels are brought in when the cache is full, by its hits in sixteenths.
+/// Number of highest hotspot levels whose blocks are promoted when the cache is full, by its hits
+/// in sixteenths.
 const LEVELS_BY_HITS: [usize; 17] = [1, 1, 1, 2, 4, 6, 7, 8, 7, 6, 4, 4, 3, 3, 2, 2, 1];
 
 struct Smq {
     hotspots: Hotspots,
     cache_standing: Standing,
-    /// The lowest hotspot level from which a read brings blocks in.
+    /// Lowest hotspot level from which a read promotes blocks.
     promote_level: usize,
     next_tick: Nanoseconds,
     next_cache_period: Nanoseconds,
@@ -102,7 +109,7 @@ fn build(settings: &Settings, layout: &Layout) -> Result<Box<dyn Scheme>, Settin
 }
 
 impl Smq {
-    /// Ends what has lasted long enough.
+    /// Ends each period whose time has passed.
     fn tick(&mut self, view: &View) {
         if view.now < self.next_tick {
             return;
@@ -123,14 +130,14 @@ impl Smq {
         self.hotspots.level(block).is_some_and(|level| level >= self.promote_level + extra)
     }
 
-    /// Whether `block`, which `access` writes, gets a slot.
+    /// Returns true if `block`, which `access` writes, gets a slot.
     fn takes_write(&self, view: &View, access: &Access, block: Block) -> bool {
         let size = view.block();
         let whole = || size.clip(access.sectors, block).len.0 == size.sectors();
         view.map.get(block).is_some() || self.is_hot(block, WRITE_EXTRA) || (self.room.is_ample(view) && whole())
     }
 
-    /// When dirty blocks may go home.
+    /// Returns the time at which dirty blocks may be written back.
     fn write_back_at(&self, view: &View) -> Option<Nanoseconds> {
         let (dirty, slots) = (u64::from(view.map.dirty_blocks()), u64::from(view.map.slots()));
         if dirty == 0 || view.moving || !view.slots_online() {
@@ -226,7 +233,8 @@ mod tests {
         u64::from(bench.volume.view().map.slots())
     }
 
-    /// A second in which `hot` regions are read once and each of others, which change, once too.
+    /// Plays a second in which `hot` regions are read once, and regions that change every second
+    /// are read once as well.
     fn second(bench: &mut Bench, second: u64, hot: u64) {
         for region in 0..hot {
             bench.request(Read, region * 16 * 8, 8);

@@ -1,9 +1,9 @@
-//! The SSD alone: what flash costs and gives without a disk. The yardstick on that side.
+//! The SSD alone: the cost and performance of flash without a disk. Hybrids are compared with it.
 
 use crate::layout::Role;
 use crate::scheme::{Holds, Scheme, SchemeInfo};
 
-/// The scheme.
+/// Description of the scheme.
 pub const INFO: SchemeInfo = SchemeInfo {
     name: "ssd-only",
     summary: "the SSD alone: what flash costs and gives without a disk",
@@ -17,7 +17,7 @@ pub const INFO: SchemeInfo = SchemeInfo {
     memory_bytes_per_block: 0.0,
     takes_only_what_is_accessed: false,
     linux_counterpart: |_| None,
-    // Several SSDs are what one log serves under Griffin (7): this is the yardstick of that.
+    // Under Griffin, one log serves several SSDs (7), so the baseline takes several SSDs as well.
     layout: |_, request| Ok(request.side_by_side(&request.all(Role::Ssd)?)?),
     build: |_, _| Ok(Box::new(SsdOnly)),
 };
