@@ -12,8 +12,9 @@
 //! turn has two copies. The second copy is written when the first is stable, so a page that is
 //! damaged later costs nothing. If the state says more of other members' content than before, the
 //! other turn then gets the same content under the next number, while requests go on. So both
-//! copies of one turn may come back from an earlier time, and the fact is not lost. A home that cannot be written is still read, and is never written again. Its
-//! old state does no harm then, because its content changes no more.
+//! copies of one turn may come back from an earlier time, and the fact is not lost. A home that
+//! cannot be written is still read, and is never written again. Its old state does no harm then,
+//! because its content changes no more.
 
 use super::{Job, TaskId, Volume};
 use crate::journal::state::State;

@@ -778,7 +778,8 @@ impl<P: Payload> Volume<P> {
         !wanted.is_empty()
     }
 
-    /// The regions of `blocks` that have clean copies, or could have them after a crash, and no durable mark.
+    /// Returns the regions of `blocks` that lack a durable mark, and that have clean copies or
+    /// could have them after a crash.
     fn regions_to_mark(&self, blocks: BlockRun) -> Vec<u32> {
         let is_unmarked = |region: &u32| !self.intents.durable.contains(*region);
         let region_of = |block: u64| (block / MARK_REGION_BLOCKS) as u32;
@@ -787,7 +788,8 @@ impl<P: Payload> Volume<P> {
                 (region_of(blocks.first.0)..=region_of(blocks.end() - 1)).filter(is_unmarked).collect();
             return if unmarked.is_empty() || self.has_clean_copies(blocks) { unmarked } else { Vec::new() };
         }
-        // A discard of a whole drive costs what it changes: where the map is smaller, it is the map that is walked.
+        // If the map is smaller than `blocks`, the map is walked. So a discard of a whole drive
+        // costs only as much as it changes.
         let within = |block: &Block| (blocks.first.0..blocks.end()).contains(&block.0);
         let copies = self.view.map.occupied().filter(|(_, entry)| !entry.dirty).map(|(_, entry)| entry.block);
         let all = copies.chain(self.pending.copies_that_could_come_back()).filter(within);

@@ -1,5 +1,5 @@
-//! Evictions of a host's buffer cache, which a recording or a simulated host reports beside the requests. From then on the host
-//! reads the evicted blocks from the volume.
+//! Evictions of a host's buffer cache, which a recording or a simulated host reports beside the
+//! requests. From then on the host reads the evicted blocks from the volume.
 
 use super::Volume;
 use crate::block::{Block, BlockRun};
@@ -12,8 +12,9 @@ impl<P: Payload> Volume<P> {
         self.scheme.takes_evictions()
     }
 
-    /// Reports to the scheme that a host's buffer cache has evicted `range` of a unit. Sectors beyond the unit are ignored. The
-    /// scheme's work is due then: [`advance`](Self::advance) does it, once for all reports before.
+    /// Reports to the scheme that a host's buffer cache has evicted `range` of a unit. Sectors
+    /// beyond the unit are ignored. The scheme's work is due then: [`advance`](Self::advance) does
+    /// it, once for all reports before.
     pub fn tell_evicted(&mut self, now: Nanoseconds, unit: u16, range: SectorRange) {
         self.set_time(now);
         let Some(&unit) = self.view.layout.units.get(usize::from(unit)) else { return };

@@ -137,12 +137,12 @@ impl<P> LogTail<P> {
         self.tail + into
     }
 
-    /// Returns the slots that can still be appended to, heads and feet not subtracted.
+    /// Returns the number of slots that can still be appended to, heads and feet not subtracted.
     pub(crate) fn free(&self) -> u64 {
         self.slots - (self.head() - self.tail)
     }
 
-    /// Returns the slots that become free when tasks under way have ended.
+    /// Returns the number of slots that become free when tasks under way have ended.
     pub(crate) fn freeing(&self) -> u64 {
         self.truncations.back().map_or(0, |(to, _)| to - self.tail)
     }
@@ -152,7 +152,7 @@ impl<P> LogTail<P> {
         match &self.filling {
             Some(segment) if (segment.pieces.len() as u32) < segment.limit => Ok(()),
             Some(_) => Err(NoRoom::Buffer),
-            // Twice its size, for what a wrap at the region's end may waste.
+            // Twice the segment's size, because a wrap at the region's end may waste as much.
             None if self.free() < 2 * (u64::from(self.segment_limit()) + SEGMENT_MIN) => Err(NoRoom::Log),
             None if self.is_buffered() && self.writing.len() >= SEGMENTS_ON_THE_WAY_MAX && !self.unbounded => {
                 Err(NoRoom::Buffer)

@@ -224,7 +224,7 @@ impl<P> Store<P> {
 }
 
 struct Task<P> {
-    /// Its serial number among the tasks that may read slots; `None` while it waits and reads no
+    /// Serial number among the tasks that may read slots; `None` while the task waits and reads no
     /// slot.
     serial: Option<Serial>,
     outstanding: u32,

@@ -13,7 +13,7 @@ use crate::units::{Nanoseconds, SectorRange, Sectors};
 pub(super) struct InFlight<P> {
     pub(super) token: Token,
     pub(super) task: TaskId,
-    /// The task's own number for it.
+    /// Number by which the task tells its operations apart.
     pub(super) purpose: u32,
     pub(super) member: MemberId,
     pub(super) kind: OpKind,
@@ -28,12 +28,12 @@ pub(super) struct InFlight<P> {
 }
 
 impl<P> InFlight<P> {
-    /// Returns true if a request changes content by it.
+    /// Returns true if a request changes content with this operation.
     pub(super) fn is_change(&self) -> bool {
         self.foreground && self.kind.changes_content()
     }
 
-    /// Returns its number among all operations begun.
+    /// Returns the operation's number among all operations begun.
     pub(super) fn sequence(&self) -> u64 {
         self.token.0 >> OPERATION_INDEX_BITS
     }

@@ -8,7 +8,8 @@ use crate::operation::{Command, OpKind, Status, Token};
 use crate::payload::Payload;
 use crate::units::SectorRange;
 
-/// Stripes of a range that are told of one by one; fewer in the tests beside this, whose arrays are small.
+/// Largest number of stripes of a range that are addressed one by one; fewer in the tests below,
+/// whose arrays are small.
 const STRIPES_APART_MAX: u64 = if cfg!(test) { 64 } else { 4096 };
 
 pub(crate) struct RangeJob {
@@ -173,8 +174,9 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Tells each member of a striped array of its part of a range, as one, where there are many stripes of it. Stripe by
-    /// stripe, a discard of a large array would be millions of operations. Whether it did.
+    /// Issues one operation to each member of a striped array for its part of a range, if the range
+    /// has many stripes. Stripe by stripe, a discard of a large array would be millions of
+    /// operations. Returns true if it did.
     fn issue_by_member(&mut self, task: TaskId, job: &RangeJob, fua: bool) -> bool {
         let layout = &self.view.layout;
         let parts = layout.homes().into_iter().map(|member| Some((member, layout.striped_part(job.sectors, member)?)));

@@ -43,10 +43,10 @@ const MOVE_BLOCKS: usize = 1024;
 /// The evacuation of a read-only member with slots.
 #[derive(Default)]
 pub(crate) struct Departures {
-    /// Regions that requests want to change. `owed` has those that a flush waits for.
+    /// Regions that requests want to change, and regions for which a flush waits.
     wanted: BTreeSet<u32>,
     owed: BTreeSet<u32>,
-    /// Regions that could not be moved at the last attempt; other regions come first.
+    /// Regions that could not be moved at the last attempt. Other regions come first.
     stuck: BTreeSet<u32>,
     /// Regions of the move under way.
     moving: Vec<u32>,
@@ -206,7 +206,7 @@ impl<P: Payload> Volume<P> {
         self.is_move_futile() && self.move_paused_until.is_some() && !self.dirty_in(region).is_empty()
     }
 
-    /// Makes `task` ready when more regions have left.
+    /// Lets `task` wait until more regions have left.
     pub(super) fn await_departure(&mut self, task: TaskId, blocks: BlockRun) {
         self.statistics.waited += 1;
         self.departures.waiters.push((task, blocks));
@@ -222,7 +222,7 @@ impl<P: Payload> Volume<P> {
         if over { Departure::Over } else { Departure::Awaited }
     }
 
-    /// Makes the commit ready when no region is owed.
+    /// Lets the commit wait until no region is owed.
     pub(super) fn await_departures(&mut self, commit: TaskId) {
         self.departures.commit = Some(commit);
     }
@@ -350,7 +350,7 @@ impl<P: Payload> Volume<P> {
         let stays: Vec<u32> = std::mem::take(&mut self.departures.moving);
         let mut stays: BTreeSet<u32> = stays.into_iter().filter(|&region| !self.dirty_in(region).is_empty()).collect();
         if self.is_move_futile() {
-            // No other region would fare better.
+            // Other regions would fail as well.
             let Departures { wanted, owed, .. } = &self.departures;
             let others = wanted.union(owed).copied().filter(|&region| !self.dirty_in(region).is_empty());
             stays.extend(others.collect::<Vec<_>>());

@@ -64,9 +64,9 @@ pub enum Outcome {
 /// Progress and findings of a scrub.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Scrub {
-    /// Blocks that were read.
+    /// Number of blocks that were read.
     pub blocks_read: u64,
-    /// Blocks off home that are still to be read, about.
+    /// Approximate number of blocks off home that are still to be read.
     pub blocks_left: u64,
     /// The first bad blocks.
     pub bad: Vec<BadBlock>,

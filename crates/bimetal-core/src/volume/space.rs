@@ -10,7 +10,7 @@ use crate::bit_set::BitSet;
 use crate::block_map::Slot;
 use crate::journal::ring::Sequence;
 
-/// Numbers tasks in the order they started.
+/// Number of a task, in the order in which tasks start.
 pub(crate) type Serial = u64;
 
 struct Freed {

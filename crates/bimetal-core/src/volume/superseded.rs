@@ -1,11 +1,13 @@
-//! What a migration has still to move although its blocks were written again since it began.
+//! Content that a migration must still move although its blocks have been written again since the
+//! migration began.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::block::{Block, BlockRun};
 use crate::block_map::{Entry, Slot};
 
-/// Pieces as they were when a migration began, of blocks that were written again before it came to them.
+/// Pieces as they were when a migration began, of blocks that were written again before the
+/// migration reached them.
 #[derive(Default)]
 pub(crate) struct Superseded {
     pieces: BTreeMap<Slot, Entry>,
@@ -13,19 +15,21 @@ pub(crate) struct Superseded {
 }
 
 impl Superseded {
-    /// Remembers what `slot` had; a second time nothing changes.
+    /// Records the content that `slot` had. A second call for the same slot changes nothing.
     pub(super) fn note(&mut self, slot: Slot, entry: Entry) {
         if self.by_block.insert((entry.block, slot)) {
             self.pieces.insert(slot, entry);
         }
     }
 
-    /// What `slot` had when the migration began, if that was written again since.
+    /// Returns the entry that `slot` had when the migration began, if its block was written again
+    /// since.
     pub(super) fn get(&self, slot: Slot) -> Option<Entry> {
         self.pieces.get(&slot).copied()
     }
 
-    /// Home has something newer of `blocks`: what they were is not moved any more.
+    /// Drops the records of `blocks`, because home has newer content, so their older content is no
+    /// longer moved.
     pub(super) fn forget(&mut self, blocks: BlockRun) {
         if self.by_block.is_empty() {
             return;
@@ -38,7 +42,7 @@ impl Superseded {
         }
     }
 
-    /// The migration has ended.
+    /// Drops all records, because the migration has ended.
     pub(super) fn clear(&mut self) {
         self.pieces.clear();
         self.by_block.clear();

@@ -1,9 +1,17 @@
-//! Writes: asked of the scheme run by run, carried out in parts of bounded size.
+//! Writes: the scheme places them run by run, and the volume carries them out in parts of bounded
+//! size.
 //!
-//! A part is planned (places and slots are taken), then what must be merged is read, then everything is written, then the
-//! map changes; then the next part. In a log only an eighth of a block that is written in part is merged: the others stay
-//! where they are, in older pieces. A part that needs what is not there yet (a free slot, the end of a move, a
-//! durable mark) waits before it takes anything, so nobody holds what another needs.
+//! Each part goes through four steps, one part after another:
+//!
+//! 1. it is planned, which takes places and slots;
+//! 2. content to merge with is read;
+//! 3. everything is written;
+//! 4. the map changes.
+//!
+//! In a log, only an eighth of a block that is written in part is merged; the remaining eighths
+//! stay in older pieces. A part may need something that is not there yet: a free slot, the end of a
+//! move, a durable mark. Then it waits before it takes anything, so no part holds what another part
+//! needs.
 
 use super::log_tail::{NoRoom, Piece};
 use super::operations::purpose;
@@ -17,10 +25,11 @@ use crate::payload::Payload;
 use crate::scheme::{Access, Placement, Reason};
 use crate::units::{SectorRange, Sectors};
 
-/// Blocks of a part: what a large write may hold of slots and buffers at once.
+/// Largest number of blocks of a part, which bounds the slots and buffers that a large write holds
+/// at once.
 const PART_BLOCKS_MAX: u64 = 1024;
 
-/// How often a part is planned anew after its slots could not be written.
+/// Number of times that a part is planned anew after its slots could not be written.
 const RETRIES_MAX: u8 = 3;
 
 pub(crate) struct WriteJob<P> {
@@ -28,12 +37,12 @@ pub(crate) struct WriteJob<P> {
     sectors: SectorRange,
     fua: bool,
     payload: P,
-    /// The first block that has no place yet.
+    /// Number of the first block that has no place yet.
     next: u64,
     phase: Phase,
     homes: Vec<HomeWrite>,
     pieces: Vec<SlotWrite<P>>,
-    /// How many pieces the log has taken.
+    /// Number of pieces that are in the log.
     appended: usize,
     home_status: Status,
     slot_status: Status,
@@ -49,63 +58,63 @@ enum Phase {
     Committing,
 }
 
-/// Blocks on their way home.
+/// A run of blocks that is written home.
 #[derive(Clone, Copy)]
 struct HomeWrite {
     blocks: BlockRun,
-    /// Whether a slot gets them too.
+    /// Set if the blocks are written to slots as well.
     with_copy: bool,
 }
 
-/// One block on its way to a slot.
+/// A block that is written to a slot.
 struct SlotWrite<P> {
     block: Block,
-    /// Its slot, where slots are taken before they are written (not in a log).
+    /// Slot of the block, in a cache. A log takes slots only when it appends.
     slot: Option<Slot>,
-    /// Whether home gets it too.
+    /// Set if the block is written home as well.
     both: bool,
-    /// What the slot will hold.
+    /// Eighths that the slot will hold.
     valid: ValidMask,
-    /// What of that comes from slots that it had.
+    /// The block's present slots with content that is merged into the new slot.
     from_slots: [Option<OldSlot<P>>; OLD_SLOTS_MAX],
-    /// What of that comes from home.
+    /// Eighths whose content is merged from home.
     from_home: ValidMask,
-    /// Whether it was off home, with content that home does not have.
+    /// Set if a slot had content of the block that home lacks.
     was_dirty: bool,
     home_content: Option<P>,
     content: Option<P>,
-    /// Home must be read only because the old slot could not be.
+    /// Set if home must be read only because the old slot could not be.
     home_wanted: bool,
 }
 
-/// Slots that a write merges with, at most: in a cache the one that the block has, in a log those of the first and the last
-/// eighth that it touches.
+/// Largest number of slots that a write of a block merges with. In a cache, the block has one slot.
+/// In a log, the first and the last eighth of the write may each lie in a slot.
 const OLD_SLOTS_MAX: usize = 2;
 
-/// A slot that a block has, and that a write of the block merges with.
+/// A present slot of a block, with which a write of the block merges.
 struct OldSlot<P> {
     slot: Slot,
     entry: Entry,
-    /// What is taken from it.
+    /// Eighths that are merged from the slot.
     taken: ValidMask,
     content: Option<P>,
 }
 
-/// Why a part cannot be planned now.
+/// Reasons for which a part cannot be planned now.
 enum Obstacle {
     Slots,
     Buffer,
     Move,
     Mark,
     State,
-    /// These blocks must leave a member that refuses writes.
+    /// The regions of these blocks must be evacuated from a read-only member first.
     Departure(BlockRun),
-    /// It will never be possible.
+    /// The part can never be carried out.
     Refused,
 }
 
 impl<P: Payload> WriteJob<P> {
-    /// The old slot that a read to merge found bad, with the way in which that was noticed.
+    /// Returns the old slot that a read to merge found bad, with the kind of error.
     pub(super) fn bad_slot(&self, purpose: u32, status: Status, payload: &P) -> Option<(Slot, Entry, Kind)> {
         let (piece, old) = old_slot(purpose)?;
         let OldSlot { slot, entry, .. } = *self.pieces.get(piece)?.from_slots[old].as_ref()?;
@@ -144,8 +153,9 @@ impl<P: Payload> WriteJob<P> {
 }
 
 impl<P> SlotWrite<P> {
-    /// The old slot cannot be read, but home has all of it: the new slot holds only eighths that are written now. Those
-    /// that are written in part are filled up from home.
+    /// Leaves out an old slot that cannot be read, although home has all its content. The new slot
+    /// holds only the eighths that are written now. Eighths that are written in part are completed
+    /// from home.
     fn give_up_old(&mut self, touched: ValidMask) {
         self.valid = touched;
         self.from_home = self.from_home.union(touched.intersection(self.taken_from_slots()));
@@ -158,12 +168,14 @@ impl<P> SlotWrite<P> {
     }
 }
 
-/// What a read of a slot to merge with is called: the number of the piece, and which of its old slots.
+/// Returns the purpose of a read of a slot to merge with: the number of the piece and of its old
+/// slot.
 fn purpose_of_old_slot(piece: usize, old: usize) -> u32 {
     purpose::MERGE_SLOT | (piece * OLD_SLOTS_MAX + old) as u32
 }
 
-/// The piece and the old slot that a read was for, if it was for one.
+/// Returns the piece and the old slot of a read with `purpose`, if it is a read of a slot to merge
+/// with.
 fn old_slot(purpose: u32) -> Option<(usize, usize)> {
     let number = (purpose & purpose::INDEX) as usize;
     (purpose & purpose::MERGE_SLOT != 0).then_some((number / OLD_SLOTS_MAX, number % OLD_SLOTS_MAX))
@@ -183,7 +195,8 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// A write of which nothing has a place yet; the scheme is told of it.
+    /// Notes the write in the scheme and the statistics, and returns its job, without any place
+    /// yet.
     pub(super) fn arrived_write(
         &mut self,
         token: Token,
@@ -211,7 +224,7 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Goes on with a write until it waits for something or is done.
+    /// Continues a write until it waits for something or is done.
     pub(super) fn run_write(&mut self, task: TaskId, mut job: WriteJob<P>) {
         while self.outstanding(task) == 0 {
             match job.phase {
@@ -277,7 +290,8 @@ impl<P: Payload> Volume<P> {
         self.put_job(task, Job::Write(job));
     }
 
-    /// What a write that must be stable ends with: a part of it may have been lost with the drive of its slots.
+    /// Returns the status of a write with FUA: a part of it may have been lost with the drive of
+    /// its slots.
     fn status_if_forced(&self, job: &WriteJob<P>) -> Status {
         let size = self.view.layout.block;
         let is_lost = |block: Block| {
@@ -292,8 +306,8 @@ impl<P: Payload> Volume<P> {
         matches!(self.store, Store::Log(_))
     }
 
-    /// Parks a write until `obstacle` is out of its way. It lines up first: parking can free the very slots that it
-    /// waits for, and only who is in the line is called.
+    /// Parks a write until `obstacle` is gone. The task joins the queue first: parking can free the
+    /// very slots that it waits for, and only tasks in the queue are woken.
     fn park_before(&mut self, task: TaskId, job: WriteJob<P>, obstacle: &Obstacle) {
         self.await_obstacle(task, obstacle);
         self.park(task, Job::Write(job));
@@ -325,7 +339,8 @@ impl<P: Payload> Volume<P> {
         self.end_request(task, job.token, status, P::empty());
     }
 
-    /// Says whether `task` changes home now. A move that held back from those blocks goes on when it no longer does.
+    /// Sets whether `task` is changing home. When it no longer is, a move that held back from its
+    /// blocks continues.
     pub(super) fn changes_home(&mut self, task: TaskId, at_home: bool) {
         let ended = self.ordering.set_at_home(task, at_home) && !at_home;
         if ended && std::mem::take(&mut self.move_held_back) {
@@ -339,12 +354,13 @@ impl<P: Payload> Volume<P> {
         self.ordering.leave(task, &mut |freed| ready.push_back(freed));
     }
 
-    /// Asks the scheme for places until the part is large enough or something stands in the way.
+    /// Asks the scheme for places until the part is large enough or meets an obstacle.
     fn place_part(&mut self, job: &mut WriteJob<P>) -> Result<(), Obstacle> {
         let access = access(&self.view.layout, OpKind::Write, job.sectors);
         let first = job.next;
         while job.next < access.blocks.end() && job.next - first < PART_BLOCKS_MAX {
-            // A scheme that looks at each block of what it places must not look at all of a long write for every part.
+            // The scheme gets only the blocks of this part. Otherwise a scheme that looks at each
+            // block would look at all of a long write for every part.
             let room = PART_BLOCKS_MAX - (job.next - first);
             let rest = BlockRun { first: Block(job.next), count: room.min(access.blocks.end() - job.next) };
             let (placement, blocks) = if self.is_draining() {
@@ -359,7 +375,7 @@ impl<P: Payload> Volume<P> {
             match self.place_whole_run(job, &access, run, placement) {
                 Err(obstacle) if job.next == first => return Err(obstacle),
                 Err(_) if job.next == run.first.0 => break,
-                // Where some of it was placed, the scheme may have another place for the rest.
+                // After a partial success, the scheme may choose another place for the rest.
                 Err(_) | Ok(()) => {}
             }
             if self.is_log() {
@@ -369,7 +385,8 @@ impl<P: Payload> Volume<P> {
         Ok(())
     }
 
-    /// Places `run` as the scheme said, piece by piece: its slots need not lie together. The scheme is not asked for each of them.
+    /// Places `run` as the scheme decided, in several steps if its slots are not adjacent. The
+    /// scheme is not asked again for each step.
     fn place_whole_run(
         &mut self,
         job: &mut WriteJob<P>,
@@ -381,14 +398,15 @@ impl<P: Payload> Volume<P> {
             let left = BlockRun { first: Block(job.next), count: run.end() - job.next };
             job.next += self.place_run(job, access, left, placement)?;
             if self.is_log() {
-                // What goes home is not held up by a full log: the migration that makes room waits for changes of home.
+                // Blocks written home must not wait for a full log: the migration that makes room
+                // waits for changes of home.
                 break;
             }
         }
         Ok(())
     }
 
-    /// Places up to `run.count` blocks as the scheme said; how many it were.
+    /// Places up to `run.count` blocks as the scheme decided. Returns the number of blocks placed.
     fn place_run(
         &mut self,
         job: &mut WriteJob<P>,
@@ -413,8 +431,8 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// In place. A block with dirty content off home beside what is written now cannot go home alone: it takes a new slot, and
-    /// merges in a cache.
+    /// Places blocks at home. A block with dirty content in slots that this write does not replace
+    /// cannot go home alone. It gets a new slot, and is merged in a cache.
     fn place_home(&mut self, job: &mut WriteJob<P>, access: &Access, run: BlockRun) -> Result<u64, Obstacle> {
         self.may_change_home(run)?;
         let must_merge = |this: &Self, block: Block| {
@@ -426,7 +444,7 @@ impl<P: Payload> Volume<P> {
         if must_merge(self, run.first) {
             return self.place_slots(job, BlockRun { count: 1, ..run }, false);
         }
-        // Only the last block can be partial, too.
+        // Of the remaining blocks, only the last can be written in part.
         let last = Block(run.end() - 1);
         let count = run.count - u64::from(run.count > 1 && must_merge(self, last));
         let run = BlockRun { count, ..run };
@@ -436,7 +454,8 @@ impl<P: Payload> Volume<P> {
         Ok(count)
     }
 
-    /// Whether content at home may change now: no move writes there, and no clean copy would outlive a crash unnoticed.
+    /// Checks that content at home may change now: no move writes there, and no clean copy could
+    /// survive a crash with older content.
     fn may_change_home(&mut self, run: BlockRun) -> Result<(), Obstacle> {
         if self.is_moving(run) {
             return Err(Obstacle::Move);
@@ -499,7 +518,7 @@ impl<P: Payload> Volume<P> {
         let (touched, covered) = access_masks(self.view.layout.block, sectors, block);
         let old = self.view.map.get(block);
         let had = self.view.map.valid_of(block);
-        // A log keeps what is not touched in older pieces.
+        // In a log, eighths that are not touched stay in older pieces.
         let valid = if self.is_log() { touched } else { touched.union(had) };
         let mut from_slots = [const { None }; OLD_SLOTS_MAX];
         let wanted = valid.without(covered).intersection(had);
@@ -558,7 +577,7 @@ impl<P: Payload> Volume<P> {
         self.issue(task, purpose::MERGE_HOME | index as u32, member, command, P::empty());
     }
 
-    /// Reads from home what old slots turned out not to have any more.
+    /// Reads from home the content that old slots turned out to lack.
     fn read_homes_wanted(&mut self, task: TaskId, job: &mut WriteJob<P>) {
         for index in 0..job.pieces.len() {
             let piece = &mut job.pieces[index];
@@ -574,21 +593,23 @@ impl<P: Payload> Volume<P> {
         SectorRange::new(size.first_sector(block), size.sectors())
     }
 
-    /// One write for each run of blocks that lie together at home, whether a slot gets some of them too or not.
+    /// Writes home with one operation for each run of adjacent blocks, whether or not some of them
+    /// go to slots as well.
     fn write_homes(&mut self, task: TaskId, job: &WriteJob<P>) {
         let mut homes = job.homes.iter().map(|home| home.blocks).peekable();
         while let Some(mut run) = homes.next() {
             while let Some(next) = homes.next_if(|next| next.first.0 == run.end()) {
                 run.count += next.count;
             }
-            // Where the journal will say that home is newer than a slot, it must not be stable before home is.
+            // If the journal will record that home is newer than a slot, that record must not be
+            // stable before home is.
             let fua = job.fua || self.replaces_slots(run);
             self.write_home(task, job, self.sectors_of(job.sectors, run), fua);
         }
     }
 
-    /// Whether a change of home makes what is off home old, or ends the loss of a block: the record of that may be stable
-    /// before home is.
+    /// Returns true if a change of home makes content off home old, or ends the loss of a block.
+    /// Then the record of it may be stable before home is.
     fn replaces_slots(&self, run: BlockRun) -> bool {
         P::CARRIES_DATA
             && (self.log_is_in_use()
@@ -634,10 +655,11 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Appends pieces to the log as long as there is room. In the log's buffer they are written.
+    /// Appends pieces to the log as long as there is room. A piece in the log's buffer counts as
+    /// written.
     fn append_pieces(&mut self, task: TaskId, job: &mut WriteJob<P>) -> Result<(), Obstacle> {
         if !self.view.slots_online() {
-            // There will be no room any more: the part is placed anew.
+            // The log never has room again: the part is placed anew.
             job.slot_status = Status::Gone;
             job.appended = job.pieces.len();
             return Ok(());
@@ -671,7 +693,8 @@ impl<P: Payload> Volume<P> {
             job.appended += 1;
             self.last_append = self.view.now;
             self.map_block(slot, Entry { block, valid, dirty: true, checksum });
-            // Now and not at the end: a migration that makes room for the rest may lose it again.
+            // The loss ends here and not at the end of the part: a migration that makes room for
+            // the rest may lose the block again.
             self.find_again(block, covered);
             if full {
                 self.write_segment();
@@ -684,10 +707,11 @@ impl<P: Payload> Volume<P> {
         Ok(())
     }
 
-    /// Everything of the part is written: the map changes. An error is the request's.
+    /// Changes the map for a part that is written. An error is the request's.
     fn apply_part(&mut self, job: &mut WriteJob<P>) -> Result<(), Status> {
         let slots_gone = !self.view.slots_online();
-        // What a drive took just before it refused everything else, or was given up, has no record.
+        // Content that the drive stored just before it refused further writes, or was taken out,
+        // has no record.
         if (job.slot_status != Status::Done || slots_gone) && !job.pieces.is_empty() {
             return self.slots_failed(job, slots_gone);
         }
@@ -714,7 +738,8 @@ impl<P: Payload> Volume<P> {
                 for block in home.blocks.blocks() {
                     job.changed_map |= self.replaced_at_home(size, job.sectors, block);
                 }
-                // An earlier change may have sent them home, and nobody knows yet who finds them after a crash.
+                // An earlier change may have sent the blocks home, but it is not durable: after a
+                // crash they may be in their slots again.
                 job.changed_map |= self.replaced_in_log(home.blocks) || self.pending.could_come_back(home.blocks, true);
             }
         }
@@ -723,8 +748,8 @@ impl<P: Payload> Volume<P> {
         Ok(())
     }
 
-    /// `sectors` of `block` are newest at home now; whether the journal must say so before that is stable: it has an older
-    /// slot as the newest place.
+    /// Makes home the newest place of `sectors` of `block`. Returns true if the journal must record
+    /// that before it is stable, because it has an older slot as the newest place.
     fn replaced_at_home(&mut self, size: BlockSize, sectors: SectorRange, block: Block) -> bool {
         let (_, covered) = access_masks(size, sectors, block);
         let found = self.find_again(block, covered);
@@ -737,7 +762,8 @@ impl<P: Payload> Volume<P> {
             self.update_free_slots();
             return entry.dirty || found;
         }
-        // Its slots are on a drive that is gone: what was only there stays an error until it is written.
+        // The block's slots are on a drive that is gone: reads of content that only it had fail
+        // until the content is written again.
         for &(slot, piece) in self.view.map.pieces(block).iter() {
             match piece.valid.without(covered) {
                 ValidMask::NONE => self.take_piece(slot, block),
@@ -747,8 +773,8 @@ impl<P: Payload> Volume<P> {
         true
     }
 
-    /// What a log that is still in use has of `blocks` is old, even where the map does not show it any more: whether the log
-    /// must say so.
+    /// Drops the content of `blocks` from a log in use, even if the map no longer shows it. Returns
+    /// true if the log must record that.
     fn replaced_in_log(&mut self, blocks: BlockRun) -> bool {
         let old = P::CARRIES_DATA && self.log_is_in_use() && self.view.slots_readable();
         if old {
@@ -757,9 +783,11 @@ impl<P: Payload> Volume<P> {
         old
     }
 
-    /// The slots could not be written. Home, if it was written too, is right; else the part is placed anew.
+    /// Handles slots that could not be written. If home was written too, it has the content;
+    /// otherwise the part is placed anew.
     fn slots_failed(&mut self, job: &mut WriteJob<P>, slots_gone: bool) -> Result<(), Status> {
-        // Where the old slot has more that home has not, it would stay the newest place of eighths that home got new in part.
+        // If an old slot has more content that home lacks, it would remain the newest place of
+        // eighths that home got only in part.
         let home_has_all =
             |piece: &SlotWrite<P>| piece.both && (piece.taken_from_slots().is_empty() || !piece.was_dirty);
         let both = job.pieces.iter().all(home_has_all);
@@ -777,7 +805,7 @@ impl<P: Payload> Volume<P> {
             return Ok(());
         }
         if job.retries >= RETRIES_MAX && !slots_gone {
-            // In place after place: what is left is home.
+            // Writes failed in slot after slot, so the rest of the content goes home.
             self.refuse_writes(self.member_of_slots());
         }
         job.retries = job.retries.saturating_add(1);
@@ -785,7 +813,7 @@ impl<P: Payload> Volume<P> {
         Ok(())
     }
 
-    /// Gives back what a part took.
+    /// Frees the slots and places that a part took.
     fn drop_part(&mut self, job: &mut WriteJob<P>) {
         for piece in std::mem::take(&mut job.pieces) {
             if let Some(slot) = piece.slot {
@@ -805,12 +833,12 @@ impl<P: Payload> WriteJob<P> {
         if self.home_status == Status::Done { self.slot_status } else { self.home_status }
     }
 
-    /// Whether blocks of it are on their way to slots.
+    /// Returns true if blocks of the write are being written to slots.
     pub(super) fn writes_slots(&self) -> bool {
         !self.pieces.is_empty()
     }
 
-    /// A commit that this write waited for has failed.
+    /// Records the failure of the commit that this write waited for.
     pub(super) fn commit_failed(&mut self, status: Status) {
         if self.phase == Phase::Committing {
             self.slot_status = status;
@@ -819,7 +847,8 @@ impl<P: Payload> WriteJob<P> {
 }
 
 impl<P: Payload> SlotWrite<P> {
-    /// The content of the whole block: what is written now, what is kept, zeroes where the slot is not valid.
+    /// Returns the content of the whole block: the written sectors, the merged sectors, and zeroes
+    /// for eighths that are not valid.
     fn assemble(&self, size: BlockSize, request: SectorRange, payload: &P) -> P {
         let first = size.first_sector(self.block);
         let part = size.clip(request, self.block);
@@ -832,7 +861,7 @@ impl<P: Payload> SlotWrite<P> {
         whole
     }
 
-    /// Sectors `from..to` of the block as they were.
+    /// Returns sectors `from..to` of the block as they were before the write.
     fn kept(&self, size: BlockSize, from: u64, to: u64) -> P {
         let mut content = P::empty();
         let mut at = from;

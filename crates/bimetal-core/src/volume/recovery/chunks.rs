@@ -57,7 +57,7 @@ impl Chunk {
     }
 }
 
-/// Returns both copies of a page as read: the second only if that was read.
+/// Returns both copies of a page as read: the second copy only if it was read.
 pub(super) fn copies_of<'a>(number: u64, first: &'a Chunk, second: Option<&'a Chunk>) -> [Option<&'a Page>; 2] {
     [first.page(number), second.and_then(|second| second.page(number))]
 }

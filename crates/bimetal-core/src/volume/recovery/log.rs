@@ -294,7 +294,8 @@ impl<P: Payload> Recovery<P> {
         }
         let log = self.log();
         log.phase = Phase::Scanning;
-        // The last recovery flushed and checked everything it took: that is no longer in doubt.
+        // The last recovery flushed and checked everything that it took, so none of it is in doubt
+        // any more.
         (log.head, log.stable) = (log.indexed, log.indexed.max(log.superblock().life().began_at));
         self.read_head();
     }

@@ -28,7 +28,7 @@ enum Phase {
 }
 
 impl<P: Payload> Recovery<P> {
-    /// Returns true if `member` is a copy of another that is there.
+    /// Returns true if another member that is present has the same content as `member`.
     pub(super) fn can_spare(&self, member: MemberId) -> bool {
         self.copies_left().any(|copy| copy != member)
     }

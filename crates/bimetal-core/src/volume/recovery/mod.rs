@@ -134,7 +134,8 @@ pub enum RecoveryError {
     },
 }
 
-/// The recovery of a volume: a machine that asks for operations on its members, until the volume is recovered or refused.
+/// The recovery of a volume: a machine that asks for operations on its members, until the volume is
+/// recovered or refused.
 pub struct Recovery<P: Payload> {
     /// The volume that is being restored.
     volume: Volume<P>,
@@ -181,7 +182,7 @@ struct Asked<P> {
     member: MemberId,
     command: Command,
     payload: P,
-    /// The step's own number for it.
+    /// Number by which the step tells its operations apart.
     purpose: u64,
     tries_left: u8,
 }
@@ -204,9 +205,9 @@ pub fn format<P: Payload>(config: &VolumeConfig<'_>) -> Result<Vec<Operation<P>>
     format_again(config, 0)
 }
 
-/// As [`format`](fn@format), for members that may have been part of this volume before. The random number
-/// `life` below 2³¹ distinguishes old pages from new ones: epochs (called lives in the format)
-/// count from it.
+/// As [`format`](fn@format), for members that may have been part of this volume before. The random
+/// number `life` below 2³¹ distinguishes old pages from new ones: epochs (called lives in the
+/// format) count from it.
 ///
 /// # Errors
 /// As [`Volume::new`].
