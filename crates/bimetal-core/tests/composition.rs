@@ -1,5 +1,6 @@
-//! A volume offers what it uses, so that volumes form a tree: here the "SSD" of a hybrid is itself a Griffin volume over
-//! an SSD and a log on an HDD, as in a chain of QLC flash, a log in front of it and a cache in front of both.
+//! A volume exports the interface that it uses, so volumes can form a tree. Here the "SSD" of a
+//! hybrid is itself a Griffin volume over an SSD and a log on an HDD. It stands for a chain of QLC
+//! flash, a log in front of it, and a cache in front of both.
 
 use std::collections::HashMap;
 
@@ -23,12 +24,12 @@ fn member(role: Role, mib: u64) -> MemberInfo {
     MemberInfo { role, capacity: Bytes::from_mib(mib).sectors() }
 }
 
-/// A tree of two volumes over three leaves that answer at once: member 0 of `outer` is `inner`.
+/// A tree of two volumes over three leaves that answer at once. Member 0 of `outer` is `inner`.
 struct Tree {
     outer: Volume<NoPayload>,
     inner: Volume<NoPayload>,
     now: Nanoseconds,
-    /// Operations on each leaf: the outer HDD, the inner SSD, the inner log.
+    /// Number of operations on each leaf: the outer HDD, the inner SSD, the inner log.
     leaves: HashMap<(&'static str, OpKind), u64>,
     requests: u64,
 }
@@ -37,7 +38,7 @@ impl Tree {
     fn new() -> Self {
         let griffin = [("read_threshold", "off"), ("timeout", "60s")];
         let inner = volume("griffin", &[member(Role::Ssd, 16), member(Role::Hdd, 8)], &griffin);
-        // What the inner volume exports is the size of the member that it is to the outer one.
+        // The size that the inner volume exports is the size of the outer volume's member.
         let exported = MemberInfo { role: Role::Ssd, capacity: inner.units().next().unwrap() };
         let outer = volume("smart-response", &[exported, member(Role::Hdd, 256)], &[("mode", "maximized")]);
         Self { outer, inner, now: Nanoseconds::ZERO, leaves: HashMap::new(), requests: 0 }
@@ -47,7 +48,7 @@ impl Tree {
         loop {
             if let Some(operation) = self.outer.next_operation() {
                 match operation.target {
-                    // The very operation becomes a request to the inner volume's first unit.
+                    // The operation itself becomes a request to the inner volume's first unit.
                     0 => self.inner.submit(self.now, Operation { target: 0, ..operation }),
                     _ => {
                         self.count("outer hdd", operation.command.kind);

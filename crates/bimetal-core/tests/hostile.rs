@@ -1,7 +1,6 @@
-//! Anything at all as a member: metadata that cannot be, with checksums that are right; noise; the
-//! member of another volume, of another version, or a part of one. Whatever comes of it is an error
-//! that says so, before anything is written, or a volume that serves; and it takes no more memory
-//! than a sound one.
+//! Recovery from arbitrary members: impossible metadata with right checksums; noise; members of
+//! another volume, of another version, or cut short. The result is either an error, before anything
+//! is written, or a volume that serves. It takes no more memory than a sound volume.
 
 #![allow(unsafe_code, reason = "an allocator that counts has no other way in")]
 
@@ -16,11 +15,11 @@ use proptest::prelude::*;
 use world::damage::{OTHERS, answer_comes, edit, forge, noise, pages, put, survive, written, written_by};
 use world::{CACHES, World};
 
-/// More than any recovery of these volumes of 64 MiB may have in memory at once, with all that the
-/// tests keep for it.
+/// Bound on the memory that a recovery of these volumes of 64 MiB takes at once, with everything
+/// that the tests keep for it.
 const MEMORY_MAX: usize = 16 << 20;
 
-/// Counts what a thread has allocated.
+/// Allocator that counts the bytes that each thread has allocated.
 struct Counting;
 
 thread_local! {
@@ -29,24 +28,24 @@ thread_local! {
 }
 
 fn note(allocated: usize, freed: usize) {
-    // A thread that ends has no counters any more.
+    // A thread that is ending has no counters any more.
     let _ = ALLOCATED.try_with(|counter| {
         counter.set(counter.get().wrapping_add(allocated).saturating_sub(freed));
         let _ = PEAK.try_with(|peak| peak.set(peak.get().max(counter.get())));
     });
 }
 
-// SAFETY: all is left to the system's allocator.
+// SAFETY: every call is passed on to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         note(layout.size(), 0);
-        // SAFETY: as asked for.
+        // SAFETY: the caller keeps the contract of `alloc`.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         note(0, layout.size());
-        // SAFETY: as asked for.
+        // SAFETY: the caller keeps the contract of `dealloc`.
         unsafe { System.dealloc(pointer, layout) }
     }
 }
@@ -54,7 +53,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// What [`answer_comes`] says, within bounds of memory.
+/// Returns the result of [`answer_comes`], and checks that it stays within the bound of memory.
 fn answer(world: &mut World) -> Result<(), RecoveryError> {
     let before = ALLOCATED.get();
     PEAK.set(before);
@@ -64,7 +63,8 @@ fn answer(world: &mut World) -> Result<(), RecoveryError> {
     answer
 }
 
-/// All sectors that a recovery may read: all of the small member, and the end of the other.
+/// Returns all sectors that a recovery may read: all of the small member, and the end of the large
+/// member.
 fn read_by_recovery(world: &World) -> Vec<(usize, std::ops::Range<u64>)> {
     let tails = world.with_layout(|layout| layout.tails.clone());
     let sectors = world.members.iter().map(|member| member.capacity.0).zip(tails).enumerate();
@@ -78,10 +78,10 @@ fn a_position_beyond_all_that_can_be_is_an_error() {
         let superblocks: Vec<_> =
             pages(&world).into_iter().filter(|&(member, at)| world.content[member][&at].starts_with(b"BIms")).collect();
         assert_eq!(superblocks.len(), 4, "{scheme}");
-        // The highest byte of the tail.
+        // Byte 39 is the highest byte of the tail.
         superblocks.iter().for_each(|page| edit(&mut world, page, 39, 1));
         let outcome = world.recover(&[]).map(|volume| volume.view().map.len());
-        // Home has all that a cache that is written through has: a damaged map is as good as none.
+        // Home has all content of a write-through cache, so its damaged map costs nothing.
         let is_written_through = (scheme, settings) == ("smart-response", &[][..]);
         match outcome {
             Ok(blocks) => assert!(is_written_through && blocks == 0, "{scheme} {settings:?}: {blocks} blocks"),
@@ -91,12 +91,13 @@ fn a_position_beyond_all_that_can_be_is_an_error() {
     }
 }
 
-/// A log whose drive refuses writes, with content that cannot leave it: the next flush is an error at once, not when what
-/// failed again and again is tried again by itself.
+/// A log whose drive is read-only has content that cannot be written back. The next flush fails at
+/// once, and does not wait until the failed moves are repeated.
 #[test]
 fn a_flush_does_not_wait_for_what_cannot_leave() {
     let writeboost = CACHES.iter().position(|(scheme, _)| *scheme == "writeboost").unwrap();
-    // A superblock, a page of the log's index, and the byte of the state that says that the drive refuses writes.
+    // The changes hit a superblock, a page of the log's index, and the byte of the state that marks
+    // the drive as read-only.
     survive(writeboost, [(0, 48, 0), (7, 0, 0), (17, 42, 1)]);
 }
 
@@ -109,13 +110,13 @@ proptest! {
         edits in prop::collection::vec((any::<usize>(), any::<usize>(), any::<u8>()), 1..6),
         near_the_head: bool,
     ) {
-        // Most of what steers recovery lies in the first bytes of a page.
+        // Most fields that steer recovery lie in the first bytes of a page.
         survive(scheme, edits.into_iter().map(|(page, byte, value)| {
             (page, if near_the_head { byte % 96 } else { byte }, value)
         }));
     }
 
-    /// Whole pages of any kind in any place, with right checksums.
+    /// Whole pages of any kind are put in any place, with right checksums.
     #[test]
     fn forged_pages_are_an_error_or_a_volume_that_serves(
         scheme: usize,
@@ -131,7 +132,7 @@ proptest! {
         let _ = answer(&mut world);
     }
 
-    /// Noise in place of everything that a recovery reads of one member.
+    /// Noise replaces everything that a recovery reads of one member.
     #[test]
     fn noise_as_a_member_is_an_error_or_a_volume_that_serves(scheme: usize, seed: u64, which in 0..2usize) {
         let mut world = written_by(scheme);
@@ -141,7 +142,7 @@ proptest! {
         let _ = answer(&mut world);
     }
 
-    /// A member that ends early: what lies behind cannot be read, or is zeroes.
+    /// A member ends early: sectors behind its end cannot be read, or are zeroes.
     #[test]
     fn truncated_member_is_an_error_or_a_volume_that_serves(
         scheme: usize,
@@ -161,7 +162,7 @@ proptest! {
     }
 }
 
-/// Members of another volume, all of them or one: nothing of them is taken, and nothing is written.
+/// Some or all members belong to another volume. Nothing of them is used, and nothing is written.
 #[test]
 fn members_of_another_volume_are_refused_untouched() {
     for (scheme, settings) in CACHES.into_iter().chain(OTHERS) {
@@ -178,12 +179,12 @@ fn members_of_another_volume_are_refused_untouched() {
         world.content[usize::from(slots.0)] = other.content.swap_remove(usize::from(slots.0));
         let outcome = answer(&mut world);
         let refused = matches!(outcome, Err(RecoveryError::Unformatted { member, .. }) if member == slots);
-        // A cache that is written through has nothing that home does not have.
+        // A write-through cache has no content that home lacks.
         assert!(refused || (outcome.is_ok() && settings.is_empty()), "{scheme}: {outcome:?}");
     }
 }
 
-/// Pages of a version that this program does not know, with right checksums.
+/// Pages have right checksums and a version that this program does not know.
 #[test]
 fn members_of_another_version_are_refused_untouched() {
     for (scheme, settings) in CACHES.into_iter().chain(OTHERS) {
@@ -193,7 +194,7 @@ fn members_of_another_version_are_refused_untouched() {
     }
 }
 
-/// What a sound volume takes, so that the bound is one.
+/// Recovery of sound volumes stays within the bound too, so the bound is meaningful.
 #[test]
 fn sound_volumes_recover_within_the_bound_of_memory() {
     for (scheme, settings) in CACHES.into_iter().chain(OTHERS) {

@@ -1,4 +1,5 @@
-//! A volume over members in memory that is stopped, recovered, drained, detached and attached again.
+//! A volume over members in memory that is stopped, recovered, drained, detached and attached
+//! again.
 
 use std::collections::BTreeMap;
 
@@ -53,7 +54,8 @@ fn what_was_written_to_the_plain_disk_after_a_drain_is_what_the_volume_has() {
             .filter(|(sector, _)| **sector < 320)
             .for_each(|(_, content)| *content = [2; 512]);
         world.recover_with(&[], Recovery::home_was_plain).unwrap();
-        // The guard was raised, and the server killed: what was said then holds.
+        // The recovery that was told that home was plain has ended, and then the server was killed:
+        // clean copies still do not count.
         let mut volume = world.recover(&[]).unwrap();
         for block in 0..40 {
             world.reads(&mut volume, block * 8, 8, 2);
@@ -113,7 +115,7 @@ fn a_drained_home_has_everything_and_the_other_member_may_be_missing() {
         world.write(&mut volume, 80, 8, 99);
         world.flush(&mut volume);
         drop(volume);
-        // What the member that was let go still holds is never shown.
+        // Content that the detached member still holds is never returned.
         let mut volume = world.recover(&[]).unwrap();
         world.reads(&mut volume, 80, 8, 99);
         drop(volume);
@@ -150,7 +152,8 @@ fn a_cache_that_is_gone_is_replaced_while_serving_goes_on() {
     (0..50).for_each(|block| world.reads(&mut volume, block * 80, 8, 2));
 }
 
-/// The old segments lie just where the new log ends, and their lives were counted from the same number.
+/// The old segments lie exactly where the new log ends, and their epochs were counted from the same
+/// number.
 #[test]
 fn a_log_that_comes_back_shows_nothing_of_what_it_held_before() {
     let mut world = World::new("griffin", &[]);
@@ -239,7 +242,8 @@ fn how_old_the_oldest_dirty_content_may_be_is_known_and_unknown_after_a_restart(
 }
 
 impl World {
-    /// Flips a bit in each sector of a member that begins with `byte`; how many.
+    /// Flips a bit in each sector of a member that begins with `byte`. Returns the number of
+    /// sectors.
     fn flip(&mut self, member: usize, byte: u8, before: u64) -> usize {
         let sectors =
             self.content[member].iter_mut().filter(|(sector, content)| **sector < before && content[1] == byte);
@@ -283,8 +287,8 @@ fn a_scrub_finds_flipped_bits_and_gives_up_copies_that_home_has() {
     }
 }
 
-/// A migration that `move_rate` held back kept a volume from closing: a stop of the server took as long as its
-/// log at that rate.
+/// A migration that `move_rate` slowed down once kept a volume from closing: a stop of the server
+/// took as long as its log at that rate.
 #[test]
 fn closing_volume_finishes_a_migration_at_full_speed() {
     let mut world = World::new("griffin", &[("timeout", "1s"), ("move_rate", "64KiB"), ("move_memory", "1MiB")]);

@@ -1,4 +1,4 @@
-//! The manual's tables of bytes are the ones that the program reads and writes.
+//! The manual's tables of bytes match the bytes that the program reads and writes.
 
 use std::mem::offset_of;
 

@@ -1,5 +1,5 @@
-//! Bad content that a volume tells of: found by reads, writes, moves and scrubs, and over when it
-//! has good content again.
+//! Bad content that a volume reports: found by reads, writes, moves and scrubs. A report ends when
+//! the block has good content again.
 
 mod world;
 
@@ -13,7 +13,7 @@ use bimetal_core::units::{Nanoseconds, SectorRange};
 use bimetal_core::volume::{Trouble, Volume};
 use world::{CACHES, Raw, World};
 
-/// Caches that keep content off home alone, with drains as the only moves.
+/// Schemes that leave content off home alone: only drains move it.
 const LAZY: [(&str, &[(&str, &str)]); 2] = [
     ("smart-response", &[("mode", "maximized"), ("idle", "1h")]),
     ("griffin", &[("timeout", "off"), ("read_threshold", "off")]),
@@ -23,7 +23,7 @@ fn slots_member(world: &World) -> usize {
     world.with_layout(|layout| layout.slots.unwrap().member.0.into())
 }
 
-/// Puts zeroes where slots hold `byte`.
+/// Zeroes the sectors of slots that hold `byte`. Returns their number.
 fn rot(world: &mut World, byte: u8) -> usize {
     let member = slots_member(world);
     let mut sectors = world.content[member].values_mut().filter(|sector| **sector == [byte; 512]).peekable();
@@ -36,7 +36,7 @@ fn rot(world: &mut World, byte: u8) -> usize {
     count / 8
 }
 
-/// The outcome of a request that may fail.
+/// Returns the status of a request that may fail.
 fn try_it(world: &mut World, volume: &mut Volume<Raw>, kind: OpKind, block: u64, blocks: u64, byte: u8) -> Status {
     world.requests += 1;
     let payload = if kind == OpKind::Write { Raw(vec![byte; blocks as usize * 4096]) } else { Raw::empty() };
@@ -46,7 +46,8 @@ fn try_it(world: &mut World, volume: &mut Volume<Raw>, kind: OpKind, block: u64,
     volume.next_finished().expect("it ends").status
 }
 
-/// All that the volume has to tell: blocks found with kind and state, and blocks that are over.
+/// Returns everything that the volume has to report: bad blocks with kind and state, and blocks
+/// that have good content again.
 fn told(volume: &mut Volume<Raw>) -> (Vec<(u64, Kind, State)>, BTreeSet<u64>) {
     let (mut found, mut over) = (Vec::new(), BTreeSet::new());
     while let Some(trouble) = volume.next_trouble() {
@@ -64,7 +65,8 @@ fn lost(blocks: impl IntoIterator<Item = u64>) -> Vec<(u64, Kind, State)> {
     blocks.into_iter().map(|block| (block, Kind::Checksum, State::Lost)).collect()
 }
 
-/// Zeroed slots under reads were errors that nothing counted: status called the volume safe.
+/// Reads of zeroed slots failed once, and nothing counted the errors: the status called the volume
+/// safe.
 #[test]
 fn reads_of_rotten_dirty_slots_tell_each_block_once() {
     for (scheme, settings) in LAZY {
@@ -80,7 +82,8 @@ fn reads_of_rotten_dirty_slots_tell_each_block_once() {
         assert_eq!(try_it(&mut world, &mut volume, OpKind::Read, 3, 1, 0), Status::MediaError);
         assert_eq!(told(&mut volume).0, lost([]), "known already");
         assert_eq!(volume.statistics().checksum_errors, 31);
-        // Written, discarded, and a part of a block that cannot be merged.
+        // Block 5 is written, blocks 6 and 7 are discarded, and a part of a block is written that
+        // cannot be merged.
         world.write(&mut volume, 5 * 8, 8, 1);
         assert_eq!(try_it(&mut world, &mut volume, OpKind::Discard, 6, 2, 0), Status::Done);
         assert_eq!(told(&mut volume), (vec![], BTreeSet::from([5, 6, 7])), "{scheme}");
@@ -89,8 +92,8 @@ fn reads_of_rotten_dirty_slots_tell_each_block_once() {
     }
 }
 
-/// A read of several slots that fails as a whole says nothing of one: each is looked at again
-/// alone.
+/// A read of several slots that fails as a whole tells nothing about any one slot. Each slot is
+/// read again alone.
 #[test]
 fn unreadable_slots_are_told_one_by_one() {
     let (scheme, settings) = LAZY[0];
@@ -124,7 +127,7 @@ fn unreadable_slots_are_told_one_by_one() {
     }
     assert_eq!(volume.next_finished().unwrap().status, Status::MediaError);
     assert_eq!(told(&mut volume).0, [(2, Kind::Unreadable, State::Lost)]);
-    // It can be read after all: nothing is lost.
+    // The slot can be read after all, so nothing is lost.
     world.reads(&mut volume, 0, 64, 3);
     assert_eq!(told(&mut volume), (vec![], BTreeSet::from([2])));
     assert_eq!(volume.lost_blocks(), 0);
@@ -150,7 +153,8 @@ fn a_rotten_clean_slot_is_served_from_home_and_dropped() {
     assert_eq!(volume.statistics().reads_repaired, repaired, "home serves, or a new copy");
 }
 
-/// The superblock names 251 lost blocks; a drain that finds more told of no more than those.
+/// The superblock has room for a limited number of lost blocks. A drain that found more once
+/// reported only those in the superblock.
 #[test]
 fn a_drain_tells_all_lost_blocks_beyond_the_superblocks_list() {
     for (scheme, settings) in LAZY {
@@ -168,8 +172,8 @@ fn a_drain_tells_all_lost_blocks_beyond_the_superblocks_list() {
         volume.end_drain(world.now);
         world.flush(&mut volume);
         drop(volume);
-        // The next life is told of those that the superblock has no room for, and finds them where
-        // they were.
+        // After a restart, `recall_lost` tells the volume of the lost blocks that the superblock
+        // has no room for, and it finds them in their slots.
         let mut volume = world.recover(&[]).unwrap();
         let named = told(&mut volume).0.len() as u64;
         assert!(named > 0 && volume.lost_blocks() == named && named <= 251, "{scheme}: {named}");
@@ -192,7 +196,7 @@ fn a_scrub_tells_what_it_finds_and_what_is_well_again() {
     volume.scrub(world.now, None);
     world.serve(&mut volume);
     assert_eq!(told(&mut volume).0, [(3, Kind::Scrub, State::Lost)]);
-    // Rot of another block comes and goes, as with a bad cable.
+    // The damage of another block appears and vanishes, as with a bad cable.
     rot(&mut world, 9);
     assert_eq!(try_it(&mut world, &mut volume, OpKind::Read, 8, 1, 0), Status::MediaError);
     assert_eq!(told(&mut volume).0, lost([8]));
@@ -204,7 +208,8 @@ fn a_scrub_tells_what_it_finds_and_what_is_well_again() {
     assert_eq!(volume.lost_blocks(), 1);
 }
 
-/// A scrub dropped a bad clean copy and left the cache with a hole, which the next read had to fill from home.
+/// A scrub once dropped a bad clean copy and left the cache with a hole, which the next read had to
+/// fill from home.
 #[test]
 fn a_scrub_fills_a_bad_clean_slot_again_from_home() {
     let (scheme, settings) = LAZY[0];
@@ -219,13 +224,13 @@ fn a_scrub_fills_a_bad_clean_slot_again_from_home() {
     world.serve(&mut volume);
     assert_eq!(told(&mut volume).0, [(3, Kind::Scrub, State::Repaired)]);
     assert_eq!(volume.view().map.slots_in_use(), 20, "another slot has the block");
-    // Home's copy goes, too: what is read now was filled in before.
+    // Home's copy is erased as well, so the next read returns the copy that the scrub filled in.
     let home = 1 - slots_member(&world);
     world.content[home].values_mut().filter(|sector| **sector == [4; 512]).for_each(|sector| *sector = [0; 512]);
     world.reads(&mut volume, 24, 8, 4);
 }
 
-/// Part of a block is written over a slot that is rotten: the write fails, and the slot is told.
+/// A part of a block in a rotten slot is overwritten: the write fails, and the slot is reported.
 #[test]
 fn a_write_that_must_merge_with_a_rotten_slot_tells() {
     let (scheme, settings) = LAZY[0];
@@ -249,7 +254,7 @@ fn a_write_that_must_merge_with_a_rotten_slot_tells() {
     assert_eq!(told(&mut volume).0, lost([0]));
 }
 
-/// Nothing is told of a volume whose drives are sound, whatever happens to it.
+/// A volume on sound drives reports nothing, whatever its requests are.
 #[test]
 fn a_sound_volume_tells_nothing() {
     for (scheme, settings) in CACHES {

@@ -1,5 +1,5 @@
-//! Feeds the reader of labels with pages whose magic, version and checksum are right and whose rest is the input: what
-//! passes reads back after it was written.
+//! Feeds the reader of labels with pages whose magic, version and checksum are right and whose rest
+//! is the input. A label that passes reads back after it was written.
 #![no_main]
 
 use bimetal_core::label::page::{PAGE_BYTES, decode, encode};

@@ -1,5 +1,5 @@
-//! Feeds recovery with metadata in which bytes are changed, as the input says, and the checksums made right again: which
-//! scheme, then five bytes a change.
+//! Feeds recovery with metadata in which the input changes bytes, with the checksums made right
+//! again. The first byte of the input chooses the scheme; each change takes five bytes.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

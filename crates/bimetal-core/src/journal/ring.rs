@@ -370,7 +370,7 @@ impl Pending {
         self.undo.iter().any(|undo| undo.before.is_some_and(comes_back))
     }
 
-    /// Blocks that a crash could find as clean copies in slots that they have left.
+    /// Returns the blocks that a crash could find as clean copies in slots that they have left.
     pub(crate) fn copies_that_could_come_back(&self) -> impl Iterator<Item = Block> {
         self.undo.iter().filter_map(|undo| undo.before).filter(|entry| !entry.dirty).map(|entry| entry.block)
     }

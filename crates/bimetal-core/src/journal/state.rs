@@ -87,13 +87,13 @@ impl State {
         self.sequence += AHEAD_MAX;
     }
 
-    /// Returns its turn, 0 or 1.
+    /// Returns the state's turn, 0 or 1.
     pub fn turn(&self) -> u64 {
         self.sequence & 1
     }
 
-    /// Returns true if content that `earlier` lets recovery take for the newest may be old by this
-    /// state.
+    /// Returns true if, by this state, content may be old that recovery would take for the newest
+    /// by `earlier`.
     pub(crate) fn is_needed_more_than(&self, earlier: &Self) -> bool {
         let dirty = self.dirty && !earlier.dirty;
         dirty || self.failed & !earlier.failed != 0 || (self.refusing.is_some() && self.refusing != earlier.refusing)

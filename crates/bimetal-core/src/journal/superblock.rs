@@ -112,7 +112,7 @@ impl Superblock {
         first..=next.max(first)
     }
 
-    /// Returns its turn, 0 or 1.
+    /// Returns the superblock's turn, 0 or 1.
     pub fn turn(&self) -> u64 {
         self.sequence & 1
     }

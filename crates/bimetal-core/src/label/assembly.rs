@@ -98,7 +98,7 @@ pub enum AssemblyError {
         name: String,
         /// The member.
         member: String,
-        /// Its UUID.
+        /// UUID of the member.
         uuid: Uuid,
         /// A drive.
         first: String,
@@ -131,9 +131,9 @@ pub enum AssemblyError {
         member: String,
         /// The drive.
         path: String,
-        /// Its size when it was labelled.
+        /// Size of the drive when it was labelled.
         was: Bytes,
-        /// Its size now.
+        /// Present size of the drive.
         is: Bytes,
     },
 }

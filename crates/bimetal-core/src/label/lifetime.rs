@@ -38,7 +38,7 @@ pub fn newest<'a>(pages: impl IntoIterator<Item = &'a Page>, volume: u64) -> Lif
 }
 
 impl Lifetime {
-    /// Returns its turn, 0 or 1.
+    /// Returns the turn of the totals, 0 or 1.
     pub fn turn(&self) -> usize {
         (self.sequence & 1) as usize
     }

@@ -97,7 +97,7 @@ impl Format {
     /// The format of new volumes.
     pub const NEWEST: Self = Self::Two;
 
-    /// Returns its number, for messages.
+    /// Returns the format's number, for messages.
     pub const fn number(self) -> u16 {
         match self {
             Self::One => 1,

@@ -114,9 +114,9 @@ pub struct TooLongError {
 /// A page of a drive, and its place.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen<'a> {
-    /// Its turn.
+    /// Turn of the page.
     pub turn: usize,
-    /// Its place.
+    /// Place of the page.
     pub place: CopyPlace,
     /// The content of the page.
     pub page: &'a [u8; PAGE_BYTES],

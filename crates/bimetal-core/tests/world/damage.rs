@@ -1,4 +1,4 @@
-//! Metadata that cannot be: bytes anywhere in it are changed, and its checksums made right again.
+//! Impossible metadata: bytes anywhere in it are changed, and its checksums made right again.
 
 use bimetal_core::journal::{PAGE_SECTORS, marks_pages};
 use bimetal_core::layout::SlotKind;
@@ -9,19 +9,19 @@ use bimetal_core::volume::{RecoveryError, Volume};
 
 use super::{CACHES, Raw, World};
 
-/// Where a page has its checksum, and what it covers: everything else.
+/// Bytes of a page's checksum, which covers all other bytes.
 const CHECKSUM: std::ops::Range<usize> = 28..32;
-/// A place of the slot table, whose last two bytes check the others.
+/// Size of an entry of the slot table, whose last two bytes check the other bytes.
 const PLACE_BYTES: usize = 16;
 const PAGE_BYTES: usize = PAGE_SECTORS as usize * 512;
-/// What pages begin with that say what they are and have a checksum.
+/// First bytes of the kinds of pages that have a checksum.
 pub(crate) const MAGICS: [&[u8; 4]; 4] = [b"BIms", b"BImj", b"BImt", b"BIpl"];
 
-/// Schemes with other kinds of metadata, beside those that keep what home does not have.
+/// Schemes with other kinds of metadata, besides [`CACHES`](super::CACHES).
 pub(crate) const OTHERS: [(&str, &[(&str, &str)]); 4] =
     [("combo", &[("strategy", "frequency")]), ("hyperduo", &[]), ("mixedstore", &[]), ("os-managed", &[])];
 
-/// A volume with changes of every kind that was stopped at once.
+/// Returns a volume with changes of every kind, stopped without a close.
 pub(crate) fn written(scheme: &'static str, settings: &[(&'static str, &'static str)]) -> World {
     let mut world = World::new(scheme, settings);
     for life in 1..3u8 {
@@ -41,14 +41,14 @@ pub(crate) fn written(scheme: &'static str, settings: &[(&'static str, &'static 
     world
 }
 
-/// The same for one of all schemes, by a number.
+/// Returns [`written`] for one of all schemes, chosen by a number.
 pub(crate) fn written_by(scheme: usize) -> World {
     let all = CACHES.len() + OTHERS.len();
     let (scheme, settings) = CACHES.into_iter().chain(OTHERS).nth(scheme % all).expect("it is one of them");
     written(scheme, settings)
 }
 
-/// The first sectors of all pages of metadata that were written, by member.
+/// Returns the first sectors of all pages of metadata that were written, by member.
 pub(crate) fn pages(world: &World) -> Vec<(usize, u64)> {
     let in_memory = world.content.iter().enumerate();
     let begins = in_memory.flat_map(|(member, content)| content.iter().map(move |(at, sector)| (member, *at, sector)));
@@ -69,7 +69,7 @@ fn page_at(world: &World, member: usize, at: u64) -> Vec<u8> {
     (at..at + PAGE_SECTORS).flat_map(|at| content.get(&at).copied().unwrap_or([0; 512])).collect()
 }
 
-/// Puts a page where it is to lie, with the checksums that it should have.
+/// Writes a page to its place, with right checksums.
 pub(crate) fn put(world: &mut World, &(member, at): &(usize, u64), mut page: Vec<u8>) {
     if MAGICS.iter().any(|magic| page.starts_with(*magic)) {
         let checksum = crc32c::crc32c_append(crc32c::crc32c(&page[..CHECKSUM.start]), &page[CHECKSUM.end..]);
@@ -86,7 +86,7 @@ pub(crate) fn put(world: &mut World, &(member, at): &(usize, u64), mut page: Vec
     name_marks(world);
 }
 
-/// Lets superblocks of a cache name the checksums that its marks have.
+/// Makes the superblocks of a cache record the present checksums of its marks.
 fn name_marks(world: &mut World) {
     let layout = world.with_layout(Clone::clone);
     let cache = layout.slots.filter(|slots| slots.kind == SlotKind::Cache);
@@ -118,7 +118,7 @@ pub(crate) fn edit(world: &mut World, page: &(usize, u64), byte: usize, value: u
     put(world, page, bytes);
 }
 
-/// Bytes that look like nothing.
+/// Returns pseudo-random bytes.
 pub(crate) fn noise(seed: u64, len: usize) -> Vec<u8> {
     let mut state = seed | 1;
     let mut next = || {
@@ -130,8 +130,9 @@ pub(crate) fn noise(seed: u64, len: usize) -> Vec<u8> {
     (0..len.div_ceil(8)).flat_map(|_| next()).take(len).collect()
 }
 
-/// A page of one of the kinds that have a checksum, or of places of the slot table, which holds
-/// noise: within bounds where `near`, so that more of it is followed. Its header is the volume's.
+/// Returns a page of noise of one of the kinds with a checksum, or of entries of the slot table.
+/// Its header is the volume's. With `near`, most fields are small, so that recovery follows more of
+/// them.
 pub(crate) fn forge(world: &World, (member, at): (usize, u64), kind: usize, seed: u64, near: bool) -> Vec<u8> {
     let mut page = noise(seed, PAGE_BYTES);
     if near {
@@ -153,7 +154,7 @@ pub(crate) fn forge(world: &World, (member, at): (usize, u64), kind: usize, seed
     page
 }
 
-/// Asks, and takes whatever answer comes.
+/// Issues a request, and accepts any answer.
 fn ask(world: &mut World, volume: &mut Volume<Raw>, kind: OpKind, range: SectorRange) {
     world.requests += 1;
     let payload = if kind == OpKind::Write { Raw::zeroes(range.len) } else { Raw::empty() };
@@ -176,8 +177,9 @@ fn serve_all(world: &mut World, volume: &mut Volume<Raw>) {
     ask(world, volume, OpKind::Flush, SectorRange::new(0, 0));
 }
 
-/// Changes bytes of a volume's metadata, each by its page, its place and the new value, and sees what comes of it: an error
-/// that says so, or a volume that serves; never a panic, and never a request without an end.
+/// Changes bytes of a volume's metadata, each by its page, its place and the new value. Checks that
+/// recovery ends with an error or with a volume that serves. It must never panic, and no request
+/// may stay open.
 pub(crate) fn survive(scheme: usize, edits: impl IntoIterator<Item = (usize, usize, u8)>) {
     let mut world = written_by(scheme);
     let pages = pages(&world);
@@ -187,7 +189,7 @@ pub(crate) fn survive(scheme: usize, edits: impl IntoIterator<Item = (usize, usi
     let _ = answer_comes(&mut world);
 }
 
-/// Recovers and serves whatever the members hold; an error comes before anything is written.
+/// Recovers and serves the members. An error must come before anything is written.
 pub(crate) fn answer_comes(world: &mut World) -> Result<(), RecoveryError> {
     let changes = world.changes;
     match world.recover(&[]) {

@@ -1,4 +1,4 @@
-//! A volume over members in memory that answer at once, for the tests of several of its lives.
+//! A volume over members in memory that answer at once, for tests that stop and recover it.
 
 #![allow(dead_code, reason = "no test needs all of it")]
 
@@ -15,7 +15,7 @@ use bimetal_core::settings::Settings;
 use bimetal_core::units::{Bytes, Nanoseconds, SectorRange, Sectors};
 use bimetal_core::volume::{self, Drain, Recovery, RecoveryError, Volume, VolumeConfig};
 
-/// Bytes, copied.
+/// Payload that owns its bytes and copies them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Raw(pub(crate) Vec<u8>);
 
@@ -48,7 +48,7 @@ impl Payload for Raw {
     }
 }
 
-/// Members that answer at once.
+/// Members that answer at once, with the settings of their volume.
 pub(crate) struct World {
     pub(crate) scheme: &'static str,
     pub(crate) settings: Vec<(&'static str, &'static str)>,
@@ -56,11 +56,11 @@ pub(crate) struct World {
     pub(crate) content: Vec<BTreeMap<u64, [u8; 512]>>,
     pub(crate) now: Nanoseconds,
     pub(crate) requests: u64,
-    /// By which the volume is known.
+    /// Number that names the volume in its metadata.
     pub(crate) identity: u64,
-    /// From which sector on nothing of a member can be read.
+    /// For each member, the first sector that cannot be read.
     pub(crate) ends: Vec<u64>,
-    /// Operations that changed what a member holds.
+    /// Number of operations that changed the content of a member.
     pub(crate) changes: u64,
 }
 
@@ -210,7 +210,7 @@ impl World {
     }
 }
 
-/// Schemes that keep what home does not have.
+/// Schemes that keep content off home.
 pub(crate) const CACHES: [(&str, &[(&str, &str)]); 7] = [
     ("smart-response", &[]),
     ("smart-response", &[("mode", "maximized")]),

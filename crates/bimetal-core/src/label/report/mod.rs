@@ -398,8 +398,8 @@ impl Report {
         }
     }
 
-    /// Adds blocks that are not in the list. Returns true if nothing was known of some of them:
-    /// others may be among those that were only counted.
+    /// Adds blocks that are not in the list. Returns true if nothing was known of some of them.
+    /// Such blocks may be among those that were only counted.
     fn add(&mut self, new: Finding) -> bool {
         let mut rest = new.run;
         if new.state == State::Lost {

@@ -75,7 +75,7 @@ pub fn newest(members: &[Pages], volume: u64, now: u64) -> Report {
 }
 
 impl Report {
-    /// Returns its turn, 0 or 1.
+    /// Returns the report's turn, 0 or 1.
     pub fn turn(&self) -> usize {
         (self.sequence & 1) as usize
     }

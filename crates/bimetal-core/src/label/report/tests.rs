@@ -29,7 +29,7 @@ fn find_each(report: &mut Report, places: impl Iterator<Item = u64>) {
     }
 }
 
-/// An event in the life of a report.
+/// A change of a report.
 #[derive(Clone, Debug)]
 enum Event {
     Lost(u64, u64),
