@@ -170,7 +170,7 @@ pub enum LayoutError {
     /// An array cannot have this number of members.
     #[error("{0} members: an array has from 2 to {ARRAY_MAX}")]
     Members(usize),
-    /// The scheme cannot use so many members.
+    /// More than one member has a role of which the scheme uses one.
     #[error("{count} members have the role '{}': this scheme uses one", role.name())]
     TooMany {
         /// The role.
@@ -363,8 +363,8 @@ impl LayoutRequest<'_> {
             }
             counts.push((member, count as u32));
         }
-        // Each member keeps one range free. Whether the rest is enough is known before the tables
-        // are made.
+        // Each member keeps one range free. The tables are made only once the rest is known to be
+        // enough.
         let ranges: u64 = counts.iter().map(|&(_, count)| u64::from(count) - 1).sum();
         let units = self.units_within(ranges * range_blocks, last)?;
         let places = Places::new(range_blocks, self.block, &counts);

@@ -54,8 +54,8 @@ fn what_was_written_to_the_plain_disk_after_a_drain_is_what_the_volume_has() {
             .filter(|(sector, _)| **sector < 320)
             .for_each(|(_, content)| *content = [2; 512]);
         world.recover_with(&[], Recovery::home_was_plain).unwrap();
-        // The recovery that was told that home was plain has ended, and then the server was killed:
-        // clean copies still do not count.
+        // After that recovery the guard was raised, and the server was killed: clean copies still
+        // do not count.
         let mut volume = world.recover(&[]).unwrap();
         for block in 0..40 {
             world.reads(&mut volume, block * 8, 8, 2);

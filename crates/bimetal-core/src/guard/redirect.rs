@@ -135,8 +135,8 @@ fn counted_from(before: u64, status: Status) -> Status {
     }
 }
 
-/// Returns the status of two parts together, which is the worse one. From the worst: gone, failed,
-/// out of range, unsupported, short.
+/// Returns the worse status of two parts. From the worst: gone, failed, out of range, unsupported,
+/// short.
 fn worse(one: Status, other: Status) -> Status {
     let rank = |status: Status| match status {
         Status::Done => 0,

@@ -77,8 +77,8 @@ impl Left {
 
 const MAGIC: u32 = 0x746d_4942; // "BImt"
 
-/// States by which an absent member may be ahead of the others, at most: after a crash it may be
-/// the only member that has them.
+/// Number of states by which an absent member may be ahead of the present members, at most. After a
+/// crash it may be the only member that has them.
 pub(crate) const AHEAD_MAX: u64 = 16;
 
 impl State {
@@ -162,8 +162,8 @@ impl StateCopies {
         }
     }
 
-    /// Returns the copies that differ from the other copy of their turn, each with what it is to
-    /// have.
+    /// Returns the copies that differ from the other copy of their turn, each with the state that
+    /// it shall have.
     pub(crate) fn repairs(&self) -> Vec<(Repair, &State)> {
         let content = |repair: Repair| self.content(repair.turn).map(|state| (repair, state));
         self.0.repairs().into_iter().filter_map(content).collect()

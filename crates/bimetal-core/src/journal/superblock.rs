@@ -30,8 +30,8 @@ pub struct Superblock {
     pub volume: u64,
     /// Number of the superblock; its lowest bit is its turn.
     pub sequence: u64,
-    /// The first page of the ring that the slot table has not taken over, or the first position of
-    /// the log that was not written back.
+    /// The first page of the ring that the slot table has not taken over. In a log, the first
+    /// position that was not written back.
     pub tail: u64,
     /// The first page of a log's index that counts.
     pub index_tail: u64,

@@ -218,8 +218,8 @@ mod tests {
     }
 
     /// A power cut ended a checkpoint early. The recovery wrote the same page for the same
-    /// superblock, with other entries, and the checkpoint's page came back later. The digest of the
-    /// checkpoint's page equalled that of the recovery's page.
+    /// superblock, with other entries, and the checkpoint's page came back later. The digests of
+    /// the two pages were once equal.
     #[test]
     fn page_of_recovery_differs_from_that_of_unfinished_checkpoint() {
         let [checkpoint, recovery] = [Writer::Checkpoint, Writer::Recovery].map(|writer| {

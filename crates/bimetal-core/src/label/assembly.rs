@@ -1,15 +1,16 @@
 //! The rules by which labels that were found make a volume: which drive is which member, which
 //! members are missing, and when the volume must not be used.
 //!
-//! The label that knows all others decides. Each label records for every member the writing for
-//! which it was present, and the writing that it carried before. So it knows a drive that carries
-//! either.
+//! The label that knows all other labels decides. Each label records for every member the writing
+//! for which it was present, and the writing that it carried before. So the deciding label knows a
+//! drive that carries either.
 //!
 //! - A drive that the deciding label does not name was replaced.
 //! - A drive that was absent when that label was written is *behind*, and counts as missing.
 //! - A drive whose label is older only because the writing was cut short is present.
-//! - Two drives with the same label (a clone), two halves that were each used without the other,
-//!   and a drive that changed its size are refused: any use would be wrong on one of them.
+//! - Two drives with the same label (a clone) are refused, because any use would be wrong on one of
+//!   them. So are two halves that were each used without the other, and a drive that changed its
+//!   size.
 
 use super::{Label, MemberLabel, Uuid, member_name};
 use crate::layout::MemberId;
@@ -408,8 +409,8 @@ mod tests {
                     prop_assert_eq!(drives[member].1, newest);
                     taken.push(member);
                 }
-                // A writing that was cut short may have had no effect, which cannot be told, so an
-                // absent drive is behind.
+                // A writing that was cut short may have had no effect, and nothing tells if it had,
+                // so an absent drive is behind.
                 Seat::Behind(_) => {}
                 Seat::Empty => prop_assert!(!there.contains(&member)),
             }

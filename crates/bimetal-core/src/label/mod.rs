@@ -215,7 +215,7 @@ impl Label {
         guarded.then(|| Area::on(self.members[usize::from(member.0)].size)).flatten()
     }
 
-    /// Returns the scheme's settings, as `--set` takes them, without those of a drive
+    /// Returns the scheme's settings, as `--set` takes them, without settings of a drive
     /// (`hdd.volatile_cache`).
     pub fn scheme_settings(&self) -> impl Iterator<Item = (&str, &str)> {
         let settings = self.settings.iter().map(|(key, value)| (key.as_str(), value.as_str()));

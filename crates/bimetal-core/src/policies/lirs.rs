@@ -20,8 +20,8 @@ use crate::bit_set::BitSet;
 use crate::block_map::Slot;
 
 /// Resident bytes for each slot and its share of the evicted blocks in S. Each of two ring entries
-/// for a slot takes 5.5 bytes, the index of each evicted block 6 bytes, and the bit sets two bits
-/// an entry.
+/// for a slot takes 5.5 bytes, and the index of each evicted block 6 bytes. The bit sets take two
+/// bits an entry.
 pub const BYTES_PER_SLOT: f64 = slot_lists::BYTES_PER_SLOT + 9.0 + 11.0 + 12.2 + 0.8;
 
 const Q: usize = 0;

@@ -1,4 +1,4 @@
-//! Replacement policies: the order in which cached blocks give up their slots.
+//! Replacement policies: the order in which cached blocks are evicted from their slots.
 //!
 //! A policy knows slots, and a [`Key`] for each block, by which it recognises blocks that it
 //! evicted before. It is notified when a block is inserted, used, moved to another slot or removed.

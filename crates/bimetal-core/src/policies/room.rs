@@ -189,7 +189,8 @@ impl Round {
     }
 }
 
-/// Time before which no block that is dirty now became dirty.
+/// Time since which the oldest dirty block may be dirty. A write-back of all dirty blocks restarts
+/// it.
 #[derive(Default)]
 pub struct DirtySince {
     time: Nanoseconds,
@@ -198,12 +199,12 @@ pub struct DirtySince {
 }
 
 impl DirtySince {
-    /// Returns the time before which no block that is dirty now became dirty.
+    /// Returns the time since which the oldest dirty block may be dirty.
     pub fn time(&self) -> Nanoseconds {
         self.time
     }
 
-    /// Restarts the clock: the write-back of all dirty blocks begins now.
+    /// Restarts the time, because the write-back of all dirty blocks begins now.
     pub fn restart(&mut self, now: Nanoseconds) {
         self.time = now;
     }

@@ -20,8 +20,8 @@ pub mod writeboost;
 
 use crate::scheme::SchemeInfo;
 
-/// Schemes that make one device of an SSD and an HDD, and each of the two drives alone, in the
-/// order in which tables show them.
+/// The schemes that make one device of an SSD and an HDD, and each drive alone, in the order in
+/// which tables show them.
 pub const ALL: &[&SchemeInfo] = &[
     &ssd_only::INFO,
     &hdd_only::INFO,

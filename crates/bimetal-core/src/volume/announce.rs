@@ -8,13 +8,16 @@
 //! - A page of the table of places was written: before its old place is free. Only the
 //!   [witness](crate::layout::Layout::places_witness) records it.
 //!
-//! One state is written at a time, in two turns, so that a torn state leaves the previous one. Each
-//! turn has two copies. The second copy is written when the first is stable, so a page that is
-//! damaged later costs nothing. If the state says more of other members' content than before, the
-//! other turn then gets the same content under the next number, while requests go on. So both
-//! copies of one turn may come back from an earlier time, and the fact is not lost. A home that
-//! cannot be written is still read, and is never written again. Its old state does no harm then,
-//! because its content changes no more.
+//! One state is written at a time, in two turns, so that a torn state leaves the previous state.
+//! Each turn has two copies. The second copy is written when the first is stable, so a page that is
+//! damaged later costs nothing.
+//!
+//! A state may say more than the state before about other members' content: that it is needed, old
+//! or void. Then the other turn gets the same content under the next number, while requests go on.
+//! So both copies of one turn may come back from an earlier time, and the fact is not lost.
+//!
+//! A home that cannot be written is still read, and is never written again. Its old state does no
+//! harm then, because its content changes no more.
 
 use super::{Job, TaskId, Volume};
 use crate::journal::state::State;

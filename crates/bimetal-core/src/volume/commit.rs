@@ -46,8 +46,8 @@ pub(crate) struct Commit {
     next_all: bool,
     /// A lost or possibly lost write that no covering flush has reported yet (see errseq).
     untold: Option<Status>,
-    /// The unreported loss that flushes of the commit under way report, however the commit itself
-    /// ends.
+    /// The unreported loss that flushes of the commit under way report, even if the commit itself
+    /// succeeds.
     told: Option<Status>,
     /// Set if a flush waits for the next commit that covers, and so reports, every unreported loss.
     next_tells: bool,
@@ -244,12 +244,12 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Handles a failed flush of `member`. The drive may have dropped what it was to make stable,
-    /// and the next flush may succeed without that data.
+    /// Handles a failed flush of `member`. The drive may have dropped the data that the flush was
+    /// to make stable, and the next flush may succeed without that data.
     ///
     /// - Slots and records on the drive count only as far as they can be read back.
     /// - A flush request must report the loss of changes that requests made at home there,
-    ///   whichever task issued the failed flush.
+    ///   regardless of the task that issued the failed flush.
     /// - Moves that wrote home there begin anew.
     pub(super) fn flush_failed(&mut self, member: MemberId) {
         let is_home = self.view.layout.homes().contains(&member);
@@ -461,7 +461,7 @@ impl<P: Payload> Volume<P> {
         self.ready.extend(waiters);
     }
 
-    /// Reports a failed segment to a waiting task. A commit is not told here: the loss of the drive
+    /// Reports a failed segment to a waiting task. A commit is skipped here: the loss of the drive
     /// is noted where it is found.
     fn tell_segment_failed(&mut self, waiter: TaskId, status: Status) {
         match &mut self.tasks[waiter as usize].job {

@@ -2,8 +2,8 @@
 //! copy their old content.
 //!
 //! A slot is free once the record that took its block out is durable and no task reads it any more.
-//! What holds for a write to a free slot holds for a discard. A slot counts as taken while it is
-//! discarded, so that no write overtakes the discard.
+//! A discard needs a free slot, as a write does. A slot counts as taken while it is discarded, so
+//! that no write overtakes the discard.
 
 use super::operations::purpose;
 use super::{Job, Store, TaskId, Volume};

@@ -2,9 +2,9 @@
 //! records that. While a volume drains, writes go to home too, so a drain ends under any load.
 //! Content that cannot be moved stays in its slot, readable, and is tried again.
 //!
-//! A drain that was cut off goes on where it stopped, because what is left is what is off home. A
-//! *detach* takes the member with the slots out afterwards: home alone serves, and nothing on that
-//! member is trusted again.
+//! A drain that was cut off continues where it stopped, because the blocks left to move are the
+//! blocks off home. A *detach* takes the member with the slots out afterwards: home alone serves,
+//! and nothing on that member is trusted again.
 
 use super::health::Health;
 use super::{Job, Store, Volume};
@@ -119,7 +119,8 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Returns true if home has the newest content of every block, whatever happens to the slots.
+    /// Returns true if home has the newest content of every block, so that the slots are not
+    /// needed.
     fn is_all_at_home(&self) -> bool {
         let placing = |job: &Job<P>| matches!(job, Job::Write(job) if job.writes_slots());
         // A lost block was off home: home has older content, and the volume reports the loss while
@@ -151,10 +152,10 @@ impl<P: Payload> Volume<P> {
         true
     }
 
-    /// Takes the member with the slots in again, empty: its metadata was just
-    /// [formatted](super::format_again) with `life`. Returns false, and does nothing, while that
-    /// member serves, while a task still waits for it, or while blocks are lost whose only copy it
-    /// had.
+    /// Attaches the member with the slots again, empty: its metadata was just
+    /// [formatted](super::format_again) with the epoch `life`. Does nothing and returns false in
+    /// three cases: that member serves, a task still waits for it, or blocks are lost whose only
+    /// copy it had.
     pub fn attach(&mut self, now: Nanoseconds, member: MemberId, life: u32) -> bool {
         self.set_time(now);
         // Another member cannot replace a home's content.

@@ -19,7 +19,7 @@ impl<P: Payload> Volume<P> {
         self.issue(task, purpose::BACKGROUND, region.member, command, P::empty());
     }
 
-    /// Takes the answer of a drive to a [hint](OpKind::Hint): `fragmented` has its sectors, the
+    /// Completes a [hint](OpKind::Hint) with a drive's answer: `fragmented` has its sectors, the
     /// worst first. A drive without hints completes the operation as any other.
     ///
     /// # Panics
@@ -39,7 +39,7 @@ impl<P: Payload> Volume<P> {
         self.pump();
     }
 
-    /// Passes the answer to the scheme, or `None` if the drive has none.
+    /// Passes the answer to the scheme: `None` if the drive does not support hints.
     pub(super) fn end_hint(&mut self, task: super::TaskId) {
         let answer = self.hint_answer.take();
         self.end_task(task);

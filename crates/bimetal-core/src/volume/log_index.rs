@@ -71,8 +71,8 @@ impl LogIndex {
         }
     }
 
-    /// Sets what a recovery found: pages from `tail` to `head` complete the index up to `written`,
-    /// and `missing` completes it from there to `complete`.
+    /// Sets the state of the index after a recovery. Pages from `tail` to `head` complete the index
+    /// up to `written`, and `missing` completes it from there to `complete`.
     pub(super) fn recovered(&mut self, pages: (u64, u64), written: Position, missing: Vec<Record>, complete: Position) {
         (self.tail, self.head) = pages;
         self.written = written;
@@ -134,7 +134,8 @@ impl LogIndex {
         if self.tail_afterwards.is_none() {
             self.write_ready(header, &mut writes);
         }
-        // No page to come may have a record of what is freed: its slots will hold other blocks.
+        // No later page may have a record of the freed segments: their slots will hold other
+        // blocks.
         let first = self.waiting.front().map(|&(end, _)| end);
         if first.is_some_and(|end| self.boundary.is_some_and(|boundary| end <= boundary)) {
             self.leave_out_what_waits();

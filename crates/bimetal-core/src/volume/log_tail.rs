@@ -88,7 +88,7 @@ pub(crate) struct LogTail<P> {
     gone: bool,
     /// End of the stable part of the log.
     stable: Position,
-    /// The stable end that a stable segment records. Recovery checks what lies behind it.
+    /// The stable end that a stable segment records. Recovery checks the segments behind it.
     stable_on_drive: Position,
     /// End of the last segment that holds blocks or records.
     content_end: Position,
@@ -463,8 +463,9 @@ mod tests {
         assert!((20..=36).contains(&appended), "{appended}");
     }
 
-    /// A segment records how far the log was stable when it was written. Recovery trusts what lies
-    /// before that, once that segment is stable itself, and nothing behind it.
+    /// A segment records how far the log was stable when it was written. Once that segment is
+    /// stable itself, recovery trusts everything before the recorded position, and nothing behind
+    /// it.
     #[test]
     fn slot_is_trusted_when_a_stable_segment_says_so() {
         let mut log = LogTail::new(40, 4, false, 0);

@@ -84,8 +84,8 @@ impl<P: Payload> Volume<P> {
         self.view.layout.is_mirrored() && self.must_await_state()
     }
 
-    /// Returns true if requests must wait: a copy was taken out, and the others have yet to record
-    /// that. After a crash that copy could count again, and reads would change.
+    /// Returns true if requests must wait: a copy was taken out, and the remaining copies have yet
+    /// to record that. After a crash that copy could count again, and reads would change.
     pub(super) fn is_telling_of_a_copy(&self) -> bool {
         self.must_tell_of_a_copy() && self.announcements.are_untold()
     }
@@ -97,7 +97,7 @@ impl<P: Payload> Volume<P> {
         if untold && status == Status::Done { Status::MediaError } else { status }
     }
 
-    /// Records that all copies are the same: nothing is under way, and everything was flushed.
+    /// Records that all copies are equal: nothing is under way, and everything was flushed.
     pub(super) fn announce_equal(&mut self) {
         if P::CARRIES_DATA {
             self.announce(|state| state.dirty = false);

@@ -431,7 +431,7 @@ impl<P: Payload> Volume<P> {
         self.statistics.arrived - self.statistics.finished
     }
 
-    /// Tells the scheme what is known of the workload; to be called before its first request.
+    /// Supplies facts about the workload to the scheme; to be called before the first request.
     pub fn foresee(&mut self, foresight: &Foresight<'_>) {
         self.scheme.foresee(&self.view, foresight);
     }

@@ -1,15 +1,15 @@
 //! Notes: pages on the drive that record up to where everything is stable, data included.
 //!
-//! A page of the ring, or the head of a segment, records what was stable when it was written. That
-//! proves that the flush before it has ended. So after a crash the slots of the last flush are in
-//! doubt. Such a slot that does not match its checksum may never have been written, or may have
-//! been damaged since. A mismatch is an error only if the slot's record is surely stable. A note
-//! without records, forced to the drive within [`NOTE_AFTER`] of the last flush, ends the doubt.
-//! After that time an idle drive is not woken.
+//! A page of the ring, or the head of a segment, records the stable end at the time when it was
+//! written. That proves that the flush before it has ended. So after a crash the slots of the last
+//! flush are in doubt. Such a slot that does not match its checksum may never have been written, or
+//! may have been damaged since. A mismatch is an error only if the slot's record is surely stable.
+//! A note without records, forced to the drive within [`NOTE_AFTER`] of the last flush, ends the
+//! doubt. After that time an idle drive is not woken.
 //!
 //! No commit runs beside the note of a cache. The flush of a commit makes all pages durable that
-//! were taken from the ring, and would not cover a note on its way. Recovery would take a hole
-//! before flushed pages for the ring's end.
+//! were taken from the ring, and would not cover a note that is still being written. Recovery would
+//! take a hole before flushed pages for the ring's end.
 //!
 //! Volumes without data, of the simulator, write no notes.
 
@@ -22,8 +22,7 @@ use crate::units::Nanoseconds;
 const NOTE_AFTER: Nanoseconds = Nanoseconds::from_millis(500);
 
 impl<P: Payload> Volume<P> {
-    /// Schedules a note of what has become stable, unless something else that is written records it
-    /// first.
+    /// Schedules a note of the stable end, unless another page or segment records it first.
     pub(super) fn note_later(&mut self) {
         self.note_at = self.wants_note().then(|| self.view.now.saturating_add(NOTE_AFTER));
     }

@@ -1,5 +1,5 @@
-//! Operations on members: starting one for a task, finding the task again when it ends, trying it
-//! again, and tracking what a flush has yet to make stable.
+//! Operations on members: starting an operation for a task, finding the task again when it ends,
+//! and trying it again. Also tracks the changes that no flush has made stable yet.
 
 use super::{Job, TaskId, Volume};
 use crate::label::report::Kind;
@@ -176,8 +176,8 @@ impl<P: Payload> Volume<P> {
         self.note_result(&operation, status, payload);
     }
 
-    /// Updates what is stable on the operation's drive. Returns the effective status: a flush that
-    /// was under way when another flush failed proves nothing, and counts as failed. That is not
+    /// Updates the stable changes of the operation's drive. Returns the effective status: a flush
+    /// that was under way when another flush failed proves nothing, and counts as failed. It is not
     /// counted as a new failure.
     fn note_stability(&mut self, operation: &InFlight<P>, ended: Status) -> Status {
         let is_flush = operation.kind == OpKind::Flush;

@@ -1,10 +1,10 @@
 //! Order among requests that share a block. A change runs after every change that arrived before
-//! it, and so does a read: a read sees what was written before it arrived, acknowledged or not. A
-//! change need not wait for a read: the content that the read found stays in place until the read
-//! ends.
+//! it, and so does a read. So a read returns the content of all earlier writes, acknowledged or
+//! not. A change need not wait for a read: the content that the read found stays in place until the
+//! read ends.
 //!
-//! Two changes of one block conflict even if their sectors do not, where blocks may lie off home:
-//! the later one merges with the result of the earlier one. Where all content stays at home, only
+//! If blocks may lie off home, two changes of one block conflict even if their sectors do not: the
+//! later change merges with the result of the earlier change. If all content stays at home, only
 //! requests that share a sector conflict.
 
 use std::collections::VecDeque;
@@ -43,7 +43,7 @@ impl Change {
 }
 
 /// The changes under way and the reads that wait for them, in order of arrival, each in its
-/// [lane](Volume::lane). A volume bounds their number by what it admits.
+/// [lane](Volume::lane). Their number is bounded by the requests that a volume admits.
 #[derive(Default)]
 pub(crate) struct Ordering {
     changes: VecDeque<Change>,

@@ -2,7 +2,7 @@
 //! that merges with it.
 //!
 //! Adjacent requests may share a block, for example on a partition that does not begin at a block.
-//! Without this memory, each would read from the drive what the previous one has just written.
+//! Without this memory, each request would read the previous request's content from the drive.
 
 use std::collections::VecDeque;
 

@@ -1,26 +1,27 @@
 //! A member that refuses writes and still reads: a read-only member. Its content stays readable,
-//! and nothing new is put on it. What only this member has is written back, and then the volume no
-//! longer needs it.
+//! and nothing new is put on it. Content that only this member has is written back, and then the
+//! volume no longer needs it.
 //!
-//! The map on that member cannot change any more: after a crash it is what it was when the first
-//! write was refused. So the homes keep, in their [state](crate::journal::state), the regions that
-//! have *left*: for these the map's entries no longer count. The rules, and why they suffice:
+//! The map on that member cannot change any more: a recovery after a crash finds it as it was when
+//! the first write was refused. So the homes keep, in their [state](crate::journal::state), the
+//! regions that have *left*: for these the map's entries no longer count. The rules, and why they
+//! suffice:
 //!
 //! 1. A region leaves when home has all its blocks and is flushed. The state durably records that
-//!    before a request changes home there. In a region that has not left, home changes only by
-//!    moves, to what the map on the member has. A recovery that follows that map after a crash
-//!    reads the same, however far a move came.
+//!    before a request changes home there. In a region that has not left, only moves change home,
+//!    to the content that the member's map names. A recovery that follows that map after a crash
+//!    reads the same content, however far a move came.
 //! 2. A map change after the last commit may be missing on the member. It makes its region *owed*:
 //!    no flush is answered before every owed region has left. So flushed content is at home, or
-//!    where that map says. After a recovery every region with something to move is owed, because
-//!    content that was read then may lie in the member's write cache alone.
+//!    where the member's map says. After a recovery every region with something to move is owed,
+//!    because content that was read then may lie in the member's write cache alone.
 //! 3. When nothing is left to move, one state records at once that nothing is needed and that the
 //!    member has been detached.
 //!
 //! A recovery that finds the state drops the entries of regions that have left, and goes on. It
-//! writes nothing on the member, so repeated recoveries end the same. A region with an unreadable
-//! block does not leave: writes to it are errors, and reads go on. Content that was written and
-//! never flushed may be written back in place, and a crash tears it as on a bare drive.
+//! writes nothing on the member, so repeated recoveries end with the same result. A region with an
+//! unreadable block does not leave: writes to it are errors, and reads go on. Content that was
+//! written and never flushed may be written back in place, and a crash tears it as on a bare drive.
 //!
 //! A log promises that home alone is consistent as of one time. That ends here: home counts as
 //! being between two states, as in a migration, until all of the log has been written back.
@@ -115,7 +116,8 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Makes regions owed by rule 2, for what is not durable when the first write is refused.
+    /// Makes regions owed by rule 2, for changes that are not durable when the first write is
+    /// refused.
     fn owe_what_is_not_durable(&mut self) {
         let mut blocks = self.pending.blocks_not_durable(&self.view.map);
         blocks.extend(self.lost.found_again());
@@ -344,8 +346,8 @@ impl<P: Payload> Volume<P> {
         })
     }
 
-    /// Handles the end of a move. Tasks that wait for what could not be moved would wait for ever,
-    /// so they fail.
+    /// Handles the end of a move. Tasks that wait for regions that could not be moved would wait
+    /// for ever, so they fail.
     pub(super) fn note_departures(&mut self) {
         let stays: Vec<u32> = std::mem::take(&mut self.departures.moving);
         let mut stays: BTreeSet<u32> = stays.into_iter().filter(|&region| !self.dirty_in(region).is_empty()).collect();

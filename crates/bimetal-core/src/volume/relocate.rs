@@ -123,8 +123,7 @@ impl<P: Payload> Volume<P> {
                 let (member, _) = self.pieces(job.range, Some(job.to))[0];
                 self.issue(task, purpose::BACKGROUND, member, Command::FLUSH, P::empty());
             }
-            // Another task's flush failed: the drive may have dropped what was written to the new
-            // place.
+            // Another task's flush failed: the drive may have dropped the content of the new place.
             Phase::Flushing if self.homes_have_failed_since(job.begun_before_writing) => {
                 return self.end_relocation(task);
             }

@@ -25,7 +25,7 @@ pub(crate) struct CacheSpace {
     cursor: u32,
     freed: VecDeque<Freed>,
     buckets: Option<Buckets>,
-    /// Free slots that the drive has yet to be told of, if it gets discards.
+    /// Free slots that have yet to be discarded on the drive; `None` without discards.
     stale: Option<BitSet>,
 }
 
@@ -63,8 +63,8 @@ impl Buckets {
 }
 
 impl CacheSpace {
-    /// Makes `slots` free slots, to be filled by buckets of `bucket` slots. With `discards`, the
-    /// drive is told of slots that become free.
+    /// Makes `slots` free slots, to be filled by buckets of `bucket` slots. With `discards`, slots
+    /// that become free are to be discarded on the drive.
     pub(crate) fn new(slots: u32, bucket: u32, discards: bool) -> Self {
         let count = slots.div_ceil(bucket.max(1));
         let buckets = Buckets { size: bucket, taken: vec![0; count as usize], in_use: BitSet::new(count) };
@@ -132,12 +132,12 @@ impl CacheSpace {
         }
     }
 
-    /// Returns true if the drive is to be told of free slots.
+    /// Returns true if free slots have yet to be discarded.
     pub(crate) fn holds_stale(&self) -> bool {
         self.stale.as_ref().is_some_and(|stale| stale.len() > 0)
     }
 
-    /// Takes up to `count_max` adjacent free slots that the drive has yet to be told of.
+    /// Takes up to `count_max` adjacent free slots that have yet to be discarded.
     pub(crate) fn take_stale(&mut self, count_max: u32) -> Option<(Slot, u32)> {
         let first = self.stale.as_ref()?.next_member(0)?;
         let mut end = first;
@@ -148,7 +148,7 @@ impl CacheSpace {
         Some((Slot(first), end - first))
     }
 
-    /// Ends all discards: the drive is told of no free slot any more.
+    /// Ends all discards: no free slot is discarded any more.
     pub(crate) fn forget_stale(&mut self) {
         self.stale = None;
     }

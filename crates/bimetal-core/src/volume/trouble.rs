@@ -96,8 +96,9 @@ impl<P: Payload> Volume<P> {
     }
 
     /// Restores the losses that an earlier epoch reported for `blocks`. Blocks that still have the
-    /// slot they may have had then stay lost. Returns the others: they were written and moved
-    /// since, or recovery dropped their last write as one that never happened.
+    /// slot they may have had then stay lost. Returns the remaining blocks: they were written and
+    /// moved since, or recovery dropped their last write, taking it for a write that never
+    /// happened.
     pub fn recall_lost(&mut self, blocks: BlockRun) -> Vec<BlockRun> {
         let mut others: Vec<BlockRun> = Vec::new();
         for block in blocks.blocks() {
@@ -174,8 +175,8 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Returns true if `slot` still has the content of `entry`, or those of its eighths that were
-    /// not written since.
+    /// Returns true if `slot` still has the content of `entry`, or the eighths of it that were not
+    /// written since.
     pub(super) fn still_holds(&self, slot: Slot, entry: &Entry) -> bool {
         let now = self.view.map.in_slot(slot);
         now.is_some_and(|now| Entry { valid: entry.valid, ..now } == *entry && entry.valid.contains(now.valid))

@@ -380,7 +380,7 @@ impl Report {
         self.doubt_because(at, LOSS_EXPECTED)
     }
 
-    /// Takes back what [`expect_loss`](Self::expect_loss) recorded: the recovery has ended, and the
+    /// Withdraws the mark of [`expect_loss`](Self::expect_loss): the recovery has ended, and the
     /// report has its losses.
     pub fn loss_is_known(&mut self) {
         self.history.retain(|line| line.text != LOSS_EXPECTED);

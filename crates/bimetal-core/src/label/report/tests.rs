@@ -110,7 +110,7 @@ fn apply_to_blocks(blocks: &mut BTreeMap<u64, (State, bool)>, event: &Event) {
 }
 
 proptest! {
-    /// Ranges are joined and cut; the blocks in them are those of a list of blocks.
+    /// Ranges are joined and cut. They must have the same blocks as a plain list of blocks.
     #[test]
     fn ranges_say_what_single_blocks_say(events in proptest::collection::vec(event(), 0..60)) {
         let (mut report, mut blocks) = (Report::default(), BTreeMap::new());
@@ -131,7 +131,7 @@ proptest! {
         prop_assert_eq!(report.other_blocks(), count(&|it| it.0 != State::Lost));
     }
 
-    /// A page has room for some ranges only: the counts are right all the same, and a restart
+    /// A page has room for some ranges only. The counts must be right nevertheless, and a restart
     /// forgets at most places.
     #[test]
     fn a_page_keeps_every_count(events in proptest::collection::vec(event(), 0..400)) {
@@ -206,8 +206,8 @@ proptest! {
     }
 
     /// Cuts writings of a report to two members at any of their pages; then any page is damaged.
-    /// The last report that was written whole is read, or a newer one. An older report is read only
-    /// as a doubtful one.
+    /// The last report that was written whole is read, or a newer report. An older report is read
+    /// only as a doubtful report.
     #[test]
     fn a_rotten_page_brings_no_older_report_back(
         cuts in proptest::collection::vec(0usize..=4, 1..8),

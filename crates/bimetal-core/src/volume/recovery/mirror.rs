@@ -1,7 +1,7 @@
-//! Recovery of a mirror. Members that were taken out stay out. If the others may differ, they are
-//! made equal before anything is read. A sector that one member cannot read is copied from another;
-//! one that no member can read stays an error. A read-only member is read like the others, and is
-//! taken out in the end, unless no other member is left.
+//! Recovery of a mirror. Members that were taken out stay out. If the remaining members may differ,
+//! they are made equal before anything is read. A sector that one member cannot read is copied from
+//! another member. A sector that no member can read stays an error. A read-only member is read as
+//! well, and is taken out in the end, unless no other member is left.
 
 use super::{Answer, Recovery, RecoveryError, Step};
 use crate::layout::MemberId;

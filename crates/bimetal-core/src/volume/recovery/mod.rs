@@ -1,4 +1,4 @@
-//! Recovery: makes a volume that serves from what lies on the members.
+//! Recovery: makes a volume that serves from the content of its members.
 //!
 //! It is a state machine like the volume itself: its outputs are operations, its inputs
 //! completions, and its result is the [`Volume`]. The steps are:
@@ -9,8 +9,8 @@
 //!    segments (`log.rs`).
 //! 4. Content that the last flush may not have covered is compared with its checksum, and is taken
 //!    or dropped whole.
-//! 5. A superblock of the next epoch ends it: cut short at any point, recovery begins again and
-//!    ends the same.
+//! 5. A superblock of the next epoch ends it. If it is cut short at any point, recovery begins
+//!    again and ends with the same result.
 //!
 //! Nothing is written on a read-only member, and entries of its map count only in regions that have
 //! not left it (`refusal.rs`).

@@ -1,11 +1,11 @@
 //! Recovery of a cache or log whose map is damaged in both copies, if the owner accepts the loss:
-//! sound parts are taken, and the others are given up.
+//! sound parts are taken, and damaged parts are given up.
 //!
 //! Each entry of the slot table has a check of its own. So of a page that is damaged in both
 //! copies, all entries count that are sound in either. A page of the journal, or a segment of a
-//! log, that is damaged in both copies is left out, and later ones count. The generations in
-//! damaged pages of the table tell whether each page was the newest. Only then is the number of
-//! slots known whose content cannot be found any more.
+//! log, that is damaged in both copies is left out, and later pages or segments count. The
+//! generations in damaged pages of the table tell whether each page was the newest. Only then is
+//! the number of slots known whose content cannot be found any more.
 
 use super::chunks::Chunk;
 use super::{Recovery, RecoveryError};
@@ -83,8 +83,8 @@ impl<P: Payload> Recovery<P> {
             let is_possible = |entry: &Entry| self.is_possible(entry.block, slot);
             match found.clone().flatten().find(is_possible) {
                 Some(entry) => self.volume.view.map.load(slot, entry),
-                // The slot is free if one copy says so, and no other copy could have said something
-                // else.
+                // The slot is free if its entry is sound in every readable copy of the page. A
+                // damaged entry may have held a block.
                 None => unknown += u64::from(found.next().is_none() || found.count() + 1 < copies),
             }
         }
