@@ -8,7 +8,7 @@
 //! doubt. After that time an idle drive is not woken.
 //!
 //! No commit runs beside the note of a cache. The flush of a commit makes all pages durable that
-//! were taken from the ring, and would not cover a note that is still being written. Recovery would
+//! were taken from the ring. It would not cover a note that is still being written. Recovery would
 //! take a hole before flushed pages for the ring's end.
 //!
 //! Volumes without data, of the simulator, write no notes.

@@ -3,9 +3,9 @@
 //! not. A change need not wait for a read: the content that the read found stays in place until the
 //! read ends.
 //!
-//! If blocks may lie off home, two changes of one block conflict even if their sectors do not: the
-//! later change merges with the result of the earlier change. If all content stays at home, only
-//! requests that share a sector conflict.
+//! Two changes of one block conflict even if their sectors do not, provided that blocks may lie off
+//! home: the later change merges with the result of the earlier change. In a volume whose content
+//! all stays at home, only requests that share a sector conflict.
 
 use std::collections::VecDeque;
 

@@ -2,10 +2,10 @@
 //! sound parts are taken, and damaged parts are given up.
 //!
 //! Each entry of the slot table has a check of its own. So of a page that is damaged in both
-//! copies, all entries count that are sound in either. A page of the journal, or a segment of a
-//! log, that is damaged in both copies is left out, and later pages or segments count. The
-//! generations in damaged pages of the table tell whether each page was the newest. Only then is
-//! the number of slots known whose content cannot be found any more.
+//! copies, all entries count that are sound in either. A page of the journal that is damaged in
+//! both copies is left out, and later pages count. So is a segment of a log. The generations in
+//! damaged pages of the table tell whether each page was the newest. Only then is the number of
+//! slots known whose content cannot be found any more.
 
 use super::chunks::Chunk;
 use super::{Recovery, RecoveryError};
