@@ -115,7 +115,8 @@ impl Experiment<'_> {
         let runs = runs.into_iter().collect::<Result<Vec<_>, _>>()?;
         let trace = describe(&survey, summary_of(&survey, self.choices.block));
         let (command, options) = (None, self.options());
-        let findings = findings::of(&runs);
+        let timed = matches!(self.replay, Replay::Timed { .. });
+        let findings = findings::of(&survey, &runs, self.choices.block, timed);
         Ok(Document { bimetal: env!("CARGO_PKG_VERSION").to_owned(), command, options, trace, findings, runs })
     }
 

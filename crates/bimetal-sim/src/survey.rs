@@ -12,6 +12,7 @@ use bimetal_trace::Request;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
+use crate::workload::glance::phase_of;
 use crate::workload::{Workload, WorkloadError};
 
 /// Properties of a workload.
@@ -35,6 +36,12 @@ pub struct Survey {
     pub footprint_blocks: u64,
     /// Time from the first arrival to the last.
     pub duration: Nanoseconds,
+    /// Number of reads and writes of whole blocks, by their first sector within a block.
+    pub phases: Vec<u64>,
+    /// Number of blocks in reads, each as often as it is read.
+    pub read_blocks: u64,
+    /// Number of blocks in reads whose first access is that read.
+    pub first_read_blocks: u64,
     /// First sector behind the highest sector touched, for each device of the trace.
     pub address_end: BTreeMap<u32, Sectors>,
     /// Numbering of the touched chunks, by which untouched chunks can be left out.
@@ -66,7 +73,8 @@ impl Surveyor {
     /// Creates a counter with blocks of this size.
     pub fn new(block: BlockSize) -> Self {
         let chunks = HashMap::with_hasher(FixedState::with_seed(0));
-        Self { block, survey: Survey::default(), chunks, first_arrival: None }
+        let survey = Survey { phases: vec![0; block.sectors() as usize], ..Survey::default() };
+        Self { block, survey, chunks, first_arrival: None }
     }
 
     /// Counts a request.
@@ -95,7 +103,22 @@ impl Surveyor {
         let end = survey.address_end.entry(request.device).or_default();
         *end = (*end).max(request.range.end());
         if request.kind != OpKind::Discard {
+            self.count_phase(request);
+            let before = self.survey.footprint_blocks;
             self.touch(request);
+            if request.kind == OpKind::Read {
+                self.survey.read_blocks += self.block.touched(request.range).count;
+                self.survey.first_read_blocks += self.survey.footprint_blocks - before;
+            }
+        }
+    }
+
+    fn count_phase(&mut self, request: &Request) {
+        if request.kind == OpKind::Hint {
+            return;
+        }
+        if let Some(phase) = phase_of(request.range.start.0, request.range.len.0, self.block) {
+            self.survey.phases[phase as usize] += 1;
         }
     }
 
@@ -201,6 +224,8 @@ mod tests {
         let survey = Survey::of(&workload, BlockSize::default(), &|_| {}).unwrap();
         assert_eq!(survey.footprint_blocks, 3);
         assert_eq!((survey.requests, survey.reads, survey.writes, survey.discards), (4, 2, 1, 1));
+        assert_eq!(survey.phases, [1, 0, 0, 0, 1, 0, 0, 0]);
+        assert_eq!((survey.read_blocks, survey.first_read_blocks), (2, 1), "sector 9 was written");
         assert_eq!(survey.devices(), [0, 3]);
         assert_eq!(survey.address_end[&3], Sectors(8));
     }

@@ -26,6 +26,7 @@ mod simulation;
 pub mod table;
 mod target;
 mod trace_file;
+mod trace_workload;
 mod trees;
 mod volume;
 mod workloads;

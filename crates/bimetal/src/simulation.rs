@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bimetal_core::block::BlockSize;
@@ -20,15 +19,14 @@ use bimetal_sim::results::{Document, TraceSummary};
 use bimetal_sim::setup::{Choices, DriveChoice, Size};
 use bimetal_sim::simulator::Replay;
 use bimetal_sim::tree::VolumeChoice;
-use bimetal_sim::workload::{Requests, Workload, WorkloadError};
-use bimetal_trace::{Event, Hints, OpenOptions, Trace, TraceError};
+use bimetal_trace::{Event, Hints, Trace};
 use clap::Args;
 
 use crate::error::Error;
 use crate::options::{BlockOption, ConfigOption, TraceOptions, file_map, fraction, whole_number};
 use crate::output::{OutputFile, note};
 use crate::progress::Progress;
-use crate::sample;
+use crate::trace_workload::{Alignment, Played, Source, Times, TraceWorkload};
 use crate::trees;
 
 /// Options for the simulation of a workload.
@@ -78,7 +76,14 @@ pub(crate) struct SimulationOptions {
     /// Merge requests as Linux' block layer does [default: on where they are queue events]
     #[arg(long, value_name = "on|off", value_parser = on_or_off)]
     merge: Option<bool>,
-    /// Which file lies where, as offset,length,path in bytes, for combo and dataplex
+    /// Begin the grid of blocks at this sector of the trace, or at that of most requests [default: 0]
+    #[arg(long, value_name = "SECTOR|auto", conflicts_with = "files")]
+    align: Option<Alignment>,
+    /// Times of a trace in whole seconds: as they are, spread over each second, or at random times
+    /// of it [default: spread where several requests share a second]
+    #[arg(long, value_name = "as-is|spread|poisson")]
+    times: Option<Times>,
+    /// Map of files, as offset,length,path in bytes, for combo and dataplex
     #[arg(long, value_name = "MAP.csv", conflicts_with = "compact")]
     files: Option<PathBuf>,
     /// Starts whatever is random in a drive
@@ -95,9 +100,21 @@ impl SimulationOptions {
     /// # Errors
     /// The trace cannot be opened, or a timed replay is asked for and the trace has no times.
     pub(crate) fn open(&self, path: &Path) -> Result<(TraceWorkload, Replay), Error> {
-        let workload = TraceWorkload::of_file(path.to_owned(), &self.trace)?;
+        let mut workload = TraceWorkload::of_file(path.to_owned(), &self.trace)?;
         let replay = choose_replay(self.replay, self.speedup, &workload.open_trace()?)?;
+        let findings = workload.play(self.played(replay)?)?;
+        findings.iter().for_each(|finding| note(finding.line()));
         Ok((workload, replay))
+    }
+
+    /// Returns the way in which the requests of a trace are played.
+    ///
+    /// # Errors
+    /// A block size is not possible.
+    fn played(&self, replay: Replay) -> Result<Played, Error> {
+        let block = BlockSize::new(self.block.block)?;
+        let is_timed = matches!(replay, Replay::Timed { .. });
+        Ok(Played { align: self.align, times: self.times, block, seed: self.seed, is_timed })
     }
 
     /// Returns the way in which the requests of a described (not recorded) workload are issued.
@@ -157,7 +174,7 @@ impl SimulationOptions {
 /// Information about the host.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct HintsOption {
-    /// What the host's buffer cache evicted, as time_ns,device,lba,sectors (the columns of a csv
+    /// Evictions of the host's buffer cache, as time_ns,device,lba,sectors (the columns of a csv
     /// trace), for griffin with migration=instant
     #[arg(long, value_name = "FILE.csv", conflicts_with = "compact")]
     hints: Option<PathBuf>,
@@ -256,80 +273,6 @@ pub(crate) fn speedup(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Source of the requests.
-enum Source {
-    File(PathBuf),
-    Sample,
-}
-
-/// A trace that is opened anew for every run.
-pub(crate) struct TraceWorkload {
-    source: Source,
-    options: OpenOptions,
-    /// Set once the user was told what the reader assumed, so that each note is printed once.
-    told: AtomicBool,
-    skipped: AtomicU64,
-}
-
-impl TraceWorkload {
-    /// Returns the trace at `path` as a workload.
-    ///
-    /// # Errors
-    /// A name is no format or event.
-    pub(crate) fn of_file(path: PathBuf, options: &TraceOptions) -> Result<Self, Error> {
-        Self::new(Source::File(path), options)
-    }
-
-    fn new(source: Source, options: &TraceOptions) -> Result<Self, Error> {
-        let (told, skipped) = (AtomicBool::new(false), AtomicU64::new(0));
-        Ok(Self { source, options: options.to_open_options()?, told, skipped })
-    }
-
-    /// Returns the number of unreadable lines, once the trace was read to its end.
-    pub(crate) fn skipped_lines(&self) -> u64 {
-        self.skipped.load(Ordering::Relaxed)
-    }
-
-    /// Opens the trace to read its name, format and other properties.
-    ///
-    /// # Errors
-    /// The trace cannot be opened, or its format is not recognised.
-    pub(crate) fn open_trace(&self) -> Result<Trace, TraceError> {
-        match &self.source {
-            Source::File(path) => Trace::open(path, &self.options),
-            Source::Sample => sample::open(&self.options),
-        }
-    }
-}
-
-impl Workload for TraceWorkload {
-    fn open(&self) -> Result<Requests<'_>, WorkloadError> {
-        let trace = self.open_trace()?;
-        if !self.told.swap(true, Ordering::Relaxed) {
-            trace.notes().iter().for_each(|assumed| note(format_args!("{}: {assumed}", trace.name())));
-        }
-        Ok(Box::new(CountSkipped { trace, skipped: &self.skipped }))
-    }
-}
-
-/// Passes requests on, and at the end adds up the number of skipped lines.
-struct CountSkipped<'a> {
-    trace: Trace,
-    skipped: &'a AtomicU64,
-}
-
-impl Iterator for CountSkipped<'_> {
-    type Item = Result<bimetal_trace::Request, WorkloadError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let next = self.trace.next();
-        if next.is_none() {
-            self.skipped.store(self.trace.skipped_lines(), Ordering::Relaxed);
-        }
-        next.map(|request| request.map_err(WorkloadError::from))
-    }
-}
-
 /// The progress of all runs together: a bar for the survey of the trace, then a bar for the runs.
 #[derive(Default)]
 struct Bar {
@@ -376,7 +319,7 @@ pub(crate) fn run(
     if schemes.is_empty() {
         options.refuse_drives_without_schemes()?;
     }
-    let workload = TraceWorkload::new(trace.map_or(Source::Sample, Source::File), &options.trace)?;
+    let mut workload = TraceWorkload::new(trace.map_or(Source::Sample, Source::File), &options.trace)?;
     let opened = workload.open_trace()?;
     let (name, format) = (opened.name().to_owned(), opened.format().name().to_owned());
     let replay = choose_replay(options.replay, options.speedup, &opened)?;
@@ -388,7 +331,11 @@ pub(crate) fn run(
     }
     let queue_events = opened.event() == Some(Event::Queue);
     drop(opened);
+    let of_times = workload.play(options.played(replay)?)?;
     let merge = options.merges(queue_events);
+    if options.align.is_some() && hints.hints.is_some() {
+        return Err(Error::new("--align: the addresses of --hints would not fit: expected one of the two".to_owned()));
+    }
     let hints = hints.read(replay, &options.trace)?;
     let choices = Choices { restored: restore.read()?, merge, hints, ..choices(options)? };
     // The file is created before the simulation: a path that cannot be written must fail at once,
@@ -414,9 +361,8 @@ pub(crate) fn run(
     for run in &mut document.runs {
         run.assumed.extend(assumed.iter().map(|(key, value)| (key.clone(), value.clone())));
     }
-    if queue_events {
-        document.findings.insert(0, Finding::queue_events(merge));
-    }
+    let of_events = queue_events.then(|| Finding::queue_events(merge));
+    document.findings.splice(0..0, of_times.into_iter().chain(of_events));
     document.command = Some(command_line());
     document.options.extend(trace_options(options));
     Ok(document)

@@ -15,7 +15,8 @@ use bimetal_trace::{Event, Request};
 
 use crate::commands::generate::phases_in;
 use crate::error::Error;
-use crate::simulation::{SimulationOptions, TraceWorkload};
+use crate::simulation::SimulationOptions;
+use crate::trace_workload::TraceWorkload;
 
 /// One workload: a trace, or a description from which requests are generated.
 enum Part {

@@ -31,7 +31,8 @@ use crate::progress::Progress;
 use crate::replay::document::{Counter, Document, Simulated, Volume};
 use crate::replay::placement::{Placed, Placement};
 use crate::replay::simulated;
-use crate::simulation::{TraceWorkload, choose_replay, command_line, replay, self_check, speedup};
+use crate::simulation::{choose_replay, command_line, replay, self_check, speedup};
+use crate::trace_workload::TraceWorkload;
 use crate::volume::size;
 
 /// Number of requests in a lot, which the reader of a trace hands over at once. The second constant
@@ -77,7 +78,8 @@ pub(crate) struct Arguments {
     /// Map the touched address ranges densely, so that a trace of a large drive fits a small volume
     #[arg(long)]
     compact: bool,
-    /// Where the volume is served: unix:PATH or tcp:HOST:PORT [default: where its server says]
+    /// Address of the volume's server: unix:PATH or tcp:HOST:PORT [default: the address in its
+    /// status]
     #[arg(long, value_name = "ENDPOINT")]
     nbd: Option<Endpoint>,
     #[command(flatten)]

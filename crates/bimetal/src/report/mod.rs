@@ -109,8 +109,9 @@ fn workload(document: &Document) -> String {
 /// Returns the answer, its reasons, and the cautions.
 fn answer(document: &Document) -> String {
     let summary = headline::summary(document);
-    let cautions: String =
-        headline::cautions(document).iter().map(|caution| format!("<p class=\"caution\">{caution}</p>\n")).collect();
+    let findings = document.findings.iter().map(|finding| escaped(&finding.line()));
+    let cautions = findings.chain(headline::cautions(document));
+    let cautions: String = cautions.map(|caution| format!("<p class=\"caution\">{caution}</p>\n")).collect();
     let cards: String = headline::answers(document)
         .iter()
         .filter(|_| document.runs.len() > 1)
@@ -156,6 +157,7 @@ fn inks_json(document: &Document) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bimetal_sim::findings::Finding;
 
     #[test]
     fn nothing_that_comes_from_a_file_becomes_markup() {
@@ -179,6 +181,17 @@ mod tests {
         assert_eq!(scripts, html(&fixture::document()).matches("<script").count());
         assert_eq!(page.matches("</script").count(), scripts);
         assert!(!page.contains("<img"));
+    }
+
+    #[test]
+    fn findings_stand_above_the_figures() {
+        let mut document = fixture::document();
+        let [id, severity, text] = ["misaligned", "warning", "90 % of <requests>"].map(str::to_owned);
+        document.findings = vec![Finding { id, severity, text, remedy: Some("--align 7".into()), share: None }];
+        let page = html(&document);
+        let line = "<p class=\"caution\">warning: 90 % of &lt;requests&gt; (--align 7)</p>";
+        let (found, figures) = (page.find(line), page.find("id=\"figures\""));
+        assert!(found.is_some() && found < figures, "{found:?} {figures:?}");
     }
 
     #[test]

@@ -1,5 +1,9 @@
 //! Source of requests: a trace or a generator, opened anew for every run that plays it.
 
+pub mod aligned;
+pub mod glance;
+pub mod spread;
+
 use bimetal_trace::Request;
 
 /// Error of reading requests: the reader's own error, which names file, line and field.

@@ -1,0 +1,39 @@
+//! Reads of content that no earlier request of the trace accessed. A cache that begins empty misses
+//! all of them, whatever its policy.
+
+use super::Finding;
+use super::holds_everything::has_cache;
+use crate::results::Run;
+use crate::survey::Survey;
+
+/// Share of first reads from which on the start counts.
+const COLD_SHARE: f64 = 0.5;
+
+pub(super) fn of(survey: &Survey, runs: &[Run]) -> Option<Finding> {
+    let share = survey.first_read_blocks as f64 / survey.read_blocks.max(1) as f64;
+    if share < COLD_SHARE || !runs.iter().any(has_cache) {
+        return None;
+    }
+    let text = format!(
+        "{:.0} % of the blocks that are read were not accessed before: a cache that begins empty has none of them.",
+        share * 100.0
+    );
+    Some(Finding::new("cold-start", "note", text, "a longer trace, or --warmup 0.5", Some(share)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::run;
+    use super::*;
+
+    #[test]
+    fn first_reads_count_where_there_is_a_cache() {
+        let survey = |first_read_blocks| Survey { read_blocks: 200, first_read_blocks, ..Survey::default() };
+        let cache = [run("hdd-only", 0), run("smart-response", 1 << 20)];
+        let found = of(&survey(150), &cache).unwrap();
+        assert!(found.text.starts_with("75 % of the blocks") && found.share == Some(0.75), "{found:?}");
+        assert_eq!(of(&survey(99), &cache), None);
+        assert_eq!(of(&survey(150), &[run("hdd-only", 0), run("combo", 1 << 20)]), None);
+        assert_eq!(of(&Survey::default(), &cache), None);
+    }
+}

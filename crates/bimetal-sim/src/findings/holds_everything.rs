@@ -1,0 +1,53 @@
+//! Caches as large as all that the trace accesses: nothing is ever evicted, so the figures say
+//! nothing of replacement.
+
+use bimetal_core::block::BlockSize;
+use bimetal_core::layout::Role;
+use bimetal_core::scheme::Holds;
+use bimetal_core::schemes;
+use bimetal_core::units::Bytes;
+
+use super::{Finding, size};
+use crate::results::Run;
+use crate::survey::Survey;
+
+/// Returns true if the SSD of a run is a cache.
+pub(super) fn has_cache(run: &Run) -> bool {
+    let scheme = schemes::find(&run.scheme);
+    scheme.is_some_and(|scheme| scheme.members.iter().any(|&of| of == (Role::Ssd, Holds::Cache)))
+}
+
+pub(super) fn of(survey: &Survey, runs: &[Run], block: BlockSize) -> Option<Finding> {
+    let touched = survey.footprint_blocks * block.bytes().0;
+    let holds = |run: &&Run| has_cache(run) && run.ssd_bytes.is_some_and(|bytes| bytes >= touched);
+    let all: Vec<&str> = runs.iter().filter(holds).map(|run| run.scheme.as_str()).collect();
+    if all.is_empty() || touched == 0 {
+        return None;
+    }
+    let tenth = (touched / 10).next_multiple_of(1 << 20);
+    let text = format!(
+        "The SSD holds all that the trace accesses ({}) under {}: nothing is ever evicted.",
+        size(touched),
+        all.join(", ")
+    );
+    Some(Finding::new("holds-everything", "note", text, &format!("--ssd-size {}, a tenth of it", Bytes(tenth)), None))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::run;
+    use super::*;
+
+    #[test]
+    fn only_caches_hold_everything() {
+        let survey = Survey { footprint_blocks: 2560, ..Survey::default() };
+        let runs = [run("ssd-only", 1 << 30), run("smart-response", 10 << 20), run("smq", 9 << 20)];
+        let found = of(&survey, &runs, BlockSize::default()).unwrap();
+        assert_eq!(
+            found.text,
+            "The SSD holds all that the trace accesses (10.0 MiB) under smart-response: nothing is ever evicted."
+        );
+        assert_eq!(found.remedy.as_deref(), Some("--ssd-size 1MiB, a tenth of it"));
+        assert_eq!(of(&survey, &runs[..1], BlockSize::default()), None);
+    }
+}

@@ -1,0 +1,90 @@
+//! Findings that a reader of the figures needs first: sentences above the table, each with its
+//! cause and its remedy. Each rule is a file.
+
+mod cold_start;
+mod holds_everything;
+mod misaligned;
+mod queue_events;
+mod saturated;
+mod timers;
+mod whole_seconds;
+
+use bimetal_core::block::BlockSize;
+use serde::Serialize;
+
+use crate::results::Run;
+use crate::survey::Survey;
+
+/// Fact that qualifies the figures.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub struct Finding {
+    /// Name for scripts.
+    pub id: String,
+    /// Severity: `note` or `warning`.
+    pub severity: String,
+    /// Sentence for the reader.
+    pub text: String,
+    /// Advice to the reader.
+    pub remedy: Option<String>,
+    /// Part of the run or of the trace that is affected, from 0 to 1.
+    pub share: Option<f64>,
+}
+
+impl Finding {
+    fn new(id: &str, severity: &str, text: String, remedy: &str, share: Option<f64>) -> Self {
+        Self { id: id.to_owned(), severity: severity.to_owned(), text, remedy: Some(remedy.to_owned()), share }
+    }
+
+    /// Returns the line above a table.
+    pub fn line(&self) -> String {
+        let remedy = self.remedy.as_ref().map_or_else(String::new, |remedy| format!(" ({remedy})"));
+        format!("{}: {}{remedy}", self.severity, self.text)
+    }
+}
+
+/// Returns a size in the unit in which people say it.
+fn size(bytes: u64) -> String {
+    let units = [(1u64 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    let unit = units.into_iter().find(|&(unit, _)| bytes >= unit);
+    unit.map_or_else(|| format!("{bytes} B"), |(unit, name)| format!("{:.1} {name}", bytes as f64 / unit as f64))
+}
+
+/// Returns the findings about a trace and the runs over it: first what concerns all runs. `timed`
+/// is set if requests were issued at the times of the trace.
+pub fn of(survey: &Survey, runs: &[Run], block: BlockSize, timed: bool) -> Vec<Finding> {
+    let of_trace = [misaligned::of(survey, block), cold_start::of(survey, runs)];
+    let mut findings: Vec<Finding> = of_trace.into_iter().flatten().collect();
+    findings.extend(holds_everything::of(survey, runs, block));
+    if timed {
+        findings.extend(timers::of(survey, runs));
+    }
+    findings.extend(saturated::of(runs));
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns a run of `scheme` with an SSD of `ssd_bytes`.
+    pub(super) fn run(scheme: &str, ssd_bytes: u64) -> Run {
+        Run { scheme: scheme.to_owned(), ssd_bytes: Some(ssd_bytes), ..Run::default() }
+    }
+
+    #[test]
+    fn plain_trace_has_no_finding() {
+        let phases = vec![100, 0, 0, 0, 0, 0, 0, 0];
+        let duration = bimetal_core::units::Nanoseconds::from_seconds(3600);
+        let survey = Survey {
+            phases,
+            duration,
+            read_blocks: 100,
+            first_read_blocks: 20,
+            footprint_blocks: 1000,
+            ..Survey::default()
+        };
+        let mut griffin = run("griffin", 1 << 30);
+        griffin.settings.insert("timeout".into(), "900s".into());
+        assert_eq!(of(&survey, &[griffin, run("smart-response", 1 << 20)], BlockSize::default(), true), []);
+    }
+}

@@ -1,0 +1,20 @@
+//! Requests that were recorded above the block layer, which merges them before a drive gets them.
+
+use super::Finding;
+
+impl Finding {
+    /// Reports that the requests are queue events, recorded as a file system submits them, before
+    /// the block layer.
+    pub fn queue_events(merged: bool) -> Self {
+        let (done, remedy) = if merged {
+            (
+                "merged them on their way to the drive, as Linux does",
+                "--merge off plays them as they are, --event issue takes the issue events of a trace that has them",
+            )
+        } else {
+            ("was left out: a drive got them as they are", "--merge on merges them as Linux does")
+        };
+        let text = format!("The trace's requests are queue events; the block layer {done}.");
+        Self::new("queue-events", if merged { "note" } else { "warning" }, text, remedy, None)
+    }
+}

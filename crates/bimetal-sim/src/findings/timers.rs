@@ -1,0 +1,50 @@
+//! Timers of a scheme that are longer than the trace: what they would do is not in the figures.
+
+use bimetal_core::schemes;
+use bimetal_core::settings::Kind;
+use bimetal_core::units::Nanoseconds;
+
+use super::Finding;
+use crate::results::Run;
+use crate::survey::Survey;
+
+pub(super) fn of(survey: &Survey, runs: &[Run]) -> Option<Finding> {
+    let late: Vec<String> = runs.iter().flat_map(|run| longer_than(survey.duration, run)).collect();
+    if late.is_empty() || survey.duration == Nanoseconds::ZERO {
+        return None;
+    }
+    let seconds = survey.duration.as_seconds_f64();
+    let text = format!("The trace is shorter ({seconds:.0} s) than timers of schemes: {}.", late.join(", "));
+    Some(Finding::new("timers-longer-than-trace", "warning", text, "a longer trace, or --set PARAMETER=TIME", None))
+}
+
+/// Returns the timers of a run that are longer than `duration`, as `scheme: key=value`.
+fn longer_than(duration: Nanoseconds, run: &Run) -> Vec<String> {
+    let parameters = schemes::find(&run.scheme).map_or(&[][..], |scheme| scheme.parameters);
+    let timers = parameters.iter().filter(|parameter| matches!(parameter.kind, Kind::Duration | Kind::DurationOrOff));
+    let late = timers.filter_map(|parameter| {
+        let value = run.settings.get(parameter.name)?;
+        let is_late = value.parse::<Nanoseconds>().is_ok_and(|time| time > duration);
+        is_late.then(|| format!("{} {}={value}", run.scheme, parameter.name))
+    });
+    late.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::run;
+    use super::*;
+
+    #[test]
+    fn timer_beyond_the_trace_is_named() {
+        let survey = |seconds| Survey { duration: Nanoseconds::from_seconds(seconds), ..Survey::default() };
+        let mut griffin = run("griffin", 1 << 30);
+        griffin.settings.insert("timeout".into(), "900s".into());
+        griffin.settings.insert("read_threshold".into(), "0.05".into());
+        let found = of(&survey(40), &[run("hdd-only", 0), griffin.clone()]).unwrap();
+        assert_eq!(found.text, "The trace is shorter (40 s) than timers of schemes: griffin timeout=900s.");
+        assert_eq!(of(&survey(901), &[griffin.clone()]), None);
+        griffin.settings.insert("timeout".into(), "off".into());
+        assert_eq!(of(&survey(40), &[griffin]), None);
+    }
+}
