@@ -244,6 +244,11 @@ impl<P> LogTail<P> {
         awaited
     }
 
+    /// Returns true if a segment is on its way to the drive.
+    pub(crate) fn is_being_written(&self) -> bool {
+        self.writing.iter().any(|segment| !segment.written && !segment.stays)
+    }
+
     /// Returns true if the log holds stable content that no stable segment records as stable. A
     /// crash leaves it in doubt.
     pub(crate) fn wants_note(&self) -> bool {

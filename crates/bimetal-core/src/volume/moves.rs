@@ -13,6 +13,7 @@
 mod begin;
 mod order;
 mod reads;
+mod turns;
 
 use std::collections::VecDeque;
 
@@ -39,12 +40,6 @@ use order::{MoveOrder, ToMove};
 const GAP_BLOCKS_MAX: u32 = 32;
 /// Blocks of one operation of a move: 512 KiB of 4 KiB blocks bound how long a request waits behind it.
 const OPERATION_BLOCKS: u64 = 128;
-/// Operations of a move under way at once on a drive that no request uses.
-const OPERATIONS_MAX: u32 = 4;
-/// Where requests use the drive a move yields: one operation. One that requests wait for has one for so many of theirs: the migration
-/// of a log, which takes reads out of its way, and any while slots are wanted.
-const REQUESTS_FOR_ONE: u32 = 4;
-
 /// How often a block is read again before what only its slot had counts as lost.
 const READ_TRIES: u8 = 5;
 
@@ -57,6 +52,8 @@ pub(super) struct Pace {
     memory: Bytes,
     /// When the next write may begin.
     next_at: Nanoseconds,
+    /// When a move last began to use the drive of a log, or began at all.
+    last_turn: Nanoseconds,
 }
 
 impl Pace {
@@ -186,7 +183,7 @@ impl<P: Payload> Volume<P> {
                 job.todo.clear();
             }
             if !job.todo.is_empty() {
-                // The rate held it back.
+                // The rate or appends held it back.
                 self.start_transfers(task, &mut job);
                 if self.outstanding(task) == 0 {
                     break;
@@ -218,7 +215,9 @@ impl<P: Payload> Volume<P> {
                         _ => {}
                     }
                 }
+                Phase::Logging | Phase::Settled if self.must_await_turn(&job) => break,
                 Phase::Logging => {
+                    self.take_turn();
                     job.phase = Phase::FlushingLog;
                     self.flush_if_wanted(task, self.member_of_slots());
                 }
@@ -248,6 +247,7 @@ impl<P: Payload> Volume<P> {
                     job.settled = self.settle_log(task);
                 }
                 Phase::Settled if !job.incomplete => {
+                    self.take_turn();
                     job.phase = Phase::MakingStable;
                     self.flush_if_wanted(task, self.member_of_slots());
                 }
@@ -369,19 +369,22 @@ impl<P: Payload> Volume<P> {
 
     /// Starts operations of the phase, as many as manners allow.
     fn start_transfers(&mut self, task: TaskId, job: &mut MoveJob<P>) {
+        let reading = job.phase == Phase::Reading;
+        // What begins at one moment is one turn.
+        if reading && self.next_turn_at() > self.view.now {
+            return;
+        }
         while let Some(next) = job.todo.front() {
-            let load = self.view.member(next.member);
-            let wanted = job.log_end.is_some() || self.is_move_awaited();
-            let limit = operations_at_once(load.foreground, wanted, self.scheme.is_move_urgent());
-            if self.outstanding(task) >= limit {
+            if self.outstanding(task) >= self.operations_of_move_max(job, next.member) {
                 return;
             }
-            let reading = job.phase == Phase::Reading;
             if !reading && !job.instant && self.move_may_go_on_at() > self.view.now {
                 return;
             }
             let Some(Transfer { member, range, first, count, valid }) = job.todo.pop_front() else { return };
-            if !reading {
+            if reading {
+                self.take_turn();
+            } else {
                 self.pace.wrote(self.view.now, range.len.bytes());
                 job.note_started(first, count);
             }
@@ -416,13 +419,14 @@ impl<P: Payload> Volume<P> {
         self.is_closing() || !self.slot_waiters.is_empty() || self.departures.are_awaited()
     }
 
-    /// When a move goes on that only its rate holds back.
+    /// When a move goes on that only its rate or appends hold back.
     pub(super) fn move_goes_on_at(&self) -> Option<Nanoseconds> {
         let Task { outstanding: 0, job: Job::Move(job), .. } = &self.tasks[self.moving? as usize] else { return None };
-        (!job.todo.is_empty()).then(|| self.move_may_go_on_at())
+        let waits = !job.todo.is_empty() || matches!(job.phase, Phase::Logging | Phase::Settled);
+        waits.then(|| self.job_may_go_on_at(job))
     }
 
-    /// Goes on with a move that its rate held back.
+    /// Goes on with a move that its rate or appends held back.
     pub(super) fn go_on_moving(&mut self) {
         let Some(task) = self.moving else { return };
         match self.take_job(task) {
@@ -692,16 +696,6 @@ impl<P: Payload> Volume<P> {
     }
 }
 
-/// How many operations of a move may be under way on a drive that requests have so many under way on.
-fn operations_at_once(foreground: u32, wanted: bool, urgent: bool) -> u32 {
-    match foreground {
-        0 => OPERATIONS_MAX,
-        requests if urgent => requests.max(OPERATIONS_MAX),
-        requests if wanted => (requests / REQUESTS_FOR_ONE).max(1),
-        _ => 1,
-    }
-}
-
 /// How long to wait after so many moves in a row that could not move everything: what cannot be moved now is asked for
 /// again at once, and home may be gone for good.
 fn pause(failures: u32) -> Nanoseconds {
@@ -882,17 +876,4 @@ fn part_transfers<P: Payload>(
         count: pieces,
         valid: ValidMask((((1u16 << count) - 1) << from) as u8),
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn move_yields_to_requests_unless_it_is_urgent() {
-        let limits = |wanted, urgent| [0, 1, 4, 8, 40].map(|requests| operations_at_once(requests, wanted, urgent));
-        assert_eq!(limits(false, false), [4, 1, 1, 1, 1]);
-        assert_eq!(limits(true, false), [4, 1, 1, 2, 10]);
-        assert_eq!(limits(true, true), [4, 4, 4, 8, 40]);
-    }
 }

@@ -98,6 +98,7 @@ impl<P: Payload> Volume<P> {
         let task = self.begin_task(Job::Running);
         self.view.moving = true;
         self.moving = Some(task);
+        self.take_turn();
         self.run_move(task, job);
     }
 
