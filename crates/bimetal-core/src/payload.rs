@@ -21,8 +21,8 @@ pub trait Payload: Sized {
     /// Returns `len` sectors from sector `start` on, which the payload must hold.
     fn slice(&self, start: Sectors, len: Sectors) -> Self;
 
-    /// Returns the same content in memory of its own: the payload that it was sliced from can be
-    /// freed.
+    /// Returns the same content in memory of its own, as large as the content: the payload that it
+    /// was sliced from can be freed. Content that has such memory is not copied.
     #[must_use]
     fn detached(self) -> Self {
         self

@@ -354,6 +354,11 @@ impl Payload for Buffers {
     }
 
     fn detached(self) -> Self {
+        if let Parts::One(slice) = &self.parts
+            && slice.region.bytes == slice.len as usize
+        {
+            return self;
+        }
         let mut filling = Filling::to_stay(self.bytes as usize);
         self.copy_to(filling.bytes_mut());
         Self::from(filling.share())
@@ -412,6 +417,19 @@ mod tests {
         assert_eq!(middle.parts().len(), 2);
         assert_eq!(middle.parts()[0].bytes(), [9; 512]);
         assert_eq!(middle.parts()[1].bytes(), [0; 512]);
+    }
+
+    /// The pool has memory of 32 KiB for 20 KiB, and a migration that kept what it read had up to twice its bound.
+    #[test]
+    fn detached_content_has_no_more_memory_than_it_needs() {
+        let filled = |bytes: usize| Buffers::from(Filling::new(bytes).share());
+        let region = |buffers: &Buffers| (buffers.parts()[0].region.bytes, buffers.parts()[0].bytes().as_ptr());
+        let (five, eight) = (filled(5 << 12), filled(8 << 12));
+        assert_eq!((region(&five).0, region(&eight).0), (8 << 12, 8 << 12));
+        let of_eight = region(&eight);
+        assert_eq!(region(&five.detached()).0, 5 << 12);
+        assert_eq!(region(&eight.detached()), of_eight, "nothing is copied");
+        assert_eq!(region(&filled(8 << 12).slice(Sectors(0), Sectors(8)).detached()).0, 1 << 12);
     }
 
     #[test]

@@ -312,7 +312,7 @@ impl<P: Payload> Volume<P> {
     fn take_next(&mut self, job: &mut MoveJob<P>) -> Option<Vec<ToMove>> {
         if !job.urgent && self.scheme.is_move_urgent() {
             job.urgent = true;
-            *job.left = self.order_of_move(job.left.left().collect(), true);
+            *job.left = self.order_of_move(std::mem::take(&mut *job.left).into_left(), true);
         }
         let batch = match self.last_slot_read.filter(|_| job.urgent) {
             Some(block) => job.left.next_batch_at(block),
@@ -341,6 +341,7 @@ impl<P: Payload> Volume<P> {
         while job.batch.is_empty()
             && let Some(batch) = self.take_next(job)
         {
+            job.batch.reserve_exact(batch.len());
             batch.into_iter().for_each(|to_move| self.add_to_batch(job, to_move, home_failed));
         }
         if job.batch.is_empty() && !job.held_back.is_empty() {
@@ -356,11 +357,11 @@ impl<P: Payload> Volume<P> {
             return;
         }
         job.order = (0..job.batch.len() as u32).collect();
-        job.batch.sort_by_key(|moving| moving.entry.block);
+        job.batch.sort_unstable_by_key(|moving| (moving.entry.block, moving.slot));
         let batch = &job.batch;
         match &self.store {
-            Store::Log(log) => job.order.sort_by_key(|&at| log.position(batch[at as usize].slot)),
-            _ => job.order.sort_by_key(|&at| batch[at as usize].slot),
+            Store::Log(log) => job.order.sort_unstable_by_key(|&at| log.position(batch[at as usize].slot)),
+            _ => job.order.sort_unstable_by_key(|&at| batch[at as usize].slot),
         }
         job.phase = Phase::Reading;
         job.committed = job.log_is_stable;
@@ -480,8 +481,7 @@ impl<P: Payload> Volume<P> {
         }
         let whole = self.view.layout.block.sectors();
         let first_slot = job.batch[job.order[first] as usize].slot;
-        let has_gaps = payload.sectors().0 > count as u64 * whole;
-        let (mut kept, mut kept_of) = (P::empty(), Vec::new());
+        let (mut kept, mut kept_of) = (P::empty(), Vec::with_capacity(count));
         for position in first..first + count {
             let moving = &mut job.batch[job.order[position] as usize];
             let into = u64::from(moving.slot.0 - first_slot.0);
@@ -492,17 +492,13 @@ impl<P: Payload> Volume<P> {
                 self.read_again(job, position);
             } else {
                 self.slot_is_sound(moving.entry.block, moving.slot);
-                if has_gaps {
-                    kept.join(content);
-                    kept_of.push(position);
-                } else {
-                    moving.content = Some(content);
-                }
+                kept.join(content);
+                kept_of.push(position);
             }
         }
-        // What was read through must not stay in memory with what is kept, which is copied together: memory of its own for each
-        // block, aligned to a page, would take twice as much.
-        let kept = if has_gaps { kept.detached() } else { kept };
+        // What was read through, or is there because memory comes in certain sizes, must not stay with what is kept. That is copied
+        // together: memory of its own for each block, aligned to a page, would take twice as much.
+        let kept = kept.detached();
         for (at, position) in kept_of.into_iter().enumerate() {
             let content = kept.slice(Sectors(at as u64 * whole), Sectors(whole));
             job.batch[job.order[position] as usize].content = Some(content);

@@ -132,11 +132,11 @@ fn a_migration_reads_the_log_in_order_skips_older_versions_and_writes_in_order_o
     assert!(bench.volume.view().map.is_empty());
 }
 
-/// Section 5.4: the migration "sorts the logged data by logical address". A batch has 256 blocks here, and the log has
-/// them in an order that leaves no two neighbours in one batch of it.
+/// Section 5.4: the migration "sorts the logged data by logical address". A batch has 256 blocks here, with half of its memory
+/// for what is being read, and the log has them in an order that leaves no two neighbours in one batch of it.
 #[test]
 fn migration_of_many_batches_writes_in_order_of_address() {
-    let mut bench = Bench::new("griffin", &[("read_threshold", "off"), ("move_memory", "1MiB")]);
+    let mut bench = Bench::new("griffin", &[("read_threshold", "off"), ("move_memory", "2200KB")]);
     (0..700).for_each(|at| bench.request(OpKind::Write, at * 303 % 700 * 8, 8));
     bench.take_log();
     bench.pass(Nanoseconds::from_seconds(900));

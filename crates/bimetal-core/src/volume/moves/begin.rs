@@ -1,7 +1,7 @@
 //! Beginnings of moves: what is to be moved, in which order and batches; and moves that take no time.
 
 use super::order::{Bounds, MoveOrder, ToMove};
-use super::{MoveJob, Moving, Phase};
+use super::{MoveJob, Moving, OPERATION_BLOCKS, Phase};
 use crate::block_map::Slot;
 use crate::layout::Role;
 use crate::payload::Payload;
@@ -21,6 +21,11 @@ const URGENT_BATCH: Bytes = Bytes::from_mib(8);
 const URGENT_READS_MAX: f64 = 1.25;
 /// Blocks of a batch at most: bounded by what an operation's purpose can name.
 const BATCH_BLOCKS_MAX: u64 = purpose::MOVED_FIRST as u64;
+/// Memory that a batch needs for each block beside its content: its entry, its places in the orders of reads and writes, and
+/// one of these operations.
+const BOOKKEEPING: Bytes = Bytes(192);
+/// Reads of a log under way at once at most, in a move that requests make urgent.
+const LOG_READS_AT_ONCE_MAX: u64 = 16;
 
 impl<P: Payload> Volume<P> {
     /// Moves everything that is off home now.
@@ -52,21 +57,36 @@ impl<P: Payload> Volume<P> {
 
     pub(super) fn order_of_move(&self, blocks: Vec<ToMove>, urgent: bool) -> MoveOrder {
         let block_bytes = self.view.layout.block.bytes().0;
-        let in_blocks = |memory: Bytes| (memory.0 / block_bytes).clamp(1, BATCH_BLOCKS_MAX) as usize;
-        let usual = match self.store {
-            Store::Log(_) if urgent => URGENT_BATCH.min(self.pace.memory),
-            Store::Log(_) => LOG_BATCH.min(self.pace.memory),
-            _ => CACHE_BATCH,
+        let in_blocks = |bytes: u64| bytes.clamp(1, BATCH_BLOCKS_MAX) as usize;
+        let Store::Log(log) = &self.store else {
+            return MoveOrder::by_address(blocks, in_blocks(CACHE_BATCH.0 / block_bytes));
         };
-        match &self.store {
-            Store::Log(log) if self.slots_are_on_disk() => {
-                let (largest, reads_max) =
-                    if urgent { (usual, URGENT_READS_MAX) } else { (self.pace.memory, LOG_READS_MAX) };
-                let bounds = Bounds { batch_blocks: [usual, largest].map(in_blocks), reads_max };
-                MoveOrder::of_log_on_disk(blocks, &bounds, |slot| log.position(slot))
-            }
-            _ => MoveOrder::by_address(blocks, in_blocks(usual)),
+        // A migration has one batch in memory, what it knows of that, and what it is reading.
+        let in_memory = |memory: Bytes| {
+            let content = memory.min(self.pace.memory).0 - self.memory_of_log_reads(memory).0;
+            in_blocks(content / (block_bytes + BOOKKEEPING.0))
+        };
+        if !self.slots_are_on_disk() {
+            return MoveOrder::by_address(blocks, in_memory(if urgent { URGENT_BATCH } else { LOG_BATCH }));
         }
+        let bounds = if urgent {
+            Bounds { batch_blocks: [in_memory(URGENT_BATCH); 2], reads_max: URGENT_READS_MAX }
+        } else {
+            Bounds { batch_blocks: [LOG_BATCH, self.pace.memory].map(in_memory), reads_max: LOG_READS_MAX }
+        };
+        MoveOrder::of_log_on_disk(blocks, &bounds, |slot| log.position(slot))
+    }
+
+    /// What is kept of `memory` for reads of a log: those that are under way at once, and a copy of what one of them read.
+    fn memory_of_log_reads(&self, memory: Bytes) -> Bytes {
+        let operation = OPERATION_BLOCKS * self.view.layout.block.bytes().0;
+        Bytes(((LOG_READS_AT_ONCE_MAX + 1) * operation).min(memory.min(self.pace.memory).0 / 2))
+    }
+
+    /// How many reads of a log may be under way in the memory that a move has.
+    pub(super) fn log_reads_at_once_max(&self) -> u32 {
+        let operation = OPERATION_BLOCKS * self.view.layout.block.bytes().0;
+        (self.memory_of_log_reads(self.pace.memory).0 / operation).saturating_sub(1).max(1) as u32
     }
 
     /// Whether reading a slot may take a disk's arm there. A log's drive that is not called an SSD counts as a disk.
@@ -80,7 +100,9 @@ impl<P: Payload> Volume<P> {
             return self.move_instantly(blocks, keep, log_end);
         }
         assert!(!self.view.moving, "one move at a time");
-        if !blocks.is_empty() {
+        // Blocks of a log that a host evicts are no migration.
+        let is_migration = log_end.is_some() || !matches!(self.store, Store::Log(_));
+        if !blocks.is_empty() && is_migration {
             self.statistics.migrations.begin(self.view.now);
         }
         let is_dirty = |to_move: &&ToMove| self.view.map.in_slot(to_move.slot).is_some_and(|entry| entry.dirty);

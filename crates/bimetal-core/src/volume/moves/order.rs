@@ -79,6 +79,17 @@ impl MoveOrder {
         self.batches.iter().flat_map(|batch| &self.blocks[batch.clone()]).copied()
     }
 
+    /// Takes what is left, in the memory in which it is.
+    pub(super) fn into_left(mut self) -> Vec<ToMove> {
+        let mut kept = 0;
+        for batch in &self.batches {
+            self.blocks.copy_within(batch.clone(), kept);
+            kept += batch.len();
+        }
+        self.blocks.truncate(kept);
+        self.blocks
+    }
+
     /// Takes the next batch.
     pub(super) fn next_batch(&mut self) -> Option<&[ToMove]> {
         let batch = self.batches.pop_front()?;
@@ -183,6 +194,9 @@ mod tests {
         assert_eq!(addresses(order.next_batch_at(Block(9))), [8, 9]);
         assert_eq!(addresses(order.next_batch_at(Block(9))), [0, 1], "nothing is behind it");
         assert_eq!(order.left().map(|to_move| to_move.block.0).collect::<Vec<_>>(), [2, 3]);
+        let mut order = MoveOrder::by_address(logged(0..10), 2);
+        [4, 0].into_iter().for_each(|block| _ = order.next_batch_at(Block(block)));
+        assert_eq!(addresses(Some(&order.into_left())), [2, 3, 6, 7, 8, 9]);
     }
 
     #[test]

@@ -70,8 +70,11 @@ impl<P: Payload> Volume<P> {
     pub(super) fn operations_of_move_max(&self, job: &MoveJob<P>, member: MemberId) -> u32 {
         let wanted = job.log_end.is_some() || self.is_move_awaited();
         let most = operations_at_once(self.view.member(member).foreground, wanted, self.scheme.is_move_urgent());
-        let in_turn = job.phase == Phase::Reading && self.appends_come_first() && !self.is_move_awaited();
-        if in_turn { most.min(OPERATIONS_MAX) } else { most }
+        if job.phase != Phase::Reading || !matches!(self.store, Store::Log(_)) {
+            return most;
+        }
+        let in_turn = self.appends_come_first() && !self.is_move_awaited();
+        most.min(self.log_reads_at_once_max()).min(if in_turn { OPERATIONS_MAX } else { u32::MAX })
     }
 }
 
