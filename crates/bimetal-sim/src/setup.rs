@@ -165,8 +165,8 @@ pub enum SetupError {
     Hint(#[from] TraceError),
     /// The settings leave hints without effect.
     #[error(
-        "--hints: {scheme} sends home what a host evicts only where that takes no time, and knows of it from one place: \
-         expected --set {scheme}.migration=instant beside it, and eviction_hint=off"
+        "--hints: {scheme} knows of what a host evicts from one place, and eviction_hint simulates that: \
+         expected eviction_hint=off beside it"
     )]
     HintsInVain {
         /// Name of the scheme.

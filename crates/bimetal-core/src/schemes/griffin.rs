@@ -15,7 +15,9 @@
 //! Two variants know more than a device does, and are for the simulator: the *oracle* sends a block home just before it is read
 //! (3.2), the *eviction hint* when a host's buffer cache evicts it (7). The evictions come from a recording beside the requests,
 //! or from a cache that is simulated from them: a block that is read or written is in it until `eviction_hint` bytes of others
-//! were used since.
+//! were used since. With timed migrations, evictions of a recording gather while a move is under way, and go home together when
+//! it has ended; a trigger that is due comes first. A block that is written again before stays. What hosts evict goes home
+//! before older blocks do: a lost log leaves home without the order of time that full caching has (5.3).
 //!
 //! How the triggers count is fixed so that figures compare. The timer restarts when a migration starts, and when it fires
 //! while nothing is logged. The read threshold is tested after each block read, once at least `read_window` blocks were
@@ -28,7 +30,9 @@
 //! requests, and goes on where a request has just read from the log. 3. Where reads during a migration pass the threshold, the
 //! counts go on behind its end, and each read from the log begins a migration, until the share is below again.
 
-use crate::block::{Block, BlockRun};
+use std::collections::BTreeSet;
+
+use crate::block::{Block, BlockRun, ValidMask};
 use crate::block_map::{self, Slot};
 use crate::layout::{Layout, Role, SlotKind};
 use crate::operation::OpKind;
@@ -163,8 +167,8 @@ struct Griffin {
     bypass: Option<Inflow>,
     oracle: bool,
     buffer_cache: Option<BufferCache>,
-    /// What is to go home at once: it is about to be read.
-    impending: Vec<Slot>,
+    /// What is to go home at once, or when the move under way has ended: it is about to be read.
+    impending: BTreeSet<Slot>,
 }
 
 /// The writes below the overwrite threshold.
@@ -264,7 +268,7 @@ fn build(settings: &Settings, layout: &Layout) -> Result<Box<dyn Scheme>, Settin
         bypass: None,
         oracle: settings.text("oracle") == "on",
         buffer_cache: None,
-        impending: Vec::new(),
+        impending: BTreeSet::new(),
     };
     griffin.take_triggers(settings)?;
     griffin.take_caching(settings, layout)?;
@@ -335,6 +339,10 @@ impl Griffin {
         self.migration_blocks.is_some_and(|limit| view.map.len() >= limit)
     }
 
+    fn send_impending_home(&mut self) -> Work {
+        Work::MoveHome { slots: std::mem::take(&mut self.impending).into_iter().collect(), keep: false }
+    }
+
     fn restart(&mut self, now: Nanoseconds) {
         self.timer_started = now;
         self.fired = false;
@@ -365,7 +373,7 @@ impl Scheme for Griffin {
     }
 
     fn takes_evictions(&self) -> bool {
-        self.instant && self.buffer_cache.is_none()
+        self.buffer_cache.is_none()
     }
 
     fn evicted(&mut self, view: &View, blocks: BlockRun) {
@@ -413,28 +421,30 @@ impl Scheme for Griffin {
     }
 
     fn unmapped(&mut self, slot: Slot, _block: Block) {
-        self.impending.retain(|&other| other != slot);
+        self.impending.remove(&slot);
+    }
+
+    fn mapped(&mut self, _view: &View, _slot: Slot, _valid: ValidMask, replaced: Option<Slot>) {
+        // The host has written the block again, and has it in its cache.
+        replaced.iter().for_each(|slot| _ = self.impending.remove(slot));
     }
 
     fn next_timeout(&self, view: &View) -> Option<Nanoseconds> {
-        if !self.impending.is_empty() {
+        if self.instant && !self.impending.is_empty() {
             return Some(view.now);
         }
         if view.moving || !view.slots_online() {
             return None;
         }
-        if self.fired || self.is_large(view) {
+        if self.fired || self.is_large(view) || !self.impending.is_empty() {
             return Some(view.now);
         }
         self.timeout.map(|timeout| self.timer_started.saturating_add(timeout))
     }
 
     fn work(&mut self, view: &View) -> Work {
-        if !self.impending.is_empty() {
-            let mut slots = std::mem::take(&mut self.impending);
-            slots.sort();
-            slots.dedup();
-            return Work::MoveHome { slots, keep: false };
+        if self.instant && !self.impending.is_empty() {
+            return self.send_impending_home();
         }
         if view.moving || !view.slots_online() {
             return Work::Nothing;
@@ -449,7 +459,7 @@ impl Scheme for Griffin {
             return Work::Nothing;
         }
         if !(timer || self.fired || self.is_large(view) || full) {
-            return Work::Nothing;
+            return if self.impending.is_empty() { Work::Nothing } else { self.send_impending_home() };
         }
         self.began_for_reads = self.fired;
         self.restart(view.now);

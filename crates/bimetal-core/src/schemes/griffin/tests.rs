@@ -1,4 +1,4 @@
-use crate::block::BlockSize;
+use crate::block::{Block, BlockSize};
 use crate::layout::{LayoutRequest, MemberInfo, Role};
 use crate::operation::{Command, Completion, OpKind, Operation, Status, Token};
 use crate::payload::NoPayload;
@@ -425,21 +425,83 @@ fn block_goes_home_when_its_host_tells_of_its_eviction() {
     assert_eq!(bench.volume.statistics().read_blocks_from_slots, 0);
 }
 
+/// A volume of which a host has written blocks 0, 80, 160 and so on of 512 bytes, and tells of evictions at the time of the bench.
+fn written(settings: &[(&str, &str)], blocks: u64) -> Bench {
+    let mut bench = Bench::new("griffin", &[&[("read_threshold", "off"), ("log_buffer", "0")], settings].concat());
+    (0..blocks).for_each(|block| bench.request(OpKind::Write, block * 80, 8));
+    bench.take_log();
+    bench
+}
+
+fn is_logged(bench: &Bench, block: u64) -> bool {
+    bench.volume.view().map.get(Block(block * 10)).is_some()
+}
+
 #[test]
-fn host_is_heard_only_where_migrations_take_no_time() {
+fn host_is_heard_unless_its_cache_is_simulated() {
     for (settings, heard) in [
         (&[("migration", "instant")][..], true),
-        (&[("migration", "timed")], false),
+        (&[("migration", "timed")], true),
         (&[("migration", "instant"), ("eviction_hint", "1MiB")], false),
     ] {
         let mut bench = Bench::new("griffin", settings);
         assert_eq!(bench.volume.takes_evictions(), heard, "{settings:?}");
         bench.request(OpKind::Write, 80, 8);
         bench.volume.tell_evicted(Nanoseconds::ZERO, 0, SectorRange::new(80, 8));
-        bench.pass(Nanoseconds::ZERO);
+        bench.pass(Nanoseconds::from_seconds(1));
         assert_eq!(bench.volume.statistics().home_blocks_written, u64::from(heard), "{settings:?}");
     }
     assert!(!Bench::new("smart-response", &[]).volume.takes_evictions());
+}
+
+/// It was refused: a move that takes its time could not begin while another was under way.
+#[test]
+fn evicted_block_goes_home_in_a_move_that_takes_its_time() {
+    let mut bench = written(&[("timeout", "off")], 3);
+    bench.volume.tell_evicted(Nanoseconds::ZERO, 0, SectorRange::new(80, 8));
+    bench.pass(Nanoseconds::ZERO);
+    assert_eq!(bench.take_log(), ["hdd read 8", "hdd flush 0", "ssd write 8", "ssd flush 0"]);
+    assert_eq!([0, 1, 2].map(|block| is_logged(&bench, block)), [true, false, true]);
+    assert_eq!(bench.volume.statistics().migrations.count, 0, "the log keeps its room");
+}
+
+#[test]
+fn evictions_gather_while_a_move_is_under_way() {
+    let mut bench = written(&[("timeout", "off")], 6);
+    let evict = |bench: &mut Bench, block: u64| {
+        bench.volume.tell_evicted(Nanoseconds::ZERO, 0, SectorRange::new(block * 80, 8));
+    };
+    evict(&mut bench, 0);
+    bench.volume.advance(Nanoseconds::ZERO);
+    assert!(bench.volume.view().moving);
+    [1, 2, 3, 1].into_iter().for_each(|block| evict(&mut bench, block));
+    // One of them is written again: the host has it in its cache.
+    bench.submit(0, OpKind::Write, 160, 8);
+    bench.serve();
+    let flushes = bench.take_log().into_iter().filter(|line| line == "ssd flush 0").count();
+    assert_eq!([0, 1, 2, 3, 4].map(|block| is_logged(&bench, block)), [false, false, true, false, true]);
+    assert_eq!(flushes, 2, "one move, and one for all that was told meanwhile");
+}
+
+/// What hosts evict gives the log no room back: a full log would wait for ever.
+#[test]
+fn full_log_migrates_before_evicted_blocks_go_home() {
+    let mut bench = written(&[("timeout", "off")], 1);
+    let slots = u64::from(bench.volume.view().map.slots());
+    for write in 1..3 * slots {
+        bench.volume.tell_evicted(Nanoseconds::ZERO, 0, SectorRange::new((write - 1) % 400 * 80, 8));
+        bench.request(OpKind::Write, write % 400 * 80, 8);
+    }
+    assert!(bench.volume.statistics().migrations.count >= 2);
+    assert_eq!(bench.volume.requests_under_way(), 0);
+}
+
+#[test]
+fn trigger_that_is_due_comes_before_evictions() {
+    let mut bench = written(&[("timeout", "10s")], 4);
+    bench.volume.tell_evicted(Nanoseconds::from_seconds(10), 0, SectorRange::new(80, 8));
+    bench.volume.advance(Nanoseconds::from_seconds(10));
+    assert_eq!(bench.volume.statistics().migrations.count, 1);
 }
 
 #[test]
