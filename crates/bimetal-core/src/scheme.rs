@@ -419,7 +419,7 @@ pub trait Scheme: Send {
     }
 
     /// Returns true if the move under way is to end as soon as it can, ahead of requests that use
-    /// its drives.
+    /// its drives. Appends to a log on a disk still come first.
     fn is_move_urgent(&self) -> bool {
         false
     }

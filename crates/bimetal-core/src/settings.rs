@@ -143,13 +143,13 @@ pub const MOVE_RATE: Parameter = Parameter {
     doc: "moves home write no more than this in a second, unless requests wait for the room; off: as fast as they can",
 };
 
-/// Parameter of a scheme with a log on a disk: the memory of a batch of a migration, for batches
-/// that would read too much of the log with 64 MiB.
+/// Parameter of a scheme with a log on a disk: the memory of a migration that would read too much
+/// of the log with 64 MiB.
 pub const MOVE_MEMORY: Parameter = Parameter {
     name: "move_memory",
     kind: Kind::Size,
     default: "256MiB",
-    doc: "memory in which a migration sorts, at least a block; it takes more than 64MiB only to spare the log reads (5.4)",
+    doc: "memory of a migration beside 24 bytes a block, two operations at least; more than 64MiB only to spare the log reads (5.4)",
 };
 
 /// Reasons for which a setting is refused.

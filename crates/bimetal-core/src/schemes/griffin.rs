@@ -27,7 +27,7 @@
 //! A migration takes time, and reads meet the log meanwhile. Three rules keep the read penalty below its bound all the same;
 //! none of them counts with `migration=instant`. 1. The threshold counts ahead the blocks that reads will find in the log until
 //! a migration has ended, at the rate of the last 100 ms. 2. A migration that it begins, or that it is passed in, does not yield to
-//! requests, and goes on where a request has just read from the log. 3. Where reads during a migration pass the threshold, the
+//! reads, and goes on where a request has just read from the log. Appends come first even then: the log is read in their pauses. 3. Where reads during a migration pass the threshold, the
 //! counts go on behind its end, and each read from the log begins a migration, until the share is below again.
 
 use std::collections::BTreeSet;

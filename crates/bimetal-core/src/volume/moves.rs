@@ -5,7 +5,8 @@
 //! order of address, flushes home, and only then changes the map; so a crash at any point finds
 //! either place whole. A block that was written again meanwhile keeps its new slot. A few
 //! operations at a time are under way, fewer while a request uses the drive: moves yield, unless
-//! the scheme finds them [urgent](crate::scheme::Scheme::is_move_urgent).
+//! the scheme finds them [urgent](crate::scheme::Scheme::is_move_urgent). They yield to appends to a
+//! log on a disk even then ([`turns`]).
 //!
 //! A move of everything is a *migration*. In a log its end gives back all that was written before its beginning; the state
 //! on the home drive says so before its first write and until its last is stable (Griffin 5.2, 5.3).
