@@ -1,5 +1,5 @@
-//! The memory of a migration: what it has read, what waits to be written home, and what it knows of each block, all
-//! together, over 660 MB of random writes.
+//! The memory of a migration: what it has read, what waits to be written home, and what it knows of
+//! each block, all together, over 660 MB of random writes.
 
 #![allow(unsafe_code, reason = "an allocator that counts has no other way in")]
 
@@ -53,10 +53,11 @@ static COUNTING: Counting = Counting;
 
 const SECTORS: usize = 8;
 
-/// Memory with content: a number for each block stands for 4 KiB, which are counted as if they were there.
+/// Memory with content: a number for each block stands for 4 KiB, which are counted as if they were
+/// there.
 struct Region {
     blocks: Vec<u32>,
-    /// How many blocks there is memory for.
+    /// Number of blocks that there is memory for.
     room: usize,
 }
 
@@ -93,7 +94,8 @@ struct Slice {
 }
 
 impl Content {
-    /// In memory of a pool, as that of the live shell: it is twice as large as the next smaller memory.
+    /// In memory of a pool, as that of the live shell: it is twice as large as the next smaller
+    /// memory.
     fn new(blocks: Vec<u32>) -> Self {
         let room = blocks.len().next_power_of_two();
         Self::within(blocks, room)
@@ -262,7 +264,7 @@ impl Scene {
     }
 }
 
-/// What a migration had in memory at most.
+/// The most that a migration had in memory, and the order of what it wrote.
 struct Migration {
     blocks: usize,
     peak: usize,
@@ -271,8 +273,8 @@ struct Migration {
     with_neighbour: f64,
 }
 
-/// The migration of `writes`: the first block of each, and how many. Once it is on its way, `reads` requests read its log and fire
-/// the read threshold, forty at a time.
+/// The migration of `writes`: the first block of each, and how many. Once it is on its way, `reads`
+/// requests read its log and fire the read threshold, forty at a time.
 fn migration(settings: &[(&str, &str)], writes: impl Iterator<Item = (u64, usize)>, reads: usize) -> Migration {
     let mut scene = Scene::new(&[&[("timeout", "1000s"), ("read_window", "1")], settings].concat());
     let mut newest = vec![0u32; 1 << 20];
@@ -322,8 +324,9 @@ fn random() -> impl Iterator<Item = (u64, usize)> {
     })
 }
 
-/// The bound was one of the content of a batch alone. What it knew of each block came on top, and the reads under way: half
-/// a MiB for each request that read the log meanwhile. With 64 MiB it had 158 MiB at its peak, and 341 with 256 MiB.
+/// The bound was one of the content of a batch alone. What it knew of each block came on top, and
+/// the reads under way: half a MiB for each request that read the log meanwhile. With 64 MiB it had
+/// 158 MiB at its peak, and 341 with 256 MiB.
 #[test]
 fn all_that_a_migration_has_in_memory_is_within_its_bound() {
     for (memory, reads) in [("64MiB", 0), ("64MiB", 4000), ("256MiB", 0), ("256MiB", 4000)] {
@@ -336,7 +339,8 @@ fn all_that_a_migration_has_in_memory_is_within_its_bound() {
     }
 }
 
-/// Each read is of 17 blocks, for which the pool has memory of 32. What was read stayed in it until it was home: 101 MiB.
+/// Each read is of 17 blocks, for which the pool has memory of 32. What was read stayed in it until
+/// it was home: 101 MiB.
 #[test]
 fn content_of_a_migration_is_kept_in_memory_of_its_length() {
     let spread = |at: u64| [(at * 17, 17), (1 << 19, 40)];
@@ -347,7 +351,7 @@ fn content_of_a_migration_is_kept_in_memory_of_its_length() {
 
 /// Section 5.4: a migration "sorts the logged data based on their logical addresses".
 #[test]
-fn migration_writes_in_order_within_the_memory_that_it_has_by_default() {
+fn migration_is_in_order_within_its_default_memory() {
     let of = migration(&[("read_threshold", "off")], random(), 0);
     assert!(of.in_order > of.with_neighbour - 0.02, "{} of {}", of.in_order, of.with_neighbour);
     assert!(of.with_neighbour > 0.15, "{}", of.with_neighbour);

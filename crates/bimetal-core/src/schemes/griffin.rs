@@ -12,23 +12,28 @@
 //! The map in memory need not be flushed every 30 s, as the paper's prototype does (6.4): segments of the log describe themselves, and
 //! an index of them is written as they fill. What that costs is counted as the log's metadata.
 //!
-//! Two variants know more than a device does, and are for the simulator: the *oracle* sends a block home just before it is read
-//! (3.2), the *eviction hint* when a host's buffer cache evicts it (7). The evictions come from a recording beside the requests,
-//! or from a cache that is simulated from them: a block that is read or written is in it until `eviction_hint` bytes of others
-//! were used since. With timed migrations, evictions of a recording gather while a move is under way, and go home together when
-//! it has ended; a trigger that is due comes first. A block that is written again before stays. What hosts evict goes home
-//! before older blocks do: a lost log leaves home without the order of time that full caching has (5.3).
+//! Two variants know more than a device does, and are for the simulator: the *oracle* sends a block
+//! home just before it is read (3.2), the *eviction hint* when a host's buffer cache evicts it (7).
+//! The evictions come from a recording beside the requests, or from a cache that is simulated from
+//! them: a block that is read or written is in it until `eviction_hint` bytes of others were used
+//! since. With timed migrations, evictions of a recording gather while a move is under way, and go
+//! home together when it has ended; a trigger that is due comes first. A block that is written
+//! again before stays. What hosts evict goes home before older blocks do: a lost log leaves home
+//! without the order of time that full caching has (5.3).
 //!
 //! How the triggers count is fixed so that figures compare. The timer restarts when a migration starts, and when it fires
 //! while nothing is logged. The read threshold is tested after each block read, once at least `read_window` blocks were
 //! read since the last migration started; the migration size after each block written. A trigger during a
 //! migration waits for its end.
 //!
-//! A migration takes time, and reads meet the log meanwhile. Three rules keep the read penalty below its bound all the same;
-//! none of them counts with `migration=instant`. 1. The threshold counts ahead the blocks that reads will find in the log until
-//! a migration has ended, at the rate of the last 100 ms. 2. A migration that it begins, or that it is passed in, does not yield to
-//! reads, and goes on where a request has just read from the log. Appends come first even then: the log is read in their pauses. 3. Where reads during a migration pass the threshold, the
-//! counts go on behind its end, and each read from the log begins a migration, until the share is below again.
+//! A migration takes time, and reads meet the log meanwhile. Three rules keep the read penalty
+//! below its bound all the same; none of them counts with `migration=instant`. 1. The threshold
+//! counts ahead the blocks that reads will find in the log until a migration has ended, at the rate
+//! of the last 100 ms. 2. A migration that it begins, or that it is passed in, does not yield to
+//! reads, and goes on where a request has just read from the log. Appends come first even then: the
+//! log is read in their pauses. 3. Where reads during a migration pass the threshold, the counts go
+//! on behind its end, and each read from the log begins a migration, until the share is below
+//! again.
 
 use std::collections::BTreeSet;
 

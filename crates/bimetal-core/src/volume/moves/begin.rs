@@ -77,13 +77,13 @@ impl<P: Payload> Volume<P> {
         MoveOrder::of_log_on_disk(blocks, &bounds, |slot| log.position(slot))
     }
 
-    /// What is kept of `memory` for reads of a log: those that are under way at once, and a copy of what one of them read.
+    /// Returns the part of `memory` for reads of a log: those that are under way at once, and a copy of what one of them read.
     fn memory_of_log_reads(&self, memory: Bytes) -> Bytes {
         let operation = OPERATION_BLOCKS * self.view.layout.block.bytes().0;
         Bytes(((LOG_READS_AT_ONCE_MAX + 1) * operation).min(memory.min(self.pace.memory).0 / 2))
     }
 
-    /// How many reads of a log may be under way in the memory that a move has.
+    /// Returns the number of reads of a log that may be under way in the memory of a move.
     pub(super) fn log_reads_at_once_max(&self) -> u32 {
         let operation = OPERATION_BLOCKS * self.view.layout.block.bytes().0;
         (self.memory_of_log_reads(self.pace.memory).0 / operation).saturating_sub(1).max(1) as u32

@@ -1,12 +1,14 @@
-//! Turns of a move on a drive that others use: how many operations at once, and when it may read the disk of a log.
+//! Turns of a move on a drive that others use: how many operations at once, and when it may read
+//! the disk of a log.
 //!
-//! Appends come first. A read of a log on a disk takes the arm from its end and back. Each way costs a seek and half a
-//! turn of the platter, some 12 ms together. An append of 128 KiB costs one. So a disk that reads between appends takes
-//! a fraction of what it can, and requests wait for it. A flush of that disk holds all appends back until what is in
-//! its cache is written. So a move begins neither while an append is under way. Reads go on in the pauses.
+//! Appends come first. A read of a log on a disk takes the arm from its end and back. Each way
+//! costs a seek and half a turn of the platter, some 12 ms together. An append of 128 KiB costs
+//! one. So a disk that reads between appends takes a fraction of what it can, and requests wait for
+//! it. A flush of that disk holds all appends back until what is in its cache is written. So a move
+//! begins neither while an append is under way. Reads go on in the pauses.
 //!
-//! A log that is written without pause must be emptied, too: else it fills, and its newest loss grows old. A move takes a
-//! turn of a few reads then, once in [`TURN_EVERY`].
+//! A log that is written without pause must be emptied, too: else it fills, and its newest loss
+//! grows old. A move takes a turn of a few reads then, once in [`TURN_EVERY`].
 
 use super::{MoveJob, Phase};
 use crate::layout::MemberId;
@@ -16,14 +18,16 @@ use crate::volume::{Store, Volume};
 
 /// Operations of a move under way at once on a drive that no request uses.
 const OPERATIONS_MAX: u32 = 4;
-/// Where requests use the drive a move yields: one operation. One that requests wait for has one for so many of theirs: the migration
-/// of a log, which takes reads out of its way, and any while slots are wanted.
+/// Where requests use the drive a move yields: one operation. One that requests wait for has one
+/// for so many of theirs: the migration of a log, which takes reads out of its way, and any while
+/// slots are wanted.
 const REQUESTS_FOR_ONE: u32 = 4;
-/// How often a move takes a turn on a log's disk that appends leave no pause. A turn reads 2 MiB at most: some 30 ms with
-/// both ways, so that appends lose 3 % of the disk.
+/// Time between two turns of a move on a log's disk that appends leave no pause. A turn reads 2 MiB
+/// at most: some 30 ms with both ways, so that appends lose 3 % of the disk.
 const TURN_EVERY: Nanoseconds = Nanoseconds::from_seconds(1);
 
-/// How many operations of a move may be under way on a drive that requests have so many under way on.
+/// Returns the number of operations of a move that may be under way on a drive that requests have so
+/// many under way on.
 fn operations_at_once(foreground: u32, wanted: bool, urgent: bool) -> u32 {
     match foreground {
         0 => OPERATIONS_MAX,
@@ -34,7 +38,7 @@ fn operations_at_once(foreground: u32, wanted: bool, urgent: bool) -> u32 {
 }
 
 impl<P: Payload> Volume<P> {
-    /// When the next operation of a move may begin.
+    /// Returns the time at which the next operation of a move may begin.
     pub(super) fn job_may_go_on_at(&self, job: &MoveJob<P>) -> Nanoseconds {
         match job.phase {
             Phase::Reading | Phase::Logging | Phase::Settled => self.next_turn_at(),
@@ -42,13 +46,13 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Whether a move may not use the drive of a log yet.
+    /// Returns true if a move may not use the drive of a log yet.
     pub(super) fn must_await_turn(&self, job: &MoveJob<P>) -> bool {
         !job.incomplete && self.next_turn_at() > self.view.now
     }
 
-    /// When a move may begin to use the drive with the slots: at once where nothing is appended to a log on a disk, or where requests
-    /// wait for what the move does.
+    /// When a move may begin to use the drive with the slots: at once where nothing is appended to
+    /// a log on a disk, or where requests wait for what the move does.
     pub(super) fn next_turn_at(&self) -> Nanoseconds {
         if !self.appends_come_first() || self.is_move_awaited() {
             return self.view.now;
@@ -56,7 +60,7 @@ impl<P: Payload> Volume<P> {
         self.pace.last_turn.saturating_add(TURN_EVERY).max(self.view.now)
     }
 
-    /// Whether a log on a disk is being appended to.
+    /// Returns true if a log on a disk is being appended to.
     fn appends_come_first(&self) -> bool {
         matches!(&self.store, Store::Log(log) if log.is_being_written()) && self.slots_are_on_disk()
     }
@@ -66,7 +70,7 @@ impl<P: Payload> Volume<P> {
         self.pace.last_turn = self.view.now;
     }
 
-    /// How many operations of a move may be under way on a drive.
+    /// Returns the number of operations of a move that may be under way on a drive.
     pub(super) fn operations_of_move_max(&self, job: &MoveJob<P>, member: MemberId) -> u32 {
         let wanted = job.log_end.is_some() || self.is_move_awaited();
         let most = operations_at_once(self.view.member(member).foreground, wanted, self.scheme.is_move_urgent());
@@ -96,7 +100,8 @@ mod tests {
 
     const SECOND: Nanoseconds = Nanoseconds::from_seconds(1);
 
-    /// A volume with 600 blocks in its log. Home answers at once, the log's drive when it is told to.
+    /// A volume with 600 blocks in its log. Home answers at once, the log's drive when it is told
+    /// to.
     struct Scene {
         volume: Volume<NoPayload>,
         now: Nanoseconds,
@@ -144,7 +149,8 @@ mod tests {
             asked
         }
 
-        /// The log's drive has done what it was asked first of all that begins like `kind`; and what it is asked next.
+        /// The log's drive has done what it was asked first of all that begins like `kind`; and
+        /// what it is asked next.
         fn answered(&mut self, kind: &str) -> Vec<String> {
             let at = self.under_way.iter().position(|(asked, _)| asked.starts_with(kind)).expect("it is under way");
             let (_, token) = self.under_way.remove(at);
@@ -178,8 +184,9 @@ mod tests {
 
     const TIMED: &[(&str, &str)] = &[("timeout", "10s"), ("read_threshold", "off"), ("log_buffer", "0")];
 
-    /// On CloudPhysics, between appends that left the disk no pause, the reads of a migration took 57 % of its time. 128 MiB
-    /// that were written in one second took nine, and the mean response time was 98 ms; it is 18 ms since moves wait.
+    /// On CloudPhysics, between appends that left the disk no pause, the reads of a migration took
+    /// 57 % of its time. 128 MiB that were written in one second took nine, and the mean response
+    /// time was 98 ms; it is 18 ms since moves wait.
     #[test]
     fn migration_reads_the_log_only_between_appends() {
         let mut scene = Scene::migrating(TIMED);
@@ -194,8 +201,8 @@ mod tests {
         assert_eq!(scene.answered("Read").len(), 1);
     }
 
-    /// On TPC-C a flush of the log's disk held appends back for 134 ms of a second, and the mean response time was 43 ms; it
-    /// is 0.16 ms.
+    /// On TPC-C a flush of the log's disk held appends back for 134 ms of a second, and the mean
+    /// response time was 43 ms; it is 0.16 ms.
     #[test]
     fn migration_flushes_the_log_only_between_appends() {
         let mut scene = Scene::new("griffin", TIMED);
@@ -209,7 +216,8 @@ mod tests {
         assert_eq!(scene.asked(), ["Write 24"]);
         assert_eq!([scene.answered("Write"), scene.answered("Write")], [[""; 0]; 2], "a flush would hold one back");
         assert_eq!(scene.answered("Write"), ["Flush 0"]);
-        // The same once all is home: what was not moved is to be stable before the log gives anything back.
+        // The same once all is home: what was not moved is to be stable before the log gives
+        // anything back.
         scene.write(730, 1);
         assert_eq!(scene.asked(), ["Write 24"]);
         assert_eq!(scene.answered("Flush"), [""; 0]);
@@ -238,7 +246,8 @@ mod tests {
         assert_eq!(scene.pass(Nanoseconds::from_millis(1)), ["Flush 0"]);
     }
 
-    /// Forty requests read the log, and a migration of theirs does not yield to them; a turn between appends is as short.
+    /// Forty requests read the log, and a migration of theirs does not yield to them; a turn
+    /// between appends is as short.
     #[test]
     fn turn_between_appends_has_four_reads_however_urgent() {
         let mut scene = Scene::migrating(&[("timeout", "10s"), ("read_window", "1"), ("log_buffer", "0")]);
