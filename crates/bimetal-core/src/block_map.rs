@@ -399,6 +399,21 @@ impl BlockMap {
         self.dirty.remove(slot.0);
     }
 
+    /// Records the eighths that `slot` holds of its block now. For slots that are overwritten in
+    /// place only.
+    pub(crate) fn rewrite(&mut self, slot: Slot, valid: ValidMask, dirty: bool) {
+        assert!(!valid.is_empty() && !self.is_granted(u64::from(slot.0)));
+        let place = self.place_mut(slot);
+        assert!(place.state != LINKED, "slot {} of a log is overwritten in place", slot.0);
+        place.valid = valid.0;
+        place.state = if dirty { DIRTY } else { CLEAN };
+        if dirty {
+            self.dirty.insert(slot.0);
+        } else {
+            self.dirty.remove(slot.0);
+        }
+    }
+
     /// Reduces the entry of `slot` to the eighths `valid`, with the checksum of the reduced slot.
     pub(crate) fn narrow(&mut self, slot: Slot, valid: ValidMask, checksum: u32) {
         assert!(!valid.is_empty());

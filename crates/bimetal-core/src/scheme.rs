@@ -431,10 +431,37 @@ pub trait Scheme: Send {
         false
     }
 
-    /// Returns true if only a simulation can do what the settings ask. Valid for a scheme that was
-    /// just made.
-    fn is_only_simulated(&self) -> bool {
-        self.migrates_instantly() || self.lacks_foresight() || self.wants_idle_profile().is_some()
+    /// Returns true if a block that has a slot is overwritten in that slot, and no journal records
+    /// the places of blocks. A crash would leave neither version whole. For the simulator only.
+    fn overwrites_in_place(&self) -> bool {
+        false
+    }
+
+    /// Records that the content of `slot` was overwritten in place.
+    fn overwritten(&mut self, view: &View, slot: Slot) {
+        let _ = (view, slot);
+    }
+
+    /// Returns the reason for which only a simulation can do what the settings ask. Valid for a
+    /// scheme that was just made.
+    fn why_only_simulated(&self) -> Option<&'static str> {
+        let reasons = [
+            (self.migrates_instantly(), "with these settings migrations take no time (migration=instant)"),
+            (
+                self.lacks_foresight(),
+                "with these settings the scheme knows when each block is used next (replacement=belady)",
+            ),
+            (
+                self.wants_idle_profile().is_some(),
+                "with these settings the scheme knows when the drives will be idle (profiled)",
+            ),
+            (
+                self.overwrites_in_place(),
+                "with in_place=on a block is overwritten at its place on flash and no journal says where it lies, so a crash \
+                 would leave parts of two versions; expected in_place=off",
+            ),
+        ];
+        reasons.into_iter().find_map(|(holds, reason)| holds.then_some(reason))
     }
 }
 

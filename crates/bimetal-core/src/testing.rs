@@ -113,6 +113,18 @@ impl Bench {
         }
     }
 
+    /// Does the same as [`submit`](Self::submit), at a later time.
+    pub(crate) fn submit_at(&mut self, now: Nanoseconds, kind: OpKind, start: u64, sectors: u64) -> Token {
+        self.now = now;
+        self.submit(0, kind, start, sectors)
+    }
+
+    /// Does the same as [`answer`](Self::answer), at a later time.
+    pub(crate) fn answer_at(&mut self, now: Nanoseconds, token: Token) {
+        self.now = now;
+        self.answer(token);
+    }
+
     /// Completes one operation that a test took from the volume itself.
     pub(crate) fn answer(&mut self, token: Token) {
         self.volume.complete(self.now, Completion { token, status: Status::Done, payload: NoPayload });

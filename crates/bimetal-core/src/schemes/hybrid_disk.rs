@@ -103,6 +103,13 @@ pub const INFO: SchemeInfo = SchemeInfo {
             default: "off",
             doc: "addresses whose pages stay on flash once they were written or read (3.5); at most half of the flash",
         },
+        Parameter {
+            name: "in_place",
+            kind: Kind::Choice(&["on", "off"]),
+            default: "off",
+            doc: "on: a page on flash is written again at its place, and no journal is written (3.3, 4.2), so that ssd.ftl shows; \
+                  simulator only. off: a page that is written again takes another slot, so that a crash finds it old or new",
+        },
         admission::PARAMETER,
         MOVE_RATE,
     ],
@@ -143,6 +150,7 @@ struct HybridDisk {
     pinned: Vec<BlockRun>,
     pinned_slots: BitSet,
     slots: u64,
+    in_place: bool,
     disk: MemberId,
     gate: Gate,
     /// What is not pinned.
@@ -177,6 +185,7 @@ fn build(settings: &Settings, layout: &Layout) -> Result<Box<dyn Scheme>, Settin
         pinned: pinned(settings, layout)?,
         pinned_slots: BitSet::new(slots),
         slots: u64::from(slots),
+        in_place: settings.text("in_place") == "on",
         disk: layout.home[0].member,
         gate: Gate::new(settings, layout),
         room: Room::new((victim(settings)?.build)(slots), slots),
@@ -247,6 +256,16 @@ impl HybridDisk {
         }
         let first = self.is_pinned(blocks.first);
         (first, blocks.blocks().take_while(|&block| self.is_pinned(block) == first).count() as u64)
+    }
+
+    /// Whether the first of `blocks` are written again where they lie, and how many of them; or how many need a slot.
+    fn in_place(&self, view: &View, blocks: BlockRun) -> (bool, u64) {
+        if !self.in_place {
+            return (false, blocks.count);
+        }
+        let on_flash = |block| view.map.get(block).is_some();
+        let first = on_flash(blocks.first);
+        (first, blocks.blocks().take_while(|&block| on_flash(block) == first).count() as u64)
     }
 
     /// Whether a write is large and has no page on flash. A write is judged once, not again for each of its parts.
@@ -366,6 +385,10 @@ impl Scheme for HybridDisk {
             }
             count = alike;
         }
+        let (in_place, count) = self.in_place(view, BlockRun { count, ..rest });
+        if in_place {
+            return (Placement::Slot, count);
+        }
         match view.free_slots {
             0 => {
                 // Whoever waited before asks again when all are called.
@@ -406,6 +429,16 @@ impl Scheme for HybridDisk {
         } else {
             self.room.mapped(view, slot, replaced);
         }
+    }
+
+    fn overwrites_in_place(&self) -> bool {
+        self.in_place
+    }
+
+    fn overwritten(&mut self, view: &View, slot: Slot) {
+        self.gate.mapped();
+        self.dirty_since.mapped(view, true);
+        self.touched(slot);
     }
 
     fn unmapped(&mut self, slot: Slot, _block: Block) {
@@ -449,6 +482,9 @@ impl Scheme for HybridDisk {
         }
     }
 }
+
+#[cfg(test)]
+mod in_place_tests;
 
 #[cfg(test)]
 mod tests {

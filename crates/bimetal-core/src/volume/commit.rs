@@ -770,7 +770,8 @@ impl<P: Payload> Volume<P> {
     pub(super) fn marks_needed(&mut self, blocks: BlockRun) -> bool {
         let all_dirty = self.view.map.len() == u64::from(self.view.map.dirty_blocks());
         let no_copies = all_dirty && self.pending.nothing_could_come_back();
-        if no_copies || !matches!(self.store, Store::Cache { .. }) || !self.view.slots_online() {
+        let journalled = matches!(self.store, Store::Cache { .. }) && !self.slots_keep_blocks();
+        if no_copies || !journalled || !self.view.slots_online() {
             return false;
         }
         let wanted = self.regions_to_mark(blocks);

@@ -32,6 +32,7 @@ mod evictions;
 mod fetch;
 mod health;
 mod hint;
+mod in_place;
 mod log_index;
 mod log_tail;
 mod lost;
@@ -266,12 +267,9 @@ pub enum VolumeError {
     /// The scheme refuses.
     #[error(transparent)]
     Scheme(#[from] SchemeError),
-    /// The settings need migrations that take no time, or knowledge of the future.
-    #[error(
-        "only a simulation can do that: with these settings migrations take no time, or the scheme knows when each block is \
-         used next (replacement=belady)"
-    )]
-    OnlySimulated,
+    /// No volume with data can do what the settings ask, and why.
+    #[error("only a simulation can do that: {0}")]
+    OnlySimulated(&'static str),
     /// More blocks than the map can name.
     #[error("{0} blocks are more than a volume can address ({BLOCK_LIMIT})")]
     TooLarge(u64),
@@ -308,8 +306,8 @@ impl<P: Payload> Volume<P> {
             return Err(VolumeError::TooLarge(layout.total_blocks()));
         }
         let scheme = (config.scheme.build)(config.settings, &layout).map_err(SchemeError::from)?;
-        if P::CARRIES_DATA && scheme.is_only_simulated() {
-            return Err(VolumeError::OnlySimulated);
+        if let (true, Some(reason)) = (P::CARRIES_DATA, scheme.why_only_simulated()) {
+            return Err(VolumeError::OnlySimulated(reason));
         }
         let mut volume = Self::assemble(config.identity, layout, config.layout.members, scheme);
         volume.pace.take(config.settings);
@@ -444,7 +442,7 @@ impl<P: Payload> Volume<P> {
     /// Returns true if the scheme's settings are impossible for a volume with data; to be called
     /// before the first request.
     pub fn is_only_simulated(&self) -> bool {
-        self.scheme.is_only_simulated()
+        self.scheme.why_only_simulated().is_some()
     }
 
     /// Tells the scheme when each block is used, if it needs that; to be called before the first

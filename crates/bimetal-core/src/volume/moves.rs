@@ -24,7 +24,6 @@ use super::operations::purpose;
 use super::{DirtySince, Job, Store, Task, TaskId, Volume, blocks_bytes};
 use crate::block::{Block, BlockRun, ValidMask};
 use crate::block_map::{Entry, Slot};
-use crate::journal::record::Record;
 use crate::journal::ring::Sequence;
 use crate::journal::superblock::Superblock;
 use crate::label::report::Kind;
@@ -574,22 +573,6 @@ impl<P: Payload> Volume<P> {
         self.statistics.migrations.bytes += bytes;
         self.update_free_slots();
         debug_assert!(bytes <= blocks_bytes(&self.view.layout, blocks));
-    }
-
-    fn moved_home(&mut self, slot: Slot, entry: &Entry, keep: bool) {
-        if !keep {
-            return self.moved_out(slot, entry.block);
-        }
-        let before = self.before_change(entry.block);
-        self.view.map.mark_clean(slot);
-        let Entry { block, valid, checksum, .. } = *entry;
-        let record = self.pending.append(Record::Map { block, slot, valid, dirty: false, checksum });
-        self.pending.remember_all(record, before);
-        if let Store::Cache { ring, .. } = &mut self.store
-            && !P::CARRIES_DATA
-        {
-            ring.touch_slot(slot);
-        }
     }
 
     /// The only copy of a block, or of eighths of it, cannot be read: reads of them are errors until they are written.

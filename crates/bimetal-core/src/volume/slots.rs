@@ -34,7 +34,7 @@ impl<P: Payload> Volume<P> {
         }
         let before = self.before_change(block);
         if let Some(slot) = self.take_from_map(block) {
-            let record = self.pending.append(Record::Home { block });
+            let record = self.journal(Record::Home { block });
             self.pending.remember_all(record, before);
             self.give_up_slot(slot, record);
         }
@@ -93,6 +93,23 @@ impl<P: Payload> Volume<P> {
             self.take_piece(slot, block);
         } else {
             self.leave_slot(block);
+        }
+    }
+
+    /// Records that home has what `slot` holds: the slot keeps a clean copy with `keep`, and else is given up.
+    pub(super) fn moved_home(&mut self, slot: Slot, entry: &Entry, keep: bool) {
+        if !keep {
+            return self.moved_out(slot, entry.block);
+        }
+        let before = self.before_change(entry.block);
+        self.view.map.mark_clean(slot);
+        let Entry { block, valid, checksum, .. } = *entry;
+        let record = self.journal(Record::Map { block, slot, valid, dirty: false, checksum });
+        self.pending.remember_all(record, before);
+        if let Store::Cache { ring, .. } = &mut self.store
+            && !P::CARRIES_DATA
+        {
+            ring.touch_slot(slot);
         }
     }
 
@@ -157,6 +174,8 @@ impl<P: Payload> Volume<P> {
             self.send_home(entry.block);
             self.statistics.evicted_blocks += 1;
         }
+        // Where there is no journal, no commit frees them.
+        self.release_slots();
         self.update_free_slots();
     }
 
@@ -174,12 +193,12 @@ impl<P: Payload> Volume<P> {
         if !dirty {
             self.mark_if_home_is_unstable(block);
         }
-        if let Store::Cache { ring, .. } = &mut self.store {
-            let record = self.pending.append(Record::Map { block, slot, valid, dirty, checksum });
+        if matches!(self.store, Store::Cache { .. }) {
+            let record = self.journal(Record::Map { block, slot, valid, dirty, checksum });
             if P::CARRIES_DATA {
                 self.pending.remember(record, slot, None);
                 self.pending.remember_all(record, before);
-            } else {
+            } else if let Store::Cache { ring, .. } = &mut self.store {
                 ring.touch_slot(slot);
             }
             if let Some(old) = replaced {

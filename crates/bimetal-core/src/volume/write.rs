@@ -71,6 +71,8 @@ struct SlotWrite<P> {
     block: Block,
     /// Slot of the block, in a cache. A log takes slots only when it appends.
     slot: Option<Slot>,
+    /// Set if that is the slot that the block has: it is overwritten in place.
+    in_place: bool,
     /// Set if the block is written home as well.
     both: bool,
     /// Eighths that the slot will hold.
@@ -248,7 +250,7 @@ impl<P: Payload> Volume<P> {
                         Err(obstacle) => return self.park_before(task, job, &obstacle),
                     }
                     job.phase = Phase::Merging;
-                    self.changes_home(task, !job.homes.is_empty());
+                    self.changes_home(task, !job.homes.is_empty() || job.is_in_place());
                     self.read_what_must_be_merged(task, &mut job);
                 }
                 Phase::Merging => {
@@ -484,8 +486,14 @@ impl<P: Payload> Volume<P> {
         if !both && self.must_announce_dirty() {
             return Err(Obstacle::State);
         }
+        let (in_place, count) = self.leading_in_place(run);
+        let run = BlockRun { count, ..run };
+        if in_place && self.is_moving(run) {
+            return Err(Obstacle::Move);
+        }
         let (slot, count) = match &self.store {
             Store::HomeOnly => panic!("the scheme places a write in slots that its layout does not have"),
+            Store::Cache { .. } if in_place => (None, count),
             Store::Cache { .. } => {
                 let (slot, count) = self.take_cache_slots(run.count).ok_or(Obstacle::Slots)?;
                 (Some(slot), count)
@@ -499,6 +507,9 @@ impl<P: Payload> Volume<P> {
         for at in 0..count {
             let slot = slot.map(|first| Slot(first.0 + at as u32));
             let piece = self.slot_write(Block(run.first.0 + at), slot, job.sectors, both);
+            if let Some(slot) = piece.slot.filter(|_| in_place) {
+                self.view.map.rewrite(slot, piece.valid, true);
+            }
             job.pieces.push(piece);
         }
         let run = BlockRun { count, ..run };
@@ -521,7 +532,10 @@ impl<P: Payload> Volume<P> {
         // In a log, eighths that are not touched stay in older pieces.
         let valid = if self.is_log() { touched } else { touched.union(had) };
         let mut from_slots = [const { None }; OLD_SLOTS_MAX];
-        let wanted = valid.without(covered).intersection(had);
+        let in_place = slot.is_none() && !self.is_log();
+        let slot = slot.or_else(|| old.map(|(slot, _)| slot).filter(|_| in_place));
+        // In place nothing is merged: what is not written now stays.
+        let wanted = if in_place { ValidMask::NONE } else { valid.without(covered).intersection(had) };
         if !wanted.is_empty() {
             let pieces = self.view.map.pieces(block);
             let of = |&(slot, entry): &(Slot, Entry)| {
@@ -534,6 +548,7 @@ impl<P: Payload> Volume<P> {
         SlotWrite {
             block,
             slot,
+            in_place,
             both,
             valid,
             from_slots,
@@ -648,7 +663,10 @@ impl<P: Payload> Volume<P> {
                     payload.join(content.slice(Sectors::ZERO, content.sectors()));
                 }
             }
-            let range = self.slot_sectors(start, (end - first) as u64);
+            let mut range = self.slot_sectors(start, (end - first) as u64);
+            if self.slots_keep_blocks() {
+                range = job.touched_only(self.view.layout.block, range, first..end);
+            }
             let command = Command { kind: OpKind::Write, range, fua: job.fua };
             self.issue(task, first as u32, self.member_of_slots(), command, payload);
             first = end;
@@ -725,7 +743,12 @@ impl<P: Payload> Volume<P> {
             if let Some(slot) = piece.slot {
                 let checksum = piece.content.as_ref().map_or(0, P::checksum);
                 let dirty = !piece.both || piece.was_dirty;
-                self.map_block(slot, Entry { block: piece.block, valid: piece.valid, dirty, checksum });
+                let entry = Entry { block: piece.block, valid: piece.valid, dirty, checksum };
+                if piece.in_place {
+                    self.map_in_place(slot, entry)
+                } else {
+                    self.map_block(slot, entry)
+                }
                 let (_, covered) = access_masks(size, job.sectors, piece.block);
                 if covered != ValidMask::ALL {
                     self.recent.keep(slot, piece.block, piece.content.unwrap_or_else(P::empty));
@@ -816,7 +839,7 @@ impl<P: Payload> Volume<P> {
     /// Frees the slots and places that a part took.
     fn drop_part(&mut self, job: &mut WriteJob<P>) {
         for piece in std::mem::take(&mut job.pieces) {
-            if let Some(slot) = piece.slot {
+            if let Some(slot) = piece.slot.filter(|_| !piece.in_place) {
                 self.give_back_unused(slot);
             }
         }
@@ -836,6 +859,25 @@ impl<P: Payload> WriteJob<P> {
     /// Returns true if blocks of the write are being written to slots.
     pub(super) fn writes_slots(&self) -> bool {
         !self.pieces.is_empty()
+    }
+
+    /// Returns true if blocks are being written to the slots that they have.
+    fn is_in_place(&self) -> bool {
+        self.pieces.iter().any(|piece| piece.in_place)
+    }
+
+    /// Returns the part of `range`, the slots of `pieces`, that this write changes. Only its first
+    /// and its last block can be partial.
+    fn touched_only(&self, size: BlockSize, range: SectorRange, pieces: std::ops::Range<usize>) -> SectorRange {
+        let part = |at: usize| {
+            let SlotWrite { block, from_home, .. } = &self.pieces[at];
+            let (part, first) = (size.clip(self.sectors, *block), size.first_sector(*block));
+            // An eighth with content merged from home is written whole.
+            let step = if from_home.is_empty() { 1 } else { size.eighth_sectors() };
+            ((part.start.0 - first) / step * step, (part.end().0 - first).div_ceil(step) * step)
+        };
+        let (head, last) = (part(pieces.start).0, part(pieces.end - 1).1);
+        SectorRange::new(range.start.0 + head, range.len.0 - head - (size.sectors() - last))
     }
 
     /// Records the failure of the commit that this write waited for.

@@ -330,8 +330,8 @@ fn label_of(request: &Request, probes: &[Probe]) -> Result<Label, CreateError> {
 
 fn lay_out(request: &Request, settings: &Settings, members: &[MemberInfo]) -> Result<Layout, CreateError> {
     let layout = (request.scheme.layout)(settings, &LayoutRequest { block: request.block, members, units: &[] })?;
-    if (request.scheme.build)(settings, &layout)?.is_only_simulated() {
-        return Err(VolumeError::OnlySimulated.into());
+    if let Some(reason) = (request.scheme.build)(settings, &layout)?.why_only_simulated() {
+        return Err(VolumeError::OnlySimulated(reason).into());
     }
     Ok(layout)
 }

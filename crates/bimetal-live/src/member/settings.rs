@@ -29,15 +29,14 @@ pub enum SetError {
         value: String,
     },
     /// The setting is possible in simulations only.
-    #[error(
-        "{key}={value}: only a simulation can do that, where migrations may take no time and it is known when each block is used \
-         next"
-    )]
+    #[error("{key}={value}: only a simulation can do that: {reason}")]
     OnlySimulated {
         /// Name of the parameter.
         key: String,
         /// Value that was requested.
         value: String,
+        /// Reason for which no volume can.
+        reason: &'static str,
     },
 }
 
@@ -66,8 +65,8 @@ pub fn needs_clean(label: &Label, key: &str, value: &str) -> Result<bool, SetErr
         return Err(SetError::LiesElsewhere { key, value });
     }
     let mut built = build(&after, &new)?;
-    if built.is_only_simulated() {
-        return Err(SetError::OnlySimulated { key, value });
+    if let Some(reason) = built.why_only_simulated() {
+        return Err(SetError::OnlySimulated { key, value, reason });
     }
     let of_moves = [settings::MOVE_RATE.name, settings::MOVE_MEMORY.name].contains(&key.as_str());
     let live = of_moves || built.set(&key, &after)?;

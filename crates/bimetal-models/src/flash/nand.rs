@@ -156,6 +156,11 @@ impl Nand {
         self.sense(place, Cause::Host, 1);
     }
 
+    /// Reads from a page only whether it is clean: nothing of it crosses the channel.
+    pub(crate) fn look_at(&mut self, place: Place) {
+        self.sense(place, Cause::Translation, 0);
+    }
+
     /// Programs data of the host for logical page `page` into a clean page.
     pub(crate) fn program(&mut self, place: Place, page: u32) {
         assert!(self.is_clean(place), "{place:?} is programmed for page {page} but not clean");

@@ -7,6 +7,12 @@
 //! are copied into its last unit, and the other units are erased. All units are used before any is
 //! erased, as free units are taken in turn.
 //!
+//! A read goes through the chain (figure 4.5): it "sequentially searches" the chain (section 2.1), so
+//! it "might read several pages to find the right page" (3.1). Each unit up to the newest version
+//! costs the sensing of a page, and so does the clean page behind that version, which ends the
+//! search. A chain of one unit is not searched. Writes and folds know where they write. (Our choice:
+//! the thesis gives a search no cost of its own.)
+//!
 //! Errors in the figures: the offset is that of p', not of v. The units that may be lacking ("no
 //! free virtual units") are physical units. Figure 4.5 does not cover the case that every unit of
 //! the chain is dirty at the offset: the last unit holds the page. Of chains of equal length, the
@@ -139,6 +145,22 @@ impl DieLayer for Anand {
         // Figure 4.5: the unit before the first that is clean there, or the last unit.
         let clean = chain.iter().position(|&block| nand.is_clean(Place { block, offset }));
         Place { block: chain[clean.unwrap_or(chain.len()) - 1], offset }
+    }
+
+    fn search(&self, page: u32, nand: &mut Nand) {
+        let (v, offset) = (page / self.per_block, page % self.per_block);
+        let newest = self.locate(page, nand).block;
+        let mut found = false;
+        for &block in &self.chains[v as usize] {
+            if block == newest {
+                found = true;
+                continue;
+            }
+            nand.look_at(Place { block, offset });
+            if found {
+                break;
+            }
+        }
     }
 
     fn transfer(&mut self, nand: &Nand, archive: &mut Archive) -> Checked {

@@ -199,6 +199,10 @@ pub(crate) trait DieLayer: Send {
     /// has data.
     fn locate(&self, page: u32, nand: &Nand) -> Place;
 
+    /// Reads the pages that a layer needs to find the newest version of `page`. Called before each
+    /// read of a page.
+    fn search(&self, _page: u32, _nand: &mut Nand) {}
+
     /// Returns true if `page` waits in the controller's memory, so that reading it does not need
     /// the die.
     fn is_in_memory(&self, _page: u32, _nand: &Nand) -> bool {

@@ -154,6 +154,7 @@ impl<F: DieLayer> TranslationLayer for Striped<F> {
             for page in from..to {
                 if nand.is_live(page) && !layer.is_in_memory(page, nand) {
                     let place = layer.locate(page, nand);
+                    layer.search(page, nand);
                     nand.read(place);
                 }
             }

@@ -318,6 +318,24 @@ fn a_drive_written_before_erases_before_it_writes() {
     }
 }
 
+/// Section 3.1 of the thesis: "the FTL might read several pages to find the right page to be returned to a read request". After n
+/// writes of a page its chain has n units: n pages are read, and behind the newest one a clean page ends the search.
+#[test]
+fn anand_read_pays_for_each_unit_of_its_chain() {
+    let mut drive = serial(&[("ftl", "anand"), ("chain_length_max", "4")], Precondition::Clean);
+    let page = |kind| command(kind, 64, 8);
+    for units in 1..=4 {
+        let now = us(100_000 * units);
+        assert_eq!(times(&mut drive, now, &[page(OpKind::Write)]), [now.0 / 1000 + 40 + 500], "unit {units}");
+        let now = now + us(10_000);
+        assert_eq!(times(&mut drive, now, &[page(OpKind::Read)]), [now.0 / 1000 + 30 + 50 * units], "{units} units");
+    }
+    // Page 9 shares the chain. It lies in the first unit, and a look at the second shows that nothing newer follows.
+    let other = |kind| command(kind, 72, 8);
+    assert_eq!(times(&mut drive, us(600_000), &[other(OpKind::Write)]), [600_000 + 40 + 500]);
+    assert_eq!(times(&mut drive, us(700_000), &[other(OpKind::Read)]), [700_000 + 30 + 2 * 50]);
+}
+
 #[test]
 fn the_bare_medium_refuses_to_overwrite_until_a_block_is_erased() {
     let mut drive = serial(&[("ftl", "none")], Precondition::Clean);

@@ -1,0 +1,51 @@
+//! Slots that keep their blocks: a block that is written again is written where it lies, and no journal records the map.
+//!
+//! The hybrid disks of Konanki's thesis do so (sections 3.3 and 4.2), which leaves recovery out. A crash would find parts of two
+//! versions, and no map. So only a volume without data does it, in a simulation, where the scheme [asks for
+//! it](crate::scheme::Scheme::overwrites_in_place).
+//!
+//! The rules that keep map and slots together:
+//!
+//! 1. A write waits for the batch of a move that has its block: the batch ends before the slot changes.
+//! 2. A move passes a block over while a write changes its slot, as it does while a write changes its home.
+//! 3. A clean copy is dirty from the moment that a write has its slot, so that nobody evicts it.
+
+use super::Volume;
+use crate::block::BlockRun;
+use crate::block_map::{Entry, Slot};
+use crate::journal::record::Record;
+use crate::journal::ring::Sequence;
+use crate::payload::Payload;
+
+impl<P: Payload> Volume<P> {
+    /// Returns true if a block that has a slot is written again in that slot.
+    pub(super) fn slots_keep_blocks(&self) -> bool {
+        !P::CARRIES_DATA && self.scheme.overwrites_in_place()
+    }
+
+    /// Returns true and the number of the first blocks of `run` that are written in the slots that they have; false and the number
+    /// of those that need a slot.
+    pub(super) fn leading_in_place(&self, run: BlockRun) -> (bool, u64) {
+        if !self.slots_keep_blocks() {
+            return (false, run.count);
+        }
+        let has_slot = |block| self.view.map.get(block).is_some();
+        let first = has_slot(run.first);
+        (first, run.blocks().take_while(|&block| has_slot(block) == first).count() as u64)
+    }
+
+    /// Puts `entry` in place of an older one of its block, in `slot`, and tells the scheme.
+    pub(super) fn map_in_place(&mut self, slot: Slot, entry: Entry) {
+        let is_there = self.view.map.in_slot(slot).is_some_and(|old| old.block == entry.block);
+        debug_assert!(is_there, "block {} left slot {} while it was written", entry.block.0, slot.0);
+        if is_there {
+            self.view.map.rewrite(slot, entry.valid, entry.dirty);
+            self.scheme.overwritten(&self.view, slot);
+        }
+    }
+
+    /// Appends a record to the journal, where there is one. Without one the record counts as durable.
+    pub(super) fn journal(&mut self, record: Record) -> Sequence {
+        if self.slots_keep_blocks() { 0 } else { self.pending.append(record) }
+    }
+}
