@@ -355,6 +355,18 @@ pub trait Scheme: Send {
         let _ = (view, blocks);
     }
 
+    /// Returns true if the scheme takes pins of a host.
+    fn takes_pins(&self) -> bool {
+        false
+    }
+
+    /// Pins `blocks` to flash for a host, or ends that. Returns false, and changes nothing, if more
+    /// would be pinned than the scheme allows.
+    fn pin(&mut self, view: &View, blocks: BlockRun, pinned: bool) -> bool {
+        let _ = (view, blocks, pinned);
+        true
+    }
+
     /// Notes that an operation of a request on a member has ended.
     fn served(&mut self, view: &View, service: &Service) {
         let _ = (view, service);

@@ -139,6 +139,11 @@ impl<P: Payload> Tree<P> {
         self.nodes[0].volume.tell_evicted(now, unit, range);
     }
 
+    /// As [`Volume::pin`], of the outermost volume.
+    pub fn pin(&mut self, now: Nanoseconds, unit: u16, range: SectorRange, pinned: bool) -> bool {
+        self.nodes[0].volume.pin(now, unit, range, pinned)
+    }
+
     /// As [`Volume::tell_wear`], from a leaf, which is `member` of its volume.
     pub fn tell_wear(&mut self, now: Nanoseconds, leaf: u16, member: MemberId, wear: Wear) {
         self.nodes[self.leaves[usize::from(leaf)]].volume.tell_wear(now, member, wear);

@@ -98,8 +98,10 @@ impl Experiment<'_> {
         }
         check_keys_with(&schemes, &self.choices, &named)?;
         let mut outermost = self.schemes.iter().copied().chain(self.trees.iter().map(|tree| tree.scheme));
-        if !self.choices.hints.is_empty() && !outermost.any(hints::has_use) {
-            return Err(SetupError::NoUseForHints.into());
+        if !self.choices.hints.is_empty() && !outermost.any(|scheme| hints::has_use(scheme, &self.choices.hints)) {
+            let error =
+                if self.choices.hints.are_pins() { SetupError::NoUseForPins } else { SetupError::NoUseForHints };
+            return Err(error.into());
         }
         let survey = Survey::of(self.workload, self.choices.block, &|read| progress.surveyed(read))?;
         let schemes = self.schemes.iter().map(|scheme| Subject::Scheme(scheme));

@@ -1,5 +1,5 @@
-//! Evictions of a host's buffer cache that were recorded beside the requests: which runs take them, and in what order with
-//! requests.
+//! Evictions of a host's buffer cache, or pins of a host, that were recorded beside the requests: which runs take them, and in what
+//! order with requests.
 //!
 //! A hint is told before the requests of its moment, and after everything that was due before. Hints behind the last request
 //! have no request to be of use to, and are left untold.
@@ -17,9 +17,13 @@ use crate::setup::{Choices, SetupError};
 /// The parameter of schemes that move blocks when a host evicts them.
 const PARAMETER: &str = "eviction_hint";
 
-/// Whether a scheme has a use for evictions.
-pub(crate) fn has_use(scheme: &SchemeInfo) -> bool {
-    scheme.parameters.iter().any(|parameter| parameter.name == PARAMETER)
+/// The parameter of schemes that keep on flash what a host pins.
+const PIN_PARAMETER: &str = "pin";
+
+/// Whether a scheme has a use for `hints`.
+pub(crate) fn has_use(scheme: &SchemeInfo, hints: &Hints) -> bool {
+    let wanted = if hints.are_pins() { PIN_PARAMETER } else { PARAMETER };
+    scheme.parameters.iter().any(|parameter| parameter.name == wanted)
 }
 
 /// The hints that a run is told: all or none, and each within the volume.
@@ -33,10 +37,10 @@ pub(crate) fn of_run(
     choices: &Choices,
 ) -> Result<Hints, SetupError> {
     let hints = &choices.hints;
-    if hints.is_empty() || !has_use(scheme) {
+    if hints.is_empty() || !has_use(scheme, hints) {
         return Ok(Hints::default());
     }
-    if !volume.takes_evictions() {
+    if !hints.are_pins() && !volume.takes_evictions() {
         return Err(SetupError::HintsInVain { scheme: scheme.name });
     }
     let total = Sectors(volume.units().map(|unit| unit.0).sum());

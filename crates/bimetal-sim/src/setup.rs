@@ -75,7 +75,7 @@ pub struct Choices {
     pub merge: bool,
     /// `--files`: which file lies where.
     pub files: Vec<FileExtent>,
-    /// `--hints`: what a host's buffer cache evicted, and when.
+    /// `--hints`: what a host's buffer cache evicted, or what a host pinned, and when.
     pub hints: Hints,
     /// Set if only a part of the trace is played (`--limit`), so that devices may be missing.
     pub is_part: bool,
@@ -175,6 +175,9 @@ pub enum SetupError {
     /// Hints that no scheme has a use for.
     #[error("--hints: no scheme of this run sends home what a host evicts: expected griffin")]
     NoUseForHints,
+    /// Pins that no scheme has a use for.
+    #[error("--hints: no scheme of this run keeps on flash what a host pins: expected hybrid-disk")]
+    NoUseForPins,
     /// A volume of a tree cannot be made.
     #[error("volume '{volume}': {}", with_scheme(scheme, error))]
     InTree {
@@ -287,6 +290,9 @@ pub struct Setup {
 
 pub(crate) const CONTROLLER_USD: &str = "controller_usd";
 
+/// Settings that do nothing without a map of files.
+pub const WANT_FILES: [(&str, &str); 2] = [("strategy", "type"), ("metadata", "on")];
+
 impl Setup {
     /// Makes drives and a volume for `scheme`, suitable for the workload that `survey` describes.
     ///
@@ -300,8 +306,9 @@ impl Setup {
             Plan { scheme, choices, survey, settings: &settings, units: &unit_sizes, assumed: BTreeMap::new() };
         plan.assume_workload();
         let chosen = plan.choose_drives()?;
-        if choices.files.is_empty() && settings.get("strategy") == Some("type") {
-            let (key, value) = (format!("{}.strategy", scheme.name), "type".to_owned());
+        let by_files = WANT_FILES.iter().find(|&&(key, value)| settings.get(key) == Some(value));
+        if let Some((key, value)) = by_files.filter(|_| choices.files.is_empty()) {
+            let (key, value) = (format!("{}.{key}", scheme.name), (*value).to_owned());
             return Err(SetupError::Value { key, value, expected: "a map of files beside it: --files MAP.csv" });
         }
         let (mut volume, sizes) = plan.fit(&chosen)?;

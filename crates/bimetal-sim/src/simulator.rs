@@ -14,7 +14,8 @@ use bimetal_core::payload::NoPayload;
 use bimetal_core::units::{Bytes, Nanoseconds, Sectors};
 use bimetal_core::volume::Statistics;
 use bimetal_models::{DeviceStatistics, Finished};
-use bimetal_trace::{Hint, Request};
+use bimetal_trace::hints::HintKind;
+use bimetal_trace::{Request, TraceError};
 
 use crate::block_layer::{BlockLayer, BlockLayerCounts, BlockLayerSettings, PLUG_GAP};
 use crate::limits::{self, Limits};
@@ -72,6 +73,9 @@ pub enum SimulationError {
         /// Status of the request.
         status: Status,
     },
+    /// A hint that the volume does not take.
+    #[error(transparent)]
+    Hint(#[from] TraceError),
     /// The scheme's settings ask for knowledge of the future that nobody gave it.
     #[error(
         "{scheme}: replacement=belady has to know when each block is used next, which a simulation of this kind cannot tell it"
@@ -231,8 +235,8 @@ struct Simulator<'a> {
     written: Vec<Bytes>,
     /// Hints under way: the drive that was asked, and the most sectors of its answer.
     hints: Vec<(usize, Token, Sectors)>,
-    /// What a host evicted is told up to here.
-    evictions_told: usize,
+    /// What a host said beside its requests is told up to here.
+    hints_told: usize,
     dirty_blocks: u32,
     /// Bytes that each drive had erased at its last report; `halted` is set if its wear levelling
     /// was halted.
@@ -288,7 +292,7 @@ pub fn simulate_within(
         operations: vec![0; members],
         written: vec![Bytes::ZERO; members],
         hints: Vec::new(),
-        evictions_told: 0,
+        hints_told: 0,
         dirty_blocks: 0,
         erased: vec![None; members],
         halted: vec![false; members],
@@ -312,7 +316,7 @@ impl Simulator<'_> {
     fn play(&mut self, request: &Request, next: Option<&Request>) -> Result<(), SimulationError> {
         match self.play.replay {
             Replay::Timed { speedup } => {
-                self.tell_evictions(request.arrival, speedup)?;
+                self.tell_hints(request.arrival, speedup)?;
                 self.run_until(faster(request.arrival, speedup))?;
             }
             Replay::Closed { depth } => {
@@ -327,16 +331,25 @@ impl Simulator<'_> {
         self.submit(request, next.is_some_and(follows))
     }
 
-    /// Tells the volume what its host's buffer cache evicted up to `time` of the trace, each at its time. What follows from it
-    /// comes with the volume's timer, once for all evictions of a moment.
-    fn tell_evictions(&mut self, time: Nanoseconds, speedup: f64) -> Result<(), SimulationError> {
-        while let Some(&Hint { time: at, device, range, .. }) =
-            self.setup.hints.get(self.evictions_told).filter(|hint| hint.time <= time)
-        {
-            self.evictions_told += 1;
-            self.run_until(faster(at, speedup))?;
-            if let Some(&unit) = self.setup.units.get(&device) {
-                self.setup.tree.tell_evicted(self.now, unit, range);
+    /// Tells the volume what its host evicted or pinned up to `time` of the trace, each at its time. What follows from it
+    /// comes with the volume's timer, once for all hints of a moment.
+    fn tell_hints(&mut self, time: Nanoseconds, speedup: f64) -> Result<(), SimulationError> {
+        while let Some(&hint) = self.setup.hints.get(self.hints_told).filter(|hint| hint.time <= time) {
+            self.hints_told += 1;
+            self.run_until(faster(hint.time, speedup))?;
+            let Some(&unit) = self.setup.units.get(&hint.device) else { continue };
+            let (now, tree) = (self.now, &mut self.setup.tree);
+            let taken = match hint.kind {
+                HintKind::Evicted => {
+                    tree.tell_evicted(now, unit, hint.range);
+                    true
+                }
+                HintKind::Pinned => tree.pin(now, unit, hint.range, true),
+                HintKind::Unpinned => tree.pin(now, unit, hint.range, false),
+            };
+            if !taken {
+                let expected = "at most half of the flash to be pinned at a time".to_owned();
+                return Err(self.setup.hints.refuse(&hint, "sectors", hint.range.len.0, expected).into());
             }
         }
         Ok(())

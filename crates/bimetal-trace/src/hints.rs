@@ -1,10 +1,11 @@
-//! Hints of a host: the blocks that its buffer cache evicted, with times. Hints are a stream beside
-//! a trace (Griffin 7).
+//! Hints of a host, a stream beside a trace: the blocks that its buffer cache evicted, with times
+//! (Griffin 7); or the blocks that it pins to the flash of a hybrid disk, and the times at which it
+//! unpins them (Konanki's thesis, 3.5).
 //!
-//! The first line is [`HEADER`], the first columns of the `csv` format. `time_ns` counts from the
-//! first request of the trace, as `bimetal convert TRACE out.csv` shows it, and never decreases.
-//! `device` is the trace's number of the device. `lba` and `sectors` are sectors of 512 bytes. The
-//! file may be compressed, as a trace may.
+//! The first line is [`HEADER`], the first columns of the `csv` format, or [`PIN_HEADER`]. `time_ns`
+//! counts from the first request of the trace, as `bimetal convert TRACE out.csv` shows it, and
+//! never decreases. `device` is the trace's number of the device. `lba` and `sectors` are sectors of
+//! 512 bytes. `pin` is 1 for a pin, 0 for its end. The file may be compressed, as a trace may.
 
 use std::fs::File;
 use std::io::Read;
@@ -20,17 +21,35 @@ use crate::fields::Fields;
 use crate::formats::lines::{Header, LineFormat, Lines};
 use crate::input::Input;
 
-/// First line of a file of hints.
+/// First line of a file of evictions.
 pub const HEADER: &str = "time_ns,device,lba,sectors";
 
-/// Eviction of a range from the buffer cache of a host.
+/// First line of a file of pins.
+pub const PIN_HEADER: &str = "time_ns,device,lba,sectors,pin";
+
+const HEADERS: &str = "time_ns,device,lba,sectors (evictions) or time_ns,device,lba,sectors,pin";
+
+/// Kind of a hint about a range.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum HintKind {
+    /// The host's buffer cache evicted the range.
+    Evicted,
+    /// The host pins the range to flash.
+    Pinned,
+    /// The host ends the pin of the range.
+    Unpinned,
+}
+
+/// Hint of a host: a line of the file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Hint {
     /// Time since the first request of the trace.
     pub time: Nanoseconds,
     /// Number of the device in the trace.
     pub device: u32,
-    /// Range that the buffer cache evicted.
+    /// Kind of the hint.
+    pub kind: HintKind,
+    /// Range that the hint is about.
     pub range: SectorRange,
     /// Number of the line in the file, from 1.
     pub line: u64,
@@ -40,6 +59,7 @@ pub struct Hint {
 #[derive(Clone, Debug, Default)]
 pub struct Hints {
     name: String,
+    are_pins: bool,
     hints: Arc<[Hint]>,
 }
 
@@ -65,14 +85,22 @@ impl Hints {
         let mut hints = Vec::new();
         loop {
             match lines.next(&mut input) {
-                Ok(Some(Entry { time, device, range, .. })) => {
+                Ok(Some(Entry { time, device, range, fua, .. })) => {
                     let line = if let Place::Line(line) = lines.place() { line } else { 0 };
-                    hints.push(Hint { time, device, range, line });
+                    let kind = match (lines.format().are_pins, fua) {
+                        (false, _) => HintKind::Evicted,
+                        (true, true) => HintKind::Pinned,
+                        (true, false) => HintKind::Unpinned,
+                    };
+                    hints.push(Hint { time, device, kind, range, line });
                 }
                 Ok(None) if !lines.saw_header() => {
-                    return Err(refused(name, Place::Line(1), *Bad::form("header", b"", HEADER)));
+                    return Err(refused(name, Place::Line(1), *Bad::form("header", b"", HEADERS)));
                 }
-                Ok(None) => return Ok(Self { name: name.to_owned(), hints: hints.into() }),
+                Ok(None) => {
+                    let are_pins = lines.format().are_pins;
+                    return Ok(Self { name: name.to_owned(), are_pins, hints: hints.into() });
+                }
                 Err(Fault::Bad(bad)) => return Err(refused(name, lines.place(), *bad)),
                 Err(Fault::Read(source)) => return Err(read(input.offset(), source)),
             }
@@ -81,7 +109,13 @@ impl Hints {
 
     /// Returns the hints of one device.
     pub fn of_device(&self, device: u32) -> Self {
-        Self { name: self.name.clone(), hints: self.iter().filter(|hint| hint.device == device).copied().collect() }
+        let hints = self.iter().filter(|hint| hint.device == device).copied().collect();
+        Self { name: self.name.clone(), are_pins: self.are_pins, hints }
+    }
+
+    /// Returns true if the hints are pins, and false if they are evictions.
+    pub fn are_pins(&self) -> bool {
+        self.are_pins
     }
 
     /// Returns the error that reports `field` of `hint` as invalid.
@@ -107,12 +141,16 @@ fn refused(name: &str, place: Place, bad: Bad) -> TraceError {
 #[derive(Default)]
 struct HintLines {
     header: Header,
+    are_pins: bool,
     last: u64,
 }
 
 impl LineFormat for HintLines {
     fn entry(&mut self, line: &[u8]) -> Result<Option<Entry>, Box<Bad>> {
-        if self.header.takes(line, HEADER)? {
+        if !self.header.was_seen() && line.trim_ascii() == PIN_HEADER.as_bytes() {
+            self.are_pins = true;
+        }
+        if self.header.takes(line, if self.are_pins { PIN_HEADER } else { HEADER }).map_err(one_of_two)? {
             return Ok(None);
         }
         let mut fields = Fields::of_csv(line);
@@ -124,13 +162,27 @@ impl LineFormat for HintLines {
         self.last = time;
         let device = fields.device("device")?;
         let range = sector_range(fields.number("lba")?, fields.number("sectors")?)?;
+        let mut entry = Entry::request(time, device, OpKind::Hint, range);
+        if self.are_pins {
+            // An entry has one flag.
+            entry.fua = match fields.text("pin")? {
+                b"0" => false,
+                b"1" => true,
+                other => return Err(Bad::form("pin", other, "0 or 1")),
+            };
+        }
         fields.end()?;
-        Ok(Some(Entry::request(time, device, OpKind::Hint, range)))
+        Ok(Some(entry))
     }
 
     fn saw_header(&self) -> bool {
         self.header.was_seen()
     }
+}
+
+fn one_of_two(mut bad: Box<Bad>) -> Box<Bad> {
+    bad.expected = HEADERS.into();
+    bad
 }
 
 #[cfg(test)]
@@ -150,7 +202,7 @@ mod tests {
     #[test]
     fn hint_has_a_time_a_device_and_a_range() {
         let hints = read(with_header("1500,3,64,8\n\n1500, 0, 0, 1\n")).unwrap();
-        let hint = |device, range, line| Hint { time: Nanoseconds(1500), device, range, line };
+        let hint = |device, range, line| Hint { time: Nanoseconds(1500), device, kind: HintKind::Evicted, range, line };
         let expected = [hint(3, SectorRange::new(64, 8), 2), hint(0, SectorRange::new(0, 1), 4)];
         assert_eq!(&*hints, expected);
         assert_eq!(&*hints.of_device(0), &expected[1..]);
@@ -173,8 +225,21 @@ mod tests {
         for (lines, expected) in refused {
             assert_eq!(read(with_header(lines)).unwrap_err(), expected);
         }
-        assert_eq!(read("0,0,0,8\n").unwrap_err(), "h:1: header '0,0,0,8': expected time_ns,device,lba,sectors");
-        assert_eq!(read("").unwrap_err(), "h:1: header '': expected time_ns,device,lba,sectors");
+        let of_header = |header| format!("h:1: header '{header}': expected {HEADERS}");
+        assert_eq!(read("0,0,0,8\n").unwrap_err(), of_header("0,0,0,8"));
+        assert_eq!(read("").unwrap_err(), of_header(""));
+        let pins = |lines| read(format!("{PIN_HEADER}\n{lines}")).unwrap_err();
+        assert_eq!(pins("5,0,8,8,2"), "h:2: pin '2': expected 0 or 1");
+        assert_eq!(pins("5,0,8,8"), "h:2: pin '': expected a value (the line ends before it)");
+    }
+
+    #[test]
+    fn pin_has_a_fifth_column() {
+        let pins = read(format!("{PIN_HEADER}\n5,0,8,8,1\n6,1,8,8,0\n")).unwrap();
+        let kinds: Vec<HintKind> = pins.iter().map(|hint| hint.kind).collect();
+        assert_eq!((pins.are_pins(), kinds), (true, vec![HintKind::Pinned, HintKind::Unpinned]));
+        assert!(pins.of_device(1).are_pins() && pins.of_device(1).len() == 1);
+        assert!(!read(with_header("5,0,8,8\n")).unwrap().are_pins());
     }
 
     #[test]

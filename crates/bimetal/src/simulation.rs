@@ -175,7 +175,8 @@ impl SimulationOptions {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct HintsOption {
     /// Evictions of the host's buffer cache, as time_ns,device,lba,sectors (the columns of a csv
-    /// trace), for griffin with migration=instant
+    /// trace), for griffin; or pins to flash (1) and their ends (0), as
+    /// time_ns,device,lba,sectors,pin, for hybrid-disk
     #[arg(long, value_name = "FILE.csv", conflicts_with = "compact")]
     hints: Option<PathBuf>,
 }
@@ -190,7 +191,7 @@ impl HintsOption {
         let Some(path) = &self.hints else { return Ok(Hints::default()) };
         if let Replay::Closed { .. } = replay {
             return Err(Error::new(
-                "--hints: a closed replay has no times at which a host could evict anything: expected --replay timed",
+                "--hints: a closed replay has no times at which a host could evict or pin anything: expected --replay timed",
             ));
         }
         let hints = Hints::open(path)?;

@@ -19,6 +19,7 @@ pub mod lrfu;
 pub mod lru;
 pub(crate) mod mirror;
 pub mod multi_queue;
+pub(crate) mod pins;
 pub mod replacement;
 pub(crate) mod response_model;
 pub mod room;

@@ -10,7 +10,8 @@
 //! puts the next flush off as long as possible. Its alternatives: `partial` flushes only the pages that a write needs, the *victims*, by
 //! default those used longest ago. `idle` and `periodic` do that too, and besides send all that is dirty home when the disk is idle, or now
 //! and then, and keep it as clean copies, which give way at once. `watermark` flushes victims when little is free. *Pinned* ranges (section 3.5) are
-//! never victims, whatever their size their writes go to flash, and what is read of them too. *Holding* (sections 1 and 3.3: the disk
+//! never victims, whatever their size their writes go to flash, and what is read of them too; pins come and go while it serves, by
+//! its settings, and in a simulation by what the host says beside its requests (3.5: "a request flag"). *Holding* (sections 1 and 3.3: the disk
 //! stays "in a low power state for a longer duration"): what is dirty stays on flash until it is a share of it, or has been there for
 //! a time; then all of it goes home at once; before that only want of room flushes.
 //!
@@ -25,6 +26,7 @@ use crate::block_map::{self, Slot};
 use crate::layout::{Layout, MemberId, Role};
 use crate::policies::admission::{self, Gate};
 use crate::policies::lru;
+use crate::policies::pins::Pins;
 use crate::policies::replacement;
 use crate::policies::room::{self, DirtySince, Room, Round};
 use crate::policies::uses::Uses;
@@ -101,7 +103,8 @@ pub const INFO: SchemeInfo = SchemeInfo {
             name: "pin",
             kind: Kind::RangesOrOff,
             default: "off",
-            doc: "addresses whose pages stay on flash once they were written or read (3.5); at most half of the flash",
+            doc: "addresses whose pages stay on flash once they were written or read (3.5); at most half of the flash; a new list \
+                  takes the place of the old one, and of what --hints pinned",
         },
         Parameter {
             name: "in_place",
@@ -146,9 +149,12 @@ struct HybridDisk {
     /// Dirty slots, and time, until all of them go home; both off: nothing is held.
     hold_blocks: Option<u64>,
     hold_time: Option<Nanoseconds>,
-    /// In order, none next to another; and the slots that hold blocks of them.
-    pinned: Vec<BlockRun>,
+    pins: Pins,
+    /// The slots that are kept for their pins: all others are in `room`.
     pinned_slots: BitSet,
+    /// Pins have changed since slots were sorted by them.
+    repinned: bool,
+    area: Area,
     slots: u64,
     in_place: bool,
     disk: MemberId,
@@ -165,8 +171,17 @@ struct HybridDisk {
     judged: Option<(SectorRange, bool)>,
 }
 
+/// What bounds pins.
+#[derive(Clone, Copy)]
+struct Area {
+    slots: u64,
+    blocks: u64,
+    block_bytes: u64,
+}
+
 fn build(settings: &Settings, layout: &Layout) -> Result<Box<dyn Scheme>, SettingError> {
     let slots = layout.slots.map_or(0, |slots| slots.count);
+    let area = Area { slots: u64::from(slots), blocks: layout.total_blocks(), block_bytes: layout.block.bytes().0 };
     let flush = match settings.text("flush") {
         "partial" => Flush::Partial,
         "watermark" => Flush::Watermark,
@@ -182,8 +197,10 @@ fn build(settings: &Settings, layout: &Layout) -> Result<Box<dyn Scheme>, Settin
         period: Nanoseconds::ZERO,
         hold_blocks: None,
         hold_time: None,
-        pinned: pinned(settings, layout)?,
+        pins: pins(settings, area)?,
         pinned_slots: BitSet::new(slots),
+        repinned: false,
+        area,
         slots: u64::from(slots),
         in_place: settings.text("in_place") == "on",
         disk: layout.home[0].member,
@@ -211,25 +228,18 @@ fn victim(settings: &Settings) -> Result<&'static replacement::PolicyInfo, Setti
     }
 }
 
-/// The blocks of pinned ranges, in order, none next to another.
-fn pinned(settings: &Settings, layout: &Layout) -> Result<Vec<BlockRun>, SettingError> {
-    let block = layout.block.bytes().0;
-    let blocks = |(from, to): (Bytes, Bytes)| (from.0 / block, to.0.div_ceil(block).min(layout.total_blocks()));
-    let mut ranges: Vec<(u64, u64)> =
-        settings.ranges("pin").into_iter().map(blocks).filter(|(from, to)| from < to).collect();
-    ranges.sort_unstable();
-    let mut runs: Vec<BlockRun> = Vec::new();
-    for (from, to) in ranges {
-        match runs.last_mut() {
-            Some(last) if from <= last.end() => last.count = last.count.max(to - last.first.0),
-            _ => runs.push(BlockRun { first: Block(from), count: to - from }),
+/// The pins of a setting.
+fn pins(settings: &Settings, area: Area) -> Result<Pins, SettingError> {
+    let mut pins = Pins::new(area.slots / 2);
+    for (from, to) in settings.ranges("pin") {
+        let first = from.0 / area.block_bytes;
+        let end = to.0.div_ceil(area.block_bytes).min(area.blocks);
+        if !pins.pin(BlockRun { first: Block(first), count: end.saturating_sub(first) }) {
+            let most = Bytes(pins.most() * area.block_bytes);
+            return Err(settings.refuse("pin", format!("at most half of the flash: {most}")));
         }
     }
-    let most = layout.slots.map_or(0, |slots| u64::from(slots.count) / 2);
-    if runs.iter().map(|run| run.count).sum::<u64>() > most {
-        return Err(settings.refuse("pin", format!("at most half of the flash: {}", Bytes(most * block))));
-    }
-    Ok(runs)
+    Ok(pins)
 }
 
 impl HybridDisk {
@@ -244,18 +254,27 @@ impl HybridDisk {
         self.hold_time = settings.duration("hold_time");
     }
 
-    fn is_pinned(&self, block: Block) -> bool {
-        let behind = self.pinned.partition_point(|run| run.first <= block);
-        behind > 0 && block.0 < self.pinned[behind - 1].end()
+    /// Sorts slots anew by the pins: what is no longer pinned can be a victim, what has been pinned since cannot.
+    fn sort_by_pins(&mut self, view: &View) {
+        self.repinned = false;
+        let kept: Vec<u32> =
+            std::iter::successors(self.pinned_slots.next_member(0), |&last| self.pinned_slots.next_member(last + 1))
+                .collect();
+        let blocks = kept.into_iter().filter_map(|slot| view.map.in_slot(Slot(slot))).map(|entry| entry.block);
+        let pinned: Vec<Block> = self.pins.runs().flat_map(BlockRun::blocks).collect();
+        blocks.chain(pinned).for_each(|block| self.sort_by_pin(view, block));
     }
 
-    /// How many of the first of `blocks` are pinned, or how many are not.
-    fn alike(&self, blocks: BlockRun) -> (bool, u64) {
-        if self.pinned.is_empty() {
-            return (false, blocks.count);
+    /// Puts the slot of `block`, if it has one, where its pin wants it.
+    fn sort_by_pin(&mut self, view: &View, block: Block) {
+        let Some((slot, _)) = view.map.get(block) else { return };
+        if !self.pins.contains(block) {
+            if self.pinned_slots.remove(slot.0) {
+                self.room.mapped(view, slot, None);
+            }
+        } else if self.pinned_slots.insert(slot.0) {
+            self.room.unmapped(slot);
         }
-        let first = self.is_pinned(blocks.first);
-        (first, blocks.blocks().take_while(|&block| self.is_pinned(block) == first).count() as u64)
     }
 
     /// Whether the first of `blocks` are written again where they lie, and how many of them; or how many need a slot.
@@ -330,7 +349,7 @@ impl HybridDisk {
 
     /// Everything but what is pinned goes home and leaves the flash.
     fn empty(&mut self, view: &View) -> Work {
-        if self.pinned.is_empty() {
+        if self.pins.is_empty() {
             return Work::MigrateAll;
         }
         let slots = self.room.first(view.map.slots() as usize);
@@ -348,8 +367,12 @@ impl HybridDisk {
 
 impl Scheme for HybridDisk {
     fn set(&mut self, key: &str, settings: &Settings) -> Result<bool, SettingError> {
-        let live = ["write_threshold", "low_watermark", "idle", "period", "hold_share", "hold_time"].contains(&key);
-        if live {
+        let live =
+            ["write_threshold", "low_watermark", "idle", "period", "hold_share", "hold_time", "pin"].contains(&key);
+        if key == "pin" {
+            self.pins = pins(settings, self.area)?;
+            self.repinned = true;
+        } else if live {
             self.take(settings);
         }
         Ok(live)
@@ -374,7 +397,7 @@ impl Scheme for HybridDisk {
         if !view.slots_online() {
             return (Placement::Home(Some(Reason::MEMBER_GONE)), rest.count);
         }
-        let (is_pinned, mut count) = self.alike(rest);
+        let (is_pinned, mut count) = self.pins.alike(rest);
         if !is_pinned {
             if self.goes_home_as_large(view, access) {
                 return (Placement::Home(Some(Reason::LARGE)), count);
@@ -400,7 +423,7 @@ impl Scheme for HybridDisk {
     }
 
     fn promote(&mut self, view: &View, _access: &Access, missing: BlockRun) -> Promotion {
-        if self.alike(missing) != (true, missing.count) {
+        if self.pins.alike(missing) != (true, missing.count) {
             return Promotion::Never;
         }
         if !view.slots_online() {
@@ -421,13 +444,15 @@ impl Scheme for HybridDisk {
         self.gate.mapped();
         let entry = view.map.in_slot(slot).expect("a slot that was just mapped is in the map");
         self.dirty_since.mapped(view, entry.dirty);
-        if self.is_pinned(entry.block) {
+        // A block that was pinned or unpinned since has its old slot among the others.
+        let was_pinned = replaced.filter(|old| self.pinned_slots.remove(old.0));
+        if self.pins.contains(entry.block) {
             self.pinned_slots.insert(slot.0);
-            if let Some(old) = replaced {
-                self.pinned_slots.remove(old.0);
+            if let Some(old) = replaced.filter(|_| was_pinned.is_none()) {
+                self.room.unmapped(old);
             }
         } else {
-            self.room.mapped(view, slot, replaced);
+            self.room.mapped(view, slot, replaced.filter(|_| was_pinned.is_none()));
         }
     }
 
@@ -448,11 +473,31 @@ impl Scheme for HybridDisk {
     }
 
     fn next_timeout(&self, view: &View) -> Option<Nanoseconds> {
-        let room = self.wanted_for_pinned > 0 && !view.moving || self.is_below_watermark(view);
+        let room = self.repinned || self.wanted_for_pinned > 0 && !view.moving || self.is_below_watermark(view);
         if room && view.slots_online() { Some(view.now) } else { self.clean_at(view) }
     }
 
+    fn takes_pins(&self) -> bool {
+        true
+    }
+
+    fn pin(&mut self, view: &View, blocks: BlockRun, pinned: bool) -> bool {
+        let taken = if pinned {
+            self.pins.pin(blocks)
+        } else {
+            self.pins.unpin(blocks);
+            true
+        };
+        if taken {
+            blocks.blocks().for_each(|block| self.sort_by_pin(view, block));
+        }
+        taken
+    }
+
     fn work(&mut self, view: &View) -> Work {
+        if self.repinned {
+            self.sort_by_pins(view);
+        }
         if !view.slots_online() {
             return Work::Nothing;
         }
@@ -485,6 +530,8 @@ impl Scheme for HybridDisk {
 
 #[cfg(test)]
 mod in_place_tests;
+#[cfg(test)]
+mod pin_tests;
 
 #[cfg(test)]
 mod tests {

@@ -6,15 +6,15 @@
 //! metadata could be written to flash whereas file data could be directly written to the disk".
 //!
 //! Our choices. The host's driver is this scheme: the disk is the first unit, a share of the flash (`flash_unit`) the last one, the rest holds
-//! what is offloaded. A write of the disk is selected by its size, as in configuration 2, or because it lies in `regions`, where a file
-//! system has its metadata. The host flushes everything a period after the last flush, or after the first write since, as Linux writes back what is 30 s old, and when a write finds no
+//! what is offloaded. A write of the disk is selected by its size, as in configuration 2, or because it lies where a file system has
+//! its metadata: in `regions`, or, with `metadata=on`, in no file and no free space of the map of files that the host has. The host flushes everything a period after the last flush, or after the first write since, as Linux writes back what is 30 s old, and when a write finds no
 //! room.
 
 use crate::block::{Block, BlockRun, ValidMask};
 use crate::block_map::{self, Slot};
 use crate::layout::{Layout, Role, SlotKind};
 use crate::policies::room::DirtySince;
-use crate::scheme::{Access, Holds, Placement, Reason, Scheme, SchemeInfo, View, Work};
+use crate::scheme::{Access, Foresight, Holds, Placement, Reason, Scheme, SchemeInfo, View, Work};
 use crate::settings::{Kind, MOVE_RATE, Parameter, SettingError, Settings};
 use crate::units::{Bytes, Nanoseconds, SectorRange};
 
@@ -42,6 +42,13 @@ pub const INFO: SchemeInfo = SchemeInfo {
             kind: Kind::RangesOrOff,
             default: "off",
             doc: "addresses of the disk whose writes are offloaded whatever their size: metadata of file systems (3.2)",
+        },
+        Parameter {
+            name: "metadata",
+            kind: Kind::Choice(&["on", "off"]),
+            default: "off",
+            doc: "on: with a map of files, writes of the disk that touch no file and no free space of it are offloaded whatever their \
+                  size: they are metadata of the file system (3.2)",
         },
         Parameter {
             name: "flush_period",
@@ -77,6 +84,9 @@ const PERIOD_MIN: Nanoseconds = Nanoseconds::from_millis(1);
 struct OsManaged {
     write_threshold: Bytes,
     regions: Vec<SectorRange>,
+    /// Whether what no map names is offloaded, and what the map names: sectors from and to, in order.
+    metadata: bool,
+    named: Vec<(u64, u64)>,
     period: Option<Nanoseconds>,
     /// Since when something is offloaded, or the last flush.
     offloaded: DirtySince,
@@ -94,6 +104,8 @@ fn build(settings: &Settings, layout: &Layout) -> Result<Box<dyn Scheme>, Settin
     let mut scheme = OsManaged {
         write_threshold: Bytes::ZERO,
         regions: regions.collect(),
+        metadata: settings.text("metadata") == "on",
+        named: Vec::new(),
         period: None,
         offloaded: DirtySince::default(),
         flash_unit,
@@ -116,7 +128,15 @@ impl OsManaged {
     fn is_selected(&self, access: &Access) -> bool {
         let inside =
             |region: &SectorRange| access.sectors.start >= region.start && access.sectors.end() <= region.end();
-        access.sectors.len.bytes() < self.write_threshold || self.regions.iter().any(inside)
+        let selected = access.sectors.len.bytes() < self.write_threshold || self.regions.iter().any(inside);
+        selected || self.is_metadata(access.sectors)
+    }
+
+    /// Whether the map of files is there and names nothing of `sectors`.
+    fn is_metadata(&self, sectors: SectorRange) -> bool {
+        let behind = self.named.partition_point(|&(_, end)| end <= sectors.start.0);
+        let is_named = self.named.get(behind).is_some_and(|&(from, _)| from < sectors.end().0);
+        self.metadata && !self.named.is_empty() && !is_named
     }
 
     fn is_full(view: &View) -> bool {
@@ -170,6 +190,19 @@ impl Scheme for OsManaged {
         Work::MigrateAll
     }
 
+    fn foresee(&mut self, _view: &View, foresight: &Foresight<'_>) {
+        let mut named: Vec<(u64, u64)> =
+            foresight.files.iter().map(|extent| (extent.sectors.start.0, extent.sectors.end().0)).collect();
+        named.sort_unstable();
+        // Where extents overlap, one that ends before the one before it says nothing more.
+        self.named.clear();
+        for (from, to) in named {
+            if self.named.last().is_none_or(|&(_, end)| to > end) {
+                self.named.push((from, to));
+            }
+        }
+    }
+
     fn set(&mut self, key: &str, settings: &Settings) -> Result<bool, SettingError> {
         let live = ["write_threshold", "flush_period"].contains(&key);
         if live {
@@ -182,8 +215,9 @@ impl Scheme for OsManaged {
 #[cfg(test)]
 mod tests {
     use crate::operation::OpKind;
+    use crate::scheme::{FileExtent, Foresight};
     use crate::testing::Bench;
-    use crate::units::Nanoseconds;
+    use crate::units::{Nanoseconds, SectorRange};
 
     #[test]
     fn disk_and_flash_are_both_visible() {
@@ -216,6 +250,40 @@ mod tests {
         bench.request(OpKind::Write, 0, 1024);
         bench.request(OpKind::Write, 80_000, 8);
         assert_eq!(bench.take_log(), ["ssd write 1024", "hdd write 8"]);
+    }
+
+    /// What a map of files does not name is metadata of the file system; a map that is read again takes the place of the one before.
+    #[test]
+    fn metadata_of_a_file_system_is_what_no_file_has() {
+        let mut bench = Bench::new("os-managed", &[("write_threshold", "off"), ("metadata", "on")]);
+        let extent = |path: &str, start, len| FileExtent { path: path.into(), sectors: SectorRange::new(start, len) };
+        let written = |bench: &mut Bench, start, sectors| {
+            bench.take_log();
+            bench.request(OpKind::Write, start, sectors);
+            bench.take_log().remove(0)
+        };
+        assert_eq!(written(&mut bench, 0, 1024), "hdd write 1024", "no map, no metadata");
+        let files = [extent("b", 4096, 64), extent("", 8192, 1024), extent("a", 2048, 1024), extent("a", 2048, 8)];
+        bench.volume.foresee(&Foresight { requests: 0, files: &files });
+        let expected = [
+            (0, 1024, "ssd write 1024"),
+            (1024, 1024, "ssd write 1024"),
+            (1024, 1032, "hdd write 1032"),
+            (3064, 16, "hdd write 16"),
+            (3072, 1024, "ssd write 1024"),
+            (4096, 8, "hdd write 8"),
+            (4160, 8, "ssd write 8"),
+            (8200, 8, "hdd write 8"),
+            (9216, 8, "ssd write 8"),
+        ];
+        for (start, sectors, to) in expected {
+            assert_eq!(written(&mut bench, start, sectors), to, "{start}");
+        }
+        bench.volume.foresee(&Foresight { requests: 0, files: &[extent("a", 0, 8)] });
+        assert_eq!(written(&mut bench, 4096, 8), "ssd write 8");
+        let mut off = Bench::new("os-managed", &[("write_threshold", "off")]);
+        off.volume.foresee(&Foresight { requests: 0, files: &files });
+        assert_eq!(written(&mut off, 0, 8), "hdd write 8", "metadata=off");
     }
 
     #[test]

@@ -1,5 +1,6 @@
-//! Evictions of a host's buffer cache, which a recording or a simulated host reports beside the
-//! requests. From then on the host reads the evicted blocks from the volume.
+//! Hints that a recording or a simulated host reports beside the requests: evictions of its buffer
+//! cache, and pins. From an eviction on, the host reads the evicted blocks from the volume. Pinned
+//! blocks stay on flash.
 
 use super::Volume;
 use crate::block::{Block, BlockRun};
@@ -17,12 +18,28 @@ impl<P: Payload> Volume<P> {
     /// it, once for all reports before.
     pub fn tell_evicted(&mut self, now: Nanoseconds, unit: u16, range: SectorRange) {
         self.set_time(now);
-        let Some(&unit) = self.view.layout.units.get(usize::from(unit)) else { return };
+        if let Some(blocks) = self.blocks_of_unit(unit, range) {
+            self.scheme.evicted(&self.view, blocks);
+        }
+    }
+
+    /// Returns true if the scheme takes pins.
+    pub fn takes_pins(&self) -> bool {
+        self.scheme.takes_pins()
+    }
+
+    /// Pins blocks of `range` of a unit to flash, or ends that. Sectors beyond the unit are ignored.
+    /// Returns false, and changes nothing, if more would be pinned than the scheme allows.
+    pub fn pin(&mut self, now: Nanoseconds, unit: u16, range: SectorRange, pinned: bool) -> bool {
+        self.set_time(now);
+        self.blocks_of_unit(unit, range).is_none_or(|blocks| self.scheme.pin(&self.view, blocks, pinned))
+    }
+
+    /// Returns the blocks of a unit that `range` touches, if there are any.
+    fn blocks_of_unit(&self, unit: u16, range: SectorRange) -> Option<BlockRun> {
+        let unit = self.view.layout.units.get(usize::from(unit))?;
         let touched = self.view.layout.block.touched(range);
         let count = touched.end().min(unit.count).saturating_sub(touched.first.0);
-        if count > 0 {
-            let first = Block(unit.first.0 + touched.first.0);
-            self.scheme.evicted(&self.view, BlockRun { first, count });
-        }
+        (count > 0).then_some(BlockRun { first: Block(unit.first.0 + touched.first.0), count })
     }
 }

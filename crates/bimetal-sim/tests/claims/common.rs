@@ -7,7 +7,7 @@ use bimetal_sim::experiment::{Experiment, NoProgress};
 use bimetal_sim::results::Run;
 use bimetal_sim::setup::{Choices, DriveChoice, Size};
 use bimetal_sim::simulator::Replay;
-use bimetal_trace::hints::HEADER;
+use bimetal_trace::hints::{HEADER, PIN_HEADER};
 use bimetal_trace::{Hints, Request};
 
 fn request(kind: OpKind, at_ms: u64, block: u64, blocks: u64) -> Request {
@@ -37,6 +37,7 @@ pub(crate) struct Bench {
     settings: Vec<(String, String)>,
     workload: Vec<Request>,
     ssd: Option<Size>,
+    profile: Option<&'static str>,
     warmup: f64,
     hints: Hints,
 }
@@ -46,7 +47,7 @@ impl Bench {
     pub(crate) fn new(scheme: &'static str, settings: &[(&str, &str)], mut workload: Vec<Request>) -> Self {
         workload.sort_by_key(|request| request.arrival);
         let settings = settings.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
-        Self { scheme, settings, workload, ssd: None, warmup: 0.0, hints: Hints::default() }
+        Self { scheme, settings, workload, ssd: None, profile: None, warmup: 0.0, hints: Hints::default() }
     }
 
     /// With what a host's buffer cache of `blocks` blocks evicts, by a least recently used list of its own, as the file of
@@ -72,6 +73,22 @@ impl Bench {
         self
     }
 
+    /// With a built-in profile as its SSD.
+    pub(crate) fn profile(mut self, name: &'static str) -> Self {
+        self.profile = Some(name);
+        self
+    }
+
+    /// With what a host pins, as the file of `--hints` has it: milliseconds, block, blocks, and 1 or 0.
+    pub(crate) fn pinning(mut self, pins: &[(u64, u64, u64, u8)]) -> Self {
+        let line = |&(at_ms, block, blocks, pin): &(u64, u64, u64, u8)| {
+            format!("{},0,{},{},{pin}\n", at_ms * 1_000_000, block * 8, blocks * 8)
+        };
+        let text = format!("{PIN_HEADER}\n{}", pins.iter().map(line).collect::<String>());
+        self.hints = Hints::read("hints", std::io::Cursor::new(text.into_bytes())).expect("hints are well formed");
+        self
+    }
+
     /// Figures count only the last `requests` requests.
     pub(crate) fn last(mut self, requests: usize) -> Self {
         let all = self.workload.len();
@@ -84,7 +101,7 @@ impl Bench {
     pub(crate) fn run(&self, settings: &[(&str, &str)]) -> Run {
         let given = settings.iter().map(|&(key, value)| (key.to_owned(), value.to_owned()));
         let choices = Choices {
-            ssd: DriveChoice { size: self.ssd, ..DriveChoice::default() },
+            ssd: DriveChoice { profile: self.profile.map(str::to_owned), size: self.ssd },
             settings: self.settings.iter().cloned().chain(given).collect(),
             hints: self.hints.clone(),
             ..Choices::default()

@@ -1,5 +1,7 @@
 //! *Design and simulation of hybrid hard disks*, 3.2 and 3.3: flash inside the disk (hybrid-disk), and both visible (os-managed).
 
+use std::collections::BTreeSet;
+
 use bimetal_core::units::Bytes;
 use bimetal_sim::results::Run;
 use bimetal_trace::Request;
@@ -74,6 +76,40 @@ fn a_higher_low_watermark_flushes_earlier() {
     let bench = Bench::new("hybrid-disk", &[("flush", "watermark")], small_writes(200)).ssd(FLASH);
     let figures = bench.sweep("low_watermark", &["0.1", "0.4", "0.8"], dirty);
     assert!(falls(&figures), "{figures:?} bytes on flash alone");
+}
+
+/// The thesis's figures 5.9 to 5.13 tell translation layers apart behind a hybrid disk: a page on flash is written again at its
+/// place. Under `in_place=off` each write takes another slot, and no layer has anything to erase before all were used.
+#[test]
+fn hot_pages_in_place_show_the_translation_layer() {
+    let writes = (0..64 * 40).map(|at| write(20 * at, 4 * scattered(at, 64), 1)).chain([read(0, 16_383, 1)]);
+    let bench = Bench::new("hybrid-disk", &[], writes.collect()).profile("sandisk-usb-1gb").ssd(Bytes::from_mib(256));
+    let erases = |in_place: &'static str| {
+        ["anand", "fmax", "log-block", "page-in-place"].map(|ftl| {
+            let run = bench.run(&[("in_place", in_place), ("ssd.ftl", ftl)]);
+            (count(run.devices.ssd.flash.erases) as u64, (some(run.response_time_ms.write.mean) * 1000.0) as u64)
+        })
+    };
+    let shown: BTreeSet<(u64, u64)> = erases("on").into_iter().collect();
+    assert_eq!(shown.len(), 4, "{shown:?}");
+    assert!(shown.iter().all(|&(erases, _)| erases > 500), "{shown:?}");
+    let hidden: BTreeSet<(u64, u64)> = erases("off").into_iter().collect();
+    assert_eq!(hidden.iter().map(|&(erases, _)| erases).collect::<Vec<_>>(), [0], "one figure for all: {hidden:?}");
+}
+
+/// "A request flag to indicate that a page must be pinned to the flash" (3.5), as lines beside the trace.
+#[test]
+fn pinned_pages_are_read_from_flash_while_their_pin_lasts() {
+    let mut requests = small_writes(100);
+    requests.extend((0..200).map(|at| read(500 * at + 50, 4096 + at % 16, 1)));
+    let disk_reads = |pins: &[(u64, u64, u64, u8)]| {
+        let bench = Bench::new("hybrid-disk", &[("flush", "partial")], requests.clone()).ssd(FLASH);
+        count(bench.pinning(pins).run(&[]).devices.hdd.reads)
+    };
+    let pin = (0, 4096, 16, 1);
+    let figures = [disk_reads(&[pin]), disk_reads(&[pin, (4_000, 4096, 16, 0)]), disk_reads(&[])];
+    assert!(rises(&figures), "{figures:?} reads of the disk");
+    assert!(figures[2] - figures[0] > 150.0, "{figures:?}: 16 pages are read once each, and 200 times");
 }
 
 /// Selected writes are offloaded by the host (3.2), by the rule of 3.3.

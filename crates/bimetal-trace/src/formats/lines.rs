@@ -96,6 +96,11 @@ impl<F: LineFormat> Lines<F> {
         Self { format, line: 0, first_ignored: None }
     }
 
+    /// Returns the format, with what it learned from the lines read so far.
+    pub(crate) fn format(&self) -> &F {
+        &self.format
+    }
+
     /// Returns whether a header line has named the format.
     pub(crate) fn saw_header(&self) -> bool {
         self.format.saw_header()

@@ -13,6 +13,7 @@ use bimetal_live::control::about::RATED_WRITES;
 use bimetal_live::drive::emulated::Player;
 use bimetal_live::member::create::{Created, DriveChoice, Request, create};
 use bimetal_live::member::verdict::Verdict;
+use bimetal_sim::setup::WANT_FILES;
 use clap::Args;
 
 use crate::emulated_files::{FileSize, MadeFiles, file_size};
@@ -118,13 +119,16 @@ fn check_files(arguments: &Arguments, settings: &[(String, String)]) -> Result<(
     if let Some(path) = &arguments.files {
         return file_map(path).map(drop);
     }
-    if settings.iter().any(|(key, value)| (key.as_str(), value.as_str()) == ("strategy", "type")) {
-        return Err(Error::new(
-            "--set strategy=type: programs are told by their names, and nothing would move: expected a map of files beside it, \
-             --files MAP.csv; `bimetal place DIRECTORY -o MAP.csv` writes one",
-        ));
-    }
-    Ok(())
+    let by_files = settings.iter().find(|(key, value)| WANT_FILES.contains(&(key.as_str(), value.as_str())));
+    let Some((key, value)) = by_files else { return Ok(()) };
+    let why = match key.as_str() {
+        "strategy" => "programs are told by their names, and nothing would move",
+        _ => "metadata is what no file has, and nothing would be taken for it",
+    };
+    Err(Error::new(format!(
+        "--set {key}={value}: {why}: expected a map of files beside it, --files MAP.csv; `bimetal place DIRECTORY -o MAP.csv` \
+         writes one"
+    )))
 }
 
 /// Returns the drives in the order of the scheme's members.

@@ -12,6 +12,7 @@ use bimetal_live::member::find::find;
 use bimetal_live::server::{
     CLIENTS_MAX, Credentials, Endpoint, Handle, ScrubPlan, Server, ServerOptions, SocketAccess, Tcp,
 };
+use bimetal_sim::setup::WANT_FILES;
 use clap::Args;
 
 use crate::error::Error;
@@ -145,11 +146,14 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     let name = held.label().name.clone();
     match &files {
         Some(files) => volume.foresee(&Foresight { requests: 0, files }),
-        None if held.label().scheme_settings().any(|setting| setting == ("strategy", "type")) => note(format_args!(
-            "'{name}': strategy=type goes by files, and nothing moves without a map of them: `bimetal place DIRECTORY -o MAP.csv` \
-             writes one, and --files MAP.csv gives it"
-        )),
-        None => {}
+        None => {
+            if let Some((key, value)) = held.label().scheme_settings().find(|setting| WANT_FILES.contains(setting)) {
+                note(format_args!(
+                    "'{name}': {key}={value} goes by files, and does nothing without a map of them: `bimetal place DIRECTORY -o \
+                     MAP.csv` writes one, and --files MAP.csv gives it"
+                ));
+            }
+        }
     }
     if let Some(reason) = volume.began_without() {
         note(format_args!("'{name}': the volume is served without a drive: {reason}"));
