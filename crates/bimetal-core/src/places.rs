@@ -14,6 +14,8 @@
 //! or one page is one version ahead. A page that came back from an earlier time in both copies fits
 //! neither, and the recovery refuses the table.
 
+use std::collections::BTreeSet;
+
 use crate::block::{Block, BlockRun, BlockSize};
 use crate::journal::PAGE_SECTORS;
 use crate::journal::page::{self, PAGE_BYTES, Page, PageError, put, u32_at, u64_at};
@@ -36,6 +38,8 @@ pub struct Places {
     /// Range in each place, [`FREE`] if there is none. `place_of` has the place of each range.
     range_at: Vec<u32>,
     place_of: Vec<u32>,
+    /// Places without a range.
+    free: BTreeSet<u32>,
     /// The range being copied, and the free place that it is copied to.
     copying: Option<(u32, u32)>,
     /// Number of writings of each page of the table.
@@ -58,6 +62,7 @@ impl Places {
             members: Vec::new(),
             range_at: Vec::with_capacity(all),
             place_of: Vec::with_capacity(all),
+            free: BTreeSet::new(),
             copying: None,
             versions: Vec::new(),
         };
@@ -68,6 +73,7 @@ impl Places {
                 places.place_of.push(places.range_at.len() as u32);
                 places.range_at.push(range);
             }
+            places.free.insert(places.range_at.len() as u32);
             places.range_at.push(FREE);
         }
         places.versions = vec![0; table_pages(places.place_of.len() as u64) as usize];
@@ -171,8 +177,9 @@ impl Places {
     pub(crate) fn free_on(&self, member: MemberId, range: u32, may_use: impl Fn(u32) -> bool) -> Option<u32> {
         let is_free = |&place: &u32| self.range_at[place as usize] == FREE && may_use(place);
         let behind = range.checked_sub(1).map(|before| self.place_of[before as usize] + 1);
-        let mut places = self.places_of(member);
-        behind.filter(|place| places.contains(place)).filter(is_free).or_else(|| places.find(is_free))
+        let places = self.places_of(member);
+        let mut free = self.free.range(places.clone()).copied();
+        behind.filter(|place| places.contains(place)).filter(is_free).or_else(|| free.find(is_free))
     }
 
     /// Sets the range being copied and its new place, or `None`.
@@ -210,6 +217,8 @@ impl Places {
         assert_eq!(self.range_at[place as usize], FREE, "place {place} is in use");
         self.range_at[old as usize] = FREE;
         self.range_at[place as usize] = range;
+        self.free.remove(&place);
+        self.free.insert(old);
         self.versions[range as usize / RANGES_PER_PAGE] += 1;
         self.copying = None;
     }
@@ -270,6 +279,8 @@ impl Places {
                 return false;
             }
         }
+        let free = self.range_at.iter().zip(0..).filter(|(range, _)| **range == FREE);
+        self.free = free.map(|(_, place)| place).collect();
         true
     }
 }

@@ -42,6 +42,9 @@ pub struct FileExtent {
     pub path: String,
     /// Sectors of the part, in the volume's flat address space.
     pub sectors: SectorRange,
+    /// Line of the file in a list of files that belong on the SSD, from 0; `None` for a file that is
+    /// not in the list.
+    pub listed: Option<u32>,
 }
 
 /// An operation of a request on a member, once it has ended.
@@ -443,6 +446,12 @@ pub trait Scheme: Send {
         false
     }
 
+    /// Returns true if ranges change their homes in no time and without operations, so that a run
+    /// shows the worth of a placement without the cost of the moves. For the simulator only.
+    fn moves_instantly(&self) -> bool {
+        false
+    }
+
     /// Returns true if a block that has a slot is overwritten in that slot, and no journal records
     /// the places of blocks. A crash would leave neither version whole. For the simulator only.
     fn overwrites_in_place(&self) -> bool {
@@ -466,6 +475,10 @@ pub trait Scheme: Send {
             (
                 self.wants_idle_profile().is_some(),
                 "with these settings the scheme knows when the drives will be idle (profiled)",
+            ),
+            (
+                self.moves_instantly(),
+                "with moves=instant ranges change their home without being copied; expected moves=timed",
             ),
             (
                 self.overwrites_in_place(),

@@ -291,7 +291,7 @@ pub struct Setup {
 pub(crate) const CONTROLLER_USD: &str = "controller_usd";
 
 /// Settings that do nothing without a map of files.
-pub const WANT_FILES: [(&str, &str); 2] = [("strategy", "type"), ("metadata", "on")];
+pub const WANT_FILES: [(&str, &str); 3] = [("strategy", "type"), ("strategy", "list"), ("metadata", "on")];
 
 impl Setup {
     /// Makes drives and a volume for `scheme`, suitable for the workload that `survey` describes.
@@ -476,7 +476,7 @@ fn sized_as(role: Role, holds: Holds) -> Holds {
     if (role, holds) == (Role::Ssd, Holds::Log) { Holds::Cache } else { holds }
 }
 
-fn settings_for(scheme: &'static SchemeInfo, choices: &Choices) -> Result<Settings, SettingError> {
+pub(crate) fn settings_for(scheme: &'static SchemeInfo, choices: &Choices) -> Result<Settings, SettingError> {
     let own = choices.settings.iter().filter_map(|(key, value)| match key.split_once('.') {
         Some((_, CONTROLLER_USD)) => None,
         Some((name, parameter)) if name == scheme.name => Some((parameter, value.as_str())),

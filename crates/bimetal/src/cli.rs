@@ -61,6 +61,7 @@ commands! {
     Plan => plan,
     Mrc => mrc,
     Place => place,
+    Optimize => optimize,
     Convert => convert,
     Formats => formats,
     Generate => generate,

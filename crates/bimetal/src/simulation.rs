@@ -1,7 +1,7 @@
 //! Shared parts of `simulate` and `compare`: options, the trace as a workload, and the display of
 //! an experiment.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -83,9 +83,13 @@ pub(crate) struct SimulationOptions {
     /// of it [default: spread where several requests share a second]
     #[arg(long, value_name = "as-is|spread|poisson")]
     times: Option<Times>,
-    /// Map of files, as offset,length,path in bytes, for combo and dataplex
+    /// Map of files, as offset,length,path in bytes, for combo, dataplex and os-managed
     #[arg(long, value_name = "MAP.csv", conflicts_with = "compact")]
     files: Option<PathBuf>,
+    /// List of the map's files that belong on the SSD, a path a line, the most wanted first, for
+    /// combo with strategy=list
+    #[arg(long, value_name = "LIST", requires = "files")]
+    list: Option<PathBuf>,
     /// Starts whatever is random in a drive
     #[arg(long, value_name = "N", value_parser = whole_number, allow_hyphen_values = true, default_value = "0")]
     seed: u64,
@@ -158,6 +162,11 @@ impl SimulationOptions {
             ))),
             None => Ok(()),
         }
+    }
+
+    /// Returns true if a map of files is given, and if a list of files is.
+    pub(crate) fn has_files(&self) -> [bool; 2] {
+        [self.files.is_some(), self.list.is_some()]
     }
 
     /// Returns whether a block layer merges the requests: by default queue events are merged.
@@ -382,6 +391,13 @@ fn write_states(mut file: OutputFile, states: &[DriveState]) -> Result<(), Error
 /// # Errors
 /// A block size is not possible.
 pub(crate) fn choices(options: &SimulationOptions) -> Result<Choices, Error> {
+    let by_list = |(key, value): &(String, String)| ["strategy", "combo.strategy"].contains(&&**key) && value == "list";
+    if options.set.iter().any(by_list) && options.files.is_some() && options.list.is_none() {
+        return Err(Error::new(
+            "--set strategy=list: nothing would move without a list: expected --list LIST beside the map; `bimetal optimize` \
+             writes one",
+        ));
+    }
     Ok(Choices {
         ssd: DriveChoice { profile: options.ssd.clone(), size: options.ssd_size },
         hdd: DriveChoice { profile: options.hdd.clone(), size: options.hdd_size },
@@ -392,22 +408,48 @@ pub(crate) fn choices(options: &SimulationOptions) -> Result<Choices, Error> {
         restored: Arc::default(),
         compact: options.compact,
         merge: options.merges(false),
-        files: options.files.as_deref().map_or_else(|| Ok(Vec::new()), file_extents)?,
+        files: match &options.files {
+            None => Vec::new(),
+            Some(files) => file_extents(files, options.list.as_deref())?,
+        },
         hints: Hints::default(),
         is_part: options.trace.limit.is_some(),
         seed: options.seed,
     })
 }
 
-/// Returns the extents of all files, and free space as extents without a path.
-pub(crate) fn file_extents(path: &Path) -> Result<Vec<FileExtent>, Error> {
+/// Returns `extents` of the map `files` with the lines of their paths in the file `list`.
+fn listed(mut extents: Vec<FileExtent>, files: &Path, list: &Path) -> Result<Vec<FileExtent>, Error> {
+    let shown = list.display();
+    let text =
+        std::fs::read_to_string(list).map_err(|error| Error::new(format!("{shown}: cannot be read: {error}")))?;
+    let lines: HashMap<&str, u32> = text.lines().zip(0..).filter(|(path, _)| !path.is_empty()).collect();
+    let known: HashSet<&str> = extents.iter().map(|extent| extent.path.as_str()).collect();
+    if let Some((path, line)) = lines.iter().filter(|(path, _)| !known.contains(*path)).min_by_key(|(_, line)| **line) {
+        let number = line + 1;
+        return Err(Error::new(format!("{shown}:{number}: '{path}': expected a path of the map {}", files.display())));
+    }
+    for extent in &mut extents {
+        extent.listed = lines.get(extent.path.as_str()).copied();
+    }
+    Ok(extents)
+}
+
+/// Returns the extents of all files, with their lines in a list, and free space as extents without a
+/// path.
+pub(crate) fn file_extents(path: &Path, list: Option<&Path>) -> Result<Vec<FileExtent>, Error> {
     let extent = |start: u64, end: u64, path: &str| {
         let first = start / SECTOR_BYTES;
-        FileExtent { path: path.to_owned(), sectors: SectorRange::new(first, end.div_ceil(SECTOR_BYTES) - first) }
+        let sectors = SectorRange::new(first, end.div_ceil(SECTOR_BYTES) - first);
+        FileExtent { path: path.to_owned(), sectors, listed: None }
     };
     let map = file_map(path)?;
     let files = map.extents().map(|(start, end, path)| extent(start, end, path));
-    Ok(files.chain(map.free().map(|(start, end)| extent(start, end, ""))).collect())
+    let extents = files.chain(map.free().map(|(start, end)| extent(start, end, ""))).collect();
+    match list {
+        None => Ok(extents),
+        Some(list) => listed(extents, path, list),
+    }
 }
 
 /// Returns the replay that is asked for; by default timed if the trace has times, else closed.

@@ -267,6 +267,18 @@ fn wrong_drives_and_settings_are_named() {
         ("griffin --ssd ssd.img --hdd hdd.img --set timeot=3s", "griffin has no parameter 'timeot'"),
         ("griffin --ssd ssd.img --hdd hdd.img --set migration=instant", "only a simulation can do that"),
         ("smart-response --ssd ssd.img --hdd hdd.img --set replacement=belady", "only a simulation can do that"),
+        (
+            "hybrid-disk --ssd ssd.img --hdd hdd.img --set in_place=on",
+            "only a simulation can do that: with in_place=on a block is overwritten at its place on flash and no journal",
+        ),
+        (
+            "combo --ssd ssd.img --hdd hdd.img --set strategy=access --set moves=instant",
+            "only a simulation can do that",
+        ),
+        (
+            "os-managed --ssd ssd.img --hdd hdd.img --set metadata=on",
+            "expected a map of files beside it, --files MAP.csv",
+        ),
         ("griffin --ssd ssd.img --hdd hdd.img --set hdd.volatile_cache=on", "is a drive of its own and not emulated"),
         ("hdd-only --ssd ssd.img --hdd hdd.img", "has no use for ssd.img"),
         ("grifin --ssd ssd.img --hdd hdd.img", "did you mean 'griffin'?"),

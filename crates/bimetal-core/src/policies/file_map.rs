@@ -28,22 +28,23 @@ pub(crate) struct FileMap {
 #[derive(Clone, Copy, Default)]
 struct File {
     sectors: u64,
-    class: u8,
+    class: u32,
 }
 
 impl FileMap {
     /// Returns the map of `extents`; extents without a path are free space. `class_of` gives each
-    /// path the class by which the scheme sorts files.
-    pub(crate) fn new(extents: &[FileExtent], class_of: impl Fn(&str) -> u8) -> Self {
+    /// extent the class by which the scheme sorts files.
+    pub(crate) fn new(extents: &[FileExtent], class_of: impl Fn(&FileExtent) -> u32) -> Self {
         let mut map = Self::default();
         let mut numbers: HashMap<&str, u32> = HashMap::new();
-        for FileExtent { path, sectors } in extents {
+        for extent in extents {
+            let FileExtent { path, sectors, .. } = extent;
             if path.is_empty() {
                 map.free.push(*sectors);
                 continue;
             }
             let file = *numbers.entry(path).or_insert_with(|| {
-                map.files.push(File { sectors: 0, class: class_of(path) });
+                map.files.push(File { sectors: 0, class: class_of(extent) });
                 map.files.len() as u32 - 1
             });
             map.files[file as usize].sectors += sectors.len.0;
@@ -64,7 +65,7 @@ impl FileMap {
     }
 
     /// Returns the class of a file.
-    pub(crate) fn class(&self, file: u32) -> u8 {
+    pub(crate) fn class(&self, file: u32) -> u32 {
         self.files[file as usize].class
     }
 
@@ -135,9 +136,13 @@ mod tests {
     use super::*;
 
     fn map() -> FileMap {
-        let extent = |path: &str, start, len| FileExtent { path: path.into(), sectors: SectorRange::new(start, len) };
+        let extent = |path: &str, start, len| FileExtent {
+            path: path.into(),
+            sectors: SectorRange::new(start, len),
+            listed: None,
+        };
         let extents = [extent("b", 24, 8), extent("a", 0, 16), extent("", 32, 16), extent("a", 48, 8)];
-        FileMap::new(&extents, |path| path.len() as u8)
+        FileMap::new(&extents, |extent| extent.path.len() as u32)
     }
 
     #[test]

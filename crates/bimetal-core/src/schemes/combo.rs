@@ -8,11 +8,12 @@
 //! move; otherwise ranges of addresses do, which are of one size. *Type*, strategy 1: "move executable files and program libraries to the SSD and move the remaining files to the HDD" (table 1, and what
 //! Linux has for it). *Access*, strategy 2: "move files that are randomly accessed to the SSD, move files that are contiguously accessed to the HDD, and move files that are
 //! both [...] to the HDD". *Frequency*, strategy 3: "move the most frequently used files to the SSD and move all other files to the HDD". The
-//! statistics are taken "periodically", and "the optimizer is applied after each period".
+//! statistics are taken "periodically", and "the optimizer is applied after each period". *List*: the files of a written list, such as
+//! the one that a search by simulation gives (3.2: "a model-based optimizer"; `bimetal optimize`).
 //!
 //! What a map does not name is *undefined* (3.1's sixth state): metadata of the file system, for all that is known. It is never
 //! moved. Free space is what files are exchanged for, as "other free logical clusters" are in the paper, then files that belong
-//! on the HDD. *Type* needs no statistics, and is applied as soon as there is a map.
+//! on the HDD. *Type* and *list* need no statistics, and are applied as soon as there is a map.
 //!
 //! Our choices: an access is contiguous that begins where another ended, or that has a file (without a map: a range) whole; a
 //! file is accessed randomly when at least `random` of its accesses are not; it is frequently used from `frequent` accesses a
@@ -43,17 +44,17 @@ pub const INFO: SchemeInfo = SchemeInfo {
     parameters: &[
         Parameter {
             name: "strategy",
-            kind: Kind::Choice(&["none", "type", "access", "frequency"]),
+            kind: Kind::Choice(&["none", "type", "access", "frequency", "list"]),
             default: "none",
             doc: "what lies on the SSD: the low addresses; executables and libraries (strategy 1, needs a map of files); \
-                  what is accessed randomly (2); what is used most (3)",
+                  what is accessed randomly (2); what is used most (3); the files of a list, its first lines first (needs a map, too)",
         },
         Parameter { name: "range", kind: Kind::Size, default: "1MiB", doc: "what moves together (our figure)" },
         Parameter {
             name: "period",
             kind: Kind::Duration,
             default: "300s",
-            doc: "how long accesses are counted before the optimizer is applied (3.1.2; our figure); type is applied at once",
+            doc: "how long accesses are counted before the optimizer is applied (3.1.2; our figure); type and list are applied at once",
         },
         Parameter {
             name: "repeat",
@@ -84,6 +85,12 @@ pub const INFO: SchemeInfo = SchemeInfo {
             kind: Kind::Duration,
             default: "100ms",
             doc: "ranges move when no request has used the HDD for this long (our figure)",
+        },
+        Parameter {
+            name: "moves",
+            kind: Kind::Choice(&["timed", "instant"]),
+            default: "timed",
+            doc: "instant: ranges move at once and no drive has work with it, to see what a placement is worth; simulator only",
         },
     ],
     worst_crash: "what was not flushed, as on the bare drives",
@@ -127,6 +134,14 @@ enum Strategy {
     Type,
     Access,
     Frequency,
+    List,
+}
+
+impl Strategy {
+    /// Whether it goes by what files are, and not by what they are used for.
+    fn is_static(self) -> bool {
+        matches!(self, Self::Type | Self::List)
+    }
 }
 
 struct Combo;
@@ -141,6 +156,7 @@ struct Optimizer {
     frequent: u32,
     refine: bool,
     idle: Nanoseconds,
+    instant: bool,
     ssd: MemberId,
     hdd: MemberId,
     streams: Streams,
@@ -188,14 +204,15 @@ impl Counts {
 /// power of two.
 const USE_SHIFT: u32 = 22;
 
-/// The class of a file that belongs on the SSD under strategy 1.
-const PROGRAM: u8 = 1;
+/// The class of a file that belongs on the SSD under strategy 1. By a list a file has the class of its line, from 1.
+const PROGRAM: u32 = 1;
 
 fn build(settings: &Settings, layout: &Layout) -> Result<Box<dyn Scheme>, SettingError> {
     let strategy = match settings.text("strategy") {
         "type" => Strategy::Type,
         "access" => Strategy::Access,
         "frequency" => Strategy::Frequency,
+        "list" => Strategy::List,
         _ => return Ok(Box::new(Combo)),
     };
     let places = layout.places.as_ref().expect("a strategy moves ranges between places");
@@ -211,6 +228,7 @@ fn build(settings: &Settings, layout: &Layout) -> Result<Box<dyn Scheme>, Settin
         frequent: settings.count("frequent").clamp(1, u64::from(u32::MAX)) as u32,
         refine: settings.text("refine") == "on",
         idle: settings.duration("idle").unwrap_or(Nanoseconds::MAX),
+        instant: settings.text("moves") == "instant",
         ssd: layout.home[0].member,
         hdd: layout.home[1].member,
         streams: Streams::default(),
@@ -247,7 +265,7 @@ impl Optimizer {
     fn is_wanted(&self, counts: Counts) -> bool {
         let random = f64::from(counts.accesses - counts.contiguous) >= self.random * f64::from(counts.accesses);
         match self.strategy {
-            Strategy::Type => false,
+            Strategy::Type | Strategy::List => false,
             Strategy::Access => counts.accesses > 0 && random,
             Strategy::Frequency => counts.accesses >= self.frequent,
         }
@@ -256,9 +274,7 @@ impl Optimizer {
     /// How much each range belongs on the SSD, in order of range; nothing for those that do not.
     fn merits(&self, range_sectors: u64) -> Vec<(u32, u64)> {
         match &self.files {
-            Some(files) if !self.refine || self.strategy == Strategy::Type => {
-                self.merits_of_files(files, range_sectors)
-            }
+            Some(files) if !self.refine || self.strategy.is_static() => self.merits_of_files(files, range_sectors),
             _ => {
                 let merit = |range: u32| {
                     let counts = self.counts[range as usize];
@@ -275,11 +291,15 @@ impl Optimizer {
         let mut merits: Vec<(u32, u64)> = Vec::new();
         for (file, part) in files.map.extents() {
             let counts = files.counts[file as usize];
-            let is_program = self.strategy == Strategy::Type && files.map.class(file) == PROGRAM;
-            if !is_program && !self.is_wanted(counts) {
+            let class = files.map.class(file);
+            let by_class = self.strategy.is_static() && class != 0;
+            if !by_class && !self.is_wanted(counts) {
                 continue;
             }
-            let merit = (u64::from(counts.accesses) << USE_SHIFT) / files.map.sectors(file).max(1);
+            let merit = match self.strategy {
+                Strategy::List => u64::from(u32::MAX - class),
+                _ => (u64::from(counts.accesses) << USE_SHIFT) / files.map.sectors(file).max(1),
+            };
             let first = part.start.0 / range_sectors;
             let end = part.end().0.div_ceil(range_sectors).min(self.counts.len() as u64);
             for range in (first..end).map(|range| range as u32).filter(|&range| self.may_move(range)) {
@@ -353,6 +373,9 @@ impl Optimizer {
         if self.moves.is_empty() || view.relocating || !online {
             return None;
         }
+        if self.instant {
+            return Some(view.now);
+        }
         Some(view.member(self.hdd).idle_at(self.idle)?.max(self.not_before))
     }
 
@@ -377,14 +400,18 @@ impl Optimizer {
     }
 
     fn run_at(&self, view: &View) -> Option<Nanoseconds> {
-        let is_static = self.strategy == Strategy::Type && self.files.is_some();
+        let is_static = self.strategy.is_static() && self.files.is_some();
         let wanted = (self.counted || is_static) && self.moves.is_empty() && !view.relocating;
         self.next_run.filter(|_| wanted)
     }
 
     /// Takes a map of files in place of the one before; none where it names nothing.
     fn take_files(&mut self, files: &[FileExtent], range_sectors: u64) {
-        let map = FileMap::new(files, |path| if is_program(path) { PROGRAM } else { 0 });
+        let map = FileMap::new(files, |extent| match self.strategy {
+            Strategy::List => extent.listed.map_or(0, |line| line.saturating_add(1)),
+            _ if is_program(&extent.path) => PROGRAM,
+            _ => 0,
+        });
         let (movable, free) = map.ranges(self.counts.len() as u32, range_sectors);
         let counts = vec![Counts::default(); map.files()];
         self.files = (!map.is_empty()).then_some(Files { map, counts, movable, free });
@@ -395,7 +422,7 @@ impl Scheme for Optimizer {
     fn foresee(&mut self, view: &View, foresight: &Foresight<'_>) {
         let places = view.layout.places.as_ref().expect("a strategy moves ranges between places");
         self.take_files(foresight.files, Self::range_sectors(places, view));
-        if self.strategy == Strategy::Type {
+        if self.strategy.is_static() {
             self.next_run = Some(view.now);
         }
     }
@@ -420,6 +447,10 @@ impl Scheme for Optimizer {
         self.counted = true;
     }
 
+    fn moves_instantly(&self) -> bool {
+        self.instant
+    }
+
     fn next_timeout(&self, view: &View) -> Option<Nanoseconds> {
         [self.move_at(view), self.run_at(view)].into_iter().flatten().min()
     }
@@ -430,7 +461,7 @@ impl Scheme for Optimizer {
             self.next_run = self.repeat.then(|| view.now.saturating_add(self.period));
             let places = view.layout.places.as_ref().expect("a strategy moves ranges between places");
             self.optimize(places, Self::range_sectors(places, view));
-            if self.strategy == Strategy::Type {
+            if self.strategy.is_static() {
                 // What a file is does not change.
                 self.next_run = None;
             }
@@ -478,7 +509,7 @@ mod tests {
     }
 
     fn file(path: &str, start: u64, sectors: u64) -> FileExtent {
-        FileExtent { path: path.into(), sectors: SectorRange::new(start, sectors) }
+        FileExtent { path: path.into(), sectors: SectorRange::new(start, sectors), listed: None }
     }
 
     /// Gives the optimizer a map; what has no path is free.
@@ -578,6 +609,38 @@ mod tests {
         bench.pass(Nanoseconds::from_seconds(1));
         let places: Vec<_> = [FAR, FAR + 1280, FAR + 2560].map(|sector| where_is(&mut bench, sector)).into();
         assert_eq!(places, ["ssd", "hdd", "ssd"]);
+    }
+
+    /// Section 3.2: what a search found is written as a list.
+    #[test]
+    fn files_of_a_list_move_and_its_first_lines_first() {
+        let listed = |line, at, sectors| FileExtent { listed: line, ..file(&format!("{at}.so"), at, sectors) };
+        let free = file("", 0, 8 * 128);
+        let far = [listed(Some(1), FAR, 128), listed(None, FAR + 1280, 128), listed(Some(0), FAR + 2560, 128)];
+        let mut bench = Bench::new("combo", &[RANGE, ("strategy", "list")]);
+        take(&mut bench, &[&far[..], &[free.clone()]].concat());
+        bench.pass(Nanoseconds::from_seconds(1));
+        let places = |bench: &mut Bench| [FAR, FAR + 1280, FAR + 2560].map(|sector| where_is(bench, sector));
+        assert_eq!(places(&mut bench), ["ssd", "hdd", "ssd"], "a program that is not listed stays");
+        // The file of the first line leaves one range of the SSD to the two of the other.
+        let mut full = Bench::new("combo", &[RANGE, ("strategy", "list")]);
+        let room = full.blocks_on(0) * 8;
+        let first = listed(Some(0), FAR + 2 * room, room - 128);
+        take(&mut full, &[listed(Some(1), FAR, 2 * 128), first, file("", 0, room)]);
+        full.pass(Nanoseconds::from_seconds(60));
+        assert_eq!([where_is(&mut full, FAR + 2 * room), where_is(&mut full, FAR + 128)], ["ssd", "hdd"]);
+    }
+
+    #[test]
+    fn instant_moves_need_no_drive() {
+        for (moves, drives_work) in [("instant", false), ("timed", true)] {
+            let mut bench = Bench::new("combo", &[RANGE, ("strategy", "type"), ("moves", moves)]);
+            take(&mut bench, &[file("usr/bin/ls", FAR, 128), file("", 0, 1280)]);
+            bench.pass(Nanoseconds::from_seconds(1));
+            assert_eq!(bench.take_log().is_empty(), !drives_work, "{moves}");
+            assert_eq!(bench.volume.statistics().relocated_ranges, 2, "{moves}: an exchange");
+            assert_eq!(where_is(&mut bench, FAR), "ssd", "{moves}");
+        }
     }
 
     #[test]

@@ -256,7 +256,11 @@ mod tests {
     #[test]
     fn metadata_of_a_file_system_is_what_no_file_has() {
         let mut bench = Bench::new("os-managed", &[("write_threshold", "off"), ("metadata", "on")]);
-        let extent = |path: &str, start, len| FileExtent { path: path.into(), sectors: SectorRange::new(start, len) };
+        let extent = |path: &str, start, len| FileExtent {
+            path: path.into(),
+            sectors: SectorRange::new(start, len),
+            listed: None,
+        };
         let written = |bench: &mut Bench, start, sectors| {
             bench.take_log();
             bench.request(OpKind::Write, start, sectors);

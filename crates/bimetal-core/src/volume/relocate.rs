@@ -65,6 +65,11 @@ impl<P: Payload> Volume<P> {
         let oldest = self.epochs.oldest();
         let in_use = |place: u32| self.left_places.iter().any(|&(left, since)| left == place && since > oldest);
         let Some(to) = places.free_on(member, range, |place| !in_use(place)).filter(|_| online) else { return };
+        if !P::CARRIES_DATA && self.scheme.moves_instantly() {
+            places.set(range, to);
+            self.statistics.relocated_ranges += 1;
+            return;
+        }
         self.left_places.retain(|&(_, since)| since > oldest);
         places.set_copying(Some((range, to)));
         let blocks = places.blocks(range);

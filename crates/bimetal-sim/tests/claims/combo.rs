@@ -106,6 +106,7 @@ fn program_start() -> (Vec<Request>, Vec<FileExtent>) {
     let extent = |start: u64, end: u64, path: &str| FileExtent {
         path: path.into(),
         sectors: SectorRange::new(start / SECTOR_BYTES, (end - start) / SECTOR_BYTES),
+        listed: None,
     };
     let files = map.extents().map(|(start, end, path)| extent(start, end, path));
     (requests, files.chain(map.free().map(|(start, end)| extent(start, end, ""))).collect())

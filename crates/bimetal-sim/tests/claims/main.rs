@@ -33,6 +33,8 @@ const CLAIMS: &[Claim] = &[
     ("combo", &["strategy"], "combo.rs", "programs_and_libraries_move_to_the_ssd_and_unlisted_types_do_not"),
     ("combo", &["strategy"], "combo.rs", "undefined_ranges_stay_and_free_ones_are_exchanged_first"),
     ("combo", &["strategy"], "claims/combo.rs", "strategies_by_files_are_better_than_no_optimizer"),
+    ("combo", &["strategy"], "combo.rs", "files_of_a_list_move_and_its_first_lines_first"),
+    ("combo", &["moves"], "combo.rs", "instant_moves_need_no_drive"),
     ("combo", &["repeat"], "combo.rs", "an_optimizer_that_is_not_repeated_is_applied_once"),
     ("combo", &["refine"], "combo.rs", "a_file_moves_as_a_whole_and_its_parts_alone_when_refined"),
     ("combo", &["range"], "claims/combo.rs", "what_lies_in_a_range_with_it_moves_with_it"),

@@ -122,6 +122,7 @@ fn check_files(arguments: &Arguments, settings: &[(String, String)]) -> Result<(
     let by_files = settings.iter().find(|(key, value)| WANT_FILES.contains(&(key.as_str(), value.as_str())));
     let Some((key, value)) = by_files else { return Ok(()) };
     let why = match key.as_str() {
+        "strategy" if value == "list" => "a list names files, and nothing would move",
         "strategy" => "programs are told by their names, and nothing would move",
         _ => "metadata is what no file has, and nothing would be taken for it",
     };

@@ -20,6 +20,7 @@ pub(crate) mod fault;
 pub(crate) mod formats;
 pub(crate) mod generate;
 pub(crate) mod mrc;
+pub(crate) mod optimize;
 pub(crate) mod place;
 pub(crate) mod plan;
 pub(crate) mod profiles;

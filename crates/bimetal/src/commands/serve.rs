@@ -76,10 +76,14 @@ pub(crate) struct Arguments {
     /// for]
     #[arg(long, value_name = "SIZE", requires = "scrub_every", value_parser = scrub_rate)]
     scrub_rate: Option<Bytes>,
-    /// Map of files, as `bimetal place -o` writes it, for combo and dataplex. It is read again
-    /// whenever it changes
+    /// Map of files, as `bimetal place -o` writes it, for combo, dataplex and os-managed. It is read
+    /// again whenever it changes
     #[arg(long, value_name = "MAP.csv")]
     files: Option<PathBuf>,
+    /// List of the map's files that belong on the SSD, a path a line, for strategy=list. It is read
+    /// again with the map
+    #[arg(long, value_name = "LIST", requires = "files")]
+    list: Option<PathBuf>,
     /// Serve also where drives are missing, if nothing on them is needed
     #[arg(long)]
     degraded: bool,
@@ -135,7 +139,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     let tcp = tcp(&arguments)?;
     let located = find(&arguments.volume)?;
     check_places(&arguments, &located.assembly.label.name, &tcp)?;
-    let files = arguments.files.as_deref().map(file_extents).transpose()?;
+    let list = arguments.list.clone();
+    let files = arguments.files.as_deref().map(|files| file_extents(files, list.as_deref())).transpose()?;
     let options = Options { degraded: arguments.degraded, accept_loss: arguments.accept_loss, ..Options::default() };
     let mut progress: Option<Progress> = None;
     let attached = attach(&located, options, |done, total| {
@@ -145,7 +150,15 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     let Attached { mut volume, drives, held } = attached?;
     let name = held.label().name.clone();
     match &files {
-        Some(files) => volume.foresee(&Foresight { requests: 0, files }),
+        Some(files) => {
+            volume.foresee(&Foresight { requests: 0, files });
+            if list.is_none() && held.label().scheme_settings().any(|setting| setting == ("strategy", "list")) {
+                note(format_args!(
+                    "'{name}': strategy=list goes by a list, and nothing moves without one: `bimetal optimize` writes one, and \
+                     --list LIST gives it"
+                ));
+            }
+        }
         None => {
             if let Some((key, value)) = held.label().scheme_settings().find(|setting| WANT_FILES.contains(setting)) {
                 note(format_args!(
@@ -178,7 +191,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     let mut server = Server::new(volume, drives, options)?;
     let held = control(&mut server, &located, held)?;
     if let Some(path) = arguments.files.clone() {
-        read_when_changed(path, server.handle());
+        read_when_changed(path, list, server.handle());
     }
     let volume = name.clone();
     server.on_trouble(move |line| note(format_args!("'{volume}': {line}")));
@@ -206,7 +219,7 @@ const FILES_LOOKED_AT: Duration = Duration::from_secs(1);
 
 /// Reads the map of files at `path` again whenever it has changed, until the server has stopped. If
 /// the new map cannot be read, the error is reported once and the previous map stays.
-fn read_when_changed(path: PathBuf, server: Handle) {
+fn read_when_changed(path: PathBuf, list: Option<PathBuf>, server: Handle) {
     let changed = move |path: &Path| std::fs::metadata(path).and_then(|file| Ok((file.modified()?, file.len()))).ok();
     let mut seen = changed(&path);
     std::thread::spawn(move || {
@@ -216,7 +229,7 @@ fn read_when_changed(path: PathBuf, server: Handle) {
             if now.is_none() || std::mem::replace(&mut seen, now) == now {
                 continue;
             }
-            match file_extents(&path) {
+            match file_extents(&path, list.as_deref()) {
                 Ok(files) => match server.take_files(files) {
                     Ok(()) => note(format_args!("{}: the map of files was read again", path.display())),
                     Err(_) => return,
