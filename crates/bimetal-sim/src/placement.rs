@@ -6,9 +6,10 @@
 //! counted both ways: a range that comes and the one that it is exchanged for.
 //!
 //! The search begins from the best of the paper's three strategies, leaves out what nobody used, and goes on greedily: of all files it
-//! adds those first that gain most for a byte moved. Then it does so beginning with nothing, and keeps what is better. Gains are simulated, at first each by itself. Later only the best is simulated
-//! anew: what a file gains seldom grows when others are there already (lazy evaluation, Minoux 1978). Bytes moved and simulations are
-//! bounded. Files that lie in the same ranges move together, so they are one candidate.
+//! adds those first that gain most for a byte moved. Then it does so beginning with nothing, and keeps what is better. Gains are
+//! simulated, at first each by itself. Later only the best is simulated anew: what a file gains seldom grows when others are there
+//! already (lazy evaluation, Minoux 1978). Bytes moved and simulations are bounded. Files that lie in the same ranges move together,
+//! so they are one candidate.
 //!
 //! A placement may fit the requests by which it was searched better than others of their kind. So it is searched by the first part of a
 //! trace and judged by the rest.

@@ -250,7 +250,8 @@ impl<P: Payload> Volume<P> {
                         Err(obstacle) => return self.park_before(task, job, &obstacle),
                     }
                     job.phase = Phase::Merging;
-                    self.changes_home(task, !job.homes.is_empty() || job.is_in_place());
+                    let in_place = job.pieces.iter().any(|piece| piece.in_place);
+                    self.changes_home(task, in_place || !job.homes.is_empty());
                     self.read_what_must_be_merged(task, &mut job);
                 }
                 Phase::Merging => {
@@ -859,11 +860,6 @@ impl<P: Payload> WriteJob<P> {
     /// Returns true if blocks of the write are being written to slots.
     pub(super) fn writes_slots(&self) -> bool {
         !self.pieces.is_empty()
-    }
-
-    /// Returns true if blocks are being written to the slots that they have.
-    fn is_in_place(&self) -> bool {
-        self.pieces.iter().any(|piece| piece.in_place)
     }
 
     /// Returns the part of `range`, the slots of `pieces`, that this write changes. Only its first

@@ -7,8 +7,9 @@ use std::sync::Mutex;
 
 use bimetal_core::units::Bytes;
 use bimetal_sim::placement::{Found, Placement, Score, Search};
+use bimetal_sim::setup::Choices;
 use bimetal_sim::workload::{Workload, WorkloadError};
-use bimetal_trace::Request;
+use bimetal_trace::{Event, Request};
 use clap::Args;
 use serde::Serialize;
 
@@ -97,7 +98,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
             bar.set(made.into());
         }
     };
-    let choices = choices(&options)?;
+    let merge = options.merges(workload.open_trace()?.event() == Some(Event::Queue));
+    let choices = Choices { merge, ..choices(&options)? };
     let (share, simulations_max) = (search, simulations);
     let found = Search {
         requests: &requests,
