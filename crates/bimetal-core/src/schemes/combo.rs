@@ -618,7 +618,7 @@ mod tests {
         let free = file("", 0, 8 * 128);
         let far = [listed(Some(1), FAR, 128), listed(None, FAR + 1280, 128), listed(Some(0), FAR + 2560, 128)];
         let mut bench = Bench::new("combo", &[RANGE, ("strategy", "list")]);
-        take(&mut bench, &[&far[..], &[free.clone()]].concat());
+        take(&mut bench, &[&far[..], std::slice::from_ref(&free)].concat());
         bench.pass(Nanoseconds::from_seconds(1));
         let places = |bench: &mut Bench| [FAR, FAR + 1280, FAR + 2560].map(|sector| where_is(bench, sector));
         assert_eq!(places(&mut bench), ["ssd", "hdd", "ssd"], "a program that is not listed stays");
