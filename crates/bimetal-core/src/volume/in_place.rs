@@ -1,14 +1,19 @@
-//! Slots that keep their blocks: a block that is written again is written where it lies, and no journal records the map.
+//! Slots that keep their blocks: a block that is written again is overwritten in its slot, and no
+//! journal records the map.
 //!
-//! The hybrid disks of Konanki's thesis do so (sections 3.3 and 4.2), which leaves recovery out. A crash would find parts of two
-//! versions, and no map. So only a volume without data does it, in a simulation, where the scheme [asks for
+//! The hybrid disks of Konanki's thesis do so (sections 3.3 and 4.2); the thesis leaves recovery
+//! out. A crash would leave parts of two versions, and no map. So only a volume without data does
+//! it, in a simulation, if the scheme [asks for
 //! it](crate::scheme::Scheme::overwrites_in_place).
 //!
 //! The rules that keep map and slots together:
 //!
-//! 1. A write waits for the batch of a move that has its block: the batch ends before the slot changes.
-//! 2. A move passes a block over while a write changes its slot, as it does while a write changes its home.
-//! 3. A clean copy is dirty from the moment that a write has its slot, so that nobody evicts it.
+//! 1. A write waits for the batch of a move that has its block: the batch ends before the slot
+//!    changes.
+//! 2. A move skips a block while a write changes its slot, as it does while a write changes its
+//!    home.
+//! 3. A clean copy is dirty from the moment at which a write has its slot, so the copy is not
+//!    evicted.
 
 use super::Volume;
 use crate::block::BlockRun;
@@ -18,13 +23,13 @@ use crate::journal::ring::Sequence;
 use crate::payload::Payload;
 
 impl<P: Payload> Volume<P> {
-    /// Returns true if a block that has a slot is written again in that slot.
+    /// Returns true if a block that has a slot is overwritten in that slot.
     pub(super) fn slots_keep_blocks(&self) -> bool {
         !P::CARRIES_DATA && self.scheme.overwrites_in_place()
     }
 
-    /// Returns true and the number of the first blocks of `run` that are written in the slots that they have; false and the number
-    /// of those that need a slot.
+    /// Returns true and the number of leading blocks of `run` that have slots, which are overwritten;
+    /// or false and the number of leading blocks that need slots.
     pub(super) fn leading_in_place(&self, run: BlockRun) -> (bool, u64) {
         if !self.slots_keep_blocks() {
             return (false, run.count);
@@ -34,7 +39,7 @@ impl<P: Payload> Volume<P> {
         (first, run.blocks().take_while(|&block| has_slot(block) == first).count() as u64)
     }
 
-    /// Puts `entry` in place of an older one of its block, in `slot`, and tells the scheme.
+    /// Replaces the entry of a block in `slot` by `entry`, and notifies the scheme.
     pub(super) fn map_in_place(&mut self, slot: Slot, entry: Entry) {
         let is_there = self.view.map.in_slot(slot).is_some_and(|old| old.block == entry.block);
         debug_assert!(is_there, "block {} left slot {} while it was written", entry.block.0, slot.0);
@@ -44,7 +49,8 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Appends a record to the journal, where there is one. Without one the record counts as durable.
+    /// Appends a record to the journal. If slots keep their blocks there is no journal, and the
+    /// record counts as durable.
     pub(super) fn journal(&mut self, record: Record) -> Sequence {
         if self.slots_keep_blocks() { 0 } else { self.pending.append(record) }
     }

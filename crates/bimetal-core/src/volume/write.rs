@@ -13,6 +13,8 @@
 //! move, a durable mark. Then it waits before it takes anything, so no part holds what another part
 //! needs.
 
+mod assemble;
+
 use super::log_tail::{NoRoom, Piece};
 use super::operations::purpose;
 use super::refusal::Departure;
@@ -881,45 +883,6 @@ impl<P: Payload> WriteJob<P> {
         if self.phase == Phase::Committing {
             self.slot_status = status;
         }
-    }
-}
-
-impl<P: Payload> SlotWrite<P> {
-    /// Returns the content of the whole block: the written sectors, the merged sectors, and zeroes
-    /// for eighths that are not valid.
-    fn assemble(&self, size: BlockSize, request: SectorRange, payload: &P) -> P {
-        let first = size.first_sector(self.block);
-        let part = size.clip(request, self.block);
-        if part.len.0 == size.sectors() {
-            return payload.slice(Sectors(part.start.0 - request.start.0), part.len);
-        }
-        let mut whole = self.kept(size, 0, part.start.0 - first);
-        whole.join(payload.slice(Sectors(part.start.0 - request.start.0), part.len));
-        whole.join(self.kept(size, part.end().0 - first, size.sectors()));
-        whole
-    }
-
-    /// Returns sectors `from..to` of the block as they were before the write.
-    fn kept(&self, size: BlockSize, from: u64, to: u64) -> P {
-        let mut content = P::empty();
-        let mut at = from;
-        while at < to {
-            let eighth = at / size.eighth_sectors();
-            let end = ((eighth + 1) * size.eighth_sectors()).min(to);
-            let bit = ValidMask(1 << eighth);
-            let old = self.from_slots.iter().flatten().find(|old| old.taken.contains(bit));
-            let source = if let Some(old) = old {
-                old.content.as_ref()
-            } else if self.from_home.contains(bit) {
-                self.home_content.as_ref()
-            } else {
-                None
-            };
-            let len = Sectors(end - at);
-            content.join(source.map_or_else(|| P::zeroes(len), |source| source.slice(Sectors(at), len)));
-            at = end;
-        }
-        content
     }
 }
 
