@@ -111,7 +111,7 @@ impl Change {
     }
 
     fn begin(area: Area, now: Guard, goal: Guard, header: Vec<u8>) -> Self {
-        assert_eq!(header.len() as u64, area.length * SECTOR_BYTES, "the header is as long as its place");
+        assert_eq!(header.len() as u64, area.place().len.0 * SECTOR_BYTES, "the header is as long as its place");
         let phase = match (now, goal) {
             (Guard::Up, _) => Phase::Compare(0, 0),
             (Guard::Down, Guard::Up) => Phase::Place(0),
@@ -158,7 +158,7 @@ impl Change {
                 self.content.extend(bytes);
                 let next = from + self.chunk_of(from).len.0;
                 self.phase = Phase::Place(next);
-                if next == self.area.length {
+                if next == self.area.place().len.0 {
                     self.plan_first_raise();
                 }
             }
@@ -185,7 +185,7 @@ impl Change {
     }
 
     fn chunk_of(&self, from: u64) -> SectorRange {
-        SectorRange::new(from, CHUNK.min(self.area.length - from))
+        SectorRange::new(from, CHUNK.min(self.area.place().len.0 - from))
     }
 
     /// Plans the rest of a raise from down, once the place is read.
@@ -231,7 +231,7 @@ impl Change {
         self.content.extend(content);
         let next = from + self.chunk_of(from).len.0;
         self.phase = Phase::Compare(next, 0);
-        if next == self.area.length {
+        if next == self.area.place().len.0 {
             self.plan_rest();
         }
         Ok(())

@@ -58,7 +58,7 @@ impl<P: Payload> Redirect<P> {
         let Operation { token, target, command, payload } = operation;
         assert!(token.0 & OURS == 0, "a volume counts its tokens from 0");
         let SectorRange { start, len } = command.range;
-        let border = self.area.length;
+        let border = self.area.place().len.0;
         if matches!(command.kind, OpKind::Flush | OpKind::Hint) || start.0 >= border || len.0 == 0 {
             return self.outgoing.push_back(Operation { token, target, command, payload });
         }

@@ -8,6 +8,7 @@
 //! of its own in the same tail. No drive is opened here, and no clock is read: callers pass times
 //! in. Read first: [`Label`].
 
+mod area;
 pub mod assembly;
 pub mod lifetime;
 pub mod page;
@@ -19,9 +20,9 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::block::BlockSize;
-use crate::guard::Area;
 use crate::layout::{LABEL_SECTORS, MemberId, MemberInfo, Role};
 use crate::units::{Bytes, Sectors};
+pub use area::{Area, GUARDED};
 
 /// The permanent identity of a volume or a member, independent of its name and its connection: 128
 /// random bits.

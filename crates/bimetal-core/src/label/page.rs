@@ -420,7 +420,7 @@ fn guard_of([state, member]: [u8; 2]) -> Option<Option<(MemberId, Guard)>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::guard::Area;
+    use crate::label::Area;
     use crate::label::tests::label;
     use proptest::prelude::*;
 

@@ -5,8 +5,7 @@
 //! drive, and the tail with it. So the second copies lie before the tail wherever the engine leaves
 //! room there ([`CopyPlace`]). No other module knows the place of a label's page.
 
-use super::{Label, tail_start};
-use crate::guard::Area;
+use super::{Area, Label, tail_start};
 use crate::layout::LABEL_SECTORS;
 use crate::units::{SectorRange, Sectors};
 
