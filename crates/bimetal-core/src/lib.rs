@@ -11,7 +11,7 @@
 //! - [`block_map`]: the blocks off home.
 //! - [`journal`]: the metadata that makes the map durable.
 //! - [`policies`]: the axes that schemes share.
-//! - [`units`], [`block`], [`operation`] and [`payload`]: the basic types.
+//! - [`units`], [`block`], [`member`], [`operation`] and [`payload`]: the basic types.
 //!
 //! Nothing here may know a device model, a file or a socket.
 
@@ -22,6 +22,7 @@ pub mod guard;
 pub mod journal;
 pub mod label;
 pub mod layout;
+pub mod member;
 pub mod nearest;
 pub mod operation;
 pub mod payload;

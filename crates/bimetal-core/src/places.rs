@@ -20,7 +20,7 @@ use crate::block::{Block, BlockRun, BlockSize};
 use crate::journal::PAGE_SECTORS;
 use crate::journal::page::{self, PAGE_BYTES, Page, PageError, put, u32_at, u64_at};
 use crate::journal::table::Digest;
-use crate::layout::{HomeExtent, MemberId};
+use crate::member::{HomeExtent, MemberId};
 use crate::units::SectorRange;
 
 /// Ranges in one page of the table.
