@@ -200,6 +200,19 @@ impl BlockSize {
     }
 }
 
+/// Number by which a policy recognises a block that is no longer in a slot: the block's number,
+/// folded to 32 bits. Below 2^32 (16 TiB of 4 KiB blocks) no two blocks share a key. Beyond that, a
+/// mistaken recognition only costs a better choice.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Key(pub u32);
+
+impl From<Block> for Key {
+    #[inline]
+    fn from(block: Block) -> Self {
+        Self(block.0 as u32 ^ ((block.0 >> 32) as u32).wrapping_mul(0x9e37_79b1))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

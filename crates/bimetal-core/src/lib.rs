@@ -11,6 +11,7 @@
 //! - [`block_map`]: the blocks off home.
 //! - [`journal`]: the metadata that makes the map durable.
 //! - [`policies`]: the axes that schemes share.
+//! - [`uses`]: the future uses of each block, for policies that must know them.
 //! - [`units`], [`block`], [`member`], [`operation`] and [`payload`]: the basic types.
 //!
 //! Nothing here may know a device model, a file or a socket.
@@ -33,6 +34,7 @@ pub mod schemes;
 pub mod settings;
 pub mod tree;
 pub mod units;
+pub mod uses;
 pub mod volume;
 
 #[cfg(test)]

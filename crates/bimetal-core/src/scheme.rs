@@ -11,9 +11,9 @@ use crate::layout::{Layout, LayoutError, LayoutRequest, MemberId, Role};
 use crate::operation::OpKind;
 use crate::policies::admission;
 pub use crate::policies::response_model::{Coefficient, PredictionError};
-use crate::policies::uses::Uses;
 use crate::settings::{Parameter, SettingError, Settings};
 use crate::units::{Bytes, Nanoseconds, SectorRange, Sectors};
+use crate::uses::Uses;
 
 /// A request as a scheme sees it.
 #[derive(Clone, Copy, Debug)]

@@ -10,8 +10,8 @@
 
 use super::indexed_heap::IndexedHeap;
 use super::replacement::{Key, Replacement, Verdict};
-use super::uses::Uses;
 use crate::block_map::Slot;
+use crate::uses::Uses;
 
 /// Name on the command line.
 pub const NAME: &str = "belady";

@@ -31,6 +31,5 @@ pub mod streams;
 #[cfg(test)]
 mod twins;
 pub mod two_queues;
-pub mod uses;
 pub(crate) mod wear_regulator;
 pub mod wtinylfu;

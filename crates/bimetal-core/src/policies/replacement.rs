@@ -5,24 +5,11 @@
 //! It offers slots to a caller that needs room. A scheme may refuse slots with dirty content. Every
 //! step is deterministic and allocates nothing: all memory is allocated when the policy is made.
 
-use super::uses::Uses;
 use super::{arc, belady, clock, lirs, lrfu, lru, s3fifo, sieve, two_queues, wtinylfu};
-use crate::block::Block;
+pub use crate::block::Key;
 use crate::block_map::Slot;
 use crate::settings::Settings;
-
-/// Number by which a policy recognises a block that is no longer in a slot: the block's number,
-/// folded to 32 bits. Below 2^32 (16 TiB of 4 KiB blocks) no two blocks share a key. Beyond that, a
-/// mistaken recognition only costs a better choice.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Key(pub u32);
-
-impl From<Block> for Key {
-    #[inline]
-    fn from(block: Block) -> Self {
-        Self(block.0 as u32 ^ ((block.0 >> 32) as u32).wrapping_mul(0x9e37_79b1))
-    }
-}
+use crate::uses::Uses;
 
 /// Answer of the caller to a slot that a policy offers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -2,10 +2,10 @@
 //! Clean copies are evicted at once. If there are none, dirty blocks are written back first.
 
 use super::replacement::{Key, Replacement, Verdict};
-use super::uses::Uses;
 use crate::block_map::{BlockMap, Slot};
 use crate::scheme::{View, Work};
 use crate::units::Nanoseconds;
+use crate::uses::Uses;
 
 /// Number of dirty blocks that are written back together: 1 MiB of 4 KiB blocks, so that a request
 /// that arrives meanwhile waits only briefly.

@@ -26,10 +26,10 @@ use crate::policies::lru;
 use crate::policies::replacement::{self, Key};
 use crate::policies::room::Room;
 use crate::policies::sketch::{self, Sketch};
-use crate::policies::uses::Uses;
 use crate::scheme::{Access, Foresight, Holds, Placement, Promotion, Reason, Scheme, SchemeInfo, View, Work};
 use crate::settings::{Kind, Parameter, SettingError, Settings};
 use crate::units::{Nanoseconds, SectorRange};
+use crate::uses::Uses;
 
 /// Description of the scheme.
 pub const INFO: SchemeInfo = SchemeInfo {

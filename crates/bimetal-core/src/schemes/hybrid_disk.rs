@@ -29,12 +29,12 @@ use crate::policies::lru;
 use crate::policies::pins::Pins;
 use crate::policies::replacement;
 use crate::policies::room::{self, DirtySince, Room, Round};
-use crate::policies::uses::Uses;
 use crate::scheme::{
     Access, CacheMode, Holds, LinuxCounterpart, Placement, Promotion, Reason, Scheme, SchemeInfo, View, Work,
 };
 use crate::settings::{Kind, MOVE_RATE, Parameter, SettingError, Settings};
 use crate::units::{Bytes, Nanoseconds, SectorRange};
+use crate::uses::Uses;
 
 /// The scheme.
 pub const INFO: SchemeInfo = SchemeInfo {

@@ -33,12 +33,12 @@ use crate::policies::lru;
 use crate::policies::replacement;
 use crate::policies::room::{Room, Round};
 use crate::policies::streams::Streams;
-use crate::policies::uses::Uses;
 use crate::scheme::{
     Access, CacheMode, Holds, LinuxCounterpart, Placement, Promotion, Reason, Scheme, SchemeInfo, View, Work,
 };
 use crate::settings::{Kind, MOVE_RATE, Parameter, SettingError, Settings};
 use crate::units::{Bytes, Nanoseconds};
+use crate::uses::Uses;
 
 /// Description of the scheme.
 pub const INFO: SchemeInfo = SchemeInfo {

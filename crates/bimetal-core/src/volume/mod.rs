@@ -69,12 +69,12 @@ use crate::journal::superblock::Superblock;
 use crate::layout::{Layout, LayoutRequest, MemberId, MemberInfo, SlotKind, SlotRegion};
 use crate::operation::{Command, Completion, OpKind, Operation, Status, Token};
 use crate::payload::Payload;
-use crate::policies::uses::Uses;
 use crate::scheme::{
     Access, Foresight, MemberLoad, MemberState, PredictionError, Scheme, SchemeError, SchemeInfo, View, Wear, Work,
 };
 use crate::settings::{MOVE_MEMORY, MOVE_RATE, SettingError, Settings};
 use crate::units::{Bytes, Nanoseconds, SectorRange, Sectors};
+use crate::uses::Uses;
 use announce::Announcements;
 use close::Closing;
 use commit::{Checkpoint, Commit, Intents};

@@ -3,7 +3,7 @@
 
 use hashbrown::HashTable;
 
-use super::replacement::Key;
+use crate::block::Key;
 
 /// A use of a block, and the position of the block's next use.
 #[derive(Clone, Copy)]
