@@ -10,7 +10,6 @@ use crate::block_map::{BlockMap, Slot};
 use crate::layout::{Layout, LayoutError, LayoutRequest, MemberId, Role};
 use crate::operation::OpKind;
 use crate::policies::admission;
-pub use crate::policies::response_model::{Coefficient, PredictionError};
 use crate::settings::{Parameter, SettingError, Settings};
 use crate::units::{Bytes, Nanoseconds, SectorRange, Sectors};
 use crate::uses::Uses;
@@ -71,6 +70,42 @@ pub struct Wear {
     pub block: Bytes,
     /// Bytes that can be erased in the drive's lifetime: the flash times its rated cycles.
     pub endurance: Bytes,
+}
+
+/// Number of terms of the regression that forecasts response times: the constant, four
+/// characteristics of the workload, and the device's recent service time.
+pub const FORECAST_TERMS: usize = 6;
+
+/// Errors of a scheme's forecast of response times, and the regression that made it.
+#[derive(Clone, Copy, Default, Debug, PartialEq)]
+pub struct PredictionError {
+    /// Mean absolute error of the predictions.
+    pub mean_ms: f64,
+    /// Share of the variance that the predictions explain, over operations that the model did not
+    /// learn from.
+    pub r2: f64,
+    /// Mean absolute error of a baseline that always predicts the last value (figure 9).
+    pub last_value_mean_ms: f64,
+    /// Mean absolute error of the regression alone, within the observed range.
+    pub regression_mean_ms: f64,
+    /// Share of the predictions that the regression made. The last value made the rest.
+    pub by_regression: f64,
+    /// Share of the training phase's variance that the regression explains.
+    pub training_r2: Option<f64>,
+    /// Coefficients of the regression.
+    pub coefficients: Option<[Coefficient; FORECAST_TERMS]>,
+}
+
+/// A coefficient of the regression.
+#[derive(Clone, Copy, Default, Debug, PartialEq)]
+pub struct Coefficient {
+    /// Name of the term that the coefficient belongs to.
+    pub term: &'static str,
+    /// Milliseconds for each unit of the term.
+    pub value: f64,
+    /// Standard error of the coefficient; `None` if the term depends on other terms or never
+    /// varied.
+    pub standard_error: Option<f64>,
 }
 
 /// Reason for a bypass: blocks did not go where the scheme usually puts them. Bypasses are counted

@@ -13,12 +13,9 @@
 use std::collections::VecDeque;
 
 use crate::operation::OpKind;
-use crate::scheme::Access;
+use crate::scheme::{Access, Coefficient, FORECAST_TERMS as TERMS, PredictionError};
 use crate::units::{Nanoseconds, Sectors};
 
-/// Number of terms: the constant, four characteristics of the workload, and the device's recent
-/// service time.
-const TERMS: usize = 6;
 const SIZE: usize = 4;
 
 /// Names of the terms, in the order of the coefficients.
@@ -69,38 +66,6 @@ const SOLVE_EVERY: u64 = 64;
 
 /// Largest number of requests that may arrive while an operation is under way.
 const MOMENTS_MAX: usize = 1024;
-
-/// Errors of the predictions, and the regression that made them.
-#[derive(Clone, Copy, Default, Debug, PartialEq)]
-pub struct PredictionError {
-    /// Mean absolute error of the predictions.
-    pub mean_ms: f64,
-    /// Share of the variance that the predictions explain, over operations that the model did not
-    /// learn from.
-    pub r2: f64,
-    /// Mean absolute error of a baseline that always predicts the last value (figure 9).
-    pub last_value_mean_ms: f64,
-    /// Mean absolute error of the regression alone, within the observed range.
-    pub regression_mean_ms: f64,
-    /// Share of the predictions that the regression made. The last value made the rest.
-    pub by_regression: f64,
-    /// Share of the training phase's variance that the regression explains.
-    pub training_r2: Option<f64>,
-    /// Coefficients of the regression.
-    pub coefficients: Option<[Coefficient; TERMS]>,
-}
-
-/// A coefficient of the regression.
-#[derive(Clone, Copy, Default, Debug, PartialEq)]
-pub struct Coefficient {
-    /// Name of the term that the coefficient belongs to.
-    pub term: &'static str,
-    /// Milliseconds for each unit of the term.
-    pub value: f64,
-    /// Standard error of the coefficient; `None` if the term depends on other terms or never
-    /// varied.
-    pub standard_error: Option<f64>,
-}
 
 /// A solution of the normal equations.
 #[derive(Clone, Copy)]

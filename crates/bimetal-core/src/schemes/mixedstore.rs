@@ -40,11 +40,11 @@ use crate::operation::OpKind;
 use crate::policies::lru::{self, Lru};
 use crate::policies::mirror::IdleFetch;
 use crate::policies::replacement::{Key, Replacement};
-use crate::policies::response_model::{PredictionError, ResponseModel};
+use crate::policies::response_model::ResponseModel;
 use crate::policies::wear_regulator::{COEFFICIENTS, Expected, WearRegulator};
 use crate::scheme::{
-    Access, FETCH_BLOCKS_MAX, Foresight, Holds, PROFILED, Placement, Reason, Scheme, SchemeInfo, Service, View, Wear,
-    Work,
+    Access, FETCH_BLOCKS_MAX, Foresight, Holds, PROFILED, Placement, PredictionError, Reason, Scheme, SchemeInfo,
+    Service, View, Wear, Work,
 };
 use crate::settings::{Kind, MOVE_RATE, Parameter, SettingError, Settings};
 use crate::units::{Bytes, Nanoseconds, SectorRange, Sectors};
