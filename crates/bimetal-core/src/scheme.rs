@@ -9,7 +9,6 @@ use crate::block::{Block, BlockRun, BlockSize, ValidMask};
 use crate::block_map::{BlockMap, Slot};
 use crate::layout::{Layout, LayoutError, LayoutRequest, MemberId, Role};
 use crate::operation::OpKind;
-use crate::policies::admission;
 use crate::settings::{Parameter, SettingError, Settings};
 use crate::units::{Bytes, Nanoseconds, SectorRange, Sectors};
 use crate::uses::Uses;
@@ -583,8 +582,8 @@ pub struct SchemeInfo {
     pub ssd_loss: &'static str,
     /// Data that the loss of the HDD loses, in a sentence.
     pub hdd_loss: &'static str,
-    /// Reasons for bypasses of this scheme, each with its meaning. [`reasons`](Self::reasons) adds
-    /// the reasons that many schemes have.
+    /// Reasons for bypasses of this scheme, each with its meaning. [`reasons`](Self::reasons), in
+    /// `schemes/reasons.rs`, adds the reasons that many schemes have.
     pub bypass: &'static [(Reason, &'static str)],
     /// Resident bytes for each block off home, in the worst case.
     pub memory_bytes_per_block: f64,
@@ -598,33 +597,6 @@ pub struct SchemeInfo {
     pub layout: fn(&Settings, &LayoutRequest<'_>) -> Result<Layout, SchemeError>,
     /// Makes the scheme for a layout that [`layout`](Self::layout) returned.
     pub build: BuildScheme,
-}
-
-impl SchemeInfo {
-    /// Returns all reasons for which the scheme's bypasses can be counted, each with its meaning.
-    /// One reason may have several meanings.
-    pub fn reasons(&self) -> Vec<(Reason, &'static str)> {
-        let off_home = self.memory_bytes_per_block > 0.0;
-        let copies = off_home && !self.members.iter().any(|(_, holds)| *holds == Holds::Log);
-        let admits = self.parameters.iter().any(|parameter| parameter.name == admission::PARAMETER.name);
-        let mut reasons = self.bypass.to_vec();
-        if admits {
-            reasons.extend(admission::REASONS);
-        }
-        if copies {
-            let busy = "too many copies were being made already, or the block was being written";
-            reasons.push((Reason::BUSY, busy));
-        }
-        if copies && !reasons.iter().any(|(reason, _)| *reason == Reason::NO_SPACE) {
-            reasons.push((Reason::NO_SPACE, "no slot was free for a copy"));
-        }
-        if off_home {
-            reasons.push((Reason::MEMBER_GONE, "the drive that it would go to is gone"));
-            reasons.push((Reason::MEMBER_READ_ONLY, "the drive that it would go to refuses writes"));
-        }
-        reasons.push((Reason::DRAINING, "the volume drains: everything goes home"));
-        reasons
-    }
 }
 
 /// Reasons for which a scheme cannot be made.

@@ -13,6 +13,7 @@ pub mod mixedstore;
 pub mod os_managed;
 pub mod raid0;
 pub mod raid1;
+mod reasons;
 pub mod smart_response;
 pub mod smq;
 pub mod ssd_only;
