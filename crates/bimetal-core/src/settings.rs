@@ -1,8 +1,8 @@
 //! Parameters of schemes: typed, documented, with units, and checked when a scheme is made.
 
 use std::collections::BTreeMap;
+use std::str::FromStr;
 
-use crate::policies::admission;
 use crate::units::{Bytes, Nanoseconds};
 
 /// A parameter that a scheme has.
@@ -58,7 +58,7 @@ impl Kind {
             Kind::Fraction => "fraction".into(),
             Kind::FractionOrOff => "fraction|off".into(),
             Kind::Count => "count".into(),
-            Kind::Admission => admission::FORMS.into(),
+            Kind::Admission => ADMISSION_FORMS.into(),
             Kind::RangesOrOff => "ranges|off".into(),
             Kind::NumbersOrOff(_) => "numbers|off".into(),
             Kind::Choice(words) => words.join("|"),
@@ -84,7 +84,7 @@ impl Kind {
             Kind::Fraction => "a number from 0 to 1, or 0% to 100%".into(),
             Kind::FractionOrOff => "a number from 0 to 1, or 0% to 100%, or off".into(),
             Kind::Count => "a whole number".into(),
-            Kind::Admission => format!("one of {}", admission::FORMS.replace('|', ", ")),
+            Kind::Admission => format!("one of {}", ADMISSION_FORMS.replace('|', ", ")),
             Kind::RangesOrOff => "ranges of addresses like 0-1GiB,4GiB-5GiB, or off".into(),
             Kind::NumbersOrOff(count) => format!("{count} numbers with colons between, or off"),
             Kind::Choice(words) => format!("one of {}", words.join(", ")),
@@ -102,10 +102,45 @@ impl Kind {
             Kind::Fraction => parse_share(value).is_some(),
             Kind::FractionOrOff => off || parse_share(value).is_some(),
             Kind::Count => value.parse::<u64>().is_ok(),
-            Kind::Admission => value.parse::<admission::Rule>().is_ok(),
+            Kind::Admission => value.parse::<AdmissionRule>().is_ok(),
             Kind::RangesOrOff => off || parse_ranges(value).is_some(),
             Kind::NumbersOrOff(count) => off || parse_numbers(value).is_some_and(|numbers| numbers.len() == count),
             Kind::Choice(words) => words.contains(&value),
+        }
+    }
+}
+
+/// Forms of an [`AdmissionRule`].
+const ADMISSION_FORMS: &str = "all|write-size:SIZE|n-hit:N|sequential:SIZE|wear-budget:SIZE/d";
+
+/// An admission rule, which [`policies::admission`](crate::policies::admission) applies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AdmissionRule {
+    /// Every block is admitted.
+    All,
+    /// Blocks of writes of at least this size are not admitted.
+    WriteSize(Bytes),
+    /// Blocks that were requested this number of times are admitted.
+    NHit(u8),
+    /// Blocks of adjacent requests that together reach this size are not admitted.
+    Sequential(Bytes),
+    /// Number of bytes that may be written to slots in a day.
+    WearBudget(Bytes),
+}
+
+impl FromStr for AdmissionRule {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let (name, value) = text.split_once(':').unwrap_or((text, ""));
+        let size = |text: &str| text.parse::<Bytes>().map_err(|_| ());
+        match name {
+            "all" if value.is_empty() => Ok(Self::All),
+            "write-size" => size(value).map(Self::WriteSize),
+            "n-hit" => value.parse().ok().filter(|&hits| hits >= 1).map(Self::NHit).ok_or(()),
+            "sequential" => size(value).map(Self::Sequential),
+            "wear-budget" => size(value.strip_suffix("/d").ok_or(())?).map(Self::WearBudget),
+            _ => Err(()),
         }
     }
 }
@@ -326,6 +361,20 @@ mod tests {
         assert_eq!(parse_ranges("0-1KiB,1MiB-2MiB").unwrap()[1], (Bytes::from_mib(1), Bytes::from_mib(2)));
         for wrong in ["", "5", "5-5", "6-5", "0-1,", "a-b"] {
             assert!(parse_ranges(wrong).is_none(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn rules_are_read_as_they_are_written() {
+        assert_eq!("all".parse(), Ok(AdmissionRule::All));
+        assert_eq!("write-size:64KiB".parse(), Ok(AdmissionRule::WriteSize(Bytes::from_kib(64))));
+        assert_eq!("n-hit:2".parse(), Ok(AdmissionRule::NHit(2)));
+        assert_eq!("sequential:1MiB".parse(), Ok(AdmissionRule::Sequential(Bytes::from_mib(1))));
+        assert_eq!("wear-budget:20GiB/d".parse(), Ok(AdmissionRule::WearBudget(Bytes::from_gib(20))));
+        for wrong in
+            ["", "none", "all:1", "n-hit", "n-hit:0", "n-hit:256", "write-size", "wear-budget:1GiB", "sequential:x"]
+        {
+            assert_eq!(wrong.parse::<AdmissionRule>(), Err(()), "{wrong}");
         }
     }
 }

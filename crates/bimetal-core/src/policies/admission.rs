@@ -15,15 +15,13 @@
 //!   A partial write to a block whose newest content lies only in a slot is written to a slot
 //!   regardless of the budget.
 
-use std::str::FromStr;
-
 use super::replacement::Key;
 use super::streams::Streams;
 use crate::block::{Block, BlockRun};
 use crate::layout::Layout;
 use crate::operation::OpKind;
 use crate::scheme::{Access, Reason, View};
-use crate::settings::{Kind, Parameter, Settings};
+use crate::settings::{AdmissionRule as Rule, Kind, Parameter, Settings};
 use crate::units::{Bytes, Nanoseconds};
 
 /// Parameter `admission` of every scheme that caches blocks.
@@ -34,9 +32,6 @@ pub const PARAMETER: Parameter = Parameter {
     doc: "which blocks may come in: all; none of large writes; those asked for N times; none of sequential streams; what a budget of \
           bytes written a day allows",
 };
-
-/// Forms of the value that [`PARAMETER`] takes.
-pub const FORMS: &str = "all|write-size:SIZE|n-hit:N|sequential:SIZE|wear-budget:SIZE/d";
 
 /// The block was not requested often enough.
 pub const FEW_HITS: Reason = Reason("few-hits");
@@ -50,38 +45,6 @@ pub const REASONS: [(Reason, &str); 4] = [
     (Reason::SEQUENTIAL, "admission=sequential: adjacent requests bring it"),
     (WEAR_BUDGET, "admission=wear-budget: the SSD has taken what it may"),
 ];
-
-/// An admission rule.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Rule {
-    /// Every block is admitted.
-    All,
-    /// Blocks of writes of at least this size are not admitted.
-    WriteSize(Bytes),
-    /// Blocks that were requested this number of times are admitted.
-    NHit(u8),
-    /// Blocks of adjacent requests that together reach this size are not admitted.
-    Sequential(Bytes),
-    /// Number of bytes that may be written to slots in a day.
-    WearBudget(Bytes),
-}
-
-impl FromStr for Rule {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<Self, ()> {
-        let (name, value) = text.split_once(':').unwrap_or((text, ""));
-        let size = |text: &str| text.parse::<Bytes>().map_err(|_| ());
-        match name {
-            "all" if value.is_empty() => Ok(Rule::All),
-            "write-size" => size(value).map(Rule::WriteSize),
-            "n-hit" => value.parse().ok().filter(|&hits| hits >= 1).map(Rule::NHit).ok_or(()),
-            "sequential" => size(value).map(Rule::Sequential),
-            "wear-budget" => size(value.strip_suffix("/d").ok_or(())?).map(Rule::WearBudget),
-            _ => Err(()),
-        }
-    }
-}
 
 /// State of an admission rule, which gives the reason for which a block is not admitted.
 trait Admission: Send {
@@ -302,20 +265,6 @@ mod tests {
 
     fn bypassed(bench: &Bench, reason: Reason) -> u64 {
         bench.volume.statistics().bypassed_blocks.get(&reason).copied().unwrap_or(0)
-    }
-
-    #[test]
-    fn rules_are_read_as_they_are_written() {
-        assert_eq!("all".parse(), Ok(Rule::All));
-        assert_eq!("write-size:64KiB".parse(), Ok(Rule::WriteSize(Bytes::from_kib(64))));
-        assert_eq!("n-hit:2".parse(), Ok(Rule::NHit(2)));
-        assert_eq!("sequential:1MiB".parse(), Ok(Rule::Sequential(Bytes::from_mib(1))));
-        assert_eq!("wear-budget:20GiB/d".parse(), Ok(Rule::WearBudget(Bytes::from_gib(20))));
-        for wrong in
-            ["", "none", "all:1", "n-hit", "n-hit:0", "n-hit:256", "write-size", "wear-budget:1GiB", "sequential:x"]
-        {
-            assert_eq!(wrong.parse::<Rule>(), Err(()), "{wrong}");
-        }
     }
 
     #[test]
