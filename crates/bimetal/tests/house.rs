@@ -1,7 +1,100 @@
 //! House rules that a compiler cannot check.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+
+/// A crate or module, and the ones that it may use.
+type Arrows = (&'static str, &'static [&'static str]);
+
+/// The crates, from the lowest up, and the crates that each may depend on. docs/architecture.md has
+/// the picture.
+const CRATES: &[Arrows] = &[
+    ("bimetal-core", &[]),
+    ("bimetal-models", &["bimetal-core"]),
+    ("bimetal-trace", &["bimetal-core"]),
+    ("bimetal-fault", &["bimetal-core"]),
+    ("bimetal-sim", &["bimetal-core", "bimetal-models", "bimetal-trace"]),
+    ("bimetal-plan", &["bimetal-core", "bimetal-models", "bimetal-sim", "bimetal-trace"]),
+    ("bimetal-live", &["bimetal-core", "bimetal-models", "bimetal-trace"]),
+    // `extract` opens drives as the server does.
+    ("bimetal-extract", &["bimetal-core", "bimetal-live", "bimetal-models"]),
+    (
+        "bimetal",
+        &[
+            "bimetal-core",
+            "bimetal-extract",
+            "bimetal-fault",
+            "bimetal-live",
+            "bimetal-models",
+            "bimetal-plan",
+            "bimetal-sim",
+            "bimetal-trace",
+        ],
+    ),
+];
+
+/// The modules of bimetal-core, from the lowest up, and the modules that each may import.
+const ROOMS: &[Arrows] = &[
+    ("units", &[]),
+    ("bit_set", &[]),
+    ("nearest", &[]),
+    ("operation", &["units"]),
+    ("payload", &["units"]),
+    ("settings", &["units"]),
+    ("block", &["units"]),
+    ("uses", &["block"]),
+    ("member", &["block", "units"]),
+    ("block_map", &["bit_set", "block"]),
+    // Records of the journal name slots of the map.
+    ("journal", &["bit_set", "block", "block_map", "units"]),
+    // The table of places lies in pages of the journal's form.
+    ("places", &["block", "journal", "member", "units"]),
+    // A layout leaves room for the journal and for the table of places.
+    ("layout", &["block", "journal", "member", "places", "units"]),
+    ("label", &["block", "journal", "layout", "units"]),
+    ("guard", &["label", "operation", "payload", "units"]),
+    ("scheme", &["block", "block_map", "layout", "operation", "settings", "units", "uses"]),
+    ("policies", &["bit_set", "block", "block_map", "layout", "operation", "scheme", "settings", "units", "uses"]),
+    (
+        "schemes",
+        &[
+            "bit_set",
+            "block",
+            "block_map",
+            "layout",
+            "operation",
+            // Combo chooses the ranges that change their places.
+            "places",
+            "policies",
+            "scheme",
+            "settings",
+            "units",
+            "uses",
+        ],
+    ),
+    // A volume calls its scheme by the trait: it imports no scheme and no policy.
+    (
+        "volume",
+        &[
+            "bit_set",
+            "block",
+            "block_map",
+            "journal",
+            // Findings of bad content go into the report.
+            "label",
+            "layout",
+            "operation",
+            "payload",
+            "places",
+            "scheme",
+            "settings",
+            "units",
+            "uses",
+        ],
+    ),
+    ("tree", &["layout", "operation", "payload", "scheme", "units", "volume"]),
+];
 
 fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
@@ -90,4 +183,105 @@ fn no_unfinished_code_and_no_ignored_test_is_left() {
             assert!(!text.contains(&word), "{name} has {word}");
         }
     }
+}
+
+/// Compares the arrows that exist with `allowed`, in which no arrow may point up.
+fn assert_arrows(allowed: &[Arrows], found: &BTreeMap<String, BTreeMap<String, String>>) {
+    for (row, (name, uses)) in allowed.iter().enumerate() {
+        let below: BTreeSet<&str> = allowed[..row].iter().map(|(name, _)| *name).collect();
+        let above = uses.iter().find(|used| !below.contains(*used));
+        assert!(above.is_none(), "the table lets {name} use {}, which is not below it", above.unwrap_or(&""));
+    }
+    let listed: BTreeSet<&str> = allowed.iter().map(|(name, _)| *name).collect();
+    let there: BTreeSet<&str> = found.keys().map(String::as_str).collect();
+    assert_eq!(listed, there, "the table in tests/house.rs (left) lists all that there is (right)");
+    for (name, uses) in allowed {
+        let found = &found[*name];
+        for (used, place) in found {
+            assert!(
+                uses.contains(&used.as_str()),
+                "{place}: {name} uses {used}, which the table in tests/house.rs does not allow: move the code, or add the \
+                 arrow to the table and to docs/architecture.md, with its reason"
+            );
+        }
+        let unused = uses.iter().find(|used| !found.contains_key(**used));
+        assert!(unused.is_none(), "{name} no longer uses {}: take it out of the table", unused.unwrap_or(&""));
+    }
+}
+
+/// Returns the crates of this workspace that a manifest names as dependencies, except for tests.
+fn dependencies_in(manifest: &str) -> BTreeSet<String> {
+    let mut counts = false;
+    let mut found = BTreeSet::new();
+    for line in manifest.lines().map(str::trim) {
+        if line.starts_with('[') {
+            counts = line.ends_with("dependencies]") && !line.contains("dev-");
+        } else if counts && line.starts_with("bimetal") {
+            found.extend(line.split(['.', ' ', '=']).next().map(str::to_owned));
+        }
+    }
+    found
+}
+
+#[test]
+fn crates_depend_only_on_the_crates_in_the_table() {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(root().join("crates")).expect("there are crates") {
+        let entry = entry.expect("there are crates");
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let manifest = fs::read_to_string(entry.path().join("Cargo.toml")).expect("every crate has a manifest");
+        let place = format!("crates/{name}/Cargo.toml");
+        let uses = dependencies_in(&manifest).into_iter().map(|used| (used, place.clone())).collect();
+        found.insert(name, uses);
+    }
+    assert_arrows(CRATES, &found);
+}
+
+/// Returns the lines of a source file that are code of the program: no comments, and nothing from
+/// the file's tests on.
+fn lines_of_code(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let code = text.split("mod tests {").next().unwrap_or_default();
+    code.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with("//"))
+}
+
+/// Returns the modules that a line names by their paths from the crate's root.
+fn rooms_in(line: &str) -> impl Iterator<Item = &str> {
+    line.split("crate::").skip(1).map(|rest| {
+        let end = rest.find(|letter: char| !letter.is_alphanumeric() && letter != '_').unwrap_or(rest.len());
+        &rest[..end]
+    })
+}
+
+#[test]
+fn core_modules_import_only_the_modules_in_the_table() {
+    const SOURCE: &str = "crates/bimetal-core/src/";
+    let mut found: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
+    for (name, text) in below(SOURCE, &[".rs"]) {
+        let path = name.strip_prefix(SOURCE).expect("the path begins with the folder").trim_end_matches("/mod.rs");
+        let modules: Vec<&str> = path.trim_end_matches(".rs").split('/').collect();
+        if ["lib", "testing"].contains(&modules[0]) || modules.last().is_some_and(|last| last.ends_with("tests")) {
+            continue;
+        }
+        let uses = found.entry(modules[0].to_owned()).or_default();
+        for (at, line) in lines_of_code(&text) {
+            let to_the_root = "super::".repeat(modules.len());
+            assert!(!line.contains(&to_the_root), "{name}:{}: name a module from the root as crate::…", at + 1);
+            for used in rooms_in(line).filter(|used| *used != modules[0]) {
+                assert!(!used.is_empty(), "{name}:{}: one line for each module that is imported", at + 1);
+                uses.entry(used.to_owned()).or_insert_with(|| format!("{name}:{}", at + 1));
+            }
+        }
+    }
+    assert_arrows(ROOMS, &found);
+}
+
+#[test]
+fn arrows_are_found_in_code_and_not_in_tests_or_comments() {
+    let text = "//! [`crate::tree`]\nuse crate::units::Bytes;\nfn f(v: &crate::volume::Volume) {}\n\
+                #[cfg(test)]\nmod tests {\n    use crate::schemes;\n}\n";
+    let rooms: Vec<&str> = lines_of_code(text).flat_map(|(_, line)| rooms_in(line)).collect();
+    assert_eq!(rooms, ["units", "volume"]);
+    let manifest = "[package]\nname = \"bimetal-x\"\n[dependencies]\nbimetal-core.workspace = true\nserde = \"1\"\n\
+                    bimetal-sim = { path = \"x\" }\n[dev-dependencies]\nbimetal-fault.workspace = true\n";
+    assert_eq!(dependencies_in(manifest), ["bimetal-core", "bimetal-sim"].map(str::to_owned).into());
 }
