@@ -285,3 +285,42 @@ fn arrows_are_found_in_code_and_not_in_tests_or_comments() {
                     bimetal-sim = { path = \"x\" }\n[dev-dependencies]\nbimetal-fault.workspace = true\n";
     assert_eq!(dependencies_in(manifest), ["bimetal-core", "bimetal-sim"].map(str::to_owned).into());
 }
+
+/// Returns the names in backquotes, outside blocks of text.
+fn quoted(page: &str) -> impl Iterator<Item = &str> {
+    let text = page.split("```").step_by(2);
+    text.flat_map(|text| text.lines()).flat_map(|line| line.split('`').skip(1).step_by(2))
+}
+
+#[test]
+fn architecture_page_names_only_files_and_functions_that_exist() {
+    let page = fs::read_to_string(root().join("docs/architecture.md")).expect("there is a page of the architecture");
+    let sources = below("crates", &[".rs"]);
+    let (mut paths, mut functions) = (0, 0);
+    for name in quoted(&page) {
+        if name.ends_with(".rs") {
+            let exists = ["", "crates/bimetal-core/src/"].iter().any(|folder| {
+                let path = format!("{folder}{name}");
+                sources.iter().any(|(source, _)| *source == path)
+            });
+            assert!(exists, "docs/architecture.md names {name}, which does not exist");
+            paths += 1;
+        } else if let Some(function) = name.strip_suffix("()") {
+            let forms = [format!("fn {function}("), format!("fn {function}<")];
+            let exists = sources.iter().any(|(_, text)| forms.iter().any(|form| text.contains(form)));
+            assert!(exists, "docs/architecture.md names {name}, and no function has that name");
+            functions += 1;
+        }
+    }
+    assert!(paths > 50 && functions > 50, "{paths} files and {functions} functions are named");
+}
+
+#[test]
+fn architecture_page_shows_each_crate_and_core_module() {
+    let page = fs::read_to_string(root().join("docs/architecture.md")).expect("there is a page of the architecture");
+    let words: BTreeSet<&str> =
+        page.split(|letter: char| !letter.is_alphanumeric() && !"_-".contains(letter)).collect();
+    for (name, _) in CRATES.iter().chain(ROOMS) {
+        assert!(words.contains(name), "docs/architecture.md does not show {name}");
+    }
+}
