@@ -1,7 +1,39 @@
 //! Traces of block I/O: readers and writers of formats, synthetic workloads, and analysis of
 //! workloads.
 //!
-//! Everything here exchanges [`Request`]s in order of time.
+//! Everything here exchanges [`Request`]s in order of time. Read first: [`Trace`], the reader of
+//! every format; `formats/` has one file for each format. Nothing here knows a drive or a scheme.
+//!
+//! # Example
+//!
+//! Three lines in the format of the MSR Cambridge traces, which is recognised by its content:
+//!
+//! ```
+//! use bimetal_core::operation::OpKind;
+//! use bimetal_core::units::Nanoseconds;
+//! use bimetal_trace::{Format, OpenOptions, Summary, Trace};
+//!
+//! let text = "\
+//! 128166372003061629,usr,0,Read,7014609920,24576,41286
+//! 128166372016382155,usr,0,Write,2517131264,4096,1963
+//! 128166372026382245,usr,0,Read,8436736,4096,55
+//! ";
+//! let trace = Trace::from_reader("usr_0.csv", text.as_bytes(), None, &OpenOptions::default())?;
+//! assert_eq!(trace.format(), Format::Msr);
+//!
+//! let mut summary = Summary::default();
+//! for request in trace {
+//!     let request = request?; // An error names the trace, the line and the field.
+//!     summary.add(&request);
+//!     if request.kind == OpKind::Write {
+//!         assert_eq!(request.response, Some(Nanoseconds::from_micros(196) + Nanoseconds(300)));
+//!     }
+//! }
+//! assert_eq!((summary.requests, summary.reads), (3, 2));
+//! assert_eq!(summary.moved.0, 24576 + 4096 + 4096);
+//! println!("{summary}"); // 3 requests (2 reads), 0.000 GiB moved, 2.332 s, …
+//! # Ok::<(), bimetal_trace::TraceError>(())
+//! ```
 
 pub mod analysis;
 mod entry;
