@@ -301,7 +301,7 @@ pub fn acknowledged(cleared: &Acknowledged) -> String {
     let Acknowledged { lost_blocks, other_blocks, losses } = *cleared;
     let lost = match lost_blocks {
         0 => String::new(),
-        _ => format!("; what was lost stays lost, and `status` says so, until it is written or discarded"),
+        _ => "; what was lost stays lost, and `status` says so, until it is written or discarded".to_owned(),
     };
     let [lost_blocks, other] =
         [(lost_blocks, "lost block"), (other_blocks, "other bad block")].map(|(count, noun)| counted(count, noun));

@@ -14,7 +14,7 @@ use crate::survey::Survey;
 /// Returns true if the SSD of a run is a cache.
 pub(super) fn has_cache(run: &Run) -> bool {
     let scheme = schemes::find(&run.scheme);
-    scheme.is_some_and(|scheme| scheme.members.iter().any(|&of| of == (Role::Ssd, Holds::Cache)))
+    scheme.is_some_and(|scheme| scheme.members.contains(&(Role::Ssd, Holds::Cache)))
 }
 
 pub(super) fn of(survey: &Survey, runs: &[Run], block: BlockSize) -> Option<Finding> {

@@ -90,7 +90,7 @@ mod tests {
     use bimetal_core::units::SectorRange;
 
     fn workload() -> Vec<Request> {
-        let request = |(number, second)| Request {
+        let request = |(number, second): (u64, u64)| Request {
             arrival: Nanoseconds::from_seconds(second),
             device: 0,
             kind: OpKind::Read,

@@ -105,6 +105,8 @@ pub(super) struct LogRecovery<P> {
     /// Position behind the newest block that the index names, which may lie beyond `indexed`. Only
     /// segments that are stable are indexed.
     named: Position,
+    /// Position up to which a page of the index behind a lost page declares the log stable.
+    proven: Position,
     /// Drop records of the index. They apply once the whole index is read.
     dropped: Vec<(BlockRun, Position)>,
     /// Records of segments behind the index.
@@ -129,6 +131,7 @@ impl<P> Default for LogRecovery<P> {
             next_page: 0,
             indexed: 0,
             named: 0,
+            proven: 0,
             dropped: Vec::new(),
             not_indexed: Vec::new(),
             payload: std::marker::PhantomData,
@@ -230,7 +233,10 @@ impl<P: Payload> Recovery<P> {
             let found = pages.iter().flatten().find_map(|page| self.index_page(page, number));
             match found {
                 Some((stable, records)) => self.takes_index_records(stable, records),
-                None if second.is_some() => return self.begin_scan(),
+                None if second.is_some() => {
+                    self.note_index_behind(number, &first, second.as_ref());
+                    return self.begin_scan();
+                }
                 None => return self.read_second_copies_of_index(first, number),
             }
             if self.outcome.is_some() {
@@ -238,6 +244,26 @@ impl<P: Payload> Recovery<P> {
             }
         }
         self.read_index();
+    }
+
+    /// Takes from index pages behind page `number`, which neither copy has, only the proof that
+    /// segments are stable. A power cut may leave a page and lose the page before it. But a page of
+    /// the index is written only once all segments that it names are stable.
+    fn note_index_behind(&mut self, number: u64, first: &Chunk, second: Option<&Chunk>) {
+        let limit = self.limit();
+        for number in number + 1..first.end() {
+            let pages = copies_of(number, first, second);
+            let found = pages.into_iter().flatten().find_map(|page| self.index_page(page, number));
+            let Some((stable, records)) = found.filter(|&(stable, _)| stable <= limit) else { continue };
+            let Store::Log(tail) = &self.volume.store else { unreachable!("the volume has a log") };
+            let position = |record| match record {
+                Record::Map { block, slot, .. } if self.is_possible(block, slot) => Some(tail.position(slot) + 1),
+                _ => None,
+            };
+            let named = records.into_iter().filter_map(position).max().unwrap_or(0);
+            let log = self.log();
+            (log.named, log.proven) = (log.named.max(named), log.proven.max(stable));
+        }
     }
 
     /// Reads the second copies from page `number` on, because the first copy of that page does not
@@ -296,7 +322,8 @@ impl<P: Payload> Recovery<P> {
         log.phase = Phase::Scanning;
         // The last recovery flushed and checked everything that it took, so none of it is in doubt
         // any more.
-        (log.head, log.stable) = (log.indexed, log.indexed.max(log.superblock().life().began_at));
+        let stable = log.indexed.max(log.proven).max(log.superblock().life().began_at);
+        (log.head, log.stable) = (log.indexed, stable);
         self.read_head();
     }
 
@@ -324,7 +351,7 @@ impl<P: Payload> Recovery<P> {
         let head = self.page_at(first);
         let is_beside = first % u64::from(self.volume.view.map.slots()) != 0;
         let before = self.log().unchecked.as_ref().filter(|before| is_beside && before.own_end() == first);
-        let start = before.is_some().then(|| self.page_at(first - 1).start.0).unwrap_or(head.start.0);
+        let start = if before.is_some() { self.page_at(first - 1).start.0 } else { head.start.0 };
         let range = SectorRange::new(start, head.end().0 - start);
         self.read(self.volume.member_of_slots(), range, first);
     }
@@ -476,7 +503,8 @@ impl<P: Payload> Recovery<P> {
     /// Ends a search without a foot. The log ends there, unless a proof of damage was found.
     fn end_search(&mut self) {
         let Some(search) = self.log().search.take() else { return };
-        let was_there = self.log().superblock().life().began_at.max(self.log().named);
+        let log = self.log();
+        let was_there = log.superblock().life().began_at.max(log.named).max(log.proven);
         match search.head_unreadable.filter(|_| search.foot_unreadable) {
             _ if let Some(next) = search.proof => {
                 self.leave_out(search.first, next, "a segment of its log is damaged at its head and at its foot");
