@@ -224,8 +224,9 @@ mod tests {
         assert_eq!(size.masks(SectorRange::new(9, 3)), (ValidMask(0b1110), ValidMask(0b1110)));
     }
 
+    /// In blocks larger than 4 KiB a range may touch an eighth of a block without covering it.
     #[test]
-    fn with_larger_blocks_an_eighth_may_be_touched_without_being_covered() {
+    fn large_block_range_touches_an_eighth_without_covering() {
         let size = BlockSize::new(Bytes::from_kib(64)).unwrap();
         assert_eq!(size.masks(SectorRange::new(1, 16)), (ValidMask(0b11), ValidMask::NONE));
         assert_eq!(size.masks(SectorRange::new(15, 34)), (ValidMask(0b1111), ValidMask(0b0110)));

@@ -439,14 +439,18 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
+    /// An entry takes 12 bytes. A block takes at most 32 bytes together with its replacement
+    /// policy.
     #[test]
-    fn an_entry_is_twelve_bytes_and_a_block_at_most_thirty_two_with_its_policy() {
+    fn block_map_takes_at_most_32_bytes_a_block_with_policy() {
         assert_eq!(size_of::<Packed>(), 12);
         const { assert!(BYTES_PER_BLOCK + crate::policies::lru::BYTES_PER_BLOCK <= 32.0) };
     }
 
+    /// A map that is loaded at once equals a map that grew by insertions. A block that two slots
+    /// claim stays in one slot.
     #[test]
-    fn a_loaded_map_is_the_same_as_one_that_grew_and_a_block_claimed_twice_is_there_once() {
+    fn loaded_map_equals_grown_map_and_drops_duplicates() {
         let mut loaded = BlockMap::new(50_000);
         let mut grown = BlockMap::new(50_000);
         for slot in 0..40_000u32 {

@@ -601,7 +601,7 @@ mod tests {
     }
 
     #[test]
-    fn slots_and_their_metadata_fill_a_cache_drive_without_reaching_its_label() {
+    fn slots_and_metadata_fill_a_cache_drive_up_to_its_label() {
         for mib in [1, 2, 3, 64, 1000] {
             let members = members(&[(Role::Ssd, mib), (Role::Hdd, 500)]);
             let request = LayoutRequest { block: BlockSize::default(), members: &members, units: &[] };

@@ -76,8 +76,10 @@ mod tests {
         assert_eq!(nearest("msr", []), None);
     }
 
+    /// The first of equally near names wins. A name that begins with the text is found if no name
+    /// is nearer.
     #[test]
-    fn the_first_of_equals_wins_and_a_beginning_is_enough_where_nothing_is_nearer() {
+    fn first_of_equals_wins_and_a_prefix_matches_as_a_fallback() {
         assert_eq!(nearest("lxu", ["lru", "lfu"]), Some("lru"));
         assert_eq!(nearest("cloud", ["spc", "cloudphysics-csv", "cloudphysics-bin"]), Some("cloudphysics-csv"));
         assert_eq!(nearest("cloud", ["cloudphysics-csv", "clod"]), Some("clod"));

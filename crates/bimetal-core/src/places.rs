@@ -339,8 +339,9 @@ mod tests {
         Places::new(256, BlockSize::default(), &[(MemberId(0), 4), (MemberId(1), 3000)])
     }
 
+    /// Ranges lie in order of address until they move. Each member has a spare place.
     #[test]
-    fn ranges_lie_in_order_until_they_move_and_each_member_has_a_place_to_spare() {
+    fn ranges_lie_in_order_and_each_member_has_a_spare_place() {
         let mut places = places();
         assert_eq!(places.ranges(), 3 + 2999);
         assert_eq!(places.home_of(Block(256)), (MemberId(0), 2048, 512));

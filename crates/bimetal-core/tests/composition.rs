@@ -121,8 +121,9 @@ fn a_volume_can_be_a_member_of_another() {
     assert_eq!((tree.outer.requests_under_way(), tree.inner.requests_under_way()), (0, 0));
 }
 
+/// A request beyond the end of the unit fails as out of range. No drive gets an operation.
 #[test]
-fn a_request_beyond_the_unit_is_an_error_and_not_a_request_to_a_drive() {
+fn request_beyond_the_unit_fails_without_drive_access() {
     let mut tree = Tree::new();
     let end: Sectors = tree.outer.units().next().unwrap();
     for (start, sectors) in [(end.0, 8), (end.0 - 4, 8), (u64::MAX - 4, 8)] {

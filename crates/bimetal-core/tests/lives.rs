@@ -13,8 +13,9 @@ use bimetal_core::volume::{self, Recovery, RecoveryError, Volume, VolumeConfig};
 mod world;
 use world::{CACHES, Raw, World};
 
+/// Flushed data is there after each of several sudden stops.
 #[test]
-fn what_was_flushed_is_there_after_a_stop_at_once_and_again_after_the_next() {
+fn flushed_data_survives_repeated_sudden_stops() {
     for (scheme, settings) in CACHES {
         let mut world = World::new(scheme, settings);
         for life in 1..6u8 {
@@ -33,8 +34,10 @@ fn what_was_flushed_is_there_after_a_stop_at_once_and_again_after_the_next() {
     }
 }
 
+/// Data written to the plain home drive after a drain is the content of the volume, also after a
+/// kill.
 #[test]
-fn what_was_written_to_the_plain_disk_after_a_drain_is_what_the_volume_has() {
+fn writes_to_the_plain_disk_are_served_after_a_drain() {
     for (scheme, settings) in CACHES {
         let mut world = World::new(scheme, settings);
         let mut volume = world.recover(&[]).unwrap();
@@ -88,8 +91,10 @@ fn many_changes_go_through_checkpoints_and_a_ring_that_wraps() {
     }
 }
 
+/// A drained home has everything, so the other member may be missing. Old content of that member
+/// never returns.
 #[test]
-fn a_drained_home_has_everything_and_the_other_member_may_be_missing() {
+fn drained_home_has_everything_without_the_other_member() {
     for (scheme, settings) in CACHES {
         let home = usize::from(scheme != "griffin");
         let other = MemberId(1 - home as u16);
@@ -180,8 +185,10 @@ fn a_log_that_comes_back_shows_nothing_of_what_it_held_before() {
     }
 }
 
+/// A closed cache keeps its clean copies for the next start. After a crash, copies in doubt are
+/// dropped.
 #[test]
-fn a_closed_cache_is_warm_when_it_is_opened_again_and_a_crashed_one_drops_copies_in_doubt() {
+fn closed_cache_is_warm_and_crashed_one_drops_doubtful_copies() {
     for (close, warm) in [(true, true), (false, false)] {
         let mut world = World::new("smart-response", &[]);
         let mut volume = world.recover(&[]).unwrap();
@@ -220,8 +227,10 @@ fn what_another_volume_left_on_a_drive_is_not_taken_for_its_own() {
     assert!(matches!(recovery.finish(), Err(RecoveryError::Unformatted { .. })));
 }
 
+/// The time since which content is dirty is known while the volume runs. After a restart it is
+/// unknown until all older content is written back.
 #[test]
-fn how_old_the_oldest_dirty_content_may_be_is_known_and_unknown_after_a_restart() {
+fn age_of_dirty_content_is_unknown_after_a_restart() {
     let mut world = World::new("griffin", &[("timeout", "900s"), ("read_threshold", "off")]);
     let mut volume = world.recover(&[]).unwrap();
     assert_eq!(volume.dirty_since(), None, "nothing is dirty");

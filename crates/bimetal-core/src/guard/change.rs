@@ -464,8 +464,10 @@ mod tests {
         }
     }
 
+    /// A sector that is readable in one copy is enough. The error names the place of a sector that
+    /// no copy can read.
     #[test]
-    fn a_sector_that_one_copy_has_is_enough_and_one_that_none_has_is_named() {
+    fn change_needs_a_sector_in_one_copy_only() {
         let (begin, content) = raised();
         let [first, second] = area().copies();
         for sector in 0..LENGTH {
@@ -482,8 +484,10 @@ mod tests {
         }
     }
 
+    /// A sector that another program wrote stops the change. Only `overwrite_foreign` overwrites
+    /// it.
     #[test]
-    fn what_somebody_else_wrote_is_refused_and_overwritten_only_with_leave() {
+    fn foreign_sector_is_overwritten_only_on_request() {
         let (begin, content) = raised();
         for sector in 0..LENGTH {
             let mut disk = begin.clone();

@@ -234,8 +234,10 @@ mod tests {
     }
 
     proptest! {
+        /// A guarded drive answers as a plain drive does, even if one sector of a copy is
+        /// unreadable. The header stays as it is.
         #[test]
-        fn a_guarded_drive_answers_as_a_plain_one_and_leaves_the_header_alone(
+        fn guarded_drive_answers_as_a_plain_one(
             operations in proptest::collection::vec((0u8..4, 0u64..60, 1u64..40), 1..60),
             bad in 0u64..LENGTH,
         ) {
@@ -269,8 +271,10 @@ mod tests {
         }
     }
 
+    /// A sector that no copy can read fails the read. A short write reports its length in the
+    /// addresses of the volume.
     #[test]
-    fn what_no_copy_can_read_and_what_is_cut_short_is_said_in_the_volume_s_terms() {
+    fn unreadable_and_short_operations_keep_volume_addresses() {
         let mut redirect = redirect();
         let copies = redirect.area.copies();
         let mut drive = vec![0; SIZE as usize];

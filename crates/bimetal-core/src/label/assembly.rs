@@ -377,8 +377,10 @@ mod tests {
         assert_eq!((assembly.seats, assembly.former), (vec![Seat::Taken(1), Seat::Taken(2)], vec![0]));
     }
 
+    /// A name that several volumes have, or no volume, is refused. The message lists the volumes
+    /// that were found.
     #[test]
-    fn a_name_that_several_volumes_have_or_none_is_refused_with_what_there_is() {
+    fn ambiguous_or_unknown_name_is_refused_with_candidates() {
         let mut other = label();
         other.volume = Uuid([7; 16]);
         let drives = [found("a", &label(), 0), found("b", &other, 0), found("c", &label(), 1)];

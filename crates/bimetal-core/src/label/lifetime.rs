@@ -88,8 +88,10 @@ mod tests {
         }
     }
 
+    /// The newer page of totals counts. A torn page and a page of another volume do not count.
+    /// These pages never overlap a label.
     #[test]
-    fn the_newer_page_counts_and_neither_a_torn_one_nor_that_of_another_volume() {
+    fn newest_whole_totals_page_of_the_volume_counts() {
         let first = Lifetime::default().and(Bytes(10), 1);
         let second = first.and(Bytes(20), 2);
         assert_eq!((second.written, second.served_s), (Bytes(30), 3));

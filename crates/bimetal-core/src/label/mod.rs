@@ -325,8 +325,9 @@ pub(crate) mod tests {
         }
     }
 
+    /// A UUID that was printed reads back the same. A change of any byte changes its identity.
     #[test]
-    fn a_uuid_reads_as_it_is_printed_and_its_identity_takes_all_of_it() {
+    fn uuid_reads_as_printed_and_identity_uses_every_byte() {
         let uuid = Uuid::from_random(std::array::from_fn(|at| at as u8 * 17));
         assert_eq!(uuid.to_string(), "00112233-4455-4677-8899-aabbccddeeff");
         assert_eq!(uuid.to_string().parse(), Ok(uuid));

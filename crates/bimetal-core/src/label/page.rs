@@ -518,8 +518,9 @@ mod tests {
         read(label().own().size, seen.map(|(turn, page)| Seen { turn, place: CopyPlace::First, page }))
     }
 
+    /// Of two label pages the page with the higher generation counts. A torn page does not count.
     #[test]
-    fn of_two_pages_the_higher_generation_holds_and_a_torn_one_does_not_count() {
+    fn label_page_of_higher_generation_counts_unless_torn() {
         let old = label();
         let new = old.next(2000, 12, []);
         let (old_page, new_page) = (encode(&old).unwrap(), encode(&new).unwrap());

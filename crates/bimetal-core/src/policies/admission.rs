@@ -302,8 +302,9 @@ mod tests {
         }
     }
 
+    /// In one day every scheme writes at most the daily budget and an hour's share of it to slots.
     #[test]
-    fn a_day_writes_no_more_to_slots_than_its_budget_and_an_hours_share() {
+    fn wear_budget_bounds_slot_writes_in_a_day() {
         for scheme in schemes() {
             let mut bench = Bench::new(scheme, &[("admission", "wear-budget:24MiB/d")]);
             let second = Nanoseconds::from_seconds(1);
@@ -320,8 +321,9 @@ mod tests {
         }
     }
 
+    /// The memory of uncached blocks keeps the keys that were requested most recently.
     #[test]
-    fn what_is_remembered_of_blocks_not_cached_is_what_was_asked_for_last() {
+    fn n_hit_memory_keeps_the_most_recent_keys() {
         let mut memory = NHit::new(2, 4);
         assert_eq!(memory.sets.len(), 1);
         (1..=5).for_each(|key| memory.count(Key(key)));

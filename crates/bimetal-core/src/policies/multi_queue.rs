@@ -137,8 +137,9 @@ mod tests {
         slots
     }
 
+    /// A used slot rises one level in a period. The slot whose place it takes sinks.
     #[test]
-    fn what_is_used_rises_once_in_a_period_and_what_it_displaces_sinks() {
+    fn used_slot_rises_one_level_and_displaced_slot_sinks() {
         let mut queue = MultiQueue::new(8);
         (0..4).for_each(|slot| queue.insert(Slot(slot), Key(slot)));
         (0..3).for_each(|_| queue.touch(Slot(0)));

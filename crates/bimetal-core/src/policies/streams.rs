@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stream_grows_while_each_request_starts_where_the_last_one_ended() {
+    fn stream_grows_while_requests_are_adjacent() {
         let mut streams = Streams::default();
         for at in 0..10 {
             let sectors = SectorRange::new(1000 + at * 8, 8);

@@ -366,8 +366,10 @@ proptest! {
         prop_assert_eq!(hits(&mut *policy, size, &objects, true), expected);
     }
 
+    /// Belady misses as often as a reference model that searches for the object with the farthest
+    /// next use.
     #[test]
-    fn belady_misses_as_seldom_as_a_search_for_the_farthest_next_use(size in 1usize..12, objects in accesses()) {
+    fn belady_misses_as_often_as_a_farthest_use_search(size in 1usize..12, objects in accesses()) {
         let next = |at: usize, object: u32| objects[at..].iter().position(|&other| other == object).map_or(NEVER, |far| (at + far) as u64);
         let (mut policy, mut holds, mut misses) = (Belady::new(size as u32), Vec::<u32>::new(), [0, 0]);
         let mut twin = Vec::<u32>::new();

@@ -389,8 +389,10 @@ mod tests {
         assert!(bench.volume.statistics().evicted_blocks >= 2 * count - 64);
     }
 
+    /// An overwritten block takes a new slot. Its old slot stays unused until the whole bucket is
+    /// evicted.
     #[test]
-    fn what_is_overwritten_leaves_its_place_unused_until_its_bucket_goes() {
+    fn overwritten_slot_stays_unused_until_bucket_is_evicted() {
         let mut bench = Bench::new("bcache", &[("bucket_size", "64KiB"), ("writeback_delay", "0s")]);
         (0..16).for_each(|block| bench.request(Read, block * 16, 8));
         assert_eq!(occupied(&bench), (0..16).collect::<Vec<_>>());
@@ -418,8 +420,10 @@ mod tests {
         assert_eq!(bench.take_log()[0], "hdd read 8", "in the next one");
     }
 
+    /// A long stream bypasses the cache. After several of them the average is above the cutoff, so
+    /// the next request bypasses at once.
     #[test]
-    fn a_long_stream_passes_by_and_after_some_of_them_the_next_one_at_once() {
+    fn long_streams_bypass_the_cache_by_average_length() {
         let mut bench = Bench::new("bcache", &[("sequential_cutoff", "256KiB")]);
         for stream in 0..20 {
             (0..64).for_each(|at| bench.request(Write, stream * 4000 + at * 16, 16));
@@ -436,8 +440,10 @@ mod tests {
         assert!(bench.volume.statistics().bypassed_blocks[&Reason::SEQUENTIAL] > 20 * 64);
     }
 
+    /// After the delay, write-back keeps dirty blocks below their share. An idle disk takes all of
+    /// them, and clean copies stay cached.
     #[test]
-    fn dirty_blocks_stay_below_their_share_after_the_delay_and_go_home_when_the_disk_is_idle() {
+    fn dirty_blocks_stay_below_their_share_after_the_delay() {
         let mut bench = Bench::new("bcache", &[]);
         let count = slots(&bench);
         (0..count / 4).for_each(|block| bench.request(Write, block * 16, 8));

@@ -276,8 +276,10 @@ mod tests {
         bench.take_log()
     }
 
+    /// While slots are free, every block that is read is cached. Writes go to both drives, so no
+    /// block is dirty.
     #[test]
-    fn while_there_is_room_every_block_comes_in_and_writes_go_to_both_drives() {
+    fn every_block_is_cached_while_there_is_room() {
         let mut bench = Bench::new("dataplex", &[]);
         assert_eq!(read(&mut bench, 10), ["hdd read 8", "ssd write 8"]);
         assert_eq!(read(&mut bench, 10), ["ssd read 8"]);
@@ -286,8 +288,10 @@ mod tests {
         assert_eq!(bench.volume.view().map.dirty_blocks(), 0);
     }
 
+    /// Frequency: one pass over much data displaces no block that is used often. Without learning
+    /// the pass takes every slot.
     #[test]
-    fn frequency_one_pass_over_much_data_displaces_nothing_that_is_used_often() {
+    fn scan_displaces_no_frequently_used_block() {
         let hits_after_scan = |learning| {
             let mut bench = Bench::new("dataplex", &[("learning", learning)]);
             let hot = slots(&bench) / 2;
@@ -299,8 +303,9 @@ mod tests {
         assert_eq!(hits_after_scan("off"), 0, "in order of last use alone the pass takes every slot");
     }
 
+    /// Recentness: blocks that were used often long ago give way to blocks in use now.
     #[test]
-    fn recentness_what_was_used_often_long_ago_gives_way_to_what_is_used_now() {
+    fn blocks_used_long_ago_yield_to_recently_used_ones() {
         let mut bench = Bench::new("dataplex", &[]);
         let count = slots(&bench);
         (0..6).for_each(|_| (0..count).for_each(|block| drop(read(&mut bench, block))));

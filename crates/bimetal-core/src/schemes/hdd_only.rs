@@ -30,8 +30,10 @@ mod tests {
     use crate::operation::OpKind::{Read, Write};
     use crate::testing::Bench;
 
+    /// Requests for different sectors of a block do not wait for each other. Overlapping requests
+    /// do.
     #[test]
-    fn requests_that_share_a_block_but_no_sector_do_not_wait_for_each_other() {
+    fn requests_without_a_common_sector_do_not_wait() {
         let mut bench = Bench::new("hdd-only", &[]);
         for (kind, start, sectors) in [(Write, 4, 8), (Write, 12, 8), (Read, 20, 4), (Write, 19, 2), (Read, 0, 5)] {
             bench.submit(0, kind, start, sectors);

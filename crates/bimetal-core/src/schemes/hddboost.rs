@@ -139,8 +139,9 @@ mod tests {
         assert_eq!(bench.take_log(), ["ssd read 16", "hdd read 24"]);
     }
 
+    /// Data written to the HDD is read from there until an idle period mirrors it back to the SSD.
     #[test]
-    fn what_was_written_is_read_from_the_hdd_until_it_is_mirrored_back() {
+    fn written_data_is_read_from_the_hdd_until_mirrored_back() {
         let mut bench = Bench::new("hddboost", &[]);
         bench.request(OpKind::Read, 0, 64);
         assert_eq!(bench.take_log(), ["ssd read 64"], "the mirror is made before the first request");

@@ -390,8 +390,9 @@ mod tests {
         assert_eq!(bench.volume.view().map.dirty_blocks(), 0);
     }
 
+    /// Hot ranges are copied to the SSD at the end of a period. They leave once they are cold.
     #[test]
-    fn hot_ranges_are_pinned_after_a_period_and_leave_when_they_are_cold() {
+    fn hot_ranges_are_pinned_until_they_are_cold() {
         let mut bench = Bench::new("hyperduo", RANGE);
         (0..4).for_each(|_| bench.request(OpKind::Read, FAR, 8));
         bench.request(OpKind::Read, FAR + 1280, 8);

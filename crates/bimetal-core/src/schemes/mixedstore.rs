@@ -716,8 +716,10 @@ mod tests {
         assert!(bench.volume.prediction_error().unwrap().mean_ms < 0.01);
     }
 
+    /// If the length of the workload is not known, training ends after the given number of
+    /// requests.
     #[test]
-    fn training_ends_after_so_many_requests_where_the_length_is_not_known() {
+    fn training_ends_after_a_number_of_requests() {
         for (training, trained) in [("50", true), ("500", false)] {
             let mut bench = Bench::new("mixedstore", &[("training", training)]);
             bench.takes = [1, 50].map(Nanoseconds::from_millis);
@@ -736,8 +738,10 @@ mod tests {
         assert_eq!(bench.take_log(), ["ssd write 8", "hdd write 9"]);
     }
 
+    /// While the host writes more than expected, regulation sends its share of the writes to the
+    /// disk.
     #[test]
-    fn regulation_sends_its_share_to_the_disk_while_more_is_written_than_expected() {
+    fn regulation_sends_its_share_of_excess_writes_to_the_disk() {
         for (regulation, low, high) in [("off", 0, 0), ("25%", 60, 140), ("50%", 150, 250)] {
             let mut bench = Bench::new("mixedstore", &[SHORT, &[("regulation", regulation)]].concat());
             bench.takes = [1, 50].map(Nanoseconds::from_millis);
@@ -758,8 +762,9 @@ mod tests {
         assert!((900..1500).contains(&ssd), "{ssd} blocks in 1000 s");
     }
 
+    /// Small data that is read often moves to flash when the disk is idle.
     #[test]
-    fn small_data_that_is_read_often_moves_to_flash_when_the_disk_is_idle() {
+    fn small_hot_data_moves_to_flash_when_the_disk_is_idle() {
         let mut bench = Bench::new("mixedstore", SHORT);
         (0..4).for_each(|_| bench.request(OpKind::Read, 80, 8));
         assert_eq!(bench.take_log(), ["hdd read 8"; 4]);
@@ -798,7 +803,7 @@ mod tests {
     }
 
     #[test]
-    fn the_coldest_pages_leave_fragmented_flash_when_the_disk_is_idle() {
+    fn coldest_pages_leave_fragmented_flash_on_an_idle_disk() {
         let mut bench = Bench::new("mixedstore", &[("training", "900")]);
         bench.takes = [1, 50].map(Nanoseconds::from_millis);
         write(&mut bench, 901, GAP);

@@ -262,8 +262,10 @@ mod tests {
         assert_eq!(bench.take_log(), ["ssd read 8"]);
     }
 
+    /// Maximized mode writes to the SSD alone. It writes dirty blocks back when the HDD is idle,
+    /// and they stay cached.
     #[test]
-    fn maximized_mode_writes_the_ssd_and_synchronises_when_the_hdd_is_idle() {
+    fn maximized_mode_synchronises_when_the_hdd_is_idle() {
         let mut bench = Bench::new("smart-response", &[("mode", "maximized")]);
         bench.request(OpKind::Write, 80, 16);
         assert_eq!(bench.take_log(), ["ssd write 16"]);
@@ -276,8 +278,9 @@ mod tests {
         assert_eq!(bench.take_log(), ["ssd read 16"], "synchronised blocks stay cached");
     }
 
+    /// Without write allocation only blocks that are cached already are written to the SSD.
     #[test]
-    fn without_write_allocation_only_cached_blocks_are_written_to_the_ssd() {
+    fn uncached_writes_skip_the_ssd_without_write_allocation() {
         let mut bench = Bench::new("smart-response", &[("write_allocate", "off")]);
         bench.request(OpKind::Write, 80, 8);
         assert_eq!(bench.take_log(), ["hdd write 8"]);
@@ -300,8 +303,10 @@ mod tests {
         assert_eq!(bench.volume.statistics().bypassed_blocks.values().sum::<u64>(), 25);
     }
 
+    /// Every replacement policy evicts slots under reads and writes, and the policies decide
+    /// differently.
     #[test]
-    fn every_policy_gives_up_slots_of_its_own_choice_under_reads_and_writes() {
+    fn every_policy_evicts_by_its_own_choice() {
         let mut evicted = std::collections::BTreeMap::new();
         for &policy in crate::policies::replacement::ONLINE_NAMES {
             for mode in ["enhanced", "maximized"] {

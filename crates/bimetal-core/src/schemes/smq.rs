@@ -245,8 +245,10 @@ mod tests {
         bench.pass(SECOND);
     }
 
+    /// Blocks of regions that are requested again and again enter the cache. Blocks that are
+    /// requested once do not.
     #[test]
-    fn blocks_of_regions_asked_for_again_and_again_come_in_and_those_asked_for_once_do_not() {
+    fn only_blocks_of_hot_regions_are_promoted() {
         let mut bench = Bench::new("smq", &[]);
         bench.request(Read, 0, 8);
         assert_eq!(bench.take_log(), ["hdd read 8"], "nothing is known yet");
@@ -259,8 +261,10 @@ mod tests {
         assert!(bench.volume.statistics().bypassed_blocks[&NOT_HOT] > 64 * 30);
     }
 
+    /// A write of a whole uncached block enters the cache, dirty, while slots are free. A write of
+    /// a part of it goes home.
     #[test]
-    fn a_whole_block_that_is_written_comes_in_while_there_is_room_and_is_not_at_home() {
+    fn whole_block_write_is_cached_dirty_while_there_is_room() {
         let mut bench = Bench::new("smq", &[]);
         bench.request(Write, 80, 8);
         assert_eq!(bench.take_log(), ["ssd write 8"]);
@@ -281,8 +285,9 @@ mod tests {
         assert!(bench.volume.view().map.dirty_blocks() > 0);
     }
 
+    /// Dirty blocks are written back when the disk is idle. They stay cached as clean copies.
     #[test]
-    fn dirty_blocks_go_home_when_the_disk_is_idle_and_stay_as_copies() {
+    fn dirty_blocks_are_written_back_and_stay_on_an_idle_disk() {
         let mut bench = Bench::new("smq", &[]);
         (0..600).for_each(|block| bench.request(Write, block * 16, 8));
         bench.pass(Nanoseconds::from_seconds(3));

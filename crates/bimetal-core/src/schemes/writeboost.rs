@@ -167,8 +167,9 @@ mod tests {
         assert_eq!(bench.take_log(), ["ssd read 8", "hdd read 8", "hdd read 8"]);
     }
 
+    /// Logged blocks are written back in order of address once the disk is idle.
     #[test]
-    fn what_is_logged_goes_home_in_order_of_address_when_the_disk_is_idle() {
+    fn idle_migration_writes_in_order_of_address() {
         let mut bench = Bench::new("writeboost", &[("log_buffer", "0")]);
         for block in [9, 5, 9, 4, 9] {
             bench.request(Write, block * 8, 8);
@@ -188,8 +189,9 @@ mod tests {
         assert!(bench.volume.view().map.is_empty());
     }
 
+    /// A log that reaches its threshold is written back, although the disk is never idle.
     #[test]
-    fn a_log_that_fills_up_is_written_back_though_the_disk_is_never_idle() {
+    fn filling_log_is_written_back_without_an_idle_disk() {
         let mut bench = Bench::new("writeboost", &[("idle", "off"), ("writeback_threshold", "0.5")]);
         let slots = u64::from(bench.volume.view().map.slots());
         (0..slots * 2 / 5).for_each(|block| bench.request(Write, block * 16, 8));

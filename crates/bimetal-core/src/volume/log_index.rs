@@ -288,8 +288,9 @@ mod tests {
         assert!(pages[..pages.len() - 1].iter().all(|(header, _)| header.stable == 0));
     }
 
+    /// A migration leaves an index without entries of the segments that it freed.
     #[test]
-    fn a_migration_leaves_an_index_without_anything_that_it_gave_back() {
+    fn migration_drops_its_segments_from_the_index() {
         let mut index = LogIndex::new(0, 20_000);
         let (end, records) = segment(0);
         index.sealed(end, records);

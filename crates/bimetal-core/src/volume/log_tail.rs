@@ -421,8 +421,10 @@ mod tests {
         assert_eq!((log.head(), log.append(piece(1))), (40, Slot(1)));
     }
 
+    /// A segment takes all waiting blocks, even more than the buffer holds, but no more than there
+    /// is room in the log.
     #[test]
-    fn what_is_there_already_makes_a_segment_larger_than_the_buffer_but_no_larger_than_there_is_room() {
+    fn segment_exceeds_the_buffer_only_within_the_free_room() {
         for slots in [40, 100, 1000] {
             let mut log = LogTail::new(slots, 4, false, 0);
             for block in 0..u64::from(slots) {

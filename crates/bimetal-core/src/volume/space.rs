@@ -207,8 +207,9 @@ impl Epochs {
 mod tests {
     use super::*;
 
+    /// A dropped slot becomes free only once its record is durable and all older tasks have ended.
     #[test]
-    fn a_slot_is_free_only_when_its_record_is_durable_and_older_tasks_have_ended() {
+    fn dropped_slot_waits_for_its_record_and_older_tasks() {
         let mut space = CacheSpace::new(8, 1, false);
         let mut epochs = Epochs::default();
         let (slot, count) = space.take(3).unwrap();
@@ -222,8 +223,10 @@ mod tests {
         assert_eq!(space.free(), 6);
     }
 
+    /// Buckets are filled in order. A bucket is taken again once all of it is free. Single free
+    /// slots are taken last.
     #[test]
-    fn buckets_are_filled_in_order_and_taken_again_when_all_of_one_is_free() {
+    fn buckets_fill_in_order_and_are_reused_when_empty() {
         let mut space = CacheSpace::new(14, 4, false);
         assert_eq!(
             [3, 9, 9, 9].map(|wanted| space.take(wanted)),
@@ -240,8 +243,9 @@ mod tests {
         assert_eq!(space.take(9), None);
     }
 
+    /// The drive gets discards for slots that became free and were not taken again.
     #[test]
-    fn the_drive_is_told_of_slots_that_became_free_and_were_not_taken_again() {
+    fn freed_slots_are_discarded_unless_taken_again() {
         let mut space = CacheSpace::new(8, 1, true);
         space.take(6);
         assert_eq!(space.take_stale(9), None, "nothing was written to free slots");
