@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_goes_through_its_points_and_says_how_far_they_lie_from_it() {
+    fn line_fits_points_and_reports_their_residual() {
         let exact = line(&[(1.0, 5.0), (2.0, 7.0), (4.0, 11.0)]);
         assert!((exact.slope - 2.0).abs() < 1e-12 && (exact.intercept - 3.0).abs() < 1e-12);
         assert!(exact.residual < 1e-12 && exact.slope_error < 1e-12);

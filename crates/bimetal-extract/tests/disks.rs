@@ -110,8 +110,10 @@ fn twice_the_same_is_the_same() {
     assert_eq!(once, extracted(&profile, OPTIONS).0.to_toml("a", "b"));
 }
 
+/// A short time budget leaves out figures and names them in the notes. A budget too short for any
+/// figure is refused.
 #[test]
-fn a_short_budget_leaves_out_what_is_named_and_a_shorter_one_is_refused() {
+fn short_time_budget_omits_figures_or_is_refused() {
     let profile = Profile::load("wd-velociraptor-300gb").unwrap();
     let budget = Nanoseconds::from_seconds(20);
     let (extraction, again) = extracted(&profile, Options { budget, ..OPTIONS });

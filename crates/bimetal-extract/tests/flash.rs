@@ -161,8 +161,9 @@ fn drawn_drives_that_were_wrong_once_are_right_now() {
     }
 }
 
+/// A slow stick with its map on flash gets its figures within a budget of ten minutes.
 #[test]
-fn a_slow_stick_with_its_map_on_flash_gets_its_figures_in_ten_minutes() {
+fn slow_dftl_stick_is_extracted_in_ten_minutes() {
     let profile = smaller("super-talent-32gb", &[("capacity", "4GB")]);
     let (extraction, again) = extracted(&profile, TEN_MINUTES);
     assert_eq!(wrong(&profile, &extraction), Vec::<String>::new());
@@ -184,8 +185,10 @@ fn a_workload_takes_as_long_on_the_extracted_drive() {
     }
 }
 
+/// A stick without a write buffer gets its times from lines through numbers of pages, whether it is
+/// new or used.
 #[test]
-fn a_stick_without_a_buffer_gets_lines_through_pages_new_or_used() {
+fn unbuffered_stick_is_extracted_when_new_or_used() {
     let profile = smaller("sandisk-usb-1gb", &[("capacity", "64MiB")]);
     let new = ModelTarget::new(profile.build(None, 0).unwrap());
     for (state, mut target) in [("new", new), ("used", model(&profile))] {
