@@ -487,8 +487,10 @@ mod tests {
         assert!(!drive.is_stable(10));
     }
 
+    /// A power cut keeps flushed and forced writes and ends all operations under way. Other writes
+    /// may be lost, sector by sector.
     #[test]
-    fn a_power_cut_keeps_what_was_flushed_or_forced_and_forgets_what_is_under_way() {
+    fn power_cut_keeps_flushed_and_forced_writes() {
         let mut random = Random::new(1);
         let mut untouched = 0;
         for _ in 0..200 {

@@ -225,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_cut_and_joined_again_is_the_same_and_has_the_same_checksum() {
+    fn cut_and_rejoined_payload_keeps_content_and_checksum() {
         let mut whole = Tags::written(3, 100, 10);
         whole.join(Tags::zeroes(Sectors(4)));
         whole.join(Tags::from_metadata(&[7; 1024]));

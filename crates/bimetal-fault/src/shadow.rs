@@ -532,8 +532,9 @@ mod tests {
         assert!(shadow.check_read(SECTOR, &data(0), began).is_ok());
     }
 
+    /// A discarded sector may hold any value that it held before. Once it is read, the value stays.
     #[test]
-    fn a_discarded_sector_holds_anything_it_held_but_stays_as_it_was_read() {
+    fn discarded_sector_reads_any_old_value_then_stays() {
         let mut shadow = Shadow::new(10);
         for kind in [OpKind::Write, OpKind::Write, OpKind::Discard] {
             let number = begin(&mut shadow, kind);

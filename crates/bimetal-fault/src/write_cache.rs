@@ -233,8 +233,9 @@ mod tests {
         (0..4).map(|at| value(content.sector(at))).collect()
     }
 
+    /// A power cut never takes flushed values. Every combination of later changes may be lost.
     #[test]
-    fn a_cut_never_takes_what_was_flushed_and_may_take_anything_else() {
+    fn cut_keeps_flushed_values_and_may_take_any_other() {
         let mut seen = BTreeSet::new();
         for seed in 0..5000 {
             let values = after_cut(seed, 2, 4, 1);
@@ -248,8 +249,9 @@ mod tests {
         }
     }
 
+    /// A write that was stable at once is not undone when a cut takes an older change.
     #[test]
-    fn a_write_that_was_stable_at_once_is_not_undone_by_an_older_one() {
+    fn forced_write_is_not_undone_by_an_older_change() {
         for seed in 0..100 {
             let mut cache = WriteCache::default();
             let mut content = Content::default();
@@ -263,8 +265,9 @@ mod tests {
         }
     }
 
+    /// A sector is unreadable again after a cut that loses the write that had repaired it.
     #[test]
-    fn a_sector_is_unreadable_again_when_the_write_that_repaired_it_is_lost() {
+    fn repaired_sector_is_unreadable_again_if_its_write_is_lost() {
         let mut outcomes = BTreeSet::new();
         for seed in 0..100 {
             let mut cache = WriteCache::default();

@@ -12,8 +12,9 @@ use story::{ALL, HDD, SSD, Story};
 /// Number of times that a story runs.
 const TIMES: u64 = 300;
 
+/// A migration began while a segment was filling. The log that is left begins with a whole segment.
 #[test]
-fn a_log_begins_with_a_segment_after_a_migration_that_began_within_one() {
+fn log_begins_with_a_segment_after_a_migration_within_one() {
     for seed in 0..TIMES {
         let settings = [("timeout", "10s"), ("read_threshold", "off"), ("migration_size", "16KiB")];
         let mut story = Story::new(seed, "griffin", &settings, 4000);
@@ -49,8 +50,10 @@ fn a_move_home_does_not_tear_a_block_whose_record_is_not_stable() {
     }
 }
 
+/// A forced write in place is stable, although an earlier unforced write in place had taken the
+/// block off its slot.
 #[test]
-fn a_forced_write_in_place_is_stable_though_an_earlier_one_sent_the_block_home() {
+fn forced_write_in_place_is_stable_after_an_unforced_one() {
     for seed in 0..TIMES {
         let settings = [("mode", "maximized"), ("stream_bypass", "8KiB"), ("idle", "1h")];
         let mut story = Story::new(seed, "smart-response", &settings, 4000);
@@ -82,8 +85,9 @@ fn a_forced_write_fails_when_the_log_that_took_it_is_gone() {
     assert_eq!(status, Some(Status::Gone), "it is on no drive");
 }
 
+/// A write in place made a clean copy old. The copy is not read after a power cut.
 #[test]
-fn a_clean_copy_that_a_write_in_place_made_old_is_not_read_after_a_cut() {
+fn stale_clean_copy_is_not_read_after_a_cut() {
     for seed in 0..TIMES {
         let settings = [("mode", "enhanced"), ("stream_bypass", "8KiB")];
         let mut story = Story::new(seed, "smart-response", &settings, 4000);
@@ -106,8 +110,10 @@ fn a_clean_copy_that_a_write_in_place_made_old_is_not_read_after_a_cut() {
     }
 }
 
+/// A log that died had taken a block. A later write of that block, to its home, is what reads
+/// return.
 #[test]
-fn what_a_dead_log_had_taken_is_not_read_over_what_was_written_home_since() {
+fn content_of_a_dead_log_does_not_hide_newer_home_content() {
     for seed in 0..TIMES {
         let mut story = Story::new(seed, "griffin", &[("timeout", "off")], 4000);
         story.write(0, 8);

@@ -110,9 +110,10 @@ fn cut_drain(plan: Plan, detach: bool, at: u64) -> bool {
 }
 
 /// The older content of the drives belongs to a volume of the same number, as after a resize. None
-/// of it is shown.
+/// of it is shown. A format that a power cut stops is done again. The volume is empty then, and
+/// home keeps its content.
 #[test]
-fn a_volume_that_is_cut_off_while_it_is_made_anew_is_made_again_and_empty() {
+fn format_cut_by_a_power_cut_is_repeated_and_leaves_empty() {
     for plan in PLANS {
         let (mut all, mut count) = (false, 0);
         while !all {

@@ -33,7 +33,7 @@ fn every_scheme_keeps_its_word_when_a_member_refuses_writes() {
 
 /// Runs other seeds at the same time on the other core.
 #[test]
-fn every_scheme_keeps_its_word_when_a_member_refuses_writes_again() {
+fn every_scheme_survives_members_that_refuse_writes_again() {
     run_all(1);
 }
 
@@ -110,8 +110,9 @@ fn cut_while_it_leaves(scheme: &'static str, settings: &[(&str, &str)], refusing
     assert_eq!(story.read(1600, 8), read, "{scheme} {count}");
 }
 
+/// A read-only member is evacuated, at whichever operation of that the power is cut.
 #[test]
-fn what_a_drive_has_that_refuses_writes_goes_home_whenever_the_power_is_cut() {
+fn read_only_member_is_evacuated_across_power_cuts() {
     for count in 0..80 {
         cut_while_it_leaves("griffin", &[("timeout", "off")], HDD, count);
         cut_while_it_leaves("smart-response", &[("mode", "maximized"), ("idle", "1h")], SSD, count);

@@ -139,8 +139,9 @@ fn touches(operation: &Operation<Tags>, member: u16, kind: OpKind, start: u64, s
     operation.target == member && operation.command.kind == kind && operation.command.range.overlaps(range)
 }
 
+/// Zeroes behind a write under way reach the slot that the write took.
 #[test]
-fn zeroes_behind_a_write_under_way_reach_the_slot_that_the_write_took() {
+fn write_zeroes_reaches_the_slot_of_a_write_under_way() {
     let mut scene = Scene::new("smart-response", &[("mode", "maximized")], 4, 4000);
     let write = scene.send(OpKind::Write, 0, 8);
     scene.send(OpKind::WriteZeroes, 2, 2);
@@ -244,8 +245,10 @@ fn a_read_that_fails_once_loses_nothing_of_a_migration() {
     assert!(scene.read(0, 128).is_ok());
 }
 
+/// A clean copy that cannot be read is lost without the partial write that needed its other
+/// sectors.
 #[test]
-fn a_clean_copy_that_cannot_be_read_does_not_take_a_partial_write_with_it() {
+fn unreadable_clean_copy_does_not_lose_a_partial_write() {
     let mut scene = Scene::new("smart-response", &[("mode", "maximized")], 64, 8000);
     scene.read(0, 128).unwrap();
     assert!(scene.volume.view().map.get(Block(0)).is_some());
@@ -353,8 +356,9 @@ fn migrations_in_no_time_are_refused_where_there_is_content() {
     assert!(error.is_some_and(|error| error.contains("migrations take no time")));
 }
 
+/// A write waits for slots. Its own parking frees a slot, and the write goes on.
 #[test]
-fn a_write_that_waits_for_slots_is_called_when_its_own_parking_frees_them() {
+fn parked_write_resumes_when_its_parking_frees_slots() {
     let mut scene = Scene::new("hybrid-disk", &[], 4, 1120);
     for block in 0..u64::from(scene.volume.view().map.slots()) - 3 {
         scene.run(OpKind::Write, block * 8, 8);
@@ -371,8 +375,9 @@ fn a_write_that_waits_for_slots_is_called_when_its_own_parking_frees_them() {
     assert_eq!(scene.finished[&long].status, Status::Done);
 }
 
+/// A forced write in place also makes the drop of the block's older slot durable.
 #[test]
-fn a_forced_write_in_place_makes_stable_that_an_older_slot_counts_no_more() {
+fn forced_write_in_place_commits_the_drop_of_its_slot() {
     let mut scene = Scene::new("smart-response", &[("mode", "maximized"), ("stream_bypass", "8KiB")], 4, 4000);
     scene.run(OpKind::Write, 0, 8);
     scene.run(OpKind::Flush, 0, 0);
@@ -387,8 +392,10 @@ fn a_forced_write_in_place_makes_stable_that_an_older_slot_counts_no_more() {
     assert_eq!(scene.volume.statistics().commits, commits + 1, "or a crash would find the slot again");
 }
 
+/// A write to both drives fails on its slot. The block's older slot must not hide the new content
+/// of home.
 #[test]
-fn a_write_to_both_drives_whose_slot_fails_does_not_leave_an_older_slot_in_front_of_home() {
+fn failed_slot_write_leaves_no_older_slot_before_home() {
     let settings = [("writeback_percent", "off"), ("bucket_size", "64KiB")];
     let mut scene = Scene::new("bcache", &settings, 64, 6000);
     let slots = u64::from(scene.volume.view().map.slots());
@@ -417,7 +424,7 @@ fn a_write_to_both_drives_whose_slot_fails_does_not_leave_an_older_slot_in_front
 /// A client's flush fails while a move writes home. The home may have forgotten the move's earlier
 /// writes.
 #[test]
-fn what_a_move_had_written_home_is_written_again_where_a_flush_by_somebody_else_failed() {
+fn move_writes_again_after_a_failed_client_flush() {
     let mut scene = Scene::new("smart-response", &[("mode", "maximized"), ("idle", "1h")], 4, 4000);
     scene.run(OpKind::Write, 0, 8);
     scene.run(OpKind::Write, 800, 8);

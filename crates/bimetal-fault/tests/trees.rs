@@ -73,8 +73,9 @@ fn one_log_serves_several_ssds() {
     run_all("griffin with two SSDs", SEEDS, |seed| run_shape_case(&tree, seed));
 }
 
+/// A volume that moves data while its sibling is recovered gets the completions of its drives.
 #[test]
-fn a_volume_that_moves_data_while_its_neighbour_is_recovered_hears_of_its_drives() {
+fn moving_volume_gets_completions_during_sibling_recovery() {
     let moves = volume("hybrid-disk", Role::Ssd, drives());
     let reads = volume("dataplex", Role::Ssd, vec![Shape::Drive(Role::Hdd), moves]);
     let tree = volume("dataplex", Role::Hdd, vec![volume("os-managed", Role::Hdd, drives()), reads]);
