@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_and_joined_again_is_the_same_and_has_the_same_checksum() {
+    fn cut_and_rejoined_payload_keeps_content_and_checksum() {
         let mut whole = numbered(10);
         whole.join(Buffers::zeroes(Sectors(4)));
         whole.join(numbered(2));
@@ -473,8 +473,9 @@ mod tests {
         }
     }
 
+    /// Memory returns to the pool only once no buffer holds a part of it.
     #[test]
-    fn memory_goes_back_to_the_pool_only_when_nobody_has_a_part_of_it() {
+    fn memory_returns_to_the_pool_after_its_last_part() {
         // A size that no other test uses, so that only this test uses its class of the pool.
         let len = 2 << 20;
         let mut filling = Filling::new(len);

@@ -70,8 +70,9 @@ fn map(running: &Running) -> Vec<(u64, u64, u64)> {
     extents.map(|extent| (number(extent, "offset"), number(extent, "length"), number(extent, "type"))).collect()
 }
 
+/// Ranges without stored content are reported as holes under every scheme, also after a discard.
 #[test]
-fn what_nothing_is_stored_for_is_told_as_a_hole_under_every_scheme() {
+fn unwritten_ranges_are_holes_under_every_scheme() {
     if !has(&["nbdinfo", "qemu-img"]) {
         return;
     }
@@ -140,7 +141,7 @@ fn ssd_only_is_the_plain_drive() {
 }
 
 #[test]
-fn qemu_io_reads_the_patterns_it_wrote_also_after_zeroing_and_discarding() {
+fn qemu_io_reads_its_patterns_after_zeroing_and_discarding() {
     if !has(&["qemu-io"]) {
         return;
     }

@@ -117,8 +117,10 @@ fn a_drain_comes_to_an_end_while_a_client_writes_on() {
     }
 }
 
+/// A drain goes on after its client has left. A server that stopped resumes the drain at its next
+/// start.
 #[test]
-fn a_drain_that_nobody_watches_any_more_goes_on_and_a_server_that_ended_resumes_it() {
+fn drain_continues_without_its_client_and_after_a_restart() {
     let running = serve(GRIFFIN);
     let mut disk = running.connect();
     (0..200).for_each(|at| disk.write(at * 8192, &[at as u8; 4096]));
@@ -137,8 +139,9 @@ fn a_drain_that_nobody_watches_any_more_goes_on_and_a_server_that_ended_resumes_
     }
 }
 
+/// After a cache is detached, home alone serves, and has the newest content after the server's end.
 #[test]
-fn a_cache_is_let_go_and_home_alone_serves_then_and_after_a_restart() {
+fn detached_cache_leaves_home_serving_alone() {
     let running = serve(CACHE);
     let mut disk = running.connect();
     (0..100).for_each(|at| disk.write(at * 8192, &[at as u8; 4096]));
@@ -197,8 +200,9 @@ fn what_has_no_cache_has_nothing_to_let_go_and_drains_at_once() {
     running.stop();
 }
 
+/// A line of nonsense is answered with an error. A client that never ends a line is disconnected.
 #[test]
-fn nonsense_is_answered_and_a_visitor_who_never_ends_a_line_is_turned_out() {
+fn nonsense_gets_an_error_and_an_endless_line_is_cut_off() {
     let running = serve(CACHE);
     let mut socket = UnixStream::connect(running.scratch.path("control.sock")).unwrap();
     socket.write_all(b"nonsense\n{\"request\":\"status\"}\n").unwrap();
@@ -213,8 +217,10 @@ fn nonsense_is_answered_and_a_visitor_who_never_ends_a_line_is_turned_out() {
     running.stop();
 }
 
+/// A drain that cannot write to home reports the reason. The volume stays attached and readable,
+/// and a later drain succeeds.
 #[test]
-fn a_drain_that_cannot_write_home_says_why_and_the_volume_stays_attached_and_readable() {
+fn drain_with_a_failing_home_reports_the_error() {
     for plan in [CACHE, GRIFFIN] {
         let on = Arc::new(AtomicBool::new(false));
         let home = usize::from(plan.scheme != "griffin");

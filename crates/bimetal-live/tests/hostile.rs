@@ -84,8 +84,10 @@ fn a_write_that_ends_half_way_changes_nothing() {
     assert!(bytes[..1 << 20].iter().all(|&byte| byte == 0));
 }
 
+/// A client that never takes its replies holds little memory. It delays neither other clients nor
+/// the end of the server.
 #[test]
-fn who_never_takes_replies_holds_little_memory_and_holds_nobody_up() {
+fn client_that_takes_no_replies_blocks_no_other_client() {
     let running = serve(PLAN);
     let mut greedy = chosen(&running);
     greedy.set_write_timeout(Some(Duration::from_millis(300))).unwrap();

@@ -103,9 +103,11 @@ fn start_of(path: &Path) -> Vec<u8> {
     bytes
 }
 
+/// An open volume keeps its home from being taken for a plain drive. The guard hides the drive's
+/// beginning until it is lowered.
 #[test]
-fn an_open_volume_keeps_its_home_from_being_taken_for_a_plain_drive() {
-    in_own_place("an_open_volume_keeps_its_home_from_being_taken_for_a_plain_drive", |place| {
+fn open_volume_guards_its_home_against_plain_use() {
+    in_own_place("open_volume_guards_its_home_against_plain_use", |place| {
         let (ssd, hdd) = (file(place, "ssd", 16), file(place, "hdd", 64));
         let before = vec![0x42; 4 << 20];
         File::options().write(true).open(&hdd).and_then(|file| file.write_all_at(&before, 0)).expect("written");
@@ -219,9 +221,10 @@ fn tool(program: &str, arguments: &[&str], path: &Path) -> Option<String> {
     }
 }
 
+/// An adopted file system is hidden while its volume is attached. It is whole afterwards.
 #[test]
-fn an_adopted_file_system_is_hidden_while_attached_and_whole_afterwards() {
-    in_own_place("an_adopted_file_system_is_hidden_while_attached_and_whole_afterwards", |place| {
+fn adopted_file_system_is_hidden_only_while_attached() {
+    in_own_place("adopted_file_system_is_hidden_only_while_attached", |place| {
         let (ssd, hdd) = (file(place, "ssd", 16), file(place, "hdd", 64));
         if tool("mkfs.ext4", &["-q"], &hdd).is_none() {
             return;
@@ -248,10 +251,11 @@ fn damage(path: &Path, magic: &[u8]) {
 }
 
 /// A power cut between a recovery that gave content up and the first write of the report left a
-/// volume whose status reported no loss.
+/// volume whose status reported no loss. A start that may accept losses marks the report as
+/// doubtful until the start is over.
 #[test]
-fn a_start_that_may_give_content_up_leaves_a_doubt_until_it_is_over() {
-    in_own_place("a_start_that_may_give_content_up_leaves_a_doubt_until_it_is_over", |place| {
+fn start_that_accepts_losses_leaves_a_doubt_until_its_end() {
+    in_own_place("start_that_accepts_losses_leaves_a_doubt_until_its_end", |place| {
         let (ssd, hdd) = (file(place, "ssd", 16), file(place, "hdd", 64));
         volume("doubted", "smart-response", &ssd, &hdd);
         let located = || find("doubted").expect("found");

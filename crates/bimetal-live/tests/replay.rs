@@ -90,8 +90,9 @@ fn requests(count: u64) -> Vec<Request> {
     (0..count).map(request).collect()
 }
 
+/// Open and closed replays answer every request. Both emulated drives take part.
 #[test]
-fn every_request_is_answered_in_both_loops_and_both_drives_play_theirs() {
+fn open_and_closed_replays_answer_every_request() {
     for scheme in ["smart-response", "griffin"] {
         let running = serve(scheme, "seagate-barracuda-7200.12-1tb");
         let requests = requests(200);
@@ -112,8 +113,10 @@ fn every_request_is_answered_in_both_loops_and_both_drives_play_theirs() {
     }
 }
 
+/// A slow drive has long response times. In an open replay they count from the time at which a
+/// request was due.
 #[test]
-fn a_slow_drive_is_slow_and_its_response_times_are_measured_from_when_a_request_was_due() {
+fn response_time_counts_from_the_due_time_of_a_request() {
     // A laptop's disk rotates in 11 ms: half a rotation, and some seek.
     let running = serve("smart-response", "hitachi-travelstar-5k500-500gb");
     let mut reads: Vec<Request> = requests(300).into_iter().filter(|request| request.kind == OpKind::Read).collect();
@@ -130,8 +133,9 @@ fn a_slow_drive_is_slow_and_its_response_times_are_measured_from_when_a_request_
     running.stop();
 }
 
+/// A flood of small requests is answered, however far behind the drives are.
 #[test]
-fn a_flood_of_small_requests_is_answered_however_far_behind_the_drives_are() {
+fn flood_of_small_requests_is_answered_on_slow_drives() {
     // More requests than the server accepts at once, and than it has room to receive.
     let running = serve("griffin", "seagate-barracuda-7200.12-1tb");
     let requests: Vec<Request> = requests(8000)

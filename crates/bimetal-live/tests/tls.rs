@@ -110,7 +110,7 @@ fn what_is_copied_over_tls_is_the_same_when_it_comes_back() {
 }
 
 #[test]
-fn a_client_without_tls_or_with_the_wrong_certificate_gets_nothing() {
+fn client_without_tls_or_right_certificate_is_refused() {
     if !has(&["openssl", "nbdinfo"]) {
         return;
     }

@@ -157,8 +157,10 @@ fn what_a_drive_cannot_do_is_a_status() {
     });
 }
 
+/// A drive with larger logical blocks reports their size and refuses smaller writes. Smaller reads
+/// work.
 #[test]
-fn a_drive_that_wants_larger_parts_says_so_and_writes_no_smaller_ones() {
+fn drive_with_larger_sectors_refuses_smaller_writes() {
     on_both(|drive, temporary| {
         if drive.logical_block() == SECTOR_BYTES as u32 {
             return;

@@ -215,16 +215,20 @@ mod tests {
         judge(&drive, signatures, force).map_err(|refusal| refusal.to_string())
     }
 
+    /// A file system that ends early enough stays on a home drive. Even `--force` does not erase
+    /// it.
     #[test]
-    fn a_file_system_that_ends_early_stays_on_a_home_and_even_force_does_not_erase_it() {
+    fn file_system_that_ends_early_is_adopted_even_with_force() {
         for force in [false, true] {
             let kept = Ok(Verdict::Adopted { name: "ext4", end: Bytes::from_mib(99) });
             assert_eq!(verdict(&[ext4(99)], HOME, force), kept);
         }
     }
 
+    /// A file system that reaches too far is refused with the command that shrinks it or makes
+    /// room.
     #[test]
-    fn a_file_system_that_reaches_too_far_is_refused_with_the_command_that_shrinks_it() {
+    fn too_long_file_system_is_refused_with_the_shrink_command() {
         let message = verdict(&[ext4(100)], HOME, false).unwrap_err();
         assert!(message.ends_with("e2fsck -f /dev/sdx1 && resize2fs /dev/sdx1 101376K"), "{message}");
         let end = Some(Bytes::from_mib(100));

@@ -48,7 +48,7 @@ fn option_replies(sent: &[u8]) -> Vec<u32> {
 const FLAGS: &[u8] = &[0, 0, 0, 3];
 
 #[test]
-fn the_handshake_answers_every_option_and_refuses_what_it_does_not_know() {
+fn handshake_answers_known_options_and_refuses_others() {
     use option_reply::*;
     let cases: [(&[u8], &[u32]); 9] = [
         (&option(3, b""), &[SERVER, SERVER, ACK]),
@@ -118,7 +118,7 @@ fn garbage_closes_the_connection_and_gives_no_request() {
 }
 
 #[test]
-fn requests_come_out_as_commands_and_writes_with_what_they_store() {
+fn requests_become_commands_and_writes_keep_their_payload() {
     let write = [request(command::WRITE, 1, 4096, 1024), vec![5; 1024]].concat();
     let trim = request(command::TRIM, 0, 512, 512);
     let zero = request(command::WRITE_ZEROES, 2, 0, 1 << 20);
@@ -136,8 +136,10 @@ fn requests_come_out_as_commands_and_writes_with_what_they_store() {
     assert_eq!(sent.len(), 4 * 16);
 }
 
+/// An impossible request is answered with an error. The connection stays, so the flush behind it is
+/// served.
 #[test]
-fn impossible_requests_are_answered_with_an_error_and_the_connection_goes_on() {
+fn impossible_request_gets_an_error_and_the_connection_stays() {
     const EINVAL: u32 = 22;
     const ENOSPC: u32 = 28;
     let cases = [
@@ -164,7 +166,7 @@ fn impossible_requests_are_answered_with_an_error_and_the_connection_goes_on() {
 }
 
 #[test]
-fn reads_are_answered_in_structured_replies_once_these_are_chosen() {
+fn reads_get_structured_replies_once_negotiated() {
     let (_, sent) = behind_handshake(&request(command::READ, 4, 512, 1024));
     assert_eq!(sent[..4], nbd::STRUCTURED_REPLY_MAGIC.to_be_bytes());
     assert_eq!(sent.len(), 20 + 8 + 1024);
@@ -204,8 +206,9 @@ fn any_request() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
+/// A codec whose input buffer is full wants no more input until a held-back request is taken.
 #[test]
-fn a_codec_that_holds_back_all_that_it_has_room_for_wants_no_more_before_it_is_asked() {
+fn full_codec_wants_no_input_until_a_request_is_taken() {
     let export = super::fuzz::exports();
     let mut codec = super::Codec::new(export, Limits { requests: 1, ..Limits::default() });
     let receive = |codec: &mut super::Codec, mut bytes: &[u8]| {

@@ -54,8 +54,9 @@ fn operations_end_at_the_times_of_the_model_and_in_its_order() {
     assert_eq!(pace.under_way(), 0);
 }
 
+/// A single poll long after the end gives all completions in the order of the model.
 #[test]
-fn one_look_long_after_gives_everything_in_the_order_of_the_model() {
+fn late_poll_gives_all_completions_in_model_order() {
     let mut pace = hdd();
     for (number, start) in STARTS.into_iter().enumerate() {
         pace.submit(Nanoseconds::ZERO, Token(number as u64), read(start));
@@ -67,8 +68,10 @@ fn one_look_long_after_gives_everything_in_the_order_of_the_model() {
     assert_eq!(order, simulated(&STARTS).into_iter().map(|(token, _)| token).collect::<Vec<_>>());
 }
 
+/// A real operation that takes longer than the model is counted as an overrun. It delays only
+/// itself.
 #[test]
-fn a_real_part_that_takes_longer_than_the_model_is_counted_and_delays_its_own_operation_only() {
+fn overrun_of_the_real_part_delays_only_its_own_operation() {
     let mut pace = hdd();
     pace.submit(Nanoseconds::ZERO, Token(0), read(STARTS[0]));
     pace.submit(Nanoseconds::ZERO, Token(1), read(STARTS[1]));
@@ -125,8 +128,9 @@ fn open(temporary: &Temporary, profile: &str, settings: &[(&str, &str)]) -> Emul
     Emulated::new(DriveFile::open(&temporary.0).unwrap(), &player, SectorRange::default()).unwrap()
 }
 
+/// An emulated drive returns the data that was written and takes at least as long as its model.
 #[test]
-fn an_emulated_drive_keeps_its_data_and_takes_at_least_as_long_as_its_model() {
+fn emulated_drive_keeps_data_and_the_time_of_its_model() {
     let temporary = Temporary::new();
     let mut drive = open(&temporary, DEFAULT_HDD, &[("write_cache", "off")]);
     let begun = Instant::now();
@@ -205,8 +209,9 @@ fn bytes_of(payload: &Buffers) -> Vec<u8> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
+    /// Reads see writes that are not flushed. The end of the process loses no flushed write.
     #[test]
-    fn reads_see_unflushed_writes_and_a_lost_process_loses_no_flushed_ones(
+    fn reads_see_unflushed_writes_and_a_kill_keeps_flushed_ones(
         deeds in prop::collection::vec(deed(), 1..120)
     ) {
         let temporary = Temporary::new();
@@ -250,7 +255,7 @@ proptest! {
     }
 
     #[test]
-    fn without_a_volatile_cache_every_write_that_ended_is_in_the_file(
+    fn ended_writes_are_in_the_file_without_a_volatile_cache(
         writes in prop::collection::vec((0..200_u64, 1..24_u64, 0..251_u64), 1..40)
     ) {
         let temporary = Temporary::new();

@@ -228,8 +228,10 @@ fn a_change_on_its_way_is_never_overtaken() {
     bench.read(3 * MIB, MIB);
 }
 
+/// A read waits for read-ahead pieces under way. If a piece fails, the read goes to the drive
+/// itself.
 #[test]
-fn a_read_waits_for_pieces_on_their_way_and_asks_itself_where_one_fails() {
+fn read_waits_for_pieces_under_way_and_retries_failed_ones() {
     let mut bench = Bench::new();
     bench.read(0, MIB);
     bench.inside.lock().unwrap().stopped = true;
