@@ -576,8 +576,9 @@ mod tests {
         assert!(Profile::load("no/such/drive.toml").unwrap_err().to_string().contains("no/such/drive.toml"));
     }
 
+    /// A figure can be set. A bad figure is refused and leaves the profile as it was.
     #[test]
-    fn a_figure_can_be_set_and_a_bad_one_leaves_the_profile_as_it_was() {
+    fn bad_figure_leaves_the_profile_unchanged() {
         let mut profile = Profile::load(DEFAULT_HDD).unwrap();
         profile.set("scheduler", "sptf").unwrap();
         profile.set("queue_depth", "4").unwrap();

@@ -34,7 +34,7 @@ fn parameter_file(stem: &str) -> Option<PathBuf> {
 }
 
 #[test]
-fn each_built_in_validation_drive_is_what_its_parameter_files_say() {
+fn built_in_validation_drives_equal_their_parameter_files() {
     for (stem, name, bus) in DRIVES {
         let Some(path) = parameter_file(stem) else { return };
         let bus = bus.map(|(read_ms, write_ms)| BusTimes { read_ms, write_ms });
@@ -132,8 +132,10 @@ fn every_sparing_scheme_comes_over() {
     }
 }
 
+/// Zones and seek times that no drive has are refused. The error names the file, the key, and the
+/// expected value.
 #[test]
-fn zones_and_seek_times_that_no_drive_has_are_named_with_file_key_and_what_was_expected() {
+fn impossible_zones_and_seek_times_are_named_with_key() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../profiles/disksim-cheetah4LP.toml");
     let text = std::fs::read_to_string(file).unwrap();
     for (from, to, expected) in [

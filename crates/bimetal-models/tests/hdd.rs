@@ -244,8 +244,10 @@ fn a_deeper_queue_never_lowers_the_throughput_of_sptf() {
     assert!(rates.windows(2).all(|pair| pair[0] < pair[1]), "{rates:?}");
 }
 
+/// A write finishes in the cache, and a flush waits for the medium. A second flush has nothing to
+/// do.
 #[test]
-fn a_write_finishes_in_the_cache_and_a_flush_waits_for_the_medium() {
+fn write_finishes_in_the_cache_and_flush_on_the_medium() {
     let mut drive = drive(DEFAULT_HDD, &[]);
     let written = command(OpKind::Write, 1_000_000_000, 8);
     let now = serve(&mut drive, Nanoseconds::ZERO, written);
@@ -288,8 +290,9 @@ fn two_flushes_in_a_row_both_finish() {
     assert_eq!(tokens, [0, 1, 2, 3]);
 }
 
+/// Cache room that another write frees is given to the write that waits for it.
 #[test]
-fn room_that_another_write_makes_is_given_to_the_one_that_waits_for_it() {
+fn write_waiting_for_cache_room_gets_room_of_another_write() {
     // The cache has room for 160 sectors, a track has 2291. The third write is in the cache, and
     // its first ten sectors are written out up to the end of their track. The second write, too
     // large for the cache, replaces the rest.
@@ -303,7 +306,7 @@ fn room_that_another_write_makes_is_given_to_the_one_that_waits_for_it() {
 }
 
 #[test]
-fn a_write_with_fua_and_every_write_without_a_cache_waits_for_the_medium() {
+fn fua_and_uncached_writes_wait_for_the_medium() {
     let fua = Command { fua: true, ..command(OpKind::Write, 1_000_000_000, 8) };
     let mut cached = drive(DEFAULT_HDD, &[]);
     let first = serve(&mut cached, Nanoseconds::ZERO, command(OpKind::Write, 1_000_000_000, 8));
@@ -349,8 +352,10 @@ fn a_write_makes_what_was_read_ahead_stale() {
     assert_eq!(hits(&drive), 2, "what lies before the write is still right");
 }
 
+/// A discard takes only the command overhead. A hint is unsupported, and zeroes are written as
+/// data.
 #[test]
-fn discards_change_nothing_hints_are_unknown_and_zeroes_are_written() {
+fn disk_ignores_discards_refuses_hints_and_writes_zeroes() {
     let mut drive = drive(DEFAULT_HDD, &[("write_cache", "off")]);
     let now = serve(&mut drive, Nanoseconds::ZERO, command(OpKind::Discard, 0, 1 << 30));
     assert_eq!(now, Nanoseconds::from_micros(100), "the command overhead");
@@ -366,7 +371,7 @@ fn discards_change_nothing_hints_are_unknown_and_zeroes_are_written() {
 }
 
 #[test]
-fn the_spindle_stops_when_idle_and_its_start_is_waited_for_and_paid() {
+fn idle_spindle_stops_and_its_start_costs_time_and_energy() {
     let mut drive = drive(DEFAULT_HDD, &[("spin_down", "60s")]);
     let first = serve(&mut drive, Nanoseconds::ZERO, command(OpKind::Read, 0, 8));
     assert_eq!(drive.next_event(), Some(first + Nanoseconds::from_seconds(60)), "the timer");
@@ -390,8 +395,9 @@ fn the_spindle_stops_when_idle_and_its_start_is_waited_for_and_paid() {
     assert!(drive.statistics(woken).busy < Nanoseconds::from_seconds(11));
 }
 
+/// A drive made larger keeps its seek times. A drive made smaller keeps its geometry.
 #[test]
-fn a_drive_made_larger_keeps_its_seek_times_and_one_made_smaller_its_geometry() {
+fn larger_drive_keeps_seek_times_and_smaller_one_geometry() {
     let profile = Profile::load(DEFAULT_HDD).unwrap();
     let mean_ms = |capacity: u64| {
         let mut drive = profile.build(Some(Sectors(capacity)), 0).unwrap();
@@ -516,8 +522,10 @@ impl Host {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
+    /// Every command finishes once, in order of time, and a flush leaves no write behind. The same
+    /// input gives the same times.
     #[test]
-    fn every_command_finishes_once_in_order_of_time_and_a_flush_loses_nothing(
+    fn every_command_finishes_once_in_order_of_time(
         steps in steps(),
         scheduler in prop::sample::select(vec!["fcfs", "sstf", "clook", "sptf"]),
         depth in 1u32..6,

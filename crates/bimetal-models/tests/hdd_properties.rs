@@ -153,8 +153,10 @@ proptest! {
         }
     }
 
+    /// Random seeks take the mean of the seek curve. The rotation behind them takes half a turn on
+    /// average.
     #[test]
-    fn random_seeks_take_the_mean_of_the_curve_and_rotation_half_a_turn(figures in figures(), seed: u64) {
+    fn random_seeks_take_the_mean_of_the_curve(figures in figures(), seed: u64) {
         let profile = figures.profile(&[]);
         let hdd = profile.hdd().unwrap();
         let layout = Layout::new(hdd, profile.capacity, profile.capacity).unwrap();
@@ -185,8 +187,10 @@ proptest! {
         prop_assert!((turns / 0.5 - 1.0).abs() < 0.01, "mean rotation {turns} of a turn");
     }
 
+    /// A command of a drive with a segmented buffer takes at least its overhead and transfer.
+    /// Events never lie in the past.
     #[test]
-    fn a_drive_with_a_segmented_buffer_takes_at_least_overhead_and_transfer_and_time_runs_forwards(
+    fn segmented_drive_takes_at_least_overhead_and_transfer(
         name in prop::sample::select(vec![
             "atlas10k", "atlas_III", "barracuda", "cheetah4LP", "cheetah9LP", "dec_rz26", "hp_c2247a", "hp_c2490a",
             "hp_c3323a", "ibm18es",
@@ -221,14 +225,17 @@ proptest! {
         }
     }
 
+    /// Shortest positioning time first (SPTF) is the fastest scheduler. First come, first served
+    /// (FCFS) is the slowest.
     #[test]
-    fn positioning_time_first_is_best_and_first_come_first_served_is_worst(figures in figures()) {
+    fn sptf_is_fastest_and_fcfs_is_slowest(figures in figures()) {
         let [fcfs, sstf, sptf] = ["fcfs", "sstf", "sptf"].map(|scheduler| queued(&figures, scheduler, 32));
         prop_assert!(sptf <= sstf && sstf <= fcfs * 1.005, "SPTF {sptf} ms, SSTF {sstf} ms, FCFS {fcfs} ms");
     }
 
+    /// A deeper queue never lowers the throughput of shortest positioning time first (SPTF).
     #[test]
-    fn a_deeper_queue_never_lowers_the_throughput_of_positioning_time_first(figures in figures()) {
+    fn deeper_queue_never_lowers_sptf_throughput(figures in figures()) {
         let times = [1, 2, 4, 8, 16, 32].map(|depth| queued(&figures, "sptf", depth));
         prop_assert!(times.windows(2).all(|pair| pair[1] <= pair[0]), "ms a request at depth 1, 2, 4, …: {times:?}");
     }

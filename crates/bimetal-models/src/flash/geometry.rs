@@ -343,8 +343,10 @@ mod tests {
         }
     }
 
+    /// A smaller drive has fewer and shorter blocks. It has fewer dies only if a die would hold no
+    /// data otherwise.
     #[test]
-    fn a_smaller_drive_has_fewer_and_shorter_blocks_and_fewer_dies_only_when_a_die_would_hold_no_data() {
+    fn small_drive_gets_fewer_shorter_blocks_before_fewer_dies() {
         // Size, dies, planes, blocks of a plane, pages of a block: a plane of a die holds size /
         // 0.9 / dies / planes.
         for (size, expected) in [
@@ -369,8 +371,9 @@ mod tests {
         }
     }
 
+    /// Erasing a block takes its share of the time if the block was made shorter than 32 pages.
     #[test]
-    fn erasing_a_block_that_was_made_shorter_than_32_pages_takes_its_share_of_the_time() {
+    fn erase_of_a_shortened_block_takes_its_share_of_the_time() {
         let share = |size, pages_per_block| {
             let request = GeometryRequest { pages_per_block, ..request(size) };
             request.resolve().unwrap().erase_share(pages_per_block)

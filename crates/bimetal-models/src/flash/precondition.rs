@@ -333,8 +333,9 @@ mod tests {
         }
     }
 
+    /// Runs hold each unit once. A sequential state has few runs.
     #[test]
-    fn runs_hold_each_unit_once_and_in_the_sequential_state_there_are_few() {
+    fn runs_hold_each_unit_once_and_are_few_if_sequential() {
         for precondition in [Precondition::Clean, Precondition::Sequential, Precondition::Random] {
             let layout = Layout::new(precondition, &geometry(), 100, 5000, 3, 0);
             for (from, to) in [(0, 9000), (0, 50), (100, 5100), (103, 104), (103, 4999), (104, 108), (107, 200), (9, 9)]

@@ -272,8 +272,10 @@ mod tests {
         Mechanics::new(hdd, Layout::new(hdd, profile.capacity, profile.capacity).unwrap()).unwrap()
     }
 
+    /// Random seeks take the average of the data sheet. The rotation behind them takes half a turn
+    /// on average.
     #[test]
-    fn random_seeks_take_the_data_sheet_average_and_rotation_half_a_turn() {
+    fn random_accesses_take_the_average_seek_and_half_a_turn() {
         let mut mechanics = default_drive();
         let mut random = Pcg64Mcg::new(7);
         let revolution = mechanics.layout().revolution_ns() as f64;
@@ -315,8 +317,9 @@ mod tests {
         }
     }
 
+    /// A sweep that is advanced in steps ends where and when it would have without them.
     #[test]
-    fn a_sweep_that_is_looked_at_on_its_way_ends_where_it_would_have() {
+    fn watched_sweep_ends_as_an_unwatched_one() {
         let mut mechanics = default_drive();
         let start = mechanics.position(0, 1000, false);
         let mut at_once = start;

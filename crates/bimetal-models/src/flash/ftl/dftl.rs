@@ -361,8 +361,9 @@ mod tests {
         }
     }
 
+    /// A lookup reads a translation page only if the entry is not cached, and once a request.
     #[test]
-    fn a_map_page_is_read_before_the_data_and_only_where_its_entry_is_not_cached() {
+    fn map_page_is_read_only_for_uncached_entries() {
         let profile = flash_profile(&[("ftl", "dftl"), ("map_cache", "64")]);
         let units = GEOMETRY.logical_units;
         let precondition = Precondition::Sequential;

@@ -311,8 +311,9 @@ proptest! {
         }
     }
 
+    /// Every translation layer goes on from a saved state as it would have without the save.
     #[test]
-    fn every_layer_goes_on_from_a_saved_state_as_if_nothing_had_happened(
+    fn every_layer_continues_unchanged_from_a_saved_state(
         shape in shapes(), state in states(), seed in any::<u64>(), steps in steps(), at in any::<prop::sample::Index>(),
     ) {
         for (info, settings) in kinds() {
@@ -361,8 +362,10 @@ const TWO_DIES: Shape = Shape {
     fill: 0.88,
 };
 
+/// A die that holds one unit less than another collects the same blocks after its state is
+/// restored.
 #[test]
-fn a_die_that_holds_a_unit_less_than_the_other_collects_the_same_blocks_when_restored() {
+fn restored_uneven_dies_collect_the_same_blocks() {
     let mut uneven = 0;
     for fill in [0.88, 0.89] {
         for (info, settings) in kinds() {
@@ -407,8 +410,10 @@ fn after(ftl: &str, runs: &[(u32, u32)]) -> (u64, u64) {
     (layer.layer.counters().moved_units, layer.blocks_erased)
 }
 
+/// A block that is written again in order costs each layer the moves and erases that its paper
+/// states.
 #[test]
-fn a_block_written_again_in_order_costs_each_layer_what_its_paper_says() {
+fn sequential_block_rewrite_costs_what_each_paper_states() {
     // Block 1 is written three times as a whole. `block` and `page-in-place`: an erase for each
     // overwriting request. Log block: switch merges, of which the first finds an erased data block.
     // FAST: writes in place, then switches. ANAND: adds units up to 4. FMAX: a fold at the third
@@ -455,8 +460,9 @@ fn fast_merges_a_block_begun_in_order_by_copying_its_rest() {
     assert_eq!(after("fast", &[vec![(0, 40)], spread].concat()), (0, 0));
 }
 
+/// The manual shows `block.rs` as it is compiled and names every translation layer.
 #[test]
-fn the_manual_shows_a_layer_as_it_is_compiled_and_names_every_layer() {
+fn manual_shows_the_compiled_layer_and_names_all_layers() {
     let manual = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/flash-model.md")).unwrap();
     assert!(manual.contains(include_str!("block.rs")), "docs/flash-model.md shows another block.rs");
     for info in ALL {

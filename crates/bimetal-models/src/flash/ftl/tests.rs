@@ -81,7 +81,7 @@ fn measure(ftl: &mut impl TranslationLayer, geometry: &Geometry, count: u64, ran
 const RESERVE: f64 = 2.1;
 
 #[test]
-fn greedy_page_mapping_has_the_write_amplification_of_the_theory() {
+fn greedy_page_mapping_has_theoretical_write_amplification() {
     for (per_block, spare) in [(64, 0.07), (64, 0.125), (64, 0.25), (256, 0.07), (256, 0.125), (256, 0.25)] {
         let geometry = plain(1024, per_block, spare);
         let units = geometry.logical_units;
@@ -106,8 +106,9 @@ fn fifo_theory(alpha: f64) -> f64 {
     1.0 / (1.0 - valid)
 }
 
+/// FIFO and d-choices have the write amplification of the published Monte Carlo table.
 #[test]
-fn fifo_and_d_choices_have_the_write_amplification_of_the_monte_carlo_table() {
+fn fifo_and_d_choices_match_the_monte_carlo_table() {
     // B = 4096: units of a block, spare factor, best of 10, FIFO. The table keeps one free block;
     // page mapping's reserve is RESERVE blocks, so the figures are corrected by the ratio that
     // theory gives for the smaller number of blocks.
@@ -149,8 +150,9 @@ fn fifo_and_d_choices_have_the_write_amplification_of_the_monte_carlo_table() {
     }
 }
 
+/// Cost-benefit moves fewer units than greedy if few units take most writes.
 #[test]
-fn cost_benefit_moves_less_than_greedy_when_few_units_take_most_writes() {
+fn cost_benefit_moves_less_than_greedy_under_skewed_writes() {
     let geometry = plain(1024, 64, 0.15);
     let units = geometry.logical_units;
     let moved = |ftl: &mut dyn TranslationLayer| {
@@ -173,8 +175,10 @@ fn cost_benefit_moves_less_than_greedy_when_few_units_take_most_writes() {
     assert!((cost_benefit as f64) < greedy as f64 * 0.9, "{cost_benefit} {greedy}");
 }
 
+/// Dies that collect on their own have the write amplification of one die with its share of the
+/// units.
 #[test]
-fn dies_that_collect_on_their_own_have_the_write_amplification_of_their_share() {
+fn separate_dies_have_the_write_amplification_of_one_die() {
     let geometry = Geometry { channels: 2, dies_per_channel: 2, ..plain(512, 64, 0.125) };
     let geometry = Geometry { logical_units: geometry.logical_units * 4, ..geometry };
     let units = geometry.logical_units;
@@ -359,7 +363,7 @@ proptest! {
 }
 
 #[test]
-fn data_of_one_die_alone_may_stay_while_all_the_rest_is_overwritten() {
+fn cold_data_of_one_die_stays_while_the_rest_is_overwritten() {
     // Units of die 0 are never overwritten; the host's data must not accumulate there.
     let geometry = Geometry { channels: 4, ..plain(20, 16, 0.4) };
     let geometry = Geometry { logical_units: 4 * geometry.logical_units, ..geometry };
@@ -375,8 +379,9 @@ fn data_of_one_die_alone_may_stay_while_all_the_rest_is_overwritten() {
     ftl.check().unwrap();
 }
 
+/// A drive of four terabytes takes memory only for what is touched.
 #[test]
-fn a_drive_of_four_terabytes_takes_the_memory_of_what_is_touched() {
+fn large_drive_takes_memory_only_for_touched_units() {
     let geometry = Geometry {
         channels: 8,
         dies_per_channel: 4,

@@ -42,7 +42,7 @@ fn is_managed(profile: &Profile) -> bool {
 }
 
 #[test]
-fn the_state_of_a_large_drive_of_which_little_was_touched_is_small() {
+fn saved_state_of_a_barely_used_large_drive_is_small() {
     let profile = Profile::load("samsung-970-evo-plus-500gb").unwrap();
     let size = Bytes::from_gib(1024).sectors();
     for precondition in [Precondition::Clean, Precondition::Sequential, Precondition::Random] {
@@ -118,8 +118,9 @@ fn a_file_that_is_none_or_not_as_it_was_written_is_refused() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
+    /// A saved state whose bytes were changed is refused, or gives a drive that can go on.
     #[test]
-    fn a_state_that_was_changed_is_refused_or_is_that_of_a_drive_that_can_go_on(
+    fn changed_state_is_refused_or_gives_a_working_drive(
         choice in any::<prop::sample::Index>(), writes in 0..400u64,
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..3), cut in 0..20usize,
     ) {

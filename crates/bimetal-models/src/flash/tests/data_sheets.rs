@@ -69,8 +69,9 @@ fn the_drives_of_data_sheets_come_near_them() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
+/// The drives of the Combo Drive paper have the paper's latency and throughput.
 #[test]
-fn the_drives_of_the_combo_drive_paper_have_its_latency_and_throughput() {
+fn combo_paper_drives_have_its_latency_and_throughput() {
     // Table 2: random access in ms, read and write in MB/s; as benchmarks do it, 64 KiB at a time,
     // one request after another.
     for (name, read, write) in [("combo-ssd1-32gb", 64.2, 12.3), ("combo-ssd2-32gb", 109.5, 75.3)] {
@@ -96,8 +97,9 @@ fn the_drives_of_the_combo_drive_paper_have_its_latency_and_throughput() {
     }
 }
 
+/// A drive made small is about as fast as a large drive of its profile.
 #[test]
-fn a_drive_made_small_is_about_as_fast_as_a_large_one_of_its_profile() {
+fn small_drive_is_about_as_fast_as_a_large_one() {
     for name in ["samsung-970-evo-plus-500gb", "samsung-pm983-960gb", "samsung-870-qvo-1tb", "intel-x25-m-80gb"] {
         for kind in [OpKind::Read, OpKind::Write] {
             let large = random_per_second(name, kind, Bytes::from_gib(8));

@@ -105,8 +105,9 @@ const WIDE: [(&str, &str); 6] = [
     ("pages_per_block", "64"),
 ];
 
+/// Reads on eight channels of four dies take the times that follow from the busy dies and channels.
 #[test]
-fn reads_on_eight_channels_of_four_dies_take_what_the_busy_times_say() {
+fn reads_on_eight_channels_take_the_sum_of_busy_times() {
     // A read alone takes 50 us to sense and 10 us on the channel.
     let read = |unit: u64| command(OpKind::Read, unit * 8, 8);
     let mut expected = Vec::new();
@@ -193,8 +194,9 @@ fn a_die_in_collection_delays_only_what_waits_for_it() {
     assert_eq!(ends, [(2, 160), (NO_REQUEST, 180), (3, 190), (0, 240), (1, 300), (NO_REQUEST, erase)]);
 }
 
+/// Writes finish in the buffer until it is full, then at the speed of the dies.
 #[test]
-fn writes_finish_in_the_buffer_until_it_is_full_then_at_the_speed_of_the_dies() {
+fn writes_finish_in_the_buffer_until_it_is_full() {
     // A page of 4 units: 40 us on the channel, 500 us to program; two dies. The buffer holds 8
     // units, two pages.
     let mut drive = drive(&[("write_buffer", "32KiB")]);
@@ -203,8 +205,9 @@ fn writes_finish_in_the_buffer_until_it_is_full_then_at_the_speed_of_the_dies() 
     assert_eq!(times(&mut drive, us(0), &writes), [0, 0, 540, 540, 1080, 1080]);
 }
 
+/// A flush waits for the programs of the buffer's pages unless the buffer survives a power cut.
 #[test]
-fn a_flush_waits_for_the_cells_unless_the_buffer_survives_a_power_cut() {
+fn flush_waits_for_cells_without_power_loss_protection() {
     let commands = [command(OpKind::Write, 0, 8), command(OpKind::Flush, 0, 0)];
     let flush = [command(OpKind::Flush, 0, 0)];
     for (protection, expected) in [("off", 40 + 500 + 200), ("on", 200)] {
@@ -227,8 +230,10 @@ fn a_forced_write_waits_for_the_cells() {
     assert_eq!(times(&mut drive(&[("write_buffer", "off")]), us(0), &[forced]), [540]);
 }
 
+/// Without a buffer a small write programs a whole page. A write of a part of a unit reads the unit
+/// first.
 #[test]
-fn without_a_buffer_a_small_write_takes_a_page_and_a_partial_one_reads_first() {
+fn unbuffered_small_write_programs_a_page() {
     let mut drive = drive(&[("write_buffer", "off")]);
     // The whole page crosses the channel, padding included.
     assert_eq!(times(&mut drive, us(0), &[command(OpKind::Write, 0, 8)]), [540]);
@@ -299,8 +304,10 @@ fn the_serial_module_takes_overhead_and_constant_latencies() {
     assert_eq!(times(&mut drive, us(40_000), &[command(OpKind::Read, 512, 8)]), [40_000 + 30], "nothing is there");
 }
 
+/// A write to a drive that is not clean takes n page writes and k erases. These erases take time
+/// but are not counted.
 #[test]
-fn a_write_to_a_drive_that_is_not_clean_takes_n_writes_and_k_erases() {
+fn write_to_a_used_drive_takes_n_programs_and_k_erases() {
     let mut drive = serial(&[("erases_per_write_request", "0.25")], Precondition::Clean);
     for pages in 1..5 {
         let write = command(OpKind::Write, 64 * pages, 8 * pages);
@@ -473,8 +480,9 @@ fn pages_take_the_time_of_their_type() {
     }
 }
 
+/// A program is suspended for a read and takes the rest of its time after the read.
 #[test]
-fn a_program_is_stopped_for_a_read_and_takes_the_rest_of_its_time_after_it() {
+fn program_is_suspended_for_a_read_and_resumes() {
     for (suspend, read_done, programmed) in [(None, 540 + 60, 540), (Some("20"), 100 + 20 + 60, 540 + 20 + 60)] {
         let mut changes = vec![("channels", "1"), ("write_buffer", "off")];
         changes.extend(suspend.map(|us| ("suspend_us", us)));
@@ -506,8 +514,10 @@ fn what_a_read_waits_for_is_told_by_cause() {
     assert!(flash.wait_by_cause[1..].iter().all(|(_, time)| *time == us(0)));
 }
 
+/// Writes go fast into single-bit cells until these are full. An idle drive moves the cached data
+/// and empties them.
 #[test]
-fn writes_go_fast_into_single_bit_cells_until_these_are_full_and_again_after_a_rest() {
+fn writes_are_fast_until_the_slc_cache_is_full() {
     // A block of 16 pages takes 5 of one bit: 80 KiB. The cache has one block in each of two dies.
     let slc = [("slc_cache", "160KiB"), ("slc_program_us", "100"), ("write_buffer", "off")];
     let mut drive = drive(&slc);
@@ -533,8 +543,9 @@ fn writes_go_fast_into_single_bit_cells_until_these_are_full_and_again_after_a_r
     drive.check();
 }
 
+/// An idle drive collects blocks until it has the number of free blocks in its profile.
 #[test]
-fn an_idle_drive_collects_until_it_has_the_free_blocks_that_were_asked_for() {
+fn idle_drive_collects_up_to_gc_idle_free_blocks() {
     let mut drive = drive_in(&[("gc_idle_free_blocks", "20")], Precondition::Sequential);
     let pages = drive.capacity().0 / 32;
     let mut random = Pcg64::seed_from_u64(4);
@@ -559,7 +570,7 @@ fn an_idle_drive_collects_until_it_has_the_free_blocks_that_were_asked_for() {
 }
 
 #[test]
-fn a_map_that_is_not_cached_delays_a_read_by_the_read_of_its_page() {
+fn uncached_map_entry_delays_a_read_by_a_page_read() {
     // 24 MiB in units of 4 KiB: 6144 entries, of which two are cached.
     let mut drive = drive_in(&[("ftl", "dftl"), ("map_cache", "16")], Precondition::Sequential);
     let read = |unit: u64| [command(OpKind::Read, unit * 8, 8)];

@@ -62,15 +62,17 @@ fn wear_after(levelling: WearLevellingKind, count: u32) -> (u32, u32, u64) {
 }
 
 #[test]
-fn without_static_levelling_blocks_whose_data_stay_are_never_erased() {
+fn cold_blocks_are_never_erased_without_static_levelling() {
     for levelling in [WearLevellingKind::None, WearLevellingKind::Dynamic] {
         let (least, most, moved) = wear_after(levelling, 30_000);
         assert!(least == 0 && most > 5 * THRESHOLD && moved == 0, "{levelling:?}: {least} to {most}, {moved} moved");
     }
 }
 
+/// Static levelling keeps every block near the threshold below the most worn block, at the cost of
+/// moves.
 #[test]
-fn static_levelling_keeps_every_block_within_the_threshold_of_the_most_worn_at_the_cost_of_moves() {
+fn static_levelling_bounds_the_spread_of_wear_by_moves() {
     let (least, most, moved) = wear_after(WearLevellingKind::Static, 30_000);
     // Moves wait for collections, which are more urgent.
     assert!(most - least <= 2 * THRESHOLD, "{least} to {most}");
@@ -79,8 +81,10 @@ fn static_levelling_keeps_every_block_within_the_threshold_of_the_most_worn_at_t
     assert!(most < unlevelled.1 / 2, "the most worn block: {most}, without levelling {}", unlevelled.1);
 }
 
+/// Dynamic levelling writes the host's data to the block with the fewest erases. The collector gets
+/// the most worn block.
 #[test]
-fn dynamic_levelling_writes_the_hosts_data_to_the_block_with_the_fewest_erases() {
+fn dynamic_levelling_gives_the_host_the_least_worn_block() {
     let mut policy = super::make(WearLevellingKind::Dynamic, &GEOMETRY, &empty_layout(), 0);
     for (block, erases) in [(4, 7), (5, 2), (6, 9), (7, 3)] {
         policy.erased(0, block, erases);
@@ -94,8 +98,9 @@ fn dynamic_levelling_writes_the_hosts_data_to_the_block_with_the_fewest_erases()
     assert_eq!((policy.take(0, &mut fresh, false), policy.take(0, &mut fresh, true)), (Some(7), None));
 }
 
+/// Without levelling, fresh blocks come first, then blocks in the order in which they were erased.
 #[test]
-fn no_levelling_takes_blocks_in_the_order_in_which_they_were_erased() {
+fn blocks_are_taken_in_order_of_erase_without_levelling() {
     let mut policy = super::make(WearLevellingKind::None, &GEOMETRY, &empty_layout(), 0);
     policy.erased(0, 4, 7);
     policy.erased(0, 5, 2);
@@ -108,8 +113,10 @@ fn empty_layout() -> Layout {
     Layout::new(Precondition::Clean, &GEOMETRY, 0, 0, 3, 1)
 }
 
+/// Adaptive levelling moves nothing while the host writes more than planned. It catches up
+/// afterwards.
 #[test]
-fn adaptive_levelling_moves_nothing_while_the_host_writes_more_than_planned_and_catches_up_afterwards() {
+fn adaptive_levelling_waits_for_the_end_of_a_burst() {
     let mut random = Pcg64::seed_from_u64(1);
     let mut adaptive = drive(WearLevellingKind::Adaptive, None);
     adaptive.set_intense(true);
@@ -133,7 +140,7 @@ fn adaptive_levelling_moves_nothing_while_the_host_writes_more_than_planned_and_
 /// bursts, has a lifetime about 33 % longer with adaptive wear levelling. Between the bursts it
 /// catches up, so the wear is as even in the end.
 #[test]
-fn adaptive_levelling_lengthens_the_life_of_a_drive_under_unexpected_bursts_as_in_mixedstore() {
+fn adaptive_levelling_lengthens_lifetime_under_bursts() {
     let wear_of = |levelling, threshold| {
         let layout = Layout::new(Precondition::Sequential, &GEOMETRY, 0, GEOMETRY.logical_units, 3, 1);
         let victims = Box::new(Greedy::new(&GEOMETRY, &layout));
@@ -162,8 +169,10 @@ fn adaptive_levelling_lengthens_the_life_of_a_drive_under_unexpected_bursts_as_i
     }
 }
 
+/// A drive whose blocks wear out takes more writes if its wear is levelled. A worn-out drive
+/// refuses writes for good.
 #[test]
-fn a_drive_whose_blocks_wear_out_takes_more_writes_when_wear_is_levelled() {
+fn levelled_drive_takes_more_writes_before_it_wears_out() {
     let mut random = Pcg64::seed_from_u64(1);
     let mut life = |levelling| {
         let mut drive = drive(levelling, Some(60));

@@ -455,8 +455,9 @@ mod tests {
     ];
 
     proptest! {
+        /// Spare and bad sectors leave each address one place of its own.
         #[test]
-        fn spare_and_bad_sectors_leave_each_address_one_place_of_its_own(
+        fn each_address_has_one_place_beside_spares_and_defects(
             zones in proptest::collection::vec((4u32..12, 12u32..40), 1..4),
             heads in 2u32..6,
             sparing in proptest::sample::select(&SPARING[..]),

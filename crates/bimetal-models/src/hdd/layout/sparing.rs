@@ -239,8 +239,9 @@ mod tests {
         }
     }
 
+    /// A slipped sector moves the addresses behind it up within its unit of sparing.
     #[test]
-    fn a_slipped_sector_moves_the_addresses_behind_it_up_within_its_unit() {
+    fn slipped_sector_shifts_later_addresses_of_its_unit() {
         let slipped = zone(2, &[3, 5], &[], 0);
         for (sparing, expected) in [
             (Sparing::TrackEnd, vec![(0, 3), (4, 1), (6, 12), (20, 8), (30, 8)]),
@@ -258,8 +259,9 @@ mod tests {
         assert_eq!(pieces(&track, EXTENT, Sparing::Tracks, 1).unwrap(), [(0, 10), (20, 10)]);
     }
 
+    /// Reserved sectors have no address. The address of a remapped sector lies at another place.
     #[test]
-    fn reserved_sectors_have_no_address_and_remapped_ones_another_place() {
+    fn reserved_sectors_have_no_address_and_remapped_ones_move() {
         let both = zone(2, &[], &[(20, 38), (30, 30)], 4);
         assert_eq!(pieces(&both, EXTENT, Sparing::ZoneEnd, 1).unwrap(), [(4, 16), (38, 1), (21, 17)]);
     }

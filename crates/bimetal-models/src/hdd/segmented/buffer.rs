@@ -165,8 +165,9 @@ mod tests {
         assert_eq!(segments.find(3000, 3010, true), Hit::Whole(2));
     }
 
+    /// A new stream gets an empty segment, or else the segment that was used longest ago.
     #[test]
-    fn a_new_stream_gets_an_empty_segment_or_the_one_used_longest_ago() {
+    fn new_stream_gets_an_empty_or_least_recent_segment() {
         let mut segments = filled(true);
         assert_eq!(segments.for_read(None), 0);
         assert_eq!(segments.for_read(Some(0)), 1);
