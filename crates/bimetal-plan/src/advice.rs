@@ -302,8 +302,10 @@ mod tests {
     use super::*;
     use serde_json::json;
 
+    /// The short end of a lifetime range that breaks the budget is noted, and is not rounded up to
+    /// the budget.
     #[test]
-    fn the_short_end_of_a_life_that_breaks_the_budget_is_told_by_itself_and_not_rounded_up_to_it() {
+    fn short_end_of_a_lifetime_range_is_noted_unrounded() {
         let life = Life {
             member: "ssd".to_owned(),
             profile: "p".to_owned(),

@@ -357,8 +357,10 @@ mod tests {
         }
     }
 
+    /// A burst that no drives can take within the limit excludes all candidates. With a looser
+    /// limit it excludes none.
     #[test]
-    fn a_burst_that_no_drives_can_take_excludes_all_and_one_that_they_can_none() {
+    fn burst_excludes_candidates_only_if_they_cannot_take_it() {
         let load = bursts(2000, 2000, 0.0, 1);
         let candidates = candidates(&shop([64, 300, 2000]), &[]);
         let excluded = |limit: &str| {
@@ -372,8 +374,10 @@ mod tests {
         assert!(broken > 20, "{broken} of {} can be built and break it", candidates.len());
     }
 
+    /// A cache that is too small for the required hit ratio is excluded. A large enough cache is
+    /// not.
     #[test]
-    fn a_cache_that_is_too_small_for_the_hits_asked_for_is_excluded_and_a_large_one_is_not() {
+    fn cache_too_small_for_the_hit_budget_is_excluded() {
         // The workload reads 40 MiB in turn five times. A cache of 16 MiB serves at most 40 % of
         // four rounds, a cache of 64 MiB all of them.
         let read = |number: u64| Request {

@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn a_budget_is_a_short_name_or_a_dotted_path_with_the_unit_of_the_figure() {
+    fn budget_parses_short_names_and_dotted_paths_with_units() {
         for (text, path, limit) in [
             ("p99<5ms", "response_time_ms.all.p99", 5.0),
             ("mean < 1ms", "response_time_ms.all.mean", 1.0),

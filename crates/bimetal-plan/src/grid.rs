@@ -229,8 +229,10 @@ mod tests {
         assert!(candidates.iter().enumerate().all(|(index, candidate)| candidate.index == index));
     }
 
+    /// The first parameter of a scheme is varied unless it is set. Other parameters are varied on
+    /// request.
     #[test]
-    fn the_first_parameter_is_varied_unless_it_is_set_and_others_on_request() {
+    fn first_parameter_is_varied_unless_set() {
         let catalogue = Catalogue::example();
         let settings = |candidates: &[Candidate]| {
             let mut seen: Vec<String> = Vec::new();

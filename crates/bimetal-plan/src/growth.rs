@@ -98,8 +98,9 @@ mod tests {
     use bimetal_core::block::BlockSize;
     use bimetal_core::operation::OpKind;
 
+    /// A workload grown by 2.5 has 2.5 times the requests and the addresses, in order of time.
     #[test]
-    fn a_workload_twice_and_a_half_as_large_has_as_many_times_the_requests_and_addresses() {
+    fn grown_workload_has_proportional_requests_and_addresses() {
         let request = |number: u64| Request {
             arrival: Nanoseconds(number),
             device: 0,

@@ -457,7 +457,7 @@ mod tests {
         #![proptest_config(ProptestConfig { cases: 4, ..ProptestConfig::default() })]
 
         #[test]
-        fn the_quick_search_never_misses_what_the_exhaustive_one_chooses(
+        fn quick_search_chooses_as_the_exhaustive_one(
             ssds in proptest::collection::vec((16u64..256, 0u32..100), 1..3),
             read_fraction in 0.0..1.0f64,
             gap_us in 500u64..20_000,

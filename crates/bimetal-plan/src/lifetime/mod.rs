@@ -310,8 +310,9 @@ mod tests {
         assert!(whole >= 0.99, "{whole}");
     }
 
+    /// Three small drives wear as the drives that stand for them, within five percent.
     #[test]
-    fn three_small_drives_wear_as_those_that_stand_for_them_within_five_percent() {
+    fn stand_ins_of_small_drives_wear_within_five_percent() {
         check("intel-x25-e-32gb", Bytes::from_mib(768), "hot:0.2,0.8", 0.0);
         check("intel-x25-m-80gb", Bytes::from_mib(768), "uniform", 0.0);
         check("samsung-970-evo-plus-500gb", Bytes::from_mib(1536), "zipf:0.9", 0.3);

@@ -367,8 +367,9 @@ mod tests {
     use super::*;
 
     /// Repeats everything at a small scale. The trends of the paper's figures must still appear.
+    /// Larger flash lasts longer. Faster arrivals wear more, and reads hardly wear at all.
     #[test]
-    fn larger_flash_lasts_longer_faster_arrivals_wear_more_and_reads_hardly_at_all() {
+    fn reproduction_shows_the_trends_of_the_paper() {
         let scale = Scale { workloads: 40, held_out: 8, chosen: Bytes(64 << 20), mixed_requests: (8000, 4000) };
         let told = AtomicU64::new(0);
         let again = reproduce(&scale, &|done, all| {

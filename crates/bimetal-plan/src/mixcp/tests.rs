@@ -112,8 +112,10 @@ fn the_small_drive_does_as_a_larger_one() {
     }
 }
 
+/// A trained model predicts more wear for faster and larger writes and for fuller flash. It
+/// predicts less for more reads.
 #[test]
-fn a_trained_model_knows_that_faster_and_larger_writes_and_fuller_flash_wear_more() {
+fn trained_model_predicts_more_wear_for_heavier_writes() {
     let samples = samples(&drive(), &Spans::PAPER, 80, 1, &|| {}).unwrap();
     let model = Model::fit(&drive(), Spans::PAPER, &samples, false).unwrap();
     assert_eq!(model.ftl, "dftl");
@@ -134,7 +136,7 @@ fn a_trained_model_knows_that_faster_and_larger_writes_and_fuller_flash_wear_mor
 }
 
 #[test]
-fn a_training_set_whose_predictors_follow_from_each_other_is_refused() {
+fn training_set_with_dependent_predictors_is_refused() {
     let mut samples = samples(&drive(), &Spans::PAPER, 12, 1, &|| {}).unwrap();
     for sample in &mut samples {
         sample.workload.request_sectors = 10.0 + 100.0 * sample.workload.sequentiality;
