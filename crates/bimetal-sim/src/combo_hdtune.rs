@@ -231,8 +231,10 @@ mod tests {
         }
     }
 
+    /// The concatenation is fast where the SSD lies. On the HDD, rates fall and accesses take
+    /// longer towards the end.
     #[test]
-    fn the_concatenation_is_fast_where_the_ssd_is_and_slower_the_further_it_seeks_behind_it() {
+    fn concatenation_is_fast_on_the_ssd_and_slower_inwards() {
         let combo = measure(&SUBJECTS[4], OpKind::Read, 1).unwrap();
         let ssd_share = 32.0 / 532.0;
         let (on_ssd, on_hdd): (Vec<(f64, f64)>, Vec<_>) =

@@ -225,8 +225,10 @@ mod tests {
         assert!(mean.broken().is_some(), "20 times nearly 6000 is more than 100 000");
     }
 
+    /// A percentile breaks once too many requests were too slow. A mean breaks once the sum of
+    /// times is too large.
     #[test]
-    fn a_percentile_breaks_when_too_many_were_too_slow_and_a_mean_when_their_sum_is_too_large() {
+    fn limit_breaks_once_its_figure_is_certain_to_exceed() {
         // 990 of 1000 must be within: with 11 outside the limit is broken, and one more makes it
         // certain.
         assert_eq!(reads_until_broken(limits(Figure::Quantile(0.99)), 101), Some(12));

@@ -643,8 +643,9 @@ mod tests {
         }
     }
 
+    /// Every key of the documented JSON is there, even if it has no value.
     #[test]
-    fn every_key_of_the_contract_is_there_even_where_nothing_applies() {
+    fn document_has_every_key_even_without_a_value() {
         let value = parsed(&document());
         assert_has(&value, "bimetal trace runs");
         assert_has(
@@ -703,8 +704,9 @@ mod tests {
         }
     }
 
+    /// One place rounds all floats: figures finer than points of a curve.
     #[test]
-    fn floats_are_rounded_in_one_place_figures_finer_than_points_of_a_curve() {
+    fn figures_are_rounded_finer_than_curve_points() {
         let mut document = document();
         document.trace.duration_s = 604_800.123_456_789;
         document.runs[0].write_savings = Some(0.1 + 0.2);

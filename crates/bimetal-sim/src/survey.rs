@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_counts_once_however_often_it_is_touched_and_once_per_device() {
+    fn block_counts_once_per_device_however_often_touched() {
         let workload = vec![
             request(0, OpKind::Write, 4, 8),
             request(0, OpKind::Read, 9, 1),
@@ -230,8 +230,9 @@ mod tests {
         assert_eq!(survey.address_end[&3], Sectors(8));
     }
 
+    /// Compacted addresses are dense. They keep their order and their neighbours.
     #[test]
-    fn compacted_addresses_are_dense_and_keep_their_order_and_neighbours() {
+    fn compacted_addresses_are_dense_and_keep_their_order() {
         let far = 400 << 21;
         let workload = vec![request(0, OpKind::Write, 8, 8), request(0, OpKind::Write, far, 8)];
         let survey = Survey::of(&workload, BlockSize::default(), &|_| {}).unwrap();

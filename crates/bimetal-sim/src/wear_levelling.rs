@@ -79,8 +79,10 @@ mod tests {
         ([part(0), part(1), part(2)], *erases.last_key_value().unwrap().0)
     }
 
+    /// A file written once over a partition erases blocks only under a layer that keeps pages in
+    /// place.
     #[test]
-    fn a_file_written_once_over_a_partition_erases_nothing_but_where_pages_stay_in_place() {
+    fn file_written_once_erases_only_with_pages_in_place() {
         for ftl in ["anand", "fmax"] {
             assert_eq!(parts(ftl, 1).1, 0, "{ftl}");
         }
@@ -88,8 +90,10 @@ mod tests {
         assert!(most == 2 && parts[1] > 0.0 && parts[1] < 0.1, "{parts:?} {most}");
     }
 
+    /// A file written fifteen times erases most blocks once (ANAND), twice (FMAX), or a few blocks
+    /// often (log block, page in place).
     #[test]
-    fn a_file_written_fifteen_times_erases_most_blocks_once_twice_or_a_few_blocks_often() {
+    fn file_written_fifteen_times_wears_as_each_layer_levels() {
         let (anand, most) = parts("anand", 15);
         assert!(anand[1] > 0.8 && most <= 2, "{anand:?} {most}");
         let (fmax, most) = parts("fmax", 15);

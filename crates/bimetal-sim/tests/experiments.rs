@@ -73,7 +73,7 @@ fn griffin(settings: &[(&str, &str)]) -> Option<Run> {
 /// Write savings and read penalty as a policy simulator of a dozen lines computes them from the same trace. A block counts as
 /// served by the log where the log has a sector of what is read of it.
 #[test]
-fn griffin_counts_as_a_policy_simulator_does_with_only_the_timeout() {
+fn griffin_matches_a_policy_simulator_with_a_timeout_alone() {
     let Some(run) = griffin(&[]) else { return };
     assert!(near(run.write_savings, 0.32537), "{:?}", run.write_savings);
     assert!(near(run.read_penalty, 0.63438), "{:?}", run.read_penalty);
@@ -81,7 +81,7 @@ fn griffin_counts_as_a_policy_simulator_does_with_only_the_timeout() {
 }
 
 #[test]
-fn griffin_counts_as_a_policy_simulator_does_without_any_trigger() {
+fn griffin_matches_a_policy_simulator_without_triggers() {
     let Some(run) = griffin(&[("timeout", "off")]) else { return };
     assert!(near(run.write_savings, 0.68195), "{:?}", run.write_savings);
     assert!(near(run.read_penalty, 0.74697), "{:?}", run.read_penalty);
@@ -111,7 +111,7 @@ fn the_same_workload_and_seed_give_the_same_bytes() {
 }
 
 #[test]
-fn every_request_is_answered_and_counted_once_under_every_scheme() {
+fn every_scheme_answers_and_counts_each_request_once() {
     let workload = generated(4000);
     for replay in [TIMED, Replay::Closed { depth: 16 }] {
         for run in run(&workload, &all_schemes(), &[], replay).runs {
@@ -399,8 +399,9 @@ fn run_and_save(workload: &Vec<Request>, ftl: &str, restored: Arc<[DriveState]>)
     (run, states.into_inner().unwrap())
 }
 
+/// A run wears flash as its two halves do if the state is saved between them.
 #[test]
-fn a_run_wears_flash_as_its_two_halves_do_with_the_state_saved_between() {
+fn run_wears_flash_as_its_two_halves_with_saved_state() {
     let mut whole = generated(24_000);
     // Both halves touch the last address, so that they are laid out as the whole is.
     for at in [0, 12_000] {
@@ -421,9 +422,10 @@ fn a_run_wears_flash_as_its_two_halves_do_with_the_state_saved_between() {
     }
 }
 
-/// MixedStore, section 5.3: the fragmentation buster shortens the tail of response times.
+/// MixedStore, section 5.3: the fragmentation buster shortens the tail of response times. Flash has
+/// less to copy then, so write amplification and the tail of write times fall.
 #[test]
-fn the_fragmentation_buster_leaves_flash_with_less_to_copy_as_in_mixedstore() {
+fn fragmentation_buster_lowers_write_amplification() {
     let mut spec = WorkloadSpec::new(60_000, Bytes::from_mib(48));
     spec.read_fraction = 0.1;
     spec.interarrival = "bursty:0.2ms,500,3s".parse().unwrap();

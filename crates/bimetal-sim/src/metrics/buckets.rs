@@ -117,8 +117,9 @@ mod tests {
         assert_eq!(buckets.width(), Nanoseconds(MILLI));
     }
 
+    /// A run that outgrows its buckets doubles their width. No value is lost.
     #[test]
-    fn a_run_that_outgrows_its_buckets_doubles_their_width_and_loses_nothing() {
+    fn outgrown_buckets_double_their_width_and_keep_all_values() {
         let mut buckets = Buckets::<u64>::new(Nanoseconds::ZERO);
         for index in 0..BUCKETS as u64 + 1 {
             *buckets.at(Nanoseconds(index * MILLI)) += index;

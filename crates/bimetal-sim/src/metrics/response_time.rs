@@ -188,8 +188,9 @@ mod tests {
         figure.is_some_and(|value| value >= expected && value <= expected * 1.001)
     }
 
+    /// The mean and the maximum are exact. Percentiles are exact within a thousandth.
     #[test]
-    fn mean_and_maximum_are_exact_and_percentiles_within_a_thousandth() {
+    fn mean_and_maximum_are_exact_and_percentiles_near() {
         let times = recorder().response_times();
         // The times are 1 to 100 µs: mean 50.5 µs.
         assert_eq!(times.read.mean, Some(0.0505));
@@ -231,8 +232,9 @@ mod tests {
         assert_eq!(recorder.count(), 1);
     }
 
+    /// The curve ascends from the first request to all requests at the exact maximum.
     #[test]
-    fn the_curve_ascends_from_the_first_request_to_all_of_them_at_the_exact_maximum() {
+    fn cdf_ascends_from_the_first_request_to_the_exact_maximum() {
         let cdf = recorder().cdf();
         assert_eq!(cdf.read.ms.last(), Some(&0.1));
         assert_eq!(cdf.read.requests.last(), Some(&100));
@@ -244,8 +246,9 @@ mod tests {
         assert!(cdf.read.ms.len() <= 101, "{}", cdf.read.ms.len());
     }
 
+    /// A time longer than the histogram's range still counts, and the maximum stays exact.
     #[test]
-    fn what_is_longer_than_the_histogram_still_counts_and_keeps_its_exact_maximum() {
+    fn time_beyond_the_histogram_counts_with_exact_maximum() {
         let mut recorder = ResponseTimeRecorder::new();
         recorder.record_read(Nanoseconds::MAX);
         recorder.record_read(Nanoseconds::ZERO);

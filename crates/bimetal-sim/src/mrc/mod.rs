@@ -395,8 +395,10 @@ mod tests {
         }
     }
 
+    /// In a cache that holds all objects every policy misses each object once. In a scan without
+    /// repetitions it always misses.
     #[test]
-    fn every_policy_misses_each_object_once_in_a_cache_that_holds_all_and_always_in_a_scan_that_never_repeats() {
+    fn every_policy_misses_new_objects_only_if_all_fit() {
         let twice: Vec<_> = (0..200).map(|at| read(at % 100 * 8, 8)).collect();
         let all = measured(&options(&[CacheSize::Share(1.0)], Unit::Request), &twice);
         assert_eq!((all.requests, all.objects, all.accesses), (200, 100, 200));
@@ -417,8 +419,10 @@ mod tests {
         assert_eq!((whole.objects, whole.results[0].size), (2, 2), "two objects of 6 KiB on average");
     }
 
+    /// No policy misses less than Belady. LRU by reuse distances equals LRU played access by
+    /// access.
     #[test]
-    fn no_policy_beats_belady_and_lru_by_reuse_distances_is_lru_played() {
+    fn no_policy_beats_belady_and_lru_equals_its_replay() {
         let mut state = 1u64;
         let requests: Vec<_> = (0..20_000)
             .map(|_| {

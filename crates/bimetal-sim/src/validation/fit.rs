@@ -212,8 +212,10 @@ mod tests {
         rms_demerit_ms(&Curve::new(&measured[half..]), &Curve::new(&simulated[half..]))
     }
 
+    /// The fit finds the figures of an unknown drive. They hold for samples that the fit did not
+    /// use.
     #[test]
-    fn the_figures_of_an_unknown_drive_are_found_and_hold_for_what_they_were_not_fitted_to() {
+    fn fit_finds_figures_that_hold_for_unseen_samples() {
         let samples = measured();
         let mut profile = Profile::load(DEFAULT_HDD).unwrap();
         let before_ms = second_half_ms(&profile, &samples);

@@ -98,8 +98,9 @@ mod tests {
             .collect()
     }
 
+    /// With long gaps requests queue in neither pace. With short gaps they queue in an open replay.
     #[test]
-    fn with_long_gaps_nothing_queues_in_either_pace_and_with_short_ones_it_does() {
+    fn requests_queue_with_short_gaps_only() {
         let drive = || {
             let mut profile = Profile::load(DEFAULT_HDD).unwrap();
             profile.set_all([("write_cache", "off")]).unwrap();

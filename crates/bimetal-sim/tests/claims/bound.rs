@@ -74,9 +74,10 @@ fn no_policy_beats_belady_in_any_scheme_that_replaces_blocks() {
     }
 }
 
-/// Each rule, and the reason under which what it keeps out is counted.
+/// Each rule, and the reason under which what it keeps out is counted. In every scheme with the
+/// parameter each rule keeps out the blocks that it names.
 #[test]
-fn each_rule_of_admission_keeps_out_what_it_says_in_every_scheme() {
+fn every_admission_rule_keeps_its_blocks_out() {
     let large = (0..100).map(|at| write(100 * at, 8192 + at * 64, 32));
     let stream = (0..400).map(|at| write(25 * at + 5, 4000 + at * 4, 4));
     let small = (0..400).map(|at| write(25 * at + 15, scattered(at, 800) * 2, 1));

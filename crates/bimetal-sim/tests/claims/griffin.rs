@@ -42,7 +42,7 @@ fn a_longer_timeout_saves_more_writes_and_costs_more_reads() {
 /// "The drawback of a smaller read-threshold is frequent migration" (6.1.2); it "allows the read penalty [...] to be
 /// bounded" (5.2).
 #[test]
-fn a_smaller_read_threshold_migrates_more_often_and_bounds_the_read_penalty() {
+fn smaller_read_threshold_bounds_the_read_penalty() {
     let bench = Bench::new("griffin", &[QUIET, &[("read_window", "10")]].concat(), overwriting(200));
     let values = ["0.05", "0.2", "0.4", "off"];
     let figures = |figure: fn(&Run) -> f64| bench.sweep("read_threshold", &values, figure);
@@ -118,7 +118,7 @@ fn a_small_buffer_hides_the_rotational_latency_of_the_log() {
 /// "Using an overwrite threshold can lower write savings, sometimes substantially"; "a high overwrite threshold has the advantage
 /// of eliminating a large fraction of HDD reads" (6.1.1, without migrations).
 #[test]
-fn a_higher_overwrite_threshold_saves_fewer_writes_and_reads_the_log_less() {
+fn higher_overwrite_threshold_saves_less_and_reads_less() {
     // The nth of eight groups of blocks is written 2^n times, then all is read.
     let writes = (0..8u32).flat_map(|group| {
         let of = move |at: u64| write(5 * at, u64::from(group) * 32 + at % 32, 1);

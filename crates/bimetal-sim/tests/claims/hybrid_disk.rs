@@ -26,7 +26,7 @@ fn small_writes(seconds: u64) -> Vec<Request> {
 /// "Write requests of size below a predefined threshold are treated as small writes and are directed to the flash. Whereas, writes
 /// above the threshold are directly written to disk" (3.3).
 #[test]
-fn writes_below_the_threshold_go_to_flash_and_larger_ones_to_the_disk() {
+fn writes_below_the_threshold_go_to_flash() {
     // Two of each size, from 4 to 512 KiB.
     let writes = (0..16).map(|at| write(100 * at, 256 * at, 1 << (at % 8))).chain([read(0, 16_383, 1)]);
     let bench = Bench::new("hybrid-disk", &[], writes.collect()).ssd(Bytes::from_mib(16));
@@ -38,7 +38,7 @@ fn writes_below_the_threshold_go_to_flash_and_larger_ones_to_the_disk() {
 /// "A complete cache cleanup delays the next cleanup operation as much as possible"; flushing "just the required number of
 /// pages [...] eliminates the time consuming full flush operation" (3.3).
 #[test]
-fn a_full_flush_delays_the_next_one_and_a_partial_flush_spares_the_wait() {
+fn full_flush_delays_the_next_and_partial_flush_waits_less() {
     let bench = Bench::new("hybrid-disk", &[], small_writes(200)).ssd(FLASH);
     let [full, partial] = ["full", "partial"].map(|flush| bench.run(&[("flush", flush)]));
     assert!(migrations(&full) * 10.0 < migrations(&partial), "{} {}", migrations(&full), migrations(&partial));

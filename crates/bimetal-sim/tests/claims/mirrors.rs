@@ -17,7 +17,7 @@ fn hits(run: &Run) -> f64 {
 
 /// "Safe mode duplicates first few GBytes of the HDD to SSD": of those, reads are the SSD's.
 #[test]
-fn the_first_addresses_are_read_from_the_ssd_as_far_as_it_mirrors_them() {
+fn mirrored_first_addresses_are_read_from_the_ssd() {
     let reads = (0..1000).map(|at| read(100 + 20 * at, scattered(at, 2048), 1)).chain([read(0, END, 1)]);
     let bench = Bench::new("hyperduo", &[("period", "1d")], reads.collect()).ssd(SSD);
     let figures = bench.sweep("mirrored", &["off", "0.25", "0.5", "0.9"], hits);
@@ -26,7 +26,7 @@ fn the_first_addresses_are_read_from_the_ssd_as_far_as_it_mirrors_them() {
 
 /// "Safe mode or mirror mode using RAID 1 scheme, and second mode is capacity mode".
 #[test]
-fn writes_go_to_both_drives_in_safe_mode_and_to_one_in_capacity_mode() {
+fn safe_mode_writes_both_drives_and_capacity_mode_one() {
     let writes = (0..200).map(|at| write(20 * at, scattered(at, 512), 1)).chain([read(0, END, 1)]);
     let bench = Bench::new("hyperduo", &[("period", "1d")], writes.collect()).ssd(SSD);
     let [safe, capacity] = ["safe", "capacity"].map(|mode| bench.run(&[("mode", mode)]));

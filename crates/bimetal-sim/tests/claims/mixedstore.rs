@@ -203,7 +203,7 @@ fn the_drive_is_told_when_to_level_its_wear() {
 
 /// "Frequently read small sized data is migrated" to flash (5.2), in idle periods.
 #[test]
-fn small_data_that_is_read_often_moves_to_flash_in_idle_periods_only() {
+fn small_hot_data_moves_to_flash_in_idle_periods_only() {
     let reads = (0..400).map(|at| read(250 * at, 1000 + at % 10 * 8, 1)).chain([read(0, 16_383, 1)]);
     let bench = Bench::new("mixedstore", &[], reads.collect()).ssd(SSD);
     let figures = bench.sweep("idle", &["50ms", "5s"], disk_reads);
