@@ -270,7 +270,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_name_reads_back_and_is_the_contract_of_the_command_line() {
+    fn format_names_read_back_and_match_the_command_line() {
         let contract = "msr spc disksim mqsim ssdsim linnos blkparse blktrace tracefs wiscsee fio diskmon \
                         cloudphysics-csv vscsi hadoop-csv fiu systor17 alibaba tencent lis keys32le csv bin";
         assert_eq!(names(&Format::ALL), contract);

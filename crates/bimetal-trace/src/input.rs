@@ -271,8 +271,9 @@ mod tests {
         }
     }
 
+    /// Every compression is recognised by its content and read with all its members.
     #[test]
-    fn every_compression_is_recognised_by_content_with_all_its_members() {
+    fn every_compression_is_recognised_with_all_its_members() {
         let mut gz = Vec::new();
         let mut bz2 = Vec::new();
         let mut xz = Vec::new();

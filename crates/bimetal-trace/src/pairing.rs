@@ -367,8 +367,9 @@ mod tests {
         assert_eq!(seen(&pair(Queued, merged).0), [(Read, 64, Some(10)), (Read, 64, Some(38)), (Read, 72, Some(7))]);
     }
 
+    /// A completion ends the request of its exact range before other requests that it overlaps.
     #[test]
-    fn a_completion_ends_the_request_of_its_very_range_before_others_that_it_overlaps() {
+    fn completion_ends_the_request_of_its_exact_range_first() {
         let events = "10 rq_issue R 0 8
                       11 rq_issue R 0 16
                       20 rq_complete R 0 16
@@ -398,8 +399,9 @@ mod tests {
         assert_eq!(seen(&pair(Queued, events).0), [(Flush, 0, Some(30)), (Flush, 0, Some(49))]);
     }
 
+    /// A journal commit is a flush and a write with FUA. The write is done when it is stable.
     #[test]
-    fn a_journal_commit_is_a_flush_and_a_write_that_is_done_when_it_is_stable() {
+    fn journal_commit_is_a_flush_and_a_fua_write() {
         let events = "10 bio_queue FWFSM 800 8
                       11 rq_issue FF 0 0
                       20 rq_complete FF 18446744073709551615 0
@@ -415,8 +417,10 @@ mod tests {
         assert_eq!(seen(&pair(Issued, events).0), issued);
     }
 
+    /// A write that its drive makes stable itself waits two seconds for a second completion, then
+    /// keeps the time of the first.
     #[test]
-    fn a_write_that_its_drive_makes_stable_itself_waits_two_seconds_and_keeps_its_time() {
+    fn fua_write_waits_two_seconds_for_its_second_completion() {
         let events = "10 bio_queue WFS 800 8
                       30 rq_complete WFS 800 8
                       2000031 bio_queue R 0 8
@@ -445,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn a_completion_without_request_and_a_request_without_completion_stay_alone() {
+    fn unmatched_completions_and_requests_stay_unpaired() {
         let events = "10 rq_complete R 0 8
                       11 rq_issue R 64 8
                       12 rq_complete W 64 8

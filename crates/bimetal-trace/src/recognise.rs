@@ -145,8 +145,9 @@ mod tests {
         assert_eq!(recognise(text, true).unwrap().format, Format::Diskmon);
     }
 
+    /// A number too large for one format speaks for the format that can read it.
     #[test]
-    fn a_number_too_large_for_one_format_speaks_for_the_format_that_reads_it() {
+    fn number_too_large_for_one_format_selects_another() {
         // As milliseconds the time would overflow before the third column shows that this is no
         // DiskSim trace.
         let text = b"71234567890123 3141 tar 150994944 8 R 6 0\n";

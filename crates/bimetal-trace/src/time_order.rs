@@ -178,8 +178,10 @@ mod tests {
         (out, refused)
     }
 
+    /// Steps back in time within the window are sorted. Requests of equal times stay in the order
+    /// of the file.
     #[test]
-    fn steps_back_within_the_window_are_sorted_and_equal_times_stay_in_file_order() {
+    fn steps_back_within_the_window_are_sorted_stably() {
         let (out, refused) = run([5, 3, 5, 3, 9, 1]);
         assert_eq!(out, [(1, 5), (3, 1), (3, 3), (5, 0), (5, 2), (9, 4)]);
         assert!(refused.is_empty());
@@ -194,8 +196,10 @@ mod tests {
         assert!(out.is_sorted_by_key(|&(time, _)| time));
     }
 
+    /// A time more than thirty days ahead of both neighbours is refused, also at either end of the
+    /// trace.
     #[test]
-    fn a_time_thirty_days_ahead_of_both_neighbours_is_refused_at_either_end_too() {
+    fn time_30_days_ahead_of_both_neighbours_is_refused() {
         let far = 31 * DAY_NS;
         assert_eq!(run([0, far, 1]).1, [Place::Line(2)]);
         assert_eq!(run([far, 0, 1]).1, [Place::Line(1)]);

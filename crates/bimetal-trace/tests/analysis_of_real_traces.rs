@@ -57,7 +57,7 @@ fn the_cloud_physics_trace_gives_the_known_figures() {
 }
 
 #[test]
-fn the_financial_trace_keeps_the_address_spaces_of_its_devices_apart() {
+fn financial_trace_keeps_addresses_of_devices_apart() {
     let Some(bytes) = decompressed("financial1-first10k.ascii.xz") else { return };
     let text = String::from_utf8(bytes).unwrap();
     let analysis = analyse(text.lines().map(|line| {

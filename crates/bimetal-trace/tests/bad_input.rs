@@ -40,7 +40,7 @@ fn an_empty_file_is_refused_bare_and_compressed() {
 }
 
 #[test]
-fn an_unknown_format_lists_what_was_tried_and_shows_the_first_line() {
+fn unknown_format_error_lists_tried_formats_and_first_line() {
     let message = error("\nDear diary,\ntoday I traced nothing.\n");
     assert!(message.contains("line 2 is 'Dear diary,'"), "{message}");
     assert!(message.contains("tried msr spc disksim"), "{message}");
@@ -84,7 +84,7 @@ fn a_trace_of_bad_lines_only_shows_the_first() {
 }
 
 #[test]
-fn a_trace_without_requests_shows_the_first_line_that_was_read_past() {
+fn trace_without_requests_shows_the_first_skipped_line() {
     let text = "8,0 0 1 0.5 9 C R 8 + 8 [0]\n8,0 0 1 0.6 9 I R 8 + 8 [x]\n";
     let message = error(text);
     assert!(message.contains("gives no request when read as blkparse"), "{message}");
@@ -99,8 +99,10 @@ fn the_first_request_is_at_0_and_steps_back_are_sorted() {
     assert_eq!(seen, [(0, 16), (250_000_000, 8), (750_000_000, 24)]);
 }
 
+/// A line whose time is more than 30 days ahead of both neighbours is refused, or skipped with
+/// `--skip-bad-lines`.
 #[test]
-fn a_time_more_than_30_days_ahead_of_both_neighbours_is_a_bad_line() {
+fn time_30_days_ahead_of_both_neighbours_is_a_bad_line() {
     let text = format!("{CSV}0,0,read,8,8,0,\n2700000000000000,0,read,8,8,0,\n5,0,read,8,8,0,\n");
     let message = error(&text);
     assert!(message.starts_with("t:3: time '2700000.000000000 s': expected a time at most 30 days"), "{message}");
@@ -130,8 +132,9 @@ fn the_limit_counts_requests_and_the_device_is_the_only_one() {
     assert_eq!(requests.iter().map(|request| request.arrival.0).collect::<Vec<_>>(), [0, 1]);
 }
 
+/// Queue events are the requests if the trace has any. A note names the event in use.
 #[test]
-fn queue_events_are_the_requests_if_there_are_any_and_a_note_says_so() {
+fn queue_events_are_preferred_over_issue_events() {
     let both = "8,0 0 1 0.5 9 Q R 8 + 8 [x]\n8,0 0 2 0.6 9 Q R 16 + 8 [x]\n8,0 0 3 0.7 9 D R 8 + 16 [x]\n";
     let trace = open(both, &OpenOptions::default()).unwrap();
     assert_eq!(trace.event(), Some(Event::Queue));
@@ -148,8 +151,9 @@ fn queue_events_are_the_requests_if_there_are_any_and_a_note_says_so() {
     assert!(message.contains("only queue events were asked for"), "{message}");
 }
 
+/// In a format without events `--event` changes nothing, and a note reports that.
 #[test]
-fn an_event_asked_of_a_format_without_events_changes_nothing_and_is_said_to() {
+fn event_option_is_noted_as_void_without_events() {
     let text = format!("{CSV}0,0,read,8,8,0,\n");
     let options = OpenOptions { event: Some(Event::Issue), ..OpenOptions::default() };
     let trace = open(&text, &options).unwrap();
@@ -160,8 +164,10 @@ fn an_event_asked_of_a_format_without_events_changes_nothing_and_is_said_to() {
     assert_eq!(trace.count(), 1);
 }
 
+/// A queue event after a long beginning without any is an error, so that queue and issue events
+/// never mix.
 #[test]
-fn a_queue_event_after_a_long_beginning_without_any_is_an_error_and_not_a_mixture() {
+fn late_queue_event_is_an_error() {
     let mut text = String::new();
     for number in 0..10_000 {
         text.push_str(&format!("8,0 0 {number} {number}.5 9 D R 8 + 16 [some process]\n"));

@@ -191,8 +191,9 @@ fn a_trace_without_times_or_operations_stays_one_in_csv_and_bin() {
     }
 }
 
+/// A writer that is dropped leaves no new file, and the old file stays as it was.
 #[test]
-fn a_writer_that_is_dropped_leaves_nothing_behind_and_the_old_file_alone() {
+fn dropped_writer_leaves_only_the_old_file() {
     let folder = Scratch::new("folder");
     std::fs::create_dir_all(&folder.0).unwrap();
     let path = folder.0.join("trace.csv");

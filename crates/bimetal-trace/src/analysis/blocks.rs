@@ -256,8 +256,9 @@ mod tests {
         assert_eq!(intervals, [Nanoseconds(1); 9 * 4]);
     }
 
+    /// Devices keep their address spaces apart and come in order of their numbers.
     #[test]
-    fn devices_keep_their_address_spaces_apart_and_come_in_order_of_their_numbers() {
+    fn devices_have_separate_addresses_in_order_of_number() {
         let mut table = BlockTable::new();
         for (number, writes) in [(9, 1), (2, 2), (9, 3)] {
             for _ in 0..writes {

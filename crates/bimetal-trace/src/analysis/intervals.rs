@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bounds_ascend_and_hold_the_intervals_that_figures_are_quoted_at() {
+    fn bounds_ascend_and_contain_the_quoted_intervals() {
         assert!(BOUNDS.is_sorted_by(|a, b| a < b));
         for seconds in [30, 60, 900, 3600] {
             assert!(BOUNDS.contains(&(seconds * 1_000_000_000)), "{seconds} s");

@@ -39,7 +39,7 @@ fn a_read_of_a_neighbour_does_not_end_a_run_of_writes() {
 }
 
 #[test]
-fn intervals_are_between_accesses_that_follow_each_other_on_a_block() {
+fn intervals_lie_between_successive_accesses_of_a_block() {
     let analysis = analyse(&[
         (0.0, Write, 0, 8),
         (31.0, Write, 0, 8),
@@ -70,8 +70,9 @@ fn a_request_counts_once_per_block_it_touches() {
     assert_eq!(analysis.mean_request_bytes, Some(27.0 * 512.0 / 3.0));
 }
 
+/// A request is sequential to the previous request of its device and direction.
 #[test]
-fn a_request_is_sequential_to_the_previous_of_its_device_and_direction() {
+fn request_is_sequential_to_the_last_of_device_and_kind() {
     let analysis = analyse_devices(&[
         (0.0, 0, Write, 0, 8),
         (1.0, 0, Read, 8, 8),  // the first read
@@ -197,7 +198,7 @@ fn json_has_the_keys_of_the_contract() {
 }
 
 #[test]
-fn files_are_ranked_by_their_overwrites_with_intervals_of_their_own() {
+fn files_are_ranked_by_overwrites_with_their_intervals() {
     let map = FileMap::read("map.csv", "0,4096,/calm\n4096,8192,/busy\n".as_bytes()).unwrap();
     let mut analyzer = Analyzer::new(Bytes::from_kib(4)).unwrap().with_files(map);
     let accesses = [(0, Write, 0), (1, Write, 8), (2, Write, 16), (50, Write, 8), (60, Write, 16), (99, Read, 16)];

@@ -325,8 +325,9 @@ mod tests {
         }
     }
 
+    /// A sequential request of the same size takes one control byte and its time.
     #[test]
-    fn a_sequential_request_of_the_same_size_takes_a_control_byte_and_its_time() {
+    fn sequential_request_takes_a_control_byte_and_its_time() {
         let requests: Vec<_> = (0..100).map(|number| request(number, 0, OpKind::Write, number * 8, 8)).collect();
         let bytes = file(&requests);
         assert_eq!(bytes.len(), HEADER_BYTES + 3 + 99 * 2 + 9);

@@ -73,8 +73,10 @@ mod tests {
 
     use super::*;
 
+    /// Fields are as described, with and without a hash, and with blanks in the name of the
+    /// process.
     #[test]
-    fn fields_are_as_described_with_and_without_hash_and_with_blanks_in_the_process() {
+    fn fields_read_with_and_without_hash_and_with_blanks() {
         let mut fiu = Fiu::default();
         let hash = "0123456789abcdef0123456789abcdef";
         for line in [

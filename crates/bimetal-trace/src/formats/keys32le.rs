@@ -58,8 +58,10 @@ impl Decoder for Keys32le {
 mod tests {
     use super::*;
 
+    /// Keys are little-endian numbers of blocks of 4 KiB. A key that is cut off is named with its
+    /// place.
     #[test]
-    fn keys_are_little_endian_blocks_of_4_kib_and_a_cut_off_one_is_named() {
+    fn keys_are_little_endian_and_a_cut_off_key_is_named() {
         let mut input = Input::new(&[0x0c, 0x0b, 0x0a, 0, 7][..]).unwrap();
         let mut keys = Keys32le::default();
         let entry = keys.next(&mut input).unwrap().unwrap();

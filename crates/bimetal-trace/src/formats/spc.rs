@@ -38,8 +38,9 @@ mod tests {
 
     use super::*;
 
+    /// Fields are as the specification says. Optional fields are skipped.
     #[test]
-    fn fields_are_as_the_specification_says_and_optional_ones_are_read_past() {
+    fn fields_follow_the_specification_and_extra_ones_are_skipped() {
         let entry = Spc.entry(b"3,412345,3584,w,0.031250").unwrap().unwrap();
         assert_eq!(entry, Entry::request(31_250_000, 3, OpKind::Write, SectorRange::new(412_345, 7)));
         assert_eq!(Spc.entry(b"0,20,513,R,1.5,7,abc").unwrap().unwrap().range, SectorRange::new(20, 2));

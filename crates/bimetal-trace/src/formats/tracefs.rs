@@ -144,8 +144,9 @@ mod tests {
         assert_eq!(kind("block_bio_queue: 7,0 FWS 0 + 0 [jbd2/loop0-8]"), Some(OpKind::Flush));
     }
 
+    /// An event without a letter for its operation is a write of zeroes or a command to the drive.
     #[test]
-    fn what_has_no_letter_is_a_write_of_zeroes_or_a_command_to_the_drive() {
+    fn event_without_a_letter_is_write_zeroes_or_a_command() {
         let kind = |rest: &str| read(&format!("x-1 [000] ..... 1.5: {rest}")).unwrap().map(|entry| entry.kind);
         assert_eq!(kind("block_bio_queue: 7,0 NS 2048 + 4096 [blkdiscard]"), Some(OpKind::WriteZeroes));
         assert_eq!(kind("block_rq_complete: 7,0 NS () 2048 + 4096 none,0,0 [0]"), Some(OpKind::WriteZeroes));
@@ -154,16 +155,19 @@ mod tests {
         assert_eq!(kind("block_rq_issue: 8,0 R 36 (12 00 00 00 24 00) 0 + 0 [udevd]"), None);
     }
 
+    /// Lines of trace-cmd without flags are read, and so are processes with spaces in their names.
     #[test]
-    fn lines_of_trace_cmd_without_flags_and_processes_with_spaces_are_read() {
+    fn trace_cmd_lines_and_processes_with_spaces_are_read() {
         let line = " Web Content-771  [000]  514.125003: block_rq_issue:       7,0 R 4096 () 520 + 8 [Web Content]";
         assert_eq!(read(line).unwrap().unwrap().range, SectorRange::new(520, 8));
         let line = "Web (x) [1]-77 [001] ..... 1.5: block_rq_issue: 8,16 RA 4096 () 8 + 16 none,0,0 [Web (x) [1]]";
         assert_eq!(read(line).unwrap().unwrap().range, SectorRange::new(8, 16));
     }
 
+    /// Other events are skipped. Lines of lost events and other text are refused, and lost events
+    /// are counted.
     #[test]
-    fn other_events_are_read_past_and_lost_events_and_other_text_are_not() {
+    fn other_events_are_skipped_and_lost_events_are_refused() {
         for line in [
             "# tracer: nop",
             "cpus=2",

@@ -42,8 +42,10 @@ mod tests {
 
     use super::*;
 
+    /// Events wait 200 ms for earlier events. Events of equal times stay in the order of their
+    /// arrival.
     #[test]
-    fn events_wait_200_ms_for_earlier_ones_and_equal_times_stay_as_they_came() {
+    fn events_wait_200_ms_and_equal_times_keep_their_order() {
         let mut order = Order::default();
         let push = |order: &mut Order, ms: u64, sector| {
             order.push(Entry::request(ms * 1_000_000, 0, OpKind::Read, SectorRange::new(sector, 8)));

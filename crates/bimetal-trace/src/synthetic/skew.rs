@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn every_start_leaves_room_for_the_request_and_every_block_is_reachable() {
+    fn starts_leave_room_for_requests_and_reach_every_block() {
         // 100 blocks with extents of 7: the last takes the rest.
         let places = PlaceSource::new(Skew::Uniform, Sectors(800), Sectors(51));
         let mut random = Pcg64::seed_from_u64(1);

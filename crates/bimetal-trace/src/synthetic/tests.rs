@@ -69,8 +69,9 @@ fn a_seed_gives_the_same_requests_again_and_another_seed_others() {
     assert_ne!(of_seed(1), of_seed(2));
 }
 
+/// A phase with its own seed does not depend on the seed of the workload.
 #[test]
-fn a_phase_with_a_seed_of_its_own_does_not_depend_on_the_workloads() {
+fn phase_seed_overrides_the_workload_seed() {
     let seeded = WorkloadSpec { seed: Some(9), ..spec(100, Bytes::from_mib(64)) };
     assert_eq!(fingerprint(generate(seeded.clone(), 1)), fingerprint(generate(seeded, 2)));
 }
@@ -84,7 +85,7 @@ fn equal_phases_draw_different_requests() {
 }
 
 #[test]
-fn as_many_requests_come_as_were_asked_for_and_the_first_at_zero() {
+fn generator_gives_the_requested_number_from_time_zero() {
     let mut generator = Generator::new(&everything(50), 3).unwrap();
     assert_eq!(generator.size_hint(), (100, Some(100)));
     assert_eq!(generator.next().map(|request| request.arrival), Some(Nanoseconds::ZERO));
@@ -109,7 +110,7 @@ fn phases_follow_each_other_without_a_step_back_in_time() {
 }
 
 #[test]
-fn the_analysis_of_a_workload_finds_the_fractions_it_was_made_from() {
+fn analysis_finds_the_fractions_of_its_specification() {
     for (read_fraction, sequential) in [(0.0, 0.0), (0.3, 0.5), (0.65, 0.1), (1.0, 0.9)] {
         let spec = WorkloadSpec { read_fraction, sequential, ..spec(200_000, Bytes::from_gib(4)) };
         let analysis = analyse(generate(spec, 11));
@@ -121,7 +122,7 @@ fn the_analysis_of_a_workload_finds_the_fractions_it_was_made_from() {
 }
 
 #[test]
-fn the_analysis_of_a_workload_finds_the_mix_of_sizes_it_was_made_from() {
+fn analysis_finds_the_size_mix_of_its_specification() {
     let size = "4KiB:0.7,64KiB:0.2,1KiB:0.1".parse().unwrap();
     let analysis = analyse(generate(WorkloadSpec { size, ..spec(200_000, Bytes::from_gib(1)) }, 12));
     for (sectors, share) in [(2, 0.1), (8, 0.7), (128, 0.2)] {
@@ -131,7 +132,7 @@ fn the_analysis_of_a_workload_finds_the_mix_of_sizes_it_was_made_from() {
 }
 
 #[test]
-fn the_analysis_of_a_workload_finds_the_mean_time_it_was_made_from() {
+fn analysis_finds_the_mean_interarrival_of_its_specification() {
     for (text, mean_ms) in [("constant:250us", 0.25), ("poisson:2ms", 2.0), ("bursty:1ms,100,1s", 10.99)] {
         let interarrival: Interarrival = text.parse().unwrap();
         assert!((interarrival.mean_ns() - mean_ms * 1e6).abs() < 1.0);
@@ -210,8 +211,9 @@ fn a_workload_as_large_as_its_footprint_stays_within_it() {
     assert!(generate(spec, 19).all(|request| request.range == SectorRange::new(0, 128)));
 }
 
+/// A sequential workload goes through the footprint and starts again at its end.
 #[test]
-fn a_sequential_workload_goes_through_the_footprint_and_starts_again_at_its_end() {
+fn sequential_workload_restarts_at_the_end_of_its_footprint() {
     let spec = WorkloadSpec { sequential: 1.0, read_fraction: 0.0, ..spec(10_000, Bytes::from_mib(16)) };
     let requests: Vec<Request> = generate(spec, 20).collect();
     for pair in requests.windows(2) {
