@@ -181,8 +181,10 @@ mod tests {
         Part::Described { phases, seed: 1, limit: None }
     }
 
+    /// Requests of parallel workloads come in order of time. Each workload has a device number, and
+    /// so addresses, of its own.
     #[test]
-    fn workloads_side_by_side_come_in_order_of_time_and_each_has_addresses_of_its_own() {
+    fn parallel_workloads_merge_by_time_on_separate_devices() {
         let parts = vec![described(10, 2), described(4, 5)];
         let workloads = Workloads { parts, name: String::new(), format: String::new(), queue_events: false };
         let requests: Vec<Request> = workloads.open().unwrap().map(Result::unwrap).collect();

@@ -250,8 +250,10 @@ fn what_was_given_up_with_a_drive_is_not_called_safe() {
     assert!(served.wait().contains("was given up (--accept-loss)"));
 }
 
+/// Data written to the home drive while it was a plain disk is served once the volume is attached
+/// again.
 #[test]
-fn what_was_written_to_the_plain_disk_is_served_when_the_volume_is_attached_again() {
+fn reattached_volume_serves_writes_made_to_the_plain_disk() {
     for scheme in ["smart-response", "hybrid-disk", "bcache", "dataplex", "hddboost"] {
         let place = Place::new("plain", scheme);
         let served = place.serve("");
@@ -273,8 +275,9 @@ fn what_was_written_to_the_plain_disk_is_served_when_the_volume_is_attached_agai
     }
 }
 
+/// A volume without a server can be drained. Home then has everything and needs no other drive.
 #[test]
-fn a_volume_that_nobody_serves_is_drained_and_its_home_drive_needs_no_other_then() {
+fn stopped_volume_drains_and_home_needs_no_other_drive() {
     let place = Place::new("stopped", "hybrid-disk");
     let served = place.serve("");
     let mut disk = place.disk();
@@ -305,8 +308,9 @@ fn a_volume_that_nobody_serves_is_drained_and_its_home_drive_needs_no_other_then
     );
 }
 
+/// A drain with a low `move_rate` reports rising progress before its first batch ends.
 #[test]
-fn a_drain_that_may_go_only_slowly_says_how_far_it_is_before_its_first_batch_ends() {
+fn slow_drain_reports_progress_before_its_first_batch_ends() {
     let place = Place::new("slowly", "hybrid-disk");
     let served = place.serve("");
     let mut disk = place.disk();
@@ -342,8 +346,10 @@ fn a_cache_is_detached_while_a_client_goes_on() {
     served.wait();
 }
 
+/// A drive that is home of blocks is not detached, although it also holds blocks of another drive
+/// off home.
 #[test]
-fn a_drive_that_is_home_of_blocks_is_not_let_go_even_where_it_keeps_others_off_home() {
+fn drive_that_is_home_of_blocks_cannot_be_detached() {
     let place = Place::new("home", "os-managed");
     let _served = place.serve("");
     // The units are the disk unit and the SSD's flash unit.
@@ -360,8 +366,10 @@ fn a_drive_that_is_home_of_blocks_is_not_let_go_even_where_it_keeps_others_off_h
     assert_eq!(place.json()["state"], "serving");
 }
 
+/// A stopped process still holds its socket. The message reports a server that does not answer, not
+/// a missing server.
 #[test]
-fn a_server_that_says_nothing_is_told_from_one_that_is_not_there() {
+fn silent_server_is_distinguished_from_an_absent_one() {
     let place = Place::new("silent", "griffin");
     let served = place.serve("");
     served.signal("-STOP");
@@ -394,8 +402,10 @@ fn what_is_served_is_recorded_and_analysed() {
     assert!(place.json()["trace"].is_null());
 }
 
+/// A new drive takes the place of a detached cache while the volume is served. It takes the place
+/// of a missing cache without a server.
 #[test]
-fn a_new_drive_takes_the_place_of_a_cache_that_was_let_go_and_of_one_that_is_missing() {
+fn new_drive_replaces_a_detached_or_missing_cache() {
     let place = Place::new("attach", "hybrid-disk");
     let served = place.serve("");
     let mut disk = place.disk();
@@ -433,8 +443,10 @@ fn a_new_drive_takes_the_place_of_a_cache_that_was_let_go_and_of_one_that_is_mis
     drop(served);
 }
 
+/// A detached drive is not needed. It may be attached again, or be replaced by a smaller or larger
+/// drive.
 #[test]
-fn a_drive_that_was_let_go_is_not_missed_and_may_come_back_or_be_replaced_by_one_of_any_size() {
+fn detached_drive_is_optional_and_replaced_at_any_size() {
     for scheme in ["hybrid-disk", "griffin"] {
         let place = Place::new("sizes", scheme);
         let off = if scheme == "griffin" { "hdd.img" } else { "ssd.img" };
@@ -537,8 +549,10 @@ fn an_older_copy_of_a_drive_is_not_taken_for_the_drive() {
     }
 }
 
+/// Another program wrote over the beginning of an attached home. Only `serve --accept-loss`
+/// overwrites that content and records the loss.
 #[test]
-fn what_another_program_wrote_over_the_beginning_of_home_is_given_up_only_with_leave() {
+fn foreign_write_over_home_is_refused_without_accept_loss() {
     let place = Place::new("overwritten", "hybrid-disk");
     place.crash_after_flush();
     let home = File::options().write(true).open(place.0.join("hdd.img")).unwrap();
@@ -602,8 +616,10 @@ fn a_flipped_bit_is_found_while_serving_and_without_a_server() {
     assert_eq!(fs::read(place.0.join("hdd.img")).unwrap()[77 * 8192..][..4096], [5; 4096]);
 }
 
+/// Parameters that may change during service take effect at once and persist. Other parameters need
+/// a drained volume without a server.
 #[test]
-fn parameters_change_while_serving_and_stay_changed_and_others_want_a_drained_volume() {
+fn parameters_change_while_serving_or_after_a_drain() {
     let place = Place::new("set", "griffin");
     let served = place.serve("");
     let mut disk = place.disk();

@@ -91,8 +91,10 @@ fn with_drives(name: &str) -> Place {
     place
 }
 
+/// The output of `create` names the exported size, the role of each drive, and the loss of the
+/// worst crash. `status` shows the volume.
 #[test]
-fn a_volume_says_what_it_exports_where_things_lie_and_what_may_be_lost() {
+fn created_volume_prints_export_roles_and_worst_crash() {
     let place = with_drives("says");
     let text = place.succeed(&format!("{CREATE} --set mode=maximized"));
     assert!(text.starts_with("mail: "), "{text}");
@@ -184,8 +186,10 @@ fn a_file_that_somebody_has_locked_is_refused_even_with_force() {
     place.succeed(CREATE);
 }
 
+/// An ext4 that ends before Bimetal's metadata stays on its drive. A longer ext4 is refused with a
+/// command that makes room.
 #[test]
-fn an_ext4_that_ends_early_stays_and_one_that_does_not_is_refused() {
+fn ext4_stays_if_it_ends_early_and_is_refused_otherwise() {
     let place = with_drives("ext4");
     if place.tool("mkfs.ext4", &["-q", "hdd.img"]).is_none() {
         return;

@@ -159,7 +159,7 @@ fn no_file_names_a_path_of_somebodys_machine() {
 }
 
 #[test]
-fn every_crate_states_the_licence_and_the_lints_of_the_workspace() {
+fn every_crate_states_the_workspace_licence_and_lints() {
     let workspace = fs::read_to_string(root().join("Cargo.toml")).expect("the workspace has a manifest");
     assert!(workspace.contains("license = \"MIT OR Apache-2.0\""));
     for licence in ["LICENSE-MIT", "LICENSE-APACHE"] {

@@ -129,8 +129,9 @@ fn simulate_says_of_every_option_what_the_plan_predicted() {
     assert!(schemes.len() >= 3, "{schemes:?}");
 }
 
+/// The search that tries cheap options first chooses the same option as an exhaustive search.
 #[test]
-fn the_cheapest_first_search_chooses_what_the_exhaustive_one_does() {
+fn cheapest_first_search_agrees_with_the_exhaustive_one() {
     let folder = Folder::new("exhaustive");
     let shop = folder.file("shop.toml", SHOP);
     let trace = trace("browser");
@@ -164,8 +165,10 @@ const TIMED: [(&str, &str); 15] = [
     ("mqsim/wsrch-small.trace", "20ms"),
 ];
 
+/// For the beginning of each real trace the exhaustive search gives the same plan as the quick
+/// search.
 #[test]
-fn an_exhaustive_search_confirms_the_plan_for_the_beginning_of_each_real_trace() {
+fn exhaustive_search_confirms_plans_for_real_traces() {
     let traces = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traces");
     if !traces.is_dir() {
         eprintln!("skipped: no ../shared");
@@ -187,8 +190,10 @@ fn an_exhaustive_search_confirms_the_plan_for_the_beginning_of_each_real_trace()
     assert!(found >= 10, "a plan for {found} of {} traces", TIMED.len());
 }
 
+/// A budget that no option keeps leaves `best` null. Every rejected option has a reason, and the
+/// closest option says which budget to relax.
 #[test]
-fn what_no_option_keeps_leaves_best_null_and_every_option_says_why() {
+fn impossible_budget_leaves_best_null_with_reasons() {
     let folder = Folder::new("impossible");
     let (shop, trace) = (folder.file("shop.toml", SHOP), trace("media-copy"));
     let common = ["plan", &trace, "--catalog", &shop, "--json", "--limit", "300"];
@@ -209,8 +214,10 @@ fn times_over(option: &Value, p99_ms: f64, cost_usd: f64) -> f64 {
     (p99 / p99_ms).max(1.0) * (option["cost_usd"].as_f64().unwrap() / cost_usd).max(1.0)
 }
 
+/// The options listed as closest break the budgets least. The figures of an exhaustive search
+/// confirm this.
 #[test]
-fn the_closest_options_break_the_budgets_least_of_all_that_an_exhaustive_search_runs() {
+fn closest_options_break_budgets_least_of_all_options() {
     let folder = Folder::new("closest");
     let (shop, trace) = (folder.file("shop.toml", SHOP), trace("browser"));
     let common = ["plan", &trace, "--catalog", &shop, "--limit", REQUESTS, "--json", "--max-cost", "55"];
@@ -289,8 +296,9 @@ fn input_that_makes_no_sense_is_refused() {
     assert!(Path::new(&only_disk).exists());
 }
 
+/// A trace without writes wears no flash. Ten requests are enough to plan for.
 #[test]
-fn a_trace_of_reads_wears_nothing_and_ten_requests_are_enough_to_plan_for() {
+fn read_only_trace_of_ten_requests_has_unlimited_lifetime() {
     let folder = Folder::new("small");
     let lines: String = (0..10).map(|i| format!("{},0,read,{},8,0,\n", i * 1_000_000, i * 16)).collect();
     let shop = folder.file("shop.toml", SHOP);
@@ -306,8 +314,10 @@ fn a_trace_of_reads_wears_nothing_and_ten_requests_are_enough_to_plan_for() {
     assert!(String::from_utf8_lossy(&text.stdout).contains("flash unlimited (nothing is erased)"));
 }
 
+/// Several workloads run at the same time. A description of a synthetic workload may stand in the
+/// place of a trace.
 #[test]
-fn several_workloads_run_at_the_same_time_and_a_description_will_do_for_a_trace() {
+fn plan_runs_several_workloads_and_descriptions_at_once() {
     let folder = Folder::new("several");
     let shop = folder.file("shop.toml", SHOP);
     let phase = "[[phase]]\nrequests = 400\nfootprint = \"8MiB\"\ninterarrival = \"poisson:20ms\"\n";
@@ -361,8 +371,9 @@ fn options(plan: &Value) -> impl Iterator<Item = &Value> {
     best.into_iter().chain(plan["rejected"].as_array().unwrap())
 }
 
+/// The `create` command of an option has every setting and the block size of the plan.
 #[test]
-fn the_create_line_has_every_setting_and_the_block_size_that_the_plan_was_made_with() {
+fn create_command_has_every_setting_and_the_block_size() {
     let folder = Folder::new("line");
     let (shop, trace) = (folder.file("shop.toml", SHOP), trace("browser"));
     let common = ["plan", &trace, "--catalog", &shop, "--limit", REQUESTS, "--schemes", "griffin,smart-response"];
@@ -424,8 +435,10 @@ fn an_array_is_only_simulated_so_it_has_no_create_line() {
     assert!(!text.contains("bimetal create"), "{text}");
 }
 
+/// The HTML report marks as front only options that no other option beats. It shows the budgeted
+/// figures of these options.
 #[test]
-fn the_page_marks_as_front_only_what_no_option_beats_and_shows_what_was_budgeted() {
+fn report_marks_the_front_and_shows_budgeted_figures() {
     let folder = Folder::new("front");
     let (shop, trace) = (folder.file("shop.toml", SHOP), trace("browser"));
     let report = folder.0.join("plan.html").display().to_string();
@@ -450,8 +463,10 @@ fn the_page_marks_as_front_only_what_no_option_beats_and_shows_what_was_budgeted
     assert!(front.contains(" J</td></tr>"), "{front}");
 }
 
+/// A plan chooses the SSD and the HDD, so `--member` for them is refused with the flag that narrows
+/// the choice. Bad values for a log are refused, too.
 #[test]
-fn a_member_that_a_plan_chooses_itself_is_refused_with_the_flag_that_narrows_it() {
+fn member_flag_is_refused_for_drives_a_plan_chooses() {
     let trace = trace("browser");
     let message = refused(&["plan", &trace, "--member", "ssd=intel-x25-e-32gb"]);
     assert!(
@@ -466,8 +481,10 @@ fn a_member_that_a_plan_chooses_itself_is_refused_with_the_flag_that_narrows_it(
     assert!(message.contains("no profile or file 'nope'") && message.contains("--member log"), "{message}");
 }
 
+/// `--vary` takes only parameters of the plan's schemes, at values that they accept. Contradictory
+/// flags are refused.
 #[test]
-fn what_is_varied_is_a_parameter_of_a_scheme_of_the_plan_at_values_that_it_takes() {
+fn vary_is_refused_for_unknown_parameters_and_bad_values() {
     let trace = trace("browser");
     let refused = |flags: &[&str]| refused(&[&["plan", &trace, "--schemes", "griffin,smart-response"], flags].concat());
     for (flags, expected) in [
@@ -543,8 +560,9 @@ fn what_growth_brings_is_shown_beside_the_winner() {
     assert!(!String::from_utf8_lossy(&output.stdout).contains("of growth"));
 }
 
+/// Options whose map would be too large are left out. A sentence beside the answer reports them.
 #[test]
-fn what_is_left_out_for_the_size_of_its_map_is_said_beside_the_answer() {
+fn plan_reports_options_left_out_for_the_size_of_their_map() {
     let folder = Folder::new("map");
     let (shop, trace) = (folder.file("shop.toml", SHOP), trace("browser"));
     let common =

@@ -75,7 +75,7 @@ fn was_permitted(output: &Output, file: &Path) -> bool {
 }
 
 #[test]
-fn every_request_of_a_command_is_in_the_trace_with_its_response_time() {
+fn recorded_trace_has_every_request_with_response_time() {
     let Some(device) = Loop::new("all") else {
         let output = Command::new(BIMETAL).args(["record", "/dev/null", "-o", "/dev/null"]).output().unwrap();
         assert!(text(&output.stderr).contains("expected a block device"));

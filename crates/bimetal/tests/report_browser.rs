@@ -122,8 +122,9 @@ fn a_page_that_asks_a_network_would_be_found_out() {
     assert_eq!(requests_of_pages(&log), [""; 0]);
 }
 
+/// Every chart draws marks for each choice of the reader, at the width of a phone and of a desktop.
 #[test]
-fn every_chart_draws_marks_whatever_is_chosen_on_phone_and_desktop() {
+fn every_chart_draws_marks_on_phone_and_desktop() {
     let Some(browser) = browser() else { return };
     let folder = folder("report_reader");
     for found in read_as_a_reader(&browser, &folder, &bimetal::report::html(&fixture::document())) {

@@ -183,8 +183,10 @@ fn a_volume_has_one_server_at_a_time() {
     assert_eq!(again.terminate(), 0);
 }
 
+/// A volume with a missing drive is served only with `--degraded`, and only if the missing drive is
+/// not needed.
 #[test]
-fn a_volume_that_is_not_whole_is_served_only_with_leave_and_only_if_nothing_is_needed() {
+fn incomplete_volume_is_served_only_with_degraded_flag() {
     if !has("qemu-io") {
         return;
     }
@@ -242,8 +244,10 @@ fn what_cannot_be_served_is_refused_with_a_reason() {
     running.child.kill().expect("it runs");
 }
 
+/// Drives that became larger are used at their old size. After a resize the volume uses them to
+/// their end.
 #[test]
-fn drives_that_have_grown_are_used_as_before_and_after_a_resize_to_their_end() {
+fn grown_drives_are_used_to_their_end_after_a_resize() {
     if !has("qemu-io") {
         return;
     }
@@ -347,8 +351,9 @@ fn a_drive_alone_that_has_grown_is_found_by_its_path() {
     assert!(place.refuse("resize tank --ssd-size 81916KiB").contains("too near"));
 }
 
+/// A resize is refused if blocks would change their place or a file system would lose its end.
 #[test]
-fn no_size_changes_that_would_move_blocks_or_cut_a_file_system_off() {
+fn resize_that_moves_blocks_or_cuts_ext4_is_refused() {
     if !has("mkfs.ext4") {
         return;
     }
@@ -371,8 +376,9 @@ fn no_size_changes_that_would_move_blocks_or_cut_a_file_system_off() {
     place.succeed("resize one --ssd-size 28MiB");
 }
 
+/// Drives with sectors of 4 KiB serve and recover, alone and beside drives with smaller sectors.
 #[test]
-fn drives_with_sectors_of_4_kib_serve_and_recover_alone_and_beside_others() {
+fn drives_with_4_kib_sectors_serve_and_recover() {
     if !has("qemu-io") {
         return;
     }

@@ -27,8 +27,10 @@ fn the_page_shows_the_file_that_is_run() {
     assert!(page.contains(&format!("```toml\n{file}```")), "the page and its file differ");
 }
 
+/// Every leaf of a tree reports its energy and wear. A setting applies to the volume that its name
+/// begins with.
 #[test]
-fn every_leaf_has_its_energy_and_wear_and_settings_have_their_place() {
+fn every_leaf_of_a_tree_has_energy_wear_and_settings() {
     let (status, json, error) =
         bimetal(&["compare", "--config", "trees.toml", "--limit", "20000", "--set", "left.timeout=60s", "--json"]);
     assert_eq!(status, 0, "{error}");
@@ -78,8 +80,9 @@ fn what_a_mirror_reads_and_writes_adds_up() {
     assert_eq!(mirrored["members"][1]["id"], "hdd2");
 }
 
+/// One log serves two SSDs. Writes faster than `log_rate` bypass the log.
 #[test]
-fn one_log_serves_two_ssds_and_is_passed_by_when_writes_come_too_fast() {
+fn shared_log_of_two_ssds_is_bypassed_above_log_rate() {
     let directory = std::env::temp_dir().join(format!("bimetal-two-ssds-{}", std::process::id()));
     std::fs::create_dir_all(&directory).unwrap();
     let file = directory.join("tree.toml");

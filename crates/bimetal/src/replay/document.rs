@@ -263,8 +263,9 @@ mod tests {
         }
     }
 
+    /// Failed requests and late requests are counted. A failed request has no response time.
     #[test]
-    fn errors_and_lateness_are_counted_and_failed_requests_have_no_response_time() {
+    fn failed_requests_count_as_errors_without_response_time() {
         let document = document(false);
         let measured = &document.measured;
         assert_eq!((measured.issued, measured.errors.clone()), (5, BTreeMap::from([(5, 1)])));

@@ -185,8 +185,10 @@ mod tests {
         assert!(!drawn.contains("NaN") && !drawn.contains("inf") && !drawn.contains("\"-"), "{drawn}");
     }
 
+    /// Bars of one tick stand side by side on the axis. A very small bar still has the least
+    /// visible height.
     #[test]
-    fn bars_stand_beside_each_other_on_the_axis_and_even_small_ones_are_seen() {
+    fn bars_stand_side_by_side_with_a_minimal_height() {
         let x = Axis { name: "x", low: -0.5, high: 1.5, logarithmic: false, ticks: vec![0.0, 1.0] };
         let bars = |nth, part| Series {
             colour: "c0",
