@@ -349,7 +349,7 @@ impl<P: Payload> Recovery<P> {
         }
         self.log().phase = Phase::Scanning;
         let head = self.page_at(first);
-        let is_beside = first % u64::from(self.volume.view.map.slots()) != 0;
+        let is_beside = !first.is_multiple_of(u64::from(self.volume.view.map.slots()));
         let before = self.log().unchecked.as_ref().filter(|before| is_beside && before.own_end() == first);
         let start = if before.is_some() { self.page_at(first - 1).start.0 } else { head.start.0 };
         let range = SectorRange::new(start, head.end().0 - start);
