@@ -419,7 +419,8 @@ mod tests {
         assert_eq!(middle.parts()[1].bytes(), [0; 512]);
     }
 
-    /// The pool has memory of 32 KiB for 20 KiB, and a migration that kept what it read had up to twice its bound.
+    /// The pool gives 32 KiB of memory for content of 20 KiB. A migration that kept such memory
+    /// after its reads had up to twice its bound.
     #[test]
     fn detached_content_has_no_more_memory_than_it_needs() {
         let filled = |bytes: usize| Buffers::from(Filling::new(bytes).share());
