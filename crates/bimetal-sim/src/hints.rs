@@ -1,8 +1,8 @@
-//! Evictions of a host's buffer cache, or pins of a host, that were recorded beside the requests: which runs take them, and in what
-//! order with requests.
+//! Hints that were recorded beside the requests: evictions of a host's buffer cache, or pins of a
+//! host. This module decides which runs use the hints, and in which order with the requests.
 //!
-//! A hint is told before the requests of its moment, and after everything that was due before. Hints behind the last request
-//! have no request to be of use to, and are left untold.
+//! A hint reaches the volume before the requests of the same time, and after all events that were
+//! due before. Hints behind the last request can serve no request, so the volume never gets them.
 
 use std::collections::BTreeMap;
 
@@ -14,22 +14,23 @@ use bimetal_trace::{Hint, Hints};
 
 use crate::setup::{Choices, SetupError};
 
-/// The parameter of schemes that move blocks when a host evicts them.
+/// Parameter of schemes that move blocks when a host evicts them.
 const PARAMETER: &str = "eviction_hint";
 
-/// The parameter of schemes that keep on flash what a host pins.
+/// Parameter of schemes that keep on flash the blocks that a host pins.
 const PIN_PARAMETER: &str = "pin";
 
-/// Whether a scheme has a use for `hints`.
+/// Returns whether a scheme has a use for `hints`.
 pub(crate) fn has_use(scheme: &SchemeInfo, hints: &Hints) -> bool {
     let wanted = if hints.are_pins() { PIN_PARAMETER } else { PARAMETER };
     scheme.parameters.iter().any(|parameter| parameter.name == wanted)
 }
 
-/// The hints that a run is told: all or none, and each within the volume.
+/// Returns the hints of a run: all or none, and each within the volume.
 ///
 /// # Errors
-/// The scheme has a use for hints and its settings have not, or a hint is of no device of the trace or beyond the volume.
+/// Fails if the scheme has a use for hints and its settings do not. Fails as well if a hint names
+/// an unknown device, or lies beyond the volume.
 pub(crate) fn of_run(
     scheme: &'static SchemeInfo,
     volume: &Volume<NoPayload>,

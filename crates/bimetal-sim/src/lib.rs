@@ -25,7 +25,8 @@
 //!
 //! let spec = WorkloadSpec { read_fraction: 0.75, ..WorkloadSpec::new(2000, Bytes::from_mib(16)) };
 //! let workload: Vec<Request> = Generator::new(&[spec], 1)?.collect();
-//! let schemes = ["hdd-only", "smart-response"].map(|name| schemes::find(name).expect("it is in the list"));
+//! let schemes = ["hdd-only", "smart-response"]
+//!     .map(|name| schemes::find(name).expect("it is in the list"));
 //! let experiment = Experiment {
 //!     workload: &workload,
 //!     schemes: schemes.to_vec(),
@@ -37,7 +38,8 @@
 //! };
 //! let document = experiment.run(&NoProgress, |_, trace| trace)?;
 //!
-//! let means = document.runs.iter().map(|run| run.response_time_ms.read.mean.expect("there are reads"));
+//! let means =
+//!     document.runs.iter().map(|run| run.response_time_ms.read.mean.expect("there are reads"));
 //! let [disk, cached] = means.collect::<Vec<f64>>()[..] else { panic!("a run of each scheme") };
 //! println!("a read takes {disk:.2} ms on the disk, and {cached:.2} ms with a cache");
 //! assert!(0.0 < cached && cached < disk);

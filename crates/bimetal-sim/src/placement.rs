@@ -1,18 +1,22 @@
-//! The search for a placement of files by simulation: the "model-based optimizer" that Combo Drive's section 3.2 has in mind, which
-//! searches "for files and sectors with a potential for improving overall system performance when moved using a detailed model".
+//! The search for a placement of files by simulation. It is the "model-based optimizer" that Combo
+//! Drive's section 3.2 has in mind. This optimizer searches "for files and sectors with a potential
+//! for improving overall system performance when moved using a detailed model".
 //!
-//! A placement is a list of files that are to lie on the SSD of a `combo`. It is worth the mean response time that the simulator finds
-//! when they do: ranges change their home before the first request and cost nothing (`strategy=list moves=instant`). What it moves is
-//! counted both ways: a range that comes and the one that it is exchanged for.
+//! A placement is a list of files that are to lie on the SSD of a `combo`. The score of a placement
+//! is the mean response time of a simulation with these files there. Ranges change their home
+//! before the first request and cost nothing (`strategy=list moves=instant`). Moved bytes are
+//! counted both ways: the range that moves to the SSD, and the range that it is exchanged for.
 //!
-//! The search begins from the best of the paper's three strategies, leaves out what nobody used, and goes on greedily: of all files it
-//! adds those first that gain most for a byte moved. Then it does so beginning with nothing, and keeps what is better. Gains are
-//! simulated, at first each by itself. Later only the best is simulated anew: what a file gains seldom grows when others are there
-//! already (lazy evaluation, Minoux 1978). Bytes moved and simulations are bounded. Files that lie in the same ranges move together,
-//! so they are one candidate.
+//! The search begins with the best of the paper's three strategies and leaves out files without
+//! accesses. It continues greedily: it adds the files with the largest gain per moved byte first.
+//! Then it searches again, beginning with no file, and keeps the better of both results. Gains are
+//! simulated, at first for each candidate alone. Later only the best candidate is simulated anew,
+//! because the gain of a file seldom grows when other files are there already (lazy evaluation,
+//! Minoux 1978). Moved bytes and simulations are bounded. Files that lie in the same ranges move
+//! together, so they are one candidate.
 //!
-//! A placement may fit the requests by which it was searched better than others of their kind. So it is searched by the first part of a
-//! trace and judged by the rest.
+//! A placement may fit the requests of the search better than other requests of the same kind. So
+//! the search uses the first part of a trace, and the rest of the trace judges its result.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -31,76 +35,77 @@ use crate::results::Run;
 use crate::setup::{Choices, SetupError, Size, settings_for};
 use crate::simulator::Replay;
 
-/// What a search is to do.
+/// Settings of a search.
 pub struct Search<'a> {
-    /// The requests, of one device, in order.
+    /// Requests of one device, in order.
     pub requests: &'a [Request],
     /// Drives, sizes, settings of the `combo`, and the map of files.
     pub choices: Choices,
-    /// When requests are issued.
+    /// Mode of the replay: by the times of the requests, or with a fixed number of requests under
+    /// way.
     pub replay: Replay,
-    /// The share of the requests by which it searches; the rest judges.
+    /// Share of the requests that the search uses. The rest judges its result.
     pub share: f64,
-    /// Bytes moved at most; `None`: as many as the SSD has.
+    /// Most bytes that a placement may move; `None`: the size of the SSD.
     pub moved_max: Option<Bytes>,
-    /// Simulations at most.
+    /// Most simulations that the search may make.
     pub simulations_max: u32,
-    /// Is told how many simulations were made.
+    /// Function that receives the number of simulations made so far.
     pub progress: &'a (dyn Fn(u32) + Sync),
 }
 
-/// What a placement is worth by some requests.
+/// Score of a placement, from a simulation of some requests.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Score {
-    /// The mean response time of all of them.
+    /// Mean response time of all these requests.
     pub mean_ms: f64,
-    /// Bytes moved to have it.
+    /// Bytes moved for the placement.
     pub moved: Bytes,
 }
 
-/// A placement, judged.
+/// A placement with its scores.
 #[derive(Clone, Debug)]
 pub struct Placement {
-    /// `none`, a strategy, or `search`.
+    /// Name of the placement: `none`, a strategy, or `search`.
     pub name: &'static str,
-    /// The files that are to lie on the SSD, the most wanted first.
+    /// Paths of the files that are to lie on the SSD, the most wanted first.
     pub files: Vec<String>,
-    /// By the requests of the search.
+    /// Score with the requests of the search.
     pub searched: Score,
-    /// By the others.
+    /// Score with the requests that the search did not use.
     pub held_out: Score,
 }
 
-/// What a search found.
+/// Result of a search.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// `none`, `type`, `access`, `frequency`, and last `search`.
+    /// Placements in this order: `none`, `type`, `access`, `frequency`, `search`.
     pub placements: Vec<Placement>,
-    /// How many simulations it took.
+    /// Number of simulations made.
     pub simulations: u32,
-    /// Requests of the search, and held out.
+    /// Number of requests that the search used, and of those held out.
     pub requests: [u64; 2],
-    /// Bytes that were allowed to move.
+    /// Most bytes that a placement was allowed to move.
     pub moved_max: Bytes,
-    /// The run without any move, over all requests.
+    /// Run over all requests without any move.
     pub unmoved: Box<Run>,
 }
 
-/// Why there is no result.
+/// Reasons for which a search fails.
 #[derive(Debug, thiserror::Error)]
 pub enum PlacementError {
-    /// A simulation cannot be made.
+    /// A simulation fails.
     #[error(transparent)]
     Experiment(#[from] ExperimentError),
-    /// Addresses of several devices are of several file systems.
+    /// The trace has several devices, whose addresses belong to several file systems.
     #[error("the trace has requests of several devices, and a map of files is of one: expected --device N")]
     Devices,
-    /// Nothing to search by, or nothing to judge by.
+    /// The search, or the judgement, has no requests.
     #[error("{searched} requests to search by and {held_out} held out: expected some of each (--search)")]
     NoRequests {
-        /// Of the first part.
+        /// Number of requests in the first part, for the search.
         searched: usize,
-        /// Of the second.
+        /// Number of requests in the second part, held out.
         held_out: usize,
     },
     /// No request touches a file.
@@ -110,19 +115,19 @@ pub enum PlacementError {
     NoFiles,
 }
 
-/// A file of the map, and how the requests of the search use it.
+/// A file of the map, with its use by the requests of the search.
 #[derive(Default)]
 struct File<'a> {
     path: &'a str,
     sectors: u64,
-    /// The ranges that it has a part in.
+    /// Numbers of the ranges that hold a part of the file.
     ranges: BTreeSet<u64>,
     accesses: u64,
     contiguous: u64,
 }
 
 impl File<'_> {
-    /// Accesses for its size, to compare.
+    /// Returns the accesses per sector, scaled so that files can be compared.
     fn merit(&self) -> u64 {
         (self.accesses << 22) / self.sectors.max(1)
     }
@@ -132,7 +137,7 @@ impl File<'_> {
 struct Judge<'a> {
     search: &'a Search<'a>,
     choices: Choices,
-    /// The file of each extent of the choices' map; none for free space.
+    /// File of each extent in the map of the choices; `None` for free space.
     file_of: Vec<Option<usize>>,
     simulations: AtomicU32,
 }
@@ -158,12 +163,12 @@ impl Judge<'_> {
         Ok(Score { mean_ms: run.response_time_ms.all.mean.unwrap_or(0.0), moved })
     }
 
-    /// Simulations that may be made until there were `all`.
+    /// Returns the number of simulations that may be made before their total reaches `all`.
     fn left(&self, all: u32) -> u32 {
         all.saturating_sub(self.simulations.load(Ordering::Relaxed))
     }
 
-    /// The longest beginning of `list` that moves no more than `moved_max`, and its score.
+    /// Returns the longest beginning of `list` that moves no more than `moved_max`, with its score.
     fn fit(&self, part: &Vec<Request>, mut list: Vec<usize>, moved_max: Bytes) -> Result<State, ExperimentError> {
         let mut score = self.score(part, &list)?;
         if score.moved <= moved_max {
@@ -185,28 +190,29 @@ impl Judge<'_> {
     }
 }
 
-/// A placement on the way.
+/// A placement under construction.
 #[derive(Clone)]
 struct State {
     list: Vec<usize>,
     score: Score,
 }
 
-/// Files that move together, and what they were last found to gain.
+/// Files that move together, with the gain that their last simulation found.
 struct Candidate {
     files: Vec<usize>,
     score: Score,
-    /// Milliseconds for a byte moved.
+    /// Gain in milliseconds per moved byte.
     rate: f64,
-    /// After how many additions that was found.
+    /// Number of additions to the placement before the last simulation of this candidate.
     seen: usize,
 }
 
 impl Search<'_> {
-    /// Searches, and judges what was found beside the three strategies.
+    /// Searches for a placement, and judges it beside the paper's three strategies.
     ///
     /// # Errors
-    /// What cannot be simulated, or has no requests or files.
+    /// Fails if a simulation fails, if either part has no requests, if the trace has several
+    /// devices, or if no request touches a file.
     pub fn run(self) -> Result<Found, PlacementError> {
         let [part, held_out] = self.parts()?;
         let mut choices = self.choices.clone();
@@ -225,7 +231,7 @@ impl Search<'_> {
             return Err(PlacementError::NoFiles);
         }
         let mut judge = Judge { search: &self, choices, file_of, simulations: AtomicU32::new(0) };
-        // The parts of the trace are played on drives of one size.
+        // Both parts of the trace are played on drives of the same size.
         let unmoved = judge.run(&self.requests.to_vec(), &[])?;
         judge.choices.ssd.size = unmoved.ssd_bytes.map(|bytes| Size::Bytes(Bytes(bytes)));
         judge.choices.hdd.size = unmoved.hdd_bytes.map(|bytes| Size::Bytes(Bytes(bytes)));
@@ -238,7 +244,8 @@ impl Search<'_> {
         let best = states.iter().min_by(|(_, one), (_, other)| one.score.mean_ms.total_cmp(&other.score.mean_ms));
         let start = best.map_or_else(|| states[0].1.clone(), |(_, state)| state.clone());
         let mut found = judge.improve(&part, &files, start, moved_max, self.simulations_max / 2)?;
-        // What a strategy moves may leave no bytes for what gains more: the other way begins with nothing.
+        // The moves of a strategy may leave no bytes for files with larger gains. So the second
+        // search begins with nothing.
         let from_none = judge.improve(&part, &files, states[0].1.clone(), moved_max, self.simulations_max)?;
         if from_none.score.mean_ms < found.score.mean_ms {
             found = from_none;
@@ -256,7 +263,7 @@ impl Search<'_> {
         Ok(Found { placements, simulations, requests, moved_max, unmoved: Box::new(unmoved) })
     }
 
-    /// The requests to search by, and those held out, each from time zero on.
+    /// Returns the requests of the search and those held out. The times of each part begin at zero.
     fn parts(&self) -> Result<[Vec<Request>; 2], PlacementError> {
         let first_device = self.requests.first().map(|request| request.device);
         if self.requests.iter().any(|request| Some(request.device) != first_device) {
@@ -275,7 +282,7 @@ impl Search<'_> {
     }
 }
 
-/// The files of the map, used as `requests` use them, and the file of each extent.
+/// Returns the files of the map with their use by `requests`, and the file of each extent.
 fn files_of<'a>(
     choices: &'a Choices,
     settings: &Settings,
@@ -318,7 +325,8 @@ fn files_of<'a>(
     (files, file_of)
 }
 
-/// What the paper's three strategies want on the SSD, the most used for its size first.
+/// Returns the files that each of the paper's three strategies wants on the SSD. The files with the
+/// most accesses for their size come first.
 fn strategies(files: &[File<'_>], settings: &Settings) -> [(&'static str, Vec<usize>); 3] {
     let (random, frequent) = (settings.fraction("random").unwrap_or(1.0), settings.count("frequent").max(1));
     let is_random = |file: &File<'_>| (file.accesses - file.contiguous) as f64 >= random * file.accesses as f64;
@@ -335,8 +343,8 @@ fn strategies(files: &[File<'_>], settings: &Settings) -> [(&'static str, Vec<us
 }
 
 impl Judge<'_> {
-    /// Leaves out what nobody used, and adds what gains most for a byte moved, as long as anything gains and fewer than `all`
-    /// simulations were made.
+    /// Leaves out files without accesses, and adds the candidates with the largest gain per moved
+    /// byte. It ends when no candidate gains anything, or when `all` simulations were made.
     fn improve(
         &self,
         part: &Vec<Request>,
@@ -374,7 +382,8 @@ impl Judge<'_> {
         Ok(now)
     }
 
-    /// What each of `candidates` candidates gains by itself: those used most for their size.
+    /// Simulates the gain of each candidate alone, for at most `candidates` candidates: those with
+    /// the most accesses for their size.
     fn first_look(
         &self,
         part: &Vec<Request>,
@@ -412,7 +421,8 @@ impl Judge<'_> {
     }
 }
 
-/// The candidate that gains most for a byte; of equals the one with the first file.
+/// Returns the candidate with the largest gain per byte. Among equals, the lowest first file
+/// decides.
 fn best_of(candidates: &[Candidate]) -> Option<usize> {
     let order = |&at: &usize| &candidates[at];
     (0..candidates.len()).max_by(|one, other| {
@@ -422,7 +432,7 @@ fn best_of(candidates: &[Candidate]) -> Option<usize> {
 }
 
 impl Candidate {
-    /// A candidate that gains something over `before` and may move.
+    /// Returns a candidate, unless it gains nothing over `before`, moves nothing or moves too much.
     fn new(files: Vec<usize>, score: Score, before: &Score, moved_max: Bytes, seen: usize) -> Option<Self> {
         let (gain, moved) = (before.mean_ms - score.mean_ms, score.moved.0.saturating_sub(before.moved.0));
         (gain > 0.0 && moved > 0 && score.moved <= moved_max).then(|| Self {
@@ -444,7 +454,7 @@ mod tests {
 
     const MIB: u64 = 2048;
 
-    /// Files of 1 MiB each, far out; free space below.
+    /// Returns files of 1 MiB each, far out on the disk, with free space at the low addresses.
     fn map(files: u64) -> Vec<FileExtent> {
         let extent =
             |path: String, start, len| FileExtent { path, sectors: SectorRange::new(start, len), listed: None };
@@ -452,7 +462,7 @@ mod tests {
         (0..files).map(file).chain([extent(String::new(), 0, 64 * MIB)]).collect()
     }
 
-    /// Reads of 4 KiB without order, the `n`th file read `n` times in each of two rounds.
+    /// Returns scattered reads of 4 KiB. The `n`th file is read `n` times in each of two rounds.
     fn reads(files: u64) -> Vec<Request> {
         let mut reads: Vec<(u64, u64)> = (0..files).flat_map(|file| (0..file).map(move |at| (file, at))).collect();
         reads.sort_by_key(|&(file, at)| (file * 7 + at * 31) % 101);
@@ -482,8 +492,8 @@ mod tests {
         Search { requests, choices, replay, share, moved_max, simulations_max, progress: &|_| {} }.run()
     }
 
-    /// The paper's strategies find nothing here by type and by frequency; by access all files but one are wanted, and they fill what may
-    /// be moved in another order.
+    /// The strategies `type` and `frequency` find no file here. The strategy `access` wants all
+    /// files but one, and fills the allowed bytes in another order than the search.
     #[test]
     fn search_finds_what_gains_most_within_its_bounds() {
         let requests = reads(16);
@@ -511,7 +521,7 @@ mod tests {
     fn simulations_of_a_search_are_bounded() {
         let requests = reads(16);
         let found = search(&requests, 32, 20, 0.5).unwrap();
-        // Five placements are judged in the end whatever the bound.
+        // The final judgement of the five placements is not bounded.
         assert!(found.simulations <= 20 + 5, "{}", found.simulations);
     }
 

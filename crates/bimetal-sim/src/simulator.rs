@@ -235,7 +235,7 @@ struct Simulator<'a> {
     written: Vec<Bytes>,
     /// Hints under way: the drive that was asked, and the most sectors of its answer.
     hints: Vec<(usize, Token, Sectors)>,
-    /// What a host said beside its requests is told up to here.
+    /// Number of the recorded hints that were processed.
     hints_told: usize,
     dirty_blocks: u32,
     /// Bytes that each drive had erased at its last report; `halted` is set if its wear levelling
@@ -331,8 +331,9 @@ impl Simulator<'_> {
         self.submit(request, next.is_some_and(follows))
     }
 
-    /// Tells the volume what its host evicted or pinned up to `time` of the trace, each at its time. What follows from it
-    /// comes with the volume's timer, once for all hints of a moment.
+    /// Passes the recorded evictions and pins up to `time` of the trace to the volume, each at its
+    /// own time. The moves that follow begin with the volume's timer, once for all hints of the
+    /// same time.
     fn tell_hints(&mut self, time: Nanoseconds, speedup: f64) -> Result<(), SimulationError> {
         while let Some(&hint) = self.setup.hints.get(self.hints_told).filter(|hint| hint.time <= time) {
             self.hints_told += 1;

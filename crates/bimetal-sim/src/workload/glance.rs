@@ -1,5 +1,5 @@
-//! Properties of the first requests of a workload that decide how it is played: the alignment of its
-//! addresses, and the resolution of its times.
+//! Properties of the first requests of a workload that decide how it is played: the alignment of
+//! its addresses, and the resolution of its times.
 
 use bimetal_core::block::BlockSize;
 use bimetal_core::units::Nanoseconds;
@@ -40,8 +40,8 @@ impl Glance {
     }
 }
 
-/// Returns the phase of a request: its first sector within a block. A request that is no multiple of
-/// a block has none.
+/// Returns the phase of a request: its first sector within a block. A request that is no multiple
+/// of a block has none.
 pub(crate) fn phase_of(start: u64, sectors: u64, block: BlockSize) -> Option<u64> {
     (sectors > 0 && sectors.is_multiple_of(block.sectors())).then_some(start % block.sectors())
 }
