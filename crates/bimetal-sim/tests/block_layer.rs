@@ -1,10 +1,15 @@
-//! The block layer against Linux' own: traces that hold both the queue events and the issue events that it made of them.
+//! The block layer of the simulator against Linux's own. The traces hold both the queue events and
+//! the issue events that Linux made of them.
 //!
-//! `block-layer/*.zst` were recorded by tracefs (`block_bio_queue`, `block_rq_issue`) on Linux 6.18, on a loop device over a
-//! file with `mq-deadline`, `max_sectors_kb` 1280 and a queue of 256 requests, served by a virtual SSD. `file-system`: on
-//! ext4, source files copied in, a film written and read back, files searched with a cold cache, 4 KiB written and 16 KiB
-//! read at random. `block-device`: pieces of 4 to 256 KiB and runs of 8 MiB written through the page cache without a file
-//! system, which queues every page on its own.
+//! `block-layer/*.zst` were recorded by tracefs (`block_bio_queue`, `block_rq_issue`) on Linux
+//! 6.18. The device was a loop device over a file, served by a virtual SSD, with `mq-deadline`,
+//! `max_sectors_kb` 1280 and a queue of 256 requests.
+//!
+//! `file-system`: on ext4, source files were copied in, a film was written and read back, and files
+//! were searched with a cold cache. Then 4 KiB were written and 16 KiB read at random.
+//!
+//! `block-device`: pieces of 4 to 256 KiB and runs of 8 MiB were written through the page cache
+//! without a file system. The page cache then queues every page on its own.
 
 use std::path::PathBuf;
 
@@ -40,15 +45,16 @@ fn run(name: &'static str, event: Event, scheme: &str, settings: &[(&str, &str)]
     experiment.run(&NoProgress, |_, summary| summary).unwrap().runs.remove(0)
 }
 
-/// As the device had it that was recorded.
+/// Scheduler and queue depth of the recorded loop device.
 const LOOP: [(&str, &str); 2] = [("block.scheduler", "mq-deadline"), ("block.queue_depth", "256")];
 
 fn near(ours: f64, expected: f64, tolerance: f64) {
     assert!((ours / expected - 1.0).abs() <= tolerance, "{ours} against {expected}");
 }
 
-/// Linux made 5,628 requests of 58.7 KiB of the 6,660 that the file system queued, and 827 of 110 KiB of the 19,914 of the
-/// block device; ours are 5,608 of 58.8 and 791 of 115.5.
+/// Linux made 5,628 requests of 58.7 KiB from the 6,660 that the file system queued; the simulator
+/// makes 5,608 of 58.8 KiB. Linux made 827 requests of 110 KiB from the 19,914 queued on the block
+/// device; the simulator makes 791 of 115.5 KiB.
 #[test]
 fn queue_events_become_the_requests_that_linux_issued() {
     for (name, issued, mean_kib) in [("file-system.zst", 5628.0, 58.73), ("block-device.zst", 827.0, 110.39)] {
@@ -59,7 +65,7 @@ fn queue_events_become_the_requests_that_linux_issued() {
     }
 }
 
-/// A disk that got every page on its own looked many times slower than it is.
+/// A simulated disk that got every page on its own looked many times slower than it is.
 #[test]
 fn disk_behind_the_block_layer_is_as_fast_as_under_issue_events() {
     let name = "block-device.zst";

@@ -1,4 +1,5 @@
-//! What several schemes have: replacement and its bound, admission, the rate of moves.
+//! Parameters that several schemes have: replacement and its bound, admission, and the rate of
+//! moves.
 
 use bimetal_core::policies::replacement::{OFFLINE_NAME, ONLINE_NAMES};
 use bimetal_core::scheme::SchemeInfo;
@@ -14,7 +15,8 @@ fn having(key: &str) -> impl Iterator<Item = &'static SchemeInfo> {
     schemes::ALL.iter().copied().filter(move |info| info.parameters.iter().any(|parameter| parameter.name == key))
 }
 
-/// Reads of which some blocks get many, mixed with passes over much.
+/// Returns reads that hit some blocks far more often than others, mixed with sequential passes over
+/// many blocks.
 fn reads() -> Vec<Request> {
     let uneven = |at: u64| scattered(at, 64) * scattered(at + 1_000_000, 64);
     let hot = (0..12_000).map(|at| read(40 * at, uneven(at), 1));
@@ -22,7 +24,8 @@ fn reads() -> Vec<Request> {
     hot.chain(pass).chain([read(0, 16_383, 1)]).collect()
 }
 
-/// Belady's MIN in a plain read cache: "the optimal replacement" (Belady 1966; Mattson et al. 1970).
+/// Belady's MIN in a plain read cache: "the optimal replacement" (Belady 1966; Mattson et al.
+/// 1970).
 #[test]
 fn no_policy_beats_belady_in_a_read_cache() {
     let bench = Bench::new("smart-response", &[("stream_bypass", "off")], reads()).ssd(SSD);
@@ -35,19 +38,20 @@ fn no_policy_beats_belady_in_a_read_cache() {
     }
 }
 
-/// The same in each scheme that replaces blocks, and the policies differ from each other.
+/// Belady's MIN bounds each scheme that replaces blocks, and the policies differ from each other.
 #[test]
 fn no_policy_beats_belady_in_any_scheme_that_replaces_blocks() {
     for info in having("replacement") {
         let settings: &[(&str, &str)] = match info.name {
             "smart-response" => &[("stream_bypass", "off")],
-            // Flash that gives up what a write needs, not everything.
+            // A partial flush frees only the pages that a write needs; a full flush would empty the
+            // flash.
             "hybrid-disk" => &[("flush", "partial")],
             "dataplex" => &[("learning", "off")],
             "bcache" => &[("sequential_cutoff", "off"), ("bucket_size", "4KiB")],
             other => panic!("{other} has a replacement that this test does not know"),
         };
-        // The hybrid disk caches nothing but writes.
+        // The hybrid disk caches only writes.
         let mut workload = reads();
         if info.name == "hybrid-disk" {
             workload = workload
@@ -66,7 +70,8 @@ fn no_policy_beats_belady_in_any_scheme_that_replaces_blocks() {
         distinct.sort_by(f64::total_cmp);
         distinct.dedup();
         assert!(distinct.len() > 7, "{}: {figures:?}", info.name);
-        // Buckets are not blocks: nothing says which of them is used farthest from now.
+        // The bound is unknown for buckets: Belady's MIN knows the next use of a block, not of a
+        // bucket.
         if info.name != "bcache" {
             let bound = hits(OFFLINE_NAME);
             assert!(figures.iter().all(|&hits| hits < bound), "{}: {figures:?}, the bound {bound}", info.name);
@@ -74,8 +79,7 @@ fn no_policy_beats_belady_in_any_scheme_that_replaces_blocks() {
     }
 }
 
-/// Each rule, and the reason under which what it keeps out is counted. In every scheme with the
-/// parameter each rule keeps out the blocks that it names.
+/// Each admission rule keeps blocks out of the SSD, and counts them under its own reason.
 #[test]
 fn every_admission_rule_keeps_its_blocks_out() {
     let large = (0..100).map(|at| write(100 * at, 8192 + at * 64, 32));
@@ -114,7 +118,7 @@ fn every_admission_rule_keeps_its_blocks_out() {
 /// "Moves home write no more than this in a second."
 #[test]
 fn moves_home_are_no_faster_than_their_rate_in_every_scheme() {
-    // 16 MiB in eight seconds, then a minute in which a block is read now and then.
+    // 16 MiB are written in eight seconds. In the minute after, a block is read now and then.
     let burst = (0..4096).map(|at| write(2 * at, at * 2, 1));
     let after = (0..60).map(|at| read(9000 + 1000 * at, 16_383, 1));
     let workload: Vec<Request> = burst.chain(after).collect();
@@ -126,20 +130,21 @@ fn moves_home_are_no_faster_than_their_rate_in_every_scheme() {
             "griffin" => &[("timeout", "10s")],
             "bcache" => &[("writeback_percent", "0"), ("writeback_delay", "1s")],
             "writeboost" | "smq" => &[("idle", "100ms")],
-            // Its moves home are those of cold pages from fragmented flash: the mechanism is the volume's, as here.
+            // MixedStore moves home only cold pages from fragmented flash. The volume limits these
+            // moves by the same mechanism that the other schemes show.
             "mixedstore" => continue,
             other => panic!("{other} has a move_rate that this test does not know"),
         };
         let bench = Bench::new(info.name, own, workload.clone());
-        // Griffin's is home, and as large as the addresses.
+        // Griffin's SSD is home, so it is as large as the addresses.
         let bench = if info.name == "griffin" { bench } else { bench.ssd(Bytes::from_mib(48)) };
-        // Home takes nothing else: all writes are to the other drive.
+        // The only writes to home are moves: all writes of the host go to the other drive.
         let moved = |rate: &str| {
             let run = bench.run(&[("move_rate", rate)]);
             count(if info.name == "griffin" { run.devices.ssd.write_bytes } else { run.devices.hdd.write_bytes })
         };
         let figures = ["off", "128KiB", "64KiB"].map(moved);
-        // Over 68 s, and what one batch may be ahead.
+        // Most that 68 s allow, and 1 MiB that one batch may be ahead.
         let most = |kib: f64| kib * 1024.0 * 68.0 + 1_048_576.0;
         assert!(figures[0] > 15e6, "{} moves only {figures:?}", info.name);
         assert!(figures[1] <= most(128.0) && figures[2] <= most(64.0), "{} moves {figures:?}", info.name);

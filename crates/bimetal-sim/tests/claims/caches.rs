@@ -1,4 +1,5 @@
-//! Lee, Cho, Kim, Won: *Performance Analysis of SSD/HDD Hybrid Storage Manager*, Smart Response (III D).
+//! Lee, Cho, Kim, Won: *Performance Analysis of SSD/HDD Hybrid Storage Manager*, Smart Response
+//! (section III D).
 
 use bimetal_core::units::Bytes;
 
@@ -6,7 +7,8 @@ use crate::common::{Bench, bypassed, count, falls, read, scattered, some, write}
 
 const SSD: Bytes = Bytes::from_mib(16);
 
-/// "Performance difference between write-thru and write-back cache is clear, especially when the main disk is slower".
+/// "Performance difference between write-thru and write-back cache is clear, especially when the
+/// main disk is slower".
 #[test]
 fn write_back_is_clearly_faster_than_write_through() {
     let writes = (0..500).map(|at| write(50 * at, scattered(at, 2000), 1)).chain([read(0, 16_383, 1)]);

@@ -1,4 +1,5 @@
-//! Payer, Sanvido, Bandic, Kirsch: *Combo Drive: Optimizing Cost and Performance in a Heterogeneous Storage Device*, 3.1.
+//! Payer, Sanvido, Bandic, Kirsch: *Combo Drive: Optimizing Cost and Performance in a Heterogeneous
+//! Storage Device*, 3.1.
 
 use std::io::BufReader;
 use std::path::PathBuf;
@@ -16,28 +17,31 @@ use crate::common::{Bench, disk_reads, read, rises};
 
 const ONCE: (&str, &str) = ("repeat", "off");
 const RANGE: (&str, &str) = ("range", "64KiB");
-/// Blocks of a range.
+/// Number of blocks in a range.
 const BLOCKS: u64 = 16;
 
-/// The first block of the `n`th of eight ranges far out on the disk.
+/// Returns the first block of the `n`th of eight ranges, which lie far out on the disk.
 fn far(n: u64) -> u64 {
     (512 + n * 32) * BLOCKS
 }
 
-/// Requests with a last block at 64 MiB, so that the SSD takes the first ten per cent below it.
+/// Adds a read of the block at 64 MiB. The SSD then takes the first ten per cent of the addresses
+/// below it.
 fn with_end(mut requests: Vec<Request>) -> Vec<Request> {
     requests.push(read(0, 16_383, 1));
     requests
 }
 
-/// Eight ranges, the `n`th accessed `n` times, and after a period a read of each.
+/// Returns accesses to eight ranges, `n` accesses to the `n`th. After a period, each range is read
+/// once more.
 fn unequally_used() -> Vec<Request> {
     let used = (1..=8).flat_map(|n| (0..n).map(move |at| read(100 * n + 10 * at, far(n - 1) + at, 1)));
     let probes = (0..8).map(|n| read(30_000 + 100 * n, far(n), 1));
     with_end(used.chain(probes).collect())
 }
 
-/// "STRATEGY 3. Move the most frequently used files to the SSD and move all other files to the HDD" (3.1.2).
+/// "STRATEGY 3. Move the most frequently used files to the SSD and move all other files to the HDD"
+/// (3.1.2).
 #[test]
 fn the_more_often_a_range_has_to_be_used_the_fewer_move() {
     let settings = [RANGE, ONCE, ("strategy", "frequency"), ("period", "10s")];
@@ -46,11 +50,12 @@ fn the_more_often_a_range_has_to_be_used_the_fewer_move() {
     assert_eq!(figures, [0.0, 2.0, 4.0, 8.0], "ranges that were not used so often stay on the disk");
 }
 
-/// "STRATEGY 2. Move files that are randomly accessed to the SSD, move files that are contiguously accessed to the HDD, and
-/// move files that are both randomly and contiguously accessed to the HDD" (3.1.2).
+/// "STRATEGY 2. Move files that are randomly accessed to the SSD, move files that are contiguously
+/// accessed to the HDD, and move files that are both randomly and contiguously accessed to the HDD"
+/// (3.1.2).
 #[test]
 fn the_less_random_a_range_has_to_be_the_more_ranges_move() {
-    // Of eight accesses to the nth range the first n + 1 are contiguous, the rest are not.
+    // Of the eight accesses to the nth range, the first n + 1 are contiguous; the rest are not.
     let accesses = (0..8).flat_map(|n| {
         (0..8).map(move |at| {
             let block = if at <= n { at } else { BLOCKS - 1 - (at - n) };
@@ -64,7 +69,8 @@ fn the_less_random_a_range_has_to_be_the_more_ranges_move() {
     assert!(rises(&figures) && figures[0] == 0.0 && figures[3] == 7.0, "{figures:?}");
 }
 
-/// "Again, we run the Process Monitor Tool periodically and, after each period, apply the optimizer" (3.1.2).
+/// "Again, we run the Process Monitor Tool periodically and, after each period, apply the
+/// optimizer" (3.1.2).
 #[test]
 fn the_optimizer_is_applied_after_each_period() {
     let settings = [RANGE, ("strategy", "frequency"), ("frequent", "1")];
@@ -73,11 +79,12 @@ fn the_optimizer_is_applied_after_each_period() {
     assert_eq!(figures, [0.0, 0.0, 8.0], "before the first period has ended nothing moves");
 }
 
-/// "Moving virtual clusters (VC) of files [...] to other free logical clusters (LC)" (3.1): what moves together is a range.
+/// "Moving virtual clusters (VC) of files [...] to other free logical clusters (LC)" (3.1). The
+/// scheme moves all blocks of a range together.
 #[test]
 fn what_lies_in_a_range_with_it_moves_with_it() {
     let hot = (0..8).map(|at| read(100 * at, far(0), 1));
-    // Neighbours 8, 24, 56 and 120 blocks away.
+    // The probes read neighbours that are 8, 24, 56 and 120 blocks away.
     let probes = [8, 24, 56, 120].into_iter().zip(0..).map(|(away, at)| read(30_000 + 100 * at, far(0) + away, 1));
     let settings = [ONCE, ("strategy", "frequency"), ("period", "10s")];
     let bench = Bench::new("combo", &settings, with_end(hot.chain(probes).collect())).last(4);
@@ -85,10 +92,11 @@ fn what_lies_in_a_range_with_it_moves_with_it() {
     assert_eq!(figures, [3.0, 2.0, 1.0, 0.0]);
 }
 
-/// Ours: the paper's optimizer is started by hand, when nobody works.
+/// The idle time is our parameter. The paper's optimizer is started by hand, while no program uses
+/// the drive.
 #[test]
 fn ranges_move_only_when_the_disk_is_idle() {
-    // The disk is used every 200 ms all the time.
+    // The disk is used every 200 ms throughout.
     let used = (0..200).map(|at| read(200 * at, far(at % 4), 1));
     let settings = [RANGE, ONCE, ("strategy", "frequency"), ("period", "10s")];
     let bench = Bench::new("combo", &settings, with_end(used.collect())).last(20);
@@ -96,7 +104,7 @@ fn ranges_move_only_when_the_disk_is_idle() {
     assert_eq!(figures, [0.0, 20.0]);
 }
 
-/// The trace of a program's cold starts on ext4, and the map of its files.
+/// Returns the trace of a program's cold starts on ext4, and the map of its files.
 fn program_start() -> (Vec<Request>, Vec<FileExtent>) {
     let path = |name: &str| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../traces")).join(name);
     let trace = Trace::open(path("program-start.bin.zst"), &OpenOptions::default()).expect("the trace opens");
@@ -112,7 +120,8 @@ fn program_start() -> (Vec<Request>, Vec<FileExtent>) {
     (requests, files.chain(map.free().map(|(start, end)| extent(start, end, ""))).collect())
 }
 
-/// Response time of reads in ms over the last third of three rounds of a trace, on the paper's SSD1 and HDD.
+/// Returns the mean response time of reads, in ms, over the last third of three rounds of a trace.
+/// The drives are the paper's SSD1 and HDD.
 fn last_round(round: &[Request], files: &[FileExtent], scheme: &str, settings: &[(&str, &str)]) -> f64 {
     let span = round.last().expect("requests").arrival + Nanoseconds::from_seconds(25);
     let rounds = (0..3).flat_map(|n| {
@@ -135,8 +144,8 @@ fn last_round(round: &[Request], files: &[FileExtent], scheme: &str, settings: &
     document.runs[0].response_time_ms.read.mean.expect("there are reads")
 }
 
-/// With `type` and `access` a disk was five and eight times as slow as without an optimizer: metadata, which is in no file and
-/// lies low, left the SSD first.
+/// With the strategies `type` and `access`, a combo was five and eight times as slow as without an
+/// optimizer. Metadata, which lies low and belongs to no file, left the SSD first.
 #[test]
 fn strategies_by_files_are_better_than_no_optimizer() {
     let (round, files) = program_start();

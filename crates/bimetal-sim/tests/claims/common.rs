@@ -1,4 +1,5 @@
-//! Workloads written down request by request, and runs of a scheme over them with one parameter changed.
+//! Workloads that are written down request by request, and runs of a scheme over them with one
+//! parameter changed.
 
 use bimetal_core::operation::OpKind;
 use bimetal_core::schemes;
@@ -15,23 +16,23 @@ fn request(kind: OpKind, at_ms: u64, block: u64, blocks: u64) -> Request {
     Request { arrival: Nanoseconds::from_millis(at_ms), device: 0, kind, fua: false, range, response: None }
 }
 
-/// A read of blocks of 4 KiB.
+/// Returns a read of `blocks` blocks of 4 KiB.
 pub(crate) fn read(at_ms: u64, block: u64, blocks: u64) -> Request {
     request(OpKind::Read, at_ms, block, blocks)
 }
 
-/// A write of blocks of 4 KiB.
+/// Returns a write of `blocks` blocks of 4 KiB.
 pub(crate) fn write(at_ms: u64, block: u64, blocks: u64) -> Request {
     request(OpKind::Write, at_ms, block, blocks)
 }
 
-/// The number `n` of a sequence without order, below `below`.
+/// Returns number `n` of a scattered sequence of numbers below `below`.
 pub(crate) fn scattered(n: u64, below: u64) -> u64 {
     let mixed = (n + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     ((mixed ^ (mixed >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93) >> 33) % below
 }
 
-/// What stays the same while one parameter changes.
+/// A scheme with its workload and fixed settings, to run while one parameter changes.
 pub(crate) struct Bench {
     scheme: &'static str,
     settings: Vec<(String, String)>,
@@ -43,15 +44,16 @@ pub(crate) struct Bench {
 }
 
 impl Bench {
-    /// A scheme, settings that do not change, and requests, which are put in order of time.
+    /// Makes a bench from a scheme, fixed settings and requests. The requests are put in order of
+    /// time.
     pub(crate) fn new(scheme: &'static str, settings: &[(&str, &str)], mut workload: Vec<Request>) -> Self {
         workload.sort_by_key(|request| request.arrival);
         let settings = settings.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
         Self { scheme, settings, workload, ssd: None, profile: None, warmup: 0.0, hints: Hints::default() }
     }
 
-    /// With what a host's buffer cache of `blocks` blocks evicts, by a least recently used list of its own, as the file of
-    /// `--hints` has it.
+    /// Adds hints: the evictions of a host's buffer cache of `blocks` blocks. A least-recently-used
+    /// list makes them, and they pass through the text format of `--hints`.
     pub(crate) fn evicting(mut self, blocks: usize) -> Self {
         let (mut cached, mut text) = (Vec::new(), format!("{HEADER}\n"));
         for request in &self.workload {
@@ -67,19 +69,20 @@ impl Bench {
         self
     }
 
-    /// With an SSD of this size.
+    /// Sets the size of the SSD.
     pub(crate) fn ssd(mut self, size: Bytes) -> Self {
         self.ssd = Some(Size::Bytes(size));
         self
     }
 
-    /// With a built-in profile as its SSD.
+    /// Sets the SSD to a built-in profile.
     pub(crate) fn profile(mut self, name: &'static str) -> Self {
         self.profile = Some(name);
         self
     }
 
-    /// With what a host pins, as the file of `--hints` has it: milliseconds, block, blocks, and 1 or 0.
+    /// Adds hints: pins of a host, each given as milliseconds, block, blocks, and 1 (pin) or 0
+    /// (unpin). They pass through the text format of `--hints`.
     pub(crate) fn pinning(mut self, pins: &[(u64, u64, u64, u8)]) -> Self {
         let line = |&(at_ms, block, blocks, pin): &(u64, u64, u64, u8)| {
             format!("{},0,{},{},{pin}\n", at_ms * 1_000_000, block * 8, blocks * 8)
@@ -89,15 +92,15 @@ impl Bench {
         self
     }
 
-    /// Figures count only the last `requests` requests.
+    /// Counts only the last `requests` requests in the figures; the requests before are warm-up.
     pub(crate) fn last(mut self, requests: usize) -> Self {
         let all = self.workload.len();
-        // Half a request more, so that the share that is rounded down is the number meant.
+        // Half a request more makes sure that rounding down gives the intended number.
         self.warmup = ((all - requests) as f64 + 0.5) / all as f64;
         self
     }
 
-    /// A run with further settings.
+    /// Runs the scheme with further settings.
     pub(crate) fn run(&self, settings: &[(&str, &str)]) -> Run {
         let given = settings.iter().map(|&(key, value)| (key.to_owned(), value.to_owned()));
         let choices = Choices {
@@ -115,38 +118,38 @@ impl Bench {
         document.runs.pop().expect("a run for the scheme")
     }
 
-    /// A figure of the runs with each of these values of one parameter.
+    /// Runs the scheme with each of `values` for one parameter, and returns a figure of each run.
     pub(crate) fn sweep(&self, key: &str, values: &[&str], figure: impl Fn(&Run) -> f64) -> Vec<f64> {
         values.iter().map(|value| figure(&self.run(&[(key, value)]))).collect()
     }
 }
 
-/// Whether each is more than the one before it.
+/// Returns true if each figure is larger than the figure before it.
 pub(crate) fn rises(figures: &[f64]) -> bool {
     figures.is_sorted_by(|one, next| one < next)
 }
 
-/// Whether each is less than the one before it.
+/// Returns true if each figure is smaller than the figure before it.
 pub(crate) fn falls(figures: &[f64]) -> bool {
     figures.is_sorted_by(|one, next| one > next)
 }
 
-/// A figure that applies.
+/// Returns a figure that the run is expected to have.
 pub(crate) fn some(figure: Option<f64>) -> f64 {
     figure.expect("the figure applies")
 }
 
-/// A count that applies.
+/// Returns a count that the run is expected to have.
 pub(crate) fn count(figure: Option<u64>) -> f64 {
     figure.expect("the figure applies") as f64
 }
 
-/// Blocks that went another way for this reason.
+/// Returns the number of blocks that were bypassed for `reason`.
 pub(crate) fn bypassed(run: &Run, reason: &str) -> u64 {
     run.bypass.get(reason).copied().unwrap_or(0)
 }
 
-/// Reads that the disk had to serve.
+/// Returns the number of reads that the disk served.
 pub(crate) fn disk_reads(run: &Run) -> f64 {
     count(run.devices.hdd.reads)
 }

@@ -1,11 +1,12 @@
-//! Soundararajan, Prabhakaran, Balakrishnan, Wobber: *Extending SSD Lifetimes with Disk-Based Write Caches*, 5 to 7.
+//! Soundararajan, Prabhakaran, Balakrishnan, Wobber: *Extending SSD Lifetimes with Disk-Based Write
+//! Caches*, sections 5 to 7.
 
 use bimetal_sim::results::Run;
 use bimetal_trace::Request;
 
 use crate::common::{Bench, count, falls, read, rises, scattered, some, write};
 
-/// No trigger but the one that a test turns on.
+/// Settings that turn all triggers of a migration off. A test turns on the trigger that it shows.
 const QUIET: &[(&str, &str)] = &[("timeout", "off"), ("read_threshold", "off"), ("migration_size", "off")];
 
 fn savings(run: &Run) -> f64 {
@@ -20,15 +21,16 @@ fn migrations(run: &Run) -> f64 {
     count(run.migration.count)
 }
 
-/// Twenty writes a second over two hundred blocks, and ten reads of four hundred, half of which nobody writes.
+/// Returns twenty writes a second over two hundred blocks, and ten reads a second of four hundred.
+/// Half of the blocks read are never written.
 fn overwriting(seconds: u64) -> Vec<Request> {
     let writes = (0..20 * seconds).map(|at| write(50 * at, scattered(at, 200), 1));
     let reads = (0..10 * seconds).map(|at| read(100 * at + 25, scattered(at + 1_000_000, 400), 1));
     writes.chain(reads).collect()
 }
 
-/// "We observe that logging for 15 minutes (900 s) gives most of the write savings"; "read penalty is much lower than the
-/// no-migration upper bound" (6.1.2).
+/// "We observe that logging for 15 minutes (900 s) gives most of the write savings"; "read penalty
+/// is much lower than the no-migration upper bound" (6.1.2).
 #[test]
 fn a_longer_timeout_saves_more_writes_and_costs_more_reads() {
     let bench = Bench::new("griffin", QUIET, overwriting(400));
@@ -39,8 +41,8 @@ fn a_longer_timeout_saves_more_writes_and_costs_more_reads() {
     assert!((some(interval) - 20.0).abs() < 0.1, "{interval:?}");
 }
 
-/// "The drawback of a smaller read-threshold is frequent migration" (6.1.2); it "allows the read penalty [...] to be
-/// bounded" (5.2).
+/// "The drawback of a smaller read-threshold is frequent migration" (6.1.2); it "allows the read
+/// penalty [...] to be bounded" (5.2).
 #[test]
 fn smaller_read_threshold_bounds_the_read_penalty() {
     let bench = Bench::new("griffin", &[QUIET, &[("read_window", "10")]].concat(), overwriting(200));
@@ -50,8 +52,8 @@ fn smaller_read_threshold_bounds_the_read_penalty() {
     assert!(falls(&count) && rises(&read) && rises(&saved), "{count:?} {read:?} {saved:?}");
 }
 
-/// A file of 256 MiB is written, and read at once. "The read penalty should never be more than 5 %" (5.2): a migration that takes
-/// its time takes first what is about to be read.
+/// "The read penalty should never be more than 5 %" (5.2). A file of 256 MiB is written, and read
+/// back at once. A migration that takes its time first moves the blocks that are about to be read.
 #[test]
 fn read_threshold_bounds_the_penalty_of_a_file_read_back() {
     let writes = (0..2048).map(|at| write(5 * at, 32 * at, 32));
@@ -62,9 +64,12 @@ fn read_threshold_bounds_the_penalty_of_a_file_read_back() {
     assert!(penalty(&bench.run(&[])) > 0.99);
 }
 
-/// "Write performance improves because of the excellent sequential throughput of the write caches" (6.4). A file is written and
-/// read back, so that the log migrates; 256 MiB are written meanwhile, at three quarters of what the disk takes. They waited
-/// 403 ms on average when the migration read between them; what is left are its turns and its flush.
+/// "Write performance improves because of the excellent sequential throughput of the write caches"
+/// (6.4).
+///
+/// A file is written and read back, so that the log migrates. Meanwhile 256 MiB are written, at
+/// three quarters of the disk's write rate. These writes waited 403 ms on average when the
+/// migration read between them. The remaining wait comes from the migration's turns and its flush.
 #[test]
 fn writes_do_not_wait_for_a_migration_that_reads_began() {
     let file = (0..2048).map(|at| write(3 * at, 32 * at, 32));
@@ -77,7 +82,8 @@ fn writes_do_not_wait_for_a_migration_that_reads_began() {
     assert!(of_writes(&with) < 10.0 && of_writes(&without) < 0.1, "{} {} ms", of_writes(&with), of_writes(&without));
 }
 
-/// "If data is never read from the device, the measured read penalty will stay at zero and the data will never be moved" (5.2).
+/// "If data is never read from the device, the measured read penalty will stay at zero and the data
+/// will never be moved" (5.2).
 #[test]
 fn data_that_is_never_read_is_never_moved_by_the_read_threshold() {
     let writes = (0..2000).map(|at| write(10 * at, scattered(at, 200), 1)).collect();
@@ -85,7 +91,7 @@ fn data_that_is_never_read_is_never_moved_by_the_read_threshold() {
     assert_eq!(run.migration.count, Some(0));
 }
 
-/// Ours: how many reads make a measured penalty.
+/// The window is our parameter: the number of reads from which the read penalty is measured.
 #[test]
 fn the_read_threshold_is_tested_once_the_window_is_full() {
     let bench = Bench::new("griffin", &[QUIET, &[("read_threshold", "0.05")]].concat(), overwriting(200));
@@ -106,8 +112,8 @@ fn the_migration_size_bounds_what_waits_in_the_log() {
     assert!(rises(&figures), "{figures:?}");
 }
 
-/// "Such rotational latencies can be minimized [...] by using a small buffer (e.g., 128 KB) to cache writes before writing them
-/// to the HDD" (5.4).
+/// "Such rotational latencies can be minimized [...] by using a small buffer (e.g., 128 KB) to
+/// cache writes before writing them to the HDD" (5.4).
 #[test]
 fn a_small_buffer_hides_the_rotational_latency_of_the_log() {
     let bench = Bench::new("griffin", &[QUIET, &[("hdd.write_cache", "off")]].concat(), overwriting(20));
@@ -115,11 +121,12 @@ fn a_small_buffer_hides_the_rotational_latency_of_the_log() {
     assert!(figures[0] < 0.1 * figures[1], "{figures:?} ms");
 }
 
-/// "Using an overwrite threshold can lower write savings, sometimes substantially"; "a high overwrite threshold has the advantage
-/// of eliminating a large fraction of HDD reads" (6.1.1, without migrations).
+/// "Using an overwrite threshold can lower write savings, sometimes substantially"; "a high
+/// overwrite threshold has the advantage of eliminating a large fraction of HDD reads" (6.1.1,
+/// without migrations).
 #[test]
 fn higher_overwrite_threshold_saves_less_and_reads_less() {
-    // The nth of eight groups of blocks is written 2^n times, then all is read.
+    // The nth of eight groups of blocks is written 2^n times; then all blocks are read.
     let writes = (0..8u32).flat_map(|group| {
         let of = move |at: u64| write(5 * at, u64::from(group) * 32 + at % 32, 1);
         (0..32 * (1u64 << group)).map(of)
@@ -135,7 +142,7 @@ fn higher_overwrite_threshold_saves_less_and_reads_less() {
 /// "Disabling caching whenever the data rate of the combined workloads exceeds HDD speed" (7).
 #[test]
 fn writes_that_come_faster_than_the_log_sustains_pass_it_by() {
-    // 40 MB/s for a second, then 0.4 MB/s.
+    // The rate is 40 MB/s for a second, then 0.4 MB/s.
     let fast = (0..1000).map(|at| write(at, scattered(at, 4000), 10));
     let slow = (0..100).map(|at| write(2000 + 100 * at, scattered(at, 4000), 10));
     let bench = Bench::new("griffin", QUIET, fast.chain(slow).collect());
@@ -146,7 +153,7 @@ fn writes_that_come_faster_than_the_log_sustains_pass_it_by() {
     assert!(falls(&figures) && figures[2] == 0.0, "{figures:?}");
 }
 
-/// "An idealized HDD-based write cache": writes go home just before they are read (3.2).
+/// "An idealized HDD-based write cache" (3.2): writes are written home just before they are read.
 #[test]
 fn the_ideal_cache_saves_most_without_any_read_from_the_log() {
     let bench = Bench::new("griffin", &[QUIET, &[("migration", "instant")]].concat(), overwriting(200));
@@ -169,8 +176,9 @@ fn a_larger_buffer_cache_of_the_host_saves_more_writes() {
     assert!(rises(&figures), "{figures:?}");
 }
 
-/// "At the file system level, evictions of blocks from the buffer cache can be used to signal impending reads" (7): they come
-/// from a file, and count as those of the simulated cache, to the last write.
+/// "At the file system level, evictions of blocks from the buffer cache can be used to signal
+/// impending reads" (7). Evictions from a file give exactly the figures of a simulated cache, down
+/// to the last write.
 #[test]
 fn recorded_evictions_count_as_those_of_the_simulated_cache() {
     let quiet = [QUIET, &[("migration", "instant")]].concat();
@@ -186,11 +194,13 @@ fn recorded_evictions_count_as_those_of_the_simulated_cache() {
     assert!(savings(&deaf) > savings(&told) + 0.1 && penalty(&deaf) > penalty(&told) + 0.1, "evictions matter");
 }
 
-/// "The maximum write savings with no read penalty" (7): a cache that reads what it has evicted reads it from the SSD.
+/// "The maximum write savings with no read penalty" (7): the host's cache reads blocks that it has
+/// evicted, and they come from the SSD.
 #[test]
 fn evictions_of_a_host_leave_no_read_to_the_log() {
     let quiet = [QUIET, &[("migration", "instant")]].concat();
-    // Each block is written, and read once it was evicted: what is in the cache is not read again.
+    // Each block is written, and read once it was evicted. The host reads no block that its cache
+    // still has.
     let writes = (0..400).map(|at| write(20 * at, at, 1));
     let reads = (0..300).map(|at| read(20 * at + 2010, at, 1));
     let workload: Vec<Request> = writes.chain(reads).collect();
@@ -199,7 +209,8 @@ fn evictions_of_a_host_leave_no_read_to_the_log() {
     assert_eq!(penalty(&Bench::new("griffin", &quiet, workload).run(&[])), 1.0);
 }
 
-/// The same where moves take their time: the host reads each block some 700 ms after it has evicted it.
+/// Migrations that take their time also leave no read to the log: the host reads each block some
+/// 700 ms after it has evicted it.
 #[test]
 fn evicted_blocks_are_home_in_time_when_moves_take_theirs() {
     let writes = (0..400).map(|at| write(20 * at, at, 1));
@@ -210,7 +221,8 @@ fn evicted_blocks_are_home_in_time_when_moves_take_theirs() {
     assert!(count(timed.devices.hdd.reads) > 0.0, "what goes home is read from the log");
 }
 
-/// The paper's own policy simulator lets migrations take no time (6.1). With time to spare, that is no different.
+/// The paper's own policy simulator lets migrations take no time (6.1). If the drives have time to
+/// spare, timed migrations give the same counts.
 #[test]
 fn a_migration_that_takes_no_time_counts_as_one_that_does() {
     let bench = Bench::new("griffin", &[QUIET, &[("timeout", "20s")]].concat(), overwriting(200));
