@@ -1,4 +1,5 @@
-//! *Design and simulation of hybrid hard disks*, 3.2 and 3.3: flash inside the disk (hybrid-disk), and both visible (os-managed).
+//! *Design and simulation of hybrid hard disks*, 3.2 and 3.3: flash inside the disk
+//! (`hybrid-disk`), and flash and disk both visible (`os-managed`).
 
 use std::collections::BTreeSet;
 
@@ -18,16 +19,16 @@ fn migrations(run: &Run) -> f64 {
     count(run.migration.count)
 }
 
-/// Small writes, ten a second, over four times what the flash holds.
+/// Returns small writes, ten a second, over four times the size of the flash.
 fn small_writes(seconds: u64) -> Vec<Request> {
     (0..10 * seconds).map(|at| write(100 * at, scattered(at, 2048), 1)).chain([read(0, 16_383, 1)]).collect()
 }
 
-/// "Write requests of size below a predefined threshold are treated as small writes and are directed to the flash. Whereas, writes
-/// above the threshold are directly written to disk" (3.3).
+/// "Write requests of size below a predefined threshold are treated as small writes and are
+/// directed to the flash. Whereas, writes above the threshold are directly written to disk" (3.3).
 #[test]
 fn writes_below_the_threshold_go_to_flash() {
-    // Two of each size, from 4 to 512 KiB.
+    // Two writes of each size, from 4 to 512 KiB.
     let writes = (0..16).map(|at| write(100 * at, 256 * at, 1 << (at % 8))).chain([read(0, 16_383, 1)]);
     let bench = Bench::new("hybrid-disk", &[], writes.collect()).ssd(Bytes::from_mib(16));
     let large = |run: &Run| run.bypass.get("large").copied().unwrap_or(0) as f64;
@@ -35,8 +36,8 @@ fn writes_below_the_threshold_go_to_flash() {
     assert_eq!(figures, [508.0, 480.0, 256.0, 0.0], "blocks of requests at least as large");
 }
 
-/// "A complete cache cleanup delays the next cleanup operation as much as possible"; flushing "just the required number of
-/// pages [...] eliminates the time consuming full flush operation" (3.3).
+/// "A complete cache cleanup delays the next cleanup operation as much as possible"; flushing "just
+/// the required number of pages [...] eliminates the time consuming full flush operation" (3.3).
 #[test]
 fn full_flush_delays_the_next_and_partial_flush_waits_less() {
     let bench = Bench::new("hybrid-disk", &[], small_writes(200)).ssd(FLASH);
@@ -56,8 +57,8 @@ fn an_idle_flush_waits_until_the_disk_is_idle() {
     assert!(figures[0] > 50.0 && figures[1] == 0.0, "{figures:?}");
 }
 
-/// "On a workload with small bursts of I/O activity and large idle times, it results in the disk being spun up several times"
-/// (3.3): a period bounds how often.
+/// "On a workload with small bursts of I/O activity and large idle times, it results in the disk
+/// being spun up several times" (3.3). The period bounds how often the disk spins up.
 #[test]
 fn the_shorter_the_period_the_more_often_the_disk_is_flushed_to() {
     let writes = (0..600).map(|at| write(100 * at, scattered(at, 100), 1)).chain([read(0, 16_383, 1)]);
@@ -66,7 +67,8 @@ fn the_shorter_the_period_the_more_often_the_disk_is_flushed_to() {
     assert!(falls(&figures), "{figures:?}");
 }
 
-/// "Initiating a cleanup when the amount of free space in the flash drops below a low watermark" (3.3).
+/// "Initiating a cleanup when the amount of free space in the flash drops below a low watermark"
+/// (3.3).
 #[test]
 fn a_higher_low_watermark_flushes_earlier() {
     let dirty = |run: &Run| {
@@ -78,8 +80,9 @@ fn a_higher_low_watermark_flushes_earlier() {
     assert!(falls(&figures), "{figures:?} bytes on flash alone");
 }
 
-/// The thesis's figures 5.9 to 5.13 tell translation layers apart behind a hybrid disk: a page on flash is written again at its
-/// place. Under `in_place=off` each write takes another slot, and no layer has anything to erase before all were used.
+/// The thesis's figures 5.9 to 5.13 show different translation layers behind a hybrid disk: a page
+/// on flash is written again at its place. With `in_place=off` each write takes another slot, and
+/// no layer has anything to erase before all slots were used.
 #[test]
 fn hot_pages_in_place_show_the_translation_layer() {
     let writes = (0..64 * 40).map(|at| write(20 * at, 4 * scattered(at, 64), 1)).chain([read(0, 16_383, 1)]);
@@ -97,7 +100,8 @@ fn hot_pages_in_place_show_the_translation_layer() {
     assert_eq!(hidden.iter().map(|&(erases, _)| erases).collect::<Vec<_>>(), [0], "one figure for all: {hidden:?}");
 }
 
-/// "A request flag to indicate that a page must be pinned to the flash" (3.5), as lines beside the trace.
+/// "A request flag to indicate that a page must be pinned to the flash" (3.5). The pins are lines
+/// in a file beside the trace.
 #[test]
 fn pinned_pages_are_read_from_flash_while_their_pin_lasts() {
     let mut requests = small_writes(100);
@@ -112,7 +116,7 @@ fn pinned_pages_are_read_from_flash_while_their_pin_lasts() {
     assert!(figures[2] - figures[0] > 150.0, "{figures:?}: 16 pages are read once each, and 200 times");
 }
 
-/// Selected writes are offloaded by the host (3.2), by the rule of 3.3.
+/// The host offloads selected writes (3.2). The rule of 3.3 selects them by size.
 #[test]
 fn the_host_offloads_writes_below_the_threshold() {
     let writes = (0..16).map(|at| write(100 * at, 256 * at, 1 << (at % 8))).chain([read(0, 16_383, 1)]);
@@ -122,7 +126,8 @@ fn the_host_offloads_writes_below_the_threshold() {
     assert!(rises(&figures), "{figures:?}");
 }
 
-/// What is offloaded is "later flushed by the operating system" (3.2): how often is ours.
+/// Offloaded pages are "later flushed by the operating system" (3.2). The period between two
+/// flushes is our parameter.
 #[test]
 fn the_host_flushes_once_in_a_period() {
     let writes = (0..600).map(|at| write(100 * at, scattered(at, 100), 1)).chain([read(0, 16_383, 1)]);

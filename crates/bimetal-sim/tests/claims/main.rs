@@ -1,8 +1,9 @@
-//! What the papers claim: each parameter of each scheme, changed alone, does what its paper says of it. Workloads are small and
-//! written down request by request; every test is named after its claim and quotes it.
+//! Claims of the papers: each parameter of each scheme, changed alone, has the effect that its
+//! paper states. Workloads are small and written down request by request. Every test is named after
+//! its claim and quotes it.
 //!
-//! [`CLAIMS`] says which test shows what of which parameter; some stand beside their scheme in `bimetal-core`, where single
-//! operations can be seen.
+//! [`CLAIMS`] lists the tests that show each parameter's effect. Some tests stand beside their
+//! scheme in `bimetal-core`, where single operations can be seen.
 
 mod bound;
 mod caches;
@@ -20,13 +21,13 @@ use std::path::Path;
 
 use bimetal_core::schemes;
 
-/// Scheme, parameters, file (below `crates/`), test.
+/// Scheme, parameters, file (below [`CORE`], or [`HERE`] for `claims/`), and test.
 type Claim = (&'static str, &'static [&'static str], &'static str, &'static str);
 
 const CORE: &str = "bimetal-core/src/schemes/";
 const HERE: &str = "bimetal-sim/tests/claims/";
 
-/// A test for each parameter of each scheme.
+/// The tests of each parameter of each scheme.
 const CLAIMS: &[Claim] = &[
     ("combo", &["strategy"], "combo.rs", "the_most_frequently_used_ranges_move_to_the_ssd"),
     ("combo", &["strategy"], "combo.rs", "what_is_accessed_randomly_moves_to_the_ssd_and_what_is_not_does_not"),
@@ -168,7 +169,7 @@ const CLAIMS: &[Claim] = &[
     ("writeboost", &["writeback_threshold"], "claims/yardsticks.rs", "a_lower_threshold_sends_home_earlier"),
 ];
 
-/// Parameters that several schemes have: shown of all of them by one test each.
+/// Parameters that several schemes share. One test shows each of them in all these schemes.
 const SHARED: &[(&str, &str, &str)] = &[
     ("replacement", "claims/bound.rs", "no_policy_beats_belady_in_any_scheme_that_replaces_blocks"),
     ("admission", "claims/bound.rs", "every_admission_rule_keeps_its_blocks_out"),

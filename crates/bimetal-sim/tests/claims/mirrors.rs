@@ -1,4 +1,5 @@
-//! Lee, Cho, Kim, Won: *Performance Analysis of SSD/HDD Hybrid Storage Manager*, HyperDuo and HDDBoost (III B and C).
+//! Lee, Cho, Kim, Won: *Performance Analysis of SSD/HDD Hybrid Storage Manager*, HyperDuo and
+//! HDDBoost (III B and C).
 
 use bimetal_core::units::Bytes;
 use bimetal_sim::results::Run;
@@ -6,16 +7,18 @@ use bimetal_sim::results::Run;
 use crate::common::{Bench, count, read, rises, scattered, some, write};
 
 const SSD: Bytes = Bytes::from_mib(8);
-/// A block far beyond what an SSD of that size mirrors, at the start of a range of any size.
+/// A block far beyond the addresses that an SSD of this size mirrors, at the start of a range of
+/// any size.
 const FAR: u64 = 8192;
-/// The first block of the last MiB.
+/// The block at 64 MiB: the first of the last MiB. A read of it extends the address space to there.
 const END: u64 = 16_384;
 
 fn hits(run: &Run) -> f64 {
     some(run.ssd_hit_ratio.read)
 }
 
-/// "Safe mode duplicates first few GBytes of the HDD to SSD": of those, reads are the SSD's.
+/// "Safe mode duplicates first few GBytes of the HDD to SSD": reads of these addresses are served
+/// by the SSD.
 #[test]
 fn mirrored_first_addresses_are_read_from_the_ssd() {
     let reads = (0..1000).map(|at| read(100 + 20 * at, scattered(at, 2048), 1)).chain([read(0, END, 1)]);
@@ -55,11 +58,12 @@ fn hot_and_cold_are_told_apart_once_in_a_period() {
     assert!(figures[0] == 0.0 && rises(&figures), "{figures:?}");
 }
 
-/// Ours: copies are made in the background, when the disk is not used.
+/// The idle time is our parameter: copies are made in the background, when the disk is not used.
 #[test]
 fn hot_ranges_are_copied_only_when_the_disk_is_idle() {
     let hot = (0..40).map(|at| read(100 * at, FAR, 1));
-    // From before the end of the period on the disk is used every 200 ms, each time elsewhere; then the rest of the hot range is read.
+    // From before the end of the period on, the disk is used every 200 ms, each time elsewhere.
+    // Then the rest of the hot range is read.
     let cold = (0..30).map(|at| read(4000 + 200 * at, FAR + 64 + 64 * at, 1));
     let probes = (1..9).map(|at| read(9900 + 10 * at, FAR + at, 1));
     let workload = hot.chain(cold).chain(probes).chain([read(0, END, 1)]).collect();
@@ -68,14 +72,14 @@ fn hot_ranges_are_copied_only_when_the_disk_is_idle() {
     assert_eq!(figures, [0.0, 1.0]);
 }
 
-/// "It mirrors the data back to SSD": written blocks are read from the disk until then.
+/// "It mirrors the data back to SSD": until then, written blocks are read from the disk.
 #[test]
 fn what_was_written_is_mirrored_back_when_the_disk_is_idle() {
     let rounds = (0..50).flat_map(|at| [write(2000 * at, at * 8, 1), read(2000 * at + 1000, at * 8, 1)]);
     let bench = Bench::new("hddboost", &[], rounds.chain([read(1, END, 1)]).collect()).ssd(SSD);
     let figures = bench.sweep("idle", &["5s", "100ms"], hits);
     assert!(figures[0] < 0.1 && figures[1] > 0.9, "{figures:?}");
-    // "There are no write operations to the SSD from the host": what is written there is the map.
+    // "There are no write operations to the SSD from the host": only the map is written there.
     let without_mirroring = bench.run(&[("idle", "1d")]);
     assert!(count(without_mirroring.devices.ssd.writes) < 5.0, "{:?}", without_mirroring.devices.ssd.writes);
 }

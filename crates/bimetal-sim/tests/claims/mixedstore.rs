@@ -15,7 +15,7 @@ fn error(run: &Run) -> f64 {
     run.prediction_error.as_ref().expect("mixedstore predicts").mean_ms
 }
 
-/// The first half is small writes, the second large ones among reads.
+/// Returns small writes in the first half, and large writes among reads in the second.
 fn changing() -> Vec<Request> {
     let before = (0..3000).map(|at| write(20 * at, scattered(at, 2000), 1));
     let after = (0..1500).flat_map(|at| {
@@ -25,19 +25,21 @@ fn changing() -> Vec<Request> {
     before.chain(after).chain([read(0, 16_383, 1)]).collect()
 }
 
-/// Coefficients "are estimated during a learning/training phase of our experiment which consists of half of the workload. We believe
-/// [...] our learning-based prediction technique can be easily adapted to operate online" (5.1).
+/// Coefficients "are estimated during a learning/training phase of our experiment which consists of
+/// half of the workload. We believe [...] our learning-based prediction technique can be easily
+/// adapted to operate online" (5.1).
 #[test]
 fn what_training_has_not_seen_is_learnt_online_only() {
     let alone = (0..4000).map(|at| write(20 * at, scattered(at, 1000) * 2, 1 + at % 2));
-    // Then sixteen at a time, of which the later ones wait for the earlier.
+    // Then the writes come sixteen at a time, so that later writes of a group wait for the earlier.
     let bursts = (0..4000).map(|at| write(80_000 + 100 * (at / 16), scattered(at, 1000) * 2, 1 + at % 2));
     let bench = Bench::new("mixedstore", &[], alone.chain(bursts).chain([read(0, 16_383, 1)]).collect()).ssd(SSD);
     let figures = bench.sweep("learning", &["trained", "online"], error);
     assert!(figures[1] < figures[0], "{figures:?} ms");
 }
 
-/// "This sliding window acts as a short term history of requests and enable us to make fair short term decisions" (5.1).
+/// "This sliding window acts as a short term history of requests and enable us to make fair short
+/// term decisions" (5.1).
 #[test]
 fn a_short_window_notices_a_change_of_the_workload_sooner() {
     let bench = Bench::new("mixedstore", &[("learning", "online")], changing()).ssd(SSD);
@@ -45,8 +47,8 @@ fn a_short_window_notices_a_change_of_the_workload_sooner() {
     assert!(figures[0] < figures[1], "{figures:?} ms");
 }
 
-/// "During periods of higher-than-expected I/O intensity" 25 % or 50 % "of the requests being sent to flash" are redirected to
-/// the HDD (5.4).
+/// "During periods of higher-than-expected I/O intensity" 25 % or 50 % "of the requests being sent
+/// to flash" are redirected to the HDD (5.4).
 #[test]
 fn writes_are_regulated_only_beyond_what_is_expected() {
     let writes = (0..4000).map(|at| write(20 * at, scattered(at, 2000), 1)).chain([read(0, 16_383, 1)]);
@@ -61,7 +63,7 @@ fn writes_are_regulated_only_beyond_what_is_expected() {
     assert!(figures[0] == 0.0 && figures[1] > 300.0 && figures[2] > 1.5 * figures[1], "{figures:?}");
 }
 
-/// 40,000 requests of 4 KiB, 10 ms apart, 9 % of them reads, scattered over `blocks`.
+/// Returns 40,000 requests of 4 KiB, 10 ms apart, scattered over `blocks`. Of these, 9 % are reads.
 fn steady(blocks: u64) -> Vec<Request> {
     let request = |at: u64| match scattered(at + 1_000_000, 100) < 9 {
         true => read(10 * at, scattered(at, blocks), 1),
@@ -70,8 +72,9 @@ fn steady(blocks: u64) -> Vec<Request> {
     (0..40_000).map(request).chain([write(400_000, blocks, 1)]).collect()
 }
 
-/// Training sent one write in eight to the disk and expected the rest of the rate, so more than half of the writes of a steady
-/// workload were regulated: 4,219 and 8,407 of them.
+/// Training once sent one write in eight to the disk, and took the rate of the rest as the expected
+/// rate. So more than half of the writes of a steady workload were regulated: 4,219 and 8,407 of
+/// them.
 #[test]
 fn steady_workload_is_never_regulated() {
     for blocks in [4_000, 16_384, 262_144] {
@@ -81,7 +84,8 @@ fn steady_workload_is_never_regulated() {
     }
 }
 
-/// The erase rate is what the drive tells: as many bytes a second without locality cost more erases, and count as more wear.
+/// The drive reports its erase rate. At the same bytes per second, writes without locality cost
+/// more erases, and count as more wear.
 #[test]
 fn lost_locality_is_regulated_at_equal_bytes() {
     let far = |at: u64| write(10 * at, scattered(at, 3_400), 1);
@@ -97,7 +101,8 @@ fn lost_locality_is_regulated_at_equal_bytes() {
     assert!(regulated(writes(|at| at > 100_000)) > 10_000);
 }
 
-/// An idle period was one of the disk, which MixedStore leaves idle by design: 79 runs in 60,000 writes without a pause.
+/// Idle periods start a buster run. They were once those of the disk, which MixedStore leaves idle
+/// by design: 79 runs started in 60,000 writes without a pause.
 #[test]
 fn writes_without_a_pause_start_no_buster_run() {
     let writes = (0..60_000).map(|at| write(2 * at, scattered(at, 3_000), 1)).chain([write(120_000, 16_383, 1)]);
@@ -105,10 +110,12 @@ fn writes_without_a_pause_start_no_buster_run() {
     assert_eq!(bench.run(&[]).migration.count, Some(0));
 }
 
-/// "We use an offline profiling approach in which we are able to identify the idle periods in the workloads" (5.3).
+/// "We use an offline profiling approach in which we are able to identify the idle periods in the
+/// workloads" (5.3).
 #[test]
 fn profiled_idle_periods_are_used_from_their_beginning() {
-    // Pauses of 90 ms, then of 200 ms: only the profile knows that the latter are long enough, before 200 ms have passed.
+    // The pauses are 90 ms, then 200 ms. Only the profile knows, before 200 ms have passed, that
+    // the longer pauses are long enough.
     let reads =
         |gap_ms: u64| (0..400).map(move |at| read(gap_ms * at, 1000 + at % 10 * 8, 1)).chain([read(0, 16_383, 1)]);
     let fetched = |gap_ms: u64, how: &str| {
@@ -120,13 +127,14 @@ fn profiled_idle_periods_are_used_from_their_beginning() {
     assert_eq!([fetched(200, "profiled"), fetched(200, "detected")], [(true, true); 2]);
 }
 
-/// The disk's mean of the training phase was kept when the disk was sent more than it can serve: 98 % of the writes went there.
+/// The disk's mean of the training phase was kept when the disk was sent more than it can serve. So
+/// 98 % of the writes went to the disk.
 #[test]
 fn overloaded_disk_is_not_preferred_for_ever() {
     let calm = (0..1000).map(|at| write(50 * at, scattered(at, 2_000) * 8, 1));
     let rush = (0..4000).map(|at| write(50_000 + at / 2, scattered(at, 2_000) * 8, 1));
     let requests: Vec<Request> = calm.chain(rush).collect();
-    // Flash that is slower than the disk while the disk is idle.
+    // The flash is slower than the disk while the disk is idle.
     let slow = [
         ("ssd.program_us", "20000"),
         ("ssd.write_buffer", "off"),
@@ -138,7 +146,8 @@ fn overloaded_disk_is_not_preferred_for_ever() {
     assert!(disk < 0.9 * all, "{disk} of {all} writes went to the disk");
 }
 
-/// `adaptive` was a silent no-op without `expected_writes`, and both were on `dftl`, the paper's drive.
+/// `adaptive` once had no effect without `expected_writes`. On `dftl`, the paper's drive, neither
+/// `adaptive` nor `static` had an effect.
 #[test]
 fn wear_is_levelled_by_default_on_page_and_dftl() {
     let cold = (0..900).map(|at| write(5 * at, at * 4, 4));
@@ -154,7 +163,8 @@ fn wear_is_levelled_by_default_on_page_and_dftl() {
     }
 }
 
-/// A write that a buffer in memory took was served in no time at all, which no drive of another scheme can do.
+/// A write to a buffer in memory was once served in no time at all, while no drive of another
+/// scheme can do that.
 #[test]
 fn copy_into_memory_takes_its_time() {
     let writes: Vec<Request> = (0..200).map(|at| write(100 * at, at, 1)).collect();
@@ -163,7 +173,7 @@ fn copy_into_memory_takes_its_time() {
     assert!((0.0015..0.01).contains(&fastest), "{fastest} ms");
 }
 
-/// A choice that has no effect is refused, with the name of what works.
+/// A setting without effect is refused. The error names the settings that work.
 #[test]
 fn wear_levelling_that_has_no_effect_is_refused() {
     let workload: Vec<Request> = (0..10).map(|at| write(at, at, 1)).collect();
@@ -181,8 +191,8 @@ fn wear_levelling_that_has_no_effect_is_refused() {
     assert!(error.contains("leave one of them out"), "{error}");
 }
 
-/// "Coordinates with the flash controller to prevent the extra erases caused by wear-leveling by temporarily halting the leveling
-/// algorithm" (5.5).
+/// "Coordinates with the flash controller to prevent the extra erases caused by wear-leveling by
+/// temporarily halting the leveling algorithm" (5.5).
 #[test]
 fn the_drive_is_told_when_to_level_its_wear() {
     let workload: Vec<Request> = (0..10).map(|at| write(at, at, 1)).collect();

@@ -1,4 +1,5 @@
-//! No scheme is faster than the places that hold its content: each drive's own model, alone and idle, and memory.
+//! No scheme is faster than the places that hold its content: memory, and each drive's own model,
+//! alone and idle.
 
 use std::sync::{Arc, Mutex};
 
@@ -20,10 +21,10 @@ use proptest::prelude::*;
 
 use crate::common::{read, write};
 
-/// Addresses of the workloads, in blocks of 4 KiB.
+/// Size of the workloads' address space, in blocks of 4 KiB.
 const BLOCKS: u64 = 16_384;
 
-/// An operation on a drive, and how long it took.
+/// An operation on a drive, with its duration.
 #[derive(Clone, Copy, Debug)]
 struct Operation {
     command: Command,
@@ -31,7 +32,7 @@ struct Operation {
     took: Option<Nanoseconds>,
 }
 
-/// A drive that remembers its operations, in the order in which they came.
+/// A drive that records its operations, in the order of their submission.
 struct Watched {
     drive: Box<dyn DeviceModel>,
     operations: Arc<Mutex<Vec<Operation>>>,
@@ -74,12 +75,12 @@ impl DeviceModel for Watched {
     }
 }
 
-/// The least time in which an idle drive reads so many sectors.
+/// The shortest time in which an idle drive reads a range.
 trait Fastest {
     fn read(&mut self, range: SectorRange, is_in_its_memory: bool) -> Nanoseconds;
 }
 
-/// A drive that has one operation at a time, each long after the one before.
+/// A drive that serves one operation at a time, each long after the operation before.
 struct Idle {
     drive: Box<dyn DeviceModel>,
     now: Nanoseconds,
@@ -90,7 +91,7 @@ impl Idle {
         Self { drive, now: Nanoseconds::ZERO }
     }
 
-    /// How long a read takes.
+    /// Returns the duration of a read.
     fn read(&mut self, range: SectorRange) -> Nanoseconds {
         let from = self.now + Nanoseconds::from_seconds(10);
         let mut finished = Vec::new();
@@ -104,7 +105,8 @@ impl Idle {
     }
 }
 
-/// Flash: twins that nobody writes. All of one was written before, nothing of the other.
+/// Two equal flash drives, which the run does not write. One was written everywhere before, the
+/// other nowhere.
 struct Flash {
     written: Idle,
     clean: Idle,
@@ -116,7 +118,8 @@ impl Fastest for Flash {
     }
 }
 
-/// A disk: a second read of one block, which its buffer holds. How much of a longer read it holds depends on what came before.
+/// A disk, which reads a block twice; its buffer holds the block the second time. The part of a
+/// longer read that the buffer holds depends on earlier operations.
 struct Disk(Idle);
 
 impl Fastest for Disk {
@@ -143,7 +146,7 @@ fn choices(settings: &[(&str, &str)]) -> Choices {
     Choices { settings, ..Choices::default() }
 }
 
-/// An SSD of a quarter of the addresses; where it is home, it has to hold all.
+/// Sets the SSD to a quarter of the addresses. An SSD that is home has to hold all addresses.
 fn small_ssd(scheme: &SchemeInfo, choices: Choices) -> Choices {
     use bimetal_core::scheme::Holds;
     let is_home = scheme.members.iter().any(|(role, holds)| role.name() == "ssd" && *holds == Holds::Home);
@@ -151,7 +154,8 @@ fn small_ssd(scheme: &SchemeInfo, choices: Choices) -> Choices {
     Choices { ssd: DriveChoice { size, ..DriveChoice::default() }, ..choices }
 }
 
-/// What a run did: what its drives did, and what each could have done alone.
+/// Result of a run: the operations of its drives, the shortest times of each drive alone, and the
+/// response times.
 struct Witnessed {
     drives: Vec<(String, Vec<Operation>, Box<dyn Fastest>)>,
     response: ResponseTimes,
@@ -178,7 +182,7 @@ fn witness(scheme: &'static SchemeInfo, workload: &Vec<Request>, choices: &Choic
     Witnessed { drives: drives.collect(), response: measured.response.response_times() }
 }
 
-/// Stands in for a drive that is about to be watched.
+/// Placeholder for a drive while its wrapper is made.
 struct Nothing;
 
 impl DeviceModel for Nothing {
@@ -199,7 +203,8 @@ impl DeviceModel for Nothing {
     }
 }
 
-/// Holds each read of a drive to what the drive could do alone and idle. What the run wrote may be in the drive's memory.
+/// Compares each read of a drive with the shortest read of the same drive alone and idle. Content
+/// that the run wrote may be in the drive's memory.
 fn check_operations(scheme: &str, id: &str, operations: &[Operation], fastest: &mut dyn Fastest) {
     let mut written: Vec<SectorRange> = Vec::new();
     for operation in operations {
@@ -216,7 +221,8 @@ fn check_operations(scheme: &str, id: &str, operations: &[Operation], fastest: &
     }
 }
 
-/// Requests of some blocks at random, and a read of the last block, which the drives are to reach.
+/// Generates reads and writes of some blocks at random, and a read of the last block, which the
+/// drives are to reach.
 fn requests() -> impl Strategy<Value = Vec<Request>> {
     let request = (0u64..30, any::<bool>(), 0u64..512, 0..=3u64, 1u64..=16);
     proptest::collection::vec(request, 20..150).prop_map(|steps| {
@@ -235,7 +241,8 @@ fn requests() -> impl Strategy<Value = Vec<Request>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
 
-    /// HDDBoost and HyperDuo read ten times as fast as their SSD, since the copies that they begin with were on no flash.
+    /// HDDBoost and HyperDuo once read ten times as fast as their SSD, because the copies that they
+    /// begin with were on no flash.
     #[test]
     fn no_operation_ends_sooner_than_its_drive_alone(workload in requests(), depth in 1u32..8, timed in any::<bool>()) {
         let replay = if timed { Replay::Timed { speedup: 1.0 } } else { Replay::Closed { depth } };
@@ -251,7 +258,7 @@ proptest! {
         }
     }
 
-    /// What nobody touched before is in no memory: a drive has to be read for it.
+    /// A block that was not touched before is in no memory, so a drive has to be read for it.
     #[test]
     fn no_first_read_of_a_block_ends_sooner_than_the_fastest_drive(seed in 0u64..BLOCKS, writes in 0u64..64) {
         let touched = (0..96).map(|at| (at * 8, (seed + at * 4099) % (BLOCKS - 1)));
@@ -270,8 +277,8 @@ proptest! {
         }
     }
 
-    /// With reads only, one at a time, no memory in any drive and all flash written before, a scheme has nothing to gain on the
-    /// fastest drive alone.
+    /// The workload has reads only, one at a time. No drive has memory, and all flash was written
+    /// before. Then a scheme cannot gain anything over the fastest drive alone.
     #[test]
     fn no_mean_of_reads_is_below_the_fastest_drive_alone(places in proptest::collection::vec(0..BLOCKS, 30..120)) {
         let mut workload: Vec<Request> = places.into_iter().map(|block| read(0, block, 1)).collect();

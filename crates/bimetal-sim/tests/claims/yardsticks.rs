@@ -1,4 +1,5 @@
-//! dm-cache's smq, bcache and dm-writeboost: what their documentation says of their parameters.
+//! dm-cache's smq, bcache and dm-writeboost: the effects of parameters that their documentation
+//! states.
 
 use bimetal_core::units::Bytes;
 use bimetal_sim::results::Run;
@@ -12,7 +13,7 @@ fn sent_home(run: &Run) -> f64 {
     count(run.devices.hdd.write_bytes)
 }
 
-/// Writes over 4 MiB, two a second, for a minute and a half; the disk is read at 64 MiB at the beginning.
+/// Returns writes over 4 MiB, two a second, for 100 s. A read of the disk at 64 MiB comes first.
 fn writes() -> Vec<Request> {
     (0..200).map(|at| write(500 * at, scattered(at, 1000), 1)).chain([read(0, 16_383, 1)]).collect()
 }
@@ -24,10 +25,11 @@ fn dirty_blocks_of_smq_go_home_when_the_disk_is_idle() {
     assert!(figures[0] > 100.0 * 4096.0 && figures[0] > 2.0 * figures[1], "{figures:?}");
 }
 
-/// bcache.rst: "the cache is divided up into buckets"; they are given up whole.
+/// bcache.rst: "the cache is divided up into buckets". A bucket is evicted whole.
 #[test]
 fn larger_buckets_are_given_up_with_more_in_them() {
-    // A working set that just fits, and blocks that are read once between: what they take is taken in buckets.
+    // The working set just fits. Between its reads, other blocks are read once, and take their room
+    // in whole buckets.
     let hot = (0..4000).map(|at| read(20 * at, scattered(at, 1200), 1));
     let once = (0..2000).map(|at| read(40 * at + 10, 4000 + at * 2, 1));
     let bench = Bench::new("bcache", &[], hot.chain(once).chain([read(0, 16_383, 1)]).collect()).ssd(SSD);
@@ -35,7 +37,8 @@ fn larger_buckets_are_given_up_with_more_in_them() {
     assert!(falls(&figures), "{figures:?}");
 }
 
-/// bcache.rst, sequential_cutoff: "A sequential IO will bypass the cache once it passes this threshold".
+/// bcache.rst, sequential_cutoff: "A sequential IO will bypass the cache once it passes this
+/// threshold".
 #[test]
 fn streams_pass_bcache_by_from_the_cutoff_on() {
     let stream = (0..200).map(|at| read(20 * at, 4000 + at * 4, 4)).chain([read(4010, 16_383, 1)]);
@@ -45,8 +48,8 @@ fn streams_pass_bcache_by_from_the_cutoff_on() {
     assert!(falls(&figures) && figures[3] == 0.0, "{figures:?} of 800 blocks");
 }
 
-/// bcache.rst, writeback_delay: "When dirty data is written to the cache and it previously did not contain any, waits some number of
-/// seconds before initiating writeback".
+/// bcache.rst, writeback_delay: "When dirty data is written to the cache and it previously did not
+/// contain any, waits some number of seconds before initiating writeback".
 #[test]
 fn nothing_goes_home_before_the_delay() {
     let bench = Bench::new("bcache", &[("writeback_percent", "0")], writes()).ssd(SSD);
@@ -63,7 +66,7 @@ fn a_larger_buffer_makes_fewer_and_longer_writes_of_the_log() {
     assert!(falls(&figures) && figures[2] < 0.1 * figures[0], "{figures:?}");
 }
 
-/// Ours: nobody waits for the disk then.
+/// Writing back on idle is our parameter: no request waits for the disk then.
 #[test]
 fn what_is_logged_goes_home_when_the_disk_is_idle() {
     let bench = Bench::new("writeboost", &[("log_buffer", "0B")], writes()).ssd(SSD);
@@ -71,7 +74,8 @@ fn what_is_logged_goes_home_when_the_disk_is_idle() {
     assert!(figures[0] > 100.0 * 4096.0 && figures[1] == 0.0, "{figures:?}");
 }
 
-/// dm-writeboost, writeback_threshold: "writeback starts when the rate of the used caching device exceeds" it.
+/// dm-writeboost, writeback_threshold: "writeback starts when the rate of the used caching device
+/// exceeds" it.
 #[test]
 fn a_lower_threshold_sends_home_earlier() {
     let bench = Bench::new("writeboost", &[("idle", "off"), ("log_buffer", "0B")], writes()).ssd(SSD);
