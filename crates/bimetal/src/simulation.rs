@@ -76,7 +76,8 @@ pub(crate) struct SimulationOptions {
     /// Merge requests as Linux' block layer does [default: on where they are queue events]
     #[arg(long, value_name = "on|off", value_parser = on_or_off)]
     merge: Option<bool>,
-    /// Begin the grid of blocks at this sector of the trace, or at that of most requests [default: 0]
+    /// Begin the grid of blocks at this sector of the trace, or at that of most requests
+    /// [default: 0]
     #[arg(long, value_name = "SECTOR|auto", conflicts_with = "files")]
     align: Option<Alignment>,
     /// Times of a trace in whole seconds: as they are, spread over each second, or at random times
@@ -435,8 +436,8 @@ fn listed(mut extents: Vec<FileExtent>, files: &Path, list: &Path) -> Result<Vec
     Ok(extents)
 }
 
-/// Returns the extents of all files, with their lines in a list, and free space as extents without a
-/// path.
+/// Returns the extents of all files, with their lines in a list, and free space as extents without
+/// a path.
 pub(crate) fn file_extents(path: &Path, list: Option<&Path>) -> Result<Vec<FileExtent>, Error> {
     let extent = |start: u64, end: u64, path: &str| {
         let first = start / SECTOR_BYTES;

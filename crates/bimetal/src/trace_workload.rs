@@ -115,11 +115,11 @@ impl TraceWorkload {
         Ok(Self { source, options: options.to_open_options()?, told, skipped, grid: None, within: None })
     }
 
-    /// Sets the alignment and the times with which the trace is played from now on. Returns findings
-    /// about them.
+    /// Sets the alignment and the times with which the trace is played from now on. Returns
+    /// findings about them.
     ///
     /// # Errors
-    /// The trace cannot be read.
+    /// Fails if the trace cannot be read.
     pub(crate) fn play(&mut self, played: Played) -> Result<Vec<Finding>, Error> {
         let glances = played.align == Some(Alignment::Auto) || played.is_timed;
         let glance = if glances {

@@ -21,9 +21,10 @@ use crate::simulation::{SimulationOptions, choices};
 
 /// Search for the files that belong on the SSD, by simulation
 ///
-/// Plays the first part of a trace over and over, each time with other files on the SSD of a Combo Drive, and keeps what makes requests
-/// faster for the bytes that it moves. Shows what that gains beside the three strategies of the paper, by the requests of the search and
-/// by the rest of the trace, which it has not seen. Nothing is moved.
+/// Plays the first part of a trace over and over, each time with other files on the SSD of a Combo
+/// Drive, and keeps what makes requests faster for the bytes that it moves. Shows what that gains
+/// beside the three strategies of the paper, by the requests of the search and by the rest of the
+/// trace, which it has not seen. Nothing is moved.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     bimetal optimize monday.bin.zst --files map.csv --ssd-size 32GiB -o list.txt\n  \
@@ -43,7 +44,8 @@ pub(crate) struct Arguments {
     /// Search by this share of the requests, and judge by the rest
     #[arg(long, value_name = "FRACTION", value_parser = fraction, allow_hyphen_values = true, default_value = "0.67")]
     search: f64,
-    /// Write the files that belong on the SSD, a path a line, for `simulate --set strategy=list --list`
+    /// Write the files that belong on the SSD, a path a line, for
+    /// `simulate --set strategy=list --list`
     #[arg(short, long, value_name = "LIST")]
     output: Option<PathBuf>,
     #[command(flatten)]
@@ -52,7 +54,7 @@ pub(crate) struct Arguments {
     json: JsonOption,
 }
 
-/// What `--json` prints.
+/// Document that `--json` prints.
 #[derive(Serialize)]
 struct Document<'a> {
     bimetal: &'static str,
@@ -86,7 +88,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
             "the search goes over the files of a map and writes a list of them: expected --files MAP.csv, and no --list",
         ));
     }
-    // Before anything is simulated: a path that cannot be written is no news after a long search.
+    // The output is made before the simulations, so that a path that cannot be written is reported
+    // at once.
     let output = output.as_deref().map(OutputFile::create).transpose()?;
     let (workload, replay) = options.open(&trace)?;
     let unreadable = |error: WorkloadError| Error::new(error.to_string());

@@ -76,8 +76,8 @@ pub(crate) struct Arguments {
     /// for]
     #[arg(long, value_name = "SIZE", requires = "scrub_every", value_parser = scrub_rate)]
     scrub_rate: Option<Bytes>,
-    /// Map of files, as `bimetal place -o` writes it, for combo, dataplex and os-managed. It is read
-    /// again whenever it changes
+    /// Map of files, as `bimetal place -o` writes it, for combo, dataplex and os-managed. It is
+    /// read again whenever it changes
     #[arg(long, value_name = "MAP.csv")]
     files: Option<PathBuf>,
     /// List of the map's files that belong on the SSD, a path a line, for strategy=list. It is read
