@@ -1,5 +1,6 @@
-//! Miss-ratio curves of 20 million Zipf-distributed requests over two million blocks, in memory: the exact LRU curve, the curve
-//! of a 1 % sample, and one cache size of each policy.
+//! Miss-ratio curves of 20 million Zipf-distributed requests over two million blocks, in memory.
+//! Measured are the exact LRU curve, the LRU curve of a 1 % sample, and one cache size of each
+//! other policy with 2 million requests.
 
 use std::convert::Infallible;
 use std::hint::black_box;
@@ -13,7 +14,7 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 
 const BLOCKS: usize = 2_000_000;
 
-/// Requests whose block is drawn with a chance that falls with the rank to this power.
+/// Returns Zipf-distributed requests: the chance of a block is its rank to the power of `-skew`.
 fn zipf(requests: usize, skew: f64) -> Vec<Request> {
     let mut sum = 0.0;
     let sums: Vec<f64> = (1..=BLOCKS)
@@ -27,7 +28,7 @@ fn zipf(requests: usize, skew: f64) -> Vec<Request> {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let drawn = (state >> 11) as f64 / (1u64 << 53) as f64 * sum;
         let rank = sums.partition_point(|&sum| sum < drawn) as u64;
-        // Ranks lie apart on the drive.
+        // Neighbouring ranks lie far apart on the drive.
         let block = rank * 7_368_787 % BLOCKS as u64;
         let range = SectorRange::new(block * 8, 8);
         Request { arrival: Nanoseconds(0), device: 0, kind: OpKind::Read, fua: false, range, response: None }

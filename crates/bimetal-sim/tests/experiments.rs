@@ -1,4 +1,5 @@
-//! Whole experiments: against figures that were computed independently, and against themselves.
+//! Whole experiments, compared with figures that were computed independently, and with other
+//! experiments.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -29,7 +30,7 @@ impl Workload for File {
     }
 }
 
-/// A trace of `../shared`, if it is there.
+/// Returns a trace of `../shared`; `None` if the trace is not there.
 fn shared(name: &str) -> Option<File> {
     let path = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/traces")).join(name);
     if !path.exists() {
@@ -70,8 +71,9 @@ fn griffin(settings: &[(&str, &str)]) -> Option<Run> {
     run(&workload, &["griffin"], &all, TIMED).runs.pop()
 }
 
-/// Write savings and read penalty as a policy simulator of a dozen lines computes them from the same trace. A block counts as
-/// served by the log where the log has a sector of what is read of it.
+/// The expected write savings and read penalty come from a policy simulator of a dozen lines, on
+/// the same trace. A block counts as served by the log if the log has a sector of the part that is
+/// read.
 #[test]
 fn griffin_matches_a_policy_simulator_with_a_timeout_alone() {
     let Some(run) = griffin(&[]) else { return };
@@ -154,7 +156,8 @@ fn a_drive_too_small_for_the_addresses_is_an_error_and_no_run() {
     assert!(error.contains("the hdd drive of 10MiB is too small") && error.contains("every address"), "{error}");
 }
 
-/// A plain drive has no label of ours: a trace that fills a drive of 192 MiB was refused, since room was kept for one.
+/// A plain drive has no label of Bimetal. A trace that fills a drive of 192 MiB was once refused,
+/// because room was kept for a label.
 #[test]
 fn plain_drive_takes_a_trace_that_fills_it() {
     let size = Bytes::from_mib(192);
@@ -176,7 +179,7 @@ fn plain_drive_takes_a_trace_that_fills_it() {
     }
 }
 
-/// Storage managers, figure 8 and equation 1: each manager has a price of its own.
+/// Storage managers, figure 8 and equation 1: each manager has its own price.
 #[test]
 fn each_scheme_has_the_price_of_its_own_manager() {
     let settings = [("controller_usd", "5"), ("hyperduo.controller_usd", "33"), ("hddboost.controller_usd", "0")];
@@ -203,19 +206,19 @@ fn units_of_several_devices_are_kept_apart_on_the_same_drives() {
     }
 }
 
-/// `--member ID=PROFILE:SIZE`.
+/// Returns the drive that `--member ID=PROFILE:SIZE` chooses.
 fn member(id: &str, profile: &str, size: Option<u64>) -> (String, DriveChoice) {
     let size = size.map(|mib| Size::Bytes(Bytes::from_mib(mib)));
     (id.to_owned(), DriveChoice { profile: Some(profile.to_owned()), size })
 }
 
-/// Two SSDs of one role and a log, asked for by name.
+/// Returns two named drives of the role `ssd`, as `--member` gives them.
 fn two_ssds() -> Choices {
     let members = vec![member("ssd", "intel-x25-m-80gb", Some(512)), member("ssd2", "intel-x25-e-32gb", Some(768))];
     Choices { members, ..Choices::default() }
 }
 
-/// A run of the tree that says the same.
+/// Runs the tree that describes the same drives.
 fn tree_of_two_ssds(workload: &dyn Workload) -> Run {
     let drive = |name: &str, profile: &str, size| {
         let (name, profile, settings) = (name.to_owned(), profile.to_owned(), Vec::new());
@@ -238,14 +241,15 @@ fn tree_of_two_ssds(workload: &dyn Workload) -> Run {
         .remove(0)
 }
 
-/// The run without what a tree calls by other names.
+/// Returns the run without the figures that a tree names differently.
 fn nameless(mut run: Run) -> Run {
     (run.scheme, run.assumed, run.run) = (String::new(), Default::default(), RunSpeed::default());
     run.members.iter_mut().for_each(|member| (member.id, member.volume) = (String::new(), None));
     run
 }
 
-/// Addresses of one device go on behind the first SSD, and each of two devices has an SSD of its own.
+/// With one device, the addresses continue behind the first SSD. With two devices, each has its own
+/// SSD.
 #[test]
 fn numbered_ssds_behind_one_log_run_as_the_tree_does() {
     for devices in [1, 2] {
@@ -273,7 +277,8 @@ fn numbered_ssds_behind_one_log_run_as_the_tree_does() {
     }
 }
 
-/// What no scheme, or not this one, has a use for is named with what would do.
+/// A numbered member that no scheme, or not this scheme, can use is refused. The error names the
+/// members that would be accepted.
 #[test]
 fn numbered_member_is_refused_where_it_has_no_place() {
     let workload = generated(50);
@@ -302,7 +307,8 @@ fn numbered_member_is_refused_where_it_has_no_place() {
     assert!(refused("griffin", vec![hdd("ssd2")]).contains("kind hdd, which cannot be the ssd drive"));
 }
 
-/// A size that is given and too small is an error that names the drive; one that is not given grows.
+/// A second SSD whose given size is too small is an error that names the drive. A second SSD
+/// without a given size grows.
 #[test]
 fn second_ssd_grows_unless_its_size_is_given() {
     let mut workload = generated(200);
@@ -320,7 +326,7 @@ fn second_ssd_grows_unless_its_size_is_given() {
     assert!(message.ends_with("give it a larger size (--member ssd2=PROFILE:SIZE)"), "{message}");
 }
 
-/// `ssd.KEY` is of every SSD, `ssd2.KEY` of the second.
+/// `ssd.KEY` sets every SSD; `ssd2.KEY` sets only the second.
 #[test]
 fn setting_of_a_role_is_of_all_its_drives_and_of_a_name_of_one() {
     let workload = generated(500);
@@ -337,7 +343,8 @@ fn setting_of_a_role_is_of_all_its_drives_and_of_a_name_of_one() {
     );
 }
 
-/// Hints of a device that is not there, beyond the volume, or that nobody takes, are errors that name what would do.
+/// A hint is refused if its device is unknown, its range lies beyond the volume, or the scheme
+/// takes no hints. The error names what is expected.
 #[test]
 fn hint_is_refused_where_it_cannot_be_of_the_run() {
     let workload = generated(50);
@@ -378,13 +385,15 @@ fn a_warm_up_is_played_and_not_measured() {
     assert!(measure(1.0).unwrap_err().to_string().contains("warm-up"));
 }
 
-/// What was under way at the end of the first half would overlap the second in a run over both.
+/// Replay of one request at a time. Otherwise requests under way at the end of the first half would
+/// overlap the second half in a run over both.
 const ONE_AT_A_TIME: Replay = Replay::Closed { depth: 1 };
 
-/// Of the drive's dies, so that a small one is soon full.
+/// One of the drive's dies, so that a small drive is soon full.
 const ONE_DIE: [(&str, &str); 2] = [("ssd.channels", "1"), ("ssd.dies_per_channel", "1")];
 
-/// Runs ssd-only on a small drive from `restored` on; gives the run and the state in which it leaves the drive.
+/// Runs `ssd-only` on a small drive that begins in the state `restored`. Returns the run and the
+/// state of the drive at its end.
 fn run_and_save(workload: &Vec<Request>, ftl: &str, restored: Arc<[DriveState]>) -> (Run, Vec<DriveState>) {
     let settings = [("ssd.ftl", ftl), ("ssd.spare_factor", "0.2"), ("ssd.map_cache", "16KiB")];
     let settings = settings.iter().chain(&ONE_DIE).map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
@@ -403,7 +412,7 @@ fn run_and_save(workload: &Vec<Request>, ftl: &str, restored: Arc<[DriveState]>)
 #[test]
 fn run_wears_flash_as_its_two_halves_with_saved_state() {
     let mut whole = generated(24_000);
-    // Both halves touch the last address, so that they are laid out as the whole is.
+    // Both halves touch the last address, so that their layout equals the layout of the whole.
     for at in [0, 12_000] {
         (whole[at].kind, whole[at].range) = (OpKind::Read, SectorRange::new(Bytes::from_mib(64).sectors().0 - 8, 8));
     }

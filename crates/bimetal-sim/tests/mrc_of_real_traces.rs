@@ -1,4 +1,5 @@
-//! Miss ratios against those of libCacheSim, the simulator that the authors of S3-FIFO and SIEVE publish.
+//! Miss ratios, compared with those of libCacheSim, the simulator that the authors of S3-FIFO and
+//! SIEVE publish.
 
 use std::path::Path;
 
@@ -6,7 +7,7 @@ use bimetal_core::block::BlockSize;
 use bimetal_sim::mrc::{CacheSize, MissRatios, Options, Unit, measure, policies};
 use bimetal_trace::{OpenOptions, Trace};
 
-/// `None` where the trace is not there.
+/// Returns the miss ratios of a real trace; `None` if the trace is not there.
 fn measured(options: &Options) -> Option<MissRatios> {
     measured_of("cloudPhysicsIO.vscsi.xz", options)
 }
@@ -26,12 +27,12 @@ fn options(policies: Vec<&'static str>, sizes: &[u32], sample: f64) -> Options {
     Options { policies, sizes, unit: Unit::Request, sample }
 }
 
-/// Policy, the ratios at 4,897 and 19,589 objects, and by how much ours may differ: half the last digit, or what a choice that
-/// the paper leaves open makes.
+/// Policy, the ratios at 4,897 and 19,589 objects, and the tolerance: half the last digit, or the
+/// effect of a choice that the paper leaves open.
 const LIB_CACHE_SIM: [(&str, f64, f64, f64); 7] = [
     ("lru", 0.8049, 0.6328, 0.00005),
     ("arc", 0.7728, 0.5679, 0.00005),
-    // Where S is cut off is open in the paper; see the policy's own description.
+    // The paper leaves open where S is cut off; see the description of the policy.
     ("lirs", 0.7518, 0.5190, 0.005),
     ("s3fifo", 0.7525, 0.6177, 0.00005),
     ("sieve", 0.7907, 0.5720, 0.00005),
@@ -64,8 +65,9 @@ fn miss_ratios_equal_those_of_libcachesim() {
 const OLTP: [(u32, f64); 4] = [(1000, 558_130.0), (5000, 409_065.0), (15_000, 316_288.0), (32_768, 262_026.0)];
 const P3: [(u32, f64); 2] = [(32_768, 3_242_789.0), (131_072, 1_931_581.0)];
 
-/// Accesses, slots, and the misses of libCacheSim 0.3.5 on the traces of ARC's own authors, one access a block. With quotients
-/// that were rounded down ours were up to .0019 above them.
+/// The accesses, slots and misses are those of libCacheSim 0.3.5 on the traces of ARC's own
+/// authors, with one access a block. When quotients were rounded down, our ratios were up to .0019
+/// above these.
 #[test]
 fn misses_of_arc_equal_those_of_libcachesim_on_its_traces() {
     let traces = [("arc-OLTP.lis.zst", 914_145, &OLTP[..]), ("arc-P3.lis.zst", 3_912_296, &P3[..])];

@@ -1,4 +1,5 @@
-//! The models of DiskSim's validation drives against what was measured on them, with DiskSim's own figures beside.
+//! The models of DiskSim's validation drives, compared with measurements of these drives, and with
+//! DiskSim's own figures.
 
 use bimetal_core::units::Nanoseconds;
 use bimetal_models::profile::Profile;
@@ -20,7 +21,7 @@ fn simulated(name: &str, samples: &[Sample]) -> Vec<Nanoseconds> {
 
 #[test]
 fn every_drive_agrees_with_its_measurements_better_than_disksim() {
-    // Name, DiskSim's rms demerit and its per-request rms, in ms.
+    // Name, and DiskSim's rms demerit and per-request rms, in ms.
     for (name, demerit_ms, per_request_ms) in [
         ("barracuda", 0.348, 2.449),
         ("cheetah4LP", 0.3182, 1.893),
@@ -34,7 +35,8 @@ fn every_drive_agrees_with_its_measurements_better_than_disksim() {
         let measured: Vec<_> = samples.iter().map(|sample| sample.measured).collect();
         let agreement = Agreement::of(&measured, &simulated(name, &samples)).unwrap();
         assert!(agreement.rms_demerit_ms <= demerit_ms, "{name}: {agreement:?}");
-        // The trace of this one does not hold the spindle's phase: its waits are chance, to a hundredth.
+        // The trace of `ibm18es` does not hold the spindle's phase. So its rotational waits are
+        // chance, which changes the figure by about a hundredth.
         let allowed = if name == "ibm18es" { 1.015 } else { 1.0 };
         assert!(agreement.per_request_rms_ms <= per_request_ms * allowed, "{name}: {agreement:?}");
     }
