@@ -73,9 +73,9 @@ pub struct Choices {
     pub compact: bool,
     /// `--merge`: the requests have not passed through a block layer.
     pub merge: bool,
-    /// `--files`: which file lies where.
+    /// `--files`: map of the files' places.
     pub files: Vec<FileExtent>,
-    /// `--hints`: what a host's buffer cache evicted, or what a host pinned, and when.
+    /// `--hints`: recorded evictions of a host's buffer cache, or pins of a host, with their times.
     pub hints: Hints,
     /// Set if only a part of the trace is played (`--limit`), so that devices may be missing.
     pub is_part: bool,
@@ -470,8 +470,8 @@ pub(crate) fn units_of(choices: &Choices, survey: &Survey) -> (BTreeMap<u32, u16
     (units, sizes)
 }
 
-/// Returns the kind by which a drive is sized if no size is given: a log on the SSD must be paid
-/// for like a cache.
+/// Returns the kind by which a drive is sized if no size is given. A log on the SSD costs flash as
+/// a cache does, so it is sized like a cache.
 fn sized_as(role: Role, holds: Holds) -> Holds {
     if (role, holds) == (Role::Ssd, Holds::Log) { Holds::Cache } else { holds }
 }

@@ -73,15 +73,15 @@ pub enum SimulationError {
         /// Status of the request.
         status: Status,
     },
-    /// A hint that the volume does not take.
+    /// The volume does not take a hint.
     #[error(transparent)]
     Hint(#[from] TraceError),
-    /// The scheme's settings ask for knowledge of the future that nobody gave it.
+    /// The scheme's settings need knowledge of the future, and the run was given none.
     #[error(
         "{scheme}: replacement=belady has to know when each block is used next, which a simulation of this kind cannot tell it"
     )]
     NoForesight {
-        /// The scheme.
+        /// Name of the scheme.
         scheme: &'static str,
     },
     /// The counts of the run do not agree: its result would be wrong.

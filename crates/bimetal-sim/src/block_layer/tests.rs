@@ -103,8 +103,8 @@ fn merged_requests_are_no_longer_than_the_drive_takes() {
     assert_eq!(bench.all(), [(0, 16), (16, 16), (32, 8)]);
 }
 
-/// Dispatches reads before writes, each in order of address from the end of the last; two batches
-/// of reads, then one of writes.
+/// Reads are dispatched before writes, each in order of address from the end of the last request.
+/// Two batches of reads precede one batch of writes.
 #[test]
 fn deadline_sorts_and_lets_writes_starve_twice() {
     let mut bench = Bench::new(Scheduler::MqDeadline, 2560, 1);

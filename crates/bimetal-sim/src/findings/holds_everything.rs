@@ -1,5 +1,5 @@
-//! Caches as large as all that the trace accesses: nothing is ever evicted, so the figures say
-//! nothing of replacement.
+//! Caches as large as all that the trace accesses: nothing is ever evicted, so the figures do not
+//! depend on replacement.
 
 use bimetal_core::block::BlockSize;
 use bimetal_core::layout::Role;

@@ -42,7 +42,7 @@ impl Finding {
     }
 }
 
-/// Returns a size in the unit in which people say it.
+/// Returns a size as text, in the largest binary unit that it reaches.
 fn size(bytes: u64) -> String {
     let units = [(1u64 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     let unit = units.into_iter().find(|&(unit, _)| bytes >= unit);

@@ -6,7 +6,7 @@ use bimetal_core::units::Nanoseconds;
 
 use super::{Workload, WorkloadError};
 
-/// Number of requests that are looked at.
+/// Number of requests that are examined.
 const REQUESTS_MAX: usize = 1 << 16;
 /// Share of times from which on times count as whole seconds.
 const WHOLE_SHARE: f64 = 0.9;

@@ -1,6 +1,6 @@
-//! Requests of one second, spread over that second. A trace that was recorded in
-//! whole seconds has many requests at the same time: played as it is, it measures queues that the
-//! recorded machine never had.
+//! Requests of one second, spread over that second. A trace that was recorded in whole seconds has
+//! many requests at the same time: played as it is, it measures queues that the recorded machine
+//! never had.
 
 use bimetal_core::units::Nanoseconds;
 use bimetal_trace::Request;
@@ -30,7 +30,7 @@ pub fn spread(requests: Requests<'_>, within: Within) -> Requests<'_> {
 /// Iterator over the requests of one second after the other.
 struct Seconds<'a> {
     requests: Requests<'a>,
-    /// The first request of the next second.
+    /// First request of the next second.
     next: Option<Result<Request, WorkloadError>>,
     second: std::vec::IntoIter<Request>,
     random: Option<Pcg64Mcg>,
