@@ -16,7 +16,7 @@ use crate::payload::{Sector, Tags};
 use crate::random::Random;
 use crate::write_cache::{Change, Manner, WriteCache};
 
-/// Fault rates of a drive: one fault in so many operations; 0: never.
+/// Fault rates of a drive: a rate of n is one fault in n operations, 0 is none.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Plan {
     /// Reads that fail once and would succeed when retried.

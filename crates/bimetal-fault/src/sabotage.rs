@@ -14,15 +14,16 @@ use crate::random::Random;
 /// Kind of sabotage.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sabotage {
-    /// One flush in so many never reaches its drive, and succeeds.
+    /// One flush in this number never reaches its drive, and succeeds.
     SkipsFlushes(u64),
     /// Every checksum is the same, so any content of a slot passes.
     ChecksumsPass,
-    /// One read page of metadata in so many has the content from before its last write.
+    /// One read page of metadata in this number has the content from before its last write.
     ServesOlderPages(u64),
     /// Damage to a page of metadata at rest also destroys the page's copies.
     LosesCopies,
-    /// One write in so many is acknowledged early and lands only after the next write on its drive.
+    /// One write in this number is acknowledged early and lands only after the next write on its
+    /// drive.
     SwapsWrites(u64),
 }
 

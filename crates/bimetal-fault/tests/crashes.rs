@@ -40,7 +40,7 @@ const THEN: &[(&str, bool)] = &[
     ("move_rate", true),
 ];
 
-/// Parameters that bcache had. `SMQ` has those of smq.
+/// Parameters that bcache had when its cases failed. `SMQ` has the parameters that smq had.
 const BCACHE: &[(&str, bool)] = &[
     ("bucket_size", true),
     ("sequential_cutoff", true),

@@ -575,7 +575,7 @@ fn segment_kept_in_memory_stops_no_move_when_the_log_goes() {
 
 /// Close commits, but the commit found no room in a full log. A discard had left a record that
 /// takes a segment. Only a migration makes room, and none began while the volume closed. So the
-/// volume never closed, and a server that was told to stop went on.
+/// volume never closed, and its server did not stop.
 #[test]
 fn full_log_closes() {
     for (blocks, flushes) in (0..20).flat_map(|blocks| (0..3).map(move |flushes| (blocks, flushes))) {

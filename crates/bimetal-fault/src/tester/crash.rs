@@ -67,7 +67,7 @@ pub(super) struct Power {
     /// Blocks that slots ever held data of.
     off_home: BTreeSet<Block>,
     home: HomeState,
-    /// Set if others used the home as a plain disk since the volume was closed.
+    /// Set if other programs used the home as a plain disk since the volume was closed.
     home_is_plain: bool,
 }
 
@@ -511,7 +511,8 @@ impl Tester {
         }
     }
 
-    /// Returns true if a home may not know whether the slots are needed.
+    /// Returns true if a home's state may be unreadable. The home then does not tell whether the
+    /// slots are needed.
     fn is_state_damaged(&self) -> bool {
         let layout = &self.volume.view().layout;
         layout.homes().iter().any(|home| {

@@ -1,6 +1,6 @@
-//! A home that others use as a plain disk. The volume is drained and closed, others write to the
-//! drive itself, and the next start of the volume must show their writes. No older content in the
-//! cache may show.
+//! A home that other programs use as a plain disk. The volume is drained and closed, and other
+//! programs write to the drive itself. The next start of the volume must show their writes. No
+//! older content in the cache may show.
 
 use bimetal_core::layout::MemberId;
 use bimetal_core::operation::{Command, OpKind, Operation, Status, Token};
@@ -17,8 +17,8 @@ const WRITES: u64 = 40;
 const WRITE_SECTORS: u64 = 200;
 
 impl Tester {
-    /// Drains the volume, closes it, and writes to its home as others would. Returns false if that
-    /// was not possible.
+    /// Drains the volume, closes it, and writes to its home as another program would. Returns false
+    /// if that was not possible.
     pub(super) fn use_home_as_plain_disk(&mut self) -> Result<bool, String> {
         let layout = &self.volume.view().layout;
         let homes = layout.homes();
