@@ -61,7 +61,7 @@ impl Scale {
 pub struct Listed {
     /// Name of the workload in the table.
     pub name: &'static str,
-    /// Averages of the workload. The paper says of reads only that W1 to W4 are writes.
+    /// Averages of the workload. About reads, the paper states only that W1 to W4 are writes.
     pub workload: Characteristics,
     /// Errors of response time and erase rate in per cent in the paper, where it gives them.
     pub paper_error: (Option<f64>, Option<f64>),
