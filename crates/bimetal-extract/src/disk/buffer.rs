@@ -33,7 +33,7 @@ impl Turning<'_, '_> {
                 self.prober.read(lbn, sectors)?;
                 least = least.min(self.prober.read(lbn, sectors)?.ns());
             }
-            // A read that the buffer does not hold takes another turn.
+            // A read of a sector that the buffer does not hold takes another turn.
             if least < 0.5 * self.spindle.period {
                 points.push((sectors as f64, least));
             }
@@ -48,7 +48,8 @@ impl Turning<'_, '_> {
             loop {
                 let lbn = turning.prober.anywhere(ahead + grain);
                 turning.leave(lbn)?;
-                // A read that an earlier read left in the buffer begins no read-ahead.
+                // The buffer may still have the sector from an earlier read. Such a read begins no
+                // read-ahead.
                 let first = turning.prober.read(lbn, grain)?;
                 if turning.is_hit(first) && !turning.prober.is_late() {
                     continue;
@@ -61,7 +62,8 @@ impl Turning<'_, '_> {
                 return Ok(timed.ns() < 1.1 * turning.spindle.buffered_ns + 4.0 * turning.spindle.noise);
             }
         };
-        // By chance it may be there from an earlier read: two of three count.
+        // By chance the buffer may have the sector from an earlier read, so two of three tries
+        // count.
         let is_there = |turning: &mut Self, ahead: u64| -> Result<bool, ExtractError> {
             let (one, other) = (is_there(turning, ahead)?, is_there(turning, ahead)?);
             if one == other { Ok(one) } else { is_there(turning, ahead) }
@@ -83,7 +85,7 @@ impl Turning<'_, '_> {
             let timed = turning.prober.read(first, grain)?;
             Ok(turning.is_hit(timed))
         };
-        // By chance one of the places is there from before, and takes none: two of three count.
+        // By chance the buffer may have one of the places from before, so two of three tries count.
         let mut kept = |turning: &mut Self, places: u64| -> Result<bool, ExtractError> {
             let (one, other) = (kept(turning, places)?, kept(turning, places)?);
             if one == other { Ok(one) } else { kept(turning, places) }
@@ -122,7 +124,7 @@ impl Turning<'_, '_> {
             }
             taken += 1;
         };
-        // From here on each write waits for others to leave the buffer.
+        // From here on each write waits until earlier writes have left the buffer.
         let behind = self.prober.now();
         const MORE: u64 = 40;
         for _ in 0..MORE {

@@ -77,8 +77,8 @@ impl Drive<'_, '_> {
         let mut gaps = gaps.split_off(gaps.len() - ENOUGH);
         let mut times = times.split_off(times.len() - ENOUGH);
         let (ns, rows) = (median(&mut times), median(&mut gaps) as u64);
-        // If the second reads meet only each second erase, or each third, the first reads meet the
-        // others.
+        // If the second reads meet only every second or third erase, the first reads meet the other
+        // erases.
         let whole = last.is_none_or(|last| between(last, rows, &missed) == 1);
         let spread = times[ENOUGH * 3 / 4] - times[ENOUGH / 4];
         Ok(Some(Erases { ns, error: spread.max(0.001 * ns), rows: Some(rows).filter(|_| whole), seen: ENOUGH }))
