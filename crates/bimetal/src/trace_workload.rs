@@ -119,7 +119,7 @@ impl TraceWorkload {
     /// findings about them.
     ///
     /// # Errors
-    /// Fails if the trace cannot be read.
+    /// The trace cannot be read.
     pub(crate) fn play(&mut self, played: Played) -> Result<Vec<Finding>, Error> {
         let glances = played.align == Some(Alignment::Auto) || played.is_timed;
         let glance = if glances {

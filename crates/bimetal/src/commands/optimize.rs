@@ -1,4 +1,5 @@
-//! `bimetal optimize`: which files belong on the SSD of a Combo Drive, searched for by simulation.
+//! `bimetal optimize`: searches, by simulation, for the files that belong on the SSD of a Combo
+//! Drive.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -159,7 +160,7 @@ fn document(trace: String, found: &Found) -> Document<'_> {
     }
 }
 
-/// The share of the mean that a placement takes away.
+/// Returns the share of the mean response time that a placement saves.
 fn gain(none: Score, score: Score) -> Option<f64> {
     (none.mean_ms > 0.0).then(|| 1.0 - score.mean_ms / none.mean_ms)
 }
