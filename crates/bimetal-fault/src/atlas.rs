@@ -8,7 +8,7 @@
 //!   sector with the only copy, and a dirty block on a member that is gone.
 //! - Content rots only in slots, where a checksum detects it. At home nothing could detect it.
 //! - Loss of a clean copy explains nothing, because home has the data too. The exception is a power
-//!   cut that takes back the record that says so.
+//!   cut that takes back the record that home has them.
 //!
 //! Data may also be damaged at rest on sound drives ([`damage`](crate::damage)). Then only requests
 //! of blocks that the damage may have cost may fail, and no member may be marked failed. If

@@ -420,7 +420,7 @@ fn table_of_places_that_is_older_than_the_state_is_refused() {
 }
 
 /// A power cut between a page of the table and the state that records it leaves the page one
-/// version ahead. That is no damage.
+/// version ahead. Such a page is not damaged.
 #[test]
 fn power_cut_at_any_operation_of_a_move_leaves_a_table_that_fits() {
     for steps in 0.. {

@@ -40,9 +40,9 @@ impl Story {
     }
 }
 
-/// One copy is marked failed because it refuses a write, and the other copy records that. Then that
-/// other copy refuses writes and flushes, and the power is cut. Recovery flushes all members first.
-/// The copy that cannot be flushed is the only one that knows the old copy.
+/// Copy A is marked failed because it refuses a write, and copy B records that. Then B refuses
+/// writes and flushes, and the power is cut. Recovery flushes all members first. B cannot be
+/// flushed, and only B has the record that A is old.
 #[test]
 fn old_copy_is_not_read_where_the_newest_refuses_flushes() {
     for old in 0..2 {
@@ -62,8 +62,8 @@ fn old_copy_is_not_read_where_the_newest_refuses_flushes() {
     }
 }
 
-/// Both copies are good when one begins to refuse writes and flushes. The other copy serves, with
-/// all flushed content.
+/// Copies A and B are good when A begins to refuse writes and flushes. B serves, with all flushed
+/// content.
 #[test]
 fn copy_that_refuses_flushes_is_left_out_where_another_is_good() {
     for refusing in 0..2 {
@@ -92,9 +92,9 @@ fn copy_that_refuses_flushes_is_left_out_where_another_is_good() {
     }
 }
 
-/// A copy is absent for one recovery epoch of the volume, and comes back. The copies differ in
-/// unflushed content. A value that was read in the meantime must stay. For that, the serving copy
-/// must record that the other is old before anything is read.
+/// Copy A is absent for one recovery epoch of the volume, and comes back. The copies differ in
+/// unflushed content. A value that was read in the meantime must stay. For that, copy B must record
+/// that A is old before anything is read.
 #[test]
 fn what_is_read_while_a_copy_is_absent_stays_when_it_is_back() {
     let mut waited = 0;
@@ -121,9 +121,8 @@ fn what_is_read_while_a_copy_is_absent_stays_when_it_is_back() {
     assert_eq!(waited, 200, "nothing is read before it is known which copy is old");
 }
 
-/// One copy refuses a write that the other takes, and then the other cannot record that the first
-/// is old. After a crash the old copy would be unknown. So neither the write nor any flush is
-/// acknowledged.
+/// Copy A refuses a write that copy B takes, and then B cannot record that A is old. After a crash
+/// it would be unknown that A is old. So neither the write nor any flush is acknowledged.
 #[test]
 fn write_fails_where_no_copy_can_say_that_the_other_is_old() {
     for old in 0..2 {
@@ -150,9 +149,9 @@ fn write_fails_where_no_copy_can_say_that_the_other_is_old() {
     }
 }
 
-/// The state of one copy is ahead of the other's when the power is cut, and that copy is absent in
-/// the next recovery epoch. The state that the other copy then records must be newer all the same.
-/// Otherwise the absent copy counts again when it is back.
+/// The state of copy A is ahead of copy B's when the power is cut, and A is absent in the next
+/// recovery epoch. The state that B then records must be newer than A's all the same. Otherwise A
+/// counts again when it is back.
 #[test]
 fn copy_that_was_ahead_when_it_went_is_old_when_it_is_back() {
     for count in 0..40 {

@@ -59,7 +59,7 @@ const SMQ: &[(&str, bool)] = &[("admission", true), ("idle", true), ("move_rate"
 /// - A move's commit, or its log, could not be flushed. Requests that waited for the room that the
 ///   move was to make failed.
 /// - A segment with a forced write failed for the last time after all of it was at home.
-/// - A copy was marked failed as if the other copy was present, which was gone.
+/// - A copy was marked failed as if the other copy was present, although it was gone.
 /// - A part of a write lay in a slot when the drive was marked failed, before the other part was at
 ///   home. The write was acknowledged, and was on no drive.
 /// - In raid1, a discard that touched no drive counted as a change that a flush had to report.
