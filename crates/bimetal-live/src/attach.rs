@@ -250,7 +250,8 @@ pub(crate) fn recover(
     if !layout.is_mirrored() && layout.homes().iter().any(|home| missing.contains(home)) {
         return Err(AttachError::HomeIsMissing { name: name.clone(), absent });
     }
-    // A drive that was detached, or given up earlier, needs no further permission.
+    // A drive that was detached or has failed before, and is not needed, needs no further
+    // permission.
     let given_up = given_up(located);
     let is_whole = missing.iter().all(|member| given_up >> member.0 & 1 != 0);
     if !is_whole && !options.degraded && !options.accept_loss {

@@ -97,7 +97,7 @@ fn give_back(mut region: Arc<Region>) {
     if Arc::get_mut(&mut region).is_none() {
         return;
     }
-    // A region that is as long as what it was made for is of no class.
+    // A region whose length is no power of two was made for one buffer, and belongs to no class.
     let Some(class) = class_of(region.bytes).filter(|_| region.bytes.is_power_of_two()) else { return };
     let limit = (KEPT_BYTES / region.bytes).max(KEPT_REGIONS_MIN);
     let mut kept = POOL[class].lock().unwrap_or_else(PoisonError::into_inner);

@@ -157,8 +157,8 @@ fn detached_cache_leaves_home_serving_alone() {
     assert_eq!((home[0], home[8192]), (42, 1));
 }
 
-/// A drain that stops serving took the device from under a mounted file system: clients got
-/// ENOTCONN, its next sync EIO.
+/// A drain that stops serving once took the device from under a mounted file system. Clients got
+/// ENOTCONN, and the file system's next sync got EIO.
 #[test]
 fn drain_with_detach_is_refused_while_clients_are_connected() {
     let running = serve(CACHE);

@@ -71,9 +71,9 @@ fn fill(disk: &mut Disk) {
     disk.flush();
 }
 
-/// A dead SSD got thousands of operations a second, as long as it was dead, and `status` said that
-/// it "is read on". The cache of hybrid-disk failed 3,220 operations a second while a client sent
-/// 40 requests, the log of griffin 15,417 without a client.
+/// A dead SSD once got thousands of operations a second for as long as it was dead, and `status`
+/// reported that it "is read on". The cache of hybrid-disk failed 3,220 operations a second while a
+/// client sent 40 requests. The log of griffin failed 15,417 without a client.
 #[test]
 fn dead_drive_is_asked_once_a_second() {
     for (scheme, member, needed) in [("hybrid-disk", 0, true), ("griffin", 1, true), ("griffin", 0, false)] {
@@ -81,7 +81,7 @@ fn dead_drive_is_asked_once_a_second() {
         let mut disk = case.running.connect();
         fill(&mut disk);
         case.is_dead.store(true, Ordering::SeqCst);
-        // Time for the server to find out.
+        // The server gets a second to notice that the drive fails.
         case.failures(1, || drop((disk.ask(1, 4096, 4096, &[9; 4096]), disk.ask(3, 0, 0, &[]))));
         case.failures(2, || {});
         let idle = case.failures(5, || {});

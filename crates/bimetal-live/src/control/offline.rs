@@ -324,7 +324,7 @@ pub(crate) fn newest_state(located: &Located) -> Option<State> {
     });
     let copies: Vec<StateCopies> = copies.collect();
     let newest = copies.iter().filter_map(|copies| copies.newest().0).max_by_key(|state| state.sequence)?;
-    // As in a recovery: of a mirror another member may have it.
+    // As in a recovery, another member of a mirror may have the newer state.
     let may_be_newer = |copies: &StateCopies| copies.newest().1.is_some_and(|most| most > newest.sequence);
     (layout.is_mirrored() || !copies.iter().any(may_be_newer)).then_some(newest)
 }

@@ -1,7 +1,8 @@
 //! Drains: all dirty blocks are written back, on request. The volume does the work
 //! ([`Volume::drain`]). This module keeps the requester's intent, the rate, and the limit of
-//! attempts. After some attempts in a row that could not write everything back, the drain is given
-//! up. Then writes follow the scheme again, and the volume stays attached and readable.
+//! attempts. After some attempts in a row that could not write everything back, the drain ends
+//! without success. Then writes follow the scheme again, and the volume stays attached and
+//! readable.
 
 use std::collections::VecDeque;
 use std::sync::PoisonError;
@@ -17,8 +18,8 @@ use crate::buffer::Buffers;
 use crate::control::message::{Done, Progress, Reply};
 use crate::drive::absent::Absent;
 
-/// Number of attempts in a row that could not write everything back, after which a drain is given
-/// up.
+/// Number of attempts in a row that could not write everything back, after which a drain ends
+/// without success.
 const ATTEMPTS_MAX: u32 = 6;
 /// Number of samples, one a second, over which the rate is measured.
 const RATE_SAMPLES: usize = 10;

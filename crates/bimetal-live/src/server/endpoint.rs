@@ -280,7 +280,7 @@ impl Drop for Listener {
     }
 }
 
-/// Binds a Unix socket that only processes named by `access` can ever open. Nobody can connect
+/// Binds a Unix socket that only processes named by `access` can ever open. No client can connect
 /// before the socket listens.
 fn bind_unix(path: &Path, access: SocketAccess) -> Result<OwnedFd, Errno> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;

@@ -22,7 +22,7 @@ const CHUNK_BYTES: usize = 16 << 10;
 /// Maximum of receive calls in one turn of a visitor.
 const TURNS_MAX: usize = 8;
 
-/// Protocol of a door.
+/// Protocol of a [`Door`]'s connections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Language {
     Control,
