@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A crate or module, and the ones that it may use.
+/// A crate or module, and the crates or modules that it may use.
 type Arrows = (&'static str, &'static [&'static str]);
 
 /// The crates, from the lowest up, and the crates that each may depend on. docs/architecture.md has

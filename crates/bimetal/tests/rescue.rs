@@ -383,7 +383,7 @@ fn mkswap_over_the_ssd_costs_a_block_that_is_named() {
     assert!(message.contains("failed the check, and home has no good copy of 1"), "{message}");
 }
 
-/// `dump` left out marks, and said of places, totals and reports only that they are there.
+/// `dump` once left out marks. Of places, totals and reports it printed only that they are there.
 #[test]
 fn dump_prints_every_kind_of_page_with_its_fields() {
     let place = Place::new("dump");
@@ -412,8 +412,8 @@ fn dump_prints_every_kind_of_page_with_its_fields() {
     assert_ne!(of(&combo, "state")[0]["places"], 0, "the state records the digest of the table");
 }
 
-/// A damaged page of metadata in both copies was no word of `status`: a volume that cannot be
-/// served was "stopped".
+/// `status` once did not report a page of metadata that is damaged in both copies. It showed a
+/// volume that cannot be served as "stopped".
 #[test]
 fn status_says_why_stopped_volume_cannot_be_served() {
     let place = Place::new("status");
