@@ -10,9 +10,9 @@
 //! The search begins with the best of the paper's three strategies and leaves out files without
 //! accesses. It continues greedily: it adds the files with the largest gain per moved byte first.
 //! Then it searches again, beginning with no file, and keeps the better of both results. Gains are
-//! simulated, at first for each candidate alone. Later only the best candidate is simulated anew,
-//! because the gain of a file seldom grows when other files are there already (lazy evaluation,
-//! Minoux 1978). Moved bytes and simulations are bounded. Files that lie in the same ranges move
+//! simulated, at first for each candidate alone. Later only the best candidate is simulated anew
+//! (lazy evaluation, Minoux 1978): the gain of a file seldom grows when other files are there
+//! already. Moved bytes and simulations are bounded. Files that lie in the same ranges move
 //! together, so they are one candidate.
 //!
 //! A placement may fit the requests of the search better than other requests of the same kind. So
@@ -211,8 +211,8 @@ impl Search<'_> {
     /// Searches for a placement, and judges it beside the paper's three strategies.
     ///
     /// # Errors
-    /// Fails if a simulation fails, if either part has no requests, if the trace has several
-    /// devices, or if no request touches a file.
+    /// Fails if a simulation fails, if either part has no requests, or if no request touches a
+    /// file. Fails as well if the trace has several devices.
     pub fn run(self) -> Result<Found, PlacementError> {
         let [part, held_out] = self.parts()?;
         let mut choices = self.choices.clone();

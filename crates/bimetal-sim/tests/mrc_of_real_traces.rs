@@ -27,8 +27,8 @@ fn options(policies: Vec<&'static str>, sizes: &[u32], sample: f64) -> Options {
     Options { policies, sizes, unit: Unit::Request, sample }
 }
 
-/// Policy, the ratios at 4,897 and 19,589 objects, and the tolerance: half the last digit, or the
-/// effect of a choice that the paper leaves open.
+/// Policy, the ratios at 4,897 and 19,589 objects, and the tolerance. The tolerance is half the
+/// last digit, or the effect of a choice that the paper leaves open.
 const LIB_CACHE_SIM: [(&str, f64, f64, f64); 7] = [
     ("lru", 0.8049, 0.6328, 0.00005),
     ("arc", 0.7728, 0.5679, 0.00005),

@@ -1,7 +1,6 @@
 //! Reuse distances: number of other objects accessed since an object's last access. An LRU cache of
-//! `n` objects hits exactly if the distance is below `n` (Mattson, Gecsei, Slutz, Traiger:
-//! *Evaluation Techniques for Storage Hierarchies*, 1970), so one pass gives the exact curve of all
-//! sizes.
+//! `n` objects hits exactly if the distance is below `n`, so one pass gives the exact curve of all
+//! sizes. (Mattson, Gecsei, Slutz, Traiger: *Evaluation Techniques for Storage Hierarchies*, 1970.)
 //!
 //! Each object has one mark, at the time of its last access; the distance is the number of later
 //! marks, counted by a Fenwick tree over cache lines of bits. When time reaches the end of the

@@ -130,11 +130,11 @@ fn descend(mut best: (f64, Figures), steps: &[f64], distance_ms: &impl Fn(&Figur
     best
 }
 
-/// Changes the data-sheet figures of `profile` (spindle speed, seek times, rates, overhead, write
-/// cache) to fit `samples`. The drive of `capacity` then comes as near as possible to the response
-/// times of the samples, of which at most the first twenty thousand are played. The nearest has the
-/// least rms demerit, found for each spindle speed by changing one figure at a time. Returns the
-/// fitted figures, as keys and values.
+/// Changes the data-sheet figures of `profile` to fit `samples`: spindle speed, seek times, rates,
+/// overhead and write cache. The drive of `capacity` then comes as near as possible to the response
+/// times of the samples. At most the first twenty thousand samples are played. The nearest drive
+/// has the least rms demerit, found for each spindle speed by changing one figure at a time.
+/// Returns the fitted figures, as keys and values.
 ///
 /// # Errors
 /// Refuses a profile without these figures, or one that cannot be built.

@@ -1,5 +1,5 @@
 //! Requests of one second, spread over that second. A trace that was recorded in whole seconds has
-//! many requests at the same time: played as it is, it measures queues that the recorded machine
+//! many requests at the same time. Played as it is, it measures queues that the recorded machine
 //! never had.
 
 use bimetal_core::units::Nanoseconds;
