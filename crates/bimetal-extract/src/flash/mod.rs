@@ -1,12 +1,13 @@
 //! Flash: times of a controller, its link and its dies, measured by commands that disturb each
 //! other.
 //!
-//! Read in the order of the measurement: `link.rs` (the controller without the flash), `dies.rs`
-//! (rows, dies, channels, by reads), `map.rs` (whether the layer's map is in memory), `programs.rs`
-//! (programming, flush, write buffer), `erases.rs`, `wear.rs` (spare area, by random writes on a
-//! used drive), `layer.rs` (translation layer with the best fit). A drive that shows no dies (one
-//! thing at a time, or only reads allowed) is measured by Konanki's lines through pages (thesis,
-//! section 5.2), in `lines.rs`.
+//! Read the files in the order of the measurement. `link.rs`: the controller without the flash.
+//! `dies.rs`: rows, dies and channels, by reads. `map.rs`: whether the layer's map is in memory.
+//! `programs.rs`: programming, flush and write buffer. `erases.rs`: erases. `wear.rs`: the spare
+//! area, by random writes on a used drive. `layer.rs`: the translation layer with the best fit.
+//!
+//! Some drives show no dies, because they do one thing at a time or only reads are allowed.
+//! `lines.rs` measures these drives by Konanki's lines through pages (thesis, section 5.2).
 
 mod dies;
 mod erases;
