@@ -357,7 +357,7 @@ const RANGE: u64 = 128;
 const ON_HDD: u64 = 100 * RANGE;
 
 /// Returns a volume whose ranges of addresses are about to change places: a range of the HDD was
-/// read so often that it goes to the SSD. Each range has content of its own.
+/// read often, so it moves to the SSD. Each range has content of its own.
 fn begin_combo() -> (Story, Vec<u64>) {
     let settings =
         [("strategy", "frequency"), ("range", "64KiB"), ("period", "10s"), ("idle", "1ms"), ("repeat", "off")];
