@@ -74,9 +74,9 @@ pub(crate) fn control(server: &mut Server, located: &Located, held: Held) -> Res
     Ok(held)
 }
 
-/// Ends the use of the drives after their server has ended. After a drain of a guarded volume it
-/// lowers the guard, so that the home drive becomes a plain disk, and returns a message about it.
-/// Otherwise it closes the drives if the server ended cleanly.
+/// Ends the use of the drives after their server has ended. After a drain of a guarded volume, it
+/// lowers the guard and returns a message about it: the home drive becomes a plain disk. Otherwise
+/// it closes the drives if the server ended cleanly.
 pub(crate) fn let_go(held: &Mutex<Held>, summary: &Summary) -> Result<Option<String>, Error> {
     // The lock is kept until everything is written.
     let mut held = held.lock().unwrap_or_else(PoisonError::into_inner);

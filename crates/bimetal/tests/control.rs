@@ -854,8 +854,8 @@ fn scrub_on_schedule_is_reported_and_remembered() {
     assert!(text.contains("bad blocks: 1, of which 1 have no good copy"), "{text}");
 }
 
-/// Serves with a run-time directory that does not exist yet, with and without the variable that
-/// names its place, and with a socket for a group.
+/// Serves with a run-time directory that does not exist yet, and with a socket for a group. The
+/// variable that names the directory's place is set once, and absent once.
 #[test]
 fn unprivileged_user_serves_for_a_group() {
     use std::os::unix::fs::{MetadataExt, chown};

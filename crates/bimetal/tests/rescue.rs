@@ -430,7 +430,7 @@ fn status_says_why_stopped_volume_cannot_be_served() {
     assert!(status["dirty_bytes"].is_null(), "{status}");
 }
 
-/// A drained volume's home is a plain disk: content that is made on it then belongs to its user,
+/// A drained volume's home is a plain disk. Content that is made on it then belongs to its user,
 /// and no volume is written over it.
 #[test]
 fn rescue_leaves_the_file_system_on_a_plain_disk_alone() {

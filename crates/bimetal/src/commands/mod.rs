@@ -1,9 +1,9 @@
 //! One file per command: its arguments, and the display of its result. The crates below compute the
 //! result.
 //!
-//! To add a command, write a file with `Arguments` (a clap `Args` whose doc comment is the help
-//! text, with an example behind it) and `run`, name the file here, and add a line to the table in
-//! `cli.rs`.
+//! To add a command, write a file with `Arguments` and `run`. `Arguments` is a clap `Args` whose
+//! doc comment is the help text, with an example behind it. Name the file here, and add a line to
+//! the table in `cli.rs`.
 
 pub(crate) mod acknowledge;
 pub(crate) mod analyze;
