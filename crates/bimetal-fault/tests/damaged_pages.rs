@@ -294,9 +294,9 @@ fn rotten_slot_is_an_error_of_its_block_alone() {
     }
 }
 
-/// Both copies of a page of a log's index were gone, one by a power cut, and a slot was damaged. The
-/// next page of the index proved that the flush had ended. It was not looked at, so the log ended at
-/// the damaged slot, and flushed writes behind it were silently old.
+/// Both copies of a page of a log's index were gone, one by a power cut, and a slot was damaged.
+/// The next page of the index proved that the flush had ended. Recovery did not use that page, so
+/// the log ended at the damaged slot, and flushed writes behind it were silently old.
 #[test]
 fn index_page_behind_a_lost_one_proves_segments_stable() {
     let mut story = Story::new(1, "writeboost", &[("idle", "off")], 8000);
