@@ -28,8 +28,9 @@ impl<P: Payload> Volume<P> {
         self.scheme.takes_pins()
     }
 
-    /// Pins blocks of `range` of a unit to flash, or ends that. Sectors beyond the unit are ignored.
-    /// Returns false, and changes nothing, if more would be pinned than the scheme allows.
+    /// Pins the blocks of `range` of a unit to flash, or ends their pins. Sectors beyond the unit
+    /// are ignored. Returns false, and changes nothing, if more blocks would be pinned than the
+    /// scheme allows.
     pub fn pin(&mut self, now: Nanoseconds, unit: u16, range: SectorRange, pinned: bool) -> bool {
         self.set_time(now);
         self.blocks_of_unit(unit, range).is_none_or(|blocks| self.scheme.pin(&self.view, blocks, pinned))

@@ -1,5 +1,5 @@
-//! Fetches: the scheme wants copies of blocks that nobody reads now. Home is read in the background, and what was read is
-//! promoted as if a request had read it.
+//! Fetches: reads of home in the background, for blocks that the scheme wants to copy without a
+//! request. The blocks are then promoted as if a request had read them.
 
 use super::operations::purpose;
 use super::{Job, TaskId, Volume};
@@ -14,12 +14,12 @@ use crate::units::SectorRange;
 pub(crate) struct FetchJob<P> {
     sectors: SectorRange,
     status: Status,
-    /// What was read, in order of address.
+    /// Content of each read, in order of address.
     parts: Vec<P>,
 }
 
 impl<P: Payload> FetchJob<P> {
-    /// Part `purpose` was read, or could not be.
+    /// Notes the end of the read of part `purpose`.
     pub(super) fn note(&mut self, purpose: u32, status: Status, payload: P) {
         if status == Status::Done {
             self.parts[(purpose & purpose::INDEX) as usize] = payload;
@@ -30,7 +30,7 @@ impl<P: Payload> FetchJob<P> {
 }
 
 impl<P: Payload> Volume<P> {
-    /// Fetches what `run` has only at home.
+    /// Fetches the blocks of `run` that have no slot.
     pub(super) fn fetch(&mut self, run: BlockRun) {
         assert!(run.count <= FETCH_BLOCKS_MAX, "a fetch of {} blocks", run.count);
         assert!(run.end() <= self.view.layout.total_blocks(), "a fetch beyond the last block: {run:?}");
@@ -77,8 +77,8 @@ impl<P: Payload> Volume<P> {
         self.end_task(task);
     }
 
-    /// The sectors of `member` that hold content before the first request: its part of home, or the copies that a simulation
-    /// takes for granted, from the first to the last.
+    /// Returns the sectors of `member` that hold content before the first request: its part of
+    /// home; or the copies that a simulation assumes, from the first to the last.
     pub fn held_at_first(&self, member: MemberId) -> SectorRange {
         let home = self.view.layout.home_on(member);
         let copies = self.view.map.slots_in_use();
@@ -86,7 +86,8 @@ impl<P: Payload> Volume<P> {
         if home.is_empty() && has_copies { self.slot_sectors(Slot(0), copies) } else { home }
     }
 
-    /// Takes the copies for granted that the scheme has before the first request: of the first blocks, in the slots of their numbers.
+    /// Maps the copies that the scheme assumes before the first request: the first blocks, each in
+    /// the slot of its number.
     pub(super) fn copy_at_first(&mut self) {
         let blocks = self.scheme.copied_at_first(&self.view);
         let mut taken = 0;

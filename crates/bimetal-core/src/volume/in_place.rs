@@ -28,8 +28,8 @@ impl<P: Payload> Volume<P> {
         !P::CARRIES_DATA && self.scheme.overwrites_in_place()
     }
 
-    /// Returns true and the number of leading blocks of `run` that have slots, which are overwritten;
-    /// or false and the number of leading blocks that need slots.
+    /// Returns true and the number of leading blocks of `run` that have slots, which are
+    /// overwritten. Returns false and the number of leading blocks that need slots otherwise.
     pub(super) fn leading_in_place(&self, run: BlockRun) -> (bool, u64) {
         if !self.slots_keep_blocks() {
             return (false, run.count);

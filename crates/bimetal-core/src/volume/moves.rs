@@ -1,15 +1,16 @@
-//! Moves: content that is off home goes home, in batches of bounded size.
+//! Moves: content that is off home is written back, in batches of bounded size.
 //!
-//! The batches are of consecutive addresses ([`order`]). A batch reads its
-//! slots in the order in which they lie, makes sure that their records are durable, writes home in
-//! order of address, flushes home, and only then changes the map; so a crash at any point finds
-//! either place whole. A block that was written again meanwhile keeps its new slot. A few
-//! operations at a time are under way, fewer while a request uses the drive: moves yield, unless
-//! the scheme finds them [urgent](crate::scheme::Scheme::is_move_urgent). They yield to appends to a
-//! log on a disk even then ([`turns`]).
+//! The batches are of consecutive addresses ([`order`]). A batch reads its slots in the order in
+//! which they lie, and makes sure that their records are durable. It writes home in order of
+//! address, flushes home, and only then changes the map. So a crash at any point finds the content
+//! whole in its slot or at home. A block that was written again meanwhile keeps its new slot. A few
+//! operations of a move are under way at a time, and fewer while a request uses the drive. Moves
+//! yield to requests, unless the scheme finds them [urgent](crate::scheme::Scheme::is_move_urgent).
+//! Even then they yield to appends to a log on a disk ([`turns`]).
 //!
-//! A move of everything is a *migration*. In a log its end gives back all that was written before its beginning; the state
-//! on the home drive says so before its first write and until its last is stable (Griffin 5.2, 5.3).
+//! A move of everything is a *migration*. In a log its end frees all slots written before its
+//! start. The state on the home drive records the migration from before its first write until its
+//! last write is stable (Griffin 5.2, 5.3).
 
 mod begin;
 mod order;
@@ -36,28 +37,31 @@ use crate::units::{Bytes, Nanoseconds, SectorRange, Sectors};
 use begin::LOG_BATCH;
 use order::{MoveOrder, ToMove};
 
-/// A migration reads a log on a disk through a gap of up to so many blocks: 128 KiB of 4 KiB blocks pass sooner than a command.
+/// Largest gap, in blocks, that a migration reads through in a log on a disk. 128 KiB of 4 KiB
+/// blocks pass sooner than a second command would.
 const GAP_BLOCKS_MAX: u32 = 32;
-/// Blocks of one operation of a move: 512 KiB of 4 KiB blocks bound how long a request waits behind it.
+/// Largest number of blocks in one operation of a move. 512 KiB of 4 KiB blocks bound the time for
+/// which a request waits behind the operation.
 const OPERATION_BLOCKS: u64 = 128;
-/// How often a block is read again before what only its slot had counts as lost.
+/// Number of times that an unreadable block is read again before content only in its slot counts as
+/// lost.
 const READ_TRIES: u8 = 5;
 
-/// How fast content may go home, and in how much memory.
+/// Limits of a move's write rate and memory.
 #[derive(Default)]
 pub(super) struct Pace {
-    /// Bytes in a second.
+    /// Bytes that moves may write home in a second; `None` for no limit.
     rate: Option<Bytes>,
-    /// What a batch may take that has to be large.
+    /// Memory that a batch may take if it must be large.
     memory: Bytes,
-    /// When the next write may begin.
+    /// Time from which the next write home may begin.
     next_at: Nanoseconds,
-    /// When a move last began to use the drive of a log, or began at all.
+    /// Time at which a move last began, or last began to use the drive of a log.
     last_turn: Nanoseconds,
 }
 
 impl Pace {
-    /// As the settings have it.
+    /// Takes the rate and memory from the settings.
     pub(super) fn take(&mut self, settings: &Settings) {
         self.rate = settings.get(MOVE_RATE.name).and_then(|rate| rate.parse().ok());
         self.memory = settings.get(MOVE_MEMORY.name).and_then(|memory| memory.parse().ok()).unwrap_or(LOG_BATCH);
@@ -73,42 +77,45 @@ impl Pace {
 }
 
 pub(crate) struct MoveJob<P> {
-    /// What is still to be moved, batch by batch.
+    /// Content that the move has not taken yet, batch by batch.
     left: Box<MoveOrder>,
-    /// Whether that is in the order of an urgent move.
+    /// Set while `left` is in the order of an urgent move.
     urgent: bool,
-    /// Passed over: a request is changing the home of their blocks, and what they hold is about to be older.
+    /// Slots passed over because a request is changing their block's home. That change makes the
+    /// slot's content old.
     held_back: Vec<ToMove>,
     keep: bool,
-    /// For a migration in a log: the end of what it moves.
+    /// End of the part of a log that a migration moves; `None` for other moves.
     log_end: Option<Position>,
-    /// Whether home members must know of it while it is under way.
+    /// Set if home members must record the migration while it is under way.
     marked: bool,
     phase: Phase,
-    /// In order of address.
+    /// The batch's pieces, in order of address.
     batch: Vec<Moving<P>>,
-    /// Operations of the phase that are not started yet: (first, count) of `order` or `batch`.
+    /// Operations of the phase that have not started. Reads count in `order`, writes in `batch`.
     todo: VecDeque<Transfer>,
-    /// While the batch is written home: its blocks, and those of which an operation is not started yet.
+    /// Number of blocks in the batch that is being written home, and of those whose write has not
+    /// started.
     blocks: u64,
     blocks_waiting: u64,
     /// Positions in `batch`, in order of slot.
     order: Vec<u32>,
-    /// The superblock that ends it.
+    /// Superblock that ends the migration.
     superblock: Option<Superblock>,
-    /// In a log: where what is settled before the superblock ends, and the newest record in that.
+    /// End of the log's part that must be stable before the superblock is written, and the newest
+    /// record in that part.
     settled: (Position, Sequence),
-    /// How many operations had begun before the batch was written home.
+    /// Number of operations that the volume had begun before the batch was written home.
     begun_before_writing: u64,
-    /// Whether the records of the batch were seen to before home changes.
+    /// Set once the step that makes the batch's records durable has begun, or is not needed.
     committed: bool,
-    /// Whether everything that it moves is stable in the log.
+    /// Set once everything that a migration moves is stable in the log.
     log_is_stable: bool,
-    /// Whether something could not be moved.
+    /// Set once some content could not be moved.
     incomplete: bool,
-    /// Whether it is the writes of moves that took no time: the map has changed.
+    /// Set for the job that writes for instant moves. The map has changed already.
     instant: bool,
-    /// When it began, if it moves everything that was dirty then.
+    /// Start of a move of all dirty slots; `None` for other moves.
     all_since: Option<Nanoseconds>,
 }
 
@@ -117,12 +124,14 @@ enum Phase {
     Marking,
     NextBatch,
     Reading,
-    /// What the log's segments hold of the batch is to be on its drive before home changes, and stable.
+    /// Waits for the log's segments with the batch's content. They must be stable on the log's
+    /// drive before home changes.
     Logging,
     FlushingLog,
     Writing,
     Flushing,
-    /// What was written again meanwhile, and so was not moved, is to be stable in the log before what it replaced is given back.
+    /// Waits for newer versions of moved blocks. They must be stable in the log before it frees the
+    /// older versions' slots.
     Settling,
     Settled,
     MakingStable,
@@ -136,7 +145,8 @@ struct Moving<P> {
     slot: Slot,
     entry: Entry,
     content: Option<P>,
-    /// How often its slot could not be read, and whether it was not what was written when it could.
+    /// Number of failed reads of the slot, and whether its content failed its checksum when last
+    /// read.
     failures: u8,
     differs: bool,
     state: State,
@@ -145,9 +155,9 @@ struct Moving<P> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     Moved,
-    /// The slot cannot be read: what only it held is lost.
+    /// The slot cannot be read. Content that only the slot held is lost.
     Lost,
-    /// Home cannot be written: it stays where it is.
+    /// The content stays in its slot: its write home, or a step before that write, failed.
     Stays,
 }
 
@@ -157,12 +167,14 @@ struct Transfer {
     range: SectorRange,
     first: u32,
     count: u32,
-    /// The eighths of a single block that go home; all of every block otherwise. (`first` and `count` count pieces.)
+    /// Eighths of a single block that are written home; all eighths in a transfer of whole blocks.
+    /// (`first` and `count` count pieces.)
     valid: ValidMask,
 }
 
 impl<P: Payload> Volume<P> {
-    /// Says on home members whether a migration is writing there; the job goes on in `phase` when they know.
+    /// Records on home members whether a migration writes there. The job goes on in `phase` once
+    /// the record is durable.
     fn announce_migrating(&mut self, task: TaskId, mut job: MoveJob<P>, migrating: bool, phase: Phase) {
         job.phase = phase;
         self.park(task, Job::Move(job));
@@ -170,20 +182,20 @@ impl<P: Payload> Volume<P> {
         self.await_announcement(task);
     }
 
-    /// Goes on with a move until it waits for operations.
+    /// Continues a move until it waits for operations.
     pub(super) fn run_move(&mut self, task: TaskId, mut job: MoveJob<P>) {
         if job.instant {
             return self.run_instant_move(task, job);
         }
         while self.outstanding(task) == 0 {
             if job.log_end.is_some() && job.phase != Phase::Ended && self.slots_refuse() {
-                // A log that cannot be written gives nothing back: what is left goes home in another way.
+                // A log that cannot be written frees no slots. An evacuation writes the rest back.
                 job.incomplete = true;
                 job.phase = Phase::Ended;
                 job.todo.clear();
             }
             if !job.todo.is_empty() {
-                // The rate or appends held it back.
+                // The move rate or appends to the log held these operations back.
                 self.start_transfers(task, &mut job);
                 if self.outstanding(task) == 0 {
                     break;
@@ -202,13 +214,15 @@ impl<P: Payload> Volume<P> {
                 Phase::Reading if !std::mem::replace(&mut job.committed, true) && !self.slots_refuse() => {
                     match &mut self.store {
                         Store::Log(log) => {
-                            // Not a commit: a full log may have no room for the records of one before the migration ends.
+                            // A commit is avoided here: a full log may have no room for its records
+                            // before the migration ends.
                             let segments = log.await_all(task);
                             self.tasks[task as usize].outstanding += segments;
                             job.phase = Phase::Logging;
                         }
                         _ if !self.pending.is_durable() => {
-                            // The task reads on from its slots, so it is not parked: nobody may reuse them.
+                            // The task is not parked: it still reads its slots, so they must not be
+                            // reused.
                             self.put_job(task, Job::Move(job));
                             return self.await_commit(task, false);
                         }
@@ -223,7 +237,7 @@ impl<P: Payload> Volume<P> {
                 }
                 Phase::FlushingLog => {
                     job.phase = Phase::Reading;
-                    // Everything that it moves was in the log when it began.
+                    // All content of a migration was in the log when the migration began.
                     job.log_is_stable = job.log_end.is_some() && !job.incomplete;
                 }
                 Phase::Reading => {
@@ -236,7 +250,8 @@ impl<P: Payload> Volume<P> {
                 }
                 Phase::Flushing => {
                     if self.homes_have_failed_since(job.begun_before_writing) {
-                        // A flush by somebody else: home may have forgotten what this one found written already.
+                        // Another task's flush failed: home may have lost writes that this move's
+                        // flush took for stable.
                         job.commit_failed();
                     }
                     self.apply_batch(&mut job);
@@ -277,15 +292,16 @@ impl<P: Payload> Volume<P> {
         self.put_job(task, Job::Move(job));
     }
 
-    /// Whether requests are changing the home of everything that a move has left.
+    /// Returns true if requests are changing the home of all blocks that a move has left.
     fn all_held_back(&self, job: &MoveJob<P>) -> bool {
         let entry = |ToMove { slot, .. }| self.to_move(slot);
         let mut left = job.left.left().filter_map(entry).peekable();
         left.peek().is_some() && left.all(|entry| self.ordering.is_changing_home(entry.block))
     }
 
-    /// `block` is written again while a migration may not have moved it yet. What it is to move is what there was when it began:
-    /// without the log, home is then of one time (Griffin 5.3).
+    /// Remembers the log's pieces of `block`, which is about to be written again, for the running
+    /// migration. The migration moves the versions from its start, so that home is of one time
+    /// without the log (Griffin 5.3).
     pub(super) fn note_superseded(&mut self, block: Block) {
         if self.view.moving && self.moving.is_some() && matches!(self.store, Store::Log(_)) {
             let pieces = self.view.map.pieces(block);
@@ -293,7 +309,8 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// What a move takes home of `slot`: in a migration what the slot had when that began, though it was written again since.
+    /// Returns the entry that a move takes from `slot`. A migration takes the version from its
+    /// start, even if the block was written again since.
     fn to_move(&self, slot: Slot) -> Option<Entry> {
         let superseded = self.superseded.get(slot);
         let of_newer = superseded.filter(|entry| self.view.map.get(entry.block).is_some());
@@ -308,7 +325,8 @@ impl<P: Payload> Volume<P> {
         self.takes_writes(self.view.layout.home_of(block).0)
     }
 
-    /// Takes the blocks of the next batch. Those of an urgent one are where a request has just read from a slot.
+    /// Takes the blocks of the next batch. An urgent move takes the batch where a request has just
+    /// read from a slot.
     fn take_next(&mut self, job: &mut MoveJob<P>) -> Option<Vec<ToMove>> {
         if !job.urgent && self.scheme.is_move_urgent() {
             job.urgent = true;
@@ -324,7 +342,8 @@ impl<P: Payload> Volume<P> {
     fn add_to_batch(&mut self, job: &mut MoveJob<P>, to_move: ToMove, home_failed: bool) {
         let slot = to_move.slot;
         match self.to_move(slot) {
-            // Every operation of its move would fail: it stays where it is, without one.
+            // Home is not online: the content stays in its slot, without an operation that would
+            // fail.
             Some(entry) if home_failed && !self.home_takes_writes(entry.block) => job.incomplete = true,
             Some(entry) if self.ordering.is_changing_home(entry.block) => job.held_back.push(to_move),
             Some(entry) => job.batch.push(Moving::new(slot, entry)),
@@ -332,12 +351,12 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Takes what the next batch moves; blocks of a cache that were written again meanwhile are not in it. The phase stays while what is
-    /// left was passed over.
+    /// Takes the next batch. Blocks of a cache that were written again meanwhile are left out. The
+    /// phase stays if requests are changing the home of every block that is left.
     fn next_batch(&mut self, job: &mut MoveJob<P>) {
         job.batch.clear();
         let home_failed = !self.view.layout.homes().into_iter().all(|member| self.takes_writes(member));
-        // Nothing of a batch may be there to be moved any more: then it is the next one.
+        // All content of a batch may be gone from its slots by now. The next batch is taken then.
         while job.batch.is_empty()
             && let Some(batch) = self.take_next(job)
         {
@@ -368,10 +387,10 @@ impl<P: Payload> Volume<P> {
         self.plan_reads(job);
     }
 
-    /// Starts operations of the phase, as many as manners allow.
+    /// Starts operations of the phase, up to the move's share of the drive.
     fn start_transfers(&mut self, task: TaskId, job: &mut MoveJob<P>) {
         let reading = job.phase == Phase::Reading;
-        // What begins at one moment is one turn.
+        // Reads that begin at the same time are one turn.
         if reading && self.next_turn_at() > self.view.now {
             return;
         }
@@ -397,7 +416,8 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Blocks of the current batch that are on their way home, or there and not settled.
+    /// Returns the number of blocks of the current batch that are being written home, or are
+    /// written and not flushed.
     pub(super) fn blocks_on_their_way(&self) -> u64 {
         let Some(Task { job: Job::Move(job), .. }) = self.moving.map(|task| &self.tasks[task as usize]) else {
             return 0;
@@ -409,25 +429,25 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// When the next write of a move may begin: at once where requests wait for the room it makes.
+    /// Returns the time at which a move's next write may begin: now, if requests wait for the move.
     fn move_may_go_on_at(&self) -> Nanoseconds {
         if self.is_move_awaited() { self.view.now } else { self.pace.next_at }
     }
 
-    /// Returns true if the volume is closing, if requests wait for the room that a move makes, or if they
-    /// wait for the evacuation of a read-only member.
+    /// Returns true if the volume is closing, if requests wait for the slots that a move frees, or if
+    /// they wait for the evacuation of a read-only member.
     fn is_move_awaited(&self) -> bool {
         self.is_closing() || !self.slot_waiters.is_empty() || self.departures.are_awaited()
     }
 
-    /// When a move goes on that only its rate or appends hold back.
+    /// Returns the time at which a move continues that only its rate or appends hold back.
     pub(super) fn move_goes_on_at(&self) -> Option<Nanoseconds> {
         let Task { outstanding: 0, job: Job::Move(job), .. } = &self.tasks[self.moving? as usize] else { return None };
         let waits = !job.todo.is_empty() || matches!(job.phase, Phase::Logging | Phase::Settled);
         waits.then(|| self.job_may_go_on_at(job))
     }
 
-    /// Goes on with a move that its rate or appends held back.
+    /// Continues a move that its rate or appends held back.
     pub(super) fn go_on_moving(&mut self) {
         let Some(task) = self.moving else { return };
         match self.take_job(task) {
@@ -452,7 +472,7 @@ impl<P: Payload> Volume<P> {
                 job.batch[first..first + count].iter_mut().for_each(|moving| moving.state = State::Stays);
                 job.stop_writing(|transfer| self.is_unwritable(transfer.member));
             }
-            // A mark or a flush that failed: nothing of this batch may be given up.
+            // After a failed state write or flush, no slot of this batch may be freed.
             Phase::Marking
             | Phase::FlushingLog
             | Phase::Flushing
@@ -496,8 +516,9 @@ impl<P: Payload> Volume<P> {
                 kept_of.push(position);
             }
         }
-        // What was read through, or is there because memory comes in certain sizes, must not stay with what is kept. That is copied
-        // together: memory of its own for each block, aligned to a page, would take twice as much.
+        // Bytes of gaps and of rounded-up buffers must not stay in memory with the kept content.
+        // The kept blocks are copied together: page-aligned memory for each block would take twice
+        // as much.
         let kept = kept.detached();
         for (at, position) in kept_of.into_iter().enumerate() {
             let content = kept.slice(Sectors(at as u64 * whole), Sectors(whole));
@@ -505,8 +526,8 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// A block could not be read, alone or among others of which one could not: it is tried again alone before it counts
-    /// as lost.
+    /// Plans another read of a block whose read failed, alone or with others. The block is read
+    /// alone up to [`READ_TRIES`] times before it counts as lost.
     fn read_again(&self, job: &mut MoveJob<P>, position: usize) {
         let moving = &mut job.batch[job.order[position] as usize];
         moving.failures += 1;
@@ -547,11 +568,12 @@ impl<P: Payload> Volume<P> {
         let mut last = None;
         for moving in &job.batch {
             let moved = moving.state == State::Moved;
-            // Pieces of a block go home together: it counts once.
+            // The pieces of a block are written home together, and count as one block.
             blocks += u64::from(moved && last.replace(moving.entry.block) != Some(moving.entry.block));
             let Some(entry) = self.view.map.in_slot(moving.slot).filter(|entry| entry.block == moving.entry.block)
             else {
-                // Written again meanwhile: what went home was newer than home, the new slot is newer still.
+                // The block was written again meanwhile, so its new slot is newer than the version
+                // written home.
                 job.incomplete |= moving.state == State::Stays;
                 continue;
             };
@@ -575,21 +597,23 @@ impl<P: Payload> Volume<P> {
         debug_assert!(bytes <= blocks_bytes(&self.view.layout, blocks));
     }
 
-    /// The only copy of a block, or of eighths of it, cannot be read: reads of them are errors until they are written.
+    /// Records that a slot with the only copy of a block, or of eighths of it, cannot be read.
+    /// Reads of them fail until they are written again.
     fn lose(&mut self, slot: Slot, entry: &Entry) {
         if entry.dirty {
             self.set_lost(entry.block, self.lost.of(entry.block).union(entry.valid));
         }
         if self.view.map.pieces(entry.block).len() > 1 {
-            // Other pieces stay, so no record may say that the log has nothing of the block. A recovery that finds this one
-            // again finds its eighths lost.
+            // Other pieces stay, so no record may void the log's whole content of the block. A
+            // recovery that finds this piece again also finds its eighths lost.
             self.owe(BlockRun { first: entry.block, count: 1 });
             return self.take_piece(slot, entry.block);
         }
         self.send_home(entry.block);
     }
 
-    /// Puts everything that the log has in memory on its way; gives where it ends.
+    /// Starts writing everything that the log has in memory. Returns the end of that part and its
+    /// newest record.
     fn settle_log(&mut self, task: TaskId) -> (Position, Sequence) {
         self.write_segment();
         let newest = self.pending.written();
@@ -652,14 +676,15 @@ impl<P: Payload> Volume<P> {
         self.note_departures();
     }
 
-    /// A move may begin again.
+    /// Ends the pause after an incomplete move, so that another move may begin.
     pub(super) fn end_pause(&mut self) {
         self.move_paused_until = None;
         self.view.moving = false;
         self.work_requested = true;
     }
 
-    /// What was to make room could not: requests that wait for it would wait for ever.
+    /// Fails the requests that wait for slots after a move failed to free any; they would wait for
+    /// ever.
     fn fail_slot_waiters(&mut self) {
         self.view.waiting_for_slots = 0;
         for task in std::mem::take(&mut self.slot_waiters) {
@@ -667,7 +692,7 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Whether a move writes one of `blocks` home now.
+    /// Returns true if the current batch of a move has one of `blocks`.
     pub(super) fn is_moving(&self, blocks: BlockRun) -> bool {
         let Some(task) = self.moving else { return false };
         let Job::Move(job) = &self.tasks[task as usize].job else { return false };
@@ -676,14 +701,14 @@ impl<P: Payload> Volume<P> {
     }
 }
 
-/// How long to wait after so many moves in a row that could not move everything: what cannot be moved now is asked for
-/// again at once, and home may be gone for good.
+/// Returns the pause after this number of incomplete moves in a row. Without a pause the scheme
+/// would ask at once for the same move, although home may be gone for good.
 fn pause(failures: u32) -> Nanoseconds {
     Nanoseconds::from_millis(10 << failures.min(10))
 }
 
 impl Transfer {
-    /// Blocks from the first to the last.
+    /// Returns the number of blocks from the first to the last, gaps included.
     fn blocks<P: Payload>(&self, volume: &Volume<P>) -> u64 {
         self.range.len.0 / volume.view.layout.block.sectors()
     }
@@ -696,7 +721,7 @@ impl<P> Moving<P> {
 }
 
 impl<P: Payload> MoveJob<P> {
-    /// A move that has not begun.
+    /// Returns a move of `left` that has not begun.
     fn of(left: MoveOrder) -> Self {
         Self {
             left: Box::new(left),
@@ -722,14 +747,15 @@ impl<P: Payload> MoveJob<P> {
         }
     }
 
-    /// Nothing can be read: what was not read stays where it is.
+    /// Stops reading after the slots became unreadable. Content that was not read stays in its
+    /// slot.
     fn stop_reading(&mut self) {
         self.todo.clear();
         let unread = self.batch.iter_mut().filter(|moving| moving.content.is_none());
         unread.for_each(|moving| moving.state = State::Stays);
     }
 
-    /// Writes that are `futile` are not begun: what they were to write stays where it is.
+    /// Drops the writes that are `futile`. Their content stays in its slots.
     fn stop_writing(&mut self, futile: impl Fn(&Transfer) -> bool) {
         let batch = &mut self.batch;
         self.todo.retain(|transfer| {
@@ -743,10 +769,10 @@ impl<P: Payload> MoveJob<P> {
         self.count_blocks();
     }
 
-    /// Counts the blocks of the batch, and those that wait for a write. Progress is asked for after every operation: it must
-    /// not look at the whole batch then.
+    /// Counts the blocks of the batch, and those whose write has not started. Progress is reported
+    /// after every operation, which must not walk through the whole batch.
     fn count_blocks(&mut self) {
-        // Several writes may be about the same pieces of one block; they follow each other.
+        // Adjacent writes may be of the same pieces of one block.
         let mut firsts = self.todo.iter().map(|transfer| (transfer.first, transfer.count)).collect::<Vec<_>>();
         firsts.dedup();
         let of = |&(first, count): &(u32, u32)| blocks_of(self.pieces(first, count));
@@ -754,7 +780,8 @@ impl<P: Payload> MoveJob<P> {
         self.blocks = blocks_of(&self.batch);
     }
 
-    /// A write of these pieces was started.
+    /// Counts the blocks of a write that was started, unless another write of the same pieces
+    /// follows.
     fn note_started(&mut self, first: u32, count: u32) {
         let has_more = self.todo.front().is_some_and(|next| next.first == first);
         if !self.instant && !has_more {
@@ -762,14 +789,15 @@ impl<P: Payload> MoveJob<P> {
         }
     }
 
-    /// What was to be durable before home changes is not: nothing of the batch moves.
+    /// Leaves the whole batch in its slots, because a step that had to be durable before it failed.
     pub(super) fn commit_failed(&mut self) {
         self.batch.iter_mut().for_each(|moving| moving.state = State::Stays);
         self.incomplete = true;
     }
 
-    /// Writes in order of address: runs of whole blocks together, parts of blocks by their valid eighths. The pieces of a block,
-    /// which follow each other, are written as one.
+    /// Plans the batch's writes in order of address. Runs of whole blocks are joined; parts of
+    /// blocks are written by their valid eighths. The adjacent pieces of a block are written
+    /// together.
     fn plan_writes(&mut self, volume: &Volume<P>) {
         self.begun_before_writing = volume.operations_begun;
         let blocks_max = OPERATION_BLOCKS * volume.view.layout.block.sectors();
@@ -802,19 +830,21 @@ impl<P: Payload> MoveJob<P> {
         self.count_blocks();
     }
 
-    /// The pieces that a write home is about.
+    /// Returns the pieces that a write home carries.
     fn pieces(&self, first: u32, count: u32) -> &[Moving<P>] {
         &self.batch[first as usize..(first + count) as usize]
     }
 
-    /// What a write of the batch carries: of each block the eighths `valid`, from the piece that has them.
+    /// Returns the payload of a write home: the eighths `valid` of each block, from the pieces that
+    /// have them.
     fn content_home(&self, volume: &Volume<P>, first: u32, count: u32, valid: ValidMask) -> P {
         let eighth = volume.view.layout.block.eighth_sectors();
         let mut payload = P::empty();
         let pieces = &self.batch[first as usize..(first + count) as usize];
         for pieces in pieces.chunk_by(|piece, next| piece.entry.block == next.entry.block) {
             let runs = |piece: &'_ Moving<P>| piece.entry.valid.intersection(valid).runs().collect::<Vec<_>>();
-            // Of a block whose other part could not be written everything stays, but what was planned is still carried.
+            // If another part of the block failed, all its pieces stay; this planned write still
+            // carries its content.
             let goes = pieces.iter().filter(|piece| piece.entry.dirty && piece.content.is_some());
             let mut runs: Vec<_> =
                 goes.flat_map(|piece| runs(piece).into_iter().map(move |run| (run, piece))).collect();
@@ -829,18 +859,19 @@ impl<P: Payload> MoveJob<P> {
 }
 
 impl<P> Moving<P> {
-    /// Whether it is to be written home, and can be.
+    /// Returns true if the piece is dirty and its move has not failed.
     fn goes_home(&self) -> bool {
         self.state == State::Moved && self.entry.dirty
     }
 }
 
-/// How many blocks the pieces are of, in order of block.
+/// Returns the number of distinct blocks in `pieces`, which are in order of block.
 fn blocks_of<P>(pieces: &[Moving<P>]) -> u64 {
     pieces.chunk_by(|piece, next| piece.entry.block == next.entry.block).count() as u64
 }
 
-/// Writes home of the eighths `valid` of a block, of which these pieces are in the batch: the first, and how many.
+/// Returns the writes home of the eighths `valid` of a block. `first` is its first piece in the
+/// batch, `pieces` their number.
 fn part_transfers<P: Payload>(
     volume: &Volume<P>,
     block: Block,

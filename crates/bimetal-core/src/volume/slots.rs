@@ -96,7 +96,8 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Records that home has what `slot` holds: the slot keeps a clean copy with `keep`, and else is given up.
+    /// Records that home has the content of `slot`. With `keep` the slot keeps a clean copy;
+    /// otherwise it is freed.
     pub(super) fn moved_home(&mut self, slot: Slot, entry: &Entry, keep: bool) {
         if !keep {
             return self.moved_out(slot, entry.block);

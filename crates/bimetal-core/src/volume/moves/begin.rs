@@ -1,4 +1,4 @@
-//! Beginnings of moves: what is to be moved, in which order and batches; and moves that take no time.
+//! Starts of moves: their content, order and batches; and instant moves.
 
 use super::order::{Bounds, MoveOrder, ToMove};
 use super::{MoveJob, Moving, OPERATION_BLOCKS, Phase};
@@ -10,21 +10,22 @@ use crate::volume::log_tail::Position;
 use crate::volume::operations::purpose;
 use crate::volume::{Job, Store, TaskId, Volume};
 
-/// Content that a move of cached blocks has in memory at once. Its slots come back batch by batch.
+/// Content that a move of cached blocks has in memory at once. Its slots are freed batch by batch.
 const CACHE_BATCH: Bytes = Bytes::from_mib(32);
-/// Content that a migration of a log has in memory at once, where that will do.
+/// Content that a migration of a log has in memory at once, where that is enough.
 pub(super) const LOG_BATCH: Bytes = Bytes::from_mib(64);
-/// The reads of a log on a disk cost a migration at most so many times one read in order, for the sake of its order by address.
+/// Largest cost of a migration's reads of a log on a disk, as a multiple of one read in order.
+/// Sorting by address needs more than one read.
 const LOG_READS_MAX: f64 = 3.0;
-/// The same of an urgent one, in which a block is home the sooner the smaller its batch is.
+/// The same limits for an urgent move. Small batches write a block home sooner.
 const URGENT_BATCH: Bytes = Bytes::from_mib(8);
 const URGENT_READS_MAX: f64 = 1.25;
-/// Blocks of a batch at most: bounded by what an operation's purpose can name.
+/// Largest number of blocks in a batch, bounded by the bits for it in an operation's purpose.
 const BATCH_BLOCKS_MAX: u64 = purpose::MOVED_FIRST as u64;
-/// Memory that a batch needs for each block beside its content: its entry, its places in the orders of reads and writes, and
-/// one of these operations.
+/// Memory that a batch needs for each block beside its content: its entry, its places in the orders
+/// of reads and writes, and one operation.
 const BOOKKEEPING: Bytes = Bytes(192);
-/// Reads of a log under way at once at most, in a move that requests make urgent.
+/// Largest number of reads of a log under way at once, in an urgent move.
 const LOG_READS_AT_ONCE_MAX: u64 = 16;
 
 impl<P: Payload> Volume<P> {
@@ -33,14 +34,14 @@ impl<P: Payload> Volume<P> {
         let mut blocks = Vec::with_capacity(self.view.map.slots_in_use() as usize);
         blocks.extend(self.view.map.occupied().map(|(slot, entry)| ToMove { block: entry.block, slot }));
         if !self.scheme.migrates_instantly() {
-            // The log begins with a segment, and not within one, when the migration ends.
+            // A segment ends here, so that the log's first segment after the migration is whole.
             self.write_segment();
         }
         let log_end = match &self.store {
             Store::Log(log) => Some(log.next()),
             _ => None,
         };
-        // Everything logged may have been discarded meanwhile: then nothing is written home.
+        // If all logged blocks were discarded meanwhile, no block is written home.
         if let (Store::Log(log), Some(end)) = (&mut self.store, log_end) {
             log.index.migration_began(end);
         }
@@ -48,7 +49,7 @@ impl<P: Payload> Volume<P> {
         self.begin(blocks, false, log_end, marked);
     }
 
-    /// Moves the content of `slots` home.
+    /// Writes the content of `slots` home.
     pub(in crate::volume) fn begin_move(&mut self, slots: Vec<Slot>, keep: bool) {
         let block = |slot| self.view.map.in_slot(slot).map(|entry| entry.block);
         let blocks = slots.into_iter().filter_map(|slot| Some(ToMove { block: block(slot)?, slot })).collect();
@@ -61,7 +62,7 @@ impl<P: Payload> Volume<P> {
         let Store::Log(log) = &self.store else {
             return MoveOrder::by_address(blocks, in_blocks(CACHE_BATCH.0 / block_bytes));
         };
-        // A migration has one batch in memory, what it knows of that, and what it is reading.
+        // A migration has in memory one batch, its bookkeeping, and the reads under way.
         let in_memory = |memory: Bytes| {
             let content = memory.min(self.pace.memory).0 - self.memory_of_log_reads(memory).0;
             in_blocks(content / (block_bytes + BOOKKEEPING.0))
@@ -77,7 +78,8 @@ impl<P: Payload> Volume<P> {
         MoveOrder::of_log_on_disk(blocks, &bounds, |slot| log.position(slot))
     }
 
-    /// Returns the part of `memory` for reads of a log: those that are under way at once, and a copy of what one of them read.
+    /// Returns the part of `memory` for reads of a log: all reads under way, and a copy of the
+    /// content of one read.
     fn memory_of_log_reads(&self, memory: Bytes) -> Bytes {
         let operation = OPERATION_BLOCKS * self.view.layout.block.bytes().0;
         Bytes(((LOG_READS_AT_ONCE_MAX + 1) * operation).min(memory.min(self.pace.memory).0 / 2))
@@ -89,7 +91,8 @@ impl<P: Payload> Volume<P> {
         (self.memory_of_log_reads(self.pace.memory).0 / operation).saturating_sub(1).max(1) as u32
     }
 
-    /// Whether reading a slot may take a disk's arm there. A log's drive that is not called an SSD counts as a disk.
+    /// Returns true if a read of a slot may take a disk's arm to the slots. A log's drive without
+    /// the role `ssd` counts as a disk.
     pub(super) fn slots_are_on_disk(&self) -> bool {
         self.view.member(self.member_of_slots()).role != Role::Ssd
     }
@@ -100,7 +103,7 @@ impl<P: Payload> Volume<P> {
             return self.move_instantly(blocks, keep, log_end);
         }
         assert!(!self.view.moving, "one move at a time");
-        // Blocks of a log that a host evicts are no migration.
+        // Moves of evicted blocks of a log are not counted as migrations.
         let is_migration = log_end.is_some() || !matches!(self.store, Store::Log(_));
         if !blocks.is_empty() && is_migration {
             self.statistics.migrations.begin(self.view.now);
@@ -124,10 +127,10 @@ impl<P: Payload> Volume<P> {
         self.run_move(task, job);
     }
 
-    /// Moves in no time: the map changes at once, and the log's room comes back. The writes still wear the flash; they follow in
-    /// order, and take their time unseen.
+    /// Moves `blocks` in no time: the map changes at once, and the log's slots are freed. The
+    /// writes follow in order. They wear the flash, and requests do not wait for them.
     fn move_instantly(&mut self, mut blocks: Vec<ToMove>, keep: bool, log_end: Option<Position>) {
-        // What an oracle sends home block by block is no migration.
+        // The moves of single blocks by an oracle are not counted as migrations.
         if !blocks.is_empty() && log_end.is_some() {
             self.statistics.migrations.begin(self.view.now);
         }
@@ -146,7 +149,7 @@ impl<P: Payload> Volume<P> {
                 _ => unreachable!("instant moves run one after the other"),
             },
             None => {
-                // It reads no slot: what it moved is free at once.
+                // The task reads no slot, so the moved slots are free at once.
                 let task = self.begin_idle_task(Job::Running);
                 self.moving = Some(task);
                 (task, MoveJob { phase: Phase::Writing, instant: true, ..MoveJob::of(MoveOrder::default()) })
@@ -157,7 +160,7 @@ impl<P: Payload> Volume<P> {
         self.run_instant_move(task, job);
     }
 
-    /// Goes on with the writes of moves that took no time.
+    /// Continues the writes of instant moves.
     pub(super) fn run_instant_move(&mut self, task: TaskId, job: MoveJob<P>) {
         if self.outstanding(task) > 0 {
             return self.put_job(task, Job::Move(job));
@@ -166,7 +169,7 @@ impl<P: Payload> Volume<P> {
         self.end_task(task);
     }
 
-    /// Gives back what lies before `end` in the log once nobody reads it any more.
+    /// Frees the log before `end` once no request reads there any more.
     pub(super) fn give_log_up(&mut self, end: Position) {
         let next = self.epochs.next();
         if let Store::Log(log) = &mut self.store {

@@ -1,12 +1,13 @@
-//! The order in which a move takes its blocks: by address, over all that it moves (Griffin 5.4).
+//! The order in which a move takes its blocks: by address, over the whole move (Griffin 5.4).
 //!
 //! A move holds one batch of blocks in memory. Batches of consecutive addresses write home in order
 //! of address from the first block to the last. From an SSD any batch is read at the cost of its
-//! own blocks. A log on a disk is read once for each batch, as far as its blocks are spread over
-//! the log: so many batches of a random workload would read the whole log that often. Two bounds
-//! hold there. A larger batch is taken where batches of the usual size would read too much. And
-//! where the largest batch reads too much, too, the log is cut into *stretches*: the batches of a
-//! stretch are sorted by address among themselves, and a stretch is as long as the bound allows.
+//! own blocks. A log on a disk is read once for each batch, over the part of the log in which the
+//! batch's blocks lie. Many batches of a random workload would so read the whole log many times.
+//! Two rules bound these reads. If batches of the usual size would read too much, larger batches
+//! are taken. If the largest batches read too much, too, the log is cut into *stretches*. The
+//! batches of a stretch are sorted by address among themselves, and a stretch is as long as the
+//! bound allows.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -15,8 +16,8 @@ use crate::block::Block;
 use crate::block_map::Slot;
 use crate::volume::log_tail::Position;
 
-/// A read that jumps costs as much as one of so many blocks in between: 1 MiB of 4 KiB blocks, which is what a disk transfers
-/// while it seeks and turns.
+/// Blocks that pass in the time of a jump to another position: 1 MiB of 4 KiB blocks, which a disk
+/// transfers while it seeks and turns.
 const JUMP_BLOCKS: u64 = 256;
 
 /// A block to be moved.
@@ -26,31 +27,31 @@ pub(super) struct ToMove {
     pub(super) slot: Slot,
 }
 
-/// What bounds the batches of a log on a disk.
+/// Bounds of the batches of a log on a disk.
 pub(super) struct Bounds {
-    /// Blocks of a batch: as usual, and at most.
+    /// Blocks of a batch: the usual number, and the largest.
     pub(super) batch_blocks: [usize; 2],
-    /// The reads of a stretch cost at most so many times one read of it in order.
+    /// Largest cost of a stretch's reads, as a multiple of one read of the stretch in order.
     pub(super) reads_max: f64,
 }
 
-/// What a move has left, in its order.
+/// Blocks that a move has left, in the order of the move.
 #[derive(Default)]
 pub(super) struct MoveOrder {
     blocks: Vec<ToMove>,
-    /// Each in order of address.
+    /// Ranges of `blocks`, each in order of address.
     batches: VecDeque<Range<usize>>,
 }
 
 impl MoveOrder {
-    /// The order by address alone.
+    /// Returns the order by address alone.
     pub(super) fn by_address(mut blocks: Vec<ToMove>, batch_blocks: usize) -> Self {
         blocks.sort_unstable_by_key(|to_move| to_move.block);
         let batches = batches_of(0..blocks.len(), batch_blocks).collect();
         Self { blocks, batches }
     }
 
-    /// The order for a log on a disk, in which `position` says where a slot lies.
+    /// Returns the order for a log on a disk. `position` gives the place of a slot.
     pub(super) fn of_log_on_disk(
         mut blocks: Vec<ToMove>,
         bounds: &Bounds,
@@ -74,12 +75,12 @@ impl MoveOrder {
         Self { blocks, batches }
     }
 
-    /// What is left, in order.
+    /// Returns the blocks that are left, in order.
     pub(super) fn left(&self) -> impl Iterator<Item = ToMove> {
         self.batches.iter().flat_map(|batch| &self.blocks[batch.clone()]).copied()
     }
 
-    /// Takes what is left, in the memory in which it is.
+    /// Takes the blocks that are left, in their present memory.
     pub(super) fn into_left(mut self) -> Vec<ToMove> {
         let mut kept = 0;
         for batch in &self.batches {
@@ -96,7 +97,8 @@ impl MoveOrder {
         Some(&self.blocks[batch])
     }
 
-    /// Takes the batch with `block`, or else the one with the next higher address.
+    /// Takes the batch with `block`, or else the batch with the next higher address, or else the
+    /// batch with the lowest.
     pub(super) fn next_batch_at(&mut self, block: Block) -> Option<&[ToMove]> {
         let distance = |batch: &Range<usize>| {
             let (first, last) = (self.blocks[batch.start].block, self.blocks[batch.end - 1].block);
@@ -113,10 +115,11 @@ fn batches_of(all: Range<usize>, batch_blocks: usize) -> impl Iterator<Item = Ra
     all.step_by(batch_blocks.max(1)).map(move |from| from..end.min(from.saturating_add(batch_blocks.max(1))))
 }
 
-/// How many of `blocks`, which are in order of position, make the first stretch: whole batches, unless it is all of them.
+/// Returns the number of blocks in the first stretch of `blocks`, which are in order of position. A
+/// stretch has whole batches, unless it has all blocks.
 fn stretch_of(blocks: &[ToMove], batch_blocks: usize, reads_max: f64, position: &impl Fn(Slot) -> Position) -> usize {
     let length = |batches: usize| batches.saturating_mul(batch_blocks.max(1)).min(blocks.len());
-    // Each batch reads the stretch once at most.
+    // A batch reads the stretch at most once, so `reads_max` batches are within the bound.
     let mut batches = reads_max.max(1.0) as usize;
     while length(batches) < blocks.len()
         && reads_of(&blocks[..length(2 * batches)], batch_blocks, position) <= reads_max
@@ -126,7 +129,7 @@ fn stretch_of(blocks: &[ToMove], batch_blocks: usize, reads_max: f64, position: 
     length(batches)
 }
 
-/// The cost of reading a stretch batch by batch, as a multiple of one read of it in order.
+/// Returns the cost of reading a stretch batch by batch, as a multiple of one read of it in order.
 fn reads_of(stretch: &[ToMove], batch_blocks: usize, position: &impl Fn(Slot) -> Position) -> f64 {
     let mut addresses: Vec<Block> = stretch.iter().map(|to_move| to_move.block).collect();
     addresses.sort_unstable();
@@ -148,13 +151,13 @@ fn reads_of(stretch: &[ToMove], batch_blocks: usize, position: &impl Fn(Slot) ->
 mod tests {
     use super::*;
 
-    /// `blocks` in the order in which they lie in the log.
+    /// Returns `blocks` in the order in which they lie in the log.
     fn logged(blocks: impl IntoIterator<Item = u64>) -> Vec<ToMove> {
         let slots = (0..).map(Slot);
         blocks.into_iter().zip(slots).map(|(block, slot)| ToMove { block: Block(block), slot }).collect()
     }
 
-    /// The addresses in the order in which they are moved, and the blocks of the first batch.
+    /// Returns the addresses in the order of the move, and the number of blocks in the first batch.
     fn order(blocks: &[ToMove], batch_blocks: [usize; 2]) -> (Vec<u64>, usize) {
         let bounds = Bounds { batch_blocks, reads_max: 3.0 };
         let order = MoveOrder::of_log_on_disk(blocks.to_vec(), &bounds, |slot| u64::from(slot.0));
@@ -166,7 +169,7 @@ mod tests {
         batch.unwrap_or_default().iter().map(|to_move| to_move.block.0).collect()
     }
 
-    /// Every address below `count` once, far from its neighbours.
+    /// Returns every address below `count` once, far from its neighbours.
     fn scattered(count: u64) -> Vec<ToMove> {
         logged((0..count).map(|at| at * 7919 % count))
     }
@@ -185,7 +188,7 @@ mod tests {
         assert!(order.next_batch().is_none());
     }
 
-    /// Who reads goes on at higher addresses more often than not.
+    /// A reader goes on at higher addresses more often than at lower ones.
     #[test]
     fn batch_at_an_address_is_the_next_at_or_behind_it() {
         let mut order = MoveOrder::by_address(logged(0..10), 2);
@@ -222,7 +225,8 @@ mod tests {
         assert!(stretches.iter().all(|stretch| is_sorted(stretch)) && !is_sorted(&addresses));
     }
 
-    /// Addresses that were written near each other in time cost no more in many batches than in one.
+    /// Blocks written near each other in time, at adjacent addresses, cost no more in many batches
+    /// than in one batch.
     #[test]
     fn blocks_that_lie_together_are_sorted_in_small_batches() {
         // Runs of 4000 blocks, each run scattered in itself, the last addresses first.

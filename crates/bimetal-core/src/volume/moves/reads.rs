@@ -1,4 +1,4 @@
-//! Reads of a move: from the slots of a batch, in the order in which they lie on the drive.
+//! Reads of a move: the slots of a batch, in the order in which they lie on the drive.
 
 use super::{GAP_BLOCKS_MAX, MoveJob, OPERATION_BLOCKS, Transfer};
 use crate::block::ValidMask;
@@ -8,14 +8,15 @@ use crate::units::Sectors;
 use crate::volume::{Store, Volume};
 
 impl<P: Payload> Volume<P> {
-    /// One read for each run of slots that are adjacent, or nearly so on a disk, in order; what is in memory needs none.
+    /// Plans one read for each run of adjacent slots, in order. On a disk a run may have small
+    /// gaps. Content in memory needs no read.
     pub(super) fn plan_reads(&mut self, job: &mut MoveJob<P>) {
         let gap_max = match self.store {
             Store::Log(_) if self.slots_are_on_disk() => GAP_BLOCKS_MAX,
             _ => 0,
         };
         let mut transfers: Vec<Transfer> = Vec::new();
-        // The slot behind the last read, unless what follows it was in memory.
+        // Slot behind the last read; `None` if the slot after the last read was in memory.
         let mut behind = None;
         for (position, &at) in job.order.iter().enumerate() {
             let slot = job.batch[at as usize].slot;
@@ -38,7 +39,8 @@ impl<P: Payload> Volume<P> {
         job.todo = transfers.into();
     }
 
-    /// The content of `slot`, where no drive needs to be asked for it.
+    /// Returns the content of `slot` if it is in the log's memory. Without data the content is
+    /// `None`.
     fn in_memory_to_move(&self, slot: Slot) -> Option<Option<P>> {
         let Store::Log(log) = &self.store else { return None };
         let piece = log.in_memory(slot)?;
@@ -46,7 +48,7 @@ impl<P: Payload> Volume<P> {
         Some(P::CARRIES_DATA.then(|| piece.content.slice(Sectors::ZERO, whole)))
     }
 
-    /// The read of `slot` alone, which is at `position` in the order of the batch.
+    /// Returns the read of `slot` alone, which is at `position` in the order of the batch.
     pub(super) fn slot_read(&self, slot: Slot, position: u32) -> Transfer {
         let (member, range) = (self.member_of_slots(), self.slot_sectors(slot, 1));
         Transfer { member, range, first: position, count: 1, valid: ValidMask::ALL }

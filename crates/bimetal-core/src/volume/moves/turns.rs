@@ -1,14 +1,16 @@
-//! Turns of a move on a drive that others use: how many operations at once, and when it may read
-//! the disk of a log.
+//! Turns of a move on a drive that requests use: the number of its operations at once, and the
+//! times at which it may read the disk of a log.
 //!
-//! Appends come first. A read of a log on a disk takes the arm from its end and back. Each way
-//! costs a seek and half a turn of the platter, some 12 ms together. An append of 128 KiB costs
-//! one. So a disk that reads between appends takes a fraction of what it can, and requests wait for
-//! it. A flush of that disk holds all appends back until what is in its cache is written. So a move
-//! begins neither while an append is under way. Reads go on in the pauses.
+//! Appends come first. A read of a log on a disk takes the arm from the end of the log and back.
+//! Each way costs a seek and half a turn of the platter, some 12 ms together. An append of 128 KiB
+//! costs about one seek and half a turn. So a disk that reads between appends takes a fraction of
+//! the appends that it could, and requests wait. A flush of that disk holds all appends back until
+//! the disk's cache is written. So a move begins neither a read nor a flush while an append is
+//! under way. Reads go on in the pauses.
 //!
-//! A log that is written without pause must be emptied, too: else it fills, and its newest loss
-//! grows old. A move takes a turn of a few reads then, once in [`TURN_EVERY`].
+//! A log that is appended to without pause must be emptied, too. Otherwise it fills, and the writes
+//! that a loss of its drive would lose reach further back in time. So a move then takes a turn of a
+//! few reads once in [`TURN_EVERY`].
 
 use super::{MoveJob, Phase};
 use crate::layout::MemberId;
@@ -16,18 +18,18 @@ use crate::payload::Payload;
 use crate::units::Nanoseconds;
 use crate::volume::{Store, Volume};
 
-/// Operations of a move under way at once on a drive that no request uses.
+/// Largest number of operations of a move under way at once on a drive that no request uses.
 const OPERATIONS_MAX: u32 = 4;
-/// Where requests use the drive a move yields: one operation. One that requests wait for has one
-/// for so many of theirs: the migration of a log, which takes reads out of its way, and any while
-/// slots are wanted.
+/// Number of foreground operations for which a move gets one operation, if requests wait for the
+/// move. A migration of a log always counts as such a move, since it ends reads of the log. Any
+/// other move gets one operation while requests use the drive.
 const REQUESTS_FOR_ONE: u32 = 4;
-/// Time between two turns of a move on a log's disk that appends leave no pause. A turn reads 2 MiB
-/// at most: some 30 ms with both ways, so that appends lose 3 % of the disk.
+/// Time between two turns of a move on a log's disk if appends leave no pause. A turn reads 2 MiB
+/// at most. That takes some 30 ms with both ways, so appends lose 3 % of the disk's time.
 const TURN_EVERY: Nanoseconds = Nanoseconds::from_seconds(1);
 
-/// Returns the number of operations of a move that may be under way on a drive that requests have so
-/// many under way on.
+/// Returns the largest number of operations of a move on a drive on which requests have
+/// `foreground` operations under way.
 fn operations_at_once(foreground: u32, wanted: bool, urgent: bool) -> u32 {
     match foreground {
         0 => OPERATIONS_MAX,
@@ -51,8 +53,9 @@ impl<P: Payload> Volume<P> {
         !job.incomplete && self.next_turn_at() > self.view.now
     }
 
-    /// When a move may begin to use the drive with the slots: at once where nothing is appended to
-    /// a log on a disk, or where requests wait for what the move does.
+    /// Returns the time at which a move may begin to use the drive with the slots. That is now if
+    /// nothing is appended to a log on a disk, or if requests wait for the move. Otherwise it is
+    /// [`TURN_EVERY`] after the last turn.
     pub(super) fn next_turn_at(&self) -> Nanoseconds {
         if !self.appends_come_first() || self.is_move_awaited() {
             return self.view.now;
@@ -65,7 +68,7 @@ impl<P: Payload> Volume<P> {
         matches!(&self.store, Store::Log(log) if log.is_being_written()) && self.slots_are_on_disk()
     }
 
-    /// A move begins to use the drive with the slots.
+    /// Notes that a move begins to use the drive with the slots.
     pub(super) fn take_turn(&mut self) {
         self.pace.last_turn = self.view.now;
     }
@@ -100,8 +103,8 @@ mod tests {
 
     const SECOND: Nanoseconds = Nanoseconds::from_seconds(1);
 
-    /// A volume with 600 blocks in its log. Home answers at once, the log's drive when it is told
-    /// to.
+    /// A volume with 600 blocks in its log. Home answers at once. The log's drive answers when the
+    /// test asks for it.
     struct Scene {
         volume: Volume<NoPayload>,
         now: Nanoseconds,
@@ -135,7 +138,7 @@ mod tests {
             self.volume.complete(self.now, Completion { token, status: Status::Done, payload: NoPayload });
         }
 
-        /// What the log's drive is asked next.
+        /// Returns the operations that the log's drive is given next.
         fn asked(&mut self) -> Vec<String> {
             let mut asked = Vec::new();
             while let Some(operation) = self.volume.next_operation() {
@@ -149,8 +152,8 @@ mod tests {
             asked
         }
 
-        /// The log's drive has done what it was asked first of all that begins like `kind`; and
-        /// what it is asked next.
+        /// Completes the first operation of the log's drive that begins like `kind`. Returns the
+        /// operations that the drive is given next.
         fn answered(&mut self, kind: &str) -> Vec<String> {
             let at = self.under_way.iter().position(|(asked, _)| asked.starts_with(kind)).expect("it is under way");
             let (_, token) = self.under_way.remove(at);
@@ -171,7 +174,7 @@ mod tests {
             self.asked()
         }
 
-        /// An append is under way and a migration begins.
+        /// Returns a scene in which an append is under way and a migration begins.
         fn migrating(settings: &[(&str, &str)]) -> Self {
             let mut scene = Self::new("griffin", settings);
             scene.write(700, 1);
@@ -184,9 +187,9 @@ mod tests {
 
     const TIMED: &[(&str, &str)] = &[("timeout", "10s"), ("read_threshold", "off"), ("log_buffer", "0")];
 
-    /// On CloudPhysics, between appends that left the disk no pause, the reads of a migration took
-    /// 57 % of its time. 128 MiB that were written in one second took nine, and the mean response
-    /// time was 98 ms; it is 18 ms since moves wait.
+    /// On the trace CloudPhysics, between appends that left the disk no pause, the reads of a
+    /// migration took 57 % of the disk's time. 128 MiB that were written in one second took nine,
+    /// and the mean response time was 98 ms. It is 18 ms now that moves wait for appends.
     #[test]
     fn migration_reads_the_log_only_between_appends() {
         let mut scene = Scene::migrating(TIMED);
@@ -201,8 +204,8 @@ mod tests {
         assert_eq!(scene.answered("Read").len(), 1);
     }
 
-    /// On TPC-C a flush of the log's disk held appends back for 134 ms of a second, and the mean
-    /// response time was 43 ms; it is 0.16 ms.
+    /// On TPC-C a flush of the log's disk held appends back for 134 ms of a second. The mean
+    /// response time was 43 ms; now it is 0.16 ms.
     #[test]
     fn migration_flushes_the_log_only_between_appends() {
         let mut scene = Scene::new("griffin", TIMED);
@@ -216,8 +219,8 @@ mod tests {
         assert_eq!(scene.asked(), ["Write 24"]);
         assert_eq!([scene.answered("Write"), scene.answered("Write")], [[""; 0]; 2], "a flush would hold one back");
         assert_eq!(scene.answered("Write"), ["Flush 0"]);
-        // The same once all is home: what was not moved is to be stable before the log gives
-        // anything back.
+        // The order is the same once all content is home: newer versions must be stable before the
+        // log frees slots.
         scene.write(730, 1);
         assert_eq!(scene.asked(), ["Write 24"]);
         assert_eq!(scene.answered("Flush"), [""; 0]);
@@ -246,8 +249,8 @@ mod tests {
         assert_eq!(scene.pass(Nanoseconds::from_millis(1)), ["Flush 0"]);
     }
 
-    /// Forty requests read the log, and a migration of theirs does not yield to them; a turn
-    /// between appends is as short.
+    /// Forty requests read the log, and the migration that they make urgent does not yield to them.
+    /// A turn between appends still has only four reads.
     #[test]
     fn turn_between_appends_has_four_reads_however_urgent() {
         let mut scene = Scene::migrating(&[("timeout", "10s"), ("read_window", "1"), ("log_buffer", "0")]);
@@ -272,7 +275,7 @@ mod tests {
         assert_eq!(asked, ["Read 1024"; 4], "the log is full");
     }
 
-    /// Between appends to flash a read costs what it costs alone.
+    /// Between appends to flash a read costs no more than it costs alone.
     #[test]
     fn log_on_an_ssd_is_read_while_it_is_appended_to() {
         let mut scene = Scene::new("writeboost", &[("idle", "1s"), ("log_buffer", "0")]);

@@ -1,5 +1,5 @@
-//! The content of a block that is written to a slot: the sectors of the request, and the sectors that
-//! the block had before.
+//! The content of a block that is written to a slot: the sectors of the request, and the sectors
+//! that the block had before.
 
 use super::SlotWrite;
 use crate::block::{BlockSize, ValidMask};
