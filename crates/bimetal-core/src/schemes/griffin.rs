@@ -1,39 +1,49 @@
-//! Griffin (Soundararajan, Prabhakaran, Balakrishnan, Wobber: *Extending SSD Lifetimes with Disk-Based Write Caches*,
-//! FAST 2010): home on the SSD, a log on the HDD as a write cache in front of it.
+//! Griffin (Soundararajan, Prabhakaran, Balakrishnan, Wobber: *Extending SSD Lifetimes with
+//! Disk-Based Write Caches*, FAST 2010): home on the SSD, a log on the HDD as a write cache in
+//! front of it.
 //!
-//! *What* (5.1): full caching: every write goes to the log. *How long* (5.2): until a trigger fires, then everything in the
-//! log migrates: read in the order of the log, older versions skipped, sorted by address, written to the SSD (5.4).
-//! Triggers, alone and together: *timeout* bounds how old what is lost with the HDD can be, *read threshold* bounds the share
-//! of reads that the slow log serves, *migration size* bounds how much is lost. A full log forces a migration. Writes
-//! gather in a small buffer before the log (5.4), which counts as a drive's volatile cache.
-//! *Selective caching* (5.1) logs only blocks that are overwritten often; it counts the writes of every block, a byte each, since the
-//! volume was started.
+//! *What* (5.1): full caching: every write goes to the log. *How long* (5.2): until a trigger
+//! fires. Then everything in the log migrates: it is read in the order of the log, older versions
+//! skipped, sorted by address, and written to the SSD (5.4).
+//! Triggers, alone and together:
+//! - *timeout* bounds how old the writes are that are lost with the HDD;
+//! - *read threshold* bounds the share of reads that the slow log serves;
+//! - *migration size* bounds how much is lost with the HDD.
 //!
-//! The map in memory need not be flushed every 30 s, as the paper's prototype does (6.4): segments of the log describe themselves, and
-//! an index of them is written as they fill. What that costs is counted as the log's metadata.
+//! A full log forces a migration. Writes gather in a small buffer before the log (5.4), which
+//! counts as a drive's volatile cache. *Selective caching* (5.1) logs only blocks that are
+//! overwritten often. It counts the writes of every block, a byte each, since the volume was
+//! started.
 //!
-//! Two variants know more than a device does, and are for the simulator: the *oracle* sends a block
-//! home just before it is read (3.2), the *eviction hint* when a host's buffer cache evicts it (7).
-//! The evictions come from a recording beside the requests, or from a cache that is simulated from
-//! them: a block that is read or written is in it until `eviction_hint` bytes of others were used
-//! since. With timed migrations, evictions of a recording gather while a move is under way, and go
-//! home together when it has ended; a trigger that is due comes first. A block that is written
-//! again before stays. What hosts evict goes home before older blocks do: a lost log leaves home
-//! without the order of time that full caching has (5.3).
+//! The map in memory need not be flushed every 30 s, as the paper's prototype does (6.4): segments
+//! of the log describe themselves, and an index of them is written as they fill. These writes are
+//! counted as the log's metadata.
 //!
-//! How the triggers count is fixed so that figures compare. The timer restarts when a migration starts, and when it fires
-//! while nothing is logged. The read threshold is tested after each block read, once at least `read_window` blocks were
-//! read since the last migration started; the migration size after each block written. A trigger during a
-//! migration waits for its end.
+//! Two variants know more than a device does, and are for the simulator. The *oracle* writes a
+//! block home just before it is read (3.2). The *eviction hint* writes a block home when a host's
+//! buffer cache evicts it (7). Evictions come from a recording beside the requests, or from a
+//! buffer cache that is simulated from the requests. A block that is read or written is in that
+//! cache until `eviction_hint` bytes of other blocks have been used since. With timed migrations,
+//! evictions of a recording gather while a move is under way, and their blocks are written home
+//! together after it. A trigger that is due comes first. An evicted block that is written again
+//! before its move stays in the log. Evicted blocks are written home before older blocks. So the
+//! loss of the log leaves home without the order of time that full caching has (5.3).
 //!
-//! A migration takes time, and reads meet the log meanwhile. Three rules keep the read penalty
-//! below its bound all the same; none of them counts with `migration=instant`. 1. The threshold
-//! counts ahead the blocks that reads will find in the log until a migration has ended, at the rate
-//! of the last 100 ms. 2. A migration that it begins, or that it is passed in, does not yield to
-//! reads, and goes on where a request has just read from the log. Appends come first even then: the
-//! log is read in their pauses. 3. Where reads during a migration pass the threshold, the counts go
-//! on behind its end, and each read from the log begins a migration, until the share is below
-//! again.
+//! The triggers count by fixed rules, so that figures compare. The timer restarts when a migration
+//! starts, and when it fires while nothing is logged. The read threshold is tested after each block
+//! read, once at least `read_window` blocks were read since the last migration started. The
+//! migration size is tested after each block written. A trigger during a migration waits for its
+//! end.
+//!
+//! A migration takes time, and reads meet the log meanwhile. Three rules still keep the read
+//! penalty below its bound; none of them counts with `migration=instant`.
+//! 1. The threshold counts ahead the blocks that reads will find in the log until a migration has
+//!    ended, at the rate of the last 100 ms.
+//! 2. A migration does not yield to reads if the threshold began it, or is passed while it runs. It
+//!    goes on where a request has just read from the log. Appends come first even then: the log is
+//!    read in their pauses.
+//! 3. If reads during a migration pass the threshold, the counts go on behind its end. Each read
+//!    from the log then begins a migration, until the share is below the threshold again.
 
 use std::collections::BTreeSet;
 
@@ -145,7 +155,8 @@ pub const INFO: SchemeInfo = SchemeInfo {
     build,
 };
 
-/// A timer that fires while nothing is logged starts anew: below this it would do nothing else.
+/// Smallest timeout. A timer that fires while nothing is logged restarts at once, so a shorter one
+/// would keep the volume busy with that alone.
 const TIMEOUT_MIN: Nanoseconds = Nanoseconds::from_millis(1);
 
 struct Griffin {
@@ -155,42 +166,43 @@ struct Griffin {
     read_window: u64,
     migration_blocks: Option<u64>,
     instant: bool,
-    /// When the timer was last started.
+    /// Time at which the timer was last started.
     timer_started: Nanoseconds,
-    /// Blocks read since the last migration started, and how many of them the log served.
+    /// Blocks read since the last migration started, and the number of them that the log served.
     blocks_read: u64,
     blocks_read_from_log: u64,
     log_reads: Rate,
-    /// Whether the read threshold has been passed.
+    /// Set once the read threshold has been passed.
     fired: bool,
-    /// Whether the last migration began because of that.
+    /// Set if the last migration began because of the read threshold.
     began_for_reads: bool,
-    /// Whether it was passed during a migration, and the share of reads from the log has been above it since. Then reads from
-    /// the log alone begin a migration.
+    /// Set while the share of reads from the log is above the threshold, after it was passed during
+    /// a migration. Then only reads from the log begin a migration.
     in_debt: bool,
     overwrites: Option<Overwrites>,
     bypass: Option<Inflow>,
     oracle: bool,
     buffer_cache: Option<BufferCache>,
-    /// What is to go home at once, or when the move under way has ended: it is about to be read.
+    /// Slots to be written home at once, or once the move under way has ended: a read or an
+    /// eviction concerns their blocks.
     impending: BTreeSet<Slot>,
 }
 
-/// The writes below the overwrite threshold.
+/// Reason of writes below the overwrite threshold.
 const SELDOM: Reason = Reason("seldom-overwritten");
-/// The log does not keep up.
+/// Reason of writes that come faster than the log takes them.
 const LOG_RATE: Reason = Reason("log-rate");
 
-/// How often each block was written: overwrites / writes is (n - 1) / n. A byte for each block of the home, resident once a
-/// block near it was written.
+/// Number of writes of each block; after n writes, overwrites / writes is (n - 1) / n. Each block
+/// of the home has a byte, which takes memory once a block near it was written.
 struct Overwrites {
     writes: Vec<u8>,
-    /// From so many writes on a block is logged.
+    /// Number of writes from which on a block is logged.
     needed: u8,
 }
 
 impl Overwrites {
-    /// For a threshold above 0.
+    /// Returns the counts for a threshold above 0; `None` if a byte cannot count far enough for it.
     fn new(threshold: f64, blocks: u64) -> Option<Self> {
         let needed = (1..=u8::MAX).find(|&writes| f64::from(writes - 1) / f64::from(writes) >= threshold)?;
         Some(Self { writes: vec![0; blocks as usize], needed })
@@ -201,7 +213,8 @@ impl Overwrites {
         writes.iter_mut().for_each(|count| *count = count.saturating_add(1));
     }
 
-    /// Whether the first of `blocks` are logged, and how many are like it.
+    /// Returns whether the first of `blocks` is logged, and the number of leading blocks with the
+    /// same answer.
     fn alike(&self, blocks: BlockRun) -> (bool, u64) {
         let writes = &self.writes[blocks.first.0 as usize..blocks.end() as usize];
         let logged = writes[0] >= self.needed;
@@ -209,13 +222,13 @@ impl Overwrites {
     }
 }
 
-/// Bytes that a migration moves in a second while reads come in (our figure, a fifth of what a disk reads alone): how long the
-/// next one takes is not known before.
+/// Bytes that a migration is taken to move in a second while reads come in, since its time is not
+/// known before. (Our figure, a fifth of what a disk reads alone.)
 const MIGRATES: f64 = 16e6;
-/// How long the rate of reads from the log is averaged over, in seconds (our figure).
+/// Time over which the rate of reads from the log is averaged, in seconds (our figure).
 const READS_OVER: f64 = 0.1;
 
-/// How many blocks a second the log serves.
+/// Rate of blocks that the log serves, in blocks a second.
 #[derive(Default)]
 struct Rate {
     rate: f64,
@@ -233,9 +246,9 @@ impl Rate {
     }
 }
 
-/// How fast writes come in.
+/// Rate of incoming writes, in bytes a second.
 struct Inflow {
-    /// What the log sustains, in bytes a second.
+    /// Rate that the log sustains, in bytes a second.
     sustained: f64,
     rate: f64,
     last: Nanoseconds,
@@ -245,7 +258,7 @@ impl Inflow {
     fn written(&mut self, now: Nanoseconds, bytes: u64) {
         let gap = (now.0 - self.last.0) as f64 / 1e9;
         self.last = now;
-        // The mean over about the last second.
+        // This is the mean over about the last second.
         self.rate = self.rate / (1.0 + gap) + bytes as f64;
     }
 
@@ -280,13 +293,13 @@ fn build(settings: &Settings, layout: &Layout) -> Result<Box<dyn Scheme>, Settin
     Ok(Box::new(griffin))
 }
 
-/// The slots that the log has of `block`.
+/// Returns the slots that the log has of `block`.
 fn logged(view: &View, block: Block) -> Vec<Slot> {
     view.map.pieces(block).iter().map(|(slot, _)| *slot).collect()
 }
 
 impl Griffin {
-    /// All triggers as the settings have them.
+    /// Takes all triggers from the settings.
     fn take_triggers(&mut self, settings: &Settings) -> Result<(), SettingError> {
         let timeout = settings.duration("timeout");
         if timeout.is_some_and(|timeout| timeout < TIMEOUT_MIN) {
@@ -299,7 +312,8 @@ impl Griffin {
         Ok(())
     }
 
-    /// What is logged, and what goes home without a trigger.
+    /// Takes from the settings which writes are logged, and which blocks are written home without a
+    /// trigger.
     fn take_caching(&mut self, settings: &Settings, layout: &Layout) -> Result<(), SettingError> {
         let threshold = settings.fraction("overwrite_threshold").unwrap_or(0.0);
         if threshold > 0.0 {
@@ -322,14 +336,16 @@ impl Griffin {
         Ok(())
     }
 
-    /// Whether the share of reads from the log is above the threshold after `log` of `all` blocks, and `ahead` more that a
-    /// migration will meet.
+    /// Returns true if the share of reads from the log is above the threshold, with `log` of `all`
+    /// blocks read from it. `ahead` is the number of further blocks that reads will find there
+    /// during a migration.
     fn is_above_threshold(&self, log: u64, all: u64, ahead: f64) -> bool {
         let window = all >= self.read_window && all > 0;
         window && self.read_threshold.is_some_and(|threshold| (log as f64 + ahead) / (all as f64 + ahead) > threshold)
     }
 
-    /// Blocks that reads will find in the log until a migration that begins now has ended, at the rate of the last reads there.
+    /// Returns the number of blocks that reads will find in the log until a migration that begins
+    /// now has ended, at the rate of the last reads there.
     fn read_ahead(&self, view: &View) -> f64 {
         if self.instant || view.moving {
             return 0.0;
@@ -338,8 +354,9 @@ impl Griffin {
         self.log_reads.rate_at(view.now) * seconds
     }
 
-    /// Whether what is in the log now has reached the migration size. While a migration runs this is not asked: then the map
-    /// still holds what is on its way home, and only what comes later belongs to the next one.
+    /// Returns true if the log has reached the migration size. Callers ask only while no migration
+    /// runs. During one, the map still holds the blocks that it moves, and only newer blocks belong
+    /// to the next one.
     fn is_large(&self, view: &View) -> bool {
         self.migration_blocks.is_some_and(|limit| view.map.len() >= limit)
     }
@@ -385,7 +402,7 @@ impl Scheme for Griffin {
         if !self.takes_evictions() {
             return;
         }
-        // A host may evict a whole device at once: the log may have less.
+        // A host may evict a whole device at once, of which the log may have fewer blocks.
         if blocks.count <= view.map.slots_in_use() {
             self.impending.extend(blocks.blocks().flat_map(|block| logged(view, block)));
         } else {
@@ -414,11 +431,12 @@ impl Scheme for Griffin {
         self.blocks_read += blocks.count;
         if from_slots {
             self.blocks_read_from_log += blocks.count;
-            // The share rises block by block: the last one decides.
+            // The share rises with each block, so its value after the last block decides.
             self.log_reads.count(view.now, blocks.count);
             self.fired |= self.is_above_threshold(self.blocks_read_from_log, self.blocks_read, self.read_ahead(view));
         } else if !self.in_debt {
-            // The share falls block by block: the first one that counts decides.
+            // The share falls with each block, so its value after the first block that counts
+            // decides.
             let first = (before + 1).max(self.read_window).min(self.blocks_read);
             self.fired |= self.is_above_threshold(self.blocks_read_from_log, first, 0.0);
         }
@@ -430,7 +448,7 @@ impl Scheme for Griffin {
     }
 
     fn mapped(&mut self, _view: &View, _slot: Slot, _valid: ValidMask, replaced: Option<Slot>) {
-        // The host has written the block again, and has it in its cache.
+        // The host has written the block again, so the block is in the host's cache again.
         replaced.iter().for_each(|slot| _ = self.impending.remove(slot));
     }
 
@@ -455,7 +473,7 @@ impl Scheme for Griffin {
             return Work::Nothing;
         }
         let timer = self.timeout.is_some_and(|timeout| self.timer_started.saturating_add(timeout) <= view.now);
-        // Room that is on its way will do.
+        // A log whose slots are about to be freed is not full.
         let full = view.waiting_for_slots > 0 && view.freeing_slots == 0;
         if view.map.is_empty() && !full {
             if timer || self.fired {
@@ -479,7 +497,8 @@ impl Scheme for Griffin {
         Ok(live)
     }
 
-    /// Reads that the log serves count against the threshold until the migration has ended.
+    /// A migration is urgent if the read threshold fired before or during it: until it has ended,
+    /// further reads from the log count against the threshold.
     fn is_move_urgent(&self) -> bool {
         self.fired || self.began_for_reads
     }

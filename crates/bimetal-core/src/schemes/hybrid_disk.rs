@@ -1,24 +1,37 @@
-//! The hybrid hard disk of Konanki's thesis (*An Exploration of Hybrid Hard Disk Designs*), configuration 2: home on the
-//! disk, flash used exclusively "to offload write requests" (section 3.3), since the system's own memory caches reads.
+//! The hybrid hard disk of Konanki's thesis (*An Exploration of Hybrid Hard Disk Designs*),
+//! configuration 2: home on the disk, flash used exclusively "to offload write requests" (section
+//! 3.3), since the system's own memory caches reads.
 //!
-//! *Read* (figure 4.8): each block from flash if it is there, else from the disk; a read never puts anything on flash.
-//! *Write* (figure 4.9): a request that reaches the threshold goes to the disk if none of its pages is on flash;
-//! any other goes to flash whole, page by page, and a page that finds no free one first flushes. Flash so always has the
-//! newest content of what it holds.
+//! *Read* (figure 4.8): each block from flash if it is there, else from the disk. A read never puts
+//! anything on flash.
+//! *Write* (figure 4.9): a request that reaches the threshold goes to the disk if none of its pages
+//! is on flash. Any other request goes to flash whole, page by page. A page that finds no free page
+//! on flash first flushes. So flash always has the newest content of its pages.
 //!
-//! *Flush* is an axis (section 3.3). `full`, the thesis's own: on demand, everything goes home and the flash is empty afterwards, which
-//! puts the next flush off as long as possible. Its alternatives: `partial` flushes only the pages that a write needs, the *victims*, by
-//! default those used longest ago. `idle` and `periodic` do that too, and besides send all that is dirty home when the disk is idle, or now
-//! and then, and keep it as clean copies, which give way at once. `watermark` flushes victims when little is free. *Pinned* ranges (section 3.5) are
-//! never victims, whatever their size their writes go to flash, and what is read of them too; pins come and go while it serves, by
-//! its settings, and in a simulation by what the host says beside its requests (3.5: "a request flag"). *Holding* (sections 1 and 3.3: the disk
-//! stays "in a low power state for a longer duration"): what is dirty stays on flash until it is a share of it, or has been there for
-//! a time; then all of it goes home at once; before that only want of room flushes.
+//! *Flush* is an axis (section 3.3):
+//! - `full`: the thesis's own. On demand everything is written back, and the flash is empty
+//!   afterwards. This puts the next flush off as long as possible.
+//! - `partial`: flushes only the pages that a write needs, the *victims*, by default those used
+//!   longest ago.
+//! - `idle`, `periodic`: flush like `partial`. When the disk is idle, or once in a period, they
+//!   also write back everything dirty, and keep it as clean copies, which are evicted at once when
+//!   room is needed.
+//! - `watermark`: flushes victims when little is free.
 //!
-//! Our choices: the thesis puts the threshold "slightly less than the maximum request size supported by the device"; 512 KiB
-//! is the largest request of Linux on SATA. A page is free when its slot is, so the threshold of figure 4.9 is one. Among the first
-//! victims clean ones go first, since that costs nothing; a watermark flush makes twice the watermark free. All figures of the
-//! alternatives are ours.
+//! *Pinned* ranges (section 3.5) are never victims. Their writes go to flash whatever their size,
+//! and so do blocks of them that are read. Pins change while the volume is served, by its settings.
+//! In a simulation they also change by the host's hints beside its requests (3.5: "a request
+//! flag").
+//!
+//! *Holding* (sections 1 and 3.3: the disk stays "in a low power state for a longer duration")
+//! keeps dirty pages on flash until they are a certain share of it, or for a certain time. Then all
+//! of them are written back at once. Before that only want of room flushes.
+//!
+//! Our choices: the thesis puts the threshold "slightly less than the maximum request size
+//! supported by the device"; 512 KiB is the largest request of Linux on SATA. A page is free when
+//! its slot is, so the threshold of figure 4.9 is one. Among the first victims clean pages go
+//! first, since their eviction costs nothing. A watermark flush makes twice the watermark free. All
+//! figures of the alternatives are ours.
 
 use crate::bit_set::BitSet;
 use crate::block::{Block, BlockRun, ValidMask};
@@ -127,7 +140,7 @@ pub const INFO: SchemeInfo = SchemeInfo {
     build,
 };
 
-/// For writes that wait no more than this part of the flash is flushed at a time.
+/// Part of the flash that is flushed at most at a time for waiting writes: one in this number.
 const WANTED_PART: u64 = 8;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -142,36 +155,38 @@ enum Flush {
 struct HybridDisk {
     write_threshold: Bytes,
     flush: Flush,
-    /// Slots.
+    /// Number of free slots below which `watermark` flushes.
     low_watermark: u64,
     idle: Nanoseconds,
     period: Nanoseconds,
-    /// Dirty slots, and time, until all of them go home; both off: nothing is held.
+    /// Number of dirty slots, and age of the oldest, at which all of them are written back; `None`
+    /// for both holds nothing.
     hold_blocks: Option<u64>,
     hold_time: Option<Nanoseconds>,
     pins: Pins,
-    /// The slots that are kept for their pins: all others are in `room`.
+    /// Slots that their pins keep on flash; all other slots are in `room`.
     pinned_slots: BitSet,
-    /// Pins have changed since slots were sorted by them.
+    /// Set if pins have changed since slots were last sorted by their pins.
     repinned: bool,
     area: Area,
     slots: u64,
     in_place: bool,
     disk: MemberId,
     gate: Gate,
-    /// What is not pinned.
+    /// Victims among the slots that are not pinned.
     room: Room,
     cleaned: Round,
-    /// Slots that writes which wait have need of, and pinned pages that were read.
+    /// Number of slots that waiting writes need, and the number that read pages of pinned ranges
+    /// need.
     wanted: u64,
     wanted_for_pinned: u64,
     dirty_since: DirtySince,
     last_flush: Nanoseconds,
-    /// The large write that was judged last, and whether it goes to the disk.
+    /// Sectors of the large write that was judged last, and whether it goes to the disk.
     judged: Option<(SectorRange, bool)>,
 }
 
-/// What bounds pins.
+/// Size of the flash and of the disk, which bound the pins.
 #[derive(Clone, Copy)]
 struct Area {
     slots: u64,
@@ -217,7 +232,7 @@ fn build(settings: &Settings, layout: &Layout) -> Result<Box<dyn Scheme>, Settin
     Ok(Box::new(disk))
 }
 
-/// The policy under whichever of its two names it was given.
+/// Returns the policy that was chosen, by either of the two names of the parameter.
 fn victim(settings: &Settings) -> Result<&'static replacement::PolicyInfo, SettingError> {
     let (victim, replacement) = (settings.text("victim"), settings.text("replacement"));
     match (victim, replacement) {
@@ -228,7 +243,7 @@ fn victim(settings: &Settings) -> Result<&'static replacement::PolicyInfo, Setti
     }
 }
 
-/// The pins of a setting.
+/// Returns the pins of the setting.
 fn pins(settings: &Settings, area: Area) -> Result<Pins, SettingError> {
     let mut pins = Pins::new(area.slots / 2);
     for (from, to) in settings.ranges("pin") {
@@ -243,7 +258,7 @@ fn pins(settings: &Settings, area: Area) -> Result<Pins, SettingError> {
 }
 
 impl HybridDisk {
-    /// What can change while it serves.
+    /// Takes the settings that can change while the volume is served.
     fn take(&mut self, settings: &Settings) {
         let part = |share: f64| (share * self.slots as f64) as u64;
         self.write_threshold = settings.size("write_threshold").unwrap_or(Bytes::MAX);
@@ -254,7 +269,8 @@ impl HybridDisk {
         self.hold_time = settings.duration("hold_time");
     }
 
-    /// Sorts slots anew by the pins: what is no longer pinned can be a victim, what has been pinned since cannot.
+    /// Sorts slots anew by the pins. Unpinned slots can be victims again, and pinned slots no
+    /// longer can.
     fn sort_by_pins(&mut self, view: &View) {
         self.repinned = false;
         let kept: Vec<u32> =
@@ -265,7 +281,7 @@ impl HybridDisk {
         blocks.chain(pinned).for_each(|block| self.sort_by_pin(view, block));
     }
 
-    /// Puts the slot of `block`, if it has one, where its pin wants it.
+    /// Puts the slot of `block`, if it has one, among the pinned slots or into `room`.
     fn sort_by_pin(&mut self, view: &View, block: Block) {
         let Some((slot, _)) = view.map.get(block) else { return };
         if !self.pins.contains(block) {
@@ -277,7 +293,8 @@ impl HybridDisk {
         }
     }
 
-    /// Whether the first of `blocks` are written again where they lie, and how many of them; or how many need a slot.
+    /// Returns whether the first of `blocks` is overwritten in its slot, and the number of leading
+    /// blocks with the same answer. The others need slots.
     fn in_place(&self, view: &View, blocks: BlockRun) -> (bool, u64) {
         if !self.in_place {
             return (false, blocks.count);
@@ -287,7 +304,8 @@ impl HybridDisk {
         (first, blocks.blocks().take_while(|&block| on_flash(block) == first).count() as u64)
     }
 
-    /// Whether a write is large and has no page on flash. A write is judged once, not again for each of its parts.
+    /// Returns true if a write is large and has no page on flash. A write is judged once for all of
+    /// its parts.
     fn goes_home_as_large(&mut self, view: &View, access: &Access) -> bool {
         if access.sectors.len.bytes() < self.write_threshold {
             return false;
@@ -302,20 +320,21 @@ impl HybridDisk {
         }
     }
 
-    /// Slots that must be made free for requests that wait, unless everything goes home for them, and for what was read of pinned ranges.
+    /// Returns the number of slots that must be made free: for waiting requests, unless the flush
+    /// is `full`, and for pages of pinned ranges that were read.
     fn lacking(&self, view: &View) -> u64 {
         let waiting = view.waiting_for_slots > 0 && self.flush != Flush::Full;
         let for_writes = if waiting { self.wanted.clamp(1, (self.slots / WANTED_PART).max(1)) } else { 0 };
         (for_writes + self.wanted_for_pinned).saturating_sub(view.free_slots + view.freeing_slots)
     }
 
-    /// Whether victims are to be flushed before anybody waits for them.
+    /// Returns true if victims must be flushed before a write has to wait.
     fn is_below_watermark(&self, view: &View) -> bool {
         let free = view.free_slots + view.freeing_slots;
         self.flush == Flush::Watermark && free < self.low_watermark && !self.room.is_empty() && !view.moving
     }
 
-    /// When all that is dirty goes home, though nobody needs room.
+    /// Returns the time at which all dirty pages are written back without want of room.
     fn clean_at(&self, view: &View) -> Option<Nanoseconds> {
         let dirty = u64::from(view.map.dirty_blocks());
         if dirty == 0 || view.moving || !view.slots_online() {
@@ -333,7 +352,8 @@ impl HybridDisk {
         }
     }
 
-    /// Sends what is dirty home: by batches while the disk is idle, otherwise all.
+    /// Writes dirty pages back: in batches while the disk is idle under `idle`, otherwise all
+    /// together.
     fn clean(&mut self, view: &View) -> Work {
         self.last_flush = view.now;
         let held = self.hold_blocks.is_some() || self.hold_time.is_some();
@@ -347,7 +367,7 @@ impl HybridDisk {
         Work::MoveHome { slots: self.cleaned.next(&view.map, view.map.dirty_blocks() as usize), keep: true }
     }
 
-    /// Everything but what is pinned goes home and leaves the flash.
+    /// Writes back everything that is not pinned, and frees its slots.
     fn empty(&mut self, view: &View) -> Work {
         if self.pins.is_empty() {
             return Work::MigrateAll;
@@ -356,7 +376,7 @@ impl HybridDisk {
         if slots.is_empty() { self.clean_pinned(view) } else { Work::MoveHome { slots, keep: false } }
     }
 
-    /// Only what is pinned is dirty: it goes home and stays.
+    /// Writes back pinned pages, when only they are dirty. They stay on flash.
     fn clean_pinned(&mut self, view: &View) -> Work {
         match view.map.dirty_blocks() {
             0 => Work::Nothing,
@@ -414,7 +434,7 @@ impl Scheme for HybridDisk {
         }
         match view.free_slots {
             0 => {
-                // Whoever waited before asks again when all are called.
+                // Tasks that already wait ask again when all are woken.
                 self.wanted = count + if view.waiting_for_slots > 0 { self.wanted } else { 0 };
                 (Placement::Wait, count)
             }
@@ -429,7 +449,7 @@ impl Scheme for HybridDisk {
         if !view.slots_online() {
             return Promotion::Bypass(Reason::MEMBER_GONE);
         }
-        // What finds no room now finds some when it is read again.
+        // A page that finds no slot now can find one when it is read again.
         self.wanted_for_pinned = missing.count;
         Promotion::Admit
     }
@@ -444,7 +464,8 @@ impl Scheme for HybridDisk {
         self.gate.mapped();
         let entry = view.map.in_slot(slot).expect("a slot that was just mapped is in the map");
         self.dirty_since.mapped(view, entry.dirty);
-        // A block that was pinned or unpinned since has its old slot among the others.
+        // The block may have been pinned or unpinned since, so its old slot may be of the other
+        // kind.
         let was_pinned = replaced.filter(|old| self.pinned_slots.remove(old.0));
         if self.pins.contains(entry.block) {
             self.pinned_slots.insert(slot.0);
@@ -501,7 +522,8 @@ impl Scheme for HybridDisk {
         if !view.slots_online() {
             return Work::Nothing;
         }
-        // Full is full of pages that can be flushed: those on their way to flash, and those given up, are waited for.
+        // The flash is full once every slot has a page that can be flushed. Pages still being
+        // written to flash, and slots about to be freed, are waited for.
         let full = view.waiting_for_slots > 0 && view.map.len() == u64::from(view.map.slots());
         if self.flush == Flush::Full && full && !view.moving {
             self.dirty_since.restart(view.now);
@@ -510,8 +532,8 @@ impl Scheme for HybridDisk {
         let lacking = self.lacking(view);
         self.wanted_for_pinned = 0;
         if lacking > 0 {
-            // Nothing is to be had where all slots are pinned, or have nothing yet: what is due
-            // besides does not wait for it.
+            // No room can be made if all slots are pinned or still without a page. Other work that
+            // is due does not wait for room.
             match self.room.make_for(view, lacking as usize, 1) {
                 Work::Nothing => {}
                 room => return room,
@@ -622,13 +644,14 @@ mod tests {
         assert_eq!((migrations.blocks, migrations.count), (20, 2), "the first came alone");
     }
 
-    /// Each of these flushes is a move of its own: requests that come meanwhile have the disk between them.
+    /// Each of these flushes is a move of its own, so requests that arrive meanwhile have the disk
+    /// in between.
     #[test]
     fn partial_flush_moves_at_most_an_eighth_of_the_flash() {
         let mut bench = Bench::new("hybrid-disk", &[("flush", "partial")]);
         let slots = fill(&mut bench);
         let eighth = slots / super::WANTED_PART;
-        // The first finds no page and waits alone; all others wait together.
+        // The first write finds no page and waits alone. All others wait together.
         (0..256).for_each(|at| {
             bench.submit(0, OpKind::Write, (slots + at) * 16, 8);
         });
@@ -641,12 +664,13 @@ mod tests {
         assert!(migrations.count >= parts, "{} flushes, at least {parts} parts", migrations.count);
     }
 
-    /// A write that waits for a slot has a quarter of what requests have under way on the disk; else it would wait behind all of them.
+    /// A flush that writes wait for gets a quarter as many operations on the disk as requests have
+    /// under way there. With fewer it would wait behind all of them.
     #[test]
     fn flush_that_writes_wait_for_has_a_quarter_of_the_queue() {
         let mut bench = Bench::new("hybrid-disk", &[("flush", "partial")]);
         let slots = fill(&mut bench);
-        // Reads of the disk that are not answered.
+        // These reads of the disk are not answered.
         (0..12).for_each(|at| {
             bench.submit(0, OpKind::Read, 120_000 + at * 16, 8);
         });
@@ -810,8 +834,8 @@ mod tests {
         assert!(chosen.len() > 4, "{chosen:?}");
     }
 
-    /// All of the flash is on its way to being written when a write waits and what is dirty has
-    /// been held long enough: there is no room to make, and what is held goes home all the same.
+    /// All of the flash is being written when a write waits and dirty pages have been held long
+    /// enough. No room can be made, and the held pages are still written back.
     #[test]
     fn what_is_held_goes_home_while_no_room_can_be_made() {
         let settings = [("flush", "partial"), ("hold_time", "10s"), ("pin", "0-64KiB"), ("write_threshold", "off")];

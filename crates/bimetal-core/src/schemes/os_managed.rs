@@ -1,14 +1,20 @@
-//! A hybrid disk whose flash the operating system manages (Konanki's thesis, *An Exploration of Hybrid Hard Disk Designs*,
-//! configuration 1, sections 1 and 3.2): disk and flash are both visible, as units of their own, and the host offloads selected writes of the disk to flash.
+//! A hybrid disk whose flash the operating system manages (Konanki's thesis, *An Exploration of
+//! Hybrid Hard Disk Designs*, configuration 1, sections 1 and 3.2). Disk and flash are both
+//! visible, as units of their own, and the host offloads selected writes of the disk to flash.
 //!
-//! What is public: "the operating system offloads selected writes to the flash, manages the metadata to track the location of data,
-//! ensures that consistent data is returned on reads, and flushes the contents of the flash to disk when appropriate". Selected is by what the host knows: "file
-//! metadata could be written to flash whereas file data could be directly written to the disk".
+//! The published description: "the operating system offloads selected writes to the flash, manages
+//! the metadata to track the location of data, ensures that consistent data is returned on reads,
+//! and flushes the contents of the flash to disk when appropriate". Writes are selected by the
+//! host's knowledge: "file metadata could be written to flash whereas file data could be directly
+//! written to the disk".
 //!
-//! Our choices. The host's driver is this scheme: the disk is the first unit, a share of the flash (`flash_unit`) the last one, the rest holds
-//! what is offloaded. A write of the disk is selected by its size, as in configuration 2, or because it lies where a file system has
-//! its metadata: in `regions`, or, with `metadata=on`, in no file and no free space of the map of files that the host has. The host flushes everything a period after the last flush, or after the first write since, as Linux writes back what is 30 s old, and when a write finds no
-//! room.
+//! Our choices. The host's driver is this scheme. The disk is the first unit, a share of the flash
+//! (`flash_unit`) the last one, and the rest of the flash holds offloaded writes. A write of the
+//! disk is selected by its size, as in configuration 2, or because it lies in metadata of a file
+//! system. Metadata lies in `regions`. With `metadata=on`, all addresses outside of the files and
+//! the free space in the host's map of files are metadata, too. The host flushes everything a
+//! period after the last flush, or after the first write since, as Linux writes back pages that are
+//! 30 s old. It also flushes when a write finds no room.
 
 use crate::block::{Block, BlockRun, ValidMask};
 use crate::block_map::{self, Slot};
@@ -78,17 +84,18 @@ pub const INFO: SchemeInfo = SchemeInfo {
     build,
 };
 
-/// Below this a host would do nothing but flush.
+/// Smallest period; with a shorter one a host would do nothing but flush.
 const PERIOD_MIN: Nanoseconds = Nanoseconds::from_millis(1);
 
 struct OsManaged {
     write_threshold: Bytes,
     regions: Vec<SectorRange>,
-    /// Whether what no map names is offloaded, and what the map names: sectors from and to, in order.
+    /// Set if addresses that the map of files does not name are offloaded; and the sectors that the
+    /// map names, first and end, in order.
     metadata: bool,
     named: Vec<(u64, u64)>,
     period: Option<Nanoseconds>,
-    /// Since when something is offloaded, or the last flush.
+    /// Time of the last flush, or of the first offloaded write after it.
     offloaded: DirtySince,
     /// The first block of the flash unit.
     flash_unit: Block,
@@ -132,7 +139,8 @@ impl OsManaged {
         selected || self.is_metadata(access.sectors)
     }
 
-    /// Whether the map of files is there and names nothing of `sectors`.
+    /// Returns true if there is a map of files, `metadata` is on, and the map names none of
+    /// `sectors`.
     fn is_metadata(&self, sectors: SectorRange) -> bool {
         let behind = self.named.partition_point(|&(_, end)| end <= sectors.start.0);
         let is_named = self.named.get(behind).is_some_and(|&(from, _)| from < sectors.end().0);
@@ -194,7 +202,7 @@ impl Scheme for OsManaged {
         let mut named: Vec<(u64, u64)> =
             foresight.files.iter().map(|extent| (extent.sectors.start.0, extent.sectors.end().0)).collect();
         named.sort_unstable();
-        // Where extents overlap, one that ends before the one before it says nothing more.
+        // An extent that ends no later than the extent before it adds nothing.
         self.named.clear();
         for (from, to) in named {
             if self.named.last().is_none_or(|&(_, end)| to > end) {
@@ -252,7 +260,8 @@ mod tests {
         assert_eq!(bench.take_log(), ["ssd write 1024", "hdd write 8"]);
     }
 
-    /// What a map of files does not name is metadata of the file system; a map that is read again takes the place of the one before.
+    /// Addresses that a map of files does not name are metadata of the file system. A new map
+    /// replaces the one before.
     #[test]
     fn metadata_of_a_file_system_is_what_no_file_has() {
         let mut bench = Bench::new("os-managed", &[("write_threshold", "off"), ("metadata", "on")]);

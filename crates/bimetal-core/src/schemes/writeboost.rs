@@ -1,13 +1,16 @@
-//! dm-writeboost (Akira Hayakawa; `doc/dm-writeboost-readme.txt`): home on the HDD, a log of writes on the SSD.
+//! dm-writeboost (Akira Hayakawa; `doc/dm-writeboost-readme.txt`): home on the HDD, a log of writes
+//! on the SSD.
 //!
-//! Writes, and only they, gather in a buffer in memory and go to the SSD in whole segments, one behind the other; a flush
-//! writes the buffer out. Small random writes so become large sequential ones, for the SSD too. What is in the log goes home when the HDD
-//! has nothing to do, in order of address, and when the log fills up. Reads find the newest content in the buffer, in the log, or at home;
-//! none puts anything on the SSD.
+//! Writes gather in a buffer in memory, and are written to the SSD in whole segments, each behind
+//! the one before. A flush writes the buffer out. Small random writes so become large sequential
+//! ones, for the SSD too. The log is written back when the HDD is idle, in order of address, and
+//! when the log fills up. Reads find the newest content in the buffer, in the log, or at home. No
+//! read puts anything on the SSD.
 //!
-//! Our choices: everything logged goes home in one go and its room comes back at the end of it, where dm-writeboost takes a batch of its
-//! oldest segments at a time; idle is `idle` without a request on the HDD, where it looks at the share of time in which the HDD
-//! is in use; and its optional caching of reads is left out.
+//! Our choices: the whole log is written back in one move, and its slots are freed at the move's
+//! end; dm-writeboost takes a batch of its oldest segments at a time. The HDD is idle after `idle`
+//! without a request; dm-writeboost looks at the share of time in which the HDD is in use. Its
+//! optional caching of reads is left out.
 
 use crate::block::BlockRun;
 use crate::block_map;
@@ -62,10 +65,10 @@ pub const INFO: SchemeInfo = SchemeInfo {
 
 struct Writeboost {
     idle: Option<Nanoseconds>,
-    /// Fewer free slots than this start a write-back.
+    /// Number of free slots below which a write-back starts.
     free_min: u64,
     slots: u64,
-    /// When the last write-back started.
+    /// Time at which the last write-back started.
     started: Nanoseconds,
     hdd: MemberId,
 }
@@ -79,19 +82,19 @@ fn build(settings: &Settings, layout: &Layout) -> Result<Box<dyn Scheme>, Settin
 }
 
 impl Writeboost {
-    /// What can change while it serves.
+    /// Takes the settings that can change while the volume is served.
     fn take(&mut self, settings: &Settings) {
         self.idle = settings.duration("idle");
         let share = settings.fraction("writeback_threshold").unwrap_or(1.0);
         self.free_min = ((1.0 - share) * self.slots as f64) as u64;
     }
 
-    /// When what is logged may go home.
+    /// Returns the time from which the log may be written back, if there is one.
     fn write_back_at(&self, view: &View) -> Option<Nanoseconds> {
         if view.map.is_empty() || view.moving || !view.slots_online() {
             return None;
         }
-        // Room that is on its way will do.
+        // Slots that are about to be freed count as free.
         if view.free_slots + view.freeing_slots < self.free_min {
             return Some(view.now);
         }

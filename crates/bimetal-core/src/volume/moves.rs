@@ -434,8 +434,8 @@ impl<P: Payload> Volume<P> {
         if self.is_move_awaited() { self.view.now } else { self.pace.next_at }
     }
 
-    /// Returns true if the volume is closing, if requests wait for the slots that a move frees, or if
-    /// they wait for the evacuation of a read-only member.
+    /// Returns true if requests wait for the slots that a move frees, or for the evacuation of a
+    /// read-only member, or if the volume is closing.
     fn is_move_awaited(&self) -> bool {
         self.is_closing() || !self.slot_waiters.is_empty() || self.departures.are_awaited()
     }

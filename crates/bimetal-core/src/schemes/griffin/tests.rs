@@ -55,7 +55,8 @@ fn partial_overwrite_appends_a_piece_and_reads_nothing() {
     assert_eq!(bench.take_log(), ["hdd read 8", "hdd read 32"], "the last two pieces lie in segments that follow");
 }
 
-/// A stream of a partition that begins at sector 63 leaves two pieces of each block: they lie side by side.
+/// A stream of a partition that begins at sector 63 leaves two pieces of each block. The two pieces
+/// are adjacent in the log.
 #[test]
 fn pieces_of_unaligned_writes_are_read_and_moved_together() {
     let mut bench = Bench::new("griffin", &[("read_threshold", "off")]);
@@ -87,7 +88,8 @@ fn blocks_of_two_segments_are_read_with_what_lies_between() {
     assert_eq!(bench.take_log(), ["hdd read 80"], "a foot and a head lie between");
 }
 
-/// A block that is joined from home and the log counts as served by the log only where the log was read.
+/// A block may be joined from home and the log. A read of it counts as served by the log only if
+/// the log was read.
 #[test]
 fn read_of_what_only_home_has_is_no_read_of_the_log() {
     let mut bench = Bench::new("griffin", ONLY_TIMEOUT);
@@ -110,8 +112,11 @@ fn a_migration_reads_the_log_in_order_skips_older_versions_and_writes_in_order_o
     bench.take_log();
     bench.pass(Nanoseconds::from_seconds(900));
     let log = bench.take_log();
-    // A mark, the three live blocks from where they lie, read through what lies between them, which are stable there
-    // before home changes, blocks 4 and 5 together, then 9; then the mark and the log's tail. Marks and tail in two copies.
+    // The expected operations are, in order: a state that records the migration; one read of the
+    // log over the three live blocks and the gaps between them; a flush that makes them stable
+    // before home changes; a write of blocks 4 and 5, and one of 9; a flush of home; the state
+    // without the migration; and the superblock with the log's new tail. States and superblocks are
+    // written in two copies.
     assert_eq!(
         log,
         [
@@ -132,8 +137,9 @@ fn a_migration_reads_the_log_in_order_skips_older_versions_and_writes_in_order_o
     assert!(bench.volume.view().map.is_empty());
 }
 
-/// Section 5.4: the migration "sorts the logged data by logical address". A batch has 256 blocks here, with half of its memory
-/// for what is being read, and the log has them in an order that leaves no two neighbours in one batch of it.
+/// Section 5.4: the migration "sorts the logged data by logical address". A batch has 256 blocks
+/// here, as half of the move's memory is for reads. The log's order leaves no two adjacent
+/// addresses in one batch of log order.
 #[test]
 fn migration_of_many_batches_writes_in_order_of_address() {
     let mut bench = Bench::new("griffin", &[("read_threshold", "off"), ("move_memory", "2200KB")]);
@@ -150,8 +156,9 @@ fn migration_of_many_batches_writes_in_order_of_address() {
     assert_eq!((flushes(&log[..first]), flushes(&log[first..])), (1, 0), "all that it moves is stable then");
 }
 
-/// A block was logged, written again while a migration ran, discarded, and written once more. The migration wrote the oldest of
-/// these home, because the block was in the log again; a read after the last write had failed found it.
+/// A block was logged, written again while a migration ran, discarded, and written once more. The
+/// migration wrote the oldest of these versions home, because the block was in the log again. A
+/// read after a failure of the last write then found that version.
 #[test]
 fn discarded_block_does_not_go_home_in_its_old_version() {
     for (discards, moved) in [(false, 10), (true, 9)] {
@@ -178,7 +185,8 @@ fn discarded_block_does_not_go_home_in_its_old_version() {
     }
 }
 
-/// The policy simulator of section 6.1 knows no drives: how long they take changes nothing about when a trigger fires.
+/// The policy simulator of section 6.1 knows no drives: their times do not affect when a trigger
+/// fires.
 #[test]
 fn instant_migration_ends_before_the_drives_answer() {
     let settings =
@@ -256,7 +264,7 @@ fn triggers_change_while_it_serves_and_the_log_does_not() {
 #[test]
 fn a_migration_is_no_faster_than_its_rate() {
     let mut bench = Bench::new("griffin", &[("timeout", "100s"), ("read_threshold", "off"), ("move_rate", "64KiB")]);
-    // 64 runs of 4 KiB.
+    // These are 64 runs of 4 KiB.
     (0..64).for_each(|block| bench.request(OpKind::Write, block * 16, 8));
     bench.pass(Nanoseconds::from_seconds(100));
     bench.take_log();
@@ -282,8 +290,8 @@ fn the_read_threshold_fires_once_the_window_is_full() {
     assert_eq!(bench.volume.statistics().migrations.count, 1, "2 of 21 is");
 }
 
-/// The log served two of ten blocks when a read of forty blocks from home begins. Its tenth block fills the window: two of twenty
-/// is above 5 %, two of fifty is not.
+/// The log has served two of ten blocks when a read of forty blocks from home begins. Its tenth
+/// block fills the window: two of twenty is above 5 %, two of fifty is not.
 #[test]
 fn read_that_crosses_the_window_fires_at_its_end() {
     let settings = [("timeout", "off"), ("read_threshold", "0.05"), ("read_window", "20"), ("log_buffer", "0")];
@@ -298,8 +306,8 @@ fn read_that_crosses_the_window_fires_at_its_end() {
     }
 }
 
-/// A burst reads fifty blocks of the log in five milliseconds, after sixteen hundred from home. That is 3 %; at this rate it would
-/// be more than 5 % before three megabytes have gone home.
+/// A burst reads fifty blocks of the log in five milliseconds, after sixteen hundred from home. The
+/// share is 3 %. At this rate it would pass 5 % before three megabytes have been written home.
 #[test]
 fn read_threshold_counts_ahead_what_a_migration_will_meet() {
     let fires = |gap: Nanoseconds, migration: &str| {
@@ -318,14 +326,15 @@ fn read_threshold_counts_ahead_what_a_migration_will_meet() {
     assert!(!fires(Nanoseconds(100_000), "instant"), "nothing is met by what takes no time");
 }
 
-/// What reads took from the log during a migration is paid back: until the share is below the threshold again, each read from the
-/// log begins a migration.
+/// Reads from the log during a migration count against the threshold afterwards. Until the share is
+/// below the threshold again, each read from the log begins a migration.
 #[test]
 fn reads_during_a_migration_count_behind_its_end() {
     let settings = [("timeout", "off"), ("read_threshold", "0.05"), ("read_window", "20"), ("log_buffer", "0")];
     let mut bench = Bench::new("griffin", &settings);
     (0..40).for_each(|block| bench.request(OpKind::Write, block * 8, 8));
-    // The second read of twenty blocks fires, and thirty blocks are read before the drives answer.
+    // The second read from the log, of twenty blocks in all, fires. Thirty more blocks are read
+    // before the drives answer.
     bench.request(OpKind::Read, 80_000, 8 * 18);
     bench.submit(0, OpKind::Read, 0, 8 * 2);
     assert!(bench.volume.view().moving);
@@ -372,7 +381,8 @@ fn a_full_log_forces_a_migration() {
     assert_eq!(bench.volume.requests_under_way(), 0);
 }
 
-/// What the home is written of the requests `W` and `R` to one block, what waits in the log at the end included.
+/// Returns the number of blocks written home for the requests `W` and `R` to one block, with those
+/// that are still in the log at the end.
 fn blocks_written(settings: &[(&str, &str)], requests: &str) -> u64 {
     let triggers = [("timeout", "off"), ("read_threshold", "off"), ("migration", "instant")];
     let mut bench = Bench::new("griffin", &[&triggers, settings].concat());
@@ -385,7 +395,8 @@ fn blocks_written(settings: &[(&str, &str)], requests: &str) -> u64 {
     statistics.home_blocks_written + bench.volume.view().map.len()
 }
 
-/// Section 3.2: "WWW RWW [...] a sequence of operations to the SSD that contains two writes and one read".
+/// Section 3.2: "WWW RWW [...] a sequence of operations to the SSD that contains two writes and one
+/// read".
 #[test]
 fn an_oracle_writes_home_just_before_each_read_and_no_read_meets_the_log() {
     assert_eq!(blocks_written(&[("oracle", "on")], "WWWRWW"), 2);
@@ -402,7 +413,8 @@ fn a_block_goes_home_when_the_hosts_buffer_cache_evicts_it() {
     assert_eq!(bench.volume.statistics().read_blocks_from_slots, 0);
 }
 
-/// A host tells what it evicts: the whole of a device at once, part of a block, or blocks that the log does not have.
+/// A host's evictions may name a whole device at once, part of a block, or blocks that the log does
+/// not have.
 #[test]
 fn block_goes_home_when_its_host_tells_of_its_eviction() {
     let mut bench = Bench::new("griffin", &[("timeout", "off"), ("migration", "instant")]);
@@ -425,7 +437,7 @@ fn block_goes_home_when_its_host_tells_of_its_eviction() {
     assert_eq!(bench.volume.statistics().read_blocks_from_slots, 0);
 }
 
-/// A volume of which a host has written blocks 0, 80, 160 and so on of 512 bytes, and tells of evictions at the time of the bench.
+/// Returns a volume on which a host has written `blocks` blocks of 4 KiB, eighty sectors apart.
 fn written(settings: &[(&str, &str)], blocks: u64) -> Bench {
     let mut bench = Bench::new("griffin", &[&[("read_threshold", "off"), ("log_buffer", "0")], settings].concat());
     (0..blocks).for_each(|block| bench.request(OpKind::Write, block * 80, 8));
@@ -454,7 +466,8 @@ fn host_is_heard_unless_its_cache_is_simulated() {
     assert!(!Bench::new("smart-response", &[]).volume.takes_evictions());
 }
 
-/// It was refused: a move that takes its time could not begin while another was under way.
+/// A regression: a timed move of an evicted block was refused, because it could not begin while
+/// another move was under way.
 #[test]
 fn evicted_block_goes_home_in_a_move_that_takes_its_time() {
     let mut bench = written(&[("timeout", "off")], 3);
@@ -475,7 +488,7 @@ fn evictions_gather_while_a_move_is_under_way() {
     bench.volume.advance(Nanoseconds::ZERO);
     assert!(bench.volume.view().moving);
     [1, 2, 3, 1].into_iter().for_each(|block| evict(&mut bench, block));
-    // One of them is written again: the host has it in its cache.
+    // The host writes one of the evicted blocks again, so the block is in the host's cache again.
     bench.submit(0, OpKind::Write, 160, 8);
     bench.serve();
     let flushes = bench.take_log().into_iter().filter(|line| line == "ssd flush 0").count();
@@ -483,7 +496,8 @@ fn evictions_gather_while_a_move_is_under_way() {
     assert_eq!(flushes, 2, "one move, and one for all that was told meanwhile");
 }
 
-/// What hosts evict gives the log no room back: a full log would wait for ever.
+/// Moves of evicted blocks free no slots of the log. A full log that made only such moves would
+/// wait for ever.
 #[test]
 fn full_log_migrates_before_evicted_blocks_go_home() {
     let mut bench = written(&[("timeout", "off")], 1);
@@ -523,13 +537,14 @@ fn what_knows_more_than_a_device_does_is_for_the_simulator() {
 fn selective_caching_logs_what_is_overwritten_often() {
     let mut bench = Bench::new("griffin", &[ONLY_TIMEOUT, &[("overwrite_threshold", "0.6")]].concat());
     (0..4).for_each(|_| bench.request(OpKind::Write, 80, 8));
-    // Of one write none is an overwrite, of two a half, of three two thirds.
+    // The share of overwrites is 0 after one write, a half after two, and two thirds after three.
     assert_eq!(bench.take_log(), ["ssd write 8", "ssd write 8", "hdd write 24", "hdd write 24"]);
     bench.request(OpKind::Write, 72, 24);
     assert_eq!(bench.take_log(), ["ssd write 8", "hdd write 24", "ssd write 8"]);
 }
 
-/// Section 7: "disabling caching whenever the data rate of the combined workloads exceeds HDD speed".
+/// Section 7: "disabling caching whenever the data rate of the combined workloads exceeds HDD
+/// speed".
 #[test]
 fn writes_that_come_faster_than_the_log_sustains_pass_it_by() {
     let mut bench = Bench::new("griffin", &[ONLY_TIMEOUT, &[("log_bypass", "on"), ("log_rate", "16KiB")]].concat());
@@ -541,13 +556,13 @@ fn writes_that_come_faster_than_the_log_sustains_pass_it_by() {
     assert_eq!(bench.take_log().last().unwrap(), "hdd write 24");
 }
 
-/// Progress is told after each of a drain's operations. It was counted anew over the whole batch each time: a drain of 182,000
-/// blocks took 18 s of a processor for that alone.
+/// Progress is reported after each of a drain's operations. Counting it anew over the whole batch
+/// each time took 18 s of a processor for a drain of 182,000 blocks.
 #[test]
 fn progress_of_a_drain_counts_blocks_as_their_writes_begin() {
     let settings = [("timeout", "off"), ("read_threshold", "off"), ("log_buffer", "0")];
     let mut bench = Bench::new("griffin", &settings);
-    // Two blocks together, one alone, and one of which two parts are written apart.
+    // The log gets two adjacent blocks, one alone, and two separate parts of one block.
     for (start, sectors) in [(0, 16), (80, 8), (160, 1), (164, 1)] {
         bench.request(OpKind::Write, start, sectors);
     }
@@ -569,8 +584,8 @@ fn progress_of_a_drain_counts_blocks_as_their_writes_begin() {
     assert!(seen.iter().all(|&(_, on_their_way)| on_their_way == 0 || on_their_way == 4), "{seen:?}");
 }
 
-/// A log is full, and its migration has ended: its room comes back when a read that is older
-/// than the end of the migration is over. A write waits for that, and no other migration begins
+/// A log is full, and its migration has ended. Its slots are freed once a read has ended that began
+/// before the migration's end. A write waits for the slots, and no other migration begins
 /// meanwhile.
 #[test]
 fn full_log_waits_for_room_that_is_on_its_way() {

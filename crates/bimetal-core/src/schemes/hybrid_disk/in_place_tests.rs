@@ -51,7 +51,7 @@ fn volume_in_place_writes_no_journal() {
     }
 }
 
-/// What stays of the page needs neither to be read nor to be written again.
+/// Sectors of a page that are not overwritten need neither a read nor a second write.
 #[test]
 fn partial_overwrite_in_place_writes_only_its_sectors() {
     let mut bench = Bench::new("hybrid-disk", &[IN_PLACE]);
@@ -70,18 +70,19 @@ fn full_flash_takes_overwrites_in_place_without_a_flush() {
     let slots = fill(&mut bench);
     (0..slots).for_each(|block| bench.request(OpKind::Write, block * 8, 8));
     assert_eq!(bench.volume.statistics().migrations.count, 0);
-    // Half of the request finds its pages, the other half makes the flash flush.
+    // The first half of the request has pages; the other half makes the flash flush.
     bench.request(OpKind::Write, (slots - 4) * 8, 64);
     assert_eq!((bench.volume.statistics().migrations.count, bench.volume.view().map.len()), (1, 4));
 }
 
-/// The batch of a move that has the page ends first: otherwise the map would lose the newest version with the old one.
+/// The overwrite waits for the batch of the move that has the page. Otherwise the map would drop
+/// the newest version together with the old one.
 #[test]
 fn overwrite_in_place_waits_for_the_move_of_its_page() {
     let mut bench = Bench::new("hybrid-disk", &[IN_PLACE, ("flush", "periodic"), ("period", "10s")]);
     bench.request(OpKind::Write, 0, 8);
     bench.take_log();
-    // The period is over: the page is on its way home.
+    // The period is over, so the page is being written home.
     let mut moving = None;
     for second in 1..=20 {
         bench.volume.advance(Nanoseconds::from_seconds(second));
@@ -100,7 +101,7 @@ fn overwrite_in_place_waits_for_the_move_of_its_page() {
     assert!(is_dirty(&bench, 0), "home has the version before");
 }
 
-/// A move passes a page over that a write is changing.
+/// A move passes over a page that a write is changing.
 #[test]
 fn move_waits_for_the_overwrite_in_place() {
     let mut bench = Bench::new("hybrid-disk", &[IN_PLACE, ("flush", "periodic"), ("period", "10s")]);
@@ -117,7 +118,7 @@ fn move_waits_for_the_overwrite_in_place() {
     assert!(!is_dirty(&bench, 0));
 }
 
-/// Nobody evicts a clean copy while a write is making it newer than home.
+/// A clean copy is not evicted while a write makes it newer than home.
 #[test]
 fn clean_page_is_not_evicted_while_it_is_overwritten() {
     let settings = [IN_PLACE, ("flush", "periodic"), ("period", "10s")];
@@ -128,7 +129,7 @@ fn clean_page_is_not_evicted_while_it_is_overwritten() {
     bench.take_log();
     bench.submit(0, OpKind::Write, 0, 8);
     let first: Token = bench.volume.next_operation().expect("a write to flash").token;
-    // Each of these needs a slot, and page 0 was used longest ago.
+    // Each of these writes needs a slot, and page 0 was used longest ago.
     (0..slots - 1).for_each(|at| {
         bench.submit(0, OpKind::Write, (slots + at) * 8, 8);
     });
@@ -140,8 +141,8 @@ fn clean_page_is_not_evicted_while_it_is_overwritten() {
     assert_eq!(bench.volume.requests_under_way(), 0);
 }
 
-/// All policies and flushes over pages that are written again and again, with slow drives: every request ends, and the flash
-/// holds what the map says.
+/// All policies and flushes serve pages that are overwritten again and again, with slow drives.
+/// Every request ends, and the number of slots in use matches the map.
 #[test]
 fn every_flush_and_victim_serves_pages_in_place() {
     use crate::policies::replacement;

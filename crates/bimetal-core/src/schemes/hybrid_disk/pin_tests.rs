@@ -5,14 +5,14 @@ use crate::settings::{SettingError, Settings};
 use crate::testing::Bench;
 use crate::units::{Nanoseconds, SectorRange};
 
-/// What the drives are asked for a read of one page.
+/// Returns the operations of the drives for a read of one page.
 fn read(bench: &mut Bench, sector: u64) -> Vec<String> {
     bench.take_log();
     bench.request(OpKind::Read, sector, 8);
     bench.take_log()
 }
 
-/// So many other pages that all victims leave.
+/// Writes as many other pages as it takes to evict all victims.
 fn crowd_out(bench: &mut Bench) {
     let slots = u64::from(bench.volume.view().map.slots());
     (0..3 * slots).for_each(|page| bench.request(OpKind::Write, 16_384 + page * 8, 8));
@@ -74,7 +74,8 @@ fn set_pin_takes_the_place_of_the_pins_before() {
     assert_eq!(read(&mut bench, 8), ["ssd read 8"], "a refused list changes nothing");
 }
 
-/// Pins that come and go at random, under every flush: requests end, and no slot is in both sorts or in none.
+/// Pins change at random, under every flush. Every request ends, and each slot is either pinned or
+/// in `room`.
 #[test]
 fn pins_that_come_and_go_leave_every_slot_in_one_sort() {
     for (flush, in_place) in
