@@ -38,7 +38,8 @@
 //! let member = |role, mib| MemberInfo { role, capacity: Bytes::from_mib(mib).sectors() };
 //! let members = [member(Role::Ssd, 16), member(Role::Hdd, 64)];
 //! let layout = LayoutRequest { block: BlockSize::default(), members: &members, units: &[] };
-//! let mut volume = Volume::new(&VolumeConfig { scheme, settings: &settings, layout, identity: 1 })?;
+//! let mut volume =
+//!     Volume::new(&VolumeConfig { scheme, settings: &settings, layout, identity: 1 })?;
 //!
 //! let mut now = Nanoseconds::ZERO;
 //! let mut operations = Vec::new();
@@ -48,7 +49,8 @@
 //!     while let Some(operation) = volume.next_operation() {
 //!         operations.push((members[usize::from(operation.target)].role, operation.command.kind));
 //!         now += Nanoseconds::from_millis(5);
-//!         let done = Completion { token: operation.token, status: Status::Done, payload: NoPayload };
+//!         let done =
+//!             Completion { token: operation.token, status: Status::Done, payload: NoPayload };
 //!         volume.complete(now, done);
 //!     }
 //!     let finished = volume.next_finished().expect("no operation is left");
@@ -56,7 +58,8 @@
 //! }
 //!
 //! // The first read was served by the HDD, and its blocks were copied to the SSD.
-//! let expected = [(Role::Hdd, OpKind::Read), (Role::Ssd, OpKind::Write), (Role::Ssd, OpKind::Read)];
+//! let expected =
+//!     [(Role::Hdd, OpKind::Read), (Role::Ssd, OpKind::Write), (Role::Ssd, OpKind::Read)];
 //! assert_eq!(operations, expected);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

@@ -40,8 +40,8 @@ pub struct FileExtent {
     pub path: String,
     /// Sectors of the part, in the volume's flat address space.
     pub sectors: SectorRange,
-    /// Line of the file in a list of files that belong on the SSD, from 0; `None` for a file that is
-    /// not in the list.
+    /// Line of the file in a list of files that belong on the SSD, from 0; `None` for a file that
+    /// is not in the list.
     pub listed: Option<u32>,
 }
 

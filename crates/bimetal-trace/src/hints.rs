@@ -2,10 +2,11 @@
 //! (Griffin 7); or the blocks that it pins to the flash of a hybrid disk, and the times at which it
 //! unpins them (Konanki's thesis, 3.5).
 //!
-//! The first line is [`HEADER`], the first columns of the `csv` format, or [`PIN_HEADER`]. `time_ns`
-//! counts from the first request of the trace, as `bimetal convert TRACE out.csv` shows it, and
-//! never decreases. `device` is the trace's number of the device. `lba` and `sectors` are sectors of
-//! 512 bytes. `pin` is 1 for a pin, 0 for its end. The file may be compressed, as a trace may.
+//! The first line is [`HEADER`], the first columns of the `csv` format, or [`PIN_HEADER`].
+//! `time_ns` counts from the first request of the trace, as `bimetal convert TRACE out.csv` shows
+//! it, and never decreases. `device` is the trace's number of the device. `lba` and `sectors` are
+//! sectors of 512 bytes. `pin` is 1 for a pin, 0 for its end. The file may be compressed, as a
+//! trace may.
 
 use std::fs::File;
 use std::io::Read;

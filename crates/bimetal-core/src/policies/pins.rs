@@ -1,4 +1,5 @@
-//! Pins: blocks that stay on flash, whatever a replacement policy would give up (Konanki's thesis, section 3.5).
+//! Pins: blocks that stay on flash, even if a replacement policy would evict them (Konanki's
+//! thesis, section 3.5).
 
 use std::collections::BTreeMap;
 
@@ -6,14 +7,14 @@ use crate::block::{Block, BlockRun};
 
 /// A set of blocks, bounded in size.
 pub(crate) struct Pins {
-    /// First block and end of each run, none next to another.
+    /// First block and end of each run. No run is adjacent to another.
     runs: BTreeMap<u64, u64>,
     blocks: u64,
     most: u64,
 }
 
 impl Pins {
-    /// Makes the empty set, which takes at most `most` blocks.
+    /// Returns the empty set, which takes at most `most` blocks.
     pub(crate) fn new(most: u64) -> Self {
         Self { runs: BTreeMap::new(), blocks: 0, most }
     }
@@ -33,7 +34,8 @@ impl Pins {
         self.alike(BlockRun { first: block, count: 1 }).0
     }
 
-    /// Returns true and the number of the first of `blocks` that are pinned, or false and the number of those that are not.
+    /// Returns true and the number of leading blocks of `blocks` that are pinned, or false and the
+    /// number of leading blocks that are not.
     pub(crate) fn alike(&self, blocks: BlockRun) -> (bool, u64) {
         let first = blocks.first.0;
         if let Some((_, &end)) = self.runs.range(..=first).next_back()
@@ -50,13 +52,14 @@ impl Pins {
         self.runs.iter().map(|(&first, &end)| BlockRun { first: Block(first), count: end - first })
     }
 
-    /// Pins `blocks`. Returns false, and pins nothing, if too many would be pinned then.
+    /// Pins `blocks`. Returns false, and pins nothing, if more blocks would be pinned than the set
+    /// takes.
     pub(crate) fn pin(&mut self, blocks: BlockRun) -> bool {
         let (mut first, mut end) = (blocks.first.0, blocks.end());
         if blocks.count == 0 {
             return true;
         }
-        // Runs that it meets are one with it; only they can be next to it.
+        // Runs that overlap or touch the new run are joined with it.
         let met: Vec<(u64, u64)> = self.runs.range(..=end).rev().map(|(&from, &to)| (from, to)).collect();
         let met: Vec<(u64, u64)> = met.into_iter().take_while(|&(_, to)| to >= first).collect();
         let before: u64 = met.iter().map(|(from, to)| to - from).sum();

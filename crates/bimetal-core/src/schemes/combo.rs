@@ -1,26 +1,39 @@
-//! Combo Drive (Payer, Sanvido, Bandic, Kirsch: *Combo Drive*, WISH 2009): SSD and HDD concatenated.
+//! Combo Drive (Payer, Sanvido, Bandic, Kirsch: *Combo Drive*, WISH 2009): SSD and HDD
+//! concatenated.
 //!
-//! Section 2: of n = k + l clusters the SSD holds the lower addresses, 0 to k − 1, and the HDD the higher ones. The drive
-//! moves nothing by itself; file systems that prefer low addresses gain at once. Nothing is held twice, so no
-//! drive can stand in for the other.
+//! Section 2: of n = k + l clusters the SSD holds the lower addresses, 0 to k − 1, and the HDD the
+//! higher ones. The drive moves nothing by itself; file systems that prefer low addresses gain at
+//! once. No content is held twice, so no drive can stand in for the other drive.
 //!
-//! Section 3.1's optimizers move files. Where a map of files is given files are what is counted and chosen, and their extents
-//! move; otherwise ranges of addresses do, which are of one size. *Type*, strategy 1: "move executable files and program libraries to the SSD and move the remaining files to the HDD" (table 1, and what
-//! Linux has for it). *Access*, strategy 2: "move files that are randomly accessed to the SSD, move files that are contiguously accessed to the HDD, and move files that are
-//! both [...] to the HDD". *Frequency*, strategy 3: "move the most frequently used files to the SSD and move all other files to the HDD". The
-//! statistics are taken "periodically", and "the optimizer is applied after each period". *List*: the files of a written list, such as
-//! the one that a search by simulation gives (3.2: "a model-based optimizer"; `bimetal optimize`).
+//! Section 3.1's optimizers move files. With a map of files, files are counted and chosen, and
+//! their extents move. Without a map, ranges of addresses of one size are counted and moved.
+//! - *Type*, strategy 1: "move executable files and program libraries to the SSD and move the
+//!   remaining files to the HDD" (table 1, and Linux's counterparts).
+//! - *Access*, strategy 2: "move files that are randomly accessed to the SSD, move files that are
+//!   contiguously accessed to the HDD, and move files that are both [...] to the HDD".
+//! - *Frequency*, strategy 3: "move the most frequently used files to the SSD and move all other
+//!   files to the HDD".
+//! - *List*: the files of a written list, such as the result of a search by simulation (3.2: "a
+//!   model-based optimizer"; `bimetal optimize`).
 //!
-//! What a map does not name is *undefined* (3.1's sixth state): metadata of the file system, for all that is known. It is never
-//! moved. Free space is what files are exchanged for, as "other free logical clusters" are in the paper, then files that belong
-//! on the HDD. *Type* and *list* need no statistics, and are applied as soon as there is a map.
+//! The statistics are taken "periodically", and "the optimizer is applied after each period".
 //!
-//! Our choices: an access is contiguous that begins where another ended, or that has a file (without a map: a range) whole; a
-//! file is accessed randomly when at least `random` of its accesses are not; it is frequently used from `frequent` accesses a
-//! period on. What the SSD cannot hold stays on the HDD: of files those come first that are accessed most for their size. Of what
-//! leaves the SSD, what is accessed contiguously (strategy 2), then what is used least for its size, then what is large, leaves first, and nothing
-//! leaves for which nothing comes. Files move by the ranges that they have a part in. Each drive has one range to spare, and every move is an exchange: one range leaves the SSD for the HDD's free place, the other
-//! takes its place. A range goes behind the one that precedes it where that place is free. Moves begin when the HDD is idle, one at a time.
+//! Addresses that a map does not name are *undefined* (3.1's sixth state); they may be metadata of
+//! the file system. They are never moved. Files are exchanged for free space first, as for "other
+//! free logical clusters" in the paper, then for files that belong on the HDD. *Type* and *list*
+//! need no statistics, and are applied as soon as there is a map.
+//!
+//! Our choices. An access is contiguous if it begins where another access ended, or if it covers a
+//! whole file (without a map: a range). A file is accessed randomly if at least `random` of its
+//! accesses are not contiguous. It is frequently used from `frequent` accesses a period on. If not
+//! all files fit on the SSD, those come first that are accessed most for their size.
+//!
+//! Content leaves the SSD in this order: contiguously accessed first (strategy 2), then least used
+//! for its size, then large. Nothing leaves unless other content takes its place. Files move by the
+//! ranges that they have a part in. Each drive has one range to spare, and every move is an
+//! exchange: one range leaves the SSD for the HDD's free place, and another range takes its place.
+//! A range goes behind the range that precedes it, if that place is free. Moves begin when the HDD
+//! is idle, one at a time.
 
 use std::collections::VecDeque;
 
@@ -106,7 +119,7 @@ pub const INFO: SchemeInfo = SchemeInfo {
             return Ok(request.concatenated(&homes)?);
         }
         let range_blocks = settings.size("range").unwrap_or_default().0 / request.block.bytes().0;
-        // A range is in memory while it moves, and requests for it wait.
+        // A moving range is held in memory, and requests for it wait.
         if range_blocks == 0 || range_blocks * request.block.bytes().0 > RANGE_MAX.0 {
             return Err(settings.refuse("range", format!("a size from a block to {RANGE_MAX}")).into());
         }
@@ -115,18 +128,18 @@ pub const INFO: SchemeInfo = SchemeInfo {
     build,
 };
 
-/// Table 1, and what Linux has in their place.
+/// Extensions of programs in table 1, and of their counterparts on Linux.
 const EXECUTABLE: &[&str] = &["exe", "dll", "sys", "msi", "cab", "drv", "jar", "so", "ko", "elf", "bin", "a", "o"];
-/// Where Linux keeps programs that have no extension.
+/// Directories in which Linux keeps programs without an extension.
 const PROGRAM_DIRECTORIES: &[&str] = &["bin", "sbin", "libexec"];
 
 /// The largest range.
 const RANGE_MAX: Bytes = Bytes::from_mib(16);
-/// How long a move waits that could not be made, and how often it is tried.
+/// Pause before a failed move is tried again, and the number of tries.
 const PAUSE: Nanoseconds = Nanoseconds::from_millis(1);
 const TRIES: u8 = 100;
 
-/// Below this an optimizer would run all the time.
+/// Smallest period. A shorter one would keep the optimizer running all the time.
 const PERIOD_MIN: Nanoseconds = Nanoseconds::from_millis(1);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -138,7 +151,7 @@ enum Strategy {
 }
 
 impl Strategy {
-    /// Whether it goes by what files are, and not by what they are used for.
+    /// Returns true if the strategy depends on the files themselves, and not on their use.
     fn is_static(self) -> bool {
         matches!(self, Self::Type | Self::List)
     }
@@ -162,22 +175,23 @@ struct Optimizer {
     streams: Streams,
     /// Accesses to each range.
     counts: Vec<Counts>,
-    /// Whether anything was counted, and when the optimizer is applied next.
+    /// Set once an access was counted in this period, and the time at which the optimizer is
+    /// applied next.
     counted: bool,
     next_run: Option<Nanoseconds>,
     files: Option<Files>,
-    /// Ranges on their way, and where to.
+    /// Ranges still to be moved, and their destinations.
     moves: VecDeque<(u32, MemberId)>,
-    /// How often the first of them was tried, and when it is again.
+    /// Number of tries of the first move, and the time from which it may be tried again.
     tries: u8,
     not_before: Nanoseconds,
 }
 
-/// What a map says, and accesses to each file.
+/// Map of files, and accesses to each file.
 struct Files {
     map: FileMap,
     counts: Vec<Counts>,
-    /// Ranges that have nothing undefined, and those that are free.
+    /// Ranges without undefined parts, and ranges that are free.
     movable: BitSet,
     free: BitSet,
 }
@@ -200,11 +214,13 @@ impl Counts {
     }
 }
 
-/// A large file has more accesses than a small one that is used as much: they are compared by their accesses to so many sectors, a
-/// power of two.
+/// Binary logarithm of the number of sectors to which a file's accesses are scaled. Files are
+/// compared by accesses for their size, since a large file has more accesses than a small file that
+/// is used as much.
 const USE_SHIFT: u32 = 22;
 
-/// The class of a file that belongs on the SSD under strategy 1. By a list a file has the class of its line, from 1.
+/// Class of a file that belongs on the SSD under strategy 1. With a list, a file's class is its
+/// line, counted from 1.
 const PROGRAM: u32 = 1;
 
 fn build(settings: &Settings, layout: &Layout) -> Result<Box<dyn Scheme>, SettingError> {
@@ -242,12 +258,13 @@ fn build(settings: &Settings, layout: &Layout) -> Result<Box<dyn Scheme>, Settin
     }))
 }
 
-/// Whether table 1 has a file of this name on the SSD. A type that it does not list goes to the HDD.
+/// Returns true if table 1 puts a file of this name on the SSD. Types that the table does not list
+/// go to the HDD.
 pub fn is_program(path: &str) -> bool {
     let mut parts = path.rsplit(['/', '\\']);
     let name = parts.next().unwrap_or_default().to_ascii_lowercase();
     let in_program_directory = parts.next().is_some_and(|directory| PROGRAM_DIRECTORIES.contains(&directory));
-    // A library's version stands behind its extension: libc.so.6.
+    // A library's version follows its extension: libc.so.6.
     let mut extensions = name.split('.').skip(1).peekable();
     let executable = match name.rsplit_once('.') {
         Some((_, last)) => EXECUTABLE.contains(&last) || extensions.any(|extension| extension == "so"),
@@ -261,7 +278,7 @@ impl Optimizer {
         places.range_blocks() * view.block().sectors()
     }
 
-    /// Whether what is accessed like this belongs on the SSD.
+    /// Returns true if a file or range with these accesses belongs on the SSD.
     fn is_wanted(&self, counts: Counts) -> bool {
         let random = f64::from(counts.accesses - counts.contiguous) >= self.random * f64::from(counts.accesses);
         match self.strategy {
@@ -271,7 +288,8 @@ impl Optimizer {
         }
     }
 
-    /// How much each range belongs on the SSD, in order of range; nothing for those that do not.
+    /// Returns the ranges that belong on the SSD with their merits, in order of range. A larger
+    /// merit is preferred.
     fn merits(&self, range_sectors: u64) -> Vec<(u32, u64)> {
         match &self.files {
             Some(files) if !self.refine || self.strategy.is_static() => self.merits_of_files(files, range_sectors),
@@ -286,7 +304,7 @@ impl Optimizer {
         }
     }
 
-    /// The ranges of files that belong on the SSD.
+    /// Returns the ranges of files that belong on the SSD, with their merit.
     fn merits_of_files(&self, files: &Files, range_sectors: u64) -> Vec<(u32, u64)> {
         let mut merits: Vec<(u32, u64)> = Vec::new();
         for (file, part) in files.map.extents() {
@@ -312,7 +330,7 @@ impl Optimizer {
         merits
     }
 
-    /// Whether nothing in `range` is undefined.
+    /// Returns true if no part of `range` is undefined.
     fn may_move(&self, range: u32) -> bool {
         self.files.as_ref().is_none_or(|files| files.movable.contains(range))
     }
@@ -321,7 +339,8 @@ impl Optimizer {
         self.files.as_ref().is_some_and(|files| files.free.contains(range))
     }
 
-    /// Accesses to what `range` belongs to, and the sectors of that.
+    /// Returns the accesses to all files with a part in `range` and the sectors of these files; or
+    /// the accesses to the range itself and its sectors.
     fn counts_of(&self, range: u32, range_sectors: u64) -> (Counts, u64) {
         match &self.files {
             Some(files) if !self.refine => {
@@ -335,7 +354,7 @@ impl Optimizer {
         }
     }
 
-    /// Plans the exchanges that put on the SSD what belongs there.
+    /// Plans the exchanges that bring wanted ranges to the SSD.
     fn optimize(&mut self, places: &Places, range_sectors: u64) {
         let mut wanted = self.merits(range_sectors);
         wanted.sort_by_key(|&(range, merit)| (std::cmp::Reverse(merit), range));
@@ -379,7 +398,8 @@ impl Optimizer {
         Some(view.member(self.hdd).idle_at(self.idle)?.max(self.not_before))
     }
 
-    /// Forgets the moves that were made. One that cannot be made ends the rest: they are exchanges.
+    /// Drops the moves that were made. A move that fails [`TRIES`] times ends the remaining moves,
+    /// since they are exchanges.
     fn note_moved(&mut self, view: &View) {
         let places = view.layout.places.as_ref().expect("a strategy moves ranges between places");
         while self.moves.front().is_some_and(|&(range, to)| places.member_of(range) == to) {
@@ -392,7 +412,7 @@ impl Optimizer {
         }
     }
 
-    /// The first move that was not made yet.
+    /// Returns the first move that was not made yet, and counts the try.
     fn next_move(&mut self, view: &View) -> Option<(u32, MemberId)> {
         self.tries += 1;
         self.not_before = view.now.saturating_add(PAUSE);
@@ -405,7 +425,7 @@ impl Optimizer {
         self.next_run.filter(|_| wanted)
     }
 
-    /// Takes a map of files in place of the one before; none where it names nothing.
+    /// Replaces the map of files; there is no map if `files` is empty.
     fn take_files(&mut self, files: &[FileExtent], range_sectors: u64) {
         let map = FileMap::new(files, |extent| match self.strategy {
             Strategy::List => extent.listed.map_or(0, |line| line.saturating_add(1)),
@@ -462,7 +482,7 @@ impl Scheme for Optimizer {
             let places = view.layout.places.as_ref().expect("a strategy moves ranges between places");
             self.optimize(places, Self::range_sectors(places, view));
             if self.strategy.is_static() {
-                // What a file is does not change.
+                // A file's type does not change.
                 self.next_run = None;
             }
         }
@@ -499,7 +519,7 @@ mod tests {
     }
 
     const RANGE: (&str, &str) = ("range", "64KiB");
-    /// A range far out on the HDD.
+    /// First sector of a range far out on the HDD.
     const FAR: u64 = 80_000 / 128 * 128;
 
     fn where_is(bench: &mut Bench, sector: u64) -> String {
@@ -512,18 +532,19 @@ mod tests {
         FileExtent { path: path.into(), sectors: SectorRange::new(start, sectors), listed: None }
     }
 
-    /// Gives the optimizer a map; what has no path is free.
+    /// Gives the optimizer a map. Extents without a path are free.
     fn take(bench: &mut Bench, files: &[FileExtent]) {
         bench.volume.foresee(&Foresight { requests: 0, files });
     }
 
-    /// Metadata of a file system lay low and was in no file: it left the SSD first, since nobody had counted an access to it, and
-    /// a disk became five to eight times as slow as without any optimizer.
+    /// A regression: metadata of a file system lay low and was in no file. It left the SSD first,
+    /// since no access to it had been counted, and a disk became five to eight times as slow as
+    /// without an optimizer.
     #[test]
     fn undefined_ranges_stay_and_free_ones_are_exchanged_first() {
         for strategy in ["type", "frequency", "access"] {
             let mut bench = Bench::new("combo", &[RANGE, ("strategy", strategy), ("period", "10s")]);
-            // Of the first four ranges one is undefined in part, one a film, one free, one undefined.
+            // The first four ranges are: undefined in part, a film, free, undefined.
             let low = [file("film.wmv", 0, 64), file("film.wmv", 128, 128), file("", 256, 128)];
             let program = file("bin/ls", FAR, 128);
             take(&mut bench, &[&low[..], std::slice::from_ref(&program)].concat());
@@ -545,7 +566,8 @@ mod tests {
         assert_eq!(bench.volume.statistics().relocated_ranges, 0);
     }
 
-    /// A film read in one request of 512 KiB went to the SSD, one read in four did not.
+    /// A regression: a film read in one request of 512 KiB went to the SSD, while a film read in
+    /// four requests did not.
     #[test]
     fn file_that_one_request_reads_whole_is_contiguous() {
         for (requests, expected) in [(1, "hdd"), (4, "hdd")] {
@@ -560,14 +582,14 @@ mod tests {
         }
     }
 
-    /// Two files share a range: each is counted by its own accesses.
+    /// Two files share a range, and each is counted by its own accesses.
     #[test]
     fn small_files_in_one_range_are_counted_apart() {
         let mut bench = Bench::new("combo", &[RANGE, ("strategy", "frequency"), ("period", "10s"), ("frequent", "4")]);
         let small = |range: u64| (0..16).map(move |at| file(&format!("{range}/{at}"), FAR + range * 128 + at * 8, 8));
         let files: Vec<FileExtent> = small(0).chain(small(1)).chain([file("", 0, 1280)]).collect();
         take(&mut bench, &files);
-        // Three accesses to each of two files, and four to one.
+        // Two files get three accesses each, and one file gets four.
         (0..3).for_each(|_| [0, 8].iter().for_each(|at| bench.request(OpKind::Read, FAR + at, 8)));
         (0..4).for_each(|_| bench.request(OpKind::Read, FAR + 128 + 64, 8));
         bench.pass(Nanoseconds::from_seconds(11));
@@ -586,7 +608,8 @@ mod tests {
         assert_eq!(bench.volume.statistics().relocated_ranges, 2, "an exchange");
     }
 
-    /// "Move files that are randomly accessed to the SSD, [...] files that are both randomly and contiguously accessed to the HDD."
+    /// "Move files that are randomly accessed to the SSD, [...] files that are both randomly and
+    /// contiguously accessed to the HDD."
     #[test]
     fn what_is_accessed_randomly_moves_to_the_ssd_and_what_is_not_does_not() {
         let mut bench = Bench::new("combo", &[RANGE, ("strategy", "access"), ("period", "10s")]);
@@ -611,7 +634,7 @@ mod tests {
         assert_eq!(places, ["ssd", "hdd", "ssd"]);
     }
 
-    /// Section 3.2: what a search found is written as a list.
+    /// Section 3.2: the result of a search is written as a list.
     #[test]
     fn files_of_a_list_move_and_its_first_lines_first() {
         let listed = |line, at, sectors| FileExtent { listed: line, ..file(&format!("{at}.so"), at, sectors) };
@@ -622,7 +645,8 @@ mod tests {
         bench.pass(Nanoseconds::from_seconds(1));
         let places = |bench: &mut Bench| [FAR, FAR + 1280, FAR + 2560].map(|sector| where_is(bench, sector));
         assert_eq!(places(&mut bench), ["ssd", "hdd", "ssd"], "a program that is not listed stays");
-        // The file of the first line leaves one range of the SSD to the two of the other.
+        // The file of the first line leaves one range of the SSD, and the file of the second line
+        // has two ranges.
         let mut full = Bench::new("combo", &[RANGE, ("strategy", "list")]);
         let room = full.blocks_on(0) * 8;
         let first = listed(Some(0), FAR + 2 * room, room - 128);

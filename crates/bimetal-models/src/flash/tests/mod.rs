@@ -325,8 +325,9 @@ fn a_drive_written_before_erases_before_it_writes() {
     }
 }
 
-/// Section 3.1 of the thesis: "the FTL might read several pages to find the right page to be returned to a read request". After n
-/// writes of a page its chain has n units: n pages are read, and behind the newest one a clean page ends the search.
+/// Section 3.1 of the thesis: "the FTL might read several pages to find the right page to be
+/// returned to a read request". After n writes of a page its chain has n units. A read then senses
+/// n pages, and the clean page behind the newest one ends the search.
 #[test]
 fn anand_read_pays_for_each_unit_of_its_chain() {
     let mut drive = serial(&[("ftl", "anand"), ("chain_length_max", "4")], Precondition::Clean);
@@ -337,7 +338,8 @@ fn anand_read_pays_for_each_unit_of_its_chain() {
         let now = now + us(10_000);
         assert_eq!(times(&mut drive, now, &[page(OpKind::Read)]), [now.0 / 1000 + 30 + 50 * units], "{units} units");
     }
-    // Page 9 shares the chain. It lies in the first unit, and a look at the second shows that nothing newer follows.
+    // Page 9 shares the chain. It lies in the first unit, and a look at the second unit shows that
+    // no newer version follows.
     let other = |kind| command(kind, 72, 8);
     assert_eq!(times(&mut drive, us(600_000), &[other(OpKind::Write)]), [600_000 + 40 + 500]);
     assert_eq!(times(&mut drive, us(700_000), &[other(OpKind::Read)]), [700_000 + 30 + 2 * 50]);
