@@ -1,5 +1,5 @@
-//! The memory of a migration: what it has read, what waits to be written home, and what it knows of
-//! each block, all together, over 660 MB of random writes.
+//! The memory of a migration over 660 MB of random writes: content that was read, content that
+//! waits to be written home, and the bookkeeping of each block.
 
 #![allow(unsafe_code, reason = "an allocator that counts has no other way in")]
 
@@ -17,7 +17,7 @@ use bimetal_core::settings::Settings;
 use bimetal_core::units::{Bytes, Nanoseconds, SectorRange, Sectors};
 use bimetal_core::volume::{Volume, VolumeConfig};
 
-/// Counts what a thread has allocated, and the content that it has in memory.
+/// Allocator that counts the memory of each thread. Content in memory is added to the count.
 struct Counting;
 
 thread_local! {
@@ -26,24 +26,24 @@ thread_local! {
 }
 
 fn note(taken: usize, freed: usize) {
-    // A thread that ends has no counters any more.
+    // A thread that is ending has no counters any more.
     let _ = IN_USE.try_with(|counter| {
         counter.set(counter.get().wrapping_add(taken).saturating_sub(freed));
         let _ = PEAK.try_with(|peak| peak.set(peak.get().max(counter.get())));
     });
 }
 
-// SAFETY: all is left to the system's allocator.
+// SAFETY: every call is passed on to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Memory) -> *mut u8 {
         note(layout.size(), 0);
-        // SAFETY: as asked for.
+        // SAFETY: the caller keeps the contract of `alloc`.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Memory) {
         note(0, layout.size());
-        // SAFETY: as asked for.
+        // SAFETY: the caller keeps the contract of `dealloc`.
         unsafe { System.dealloc(pointer, layout) }
     }
 }
@@ -53,11 +53,11 @@ static COUNTING: Counting = Counting;
 
 const SECTORS: usize = 8;
 
-/// Memory with content: a number for each block stands for 4 KiB, which are counted as if they were
-/// there.
+/// Memory with content. A number for each block stands for 4 KiB, which are counted as if they were
+/// allocated.
 struct Region {
     blocks: Vec<u32>,
-    /// Number of blocks that there is memory for.
+    /// Number of blocks that fit in the memory.
     room: usize,
 }
 
@@ -74,7 +74,7 @@ impl Drop for Region {
     }
 }
 
-/// Whole blocks, in slices of regions as those of the live shell.
+/// Whole blocks, in slices of regions, as in the live shell.
 #[derive(Clone, Default)]
 struct Content(Parts);
 
@@ -94,8 +94,8 @@ struct Slice {
 }
 
 impl Content {
-    /// In memory of a pool, as that of the live shell: it is twice as large as the next smaller
-    /// memory.
+    /// Returns content in memory from a pool, as in the live shell: the pool's sizes are powers of
+    /// two.
     fn new(blocks: Vec<u32>) -> Self {
         let room = blocks.len().next_power_of_two();
         Self::within(blocks, room)
@@ -192,14 +192,15 @@ impl Payload for Content {
     }
 }
 
-/// A Griffin volume over 4 GiB, and what its drives hold: a number for each block.
+/// A Griffin volume over 4 GiB, and the content of its drives: a number for each block.
 struct Scene {
     volume: Volume<Content>,
     drives: [Vec<u32>; 2],
     under_way: VecDeque<(Operation<Content>, Option<Content>)>,
     now: Nanoseconds,
     requests: u64,
-    /// Home blocks that were written, and those of them that follow the one before.
+    /// Number of blocks written home, and number of those at the address behind the block written
+    /// before.
     written: u64,
     in_order: u64,
     last: u64,
@@ -225,7 +226,8 @@ impl Scene {
         self.volume.submit(self.now, Operation { token: Token(self.requests), target: 0, command, payload });
     }
 
-    /// Takes what the volume asks: the drive has the memory for what it reads from the beginning.
+    /// Takes the volume's operations. A read has its memory from the time at which the drive takes
+    /// it.
     fn take(&mut self) {
         while let Some(operation) = self.volume.next_operation() {
             let Command { kind, range, .. } = operation.command;
@@ -236,7 +238,7 @@ impl Scene {
         while self.volume.next_finished().is_some() {}
     }
 
-    /// The drives do what they were asked first.
+    /// Completes the oldest operation. Returns false if there is none.
     fn serve_one(&mut self) -> bool {
         self.take();
         let Some((operation, into)) = self.under_way.pop_front() else { return false };
@@ -264,17 +266,18 @@ impl Scene {
     }
 }
 
-/// The most that a migration had in memory, and the order of what it wrote.
+/// Largest memory of a migration, and the order of its writes.
 struct Migration {
     blocks: usize,
     peak: usize,
-    /// The share of blocks that went home behind their neighbour, and of those that have one.
+    /// Share of blocks written home directly behind their neighbour in address, and share of blocks
+    /// that have such a neighbour.
     in_order: f64,
     with_neighbour: f64,
 }
 
-/// The migration of `writes`: the first block of each, and how many. Once it is on its way, `reads`
-/// requests read its log and fire the read threshold, forty at a time.
+/// Returns the migration of `writes`, each with its first block and number of blocks. During the
+/// migration `reads` requests read the log and pass the read threshold, forty at a time.
 fn migration(settings: &[(&str, &str)], writes: impl Iterator<Item = (u64, usize)>, reads: usize) -> Migration {
     let mut scene = Scene::new(&[&[("timeout", "1000s"), ("read_window", "1")], settings].concat());
     let mut newest = vec![0u32; 1 << 20];
@@ -316,7 +319,7 @@ fn migration(settings: &[(&str, &str)], writes: impl Iterator<Item = (u64, usize
     }
 }
 
-/// Writes of a block at random over 4 GiB.
+/// Returns writes of single blocks at random over 4 GiB.
 fn random() -> impl Iterator<Item = (u64, usize)> {
     (1..=176_000u64).map(|at| {
         let mixed = at.wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -324,9 +327,9 @@ fn random() -> impl Iterator<Item = (u64, usize)> {
     })
 }
 
-/// The bound was one of the content of a batch alone. What it knew of each block came on top, and
-/// the reads under way: half a MiB for each request that read the log meanwhile. With 64 MiB it had
-/// 158 MiB at its peak, and 341 with 256 MiB.
+/// A regression: the memory bound covered the content of a batch alone. Not covered were the
+/// bookkeeping of each block, and the reads under way, half a MiB for each request that read the
+/// log meanwhile. The peak was 158 MiB with a bound of 64 MiB, and 341 MiB with 256 MiB.
 #[test]
 fn all_that_a_migration_has_in_memory_is_within_its_bound() {
     for (memory, reads) in [("64MiB", 0), ("64MiB", 4000), ("256MiB", 0), ("256MiB", 4000)] {
@@ -339,8 +342,8 @@ fn all_that_a_migration_has_in_memory_is_within_its_bound() {
     }
 }
 
-/// Each read is of 17 blocks, for which the pool has memory of 32. What was read stayed in it until
-/// it was home: 101 MiB.
+/// A regression: each read is of 17 blocks, for which the pool gives memory of 32. The content
+/// stayed in that memory until it was written home, and the peak was 101 MiB.
 #[test]
 fn content_of_a_migration_is_kept_in_memory_of_its_length() {
     let spread = |at: u64| [(at * 17, 17), (1 << 19, 40)];

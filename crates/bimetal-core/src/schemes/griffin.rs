@@ -222,8 +222,8 @@ impl Overwrites {
     }
 }
 
-/// Bytes that a migration is taken to move in a second while reads come in, since its time is not
-/// known before. (Our figure, a fifth of what a disk reads alone.)
+/// Bytes that a migration is taken to move in a second while reads come in; the time of the next
+/// migration is not known before. Our figure, a fifth of a disk's rate when it only reads.
 const MIGRATES: f64 = 16e6;
 /// Time over which the rate of reads from the log is averaged, in seconds (our figure).
 const READS_OVER: f64 = 0.1;
@@ -344,8 +344,8 @@ impl Griffin {
         window && self.read_threshold.is_some_and(|threshold| (log as f64 + ahead) / (all as f64 + ahead) > threshold)
     }
 
-    /// Returns the number of blocks that reads will find in the log until a migration that begins
-    /// now has ended, at the rate of the last reads there.
+    /// Returns the number of blocks that reads would find in the log during a migration that begins
+    /// now, at the rate of the last reads there.
     fn read_ahead(&self, view: &View) -> f64 {
         if self.instant || view.moving {
             return 0.0;

@@ -13,9 +13,9 @@
 //!   afterwards. This puts the next flush off as long as possible.
 //! - `partial`: flushes only the pages that a write needs, the *victims*, by default those used
 //!   longest ago.
-//! - `idle`, `periodic`: flush like `partial`. When the disk is idle, or once in a period, they
-//!   also write back everything dirty, and keep it as clean copies, which are evicted at once when
-//!   room is needed.
+//! - `idle`, `periodic`: flush like `partial`. They also write back everything dirty, when the disk
+//!   is idle or once in a period. The clean copies stay, and are evicted at once when room is
+//!   needed.
 //! - `watermark`: flushes victims when little is free.
 //!
 //! *Pinned* ranges (section 3.5) are never victims. Their writes go to flash whatever their size,
@@ -23,9 +23,9 @@
 //! In a simulation they also change by the host's hints beside its requests (3.5: "a request
 //! flag").
 //!
-//! *Holding* (sections 1 and 3.3: the disk stays "in a low power state for a longer duration")
-//! keeps dirty pages on flash until they are a certain share of it, or for a certain time. Then all
-//! of them are written back at once. Before that only want of room flushes.
+//! *Holding* keeps dirty pages on flash until they are a certain share of it, or for a certain
+//! time. Then all of them are written back at once; before that only want of room flushes. The disk
+//! so stays "in a low power state for a longer duration" (sections 1 and 3.3).
 //!
 //! Our choices: the thesis puts the threshold "slightly less than the maximum request size
 //! supported by the device"; 512 KiB is the largest request of Linux on SATA. A page is free when

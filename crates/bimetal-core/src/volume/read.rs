@@ -25,7 +25,7 @@ struct Part<P> {
 }
 
 enum Source {
-    /// The members asked so far, a bit each, where each has every block.
+    /// Members asked so far, a bit each; used where every member has each block.
     Home(u64),
     /// Whole slots, with the checksums of their blocks if there is content to check.
     Slots { clean: bool, first: Slot, blocks: BlockRun, checksums: Vec<u32> },
@@ -33,7 +33,7 @@ enum Source {
     Pieces(Vec<(Slot, Block, u32)>),
 }
 
-/// Eighths of a block that are to be read from a piece in a log.
+/// Eighths of a block to be read from a piece in a log.
 struct WantedPiece {
     slot: Slot,
     entry: Entry,
@@ -119,7 +119,7 @@ impl<P: Payload> Volume<P> {
         self.read_pieces(task, job, pieces);
     }
 
-    /// Plans the run of blocks from `from.first` on that are only at home. Returns its length.
+    /// Plans the run from `from.first` on of blocks that have no slot. Returns its length.
     fn plan_home_run(&mut self, task: TaskId, job: &mut ReadJob<P>, access: &Access, from: BlockRun) -> u64 {
         let mut end = from.first.0 + 1;
         if self.view.map.is_empty() {
@@ -272,8 +272,8 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Returns true if one operation reads two slots of a log. They must be on the drive, with
-    /// nothing between them but what lies between two segments.
+    /// Returns true if one operation reads two slots of a log. They must be on the drive, at most a
+    /// foot and a head apart.
     fn is_beside(&self, slot: Slot, next: Slot) -> bool {
         let Store::Log(log) = &self.store else { return false };
         let (at, next_at) = (log.position(slot), log.position(next));
@@ -281,8 +281,8 @@ impl<P: Payload> Volume<P> {
         is_near && !self.is_in_memory(slot) && !self.is_in_memory(next)
     }
 
-    /// Reads slots of a log from the first to the last, or takes one from the log's buffer, as a
-    /// new part.
+    /// Adds a new part for slots of a log. They are read from the first to the last, gaps included;
+    /// a slot in the log's buffer needs no read.
     fn read_together(&mut self, task: TaskId, job: &mut ReadJob<P>, pieces: Vec<(Slot, Block, u32)>) {
         let (first, last) = (pieces[0].0, pieces[pieces.len() - 1].0);
         let part = job.parts.len() as u32;
@@ -298,8 +298,8 @@ impl<P: Payload> Volume<P> {
         self.issue(task, part, self.member_of_slots(), command, P::empty());
     }
 
-    /// Reads pieces again without what lies between them, after a read of all of it failed. Returns
-    /// false if there was nothing between.
+    /// Reads pieces again without the gaps between them, after a read across the gaps failed.
+    /// Returns false if there were no gaps.
     fn read_apart(&mut self, task: TaskId, job: &mut ReadJob<P>, part: u32) -> bool {
         let Source::Pieces(pieces) = &job.parts[part as usize].source else { return false };
         let follows = |piece: &(Slot, Block, u32), next: &(Slot, Block, u32)| next.0.0 == piece.0.0 + 1;
@@ -362,7 +362,7 @@ impl<P: Payload> Volume<P> {
     pub(super) fn note_read(&mut self, task: TaskId, job: &mut ReadJob<P>, part: u32, status: Status, payload: P) {
         let block_sectors = Sectors(self.view.layout.block.sectors());
         if !matches!(status, Status::Done | Status::Gone) && self.read_apart(task, job, part) {
-            // The error may concern only what lies between the pieces.
+            // The error may concern only the gaps between the pieces.
             return;
         }
         let this = &mut job.parts[part as usize];

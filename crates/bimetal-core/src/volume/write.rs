@@ -831,7 +831,7 @@ impl<P: Payload> Volume<P> {
             return Ok(());
         }
         if job.retries >= RETRIES_MAX && !slots_gone {
-            // Writes failed in slot after slot, so the rest of the content goes home.
+            // Writes failed in slot after slot, so the rest of the content is written home.
             self.refuse_writes(self.member_of_slots());
         }
         job.retries = job.retries.saturating_add(1);

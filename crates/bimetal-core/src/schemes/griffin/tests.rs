@@ -112,11 +112,13 @@ fn a_migration_reads_the_log_in_order_skips_older_versions_and_writes_in_order_o
     bench.take_log();
     bench.pass(Nanoseconds::from_seconds(900));
     let log = bench.take_log();
-    // The expected operations are, in order: a state that records the migration; one read of the
-    // log over the three live blocks and the gaps between them; a flush that makes them stable
-    // before home changes; a write of blocks 4 and 5, and one of 9; a flush of home; the state
-    // without the migration; and the superblock with the log's new tail. States and superblocks are
-    // written in two copies.
+    // The expected operations, in order:
+    // 1. a state that records the migration, in two copies;
+    // 2. one read of the log over the three live blocks and the gaps between them;
+    // 3. a flush that makes these blocks stable in the log before home changes;
+    // 4. a write of blocks 4 and 5, a write of block 9, and a flush of home;
+    // 5. a state that records the migration's end, in two copies;
+    // 6. a superblock with the log's new tail, in two copies.
     assert_eq!(
         log,
         [
