@@ -199,9 +199,9 @@ struct Scene {
     under_way: VecDeque<(Operation<Content>, Option<Content>)>,
     now: Nanoseconds,
     requests: u64,
-    /// Number of blocks written home, and number of those at the address behind the block written
-    /// before.
+    /// Number of blocks written home.
     written: u64,
+    /// Number of these blocks at the address behind the block written before.
     in_order: u64,
     last: u64,
 }
@@ -270,9 +270,9 @@ impl Scene {
 struct Migration {
     blocks: usize,
     peak: usize,
-    /// Share of blocks written home directly behind their neighbour in address, and share of blocks
-    /// that have such a neighbour.
+    /// Share of blocks written home directly after the block at the address before.
     in_order: f64,
+    /// Share of blocks with a block at the next address.
     with_neighbour: f64,
 }
 

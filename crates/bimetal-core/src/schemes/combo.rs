@@ -135,8 +135,9 @@ const PROGRAM_DIRECTORIES: &[&str] = &["bin", "sbin", "libexec"];
 
 /// The largest range.
 const RANGE_MAX: Bytes = Bytes::from_mib(16);
-/// Pause before a failed move is tried again, and the number of tries.
+/// Pause before a failed move is tried again.
 const PAUSE: Nanoseconds = Nanoseconds::from_millis(1);
+/// Number of tries after which a failed move, and all moves after it, are dropped.
 const TRIES: u8 = 100;
 
 /// Smallest period. A shorter one would keep the optimizer running all the time.
@@ -175,15 +176,16 @@ struct Optimizer {
     streams: Streams,
     /// Accesses to each range.
     counts: Vec<Counts>,
-    /// Set once an access was counted in this period, and the time at which the optimizer is
-    /// applied next.
+    /// Set once an access was counted in this period.
     counted: bool,
+    /// Time at which the optimizer is applied next; `None` if it is not applied again.
     next_run: Option<Nanoseconds>,
     files: Option<Files>,
     /// Ranges still to be moved, and their destinations.
     moves: VecDeque<(u32, MemberId)>,
-    /// Number of tries of the first move, and the time from which it may be tried again.
+    /// Number of tries of the first move.
     tries: u8,
+    /// Time from which the first move may be tried again.
     not_before: Nanoseconds,
 }
 
@@ -191,8 +193,9 @@ struct Optimizer {
 struct Files {
     map: FileMap,
     counts: Vec<Counts>,
-    /// Ranges without undefined parts, and ranges that are free.
+    /// Ranges without undefined parts.
     movable: BitSet,
+    /// Ranges that are free.
     free: BitSet,
 }
 

@@ -168,8 +168,9 @@ struct Griffin {
     instant: bool,
     /// Time at which the timer was last started.
     timer_started: Nanoseconds,
-    /// Blocks read since the last migration started, and the number of them that the log served.
+    /// Number of blocks read since the last migration started.
     blocks_read: u64,
+    /// Number of these blocks that the log served.
     blocks_read_from_log: u64,
     log_reads: Rate,
     /// Set once the read threshold has been passed.

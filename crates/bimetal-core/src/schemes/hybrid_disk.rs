@@ -140,7 +140,7 @@ pub const INFO: SchemeInfo = SchemeInfo {
     build,
 };
 
-/// Part of the flash that is flushed at most at a time for waiting writes: one in this number.
+/// Divisor of the flash: at most one part in this many is flushed at a time for waiting writes.
 const WANTED_PART: u64 = 8;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -159,9 +159,10 @@ struct HybridDisk {
     low_watermark: u64,
     idle: Nanoseconds,
     period: Nanoseconds,
-    /// Number of dirty slots, and age of the oldest, at which all of them are written back; `None`
-    /// for both holds nothing.
+    /// Number of dirty slots at which all of them are written back. Dirty pages are held if this or
+    /// `hold_time` is set.
     hold_blocks: Option<u64>,
+    /// Time after which all dirty slots are written back.
     hold_time: Option<Nanoseconds>,
     pins: Pins,
     /// Slots that their pins keep on flash; all other slots are in `room`.
@@ -176,9 +177,9 @@ struct HybridDisk {
     /// Victims among the slots that are not pinned.
     room: Room,
     cleaned: Round,
-    /// Number of slots that waiting writes need, and the number that read pages of pinned ranges
-    /// need.
+    /// Number of slots that waiting writes need.
     wanted: u64,
+    /// Number of slots that the last read pages of a pinned range need.
     wanted_for_pinned: u64,
     dirty_since: DirtySince,
     last_flush: Nanoseconds,
@@ -269,8 +270,8 @@ impl HybridDisk {
         self.hold_time = settings.duration("hold_time");
     }
 
-    /// Sorts slots anew by the pins. Unpinned slots can be victims again, and pinned slots no
-    /// longer can.
+    /// Sorts slots anew by the pins. Slots of unpinned blocks can be victims again; slots of newly
+    /// pinned blocks no longer can.
     fn sort_by_pins(&mut self, view: &View) {
         self.repinned = false;
         let kept: Vec<u32> =

@@ -90,9 +90,9 @@ const PERIOD_MIN: Nanoseconds = Nanoseconds::from_millis(1);
 struct OsManaged {
     write_threshold: Bytes,
     regions: Vec<SectorRange>,
-    /// Set if addresses that the map of files does not name are offloaded; and the sectors that the
-    /// map names, first and end, in order.
+    /// Set if writes to addresses that the map of files does not name are offloaded.
     metadata: bool,
+    /// Sectors that the map of files names, from and to, in order.
     named: Vec<(u64, u64)>,
     period: Option<Nanoseconds>,
     /// Time of the last flush, or of the first offloaded write after it.

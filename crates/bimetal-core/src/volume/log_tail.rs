@@ -372,7 +372,7 @@ impl<P> LogTail<P> {
 
     /// Returns true if a segment with records and no blocks still fits.
     pub(crate) fn has_room_for_records(&self) -> bool {
-        // Twice what a wrap at the region's end may waste, with head and foot.
+        // A wrap at the region's end may waste SEGMENT_MIN, so twice as much must be free.
         self.filling.is_some() || self.free() >= 2 * SEGMENT_MIN
     }
 }

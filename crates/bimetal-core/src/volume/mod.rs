@@ -267,7 +267,7 @@ pub enum VolumeError {
     /// The scheme refuses.
     #[error(transparent)]
     Scheme(#[from] SchemeError),
-    /// No volume with data can do what the settings ask, and why.
+    /// Only a simulation can do what the settings ask, for the given reason.
     #[error("only a simulation can do that: {0}")]
     OnlySimulated(&'static str),
     /// More blocks than the map can name.

@@ -94,9 +94,9 @@ pub(crate) struct MoveJob<P> {
     batch: Vec<Moving<P>>,
     /// Operations of the phase that have not started. Reads count in `order`, writes in `batch`.
     todo: VecDeque<Transfer>,
-    /// Number of blocks in the batch that is being written home, and of those whose write has not
-    /// started.
+    /// Number of blocks in the batch that is being written home.
     blocks: u64,
+    /// Number of these blocks whose write has not started.
     blocks_waiting: u64,
     /// Positions in `batch`, in order of slot.
     order: Vec<u32>,
@@ -145,9 +145,9 @@ struct Moving<P> {
     slot: Slot,
     entry: Entry,
     content: Option<P>,
-    /// Number of failed reads of the slot, and whether its content failed its checksum when last
-    /// read.
+    /// Number of failed reads of the slot.
     failures: u8,
+    /// Set if the slot's content failed its checksum when last read.
     differs: bool,
     state: State,
 }

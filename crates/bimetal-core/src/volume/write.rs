@@ -537,7 +537,7 @@ impl<P: Payload> Volume<P> {
         let mut from_slots = [const { None }; OLD_SLOTS_MAX];
         let in_place = slot.is_none() && !self.is_log();
         let slot = slot.or_else(|| old.map(|(slot, _)| slot).filter(|_| in_place));
-        // In place nothing is merged: what is not written now stays.
+        // A write in place needs no merge: sectors that are not written stay as they are.
         let wanted = if in_place { ValidMask::NONE } else { valid.without(covered).intersection(had) };
         if !wanted.is_empty() {
             let pieces = self.view.map.pieces(block);

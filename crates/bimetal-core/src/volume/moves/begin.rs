@@ -17,8 +17,11 @@ pub(super) const LOG_BATCH: Bytes = Bytes::from_mib(64);
 /// Largest cost of a migration's reads of a log on a disk, as a multiple of one read in order.
 /// Sorting by address needs more than one read.
 const LOG_READS_MAX: f64 = 3.0;
-/// The same limits for an urgent move. Small batches write a block home sooner.
+/// Content that an urgent migration of a log has in memory at once. Small batches write a block
+/// home sooner.
 const URGENT_BATCH: Bytes = Bytes::from_mib(8);
+/// Largest cost of an urgent migration's reads of a log on a disk, as a multiple of one read in
+/// order.
 const URGENT_READS_MAX: f64 = 1.25;
 /// Largest number of blocks in a batch, bounded by the bits for it in an operation's purpose.
 const BATCH_BLOCKS_MAX: u64 = purpose::MOVED_FIRST as u64;
@@ -29,7 +32,7 @@ const BOOKKEEPING: Bytes = Bytes(192);
 const LOG_READS_AT_ONCE_MAX: u64 = 16;
 
 impl<P: Payload> Volume<P> {
-    /// Moves everything that is off home now.
+    /// Begins a move of everything that is off home now.
     pub(in crate::volume) fn begin_migration(&mut self) {
         let mut blocks = Vec::with_capacity(self.view.map.slots_in_use() as usize);
         blocks.extend(self.view.map.occupied().map(|(slot, entry)| ToMove { block: entry.block, slot }));
@@ -49,7 +52,7 @@ impl<P: Payload> Volume<P> {
         self.begin(blocks, false, log_end, marked);
     }
 
-    /// Writes the content of `slots` home.
+    /// Begins a move of the content of `slots`; with `keep` they keep clean copies.
     pub(in crate::volume) fn begin_move(&mut self, slots: Vec<Slot>, keep: bool) {
         let block = |slot| self.view.map.in_slot(slot).map(|entry| entry.block);
         let blocks = slots.into_iter().filter_map(|slot| Some(ToMove { block: block(slot)?, slot })).collect();
