@@ -371,7 +371,7 @@ impl BlockMap {
     }
 
     /// Takes `block` out of the map, so that it is only at its home. Returns the slot that it had.
-    /// In a log: takes out one of its pieces.
+    /// In a log, takes one piece of the block out.
     pub(crate) fn remove(&mut self, block: Block) -> Option<Slot> {
         if self.take_back(block.0) {
             return Some(Slot(block.0 as u32));

@@ -10,7 +10,7 @@ use crate::units::{Bytes, Nanoseconds};
 pub struct Parameter {
     /// Name of the parameter.
     pub name: &'static str,
-    /// Kind of its values.
+    /// Kind of the parameter's values.
     pub kind: Kind,
     /// Value if none is given, in the form that `--set` takes.
     pub default: &'static str,

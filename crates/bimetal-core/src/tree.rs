@@ -49,8 +49,8 @@ impl<P: Payload> From<Volume<P>> for Tree<P> {
 }
 
 impl<P: Payload> Tree<P> {
-    /// Makes a tree of volumes with their members, the outermost first, and each before its own
-    /// members.
+    /// Makes a tree of volumes with their members. The outermost volume is first, and each volume
+    /// comes before its members.
     ///
     /// # Panics
     /// Panics if a volume or a leaf is missing, or is a member of two volumes.
@@ -228,7 +228,7 @@ impl<P: Payload> Tree<P> {
     }
 
     /// Checks that every operation given to an inner volume arrived there, and that every finished
-    /// operation was given back.
+    /// operation was returned.
     ///
     /// # Errors
     /// The number of the volume, and its counts.

@@ -4,13 +4,13 @@
 //! - *Raise* from down: the drive's beginning is copied to both places and flushed; the labels
 //!   record up; the header is written and flushed.
 //! - *Raise* from up (a start after a stop or a crash): the copies are compared, and the second is
-//!   made like the first. A copy that cannot be read is written from the other, and the header is
-//!   written again if it is not intact.
+//!   made like the first. A copy that cannot be read is written from the readable copy. The header
+//!   is written again if it is not intact.
 //! - *Lower*: the beginning is written back from the first readable copy and flushed; the labels
 //!   record down.
 //!
-//! At every moment the labels tell which of the two counts, so a power cut at any point leaves a
-//! valid one.
+//! At every moment the labels record whether the beginning itself or its copies count. So a power
+//! cut at any point leaves valid content.
 //!
 //! While the guard is up, every sector in the header's place is the header's or, after a cut, the
 //! volume's own. Anything else was written by a program that used the drive without the volume.

@@ -1,7 +1,7 @@
 //! The state of a volume, kept on its home members: the facts that matter when another member is
 //! missing. It has two turns at the beginning of the tail, each written twice ([`turns`]). A state
-//! that says more than before of other members' content is written in both turns, one after the
-//! other. So a turn that comes back from an earlier time in both copies takes nothing back.
+//! that records more than before about other members' content is written in both turns, one after
+//! the other. So no fact is lost if both copies of a turn revert to an earlier state.
 //!
 //! [`turns`]: super::turns
 

@@ -45,20 +45,20 @@ pub fn search(
 /// A member whose size may change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Span {
-    /// The size at whose end its label was found.
+    /// Size at whose end the member's label was found.
     pub found: Sectors,
-    /// The writing of that label.
+    /// Number of the writing of that label.
     pub carried: u64,
-    /// The size of its drive.
+    /// Size of the member's drive.
     pub drive: Sectors,
-    /// The size that the volume is to use of it.
+    /// Size of the part of the drive that the volume is to use.
     pub goal: Sectors,
 }
 
 /// A step of a change. It must be stable before the next.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Step {
-    /// Write this label in the tail of this size of its member.
+    /// Write this label in the tail of its member, which lies at the end of this size.
     Label(Sectors, Box<Label>),
     /// Write zeroes.
     Erase(MemberId, SectorRange),

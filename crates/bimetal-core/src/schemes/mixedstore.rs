@@ -194,8 +194,9 @@ struct MixedStore {
     requests: u64,
     training: u64,
     disk: Disk,
-    /// Writes of the SSD in the training phase, and mean time of its last writes.
+    /// Mean time of the SSD's writes in the training phase.
     trained: Mean,
+    /// Mean time of the SSD's last writes, in milliseconds.
     recent_write_ms: f64,
     regulator: WearRegulator,
     /// Set if the drive shall not level wear while the pressure is high.

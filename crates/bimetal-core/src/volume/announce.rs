@@ -12,9 +12,9 @@
 //! Each turn has two copies. The second copy is written when the first is stable, so a page that is
 //! damaged later costs nothing.
 //!
-//! A state may say more than the state before about other members' content: that it is needed, old
-//! or void. Then the other turn gets the same content under the next number, while requests go on.
-//! So both copies of one turn may come back from an earlier time, and the fact is not lost.
+//! A state may record more than the state before about other members' content: that it is needed,
+//! old or void. Then the other turn gets the same content under the next number, while requests go
+//! on. So both copies of one turn may revert to earlier content, and the fact is not lost.
 //!
 //! A home that cannot be written is still read, and is never written again. Its old state does no
 //! harm then, because its content changes no more.

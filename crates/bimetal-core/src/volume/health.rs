@@ -2,9 +2,9 @@
 //! answers.
 //!
 //! Tasks try failed operations again, and a single bad sector costs no drive. But operations of a
-//! member may fail again and again, with no success in between. Then trying all others costs time
-//! and may harm the drive or its bus. Moves and scrubs then ask that member for one thing at a
-//! time, at most once a second, until one succeeds. Operations that requests themselves need are
+//! member may fail again and again, with no success in between. Further operations then cost time
+//! and may harm the drive or its bus. So moves and scrubs give that member one operation at a time,
+//! at most once a second, until an operation succeeds. Operations that requests themselves need are
 //! always issued.
 
 use super::Volume;

@@ -41,7 +41,7 @@ pub(crate) struct Piece<P> {
 }
 
 pub(crate) struct Segment<P> {
-    /// Position of its head.
+    /// Position of the segment's head.
     pub(crate) first: Position,
     pub(crate) pieces: Vec<Piece<P>>,
     pub(crate) records: Vec<Record>,
@@ -372,7 +372,7 @@ impl<P> LogTail<P> {
 
     /// Returns true if a segment with records and no blocks still fits.
     pub(crate) fn has_room_for_records(&self) -> bool {
-        // A wrap at the region's end may waste SEGMENT_MIN, so twice as much must be free.
+        // A segment needs SEGMENT_MIN, and a wrap at the region's end may waste nearly as much.
         self.filling.is_some() || self.free() >= 2 * SEGMENT_MIN
     }
 }

@@ -30,7 +30,7 @@ pub(super) struct Chunk {
 }
 
 impl Chunk {
-    /// Returns the number of its pages.
+    /// Returns the number of pages in the chunk.
     pub(super) fn count(&self) -> u64 {
         self.readable.len() as u64
     }

@@ -55,7 +55,7 @@ pub enum RecoveryError {
     HomeMissing {
         /// The member.
         member: MemberId,
-        /// Its role.
+        /// Role of the member.
         role: Role,
     },
     /// A member with newest content is missing, or was taken out while it had such content.
@@ -67,7 +67,7 @@ pub enum RecoveryError {
     Needed {
         /// The member.
         member: MemberId,
-        /// Its role.
+        /// Role of the member.
         role: Role,
         /// Set if home is between two states.
         migrating: bool,
@@ -77,7 +77,7 @@ pub enum RecoveryError {
     Unformatted {
         /// The member.
         member: MemberId,
-        /// Its role.
+        /// Role of the member.
         role: Role,
     },
     /// A page of metadata cannot be read.
@@ -85,7 +85,7 @@ pub enum RecoveryError {
     Unreadable {
         /// The member.
         member: MemberId,
-        /// Its role.
+        /// Role of the member.
         role: Role,
         /// The sector of the page.
         sector: u64,
@@ -98,7 +98,7 @@ pub enum RecoveryError {
     Version1 {
         /// The member.
         member: MemberId,
-        /// Its role.
+        /// Role of the member.
         role: Role,
     },
     /// Metadata is damaged in a way that no power cut causes.
@@ -106,7 +106,7 @@ pub enum RecoveryError {
     Damaged {
         /// The member.
         member: MemberId,
-        /// Its role.
+        /// Role of the member.
         role: Role,
         /// The damage, in words.
         what: &'static str,
@@ -119,7 +119,7 @@ pub enum RecoveryError {
     PartDamaged {
         /// The member.
         member: MemberId,
-        /// Its role.
+        /// Role of the member.
         role: Role,
         /// The damage, in words.
         what: &'static str,
@@ -129,7 +129,7 @@ pub enum RecoveryError {
     Failed {
         /// The member.
         member: MemberId,
-        /// Its role.
+        /// Role of the member.
         role: Role,
     },
 }
@@ -330,7 +330,7 @@ impl<P: Payload> Recovery<P> {
     /// Returns the recovered volume.
     ///
     /// # Errors
-    /// The reason for which there is none.
+    /// The reason for which no volume can be recovered.
     ///
     /// # Panics
     /// Panics before the recovery [is finished](Self::is_finished).

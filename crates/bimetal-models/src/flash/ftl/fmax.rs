@@ -9,7 +9,7 @@
 //! "the newly assigned primary unit", which is the replacement unit. A fold for p' omits its old
 //! version, so that p' is written into the new primary unit. "The first chain that has a
 //! replacement unit" is the chain that has had one longest. The chain of the lowest virtual unit
-//! would be folded each time, while others would keep their replacement units forever.
+//! would be folded each time, while other chains would keep their replacement units forever.
 
 use std::collections::VecDeque;
 
