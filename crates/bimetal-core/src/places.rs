@@ -10,9 +10,9 @@
 //!
 //! Each page has a version, the number of its writings. A digest of all versions lies in the state
 //! of a home without the table ([`Layout::places_witness`](crate::layout::Layout::places_witness)).
-//! It is written behind the page, before the old place is free. So the table is as the digest says,
-//! or one page is one version ahead. A page that came back from an earlier time in both copies fits
-//! neither, and the recovery refuses the table.
+//! The digest is written after the page, before the old place is free. So the table matches the
+//! digest, or one page is one version ahead. A page that reverted to an earlier version in both
+//! copies fits neither case, and the recovery refuses the table.
 
 use std::collections::BTreeSet;
 

@@ -43,8 +43,8 @@ use Moved as M;
 const ISSUE: Option<Event> = Some(Event::Issue);
 const QUEUE: Option<Event> = Some(Event::Queue);
 
-/// The ext4 sample's description states 1238.9 MiB, which counts the pages of the one line that it
-/// says to drop.
+/// The ext4 sample's description states 1238.9 MiB. That figure counts the pages of a line that the
+/// same description says to drop.
 #[rustfmt::skip]
 const SAMPLES: [Sample; 19] = [
     sample("cloudPhysicsIO.csv.xz", Format::CloudphysicsCsv, 113_872, "41.3", F::Mib("1051.6"), M::Mib("4011"), Some("7200"), 0, None),

@@ -29,8 +29,8 @@ pub struct State {
     pub places: u64,
 }
 
-/// The regions of a volume whose blocks have left a read-only member: home has all of them,
-/// whatever the map on that member says.
+/// Regions of a volume that were evacuated from a read-only member: home has all their blocks, and
+/// the map on that member no longer counts for them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Left(Box<[u8; LEFT_BYTES]>);
 

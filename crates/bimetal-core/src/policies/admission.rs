@@ -101,7 +101,7 @@ impl Gate {
     }
 
     /// Returns the reason for which the first blocks of `rest`, which `access` writes, are not
-    /// admitted, or `None`. The number says for how many blocks the answer holds.
+    /// admitted, or `None`; and the number of leading blocks with the same answer.
     #[inline]
     pub fn of_write(&self, view: &View, access: &Access, rest: BlockRun) -> (Option<Reason>, u64) {
         let Some(admission) = &self.0 else { return (None, rest.count) };

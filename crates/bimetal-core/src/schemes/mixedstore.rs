@@ -314,7 +314,7 @@ impl Disk {
     }
 
     /// Returns the prediction, once an operation was measured. Times from a queue that is empty now
-    /// say nothing about an idle disk.
+    /// do not predict an idle disk's.
     fn predict_ms(&self, is_idle: bool) -> Option<f64> {
         let recent = (self.count > 0).then_some(self.recent_ms)?;
         Some(if is_idle && self.trained.count > 0 { recent.min(self.trained.ms()) } else { recent })

@@ -1,5 +1,5 @@
-//! Discards free slots while their drive is idle, for schemes that want it. Flash then need not
-//! copy their old content.
+//! Discards free slots while their drive is idle, for schemes that ask for it. Flash then need not
+//! copy the slots' old content.
 //!
 //! A slot is free once the record that took its block out is durable and no task reads it any more.
 //! A discard needs a free slot, as a write does. A slot counts as taken while it is discarded, so

@@ -13,7 +13,7 @@
 //!    reads the same content, however far a move came.
 //! 2. A map change after the last commit may be missing on the member. It makes its region *owed*:
 //!    no flush is answered before every owed region has left. So flushed content is at home, or
-//!    where the member's map says. After a recovery every region with something to move is owed,
+//!    where the member's map has it. After a recovery every region with something to move is owed,
 //!    because content that was read then may lie in the member's write cache alone.
 //! 3. When nothing is left to move, one state records at once that nothing is needed and that the
 //!    member has been detached.

@@ -49,7 +49,7 @@ impl Rwbs {
     }
 
     /// Returns the entry of a request or completion of `sectors` sectors from `sector` on, `None`
-    /// if it is neither. Without sectors, it is a flush if the letters say so. A completion of a
+    /// if it is neither. Without sectors, it is a flush if the letters name one. A completion of a
     /// write without sectors means that a write or a flush from `sector` on is stable.
     ///
     /// # Errors
