@@ -192,7 +192,7 @@ fn blocks_as_written(story: &mut Story, written: &[u64]) -> Vec<u64> {
 /// Bits were flipped in both copies of a page of the slot table. The only way on lost every dirty
 /// block of the cache, although each entry has a check of its own.
 #[test]
-fn entries_of_a_page_damaged_twice_count_when_a_loss_is_accepted() {
+fn entries_of_twice_damaged_page_count_after_accepted_loss() {
     // The bits hit different entries in the two copies, then the same entry. The other content of a
     // page with zeroes in it cannot be known.
     for (bytes, lost) in [([40 + 16 * 3, 40 + 16 * 5], 0), ([40 + 16 * 4, 40 + 16 * 4], 1)] {
@@ -328,7 +328,7 @@ fn index_page_behind_a_lost_one_proves_segments_stable() {
 /// A damaged foot stayed as it was until its segment's head was damaged, too. Then both copies were
 /// gone.
 #[test]
-fn head_or_foot_that_is_damaged_is_written_again_by_the_next_recovery() {
+fn damaged_head_or_foot_is_written_again_by_recovery() {
     for (scheme, settings) in
         [("writeboost", [("idle", "off")].as_slice()), ("griffin", &[("timeout", "off"), ("read_threshold", "off")])]
     {
@@ -422,7 +422,7 @@ fn table_of_places_that_is_older_than_the_state_is_refused() {
 /// A power cut between a page of the table and the state that records it leaves the page one
 /// version ahead. Such a page is not damaged.
 #[test]
-fn power_cut_at_any_operation_of_a_move_leaves_a_table_that_fits() {
+fn power_cut_at_any_step_of_a_move_leaves_a_table_that_fits() {
     for steps in 0.. {
         let (mut story, written) = begin_combo();
         let is_over = pass_some(&mut story, Nanoseconds::from_seconds(20), steps);
@@ -459,7 +459,7 @@ fn pass_some(story: &mut Story, time: Nanoseconds, mut steps: u64) -> bool {
 /// Both copies of the newest state came back from an earlier time, when nothing was off home. With
 /// the SSD away home was served, with old content.
 #[test]
-fn state_put_back_in_both_copies_forgets_no_member_that_is_needed() {
+fn state_put_back_in_both_copies_forgets_no_needed_member() {
     let mut story = Story::new(1, "smart-response", MAXIMIZED, 8000);
     let earlier = keep(&mut story, Structure::State);
     story.write(0, 8);

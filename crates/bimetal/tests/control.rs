@@ -250,8 +250,6 @@ fn what_was_given_up_with_a_drive_is_not_called_safe() {
     assert!(served.wait().contains("was given up (--accept-loss)"));
 }
 
-/// Data written to the home drive while it was a plain disk is served once the volume is attached
-/// again.
 #[test]
 fn reattached_volume_serves_writes_made_to_the_plain_disk() {
     for scheme in ["smart-response", "hybrid-disk", "bcache", "dataplex", "hddboost"] {
@@ -275,7 +273,6 @@ fn reattached_volume_serves_writes_made_to_the_plain_disk() {
     }
 }
 
-/// A volume without a server can be drained. Home then has everything and needs no other drive.
 #[test]
 fn stopped_volume_drains_and_home_needs_no_other_drive() {
     let place = Place::new("stopped", "hybrid-disk");
@@ -308,7 +305,6 @@ fn stopped_volume_drains_and_home_needs_no_other_drive() {
     );
 }
 
-/// A drain with a low `move_rate` reports rising progress before its first batch ends.
 #[test]
 fn slow_drain_reports_progress_before_its_first_batch_ends() {
     let place = Place::new("slowly", "hybrid-disk");
@@ -346,8 +342,6 @@ fn a_cache_is_detached_while_a_client_goes_on() {
     served.wait();
 }
 
-/// A drive that is home of blocks is not detached, although it also holds blocks of another drive
-/// off home.
 #[test]
 fn drive_that_is_home_of_blocks_cannot_be_detached() {
     let place = Place::new("home", "os-managed");
@@ -402,8 +396,6 @@ fn what_is_served_is_recorded_and_analysed() {
     assert!(place.json()["trace"].is_null());
 }
 
-/// A new drive takes the place of a detached cache while the volume is served. It takes the place
-/// of a missing cache without a server.
 #[test]
 fn new_drive_replaces_a_detached_or_missing_cache() {
     let place = Place::new("attach", "hybrid-disk");
@@ -549,8 +541,6 @@ fn an_older_copy_of_a_drive_is_not_taken_for_the_drive() {
     }
 }
 
-/// Another program wrote over the beginning of an attached home. Only `serve --accept-loss`
-/// overwrites that content and records the loss.
 #[test]
 fn foreign_write_over_home_is_refused_without_accept_loss() {
     let place = Place::new("overwritten", "hybrid-disk");
@@ -616,8 +606,6 @@ fn a_flipped_bit_is_found_while_serving_and_without_a_server() {
     assert_eq!(fs::read(place.0.join("hdd.img")).unwrap()[77 * 8192..][..4096], [5; 4096]);
 }
 
-/// Parameters that may change during service take effect at once and persist. Other parameters need
-/// a drained volume without a server.
 #[test]
 fn parameters_change_while_serving_or_after_a_drain() {
     let place = Place::new("set", "griffin");
@@ -803,8 +791,6 @@ fn read_only_cache_is_not_let_go_at_start() {
     drop((disk, served));
 }
 
-/// The findings of a scrub are shown in the status, and the time of the last scrub survives a
-/// restart.
 #[test]
 fn scrub_on_schedule_is_reported_and_remembered() {
     let place = Place::new("scrubs", "hybrid-disk");

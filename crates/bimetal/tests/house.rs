@@ -324,3 +324,49 @@ fn architecture_page_shows_each_crate_and_core_module() {
         assert!(words.contains(name), "docs/architecture.md does not show {name}");
     }
 }
+
+/// Returns the name of the test that begins at line `at`, if a test does.
+fn test_at<'a>(lines: &[&'a str], at: usize) -> Option<&'a str> {
+    lines[at].trim().starts_with("#[test]").then_some(())?;
+    let name = |line: &&'a str| line.trim().strip_prefix("fn ")?.split(['(', '<']).next();
+    lines[at + 1..].iter().take(6).find_map(name)
+}
+
+#[test]
+fn test_names_have_at_most_60_characters() {
+    for (name, text) in below("crates", &[".rs"]) {
+        let lines: Vec<&str> = text.lines().collect();
+        let tests = (0..lines.len()).filter_map(|at| test_at(&lines, at));
+        let long: Vec<&str> = tests.filter(|test| test.len() > 60).collect();
+        assert!(
+            long.is_empty(),
+            "{name}: a test's name says subject, verb and condition, its story is a comment: {long:?}"
+        );
+    }
+}
+
+#[test]
+fn comments_have_at_most_100_columns() {
+    for (name, text) in below("crates", &[".rs"]) {
+        let long = |line: &&str| line.trim_start().starts_with("//") && line.chars().count() > 100;
+        let line = text.lines().find(long);
+        assert!(line.is_none(), "{name}: {}", line.unwrap_or_default());
+    }
+}
+
+/// The first word of a doc comment is the subject or the verb of what it documents. The one
+/// sentence above the whole command line is a question.
+#[test]
+fn doc_comments_begin_with_their_subject_or_verb() {
+    const NOT_FIRST: [&str; 10] = ["What", "Whether", "How", "Who", "That", "Where", "Which", "Why", "When", "If"];
+    let is_doc = |line: &str| line.starts_with("/// ") || line.starts_with("//! ");
+    for (name, text) in below("crates", &[".rs"]) {
+        let mut before = "";
+        for line in text.lines().map(str::trim_start) {
+            let first = line.split_whitespace().nth(1).unwrap_or_default();
+            let wrong = is_doc(line) && !is_doc(before) && NOT_FIRST.contains(&first);
+            assert!(!wrong || line.starts_with("/// What will an SSD and an HDD"), "{name}: {line}");
+            before = line;
+        }
+    }
+}

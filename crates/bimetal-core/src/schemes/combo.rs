@@ -614,7 +614,7 @@ mod tests {
     /// "Move files that are randomly accessed to the SSD, [...] files that are both randomly and
     /// contiguously accessed to the HDD."
     #[test]
-    fn what_is_accessed_randomly_moves_to_the_ssd_and_what_is_not_does_not() {
+    fn only_randomly_accessed_ranges_move_to_the_ssd() {
         let mut bench = Bench::new("combo", &[RANGE, ("strategy", "access"), ("period", "10s")]);
         (0..8).for_each(|at| bench.request(OpKind::Read, FAR + at * 8, 8));
         (0..4).for_each(|at| bench.request(OpKind::Read, FAR + 12800 + at * 16, 8));
@@ -624,7 +624,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_and_libraries_move_to_the_ssd_and_unlisted_types_do_not() {
+    fn only_programs_and_libraries_move_to_the_ssd() {
         let mut bench = Bench::new("combo", &[RANGE, ("strategy", "type"), ("period", "10s")]);
         let far = [
             file("usr/bin/ls", FAR, 128),

@@ -574,7 +574,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_write_of_which_a_page_is_on_flash_goes_to_flash_whole() {
+    fn large_write_with_a_page_on_flash_goes_to_flash_whole() {
         let mut bench = Bench::new("hybrid-disk", &[]);
         bench.request(OpKind::Write, 8016, 8);
         bench.take_log();
@@ -592,7 +592,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_that_finds_no_free_page_flushes_everything_and_empties_the_flash() {
+    fn full_flush_empties_the_flash_when_a_write_finds_no_room() {
         let mut bench = Bench::new("hybrid-disk", &[]);
         let slots = u64::from(bench.volume.view().map.slots());
         (0..slots).for_each(|block| bench.request(OpKind::Write, block * 16, 8));
@@ -617,7 +617,7 @@ mod tests {
     }
 
     #[test]
-    fn a_partial_flush_moves_just_what_a_write_needs_and_that_is_what_was_used_longest_ago() {
+    fn partial_flush_moves_the_least_recently_used_pages() {
         let mut bench = Bench::new("hybrid-disk", &[("flush", "partial")]);
         let slots = fill(&mut bench);
         bench.request(OpKind::Read, 0, 8);
@@ -709,7 +709,7 @@ mod tests {
     }
 
     #[test]
-    fn an_idle_flush_sends_home_what_is_dirty_and_keeps_it_for_reads_until_room_is_needed() {
+    fn idle_flush_keeps_clean_copies_until_room_is_needed() {
         let mut bench = Bench::new("hybrid-disk", &[("flush", "idle"), ("idle", "2s")]);
         let slots = fill(&mut bench);
         bench.pass(Nanoseconds::from_seconds(1));
@@ -726,7 +726,7 @@ mod tests {
     }
 
     #[test]
-    fn a_periodic_flush_leaves_nothing_dirty_for_longer_than_its_period() {
+    fn periodic_flush_leaves_no_page_dirty_beyond_its_period() {
         let mut bench = Bench::new("hybrid-disk", &[("flush", "periodic"), ("period", "10s")]);
         bench.pass(Nanoseconds::from_seconds(100));
         bench.request(OpKind::Write, 80, 8);
@@ -737,7 +737,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_pinned_is_never_evicted_and_comes_in_by_reads_and_large_writes_too() {
+    fn pinned_page_comes_in_by_any_access_and_stays() {
         for flush in ["full", "partial", "watermark", "idle", "periodic"] {
             let settings = [("flush", flush), ("pin", "0-64KiB,1MiB-1152KiB"), ("write_threshold", "64KiB")];
             let mut bench = Bench::new("hybrid-disk", &settings);
@@ -757,7 +757,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pinned_page_that_is_read_while_the_flash_is_full_finds_room_when_it_is_read_again() {
+    fn pinned_page_read_on_full_flash_finds_room_at_the_next_read() {
         let mut bench = Bench::new("hybrid-disk", &[("flush", "partial"), ("pin", "32MiB-33MiB")]);
         fill(&mut bench);
         (0..2).for_each(|_| bench.request(OpKind::Read, 65_536, 8));

@@ -717,7 +717,7 @@ mod tests {
         assert!(bench.volume.prediction_error().unwrap().mean_ms < 0.01);
     }
 
-    /// If the length of the workload is not known, training ends after the given number of
+    /// Without a known length of the workload, training ends after the given number of
     /// requests.
     #[test]
     fn training_ends_after_a_number_of_requests() {

@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn small_writes_of_the_disk_are_offloaded_and_flushed_once_in_a_period() {
+    fn small_writes_are_offloaded_and_flushed_each_period() {
         let mut bench = Bench::new("os-managed", &[]);
         bench.request(OpKind::Write, 80, 8);
         bench.request(OpKind::Write, 8000, 1024);

@@ -30,8 +30,8 @@ const HERE: &str = "bimetal-sim/tests/claims/";
 /// The tests of each parameter of each scheme.
 const CLAIMS: &[Claim] = &[
     ("combo", &["strategy"], "combo.rs", "the_most_frequently_used_ranges_move_to_the_ssd"),
-    ("combo", &["strategy"], "combo.rs", "what_is_accessed_randomly_moves_to_the_ssd_and_what_is_not_does_not"),
-    ("combo", &["strategy"], "combo.rs", "programs_and_libraries_move_to_the_ssd_and_unlisted_types_do_not"),
+    ("combo", &["strategy"], "combo.rs", "only_randomly_accessed_ranges_move_to_the_ssd"),
+    ("combo", &["strategy"], "combo.rs", "only_programs_and_libraries_move_to_the_ssd"),
     ("combo", &["strategy"], "combo.rs", "undefined_ranges_stay_and_free_ones_are_exchanged_first"),
     ("combo", &["strategy"], "claims/combo.rs", "strategies_by_files_are_better_than_no_optimizer"),
     ("combo", &["strategy"], "combo.rs", "files_of_a_list_move_and_its_first_lines_first"),
@@ -67,18 +67,8 @@ const CLAIMS: &[Claim] = &[
     ("dataplex", &["learning"], "dataplex.rs", "scan_displaces_no_frequently_used_block"),
     ("hybrid-disk", &["write_threshold"], "claims/hybrid_disk.rs", "writes_below_the_threshold_go_to_flash"),
     ("hybrid-disk", &["flush"], "claims/hybrid_disk.rs", "full_flush_delays_the_next_and_partial_flush_waits_less"),
-    (
-        "hybrid-disk",
-        &["flush", "idle"],
-        "hybrid_disk.rs",
-        "an_idle_flush_sends_home_what_is_dirty_and_keeps_it_for_reads_until_room_is_needed",
-    ),
-    (
-        "hybrid-disk",
-        &["flush", "period"],
-        "hybrid_disk.rs",
-        "a_periodic_flush_leaves_nothing_dirty_for_longer_than_its_period",
-    ),
+    ("hybrid-disk", &["flush", "idle"], "hybrid_disk.rs", "idle_flush_keeps_clean_copies_until_room_is_needed"),
+    ("hybrid-disk", &["flush", "period"], "hybrid_disk.rs", "periodic_flush_leaves_no_page_dirty_beyond_its_period"),
     ("hybrid-disk", &["idle"], "claims/hybrid_disk.rs", "an_idle_flush_waits_until_the_disk_is_idle"),
     (
         "hybrid-disk",
@@ -94,12 +84,7 @@ const CLAIMS: &[Claim] = &[
         "hybrid_disk.rs",
         "what_is_held_leaves_the_disk_alone_until_it_is_much_or_old",
     ),
-    (
-        "hybrid-disk",
-        &["pin"],
-        "hybrid_disk.rs",
-        "what_is_pinned_is_never_evicted_and_comes_in_by_reads_and_large_writes_too",
-    ),
+    ("hybrid-disk", &["pin"], "hybrid_disk.rs", "pinned_page_comes_in_by_any_access_and_stays"),
     ("hybrid-disk", &["pin"], "claims/hybrid_disk.rs", "pinned_pages_are_read_from_flash_while_their_pin_lasts"),
     ("hybrid-disk", &["in_place"], "claims/hybrid_disk.rs", "hot_pages_in_place_show_the_translation_layer"),
     ("os-managed", &["metadata"], "os_managed.rs", "metadata_of_a_file_system_is_what_no_file_has"),

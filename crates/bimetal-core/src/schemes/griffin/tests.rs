@@ -21,7 +21,7 @@ fn write_is_appended_between_head_and_foot_of_segment() {
 }
 
 #[test]
-fn writes_gather_in_the_buffer_until_it_is_full_or_the_log_is_idle() {
+fn writes_gather_until_the_buffer_is_full_or_the_log_idle() {
     let mut bench = Bench::new("griffin", &[("log_buffer", "16KiB")]);
     for block in 0..5 {
         bench.request(OpKind::Write, block * 80, 8);
@@ -104,7 +104,7 @@ fn read_of_what_only_home_has_is_no_read_of_the_log() {
 }
 
 #[test]
-fn a_migration_reads_the_log_in_order_skips_older_versions_and_writes_in_order_of_address() {
+fn migration_writes_newest_versions_in_order_of_address() {
     let mut bench = Bench::new("griffin", ONLY_TIMEOUT);
     for block in [9, 5, 9, 4, 9] {
         bench.request(OpKind::Write, block * 8, 8);
@@ -400,7 +400,7 @@ fn blocks_written(settings: &[(&str, &str)], requests: &str) -> u64 {
 /// Section 3.2: "WWW RWW [...] a sequence of operations to the SSD that contains two writes and one
 /// read".
 #[test]
-fn an_oracle_writes_home_just_before_each_read_and_no_read_meets_the_log() {
+fn oracle_writes_back_before_each_read() {
     assert_eq!(blocks_written(&[("oracle", "on")], "WWWRWW"), 2);
     assert_eq!(blocks_written(&[], "WWWRWW"), 1);
 }
