@@ -20,6 +20,10 @@ pub(super) fn of(survey: &Survey, runs: &[Run]) -> Option<Finding> {
 
 /// Returns the timers of a run that are longer than `duration`, as `scheme: key=value`.
 fn longer_than(duration: Nanoseconds, run: &Run) -> Vec<String> {
+    // Without a strategy, combo has nothing to time.
+    if run.settings.get("strategy").is_some_and(|strategy| strategy == "none") {
+        return Vec::new();
+    }
     let parameters = schemes::find(&run.scheme).map_or(&[][..], |scheme| scheme.parameters);
     let timers = parameters.iter().filter(|parameter| matches!(parameter.kind, Kind::Duration | Kind::DurationOrOff));
     let late = timers.filter_map(|parameter| {
@@ -46,5 +50,10 @@ mod tests {
         assert_eq!(of(&survey(901), &[griffin.clone()]), None);
         griffin.settings.insert("timeout".into(), "off".into());
         assert_eq!(of(&survey(40), &[griffin]), None);
+        let mut combo = run("combo", 1 << 30);
+        combo.settings.extend([("strategy".into(), "none".into()), ("period".into(), "300s".into())]);
+        assert_eq!(of(&survey(40), &[combo.clone()]), None, "nothing is timed without a strategy");
+        combo.settings.insert("strategy".into(), "access".into());
+        assert!(of(&survey(40), &[combo]).is_some());
     }
 }
