@@ -2,21 +2,27 @@
 
 CARGO ?= cargo
 
-.PHONY: demo test soak ublk-test lint bench bench-live bench-plan fuzz
+.PHONY: demo deb test soak ublk-test lint bench bench-live bench-plan fuzz
 
 # Builds, compares every scheme on the embedded sample trace, prints the table and writes report.html.
 demo:
 	$(CARGO) run --release --locked --quiet --package bimetal -- compare --report report.html
 
+# Packs the program, its manual pages, completions and systemd's units: target/bimetal_VERSION_ARCH.deb.
+deb:
+	$(CARGO) build --release --locked --package bimetal
+	scripts/deb target/release/bimetal target
+
 # Runs every test; installs the packages that they need, or says what to type. BIMETAL_REQUIRE_ALL=1: no skips.
 test:
 	CARGO="$(CARGO)" scripts/test
 
-# Kills the server twenty times under each file system, runs 20,000 seeds of every scheme from a
-# random start (printed first), draws ten times as many cases of every property, and runs 100,000 mutants of the sample
-# traces through the commands that read one.
+# Draws ten times as many cases of every property, trains the planner's regression anew, kills the
+# server twenty times under each file system, runs 20,000 seeds of every scheme from a random start
+# (printed first), and runs 100,000 mutants of the sample traces through the commands that read one.
 soak:
 	PROPTEST_CASES=2560 $(CARGO) test --workspace --lib --locked
+	BIMETAL_PAPERS=trained $(CARGO) test --package bimetal-papers --test page --locked
 	BIMETAL_SOAK=20 $(CARGO) test --package bimetal --test power_cuts --locked -- --nocapture
 	$(CARGO) run --release --locked --package bimetal -- fault --from random --seeds 20000
 	$(CARGO) build --release --locked --package bimetal
@@ -30,6 +36,7 @@ ublk-test:
 lint:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	$(CARGO) fmt --manifest-path python/Cargo.toml --check
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
 
 # Tables of speed and memory, each figure beside what it is to reach: the program, and the flash model alone.
@@ -40,8 +47,8 @@ bench:
 # Speed of serving beside qemu-nbd and nbdkit (packages qemu-utils, nbdkit, fio), on equal files below BENCH_DIR; how soon
 # a full cache is back after a crash; live response times over emulated drives beside simulated ones.
 bench-live:
-	$(CARGO) bench --package bimetal-live --bench serve --locked
-	$(CARGO) bench --package bimetal-live --bench restart --locked
+	$(CARGO) bench --package bimetal-serve --bench serve --locked
+	$(CARGO) bench --package bimetal-volumes --bench restart --locked
 	$(CARGO) build --release --package bimetal --locked
 	scripts/bench-live-replay
 

@@ -10,9 +10,17 @@ use bimetal_core::layout::{LayoutRequest, MemberInfo, Role};
 use bimetal_core::operation::{Command, Completion, OpKind, Operation, Status, Token};
 use bimetal_core::payload::NoPayload;
 use bimetal_core::scheme::{Access, Holds, Promotion, Reason, Scheme, SchemeInfo, View, Work};
-use bimetal_core::settings::{Kind, Parameter, Settings};
+use bimetal_core::settings::{Settings, Share, parameters};
 use bimetal_core::units::{Bytes, Nanoseconds, SectorRange};
 use bimetal_core::volume::{Volume, VolumeConfig, VolumeError};
+
+parameters! {
+    /// Parameters of the scheme.
+    struct Parameters {
+        /// share of the cache that is kept free for the next copies
+        reserve: Share = "1%",
+    }
+}
 
 /// Description of the scheme.
 pub(crate) static INFO: SchemeInfo = SchemeInfo {
@@ -20,13 +28,8 @@ pub(crate) static INFO: SchemeInfo = SchemeInfo {
     summary: "the SSD caches what is read from the HDD; the oldest copy is evicted first",
     source: "an example, without a paper",
     members: &[(Role::Hdd, Holds::Home), (Role::Ssd, Holds::Cache)],
-    parameters: &[Parameter {
-        name: "reserve",
-        kind: Kind::Fraction,
-        default: "1%",
-        doc: "share of the cache that is kept free for the next copies",
-    }],
-    worst_crash: "what was not flushed, as on the bare drive",
+    parameters: Parameters::LIST,
+    worst_crash: "writes that were not flushed, as on the bare drive",
     ssd_loss: "nothing; the SSD has only copies",
     hdd_loss: "all data",
     bypass: &[],
@@ -37,7 +40,7 @@ pub(crate) static INFO: SchemeInfo = SchemeInfo {
     layout: |_, request| Ok(request.ssd_caches_hdd()?),
     build: |settings, layout| {
         let slots = layout.slots.map_or(0, |slots| slots.count);
-        let reserve = settings.fraction("reserve").unwrap_or_default() * f64::from(slots);
+        let reserve = Parameters::of(settings).reserve.0 * f64::from(slots);
         let age_of = vec![0; slots as usize];
         Ok(Box::new(FifoCache { reserve: (reserve as u64).max(1), oldest: BTreeMap::new(), age_of, copies: 0 }))
     },

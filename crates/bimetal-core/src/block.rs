@@ -116,7 +116,7 @@ pub struct BlockSize {
 
 /// A size that no logical block can have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a logical block of {0} is not possible: expected a power of two from 4KiB to 1MiB")]
+#[error("block size {0}: expected a power of two from 4KiB to 1MiB")]
 pub struct BlockSizeError(Bytes);
 
 impl Default for BlockSize {

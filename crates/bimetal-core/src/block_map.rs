@@ -17,6 +17,7 @@ use hashbrown::HashTable;
 
 use crate::bit_set::BitSet;
 use crate::block::{Block, ValidMask};
+use crate::mixing::folded;
 pub use pieces::{BYTES_PER_FURTHER_PIECE, Pieces};
 
 /// Room for one block off home: a cache slot or a position in a log.
@@ -96,10 +97,7 @@ const NEIGHBOURS: u64 = 16;
 #[inline]
 fn hash(block: Block) -> u64 {
     let (group, place) = (block.0 / NEIGHBOURS, block.0 % NEIGHBOURS);
-    // Two rounds of multiply and fold with fixed odd constants give the same hash on every machine
-    // and in every run.
-    let product = u128::from(group ^ 0x9e37_79b9_7f4a_7c15) * 0xd6e8_feb8_6659_fd93_u128;
-    let mixed = (product as u64) ^ ((product >> 64) as u64);
+    let mixed = folded(group);
     // The lowest bits choose the position in the index. By the highest seven bits, the table tells
     // neighbours apart without a look at their entries.
     (mixed - mixed % NEIGHBOURS + place) ^ (place << 60)
@@ -304,14 +302,17 @@ impl BlockMap {
 
     /// Returns all slots in use, in order of slot.
     pub fn occupied(&self) -> impl Iterator<Item = (Slot, Entry)> {
-        (0..self.chunks.len()).flat_map(move |number| {
-            let first = (number * CHUNK) as u32;
-            let end = self.granted_end.min(first + CHUNK as u32);
-            let has_granted = self.granted.next_member(first).is_some_and(|member| member < end);
-            let is_used = has_granted || self.chunks[number].is_some();
-            let slots = if is_used { first..(first + CHUNK as u32) } else { 0..0 };
-            slots.filter_map(move |slot| Some((Slot(slot), self.in_slot(Slot(slot))?)))
-        })
+        let first = |number: usize| (number * CHUNK) as u32;
+        let has_granted = move |number| {
+            let end = self.granted_end.min(first(number) + CHUNK as u32);
+            self.granted.next_member(first(number)).is_some_and(|member| member < end)
+        };
+        let some_granted = self.granted.len() > 0;
+        // Nearly all chunks of a large cache may be empty.
+        (0..self.chunks.len())
+            .filter(move |&number| self.chunks[number].is_some() || (some_granted && has_granted(number)))
+            .flat_map(move |number| first(number)..first(number) + CHUNK as u32)
+            .filter_map(move |slot| Some((Slot(slot), self.in_slot(Slot(slot))?)))
     }
 
     /// Makes `slot` the place of the newest content of `entry.block`. Returns the block's former

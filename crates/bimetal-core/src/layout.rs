@@ -123,7 +123,7 @@ pub enum LayoutError {
     #[error("no member has the role '{}', which this scheme needs", .0.name())]
     MissingRole(Role),
     /// An array cannot have this number of members.
-    #[error("{0} members: an array has from 2 to {ARRAY_MAX}")]
+    #[error("{0} members: expected 2 to {ARRAY_MAX} for an array")]
     Members(usize),
     /// More than one member has a role of which the scheme uses one.
     #[error("{count} members have the role '{}': this scheme uses one", role.name())]
@@ -134,7 +134,12 @@ pub enum LayoutError {
         count: usize,
     },
     /// A drive is too small.
-    #[error("the {} drive of {available} is too small for its role: at least {needed} are needed{}", role.name(), reason)]
+    #[error(
+        "the {} drive of {} is too small for its role: expected at least {}{reason}",
+        role.name(),
+        available.rounded_down(),
+        needed.rounded_up()
+    )]
     TooSmall {
         /// The drive's role.
         role: Role,
@@ -556,7 +561,7 @@ mod tests {
         assert_eq!((mirror.total_blocks(), mirror.homes().len(), mirror.extents().len()), (496, 3, 3));
         let units = [Sectors(3 * 496 * 8 + 1)];
         let error = LayoutRequest { units: &units, ..request.clone() }.array(Some(16)).unwrap_err();
-        assert!(error.to_string().contains("the ssd drive of 2MiB is too small"), "{error}");
+        assert!(error.to_string().contains("the ssd drive of 2 MiB is too small"), "{error}");
         let one = LayoutRequest { members: &members[..1], ..request };
         assert_eq!(one.array(None), Err(LayoutError::Members(1)));
     }
@@ -622,7 +627,7 @@ mod tests {
         let request = LayoutRequest { block: BlockSize::default(), members: &tiny, units: &[] };
         let home = request.concatenated(&[MemberId(1)]).unwrap();
         let error = request.with_slots(home, MemberId(0), SlotKind::Cache).unwrap_err();
-        assert!(error.to_string().starts_with("the ssd drive of 128KiB is too small"), "{error}");
+        assert!(error.to_string().starts_with("the ssd drive of 128 KiB is too small"), "{error}");
         let units = [Sectors(2_000_000)];
         let request = LayoutRequest { units: &units, ..request };
         let error = request.concatenated(&[MemberId(1)]).unwrap_err();

@@ -72,7 +72,7 @@ pub mod journal;
 pub mod label;
 pub mod layout;
 pub mod member;
-pub mod nearest;
+pub mod mixing;
 pub mod operation;
 pub mod payload;
 pub mod places;

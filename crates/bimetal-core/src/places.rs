@@ -27,6 +27,8 @@ use crate::units::SectorRange;
 const RANGES_PER_PAGE: usize = (PAGE_BYTES - 32) / 4;
 const MAGIC: u32 = 0x6c70_4942; // "BIpl"
 const FREE: u32 = u32::MAX;
+/// Greatest version of a page that is read: 2^63 more writings fit behind it.
+const VERSION_MAX: u64 = u64::MAX / 2;
 
 /// The places of all ranges. See the [module](self).
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -258,14 +260,14 @@ impl Places {
     }
 
     /// Loads a page of the table: the newer of two copies, or `None` if the page was never written.
-    /// Returns false if it names an impossible place.
+    /// Returns false if it names an impossible place, or has a version that no table reaches.
     pub(crate) fn load(&mut self, number: usize, page: Option<&Page>) -> bool {
         let first = number * RANGES_PER_PAGE;
         let Some(page) = page else { return true };
         self.versions[number] = u64_at(page, 16);
         let places = self.range_at.len() as u32;
         let ranges = self.place_of[first..].iter_mut().take(RANGES_PER_PAGE).enumerate();
-        ranges.fold(true, |possible, (at, place)| {
+        ranges.fold(self.versions[number] <= VERSION_MAX, |possible, (at, place)| {
             *place = u32_at(page, 32 + 4 * at);
             possible && *place < places
         })
@@ -353,6 +355,18 @@ mod tests {
         assert_eq!(places.held_by(MemberId(0)), (4, 4));
         assert_eq!(places.free_on(MemberId(0), 5, |_| true), None);
         assert!(places.free_on(MemberId(1), 0, |_| true).is_some());
+    }
+
+    /// A forged page with a right checksum and the greatest number for its version ended the
+    /// program: the next version overflowed.
+    #[test]
+    fn page_with_impossible_version_is_refused() {
+        for (version, possible) in [(0, true), (VERSION_MAX, true), (VERSION_MAX + 1, false), (u64::MAX, false)] {
+            let mut table = places();
+            table.versions[0] = version;
+            let page = table.page(0, 7);
+            assert_eq!(places().load(0, Some(&page)), possible, "version {version}");
+        }
     }
 
     proptest! {

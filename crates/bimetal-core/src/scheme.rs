@@ -5,6 +5,8 @@
 //! members and the time through a [`View`], read-only. It never touches a drive, a byte of payload
 //! or the journal. Its own state is soft, and is lost at each start.
 
+mod extension;
+
 use crate::block::{Block, BlockRun, BlockSize, ValidMask};
 use crate::block_map::{BlockMap, Slot};
 use crate::layout::{Layout, LayoutError, LayoutRequest, MemberId, Role};
@@ -12,6 +14,7 @@ use crate::operation::OpKind;
 use crate::settings::{Parameter, SettingError, Settings};
 use crate::units::{Bytes, Nanoseconds, SectorRange, Sectors};
 use crate::uses::Uses;
+pub use extension::{Copies, Hints, InPlace, Monitor, OutsidePolicy, Properties};
 
 /// A request as a scheme sees it.
 #[derive(Clone, Copy, Debug)]
@@ -178,7 +181,7 @@ pub enum Work {
     /// changing are skipped, and so are blocks for which no slot is free.
     Fetch(Vec<BlockRun>),
     /// The drive with the slots is asked for up to this many blocks in slots, in the flash blocks
-    /// with the most outdated data. The answer goes to [`Scheme::fragmented`].
+    /// with the most outdated data. The answer goes to [`Monitor::fragmented`].
     AskFragmented(u64),
     /// A range of addresses gets its home on another member, if a place is free there. One range is
     /// relocated at a time.
@@ -346,70 +349,8 @@ pub trait Scheme: Send {
         Work::Nothing
     }
 
-    /// Supplies the answer to [`Work::AskFragmented`]: slots in use, those with the most outdated
-    /// surroundings first. `None` if the drive does not know; no real drive does.
-    fn fragmented(&mut self, view: &View, slots: Option<&[Slot]>) {
-        let _ = (view, slots);
-    }
-
-    /// Returns true if free slots are discarded on their drive while it is idle, so that its
-    /// translation layer need not keep their content.
-    fn discards_free_slots(&self) -> bool {
-        false
-    }
-
-    /// Supplies the wear of the drive with the slots.
-    fn wear_told(&mut self, view: &View, wear: Wear) {
-        let _ = (view, wear);
-    }
-
-    /// Returns true if the drive with the slots shall not level its wear now. Only simulated drives
-    /// obey.
-    fn halts_wear_levelling(&self) -> bool {
-        false
-    }
-
-    /// Returns the time without requests that counts as an idle period in a profile of the whole
-    /// workload. `None` if the scheme wants no such profile.
-    fn wants_idle_profile(&self) -> Option<Nanoseconds> {
-        None
-    }
-
-    /// Supplies the idle periods of the profile: for each, the number of reads and writes before
-    /// it, in order.
-    fn foresee_idle(&mut self, after: Vec<u64>) {
-        let _ = after;
-    }
-
-    /// Returns true if the scheme wants to know the evictions of a host's buffer cache.
-    fn takes_evictions(&self) -> bool {
-        false
-    }
-
-    /// Notes that a host's buffer cache has evicted `blocks`: from now on the host reads them from
-    /// the volume. Only a simulation knows it.
-    fn evicted(&mut self, view: &View, blocks: BlockRun) {
-        let _ = (view, blocks);
-    }
-
-    /// Returns true if the scheme takes pins of a host.
-    fn takes_pins(&self) -> bool {
-        false
-    }
-
-    /// Pins `blocks` to flash for a host, or ends that. Returns false, and changes nothing, if more
-    /// would be pinned than the scheme allows.
-    fn pin(&mut self, view: &View, blocks: BlockRun, pinned: bool) -> bool {
-        let _ = (view, blocks, pinned);
-        true
-    }
-
-    /// Notes that an operation of a request on a member has ended.
-    fn served(&mut self, view: &View, service: &Service) {
-        let _ = (view, service);
-    }
-
-    /// Supplies facts about the workload before its first request. Only a simulation has them.
+    /// Supplies facts about the workload. A simulation supplies them before the first request, a
+    /// server only the files of a map, whenever the map has changed.
     fn foresee(&mut self, view: &View, foresight: &Foresight<'_>) {
         let _ = (view, foresight);
     }
@@ -426,9 +367,12 @@ pub trait Scheme: Send {
         let _ = uses;
     }
 
-    /// Returns the errors of the scheme's own forecast of response times, if it makes one.
-    fn prediction_error(&self) -> Option<PredictionError> {
-        None
+    /// Takes a policy of another program in place of the scheme's own replacement policy. Called
+    /// before the first request, and only in a simulation. `make` makes the policy for a number of
+    /// slots. Returns false if the scheme has no such policy, or its cache is not empty.
+    fn take_outside_policy(&mut self, make: &dyn Fn(u32) -> Box<dyn OutsidePolicy>) -> bool {
+        let _ = make;
+        false
     }
 
     /// Returns the number of first blocks that have copies in slots before the first request. A
@@ -443,18 +387,6 @@ pub trait Scheme: Send {
     /// [`copied_at_first`](Self::copied_at_first) asked for.
     fn began_with(&mut self, copies: u64) {
         let _ = copies;
-    }
-
-    /// Chooses the member that serves a read of `sectors`. Each of `copies` is present and has the
-    /// content.
-    fn choose_copy(&mut self, view: &View, sectors: SectorRange, copies: &[MemberId]) -> MemberId {
-        let _ = (view, sectors);
-        copies[0]
-    }
-
-    /// Notes that a member is gone.
-    fn member_failed(&mut self, view: &View, member: MemberId) {
-        let _ = (view, member);
     }
 
     /// Applies the value of the parameter `key` in `settings`, while the volume is served. Returns
@@ -473,51 +405,57 @@ pub trait Scheme: Send {
         false
     }
 
-    /// Returns true if moves take no time and no decision waits for a drive, as in the papers'
-    /// policy simulators. The map changes when a request arrives or a trigger fires. Drives still
-    /// do the work, and wear, afterwards. Only for the simulator.
-    fn migrates_instantly(&self) -> bool {
-        false
+    /// Returns the properties that few schemes have.
+    fn properties(&self) -> Properties {
+        Properties::default()
     }
 
-    /// Returns true if ranges change their homes in no time and without operations, so that a run
-    /// shows the worth of a placement without the cost of the moves. For the simulator only.
-    fn moves_instantly(&self) -> bool {
-        false
+    /// Returns the scheme as the chooser of a copy to read.
+    fn copies(&mut self) -> Option<&mut dyn Copies> {
+        None
     }
 
-    /// Returns true if a block that has a slot is overwritten in that slot, and no journal records
-    /// the places of blocks. A crash would leave neither version whole. For the simulator only.
-    fn overwrites_in_place(&self) -> bool {
-        false
+    /// Returns the scheme as the listener to a host's hints.
+    fn hints(&mut self) -> Option<&mut dyn Hints> {
+        None
     }
 
-    /// Records that the content of `slot` was overwritten in place.
-    fn overwritten(&mut self, view: &View, slot: Slot) {
-        let _ = (view, slot);
+    /// Returns the scheme as the monitor of its drives.
+    fn monitor(&self) -> Option<&dyn Monitor> {
+        None
     }
 
+    /// Returns the scheme as the monitor of its drives, to tell it their answers.
+    fn monitor_mut(&mut self) -> Option<&mut dyn Monitor> {
+        None
+    }
+
+    /// Returns the scheme that overwrites blocks in their slots.
+    fn in_place(&mut self) -> Option<&mut dyn InPlace> {
+        None
+    }
+}
+
+impl dyn Scheme {
     /// Returns the reason for which only a simulation can do what the settings ask. Valid for a
     /// scheme that was just made.
-    fn why_only_simulated(&self) -> Option<&'static str> {
+    pub fn why_only_simulated(&self) -> Option<&'static str> {
+        let properties = self.properties();
         let reasons = [
-            (self.migrates_instantly(), "with these settings migrations take no time (migration=instant)"),
+            (properties.migrates_instantly, "with these settings migrations take no time (migration=instant)"),
             (
                 self.lacks_foresight(),
-                "with these settings the scheme knows when each block is used next (replacement=belady)",
+                "with these settings the scheme must know when each block is used next (replacement=belady)",
             ),
             (
-                self.wants_idle_profile().is_some(),
-                "with these settings the scheme knows when the drives will be idle (profiled)",
+                properties.idle_profile.is_some(),
+                "with these settings the scheme must know when the drives will be idle (idle_periods=profiled)",
             ),
+            (properties.moves_instantly, "with moves=instant ranges move without being copied: expected moves=timed"),
             (
-                self.moves_instantly(),
-                "with moves=instant ranges change their home without being copied; expected moves=timed",
-            ),
-            (
-                self.overwrites_in_place(),
-                "with in_place=on a block is overwritten at its place on flash and no journal says where it lies, so a crash \
-                 would leave parts of two versions; expected in_place=off",
+                properties.overwrites_in_place,
+                "with in_place=on a block is overwritten at its place on flash and no journal records its place, so a \
+                 crash would mix two versions: expected in_place=off",
             ),
         ];
         reasons.into_iter().find_map(|(holds, reason)| holds.then_some(reason))
@@ -555,7 +493,7 @@ pub enum LinuxCounterpart {
     Bcache(CacheMode),
 }
 
-/// Time at which a cache's writes go home.
+/// Time at which a cache writes its blocks home.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CacheMode {
     /// At once, with the write itself.

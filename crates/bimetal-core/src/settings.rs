@@ -1,9 +1,12 @@
 //! Parameters of schemes: typed, documented, with units, and checked when a scheme is made.
 
+mod value;
+
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use crate::units::{Bytes, Nanoseconds};
+pub use value::{Ranges, Rate, Share, Value, parameters, words};
 
 /// A parameter that a scheme has.
 #[derive(Clone, Copy, Debug)]
@@ -16,6 +19,8 @@ pub struct Parameter {
     pub default: &'static str,
     /// Effect of the parameter, in a line for users.
     pub doc: &'static str,
+    /// Set if the value can change while the volume is served.
+    pub live: bool,
 }
 
 /// Kinds of values of parameters.
@@ -92,19 +97,20 @@ impl Kind {
     }
 
     fn accepts(self, value: &str) -> bool {
-        let off = value == "off";
         match self {
-            Kind::Duration => value.parse::<Nanoseconds>().is_ok(),
-            Kind::DurationOrOff => off || value.parse::<Nanoseconds>().is_ok(),
-            Kind::Size => value.parse::<Bytes>().is_ok(),
-            Kind::SizeOrOff => off || value.parse::<Bytes>().is_ok(),
-            Kind::RateOrOff => off || value.parse().is_ok_and(|rate: Bytes| rate >= RATE_MIN),
-            Kind::Fraction => parse_share(value).is_some(),
-            Kind::FractionOrOff => off || parse_share(value).is_some(),
-            Kind::Count => value.parse::<u64>().is_ok(),
-            Kind::Admission => value.parse::<AdmissionRule>().is_ok(),
-            Kind::RangesOrOff => off || parse_ranges(value).is_some(),
-            Kind::NumbersOrOff(count) => off || parse_numbers(value).is_some_and(|numbers| numbers.len() == count),
+            Kind::Duration => Nanoseconds::read(value).is_some(),
+            Kind::DurationOrOff => Option::<Nanoseconds>::read(value).is_some(),
+            Kind::Size => Bytes::read(value).is_some(),
+            Kind::SizeOrOff => Option::<Bytes>::read(value).is_some(),
+            Kind::RateOrOff => Option::<Rate>::read(value).is_some(),
+            Kind::Fraction => Share::read(value).is_some(),
+            Kind::FractionOrOff => Option::<Share>::read(value).is_some(),
+            Kind::Count => u64::read(value).is_some(),
+            Kind::Admission => AdmissionRule::read(value).is_some(),
+            Kind::RangesOrOff => Ranges::read(value).is_some(),
+            Kind::NumbersOrOff(count) => {
+                value == "off" || value::numbers(value).is_some_and(|numbers| numbers.len() == count)
+            }
             Kind::Choice(words) => words.contains(&value),
         }
     }
@@ -145,28 +151,6 @@ impl FromStr for AdmissionRule {
     }
 }
 
-/// Parses `0.1` or `10%`.
-fn parse_share(text: &str) -> Option<f64> {
-    let (number, whole) = text.strip_suffix('%').map_or((text, 1.0), |percent| (percent, 100.0));
-    let share = number.parse::<f64>().ok()? / whole;
-    (0.0..=1.0).contains(&share).then_some(share)
-}
-
-/// Parses ranges, each from its first byte to the byte behind its last.
-fn parse_ranges(text: &str) -> Option<Vec<(Bytes, Bytes)>> {
-    let range = |text: &str| {
-        let (from, to) = text.split_once('-')?;
-        let (from, to): (Bytes, Bytes) = (from.parse().ok()?, to.parse().ok()?);
-        (from < to).then_some((from, to))
-    };
-    text.split(',').map(range).collect()
-}
-
-/// Parses numbers such as `1.5:-2:0`, each finite.
-fn parse_numbers(text: &str) -> Option<Vec<f64>> {
-    text.split(':').map(|number| number.parse().ok().filter(|number: &f64| number.is_finite())).collect()
-}
-
 /// Smallest rate of a move. At a lower rate, one operation takes longer than any user would wait.
 pub const RATE_MIN: Bytes = Bytes::from_kib(64);
 
@@ -175,7 +159,8 @@ pub const MOVE_RATE: Parameter = Parameter {
     name: "move_rate",
     kind: Kind::RateOrOff,
     default: "off",
-    doc: "moves home write no more than this in a second, unless requests wait for the room; off: as fast as they can",
+    doc: "bytes a second that write-back writes at most, unless requests wait for free slots; off: no limit",
+    live: true,
 };
 
 /// Parameter of a scheme with a log on a disk: the memory of a migration that would read too much
@@ -184,14 +169,16 @@ pub const MOVE_MEMORY: Parameter = Parameter {
     name: "move_memory",
     kind: Kind::Size,
     default: "256MiB",
-    doc: "memory of a migration beside 24 bytes a block, two operations at least; more than 64MiB only to spare the log reads (5.4)",
+    doc: "memory of a migration, beside 24 bytes a block and two operations at least; more than 64MiB is used only if \
+          that spares reads of the log (5.4)",
+    live: true,
 };
 
 /// Reasons for which a setting is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SettingError {
     /// The scheme has no such parameter.
-    #[error("{scheme} has no parameter '{key}': it has {known}")]
+    #[error("{scheme} has no parameter '{key}': its parameters are {known}")]
     Unknown {
         /// Name of the scheme.
         scheme: &'static str,
@@ -202,8 +189,8 @@ pub enum SettingError {
     },
     /// The parameter exists, but cannot change while the volume is served.
     #[error(
-        "{scheme}: {key} cannot change while the volume is served: drain it with `bimetal drain VOLUME --detach` and set it then, if it does not \
-         say where things lie on the drives"
+        "{scheme}: {key} cannot change while the volume is served: run `bimetal drain VOLUME --detach` and set it \
+         then, unless it decides where data lies on the drives"
     )]
     NotLive {
         /// Name of the scheme.
@@ -277,37 +264,6 @@ impl Settings {
         self.values.get(key).unwrap_or_else(|| panic!("{} declares no parameter '{key}'", self.scheme))
     }
 
-    /// Returns a duration, or `None` for `off`.
-    pub fn duration(&self, key: &str) -> Option<Nanoseconds> {
-        self.text(key).parse().ok()
-    }
-
-    /// Returns a size, or `None` for `off`.
-    pub fn size(&self, key: &str) -> Option<Bytes> {
-        self.text(key).parse().ok()
-    }
-
-    /// Returns a share from 0 to 1, or `None` for `off`.
-    pub fn fraction(&self, key: &str) -> Option<f64> {
-        parse_share(self.text(key))
-    }
-
-    /// Returns ranges of addresses, each from its first byte to the byte behind its last; none for
-    /// `off`.
-    pub fn ranges(&self, key: &str) -> Vec<(Bytes, Bytes)> {
-        parse_ranges(self.text(key)).unwrap_or_default()
-    }
-
-    /// Returns numbers, or `None` for `off`.
-    pub fn numbers(&self, key: &str) -> Option<Vec<f64>> {
-        parse_numbers(self.text(key))
-    }
-
-    /// Returns a whole number.
-    pub fn count(&self, key: &str) -> u64 {
-        self.text(key).parse().unwrap_or_else(|_| panic!("{}.{key} is no count", self.scheme))
-    }
-
     /// Returns an error for a parameter whose value has the right kind but is not possible for this
     /// scheme or layout.
     pub fn refuse(&self, key: &'static str, expected: impl Into<String>) -> SettingError {
@@ -319,48 +275,66 @@ impl Settings {
 mod tests {
     use super::*;
 
-    const PARAMETERS: &[Parameter] = &[
-        Parameter { name: "timeout", kind: Kind::DurationOrOff, default: "900s", doc: "" },
-        Parameter { name: "mode", kind: Kind::Choice(&["a", "b"]), default: "a", doc: "" },
-    ];
+    words! {
+        enum Mode {
+            A = "a",
+            B = "b",
+        }
+    }
+
+    parameters! {
+        struct Parameters {
+            /// first line
+            /// and second
+            timeout: Option<Nanoseconds> = "900s" live,
+            /// mode
+            mode: Mode = "a",
+        }
+        and MOVE_RATE
+    }
 
     #[test]
-    fn what_is_not_given_has_its_default() {
-        let settings = Settings::new("x", PARAMETERS, [("mode", "b")]).unwrap();
-        assert_eq!(settings.duration("timeout"), Some(Nanoseconds::from_seconds(900)));
-        assert_eq!(settings.text("mode"), "b");
-        let off = Settings::new("x", PARAMETERS, [("timeout", "off")]).unwrap();
-        assert_eq!(off.duration("timeout"), None);
+    fn parameter_that_is_not_given_has_its_default() {
+        let settings = Settings::new("x", Parameters::LIST, [("mode", "b")]).unwrap();
+        let values = Parameters::of(&settings);
+        assert_eq!((values.timeout, values.mode), (Some(Nanoseconds::from_seconds(900)), Mode::B));
+        let off = Settings::new("x", Parameters::LIST, [("timeout", "off")]).unwrap();
+        assert_eq!(Parameters::of(&off).timeout, None);
+        assert_eq!(Parameters::of(&off).mode, Mode::A);
+    }
+
+    #[test]
+    fn declaration_gives_name_kind_doc_and_order() {
+        let [timeout, mode, rate] = Parameters::LIST else { panic!("{:?}", Parameters::LIST) };
+        assert_eq!((timeout.name, timeout.doc), (name::timeout, "first line and second"));
+        assert_eq!((mode.name, mode.kind), ("mode", Kind::Choice(&["a", "b"])));
+        assert_eq!(rate.name, MOVE_RATE.name);
+        assert_eq!(["timeout", "mode", "nothing"].map(Parameters::is_live), [true, false, false]);
     }
 
     #[test]
     fn wrong_keys_and_values_are_refused_with_what_was_expected() {
-        let error = Settings::new("x", PARAMETERS, [("timout", "1s")]).unwrap_err();
-        assert_eq!(error.to_string(), "x has no parameter 'timout': it has timeout, mode");
-        let error = Settings::new("x", PARAMETERS, [("timeout", "soon")]).unwrap_err();
+        let error = Settings::new("x", Parameters::LIST, [("timout", "1s")]).unwrap_err();
+        assert_eq!(error.to_string(), "x has no parameter 'timout': its parameters are timeout, mode, move_rate");
+        let error = Settings::new("x", Parameters::LIST, [("timeout", "soon")]).unwrap_err();
         assert!(error.to_string().contains("timeout=soon"), "{error}");
-        let error = Settings::new("x", PARAMETERS, [("mode", "c")]).unwrap_err();
+        let error = Settings::new("x", Parameters::LIST, [("mode", "c")]).unwrap_err();
         assert_eq!(error.to_string(), "x: mode=c is not possible: expected one of a, b");
     }
 
     #[test]
     fn a_share_is_a_number_or_a_percentage() {
-        const SHARE: &[Parameter] = &[Parameter { name: "share", kind: Kind::FractionOrOff, default: "0.1", doc: "" }];
-        let read = |value| Settings::new("x", SHARE, [("share", value)]).map(|settings| settings.fraction("share"));
+        let read = |value| {
+            const SHARE: &[Parameter] =
+                &[Parameter { name: "share", kind: Kind::FractionOrOff, default: "0.1", doc: "", live: false }];
+            Settings::new("x", SHARE, [("share", value)]).map(|settings| settings.value::<Option<Share>>("share"))
+        };
         for (value, share) in [("0.1", Some(0.1)), ("10%", Some(0.1)), ("100%", Some(1.0)), ("off", None)] {
-            assert_eq!(read(value).unwrap(), share, "{value}");
+            assert_eq!(read(value).unwrap(), share.map(Share), "{value}");
         }
         for wrong in ["10", "101%", "-1%", "%", "nan", "a lot"] {
             let error = read(wrong).unwrap_err().to_string();
             assert!(error.contains("expected a number from 0 to 1, or 0% to 100%, or off"), "{error}");
-        }
-    }
-
-    #[test]
-    fn ranges_are_read_in_bytes_and_empty_or_reversed_ones_refused() {
-        assert_eq!(parse_ranges("0-1KiB,1MiB-2MiB").unwrap()[1], (Bytes::from_mib(1), Bytes::from_mib(2)));
-        for wrong in ["", "5", "5-5", "6-5", "0-1,", "a-b"] {
-            assert!(parse_ranges(wrong).is_none(), "{wrong}");
         }
     }
 

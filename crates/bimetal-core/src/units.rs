@@ -102,6 +102,9 @@ impl Nanoseconds {
         Self(micros * 1_000)
     }
 
+    /// A year of 365.25 days.
+    pub const YEAR: Self = Self::from_seconds(31_557_600);
+
     /// Returns `millis` milliseconds.
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis * 1_000_000)
@@ -127,6 +130,11 @@ impl Nanoseconds {
     /// Returns the time in seconds.
     pub fn as_seconds_f64(self) -> f64 {
         self.0 as f64 / 1e9
+    }
+
+    /// Returns the time in years of 365.25 days.
+    pub fn as_years_f64(self) -> f64 {
+        self.as_seconds_f64() / Self::YEAR.as_seconds_f64()
     }
 
     /// Returns the time in milliseconds.
@@ -205,7 +213,7 @@ impl FromStr for Nanoseconds {
             ("min", 60e9),
             ("h", 3600e9),
             ("d", 86_400e9),
-            ("y", 365.25 * 86_400e9),
+            ("y", Nanoseconds::YEAR.0 as f64),
         ];
         parse_scaled(text, &UNITS).map(Nanoseconds).ok_or_else(|| ParseUnitError {
             value: text.to_owned(),
@@ -244,6 +252,19 @@ impl FromStr for Bytes {
     }
 }
 
+/// Formats a number with at most `digits` significant digits, without trailing zeros.
+pub fn significant(value: f64, digits: i32) -> String {
+    if value == 0.0 || !value.is_finite() {
+        return format!("{value}");
+    }
+    let decimals = (digits - 1 - value.abs().log10().floor() as i32).clamp(0, 12) as usize;
+    let text = format!("{value:.decimals$}");
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text,
+    }
+}
+
 /// Writes `value` in the largest unit that divides it exactly, so that the text reads back as the
 /// same value.
 fn write_exact(f: &mut fmt::Formatter<'_>, value: u64, units: &[(u64, &str)]) -> fmt::Result {
@@ -261,6 +282,29 @@ impl fmt::Display for Nanoseconds {
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_exact(f, self.0, &[(1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B")])
+    }
+}
+
+impl Bytes {
+    /// Returns the size for people, rounded down to three digits: `55.9 MiB`.
+    pub fn rounded_down(self) -> String {
+        self.rounded(f64::floor)
+    }
+
+    /// Returns the size for people, rounded up to three digits, so that the text as a size is large
+    /// enough.
+    pub fn rounded_up(self) -> String {
+        self.rounded(f64::ceil)
+    }
+
+    fn rounded(self, round: fn(f64) -> f64) -> String {
+        let units = [(1u64 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+        let Some((unit, name)) = units.into_iter().find(|(unit, _)| self.0 >= *unit) else {
+            return format!("{} B", self.0);
+        };
+        let value = self.0 as f64 / unit as f64;
+        let scale = [100.0, 10.0].into_iter().find(|scale| value * scale < 1000.0).unwrap_or(1.0);
+        format!("{} {name}", significant(round(value * scale) / scale, 4))
     }
 }
 
@@ -345,6 +389,20 @@ pub fn counted_are(count: u64, noun: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A message said "57249KiB", and "at least 2256441KiB".
+    #[test]
+    fn rounded_size_has_three_digits_in_its_own_direction() {
+        let (small, large) = (Bytes(57_249 << 10), Bytes(2_256_441 << 10));
+        assert_eq!((small.rounded_down(), small.rounded_up()), ("55.9 MiB".to_owned(), "56 MiB".to_owned()));
+        assert_eq!((large.rounded_down(), large.rounded_up()), ("2.15 GiB".to_owned(), "2.16 GiB".to_owned()));
+        for (bytes, text) in
+            [(0, "0 B"), (1023, "1023 B"), (1 << 10, "1 KiB"), (64 << 20, "64 MiB"), (1 << 40, "1 TiB")]
+        {
+            assert_eq!((Bytes(bytes).rounded_down(), Bytes(bytes).rounded_up()), (text.to_owned(), text.to_owned()));
+        }
+        assert_eq!(Bytes((1000 << 20) + 1).rounded_up(), "1001 MiB");
+    }
 
     #[test]
     fn durations_and_sizes_read_as_the_command_line_writes_them() {

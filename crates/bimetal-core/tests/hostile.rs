@@ -4,13 +4,12 @@
 
 #![allow(unsafe_code, reason = "an allocator that counts has no other way in")]
 
+mod counting;
 mod world;
-
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 
 use bimetal_core::journal::PAGE_SECTORS;
 use bimetal_core::volume::RecoveryError;
+use counting::{IN_USE, PEAK};
 use proptest::prelude::*;
 use world::damage::{OTHERS, answer_comes, edit, forge, noise, pages, put, survive, written, written_by};
 use world::{CACHES, World};
@@ -19,43 +18,9 @@ use world::{CACHES, World};
 /// that the tests keep for it.
 const MEMORY_MAX: usize = 16 << 20;
 
-/// Allocator that counts the bytes that each thread has allocated.
-struct Counting;
-
-thread_local! {
-    static ALLOCATED: Cell<usize> = const { Cell::new(0) };
-    static PEAK: Cell<usize> = const { Cell::new(0) };
-}
-
-fn note(allocated: usize, freed: usize) {
-    // A thread that is ending has no counters any more.
-    let _ = ALLOCATED.try_with(|counter| {
-        counter.set(counter.get().wrapping_add(allocated).saturating_sub(freed));
-        let _ = PEAK.try_with(|peak| peak.set(peak.get().max(counter.get())));
-    });
-}
-
-// SAFETY: every call is passed on to the system's allocator.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        note(layout.size(), 0);
-        // SAFETY: the caller keeps the contract of `alloc`.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        note(0, layout.size());
-        // SAFETY: the caller keeps the contract of `dealloc`.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static COUNTING: Counting = Counting;
-
 /// Returns the result of [`answer_comes`], and checks that it stays within the bound of memory.
 fn answer(world: &mut World) -> Result<(), RecoveryError> {
-    let before = ALLOCATED.get();
+    let before = IN_USE.get();
     PEAK.set(before);
     let answer = answer_comes(world);
     let peak = PEAK.get() - before;

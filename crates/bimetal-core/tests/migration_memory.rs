@@ -3,8 +3,8 @@
 
 #![allow(unsafe_code, reason = "an allocator that counts has no other way in")]
 
-use std::alloc::{GlobalAlloc, Layout as Memory, System};
-use std::cell::Cell;
+mod counting;
+
 use std::collections::VecDeque;
 use std::rc::Rc;
 
@@ -16,40 +16,7 @@ use bimetal_core::schemes;
 use bimetal_core::settings::Settings;
 use bimetal_core::units::{Bytes, Nanoseconds, SectorRange, Sectors};
 use bimetal_core::volume::{Volume, VolumeConfig};
-
-/// Allocator that counts the memory of each thread. Content in memory is added to the count.
-struct Counting;
-
-thread_local! {
-    static IN_USE: Cell<usize> = const { Cell::new(0) };
-    static PEAK: Cell<usize> = const { Cell::new(0) };
-}
-
-fn note(taken: usize, freed: usize) {
-    // A thread that is ending has no counters any more.
-    let _ = IN_USE.try_with(|counter| {
-        counter.set(counter.get().wrapping_add(taken).saturating_sub(freed));
-        let _ = PEAK.try_with(|peak| peak.set(peak.get().max(counter.get())));
-    });
-}
-
-// SAFETY: every call is passed on to the system's allocator.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Memory) -> *mut u8 {
-        note(layout.size(), 0);
-        // SAFETY: the caller keeps the contract of `alloc`.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Memory) {
-        note(0, layout.size());
-        // SAFETY: the caller keeps the contract of `dealloc`.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static COUNTING: Counting = Counting;
+use counting::{IN_USE, PEAK, note};
 
 const SECTORS: usize = 8;
 

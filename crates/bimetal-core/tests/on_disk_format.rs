@@ -43,7 +43,7 @@ fn manual_has_offsets_of_every_page() {
         ("A record of dropped blocks", fields!(DroppedBytes: kind, blocks, first, before)),
         (
             "A superblock",
-            fields!(SuperblockPage: head, tail, index_tail, table, marks, has_marks, lives_count, lives, lost),
+            fields!(SuperblockPage: head, tail, index_tail, table, marks, has_marks, lives_count, pair, lives, lost),
         ),
         ("A life", fields!(LifeBytes: life, began_at, index_began_at)),
         ("A lost block", fields!(LostBytes: block, eighths)),

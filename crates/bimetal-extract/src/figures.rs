@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use bimetal_core::units::Bytes;
+use bimetal_core::units::{Bytes, significant};
 use serde::Serialize;
 
 /// Figure of the profile.
@@ -158,9 +158,7 @@ pub(crate) fn quoted(text: &str) -> String {
 
 /// Formats a number with three significant digits.
 fn short(value: f64) -> String {
-    let digits = if value == 0.0 { 0 } else { (2 - value.abs().log10().floor() as i32).clamp(0, 9) };
-    let text = format!("{value:.*}", digits as usize);
-    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+    significant(value, 3)
 }
 
 /// Formats a number with one digit more than its error allows.
@@ -202,8 +200,9 @@ impl Extraction {
         OF_FLASH.iter().find_map(|&(key, low, high)| {
             let value = measured(key).filter(|value| !(low..=high).contains(value))?;
             Some(format!(
-                "{key} = {} is no figure of flash, which has {} to {}: what answered was memory, of this machine (a page cache, a disk \
-                 in memory), of its host or of a controller, something else was busy meanwhile, or the drive does what the models do not",
+                "{key} = {} is impossible for flash, which has {} to {}: memory may have answered (a page cache, a \
+                 disk in memory, a host's or controller's cache), another program was busy meanwhile, or the drive \
+                 works unlike the models",
                 short(value),
                 short(low),
                 short(high)
@@ -232,12 +231,12 @@ impl Extraction {
                 None => writeln!(text, "{key} = {value} # assumed"),
             };
         }
-        let _ = writeln!(text, "\n[sources]\ncapacity = \"as the drive says\"");
+        let _ = writeln!(text, "\n[sources]\ncapacity = \"as the drive reports\"");
         for Figure { key, source, .. } in &self.figures {
             let _ = writeln!(text, "{key} = {}", quoted(source));
         }
         if !self.zones.is_empty() {
-            let _ = writeln!(text, "zones = \"measured: angles of sectors, from when reads of them end\"");
+            let _ = writeln!(text, "zones = \"measured: angles of sectors, from the ends of reads\"");
         }
         for zone in &self.zones {
             let ZoneFigure { first_cylinder, last_cylinder, sectors_per_track, .. } = zone;

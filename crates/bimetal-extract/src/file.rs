@@ -11,14 +11,14 @@ use std::time::{Duration, Instant};
 use bimetal_core::operation::{Command, Completion, OpKind, Operation, Token};
 use bimetal_core::payload::Payload;
 use bimetal_core::units::{Bytes, Nanoseconds, SECTOR_BYTES, Sectors};
-use bimetal_live::buffer::{Buffers, Filling};
-use bimetal_live::drive::Drive;
-use bimetal_live::drive::file::{DriveFile, OpenError};
-use bimetal_live::drive::pool::Pool;
-use bimetal_live::drive::uring::Uring;
-use bimetal_live::member::lock::{DriveLock, LockError};
-use bimetal_live::member::probe::{Kind, Probe, ProbeError, probe};
-use bimetal_live::member::signature::{self, Content, Signature};
+use bimetal_device::buffer::{Buffers, Filling};
+use bimetal_device::drive::Drive;
+use bimetal_device::drive::file::{DriveFile, OpenError};
+use bimetal_device::drive::pool::Pool;
+use bimetal_device::drive::uring::Uring;
+use bimetal_device::lock::{DriveLock, LockError};
+use bimetal_device::probe::{Kind, Probe, ProbeError, probe};
+use bimetal_device::signature::{self, Content, Signature};
 use bimetal_models::Finished;
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -28,8 +28,8 @@ use rustix::io::Errno;
 
 use crate::target::Target;
 
-/// Least size of a drive whose times are trusted. A smaller drive shows the memory of controllers
-/// and hosts instead of the medium.
+/// Smallest size of a drive whose times are trusted. A smaller drive shows the memory of
+/// controllers and hosts instead of the medium.
 const TRUSTED_MIN: Bytes = Bytes::from_gib(1);
 
 /// Longest command.
@@ -42,7 +42,7 @@ pub enum FileError {
     #[error(transparent)]
     Probe(#[from] ProbeError),
     /// Another program uses the drive.
-    #[error("{}: is in use, so it cannot be written: {uses}. --read-only measures what reading can", path.display())]
+    #[error("{}: is in use, so it cannot be written: {uses}. --read-only measures what reads show", path.display())]
     InUse {
         /// Path of the drive.
         path: PathBuf,
@@ -50,13 +50,14 @@ pub enum FileError {
         uses: String,
     },
     /// The drive cannot be written.
-    #[error("{}: is read-only: --read-only measures what reading can", path.display())]
+    #[error("{}: is read-only: --read-only measures what reads show", path.display())]
     ReadOnly {
         /// Path of the drive.
         path: PathBuf,
     },
     /// The drive is in fact memory.
-    #[error("{}: lies in the machine's memory ({what}), whose times are not those of a drive: name a drive, or a file on one", path.display())]
+    #[error("{}: lies in the machine's memory ({what}), whose times are not those of a drive: name a drive, or a file \
+             on a drive", path.display())]
     Memory {
         /// Path of the file or device.
         path: PathBuf,
@@ -65,8 +66,8 @@ pub enum FileError {
     },
     /// The drive belongs to a volume.
     #[error(
-        "{}: is a drive of a Bimetal volume{}, and measuring would destroy what that keeps on it: --read-only measures what \
-         reading can, or take it out of the volume first (bimetal detach {})", path.display(), named(volume), volume.as_deref().unwrap_or("VOLUME")
+        "{}: is a drive of a Bimetal volume{}, and measuring would destroy the volume's data on it: --read-only \
+         measures what reads show, or detach the drive first (bimetal detach {})", path.display(), named(volume), volume.as_deref().unwrap_or("VOLUME")
     )]
     Member {
         /// Path of the drive.
@@ -76,8 +77,8 @@ pub enum FileError {
     },
     /// The drive has content.
     #[error(
-        "{}: carries {what}, which measuring would destroy: --read-only measures what reading can, or erase it first (wipefs \
-         --all {})", path.display(), path.display()
+        "{}: carries {what}, which measuring would destroy: --read-only measures what reads show, or erase it first \
+         (wipefs --all {})", path.display(), path.display()
     )]
     Carries {
         /// Path of the drive.
@@ -92,7 +93,8 @@ pub enum FileError {
     #[error(transparent)]
     Open(#[from] OpenError),
     /// The file cannot be opened without the page cache.
-    #[error("{}: its file system cannot read past the page cache (O_DIRECT), and memory is no drive; put the file elsewhere", path.display())]
+    #[error("{}: its file system cannot bypass the page cache (O_DIRECT), so memory would answer: put the file on \
+             another file system", path.display())]
     Cached {
         /// Path of the file.
         path: PathBuf,
@@ -199,7 +201,8 @@ impl Candidate {
     pub fn doubt(&self) -> Option<String> {
         (self.probe.size < TRUSTED_MIN).then(|| {
             format!(
-                "{} has {:.0} MB, which the memory of a controller, or of this machine's host, holds as a whole: expected at least {:.0} MB",
+                "{} has {:.0} MB, which fits into the memory of a controller or of this machine's host: expected at \
+                 least {:.0} MB",
                 self.probe.path.display(),
                 self.probe.size.0 as f64 / 1e6,
                 TRUSTED_MIN.0 as f64 / 1e6
@@ -211,7 +214,7 @@ impl Candidate {
     pub fn caution(&self) -> Option<String> {
         self.probe.is_file().then(|| {
             format!(
-                "{} is a file: its file system and all below it have a part in the figures.",
+                "{} is a file: the figures include its file system and everything below it.",
                 self.probe.path.display()
             )
         })

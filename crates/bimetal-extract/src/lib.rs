@@ -43,19 +43,19 @@ pub const SIZE_MIN: Bytes = Bytes::from_mib(16);
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ExtractError {
     /// The drive is too small.
-    #[error("the drive has {size}: expected at least {SIZE_MIN}, so that places far apart can be timed")]
+    #[error("the drive has {size}: expected at least {SIZE_MIN}, so that distant places can be timed")]
     TooSmall {
         /// Size of the drive.
         size: Bytes,
     },
     /// A command failed.
-    #[error("a command failed ({status:?}): a drive with errors cannot be measured; look at its health first")]
+    #[error("a command failed ({status:?}), and a drive with errors cannot be measured: check its health first")]
     Failed {
         /// Status of the command.
         status: Status,
     },
     /// The time was over before the first figure.
-    #[error("the budget of {budget} was over before {what} was known: give more time")]
+    #[error("the budget of {budget} ended before {what} was known: give more time")]
     NoTime {
         /// Budget of the measurement.
         budget: Nanoseconds,
@@ -63,7 +63,7 @@ pub enum ExtractError {
         what: &'static str,
     },
     /// The drive fits no model.
-    #[error("{what}: the drive is none that the models describe, or something else uses it meanwhile")]
+    #[error("{what}: the drive is unlike all models, or another program uses it meanwhile")]
     Unlike {
         /// Observation that fits no model.
         what: String,
@@ -97,7 +97,8 @@ pub fn extract(
     }
     let doubt = match kind {
         Kind::Flash if usual_ns < FLASH_NS_MIN => Some(format!(
-            "reads here and there take {:.1} us, and no flash behind a controller answers in less than {:.0} us: it was memory",
+            "random reads take {:.1} us, and no flash behind a controller answers in less than {:.0} us: memory \
+             answered",
             usual_ns / 1e3,
             FLASH_NS_MIN / 1e3
         )),
@@ -120,7 +121,7 @@ fn unreadable(error: ProfileError) -> ExtractError {
     ExtractError::Unlike { what: error.to_string() }
 }
 
-/// Least time of a read of flash, with its controller and link.
+/// Smallest time of a read of flash, with its controller and link.
 const FLASH_NS_MIN: f64 = 8e3;
 
 /// Determines the kind of drive by random reads: on a disk they take milliseconds, each a different

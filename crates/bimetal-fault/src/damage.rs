@@ -5,9 +5,9 @@
 //! because they have no checksum. A page's magic word tells its structure. Without a magic word,
 //! the region tells it.
 //!
-//! One damaged page of metadata must cost nothing. Several may cost an error or a refusal, but
-//! never silently give old content. Two combinations are undetectable for any engine, so no case
-//! has them:
+//! One damaged page of metadata must cost nothing. With several damaged pages, requests may fail or
+//! the volume may be refused, but old content is never returned in silence. Two combinations are
+//! undetectable for any engine, so no case has them:
 //! - Some pages of a structure are put back to an earlier state while others are damaged. This may
 //!   leave a consistent older image. One page may be put back in both copies where the structure
 //!   has a witness.
@@ -30,7 +30,7 @@ use crate::random::Random;
 use crate::regions::{Region, region_of};
 
 const SECTOR: usize = SECTOR_BYTES as usize;
-/// Most draws of a damage that changes nothing, or is not fair.
+/// Largest number of draws of a damage that changes nothing, or is not fair.
 const DRAWS_MAX: u32 = 40;
 
 /// Structure that a page belongs to.
@@ -88,7 +88,7 @@ impl Structure {
     /// Returns true if something beside its pages tells that both copies of a page are older: the
     /// other turn, the state or the superblock.
     const fn has_witness(self) -> bool {
-        matches!(self, Self::State | Self::Places | Self::Table)
+        matches!(self, Self::State | Self::Places | Self::Table | Self::Superblock)
     }
 
     /// Returns the structure of a page in `region` that begins with `bytes`; `None`: the page was

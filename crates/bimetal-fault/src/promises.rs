@@ -5,34 +5,37 @@ use bimetal_core::scheme::{Holds, SchemeInfo};
 /// Returns one line for each promise that is checked under `scheme`.
 pub fn promises(scheme: &SchemeInfo) -> Vec<String> {
     let off_home = scheme.members.iter().any(|(_, holds)| matches!(holds, Holds::Cache | Holds::Log));
-    let mut promises = vec!["what was flushed or forced survives any power cut, at any operation".to_owned()];
+    let mut promises = vec!["flushed writes and FUA writes survive a power cut at any operation".to_owned()];
     promises.push(if off_home {
-        "a write that was not flushed is there whole or not at all in each block off its home; in place, old or new in \
-         each sector of 512 bytes"
+        "after a crash, a write that was not flushed is there whole or not at all in each block off home; at home, \
+         each sector of 512 bytes has the old or the new content"
             .to_owned()
     } else {
-        "a write that was not flushed is old or new in each sector of 512 bytes, as on a bare drive".to_owned()
+        "after a crash, a write that was not flushed leaves the old or the new content in each sector of 512 bytes, \
+         as on a bare drive"
+            .to_owned()
     });
-    promises.push("what was read after a power cut stays until it is written, through further cuts".to_owned());
-    promises.push("a recovery that is cut short, any number of times, ends the same".to_owned());
-    promises.push("a read that cannot be right is an error, and only where a drive has failed".to_owned());
     promises.push(
-        "a page of metadata that is damaged at rest costs nothing; several cost errors or a refusal, as do both copies of a state \
-         or of places that come back from an earlier time together"
+        "content that was read after a power cut stays until it is overwritten, through further power cuts".to_owned(),
+    );
+    promises.push("a recovery that is interrupted, any number of times, ends with the same result".to_owned());
+    promises.push("a read that cannot return the right content fails, and only if a drive has failed".to_owned());
+    promises.push(
+        "one damaged page of metadata loses nothing; several cause errors or a refusal, as do both copies of a state \
+         or a table of places from an earlier time"
             .to_owned(),
     );
     if scheme.members.iter().any(|(_, holds)| *holds == Holds::Copy) {
         promises.push(
-            "a member that is lost, or fails, costs nothing while another is there: all reads as before".to_owned(),
+            "the loss or failure of a member loses nothing while another member is there: all reads as before"
+                .to_owned(),
         );
     }
     if off_home {
         let home_is_ssd = scheme.members.iter().any(|(role, holds)| role.name() == "ssd" && *holds == Holds::Home);
         let (lost, loss) = if home_is_ssd { ("HDD", scheme.hdd_loss) } else { ("SSD", scheme.ssd_loss) };
-        promises.push(format!(
-            "the {lost} that refuses writes and still reads costs nothing, and service goes on without it"
-        ));
-        promises.push(format!("the {lost} that does not come back takes along: {loss}; all else reads as before"));
+        promises.push(format!("the {lost} that becomes read-only loses nothing, and service goes on without it"));
+        promises.push(format!("a missing {lost} loses {loss}; all other reads as before"));
     }
     promises
 }

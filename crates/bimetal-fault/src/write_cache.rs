@@ -4,8 +4,8 @@
 //! Beside a drive's newest content, the cache knows the stable content of the medium. It also
 //! keeps, in order, every completed change that no flush has covered. At a power cut, any part of
 //! those changes and of the changes in flight may reach the medium. So an older change may land
-//! without a newer one, or single sectors of a write, or nothing. The content of the medium is
-//! stable afterwards.
+//! without a newer one, or single sectors of a write, or nothing. After the
+//! power cut, all that reached the medium is stable.
 
 use std::collections::VecDeque;
 

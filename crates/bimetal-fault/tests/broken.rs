@@ -58,7 +58,7 @@ fn unchecked_rot_in_a_slot_is_caught() {
 
 #[test]
 fn older_metadata_served_to_a_recovery_is_caught() {
-    damage_case_notices(200, Sabotage::ServesOlderPages(4), has_slots);
+    damage_case_notices(400, Sabotage::ServesOlderPages(2), has_slots);
 }
 
 /// The tester counts one damaged page, but the recovery finds its copies damaged as well.

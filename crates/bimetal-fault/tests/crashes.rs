@@ -8,9 +8,9 @@ use bimetal_core::schemes;
 use bimetal_fault::{Options, run_crash_case};
 use seeds::GRIFFIN;
 
-/// Least number of cases of all schemes together, in the two tests that run at the same time on two
-/// cores.
-const CASES: u64 = 20_000;
+/// Smallest number of cases of all schemes together, in the two tests that run at the same time on
+/// two cores.
+const CASES: u64 = 10_000;
 
 fn run_all(half: u64) {
     seeds::run_all(half, CASES.div_ceil(2 * schemes::every().count() as u64), run_crash_case, |_, _, _| {});

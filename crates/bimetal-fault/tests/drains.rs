@@ -19,7 +19,7 @@ const PLANS: [Plan; 3] = [
 ];
 /// Number of power cuts at one operation. Each loses other unflushed changes.
 const TIMES: u64 = 6;
-/// Most operations of a drain.
+/// Largest number of operations of a drain.
 const OPERATIONS_MAX: u64 = 2000;
 
 /// Returns a volume with flushed content off home, partly in parts of blocks and partly written

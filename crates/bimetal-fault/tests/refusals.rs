@@ -16,7 +16,7 @@ use seeds::GRIFFIN;
 use story::{ALL, HDD, SSD, Story};
 
 /// Number of cases of each scheme, in each of two tests that run at the same time on two cores.
-const SEEDS: u64 = 250;
+const SEEDS: u64 = 150;
 
 fn run_all(half: u64) {
     seeds::run_all(half, SEEDS, run_refusal_case, |scheme, total, cases| {

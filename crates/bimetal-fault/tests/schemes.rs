@@ -5,7 +5,7 @@ use bimetal_core::schemes;
 use bimetal_fault::{Options, Report, run_case};
 
 /// Number of cases of each scheme.
-const SEEDS: u64 = 1000;
+const SEEDS: u64 = 500;
 
 fn chosen(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()

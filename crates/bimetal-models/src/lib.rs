@@ -8,9 +8,11 @@
 //! Read first: [`DeviceModel`] below, then [`profile`], which makes a model of a named drive, then
 //! [`hdd`] and [`flash`].
 
+pub mod endurance;
 pub mod flash;
 pub mod hdd;
 pub mod profile;
+pub mod spelling;
 pub mod statistics;
 
 use bimetal_core::operation::{Command, Status, Token};

@@ -10,8 +10,8 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::OnceLock;
 
-use bimetal_core::nearest::nearest;
 use bimetal_core::units::{Bytes, SectorRange, Sectors};
 use serde::Deserialize;
 use serde::de::{self, DeserializeOwned};
@@ -21,6 +21,7 @@ use crate::DeviceModel;
 use crate::flash::state::RestoreError;
 use crate::flash::{Flash, FlashProfile, Precondition};
 use crate::hdd::{self, HddProfile};
+use crate::spelling::nearest;
 
 /// Profiles inside the program, in the order in which they are listed: name and text.
 const BUILTIN: &[(&str, &str)] = &[
@@ -108,6 +109,14 @@ pub enum Body {
 /// name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProfileError {
+    /// The drive of this name has no model.
+    #[error("{name}: {reason}; expected another drive: `bimetal catalog show` lists them")]
+    NoModel {
+        /// Name of the drive.
+        name: String,
+        /// Reason.
+        reason: String,
+    },
     /// The name is neither a built-in profile nor a file.
     #[error("no profile or file '{name}'{}; built in: {known}", suggestion(nearest.as_deref()))]
     Unknown {
@@ -283,7 +292,7 @@ fn read_table<T: DeserializeOwned>(table: &Table, file: &str) -> Result<T, Profi
     T::deserialize(table.clone()).map_err(|error| {
         let text = error.to_string();
         if let Some(key) = text.strip_prefix("missing field `").and_then(|rest| rest.split('`').next()) {
-            let expected = "a figure: every drive of this kind has it".to_owned();
+            let expected = "a figure: every drive of this kind needs it".to_owned();
             return ProfileError::Missing { file: file.to_owned(), key: key.to_owned(), expected };
         }
         // The library puts the path on a last line of its own: "in `seek.average`".
@@ -320,8 +329,27 @@ fn shortened(text: &str) -> String {
     }
 }
 
+/// Profiles that another crate knows by name.
+#[derive(Clone, Copy, Debug)]
+pub struct Further {
+    /// Returns the text of a profile, `None` for an unknown name, and an error for a drive that has
+    /// no model.
+    pub text: fn(&str) -> Option<Result<String, String>>,
+    /// Returns the names, for suggestions.
+    pub names: fn() -> Vec<String>,
+}
+
+static FURTHER: OnceLock<Further> = OnceLock::new();
+
 impl Profile {
-    /// Loads the built-in profile of this name, or else the TOML file at this path.
+    /// Adds profiles to those that [`load`](Self::load) finds, for the whole process. The first
+    /// call counts.
+    pub fn add_further(further: Further) {
+        FURTHER.get_or_init(|| further);
+    }
+
+    /// Loads the built-in profile of this name, or else the TOML file at this path, or else one of
+    /// the [further](Self::add_further) profiles.
     ///
     /// # Errors
     /// Refuses an unknown profile or file (and suggests the nearest name), and a file that cannot
@@ -332,15 +360,34 @@ impl Profile {
             return Self::parse(text, name);
         }
         if !Path::new(name_or_path).exists() {
-            return Err(ProfileError::Unknown {
-                name: name_or_path.to_owned(),
-                nearest: nearest(name_or_path, BUILTIN.iter().map(|(name, _)| *name)).map(str::to_owned),
-                known: BUILTIN.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", "),
-            });
+            return Self::load_further(name_or_path);
         }
         let text = std::fs::read_to_string(name_or_path)
             .map_err(|error| ProfileError::Unreadable { file: name_or_path.to_owned(), reason: error.to_string() })?;
         Self::parse(&text, name_or_path)
+    }
+
+    fn load_further(name: &str) -> Result<Self, ProfileError> {
+        let further = FURTHER.get();
+        match further.and_then(|further| (further.text)(name)) {
+            Some(Ok(text)) => return Self::parse(&text, name),
+            Some(Err(reason)) => return Err(ProfileError::NoModel { name: name.to_owned(), reason }),
+            None => {}
+        }
+        let others = further.map_or_else(Vec::new, |further| (further.names)());
+        let names = BUILTIN.iter().map(|(name, _)| *name).chain(others.iter().map(String::as_str));
+        let others_too = if others.is_empty() { "" } else { "; `bimetal catalog show` lists further drives" };
+        Err(ProfileError::Unknown {
+            name: name.to_owned(),
+            nearest: nearest(&name.replace(' ', "-"), names).map(str::to_owned),
+            known: BUILTIN.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ") + others_too,
+        })
+    }
+
+    /// Returns true if a profile has this name, so that the name is no file.
+    pub fn is_builtin(name: &str) -> bool {
+        let is_further = || FURTHER.get().is_some_and(|further| (further.text)(name).is_some());
+        BUILTIN.iter().any(|(known, _)| *known == name) || (!Path::new(name).exists() && is_further())
     }
 
     /// Reads the text of a profile. Messages call the profile `origin`.
@@ -353,6 +400,11 @@ impl Profile {
             reason: error.to_string().trim_end().to_owned(),
         })?;
         Self::from_table(table, origin)
+    }
+
+    /// Returns the names of all built-in profiles.
+    pub fn builtin_names() -> impl Iterator<Item = &'static str> {
+        BUILTIN.iter().map(|(name, _)| *name)
     }
 
     /// Returns all built-in profiles, in the order in which they are listed.
@@ -379,7 +431,7 @@ impl Profile {
             (Some(usd), Some(date), Some(source)) if usd.is_finite() && usd >= 0.0 => Some(Price { usd, date, source }),
             (usd, ..) => {
                 let value = usd.map_or_else(|| "nothing".to_owned(), |usd| usd.to_string());
-                let expected = "0 or more dollars, with price_date and price_source beside it";
+                let expected = "0 or more dollars, with price_date and price_source given";
                 return Err(BadFigure::new("price_usd", value, expected).in_file(origin));
             }
         };
@@ -617,7 +669,7 @@ mod tests {
             ("rpm = 7200", "rpm = ", "line 9"),
             ("kind = \"hdd\"", "kind = \"tape\"", "x.toml: kind = \"tape\": expected \"hdd\" or \"flash\""),
             ("capacity = 1_000_204_886_016", "capacity = 0", "capacity = 0B: expected at least one sector"),
-            ("price_date = \"2010\"", "", "price_date and price_source beside it"),
+            ("price_date = \"2010\"", "", "price_date and price_source given"),
             ("\nseek_average_ms = 8.5", "\nseek_average_ms = 0.5", "seek_average_ms = 0.5: expected 6."),
             (
                 "\nseek_full_stroke_ms = 18",

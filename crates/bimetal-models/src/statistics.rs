@@ -47,6 +47,9 @@ pub struct HddStatistics {
     pub cached_writes: u64,
     /// Number of transfers that wrote dirty data of the cache to the medium.
     pub destages: u64,
+    /// Number of transfers to the medium that first had to read a physical sector, of which they
+    /// write a part.
+    pub read_modify_writes: u64,
 }
 
 /// Counters that only flash has.

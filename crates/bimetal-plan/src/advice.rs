@@ -4,6 +4,7 @@
 
 use bimetal_core::block::BlockSize;
 use bimetal_core::layout::Role;
+use bimetal_sim::lifetime::Life;
 use bimetal_sim::limits::Limits;
 use bimetal_sim::simulator::{Replay, SimulationError};
 use rayon::prelude::*;
@@ -13,17 +14,14 @@ use crate::budget::{Budget, Metric, short};
 use crate::evaluate::{Evaluator, Figures, Load, Outcome};
 use crate::grid::Candidate;
 use crate::halves;
-use crate::lifetime::{self, Life};
 
-/// Number of windows into which the trace is cut.
-const WINDOWS: u64 = 4;
+/// Numbers of windows into which a trace is cut, if it is long enough. Beside each number is half
+/// the width of a 95 % interval in standard errors, for a spread estimated from as many windows
+/// (Student's t).
+const WINDOWS: [(u64, f64); 2] = [(10, 2.262), (4, 3.182)];
 
 /// Fewest measured requests in a window that give a useful figure.
 const REQUESTS_MIN: u64 = 50;
-
-/// Half the width of a 95 % interval in standard errors, for a spread estimated from four windows
-/// (Student's t).
-const STUDENT_95: f64 = 3.182;
 
 /// Confidence in the answer.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -35,6 +33,8 @@ pub struct Confidence {
     pub windows: u64,
     /// Spread of each budgeted figure of the run, and of the budgeted lifetime.
     pub budgets: Vec<Spread>,
+    /// Set if every budget is kept at the short end of its figure's range, too.
+    pub proven: bool,
     /// Further notes, in sentences.
     pub notes: Vec<String>,
 }
@@ -58,6 +58,13 @@ pub struct Spread {
     pub second_half: Option<f64>,
     /// Set if the second half keeps the budget.
     pub kept_in_second_half: bool,
+    /// Number of windows that keep the budget, and number of windows; null for a lifetime.
+    pub kept_in_windows: Option<(u64, u64)>,
+    /// Worst figure of the whole trace, of any window, of the second half, and of the range of a
+    /// lifetime.
+    pub short_end: Option<f64>,
+    /// Set if the short end keeps the budget.
+    pub proven: bool,
 }
 
 /// Effect of a change.
@@ -90,37 +97,46 @@ pub fn confidence(
     let (first, end, half) = (load.warmup_requests, load.requests.len() as u64, load.half());
     let measured = end - first;
     let mut confidence = Confidence { requests: measured, ..Confidence::default() };
-    if measured / WINDOWS < REQUESTS_MIN {
+    let Some(&(count, student)) = WINDOWS.iter().find(|(count, _)| measured / count >= REQUESTS_MIN) else {
         confidence.notes = notes(figures, budgets);
-        confidence.notes.push(format!("{measured} requests are too few to tell how sure the response times are"));
+        confidence.notes.push(format!("{measured} requests are too few to estimate the error of the response times"));
+        confidence.proven = confidence.lacks(figures, budgets).is_empty();
         return Ok(confidence);
-    }
+    };
     let cut = |part: u64, of: u64| first + measured * part / of;
-    let mut parts: Vec<(u64, u64)> = (0..WINDOWS).map(|at| (cut(at, WINDOWS), cut(at + 1, WINDOWS))).collect();
+    let mut parts: Vec<(u64, u64)> = (0..count).map(|at| (cut(at, count), cut(at + 1, count))).collect();
     parts.extend([(first, half), (half, end)]);
     let runs: Result<Vec<Option<Box<Figures>>>, SimulationError> =
         parts.into_par_iter().with_max_len(1).map(|(from, to)| part(evaluator, candidate, from, to)).collect();
     let mut runs = runs?;
     let (second, first) = (runs.pop().flatten(), runs.pop().flatten());
-    confidence.windows = WINDOWS;
+    confidence.windows = count;
     for budget in budgets.iter().filter(|budget| budget.is_of_run()) {
         let value = |run: &Option<Box<Figures>>| run.as_ref().and_then(|figures| figures.of(budget));
         let windows: Vec<f64> = runs.iter().filter_map(value).collect();
+        let kept = runs.iter().filter(|run| budget.kept_by(value(run))).count() as u64;
+        let all = windows.iter().copied().chain(value(&second)).chain(figures.predicted(budget));
+        let short_end = all.reduce(|one, other| if budget.is_upper() { one.max(other) } else { one.min(other) });
         confidence.budgets.push(Spread {
             budget: budget.text.clone(),
-            predicted: figures.of(budget),
-            error: error_of_mean(&windows),
+            predicted: figures.predicted(budget),
+            error: error_of_mean(&windows, count, student),
             least: windows.iter().copied().reduce(f64::min),
             most: windows.iter().copied().reduce(f64::max),
             first_half: value(&first),
             second_half: value(&second),
             kept_in_second_half: budget.kept_by(value(&second)),
+            kept_in_windows: Some((kept, count)),
+            short_end,
+            proven: kept == count && budget.kept_by(short_end),
         });
     }
     let has_flash = figures.lives.as_ref().is_some_and(|lives| !lives.is_empty());
     if let Some(budget) = budgets.iter().find(|budget| budget.metric == Metric::Lifetime).filter(|_| has_flash) {
         confidence.budgets.push(life_in_halves(evaluator, candidate, figures, budget)?);
     }
+    confidence.proven =
+        confidence.budgets.iter().all(|spread| spread.proven) && confidence.lacks(figures, budgets).is_empty();
     confidence.notes = notes(figures, budgets);
     let broken = confidence.budgets.iter().filter(|spread| !spread.kept_in_second_half);
     let why = |spread: &Spread| spread.why_broken(budgets, load, evaluator.common.block);
@@ -142,7 +158,7 @@ fn life_in_halves(
     let years = |(from, to)| {
         let load = Load::alone(load, from, to);
         let evaluator = Evaluator { load: &load, ..*evaluator };
-        lifetime::lives(&evaluator, candidate, &candidate.choices(evaluator.common))
+        evaluator.lives(candidate)
     };
     let halves: Result<Vec<Vec<Life>>, SimulationError> =
         [(load.warmup_requests, half), (half, end)].into_par_iter().with_max_len(1).map(years).collect();
@@ -156,19 +172,59 @@ fn life_in_halves(
     let halves: Vec<Option<f64>> =
         halves.iter().map(|lives| lives.iter().map(Life::years_or_more).reduce(f64::min)).collect();
     let finite = |years: Option<f64>| years.filter(|years| years.is_finite());
+    let kept_in_second_half = halves[1].is_none_or(|years| budget.kept_by(Some(years)));
+    let (short_end, long_end) = figures.life_range();
     Ok(Spread {
         budget: budget.text.clone(),
         predicted: finite(figures.life_years()),
         error: None,
-        least: None,
-        most: None,
+        least: finite(short_end),
+        most: finite(long_end),
         first_half: finite(halves[0]),
         second_half: finite(halves[1]),
-        kept_in_second_half: halves[1].is_none_or(|years| budget.kept_by(Some(years))),
+        kept_in_second_half,
+        kept_in_windows: None,
+        short_end: finite(short_end),
+        proven: kept_in_second_half && budget.kept_by(short_end),
     })
 }
 
+impl Confidence {
+    /// Returns the spread of a budget's figure.
+    pub fn of(&self, budget: &Budget) -> Option<&Spread> {
+        self.budgets.iter().find(|spread| spread.budget == budget.text)
+    }
+
+    /// Returns the budgets that need a proof, and for which the trace is too short.
+    pub(crate) fn lacks<'b>(&self, figures: &Figures, budgets: &'b [Budget]) -> Vec<&'b Budget> {
+        let wears = figures.lives.as_ref().is_some_and(|lives| !lives.is_empty());
+        let needs = |budget: &&Budget| budget.is_of_run() || (budget.metric == Metric::Lifetime && wears);
+        budgets.iter().filter(needs).filter(|budget| self.of(budget).is_none()).collect()
+    }
+
+    /// Returns the verdict on all budgets: kept, kept in some windows, or not proven.
+    pub fn verdict(&self) -> String {
+        let windows = |spread: &Spread| spread.kept_in_windows.filter(|(kept, of)| kept < of && !spread.proven);
+        let open = self.budgets.iter().filter(|spread| !spread.proven);
+        let fewest = open.clone().map(windows).collect::<Option<Vec<_>>>().and_then(|kept| kept.into_iter().min());
+        match (self.proven, fewest) {
+            (true, _) => "kept".to_owned(),
+            (false, Some((kept, of))) => format!("kept in {kept} of {of} windows"),
+            (false, None) => "not proven".to_owned(),
+        }
+    }
+}
+
 impl Spread {
+    /// Returns the verdict on the budget: kept, kept in some windows, or not proven.
+    pub fn verdict(&self) -> String {
+        match self.kept_in_windows {
+            _ if self.proven => "kept".to_owned(),
+            Some((kept, of)) if kept < of => format!("kept in {kept} of {of} windows"),
+            _ => "not proven".to_owned(),
+        }
+    }
+
     /// Returns a sentence about the factor by which the second half breaks the budget, and the
     /// reason.
     fn why_broken(&self, budgets: &[Budget], load: &Load, block: BlockSize) -> Option<String> {
@@ -200,14 +256,14 @@ fn part(
     }
 }
 
-fn error_of_mean(windows: &[f64]) -> Option<f64> {
-    if windows.len() < WINDOWS as usize {
+fn error_of_mean(windows: &[f64], all: u64, student: f64) -> Option<f64> {
+    if windows.len() < all as usize {
         return None;
     }
     let count = windows.len() as f64;
     let mean = windows.iter().sum::<f64>() / count;
     let variance = windows.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0);
-    Some(STUDENT_95 * (variance / count).sqrt())
+    Some(student * (variance / count).sqrt())
 }
 
 fn notes(figures: &Figures, budgets: &[Budget]) -> Vec<String> {
@@ -217,14 +273,14 @@ fn notes(figures: &Figures, budgets: &[Budget]) -> Vec<String> {
         let years = |value: f64| crate::answer::short_years(value);
         if life.trace_too_short {
             notes.push(format!(
-                "the trace writes less than the {} holds, so how long that lasts is not known from it: {} to {} years",
+                "the trace writes less than the capacity of the {}, so its lifetime is uncertain: {} to {} years",
                 life.member,
                 years(least),
                 years(most)
             ));
         }
         if !life.converged {
-            notes.push(format!("the wear of the {} did not settle within the rounds played", life.member));
+            notes.push(format!("the wear of the {} did not converge within the rounds played", life.member));
         }
         let broken = budgets.iter().find(|budget| budget.metric == Metric::Lifetime && !budget.kept_by(Some(least)));
         if let Some(budget) = broken {
@@ -232,7 +288,7 @@ fn notes(figures: &Figures, budgets: &[Budget]) -> Vec<String> {
             let (shown, limit) = (short(least), short(budget.limit));
             let shown = if shown == limit { format!("just under {shown}") } else { shown };
             notes.push(format!(
-                "the {} may last {shown} years only, the short end of what is known of it: {budget} would then be broken",
+                "the {} may last only {shown} years, the lower bound of its lifetime, which would break {budget}",
                 life.member
             ));
         }
@@ -285,7 +341,7 @@ fn changed(
         Outcome::Stopped { broken, .. } => return Ok(nothing(broken, change)),
         Outcome::Impossible(why) => return Ok(nothing(why, change)),
     };
-    figures.lives = Some(lifetime::lives(evaluator, candidate, &candidate.choices(evaluator.common))?);
+    figures.set_lives(evaluator.lives(candidate)?);
     let of_run = budgets.iter().filter(|budget| budget.is_of_run());
     let reasons: Vec<String> = budgets.iter().filter_map(|budget| figures.breaks(budget)).collect();
     Ok(Sensitivity {
@@ -300,28 +356,72 @@ fn changed(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bimetal_models::profile::Profile;
     use serde_json::json;
 
     /// The short end of a lifetime range that breaks the budget is noted, and is not rounded up to
     /// the budget.
     #[test]
     fn short_end_of_a_lifetime_range_is_noted_unrounded() {
-        let life = Life {
-            member: "ssd".to_owned(),
-            profile: "p".to_owned(),
-            years: Some(2.4),
-            unlimited: false,
-            range_years: Some((1.99999, 3.0)),
-            erased_per_written: Some(1.0),
-            written_bytes_per_s: 1.0,
-            scaled_down: 1.0,
-            converged: true,
-            trace_too_short: false,
-        };
+        let profile = Profile::load("intel-x25-m-80gb").unwrap();
+        let mut life = Life::at_rates("ssd", &profile, profile.capacity.bytes(), 1.0, 1.0);
+        life.range_years = Some((1.99999, 3.0));
         let (lives, run) = (Some(vec![life]), json!({}));
-        let figures = Figures { run, lives, cost_usd: 1.0, energy_j: None, grown: None, span_s: None };
+        let figures = Figures { run, lives, cost_usd: 1.0, ..Figures::default() };
         let notes = notes(&figures, &[Budget::lifetime("2y").unwrap()]);
-        let expected = "the ssd may last just under 2 years only, the short end of what is known of it: lifetime>=2y would then be broken";
+        let expected =
+            "the ssd may last only just under 2 years, the lower bound of its lifetime, which would break lifetime>=2y";
         assert_eq!(notes, [expected]);
+    }
+
+    fn spread(kept_in_windows: Option<(u64, u64)>, proven: bool) -> Spread {
+        let (budget, none) = ("p99<5ms".to_owned(), None);
+        let kept_in_second_half = true;
+        Spread {
+            budget,
+            predicted: none,
+            error: none,
+            least: none,
+            most: none,
+            first_half: none,
+            second_half: none,
+            kept_in_second_half,
+            kept_in_windows,
+            short_end: none,
+            proven,
+        }
+    }
+
+    /// A plan once said `lifetime>=5y: kept` beside `may last 0.93 years only`.
+    #[test]
+    fn verdict_is_the_weakest_of_all_budgets() {
+        let of = |budgets: Vec<Spread>| {
+            let proven = budgets.iter().all(|spread| spread.proven);
+            Confidence { budgets, proven, ..Confidence::default() }.verdict()
+        };
+        let (kept, seven) = (spread(Some((10, 10)), true), spread(Some((7, 10)), false));
+        let (nine, life) = (spread(Some((9, 10)), false), spread(None, false));
+        assert_eq!(of(vec![kept.clone()]), "kept");
+        assert_eq!(of(vec![kept, nine.clone(), seven.clone()]), "kept in 7 of 10 windows");
+        assert_eq!(of(vec![seven.clone(), life.clone()]), "not proven");
+        assert_eq!(of(vec![spread(Some((10, 10)), false)]), "not proven");
+        assert_eq!((seven.verdict(), life.verdict()), ("kept in 7 of 10 windows".to_owned(), "not proven".to_owned()));
+    }
+
+    /// A lifetime without windows still needs a proof, and so does a response time of a trace that
+    /// is too short for windows.
+    #[test]
+    fn budgets_of_a_short_trace_lack_a_proof() {
+        let profile = Profile::load("intel-x25-m-80gb").unwrap();
+        let lives = Some(vec![Life::at_rates("ssd", &profile, profile.capacity.bytes(), 1.0, 1.0)]);
+        let figures = Figures { lives, ..Figures::default() };
+        let budgets = [Budget::parse("p99<5ms").unwrap(), Budget::lifetime("2y").unwrap(), Budget::cost(5.0)];
+        let confidence = Confidence { budgets: vec![spread(None, true)], ..Confidence::default() };
+        let lacking = |figures: &Figures| {
+            confidence.lacks(figures, &budgets).into_iter().map(|budget| budget.text.clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(lacking(&figures), ["lifetime>=2y"]);
+        assert!(lacking(&Figures::default()).is_empty(), "no flash wears out");
+        assert_eq!(Confidence::default().lacks(&figures, &budgets).len(), 2);
     }
 }

@@ -4,18 +4,20 @@ use std::collections::BTreeMap;
 
 use bimetal_core::block::BlockSize;
 use bimetal_core::layout::Role;
+use bimetal_core::units::significant;
+use bimetal_sim::lifetime::Life;
 use bimetal_sim::results::TraceSummary;
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::advice::{Confidence, Sensitivity};
+use crate::break_even::BreakEven;
 use crate::budget::{Budget, Metric, at, dollars, short};
 use crate::closest;
 use crate::create;
 use crate::evaluate::Figures;
 use crate::grid::Candidate;
 use crate::kernel;
-use crate::lifetime::Life;
 use crate::search::Tried;
 
 /// Figures that describe every option, beside the figures that a budget limits.
@@ -72,7 +74,7 @@ pub struct Answer {
 }
 
 /// Meaning of [`Answer::closest`], as the beginning of a sentence.
-pub const CLOSEST: &str = "The closest, by how many times over its budgets an option is, multiplied";
+pub const CLOSEST: &str = "The closest options, by the product of the factors by which they miss their budgets";
 
 /// An option that nearly keeps the budgets.
 #[derive(Clone, Debug, Serialize)]
@@ -118,6 +120,14 @@ pub struct Described {
     pub cost_usd: f64,
     /// Figures that `simulate` gives for exactly these drives, sizes and settings.
     pub predicted: BTreeMap<String, Value>,
+    /// Lowest and highest value of budgeted figures that parts of the trace give, by their paths.
+    pub predicted_range: BTreeMap<String, (Option<f64>, Option<f64>)>,
+    /// Number of windows of the trace that keep a budget, and number of windows, by budget.
+    pub kept_in_windows: BTreeMap<String, (u64, u64)>,
+    /// Set if every budget is kept at the short end of its range; null if that was not computed.
+    pub proven: Option<bool>,
+    /// Prices at which another way to build costs as much; of the best option only.
+    pub break_even: Vec<BreakEven>,
     /// Figures under the grown load; null without growth.
     pub predicted_when_grown: Option<BTreeMap<String, Value>>,
     /// Lifetime of each flash drive.
@@ -151,7 +161,7 @@ pub struct Effort {
     pub simulations: u64,
     /// Wall-clock time in seconds.
     pub wall_s: f64,
-    /// Most memory that the process held.
+    /// Largest amount of memory that the process held.
     pub peak_rss_bytes: Option<u64>,
 }
 
@@ -169,6 +179,7 @@ impl Described {
     pub fn of(tried: &Tried, budgets: &[Budget], block: BlockSize) -> Self {
         let Tried { candidate, .. } = tried;
         let figures = tried.figures();
+        let confidence = figures.and_then(|figures| figures.confidence.as_deref());
         let (ssd, hdd) = (candidate.drive(Role::Ssd), candidate.drive(Role::Hdd));
         let log = candidate.drive(Role::Log).map(|log| format!("{}:{}", log.model, log.size));
         Self {
@@ -181,6 +192,10 @@ impl Described {
             settings: settings_of(candidate, figures),
             cost_usd: candidate.cost_usd,
             predicted: figures.map(|figures| predicted(figures, budgets)).unwrap_or_default(),
+            predicted_range: figures.map(|figures| ranges(figures, budgets)).unwrap_or_default(),
+            kept_in_windows: confidence.map(kept_in_windows).unwrap_or_default(),
+            proven: confidence.map(|confidence| confidence.proven),
+            break_even: Vec::new(),
             predicted_when_grown: figures
                 .and_then(|figures| figures.grown.as_deref())
                 .map(|grown| predicted(grown, budgets)),
@@ -214,7 +229,33 @@ fn predicted(figures: &Figures, budgets: &[Budget]) -> BTreeMap<String, Value> {
         _ => None,
     });
     let value = |path: &str| at(&figures.run, path).cloned().unwrap_or(Value::Null);
-    PREDICTED.into_iter().chain(limited).map(|path| (path.to_owned(), value(path))).collect()
+    // Without the lifetimes in steady state, the figure of the run alone would mislead.
+    let known = |path: &&str| figures.lives.is_some() || !path.starts_with("devices.ssd.flash.lifetime_");
+    PREDICTED.into_iter().chain(limited).filter(known).map(|path| (path.to_owned(), value(path))).collect()
+}
+
+/// Path of the lifetime.
+const LIFETIME: &str = "devices.ssd.flash.lifetime_years";
+
+/// Returns the range of the lifetime and, if it was computed, of every budgeted figure of a run.
+fn ranges(figures: &Figures, budgets: &[Budget]) -> BTreeMap<String, (Option<f64>, Option<f64>)> {
+    let mut ranges = BTreeMap::new();
+    for budget in budgets {
+        let spread = figures.confidence.as_ref().and_then(|confidence| confidence.of(budget));
+        if let (Metric::Path(path), Some(spread)) = (&budget.metric, spread) {
+            ranges.insert(path.clone(), (spread.least, spread.most));
+        }
+    }
+    if let (Some(least), most) = figures.life_range() {
+        let finite = |years: Option<f64>| years.filter(|years| years.is_finite());
+        ranges.insert(LIFETIME.to_owned(), (finite(Some(least)), finite(most)));
+    }
+    ranges
+}
+
+fn kept_in_windows(confidence: &Confidence) -> BTreeMap<String, (u64, u64)> {
+    let kept = confidence.budgets.iter().filter_map(|spread| Some((spread.budget.clone(), spread.kept_in_windows?)));
+    kept.collect()
 }
 
 /// Returns scheme, parameters that are not at their defaults, drives and price:
@@ -228,7 +269,8 @@ pub fn name(candidate: &Candidate) -> String {
     format!("{scheme}{settings} on {drives} for {}", dollars(candidate.cost_usd))
 }
 
-/// Returns an option as a sentence: `500 GB TLC, griffin, p99 3.1 ms, 9.4 years, 212 $`.
+/// Returns an option as a sentence with the ranges of its figures, and the verdict on its budgets:
+/// `500 GB TLC, griffin, p99 3.1 ms (0.6 to 10), life 0.9 to 3.8 years, 212 $: not proven`.
 pub fn sentence(tried: &Tried, budget: &Budget) -> String {
     let candidate = &tried.candidate;
     let flash = |role: Role| {
@@ -244,17 +286,33 @@ pub fn sentence(tried: &Tried, budget: &Budget) -> String {
     parts.push(candidate.scheme.name.to_owned());
     parts.extend(candidate.settings.iter().map(|(key, value)| format!("{key}={value}")));
     if let Some(figures) = tried.figures() {
-        parts.push(format!("{} {}", budget.name(), budget.show(figures.of(budget))));
+        let spread = figures.confidence.as_ref().and_then(|confidence| confidence.of(budget));
+        let ends = spread.and_then(|spread| spread.least.zip(spread.most));
+        let ends = ends.map(|(least, most)| format!(" ({} to {})", significant(least, 2), significant(most, 2)));
+        let shown = budget.show(figures.predicted(budget));
+        parts.push(format!("{} {shown}{}", budget.name(), ends.unwrap_or_default()));
         if figures.lives.as_ref().is_some_and(|lives| !lives.is_empty()) {
-            let years = figures.life_years().filter(|years| years.is_finite());
-            parts.push(years.map_or_else(
-                || "flash unlimited (nothing is erased)".to_owned(),
-                |years| format!("{} years", short_years(years)),
-            ));
+            parts.push(life(figures));
         }
     }
     parts.push(dollars(candidate.cost_usd));
-    parts.join(", ")
+    let confidence = tried.figures().and_then(|figures| figures.confidence.as_ref());
+    let verdict = confidence.filter(|confidence| !confidence.budgets.is_empty() || !confidence.proven);
+    let verdict = verdict.map_or_else(String::new, |confidence| format!(": {}", confidence.verdict()));
+    parts.join(", ") + &verdict
+}
+
+/// Returns the life of an option's flash: `life 0.9 to 3.8 years`.
+fn life(figures: &Figures) -> String {
+    let (Some(years), (Some(least), Some(most))) = (figures.life_years(), figures.life_range()) else {
+        return "life ? (needs times)".to_owned();
+    };
+    match (short_years(least), short_years(most)) {
+        _ if years.is_infinite() => "flash unlimited (nothing is erased)".to_owned(),
+        (least, _) if most.is_infinite() => format!("life {least} years or more"),
+        (least, most) if least == most => format!("life {least} years"),
+        (least, most) => format!("life {least} to {most} years"),
+    }
 }
 
 /// Formats years: rounded to a tenth, or `over 100`.

@@ -40,7 +40,7 @@ const ACCESSES_MAX: f64 = 500_000.0;
 /// Path of the share of reads that the SSD serves.
 const HIT_RATIO: &str = "ssd_hit_ratio.read";
 
-/// Limits that are certain before any run.
+/// Bounds of an option's figures that the trace alone proves, before any run.
 pub struct Bounds {
     /// Number of measured reads that touch a block for the first time.
     fresh_reads: u64,
@@ -139,7 +139,7 @@ impl Bounds {
         let size = candidate.drive(Role::Ssd)?.size.0;
         let asked = self.least.iter().filter(|(budget, _)| budgets.contains(budget));
         let (budget, _) = asked.into_iter().find(|(_, least)| least.is_none_or(|least| size < least))?;
-        Some(format!("breaks {budget} for certain: no cache of this size serves as many of the reads"))
+        Some(format!("breaks {budget} for certain: no cache of this size serves enough of the reads"))
     }
 
     /// Returns the number of certainly late writes if there are too many of them for `budget`.
@@ -242,7 +242,7 @@ mod tests {
     use crate::catalogue::{Catalogue, Kind};
     use crate::evaluate::{Evaluator, Outcome};
     use crate::grid::Grid;
-    use crate::lifetime::KnownWear;
+    use bimetal_sim::lifetime::KnownWear;
 
     const TIMED: Replay = Replay::Timed { speedup: 1.0 };
 

@@ -4,8 +4,8 @@
 
 use std::fmt;
 
-use bimetal_core::nearest::nearest;
-use bimetal_core::units::{Bytes, Nanoseconds};
+use bimetal_core::units::{Bytes, Nanoseconds, significant};
+use bimetal_models::spelling::nearest;
 use bimetal_sim::limits::{Figure, Which};
 use bimetal_sim::results::Run;
 use serde_json::Value;
@@ -21,6 +21,9 @@ const RESPONSE_TIMES: [(&str, Figure); 8] = [
     ("p9999", Figure::Quantile(0.9999)),
     ("max", Figure::Quantile(1.0)),
 ];
+
+/// Path of the lifetime, which costs extra runs.
+const LIFETIME: &str = "devices.ssd.flash.lifetime_years";
 
 /// Figure that a budget limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,7 +74,8 @@ pub enum BudgetError {
     Form(String),
     /// The figure does not exist.
     #[error(
-        "budget '{text}': no figure '{name}'{hint}: expected mean, p99, read.p999 and the like, or the dotted path of a figure of `simulate --json`"
+        "budget '{text}': unknown figure '{name}'{hint}: expected mean, p99, read.p999 and the like, or the dotted \
+         path of a figure of `simulate --json`"
     )]
     Figure {
         /// The budget.
@@ -91,8 +95,18 @@ pub enum BudgetError {
         /// Expected form of the value.
         expected: &'static str,
     },
+    /// The value lacks the unit of its figure.
+    #[error("budget '{text}': value '{value}': expected a unit: {text}{unit}")]
+    Unit {
+        /// The budget.
+        text: String,
+        /// Value in the budget.
+        value: String,
+        /// A unit of the figure.
+        unit: &'static str,
+    },
     /// No figure can keep both budgets.
-    #[error("the budgets '{one}' and '{other}' contradict each other: no figure keeps both")]
+    #[error("the budgets '{one}' and '{other}' contradict each other: no figure can keep both")]
     Contradiction {
         /// First budget.
         one: String,
@@ -106,7 +120,7 @@ impl Budget {
     ///
     /// # Errors
     /// Returns an error if the form is wrong, the figure is unknown, or the value has the wrong
-    /// unit.
+    /// unit, or none although the figure is a time.
     pub fn parse(text: &str) -> Result<Self, BudgetError> {
         let text = text.trim();
         let at = text.find(['<', '>']).ok_or_else(|| BudgetError::Form(text.to_owned()))?;
@@ -124,12 +138,16 @@ impl Budget {
         }
         let path = path_of(name);
         check_path(text, name, &path)?;
+        if let Some(unit) = unit_of(&path).filter(|unit| lacks_unit(value, unit)) {
+            return Err(BudgetError::Unit { text: text.to_owned(), value: value.to_owned(), unit });
+        }
         let limit = value_of(&path, value).map_err(|expected| BudgetError::Value {
             text: text.to_owned(),
             value: value.to_owned(),
             expected,
         })?;
-        Ok(Self { text: text.to_owned(), metric: Metric::Path(path), side, limit })
+        let metric = if path == LIFETIME { Metric::Lifetime } else { Metric::Path(path) };
+        Ok(Self { text: text.to_owned(), metric, side, limit })
     }
 
     /// Creates a budget for a minimum lifetime, such as `5y`.
@@ -291,7 +309,7 @@ impl fmt::Display for Budget {
     }
 }
 
-/// Refuses limits that no figure can keep together.
+/// Refuses pairs of budgets that contradict each other, like `p99<5ms` beside `p99>6ms`.
 ///
 /// # Errors
 /// Returns the first pair of budgets that contradict each other.
@@ -309,15 +327,7 @@ pub fn check(budgets: &[Budget]) -> Result<(), BudgetError> {
 
 /// Formats a number with at most four significant digits, without trailing zeros.
 pub fn short(value: f64) -> String {
-    if value == 0.0 || !value.is_finite() {
-        return format!("{value}");
-    }
-    let digits = (3 - value.abs().log10().floor() as i32).clamp(0, 12) as usize;
-    let text = format!("{value:.digits$}");
-    match text.contains('.') {
-        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
-        false => text,
-    }
+    significant(value, 4)
 }
 
 /// Formats a price: with cents only below 10 dollars and only if they are not 0.
@@ -328,7 +338,7 @@ pub fn dollars(usd: f64) -> String {
 
 /// Returns a duration in years of 365.25 days.
 pub fn years(span: Nanoseconds) -> f64 {
-    span.as_seconds_f64() / (365.25 * 86_400.0)
+    span.as_years_f64()
 }
 
 /// Returns the years in which a rate of `per_s` per second uses up `amount`.
@@ -387,20 +397,35 @@ fn leaves(prefix: &str, value: &Value, paths: &mut Vec<String>) {
     }
 }
 
-/// Parses a value in the unit that the end of the path names.
+/// Returns the unit in which the results show a figure that is a time; `None` for other figures.
+fn unit_of(path: &str) -> Option<&'static str> {
+    if path.contains("_ms") {
+        Some("ms")
+    } else if path.ends_with("_years") {
+        Some("y")
+    } else if path.ends_with("_s") && !path.ends_with("per_s") {
+        Some("s")
+    } else {
+        None
+    }
+}
+
+/// Returns true if `value` is a time once `unit` stands behind it, and has no unit of its own.
+fn lacks_unit(value: &str, unit: &str) -> bool {
+    value.ends_with(|last: char| last.is_ascii_digit()) && format!("{value}{unit}").parse::<Nanoseconds>().is_ok()
+}
+
+/// Parses a value in the unit of its figure. A time needs a unit; a bare size is in bytes.
 fn value_of(path: &str, value: &str) -> Result<f64, &'static str> {
+    let duration = |expected| value.parse::<Nanoseconds>().map_err(|_| expected);
+    match unit_of(path) {
+        Some("ms") => return duration("a duration like 5ms").map(Nanoseconds::as_millis_f64),
+        Some("y") => return duration("a duration like 5y").map(years),
+        Some(_) => return duration("a duration like 60s").map(Nanoseconds::as_seconds_f64),
+        None => {}
+    }
     if let Ok(number) = value.parse::<f64>() {
         return if number.is_finite() { Ok(number) } else { Err("a number") };
-    }
-    let duration = |expected| value.parse::<Nanoseconds>().map_err(|_| expected);
-    if path.contains("_ms") {
-        return duration("a duration like 5ms").map(Nanoseconds::as_millis_f64);
-    }
-    if path.ends_with("_years") {
-        return duration("a duration like 5y").map(years);
-    }
-    if path.ends_with("_s") && !path.ends_with("per_s") {
-        return duration("a duration like 60s").map(Nanoseconds::as_seconds_f64);
     }
     if path.ends_with("bytes") {
         return value.parse::<Bytes>().map(|bytes| bytes.0 as f64).map_err(|_| "a size like 10GiB");
@@ -446,12 +471,15 @@ mod tests {
             ("devices.ssd.flash.write_amplification<3", "devices.ssd.flash.write_amplification", 3.0),
             ("devices.ssd.write_bytes<1GiB", "devices.ssd.write_bytes", 1_073_741_824.0),
             ("migration.mean_interval_s>1min", "migration.mean_interval_s", 60.0),
-            ("devices.ssd.flash.lifetime_years>=5y", "devices.ssd.flash.lifetime_years", 5.0),
+            ("devices.ssd.flash.lifetime_worst_block_years>=5y", "devices.ssd.flash.lifetime_worst_block_years", 5.0),
             ("bypass.sequential<100", "bypass.sequential", 100.0),
         ] {
             let budget = Budget::parse(text).unwrap_or_else(|error| panic!("{error}"));
             assert_eq!((budget.metric, budget.limit), (Metric::Path(path.to_owned()), limit), "{text}");
         }
+        // The lifetime of a run is that in steady state, which `--lifetime` limits.
+        let life = Budget::parse("devices.ssd.flash.lifetime_years>=5y").unwrap();
+        assert_eq!((life.metric, life.limit), (Metric::Lifetime, 5.0));
     }
 
     #[test]
@@ -459,12 +487,40 @@ mod tests {
         let message = |text: &str| Budget::parse(text).unwrap_err().to_string();
         assert!(message("p99=5ms").contains("expected FIGURE<VALUE"));
         assert!(message("p98<5ms").contains("did you mean 'p9"), "{}", message("p98<5ms"));
-        assert!(message("scheme<5").contains("no figure 'scheme'"));
+        assert!(message("scheme<5").contains("unknown figure 'scheme'"));
         assert!(message("p99<5GiB").contains("a duration like 5ms"));
         assert!(Budget::lifetime("0y").is_err() && Budget::lifetime("5 apples").is_err());
         assert!(Budget::energy("5").is_err());
         assert_eq!(Budget::energy("0.5kWh").unwrap().limit, 1.8e6);
         assert_eq!(Budget::energy("6W").unwrap().metric, Metric::Power);
+    }
+
+    /// `p99<5` was once taken for 5 ms, and a user who means seconds would not notice.
+    #[test]
+    fn time_without_a_unit_is_refused_with_an_example() {
+        for (text, example) in [
+            ("p99<5", "p99<5ms"),
+            ("read.p999 <= 0.5", "read.p999 <= 0.5ms"),
+            ("migration.mean_interval_s>60", "migration.mean_interval_s>60s"),
+            ("devices.ssd.flash.lifetime_years>=5", "devices.ssd.flash.lifetime_years>=5y"),
+        ] {
+            let message = Budget::parse(text).unwrap_err().to_string();
+            assert!(message.ends_with(&format!("expected a unit: {example}")), "{message}");
+            assert!(Budget::parse(example).is_ok(), "{example}");
+        }
+        for text in ["p99<-5", "p99<NaN", "p99<inf", "p99<1e3", "p99<5m", "migration.mean_interval_s>5m"] {
+            let message = Budget::parse(text).unwrap_err().to_string();
+            assert!(message.contains("expected a duration like "), "{message}");
+        }
+    }
+
+    #[test]
+    fn count_share_and_size_need_no_unit() {
+        for (text, limit) in
+            [("write_savings>0.3", 0.3), ("bypass.sequential<100", 100.0), ("devices.ssd.write_bytes<4096", 4096.0)]
+        {
+            assert_eq!(Budget::parse(text).unwrap().limit, limit, "{text}");
+        }
     }
 
     #[test]

@@ -141,14 +141,14 @@ impl Bursts {
             drives.iter().map(|drive| self.drives.get(drive).copied().flatten()).collect();
         let Some(intakes) = intakes else { return 0 };
         let key = (drives, limit);
-        if let Some(known) = self.known.lock().expect("nobody panics while it is held").get(&key) {
+        if let Some(known) = self.known.lock().expect("no thread panics while it holds the lock").get(&key) {
             return *known;
         }
         let memory = (LOG_BLOCKS_IN_MEMORY_MAX * self.block.bytes().0) as f64;
         let room = |time: Nanoseconds| memory + intakes.iter().map(|intake| intake.within(time)).sum::<f64>();
         let late = |limits: u64| self.late_in_windows(Nanoseconds(limits.saturating_mul(limit.0)), limit, &room);
         let late = WINDOWS.into_iter().map(late).max().unwrap_or(0);
-        self.known.lock().expect("nobody panics while it is held").insert(key, late);
+        self.known.lock().expect("no thread panics while it holds the lock").insert(key, late);
         late
     }
 

@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use bimetal_core::units::Bytes;
-use bimetal_models::profile::{Profile, ProfileError};
+use bimetal_models::profile::{Price, Profile, ProfileError};
+use bimetal_sim::market::{Market, OnSale};
 use serde::Deserialize;
 
 /// Catalogue that is used if none is given. Its prices are old: it only shows the format.
@@ -112,7 +113,7 @@ pub enum CatalogueError {
         expected: &'static str,
     },
     /// A requested drive has no known price.
-    #[error("{model}: no price is known, in {file} or in its profile: write a catalogue that has one (--catalog)")]
+    #[error("{model}: no price is known, in {file} or in its profile: add one to a catalogue (--catalog)")]
     NoPrice {
         /// The catalogue.
         file: String,
@@ -240,6 +241,15 @@ impl Catalogue {
         Ok(())
     }
 
+    /// Returns the drives for simulations.
+    pub fn market(&self) -> Market {
+        let on_sale = |offer: &Offer| {
+            let (usd, date, source) = (offer.usd, offer.date.clone(), offer.source.clone());
+            OnSale { model: offer.model.clone(), size: offer.size, price: Price { usd, date, source } }
+        };
+        Market { drives: self.offers.iter().map(on_sale).collect() }
+    }
+
     /// Returns the kind of `model`.
     ///
     /// # Errors
@@ -342,6 +352,16 @@ mod tests {
         assert_eq!(example.of_kind(Kind::Ssd).len(), 10);
         assert!(example.offers.iter().all(|offer| offer.source.starts_with("example") && !offer.date.is_empty()));
         assert_eq!(example.of_kind(Kind::Ssd)[0].cell.as_deref(), Some("TLC"));
+    }
+
+    /// Simulations without sizes buy from the catalogue of the planner.
+    #[test]
+    fn market_has_the_drives_of_the_catalogue() {
+        let market = Catalogue::example().market();
+        assert_eq!(market.drives.len(), 12);
+        let ssd = Profile::load("samsung-970-evo-plus-500gb").unwrap();
+        let bought = market.smallest(&ssd.name, &ssd, Bytes::from_mib(42).sectors());
+        assert_eq!((bought.size().bytes().0, bought.price.unwrap().usd), (250_000_000_000, 90.0));
     }
 
     fn refused(text: &str) -> String {

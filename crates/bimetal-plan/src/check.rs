@@ -1,10 +1,12 @@
 //! Checks of a question before anything is read: budgets do not contradict each other, and
 //! parameters exist and have valid values.
 
-use bimetal_core::nearest::nearest;
 use bimetal_core::scheme::SchemeInfo;
 use bimetal_core::settings::{SettingError, Settings};
+use bimetal_models::spelling::nearest;
+use bimetal_sim::simulator::Replay;
 
+use crate::budget::Metric;
 use crate::grid::names;
 use crate::{PlanError, Question, budget};
 
@@ -12,7 +14,7 @@ use crate::{PlanError, Question, budget};
 #[derive(Debug, thiserror::Error)]
 pub enum ParameterError {
     /// No scheme of the plan has the parameter.
-    #[error("--vary {key}: no scheme of this plan has that parameter{hint}; `bimetal schemes` lists them")]
+    #[error("--vary {key}: no scheme of this plan has that parameter{hint}; `bimetal schemes` lists the schemes")]
     Unknown {
         /// Key of the parameter.
         key: String,
@@ -28,7 +30,7 @@ pub enum ParameterError {
         set: String,
     },
     /// The parameter is varied twice.
-    #[error("--vary {0} and --vary {1} name one parameter: give all its values in one of them")]
+    #[error("--vary {0} and --vary {1} name the same parameter: list all its values in one of them")]
     Twice(String, String),
     /// No scheme of the plan accepts the value.
     #[error("{flag}: {error}")]
@@ -46,6 +48,10 @@ pub enum ParameterError {
 /// Returns an error that names the invalid flag.
 pub(crate) fn check(question: &Question<'_>) -> Result<(), PlanError> {
     budget::check(&question.budgets)?;
+    let life = question.budgets.iter().find(|budget| budget.metric == Metric::Lifetime);
+    if let (Some(life), Replay::Closed { .. }) = (life, question.replay) {
+        return Err(PlanError::NeedsTimes { budget: life.to_string() });
+    }
     bimetal_sim::setup::check_keys(&question.schemes, &question.common)?;
     for (key, value) in &question.common.settings {
         check_value(&question.schemes, "--set", key, value)?;

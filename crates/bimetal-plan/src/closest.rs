@@ -270,7 +270,11 @@ impl Search<'_> {
         let mut tried = search.try_one(candidate.clone(), &[], false)?;
         search.judge(&mut tried)?;
         let Some(figures) = tried.figures().filter(|_| tried.keeps_all()) else { return Ok(None) };
-        tried.reasons = broken(figures, self.budgets).iter().map(Broken::reason).collect();
+        let mut reasons: Vec<String> = broken(figures, self.budgets).iter().map(Broken::reason).collect();
+        if self.sure && reasons.is_empty() {
+            reasons.push("not proven: the trace is too short, or not every window keeps the budgets".to_owned());
+        }
+        tried.reasons = reasons;
         Ok(Some(tried))
     }
 }

@@ -8,7 +8,7 @@ use crate::grid::Candidate;
 
 /// Returns advice for an array, which `bimetal create` cannot build.
 pub fn instead(scheme: &str) -> String {
-    format!("{scheme} is for simulations: make the array with mdadm")
+    format!("{scheme} is for simulations: make an array with mdadm")
 }
 
 /// Returns the line, with SSD, HDD and LOG for the paths of the drives. Arrays are only simulated

@@ -11,8 +11,9 @@ use bimetal_core::scheme::{Holds, SchemeError};
 use bimetal_core::volume::VolumeError;
 use bimetal_sim::block_layer::BlockLayerSettings;
 use bimetal_sim::figures::run_of;
+use bimetal_sim::lifetime::{self, KnownWear, Life, Repeated, Unknown};
 use bimetal_sim::limits::{Limits, Which};
-use bimetal_sim::results::{Run, RunSpeed, Series};
+use bimetal_sim::results::{FlashFigures, Run, RunSpeed, Series};
 use bimetal_sim::setup::{Choices, Setup, SetupError};
 use bimetal_sim::simulator::{Play, Replay, SimulationError, simulate_within};
 use bimetal_sim::survey::Survey;
@@ -20,15 +21,15 @@ use bimetal_sim::workload::{Workload, WorkloadError};
 use bimetal_trace::Request;
 use serde_json::Value;
 
+use crate::advice::Confidence;
 use crate::answer::decimal;
 use crate::budget::{Budget, Metric, at, short};
 use crate::grid::Candidate;
-use crate::lifetime::{KnownWear, Life};
 
 /// Beginning of the reason for options whose map is too large for a plan.
 pub(crate) const MAP_TOO_LARGE: &str = "a map of every block of its SSD takes";
 
-/// Most memory for the map of an option, in bytes.
+/// Largest amount of memory for the map of an option, in bytes.
 const MAP_BYTES_MAX: f64 = (160 << 20) as f64;
 
 /// Bytes per SSD block above which a scheme has large tables beside its map and recency list. Such
@@ -130,7 +131,7 @@ pub enum Outcome {
 }
 
 /// Figures of an option.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Figures {
     /// The run as JSON, without its series.
     pub run: Value,
@@ -144,6 +145,10 @@ pub struct Figures {
     pub grown: Option<Box<Figures>>,
     /// Length of the measured part of the run in seconds.
     pub span_s: Option<f64>,
+    /// Confidence in the figures, if it was computed.
+    pub confidence: Option<Box<Confidence>>,
+    /// Short ends of budgeted figures by the names of their budgets, if the plan goes by them.
+    pub short_ends: BTreeMap<String, f64>,
 }
 
 impl Figures {
@@ -154,7 +159,7 @@ impl Figures {
         let members = run.get("members").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         let energy_j = members.iter().map(|member| member.get("energy_j").and_then(Value::as_f64)).sum();
         let span_s = Some(span_s).filter(|span| *span > 0.0);
-        let mut figures = Self { energy_j, span_s, lives: None, grown: None, cost_usd: candidate.cost_usd, run };
+        let mut figures = Self { energy_j, span_s, cost_usd: candidate.cost_usd, run, ..Self::default() };
         figures.price(candidate);
         figures
     }
@@ -165,14 +170,55 @@ impl Figures {
     }
 
     /// Returns the years until the first flash drive is worn out: infinity if none wears out,
-    /// `None` if lifetimes were not computed.
+    /// `None` if lifetimes were not computed, or cannot be told without times.
     pub fn life_years(&self) -> Option<f64> {
         let lives = self.lives.as_ref()?;
+        if lives.iter().any(|life| life.unknown == Some(Unknown::NeedsTimes)) {
+            return None;
+        }
         Some(lives.iter().map(Life::years_or_more).fold(f64::INFINITY, f64::min))
     }
 
-    /// Returns the figure that `budget` limits.
+    /// Takes over the lifetimes in steady state, as `simulate` has them in its figures.
+    pub fn set_lives(&mut self, lives: Vec<Life>) {
+        let members = self.run.get_mut("members").and_then(Value::as_array_mut);
+        for member in members.into_iter().flatten() {
+            let id = member.get("id").and_then(Value::as_str);
+            if let Some(life) = lives.iter().find(|life| id == Some(life.member.as_str())) {
+                member.get_mut("flash").into_iter().for_each(|flash| replace_life(flash, life));
+            }
+        }
+        let shortest = lives.iter().min_by(|one, other| one.years_or_more().total_cmp(&other.years_or_more()));
+        if let (Some(life), Some(flash)) = (shortest, self.run.pointer_mut("/devices/ssd/flash")) {
+            replace_life(flash, life);
+        }
+        self.lives = Some(lives);
+    }
+
+    /// Returns the shortest and the longest time until the first flash drive is worn out: infinity
+    /// if none wears out, `None` if lifetimes were not computed.
+    pub fn life_range(&self) -> (Option<f64>, Option<f64>) {
+        let end = |end: &dyn Fn(&Life) -> f64| {
+            let lives = self.life_years().and(self.lives.as_ref())?;
+            Some(lives.iter().map(end).fold(f64::INFINITY, f64::min))
+        };
+        let range = |life: &Life| life.range_years.unwrap_or((life.years_or_more(), life.years_or_more()));
+        (end(&|life| range(life).0), end(&|life| range(life).1))
+    }
+
+    /// Makes [`Self::of`] return the short ends of the figures of `budgets`.
+    pub(crate) fn go_by_short_ends(&mut self, confidence: &Confidence, budgets: &[Budget]) {
+        let short_end = |budget: &Budget| Some((budget.name(), confidence.of(budget)?.short_end?));
+        self.short_ends = budgets.iter().filter_map(short_end).collect();
+    }
+
+    /// Returns the figure that `budget` limits, or its short end if the plan goes by it.
     pub fn of(&self, budget: &Budget) -> Option<f64> {
+        self.short_ends.get(&budget.name()).copied().or_else(|| self.predicted(budget))
+    }
+
+    /// Returns the figure over the whole trace that `budget` limits.
+    pub fn predicted(&self, budget: &Budget) -> Option<f64> {
         match &budget.metric {
             Metric::Path(path) => self.at(path),
             Metric::Lifetime => self.life_years(),
@@ -187,10 +233,33 @@ impl Figures {
         let value = self.of(budget);
         let unknown = matches!(budget.metric, Metric::Energy | Metric::Power) && value.is_none();
         if unknown {
-            return Some(format!("a drive's profile has no power figures, so {budget} cannot be told"));
+            return Some(format!("a drive's profile has no power figures, so {budget} cannot be checked"));
         }
         let broken = !budget.kept_by(value);
         broken.then(|| budget.broken_by(value))
+    }
+}
+
+/// Keys of a drive's flash that depend on its life.
+pub(crate) const OF_LIFE: [&str; 7] = [
+    "lifetime_years",
+    "lifetime_limited_by",
+    "lifetime_years_warranted",
+    "lifetime_years_cycles",
+    "lifetime_range_years",
+    "lifetime_unknown",
+    "dwpd",
+];
+
+/// Replaces the figures of a drive's flash that depend on its life.
+fn replace_life(flash: &mut Value, life: &Life) {
+    let mut figures = FlashFigures::default();
+    figures.note_life(life);
+    let mut figures = serde_json::to_value(&figures).unwrap_or_default();
+    for key in OF_LIFE {
+        if let (Some(figure), Some(flash)) = (figures.get_mut(key), flash.as_object_mut()) {
+            flash.insert(key.to_owned(), figure.take());
+        }
     }
 }
 
@@ -216,6 +285,16 @@ impl Evaluator<'_> {
             }
         }
         limits
+    }
+
+    /// Computes the lifetimes of the flash drives of `candidate`; none if it cannot be built.
+    ///
+    /// # Errors
+    /// Returns an error if the totals of a run contradict each other.
+    pub fn lives(&self, candidate: &Candidate) -> Result<Vec<Life>, SimulationError> {
+        let choices = candidate.choices(self.common);
+        let Ok(setup) = Setup::new(candidate.scheme, &choices, &self.load.survey) else { return Ok(Vec::new()) };
+        lifetime::lives(setup, &choices, Repeated::of(&self.load.requests, self.replay, self.known_wear))
     }
 
     /// Runs `candidate` until its end or until it breaks one of `limits`.
@@ -246,7 +325,7 @@ impl Evaluator<'_> {
             Err(error) => return Ok(Outcome::Impossible(why_not_built(error))),
         };
         if setup.volume().is_only_simulated() {
-            let why = "with these settings it can only be simulated: no volume can do it".to_owned();
+            let why = "with these settings it can only be simulated, and no live volume can be made".to_owned();
             return Ok(Outcome::Impossible(why));
         }
         let block_layer = match BlockLayerSettings::chosen(choices, &setup) {
@@ -274,7 +353,7 @@ fn why_not_built(error: SetupError) -> String {
             error: VolumeError::Scheme(SchemeError::Layout(LayoutError::TooSmall { role, needed, reason, .. })),
             ..
         } => {
-            format!("its {} is too small: {} are needed{reason}", role.name().to_uppercase(), decimal(needed.0))
+            format!("its {} is too small: expected at least {}{reason}", role.name().to_uppercase(), decimal(needed.0))
         }
         error => error.to_string(),
     }
@@ -291,7 +370,7 @@ fn too_large_a_map(candidate: &Candidate, choices: &Choices) -> Option<String> {
     let size = |bytes: f64| short(bytes / f64::from(1 << 20));
     (bytes > MAP_BYTES_MAX).then(|| {
         format!(
-            "{MAP_TOO_LARGE} {} MiB of memory, and a plan gives an option {} MiB: simulate it alone",
+            "{MAP_TOO_LARGE} {} MiB of memory, and a plan gives each option {} MiB: simulate the option alone",
             size(bytes),
             size(MAP_BYTES_MAX)
         )

@@ -59,9 +59,10 @@ pub fn difference(requests: &[Request], cut: usize, block: BlockSize) -> String 
         differences.push(format!("{} % of its blocks are new", (new * 100.0).round()));
     }
     match differences.is_empty() {
-        true => "it is like the first in rate, mix, sizes and addresses, so bursts or the order of requests decide"
+        true => "it is like the first half in rate, mix, sizes and addresses, so bursts or the order of requests make \
+                 the difference"
             .to_owned(),
-        false => format!("it has, against the first: {}", differences.join(", ")),
+        false => format!("compared with the first half: {}", differences.join(", ")),
     }
 }
 
@@ -84,7 +85,7 @@ mod tests {
         let text = difference(&requests, 100, BlockSize::default());
         assert_eq!(
             text,
-            "it has, against the first: 5 times the requests a second, 100 % reads after 0 %, 50 % of its blocks are new"
+            "compared with the first half: 5 times the requests a second, 100 % reads after 0 %, 50 % of its blocks are new"
         );
         let alike: Vec<Request> = (0..200).map(|i| request(i * 10, OpKind::Write, i % 10)).collect();
         assert!(difference(&alike, 100, BlockSize::default()).starts_with("it is like the first"));

@@ -4,32 +4,37 @@
 //! A [`budget`] is a limit that an option must keep. A [`catalogue`] lists the drives for sale. The
 //! [`grid`] combines them with the schemes of the registry into all options. [`evaluate`] runs one
 //! option over the workload, exactly as `simulate` does. [`search`] finds the cheapest option that
-//! keeps every budget, without running all of them. [`lifetime`] estimates how long the option's
-//! flash lasts, [`advice`] how certain the answer is. [`answer`] is the document that the planner
-//! produces. Nothing here decides where a block lies or how long a drive takes.
+//! keeps every budget, without running all of them. [`bimetal_sim::lifetime`] estimates how long
+//! the option's flash lasts, [`advice`] how certain the answer is, [`break_even`] at which prices
+//! it changes. [`answer`] is the document that the planner produces. [`drives`] holds figures and
+//! prices of drives on the market. Nothing here decides where a block lies or how long a drive
+//! takes.
 //!
-//! [`mixcp`] answers by regression, as the paper MixedStore (2009) does.
+//! [`mixcp`] answers by regression, as the paper MixedStore (2009) does. [`sweep`] is the other
+//! grid: every combination that a file lists, without a budget.
 //!
 //! Read first: [`plan()`] below, then [`search`].
 
 pub mod advice;
 pub mod answer;
 pub mod bounds;
+pub mod break_even;
 pub mod budget;
 mod bursts;
 pub mod catalogue;
 mod check;
 mod closest;
 pub mod create;
+pub mod drives;
 pub mod evaluate;
 pub mod grid;
 pub mod growth;
 pub mod halves;
 pub mod kernel;
-pub mod lifetime;
 pub mod mixcp;
 mod progress;
 pub mod search;
+pub mod sweep;
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -37,6 +42,7 @@ use std::time::Instant;
 
 use bimetal_core::scheme::SchemeInfo;
 use bimetal_sim::experiment::{peak_rss_bytes, summary_of};
+use bimetal_sim::lifetime::KnownWear;
 use bimetal_sim::setup::{Choices, SetupError, controller_usd};
 use bimetal_sim::simulator::{Replay, SimulationError};
 use bimetal_sim::survey::Survey;
@@ -44,6 +50,7 @@ use bimetal_sim::workload::{Workload, WorkloadError};
 
 use answer::{Answer, CatalogueNote, Closest, Described, Effort, Rejected};
 use bounds::Bounds;
+use break_even::BreakEven;
 use budget::{Budget, BudgetError, Metric};
 use catalogue::{Catalogue, Kind};
 pub use check::ParameterError;
@@ -51,7 +58,6 @@ use check::check;
 use evaluate::{Evaluator, Load, MAP_TOO_LARGE, Outcome};
 use grid::Grid;
 use growth::{Growth, grown};
-use lifetime::KnownWear;
 use progress::Steps;
 pub use progress::{Progress, Stage};
 use search::{Search, Tried};
@@ -84,6 +90,8 @@ pub struct Question<'a> {
     pub holdout: bool,
     /// Set to leave insignificant predictors out of MixCP's regressions.
     pub significant: bool,
+    /// Set to plan by the short end of each range, so that the answer is proven.
+    pub sure: bool,
 }
 
 /// Reasons for which a question has no answer.
@@ -104,6 +112,16 @@ pub enum PlanError {
     /// A parameter cannot be varied or set as asked.
     #[error(transparent)]
     Parameter(#[from] ParameterError),
+    /// A lifetime is budgeted, and the requests have no times.
+    #[error(
+        "{budget}: a lifetime needs times, and the requests are not replayed at any (--replay closed, or a trace \
+         without times): expected a trace with times and --replay timed; `bimetal record` records one. Or leave this \
+         budget out"
+    )]
+    NeedsTimes {
+        /// The budget.
+        budget: String,
+    },
     /// The catalogue has no drives for any of the schemes.
     #[error("{catalogue}: no scheme of this plan can be built from its drives: {missing}")]
     NothingToBuy {
@@ -116,9 +134,7 @@ pub enum PlanError {
     #[error(transparent)]
     Model(#[from] mixcp::ModelError),
     /// The trace has neither reads nor writes.
-    #[error(
-        "there is no read and no write to plan for: of {discards} discards and {flushes} flushes nothing can be told"
-    )]
+    #[error("the trace has no read and no write to plan for, only {discards} discards and {flushes} flushes")]
     NothingToDo {
         /// Number of discards in the trace.
         discards: u64,
@@ -197,12 +213,26 @@ impl Planned {
         let schemes: Vec<&str> = schemes.into_iter().collect();
         (!left_out.is_empty()).then(|| {
             format!(
-                "{} options of {} are left out: their map of every block of the SSD takes more memory than a plan gives an option; \
-                 see how they do with `bimetal simulate`",
+                "{} options of {} are left out: their map of every block of the SSD takes more memory than a plan \
+                 gives an option; try them with `bimetal simulate`",
                 left_out.len(),
                 schemes.join(" and ")
             )
         })
+    }
+
+    /// Adds the prices at which the winner and the options with these numbers cost the same.
+    fn note_break_even(&mut self, rivals: &[usize]) {
+        let Some((best, _)) = self.best() else { return };
+        let rivals = rivals.iter().filter_map(|&index| self.tried.iter().find(|tried| tried.candidate.index == index));
+        let found = rivals.flat_map(|rival| {
+            let name = answer::name(&rival.candidate);
+            break_even::between(best, &rival.candidate, &name)
+        });
+        let found: Vec<BreakEven> = found.collect();
+        if let Some(best) = &mut self.answer.best {
+            best.break_even = found;
+        }
     }
 
     /// Returns the winning option and its figures.
@@ -240,6 +270,7 @@ pub fn plan(question: &Question<'_>, progress: &dyn Progress) -> Result<Planned,
         budgets: &question.budgets,
         progress,
         simulations: &simulations,
+        sure: question.sure,
     };
     let mut tried = match question.exhaustive {
         true => search.exhaustive(candidates)?,
@@ -254,6 +285,7 @@ pub fn plan(question: &Question<'_>, progress: &dyn Progress) -> Result<Planned,
         search.dearer(&mut tried)?;
         search.look_at_flash_of_all(&mut tried)?;
     }
+    let rivals = search.rivals(&mut tried)?;
     steps.over();
     let (mut confidence, mut sensitivity) = (None, Vec::new());
     let best = search.best(&tried).map(|best| best.candidate.index);
@@ -261,7 +293,9 @@ pub fn plan(question: &Question<'_>, progress: &dyn Progress) -> Result<Planned,
         && let Tried { candidate, outcome: Some(Outcome::Done(figures)), .. } = best
     {
         let whole = Evaluator { load: &whole, ..evaluator };
-        confidence = Some(advice::confidence(&whole, candidate, figures, &question.budgets)?);
+        let found = advice::confidence(&whole, candidate, figures, &question.budgets)?;
+        figures.confidence = Some(Box::new(found.clone()));
+        confidence = Some(found);
         steps.over();
         sensitivity = advice::sensitivity(&evaluator, candidate, &question.budgets)?;
         if question.growth.is_some() {
@@ -271,6 +305,7 @@ pub fn plan(question: &Question<'_>, progress: &dyn Progress) -> Result<Planned,
     let effort = Effort { options, ..Effort::default() };
     let mut planned = planned(question, &whole, &search, tried, &nearest, effort);
     (planned.answer.confidence, planned.answer.sensitivity) = (confidence, sensitivity);
+    planned.note_break_even(&rivals);
     planned.answer.run.simulations = simulations.load(Ordering::Relaxed);
     planned.answer.run.wall_s = began.elapsed().as_secs_f64();
     planned.answer.run.peak_rss_bytes = peak_rss_bytes();
@@ -342,7 +377,9 @@ fn planned(
                 let more = tried.candidate.cost_usd - best.candidate.cost_usd;
                 format!("keeps the budgets, and costs {} more", budget::dollars(more))
             }
-            (true, _) => "keeps the budgets at the same price, and is slower or comes later".to_owned(),
+            (true, _) => {
+                "keeps the budgets at the same price, and is slower, or equal and later in the list".to_owned()
+            }
             (false, _) => tried.reasons.join("; "),
         };
         Rejected { option: described(tried), reason }

@@ -20,12 +20,13 @@ use bimetal_core::layout::Role;
 use bimetal_sim::simulator::SimulationError;
 use rayon::prelude::*;
 
+use crate::advice;
 use crate::bounds::Bounds;
+use crate::break_even::way;
 use crate::budget::{Budget, Metric, dollars, short};
 use crate::evaluate::{Evaluator, Figures, Outcome};
 use crate::grid::Candidate;
 use crate::growth::Growth;
-use crate::lifetime;
 use crate::progress::{Progress, Stage, Steps};
 
 /// Path of the mean of all response times.
@@ -33,6 +34,9 @@ const MEAN: &str = "response_time_ms.all.mean";
 
 /// Number of options that run side by side before the search looks at their results.
 pub(crate) const BATCH: usize = 16;
+
+/// Largest number of options of a way to build that are run to find the cheapest.
+const RIVALS_MAX: usize = 12;
 
 /// Number of options whose flash lifetime is computed side by side.
 const LIVES_BATCH: usize = 2;
@@ -105,6 +109,8 @@ pub struct Search<'a> {
     pub progress: &'a dyn Progress,
     /// Number of runs so far.
     pub simulations: &'a AtomicU64,
+    /// Set to go by the short ends of the ranges.
+    pub sure: bool,
 }
 
 impl Search<'_> {
@@ -137,7 +143,7 @@ impl Search<'_> {
         while let Some(cost) = rest.peek().map(|candidate| candidate.cost_usd) {
             if let Some(best) = self.best(&tried) {
                 let least = best.candidate.cost_usd;
-                let why = format!("dearer than the best option, which costs {}", dollars(least));
+                let why = format!("more expensive than the best option, which costs {}", dollars(least));
                 tried.extend(rest.by_ref().map(|candidate| Tried::left_out(candidate, why.clone())));
                 break;
             }
@@ -174,7 +180,7 @@ impl Search<'_> {
             tried.extend(runs?);
             self.judge_the_fastest(&mut tried[group_begins..])?;
         }
-        let slower = "slower than another one of the same price that keeps all budgets".to_owned();
+        let slower = "slower than another option of the same price that keeps all budgets".to_owned();
         tried[group_begins..]
             .iter_mut()
             .filter(|tried| tried.is_pending())
@@ -227,6 +233,47 @@ impl Search<'_> {
         })
     }
 
+    /// Finds the cheapest option that keeps the budgets for each other way to build than the
+    /// winner's: SSDs alone, disks alone, or both. Returns their grid numbers.
+    ///
+    /// # Errors
+    /// Returns an error if the totals of a run contradict each other.
+    pub fn rivals(&self, tried: &mut [Tried]) -> Result<Vec<usize>, SimulationError> {
+        let Some(best) = self.best(tried).map(|best| way(&best.candidate)) else { return Ok(Vec::new()) };
+        let mut found = Vec::new();
+        for wanted in [(true, false), (false, true), (true, true)] {
+            if wanted != best {
+                found.extend(self.rival(tried, wanted)?);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Finds the cheapest option built in a way, among options that keep the budgets and the
+    /// cheapest options that were left out for their price.
+    fn rival(&self, tried: &mut [Tried], wanted: (bool, bool)) -> Result<Option<usize>, SimulationError> {
+        let mut options: Vec<&mut Tried> = tried
+            .iter_mut()
+            .filter(|tried| way(&tried.candidate) == wanted && tried.candidate.variant == 0)
+            .filter(|tried| tried.keeps_all() || tried.outcome.is_none() && self.too_dear(&tried.candidate).is_none())
+            .collect();
+        options.sort_by(|one, other| {
+            let by_price = one.candidate.cost_usd.total_cmp(&other.candidate.cost_usd);
+            by_price.then(one.candidate.index.cmp(&other.candidate.index))
+        });
+        for tried in options.into_iter().take(RIVALS_MAX) {
+            if !tried.keeps_all() {
+                *tried = self.try_one(tried.candidate.clone(), &[], false)?;
+                self.judge(tried)?;
+                self.look_at_flash(tried)?;
+            }
+            if tried.keeps_all() {
+                return Ok(Some(tried.candidate.index));
+            }
+        }
+        Ok(None)
+    }
+
     /// Runs an option to its end, or until it breaks a budget of the user or of `rivals`. Checks
     /// only the budgets that the run itself decides.
     pub(crate) fn try_one(
@@ -250,7 +297,7 @@ impl Search<'_> {
             Outcome::Stopped { finished, broken } => {
                 let all = self.evaluator.load.requests.len();
                 let rival = rivals.iter().any(|rival| rival.text == *broken);
-                let what = if rival { "slower than others of the same price: not" } else { "breaks" };
+                let what = if rival { "slower than other options of the same price: not" } else { "breaks" };
                 vec![format!("{what} {broken}, which was certain after {finished} of {all} requests")]
             }
             Outcome::Done(figures) => {
@@ -279,7 +326,29 @@ impl Search<'_> {
         let Tried { candidate, outcome: Some(Outcome::Done(figures)), reasons, .. } = tried else { return Ok(()) };
         reasons.extend(self.judge_grown(candidate, figures)?);
         reasons.extend(self.budgets.iter().filter(of_life).filter_map(|budget| figures.breaks(budget)));
+        if self.sure && reasons.is_empty() {
+            *reasons = self.judge_short_ends(candidate, figures)?;
+        }
         Ok(())
+    }
+
+    /// Returns the budgets that break at the short end of their figure, or cannot be proven.
+    fn judge_short_ends(&self, candidate: &Candidate, figures: &mut Figures) -> Result<Vec<String>, SimulationError> {
+        let confidence = advice::confidence(self.evaluator, candidate, figures, self.budgets)?;
+        self.count(confidence.windows + 2);
+        figures.go_by_short_ends(&confidence, self.budgets);
+        let broken = self.budgets.iter().filter_map(|budget| figures.breaks(budget));
+        let requests = confidence.requests;
+        let lacking = confidence.lacks(figures, self.budgets);
+        let lacking =
+            lacking.into_iter().map(|budget| format!("{requests} requests are too few to be sure of {budget}"));
+        let mut reasons: Vec<String> =
+            broken.map(|reason| format!("at the short end {reason}")).chain(lacking).collect();
+        if reasons.is_empty() && !confidence.proven {
+            reasons.push("not every window keeps the budgets".to_owned());
+        }
+        figures.confidence = Some(Box::new(confidence));
+        Ok(reasons)
     }
 
     /// Computes the flash lifetime of a judged option that ran to its end, unless it is known.
@@ -289,10 +358,10 @@ impl Search<'_> {
         };
         if figures.lives.is_none() {
             self.count(1);
-            match lifetime::lives(self.evaluator, candidate, &candidate.choices(self.evaluator.common)) {
-                Ok(lives) => figures.lives = Some(lives),
+            match self.evaluator.lives(candidate) {
+                Ok(lives) => figures.set_lives(lives),
                 Err(error @ SimulationError::Failed { .. }) => {
-                    reasons.push(format!("when the workload goes round again: {error}"));
+                    reasons.push(format!("in a repetition of the workload: {error}"));
                 }
                 Err(error) => return Err(error),
             }
@@ -320,7 +389,7 @@ impl Search<'_> {
             Outcome::Impossible(why) => return Ok(vec![format!("{when}: {why}")]),
         };
         self.count(2);
-        let ends = lifetime::lives(evaluator, candidate, &candidate.choices(evaluator.common))?;
+        let ends = evaluator.lives(candidate)?;
         for (life, end) in figures.lives.iter_mut().flatten().zip(&ends) {
             match (life.years, end.years) {
                 (Some(now), Some(end)) => {
@@ -334,7 +403,7 @@ impl Search<'_> {
                 (_, None) => {}
             }
         }
-        grown.lives = Some(ends);
+        grown.set_lives(ends);
         let others = self.budgets.iter().filter(|budget| budget.metric != Metric::Lifetime);
         let reasons = others.filter_map(|budget| grown.breaks(budget)).map(|reason| format!("{when}: {reason}"));
         let reasons = reasons.collect();
@@ -432,6 +501,7 @@ mod tests {
         budgets: Vec<Budget>,
         growth: Option<Growth>,
         warmup: f64,
+        sure: bool,
     }
 
     fn planned(asked: &Asked, exhaustive: bool) -> Planned {
@@ -449,6 +519,7 @@ mod tests {
             exhaustive,
             holdout: false,
             significant: false,
+            sure: asked.sure,
         };
         plan(&question, &Nobody).unwrap()
     }
@@ -468,6 +539,7 @@ mod tests {
             another in proptest::sample::select(vec!["", "ssd_hit_ratio.read>0.3", "write_savings>0.1", "energy"]),
             grows in proptest::bool::ANY,
             warmup in proptest::sample::select(vec![0.0, 0.3]),
+            sure in proptest::bool::ANY,
         ) {
             let spec = WorkloadSpec {
                 read_fraction,
@@ -486,7 +558,7 @@ mod tests {
                 figure => Some(Budget::parse(figure).unwrap()),
             });
             let growth = grows.then(|| Growth::parse("10%/y", Some("2y")).unwrap());
-            let asked = Asked { requests, catalogue: shop(&ssds), budgets, growth, warmup };
+            let asked = Asked { requests, catalogue: shop(&ssds), budgets, growth, warmup, sure };
             let (quick, exhaustive) = (planned(&asked, false), planned(&asked, true));
             let chosen = |planned: &Planned| {
                 planned.answer.best.as_ref().map(|best| (best.create_command.clone(), best.ssd.clone(), best.ssd_bytes, best.cost_usd.to_bits()))

@@ -12,15 +12,20 @@ use bimetal_trace::Request;
 use rayon::prelude::*;
 
 use crate::block_layer::BlockLayerSettings;
+use crate::disturbance::Disturbance;
 use crate::figures;
-use crate::findings;
+use crate::findings::{self, Finding};
 use crate::hints;
 use crate::keys::check_keys_with;
-use crate::results::{Document, Run, RunSpeed, TraceSummary};
-use crate::setup::{Choices, Setup, SetupError};
-use crate::simulator::{Play, Replay, SimulationError, simulate};
+use crate::lifetime::{self, KnownWear, Life, Repeated};
+use crate::over_share::{PointOverShare, SHARES};
+use crate::results::{Document, LeftOut, Run, RunSpeed, TraceSummary};
+use crate::setup::{Choices, DefaultSize, Setup, SetupError, Sizing};
+use crate::simulator::{Measured, Play, Replay, SimulationError, simulate, simulate_watched};
 use crate::survey::Survey;
 use crate::tree::VolumeChoice;
+use crate::uncertainty::{self, Sample};
+use crate::warmup::{Curve, WINDOWS, WarmUp};
 use crate::workload::{Requests, Workload, WorkloadError};
 
 /// Experiment to be run.
@@ -48,6 +53,28 @@ enum Subject<'a> {
     Tree(&'a VolumeChoice),
 }
 
+impl Subject<'_> {
+    fn name(&self) -> &str {
+        match self {
+            Self::Scheme(scheme) => scheme.name,
+            Self::Tree(tree) => &tree.name,
+        }
+    }
+}
+
+/// Result of one run.
+enum Outcome {
+    Ran(Box<Run>),
+    LeftOut(LeftOut),
+    /// The run with whole drives is the same: no drive is a share.
+    AsSold,
+    /// Figures of a disturbed run; none if its drives cannot be built or wear out.
+    Disturbed(Option<Box<Sample>>),
+}
+
+/// One run to be played: its subject, its choices, and what disturbs it.
+type Task<'a> = (Subject<'a>, &'a Choices, Option<Disturbance>);
+
 /// Reasons for which an experiment has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum ExperimentError {
@@ -60,6 +87,9 @@ pub enum ExperimentError {
     /// A run ended early.
     #[error(transparent)]
     Simulation(#[from] SimulationError),
+    /// No scheme can be built.
+    #[error("no scheme of this comparison can be built with these drives:{0}")]
+    NothingToRun(String),
 }
 
 /// Receiver of the progress of an experiment. `total` is over all runs.
@@ -89,6 +119,67 @@ impl Experiment<'_> {
         progress: &dyn Progress,
         describe: impl FnOnce(&Survey, TraceSummary) -> TraceSummary,
     ) -> Result<Document, ExperimentError> {
+        self.check()?;
+        let survey = Survey::of(self.workload, self.choices.block, &|read| progress.surveyed(read))?;
+        self.run_surveyed(&survey, progress, describe)
+    }
+
+    /// Sets the warm-up after which every cache is warm ([`crate::warmup`]), for which each scheme
+    /// with a cache is played once. Returns the survey of the workload, and a finding about the
+    /// warm-up.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub fn find_warmup(&mut self, progress: &dyn Progress) -> Result<(Survey, Finding), ExperimentError> {
+        self.check()?;
+        let survey = Survey::of(self.workload, self.choices.block, &|read| progress.surveyed(read))?;
+        let share = Choices { default_size: DefaultSize::TENTH, ..self.choices.clone() };
+        let both = [&self.choices, &share];
+        let blocks = if self.has_share_block() { &both[..] } else { &both[..1] };
+        let caches = self.schemes.iter().filter(|scheme| findings::is_cache(scheme));
+        let subjects = caches.map(|scheme| Subject::Scheme(scheme)).chain(self.trees.iter().map(Subject::Tree));
+        let runs: Vec<(Subject<'_>, &Choices)> =
+            blocks.iter().flat_map(|choices| subjects.clone().map(move |subject| (subject, *choices))).collect();
+        let warm = |&(subject, choices): &(Subject<'_>, &Choices)| self.warm_up_of(subject, choices, &survey);
+        let found = runs.par_iter().with_max_len(1).map(warm).collect::<Result<Vec<_>, _>>()?;
+        let named = runs.iter().zip(found).filter_map(|((subject, _), warm)| Some((subject.name(), warm?)));
+        // The first of several, so that the text does not depend on luck.
+        let longest = named.reduce(|one, other| if other.1.fraction > one.1.fraction { other } else { one });
+        let finding = Finding::warm_up(longest);
+        self.warmup = longest.map_or(0.0, |(_, warm)| warm.fraction);
+        Ok((survey, finding))
+    }
+
+    /// Plays one scheme or tree and returns its warm-up; `None` if it cannot be built or wears out.
+    fn warm_up_of(
+        &self,
+        subject: Subject<'_>,
+        choices: &Choices,
+        survey: &Survey,
+    ) -> Result<Option<WarmUp>, ExperimentError> {
+        let Ok(Some(mut setup)) = self.own_setup(subject, choices, survey) else { return Ok(None) };
+        let play = self.prepare(&mut setup, choices, &|| self.requests(survey))?;
+        let (mut curve, mut windows) = (Curve::default(), 0);
+        let mut watch = |setup: &Setup, submitted: u64| {
+            if submitted * WINDOWS as u64 >= (windows + 1) * survey.requests {
+                windows = submitted * WINDOWS as u64 / survey.requests;
+                curve.note(setup);
+            }
+        };
+        match simulate_watched(&mut setup, self.requests(survey)?, play, &mut watch) {
+            Ok(_) => Ok(Some(curve.warm_up())),
+            Err(SimulationError::Failed { .. }) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Returns true if each scheme also runs with a share of the working set.
+    fn has_share_block(&self) -> bool {
+        self.choices.also_share && self.choices.sizing() == Sizing::Sold
+    }
+
+    /// Checks the names of settings and drives, before anything is read.
+    fn check(&self) -> Result<(), ExperimentError> {
         let schemes: Vec<_> =
             self.schemes.iter().copied().chain(self.trees.iter().flat_map(VolumeChoice::schemes)).collect();
         let mut named: Vec<&str> = self.trees.iter().flat_map(VolumeChoice::names).collect();
@@ -103,46 +194,176 @@ impl Experiment<'_> {
                 if self.choices.hints.are_pins() { SetupError::NoUseForPins } else { SetupError::NoUseForHints };
             return Err(error.into());
         }
-        let survey = Survey::of(self.workload, self.choices.block, &|read| progress.surveyed(read))?;
+        Ok(())
+    }
+
+    /// Runs like [`run`](Self::run), over a workload that was surveyed before. One scheme alone
+    /// runs on the thread of the caller.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub fn run_surveyed(
+        &self,
+        survey: &Survey,
+        progress: &dyn Progress,
+        describe: impl FnOnce(&Survey, TraceSummary) -> TraceSummary,
+    ) -> Result<Document, ExperimentError> {
+        self.check()?;
+        let whole = &self.choices;
+        let share = Choices { default_size: DefaultSize::TENTH, ..self.choices.clone() };
         let schemes = self.schemes.iter().map(|scheme| Subject::Scheme(scheme));
-        let subjects: Vec<Subject<'_>> = schemes.chain(self.trees.iter().map(Subject::Tree)).collect();
-        let total = survey.requests * subjects.len() as u64;
+        let trees = self.trees.iter().map(Subject::Tree);
+        let again = schemes.clone().filter(|_| self.has_share_block());
+        let subjects: Vec<(Subject<'_>, &Choices)> = schemes
+            .chain(trees)
+            .map(|subject| (subject, whole))
+            .chain(again.map(|subject| (subject, &share)))
+            .collect();
+        let other_shares = self.other_shares();
+        let disturbances = (1..whole.runs).map(|number| Some(Disturbance::new(whole.seed, number)));
+        let disturbances: Vec<Option<Disturbance>> = std::iter::once(None).chain(disturbances).collect();
+        let with_each = |&(subject, choices)| disturbances.iter().map(move |with| (subject, choices, *with));
+        let tasks: Vec<Task<'_>> = subjects.iter().flat_map(with_each).collect();
+        let runs = tasks.len() + other_shares.len() * self.schemes.len();
+        let total = survey.requests * runs as u64;
         let issued = AtomicU64::new(0);
         let count = |requests: u64| {
             let before = issued.fetch_add(requests, Ordering::Relaxed);
             progress.simulated(before + requests, total);
         };
-        let runs: Vec<Result<Run, ExperimentError>> =
-            subjects.par_iter().with_max_len(1).map(|subject| self.run_one(*subject, &survey, &count)).collect();
-        let runs = runs.into_iter().collect::<Result<Vec<_>, _>>()?;
-        let trace = describe(&survey, summary_of(&survey, self.choices.block));
+        let run = |task: &Task<'_>| self.outcome_of(*task, survey, &count);
+        let outcomes: Vec<Result<Outcome, ExperimentError>> = match tasks.as_slice() {
+            [only] => vec![run(only)],
+            several => several.par_iter().with_max_len(1).map(run).collect(),
+        };
+        let outcomes = outcomes.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let outcomes = with_uncertainty(outcomes, disturbances.len());
+        let (runs, left_out) = sorted(outcomes, self.schemes.len() + self.trees.len())?;
+        let over_share = self.over_share(&other_shares, &runs, survey, &count)?;
+        let trace = describe(survey, summary_of(survey, self.choices.block));
         let (command, options) = (None, self.options());
         let timed = matches!(self.replay, Replay::Timed { .. });
-        let findings = findings::of(&survey, &runs, self.choices.block, timed);
-        Ok(Document { bimetal: env!("CARGO_PKG_VERSION").to_owned(), command, options, trace, findings, runs })
+        let findings = findings::of(survey, &runs, self.choices.block, timed);
+        let bimetal = env!("CARGO_PKG_VERSION").to_owned();
+        Ok(Document { bimetal, command, options, trace, findings, runs, left_out, over_share })
     }
 
+    /// Returns each share but the tenth, as a percentage and with its choices, if figures over the
+    /// share are asked for.
+    fn other_shares(&self) -> Vec<(u64, Choices)> {
+        let choices = &self.choices;
+        if !choices.over_share || !self.has_share_block() {
+            return Vec::new();
+        }
+        let sizes = SHARES.map(|percent| (percent, DefaultSize::Share { percent }));
+        let others = sizes.into_iter().filter(|(_, size)| *size != DefaultSize::TENTH);
+        others.map(|(percent, default_size)| (percent, Choices { default_size, ..choices.clone() })).collect()
+    }
+
+    /// Runs each scheme with the other shares and returns the figures of each scheme, by its share.
+    /// A scheme without a share has the figures of its run with whole drives.
+    fn over_share(
+        &self,
+        other_shares: &[(u64, Choices)],
+        runs: &[Run],
+        survey: &Survey,
+        count: &(dyn Fn(u64) + Sync),
+    ) -> Result<Vec<PointOverShare>, ExperimentError> {
+        let whole = |scheme: &str| runs.iter().find(|run| run.scheme == scheme);
+        let of_scheme = |scheme: &&'static SchemeInfo| {
+            let scheme = *scheme;
+            other_shares.iter().map(move |(percent, choices)| (scheme, *percent, choices))
+        };
+        let points: Vec<(&'static SchemeInfo, u64, &Choices)> = self.schemes.iter().flat_map(of_scheme).collect();
+        let play = |&(scheme, percent, choices): &(&'static SchemeInfo, u64, &Choices)| {
+            Ok(match self.run_one(Subject::Scheme(scheme), choices, survey, count) {
+                Ok(Some(run)) => Some(PointOverShare::of(&run, percent)),
+                Ok(None) => whole(scheme.name).map(|run| PointOverShare::of(run, percent)),
+                // A small drive may not hold the scheme, or wear out, where a larger one does not.
+                Err(ExperimentError::Setup(_) | ExperimentError::Simulation(SimulationError::Failed { .. })) => None,
+                Err(error) => return Err(error),
+            })
+        };
+        let played: Vec<Result<_, ExperimentError>> = points.par_iter().with_max_len(1).map(play).collect();
+        let mut played = played.into_iter().filter_map(Result::transpose).collect::<Result<Vec<_>, _>>()?;
+        if !other_shares.is_empty() {
+            let share = |scheme: &str| runs.iter().find(|run| run.scheme == scheme && run.sizing == Sizing::Share);
+            let tenths = self.schemes.iter().filter_map(|scheme| share(scheme.name).or_else(|| whole(scheme.name)));
+            played.extend(tenths.map(|run| PointOverShare::of(run, 10)));
+        }
+        let place = |point: &PointOverShare| self.schemes.iter().position(|scheme| scheme.name == point.scheme);
+        played.sort_by_key(|point| (place(point), point.percent));
+        Ok(played)
+    }
+
+    /// Runs one scheme or tree. A scheme that cannot be built is left out, unless it is the only
+    /// one.
+    fn outcome_of(
+        &self,
+        (subject, choices, disturbance): Task<'_>,
+        survey: &Survey,
+        count: &(dyn Fn(u64) + Sync),
+    ) -> Result<Outcome, ExperimentError> {
+        if let Some(disturbance) = disturbance {
+            return self.disturbed(subject, choices, disturbance, survey, count).map(Outcome::Disturbed);
+        }
+        let is_alone = self.schemes.len() + self.trees.len() == 1;
+        match self.run_one(subject, choices, survey, count) {
+            Err(ExperimentError::Setup(error)) if !is_alone && error.is_of_the_drives() => {
+                count(survey.requests);
+                let scheme = subject.name().to_owned();
+                let reason = error.to_string();
+                let reason = reason.strip_prefix(&format!("{scheme}: ")).map_or_else(|| reason.clone(), str::to_owned);
+                Ok(Outcome::LeftOut(LeftOut { scheme, sizing: choices.sizing(), reason }))
+            }
+            Err(error) => Err(error),
+            Ok(run) => Ok(run.map_or(Outcome::AsSold, Outcome::Ran)),
+        }
+    }
+
+    /// Runs one scheme or tree with a disturbance and returns the figures that have an uncertainty.
+    /// Returns none if the undisturbed run has no result either, or if flash wears out.
+    fn disturbed(
+        &self,
+        subject: Subject<'_>,
+        choices: &Choices,
+        disturbance: Disturbance,
+        survey: &Survey,
+        count: &(dyn Fn(u64) + Sync),
+    ) -> Result<Option<Box<Sample>>, ExperimentError> {
+        // An error is that of the undisturbed run, which reports it.
+        let Ok(Some(mut setup)) = self.own_setup(subject, choices, survey) else {
+            count(survey.requests);
+            return Ok(None);
+        };
+        setup.start = disturbance.start();
+        let shifts = disturbance.shifts(&setup, choices, survey);
+        let open = || Ok(disturbance.disturb(self.requests(survey)?, shifts.clone(), survey.clock()));
+        match self.play(&mut setup, choices, &open, survey, count) {
+            Ok(measured) => {
+                let run = figures::run_of(&setup, &measured, self.replay, RunSpeed::default());
+                Ok(Some(Box::new(Sample::of(&run))))
+            }
+            Err(ExperimentError::Simulation(SimulationError::Failed { .. })) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Runs one scheme or tree. Returns no run if the choices ask for shares of drives and this
+    /// subject has whole drives nevertheless: its run with whole drives is the same.
     fn run_one(
         &self,
         subject: Subject<'_>,
+        choices: &Choices,
         survey: &Survey,
         count: &(dyn Fn(u64) + Sync),
-    ) -> Result<Run, ExperimentError> {
-        let mut setup = match subject {
-            Subject::Scheme(scheme) => Setup::new(scheme, &self.choices, survey)?,
-            Subject::Tree(tree) => Setup::of_tree(tree, &self.choices, survey)?,
+    ) -> Result<Option<Box<Run>>, ExperimentError> {
+        let Some(mut setup) = self.own_setup(subject, choices, survey)? else {
+            count(survey.requests);
+            return Ok(None);
         };
-        let warmup_requests = (survey.requests as f64 * self.warmup) as u64;
-        setup.foresee_uses(|| self.requests(survey))?;
-        setup.foresee_idle(self.replay, || self.requests(survey))?;
-        let block_layer = BlockLayerSettings::chosen(&self.choices, &setup)?;
-        let play = Play { replay: self.replay, warmup_requests, block_layer };
-        let counted = std::cell::Cell::new(0);
         let began = Instant::now();
-        let measured = simulate(&mut setup, self.requests(survey)?, play, &|issued| {
-            count(issued - counted.replace(issued));
-        })?;
-        count(survey.requests - counted.get());
+        let measured = self.play(&mut setup, choices, &|| self.requests(survey), survey, count)?;
         let wall_s = began.elapsed().as_secs_f64();
         if let Some(keep) = self.keep {
             keep(setup.save_states());
@@ -152,7 +373,70 @@ impl Experiment<'_> {
             requests_per_s: Some(survey.requests as f64 / wall_s),
             peak_rss_bytes: peak_rss_bytes(),
         };
-        Ok(figures::run_of(&setup, &measured, self.replay, speed))
+        let mut run = figures::run_of(&setup, &measured, self.replay, speed);
+        drop(setup);
+        if choices.steady_wear {
+            figures::note_lives(&mut run, &self.lives(subject, choices, survey)?);
+        }
+        Ok(Some(Box::new(run)))
+    }
+
+    /// Plays the workload over `setup`; `open` returns its requests, from the first on.
+    fn play<'a>(
+        &'a self,
+        setup: &mut Setup,
+        choices: &Choices,
+        open: &dyn Fn() -> Result<Requests<'a>, WorkloadError>,
+        survey: &Survey,
+        count: &(dyn Fn(u64) + Sync),
+    ) -> Result<Measured, ExperimentError> {
+        let warmup_requests = (survey.requests as f64 * self.warmup) as u64;
+        let play = Play { warmup_requests, ..self.prepare(setup, choices, open)? };
+        let counted = std::cell::Cell::new(0);
+        let measured = simulate(setup, open()?, play, &|issued| {
+            count(issued - counted.replace(issued));
+        })?;
+        count(survey.requests - counted.get());
+        Ok(measured)
+    }
+
+    /// Gives the scheme the knowledge of the future that it needs, and returns the parameters of a
+    /// play without a warm-up.
+    fn prepare<'a>(
+        &'a self,
+        setup: &mut Setup,
+        choices: &Choices,
+        open: &dyn Fn() -> Result<Requests<'a>, WorkloadError>,
+    ) -> Result<Play, ExperimentError> {
+        setup.foresee_uses(open)?;
+        setup.foresee_idle(self.replay, open)?;
+        let block_layer = BlockLayerSettings::chosen(choices, setup)?;
+        Ok(Play { replay: self.replay, warmup_requests: 0, block_layer })
+    }
+
+    /// Returns the drives and the volume of a subject; `None` if the choices ask for shares of
+    /// drives and this subject has whole drives nevertheless.
+    fn own_setup(
+        &self,
+        subject: Subject<'_>,
+        choices: &Choices,
+        survey: &Survey,
+    ) -> Result<Option<Setup>, ExperimentError> {
+        let setup = setup_of(subject, choices, survey)?;
+        let is_own = self.choices.default_size == choices.default_size || setup.has_share();
+        Ok(is_own.then_some(setup))
+    }
+
+    /// Returns the lifetimes of the flash in steady state; none if the workload cannot be repeated.
+    fn lives(&self, subject: Subject<'_>, choices: &Choices, survey: &Survey) -> Result<Vec<Life>, ExperimentError> {
+        let (setup, known_wear) = (setup_of(subject, choices, survey)?, KnownWear::default());
+        let workload = Compacted { experiment: self, survey };
+        let load = Repeated::surveyed(&workload, survey, self.replay, &known_wear)?;
+        match lifetime::lives(setup, choices, load) {
+            // The scheme knows the future of one round only, or worn flash refuses a later round.
+            Err(SimulationError::NoForesight { .. } | SimulationError::Failed { .. }) => Ok(Vec::new()),
+            lives => Ok(lives?),
+        }
     }
 
     /// Returns the options in force for every run, for the document.
@@ -168,6 +452,7 @@ impl Experiment<'_> {
             ("compact", choices.compact.to_string()),
             ("merge", if choices.merge { "on" } else { "off" }.to_owned()),
             ("replay", replay),
+            ("runs", choices.runs.max(1).to_string()),
             ("seed", choices.seed.to_string()),
             ("set", set),
             ("warmup", self.warmup.to_string()),
@@ -184,6 +469,79 @@ impl Experiment<'_> {
         let (compaction, block) = (survey.compacted.clone(), self.choices.block);
         let place = move |request: Request| compaction.place(&request, block);
         Ok(Box::new(requests.map(move |request| request.map(&place))))
+    }
+}
+
+/// Returns the scheme or tree with its drives.
+fn setup_of(subject: Subject<'_>, choices: &Choices, survey: &Survey) -> Result<Setup, SetupError> {
+    match subject {
+        Subject::Scheme(scheme) => Setup::new(scheme, choices, survey),
+        Subject::Tree(tree) => Setup::of_tree(tree, choices, survey),
+    }
+}
+
+/// Returns the undisturbed outcomes, with the uncertainty from the disturbed ones. Each subject has
+/// `each` outcomes, the undisturbed one first.
+fn with_uncertainty(outcomes: Vec<Outcome>, each: usize) -> Vec<Outcome> {
+    let (mut kept, mut outcomes) = (Vec::new(), outcomes.into_iter());
+    while let Some(mut outcome) = outcomes.next() {
+        let disturbed = outcomes.by_ref().take(each - 1).map(|outcome| match outcome {
+            Outcome::Disturbed(sample) => sample.map(|sample| *sample),
+            Outcome::Ran(_) | Outcome::LeftOut(_) | Outcome::AsSold => None,
+        });
+        // Runs that are missing would make the rest look certain.
+        let samples: Option<Vec<Sample>> = disturbed.collect::<Vec<_>>().into_iter().collect();
+        if let (Outcome::Ran(run), Some(samples)) = (&mut outcome, samples) {
+            uncertainty::note(run, &samples);
+        }
+        kept.push(outcome);
+    }
+    kept
+}
+
+/// Sorts outcomes into runs and schemes that are left out, each in order. The first `whole`
+/// outcomes are those with whole drives.
+fn sorted(outcomes: Vec<Outcome>, whole: usize) -> Result<(Vec<Run>, Vec<LeftOut>), ExperimentError> {
+    let (mut runs, mut left_out): (Vec<Run>, Vec<LeftOut>) = (Vec::new(), Vec::new());
+    let mut places: Vec<Option<usize>> = Vec::new();
+    // Without a share, the second block would repeat the first.
+    let played_again = outcomes.iter().skip(whole).any(|outcome| matches!(outcome, Outcome::Ran(_)));
+    for (at, outcome) in outcomes.into_iter().enumerate() {
+        let run = match outcome {
+            Outcome::Ran(run) => Some(*run),
+            Outcome::LeftOut(scheme) => {
+                left_out.push(scheme);
+                None
+            }
+            Outcome::AsSold => {
+                let sold = at.checked_sub(whole).and_then(|at| places[at]);
+                sold.map(|place| Run { sizing: Sizing::Share, ..runs[place].clone() })
+            }
+            Outcome::Disturbed(_) => None,
+        };
+        places.push(run.is_some().then_some(runs.len()));
+        runs.extend(run);
+    }
+    let whole_runs = places.iter().take(whole).flatten().count();
+    if !played_again {
+        runs.truncate(whole_runs);
+    }
+    if runs.is_empty() && !left_out.is_empty() {
+        let reasons = left_out.iter().map(|LeftOut { scheme, reason, .. }| format!("\n  {scheme}: {reason}"));
+        return Err(ExperimentError::NothingToRun(reasons.collect()));
+    }
+    Ok((runs, left_out))
+}
+
+/// Workload of an experiment, with the addresses that its runs see.
+struct Compacted<'a> {
+    experiment: &'a Experiment<'a>,
+    survey: &'a Survey,
+}
+
+impl Workload for Compacted<'_> {
+    fn open(&self) -> Result<Requests<'_>, WorkloadError> {
+        self.experiment.requests(self.survey)
     }
 }
 

@@ -8,9 +8,11 @@ use bimetal_core::scheme::{Holds, Reason};
 use bimetal_core::units::Nanoseconds;
 use bimetal_core::volume::Statistics;
 use bimetal_models::DeviceStatistics;
+use bimetal_models::endurance::{Endurance, Lifetime, drive_writes_per_day};
 use bimetal_models::statistics::FlashStatistics;
 
 use crate::block_layer::{BlockLayerCounts, BlockLayerSettings};
+use crate::lifetime::{Life, Unknown};
 use crate::results::{
     BlockLayerFigures, Coefficient, Cost, Devices, EraseCount, FlashFigures, HddFigures, HitRatio, Member,
     MemberFigures, MigrationSummary, PredictionError, Provenance, Run, RunSpeed, Series, SsdFigures, Throughput,
@@ -20,7 +22,7 @@ use crate::simulator::{Measured, Replay};
 
 /// Returns the figures of one run.
 pub fn run_of(setup: &Setup, measured: &Measured, replay: Replay, speed: RunSpeed) -> Run {
-    let members: Vec<Member> = (0..setup.drives.len()).map(|id| member(setup, measured, id)).collect();
+    let members: Vec<Member> = (0..setup.drives.len()).map(|id| member(setup, measured, replay, id)).collect();
     let throughput = throughput(measured);
     let size_of = |ssd: bool| {
         let sizes = setup.drives.iter().filter(|drive| is_flash(drive) == ssd).map(|drive| drive.size.0);
@@ -30,6 +32,7 @@ pub fn run_of(setup: &Setup, measured: &Measured, replay: Replay, speed: RunSpee
         |ssd: bool| setup.drives.iter().find(|drive| is_flash(drive) == ssd).map(|drive| drive.profile.name.clone());
     Run {
         scheme: setup.name.clone(),
+        sizing: setup.sizing,
         ssd: profile_of(true),
         hdd: profile_of(false),
         ssd_bytes: size_of(true),
@@ -42,6 +45,7 @@ pub fn run_of(setup: &Setup, measured: &Measured, replay: Replay, speed: RunSpee
         queue_depth_mean: measured.queue_depth.mean(),
         queue_depth_max: Some(measured.queue_depth.max()),
         behind_fraction: measured.backlog.share(measured.end),
+        behind_since_s: measured.backlog.first().map(Nanoseconds::as_seconds_f64),
         block_layer: measured.block_layer.map(block_layer),
         write_savings: write_savings(setup, measured),
         read_penalty: read_penalty(setup, measured),
@@ -181,6 +185,7 @@ fn hit_ratio(setup: &Setup, measured: &Measured) -> HitRatio {
     HitRatio {
         read: ratio(read, counted(setup, measured, |statistics| statistics.read_blocks)),
         write: ratio(written, counted(setup, measured, |statistics| statistics.written_blocks)),
+        ..HitRatio::default()
     }
 }
 
@@ -234,14 +239,14 @@ fn bypass(setup: &Setup, measured: &Measured) -> BTreeMap<String, u64> {
     since
 }
 
-fn member(setup: &Setup, measured: &Measured, id: usize) -> Member {
+fn member(setup: &Setup, measured: &Measured, replay: Replay, id: usize) -> Member {
     let drive = &setup.drives[id];
     let before = &measured.before.1[id];
     let after = drive.model.statistics(measured.end);
     let span = measured.end - measured.start;
     let metadata = |statistics: &Statistics| statistics.metadata_bytes[usize::from(drive.member.0)].0;
     let volume = setup.tree.volumes().nth(drive.volume).map_or(0, |volume| metadata(volume.statistics()));
-    let price = drive.profile.price.as_ref();
+    let price = drive.price.as_ref();
     Member {
         id: drive.id.clone(),
         volume: drive.volume_name.clone(),
@@ -250,13 +255,17 @@ fn member(setup: &Setup, measured: &Measured, id: usize) -> Member {
         bytes: drive.size.0,
         metadata_bytes: volume - metadata(&measured.before.0[drive.volume]),
         figures: match &after.flash {
-            Some(flash) => MemberFigures::Ssd(Box::new(ssd_figures(before, &after, flash, span, measured.end))),
+            Some(flash) => {
+                let mut figures = ssd_figures(before, &after, flash, span, measured.end);
+                note_life_of_run(&mut figures, drive, replay, span);
+                MemberFigures::Ssd(Box::new(figures))
+            }
             None => MemberFigures::Hdd(hdd_figures(before, &after, span)),
         },
         provenance: Provenance {
             description: Some(drive.profile.summary.clone()),
             source: drive.profile.sources.get("capacity").cloned(),
-            price_usd: price_usd(drive),
+            price_usd: price.map(|price| price.usd),
             price_source: price.map(|price| price.source.clone()),
             price_date: price.map(|price| price.date.clone()),
         },
@@ -271,12 +280,6 @@ fn holds_name(holds: Holds) -> &'static str {
         Holds::Ranges => "ranges",
         Holds::Log => "log",
     }
-}
-
-/// Returns the price at the size used: by the gigabyte, at the price of the profile's own size.
-fn price_usd(drive: &Drive) -> Option<f64> {
-    let price = drive.profile.price.as_ref()?;
-    Some(price.usd * drive.size.0 as f64 / drive.profile.capacity.bytes().0 as f64)
 }
 
 fn energy(before: &DeviceStatistics, after: &DeviceStatistics) -> Option<f64> {
@@ -296,6 +299,7 @@ fn hdd_figures(before: &DeviceStatistics, after: &DeviceStatistics, span: Nanose
         read_bytes: Some(after.read_bytes.0 - before.read_bytes.0),
         write_bytes: Some(after.write_bytes.0 - before.write_bytes.0),
         busy_fraction: busy(before, after, span),
+        busy_fraction_pm: None,
         energy_j: energy(before, after),
         seeks: Some(hdd.seeks - hdd_before.seeks),
         spin_downs: Some(hdd.spin_downs - hdd_before.spin_downs),
@@ -314,6 +318,7 @@ fn ssd_figures(
         writes: Some(after.writes - before.writes),
         read_bytes: Some(after.read_bytes.0 - before.read_bytes.0),
         write_bytes: Some(after.write_bytes.0 - before.write_bytes.0),
+        write_bytes_pm: None,
         busy_fraction: busy(before, after, span),
         energy_j: energy(before, after),
         flash: flash_figures(before.flash.as_ref(), flash, span, end),
@@ -357,6 +362,7 @@ fn flash_figures(
         pages_programmed_gc: Some(after.pages_programmed_gc - before.pages_programmed_gc),
         pages_programmed_by_cause: since(&after.pages_programmed_by_cause, &before.pages_programmed_by_cause),
         write_amplification: ratio(programmed, host),
+        write_amplification_pm: None,
         erases: Some(erases),
         erases_by_cause: since(&after.erases_by_cause, &before.erases_by_cause),
         erase_rate_per_s: rate,
@@ -371,8 +377,59 @@ fn flash_figures(
         wait_s_by_cause: seconds(&after.wait_by_cause, &before.wait_by_cause),
         energy_j_by_operation: joules,
         lifetime_years: scale(after.lifetime_years),
+        lifetime_limited_by: None,
+        lifetime_years_warranted: None,
+        lifetime_years_cycles: None,
+        lifetime_range_years: None,
+        lifetime_unknown: None,
+        dwpd: None,
         lifetime_worst_block_years: scale(after.lifetime_worst_block_years).filter(|_| cold),
         lifetime_unlimited: Some(erases == 0),
+    }
+}
+
+/// Completes the lifetime under the rates of the run itself.
+fn note_life_of_run(figures: &mut SsdFigures, drive: &Drive, replay: Replay, span: Nanoseconds) {
+    let flash = &mut figures.flash;
+    let rate = figures.write_bytes.unwrap_or(0) as f64 / span.as_seconds_f64();
+    if !matches!(replay, Replay::Timed { .. }) || !rate.is_finite() {
+        (flash.lifetime_years, flash.lifetime_worst_block_years) = (None, None);
+        flash.lifetime_unknown = Some(Unknown::NeedsTimes);
+        return;
+    }
+    let size = drive.size.sectors();
+    let warranted = Endurance::of(&drive.profile, size).unwrap_or_default().lifetime(rate, 0.0).warranted_years;
+    let lifetime = Lifetime { warranted_years: warranted, cycles_years: flash.lifetime_years };
+    flash.note_lifetime(lifetime);
+    flash.dwpd = Some(drive_writes_per_day(rate, size));
+    let unknown = if rate > 0.0 { Unknown::NothingErased } else { Unknown::NothingWritten };
+    flash.lifetime_unknown = lifetime.years().is_none().then_some(unknown);
+}
+
+/// Replaces the lifetimes in `run` by those in steady state.
+pub fn note_lives(run: &mut Run, lives: &[Life]) {
+    for member in &mut run.members {
+        if let MemberFigures::Ssd(figures) = &mut member.figures
+            && let Some(life) = lives.iter().find(|life| life.member == member.id)
+        {
+            figures.flash.note_life(life);
+        }
+    }
+    run.devices.ssd = ssd_total(&run.members);
+}
+
+impl FlashFigures {
+    /// Takes over the lifetime in steady state.
+    pub fn note_life(&mut self, life: &Life) {
+        let Life { warranted_years, cycles_years, range_years, unknown, dwpd, .. } = *life;
+        self.note_lifetime(Lifetime { warranted_years, cycles_years });
+        (self.lifetime_range_years, self.lifetime_unknown, self.dwpd) = (range_years, unknown, dwpd);
+    }
+
+    fn note_lifetime(&mut self, lifetime: Lifetime) {
+        (self.lifetime_years, self.lifetime_limited_by) = (lifetime.years(), lifetime.limited_by());
+        self.lifetime_years_warranted = lifetime.warranted_years;
+        self.lifetime_years_cycles = lifetime.cycles_years;
     }
 }
 
@@ -416,6 +473,7 @@ fn hdd_total(members: &[Member]) -> HddFigures {
         read_bytes: plus(total.read_bytes, hdd.read_bytes),
         write_bytes: plus(total.write_bytes, hdd.write_bytes),
         busy_fraction: plus(total.busy_fraction, hdd.busy_fraction),
+        busy_fraction_pm: None,
         energy_j: plus(total.energy_j, hdd.energy_j),
         seeks: plus(total.seeks, hdd.seeks),
         spin_downs: plus(total.spin_downs, hdd.spin_downs),
@@ -440,6 +498,7 @@ fn ssd_total(members: &[Member]) -> SsdFigures {
         writes: plus(total.writes, ssd.writes),
         read_bytes: plus(total.read_bytes, ssd.read_bytes),
         write_bytes: plus(total.write_bytes, ssd.write_bytes),
+        write_bytes_pm: None,
         busy_fraction: plus(total.busy_fraction, ssd.busy_fraction),
         energy_j: plus(total.energy_j, ssd.energy_j),
         flash: flash_total(total.flash, &ssd.flash),
@@ -453,12 +512,22 @@ fn flash_total(left: FlashFigures, right: &FlashFigures) -> FlashFigures {
         (Some(one), Some(other)) => Some(one.min(other)),
         (one, other) => one.or(other),
     };
+    let life = |flash: &FlashFigures| flash.lifetime_years.unwrap_or(f64::INFINITY);
+    let shorter = if life(right) < life(&left) { right } else { &left };
     FlashFigures {
+        lifetime_years: shorter.lifetime_years,
+        lifetime_limited_by: shorter.lifetime_limited_by,
+        lifetime_years_warranted: shorter.lifetime_years_warranted,
+        lifetime_years_cycles: shorter.lifetime_years_cycles,
+        lifetime_range_years: shorter.lifetime_range_years,
+        lifetime_unknown: shorter.lifetime_unknown,
+        dwpd: None,
         pages_programmed_host: plus(left.pages_programmed_host, right.pages_programmed_host),
         pages_programmed_gc: plus(left.pages_programmed_gc, right.pages_programmed_gc),
         pages_programmed_by_cause: add(&left.pages_programmed_by_cause, &right.pages_programmed_by_cause),
         // Drives with different pages have no common amplification and distribution.
         write_amplification: None,
+        write_amplification_pm: None,
         erases: plus(left.erases, right.erases),
         erases_by_cause: add(&left.erases_by_cause, &right.erases_by_cause),
         erase_rate_per_s: plus(left.erase_rate_per_s, right.erase_rate_per_s),
@@ -467,7 +536,6 @@ fn flash_total(left: FlashFigures, right: &FlashFigures) -> FlashFigures {
         die_busy_s_by_cause: add(&left.die_busy_s_by_cause, &right.die_busy_s_by_cause),
         wait_s_by_cause: add(&left.wait_s_by_cause, &right.wait_s_by_cause),
         energy_j_by_operation: add(&left.energy_j_by_operation, &right.energy_j_by_operation),
-        lifetime_years: sooner(left.lifetime_years, right.lifetime_years),
         lifetime_worst_block_years: sooner(left.lifetime_worst_block_years, right.lifetime_worst_block_years),
         lifetime_unlimited: left.lifetime_unlimited.zip(right.lifetime_unlimited).map(|(one, other)| one && other),
     }
@@ -478,11 +546,11 @@ fn cost(setup: &Setup, throughput: Throughput, replay: Replay) -> Cost {
     let sum = |ssd: bool| {
         let mut drives = setup.drives.iter().filter(|drive| is_flash(drive) == ssd).peekable();
         drives.peek()?;
-        drives.map(price_usd).sum::<Option<f64>>()
+        drives.map(|drive| drive.price.as_ref().map(|price| price.usd)).sum::<Option<f64>>()
     };
     let (ssd_usd, hdd_usd) = (sum(true), sum(false));
     let controller_usd = setup.controller_usd;
-    let all_known = setup.drives.iter().all(|drive| drive.profile.price.is_some());
+    let all_known = setup.drives.iter().all(|drive| drive.price.is_some());
     let total_usd = all_known.then(|| ssd_usd.unwrap_or(0.0) + hdd_usd.unwrap_or(0.0) + controller_usd);
     let exported_gb = setup.tree.units().map(|unit| unit.bytes().0).sum::<u64>() as f64 / 1e9;
     let score = throughput.mb_per_s.filter(|_| matches!(replay, Replay::Closed { .. }));

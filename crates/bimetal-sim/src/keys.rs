@@ -1,10 +1,10 @@
 //! Checks the names in `--set`, `--member` and `--restore-state` before anything runs.
 
 use bimetal_core::layout::Role;
-use bimetal_core::nearest::nearest;
 use bimetal_core::scheme::{Holds, SchemeInfo};
 use bimetal_models::flash::state::DriveState;
 use bimetal_models::profile::{DEFAULT_HDD, DEFAULT_SSD, Profile};
+use bimetal_models::spelling::nearest;
 
 use crate::block_layer;
 use crate::member_name::{MemberName, check_names};

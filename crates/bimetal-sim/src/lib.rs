@@ -4,10 +4,13 @@
 //! A run proceeds as follows. A [`workload`] is surveyed once ([`survey`]: number of requests,
 //! addresses used). Drives are chosen and sized for a scheme ([`setup`], or for a [`tree`] of
 //! volumes). The [`simulator`] plays the workload over them, and [`figures`] turns the counters
-//! into the [`results`] document. An [`experiment`] does this for several schemes, one on each
-//! core. [`metrics`] are the recorders of the inner loop. [`placement`] searches, by many runs, for
-//! the files that belong on an SSD. Independently of all this, [`mrc`] measures the miss ratios of
-//! caches of any size and policy. Nothing here decides where a block is stored.
+//! into the [`results`] document; [`lifetime`] finds how long the flash lasts. An [`experiment`]
+//! does this for several schemes, one on each core, and repeats runs with a [`disturbance`] for the
+//! [`uncertainty`] of their figures. [`warmup`] finds when a cache is warm. [`metrics`] are the
+//! recorders of the inner loop. [`placement`] searches, by many runs, for the files that belong on
+//! an SSD; [`file_places`] sorts files by simple strategies. Independently
+//! of all this, [`mrc`] measures the miss ratios of caches of any size and policy. Nothing here
+//! decides where a block is stored.
 //!
 //! # Example
 //!
@@ -47,22 +50,32 @@
 //! ```
 
 pub mod block_layer;
-pub mod combo_hdtune;
+pub mod csv;
+pub mod disturbance;
 pub mod experiment;
 pub mod figures;
+pub mod file_places;
 pub mod findings;
+mod foresight;
+pub mod geometric_means;
 mod hints;
 mod keys;
+pub mod lifetime;
 pub mod limits;
+pub mod market;
 mod member_name;
 pub mod metrics;
 pub mod mrc;
+pub mod outside;
+pub mod over_share;
 pub mod placement;
 pub mod results;
 pub mod setup;
 pub mod simulator;
+mod sizing;
 pub mod survey;
 pub mod tree;
+pub mod uncertainty;
 pub mod validation;
-pub mod wear_levelling;
+pub mod warmup;
 pub mod workload;

@@ -55,7 +55,7 @@ struct Watched {
     name: String,
     /// Number of requests over the limit, or the sum of response times in nanoseconds.
     so_far: u128,
-    /// Least value of `so_far` that breaks the limit.
+    /// Smallest value of `so_far` that breaks the limit.
     breaks_at: u128,
     sums: bool,
     /// For a mean: number of requests under way to which the limit applies, and the sum of their
@@ -67,9 +67,9 @@ struct Watched {
 
 /// Request under way, as seen by limits.
 pub(crate) trait UnderWay {
-    /// Returns the time of arrival.
+    /// Returns the time at which the request arrived.
     fn arrival(&self) -> Nanoseconds;
-    /// Returns the operation.
+    /// Returns the operation that the request asks for.
     fn kind(&self) -> OpKind;
     /// Returns whether the request is finished.
     fn is_done(&self) -> bool;

@@ -23,8 +23,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use bimetal_core::operation::OpKind;
+use bimetal_core::policies::file_map::FileMap;
 use bimetal_core::policies::streams::Streams;
-use bimetal_core::schemes::combo;
+use bimetal_core::schemes::combo::{self, USE_SHIFT};
 use bimetal_core::settings::Settings;
 use bimetal_core::units::{Bytes, SECTOR_BYTES};
 use bimetal_trace::Request;
@@ -46,9 +47,9 @@ pub struct Search<'a> {
     pub replay: Replay,
     /// Share of the requests that the search uses. The rest judges its result.
     pub share: f64,
-    /// Most bytes that a placement may move; `None`: the size of the SSD.
+    /// Largest number of bytes that a placement may move; `None`: the size of the SSD.
     pub moved_max: Option<Bytes>,
-    /// Most simulations that the search may make.
+    /// Largest number of simulations that the search may make.
     pub simulations_max: u32,
     /// Function that receives the number of simulations made so far.
     pub progress: &'a (dyn Fn(u32) + Sync),
@@ -85,7 +86,7 @@ pub struct Found {
     pub simulations: u32,
     /// Number of requests that the search used, and of those held out.
     pub requests: [u64; 2],
-    /// Most bytes that a placement was allowed to move.
+    /// Largest number of bytes that a placement was allowed to move.
     pub moved_max: Bytes,
     /// Run over all requests without any move.
     pub unmoved: Box<Run>,
@@ -98,10 +99,10 @@ pub enum PlacementError {
     #[error(transparent)]
     Experiment(#[from] ExperimentError),
     /// The trace has several devices, whose addresses belong to several file systems.
-    #[error("the trace has requests of several devices, and a map of files is of one: expected --device N")]
+    #[error("the trace has requests of several devices, and a map of files describes one device: expected --device N")]
     Devices,
     /// The search, or the judgement, has no requests.
-    #[error("{searched} requests to search by and {held_out} held out: expected some of each (--search)")]
+    #[error("{searched} requests to search with and {held_out} held out: expected some of each (--search)")]
     NoRequests {
         /// Number of requests in the first part, for the search.
         searched: usize,
@@ -129,7 +130,7 @@ struct File<'a> {
 impl File<'_> {
     /// Returns the accesses per sector, scaled so that files can be compared.
     fn merit(&self) -> u64 {
-        (self.accesses << 22) / self.sectors.max(1)
+        (self.accesses << USE_SHIFT) / self.sectors.max(1)
     }
 }
 
@@ -288,9 +289,8 @@ fn files_of<'a>(
     settings: &Settings,
     requests: &[Request],
 ) -> (Vec<File<'a>>, Vec<Option<usize>>) {
-    let range_sectors = settings.size("range").map_or(1, |range| (range.0 / SECTOR_BYTES).max(1));
+    let range_sectors = (combo::Parameters::of(settings).range.0 / SECTOR_BYTES).max(1);
     let (mut files, mut numbers, mut file_of) = (Vec::<File<'_>>::new(), HashMap::new(), Vec::new());
-    let mut extents: Vec<(u64, u64, usize)> = Vec::new();
     for extent in &choices.files {
         if extent.path.is_empty() {
             file_of.push(None);
@@ -303,23 +303,18 @@ fn files_of<'a>(
         let (start, end) = (extent.sectors.start.0, extent.sectors.end().0);
         files[number].sectors += end - start;
         files[number].ranges.extend(start / range_sectors..end.div_ceil(range_sectors));
-        extents.push((start, end, number));
         file_of.push(Some(number));
     }
-    extents.sort_unstable();
+    // The map numbers files in the same order.
+    let map = FileMap::new(&choices.files, |_| 0);
     let mut streams = Streams::default();
     for request in requests.iter().filter(|request| matches!(request.kind, OpKind::Read | OpKind::Write)) {
         streams.note(request.kind, request.range);
         let continues = streams.length(request.kind, request.range) > request.range.len.bytes();
-        let (start, end) = (request.range.start.0, request.range.end().0);
-        let first = extents.partition_point(|&(_, to, _)| to <= start);
-        let mut touched: BTreeMap<usize, u64> = BTreeMap::new();
-        for &(from, to, file) in extents[first..].iter().take_while(|&&(from, ..)| from < end) {
-            *touched.entry(file).or_default() += to.min(end) - from.max(start);
-        }
-        for (file, sectors) in touched {
-            files[file].accesses += 1;
-            files[file].contiguous += u64::from(continues || sectors == files[file].sectors);
+        for (file, is_whole) in map.touched(request.range) {
+            let file = &mut files[file as usize];
+            file.accesses += 1;
+            file.contiguous += u64::from(continues || is_whole);
         }
     }
     (files, file_of)
@@ -328,7 +323,8 @@ fn files_of<'a>(
 /// Returns the files that each of the paper's three strategies wants on the SSD. The files with the
 /// most accesses for their size come first.
 fn strategies(files: &[File<'_>], settings: &Settings) -> [(&'static str, Vec<usize>); 3] {
-    let (random, frequent) = (settings.fraction("random").unwrap_or(1.0), settings.count("frequent").max(1));
+    let combo::Parameters { random, frequent, .. } = combo::Parameters::of(settings);
+    let (random, frequent) = (random.0, frequent.max(1));
     let is_random = |file: &File<'_>| (file.accesses - file.contiguous) as f64 >= random * file.accesses as f64;
     let list = |wanted: &dyn Fn(&File<'_>) -> bool| {
         let mut list: Vec<usize> = (0..files.len()).filter(|&file| wanted(&files[file])).collect();
@@ -406,7 +402,7 @@ impl Judge<'_> {
             .into_iter()
             .map(|(ranges, group)| {
                 let accesses: u64 = group.iter().map(|&file| files[file].accesses).sum();
-                ((accesses << 22) / ranges.len() as u64, group)
+                ((accesses << USE_SHIFT) / ranges.len() as u64, group)
             })
             .collect();
         groups.sort_by_key(|(merit, group)| (Reverse(*merit), group[0]));

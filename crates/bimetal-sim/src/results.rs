@@ -14,10 +14,14 @@
 use std::collections::BTreeMap;
 use std::io;
 
+use bimetal_models::endurance::LimitedBy;
 use serde::Serialize;
 use serde_json::ser::{Formatter, PrettyFormatter};
 
 use crate::findings::Finding;
+use crate::lifetime::Unknown;
+use crate::over_share::PointOverShare;
+use crate::setup::Sizing;
 
 /// Number of significant digits of a figure in JSON.
 pub const FIGURE_DIGITS: usize = 9;
@@ -26,7 +30,7 @@ pub const FIGURE_DIGITS: usize = 9;
 pub const CURVE_DIGITS: usize = 6;
 
 /// Document that `simulate` (one run) and `compare` (a run for each scheme) print with `--json`.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Document {
     /// Version of Bimetal that made the document.
     pub bimetal: String,
@@ -39,8 +43,46 @@ pub struct Document {
     pub trace: TraceSummary,
     /// Findings that a reader needs before the figures.
     pub findings: Vec<Finding>,
-    /// Runs of the schemes, in the order asked for.
+    /// Runs of the schemes, in the order asked for: first with drives on sale or of given sizes,
+    /// then with a share.
     pub runs: Vec<Run>,
+    /// Schemes that cannot be built with the drives of this comparison.
+    pub left_out: Vec<LeftOut>,
+    /// Figures of each scheme over the SSD's share of what the trace touches; empty unless they are
+    /// asked for, as a report does.
+    pub over_share: Vec<PointOverShare>,
+}
+
+impl Document {
+    /// Returns the runs with whole drives or given sizes, and the runs with a share of the working
+    /// set. Figures are compared within one block.
+    pub fn blocks(&self) -> (&[Run], &[Run]) {
+        let first = self.runs.first().map(|run| run.sizing);
+        let other = self.runs.iter().position(|run| run.sizing == Sizing::Share && first != Some(Sizing::Share));
+        self.runs.split_at(other.unwrap_or(self.runs.len()))
+    }
+
+    /// Returns the schemes that are left out, each reason once.
+    pub fn reasons_left_out(&self) -> Vec<&LeftOut> {
+        let mut once: Vec<&LeftOut> = Vec::new();
+        for scheme in &self.left_out {
+            if !once.iter().any(|known| known.scheme == scheme.scheme && known.reason == scheme.reason) {
+                once.push(scheme);
+            }
+        }
+        once
+    }
+}
+
+/// Scheme that cannot be built with the drives of a comparison.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LeftOut {
+    /// Name of the scheme.
+    pub scheme: String,
+    /// Origin of the drives' sizes.
+    pub sizing: Sizing,
+    /// Reason, in a sentence.
+    pub reason: String,
 }
 
 /// Summary of the trace that was read.
@@ -80,6 +122,8 @@ pub struct TraceSummary {
 pub struct Run {
     /// Name of the scheme.
     pub scheme: String,
+    /// Origin of the drives' sizes: `sold`, `share` or `given`.
+    pub sizing: Sizing,
     /// Profile of the SSD; null if the scheme has none.
     pub ssd: Option<String>,
     /// Profile of the HDD; null if the scheme has none.
@@ -104,6 +148,9 @@ pub struct Run {
     pub queue_depth_max: Option<u64>,
     /// Share of the time at which a request had waited for more than a second.
     pub behind_fraction: Option<f64>,
+    /// Seconds from the end of the warm-up until a request had waited for more than a second for
+    /// the first time; null if none had.
+    pub behind_since_s: Option<f64>,
     /// Effect of the block layer on the trace's requests; null without a block layer.
     pub block_layer: Option<BlockLayerFigures>,
     /// 1 − blocks written to the home / blocks written by the host (Griffin 3.2); `griffin` and
@@ -146,11 +193,11 @@ pub struct BlockLayerFigures {
     /// Mean milliseconds of a read or write to the drive, from the arrival of the first request
     /// that is a part of it.
     pub mean_ms: Option<f64>,
-    /// Most KiB of a request to the drive.
+    /// Largest size of a request to the drive in KiB.
     pub max_sectors_kb: u64,
     /// Scheduler: `mq-deadline` or `none`.
     pub scheduler: String,
-    /// Most requests that the drive has at once.
+    /// Largest number of requests that the drive has at once.
     pub queue_depth: u32,
 }
 
@@ -166,25 +213,42 @@ pub struct ResponseTimes {
 }
 
 /// Mean, percentiles and maximum; all null if there was no request of the kind. Mean and maximum
-/// are exact, a percentile is at most 0.1 % too high.
+/// are exact, a percentile is at most 0.1 % too high. Beside each is half its 95 % interval
+/// ([`uncertainty`](crate::uncertainty)), null without disturbed runs.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct Distribution {
     /// Mean.
     pub mean: Option<f64>,
+    /// Half the interval of `mean`.
+    pub mean_pm: Option<f64>,
     /// Median.
     pub p50: Option<f64>,
+    /// Half the interval of `p50`.
+    pub p50_pm: Option<f64>,
     /// 90th percentile.
     pub p90: Option<f64>,
+    /// Half the interval of `p90`.
+    pub p90_pm: Option<f64>,
     /// 95th percentile.
     pub p95: Option<f64>,
+    /// Half the interval of `p95`.
+    pub p95_pm: Option<f64>,
     /// 99th percentile.
     pub p99: Option<f64>,
+    /// Half the interval of `p99`.
+    pub p99_pm: Option<f64>,
     /// 99.9th percentile.
     pub p999: Option<f64>,
+    /// Half the interval of `p999`.
+    pub p999_pm: Option<f64>,
     /// 99.99th percentile.
     pub p9999: Option<f64>,
+    /// Half the interval of `p9999`.
+    pub p9999_pm: Option<f64>,
     /// Maximum.
     pub max: Option<f64>,
+    /// Half the interval of `max`.
+    pub max_pm: Option<f64>,
 }
 
 /// Finished work per second, from the first arrival to the last completion.
@@ -201,8 +265,12 @@ pub struct Throughput {
 pub struct HitRatio {
     /// Share of the blocks read.
     pub read: Option<f64>,
+    /// Half the 95 % interval of `read`.
+    pub read_pm: Option<f64>,
     /// Share of the blocks written.
     pub write: Option<f64>,
+    /// Half the 95 % interval of `write`.
+    pub write_pm: Option<f64>,
 }
 
 /// Background moves; the whole batch of a trigger counts once.
@@ -268,6 +336,8 @@ pub struct SsdFigures {
     pub read_bytes: Option<u64>,
     /// Bytes written.
     pub write_bytes: Option<u64>,
+    /// Half the 95 % interval of `write_bytes`; of the sum over all SSDs only.
+    pub write_bytes_pm: Option<f64>,
     /// Share of the time in which the drive had work.
     pub busy_fraction: Option<f64>,
     /// Energy in joules.
@@ -287,6 +357,8 @@ pub struct FlashFigures {
     pub pages_programmed_by_cause: BTreeMap<String, u64>,
     /// Bytes programmed for all causes / bytes that the host wrote to the drive.
     pub write_amplification: Option<f64>,
+    /// Half the 95 % interval of `write_amplification`.
+    pub write_amplification_pm: Option<f64>,
     /// Number of blocks erased.
     pub erases: Option<u64>,
     /// Number of blocks erased, by cause.
@@ -304,13 +376,26 @@ pub struct FlashFigures {
     pub wait_s_by_cause: BTreeMap<String, f64>,
     /// Joules by use; empty if the profile has no power figures.
     pub energy_j_by_operation: BTreeMap<String, f64>,
-    /// Lifetime in years: blocks × rated cycles / erase rate; null with `lifetime_unlimited` if
-    /// nothing was erased.
+    /// Lifetime in years: the lower of what the maker warrants and of the rated cycles. Null with a
+    /// reason in `lifetime_unknown`.
     pub lifetime_years: Option<f64>,
+    /// Limit that ends the life first.
+    pub lifetime_limited_by: Option<LimitedBy>,
+    /// Years until the writes that the maker warrants (TBW) are used up; null if unknown.
+    pub lifetime_years_warranted: Option<f64>,
+    /// Years until the rated cycles are used up, at the rate of erases in steady state.
+    pub lifetime_years_cycles: Option<f64>,
+    /// Shortest and longest lifetime that the trace leaves possible; null if not computed.
+    pub lifetime_range_years: Option<(f64, f64)>,
+    /// Reason for which the lifetime is unknown; null if it is known.
+    pub lifetime_unknown: Option<Unknown>,
+    /// Drive writes a day: bytes written a day, as a multiple of the drive's size; null without
+    /// times.
+    pub dwpd: Option<f64>,
     /// Lifetime in years until the most worn block has used up its cycles; null with
     /// `lifetime_unlimited`.
     pub lifetime_worst_block_years: Option<f64>,
-    /// Set if nothing was erased, so that the rated cycles last forever at this load.
+    /// Set if nothing was erased in the run.
     pub lifetime_unlimited: Option<bool>,
 }
 
@@ -340,6 +425,8 @@ pub struct HddFigures {
     pub write_bytes: Option<u64>,
     /// Share of the time in which the drive had work.
     pub busy_fraction: Option<f64>,
+    /// Half the 95 % interval of `busy_fraction`; of all HDDs together only.
+    pub busy_fraction_pm: Option<f64>,
     /// Energy in joules.
     pub energy_j: Option<f64>,
     /// Number of operations that moved the arm.
@@ -378,6 +465,16 @@ pub enum MemberFigures {
     Ssd(Box<SsdFigures>),
     /// Figures of an HDD.
     Hdd(HddFigures),
+}
+
+impl MemberFigures {
+    /// Returns the share of the time during which the drive was busy.
+    pub fn busy_fraction(&self) -> Option<f64> {
+        match self {
+            Self::Ssd(figures) => figures.busy_fraction,
+            Self::Hdd(figures) => figures.busy_fraction,
+        }
+    }
 }
 
 /// Sources of a profile and its price, in the profile's own words.
@@ -426,7 +523,7 @@ pub struct RunSpeed {
     pub wall_s: Option<f64>,
     /// Number of requests simulated per second on the wall clock.
     pub requests_per_s: Option<f64>,
-    /// Most memory that the process held so far.
+    /// Largest amount of memory that the process held so far.
     pub peak_rss_bytes: Option<u64>,
 }
 
@@ -505,8 +602,16 @@ impl Document {
 
     /// Returns the document as JSON on one line, for programs.
     pub fn to_compact_json(&self) -> String {
-        to_json_with(self, RoundingFormatter::new(serde_json::ser::CompactFormatter))
+        to_compact_json(self)
     }
+}
+
+/// Returns any other document in the form of [`Document::to_compact_json`].
+///
+/// # Panics
+/// If the document has keys that are not strings.
+pub fn to_compact_json(document: &impl Serialize) -> String {
+    to_json_with(document, RoundingFormatter::new(serde_json::ser::CompactFormatter))
 }
 
 /// Returns any other document in the form of [`Document::to_json`].
@@ -622,6 +727,8 @@ mod tests {
             trace,
             findings: Vec::new(),
             runs: vec![run],
+            left_out: Vec::new(),
+            over_share: Vec::new(),
         }
     }
 
@@ -671,7 +778,8 @@ mod tests {
         assert_has(
             &run["devices"]["ssd"]["flash"],
             "pages_programmed_host pages_programmed_gc pages_programmed_by_cause write_amplification erases \
-             erases_by_cause erase_rate_per_s erase_count lifetime_years lifetime_worst_block_years lifetime_unlimited",
+             erases_by_cause erase_rate_per_s erase_count lifetime_years lifetime_limited_by lifetime_years_warranted lifetime_years_cycles \
+             lifetime_range_years lifetime_unknown dwpd lifetime_worst_block_years lifetime_unlimited",
         );
         assert_has(&run["devices"]["ssd"]["flash"]["erase_count"], "min mean max stddev");
         assert_has(

@@ -1,37 +1,33 @@
-//! Makes a volume over models from a scheme, drives and a survey: default sizes, settings by key,
-//! prices.
-//!
-//! A home drive holds at least the workload's addresses (its geometry is extended). A cache gets 10
-//! % of the footprint, and a drive that holds ranges 10 % of the address range. Each drive has at
-//! least the size that the scheme needs. Every choice that was not given is listed under `assumed`.
+//! Makes a volume over models from a scheme, drives and a survey: settings by key, sizes and prices
+//! (`sizing.rs`). Every choice that was not given is listed under `assumed`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use bimetal_core::block::{Block, BlockSize};
-use bimetal_core::layout::{HomeExtent, LABEL_SECTORS, LayoutError, LayoutRequest, MemberId, MemberInfo, Role};
-use bimetal_core::operation::OpKind;
+use bimetal_core::block::BlockSize;
+use bimetal_core::layout::{HomeExtent, LayoutError, LayoutRequest, MemberId, MemberInfo, Role};
 use bimetal_core::payload::NoPayload;
 use bimetal_core::scheme::{FileExtent, Foresight, Holds, SchemeError, SchemeInfo, View};
 use bimetal_core::schemes::dataplex;
 use bimetal_core::settings::{SettingError, Settings};
 use bimetal_core::tree::Tree;
-use bimetal_core::units::{Bytes, SectorRange, Sectors};
-use bimetal_core::uses::Uses;
+use bimetal_core::units::{Bytes, Nanoseconds, SectorRange, Sectors};
 use bimetal_core::volume::{Volume, VolumeConfig, VolumeError};
 use bimetal_models::DeviceModel;
 use bimetal_models::flash::Precondition;
 use bimetal_models::flash::state::DriveState;
-use bimetal_models::profile::{DEFAULT_HDD, DEFAULT_SSD, Profile, ProfileError};
+use bimetal_models::profile::{DEFAULT_HDD, DEFAULT_SSD, Price, Profile, ProfileError};
 use bimetal_trace::{Hints, TraceError};
 
 use crate::hints;
 pub use crate::keys::check_keys;
 use crate::keys::uses_role;
+use crate::market::Market;
 use crate::member_name::MemberName;
-use crate::simulator::Replay;
+use crate::outside::OutsidePolicies;
+pub use crate::sizing::Sizing;
+use crate::sizing::{Origin, hold_capacity, price_of};
 use crate::survey::Survey;
-use crate::workload::{Requests, WorkloadError};
 
 /// Size that is given for a drive.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -51,6 +47,30 @@ pub struct DriveChoice {
     pub size: Option<Size>,
 }
 
+/// Size of a drive for which no size is given.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DefaultSize {
+    /// A cache has this percentage of the footprint, and a drive that holds ranges that of the
+    /// address range; both cost a share of a drive's price. Other drives are those on sale.
+    Share {
+        /// Percentage of what the trace touches.
+        percent: u64,
+    },
+    /// Each drive is the smallest drive on sale that the scheme can use.
+    OnSale,
+}
+
+impl DefaultSize {
+    /// Share of the second block of a comparison.
+    pub const TENTH: Self = Self::Share { percent: 10 };
+}
+
+impl Default for DefaultSize {
+    fn default() -> Self {
+        Self::TENTH
+    }
+}
+
 /// Choices of the user for a run.
 #[derive(Clone, Debug, Default)]
 pub struct Choices {
@@ -61,6 +81,19 @@ pub struct Choices {
     /// `--member ID=PROFILE[:SIZE]`: the id is a role (`log`), with a number from the second drive
     /// of the role on (`ssd2`).
     pub members: Vec<(String, DriveChoice)>,
+    /// Sizes of drives that have none of their own.
+    pub default_size: DefaultSize,
+    /// Set if an experiment also runs each scheme with [`DefaultSize::TENTH`], unless a size is
+    /// given.
+    pub also_share: bool,
+    /// Set if an experiment then also runs each scheme over several shares ([`crate::over_share`]).
+    pub over_share: bool,
+    /// Drives on sale.
+    pub market: Arc<Market>,
+    /// `--price-per-gb`: a drive costs a share of its price, by its size.
+    pub price_per_gb: bool,
+    /// `--capacity`: least size of the volume.
+    pub capacity: Option<Bytes>,
     /// `--set KEY=VALUE`, in order.
     pub settings: Vec<(String, String)>,
     /// `--block`.
@@ -77,10 +110,17 @@ pub struct Choices {
     pub files: Vec<FileExtent>,
     /// `--hints`: recorded evictions of a host's buffer cache, or pins of a host, with their times.
     pub hints: Hints,
+    /// Policy of another program that chooses the blocks to evict, instead of the scheme's own.
+    pub outside: Option<OutsidePolicies>,
     /// Set if only a part of the trace is played (`--limit`), so that devices may be missing.
     pub is_part: bool,
     /// `--seed`.
     pub seed: u64,
+    /// `--runs`: number of runs of each scheme, of which all but the first are disturbed
+    /// ([`crate::disturbance`]); 0 is 1.
+    pub runs: u32,
+    /// Set to repeat the workload until the wear of the flash is steady ([`crate::lifetime`]).
+    pub steady_wear: bool,
 }
 
 /// Reasons for which a run cannot be set up.
@@ -89,6 +129,16 @@ pub enum SetupError {
     /// A profile, or a setting of a profile, is refused.
     #[error(transparent)]
     Profile(#[from] ProfileError),
+    /// A drive is not possible in the size that it has.
+    #[error("{scheme}: drive {drive}: {error}")]
+    Model {
+        /// Name of the scheme; in a tree, of the volume.
+        scheme: String,
+        /// Name of the drive.
+        drive: String,
+        /// Reason of the drive.
+        error: Box<ProfileError>,
+    },
     /// The scheme refuses a setting or the drives.
     #[error("{}", with_scheme(scheme, error))]
     Volume {
@@ -131,7 +181,7 @@ pub enum SetupError {
     },
     /// The scheme takes only one drive of the role.
     #[error(
-        "--member {member}: {scheme} uses one {role} drive: leave {member} out, or choose schemes that take several \
+        "--member {member}: {scheme} uses one {role} drive: leave {member} out, or choose a scheme that takes several \
          (SSDs: griffin and ssd-only; drives of any kind: raid0 and raid1)"
     )]
     FurtherMember {
@@ -142,9 +192,11 @@ pub enum SetupError {
         /// Role of the member.
         role: &'static str,
     },
-    /// A drive among several of its role is too small.
+    /// A role has several drives, and one of them is smaller than the scheme needs.
     #[error(
-        "{scheme}: drive {drive} has {has}, and at least {needed} are needed{reason}: give it a larger size ({flag})"
+        "{scheme}: drive {drive} has {}: expected at least {}{reason}; set a larger size ({flag})",
+        has.rounded_down(),
+        needed.rounded_up()
     )]
     DriveTooSmall {
         /// Name of the scheme.
@@ -165,19 +217,27 @@ pub enum SetupError {
     Hint(#[from] TraceError),
     /// The settings leave hints without effect.
     #[error(
-        "--hints: {scheme} knows of what a host evicts from one place, and eviction_hint simulates that: \
-         expected eviction_hint=off beside it"
+        "--hints: {scheme} takes the host's evictions from one source, and eviction_hint simulates them: expected \
+         eviction_hint=off"
     )]
     HintsInVain {
         /// Name of the scheme.
         scheme: &'static str,
     },
     /// Hints that no scheme has a use for.
-    #[error("--hints: no scheme of this run sends home what a host evicts: expected griffin")]
+    #[error("--hints: no scheme of this run uses the host's evictions: expected griffin")]
     NoUseForHints,
     /// Pins that no scheme has a use for.
-    #[error("--hints: no scheme of this run keeps on flash what a host pins: expected hybrid-disk")]
+    #[error("--hints: no scheme of this run uses the host's pins: expected hybrid-disk")]
     NoUseForPins,
+    /// A policy of another program that the scheme has no use for.
+    #[error("{scheme}: takes no policy '{policy}' of another program: expected smart-response or dataplex")]
+    NoUseForPolicy {
+        /// Name of the scheme.
+        scheme: &'static str,
+        /// Name of the policy.
+        policy: String,
+    },
     /// A volume of a tree cannot be made.
     #[error("volume '{volume}': {}", with_scheme(scheme, error))]
     InTree {
@@ -190,7 +250,9 @@ pub enum SetupError {
     },
     /// A member of a volume in a tree is too small.
     #[error(
-        "volume '{volume}': {scheme}: member '{member}' has {has}, and at least {needed} are needed{reason}: {remedy}"
+        "volume '{volume}': {scheme}: member '{member}' has {}: expected at least {}{reason}; {remedy}",
+        has.rounded_down(),
+        needed.rounded_up()
     )]
     MemberTooSmall {
         /// Name of the volume.
@@ -219,10 +281,10 @@ pub enum SetupError {
         error: Box<ProfileError>,
     },
     /// A state was saved for a drive that this run does not have.
-    #[error("--restore-state: the file holds the state of a drive '{0}', and this run has no drive of that name")]
+    #[error("--restore-state: the file has the state of drive '{0}', and this run has no drive with that name")]
     UnusedState(String),
     /// The profile is of the wrong kind.
-    #[error("{profile} is a profile of kind {kind}, which cannot be the {role} drive: expected kind {expected}")]
+    #[error("{profile} is a profile of kind {kind}: expected kind {expected} for the {role} drive")]
     WrongKind {
         /// Name of the profile.
         profile: String,
@@ -233,6 +295,19 @@ pub enum SetupError {
         /// Kind that the role needs.
         expected: &'static str,
     },
+}
+
+impl SetupError {
+    /// Returns true if the drives of this run do not suit the scheme, so that others may suit it.
+    pub fn is_of_the_drives(&self) -> bool {
+        matches!(
+            self,
+            Self::Volume { error: VolumeError::Scheme(SchemeError::Layout(_)), .. }
+                | Self::FurtherMember { .. }
+                | Self::DriveTooSmall { .. }
+                | Self::Model { .. }
+        )
+    }
 }
 
 /// Formats the error, with the scheme in front unless it begins with the scheme.
@@ -260,6 +335,10 @@ pub struct Drive {
     pub profile: Profile,
     /// Size of the drive.
     pub size: Bytes,
+    /// Set if the size is a share of a drive.
+    pub(crate) is_share: bool,
+    /// Price of the drive; `None` if no price is known.
+    pub price: Option<Price>,
     /// Model of the drive.
     pub model: Box<dyn DeviceModel>,
 }
@@ -286,6 +365,10 @@ pub struct Setup {
     pub assumed: BTreeMap<String, String>,
     /// Price of the controller.
     pub controller_usd: f64,
+    /// Origin of the sizes of the drives.
+    pub sizing: Sizing,
+    /// Time at which the run starts. Platters turn from time zero on.
+    pub start: Nanoseconds,
 }
 
 pub(crate) const CONTROLLER_USD: &str = "controller_usd";
@@ -309,18 +392,51 @@ impl Setup {
         let by_files = WANT_FILES.iter().find(|&&(key, value)| settings.get(key) == Some(value));
         if let Some((key, value)) = by_files.filter(|_| choices.files.is_empty()) {
             let (key, value) = (format!("{}.{key}", scheme.name), (*value).to_owned());
-            return Err(SetupError::Value { key, value, expected: "a map of files beside it: --files MAP.csv" });
+            return Err(SetupError::Value { key, value, expected: "a map of files: --files MAP.csv" });
         }
         let (mut volume, sizes) = plan.fit(&chosen)?;
         plan.assume_memory(&chosen, &sizes);
+        if let Some(OutsidePolicies { name, make }) = &choices.outside
+            && !volume.take_outside_policy(&**make)
+        {
+            return Err(SetupError::NoUseForPolicy { scheme: scheme.name, policy: name.clone() });
+        }
         volume.foresee(&Foresight { requests: survey.requests, files: &choices.files });
         let assumed = plan.assumed;
+        let sizing = choices.sizing();
         let drives = build(scheme.name, chosen, &sizes, &volume, choices)?;
         let controller_usd = controller_usd(choices, scheme.name)?;
         let hints = hints::of_run(scheme, &volume, &units, choices)?;
-        let (name, tree) = (scheme.name.to_owned(), volume.into());
-        let inner_settings = BTreeMap::new();
-        Ok(Self { name, scheme, settings, inner_settings, tree, drives, units, hints, assumed, controller_usd })
+        let alone = Self::without_workload(scheme, settings, volume, drives);
+        Ok(Self { units, hints, assumed, controller_usd, sizing, ..alone })
+    }
+
+    /// Returns a volume over its drives, with nothing assumed.
+    fn without_workload(
+        scheme: &'static SchemeInfo,
+        settings: Settings,
+        volume: Volume<NoPayload>,
+        drives: Vec<Drive>,
+    ) -> Self {
+        Self {
+            name: scheme.name.to_owned(),
+            scheme,
+            settings,
+            inner_settings: BTreeMap::new(),
+            tree: volume.into(),
+            drives,
+            units: BTreeMap::from([(0, 0)]),
+            hints: Hints::default(),
+            assumed: BTreeMap::new(),
+            controller_usd: 0.0,
+            sizing: Sizing::Given,
+            start: Nanoseconds::ZERO,
+        }
+    }
+
+    /// Returns true if a drive is a share of a drive on sale.
+    pub(crate) fn has_share(&self) -> bool {
+        self.drives.iter().any(|drive| drive.is_share)
     }
 
     /// Returns the outermost volume.
@@ -330,62 +446,6 @@ impl Setup {
 }
 
 impl Setup {
-    /// Gives the scheme the idle times of the workload, if it needs them and `replay` keeps to the
-    /// times of the trace.
-    ///
-    /// # Errors
-    /// Fails if the workload cannot be read.
-    pub fn foresee_idle<'a>(
-        &mut self,
-        replay: Replay,
-        requests: impl FnOnce() -> Result<Requests<'a>, WorkloadError>,
-    ) -> Result<(), WorkloadError> {
-        let (Some(long), Replay::Timed { speedup }) = (self.volume().wants_idle_profile(), replay) else {
-            return Ok(());
-        };
-        let (mut after, mut accesses, mut last) = (Vec::new(), 0u64, None);
-        for request in requests()? {
-            let request = request?;
-            let gap = last.map_or(0, |last| request.arrival.saturating_sub(last).0);
-            if gap as f64 / speedup >= long.0 as f64 {
-                after.push(accesses);
-            }
-            last = Some(request.arrival);
-            accesses += u64::from(is_access(request.kind));
-        }
-        self.tree.outermost_mut().foresee_idle(after);
-        Ok(())
-    }
-
-    /// Gives the scheme the times at which each block is used, if it needs them. `requests` returns
-    /// the whole workload, from its beginning.
-    ///
-    /// # Errors
-    /// Fails if the workload cannot be read.
-    pub fn foresee_uses<'a>(
-        &mut self,
-        requests: impl FnOnce() -> Result<Requests<'a>, WorkloadError>,
-    ) -> Result<(), WorkloadError> {
-        if !self.volume().lacks_foresight() {
-            return Ok(());
-        }
-        let layout = &self.volume().view().layout;
-        let (mut uses, mut number) = (Uses::default(), 0u32);
-        for request in requests()? {
-            let request = request?;
-            if !is_access(request.kind) {
-                continue;
-            }
-            let unit = self.units.get(&request.device).and_then(|&unit| layout.units.get(usize::from(unit)));
-            let first = unit.map_or(0, |unit| unit.first.0);
-            let blocks = layout.block.touched(request.range).blocks();
-            blocks.for_each(|block| uses.add(number, Block(first + block.0).into()));
-            number = number.saturating_add(1);
-        }
-        self.tree.outermost_mut().foresee_uses(uses);
-        Ok(())
-    }
-
     /// Returns the state of the flash drives, for the next run.
     pub fn save_states(&mut self) -> Vec<DriveState> {
         let saved = self
@@ -396,11 +456,6 @@ impl Setup {
     }
 }
 
-/// Returns true if schemes decide on requests of this kind.
-fn is_access(kind: OpKind) -> bool {
-    matches!(kind, OpKind::Read | OpKind::Write | OpKind::WriteZeroes)
-}
-
 /// Volume with existing drives, whose sizes are fixed, so that it is simulated unchanged.
 pub struct Existing<'a> {
     /// Scheme of the volume.
@@ -409,7 +464,7 @@ pub struct Existing<'a> {
     pub settings: Settings,
     /// Block size of the volume.
     pub block: BlockSize,
-    /// Least size of each unit; empty: one unit.
+    /// Smallest size of each unit; empty: one unit.
     pub units: &'a [Sectors],
     /// Drives, in the order of the volume's members.
     pub drives: Vec<ExistingDrive>,
@@ -440,7 +495,8 @@ impl Setup {
         let holds = scheme.members.iter().map(|&(_, holds)| holds).chain(std::iter::repeat(Holds::Cache));
         let chosen = drives.into_iter().zip(holds).map(|(drive, holds)| {
             let ExistingDrive { member, profile, size } = drive;
-            Chosen { id: String::new(), role: member.role, holds, profile, size, given: true }
+            let (id, model) = (String::new(), profile.name.clone());
+            Chosen { id, role: member.role, holds, model, profile, size, origin: Origin::Given }
         });
         let mut chosen: Vec<Chosen> = chosen.collect();
         for at in 0..chosen.len() {
@@ -450,10 +506,7 @@ impl Setup {
         }
         let sizes: Vec<Sectors> = chosen.iter().map(|drive| drive.size).collect();
         let drives = build(scheme.name, chosen, &sizes, &volume, &Choices { block, ..Choices::default() })?;
-        let (name, tree, inner_settings) = (scheme.name.to_owned(), volume.into(), BTreeMap::new());
-        let (units, assumed, controller_usd) = (BTreeMap::from([(0, 0)]), BTreeMap::new(), 0.0);
-        let hints = Hints::default();
-        Ok(Self { name, scheme, settings, inner_settings, tree, drives, units, hints, assumed, controller_usd })
+        Ok(Self::without_workload(scheme, settings, volume, drives))
     }
 }
 
@@ -466,14 +519,9 @@ pub(crate) fn units_of(choices: &Choices, survey: &Survey) -> (BTreeMap<u32, u16
     let units: BTreeMap<u32, u16> =
         survey.devices().into_iter().enumerate().map(|(unit, device)| (device, unit as u16)).collect();
     let size = |device| ends.get(device).copied().unwrap_or_default().max(Sectors(choices.block.sectors()));
-    let sizes = units.keys().map(size).collect();
+    let mut sizes: Vec<Sectors> = units.keys().map(size).collect();
+    hold_capacity(&mut sizes, choices);
     (units, sizes)
-}
-
-/// Returns the kind by which a drive is sized if no size is given. A log on the SSD costs flash as
-/// a cache does, so it is sized like a cache.
-fn sized_as(role: Role, holds: Holds) -> Holds {
-    if (role, holds) == (Role::Ssd, Holds::Log) { Holds::Cache } else { holds }
 }
 
 pub(crate) fn settings_for(scheme: &'static SchemeInfo, choices: &Choices) -> Result<Settings, SettingError> {
@@ -484,6 +532,15 @@ pub(crate) fn settings_for(scheme: &'static SchemeInfo, choices: &Choices) -> Re
         None => scheme.parameters.iter().any(|known| known.name == key).then_some((key.as_str(), value.as_str())),
     });
     Settings::new(scheme.name, scheme.parameters, own)
+}
+
+/// Checks the values of the settings for `scheme`, before anything is read.
+///
+/// # Errors
+/// Refuses a value that is not possible.
+pub fn check_settings(scheme: &'static SchemeInfo, choices: &Choices) -> Result<(), SetupError> {
+    let settings = settings_for(scheme, choices).map(|_| ());
+    settings.map_err(|error| SetupError::Volume { scheme: scheme.name, error: SchemeError::from(error).into() })
 }
 
 /// Returns the price of the controller of `scheme` (`--set hyperduo.controller_usd=`, or `--set
@@ -501,34 +558,35 @@ pub fn controller_usd(choices: &Choices, scheme: &str) -> Result<f64, SetupError
 }
 
 /// Drive before its size is determined.
-struct Chosen {
+pub(crate) struct Chosen {
     /// Name of the drive: the name of its role, with a number from the second drive on.
-    id: String,
-    role: Role,
-    holds: Holds,
-    profile: Profile,
-    /// Size of the drive; `given` is set if the user gave it.
-    size: Sectors,
-    given: bool,
+    pub(crate) id: String,
+    pub(crate) role: Role,
+    pub(crate) holds: Holds,
+    /// Model, as `--ssd` and `--hdd` name it.
+    pub(crate) model: String,
+    pub(crate) profile: Profile,
+    pub(crate) size: Sectors,
+    pub(crate) origin: Origin,
 }
 
-struct Plan<'a> {
-    scheme: &'static SchemeInfo,
-    choices: &'a Choices,
-    survey: &'a Survey,
-    settings: &'a Settings,
-    units: &'a [Sectors],
-    assumed: BTreeMap<String, String>,
+pub(crate) struct Plan<'a> {
+    pub(crate) scheme: &'static SchemeInfo,
+    pub(crate) choices: &'a Choices,
+    pub(crate) survey: &'a Survey,
+    pub(crate) settings: &'a Settings,
+    pub(crate) units: &'a [Sectors],
+    pub(crate) assumed: BTreeMap<String, String>,
 }
 
 impl Plan<'_> {
-    fn assume(&mut self, key: impl Into<String>, value: impl Into<String>) {
+    pub(crate) fn assume(&mut self, key: impl Into<String>, value: impl Into<String>) {
         self.assumed.insert(key.into(), value.into());
     }
 
     fn assume_workload(&mut self) {
         if self.units.len() > 1 {
-            self.assume("devices", format!("{}, each a unit, laid one after another", self.units.len()));
+            self.assume("devices", format!("{}, each a unit, one after another", self.units.len()));
         }
     }
 
@@ -537,7 +595,7 @@ impl Plan<'_> {
         let mut ssd = chosen.iter().zip(sizes).filter(|(drive, _)| drive.role == Role::Ssd);
         if let Some((_, size)) = ssd.next().filter(|_| self.scheme.name == "dataplex") {
             let (times, most) = (dataplex::MEMORY_TIMES, Bytes(size.bytes().0 / dataplex::MEMORY_TIMES));
-            self.assume("host_memory", format!("at most {most}: Dataplex wants an SSD of {times} times the memory"));
+            self.assume("host_memory", format!("at most {most}: Dataplex needs an SSD of {times} times the memory"));
         }
     }
 
@@ -596,7 +654,8 @@ impl Plan<'_> {
         if choice.profile.is_none() {
             self.assume(&id, default);
         }
-        let mut profile = Profile::load(choice.profile.as_deref().unwrap_or(default))?;
+        let model = choice.profile.clone().unwrap_or_else(|| default.to_owned());
+        let mut profile = Profile::load(&model)?;
         let expected = if role == Role::Ssd { "flash" } else { "hdd" };
         if role != Role::Log && profile.kind() != expected {
             let (profile, kind, role) = (profile.name.clone(), profile.kind(), role.name());
@@ -608,12 +667,15 @@ impl Plan<'_> {
         let geometry_given = of_drive.iter().any(|(figure, _)| sets_geometry(figure));
         self.assume_write_cache(&id, &of_drive, &profile);
         let footprint = self.survey.footprint_blocks * self.choices.block.bytes().0;
-        let (size, given) = match choice.size {
-            Some(Size::Bytes(bytes)) => (bytes.sectors(), true),
-            Some(Size::OfFootprint(share)) => (Sectors::covering(Bytes((footprint as f64 * share) as u64)), true),
-            None => (self.default_size(role, sized_as(role, holds), &profile, geometry_given), geometry_given),
+        let (size, origin) = match choice.size {
+            Some(Size::Bytes(bytes)) => (bytes.sectors(), Origin::Given),
+            Some(Size::OfFootprint(share)) => {
+                (Sectors::covering(Bytes((footprint as f64 * share) as u64)), Origin::Given)
+            }
+            None if geometry_given => (profile.capacity, Origin::Given),
+            None => self.default_size(role, holds, (&model, &profile)),
         };
-        Ok(Chosen { id, role, holds, profile, size, given })
+        Ok(Chosen { id, role, holds, model, profile, size, origin })
     }
 
     /// Sets the wear levelling that the scheme requests for the drive (MixedStore 5.5), if its
@@ -632,10 +694,10 @@ impl Plan<'_> {
         };
         let levels = |ftl: &str| LEVELS_WEAR.contains(&ftl.trim_matches('"'));
         if !profile.figures().any(|(key, value, _)| key == "ftl" && levels(&value)) {
-            return refuse("a translation layer that levels wear beside it, ssd.ftl=page or ssd.ftl=dftl");
+            return refuse("a translation layer that levels wear: ssd.ftl=page or ssd.ftl=dftl");
         }
         if of_drive.is_some() {
-            return refuse("no ssd.wear_levelling beside it, which goes before it: leave one of them out");
+            return refuse("no ssd.wear_levelling, which takes precedence: leave one of them out");
         }
         // The scheme decides when an adaptive drive halts; the drive's own watch must not.
         let own_watch = (wanted == "adaptive").then_some(("expected_write_mb_per_s", UNLIMITED_MB_PER_S));
@@ -656,82 +718,15 @@ impl Plan<'_> {
 
     /// Returns true if further drives share the addresses of the drives that the scheme names for
     /// `role`.
-    fn has_further(&self, role: Role) -> bool {
+    pub(crate) fn has_further(&self, role: Role) -> bool {
         let array = bimetal_core::schemes::ARRAYS.iter().any(|array| array.name == self.scheme.name);
         let named = self.choices.members.iter().filter_map(|(id, _)| MemberName::parse(id));
         !array && named.filter(|name| name.number > 1).any(|name| name.role == role)
     }
 
-    fn default_size(&self, role: Role, holds: Holds, profile: &Profile, geometry_given: bool) -> Sectors {
-        let addresses: u64 = self.units.iter().map(|size| size.0.next_multiple_of(self.choices.block.sectors())).sum();
-        let block = self.choices.block;
-        let label = LABEL_SECTORS + block.sectors();
-        let size = match holds {
-            _ if geometry_given => return profile.capacity,
-            // A drive that is too small is enlarged once it is known which addresses it holds.
-            Holds::Home if self.has_further(role) => return profile.capacity,
-            Holds::Home | Holds::Copy if profile.capacity.0 < addresses + label => addresses + label,
-            Holds::Home | Holds::Copy | Holds::Log => return profile.capacity,
-            Holds::Cache => self.survey.footprint_blocks * block.sectors() / 10,
-            // There is at least one block in front of the label.
-            Holds::Ranges => (addresses / 10).max(LABEL_SECTORS + block.sectors()),
-        };
-        Sectors(size.next_multiple_of(block.sectors()))
-    }
-
-    /// Returns the room for a label that the volume assumes behind the end of its drive: a plain
-    /// drive has no label.
-    fn tail_beyond(&self) -> Sectors {
-        let is_plain = matches!(self.scheme.members, [(_, Holds::Home)]);
-        if is_plain { Sectors(LABEL_SECTORS) } else { Sectors(0) }
-    }
-
-    /// Enlarges drives without a given size until the scheme accepts them, and makes the volume.
-    fn fit(&mut self, chosen: &[Chosen]) -> Result<(Volume<NoPayload>, Vec<Sectors>), SetupError> {
-        let mut sizes: Vec<Sectors> = chosen.iter().map(|drive| drive.size).collect();
-        loop {
-            let tail = self.tail_beyond();
-            let member = |(drive, size): (&Chosen, &Sectors)| MemberInfo { role: drive.role, capacity: *size + tail };
-            let members: Vec<MemberInfo> = chosen.iter().zip(&sizes).map(member).collect();
-            let layout = LayoutRequest { block: self.choices.block, members: &members, units: self.units };
-            let config = VolumeConfig { scheme: self.scheme, settings: self.settings, layout, identity: 0 };
-            match Volume::new(&config) {
-                Ok(volume) => {
-                    self.assume_sizes(chosen, &sizes);
-                    self.assume_homes(chosen, volume.view());
-                    return Ok((volume, sizes));
-                }
-                Err(error) => {
-                    let error = without_tail(error, tail);
-                    let Some(at) = enlargeable(chosen, &sizes, &error) else {
-                        return Err(self.named(chosen, &sizes, error));
-                    };
-                    sizes[at.0] = at.1;
-                }
-            }
-        }
-    }
-
-    fn assume_sizes(&mut self, chosen: &[Chosen], sizes: &[Sectors]) {
-        for (drive, size) in chosen.iter().zip(sizes) {
-            if drive.given {
-                continue;
-            }
-            let extended = if size.0 > drive.profile.capacity.0 { ", the profile's geometry extended" } else { "" };
-            let why = match sized_as(drive.role, drive.holds) {
-                Holds::Home | Holds::Copy if extended.is_empty() => "the profile's own",
-                Holds::Home | Holds::Copy => "the trace's addresses",
-                Holds::Log => "the profile's own",
-                Holds::Cache => "10 % of the footprint, or what the scheme needs",
-                Holds::Ranges => "10 % of the address range, or what the scheme needs",
-            };
-            self.assume(format!("{}_size", drive.id), format!("{} ({why}{extended})", size.bytes().0));
-        }
-    }
-
     /// Adds the addresses at home on each of several drives of a role, and the addresses that no
     /// request can reach.
-    fn assume_homes(&mut self, chosen: &[Chosen], view: &View) {
+    pub(crate) fn assume_homes(&mut self, chosen: &[Chosen], view: &View) {
         let homes = &view.layout.home;
         let further = |home: &&HomeExtent| self.has_further(chosen[usize::from(home.member.0)].role);
         if homes.iter().find(further).is_none() {
@@ -745,7 +740,12 @@ impl Plan<'_> {
         let text = homes.iter().map(|home| {
             let (first, end) = (home.blocks.first.0, home.blocks.end());
             let reached = ends.iter().any(|&(from, to)| from < end && first < to);
-            let why = if reached { "" } else { " (beyond the trace's addresses: smaller drives before it reach it)" };
+            let why = if reached {
+                ""
+            } else {
+                "(above the trace's addresses: the drives before it, if smaller, reach \
+                                                it)"
+            };
             format!("{} from {}{why}", chosen[usize::from(home.member.0)].id, first * block)
         });
         let text = text.collect::<Vec<_>>().join(", ");
@@ -753,7 +753,7 @@ impl Plan<'_> {
     }
 
     /// Converts an error to one with the name of the drive, if its role alone is ambiguous.
-    fn named(&self, chosen: &[Chosen], sizes: &[Sectors], error: VolumeError) -> SetupError {
+    pub(crate) fn named(&self, chosen: &[Chosen], sizes: &[Sectors], error: VolumeError) -> SetupError {
         let scheme = self.scheme.name;
         match error {
             VolumeError::Scheme(SchemeError::Layout(LayoutError::TooMany { role, .. })) => {
@@ -792,30 +792,10 @@ const LEVELS_WEAR: [&str; 2] = ["page", "dftl"];
 const UNLIMITED_MB_PER_S: &str = "1000000000";
 
 /// Returns whether a key sets a flash drive's geometry, from which its size follows.
-fn sets_geometry(key: &str) -> bool {
+pub(crate) fn sets_geometry(key: &str) -> bool {
     const GEOMETRY: [&str; 6] =
         ["channels", "dies_per_channel", "planes_per_die", "blocks_per_plane", "pages_per_block", "page_size"];
     GEOMETRY.contains(&key)
-}
-
-/// Converts the error of a volume that assumes its drive to be larger by `tail` into sizes of the
-/// drive.
-fn without_tail(mut error: VolumeError, tail: Sectors) -> VolumeError {
-    if let VolumeError::Scheme(SchemeError::Layout(LayoutError::TooSmall { needed, available, .. })) = &mut error {
-        (*needed, *available) = (*needed - tail.bytes(), *available - tail.bytes());
-    }
-    error
-}
-
-/// Returns the drive that was too small, and the size that it needs, if the user gave no size.
-fn enlargeable(chosen: &[Chosen], sizes: &[Sectors], error: &VolumeError) -> Option<(usize, Sectors)> {
-    let VolumeError::Scheme(SchemeError::Layout(LayoutError::TooSmall { role, needed, available, .. })) = error else {
-        return None;
-    };
-    let of_role = |at: &usize| chosen[*at].role == *role;
-    let is_it = |at: &usize| of_role(at) && sizes[*at].bytes() == *available && !chosen[*at].given;
-    let at = (0..chosen.len()).rfind(is_it)?;
-    Some((at, Sectors(Sectors::covering(*needed).0.next_multiple_of(8))))
 }
 
 /// Makes the drives of the only volume.
@@ -828,11 +808,13 @@ fn build(
 ) -> Result<Vec<Drive>, SetupError> {
     let mut drives: Vec<Drive> = Vec::new();
     for (at, (drive, &size)) in chosen.into_iter().zip(sizes).enumerate() {
+        let price = price_of((&drive.model, &drive.profile), size, drive.origin, choices);
+        let is_share = drive.origin == Origin::Share;
         let Chosen { id, role, holds, profile, .. } = drive;
         let member = MemberId(at as u16);
         let model = build_model((scheme, &id), &profile, size, (volume, member), choices)?;
         let (volume, volume_name, size) = (0, None, size.bytes());
-        drives.push(Drive { id, volume, volume_name, member, role, holds, profile, size, model });
+        drives.push(Drive { id, volume, volume_name, member, role, holds, profile, size, is_share, price, model });
     }
     Ok(drives)
 }
@@ -860,5 +842,9 @@ pub(crate) fn build_model(
             (chosen.unwrap_or(Precondition::Sequential), if is_home { held } else { SectorRange::new(0, size.0) })
         }
     };
-    Ok(profile.build_preconditioned(Some(size), precondition, used, choices.seed)?)
+    let built = profile.build_preconditioned(Some(size), precondition, used, choices.seed);
+    built.map_err(|error| {
+        let (scheme, drive) = (name.to_owned(), id.to_owned());
+        SetupError::Model { scheme, drive, error: Box::new(error) }
+    })
 }

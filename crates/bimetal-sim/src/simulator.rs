@@ -78,7 +78,8 @@ pub enum SimulationError {
     Hint(#[from] TraceError),
     /// The scheme's settings need knowledge of the future, and the run was given none.
     #[error(
-        "{scheme}: replacement=belady has to know when each block is used next, which a simulation of this kind cannot tell it"
+        "{scheme}: replacement=belady must know when each block is used next, and this kind of simulation cannot know \
+         it"
     )]
     NoForesight {
         /// Name of the scheme.
@@ -101,7 +102,7 @@ pub enum SimulationError {
         broken: String,
     },
     /// All requests were skipped as warm-up.
-    #[error("all {0} requests are warm-up: nothing is left to measure")]
+    #[error("all {0} requests are warm-up: no request is left to measure")]
     NothingMeasured(u64),
 }
 
@@ -109,8 +110,8 @@ pub enum SimulationError {
 fn why(status: &Status) -> &'static str {
     match status {
         Status::MediaError => {
-            ". Flash refuses a write to a page that was not erased (ssd.ftl=none: its host must discard before), and any \
-             write once it is worn out (ssd.wear_out=on)"
+            ". Flash refuses a write to a page that was not erased (ssd.ftl=none: the host must discard first), and \
+             any write once it is worn out (ssd.wear_out=on)"
         }
         _ => "",
     }
@@ -260,6 +261,20 @@ pub fn simulate(
     simulate_within(setup, requests, play, Limits::default(), progress)
 }
 
+/// Plays requests as [`simulate`] does, and calls `watch` after each with the drives and the number
+/// of requests issued.
+///
+/// # Errors
+/// As for [`simulate`].
+pub(crate) fn simulate_watched(
+    setup: &mut Setup,
+    requests: Requests<'_>,
+    play: Play,
+    watch: &mut dyn FnMut(&Setup, u64),
+) -> Result<Measured, SimulationError> {
+    play_all(setup, requests, play, Limits::default(), watch)
+}
+
 /// Plays requests as [`simulate`] does, and stops as soon as one of `limits` is certainly broken.
 ///
 /// # Errors
@@ -271,15 +286,30 @@ pub fn simulate_within(
     limits: Limits,
     progress: &dyn Fn(u64),
 ) -> Result<Measured, SimulationError> {
+    play_all(setup, requests, play, limits, &mut |_, submitted| {
+        if submitted.is_multiple_of(8192) {
+            progress(submitted);
+        }
+    })
+}
+
+fn play_all(
+    setup: &mut Setup,
+    requests: Requests<'_>,
+    play: Play,
+    limits: Limits,
+    watch: &mut dyn FnMut(&Setup, u64),
+) -> Result<Measured, SimulationError> {
     if setup.tree.volumes().any(|volume| volume.lacks_foresight()) {
         return Err(SimulationError::NoForesight { scheme: setup.scheme.name });
     }
-    let measured = Measured::new(Nanoseconds::ZERO, setup);
+    let start = setup.start;
+    let measured = Measured::new(start, setup);
     let members = setup.drives.len();
     let mut simulator = Simulator {
         setup,
         play,
-        now: Nanoseconds::ZERO,
+        now: start,
         submitted: 0,
         issued: 0,
         block_layer: play.block_layer.map(BlockLayer::new),
@@ -304,9 +334,7 @@ pub fn simulate_within(
         let request = request?;
         let next = requests.peek().and_then(|next| next.as_ref().ok());
         simulator.play(&request, next)?;
-        if simulator.submitted.is_multiple_of(8192) {
-            progress(simulator.submitted);
-        }
+        watch(simulator.setup, simulator.submitted);
     }
     simulator.finish()
 }
@@ -317,7 +345,7 @@ impl Simulator<'_> {
         match self.play.replay {
             Replay::Timed { speedup } => {
                 self.tell_hints(request.arrival, speedup)?;
-                self.run_until(faster(request.arrival, speedup))?;
+                self.run_until(self.setup.start + faster(request.arrival, speedup))?;
             }
             Replay::Closed { depth } => {
                 while self.unfinished >= depth {
@@ -337,7 +365,7 @@ impl Simulator<'_> {
     fn tell_hints(&mut self, time: Nanoseconds, speedup: f64) -> Result<(), SimulationError> {
         while let Some(&hint) = self.setup.hints.get(self.hints_told).filter(|hint| hint.time <= time) {
             self.hints_told += 1;
-            self.run_until(faster(hint.time, speedup))?;
+            self.run_until(self.setup.start + faster(hint.time, speedup))?;
             let Some(&unit) = self.setup.units.get(&hint.device) else { continue };
             let (now, tree) = (self.now, &mut self.setup.tree);
             let taken = match hint.kind {

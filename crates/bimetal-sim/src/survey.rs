@@ -3,11 +3,11 @@
 //! Memory grows with the addresses touched: a bit for each block, in chunks of 4096 blocks that are
 //! allocated when touched.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use bimetal_core::block::BlockSize;
 use bimetal_core::operation::OpKind;
-use bimetal_core::units::{Bytes, Nanoseconds, Sectors};
+use bimetal_core::units::{Bytes, Nanoseconds, SECTOR_BYTES, Sectors};
 use bimetal_trace::Request;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -28,6 +28,8 @@ pub struct Survey {
     pub flushes: u64,
     /// Number of discards.
     pub discards: u64,
+    /// Bytes discarded.
+    pub discarded_bytes: Bytes,
     /// Bytes read.
     pub read_bytes: Bytes,
     /// Bytes written.
@@ -36,12 +38,20 @@ pub struct Survey {
     pub footprint_blocks: u64,
     /// Time from the first arrival to the last.
     pub duration: Nanoseconds,
+    /// Largest time of which all times between arrivals are multiples, in nanoseconds.
+    pub common_step_ns: u64,
     /// Number of reads and writes of whole blocks, by their first sector within a block.
     pub phases: Vec<u64>,
     /// Number of blocks in reads, each as often as it is read.
     pub read_blocks: u64,
     /// Number of blocks in reads whose first access is that read.
     pub first_read_blocks: u64,
+    /// Largest number of bytes written within [`BURST`].
+    pub burst_bytes: Bytes,
+    /// Number of random reads whose response time was recorded.
+    pub answered_random_reads: u64,
+    /// Number of these that were answered within 0.5 ms.
+    pub quick_random_reads: u64,
     /// First sector behind the highest sector touched, for each device of the trace.
     pub address_end: BTreeMap<u32, Sectors>,
     /// Numbering of the touched chunks, by which untouched chunks can be left out.
@@ -53,6 +63,19 @@ pub struct Survey {
 pub struct Compaction {
     chunks: BTreeMap<(u32, u64), u64>,
 }
+
+/// Length of a burst of writes.
+pub const BURST: Nanoseconds = Nanoseconds::from_seconds(30);
+
+/// Response time below which no hard disk reads at random.
+const QUICK: Nanoseconds = Nanoseconds(500_000);
+/// Distance from the last request beyond which a read is random: a drive reads ahead less.
+const RANDOM_FROM: u64 = Bytes::from_mib(4).sectors().0;
+
+/// Coarsest clock that is believed.
+const CLOCK_MAX: Nanoseconds = Nanoseconds::from_seconds(1);
+/// Number of requests below which times tell nothing of the clock.
+const CLOCK_REQUESTS_MIN: u64 = 16;
 
 /// Number of blocks in a chunk.
 const CHUNK_BLOCKS: u64 = 4096;
@@ -67,6 +90,10 @@ pub struct Surveyor {
     survey: Survey,
     chunks: HashMap<(u32, u64), Chunk, FixedState>,
     first_arrival: Option<Nanoseconds>,
+    /// Bytes written in each second of the last [`BURST`].
+    burst: VecDeque<(u64, u64)>,
+    /// End of the last request of each device.
+    last_end: BTreeMap<u32, u64>,
 }
 
 impl Surveyor {
@@ -74,7 +101,7 @@ impl Surveyor {
     pub fn new(block: BlockSize) -> Self {
         let chunks = HashMap::with_hasher(FixedState::with_seed(0));
         let survey = Survey { phases: vec![0; block.sectors() as usize], ..Survey::default() };
-        Self { block, survey, chunks, first_arrival: None }
+        Self { block, survey, chunks, first_arrival: None, burst: VecDeque::new(), last_end: BTreeMap::new() }
     }
 
     /// Counts a request.
@@ -83,23 +110,35 @@ impl Surveyor {
         survey.requests += 1;
         let first = *self.first_arrival.get_or_insert(request.arrival);
         survey.duration = survey.duration.max(request.arrival.saturating_sub(first));
+        if survey.common_step_ns != 1 {
+            survey.common_step_ns = common_divisor(survey.common_step_ns, request.arrival.0.abs_diff(first.0));
+        }
         match request.kind {
             OpKind::Read => {
                 survey.reads += 1;
                 survey.read_bytes += request.range.len.bytes();
+                self.count_answer(request);
             }
             OpKind::Write | OpKind::WriteZeroes => {
                 survey.writes += 1;
                 survey.write_bytes += request.range.len.bytes();
+                self.count_burst(request);
             }
             OpKind::Flush => survey.flushes += 1,
-            OpKind::Discard => survey.discards += 1,
+            OpKind::Discard => {
+                // A discard may be of any size.
+                let bytes = Bytes(request.range.len.0.saturating_mul(SECTOR_BYTES));
+                survey.discards += 1;
+                survey.discarded_bytes = survey.discarded_bytes.saturating_add(bytes);
+            }
             OpKind::Hint => {}
         }
+        let survey = &mut self.survey;
         if request.range.is_empty() {
             survey.address_end.entry(request.device).or_default();
             return;
         }
+        self.last_end.insert(request.device, request.range.end().0);
         let end = survey.address_end.entry(request.device).or_default();
         *end = (*end).max(request.range.end());
         if request.kind != OpKind::Discard {
@@ -111,6 +150,30 @@ impl Surveyor {
                 self.survey.first_read_blocks += self.survey.footprint_blocks - before;
             }
         }
+    }
+
+    fn count_answer(&mut self, request: &Request) {
+        let Some(response) = request.response else { return };
+        let last = self.last_end.get(&request.device);
+        if last.is_some_and(|last| last.abs_diff(request.range.start.0) > RANDOM_FROM) {
+            self.survey.answered_random_reads += 1;
+            self.survey.quick_random_reads += u64::from(response < QUICK);
+        }
+    }
+
+    fn count_burst(&mut self, request: &Request) {
+        let second = request.arrival.0 / Nanoseconds::from_seconds(1).0;
+        let written = request.range.len.bytes().0;
+        match self.burst.back_mut() {
+            Some((last, bytes)) if *last >= second => *bytes += written,
+            _ => self.burst.push_back((second, written)),
+        }
+        let seconds = BURST.0 / Nanoseconds::from_seconds(1).0;
+        while self.burst.front().is_some_and(|&(first, _)| first + seconds <= second) {
+            self.burst.pop_front();
+        }
+        let bytes = self.burst.iter().map(|&(_, bytes)| bytes).sum();
+        self.survey.burst_bytes = self.survey.burst_bytes.max(Bytes(bytes));
     }
 
     fn count_phase(&mut self, request: &Request) {
@@ -157,6 +220,15 @@ impl Surveyor {
     }
 }
 
+/// Returns the greatest common divisor; that of 0 and another number is the other number.
+fn common_divisor(one: u64, other: u64) -> u64 {
+    let (mut one, mut other) = (one, other);
+    while other != 0 {
+        (one, other) = (other, one % other);
+    }
+    one
+}
+
 impl Survey {
     /// Reads a whole workload.
     ///
@@ -171,6 +243,13 @@ impl Survey {
             }
         }
         Ok(surveyor.finish())
+    }
+
+    /// Returns the tick of the clock that recorded the trace: the largest time, up to a second, of
+    /// which all times are multiples. The clock may have been coarser where it was recorded.
+    pub fn clock(&self) -> Nanoseconds {
+        let step = Nanoseconds(self.common_step_ns);
+        if self.requests < CLOCK_REQUESTS_MIN { Nanoseconds(1) } else { step.clamp(Nanoseconds(1), CLOCK_MAX) }
     }
 
     /// Returns the devices, in the order in which they become units.
@@ -228,6 +307,55 @@ mod tests {
         assert_eq!((survey.read_blocks, survey.first_read_blocks), (2, 1), "sector 9 was written");
         assert_eq!(survey.devices(), [0, 3]);
         assert_eq!(survey.address_end[&3], Sectors(8));
+    }
+
+    #[test]
+    fn clock_is_the_largest_step_of_all_times() {
+        let clock = |times: &[u64]| {
+            let at = |&ns: &u64| Request { arrival: Nanoseconds(ns), ..request(0, OpKind::Read, 0, 8) };
+            let workload: Vec<Request> = times.iter().cycle().take(20).map(at).collect();
+            Survey::of(&workload, BlockSize::default(), &|_| {}).unwrap().clock()
+        };
+        assert_eq!(clock(&[7, 1_000_007, 9_000_007, 13_000_007]), Nanoseconds(1_000_000));
+        assert_eq!(clock(&[0, 15_625_000, 46_875_000]), Nanoseconds(15_625_000));
+        assert_eq!(clock(&[0, 100, 301]), Nanoseconds(1));
+        assert_eq!(clock(&[5, 5]), Nanoseconds(1), "no times");
+        assert_eq!(clock(&[0, 3_600_000_000_000]), Nanoseconds::from_seconds(1));
+    }
+
+    /// A burst has the writes of 30 seconds, not those before them and no reads.
+    #[test]
+    fn burst_is_the_most_that_30_seconds_write() {
+        let at = |seconds: u64, kind, sectors| Request {
+            arrival: Nanoseconds::from_seconds(seconds),
+            ..request(0, kind, 8 * seconds, sectors)
+        };
+        let burst =
+            |requests: &[Request]| Survey::of(&requests.to_vec(), BlockSize::default(), &|_| {}).unwrap().burst_bytes;
+        let first = [at(0, OpKind::Write, 8), at(29, OpKind::Write, 16), at(29, OpKind::Read, 800)];
+        assert_eq!(burst(&first), Bytes(24 * 512));
+        assert_eq!(burst(&[first[0], first[1], at(30, OpKind::Write, 4)]), Bytes(24 * 512));
+        assert_eq!(burst(&[first[0], first[1], at(30, OpKind::WriteZeroes, 9)]), Bytes(25 * 512));
+    }
+
+    /// A read that follows the request before it may come from a disk's cache. It tells nothing.
+    #[test]
+    fn only_random_reads_with_response_times_tell_the_device() {
+        let read = |start: u64, response: Option<u64>| Request {
+            response: response.map(Nanoseconds::from_micros),
+            ..request(0, OpKind::Read, start, 8)
+        };
+        let far = 1 << 20;
+        let workload = vec![
+            read(far, Some(100)),
+            read(0, Some(100)),
+            read(8, Some(100)),
+            read(2 * far, None),
+            read(0, Some(500)),
+            read(8 + (4 << 11) + 1, Some(499)),
+        ];
+        let survey = Survey::of(&workload, BlockSize::default(), &|_| {}).unwrap();
+        assert_eq!((survey.answered_random_reads, survey.quick_random_reads), (3, 2));
     }
 
     /// Compacted addresses are dense. They keep their order and their neighbours.

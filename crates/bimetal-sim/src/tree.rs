@@ -11,12 +11,13 @@ use bimetal_core::payload::NoPayload;
 use bimetal_core::scheme::{Foresight, Holds, SchemeError, SchemeInfo};
 use bimetal_core::settings::Settings;
 use bimetal_core::tree::{Member, Tree};
-use bimetal_core::units::{Bytes, Sectors};
+use bimetal_core::units::{Bytes, Nanoseconds, Sectors};
 use bimetal_core::volume::{Volume, VolumeConfig, VolumeError};
 use bimetal_models::profile::Profile;
 
 use crate::hints;
 use crate::setup::{Choices, Drive, Setup, SetupError, Size, build_model, controller_usd, units_of};
+use crate::sizing::{Origin, Sizing, price_of};
 use crate::survey::Survey;
 
 /// Volume with the members below it.
@@ -117,6 +118,8 @@ impl Setup {
             units,
             assumed,
             controller_usd: controller_usd(choices, tree.scheme.name)?,
+            sizing: Sizing::Given,
+            start: Nanoseconds::ZERO,
         })
     }
 }
@@ -250,7 +253,9 @@ impl Builder<'_> {
             member,
             role: made.role,
             holds: array_holds(scheme, member).unwrap_or(holds),
+            price: price_of((&choice.profile, &profile), made.capacity, Origin::Given, self.choices),
             profile,
+            is_share: false,
             size: made.capacity.bytes(),
             model,
         })

@@ -19,7 +19,7 @@ use bimetal_sim::results::Run;
 use bimetal_sim::setup::Choices;
 use bimetal_sim::simulator::Replay;
 use bimetal_sim::workload::{Requests, Workload, WorkloadError};
-use bimetal_trace::{Event, Format, OpenOptions, Trace};
+use bimetal_trace::{Event, OpenOptions, Trace, formats};
 
 struct Recorded {
     name: &'static str,
@@ -29,7 +29,8 @@ struct Recorded {
 impl Workload for Recorded {
     fn open(&self) -> Result<Requests<'_>, WorkloadError> {
         let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/block-layer").join(self.name);
-        let options = OpenOptions { format: Some(Format::Tracefs), event: Some(self.event), ..OpenOptions::default() };
+        let options =
+            OpenOptions { format: Some(&formats::tracefs::INFO), event: Some(self.event), ..OpenOptions::default() };
         Ok(Box::new(Trace::open(path, &options)?.map(|request| request.map_err(WorkloadError::from))))
     }
 }

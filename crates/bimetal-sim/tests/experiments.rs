@@ -6,14 +6,17 @@ use std::sync::{Arc, Mutex};
 
 use bimetal_core::layout::Role;
 use bimetal_core::operation::OpKind;
+use bimetal_core::scheme::Holds;
 use bimetal_core::schemes;
 use bimetal_core::units::{Bytes, Nanoseconds, SectorRange, Sectors};
 use bimetal_models::flash::Precondition;
 use bimetal_models::flash::state::DriveState;
-use bimetal_models::profile::DEFAULT_HDD;
+use bimetal_models::profile::{DEFAULT_HDD, DEFAULT_SSD, Price};
 use bimetal_sim::experiment::{Experiment, ExperimentError, NoProgress};
+use bimetal_sim::market::{Market, OnSale};
+use bimetal_sim::over_share::SHARES;
 use bimetal_sim::results::{Document, MemberFigures, Run, RunSpeed};
-use bimetal_sim::setup::{Choices, DriveChoice, Size};
+use bimetal_sim::setup::{Choices, DefaultSize, DriveChoice, Size, Sizing};
 use bimetal_sim::simulator::Replay;
 use bimetal_sim::tree::{MemberChoice, NamedDrive, VolumeChoice};
 use bimetal_sim::workload::{Requests, Workload, WorkloadError};
@@ -153,7 +156,7 @@ fn a_drive_too_small_for_the_addresses_is_an_error_and_no_run() {
     let mut choices = Choices::default();
     choices.hdd.size = Some(Size::Bytes(Bytes::from_mib(10)));
     let error = try_run(&workload, &["hdd-only"], &[], TIMED, choices).unwrap_err().to_string();
-    assert!(error.contains("the hdd drive of 10MiB is too small") && error.contains("every address"), "{error}");
+    assert!(error.contains("the hdd drive of 10 MiB is too small") && error.contains("every address"), "{error}");
 }
 
 /// A plain drive has no label of Bimetal. A trace that fills a drive of 192 MiB was once refused,
@@ -174,7 +177,8 @@ fn plain_drive_takes_a_trace_that_fills_it() {
         beyond[50].range.start += Sectors(8);
         let error = try_run(&beyond, &[name], &[], TIMED, choices).unwrap_err().to_string();
         let needed = Bytes(size.0 + 4096);
-        let sizes = format!("the {member} drive of {size} is too small for its role: at least {needed} are needed");
+        let (size, needed) = (size.rounded_down(), needed.rounded_up());
+        let sizes = format!("the {member} drive of {size} is too small for its role: expected at least {needed}");
         assert!(error.contains(&sizes), "{error}");
     }
 }
@@ -304,7 +308,10 @@ fn numbered_member_is_refused_where_it_has_no_place() {
     assert!(refused("griffin", vec![hdd("log"), hdd("log2")]).contains("--member log2: griffin uses one log drive"));
     assert!(refused("griffin", vec![hdd("log"), hdd("hdd2")]).contains("--member hdd2: griffin uses one hdd drive"));
     assert!(refused("griffin", vec![hdd("log2")]).contains("--member log2: expected log before it"));
-    assert!(refused("griffin", vec![hdd("ssd2")]).contains("kind hdd, which cannot be the ssd drive"));
+    assert!(
+        refused("griffin", vec![hdd("ssd2")])
+            .contains("is a profile of kind hdd: expected kind flash for the ssd drive")
+    );
 }
 
 /// A second SSD whose given size is too small is an error that names the drive. A second SSD
@@ -320,10 +327,13 @@ fn second_ssd_grows_unless_its_size_is_given() {
         try_run(&far, &["griffin"], &[], TIMED, Choices { members, ..Choices::default() })
     };
     let grown = run(None).unwrap().runs.remove(0);
-    assert!(grown.assumed["ssd2_size"].ends_with("(the trace's addresses, the profile's geometry extended)"));
+    let size = &grown.assumed["ssd2_size"];
+    assert!(
+        size.contains("(5 of 10") && size.ends_with("simulated as one drive with the profile's geometry extended)")
+    );
     let message = run(Some(64)).unwrap_err().to_string();
-    assert!(message.starts_with("griffin: drive ssd2 has 64MiB, and at least "), "{message}");
-    assert!(message.ends_with("give it a larger size (--member ssd2=PROFILE:SIZE)"), "{message}");
+    assert!(message.starts_with("griffin: drive ssd2 has 64 MiB: expected at least "), "{message}");
+    assert!(message.ends_with("set a larger size (--member ssd2=PROFILE:SIZE)"), "{message}");
 }
 
 /// `ssd.KEY` sets every SSD; `ssd2.KEY` sets only the second.
@@ -363,7 +373,7 @@ fn hint_is_refused_where_it_cannot_be_of_the_run() {
     assert!(message.starts_with("h.csv:3: sectors '1000000000000': expected the range to end within"), "{message}");
     assert_eq!(refused("5,0,8,8", "griffin", &[]), "", "migrations that take their time take hints, too");
     let both = [("migration", "instant"), ("eviction_hint", "1MiB")];
-    assert!(refused("5,0,8,8", "griffin", &both).contains("expected eviction_hint=off beside it"));
+    assert!(refused("5,0,8,8", "griffin", &both).contains("expected eviction_hint=off"));
     assert!(refused("5,0,8,8", "smq", &[]).contains("expected griffin"));
 }
 
@@ -453,4 +463,132 @@ fn fragmentation_buster_lowers_write_amplification() {
     });
     let [on, off] = figures;
     assert!(on.0 < 0.7 * off.0 && on.1 < 0.7 * off.1, "amplification and tail with and without: {figures:?}");
+}
+
+/// A market with the default drives in the sizes of the planner's example.
+fn market() -> Arc<Market> {
+    let drive = |model: &str, size: &str, usd| OnSale {
+        model: model.to_owned(),
+        size: size.parse().unwrap(),
+        price: Price { usd, date: "2026".to_owned(), source: "shop".to_owned() },
+    };
+    let drives = vec![
+        drive(DEFAULT_SSD, "500GB", 60.0),
+        drive(DEFAULT_SSD, "250GB", 40.0),
+        drive(DEFAULT_HDD, "1TB", 30.0),
+        drive(DEFAULT_HDD, "8TB", 150.0),
+    ];
+    Arc::new(Market { drives })
+}
+
+fn on_sale() -> Choices {
+    Choices { default_size: DefaultSize::OnSale, market: market(), ..Choices::default() }
+}
+
+/// The default cache once was 10 % of the footprint at 10 % of a drive's price: 42 MiB for a cent.
+#[test]
+fn drives_without_a_size_are_bought_whole() {
+    let workload = generated(300);
+    let names = all_schemes();
+    let document = try_run(&workload, &names, &[], TIMED, Choices { also_share: true, ..on_sale() }).unwrap();
+    assert_eq!(document.runs.len(), 2 * names.len());
+    let (sold, share) = document.runs.split_at(names.len());
+    for (run, again) in sold.iter().zip(share) {
+        assert_eq!((run.sizing, again.sizing, &run.scheme), (Sizing::Sold, Sizing::Share, &again.scheme));
+        assert!(run.ssd_bytes.is_none_or(|bytes| bytes == 250_000_000_000), "{} {:?}", run.scheme, run.ssd_bytes);
+        assert!(run.cost.ssd_usd.is_none_or(|usd| usd == 40.0), "{} {:?}", run.scheme, run.cost);
+        assert!(run.cost.hdd_usd.is_none_or(|usd| usd == 30.0), "{} {:?}", run.scheme, run.cost);
+        let caches = schemes::find(&run.scheme)
+            .unwrap()
+            .members
+            .iter()
+            .any(|&member| member.0 == Role::Ssd && matches!(member.1, Holds::Cache | Holds::Ranges | Holds::Log));
+        let usd = again.cost.ssd_usd;
+        assert!(!caches || usd.is_some_and(|usd| usd < 1.0), "{} {usd:?}", run.scheme);
+        assert_eq!(again.cost.hdd_usd, run.cost.hdd_usd, "{}: a home is bought whole", run.scheme);
+        let same = Run { sizing: Sizing::Sold, ..again.clone() } == *run;
+        assert_eq!(same, !caches, "{}: only shares are played again", run.scheme);
+    }
+}
+
+#[test]
+fn figures_over_the_share_are_those_of_ssds_of_that_size() {
+    let workload = generated(4000);
+    let names = ["ssd-only", "hdd-only", "smq"];
+    let asked = Choices { also_share: true, over_share: true, ..on_sale() };
+    let document = try_run(&workload, &names, &[], TIMED, asked.clone()).unwrap();
+    let points: Vec<(&str, u64)> =
+        document.over_share.iter().map(|point| (point.scheme.as_str(), point.percent)).collect();
+    assert_eq!(points, names.iter().flat_map(|name| SHARES.map(|percent| (*name, percent))).collect::<Vec<_>>());
+    for point in &document.over_share {
+        // A drive that is home is whole, so the figures of its run with whole drives count.
+        let share = Choices { default_size: DefaultSize::Share { percent: point.percent }, ..on_sale() };
+        let run = try_run(&workload, &[&point.scheme], &[], TIMED, share).unwrap().runs.remove(0);
+        assert_eq!((point.ssd_bytes, point.mean_ms), (run.ssd_bytes, run.response_time_ms.all.mean), "{point:?}");
+    }
+    let sizes: Vec<_> = document.over_share.iter().filter(|point| point.scheme == "smq").map(|p| p.ssd_bytes).collect();
+    assert!(sizes.is_sorted_by(|a, b| a < b), "{sizes:?}");
+    let flat = try_run(&workload, &["ssd-only", "hdd-only"], &[], TIMED, asked.clone()).unwrap();
+    assert_eq!(flat.over_share.len(), 2 * SHARES.len(), "a scheme without a share has all points, too");
+    let unasked = try_run(&workload, &names, &[], TIMED, Choices { over_share: false, ..asked }).unwrap();
+    assert_eq!((unasked.over_share.len(), unasked.runs.len()), (0, document.runs.len()));
+}
+
+#[test]
+fn given_size_costs_the_drive_that_has_it() {
+    let workload = generated(4000);
+    let cost = |choices: Choices, size: Size| {
+        let choices = Choices { ssd: DriveChoice { size: Some(size), ..DriveChoice::default() }, ..choices };
+        let run = try_run(&workload, &["smq"], &[], TIMED, choices).unwrap().runs.remove(0);
+        assert_eq!(run.sizing, Sizing::Given);
+        run.cost.ssd_usd.unwrap()
+    };
+    let gigabytes = |size: u64| Size::Bytes(Bytes(size * 1_000_000_000));
+    assert_eq!(cost(on_sale(), Size::OfFootprint(0.5)), 40.0);
+    assert_eq!(cost(on_sale(), gigabytes(300)), 60.0);
+    assert_eq!(cost(on_sale(), gigabytes(700)), 120.0, "two of the largest");
+    let by_size = cost(Choices { price_per_gb: true, ..on_sale() }, gigabytes(50));
+    assert!((by_size - 13.0).abs() < 0.1, "a tenth of the profile's 130 dollars: {by_size}");
+}
+
+/// A scheme that did not fit its drives once ended the comparison of all others.
+#[test]
+fn scheme_that_cannot_be_built_is_left_out() {
+    let workload = generated(4000);
+    let small =
+        Choices { ssd: DriveChoice { size: Some(Size::OfFootprint(0.2)), ..DriveChoice::default() }, ..on_sale() };
+    let document = try_run(&workload, &["ssd-only", "smq", "hdd-only"], &[], TIMED, small.clone()).unwrap();
+    let names: Vec<&str> = document.runs.iter().map(|run| run.scheme.as_str()).collect();
+    assert_eq!(names, ["smq", "hdd-only"]);
+    let [left] = &document.left_out[..] else { panic!("{:?}", document.left_out) };
+    assert!(left.scheme == "ssd-only" && left.reason.contains("is too small for its role"), "{left:?}");
+    let alone = try_run(&workload, &["ssd-only"], &[], TIMED, small.clone()).unwrap_err().to_string();
+    assert_eq!(alone, format!("ssd-only: {}", left.reason), "nothing is left");
+    let both = try_run(&workload, &["ssd-only", "griffin"], &[], TIMED, small).unwrap_err().to_string();
+    assert!(both.starts_with("no scheme of this comparison can be built with these drives:\n  ssd-only: "), "{both}");
+}
+
+#[test]
+fn capacity_is_held_whatever_the_trace_touches() {
+    let workload = generated(100);
+    let names = all_schemes();
+    let choices = Choices { capacity: Some("7TB".parse().unwrap()), ..on_sale() };
+    for run in try_run(&workload, &names, &[], TIMED, choices).unwrap().runs {
+        assert!(run.exported_bytes >= 6_930_000_000_000, "{} {}", run.scheme, run.exported_bytes);
+        let home_on_ssd = ["ssd-only", "griffin"].contains(&&*run.scheme);
+        let expected = if home_on_ssd { (Some(14.0 * 60.0), 30.0) } else { (None, 150.0) };
+        let dear = run.cost.ssd_usd.filter(|_| home_on_ssd);
+        assert_eq!(dear, expected.0, "{}", run.scheme);
+        assert!(run.cost.hdd_usd.is_none_or(|usd| usd == expected.1), "{} {:?}", run.scheme, run.cost);
+    }
+    let small = Choices {
+        capacity: Some("7TB".parse().unwrap()),
+        hdd: DriveChoice { size: Some(Size::Bytes("1TB".parse().unwrap())), ..DriveChoice::default() },
+        ..on_sale()
+    };
+    let error = try_run(&workload, &["smq"], &[], TIMED, small).unwrap_err().to_string();
+    assert!(
+        error.contains("the hdd drive of 931 GiB is too small for its role: expected at least 6.31 TiB"),
+        "{error}"
+    );
 }

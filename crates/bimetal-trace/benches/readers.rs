@@ -6,13 +6,13 @@ use std::io::Cursor;
 use bimetal_core::operation::OpKind;
 use bimetal_core::units::{Nanoseconds, SectorRange};
 use bimetal_trace::write::{Content, Writer};
-use bimetal_trace::{Format, OpenOptions, Request, Trace};
+use bimetal_trace::{Format, OpenOptions, Request, Trace, formats};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 
 const REQUESTS: u64 = 1_000_000;
 
 /// Returns a trace of 4 KiB requests over 10 GiB, as the bytes of a file in `format`.
-fn trace(format: Format) -> Vec<u8> {
+fn trace(format: &'static Format) -> Vec<u8> {
     let path = std::env::temp_dir().join(format!("bimetal-bench-readers-{format}-{}", std::process::id()));
     let mut writer = Writer::create(&path, format, Content::default()).unwrap();
     let mut state = 1u64;
@@ -34,9 +34,11 @@ fn trace(format: Format) -> Vec<u8> {
 fn read(c: &mut Criterion) {
     let mut group = c.benchmark_group("read");
     group.throughput(Throughput::Elements(REQUESTS)).sample_size(10);
-    for (name, format, bare) in
-        [("msr", Format::Msr, false), ("bin", Format::Bin, false), ("bin, bare", Format::Bin, true)]
-    {
+    for (name, format, bare) in [
+        ("msr", &formats::msr::INFO, false),
+        ("bin", &formats::bin::INFO, false),
+        ("bin, bare", &formats::bin::INFO, true),
+    ] {
         let mut bytes = trace(format);
         if bare {
             bytes = zstd::decode_all(&bytes[..]).unwrap();

@@ -6,8 +6,9 @@ use std::collections::VecDeque;
 use std::io;
 
 use bimetal_core::operation::OpKind;
-use bimetal_core::units::{Nanoseconds, SECTOR_BYTES, SectorRange};
+use bimetal_core::units::{Nanoseconds, SECTOR_BYTES, SectorRange, Sectors};
 
+use crate::Request;
 use crate::error::{Place, shown};
 use crate::input::Input;
 
@@ -15,11 +16,13 @@ use crate::input::Input;
 /// garbage.
 pub(crate) const SECTORS_MAX: u64 = 1 << 40;
 
-/// Most sectors of a read or write: 256 MiB, many times more than drives take at once. A longer
-/// request is rejected as garbage: split into blocks, a few of them would exhaust the memory.
+/// Largest number of sectors of a read or write: 256 MiB, many times more than drives take at once.
+/// A longer request is rejected as garbage: split into blocks, a few of them would exhaust the
+/// memory.
 pub(crate) const TRANSFER_SECTORS_MAX: u64 = 1 << 19;
 
-/// Most sectors of a write-zeroes: 4 GiB, more than the longest that Linux can ask for at once.
+/// Largest number of sectors of a write-zeroes: 4 GiB, more than the longest that Linux can ask for
+/// at once.
 pub(crate) const ZEROES_SECTORS_MAX: u64 = 1 << 23;
 
 /// Moment in the lifetime of a request that an entry records.
@@ -85,9 +88,9 @@ impl Entry {
 }
 
 const TRANSFER_EXPECTED: &str =
-    "at most 524288 sectors (256 MiB) in one read or write (--skip-bad-lines passes over longer ones)";
+    "at most 524288 sectors (256 MiB) in one read or write (--skip-bad-lines skips longer ones)";
 const ZEROES_EXPECTED: &str =
-    "at most 8388608 sectors (4 GiB) in one write-zeroes (--skip-bad-lines passes over longer ones)";
+    "at most 8388608 sectors (4 GiB) in one write-zeroes (--skip-bad-lines skips longer ones)";
 
 /// Reason for which a line or record is refused.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -119,7 +122,7 @@ impl Bad {
         Box::new(Self { field, value: value.to_string(), expected: expected.into(), formed: true, fatal: false })
     }
 
-    /// Marks the refusal as fatal: nothing behind it can be read.
+    /// Marks the refusal as fatal: no entry behind the refused entry can be read.
     pub(crate) fn and_the_rest(mut self: Box<Self>) -> Box<Self> {
         self.fatal = true;
         self
@@ -145,7 +148,7 @@ impl From<io::Error> for Fault {
     }
 }
 
-/// Most entries that one call of [`Decoder::fill`] decodes.
+/// Largest number of entries that one call of [`Decoder::fill`] decodes.
 const FILLED: usize = 128;
 
 /// Decoder of one format: takes a trace apart, entry by entry, in file order.
@@ -184,6 +187,11 @@ pub(crate) trait Decoder: Send {
         true
     }
 
+    /// Returns the size of the recorded device, if the content decoded so far has it.
+    fn capacity(&self) -> Option<Sectors> {
+        None
+    }
+
     /// Returns the trace's name for a device that has no number in the trace.
     fn device_name(&self, _device: u32) -> Option<String> {
         None
@@ -209,6 +217,20 @@ pub(crate) fn sector_range(start: u64, count: u64) -> Result<SectorRange, Box<Ba
         _ if start >= SECTORS_MAX => Err(Bad::value("sector", start, "a sector below 2^40")),
         _ => Err(Bad::value("size", count, format!("{start} and the size to stay below sector 2^40"))),
     }
+}
+
+/// Checks the sectors of a request. A flush has none.
+///
+/// # Errors
+/// As [`sector_range`] and [`Entry::bounded`].
+pub(crate) fn checked(request: &Request) -> Result<(), Box<Bad>> {
+    let Request { kind, range, .. } = *request;
+    if kind == OpKind::Flush {
+        let none = range.len.0 == 0;
+        return if none { Ok(()) } else { Err(Bad::value("sectors", range.len.0, "0, for a flush")) };
+    }
+    let range = sector_range(range.start.0, range.len.0)?;
+    Entry::request(0, 0, kind, range).bounded().map(|_| ())
 }
 
 /// Returns the sectors that `bytes` bytes from byte `start` on touch.

@@ -64,7 +64,7 @@ pub enum TraceError {
         source: io::Error,
     },
     /// Reading, or decompressing, failed half-way.
-    #[error("{trace}: cannot be read beyond byte {offset} of its (decompressed) content: {source}")]
+    #[error("{trace}: cannot be read after byte {offset} of its (decompressed) content: {source}")]
     Read {
         /// Name of the trace.
         trace: String,
@@ -80,7 +80,7 @@ pub enum TraceError {
         trace: String,
     },
     /// No reader recognises the content.
-    #[error("{trace}: unknown format: {rejected}; tried {tried}; --format NAME reads it as one of them")]
+    #[error("{trace}: unknown format: {rejected}; tried {tried}; --format NAME chooses one of them")]
     UnknownFormat {
         /// Name of the trace.
         trace: String,
@@ -93,20 +93,20 @@ pub enum TraceError {
     #[error("{0}")]
     BadLine(Box<BadLine>),
     /// The trace gives no request at all.
-    #[error("{trace}: gives no request when read as {format}: {reason}")]
+    #[error("{trace}: no request found when read as {format}: {reason}")]
     NoRequests {
         /// Name of the trace.
         trace: String,
         /// Format as which the trace was read.
-        format: Format,
+        format: &'static Format,
         /// First rejected line and the reason for it, or another reason.
         reason: String,
     },
     /// Issue events were taken as the requests, as the beginning of the trace has no queue event; a
     /// queue event follows later.
     #[error(
-        "{trace}:{place}: a queue event, but the beginning of the trace has only issue events, which were taken as \
-         the requests; choose with --event queue or --event issue"
+        "{trace}:{place}: a queue event, but the beginning of the trace has only issue events, which count as the \
+         requests: choose with --event queue or --event issue"
     )]
     LateQueueEvent {
         /// Name of the trace.
@@ -128,7 +128,7 @@ pub enum TraceError {
         /// Name of the requested file.
         path: String,
         /// Requested format.
-        format: Format,
+        format: &'static Format,
         /// Names of the formats that can be written.
         writable: String,
     },
@@ -144,7 +144,7 @@ impl TraceError {
     }
 }
 
-/// Most characters of a rejected line or value that a message shows.
+/// Largest number of characters of a rejected line or value that a message shows.
 const SHOWN_CHARACTERS: usize = 100;
 
 /// Returns `bytes` as a message shows them: one printable line of at most [`SHOWN_CHARACTERS`].

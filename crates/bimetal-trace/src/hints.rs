@@ -157,7 +157,7 @@ impl LineFormat for HintLines {
         let mut fields = Fields::of_csv(line);
         let time = fields.number("time_ns")?;
         if time < self.last {
-            let expected = format!("no time before that of the line before, {}", self.last);
+            let expected = format!("a time not before the time of the previous line, {}", self.last);
             return Err(Bad::value("time_ns", time, expected));
         }
         self.last = time;
@@ -214,7 +214,7 @@ mod tests {
     fn wrong_line_is_named_with_its_field_and_value() {
         let refused = [
             ("-1,0,0,8", "h:2: time_ns '-1': expected a number that is not negative"),
-            ("5,0,0,8\n4,0,0,8", "h:3: time_ns '4': expected no time before that of the line before, 5"),
+            ("5,0,0,8\n4,0,0,8", "h:3: time_ns '4': expected a time not before the time of the previous line, 5"),
             ("5,4294967296,0,8", "h:2: device '4294967296': expected a number below 2^32"),
             ("5,0,1099511627776,8", "h:2: sector '1099511627776': expected a sector below 2^40"),
             ("5,0,1099511627775,2", "h:2: size '2': expected 1099511627775 and the size to stay below sector 2^40"),

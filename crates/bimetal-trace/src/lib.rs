@@ -2,7 +2,8 @@
 //! workloads.
 //!
 //! Everything here exchanges [`Request`]s in order of time. Read first: [`Trace`], the reader of
-//! every format; `formats/` has one file for each format. Nothing here knows a drive or a scheme.
+//! every format; [`formats`] has one file for each format. [`file_system`] reads the places of
+//! files from the kernel, for a map of blocks to files. Nothing here knows a drive or a scheme.
 //!
 //! # Example
 //!
@@ -11,7 +12,7 @@
 //! ```
 //! use bimetal_core::operation::OpKind;
 //! use bimetal_core::units::Nanoseconds;
-//! use bimetal_trace::{Format, OpenOptions, Summary, Trace};
+//! use bimetal_trace::{OpenOptions, Summary, Trace, formats};
 //!
 //! let text = "\
 //! 128166372003061629,usr,0,Read,7014609920,24576,41286
@@ -19,7 +20,7 @@
 //! 128166372026382245,usr,0,Read,8436736,4096,55
 //! ";
 //! let trace = Trace::from_reader("usr_0.csv", text.as_bytes(), None, &OpenOptions::default())?;
-//! assert_eq!(trace.format(), Format::Msr);
+//! assert_eq!(trace.format(), &formats::msr::INFO);
 //!
 //! let mut summary = Summary::default();
 //! for request in trace {
@@ -39,8 +40,10 @@ pub mod analysis;
 mod entry;
 pub mod error;
 mod fields;
+pub mod file_system;
 pub mod format;
-mod formats;
+pub mod formats;
+#[cfg(feature = "fuzzing")]
 pub mod fuzz;
 pub mod hints;
 mod input;
@@ -59,7 +62,7 @@ use bimetal_core::units::{Nanoseconds, SectorRange};
 pub use error::TraceError;
 pub use format::Format;
 pub use hints::{Hint, Hints};
-pub use open::{Event, OpenOptions, Trace};
+pub use open::{Event, OpenOptions, STANDARD_INPUT, Trace};
 pub use summary::Summary;
 pub use write::Writer;
 
@@ -79,4 +82,15 @@ pub struct Request {
     pub range: SectorRange,
     /// Response time measured when the trace was recorded, if the format has it.
     pub response: Option<Nanoseconds>,
+}
+
+impl Request {
+    /// Checks the sectors of a request that no reader has decoded, as readers check theirs.
+    ///
+    /// # Errors
+    /// The range is empty, too long, or beyond the last possible sector: the field, its value, and
+    /// what was expected.
+    pub fn check(&self) -> Result<(), String> {
+        entry::checked(self).map_err(|bad| format!("{} {}: expected {}", bad.field, bad.value, bad.expected))
+    }
 }

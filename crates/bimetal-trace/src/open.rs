@@ -7,22 +7,25 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use bimetal_core::units::Nanoseconds;
+use bimetal_core::units::{Bytes, Nanoseconds, Sectors};
 
 use crate::Request;
 use crate::entry::{Bad, Decoder, Entry, Fault, Moment};
 use crate::error::{BadLine, Place, TraceError};
-use crate::format::Format;
-use crate::formats;
+use crate::format::{Events, Format};
 use crate::input::Input;
 use crate::pairing::{Pairing, Patience};
 use crate::recognise::{self, Moments, Recognised};
 use crate::time_order::TimeOrder;
+
+/// Path that stands for standard input.
+pub const STANDARD_INPUT: &str = "-";
 
 /// Limits for requests that wait for their completions. Waiting costs nothing but memory, so there
 /// is no limit of time.
@@ -58,7 +61,7 @@ impl FromStr for Event {
 #[derive(Clone, Debug, Default)]
 pub struct OpenOptions {
     /// Format of the trace; recognised by content if not given.
-    pub format: Option<Format>,
+    pub format: Option<&'static Format>,
     /// Event that stands for a request. By default the queue events, if the beginning of the trace
     /// has any, else the issue events.
     pub event: Option<Event>,
@@ -66,7 +69,7 @@ pub struct OpenOptions {
     pub device: Option<u32>,
     /// Set if bad lines are counted and skipped; otherwise a bad line is an error.
     pub skip_bad_lines: bool,
-    /// Most requests that are read.
+    /// Largest number of requests that are read.
     pub limit: Option<u64>,
 }
 
@@ -76,9 +79,10 @@ pub struct OpenOptions {
 /// Memory is bounded for traces of any length. After an error the iterator is at its end.
 pub struct Trace {
     name: String,
-    format: Format,
+    format: &'static Format,
     has_times: bool,
     has_operations: bool,
+    capacity: Option<Sectors>,
     notes: Vec<String>,
     options: OpenOptions,
     /// Event that stands for a request, in formats that record several events.
@@ -109,15 +113,18 @@ enum Stage {
 }
 
 impl Trace {
-    /// Opens the file at `path`.
+    /// Opens the file at `path`; [`STANDARD_INPUT`] is the standard input of the process, which can
+    /// be read once.
     ///
     /// # Errors
     /// Fails if the file cannot be opened or read or is empty, or if its format is not recognised.
     pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Self, TraceError> {
         let path = path.as_ref();
-        let name = path.display().to_string();
+        let is_input = path == Path::new(STANDARD_INPUT);
+        let name = if is_input { "standard input".to_owned() } else { path.display().to_string() };
         let open = |source| TraceError::Open { trace: name.clone(), source };
-        let file = File::open(path).map_err(open)?;
+        let opened = if is_input { io::stdin().as_fd().try_clone_to_owned().map(File::from) } else { File::open(path) };
+        let file = opened.map_err(open)?;
         let metadata = file.metadata().map_err(open)?;
         if metadata.is_dir() {
             return Err(open(io::Error::from(io::ErrorKind::IsADirectory)));
@@ -156,12 +163,13 @@ impl Trace {
         };
         let probe = Probe::of(recognised.format, head, &recognised);
         let mut trace = Self {
-            decoder: formats::decoder(recognised.format),
+            decoder: (recognised.format.reader.decoder)(),
             format: recognised.format,
             has_times: probe.has_times,
             has_operations: probe.has_operations,
-            order: (probe.has_times && recognised.format != Format::Bin).then(TimeOrder::new),
-            pairing: formats::has_completions(recognised.format).then(|| Pairing::new(PATIENCE)),
+            capacity: probe.capacity,
+            order: (probe.has_times && !recognised.format.is_sorted).then(TimeOrder::new),
+            pairing: (recognised.format.events == Events::WithCompletions).then(|| Pairing::new(PATIENCE)),
             notes: recognised.notes,
             options: options.clone(),
             event: None,
@@ -186,8 +194,8 @@ impl Trace {
         let choice = match (self.options.event, moments.queued, moments.issued) {
             (None, false, false) => return,
             (Some(event), ..) => {
-                if !formats::has_events(self.format) {
-                    self.notes.push("it has one entry a request: --event changes nothing".to_owned());
+                if self.format.events == Events::One {
+                    self.notes.push("the trace has one entry a request: --event changes nothing".to_owned());
                     return;
                 }
                 self.event = Some(event);
@@ -196,7 +204,8 @@ impl Trace {
             (None, true, issued) => {
                 if issued {
                     self.notes.push(
-                        "it has queue and issue events: a request is its queue event (--event issue takes the others)"
+                        "the trace has queue and issue events: a queue event counts as a request (--event issue takes \
+                         issue events)"
                             .to_owned(),
                     );
                 }
@@ -204,7 +213,8 @@ impl Trace {
             }
             (None, false, true) => {
                 self.notes.push(
-                    "its beginning has no queue events: a request is its issue event (as --event issue)".to_owned(),
+                    "the trace begins without queue events: an issue event counts as a request (as with --event issue)"
+                        .to_owned(),
                 );
                 self.event_is_guessed = true;
                 Event::Issue
@@ -215,13 +225,13 @@ impl Trace {
 
     fn note_what_is_missing(&mut self) {
         if !self.has_times {
-            self.notes.push("it has no times: --replay closed gives its requests in order, without them".to_owned());
+            self.notes.push("the trace has no times: --replay closed plays its requests in order".to_owned());
         }
         if !self.has_operations {
-            self.notes.push("it has no operations: every request is taken for a read".to_owned());
+            self.notes.push("the trace has no operations: every request counts as a read".to_owned());
         }
-        if matches!(self.format, Format::Lis | Format::Keys32le) {
-            self.notes.push("it does not say how large its blocks are: each is taken for 4 KiB".to_owned());
+        if self.format.lacks_block_size {
+            self.notes.push("the trace does not give its block size: a block counts as 4 KiB".to_owned());
         }
     }
 
@@ -231,7 +241,7 @@ impl Trace {
     }
 
     /// Returns the format, given or recognised.
-    pub fn format(&self) -> Format {
+    pub fn format(&self) -> &'static Format {
         self.format
     }
 
@@ -243,6 +253,11 @@ impl Trace {
     /// Returns whether the trace contains operations; otherwise all requests are reads.
     pub fn has_operations(&self) -> bool {
         self.has_operations
+    }
+
+    /// Returns the size of the device that was recorded, if the trace has it.
+    pub fn capacity(&self) -> Option<Bytes> {
+        self.capacity.map(Sectors::bytes)
     }
 
     /// Returns the event that stands for a request, in a trace that records several events.
@@ -413,15 +428,15 @@ impl Trace {
     fn no_requests(&self) -> TraceError {
         let mut reason = match (&self.first_skipped, self.decoder.first_ignored()) {
             (Some(bad), _) => format!("the first rejected line is {bad}"),
-            (None, Some((place, line))) => format!("the first line read past is {}:{place}: '{line}'", self.name),
-            (None, None) => "it has no entry that is a request".to_owned(),
+            (None, Some((place, line))) => format!("the first ignored line is {}:{place}: '{line}'", self.name),
+            (None, None) => "the trace has no entry that is a request".to_owned(),
         };
         if let Some(device) = self.options.device {
-            reason.push_str(&format!("; only device {device} was asked for (--device)"));
+            reason.push_str(&format!("; only requests of device {device} were wanted (--device)"));
         }
         if let Some(event) = self.event {
             let name = if event == Event::Queue { "queue" } else { "issue" };
-            reason.push_str(&format!("; only {name} events were asked for (--event)"));
+            reason.push_str(&format!("; only {name} events were wanted (--event)"));
         }
         TraceError::NoRequests { trace: self.name.clone(), format: self.format, reason }
     }
@@ -495,11 +510,12 @@ struct Probe {
     moments: Moments,
     has_times: bool,
     has_operations: bool,
+    capacity: Option<Sectors>,
 }
 
 impl Probe {
-    fn of(format: Format, head: Vec<u8>, recognised: &Recognised) -> Self {
-        let mut decoder = formats::decoder(format);
+    fn of(format: &Format, head: Vec<u8>, recognised: &Recognised) -> Self {
+        let mut decoder = (format.reader.decoder)();
         let mut moments = Moments::default();
         // The head is decompressed already. If its first bytes look compressed again, the probe
         // sees no entries.
@@ -513,6 +529,6 @@ impl Probe {
             }
         }
         let has_times = decoder.has_times() && !recognised.is_index;
-        Self { moments, has_times, has_operations: decoder.has_operations() }
+        Self { moments, has_times, has_operations: decoder.has_operations(), capacity: decoder.capacity() }
     }
 }

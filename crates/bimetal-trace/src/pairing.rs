@@ -30,7 +30,7 @@ const PATIENCE_STABLE: Nanoseconds = Nanoseconds::from_seconds(2);
 /// Limits for requests that wait for their completions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {
-    /// Most requests that may wait.
+    /// Largest number of requests that may wait.
     pub(crate) requests: usize,
     /// Longest wait, in the time of the trace.
     pub(crate) time: Nanoseconds,

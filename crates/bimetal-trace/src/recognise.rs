@@ -7,8 +7,8 @@
 
 use crate::entry::{Entry, Moment};
 use crate::error::shown;
-use crate::format::{Format, names};
-use crate::formats::{self, bin, blktrace, five_columns, vscsi};
+use crate::format::{Format, Recognition, names};
+use crate::formats;
 use crate::input::{LINE_BYTES_MAX, find_line_feed, without_carriage_return};
 
 /// Number of lines on which each text format is tried.
@@ -17,7 +17,7 @@ const LINES_TRIED: usize = 100;
 /// Result of recognition: the format, and notes on the assumptions made.
 #[derive(Debug)]
 pub(crate) struct Recognised {
-    pub(crate) format: Format,
+    pub(crate) format: &'static Format,
     pub(crate) notes: Vec<String>,
     /// Set if the time column turned out to hold no times.
     pub(crate) is_index: bool,
@@ -50,20 +50,16 @@ pub(crate) fn complete_lines(head: &[u8], ended: bool) -> Vec<&[u8]> {
 /// # Errors
 /// Returns the formats that were tried and the first line that was rejected.
 pub(crate) fn recognise(head: &[u8], ended: bool) -> Result<Recognised, Unknown> {
-    for (format, is_it) in [
-        (Format::Bin, bin::recognise as fn(&[u8]) -> bool),
-        (Format::Blktrace, blktrace::recognise),
-        (Format::Vscsi, vscsi::recognise),
-    ] {
-        if is_it(head) {
-            return Ok(Recognised { format, notes: Vec::new(), is_index: false });
-        }
+    if let Some(format) = binary(head) {
+        return Ok(Recognised { format, notes: Vec::new(), is_index: false });
     }
-    let text: Vec<Format> = Format::ALL.into_iter().filter(|format| formats::line_format(*format).is_some()).collect();
-    let unknown = |rejected: String| Unknown { tried: names(&Format::ALL).replace(" keys32le", ""), rejected };
+    let unknown = |rejected: String| {
+        let tried = formats::ALL.iter().copied().filter(|format| !matches!(format.recognition, Recognition::Never));
+        Unknown { tried: names(tried), rejected }
+    };
     if head.contains(&0) {
         return Err(unknown(
-            "its content is binary but has no magic number that is known (bare block numbers need --format keys32le)"
+            "its content is binary, without a known magic number (bare block numbers need --format keys32le)"
                 .to_owned(),
         ));
     }
@@ -78,15 +74,15 @@ pub(crate) fn recognise(head: &[u8], ended: bool) -> Result<Recognised, Unknown>
     };
     let sample = &lines[..lines.len().min(LINES_TRIED)];
     // The first of equal scores wins, so that the order of the table decides.
-    let mut best: Option<(usize, Format)> = None;
-    for format in text {
+    let mut best: Option<(usize, &Format)> = None;
+    for &format in formats::ALL {
         let score = score(format, sample);
         if score > best.map_or(0, |(most, _)| most) {
             best = Some((score, format));
         }
     }
     match best {
-        Some((_, format)) if five_columns::is_member(format) => Ok(five_columns::decide(sample)),
+        Some((_, Format { recognition: Recognition::Choice(decide), .. })) => Ok(decide(sample)),
         Some((_, format)) => Ok(Recognised { format, notes: Vec::new(), is_index: false }),
         None => {
             let number = lines.iter().position(|line| std::ptr::eq(*line, first)).unwrap_or(0) + 1;
@@ -95,11 +91,20 @@ pub(crate) fn recognise(head: &[u8], ended: bool) -> Result<Recognised, Unknown>
     }
 }
 
+/// Returns the binary format of a trace that begins with `head`.
+fn binary(head: &[u8]) -> Option<&'static Format> {
+    let has_magic = |format: &Format| matches!(format.recognition, Recognition::Magic(is_it) if is_it(head));
+    let has_shape = |format: &Format| matches!(format.recognition, Recognition::Shape(is_it) if is_it(head));
+    let find = |is_it: &dyn Fn(&Format) -> bool| formats::ALL.iter().copied().find(|format| is_it(format));
+    find(&has_magic).or_else(|| find(&has_shape))
+}
+
 /// Returns how well `sample` matches `format`: 0 if more lines count against it than for it. A line
 /// with an impossible value counts half, as a reader that refuses a value has not seen the fields
 /// behind it.
-fn score(format: Format, sample: &[&[u8]]) -> usize {
-    let Some(mut reader) = formats::line_format(format) else { return 0 };
+fn score(format: &Format, sample: &[&[u8]]) -> usize {
+    let Some(reader) = format.reader.lines else { return 0 };
+    let mut reader = reader();
     let (mut good, mut formed, mut others) = (0, 0, 0);
     for line in sample.iter().filter(|line| !line.trim_ascii().is_empty()) {
         match reader.entry(line) {
@@ -142,7 +147,7 @@ mod tests {
     #[test]
     fn a_format_is_recognised_behind_lines_with_nonsense_in_them() {
         let text = b"0\t0.4\t0.005\t0\tWrite\t7777777777777777777\t1234567\t\n1\t0.6\t0.009\t0\tWrite\t215\t8\t\n";
-        assert_eq!(recognise(text, true).unwrap().format, Format::Diskmon);
+        assert_eq!(recognise(text, true).unwrap().format, &formats::diskmon::INFO);
     }
 
     /// A number too large for one format speaks for the format that can read it.
@@ -151,12 +156,12 @@ mod tests {
         // As milliseconds the time would overflow before the third column shows that this is no
         // DiskSim trace.
         let text = b"71234567890123 3141 tar 150994944 8 R 6 0\n";
-        assert_eq!(recognise(text, true).unwrap().format, Format::Fiu);
+        assert_eq!(recognise(text, true).unwrap().format, &formats::fiu::INFO);
     }
 
     #[test]
     fn a_header_alone_names_its_format() {
-        assert_eq!(recognise(b"fio version 2 iolog\n", true).unwrap().format, Format::Fio);
+        assert_eq!(recognise(b"fio version 2 iolog\n", true).unwrap().format, &formats::fio::INFO);
     }
 
     #[test]

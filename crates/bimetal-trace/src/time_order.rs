@@ -143,8 +143,8 @@ impl TimeOrder {
 
 const _: () = assert!(WINDOW == 65_536, "the message below says so");
 
-const STEPS_BACK: &str = "no step back beyond the 65536 entries that are sorted (a trace in pieces, say one of each \
-                          CPU, must be merged by time first, as blkparse does)";
+const STEPS_BACK: &str = "no step back beyond the 65536 entries that are sorted (merge the pieces of a trace, such as \
+                          one for each CPU, by time first, as blkparse does)";
 
 fn bad_time(time: Nanoseconds, expected: &'static str) -> Box<Bad> {
     Bad::value("time", format!("{}.{:09} s", time.0 / 1_000_000_000, time.0 % 1_000_000_000), expected)

@@ -9,12 +9,12 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use bimetal_core::operation::OpKind;
+use bimetal_core::units::{Bytes, Sectors};
 
 use crate::Request;
 use crate::error::TraceError;
-use crate::format::{self, Format};
-use crate::formats::{bin, csv, fio};
+use crate::format::{self, Encode, Encoding, Format};
+use crate::formats;
 use crate::open::Trace;
 
 /// Number of bytes collected before they are written.
@@ -31,18 +31,21 @@ pub struct Content {
     pub has_times: bool,
     /// Set if the trace has operations.
     pub has_operations: bool,
+    /// Size of the recorded device, if known.
+    pub capacity: Option<Sectors>,
 }
 
 impl Default for Content {
-    /// Assumes that the trace has all fields.
+    /// Assumes that the trace has all fields of requests, and no size of its device.
     fn default() -> Self {
-        Self { has_times: true, has_operations: true }
+        Self { has_times: true, has_operations: true, capacity: None }
     }
 }
 
 impl From<&Trace> for Content {
     fn from(trace: &Trace) -> Self {
-        Self { has_times: trace.has_times(), has_operations: trace.has_operations() }
+        let capacity = trace.capacity().map(Bytes::sectors);
+        Self { has_times: trace.has_times(), has_operations: trace.has_operations(), capacity }
     }
 }
 
@@ -66,7 +69,8 @@ pub struct Writer {
     partial: Option<PathBuf>,
     sink: Option<Sink>,
     buffer: Vec<u8>,
-    encoder: Encoder,
+    encoder: Box<dyn Encode>,
+    keeps_fua: bool,
     written: Written,
 }
 
@@ -91,43 +95,24 @@ impl Sink {
     }
 }
 
-enum Encoder {
-    Csv { has_times: bool },
-    Bin(bin::Encoder),
-    Disksim,
-    Mqsim,
-    Msr,
-    Fio(Fio),
-}
-
-/// Shortest wait that fio keeps (documentation of `wait`); shorter gaps are added up.
-const FIO_WAIT_US_MIN: u64 = 100;
-
-/// Open files, in order of appearance, and the sum of the waits so far.
-#[derive(Default)]
-struct Fio {
-    devices: Vec<u32>,
-    waited_us: u64,
-}
-
 impl Writer {
     /// Starts a trace in `format` at `path`, whose folder must exist. An existing file is replaced
     /// at the end.
     ///
     /// # Errors
     /// Fails if the format has no writer or the output cannot be created.
-    pub fn create(path: impl AsRef<Path>, format: Format, content: Content) -> Result<Self, TraceError> {
+    pub fn create(path: impl AsRef<Path>, format: &'static Format, content: Content) -> Result<Self, TraceError> {
         let path = path.as_ref().to_path_buf();
-        if !format.is_writable() {
-            let (path, writable) = (path.display().to_string(), format::names(&Format::WRITABLE));
+        let Some(Encoding { start, keeps_fua, is_compressed }) = format.encoding else {
+            let (path, writable) = (path.display().to_string(), format::names(formats::writable()));
             return Err(TraceError::NotWritable { path, format, writable });
-        }
+        };
         let failed = |source| TraceError::Write { path: path.display().to_string(), source };
         let mut buffer = Vec::with_capacity(BUFFER_BYTES + 256);
-        let encoder = Encoder::new(format, content, &mut buffer);
+        let encoder = start(content, &mut buffer);
         let (path, partial, file) = create(&path).map_err(failed)?;
-        let mut writer = Self { path, partial, sink: None, buffer, encoder, written: Written::default() };
-        writer.sink = Some(if format == Format::Bin {
+        let mut writer = Self { path, partial, sink: None, buffer, encoder, keeps_fua, written: Written::default() };
+        writer.sink = Some(if is_compressed {
             let compressor = zstd::stream::write::Encoder::new(file, ZSTD_LEVEL).and_then(|mut compressor| {
                 compressor.include_checksum(true)?;
                 Ok(compressor)
@@ -153,8 +138,7 @@ impl Writer {
     pub fn write(&mut self, request: &Request) -> Result<(), TraceError> {
         if self.encoder.request(request, &mut self.buffer) {
             self.written.requests += 1;
-            let keeps_fua = matches!(self.encoder, Encoder::Csv { .. } | Encoder::Bin(_));
-            self.written.without_fua += u64::from(request.fua && !keeps_fua);
+            self.written.without_fua += u64::from(request.fua && !self.keeps_fua);
         } else {
             self.written.left_out += 1;
         }
@@ -221,122 +205,4 @@ fn create(path: &Path) -> io::Result<(PathBuf, Option<PathBuf>, File)> {
     let partial = path.with_file_name(partial_name);
     let file = File::create(&partial)?;
     Ok((path, Some(partial), file))
-}
-
-impl Encoder {
-    fn new(format: Format, content: Content, out: &mut Vec<u8>) -> Self {
-        match format {
-            Format::Bin => Encoder::Bin(bin::Encoder::new(content.has_times, content.has_operations, out)),
-            Format::Disksim => Encoder::Disksim,
-            Format::Mqsim => Encoder::Mqsim,
-            Format::Msr => Encoder::Msr,
-            Format::Fio => {
-                out.extend_from_slice(fio::HEADER_2.as_bytes());
-                out.push(b'\n');
-                Encoder::Fio(Fio::default())
-            }
-            _ => {
-                debug_assert_eq!(format, Format::Csv);
-                out.extend_from_slice(csv::HEADER.as_bytes());
-                out.push(b'\n');
-                Encoder::Csv { has_times: content.has_times }
-            }
-        }
-    }
-
-    /// Appends `request` to `out`. Returns false, and appends nothing, if the format lacks the
-    /// operation.
-    fn request(&mut self, request: &Request, out: &mut Vec<u8>) -> bool {
-        let Request { arrival, device, kind, range, response, .. } = *request;
-        let (start, sectors) = (range.start.0, range.len.0);
-        let is_read = kind == OpKind::Read;
-        if let Encoder::Disksim | Encoder::Mqsim | Encoder::Msr = self
-            && !matches!(kind, OpKind::Read | OpKind::Write)
-        {
-            return false;
-        }
-        match self {
-            Encoder::Csv { has_times } => return csv_line(request, *has_times, out),
-            Encoder::Bin(encoder) => return encoder.request(request, out),
-            Encoder::Fio(fio) => return fio.request(request, out),
-            Encoder::Disksim => {
-                let (ms, ns) = (arrival.0 / 1_000_000, arrival.0 % 1_000_000);
-                line(out, format_args!("{ms}.{ns:06} {device} {start} {sectors} {}", u8::from(is_read)));
-            }
-            Encoder::Mqsim => {
-                line(out, format_args!("{} {device} {start} {sectors} {}", arrival.0, u8::from(is_read)));
-            }
-            Encoder::Msr => {
-                let kind = if is_read { "Read" } else { "Write" };
-                let (offset, size) = (range.start.bytes().0, range.len.bytes().0);
-                // A response below one tick would read as not measured.
-                let response = response.map_or(0, |response| (response.0 / 100).max(1));
-                let ticks = arrival.0 / 100;
-                line(out, format_args!("{ticks},bimetal,{device},{kind},{offset},{size},{response}"));
-            }
-        }
-        true
-    }
-
-    fn finish(&mut self, out: &mut Vec<u8>) {
-        match self {
-            Encoder::Bin(encoder) => encoder.finish(out),
-            Encoder::Fio(fio) => {
-                for device in &fio.devices {
-                    line(out, format_args!("device{device} close"));
-                }
-            }
-            _ => {}
-        }
-    }
-}
-
-impl Fio {
-    fn request(&mut self, request: &Request, out: &mut Vec<u8>) -> bool {
-        let action = match request.kind {
-            OpKind::Read => "read",
-            OpKind::Write => "write",
-            OpKind::Discard => "trim",
-            OpKind::Flush => "sync",
-            OpKind::WriteZeroes | OpKind::Hint => return false,
-        };
-        let device = request.device;
-        if !self.devices.contains(&device) {
-            self.devices.push(device);
-            line(out, format_args!("device{device} add"));
-            line(out, format_args!("device{device} open"));
-        }
-        let wait_us = (request.arrival.0 / 1_000).saturating_sub(self.waited_us);
-        if wait_us >= FIO_WAIT_US_MIN {
-            self.waited_us += wait_us;
-            line(out, format_args!("device{device} wait {wait_us} 0"));
-        }
-        let (offset, length) = (request.range.start.bytes().0, request.range.len.bytes().0);
-        line(out, format_args!("device{device} {action} {offset} {length}"));
-        true
-    }
-}
-
-fn csv_line(request: &Request, has_times: bool, out: &mut Vec<u8>) -> bool {
-    let Some((name, _)) = csv::OPERATIONS.iter().find(|(_, kind)| *kind == request.kind) else { return false };
-    if has_times {
-        append(out, format_args!("{}", request.arrival.0));
-    }
-    let (start, sectors) = (request.range.start.0, request.range.len.0);
-    append(out, format_args!(",{},{name},{start},{sectors},{},", request.device, u8::from(request.fua)));
-    if let Some(response) = request.response {
-        append(out, format_args!("{}", response.0));
-    }
-    out.push(b'\n');
-    true
-}
-
-fn append(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
-    // Writing to memory does not fail.
-    let _ = out.write_fmt(text);
-}
-
-fn line(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
-    append(out, text);
-    out.push(b'\n');
 }

@@ -5,7 +5,7 @@ use std::io::Cursor;
 
 use bimetal_core::operation::OpKind;
 use bimetal_trace::error::Place;
-use bimetal_trace::{Event, Format, OpenOptions, Request, Trace, TraceError};
+use bimetal_trace::{Event, Format, OpenOptions, Request, Trace, TraceError, formats};
 
 fn open(text: &str, options: &OpenOptions) -> Result<Trace, TraceError> {
     Trace::from_reader("t", Cursor::new(text.as_bytes().to_vec()), None, options)
@@ -21,7 +21,7 @@ fn error(text: &str) -> String {
     all(text, &OpenOptions::default()).unwrap_err().to_string()
 }
 
-fn as_format(format: Format) -> OpenOptions {
+fn as_format(format: &'static Format) -> OpenOptions {
     OpenOptions { format: Some(format), ..OpenOptions::default() }
 }
 
@@ -78,7 +78,7 @@ fn bad_lines_are_counted_where_they_may_be_skipped() {
 fn a_trace_of_bad_lines_only_shows_the_first() {
     let text = format!("{CSV}0,0,read,8,0,0,\n");
     let message = all(&text, &skipping()).unwrap_err().to_string();
-    let expected = "t: gives no request when read as csv: the first rejected line is t:2: size '0': expected at least 1 \
+    let expected = "t: no request found when read as csv: the first rejected line is t:2: size '0': expected at least 1 \
                     sector";
     assert_eq!(message, expected);
 }
@@ -87,7 +87,7 @@ fn a_trace_of_bad_lines_only_shows_the_first() {
 fn trace_without_requests_shows_the_first_skipped_line() {
     let text = "8,0 0 1 0.5 9 C R 8 + 8 [0]\n8,0 0 1 0.6 9 I R 8 + 8 [x]\n";
     let message = error(text);
-    assert!(message.contains("gives no request when read as blkparse"), "{message}");
+    assert!(message.contains("no request found when read as blkparse"), "{message}");
     assert!(message.contains("t:2: '8,0 0 1 0.6 9 I R 8 + 8 [x]'"), "{message}");
 }
 
@@ -145,10 +145,10 @@ fn queue_events_are_preferred_over_issue_events() {
     let issue = "8,0 0 3 0.7 9 D R 8 + 16 [x]\n";
     let trace = open(issue, &OpenOptions::default()).unwrap();
     assert_eq!(trace.event(), Some(Event::Issue));
-    assert!(trace.notes()[0].contains("no queue events"), "{:?}", trace.notes());
+    assert!(trace.notes()[0].contains("without queue events"), "{:?}", trace.notes());
     let options = OpenOptions { event: Some(Event::Queue), ..OpenOptions::default() };
     let message = all(issue, &options).unwrap_err().to_string();
-    assert!(message.contains("only queue events were asked for"), "{message}");
+    assert!(message.contains("only queue events were wanted"), "{message}");
 }
 
 /// In a format without events `--event` changes nothing, and a note reports that.
@@ -159,7 +159,7 @@ fn event_option_is_noted_as_void_without_events() {
     let trace = open(&text, &options).unwrap();
     assert_eq!(
         (trace.event(), trace.notes()),
-        (None, &["it has one entry a request: --event changes nothing".to_owned()][..])
+        (None, &["the trace has one entry a request: --event changes nothing".to_owned()][..])
     );
     assert_eq!(trace.count(), 1);
 }
@@ -199,18 +199,18 @@ fn what_content_cannot_tell_is_assumed_aloud() {
     assert!(!trace.has_times());
     assert!(trace.notes().join("\n").contains("an index, not a time"));
     assert!(trace.map(Result::unwrap).all(|request| request.arrival.0 == 0));
-    assert!(open(&counting, &as_format(Format::Mqsim)).unwrap().has_times());
+    assert!(open(&counting, &as_format(&formats::mqsim::INFO)).unwrap().has_times());
     let pages = open("5 1 0 0\n6 2 0 1\n", &OpenOptions::default()).unwrap();
     assert!(!pages.has_times() && !pages.has_operations());
     let notes = pages.notes().join("\n");
-    assert!(notes.contains("--replay closed") && notes.contains("taken for a read") && notes.contains("4 KiB"));
+    assert!(notes.contains("--replay closed") && notes.contains("counts as a read") && notes.contains("4 KiB"));
 }
 
 #[test]
 fn a_format_that_is_given_is_held_to() {
-    let message = all("hello\n", &as_format(Format::Msr)).unwrap_err().to_string();
+    let message = all("hello\n", &as_format(&formats::msr::INFO)).unwrap_err().to_string();
     assert_eq!(message, "t:1: Timestamp 'hello': expected a whole number");
-    let message = all("hello\n", &as_format(Format::Bin)).unwrap_err().to_string();
+    let message = all("hello\n", &as_format(&formats::bin::INFO)).unwrap_err().to_string();
     assert!(message.starts_with("t:record 0 (byte 0): header 'hello"), "{message}");
 }
 
@@ -225,7 +225,7 @@ fn a_cut_off_compressed_trace_is_an_error_at_its_end() {
     let errors = Trace::from_reader("t", Cursor::new(cut), None, &skipping()).unwrap().filter_map(Result::err);
     let errors: Vec<_> = errors.map(|error| error.to_string()).collect();
     assert_eq!(errors.len(), 1);
-    assert!(errors[0].starts_with("t: cannot be read beyond byte"), "{}", errors[0]);
+    assert!(errors[0].starts_with("t: cannot be read after byte"), "{}", errors[0]);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use bimetal_core::operation::OpKind;
 use bimetal_core::units::{Nanoseconds, SectorRange};
 use bimetal_trace::fuzz::read_any;
 use bimetal_trace::write::{Content, Writer, Written};
-use bimetal_trace::{Format, OpenOptions, Request, Trace};
+use bimetal_trace::{Format, OpenOptions, Request, Trace, formats};
 use proptest::prelude::*;
 
 /// Unique file name in the folder for temporary files; the file is removed at the end.
@@ -18,7 +18,7 @@ impl Scratch {
         Self(std::env::temp_dir().join(format!("bimetal-trace-{name}-{}", std::process::id())))
     }
 
-    fn write(&self, format: Format, content: Content, requests: &[Request]) -> Written {
+    fn write(&self, format: &'static Format, content: Content, requests: &[Request]) -> Written {
         let mut writer = Writer::create(&self.0, format, content).unwrap();
         for request in requests {
             writer.write(request).unwrap();
@@ -98,7 +98,7 @@ proptest! {
 
     #[test]
     fn csv_and_bin_keep_everything(requests in requests()) {
-        for format in [Format::Csv, Format::Bin] {
+        for format in [&formats::csv::INFO, &formats::bin::INFO] {
             let scratch = Scratch::new(&format!("keep-{format}"));
             let written = scratch.write(format, Content::default(), &requests);
             prop_assert_eq!(written, Written { requests: requests.len() as u64, ..Written::default() });
@@ -112,7 +112,7 @@ proptest! {
     fn disksim_and_mqsim_keep_reads_and_writes_to_the_nanosecond(requests in requests()) {
         let data = data_only(&requests);
         prop_assume!(!data.is_empty());
-        for format in [Format::Disksim, Format::Mqsim] {
+        for format in [&formats::disksim::INFO, &formats::mqsim::INFO] {
             let scratch = Scratch::new(&format!("five-{format}"));
             let written = scratch.write(format, Content::default(), &requests);
             prop_assert_eq!(written.requests, data.len() as u64);
@@ -129,9 +129,9 @@ proptest! {
         let data = data_only(&requests);
         prop_assume!(!data.is_empty());
         let scratch = Scratch::new("msr");
-        scratch.write(Format::Msr, Content::default(), &requests);
+        scratch.write(&formats::msr::INFO, Content::default(), &requests);
         let (trace, read) = scratch.read(&OpenOptions::default());
-        prop_assert_eq!(trace.format(), Format::Msr);
+        prop_assert_eq!(trace.format(), &formats::msr::INFO);
         let kept = |request: &Request| Request {
             fua: false,
             response: request.response.map(|response| Nanoseconds((response.0 / 100).max(1) * 100)),
@@ -147,9 +147,9 @@ proptest! {
             requests.iter().copied().filter(|request| request.kind != OpKind::WriteZeroes).collect();
         prop_assume!(kept.last().is_some_and(|last| last.arrival.0 > 100_000));
         let scratch = Scratch::new("fio");
-        scratch.write(Format::Fio, Content::default(), &requests);
+        scratch.write(&formats::fio::INFO, Content::default(), &requests);
         let (trace, read) = scratch.read(&OpenOptions::default());
-        prop_assert_eq!(trace.format(), Format::Fio);
+        prop_assert_eq!(trace.format(), &formats::fio::INFO);
         prop_assert_eq!(read.len(), kept.len());
         let first = kept[0].arrival.0;
         for (read, kept) in read.iter().zip(renumbered(&kept)) {
@@ -161,7 +161,7 @@ proptest! {
     #[test]
     fn arbitrary_bytes_break_no_reader(data in prop::collection::vec(any::<u8>(), 0..600)) {
         read_any(None, &data);
-        for format in Format::ALL {
+        for &format in formats::ALL {
             read_any(Some(format), &data);
         }
     }
@@ -169,7 +169,7 @@ proptest! {
     #[test]
     fn arbitrary_text_of_the_right_letters_breaks_no_reader(data in "[0-9QDCRWFS ,.+\\[\\]\n-]{0,300}") {
         read_any(None, data.as_bytes());
-        for format in Format::ALL {
+        for &format in formats::ALL {
             read_any(Some(format), data.as_bytes());
         }
     }
@@ -177,16 +177,16 @@ proptest! {
 
 #[test]
 fn a_trace_without_times_or_operations_stays_one_in_csv_and_bin() {
-    let content = Content { has_times: false, has_operations: false };
+    let content = Content { has_times: false, has_operations: false, capacity: None };
     let range = SectorRange::new(8, 8);
     let request =
         Request { arrival: Nanoseconds::ZERO, device: 0, kind: OpKind::Read, fua: false, range, response: None };
-    for format in [Format::Csv, Format::Bin] {
+    for format in [&formats::csv::INFO, &formats::bin::INFO] {
         let scratch = Scratch::new(&format!("untimed-{format}"));
         scratch.write(format, content, &[request; 3]);
         let (trace, read) = scratch.read(&OpenOptions::default());
         assert!(!trace.has_times(), "{format}");
-        assert_eq!(trace.has_operations(), format == Format::Csv, "{format}");
+        assert_eq!(trace.has_operations(), format == &formats::csv::INFO, "{format}");
         assert_eq!(read, [request; 3]);
     }
 }
@@ -198,11 +198,11 @@ fn dropped_writer_leaves_only_the_old_file() {
     std::fs::create_dir_all(&folder.0).unwrap();
     let path = folder.0.join("trace.csv");
     std::fs::write(&path, "old").unwrap();
-    drop(Writer::create(&path, Format::Csv, Content::default()).unwrap());
+    drop(Writer::create(&path, &formats::csv::INFO, Content::default()).unwrap());
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "old");
     let names: Vec<_> = std::fs::read_dir(&folder.0).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(names, ["trace.csv"]);
-    Writer::create(&path, Format::Csv, Content::default()).unwrap().finish().unwrap();
+    Writer::create(&path, &formats::csv::INFO, Content::default()).unwrap().finish().unwrap();
     assert!(std::fs::read_to_string(&path).unwrap().starts_with("time_ns,"));
     std::fs::remove_dir_all(&folder.0).unwrap();
 }
@@ -210,12 +210,12 @@ fn dropped_writer_leaves_only_the_old_file() {
 #[test]
 fn an_output_that_cannot_be_written_is_an_error_that_names_it() {
     let error = |path: &str, format| Writer::create(path, format, Content::default()).err().unwrap().to_string();
-    let missing = error("/no-such-folder/trace.csv", Format::Csv);
+    let missing = error("/no-such-folder/trace.csv", &formats::csv::INFO);
     assert!(missing.starts_with("/no-such-folder/trace.csv: cannot be written"), "{missing}");
-    let directory = error("/", Format::Csv);
+    let directory = error("/", &formats::csv::INFO);
     assert!(directory.contains("cannot be written"), "{directory}");
-    let format = error("trace", Format::Vscsi);
+    let format = error("trace", &formats::vscsi::INFO);
     assert!(format.contains("vscsi can be read but not written, expected one of csv bin"), "{format}");
-    let full = Writer::create("/dev/full", Format::Csv, Content::default()).unwrap().finish().unwrap_err();
+    let full = Writer::create("/dev/full", &formats::csv::INFO, Content::default()).unwrap().finish().unwrap_err();
     assert!(full.to_string().starts_with("/dev/full: cannot be written"), "{full}");
 }

@@ -5,12 +5,12 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 
 use bimetal_core::operation::OpKind;
-use bimetal_trace::{Event, Format, OpenOptions, Request, Trace, TraceError};
+use bimetal_trace::{Event, Format, OpenOptions, Request, Trace, TraceError, formats};
 
 /// Counts that the description of a sample states.
 struct Sample {
     file: &'static str,
-    format: Format,
+    format: &'static Format,
     requests: u64,
     /// Percentage of reads among the requests, to one digit; `None` if not stated.
     read_percent: Option<&'static str>,
@@ -47,31 +47,31 @@ const QUEUE: Option<Event> = Some(Event::Queue);
 /// same description says to drop.
 #[rustfmt::skip]
 const SAMPLES: [Sample; 19] = [
-    sample("cloudPhysicsIO.csv.xz", Format::CloudphysicsCsv, 113_872, "41.3", F::Mib("1051.6"), M::Mib("4011"), Some("7200"), 0, None),
-    sample("cloudPhysicsIO.vscsi.xz", Format::Vscsi, 113_872, "41.3", F::Mib("1051.6"), M::Mib("4011"), Some("7200.1"), 0, None),
-    sample("caffeine-w106.trace.xz", Format::Keys32le, 5_292_456, "", F::Blocks(275_171), M::NotStated, None, 0, None),
-    sample("financial1-first10k.ascii.xz", Format::Mqsim, 10_000, "40.8", F::Mib("28.6"), M::Mib("53"), Some("259.6"), 0, None),
-    sample("msr-cut-randread-1006.trace.xz", Format::Linnos, 10_000, "83.2", F::Mib("113.4"), M::Mib("124"), Some("1.017"), 0, None),
-    sample("ms-ssd-iozone.trace.xz", Format::Disksim, 100_000, "0.0", F::Mib("1059.8"), M::Mib("35148"), Some("936.4"), 0, None),
-    sample("blkparse-ycsb-ext4.txt.xz", Format::Blkparse, 9_886, "91.4", F::Mib("1238.8"), M::Mib("1239"), Some("810.4"), 1, ISSUE),
-    sample("blkparse-ycsb-btrfs.txt.xz", Format::Blkparse, 1_824, "71.3", F::Mib("1223.8"), M::Mib("1247"), Some("1071.3"), 0, ISSUE),
-    sample("blkparse-java-10k-events.txt.xz", Format::Blkparse, 1_695, "100.0", F::Mib("189.0"), M::Mib("189"), Some("0.680"), 0, QUEUE),
-    sample("sqlite-wal-ext4-events.txt.xz", Format::Wiscsee, 5_008, "0.1", F::Mib("8.5"), M::Mib("66"), Some("1.413"), 0, ISSUE),
-    sample("diskmon-sys1.tsv.xz", Format::Diskmon, 58_818, "50.3", F::Mib("682.6"), M::Mib("1338"), Some("1204.6"), 0, None),
-    sample("diskmon-p2pdownload.tsv.xz", Format::Diskmon, 11_053, "2.4", F::Mib("72.1"), M::Mib("156"), Some("1144.8"), 2, None),
-    sample("diskmon-mayun.tsv.xz", Format::Diskmon, 24_844, "57.1", F::Mib("269.5"), M::Mib("341"), Some("6529.9"), 0, None),
-    sample("hadoop-sdb-partial.csv.xz", Format::HadoopCsv, 39_487, "99.8", F::Mib("11540.3"), M::Mib("11540"), Some("133.6"), 0, QUEUE),
-    sample("ycsb-rocksdb-writes-notime.txt.xz", Format::Mqsim, 87_487, "0.0", F::Mib("1888.5"), M::Mib("6954"), None, 0, None),
-    sample("arc-OLTP.lis.zst", Format::Lis, 914_145, "100.0", F::Blocks(186_880), M::Blocks(914_145), None, 0, None),
-    sample("arc-P3.lis.zst", Format::Lis, 238_578, "100.0", F::Blocks(762_543), M::Blocks(3_912_296), None, 0, None),
-    sample("mqsim/tpcc-small.trace", Format::Mqsim, 6_999, "62.6", F::NotStated, M::NotStated, Some("0.136489"), 0, None),
-    sample("mqsim/wsrch-small.trace", Format::Mqsim, 24_783, "100.0", F::NotStated, M::NotStated, Some("60.055212"), 0, None),
+    sample("cloudPhysicsIO.csv.xz", &formats::cloudphysics_csv::INFO, 113_872, "41.3", F::Mib("1051.6"), M::Mib("4011"), Some("7200"), 0, None),
+    sample("cloudPhysicsIO.vscsi.xz", &formats::vscsi::INFO, 113_872, "41.3", F::Mib("1051.6"), M::Mib("4011"), Some("7200.1"), 0, None),
+    sample("caffeine-w106.trace.xz", &formats::keys32le::INFO, 5_292_456, "", F::Blocks(275_171), M::NotStated, None, 0, None),
+    sample("financial1-first10k.ascii.xz", &formats::mqsim::INFO, 10_000, "40.8", F::Mib("28.6"), M::Mib("53"), Some("259.6"), 0, None),
+    sample("msr-cut-randread-1006.trace.xz", &formats::linnos::INFO, 10_000, "83.2", F::Mib("113.4"), M::Mib("124"), Some("1.017"), 0, None),
+    sample("ms-ssd-iozone.trace.xz", &formats::disksim::INFO, 100_000, "0.0", F::Mib("1059.8"), M::Mib("35148"), Some("936.4"), 0, None),
+    sample("blkparse-ycsb-ext4.txt.xz", &formats::blkparse::INFO, 9_886, "91.4", F::Mib("1238.8"), M::Mib("1239"), Some("810.4"), 1, ISSUE),
+    sample("blkparse-ycsb-btrfs.txt.xz", &formats::blkparse::INFO, 1_824, "71.3", F::Mib("1223.8"), M::Mib("1247"), Some("1071.3"), 0, ISSUE),
+    sample("blkparse-java-10k-events.txt.xz", &formats::blkparse::INFO, 1_695, "100.0", F::Mib("189.0"), M::Mib("189"), Some("0.680"), 0, QUEUE),
+    sample("sqlite-wal-ext4-events.txt.xz", &formats::wiscsee::INFO, 5_008, "0.1", F::Mib("8.5"), M::Mib("66"), Some("1.413"), 0, ISSUE),
+    sample("diskmon-sys1.tsv.xz", &formats::diskmon::INFO, 58_818, "50.3", F::Mib("682.6"), M::Mib("1338"), Some("1204.6"), 0, None),
+    sample("diskmon-p2pdownload.tsv.xz", &formats::diskmon::INFO, 11_053, "2.4", F::Mib("72.1"), M::Mib("156"), Some("1144.8"), 2, None),
+    sample("diskmon-mayun.tsv.xz", &formats::diskmon::INFO, 24_844, "57.1", F::Mib("269.5"), M::Mib("341"), Some("6529.9"), 0, None),
+    sample("hadoop-sdb-partial.csv.xz", &formats::hadoop_csv::INFO, 39_487, "99.8", F::Mib("11540.3"), M::Mib("11540"), Some("133.6"), 0, QUEUE),
+    sample("ycsb-rocksdb-writes-notime.txt.xz", &formats::mqsim::INFO, 87_487, "0.0", F::Mib("1888.5"), M::Mib("6954"), None, 0, None),
+    sample("arc-OLTP.lis.zst", &formats::lis::INFO, 914_145, "100.0", F::Blocks(186_880), M::Blocks(914_145), None, 0, None),
+    sample("arc-P3.lis.zst", &formats::lis::INFO, 238_578, "100.0", F::Blocks(762_543), M::Blocks(3_912_296), None, 0, None),
+    sample("mqsim/tpcc-small.trace", &formats::mqsim::INFO, 6_999, "62.6", F::NotStated, M::NotStated, Some("0.136489"), 0, None),
+    sample("mqsim/wsrch-small.trace", &formats::mqsim::INFO, 24_783, "100.0", F::NotStated, M::NotStated, Some("60.055212"), 0, None),
 ];
 
 #[expect(clippy::too_many_arguments, reason = "a row of the table above")]
 const fn sample(
     file: &'static str,
-    format: Format,
+    format: &'static Format,
     requests: u64,
     read_percent: &'static str,
     footprint: Footprint,
@@ -95,7 +95,7 @@ fn folder() -> Option<PathBuf> {
 }
 
 fn options_of(sample: &Sample) -> OpenOptions {
-    let format = (sample.format == Format::Keys32le).then_some(Format::Keys32le);
+    let format = (sample.format == &formats::keys32le::INFO).then_some(&formats::keys32le::INFO);
     OpenOptions { format, skip_bad_lines: sample.bad_lines > 0, ..OpenOptions::default() }
 }
 
@@ -209,7 +209,7 @@ fn one_device_of_several_is_read_alone() {
     let options = OpenOptions { device: Some(99), ..OpenOptions::default() };
     let mut trace = Trace::open(folder.join("financial1-first10k.ascii.xz"), &options).unwrap();
     let error = trace.next().unwrap().unwrap_err().to_string();
-    assert!(error.contains("only device 99 was asked for"), "{error}");
+    assert!(error.contains("only requests of device 99 were wanted"), "{error}");
     assert!(trace.next().is_none());
 }
 

@@ -6,11 +6,15 @@
 //! - 0: the command has succeeded.
 //! - 1: the input or configuration is wrong (one message).
 //! - 2: a command or flag is unknown.
-//! - 3: the command has an answer, and the answer is no (`check`: damage was found).
+//! - 3: the command has an answer, and the answer is no (`check`: damage was found; `sweep`: a job
+//!   failed).
 
 use std::ffi::OsString;
 use std::process::ExitCode;
+use std::sync::OnceLock;
 
+use bimetal_models::profile::Profile;
+use bimetal_plan::drives::model::CATALOGUE;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
@@ -27,7 +31,7 @@ const WRONG_USAGE: u8 = 2;
 /// What will an SSD and an HDD, combined into one device, do for this workload?
 #[derive(Debug, Parser)]
 #[command(name = "bimetal", version, max_term_width = 100, args_override_self = true)]
-#[command(after_help = "Example:\n  bimetal analyze TRACE      what is in a recorded workload\n\n\
+#[command(after_help = "Example:\n  bimetal analyze TRACE      describe a recorded workload\n\n\
     Every command has --help with an example.")]
 struct Cli {
     #[command(subcommand)]
@@ -40,7 +44,7 @@ struct Cli {
 macro_rules! commands {
     ($($name:ident => $module:ident),* $(,)?) => {
         #[derive(Debug, Subcommand)]
-        enum Command {
+        pub(crate) enum Command {
             $($name(crate::commands::$module::Arguments)),*
         }
 
@@ -59,6 +63,7 @@ commands! {
     Simulate => simulate,
     Compare => compare,
     Plan => plan,
+    Sweep => sweep,
     Mrc => mrc,
     Place => place,
     Optimize => optimize,
@@ -67,6 +72,7 @@ commands! {
     Generate => generate,
     Record => record,
     Profiles => profiles,
+    Catalog => catalog,
     Schemes => schemes,
     Reproduce => reproduce,
     Fault => fault,
@@ -87,16 +93,36 @@ commands! {
     Acknowledge => acknowledge,
     Trace => trace,
     Replay => replay,
+    Completions => completions,
+    Man => man,
 }
+
+/// Returns the definition of the whole command line.
+pub(crate) fn definition() -> clap::Command {
+    Cli::command()
+}
+
+/// Command line of a process that was not started as the program itself.
+static ARGUMENTS: OnceLock<Vec<OsString>> = OnceLock::new();
 
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
-    match run(std::env::args_os().collect()) {
-        Ok(()) | Err(Stop::Failed(Error::OutputClosed)) => ExitCode::SUCCESS,
-        Err(Stop::Failed(Error::No)) => ExitCode::from(ANSWER_IS_NO),
+    ExitCode::from(status_of(std::env::args_os().collect()))
+}
+
+/// Runs a command line, which begins with the name of the program, as that of this process, and
+/// returns the exit status. For other programs that carry this one.
+pub fn main_with(arguments: Vec<OsString>) -> u8 {
+    status_of(ARGUMENTS.get_or_init(|| arguments).clone())
+}
+
+fn status_of(arguments: Vec<OsString>) -> u8 {
+    match run(arguments) {
+        Ok(()) | Err(Stop::Failed(Error::OutputClosed)) => 0,
+        Err(Stop::Failed(Error::No)) => ANSWER_IS_NO,
         Err(Stop::Failed(error)) => {
             eprintln!("error: {error}");
-            ExitCode::from(WRONG_INPUT)
+            WRONG_INPUT
         }
         Err(Stop::Arguments(error, hint)) => {
             // Help and version go to standard output, anything else to standard error. A closed
@@ -105,7 +131,7 @@ pub fn main() -> ExitCode {
             if let Some(hint) = hint {
                 eprintln!("\n  {hint}");
             }
-            ExitCode::from(exit_status(&error))
+            exit_status(&error)
         }
     }
 }
@@ -120,7 +146,27 @@ enum Stop {
     Failed(Error),
 }
 
-fn run(mut arguments: Vec<OsString>) -> Result<(), Stop> {
+fn run(arguments: Vec<OsString>) -> Result<(), Stop> {
+    parse(arguments)?.run().map_err(Stop::Failed)
+}
+
+/// Reads a command line that begins with the name of the program.
+///
+/// # Errors
+/// The command line is wrong, in one message.
+pub(crate) fn command_of(arguments: Vec<OsString>) -> Result<Command, Error> {
+    parse(arguments).map_err(|stop| match stop {
+        Stop::Failed(error) => error,
+        Stop::Arguments(error, hint) => {
+            let text = error.to_string();
+            let text = text.split("\n\n").next().unwrap_or_default().trim_start_matches("error: ");
+            Error::new([Some(text.to_owned()), hint].into_iter().flatten().collect::<Vec<_>>().join(" "))
+        }
+    })
+}
+
+fn parse(mut arguments: Vec<OsString>) -> Result<Command, Stop> {
+    Profile::add_further(CATALOGUE);
     let config = Config::named_in(&arguments, &Cli::command()).map_err(Stop::Failed)?;
     if let Some(config) = &config {
         config.insert_into(&mut arguments);
@@ -130,7 +176,7 @@ fn run(mut arguments: Vec<OsString>) -> Result<(), Stop> {
         let hint = config.as_ref().and_then(|config| config.explain(&error));
         Stop::Arguments(Box::new(error), hint)
     })?;
-    cli.command.run().map_err(Stop::Failed)
+    Ok(cli.command)
 }
 
 /// Returns the exit status for an error of clap. A wrong value is wrong input; any other error
@@ -146,6 +192,23 @@ fn exit_status(error: &clap::Error) -> u8 {
         },
         _ => WRONG_USAGE,
     }
+}
+
+/// Returns the command line of this process, quoted for a shell.
+pub(crate) fn command_line() -> String {
+    let own = || std::env::args_os().collect();
+    let arguments = ARGUMENTS.get().cloned().unwrap_or_else(own);
+    shell_line(arguments.iter().skip(1).map(|argument| argument.to_string_lossy().into_owned()))
+}
+
+/// Returns a command line of this program, quoted for a shell.
+pub(crate) fn shell_line(arguments: impl Iterator<Item = String>) -> String {
+    let quoted = arguments.map(|argument| {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,%+@".contains(c);
+        let quoted = || format!("'{}'", argument.replace('\'', r"'\''"));
+        if !argument.is_empty() && argument.chars().all(plain) { argument } else { quoted() }
+    });
+    std::iter::once("bimetal".to_owned()).chain(quoted).collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]

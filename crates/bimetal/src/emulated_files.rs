@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 
 use bimetal_core::layout::Role;
 use bimetal_core::units::Bytes;
-use bimetal_live::drive::emulated::Player;
-use bimetal_live::member::create::DriveChoice;
+use bimetal_device::drive::emulated::Player;
+use bimetal_volumes::create::DriveChoice;
 
 use crate::error::Error;
+use crate::options::parse::without_unit;
 use crate::volume::size as shown;
 
 /// Size of a file to make.
@@ -23,10 +24,11 @@ pub(crate) enum FileSize {
 
 /// Reads a size, or `drive`.
 pub(crate) fn file_size(text: &str) -> Result<FileSize, String> {
-    match text.parse::<Bytes>() {
+    match (text.parse::<Bytes>(), without_unit(text)) {
         _ if text == "drive" => Ok(FileSize::OfDrive),
-        Ok(bytes) if bytes > Bytes::ZERO => Ok(FileSize::Bytes(bytes)),
-        _ => Err("expected a size like 32GiB, or drive: as large as the drive that the file plays".to_owned()),
+        (_, Some(message)) => Err(message),
+        (Ok(bytes), None) if bytes > Bytes::ZERO => Ok(FileSize::Bytes(bytes)),
+        _ => Err("expected a size like 32GiB, or drive for the size of the emulated drive".to_owned()),
     }
 }
 
@@ -47,7 +49,11 @@ impl MadeFiles {
             let name = role.name();
             let Some(profile) = &drive.emulates else {
                 if size.is_some() {
-                    let message = format!("--{name}-size: {} is not emulated: it has the size it has", path.display());
+                    let message = format!(
+                        "--{name}-size: {} is a real drive: expected a size for an emulated drive \
+                                           only",
+                        path.display()
+                    );
                     return Err(Error::new(message));
                 }
                 continue;
@@ -64,14 +70,17 @@ impl MadeFiles {
             match (path.exists(), size) {
                 (true, None) => {}
                 (true, Some(_)) => {
-                    let message = format!("--{name}-size: {} is there: it has the size it has", path.display());
+                    let message = format!(
+                        "--{name}-size: {} exists already: leave the option out, or remove the file",
+                        path.display()
+                    );
                     return Err(Error::new(message));
                 }
                 (false, None) if role == Role::Log => {}
                 (false, None) => {
                     return Err(Error::new(format!(
-                        "{} is not there: make it with --{name}-size SIZE, or with --{name}-size drive as large as {} \
-                         ({}); it takes room only where something is written",
+                        "{} does not exist: make it with --{name}-size SIZE, or with --{name}-size drive for the size \
+                         of {} ({}); the file is sparse",
                         path.display(),
                         profile.name,
                         shown(own)

@@ -3,7 +3,7 @@
 use std::error::Error as StdError;
 use std::fmt;
 
-use bimetal_core::nearest::nearest;
+use bimetal_models::spelling::nearest;
 
 /// Reasons for which a command does not succeed.
 #[derive(Debug)]

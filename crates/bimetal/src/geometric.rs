@@ -1,9 +1,10 @@
-//! A comparison over several traces: the geometric mean of each figure of each scheme. No trace
-//! weighs more than another because its response times are long.
+//! Document and table of a comparison over several traces, with geometric means.
 
 use std::fmt::Write as _;
 
-use bimetal_sim::results::{Document, Run};
+use bimetal_sim::geometric_means::Means;
+use bimetal_sim::results::Document;
+use bimetal_sim::setup::Sizing;
 use serde::Serialize;
 
 use crate::report::columns::significant;
@@ -18,30 +19,20 @@ pub(crate) struct Comparison {
     traces: Vec<Document>,
 }
 
-/// Means of one scheme. A figure is null unless it is above zero over every trace.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub(crate) struct Means {
-    scheme: String,
-    traces: usize,
-    read_mean_ms: Option<f64>,
-    write_mean_ms: Option<f64>,
-    score: Option<f64>,
-    score_per_usd: Option<f64>,
-    score_per_controller_usd: Option<f64>,
-    budget: Option<f64>,
-}
-
 impl Comparison {
     /// Returns the comparison of documents with the same schemes in the same order.
     pub(crate) fn of(traces: Vec<Document>) -> Self {
-        let schemes = traces.first().map_or(0, |document| document.runs.len());
-        let geometric_means = (0..schemes).map(|at| means_of(&traces, at)).collect();
-        Self { bimetal: env!("CARGO_PKG_VERSION"), geometric_means, traces }
+        Self { bimetal: env!("CARGO_PKG_VERSION"), geometric_means: Means::of(&traces), traces }
     }
 
     /// Returns the comparison over each trace alone.
     pub(crate) fn traces(&self) -> &[Document] {
         &self.traces
+    }
+
+    /// Returns the comparison over each trace alone, to be completed.
+    pub(crate) fn traces_mut(&mut self) -> &mut [Document] {
+        &mut self.traces
     }
 
     /// Returns the table of means as text.
@@ -54,7 +45,12 @@ impl Comparison {
             "{:names$}  {:>12}  {:>13}  {:>10}",
             "scheme", "read mean ms", "write mean ms", "score MB/s"
         );
+        let mut before = None;
         for means in &self.geometric_means {
+            if means.sizing == Sizing::Share && before.is_some_and(|before| before != Sizing::Share) {
+                text += "with an SSD of 10 % of each working set\n";
+            }
+            before = Some(means.sizing);
             let cell = |figure: Option<f64>| figure.map_or_else(|| "–".to_owned(), significant);
             let (read, write, score) = (cell(means.read_mean_ms), cell(means.write_mean_ms), cell(means.score));
             let _ = writeln!(text, "{:names$}  {read:>12}  {write:>13}  {score:>10}", means.scheme);
@@ -63,43 +59,10 @@ impl Comparison {
     }
 }
 
-fn means_of(traces: &[Document], at: usize) -> Means {
-    let mean =
-        |figure: fn(&Run) -> Option<f64>| geometric_mean(traces.iter().map(|document| figure(&document.runs[at])));
-    Means {
-        scheme: traces[0].runs[at].scheme.clone(),
-        traces: traces.len(),
-        read_mean_ms: mean(|run| run.response_time_ms.read.mean),
-        write_mean_ms: mean(|run| run.response_time_ms.write.mean),
-        score: mean(|run| run.cost.score),
-        score_per_usd: mean(|run| run.cost.score_per_usd),
-        score_per_controller_usd: mean(|run| run.cost.score_per_controller_usd),
-        budget: mean(|run| run.cost.budget),
-    }
-}
-
-/// Returns the nth root of the product of n figures; `None` where a figure is missing or not above
-/// zero.
-fn geometric_mean(figures: impl ExactSizeIterator<Item = Option<f64>>) -> Option<f64> {
-    let count = figures.len() as f64;
-    let logarithms = figures.map(|figure| figure.filter(|figure| *figure > 0.0).map(f64::ln));
-    logarithms.sum::<Option<f64>>().filter(|_| count > 0.0).map(|sum| (sum / count).exp())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::report::fixture;
-
-    #[test]
-    fn geometric_mean_is_the_root_of_the_product() {
-        let mean = |figures: &[f64]| geometric_mean(figures.iter().copied().map(Some)).unwrap();
-        assert!((mean(&[2.0, 8.0]) - 4.0).abs() < 1e-12);
-        assert!((mean(&[1.0, 10.0, 100.0]) - 10.0).abs() < 1e-12);
-        assert_eq!(geometric_mean([Some(2.0), None].into_iter()), None);
-        assert_eq!(geometric_mean([Some(2.0), Some(0.0)].into_iter()), None);
-        assert_eq!(geometric_mean([].into_iter()), None);
-    }
 
     #[test]
     fn comparison_of_a_trace_with_itself_has_its_figures() {

@@ -1,28 +1,39 @@
 //! The command line of Bimetal.
 //!
 //! This crate has the frame ([`cli`]), one file per command (`commands/`) and the parts that
-//! commands share: options ([`options`]), files that set options ([`config`]), output ([`output`]),
-//! progress bars ([`progress`]), the table of a comparison ([`table`]) and its report as a page
-//! ([`report`]). The crates below compute; this crate calls them and shows the results.
+//! commands share: options ([`options`]), files that set options ([`config`]), names that a user
+//! types (`names`), the run of a simulation (`experiment`), lifetimes in words (`life`), the
+//! choices that nothing beats (`choices`), output ([`output`]), progress bars ([`progress`]),
+//! drives for sale ([`drives`]), the table of a comparison ([`table`], and `exported_table` for
+//! other programs) and its report as a page ([`report`]). The crates below compute; this crate
+//! calls them and shows the results.
 //!
 //! Read first: [`cli`], then one of `commands/`.
 
+mod choices;
 pub mod cli;
 mod commands;
 pub mod config;
+pub mod drives;
 mod emulated_files;
 pub mod error;
-mod extents;
-mod free_space;
+mod experiment;
+mod exported_table;
+mod files;
 mod geometric;
+pub mod in_memory;
+pub mod library;
+mod life;
 mod memory;
+mod names;
 pub mod options;
 pub mod output;
 pub mod progress;
 mod replay;
 pub mod report;
 pub mod sample;
-mod simulation;
+mod self_check;
+mod standard_input;
 pub mod table;
 mod target;
 mod trace_file;

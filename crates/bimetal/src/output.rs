@@ -20,14 +20,57 @@ pub fn print(text: &str) -> Result<(), Error> {
     })
 }
 
-/// Prints `value` as the one JSON document of a command.
+/// The version of the JSON documents. A key that is added leaves it as it is; a key that changes
+/// its meaning raises it.
+const SCHEMA_VERSION: u32 = 2;
+
+/// A JSON document, with the name and version of its form as its first key.
+#[derive(Serialize)]
+pub struct Versioned<'a, T> {
+    schema: String,
+    #[serde(flatten)]
+    document: &'a T,
+}
+
+impl<'a, T: Serialize> Versioned<'a, T> {
+    /// Returns `document`, an object, as a document of the command `name`.
+    pub fn new(name: &str, document: &'a T) -> Self {
+        Self { schema: format!("bimetal/{name}/{SCHEMA_VERSION}"), document }
+    }
+}
+
+/// Prints `document`, an object, as the JSON document of the command `name`.
 ///
 /// # Errors
 /// [`Error::OutputClosed`] when the reader has closed standard output.
-pub fn print_json(value: &impl Serialize) -> Result<(), Error> {
-    let mut text = serde_json::to_string_pretty(value)?;
+pub fn print_json(name: &str, document: &impl Serialize) -> Result<(), Error> {
+    print(&json_text(name, document)?)
+}
+
+/// Returns `document`, an object, as the text of the JSON document of the command `name`.
+///
+/// # Errors
+/// The document is no JSON, which is a defect.
+pub fn json_text(name: &str, document: &impl Serialize) -> Result<String, Error> {
+    let mut text = serde_json::to_string_pretty(&Versioned::new(name, document))?;
     text.push('\n');
-    print(&text)
+    Ok(text)
+}
+
+/// Prints a list as the JSON document of the command `name`, under the key `name`.
+///
+/// # Errors
+/// [`Error::OutputClosed`] when the reader has closed standard output.
+pub fn print_json_list(name: &str, list: &impl Serialize) -> Result<(), Error> {
+    print(&json_list(name, list)?)
+}
+
+/// Returns a list as the text of the JSON document of the command `name`, under the key `name`.
+///
+/// # Errors
+/// As [`json_text`].
+pub fn json_list(name: &str, list: &impl Serialize) -> Result<String, Error> {
+    json_text(name, &std::collections::BTreeMap::from([(name, list)]))
 }
 
 /// Prints a message to the user on standard error, beside the result.

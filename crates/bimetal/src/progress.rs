@@ -1,6 +1,7 @@
 //! A progress bar with rate and remaining time, for work that takes longer than two seconds on a
 //! terminal.
 
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
@@ -37,7 +38,10 @@ impl Progress {
         if let Ok(style) = ProgressStyle::with_template(&template) {
             bar.set_style(style.with_key("rate", |state: &ProgressState, out: &mut dyn std::fmt::Write| {
                 // The bar is soon redrawn, so a failed write does no harm.
-                let _ = write!(out, "{}", HumanCount(state.per_sec() as u64));
+                let _ = match state.per_sec() {
+                    slow if slow < 10.0 => write!(out, "{slow:.1}"),
+                    rate => write!(out, "{}", HumanCount(rate as u64)),
+                };
             }));
         }
         Self { bar, started: Instant::now(), shown: false }
@@ -52,6 +56,41 @@ impl Progress {
             self.bar.enable_steady_tick(TICK);
         }
         self.bar.set_position(done);
+    }
+}
+
+/// Bars of work in stages, shown by any thread. A new unit, or a total where there was none, begins
+/// a new stage.
+#[derive(Debug, Default)]
+pub(crate) struct Stages(Mutex<Option<(&'static str, bool, Progress)>>);
+
+impl Stages {
+    /// Shows `done` of `total` units, unless another thread is drawing the bar: the next step will
+    /// show it.
+    pub(crate) fn show(&self, unit: &'static str, total: Option<u64>, done: u64) {
+        let Ok(mut stage) = self.0.try_lock() else { return };
+        if stage.as_ref().is_none_or(|(shown, counted, _)| (*shown, *counted) != (unit, total.is_some())) {
+            // The old bar is cleared before the new bar is drawn.
+            *stage = None;
+        }
+        stage.get_or_insert_with(|| (unit, total.is_some(), Progress::new(total, unit))).2.set(done);
+    }
+}
+
+/// Receiver of the progress of any command, who may stop it.
+pub trait Watch: bimetal_sim::experiment::Progress + bimetal_plan::Progress {
+    /// Reports that `done` of `total` jobs of a sweep are finished.
+    fn jobs(&self, done: u64, total: u64);
+
+    /// Returns true if no further job of a sweep shall begin.
+    fn is_stopped(&self) -> bool {
+        false
+    }
+}
+
+impl Watch for Stages {
+    fn jobs(&self, done: u64, total: u64) {
+        self.show("jobs", Some(total), done);
     }
 }
 

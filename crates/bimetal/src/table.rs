@@ -1,21 +1,54 @@
 //! The table that `compare` prints: a row per scheme, the best value of each column marked, at most
 //! 120 columns wide.
 
-use bimetal_sim::results::Run;
+use bimetal_sim::results::{Document, Run};
 
+use crate::life::below_table;
 use crate::report::columns::{COLUMNS, Column};
 use crate::report::sections::label;
 
 /// Mark of the best value of a column.
 const BEST: char = '*';
 
+/// Heading of the runs with drives on sale, where the runs with a share follow.
+const SOLD: &str = "drives on sale, at their whole prices:";
+
+/// Heading of the runs with a share of the working set.
+const SHARE: &str = "with an SSD of 10 % of the working set, at that share of its price (nobody sells such a drive):";
+
+/// Most columns of a line.
+const WIDTH_MAX: usize = 120;
+
+/// Columns that are left out of a table that is too wide, the first first.
+const LEFT_OUT: [(&str, &str); 4] = [("SSD", "WA"), ("cost", "SSD"), ("hits", "read"), ("HDD", "busy")];
+
+/// Explanation of the intervals.
+const UNCERTAINTY: &str =
+    "± half a 95 % interval over what nobody knows: places on the drives, phase of the platters, ticks of the clock\n";
+
+/// Returns the tables of a document, one for each block of runs that compare with each other.
+pub fn blocks(document: &Document) -> String {
+    match document.blocks() {
+        (runs, []) => comparison(runs),
+        (sold, share) => format!("{SOLD}\n{}\n{SHARE}\n{}", comparison(sold), comparison(share)),
+    }
+}
+
 /// Returns the comparison of `runs` as text, with a line end behind each line. A figure that does
 /// not apply is "–".
 pub fn comparison(runs: &[Run]) -> String {
-    let columns: Vec<_> =
+    let mut columns: Vec<_> =
         COLUMNS.iter().filter(|column| column.in_terminal).map(|column| Cells::of(column, runs)).collect();
     let labels: Vec<_> = (0..runs.len()).map(|index| label(runs, index)).collect();
     let names = labels.iter().map(|name| name.chars().count()).chain(["scheme".len()]).max().unwrap_or(0);
+    let width = |columns: &[Cells]| names + columns.iter().map(|column| column.width + 3).sum::<usize>();
+    let mut left_out = Vec::new();
+    for (group, title) in LEFT_OUT {
+        if width(&columns) > WIDTH_MAX {
+            columns.retain(|column| (column.group, column.title) != (group, title));
+            left_out.push(format!("{group} {title}"));
+        }
+    }
 
     let mut text = format!("{:names$}{}\n", "", groups(&columns));
     text += &line("scheme", names, columns.iter().map(|column| (column, column.title, false)));
@@ -27,7 +60,13 @@ pub fn comparison(runs: &[Run]) -> String {
     if columns.iter().any(|column| column.rows.iter().any(|(_, best)| *best)) {
         text += &format!("{BEST} best of its column   – does not apply\n");
     }
-    text
+    if runs.iter().any(|run| run.response_time_ms.all.mean_pm.is_some()) {
+        text += UNCERTAINTY;
+    }
+    if !left_out.is_empty() {
+        text += &format!("without {}, for which the line has no room (--csv, --markdown)\n", left_out.join(", "));
+    }
+    text + &below_table(runs)
 }
 
 /// Returns a line of the table: a name, then each column's text and, if the text is the best, the
@@ -54,7 +93,7 @@ struct Cells {
 
 impl Cells {
     fn of(column: &Column, runs: &[Run]) -> Self {
-        let rows: Vec<_> = runs.iter().map(|run| column.shown(run)).zip(column.best(runs)).collect();
+        let rows: Vec<_> = runs.iter().map(|run| column.shown_with_half(run)).zip(column.best(runs)).collect();
         let texts = rows.iter().map(|(text, _)| text.as_str()).chain([column.group, column.title, column.unit]);
         let width = texts.map(|text| text.chars().count()).max().unwrap_or(0);
         Self { group: column.group, title: column.title, unit: column.unit, width, rows }
@@ -79,6 +118,8 @@ fn groups(columns: &[Cells]) -> String {
 mod tests {
     use super::*;
     use crate::report::fixture;
+    use bimetal_sim::lifetime::Unknown;
+    use bimetal_sim::setup::Sizing;
 
     #[test]
     fn six_schemes_fit_120_columns() {
@@ -87,22 +128,60 @@ mod tests {
         for line in table.lines() {
             assert!(line.chars().count() <= 120, "{} columns: {line}", line.chars().count());
         }
-        assert_eq!(table.lines().count(), 3 + document.runs.len() + 1);
+        // Headings, runs, the legend, and the limit of the lives.
+        assert_eq!(table.lines().count(), 3 + document.runs.len() + 2);
     }
 
     #[test]
     fn each_scheme_has_a_row_and_what_does_not_apply_is_a_dash() {
         let mut griffin = Run { scheme: "griffin".into(), write_savings: Some(0.3254), ..Run::default() };
         griffin.response_time_ms.read.mean = Some(0.25);
-        griffin.devices.ssd.flash.lifetime_unlimited = Some(true);
+        griffin.devices.ssd.flash.lifetime_unknown = Some(Unknown::NothingErased);
         let mut hdd_only = Run { scheme: "hdd-only".into(), ..Run::default() };
         hdd_only.response_time_ms.read.mean = Some(12.0);
         let table = comparison(&[griffin, hdd_only]);
         let lines: Vec<_> = table.lines().collect();
         let cells = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
-        assert_eq!(cells(lines[3]), ["griffin", "0.250*", "–", "–", "–", "–", "–", "∞", "32.5", "–", "–", "–"]);
+        assert_eq!(cells(lines[3]), ["griffin", "0.250*", "–", "–", "–", "–", "–", "–", "?", "–", "–", "–", "–"]);
         assert_eq!(cells(lines[4])[..3], ["hdd-only", "12.0", "–"]);
         assert_eq!(lines[5], "* best of its column   – does not apply");
+        assert!(lines[6].starts_with("? life of griffin: nothing was erased"), "{table}");
+    }
+
+    #[test]
+    fn wide_table_leaves_columns_out_and_names_them() {
+        let mut runs = fixture::document().runs;
+        for run in &mut runs {
+            let times = &mut run.response_time_ms;
+            for times in [&mut times.all, &mut times.read, &mut times.write] {
+                (times.mean_pm, times.p99_pm) = (times.mean.map(|mean| mean / 11.0), times.p99.map(|p99| p99 / 11.0));
+            }
+        }
+        let table = comparison(&runs);
+        assert!(table.lines().all(|line| line.chars().count() <= WIDTH_MAX), "{table}");
+        assert!(table.contains("\nwithout SSD WA, cost SSD") && table.contains(UNCERTAINTY), "{table}");
+        assert!(!table.contains("  WA") && table.contains(" ± "), "{table}");
+    }
+
+    /// The cheapest scheme of all was once a tie of twelve shares of a drive.
+    #[test]
+    fn best_of_a_block_competes_within_the_block() {
+        let run = |scheme: &str, sizing, usd| {
+            let mut run = Run { scheme: scheme.into(), sizing, ..Run::default() };
+            run.cost.total_usd = Some(usd);
+            run
+        };
+        let runs = vec![
+            run("smq", Sizing::Sold, 170.0),
+            run("hdd-only", Sizing::Sold, 150.0),
+            run("smq", Sizing::Share, 81.0),
+            run("combo", Sizing::Share, 82.0),
+        ];
+        let text = blocks(&Document { runs: runs.clone(), ..Document::default() });
+        let (sold, share) = text.split_once(SHARE).expect("two blocks");
+        assert!(sold.contains("150*") && !sold.contains("170*") && share.contains("81.00*"), "{text}");
+        let one = blocks(&Document { runs: runs[..2].to_vec(), ..Document::default() });
+        assert!(!one.contains(SOLD), "one block needs no heading: {one}");
     }
 
     #[test]

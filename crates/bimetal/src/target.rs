@@ -4,15 +4,16 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bimetal_core::label::check_name;
-use bimetal_live::attach::{Attached, Options, attach};
-use bimetal_live::control::about::About;
-use bimetal_live::control::client::Client;
-use bimetal_live::control::message::{Progress as Step, Reply, Request};
-use bimetal_live::control::socket_of;
-use bimetal_live::member::directories;
-use bimetal_live::member::find::{Located, find};
-use bimetal_live::member::held::Held;
-use bimetal_live::server::{Endpoint, Server, ServerOptions, Summary};
+use bimetal_serve::control::client::Client;
+use bimetal_serve::control::message::{Reply, Request};
+use bimetal_serve::control::socket_of;
+use bimetal_serve::server::{Endpoint, Server, ServerOptions, Summary};
+use bimetal_volumes::about::About;
+use bimetal_volumes::attach::{Attached, Options, attach};
+use bimetal_volumes::directories;
+use bimetal_volumes::find::{Located, find};
+use bimetal_volumes::held::Held;
+use bimetal_volumes::status::Progress as Step;
 
 use crate::error::Error;
 use crate::output::note;
@@ -88,7 +89,7 @@ pub(crate) fn let_go(held: &Mutex<Held>, summary: &Summary) -> Result<Option<Str
     }
     held.lower_guard()?;
     let guarded = held.label().guard.map(|(member, _)| held.label().member_name(member));
-    Ok(guarded.map(|member| format!("{member} is a plain disk now: what lies on it can be used without bimetal")))
+    Ok(guarded.map(|member| format!("{member} is a plain disk now: its content can be used without bimetal")))
 }
 
 /// Starts a server that does only what `request` asks, for a stopped volume, and returns the reply.
@@ -107,7 +108,7 @@ pub(crate) fn serve_for(located: &Located, options: Options, request: &Request) 
     let thread = std::thread::spawn(move || server.run());
     let answer = match Client::connect(&socket_of(name)) {
         Ok(Some(mut client)) => ask(&mut client, request),
-        Ok(None) => Err(Error::new(format!("the server of '{name}' went away before it was asked"))),
+        Ok(None) => Err(Error::new(format!("the server of '{name}' ended before it got the request"))),
         Err(error) => Err(error.into()),
     };
     // After a successful drain the server ends by itself, and a second stop request would abort its
@@ -117,7 +118,7 @@ pub(crate) fn serve_for(located: &Located, options: Options, request: &Request) 
         // The server may have been interrupted meanwhile, so the result is ignored.
         let _ = handle.stop();
     }
-    let ended = thread.join().map_err(|_| Error::new(format!("the server of '{name}' broke: please report this")))?;
+    let ended = thread.join().map_err(|_| Error::new(format!("the server of '{name}' crashed: please report this")))?;
     if let Some(message) = let_go(&held, &ended?)? {
         note(message);
     }

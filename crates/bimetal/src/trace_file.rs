@@ -4,9 +4,10 @@
 use std::path::Path;
 
 use bimetal_trace::write::{Content, Writer, Written};
-use bimetal_trace::{Format, Request, Trace};
+use bimetal_trace::{Format, Request, Trace, formats};
 
 use crate::error::Error;
+use crate::names::format_named;
 use crate::options::TraceOptions;
 use crate::output::note;
 use crate::progress::Progress;
@@ -79,7 +80,7 @@ const COMPRESSED: [&str; 4] = ["zst", "xz", "gz", "bz2"];
 /// A trace that is being written.
 pub(crate) struct TraceWriter {
     writer: Writer,
-    format: Format,
+    format: &'static Format,
     name: String,
 }
 
@@ -91,7 +92,7 @@ impl TraceWriter {
     /// The format is unknown or cannot be written, or the file cannot be created.
     pub(crate) fn create(path: &Path, format: Option<&str>, content: Content) -> Result<Self, Error> {
         let format = match format {
-            Some(name) => name.parse()?,
+            Some(name) => format_named(name)?,
             None => format_by_name(path)?,
         };
         Ok(Self { writer: Writer::create(path, format, content)?, format, name: path.display().to_string() })
@@ -124,13 +125,13 @@ impl TraceWriter {
 
 /// Returns the format that the ending of `path` names. Our binary is always compressed, and the
 /// other formats never.
-fn format_by_name(path: &Path) -> Result<Format, Error> {
+fn format_by_name(path: &Path) -> Result<&'static Format, Error> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
     let mut endings = name.rsplit('.');
     let (last, before) = (endings.next().unwrap_or_default(), endings.next().unwrap_or_default());
     let ending = if COMPRESSED.contains(&last) { before } else { last };
-    let format = Format::WRITABLE.into_iter().find(|format| format.name() == ending).unwrap_or(Format::Bin);
-    let compressed = COMPRESSED.contains(&last) && (format != Format::Bin || last != "zst");
+    let format = formats::writable().find(|format| format.name == ending).unwrap_or(&formats::bin::INFO);
+    let compressed = COMPRESSED.contains(&last) && (format != &formats::bin::INFO || last != "zst");
     if compressed {
         return Err(Error::new(format!(
             "{}: traces are written as .bin.zst, or uncompressed as .csv (and by --to or --format in others): expected \
@@ -149,12 +150,12 @@ mod tests {
     fn the_ending_names_the_format() {
         let of = |name: &str| format_by_name(Path::new(name)).map_err(|error| error.to_string());
         for (name, format) in [
-            ("a.csv", Format::Csv),
-            ("a.bin", Format::Bin),
-            ("a.bin.zst", Format::Bin),
-            ("a.trace", Format::Bin),
-            ("a", Format::Bin),
-            ("dir.csv/a.MSR", Format::Msr),
+            ("a.csv", &formats::csv::INFO),
+            ("a.bin", &formats::bin::INFO),
+            ("a.bin.zst", &formats::bin::INFO),
+            ("a.trace", &formats::bin::INFO),
+            ("a", &formats::bin::INFO),
+            ("dir.csv/a.MSR", &formats::msr::INFO),
         ] {
             assert_eq!(of(name), Ok(format), "{name}");
         }

@@ -1,22 +1,25 @@
 //! A trace as a workload: it is opened anew for every run, and played with the alignment and the
 //! times that the options ask for.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bimetal_core::block::BlockSize;
+use bimetal_core::units::Bytes;
 use bimetal_sim::findings::Finding;
 use bimetal_sim::workload::aligned::aligned;
 use bimetal_sim::workload::glance::Glance;
 use bimetal_sim::workload::spread::{Within, spread};
 use bimetal_sim::workload::{Requests, Workload, WorkloadError};
-use bimetal_trace::{OpenOptions, Trace, TraceError};
+use bimetal_trace::{Event, Format, OpenOptions, STANDARD_INPUT, Trace, TraceError};
 
 use crate::error::Error;
+use crate::in_memory::InMemory;
 use crate::options::TraceOptions;
 use crate::output::note;
 use crate::sample;
+use crate::standard_input::InputCopy;
 
 /// First sector of the grid of blocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -81,11 +84,65 @@ pub(crate) struct Played {
 }
 
 /// Source of the requests.
-pub(crate) enum Source {
+enum Source {
+    /// A trace that is decoded anew for every run.
+    Read(Readable),
+    /// Requests that a caller has in memory.
+    Memory(InMemory),
+}
+
+/// Source of bytes that are decoded.
+enum Readable {
     /// A file.
     File(PathBuf),
     /// The embedded sample.
     Sample,
+    /// Standard input, which was copied because it can be read only once.
+    Input(InputCopy),
+}
+
+impl Readable {
+    /// Returns the source at `path`. Standard input is read to its end now.
+    fn at(path: PathBuf) -> Result<Self, Error> {
+        let is_input = path == Path::new(STANDARD_INPUT);
+        if is_input { InputCopy::of_standard_input().map(Self::Input) } else { Ok(Self::File(path)) }
+    }
+
+    fn open(&self, options: &OpenOptions) -> Result<Trace, TraceError> {
+        match self {
+            Self::File(path) => Trace::open(path, options),
+            Self::Sample => sample::open(options),
+            Self::Input(copy) => copy.open(options),
+        }
+    }
+}
+
+/// Properties of a trace that are known when it is opened.
+#[derive(Clone, Debug)]
+pub(crate) struct Header {
+    /// Name of the file, or of the embedded sample.
+    pub(crate) name: String,
+    /// Format of the trace.
+    pub(crate) format: &'static Format,
+    /// Event that counts as a request, in formats that record several.
+    pub(crate) event: Option<Event>,
+    /// Set if requests have times.
+    pub(crate) has_times: bool,
+    /// Size of the device that was recorded.
+    pub(crate) capacity: Option<Bytes>,
+}
+
+impl Header {
+    /// Returns the properties of `trace`.
+    pub(crate) fn of(trace: &Trace) -> Self {
+        Self {
+            name: trace.name().to_owned(),
+            format: trace.format(),
+            event: trace.event(),
+            has_times: trace.has_times(),
+            capacity: trace.capacity(),
+        }
+    }
 }
 
 /// A trace that is opened anew for every run.
@@ -107,12 +164,39 @@ impl TraceWorkload {
     /// # Errors
     /// A name is no format or event.
     pub(crate) fn of_file(path: PathBuf, options: &TraceOptions) -> Result<Self, Error> {
-        Self::new(Source::File(path), options)
+        let options = options.to_open_options()?;
+        Ok(Self::new(Source::Read(Readable::at(path)?), options))
     }
 
-    pub(crate) fn new(source: Source, options: &TraceOptions) -> Result<Self, Error> {
+    /// Returns the embedded sample as a workload.
+    ///
+    /// # Errors
+    /// A name is no format or event.
+    pub(crate) fn of_sample(options: &TraceOptions) -> Result<Self, Error> {
+        Ok(Self::new(Source::Read(Readable::Sample), options.to_open_options()?))
+    }
+
+    /// Returns the trace that a command names as `path`: its requests in memory, if `memory` has
+    /// them, or else the file.
+    ///
+    /// # Errors
+    /// As [`of_file`](Self::of_file).
+    pub(crate) fn named(path: PathBuf, memory: Option<&InMemory>, options: &TraceOptions) -> Result<Self, Error> {
+        memory.map_or_else(|| Self::of_file(path, options), |trace| Ok(Self::of_memory(trace.clone())))
+    }
+
+    /// Returns requests in memory as a workload. Options that select requests have no effect: the
+    /// caller has applied them.
+    fn of_memory(trace: InMemory) -> Self {
+        let skipped_lines = trace.skipped_lines;
+        let workload = Self::new(Source::Memory(trace), OpenOptions::default());
+        workload.skipped.store(skipped_lines, Ordering::Relaxed);
+        workload
+    }
+
+    fn new(source: Source, options: OpenOptions) -> Self {
         let (told, skipped) = (AtomicBool::new(false), AtomicU64::new(0));
-        Ok(Self { source, options: options.to_open_options()?, told, skipped, grid: None, within: None })
+        Self { source, options, told, skipped, grid: None, within: None }
     }
 
     /// Sets the alignment and the times with which the trace is played from now on. Returns
@@ -144,30 +228,42 @@ impl TraceWorkload {
         Ok(vec![Finding::whole_seconds(self.within.is_some())])
     }
 
+    /// Prints a message about the trace, unless it is in memory: its owner was told.
+    pub(crate) fn tell(&self, message: impl std::fmt::Display) {
+        if let Source::Read(_) = self.source {
+            note(message);
+        }
+    }
+
     /// Returns the number of unreadable lines, once the trace was read to its end.
     pub(crate) fn skipped_lines(&self) -> u64 {
         self.skipped.load(Ordering::Relaxed)
     }
 
-    /// Opens the trace to read its name, format and other properties.
+    /// Returns the name, the format and other properties of the trace.
     ///
     /// # Errors
     /// The trace cannot be opened, or its format is not recognised.
-    pub(crate) fn open_trace(&self) -> Result<Trace, TraceError> {
+    pub(crate) fn header(&self) -> Result<Header, TraceError> {
         match &self.source {
-            Source::File(path) => Trace::open(path, &self.options),
-            Source::Sample => sample::open(&self.options),
+            Source::Read(readable) => Ok(Header::of(&readable.open(&self.options)?)),
+            Source::Memory(trace) => Ok(trace.header()),
         }
     }
 }
 
 impl Workload for TraceWorkload {
     fn open(&self) -> Result<Requests<'_>, WorkloadError> {
-        let trace = self.open_trace()?;
-        if !self.told.swap(true, Ordering::Relaxed) {
-            trace.notes().iter().for_each(|assumed| note(format_args!("{}: {assumed}", trace.name())));
-        }
-        let mut requests: Requests<'_> = Box::new(CountSkipped { trace, skipped: &self.skipped });
+        let mut requests = match &self.source {
+            Source::Memory(trace) => trace.requests.open()?,
+            Source::Read(readable) => {
+                let trace = readable.open(&self.options)?;
+                if !self.told.swap(true, Ordering::Relaxed) {
+                    trace.notes().iter().for_each(|assumed| note(format_args!("{}: {assumed}", trace.name())));
+                }
+                Box::new(CountSkipped { trace, skipped: &self.skipped })
+            }
+        };
         if let Some((block, first)) = self.grid {
             requests = aligned(requests, block, first);
         }

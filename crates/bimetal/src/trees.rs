@@ -17,7 +17,7 @@ use toml::{Table, Value};
 
 use crate::config::{self, flatten};
 use crate::error::Error;
-use crate::simulation::size;
+use crate::options::parse::size;
 
 /// Key of the tables of volumes.
 pub(crate) const VOLUME: &str = "volume";
@@ -158,11 +158,11 @@ impl File<'_> {
         for name in self.volumes.keys().chain(self.drives.keys()) {
             let of_scheme = schemes::find(name).is_some();
             if of_scheme || ROLES.iter().any(|role| role.name() == *name) || name.contains(['.', '=']) {
-                return Err(format!("name '{name}': expected one that is no scheme or role and has no '.' or '='"));
+                return Err(format!("name '{name}': expected a name that is no scheme or role and has no '.' or '='"));
             }
         }
         match self.volumes.keys().find(|name| self.drives.contains_key(*name)) {
-            Some(name) => Err(format!("name '{name}': a volume and a drive have it: rename one of them")),
+            Some(name) => Err(format!("name '{name}': a volume and a drive both have it: rename one of them")),
             None => Ok(()),
         }
     }
@@ -300,8 +300,8 @@ mod tests {
             (CHAIN.replace("log =", "lag ="), "volume 'durable': key 'members': unknown role 'lag'"),
             (CHAIN.replace("\"20%\"", "\"much\""), "drive 'slc': key 'size': expected a size like \"32GiB\""),
             (CHAIN.replace("profile = \"slc\"", "prefile = \"slc\""), "drive 'slc': unknown key 'prefile'"),
-            (CHAIN.replace("chain]", "griffin]"), "name 'griffin': expected one that is no scheme"),
-            (CHAIN.replace("chain]", "disk]"), "name 'disk': a volume and a drive have it"),
+            (CHAIN.replace("chain]", "griffin]"), "name 'griffin': expected a name that is no scheme"),
+            (CHAIN.replace("chain]", "disk]"), "name 'disk': a volume and a drive both have it"),
             (CHAIN.replace(", \"qlc2\"", ""), "drive 'qlc2' is a member of no volume"),
             (
                 CHAIN.replace("members = { ssd = \"durable\", hdd = \"disk\" }", "members = [\"durable\", \"disk\"]"),

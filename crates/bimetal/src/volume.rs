@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use bimetal_core::layout::Role;
 use bimetal_core::units::Bytes;
-use bimetal_live::member::create::DriveChoice;
+use bimetal_volumes::create::DriveChoice;
 
 /// Path of a drive, or `emulate:PROFILE:FILE`: a file that is as slow as a drive.
 #[derive(Debug, Clone)]
@@ -46,12 +46,12 @@ pub(crate) fn member(text: &str) -> Result<(Role, DrivePath), String> {
     let expected = match roles.iter().find(|role| numbered(role)) {
         Some(role) => format!(
             "a live volume has one drive of each role, and several SSDs behind one log are for simulations: expected \
-             {}, an array of mdadm where one drive is too small",
+             {}, or an array of mdadm if one drive is too small",
             role.name()
         ),
         None => "expected ssd, hdd or log".to_owned(),
     };
-    let role = role.ok_or_else(|| format!("'{id}' is the id of no drive: {expected}"))?;
+    let role = role.ok_or_else(|| format!("'{id}' is no drive's id: {expected}"))?;
     Ok((role, drive_path(path)?))
 }
 

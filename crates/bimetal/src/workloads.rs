@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use bimetal_core::units::Nanoseconds;
+use bimetal_core::units::{Bytes, Nanoseconds};
 use bimetal_sim::simulator::Replay;
 use bimetal_sim::workload::{Requests, Workload, WorkloadError};
 use bimetal_trace::synthetic::{Generator, WorkloadSpec};
@@ -15,7 +15,8 @@ use bimetal_trace::{Event, Request};
 
 use crate::commands::generate::phases_in;
 use crate::error::Error;
-use crate::simulation::SimulationOptions;
+use crate::in_memory::InMemory;
+use crate::options::simulation::SimulationOptions;
 use crate::trace_workload::TraceWorkload;
 
 /// One workload: a trace, or a description from which requests are generated.
@@ -33,21 +34,29 @@ pub(crate) struct Workloads {
     pub(crate) format: String,
     /// Set if requests of a trace are queue events.
     pub(crate) queue_events: bool,
+    /// Size of the devices that were recorded, if every trace has it.
+    pub(crate) capacity: Option<Bytes>,
 }
 
 impl Workloads {
-    /// Opens the traces and descriptions at `paths`, and returns the way in which their requests
-    /// are issued. A description is a TOML file, as `generate --config` takes it.
+    /// Opens the traces and descriptions at `paths`, or the traces in `memory` with these names.
+    /// Returns the way in which their requests are issued. A description is a TOML file, as
+    /// `generate --config` takes it.
     ///
     /// # Errors
     /// A file cannot be opened or read. Or several files are given, and a trace without times is
     /// among them, so that its requests cannot be placed beside the others.
-    pub(crate) fn open(paths: &[PathBuf], options: &SimulationOptions) -> Result<(Self, Replay), Error> {
+    pub(crate) fn open(
+        paths: &[PathBuf],
+        memory: &[InMemory],
+        options: &SimulationOptions,
+    ) -> Result<(Self, Replay), Error> {
         let mut replay = options.replay_of_described()?;
         let (mut parts, mut names, mut formats) = (Vec::new(), Vec::new(), Vec::new());
         let mut queue_events = false;
-        for path in paths {
-            if is_description(path) {
+        let mut capacity = Some(Bytes::ZERO);
+        for (at, path) in paths.iter().enumerate() {
+            if memory.is_empty() && is_description(path) {
                 let phases = described(path)?;
                 // The generator checks the phases before anything runs.
                 Generator::new(&phases, options.seed())
@@ -55,25 +64,27 @@ impl Workloads {
                 parts.push(Part::Described { phases, seed: options.seed(), limit: options.limit() });
                 names.push(path.file_name().unwrap_or_default().to_string_lossy().into_owned());
                 formats.push("description".to_owned());
+                capacity = None;
                 continue;
             }
-            let (trace, own) = options.open(path)?;
-            let opened = trace.open_trace()?;
-            if paths.len() > 1 && !opened.has_times() {
+            let (trace, own) = options.open(TraceWorkload::named(path.clone(), memory.get(at), &options.trace)?)?;
+            let header = trace.header()?;
+            if paths.len() > 1 && !header.has_times {
                 return Err(Error::new(format!(
-                    "{}: {} has no times, so it cannot run at the same time as others: plan for it alone",
-                    opened.name(),
-                    opened.format()
+                    "{}: {} has no times, so it cannot run at the same time as other traces: plan for it alone",
+                    header.name, header.format
                 )));
             }
             replay = own;
-            queue_events |= opened.event() == Some(Event::Queue);
-            names.push(opened.name().to_owned());
-            formats.push(opened.format().name().to_owned());
+            queue_events |= header.event == Some(Event::Queue);
+            capacity = capacity.zip(options.capacity_of(&trace, &header)).map(|(all, own)| all + own);
+            formats.push(header.format.name.to_owned());
+            names.push(header.name);
             parts.push(Part::Trace(Box::new(trace)));
         }
         formats.dedup();
-        Ok((Self { parts, name: names.join(" + "), format: formats.join(" + "), queue_events }, replay))
+        let (name, format) = (names.join(" + "), formats.join(" + "));
+        Ok((Self { parts, name, format, queue_events, capacity }, replay))
     }
 
     /// Returns the number of unreadable lines, once every trace was read to its end.
@@ -186,7 +197,8 @@ mod tests {
     #[test]
     fn parallel_workloads_merge_by_time_on_separate_devices() {
         let parts = vec![described(10, 2), described(4, 5)];
-        let workloads = Workloads { parts, name: String::new(), format: String::new(), queue_events: false };
+        let workloads =
+            Workloads { parts, name: String::new(), format: String::new(), queue_events: false, capacity: None };
         let requests: Vec<Request> = workloads.open().unwrap().map(Result::unwrap).collect();
         assert_eq!(requests.len(), 14);
         assert!(requests.is_sorted_by_key(|request| request.arrival));

@@ -202,7 +202,7 @@ fn a_served_volume_is_asked_drained_and_ends_as_a_plain_disk() {
     let far = format!("unix:{}/nodir/x.sock", place.0.display());
     for (wrong, said) in [
         ("--metrics 9464".to_owned(), "expected HOST:PORT of this machine"),
-        (format!("--nbd {far}"), "its directory is not there"),
+        (format!("--nbd {far}"), "does not exist: make it"),
         ("--nbd tcp:0.0.0.0:0".to_owned(), "give certificates"),
     ] {
         assert!(place.refuse(&format!("serve box {wrong}")).contains(said), "{wrong}");
@@ -215,7 +215,7 @@ fn a_served_volume_is_asked_drained_and_ends_as_a_plain_disk() {
     let json = place.json();
     assert_eq!((&json["state"], &json["dirty_bytes"]), (&"serving".into(), &(50 * 4096).into()));
     let text = place.succeed("status ssd.img");
-    assert!(text.contains("dirty    200KiB, none of it older than"), "{text}");
+    assert!(text.contains("dirty    200KiB, dirty for at most"), "{text}");
     assert!(text.contains("50 writes, p50 "), "{text}");
     assert!(place.refuse("drain nobody").contains("no drive with a label of volume 'nobody'"));
     let message = place.refuse("drain box --detach");
@@ -245,7 +245,7 @@ fn what_was_given_up_with_a_drive_is_not_called_safe() {
     assert!(place.refuse("serve hdd.img --degraded").contains("needed"));
     let served = place.serve_drive("hdd.img", "--accept-loss");
     let meaning = place.json()["meaning"].as_str().unwrap().to_owned();
-    assert!(meaning.contains("was given up (--accept-loss)") && !meaning.contains("nothing with it"), "{meaning}");
+    assert!(meaning.contains("was given up (--accept-loss)") && !meaning.contains("is lost with it"), "{meaning}");
     served.signal("-TERM");
     assert!(served.wait().contains("was given up (--accept-loss)"));
 }
@@ -283,7 +283,7 @@ fn stopped_volume_drains_and_home_needs_no_other_drive() {
     served.signal("-KILL");
     drop(served);
     let text = place.succeed("status box");
-    assert!(text.contains("some content may be off home only"), "{text}");
+    assert!(text.contains("some content may be only off home"), "{text}");
     assert!(text.contains("dirty    200KiB that home does not have"), "{text}");
     assert_eq!(place.json()["dirty_bytes"], 50 * 4096, "a look changes nothing");
     let text = place.succeed("drain box");
@@ -294,11 +294,11 @@ fn stopped_volume_drains_and_home_needs_no_other_drive() {
     fs::create_dir(place.0.join("shelf")).unwrap();
     fs::rename(place.0.join("hdd.img"), place.0.join("shelf/hdd.img")).unwrap();
     let message = place.refuse("serve ssd.img");
-    assert!(message.contains("it is home of blocks, and nothing can be served without it"), "{message}");
+    assert!(message.contains("is home of blocks, and the volume cannot be served without it"), "{message}");
     fs::rename(place.0.join("shelf/hdd.img"), place.0.join("hdd.img")).unwrap();
     fs::remove_file(place.0.join("ssd.img")).unwrap();
     let text = place.succeed("status hdd.img");
-    assert!(text.contains("everything is at home, on the drives that are there"), "{text}");
+    assert!(text.contains("everything is at home, on the connected drives"), "{text}");
     assert!(
         place.json()["wear"].as_array().is_some_and(Vec::is_empty),
         "what a drive that is not there has done is not known"
@@ -332,7 +332,7 @@ fn a_cache_is_detached_while_a_client_goes_on() {
     disk.write(0, &[1; 4096]);
     disk.flush();
     let text = place.succeed("detach box");
-    assert!(text.contains("the other drive is let go"), "{text}");
+    assert!(text.contains("the other drive is detached"), "{text}");
     // The detached drive is not in use any more.
     File::open(place.0.join("ssd.img")).unwrap().try_lock().unwrap();
     disk.write(0, &[2; 4096]);
@@ -350,7 +350,7 @@ fn drive_that_is_home_of_blocks_cannot_be_detached() {
     let mut units = ["box", "box.1"].map(|name| Disk::connect_to(&place.0.join("run/bimetal/box.sock"), name));
     units.iter_mut().for_each(|unit| unit.write(0, &[1; 4096]));
     units[0].flush();
-    assert!(place.refuse("detach box").contains("every one of them is home of blocks"));
+    assert!(place.refuse("detach box").contains("every drive is home of blocks"));
     assert!(place.refuse("attach box new.img").contains("every drive of this volume is home of blocks"));
     for unit in &mut units {
         assert_eq!(unit.read(0, 4096), [1; 4096]);
@@ -369,7 +369,7 @@ fn silent_server_is_distinguished_from_an_absent_one() {
     served.signal("-STOP");
     let message = place.refuse("status box");
     served.signal("-CONT");
-    assert!(message.contains("the server says nothing for 10 s"), "{message}");
+    assert!(message.contains("no answer of the server for 10 s"), "{message}");
     assert_eq!(place.json()["state"], "serving");
 }
 
@@ -379,10 +379,10 @@ fn what_is_served_is_recorded_and_analysed() {
     let _served = place.serve("");
     let mut disk = place.disk();
     disk.write(0, &[1; 4096]);
-    assert!(place.refuse("trace stop box").contains("nothing is being recorded"));
+    assert!(place.refuse("trace stop box").contains("no recording is under way"));
     assert!(place.refuse("trace start box nowhere/at.bin").contains("nowhere/at.bin"));
     let message = place.refuse("trace start box hdd.img");
-    assert!(message.contains("hdd.img' is there already: choose another name"), "{message}");
+    assert!(message.contains("hdd.img' exists already: choose another name"), "{message}");
     place.succeed("trace start box live.bin");
     assert!(place.refuse("trace start box other.bin").contains("are being recorded already"));
     (0..40).for_each(|at| disk.write(at * 8192, &[1; 4096]));
@@ -402,15 +402,15 @@ fn new_drive_replaces_a_detached_or_missing_cache() {
     let served = place.serve("");
     let mut disk = place.disk();
     disk.write(0, &[1; 4096]);
-    assert!(place.refuse("attach box new.img").contains("there and serves: let it go first"));
+    assert!(place.refuse("attach box new.img").contains("is online: run `bimetal detach` first"));
     place.succeed("detach box");
     File::create(place.0.join("new.img")).and_then(|file| file.set_len(32 << 20)).unwrap();
     let message = place.refuse("attach box new.img");
-    assert!(message.contains("has 33554432 bytes, and the drive in whose place it comes had 67108864"), "{message}");
-    assert!(message.contains("stop the server, and any size will do"), "{message}");
+    assert!(message.contains("has 33554432 bytes, and the drive that it replaces had 67108864"), "{message}");
+    assert!(message.contains("stop the server to attach a drive of any size"), "{message}");
     File::create(place.0.join("new.img")).and_then(|file| file.set_len(64 << 20)).unwrap();
     let text = place.succeed("attach box new.img");
-    assert!(text.contains("new.img takes part from now on, empty"), "{text}");
+    assert!(text.contains("new.img is attached, and empty"), "{text}");
     disk.write(8192, &[2; 4096]);
     disk.flush();
     let json = place.json();
@@ -428,7 +428,7 @@ fn new_drive_replaces_a_detached_or_missing_cache() {
     // A missing drive can be replaced without a server, too.
     fs::remove_file(place.0.join("new.img")).unwrap();
     let text = place.succeed("attach hdd.img ssd.img --force");
-    assert!(text.contains("ssd.img takes part"), "{text}");
+    assert!(text.contains("ssd.img is attached, and empty"), "{text}");
     let served = place.serve("");
     place.disk().write(0, &[3; 4096]);
     assert_eq!((&place.json()["state"], &place.json()["dirty_bytes"]), (&"serving".into(), &4096.into()));
@@ -533,7 +533,7 @@ fn an_older_copy_of_a_drive_is_not_taken_for_the_drive() {
             fs::rename(&drive, &original).unwrap();
             fs::rename(&copy, &drive).unwrap();
             let message = place.refuse("serve box");
-            assert!(message.contains("or one is a copy from an earlier time"), "{name}: {message}");
+            assert!(message.contains("or one is an older copy"), "{name}: {message}");
             fs::rename(&original, &drive).unwrap();
             let _served = place.serve("");
             assert_eq!(place.disk().read(0, 4096), [2; 4096], "{name}");
@@ -550,7 +550,7 @@ fn foreign_write_over_home_is_refused_without_accept_loss() {
     for command in ["serve box", "drain box", "check box"] {
         let message = place.refuse(command);
         assert!(message.contains("sector 8 of the drive was written while its volume was attached"), "{message}");
-        assert!(message.contains("`bimetal serve --accept-loss` goes on"), "{message}");
+        assert!(message.contains("`bimetal serve --accept-loss` restores it"), "{message}");
     }
     let served = place.serve("--accept-loss");
     assert_eq!(place.disk().read(0, 8192), [[1; 4096], [0; 4096]].concat());
@@ -558,7 +558,7 @@ fn foreign_write_over_home_is_refused_without_accept_loss() {
     assert_eq!((&loss["drive"], &loss["what"]), (&"hdd".into(), &"foreign".into()));
     place.succeed("drain box --detach");
     let said = served.wait();
-    assert!(said.contains("what another program had written over the beginning"), "{said}");
+    assert!(said.contains("another program had overwritten the beginning"), "{said}");
     assert_eq!(fs::read(place.0.join("hdd.img")).unwrap()[..8192], [[1; 4096], [0; 4096]].concat());
 }
 
@@ -569,8 +569,8 @@ fn a_flipped_bit_is_found_while_serving_and_without_a_server() {
     let mut disk = place.disk();
     (0..300).for_each(|at| disk.write(at * 8192, &[at as u8; 4096]));
     disk.flush();
-    assert_eq!(place.succeed("check box"), "the map is sound\n");
-    assert!(place.succeed("check box --scrub").contains("300 blocks off home: each is what was written"));
+    assert_eq!(place.succeed("check box"), "the map is consistent\n");
+    assert!(place.succeed("check box --scrub").contains("300 blocks off home: all checksums match"));
     let ssd = fs::read(place.0.join("ssd.img")).unwrap();
     let at = ssd.chunks(4096).position(|block| block == [77; 4096]).unwrap() * 4096 + 1234;
     let drive = File::options().write(true).open(place.0.join("ssd.img")).unwrap();
@@ -600,7 +600,7 @@ fn a_flipped_bit_is_found_while_serving_and_without_a_server() {
     assert_eq!(output.status.code(), Some(3), "that it was lost is listed until somebody acknowledges it");
     assert!(String::from_utf8(output.stdout).unwrap().contains("rewritten"));
     place.succeed("acknowledge box");
-    assert!(place.succeed("check box --scrub").contains("blocks off home: each is what was written"));
+    assert!(place.succeed("check box --scrub").contains("blocks off home: all checksums match"));
     place.succeed("drain box --detach");
     served.wait();
     assert_eq!(fs::read(place.0.join("hdd.img")).unwrap()[77 * 8192..][..4096], [5; 4096]);
@@ -640,7 +640,7 @@ fn parameters_change_while_serving_or_after_a_drain() {
     assert_eq!(place.json()["settings"]["migration_size"], "40KiB");
     assert_eq!(place.json()["settings"]["ssd.rated_writes"], "150TB");
     assert!(place.refuse("set box log_buffer=64KiB").contains("run `bimetal drain box` first"));
-    assert!(place.succeed("set box migration_size=off").contains("from the next start on"));
+    assert!(place.succeed("set box migration_size=off").contains("takes effect at the next start"));
     place.succeed("drain box");
     place.succeed("set box log_buffer=64KiB");
     let served = place.serve("");
@@ -719,12 +719,12 @@ fn full_file_system_is_waited_for() {
     (0..4000).for_each(|at| assert_eq!(disk.read(at * 8192, 4096), [(at % 250) as u8 + 1; 4096], "block {at}"));
     let now = status();
     assert_eq!((&now["state"], &now["members"][1]["errors"]), (&"serving".into(), &0.into()), "{now}");
-    assert!(!now["meaning"].as_str().unwrap().contains("room"), "{now}");
+    assert!(!now["meaning"].as_str().unwrap().contains("No space left"), "{now}");
     drop(disk);
     served.signal("-TERM");
     let said = served.wait();
-    assert!(said.contains("has no room: No space left on device (28)"), "{said}");
-    assert!(said.contains("there is room again"), "{said}");
+    assert!(said.contains("its file system is full: No space left on device (28)"), "{said}");
+    assert!(said.contains("the file system has space again"), "{said}");
 }
 
 /// Regression: a clean SSD that was read-only for a while was detached at once at the start. It had
@@ -782,7 +782,7 @@ fn read_only_cache_is_not_let_go_at_start() {
     tool("blockdev", &["--setrw", &device]).expect("blockdev");
     let served = place.serve_volume("deck", "deck", "--degraded");
     let text = place.succeed(&format!("attach deck {device}"));
-    assert!(text.contains("takes part from now on, empty"), "{text}");
+    assert!(text.contains("is attached, and empty"), "{text}");
     let mut disk = connect();
     for _ in 0..3 {
         (0..50).for_each(|at| assert_eq!(disk.read(at * 8192, 4096), [2; 4096], "block {at}"));
@@ -812,7 +812,7 @@ fn scrub_on_schedule_is_reported_and_remembered() {
     assert!(last["took_s"].as_f64().unwrap() > 0.8, "{last}");
     assert_eq!((&last["bad_blocks"], &last["read_bytes"]), (&0.into(), &(400 * 4096).into()));
     let text = place.succeed("status box");
-    assert!(text.contains("1600KiB read in") && text.contains("nothing bad; the next in"), "{text}");
+    assert!(text.contains("1600KiB read in") && text.contains("nothing bad; next scrub in"), "{text}");
     drop(disk);
     served.signal("-TERM");
     served.wait();
@@ -835,7 +835,7 @@ fn scrub_on_schedule_is_reported_and_remembered() {
     assert_eq!((&last["bad_blocks"], &last["lost_blocks"]), (&1.into(), &1.into()), "{last}");
     served.signal("-TERM");
     let said = served.wait();
-    assert!(said.contains("a scrub has found bad blocks: 1 of 400, and of 1 there is no good copy"), "{said}");
+    assert!(said.contains("a scrub has found bad blocks: 1 of 400, 1 of them without a good copy"), "{said}");
     let text = place.succeed("status box");
     assert!(text.contains("bad blocks: 1, of which 1 have no good copy"), "{text}");
 }

@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use bimetal_live::member::probe::probe;
+use bimetal_device::probe::probe;
 use support::LoopDevice;
 
 const BIMETAL: &str = env!("CARGO_BIN_EXE_bimetal");
@@ -112,6 +112,28 @@ fn created_volume_prints_export_roles_and_worst_crash() {
     assert_eq!(json["members"][1]["state"], "present");
 }
 
+/// A dry run says what `create` says, refuses what it refuses, and leaves every byte as it was.
+#[test]
+fn dry_run_prints_the_volume_and_writes_nothing() {
+    let place = with_drives("dry");
+    place.succeed(&CREATE.replace("mail", "old"));
+    let message = place.refuse(&format!("{CREATE} --dry-run"));
+    assert!(message.contains("volume 'old'"), "{message}");
+    let before = ["ssd.img", "hdd.img"].map(|name| fs::read(place.0.join(name)).expect("a drive"));
+    let dry = place.succeed(&format!("{CREATE} --force --dry-run"));
+    let after = ["ssd.img", "hdd.img"].map(|name| fs::read(place.0.join(name)).expect("a drive"));
+    assert!(before == after, "a dry run has written");
+    assert!(place.refuse("status mail").contains("no drive with a label"));
+    let emulated = "create slow --scheme smart-response --ssd ssd.img --hdd-size 64MiB --dry-run --force \
+                    --hdd emulate:seagate-barracuda-7200.12-1tb:new.img";
+    assert!(place.succeed(emulated).contains("as slow as seagate-barracuda-7200.12-1tb"));
+    assert!(!place.0.join("new.img").exists(), "a dry run has left a file");
+    let made = place.succeed(&format!("{CREATE} --force"));
+    let (dry, made) =
+        (dry.replace("Nothing was written (--dry-run).", ""), made.replace("Serve it with: bimetal serve mail", ""));
+    assert_eq!(dry, made);
+}
+
 #[test]
 fn drives_are_found_by_their_labels_wherever_they_went() {
     let place = with_drives("found");
@@ -146,7 +168,7 @@ fn a_drive_of_another_size_is_refused() {
     // The beginning is cut off; the label at the end stays.
     fs::write(place.0.join("hdd.img"), &bytes[1 << 20..]).expect("a drive");
     let message = place.refuse("status hdd.img");
-    assert!(message.contains("with 64MiB and has 63MiB now"), "{message}");
+    assert!(message.contains("with 64MiB, and has 63MiB now"), "{message}");
 }
 
 #[test]
@@ -157,7 +179,7 @@ fn what_is_labelled_already_is_refused_until_it_is_forced() {
     let message = place.refuse("create news --scheme smart-response --ssd ssd.img --hdd other.img");
     assert!(message.contains("ssd.img: is labelled as a drive of volume 'mail' already. --force"), "{message}");
     let message = place.refuse("create mail --scheme smart-response --ssd ssd.img --hdd other.img --force");
-    assert!(message.contains("a volume named 'mail' is there already"), "{message}");
+    assert!(message.contains("volume 'mail' exists already"), "{message}");
     place.succeed("create news --scheme smart-response --ssd ssd.img --hdd other.img --force");
     let status = place.succeed("status hdd.img");
     assert!(status.contains("mail: smart-response, incomplete"), "{status}");
@@ -199,7 +221,7 @@ fn ext4_stays_if_it_ends_early_and_is_refused_otherwise() {
     let (_, remedy) = message.trim().rsplit_once("Make the file larger first: truncate ").expect("a remedy");
     place.tool("truncate", &remedy.split(' ').collect::<Vec<_>>());
     let text = place.succeed(CREATE);
-    assert!(text.contains("the ext4 on it stays: the volume begins with it"), "{text}");
+    assert!(text.contains("the ext4 on it stays, as the content of the volume"), "{text}");
     place.tool("e2fsck", &["-fn", "hdd.img"]);
 }
 
@@ -220,7 +242,7 @@ fn ext4_in_a_file_is_shrunk_as_the_message_says() {
     place.tool("sh", &["-c", &commands]);
     assert_eq!(place.bytes("hdd.img").len(), 64 << 20);
     let text = place.succeed(CREATE);
-    assert!(text.contains("the ext4 on it stays: the volume begins with it"), "{text}");
+    assert!(text.contains("the ext4 on it stays, as the content of the volume"), "{text}");
     place.tool("e2fsck", &["-fn", "hdd.img"]);
 }
 
@@ -267,7 +289,7 @@ fn wrong_drives_and_settings_are_named() {
         ("griffin --ssd ssd.img", "scheme griffin needs a drive that holds the log: give it with --hdd PATH"),
         ("griffin --ssd ssd.img --hdd ./ssd.img", "are the same drive"),
         ("griffin --ssd ssd.img --hdd none.img", "(a file is made with: truncate -s 64G none.img)"),
-        ("griffin --ssd ssd.img --hdd tiny.img", "the hdd drive of 0B is too small"),
+        ("griffin --ssd ssd.img --hdd tiny.img", "the hdd drive of 0 B is too small"),
         ("griffin --ssd ssd.img --hdd hdd.img --set timeot=3s", "griffin has no parameter 'timeot'"),
         ("griffin --ssd ssd.img --hdd hdd.img --set migration=instant", "only a simulation can do that"),
         ("smart-response --ssd ssd.img --hdd hdd.img --set replacement=belady", "only a simulation can do that"),
@@ -279,12 +301,12 @@ fn wrong_drives_and_settings_are_named() {
             "combo --ssd ssd.img --hdd hdd.img --set strategy=access --set moves=instant",
             "only a simulation can do that",
         ),
+        ("os-managed --ssd ssd.img --hdd hdd.img --set metadata=on", "expected --files MAP.csv beside it"),
         (
-            "os-managed --ssd ssd.img --hdd hdd.img --set metadata=on",
-            "expected a map of files beside it, --files MAP.csv",
+            "griffin --ssd ssd.img --hdd hdd.img --set hdd.volatile_cache=on",
+            "is a real drive, and only emulated drives have settings",
         ),
-        ("griffin --ssd ssd.img --hdd hdd.img --set hdd.volatile_cache=on", "is a drive of its own and not emulated"),
-        ("hdd-only --ssd ssd.img --hdd hdd.img", "has no use for ssd.img"),
+        ("hdd-only --ssd ssd.img --hdd hdd.img", "does not use ssd.img"),
         ("grifin --ssd ssd.img --hdd hdd.img", "did you mean 'griffin'?"),
         ("griffin --ssd ssd.img --hdd emulate:nothing:hdd.img", "nothing"),
         ("griffin --ssd ssd.img --hdd /dev/null", "/dev/null: is a character device"),
@@ -294,7 +316,7 @@ fn wrong_drives_and_settings_are_named() {
         assert!(message.contains(expected), "{rest}: {message}");
     }
     let message = place.refuse("create a/b --scheme griffin --ssd ssd.img --hdd hdd.img");
-    assert!(message.contains("'a/b' cannot be the name of a volume"), "{message}");
+    assert!(message.contains("'a/b' is not a volume's name"), "{message}");
 }
 
 #[test]

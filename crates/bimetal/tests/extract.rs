@@ -192,8 +192,8 @@ fn what_may_not_be_measured_is_refused() {
     let path = folder.file("drive.img", 32);
     folder.file("small.img", 1);
     fs::write(folder.0.join("there.toml"), "").expect("written");
-    folder.refused(&["drive.img", "-o", "there.toml"], "is there already");
-    folder.refused(&["drive.img", "-o", "a.toml"], "say --yes, or --read-only");
+    folder.refused(&["drive.img", "-o", "there.toml"], "exists already");
+    folder.refused(&["drive.img", "-o", "a.toml"], "confirm with --yes, or give --read-only");
     folder.refused(&["small.img", "-o", "a.toml", "--yes"], "expected at least 16MiB");
     folder.refused(&["none.img/", "-o", "a.toml"], "none.img");
     folder.refused(&["/dev/null", "-o", "a.toml", "--yes"], "a character device");
@@ -211,7 +211,7 @@ fn what_may_not_be_measured_is_refused() {
     bytes[1080] = 0x53;
     bytes[1081] = 0xef;
     fs::write(&path, bytes).expect("written");
-    folder.refused(&["drive.img", "-o", "a.toml", "--yes"], "--read-only measures what reading can");
+    folder.refused(&["drive.img", "-o", "a.toml", "--yes"], "--read-only measures what reads show");
     let lock = File::open(&path).expect("it is there");
     rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).expect("nobody else has it");
     folder.refused(&["drive.img", "-o", "a.toml", "--yes"], "is in use, so it cannot be written");

@@ -119,7 +119,7 @@ fn drained_volumes_of_format_1_are_upgraded() {
         let (code, said) = place.run("serve hdd.img");
         assert!(code == Some(1) && said.contains("bimetal upgrade"), "{kind}: {said}");
         let (code, said) = place.run("upgrade hdd.img");
-        assert!(code == Some(0) && said.contains("is of on-disk format 2 now"), "{kind}: {said}");
+        assert!(code == Some(0) && said.contains("has on-disk format 2 now"), "{kind}: {said}");
         place.serve_and_read();
         let (code, said) = place.run("upgrade hdd.img");
         assert!(code == Some(0) && said.contains("already"), "{kind}: {said}");

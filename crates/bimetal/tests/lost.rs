@@ -212,8 +212,8 @@ fn lost_content_is_told_until_it_is_acknowledged() {
     (64..128).for_each(|at| disk.write(at * BLOCK, &[9; BLOCK]));
     disk.flush();
     assert!(place.json()["meaning"].as_str().unwrap().contains("is safe"));
-    assert_eq!(place.answer("check box", 0), "the map is sound\n");
-    assert_eq!(place.answer("acknowledge box", 0), "nothing is listed that could be acknowledged\n");
+    assert_eq!(place.answer("check box", 0), "the map is consistent\n");
+    assert_eq!(place.answer("acknowledge box", 0), "the report is empty: there is nothing to acknowledge\n");
     assert_eq!(place.rot("ssd.img", 7), 64);
     assert_eq!(disk.read(0, 128 * BLOCK), None, "the newest content is nowhere");
     assert_eq!(disk.read(64 * BLOCK, BLOCK).unwrap(), [9; BLOCK]);
@@ -245,7 +245,7 @@ fn lost_content_is_told_until_it_is_acknowledged() {
     });
     std::thread::sleep(Duration::from_millis(1500));
     let said = served.kill();
-    assert!(said.contains("blocks 0 to 63 (bytes 0 to 262143) do not have their checksum"), "{said}");
+    assert!(said.contains("blocks 0 to 63 (bytes 0 to 262143) do not match their checksum"), "{said}");
     told(&place);
     let served = place.serve("box");
     told(&place);
@@ -262,10 +262,10 @@ fn lost_content_is_told_until_it_is_acknowledged() {
     assert_eq!((&json["lost"]["blocks"], &json["lost"]["other_blocks"]), (&32.into(), &32.into()), "{json}");
     let text = place.answer("acknowledge box", 0);
     assert!(
-        text.starts_with("acknowledged: 32 lost blocks, 32 other bad blocks, 0 accepted losses; what was lost"),
+        text.starts_with("acknowledged: 32 lost blocks, 32 other bad blocks, 0 accepted losses; lost blocks stay lost"),
         "{text}"
     );
-    assert_eq!(place.answer("acknowledge box", 0), "nothing is listed that could be acknowledged\n");
+    assert_eq!(place.answer("acknowledge box", 0), "the report is empty: there is nothing to acknowledge\n");
     let acknowledged = |place: &Place| {
         let json = place.json();
         let lost = &json["lost"];
@@ -278,10 +278,7 @@ fn lost_content_is_told_until_it_is_acknowledged() {
         assert!(line["text"].as_str().unwrap().starts_with("operator acknowledged 32 lost blocks"), "{json}");
         assert!(line["at_s"].as_u64().unwrap() > 1_600_000_000);
         let meaning = json["meaning"].as_str().unwrap();
-        assert!(
-            meaning.contains("32 blocks are lost, which was acknowledged") && !meaning.contains("is safe"),
-            "{meaning}"
-        );
+        assert!(meaning.contains("32 blocks are lost, all acknowledged") && !meaning.contains("is safe"), "{meaning}");
     };
     acknowledged(&place);
     drop(disk);
@@ -295,7 +292,7 @@ fn lost_content_is_told_until_it_is_acknowledged() {
     disk.flush();
     assert_eq!(place.json()["lost"]["blocks"], 0);
     assert!(place.json()["meaning"].as_str().unwrap().contains("is safe"));
-    assert_eq!(place.answer("check box", 0), "the map is sound\n");
+    assert_eq!(place.answer("check box", 0), "the map is consistent\n");
     drop(disk);
     served.stop();
 }
@@ -370,7 +367,7 @@ fn every_lost_block_is_counted_beyond_a_superblock() {
     disk.flush();
     assert_eq!(place.rot("ssd.img", 7), 900);
     let text = place.answer("check box --scrub", 3);
-    assert!(text.contains("900 of 900 blocks off home failed the check, and home has no good copy of 900"), "{text}");
+    assert!(text.contains("900 of 900 blocks off home failed the check, and home lacks a good copy of 900"), "{text}");
     assert_eq!(place.json()["last_scrub"]["bad_blocks"], 900);
     place.answer("drain box", 1);
     for stopped in [false, true] {
@@ -413,7 +410,10 @@ fn an_accepted_loss_is_told_until_it_is_acknowledged() {
         let json = place.json();
         let meaning = json["meaning"].as_str().unwrap();
         assert!(meaning.contains("was given up (--accept-loss)"), "{meaning}");
-        assert!(!meaning.contains("nothing with it") && !meaning.contains("everything is at home"), "{meaning}");
+        assert!(
+            !meaning.contains("nothing is lost with it") && !meaning.contains("everything is at home"),
+            "{meaning}"
+        );
         let loss = &json["accepted_losses"][0];
         assert_eq!(
             (&loss["drive"], &loss["what"], &loss["blocks"]),
@@ -421,7 +421,10 @@ fn an_accepted_loss_is_told_until_it_is_acknowledged() {
             "{json}"
         );
         let text = place.answer("status box", 0);
-        assert!(text.contains("given up what only ssd had, ") && !text.contains("home has everything"), "{text}");
+        assert!(
+            text.contains("accepted loss of content that only ssd had, ") && !text.contains("home has everything"),
+            "{text}"
+        );
     };
     told();
     served.stop();
@@ -435,7 +438,7 @@ fn an_accepted_loss_is_told_until_it_is_acknowledged() {
     let served = place.serve("box");
     let json = place.json();
     assert_eq!(json["accepted_losses"], Value::Array(vec![]));
-    assert!(json["meaning"].as_str().unwrap().contains("nothing with it"), "{json}");
+    assert!(json["meaning"].as_str().unwrap().contains("nothing is lost with it"), "{json}");
     assert!(json["history"][0]["text"].as_str().unwrap().contains("1 accepted loss"), "{json}");
     served.stop();
 }
@@ -491,12 +494,12 @@ fn status_never_takes_an_older_state_for_the_newest() {
     }
     served.kill();
     let meaning = || place.json()["meaning"].as_str().unwrap().to_owned();
-    assert!(meaning().contains("some content may be off home only"), "{}", meaning());
+    assert!(meaning().contains("some content may be only off home"), "{}", meaning());
     let newest = numbers().into_iter().max().expect("home has states");
     let mut home = fs::read(&path).unwrap();
     home.chunks_mut(4096).filter(|page| number(page) == Some(newest)).for_each(|page| page[100] ^= 1);
     fs::write(&path, home).unwrap();
-    assert!(meaning().contains("whether everything is at home is not known"), "{}", meaning());
+    assert!(meaning().contains("unknown if everything is at home"), "{}", meaning());
 }
 
 /// Regression: a volume whose home fails every operation was shown as "serving", and its content as

@@ -11,7 +11,7 @@ use mutation::{COMMANDS, Mutator, TIME_MAX, run, samples};
 const BIMETAL: &str = env!("CARGO_BIN_EXE_bimetal");
 
 /// Number of mutants in the test; each runs through one of the commands, in turn.
-const MUTANTS: u64 = 2500;
+const MUTANTS: u64 = 1500;
 
 /// A folder that is removed at the end of the test.
 struct Folder(PathBuf);

@@ -67,7 +67,7 @@ fn was_permitted(output: &Output, file: &Path) -> bool {
         return true;
     }
     let message = text(&output.stderr);
-    let refused = message.contains("needs root") || message.contains("this kernel gives no block events");
+    let refused = message.contains("needs root") || message.contains("this kernel offers no block events");
     assert!(refused, "{message}");
     assert_eq!(output.status.code(), Some(1));
     assert!(!file.exists());
@@ -129,7 +129,7 @@ fn an_idle_device_gives_no_trace_and_says_so() {
 
 fn was_permitted_to_fail(output: &Output) -> bool {
     let message = text(&output.stderr);
-    message.contains("needs root") || message.contains("this kernel gives no block events")
+    message.contains("needs root") || message.contains("this kernel offers no block events")
 }
 
 #[test]

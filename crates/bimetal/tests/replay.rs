@@ -134,7 +134,7 @@ fn what_would_destroy_or_cannot_be_is_refused_kindly() {
     assert!(far.contains("--compact"), "{far}");
     place.succeed("replay far.csv try --compact");
     let speed = place.refuse("replay work.csv try --reads-only --replay closed --speedup 2");
-    assert!(speed.contains("--speedup: a closed replay has no times"), "{speed}");
+    assert!(speed.contains("--speedup: a closed replay ignores the times"), "{speed}");
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn a_volume_of_drives_of_their_own_cannot_be_simulated() {
     }
     place.succeed("create own --scheme smart-response --ssd ssd.img --hdd hdd.img");
     let message = place.refuse("replay work.csv own --overwrite --against-simulator");
-    assert!(message.contains("is a drive of its own, of which no model is known"), "{message}");
+    assert!(message.contains("is a real drive, which has no model"), "{message}");
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn files_that_play_drives_are_made_when_a_size_says_so() {
     let create = "create try --scheme smart-response --ssd emulate:samsung-970-evo-plus-500gb:ssd.img";
     let hdd = "--hdd emulate:seagate-barracuda-7200.12-1tb:hdd.img";
     let message = place.refuse(&format!("{create} {hdd}"));
-    assert!(message.contains("hdd.img is not there: make it with --hdd-size SIZE"), "{message}");
+    assert!(message.contains("hdd.img does not exist: make it with --hdd-size SIZE"), "{message}");
     let message = place.refuse(&format!("{create} --ssd-size 64MiB --hdd emulate:intel-x25-e-32gb:hdd.img"));
     assert!(
         message.contains("--hdd: intel-x25-e-32gb is a profile of kind flash, expected one of kind hdd"),
@@ -177,5 +177,5 @@ fn files_that_play_drives_are_made_when_a_size_says_so() {
     let length = |name: &str| fs::metadata(place.0.join(name)).expect("it was made").len();
     assert_eq!((length("ssd.img"), length("hdd.img")), (64 << 20, size.1));
     let message = place.refuse(&format!("{create} --ssd-size 64MiB {hdd} --force"));
-    assert!(message.contains("--ssd-size: ssd.img is there"), "{message}");
+    assert!(message.contains("--ssd-size: ssd.img exists already"), "{message}");
 }

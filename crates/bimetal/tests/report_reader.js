@@ -35,7 +35,7 @@ addEventListener("load", () => {
     button?.click();
 
     // The table sorts by its headings.
-    const first = () => page.querySelector("#comparison tbody th").textContent;
+    const first = () => page.querySelector(".comparison tbody th").textContent;
     const heading = text => [...page.querySelectorAll("button.sort")].find(button => button.textContent === text);
     heading("total")?.click();
     result.cheapest_first = first();

@@ -254,7 +254,7 @@ struct Case {
     as_device: bool,
     /// Set if content on the drive still proves that it is the member.
     proven: bool,
-    /// Least and greatest share of home's own blocks that is left.
+    /// Smallest and greatest share of home's own blocks that is left.
     left: [f64; 2],
 }
 
@@ -284,7 +284,7 @@ fn go_through(case: &Case) {
     assert!(told.contains("nothing was written") && told.contains("would write"), "{told}");
     let told = place.succeed(&format!("rescue box{options}"));
     println!("{} ({}): {told}", case.name, case.line);
-    assert!(told.contains("box: rescued") && told.contains("newer than home, each block with a checksum"), "{told}");
+    assert!(told.contains("box: rescued") && told.contains("newer than home; a checksum proves each block"), "{told}");
     assert!(!case.proven || !told.contains("because of --force"), "{told}");
 
     let dirty = place.dirty().count() as u64 * BLOCK;
@@ -380,7 +380,7 @@ fn mkswap_over_the_ssd_costs_a_block_that_is_named() {
     assert_eq!(output.status.code(), Some(3), "damage is listed");
     assert!(output.stderr.is_empty(), "the answer stands on standard output, once");
     let message = place.text(&output.stdout);
-    assert!(message.contains("failed the check, and home has no good copy of 1"), "{message}");
+    assert!(message.contains("failed the check, and home lacks a good copy of 1"), "{message}");
 }
 
 /// `dump` once left out marks. Of places, totals and reports it printed only that they are there.
@@ -462,7 +462,7 @@ fn wiped_end_of_either_drive_is_rescued() {
         assert!(place.refuse("serve box").contains("`bimetal rescue box`"));
         assert!(place.refuse("drain box").contains("`bimetal rescue box`"));
         let told = place.succeed("rescue box");
-        assert!(told.contains("the second copy is left"), "{told}");
+        assert!(told.contains("the second copy of the label is intact"), "{told}");
         assert_eq!(place.share_of_home_that_is_left(), 1.0);
     }
 }
@@ -499,7 +499,9 @@ fn rescue_takes_no_drive_that_is_not_the_member() {
     assert!(place.refuse("rescue box --member disk=b.img").contains("expected hdd, ssd"));
     assert!(place.refuse("rescue box --member hdd=b.img").contains("hdd.img has the label of hdd"));
     fs::rename(place.0.join("hdd.img"), place.0.join("away")).unwrap();
-    assert!(place.refuse("rescue box --member hdd=b.img --force").contains("is a drive of volume 'other-box'"));
+    assert!(
+        place.refuse("rescue box --member hdd=b.img --force").contains("is a labelled drive of volume 'other-box'")
+    );
     assert!(place.refuse("rescue box").contains("hdd of volume 'box' is missing"));
     File::create(place.0.join("small.img")).and_then(|file| file.set_len(1 << 20)).unwrap();
     assert!(place.refuse("rescue box --member hdd=small.img --force").contains("expected the drive that was hdd"));

@@ -365,7 +365,7 @@ fn resize_that_moves_blocks_or_cuts_ext4_is_refused() {
     place.file("ssd", 64);
     assert!(place.refuse("resize both").contains("only the last of them"));
     place.file("hdd", 64);
-    assert!(place.refuse("resize ./ssd --ssd-size 32MiB --hdd-size 16MiB").contains("only become larger"));
+    assert!(place.refuse("resize ./ssd --ssd-size 32MiB --hdd-size 16MiB").contains("only enlarged"));
     place.succeed("resize ./ssd --ssd-size 32MiB");
 
     let made = Command::new("mkfs.ext4").args(["-q", "-F", "solid", "24m"]).current_dir(&place.0).status();

@@ -125,7 +125,7 @@ fn a_wrong_file_or_flag_says_what_was_expected() {
     let small = "[volume.pair]\nscheme='raid1'\nmembers=['a','b']\n[drive.a]\nprofile='intel-x25-e-32gb'\n\
                  [drive.b]\nprofile='intel-x25-e-32gb'\nsize='2MiB'\n";
     let error = refused(small, &[]);
-    assert!(error.contains("volume 'pair': raid1: member 'b' has 2MiB, and at least "), "{error}");
+    assert!(error.contains("volume 'pair': raid1: member 'b' has 2 MiB: expected at least "), "{error}");
     assert!(error.contains("give it a larger size"), "{error}");
     let error = refused(&small.replace("'b']", "'c']"), &[]);
     assert!(error.contains("tree.toml: volume 'pair': key 'members': unknown member 'c'"), "{error}");
@@ -137,5 +137,5 @@ fn a_wrong_file_or_flag_says_what_was_expected() {
     std::fs::remove_dir_all(directory).unwrap();
     let (status, _, error) = bimetal(&["simulate", "trees.toml", "--config", "trees.toml"]);
     assert_eq!(status, 1);
-    assert!(error.contains("expected one volume that is nobody's member, found 2"), "{error}");
+    assert!(error.contains("expected one volume that is no member of another, found 2"), "{error}");
 }

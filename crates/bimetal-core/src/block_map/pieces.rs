@@ -316,8 +316,8 @@ mod tests {
         }
     }
 
-    /// Eighty blocks of eight pieces have an index of eighty entries, and a further piece costs at
-    /// most 16 bytes.
+    /// Eighty blocks of eight pieces have an index of eighty entries. Each piece of a block after
+    /// the first costs at most 16 bytes of memory.
     #[test]
     fn further_piece_costs_its_entry_and_no_index() {
         const { assert!(BYTES_PER_FURTHER_PIECE <= 16.0) };

@@ -52,14 +52,15 @@ pub enum Answer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ChangeError {
     /// No copy has these sectors.
-    #[error("sector {0} of the drive's beginning cannot be read, from any of its places")]
+    #[error("sector {0} of the drive's beginning cannot be read, neither there nor from its copies")]
     Unreadable(u64),
     /// Another program used the drive.
     #[error(
-        "sector {0} of the drive was written while its volume was attached, by something that used the drive without the \
-         volume (mkfs, wipefs, dd). The volume has its own first MiB still: `bimetal rescue` says what else was written over, and \
-         puts that back; `bimetal serve --accept-loss` goes on with that without a word about the rest. What was written in its \
-         place is lost then; what was written to the drive behind its first MiB is in the volume"
+        "sector {0} of the drive was written while its volume was attached, by a program that used the drive without \
+         the volume (mkfs, wipefs, dd). The volume still has its own first MiB. `bimetal rescue` reports what else \
+         was overwritten, and restores the first MiB. `bimetal serve --accept-loss` restores it without such a \
+         report. The program's writes to the first MiB are lost then; its writes behind the first MiB are part of the \
+         volume"
     )]
     Changed(u64),
 }

@@ -65,6 +65,8 @@ fn sum_of(bytes: &[u8]) -> u32 {
     words.fold(0, u32::wrapping_add)
 }
 
+/// Returns the text for a person who mounts the drive. The text is part of the on-disk format: if a
+/// drive begins with another text, another program has written over the drive.
 fn text(label: &Label) -> String {
     let member = label.member_name(label.index);
     let (name, uuid, scheme) = (&label.name, label.volume, &label.scheme);

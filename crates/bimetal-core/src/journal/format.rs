@@ -150,7 +150,9 @@ pub struct SuperblockPage {
     pub has_marks: u8,
     /// Number of epochs.
     pub lives_count: u8,
-    unused: [u8; 2],
+    /// Place in its pair: 0 unknown, 1 first, 2 second.
+    pub pair: u8,
+    unused: u8,
     /// The epochs, the oldest first.
     pub lives: [LifeBytes; LIVES_MAX],
     /// The lost blocks, [`Head::count`] of them.

@@ -5,9 +5,9 @@
 //! member. A *slot table* (16 bytes a slot) lies behind the ring. Before the ring is full, a
 //! *checkpoint* brings the table up to date, and writes only the pages that changed. So recovery
 //! reads the table and at most one ring. The table holds only what the ring has made durable. Two
-//! areas of *marks* and two superblocks, written in turn, complete a checkpoint. A mark is a bit
-//! for a region of home that may differ from clean copies. The superblock records where the ring's
-//! tail is.
+//! areas of *marks* and a pair of superblocks, one in each turn, complete a checkpoint. A mark is a
+//! bit for a region of home that may differ from clean copies. The superblock records where the
+//! ring's tail is.
 //!
 //! A log needs no ring: each segment begins and ends with a page of records that describe it.
 //! Records that belong to no segment wait for the next one. The log's superblocks record where its
@@ -78,9 +78,10 @@ pub const fn cache_copy_sectors(slots: u64) -> u64 {
     SUPERBLOCK_SECTORS + (ring_pages(slots) + table_pages(slots)) * PAGE_SECTORS
 }
 
-/// Returns the place of the marks of a turn in a cache's metadata, which begins at `first_sector`.
-pub const fn marks_place(first_sector: u64, slots: u64, blocks: u64, turn: u64) -> crate::units::SectorRange {
-    let sectors = marks_pages(blocks) * PAGE_SECTORS;
+/// Returns the place of the marks of a turn, `marks_pages` pages, in a cache's metadata, which
+/// begins at `first_sector`.
+pub const fn marks_place(first_sector: u64, slots: u64, marks_pages: u64, turn: u64) -> crate::units::SectorRange {
+    let sectors = marks_pages * PAGE_SECTORS;
     crate::units::SectorRange::new(first_sector + cache_copy_sectors(slots) + turn * sectors, sectors)
 }
 

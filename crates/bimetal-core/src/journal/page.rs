@@ -22,7 +22,7 @@ const CHECKSUM_END: usize = size_of::<Head>();
 pub enum PageError {
     /// The page does not begin as this kind of page does: it was never written, or is something
     /// else.
-    #[error("not a page of this kind")]
+    #[error("not a page of the expected kind")]
     NotAPage,
     /// The page was written in another version of the format.
     #[error("a page of format version {0}; this program reads version {VERSION}")]
@@ -31,7 +31,7 @@ pub enum PageError {
     #[error("a page with a wrong checksum")]
     Checksum,
     /// The record has an unknown kind.
-    #[error("record {0} of the page is of no known kind")]
+    #[error("record {0} of the page has an unknown kind")]
     Record(u16),
 }
 

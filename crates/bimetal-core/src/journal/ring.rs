@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::record::{RECORDS_PER_PAGE, Record};
 use super::table::{Digest, TableHeader};
-use super::{PAGE_SECTORS, SLOTS_PER_TABLE_PAGE, SUPERBLOCK_SECTORS, marks_pages, ring_pages, table_pages};
+use super::{
+    PAGE_SECTORS, SLOTS_PER_TABLE_PAGE, SUPERBLOCK_SECTORS, marks_pages, marks_place, ring_pages, table_pages,
+};
 use crate::bit_set::BitSet;
 use crate::block::{Block, BlockRun};
 use crate::block_map::{BlockMap, Entry, Slot};
@@ -221,6 +223,11 @@ impl Ring {
         Some((first, end - first))
     }
 
+    /// Returns the newest generation of a page of the slot table that a superblock has completed.
+    pub(crate) fn generation(&self, page: u32) -> u64 {
+        self.generations[page as usize]
+    }
+
     /// Returns the header of a page of the slot table for a write with this `generation`.
     pub(crate) fn table_header(&self, volume: u64, index: u32, generation: u64) -> TableHeader {
         TableHeader { volume, index, generation, previous: self.generations[index as usize] }
@@ -250,8 +257,7 @@ impl Ring {
 
     /// Returns the place of the marks of this turn.
     pub(crate) fn marks_place(&self, turn: u64) -> SectorRange {
-        let page = self.pages + table_pages(u64::from(self.slots)) + turn * self.marks_pages;
-        SectorRange::new(self.copy_at(0) + page * PAGE_SECTORS, self.marks_pages * PAGE_SECTORS)
+        marks_place(self.first_sector, self.slots.into(), self.marks_pages, turn)
     }
 
     /// Returns the number of the first page that is still needed after the checkpoint under way.

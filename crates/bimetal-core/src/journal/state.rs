@@ -21,8 +21,8 @@ pub struct State {
     pub dirty: bool,
     /// Set while a migration writes home: without the log, home is between two states.
     pub migrating: bool,
-    /// Regions whose entries in the frozen map are void. It is set while the member with the slots
-    /// is read-only, so that its map cannot change.
+    /// Set while the member with the slots is read-only, so that its map cannot change: the regions
+    /// of the volume whose entries in that map no longer count.
     pub refusing: Option<Left>,
     /// Digest of the versions of all pages of the table of places; 0: not recorded. It proves that
     /// no page of the table came back from an earlier time in both copies.

@@ -1,5 +1,10 @@
 //! Superblocks: the pages from which recovery begins. There are two turns, each written twice
 //! ([`turns`](super::turns)).
+//!
+//! Superblocks are written in pairs: the first, and then its content once more under the next
+//! number, in the other turn. What a superblock makes possible (a slot that is written again, a new
+//! epoch) happens once the pair is stable. So either turn may be lost, or revert to an earlier
+//! superblock: the other turn has the same content, or a superblock that nothing depends on yet.
 
 use super::format::{LifeBytes, LostBytes, SuperblockPage, view, view_mut};
 use super::page::{self, Page, PageError};
@@ -17,10 +22,21 @@ pub const LOST_MAX: usize = 216;
 pub struct Life {
     /// Number of the epoch.
     pub number: u32,
-    /// The first page of the ring, or position of the log, that was written in it.
+    /// The first page of the ring, or position of the log, that was written in the epoch.
     pub began_at: u64,
-    /// The first page of a log's index that was written in it.
+    /// The first page of a log's index that was written in the epoch.
     pub index_began_at: u64,
+}
+
+/// Places of a superblock in its pair.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Pair {
+    /// Unknown: an earlier program wrote superblocks one by one.
+    Unknown,
+    /// The first superblock of a pair.
+    First,
+    /// The second: it repeats the superblock before it.
+    Second,
 }
 
 /// See the [module](self).
@@ -30,6 +46,8 @@ pub struct Superblock {
     pub volume: u64,
     /// Number of the superblock; its lowest bit is its turn.
     pub sequence: u64,
+    /// Its place in its pair.
+    pub pair: Pair,
     /// The first page of the ring that the slot table has not taken over. In a log, the first
     /// position that was not written back.
     pub tail: u64,
@@ -50,12 +68,13 @@ pub struct Superblock {
 const MAGIC: u32 = 0x736d_4942; // "BIms"
 
 impl Superblock {
-    /// Returns the newest superblock of a new volume, or of an empty member that replaces another,
-    /// in the epoch `life`. Number 0 is written too, with the same content.
+    /// Returns the first superblock of a new volume, or of an empty member that replaces another,
+    /// in the epoch `life`.
     pub fn first(volume: u64, life: u32) -> Self {
         Self {
             volume,
-            sequence: 1,
+            sequence: 0,
+            pair: Pair::First,
             tail: 0,
             index_tail: 0,
             table: 0,
@@ -63,6 +82,25 @@ impl Superblock {
             lives: vec![Life { number: life, ..Life::default() }],
             lost: Vec::new(),
         }
+    }
+
+    /// Returns the superblock that repeats this superblock in the other turn.
+    pub fn second(&self) -> Self {
+        Self { sequence: self.sequence + 1, pair: Pair::Second, ..self.clone() }
+    }
+
+    /// Returns the other superblock of the pair. Of a superblock that was written alone: its
+    /// repetition.
+    pub fn twin(&self) -> Self {
+        match self.pair {
+            Pair::Second => Self { sequence: self.sequence - 1, pair: Pair::First, ..self.clone() },
+            Pair::First | Pair::Unknown => self.second(),
+        }
+    }
+
+    /// Returns the largest number that the first superblock of the next pair may have.
+    pub fn next_at_most(&self) -> u64 {
+        self.sequence + if self.pair == Pair::First { 2 } else { 1 }
     }
 
     /// Returns the present epoch.
@@ -132,6 +170,7 @@ impl Superblock {
         page.marks = self.marks.unwrap_or_default().into();
         page.has_marks = self.marks.is_some().into();
         page.lives_count = self.lives.len() as u8;
+        page.pair = self.pair as u8;
         for (place, life) in page.lives.iter_mut().zip(&self.lives) {
             *place = LifeBytes::new_zeroed();
             (place.life, place.began_at) = (life.number.into(), life.began_at.into());
@@ -160,6 +199,11 @@ impl Superblock {
         Ok(Self {
             volume,
             sequence: page.head.number.get(),
+            pair: match page.pair {
+                1 => Pair::First,
+                2 => Pair::Second,
+                _ => Pair::Unknown,
+            },
             tail: page.tail.get(),
             index_tail: page.index_tail.get(),
             table: page.table.get(),
@@ -195,13 +239,14 @@ mod tests {
         #[test]
         fn superblock_reads_back(
             numbers: [u64; 5],
+            pair in prop::sample::select(vec![Pair::Unknown, Pair::First, Pair::Second]),
             marks: Option<u32>,
             lives in proptest::collection::vec(any_life(), 0..=LIVES_MAX),
             lost in proptest::collection::vec((any::<u64>(), any::<u8>()), 0..=LOST_MAX),
         ) {
             let [volume, sequence, tail, index_tail, table] = numbers;
             let lost = lost.into_iter().map(|(block, eighths)| (Block(block), ValidMask(eighths))).collect();
-            let superblock = Superblock { volume, sequence, tail, index_tail, table, marks, lives, lost };
+            let superblock = Superblock { volume, sequence, pair, tail, index_tail, table, marks, lives, lost };
             prop_assert_eq!(Superblock::decode(&superblock.encode()), Ok(superblock));
         }
 

@@ -3,7 +3,8 @@
 //! Number n lies in turn n mod 2, in two copies. Numbers 0 and 1 are written when the volume is
 //! made. The first copy is stable before the second is written, so a power cut tears at most one
 //! copy of one turn. A turn without a sound copy is therefore damage. Its content may have been
-//! newer than the other turn, so older content is not used in its place.
+//! newer than the other turn, so older content is not used in its place. Superblocks are the
+//! exception: both turns of a [pair](super::superblock) have the same content.
 //!
 //! Version 1 of the format wrote each turn once, and number 0 alone when the volume was made
 //! ([`Turns::newest_of_version_1`]).
@@ -128,6 +129,14 @@ impl<T> Turns<T> {
         };
         let all = (0..TURNS).flat_map(|turn| (0..COPIES).map(move |copy| (turn, copy)));
         all.filter(|&(turn, copy)| wrong(turn, copy)).map(|(turn, copy)| Repair { turn, copy }).collect()
+    }
+
+    /// Returns true if a copy has this content.
+    pub fn has(&self, turn: usize, copy: usize, content: &T) -> bool
+    where
+        T: PartialEq,
+    {
+        matches!(&self.0[turn][copy], Found::Sound(_, found) if found == content)
     }
 
     /// Returns the newest content of a turn.

@@ -80,7 +80,7 @@ pub enum AssemblyError {
     },
     /// Several volumes have the name.
     #[error(
-        "{} volumes are named '{name}' ({}): name the one that you mean by the path of one of its drives",
+        "{} volumes are named '{name}' ({}): name the path of one of the volume's drives instead",
         .volumes.len(), described(.volumes)
     )]
     SameName {
@@ -92,7 +92,7 @@ pub enum AssemblyError {
     /// Two drives carry the same member's label.
     #[error(
         "{first} and {second} both carry the label of volume '{name}', member {member} ({uuid}): one is a copy of the \
-         other, and if both were used they would overwrite each other's data. Take the copy away"
+         other, and using both would overwrite data. Disconnect the copy"
     )]
     Clone {
         /// The volume.
@@ -108,9 +108,8 @@ pub enum AssemblyError {
     },
     /// Two drives of a volume were each used without the other.
     #[error(
-        "volume '{name}': {first} and {second} each went on without the other since they were last together, or one is a copy \
-         from an earlier time, so they do not belong together any more. Take away the one whose data you do not want, and attach \
-         it as a new drive later"
+        "volume '{name}': {first} and {second} do not belong together any more: each was used without the other, or \
+         one is an older copy. Disconnect the drive whose data you do not want, and attach it as a new drive later"
     )]
     Split {
         /// The volume.
@@ -122,8 +121,8 @@ pub enum AssemblyError {
     },
     /// A drive is larger or smaller than it was.
     #[error(
-        "{path} was labelled as member {member} of volume '{name}' with {was} and has {is} now: its data is not where it \
-         was. Give it back the size that it had"
+        "{path} was labelled as member {member} of volume '{name}' with {was}, and has {is} now, so its data lies \
+         elsewhere: restore its former size"
     )]
     Size {
         /// The volume.
@@ -364,7 +363,7 @@ mod tests {
         let mut drive = found("hdd", &label(), 1);
         drive.size = Bytes::from_mib(63).sectors();
         let message = volume(&[drive]).unwrap_err().to_string();
-        assert!(message.contains("with 64MiB and has 63MiB now"), "{message}");
+        assert!(message.contains("with 64MiB, and has 63MiB now"), "{message}");
     }
 
     #[test]

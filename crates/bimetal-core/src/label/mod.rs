@@ -31,10 +31,8 @@ pub struct Uuid(pub [u8; 16]);
 
 impl Uuid {
     /// Returns a UUID (version 4) of 128 random bits.
-    pub const fn from_random(mut bits: [u8; 16]) -> Self {
-        bits[6] = bits[6] & 0x0f | 0x40;
-        bits[8] = bits[8] & 0x3f | 0x80;
-        Self(bits)
+    pub const fn from_random(bits: [u8; 16]) -> Self {
+        Self(uuid::Builder::from_random_bytes(bits).into_uuid().into_bytes())
     }
 
     /// Returns both halves in one number, by which pages of the engine name their volume.
@@ -47,11 +45,7 @@ impl Uuid {
 
 impl fmt::Display for Uuid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, byte) in self.0.iter().enumerate() {
-            let dash = if matches!(at, 4 | 6 | 8 | 10) { "-" } else { "" };
-            write!(f, "{dash}{byte:02x}")?;
-        }
-        Ok(())
+        uuid::Uuid::from_bytes(self.0).fmt(f)
     }
 }
 
@@ -248,8 +242,8 @@ fn member_name(members: &[MemberLabel], member: MemberId) -> String {
 /// The reason for which a text cannot be the name of a volume.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "'{0}' cannot be the name of a volume: expected 1 to {NAME_MAX} letters, digits, '.', '_' or '-', the first a \
-         letter or digit"
+    "'{0}' is not a volume's name: expected 1 to {NAME_MAX} letters, digits, '.', '_' or '-', the first a letter or \
+     digit"
 )]
 pub struct NameError(pub String);
 
@@ -271,17 +265,7 @@ impl FromStr for Uuid {
     type Err = UuidError;
 
     fn from_str(text: &str) -> Result<Self, UuidError> {
-        let refuse = || UuidError(text.to_owned());
-        let digits: Vec<u8> = text.bytes().filter(|&byte| byte != b'-').collect();
-        let mut bytes = [0; 16];
-        if digits.len() != 2 * bytes.len() {
-            return Err(refuse());
-        }
-        for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
-            let digit = |at: usize| char::from(pair[at]).to_digit(16);
-            *byte = (digit(0).ok_or_else(refuse)? << 4 | digit(1).ok_or_else(refuse)?) as u8;
-        }
-        Ok(Self(bytes))
+        uuid::Uuid::try_parse(text).map(|uuid| Self(uuid.into_bytes())).map_err(|_| UuidError(text.to_owned()))
     }
 }
 

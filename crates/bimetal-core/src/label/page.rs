@@ -91,7 +91,7 @@ pub enum PageError {
     #[error("a Bimetal label with a wrong checksum")]
     Checksum,
     /// The page is undamaged, but of a version that this program does not know.
-    #[error("a Bimetal label of version {0}, and this program reads versions up to {VERSION}: use a newer bimetal")]
+    #[error("a Bimetal label of version {0}, but this program reads versions up to {VERSION}: use a newer bimetal")]
     Version(u16),
     /// The page is undamaged, but has an incompatible feature that this program does not know.
     #[error(
@@ -99,13 +99,13 @@ pub enum PageError {
     )]
     Feature(u32),
     /// The page is undamaged, but has an impossible field.
-    #[error("a Bimetal label whose {0} cannot be")]
+    #[error("a Bimetal label with an invalid {0}")]
     Field(&'static str),
 }
 
 /// The reason for which a label does not fit its page.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the label needs {needed} bytes and has {PAGE_BYTES}: use fewer or shorter settings")]
+#[error("the label needs {needed} bytes and has room for {PAGE_BYTES}: use fewer or shorter settings")]
 pub struct TooLongError {
     /// Bytes that the label would take.
     pub needed: usize,
@@ -139,6 +139,7 @@ pub struct Current {
 ///
 /// A second copy counts if its own content puts the second copy in that place. While a first page
 /// can be read, second copies count only where that page puts them, and only for that page's drive.
+/// If first pages name different drives, the drive that more pages name counts.
 ///
 /// # Errors
 /// No page can be read: the more telling error of the two first pages. Or a page is of a later
@@ -163,20 +164,43 @@ pub fn read<'a>(size: Sectors, pages: impl IntoIterator<Item = Seen<'a>>) -> Res
     if by_second_copy && let Some(error) = later {
         return Err(error);
     }
-    if let Some((.., leader)) = newest(&first) {
-        let (volume, uuid, told) = (leader.volume, leader.own().uuid, leader.second_copy(size));
-        second.retain(|(_, place, label)| {
-            let is_same = label.volume == volume && label.own().uuid == uuid;
-            is_same && [told, CopyPlace::InTail].contains(place)
-        });
+    if let Some(leader) = leader(&first, &second, size).cloned() {
+        let is_same = |label: &Label| identity(label) == identity(&leader);
+        first.retain(|(.., label)| is_same(label));
+        second.retain(|(_, place, label)| is_same(label) && may_lie(&leader, size, *place));
     }
     first.append(&mut second);
     let (turn, _, label) = newest(&first).cloned().ok_or(why)?;
     Ok(Current { label, next_turn: 1 - (turn & 1), by_second_copy })
 }
 
+/// Returns the label in a first page that names the drive: the newest of the drive that most pages
+/// name. Another drive's label may have been written to one of these pages by mistake. The other
+/// pages outvote it: before a drive becomes another member, all its first pages are zeroed.
+fn leader<'a>(first: &'a [Read], second: &[Read], size: Sectors) -> Option<&'a Label> {
+    let pages_of = |label: &Label| {
+        let same = |other: &Label| identity(other) == identity(label);
+        let copies = second.iter().filter(|(_, place, other)| same(other) && may_lie(label, size, *place));
+        first.iter().filter(|(.., other)| same(other)).count() + copies.count()
+    };
+    first.iter().rev().map(|(.., label)| label).max_by_key(|label| (pages_of(label), label.generation))
+}
+
+/// Returns true if `place` can have a second copy beside `label` in a first page.
+fn may_lie(label: &Label, size: Sectors, place: CopyPlace) -> bool {
+    [label.second_copy(size), CopyPlace::InTail].contains(&place)
+}
+
+/// Returns the volume and the member that a label names.
+fn identity(label: &Label) -> (Uuid, Uuid) {
+    (label.volume, label.own().uuid)
+}
+
+/// A label, with the turn and the place of its page.
+type Read = (usize, CopyPlace, Label);
+
 /// Returns the label of the highest generation, the first of several.
-fn newest(labels: &[(usize, CopyPlace, Label)]) -> Option<&(usize, CopyPlace, Label)> {
+fn newest(labels: &[Read]) -> Option<&Read> {
     labels.iter().rev().max_by_key(|(.., label)| label.generation)
 }
 
@@ -717,6 +741,33 @@ mod tests {
                 drive.write(&label, 2);
             }
             prop_assert!(drive.pages.values().all(|page| decode(page).is_ok()));
+        }
+    }
+
+    /// A drive wrote the label of another member, or of another volume, to the place of a label.
+    /// The newest page counted then: the drive was taken for a copy of the other, and the volume
+    /// was refused.
+    #[test]
+    fn label_of_another_drive_is_outvoted_in_any_page() {
+        for (guard, second_tail) in [(None, false), (None, true), (Some((MemberId(1), Guard::Up)), true)] {
+            let mut label = Label { index: MemberId(1), guard, second_tail, ..label() };
+            let mut drive = Drive { size: label.own().size, pages: Default::default() };
+            drive.write(&label, 2);
+            label = label.next(2000, 12, []);
+            drive.write(&label, 2);
+            let other_volume = Label { volume: Uuid([7; 16]), ..label.next(3000, 13, []) };
+            assert_eq!(drive.pages.len(), 4);
+            for foreign in [label.of(MemberId(0)), label.next(3000, 13, []).of(MemberId(0)), other_volume] {
+                let page = encode(&foreign).unwrap();
+                for &at in drive.pages.keys() {
+                    let mut damaged = drive.clone();
+                    damaged.pages.insert(at, page);
+                    assert_eq!(damaged.read().map(|current| current.label), Ok(label.clone()), "sector {at}");
+                    damaged.write(&label.next(4000, 14, []), 2);
+                    damaged.write(&label.next(4000, 15, []), 2);
+                    assert!(damaged.pages.values().all(|now| *now != page), "the next writings repair the page");
+                }
+            }
         }
     }
 

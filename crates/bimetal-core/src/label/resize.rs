@@ -69,7 +69,8 @@ pub enum Step {
 /// The reason for which sizes cannot change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the new size is too near the old one: labels at both ends would lie on each other; expected a difference of at least 64KiB"
+    "the new size is too near the old size, so that the labels at both ends would overlap: expected a difference of \
+     at least 64KiB"
 )]
 pub struct TooNearError;
 

@@ -21,17 +21,21 @@ use crate::block::{Block, BlockRun};
 use crate::layout::Layout;
 use crate::operation::OpKind;
 use crate::scheme::{Access, Reason, View};
-use crate::settings::{AdmissionRule as Rule, Kind, Parameter, Settings};
+use crate::settings::{AdmissionRule as Rule, Parameter, Settings, parameters};
 use crate::units::{Bytes, Nanoseconds};
 
+parameters! {
+    /// Parameters of every scheme that caches blocks.
+    struct Parameters {
+        /// rule for the blocks that may enter the cache; all: every block; write-size:SIZE: no
+        /// write of at least SIZE; n-hit:N: blocks requested N times; sequential:SIZE: no stream of
+        /// at least SIZE; wear-budget:SIZE/d: as many as SIZE bytes written a day allow
+        admission: Rule = "all",
+    }
+}
+
 /// Parameter `admission` of every scheme that caches blocks.
-pub const PARAMETER: Parameter = Parameter {
-    name: "admission",
-    kind: Kind::Admission,
-    default: "all",
-    doc: "which blocks may come in: all; none of large writes; those asked for N times; none of sequential streams; what a budget of \
-          bytes written a day allows",
-};
+pub const PARAMETER: Parameter = Parameters::LIST[0];
 
 /// The block was not requested often enough.
 pub const FEW_HITS: Reason = Reason("few-hits");
@@ -40,10 +44,10 @@ pub const WEAR_BUDGET: Reason = Reason("wear-budget");
 
 /// Every reason of an admission rule, with its meaning.
 pub const REASONS: [(Reason, &str); 4] = [
-    (Reason::LARGE, "admission=write-size: a large write brings it"),
-    (FEW_HITS, "admission=n-hit: it was not asked for so often"),
-    (Reason::SEQUENTIAL, "admission=sequential: adjacent requests bring it"),
-    (WEAR_BUDGET, "admission=wear-budget: the SSD has taken what it may"),
+    (Reason::LARGE, "admission=write-size: the write has at least the rule's size"),
+    (FEW_HITS, "admission=n-hit: the block was not requested often enough"),
+    (Reason::SEQUENTIAL, "admission=sequential: the stream has at least the rule's size"),
+    (WEAR_BUDGET, "admission=wear-budget: the SSD has taken all the writes that the budget allows"),
 ];
 
 /// State of an admission rule, which gives the reason for which a block is not admitted.
@@ -74,8 +78,7 @@ impl Gate {
     /// Returns the rule that `settings` name, for a cache with this layout.
     pub fn new(settings: &Settings, layout: &Layout) -> Self {
         let slots = layout.slots.map_or(0, |slots| slots.count);
-        let rule = settings.text(PARAMETER.name).parse().expect("settings are checked against the forms of a rule");
-        Self(match rule {
+        Self(match Parameters::of(settings).admission {
             Rule::All | Rule::NHit(1) => None,
             Rule::WriteSize(size) => Some(Box::new(WriteSize(size))),
             Rule::NHit(hits) => Some(Box::new(NHit::new(hits, slots))),
@@ -258,8 +261,9 @@ mod tests {
     /// Every scheme that has an admission parameter, so that a new scheme is tested without a
     /// change here.
     fn schemes() -> impl Iterator<Item = &'static str> {
-        let has =
-            |info: &&&crate::scheme::SchemeInfo| info.parameters.iter().any(|known| known.kind == Kind::Admission);
+        let has = |info: &&&crate::scheme::SchemeInfo| {
+            info.parameters.iter().any(|known| known.kind == crate::settings::Kind::Admission)
+        };
         crate::schemes::ALL.iter().filter(has).map(|info| info.name)
     }
 

@@ -18,7 +18,7 @@ struct Extent {
 
 /// Files, by number, and their addresses.
 #[derive(Default)]
-pub(crate) struct FileMap {
+pub struct FileMap {
     /// Parts of files in order of address, without overlaps.
     extents: Vec<Extent>,
     free: Vec<SectorRange>,
@@ -34,7 +34,7 @@ struct File {
 impl FileMap {
     /// Returns the map of `extents`; extents without a path are free space. `class_of` gives each
     /// extent the class by which the scheme sorts files.
-    pub(crate) fn new(extents: &[FileExtent], class_of: impl Fn(&FileExtent) -> u32) -> Self {
+    pub fn new(extents: &[FileExtent], class_of: impl Fn(&FileExtent) -> u32) -> Self {
         let mut map = Self::default();
         let mut numbers: HashMap<&str, u32> = HashMap::new();
         for extent in extents {
@@ -91,7 +91,7 @@ impl FileMap {
 
     /// Returns the files that `range` touches, each once, and whether `range` covers the whole
     /// file.
-    pub(crate) fn touched(&self, range: SectorRange) -> Vec<(u32, bool)> {
+    pub fn touched(&self, range: SectorRange) -> Vec<(u32, bool)> {
         let mut touched: Vec<(u32, u64)> = Vec::new();
         for (file, part) in self.parts(range) {
             match touched.iter_mut().find(|(other, _)| *other == file) {

@@ -14,7 +14,7 @@ pub const BYTES_PER_SLOT: f64 = (multi_queue::BYTES_PER_SLOT + 4.0 + 6.0) / 4.0;
 
 /// Number of blocks in a region, unless the drive is too small for the least number of regions.
 const REGION_BLOCKS: u64 = 16;
-/// Least number of regions that are followed.
+/// Smallest number of regions that are followed.
 const REGIONS_MIN: u32 = 1024;
 
 /// Counts of requests by the level of the requested region or block.

@@ -6,6 +6,9 @@
 use super::replacement::{Key, Replacement, Verdict};
 use crate::block_map::Slot;
 
+/// Name of the policy.
+pub const NAME: &str = "lru";
+
 /// Resident bytes for each slot in use: two links.
 pub const BYTES_PER_BLOCK: f64 = 8.0;
 

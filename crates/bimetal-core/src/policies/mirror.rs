@@ -1,56 +1,68 @@
-//! State of a mirror that is being filled: the blocks that have no copy yet, and the times at which
-//! a copy may be made because the drive with the originals is idle.
+//! A mirror of the first blocks of home, which is filled in idle periods: the blocks that have no
+//! copy yet, and the times at which a run of them is fetched.
 
+use super::idle_fetch::IdleFetch;
 use crate::bit_set::BitSet;
 use crate::block::{Block, BlockRun};
+use crate::block_map::Slot;
 use crate::layout::MemberId;
 use crate::scheme::{FETCH_BLOCKS_MAX, View};
 use crate::units::Nanoseconds;
 
-/// Pause after a fetch that made no copy, because its blocks were being changed or a drive failed.
-/// Each further pause is twice the one before, up to `PAUSE_MAX`.
-const PAUSE: Nanoseconds = Nanoseconds::from_millis(1);
-const PAUSE_MAX: Nanoseconds = Nanoseconds::from_seconds(60);
-
-/// Times of fetches: one run of blocks at a time, while home is idle.
-pub(crate) struct IdleFetch {
-    /// Member that has the originals.
-    pub(crate) home: MemberId,
-    /// Time without requests after which `home` counts as idle.
-    pub(crate) idle: Nanoseconds,
-    not_before: Nanoseconds,
-    pause: Nanoseconds,
-}
-
-impl IdleFetch {
-    /// Returns the schedule for `home`, which counts as idle after `idle`.
-    pub(crate) fn new(home: MemberId, idle: Nanoseconds) -> Self {
-        Self { home, idle, not_before: Nanoseconds::ZERO, pause: PAUSE }
-    }
-
-    /// Returns the time at which the next run may be fetched, provided that `reserve` slots stay
-    /// free.
-    pub(crate) fn due_at(&self, view: &View, reserve: u64) -> Option<Nanoseconds> {
-        Some(view.fetch_at(self.home, self.idle, reserve + 1)?.max(self.not_before))
-    }
-
-    /// Notes that a fetch begins.
-    pub(crate) fn begin(&mut self, now: Nanoseconds) {
-        self.not_before = now.saturating_add(self.pause);
-        self.pause = Nanoseconds(self.pause.0 * 2).min(PAUSE_MAX);
-    }
-
-    /// Notes that a copy was made.
-    pub(crate) fn copied(&mut self) {
-        self.pause = PAUSE;
-    }
-}
-
 /// Resident bytes for each block.
 pub(crate) const BYTES_PER_BLOCK: f64 = 0.2;
 
+/// The mirror of the first blocks.
+pub(crate) struct Mirror {
+    missing: Missing,
+    /// Times of fetches.
+    pub(crate) fetch: IdleFetch,
+}
+
+impl Mirror {
+    /// Returns the mirror of the first `blocks` blocks of `home`, without a copy. `home` counts as
+    /// idle after `idle`.
+    pub(crate) fn new(blocks: u64, home: MemberId, idle: Nanoseconds) -> Self {
+        Self { missing: Missing::all(blocks as u32), fetch: IdleFetch::new(home, idle) }
+    }
+
+    /// Returns the number of mirrored blocks.
+    pub(crate) fn blocks(&self) -> u64 {
+        self.missing.blocks.into()
+    }
+
+    /// Returns true if every mirrored block has a copy.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.missing.is_empty()
+    }
+
+    /// Returns the next run of blocks without copies, for one fetch of at most `most` blocks.
+    pub(crate) fn next_run(&mut self, most: u64) -> Option<BlockRun> {
+        self.missing.next_run(most)
+    }
+
+    /// [`Scheme::mapped`](crate::scheme::Scheme::mapped). Returns the block in `slot`. A copy of a
+    /// part of a block counts: the rest is read from home, and copied when the host writes it.
+    pub(crate) fn mapped(&mut self, view: &View, slot: Slot) -> Block {
+        let block = view.map.in_slot(slot).expect("a slot that was just mapped is in the map").block;
+        self.missing.set(block, false);
+        self.fetch.copied();
+        block
+    }
+
+    /// [`Scheme::unmapped`](crate::scheme::Scheme::unmapped).
+    pub(crate) fn unmapped(&mut self, block: Block) {
+        self.missing.set(block, true);
+    }
+
+    /// [`Scheme::began_with`](crate::scheme::Scheme::began_with).
+    pub(crate) fn began_with(&mut self, copies: u64) {
+        self.missing.copied(copies);
+    }
+}
+
 /// Blocks that have no copy.
-pub(crate) struct Missing {
+struct Missing {
     missing: BitSet,
     blocks: u32,
     /// End of the last run.
@@ -59,12 +71,12 @@ pub(crate) struct Missing {
 
 impl Missing {
     /// Returns the set in which all of the first `blocks` blocks lack a copy.
-    pub(crate) fn all(blocks: u32) -> Self {
+    fn all(blocks: u32) -> Self {
         Self { missing: BitSet::of_all(blocks), blocks, cursor: 0 }
     }
 
     /// Notes that the first `copies` blocks have copies.
-    pub(crate) fn copied(&mut self, copies: u64) {
+    fn copied(&mut self, copies: u64) {
         if copies >= u64::from(self.blocks) {
             self.missing = BitSet::new(self.blocks);
         } else {
@@ -75,17 +87,17 @@ impl Missing {
     }
 
     /// Returns true if every block has a copy.
-    pub(crate) fn is_empty(&self) -> bool {
+    fn is_empty(&self) -> bool {
         self.missing.len() == 0
     }
 
     /// Returns true if the mirror covers `block`, so that it shall have a copy.
-    pub(crate) fn covers(&self, block: Block) -> bool {
+    fn covers(&self, block: Block) -> bool {
         block.0 < u64::from(self.blocks)
     }
 
     /// Notes that `block` lacks a copy or has one. Nothing happens for a block beyond the mirror.
-    pub(crate) fn set(&mut self, block: Block, missing: bool) {
+    fn set(&mut self, block: Block, missing: bool) {
         if self.covers(block) {
             let block = block.0 as u32;
             if missing {
@@ -98,7 +110,7 @@ impl Missing {
 
     /// Returns the next run of blocks without copies, for one fetch of at most `most` blocks. The
     /// search begins at the end of the last run.
-    pub(crate) fn next_run(&mut self, most: u64) -> Option<BlockRun> {
+    fn next_run(&mut self, most: u64) -> Option<BlockRun> {
         let first = self.missing.next_member(self.cursor).or_else(|| self.missing.next_member(0))?;
         let most = most.clamp(1, FETCH_BLOCKS_MAX) as u32;
         let end = self.missing.next_gap(first).unwrap_or(self.blocks).min(first.saturating_add(most)).min(self.blocks);

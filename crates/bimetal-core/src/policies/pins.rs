@@ -3,7 +3,11 @@
 
 use std::collections::BTreeMap;
 
+use super::room::Room;
+use crate::bit_set::BitSet;
 use crate::block::{Block, BlockRun};
+use crate::block_map::Slot;
+use crate::scheme::View;
 
 /// A set of blocks, bounded in size.
 pub(crate) struct Pins {
@@ -94,6 +98,118 @@ impl Pins {
                     self.blocks += to - from;
                 }
             }
+        }
+    }
+}
+
+/// Room in a cache some of whose blocks are pinned. Slots of pinned blocks are never evicted.
+pub(crate) struct PinnedRoom {
+    pins: Pins,
+    /// Slots that their pins keep on flash; all other slots are in `room`.
+    slots: BitSet,
+    /// Set if pins have changed since slots were last sorted by their pins.
+    unsorted: bool,
+    /// Slots that are not pinned.
+    room: Room,
+}
+
+impl PinnedRoom {
+    /// Returns the room of a cache with `slots` slots, all empty.
+    pub(crate) fn new(pins: Pins, slots: u32, room: Room) -> Self {
+        Self { pins, slots: BitSet::new(slots), unsorted: false, room }
+    }
+
+    /// Returns the pins.
+    pub(crate) fn pins(&self) -> &Pins {
+        &self.pins
+    }
+
+    /// Returns the room of the slots that are not pinned.
+    pub(crate) fn room(&self) -> &Room {
+        &self.room
+    }
+
+    /// Returns the room of the slots that are not pinned, to change it.
+    pub(crate) fn room_mut(&mut self) -> &mut Room {
+        &mut self.room
+    }
+
+    /// Takes other pins. Slots are sorted by them at the next [`sort`](Self::sort).
+    pub(crate) fn pin_instead(&mut self, pins: Pins) {
+        self.pins = pins;
+        self.unsorted = true;
+    }
+
+    /// Returns true if [`sort`](Self::sort) is due.
+    pub(crate) fn is_unsorted(&self) -> bool {
+        self.unsorted
+    }
+
+    /// Sorts slots anew by the pins. Slots of unpinned blocks can be victims again; slots of newly
+    /// pinned blocks no longer can.
+    pub(crate) fn sort(&mut self, view: &View) {
+        self.unsorted = false;
+        let kept: Vec<u32> =
+            std::iter::successors(self.slots.next_member(0), |&last| self.slots.next_member(last + 1)).collect();
+        let blocks = kept.into_iter().filter_map(|slot| view.map.in_slot(Slot(slot))).map(|entry| entry.block);
+        let pinned: Vec<Block> = self.pins.runs().flat_map(BlockRun::blocks).collect();
+        blocks.chain(pinned).for_each(|block| self.sort_block(view, block));
+    }
+
+    /// Puts the slot of `block`, if it has one, among the pinned slots or into the room.
+    fn sort_block(&mut self, view: &View, block: Block) {
+        let Some((slot, _)) = view.map.get(block) else { return };
+        if !self.pins.contains(block) {
+            if self.slots.remove(slot.0) {
+                self.room.mapped(view, slot, None);
+            }
+        } else if self.slots.insert(slot.0) {
+            self.room.unmapped(slot);
+        }
+    }
+
+    /// Pins `blocks`, or ends that. Returns false, and changes nothing, if more blocks would be
+    /// pinned than possible.
+    pub(crate) fn pin(&mut self, view: &View, blocks: BlockRun, pinned: bool) -> bool {
+        let taken = if pinned {
+            self.pins.pin(blocks)
+        } else {
+            self.pins.unpin(blocks);
+            true
+        };
+        if taken {
+            blocks.blocks().for_each(|block| self.sort_block(view, block));
+        }
+        taken
+    }
+
+    /// [`Scheme::touched`](crate::scheme::Scheme::touched).
+    pub(crate) fn touched(&mut self, slot: Slot) {
+        if !self.slots.contains(slot.0) {
+            self.room.touched(slot);
+        }
+    }
+
+    /// [`Scheme::mapped`](crate::scheme::Scheme::mapped).
+    pub(crate) fn mapped(&mut self, view: &View, slot: Slot, replaced: Option<Slot>) {
+        let entry = view.map.in_slot(slot).expect("a slot that was just mapped is in the map");
+        // The block may have been pinned or unpinned since, so its old slot may be of the other
+        // kind.
+        let was_pinned = replaced.filter(|old| self.slots.remove(old.0));
+        if self.pins.contains(entry.block) {
+            self.slots.insert(slot.0);
+            if let Some(old) = replaced.filter(|_| was_pinned.is_none()) {
+                self.room.unmapped(old);
+            }
+        } else {
+            self.room.mapped(view, slot, replaced.filter(|_| was_pinned.is_none()));
+        }
+    }
+
+    /// [`Scheme::unmapped`](crate::scheme::Scheme::unmapped).
+    pub(crate) fn unmapped(&mut self, slot: Slot) {
+        if !self.slots.remove(slot.0) {
+            self.room.unmapped(slot);
         }
     }
 }

@@ -8,7 +8,7 @@
 use super::{arc, belady, clock, lirs, lrfu, lru, s3fifo, sieve, two_queues, wtinylfu};
 pub use crate::block::Key;
 use crate::block_map::Slot;
-use crate::settings::Settings;
+use crate::settings::{Kind, Value};
 use crate::uses::Uses;
 
 /// Answer of the caller to a slot that a policy offers.
@@ -43,6 +43,13 @@ pub trait Replacement: Send {
     /// have blocks. Called while the policy holds no slot.
     fn keep_free(&mut self, slots: u32) {
         let _ = slots;
+    }
+
+    /// Puts the policy that `make` makes in the place of this policy. Returns false if the place is
+    /// for one kind of policy only.
+    fn replace(&mut self, make: &dyn Fn() -> Box<dyn Replacement>) -> bool {
+        let _ = make;
+        false
     }
 
     /// Notes that a request arrives. Called before all other calls that the request causes.
@@ -94,6 +101,11 @@ impl Replacement for Box<dyn Replacement> {
         (**self).keep_free(slots);
     }
 
+    fn replace(&mut self, make: &dyn Fn() -> Box<dyn Replacement>) -> bool {
+        *self = make();
+        true
+    }
+
     fn arrived(&mut self) {
         (**self).arrived();
     }
@@ -139,7 +151,7 @@ pub struct PolicyInfo {
 
 /// The policies that work without knowledge of the future, in the order in which tables show them.
 pub const ONLINE: &[PolicyInfo] = &[
-    PolicyInfo { name: "lru", bytes_per_slot: lru::BYTES_PER_BLOCK, build: |slots| Box::new(lru::Lru::new(slots)) },
+    PolicyInfo { name: lru::NAME, bytes_per_slot: lru::BYTES_PER_BLOCK, build: |slots| Box::new(lru::Lru::new(slots)) },
     PolicyInfo {
         name: "clock",
         bytes_per_slot: clock::BYTES_PER_SLOT,
@@ -184,13 +196,28 @@ pub fn online(name: &str) -> Option<&'static PolicyInfo> {
     ONLINE.iter().find(|info| info.name == name)
 }
 
-/// Returns the policy that the parameter `key` of `settings` names.
-pub fn chosen(settings: &Settings, key: &str) -> &'static PolicyInfo {
-    let name = settings.text(key);
-    if name == OFFLINE_NAME {
-        return &OFFLINE;
+/// Value of a parameter that names any policy.
+#[derive(Clone, Copy)]
+pub struct Policy(pub &'static PolicyInfo);
+
+impl Value for Policy {
+    const KIND: Kind = Kind::Choice(NAMES);
+
+    fn read(text: &str) -> Option<Self> {
+        if text == OFFLINE_NAME { Some(Self(&OFFLINE)) } else { online(text).map(Self) }
     }
-    online(name).expect("settings are checked against the table of policies")
+}
+
+/// Value of a parameter that names a policy of [`ONLINE`].
+#[derive(Clone, Copy)]
+pub struct OnlinePolicy(pub &'static PolicyInfo);
+
+impl Value for OnlinePolicy {
+    const KIND: Kind = Kind::Choice(ONLINE_NAMES);
+
+    fn read(text: &str) -> Option<Self> {
+        online(text).map(Self)
+    }
 }
 
 /// Name of Belady's MIN, which needs to know all future uses: [`belady::Belady`].
@@ -198,5 +225,5 @@ pub const OFFLINE_NAME: &str = belady::NAME;
 
 /// Belady's MIN for a scheme in a simulation. Its memory is the list of the workload's uses, so it
 /// counts no bytes for each slot.
-const OFFLINE: PolicyInfo =
+static OFFLINE: PolicyInfo =
     PolicyInfo { name: OFFLINE_NAME, bytes_per_slot: 0.0, build: |slots| Box::new(belady::Foretold::new(slots)) };

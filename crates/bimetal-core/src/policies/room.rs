@@ -1,9 +1,11 @@
 //! Room in a cache of blocks: keeps some slots free, in the eviction order of a replacement policy.
 //! Clean copies are evicted at once. If there are none, dirty blocks are written back first.
 
+use super::outside::Outside;
 use super::replacement::{Key, Replacement, Verdict};
+use crate::block::Block;
 use crate::block_map::{BlockMap, Slot};
-use crate::scheme::{View, Work};
+use crate::scheme::{OutsidePolicy, View, Work};
 use crate::units::Nanoseconds;
 use crate::uses::Uses;
 
@@ -18,6 +20,8 @@ const LOOKS: usize = 4;
 /// Copies in a cache, in the order in which they are evicted.
 pub struct Room<R = Box<dyn Replacement>> {
     replacement: R,
+    /// Number of slots.
+    slots: u32,
     /// Number of slots that are kept free or are being freed, so that a write need not wait until
     /// an eviction is durable.
     reserve: u64,
@@ -30,7 +34,7 @@ impl<R: Replacement> Room<R> {
     pub fn new(mut replacement: R, slots: u32) -> Self {
         let reserve = (slots / 64).clamp(1, 4096);
         replacement.keep_free(2 * reserve);
-        Self { replacement, reserve: reserve.into(), starved: false }
+        Self { replacement, slots, reserve: reserve.into(), starved: false }
     }
 
     /// [`Scheme::lacks_foresight`](crate::scheme::Scheme::lacks_foresight).
@@ -41,6 +45,12 @@ impl<R: Replacement> Room<R> {
     /// [`Scheme::foresee_uses`](crate::scheme::Scheme::foresee_uses).
     pub fn foresee_uses(&mut self, uses: Uses) {
         self.replacement.foresee(uses);
+    }
+
+    /// [`Scheme::take_outside_policy`](crate::scheme::Scheme::take_outside_policy).
+    pub fn take_outside_policy(&mut self, make: &dyn Fn(u32) -> Box<dyn OutsidePolicy>) -> bool {
+        self.replacement.is_empty()
+            && self.replacement.replace(&|| Box::new(Outside::new(make(self.slots), self.slots)))
     }
 
     /// [`Scheme::arrived`](crate::scheme::Scheme::arrived).
@@ -91,6 +101,15 @@ impl<R: Replacement> Room<R> {
         self.make_for(view, wanted, BATCH_BLOCKS)
     }
 
+    /// Returns the work that frees slots up to the target. Among the first quarter of the copies in
+    /// the policy's order, clean copies of blocks that are not `spared` are evicted first.
+    pub fn make_sparing(&mut self, view: &View, spared: impl Fn(Block) -> bool) -> Work {
+        let wanted = (2 * self.reserve - (view.free_slots + view.freeing_slots).min(2 * self.reserve)) as usize;
+        let looks = (self.replacement.len() / 4) as usize;
+        let others = self.evict_clean(view, wanted, looks.max(wanted), spared);
+        if others.is_empty() { self.make(view) } else { Work::Evict(others) }
+    }
+
     /// Returns the next work of a cache that writes back in rounds. Room comes first, if it is due.
     /// Otherwise the next dirty slots are written back, if `write_back_at` has passed.
     pub fn work(&mut self, view: &View, write_back_at: Option<Nanoseconds>, round: &mut Round) -> Work {
@@ -107,7 +126,7 @@ impl<R: Replacement> Room<R> {
     /// If none is among the first slots, dirty slots are moved home, at least `moved_min` if the
     /// policy holds as many.
     pub fn make_for(&mut self, view: &View, wanted: usize, moved_min: usize) -> Work {
-        let clean = self.evict_clean(view, wanted, LOOKS * wanted);
+        let clean = self.evict_clean(view, wanted, LOOKS * wanted, |_| false);
         if !clean.is_empty() {
             self.starved = false;
             return Work::Evict(clean);
@@ -133,12 +152,12 @@ impl<R: Replacement> Room<R> {
     }
 
     /// Takes up to `wanted` clean copies out of the policy, from the first `looks` slots that it
-    /// offers.
-    fn evict_clean(&mut self, view: &View, wanted: usize, looks: usize) -> Vec<Slot> {
+    /// offers. Copies of `spared` blocks stay.
+    fn evict_clean(&mut self, view: &View, wanted: usize, looks: usize, spared: impl Fn(Block) -> bool) -> Vec<Slot> {
         let (mut clean, mut looked) = (Vec::with_capacity(wanted), 0);
         self.replacement.evict(&mut |slot| {
             looked += 1;
-            let take = !view.map.in_slot(slot).is_some_and(|entry| entry.dirty);
+            let take = !view.map.in_slot(slot).is_some_and(|entry| entry.dirty || spared(entry.block));
             if take {
                 clean.push(slot);
             }

@@ -20,6 +20,7 @@
 
 use crate::operation::OpKind;
 use crate::scheme::{Access, Wear};
+use crate::settings::words;
 use crate::units::{Bytes, Nanoseconds, SectorRange, Sectors};
 
 /// Pressure above which flash wears too fast.
@@ -33,8 +34,8 @@ const LN_BELOW: f64 = 0.048_790_164_169_432_05;
 /// the first write.
 const SECONDS: f64 = 60.0;
 const SECONDS_AT_FIRST: f64 = 20.0;
-/// Least number of writes over which the rate is averaged. Its standard error is then 5 % if writes
-/// arrive at random.
+/// Smallest number of writes over which the rate is averaged. Its standard error is then 5 % if
+/// writes arrive at random.
 const WRITES: f64 = 200.0;
 /// Number of blocks erased during one measurement of erases per byte. For the 32 blocks of a flash
 /// of 4 MiB under steady random writes, measurements scatter by 6 %.
@@ -47,6 +48,20 @@ const SETTLED: f64 = 0.05;
 const REQUESTS: f64 = 1000.0;
 /// Number of coefficients of the lifetime model: a constant and five averages.
 pub(crate) const COEFFICIENTS: usize = 6;
+
+words! {
+    /// Regulation of the writes meant for flash.
+    pub(crate) enum Regulation {
+        /// No write is diverted.
+        Off = "off",
+        /// A quarter of the writes goes to the disk while flash wears too fast.
+        Quarter = "25%",
+        /// Half of the writes goes to the disk while flash wears too fast.
+        Half = "50%",
+        /// As many writes go to the disk as the expected rate requires.
+        Budget = "budget",
+    }
+}
 
 /// Expected rates, from the settings.
 #[derive(Default)]
@@ -76,12 +91,12 @@ pub(crate) struct WearRegulator {
 
 impl WearRegulator {
     /// Returns the monitor for the setting `regulation`, which compares with `expected`.
-    pub(crate) fn new(regulation: &str, expected: Expected) -> Self {
+    pub(crate) fn new(regulation: Regulation, expected: Expected) -> Self {
         let share = match regulation {
-            "25%" => Some(0.25),
-            "50%" => Some(0.5),
-            "budget" => None,
-            _ => Some(0.0),
+            Regulation::Off => Some(0.0),
+            Regulation::Quarter => Some(0.25),
+            Regulation::Half => Some(0.5),
+            Regulation::Budget => None,
         };
         let (demand, erased, averages) = (Demand::default(), Erased::default(), Averages::default());
         Self { share, expected, demand, erased, averages, taken: 0.0, high: false }
@@ -231,8 +246,8 @@ struct Span {
 }
 
 impl Span {
-    /// Returns erases per byte since the start, once `enough` bytes were erased. Then the next
-    /// measurement begins.
+    /// Returns the bytes of flash erased for each byte that the drive took since the start, once
+    /// `enough` bytes were erased. Then the next measurement begins.
     fn measure(&mut self, erased: f64, taken: f64, enough: f64) -> Option<f64> {
         let (more, bytes) = (erased - self.erased, taken - self.taken);
         (more >= enough && bytes > 0.0).then(|| {
@@ -328,7 +343,7 @@ mod tests {
     }
 
     impl Flash {
-        fn new(regulation: &str, expected: Expected) -> Self {
+        fn new(regulation: Regulation, expected: Expected) -> Self {
             let regulator = WearRegulator::new(regulation, expected);
             Self { regulator, now: Nanoseconds::ZERO, erased: 0.0, dice: 1 }
         }
@@ -358,7 +373,7 @@ mod tests {
     /// for ever.
     #[test]
     fn steady_writes_are_left_alone_after_diverting_training() {
-        let mut flash = Flash::new("25%", Expected::default());
+        let mut flash = Flash::new(Regulation::Quarter, Expected::default());
         flash.write(20_000, GAP, 1.5, 8);
         flash.regulator.trained(flash.now);
         assert_eq!(flash.write(20_000, GAP, 1.5, u64::MAX), 0);
@@ -368,7 +383,7 @@ mod tests {
     /// Bytes per second stay as they were; garbage collection doubles the erases for each byte.
     #[test]
     fn more_erases_for_each_byte_are_noticed() {
-        let mut flash = Flash::new("50%", Expected::default());
+        let mut flash = Flash::new(Regulation::Half, Expected::default());
         flash.write(20_000, GAP, 1.5, 8);
         flash.regulator.trained(flash.now);
         assert_eq!(flash.write(5_000, GAP, 1.5, u64::MAX), 0);
@@ -381,7 +396,7 @@ mod tests {
     #[test]
     fn high_pressure_ends_below_the_lower_threshold_only() {
         let expected = Expected { writes: Some(BLOCK * 100.0), ..Expected::default() };
-        let mut flash = Flash::new("25%", expected);
+        let mut flash = Flash::new(Regulation::Quarter, expected);
         let at = |per_second: u64| Nanoseconds(1_000_000_000 / per_second);
         assert_eq!(flash.write(100_000, at(115), 1.0, u64::MAX), 0, "15 % over is within the margin");
         flash.write(100_000, at(130), 1.0, u64::MAX);
@@ -398,7 +413,7 @@ mod tests {
     fn expected_life_allows_what_the_endurance_lasts_for() {
         for (life, high) in [(4000.0, false), (9000.0, true)] {
             let expected = Expected { life: Some(life), ..Expected::default() };
-            let mut flash = Flash::new("25%", expected);
+            let mut flash = Flash::new(Regulation::Quarter, expected);
             flash.write(20_000, GAP, 1.5, u64::MAX);
             assert_eq!(flash.regulator.is_high(), high, "{life}");
         }
@@ -409,7 +424,7 @@ mod tests {
     fn expected_erases_are_the_bound_where_the_drive_tells_its_own() {
         for (erases, high) in [(700_000.0, false), (300_000.0, true)] {
             let expected = Expected { erases: Some(erases), ..Expected::default() };
-            let mut flash = Flash::new("25%", expected);
+            let mut flash = Flash::new(Regulation::Quarter, expected);
             flash.write(20_000, GAP, 1.5, u64::MAX);
             assert_eq!(flash.regulator.is_high(), high, "{erases}");
         }
@@ -417,7 +432,7 @@ mod tests {
 
     #[test]
     fn random_arrivals_stay_within_the_margin() {
-        let mut flash = Flash::new("25%", Expected::default());
+        let mut flash = Flash::new(Regulation::Quarter, Expected::default());
         let mut dice = 7u64;
         let mut high = 0;
         for at in 0..40_000u64 {
@@ -438,7 +453,7 @@ mod tests {
         // The logarithm is 0, the expected value, at 10 ms between requests, and rises as they
         // arrive faster.
         let wear_model = Some([1.0, 0.0, 0.0, -0.1, 0.0, 0.0]);
-        let mut regulator = WearRegulator::new("25%", Expected { wear_model, ..Expected::default() });
+        let mut regulator = WearRegulator::new(Regulation::Quarter, Expected { wear_model, ..Expected::default() });
         let mut now = Nanoseconds::ZERO;
         let mut write = |regulator: &mut WearRegulator, count: u64, gap_ms: u64| {
             for at in 0..count {

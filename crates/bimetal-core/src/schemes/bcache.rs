@@ -19,65 +19,53 @@
 //! holds the share. A bucket's age is not weighed with its share of useful blocks. bcache's bypass
 //! of a congested SSD and its random bucket replacement are left out.
 
-use crate::block::{Block, BlockRun, ValidMask};
+use super::cache::{Cache, Contents, Decisions};
+use crate::block::BlockRun;
 use crate::block_map::{self, BlockMap, Slot};
 use crate::layout::{Layout, MemberId, Role, SlotKind};
-use crate::policies::admission::{self, Gate};
-use crate::policies::replacement::{self, Key, Replacement, Verdict};
+use crate::policies::admission;
+use crate::policies::replacement::{Key, OnlinePolicy, Replacement, Verdict};
 use crate::policies::room::{self, DirtySince, Round};
 use crate::policies::streams::Streams;
-use crate::scheme::{
-    Access, CacheMode, Holds, LinuxCounterpart, Placement, Promotion, Reason, Scheme, SchemeInfo, View, Work,
-};
-use crate::settings::{Kind, MOVE_RATE, Parameter, SettingError, Settings};
+use crate::scheme::{Access, CacheMode, Holds, LinuxCounterpart, Placement, Reason, Scheme, SchemeInfo, View, Work};
+use crate::settings::{MOVE_RATE, SettingError, Settings, Share, parameters};
 use crate::units::{Bytes, Nanoseconds};
+
+parameters! {
+    /// Parameters of the scheme.
+    struct Parameters {
+        /// size of a bucket, whose slots are evicted together: the flash's erase block, at most an
+        /// eighth of the SSD (make-bcache --bucket; its default)
+        bucket_size: Bytes = "512KiB",
+        /// a request bypasses the cache if its stream, or the average of the streams before it, is
+        /// at least this long (bcache.rst; its default)
+        sequential_cutoff: Option<Bytes> = "4MiB" live,
+        /// share of the cache, 0.1 or 10%, that may stay dirty while the HDD is in use (bcache.rst:
+        /// 10 percent); off: any share
+        writeback_percent: Option<Share> = "0.1" live,
+        /// time after the first block became dirty, before which no block is written back
+        /// (bcache.rst; its default)
+        writeback_delay: Nanoseconds = "30s" live,
+        /// policy that chooses the bucket to evict (bcache.rst: cache_replacement_policy, lru)
+        replacement: OnlinePolicy = "lru",
+    }
+    and admission::PARAMETER, MOVE_RATE
+}
 
 /// Description of the scheme.
 pub const INFO: SchemeInfo = SchemeInfo {
     name: "bcache",
-    summary: "the SSD caches reads and writes in buckets that are filled in order and given up whole; sequential streams pass by; write-back",
+    summary: "the SSD caches reads and writes in buckets, which are filled in order and evicted whole; sequential \
+              streams bypass the cache; write-back",
     source: "Linux bcache",
     members: &[(Role::Hdd, Holds::Home), (Role::Ssd, Holds::Cache)],
-    parameters: &[
-        Parameter {
-            name: "bucket_size",
-            kind: Kind::Size,
-            default: "512KiB",
-            doc: "slots given up together: the flash's erase block, at most an eighth of the SSD (make-bcache --bucket; its default)",
-        },
-        Parameter {
-            name: "sequential_cutoff",
-            kind: Kind::SizeOrOff,
-            default: "4MiB",
-            doc: "a stream, or an average of streams, of at least this size passes by (bcache.rst; its default)",
-        },
-        Parameter {
-            name: "writeback_percent",
-            kind: Kind::FractionOrOff,
-            default: "0.1",
-            doc: "this share of the cache, 0.1 or 10%, may stay dirty while the HDD is in use (bcache.rst: 10 percent); off: any share",
-        },
-        Parameter {
-            name: "writeback_delay",
-            kind: Kind::Duration,
-            default: "30s",
-            doc: "how long after the first dirty block none goes home (bcache.rst; its default)",
-        },
-        Parameter {
-            name: "replacement",
-            kind: Kind::Choice(replacement::ONLINE_NAMES),
-            default: "lru",
-            doc: "which bucket is given up (bcache.rst: cache_replacement_policy, lru)",
-        },
-        admission::PARAMETER,
-        MOVE_RATE,
-    ],
-    worst_crash: "what was not flushed; each cached block whole, old or new",
+    parameters: Parameters::LIST,
+    worst_crash: "writes that were not flushed; each cached block is whole, old or new",
     ssd_loss: "writes that were not written back yet",
     hdd_loss: "all data",
     bypass: &[
-        (Reason::SEQUENTIAL, "the stream, or the average of those before it, has reached sequential_cutoff"),
-        (Reason::NO_SPACE, "no slot was free: buckets were being emptied"),
+        (Reason::SEQUENTIAL, "the stream, or the average of the streams before it, has reached sequential_cutoff"),
+        (Reason::NO_SPACE, "no slot was free: buckets were still being evicted"),
     ],
     memory_bytes_per_block: block_map::BYTES_PER_BLOCK + 1.0,
     takes_only_what_is_accessed: true,
@@ -86,7 +74,7 @@ pub const INFO: SchemeInfo = SchemeInfo {
         let home = request.concatenated(&[request.only(Role::Hdd)?])?;
         let mut layout = request.with_slots(home, request.only(Role::Ssd)?, SlotKind::Cache)?;
         if let Some(slots) = &mut layout.slots {
-            let blocks = settings.size("bucket_size").unwrap_or_default().0 / request.block.bytes().0;
+            let blocks = Parameters::of(settings).bucket_size.0 / request.block.bytes().0;
             slots.bucket = blocks.clamp(1, u64::from(slots.count / 8)) as u32;
         }
         Ok(layout)
@@ -104,15 +92,14 @@ const WRITE_THROUGH_ABOVE: f64 = 0.4;
 const AVERAGE_OF: u64 = 8;
 /// Number of blocks that are written back together with the blocks beyond the share. Otherwise
 /// blocks would go home one by one as others are written, each with a commit of its own. The number
-/// is small because requests for the disk wait for the whole batch. It is at most one part in
-/// `BATCH_OF_SHARE` of the share, so that the share stays in use.
+/// is small because requests for the disk wait for the whole batch. A batch is at most the share of
+/// dirty blocks divided by [`BATCH_OF_SHARE`], so that a batch does not empty the share.
 const BATCH: usize = 8;
 const BATCH_OF_SHARE: usize = 8;
 /// Number of buckets looked at for a bucket without dirty blocks.
 const LOOKS: usize = 16;
 
 struct Bcache {
-    buckets: Buckets,
     sequential_cutoff: Bytes,
     streams: Streams,
     /// Length of the newest stream that a request began or continued, and average length of the
@@ -123,14 +110,13 @@ struct Bcache {
     writeback_delay: Nanoseconds,
     dirty_since: DirtySince,
     hdd: MemberId,
-    gate: Gate,
     written_back: Round,
 }
 
 fn build(settings: &Settings, layout: &Layout) -> Result<Box<dyn Scheme>, SettingError> {
+    let parameters = Parameters::of(settings);
     let (slots, size) = layout.slots.map_or((0, 1), |slots| (slots.count, slots.bucket));
     let mut bcache = Bcache {
-        buckets: Buckets::new(slots, size, replacement::chosen(settings, "replacement")),
         sequential_cutoff: Bytes::MAX,
         streams: Streams::default(),
         stream: Bytes::default(),
@@ -139,11 +125,10 @@ fn build(settings: &Settings, layout: &Layout) -> Result<Box<dyn Scheme>, Settin
         writeback_delay: Nanoseconds::ZERO,
         dirty_since: DirtySince::default(),
         hdd: layout.home[0].member,
-        gate: Gate::new(settings, layout),
         written_back: Round::default(),
     };
-    bcache.take(settings);
-    Ok(Box::new(bcache))
+    bcache.take(&parameters);
+    Ok(Cache::boxed(settings, layout, Buckets::new(slots, size, parameters.replacement), bcache))
 }
 
 /// Buckets that have blocks, in the order in which they are evicted.
@@ -165,7 +150,7 @@ struct Buckets {
 }
 
 impl Buckets {
-    fn new(slots: u32, size: u32, policy: &replacement::PolicyInfo) -> Self {
+    fn new(slots: u32, size: u32, policy: OnlinePolicy) -> Self {
         let count = slots.div_ceil(size);
         Self {
             size,
@@ -174,7 +159,7 @@ impl Buckets {
             empty: count,
             reserve: (count / 64).clamp(2, 4096).min(count / 4),
             starved: false,
-            replacement: (policy.build)(count),
+            replacement: (policy.0.build)(count),
             fillings: 0,
         }
     }
@@ -183,7 +168,7 @@ impl Buckets {
         Slot(slot.0 / self.size)
     }
 
-    fn mapped(&mut self, slot: Slot) {
+    fn fill(&mut self, slot: Slot) {
         let bucket = self.of(slot);
         let in_use = &mut self.in_use[bucket.0 as usize];
         *in_use += 1;
@@ -191,16 +176,6 @@ impl Buckets {
             self.empty -= 1;
             self.fillings = self.fillings.wrapping_add(1);
             self.replacement.insert(bucket, Key(self.fillings));
-        }
-    }
-
-    fn unmapped(&mut self, slot: Slot) {
-        let bucket = self.of(slot);
-        let in_use = &mut self.in_use[bucket.0 as usize];
-        *in_use -= 1;
-        if *in_use == 0 {
-            self.empty += 1;
-            self.replacement.remove(bucket);
         }
     }
 
@@ -250,17 +225,33 @@ impl Buckets {
     }
 }
 
-impl Bcache {
-    /// Takes over the settings that can change while the volume is served.
-    fn take(&mut self, settings: &Settings) {
-        self.sequential_cutoff = settings.size("sequential_cutoff").unwrap_or(Bytes::MAX);
-        self.dirty_max = settings.fraction("writeback_percent").unwrap_or(1.0);
-        self.writeback_delay = settings.duration("writeback_delay").unwrap_or_default();
+impl Contents for Buckets {
+    fn touched(&mut self, slot: Slot) {
+        self.replacement.touch(self.of(slot));
     }
 
-    fn is_sequential(&self, access: &Access) -> bool {
-        let length = self.streams.length(access.kind, access.sectors);
-        length.max(self.average) >= self.sequential_cutoff
+    fn mapped(&mut self, _view: &View, slot: Slot, replaced: Option<Slot>) {
+        self.fill(slot);
+        replaced.into_iter().for_each(|old| self.unmapped(old));
+    }
+
+    fn unmapped(&mut self, slot: Slot) {
+        let bucket = self.of(slot);
+        let in_use = &mut self.in_use[bucket.0 as usize];
+        *in_use -= 1;
+        if *in_use == 0 {
+            self.empty += 1;
+            self.replacement.remove(bucket);
+        }
+    }
+}
+
+impl Bcache {
+    /// Takes over the settings that can change while the volume is served.
+    fn take(&mut self, parameters: &Parameters) {
+        self.sequential_cutoff = parameters.sequential_cutoff.unwrap_or(Bytes::MAX);
+        self.dirty_max = parameters.writeback_percent.map_or(1.0, |Share(share)| share);
+        self.writeback_delay = parameters.writeback_delay;
     }
 
     fn dirty_share(view: &View) -> f64 {
@@ -283,16 +274,18 @@ impl Bcache {
     }
 }
 
-impl Scheme for Bcache {
-    fn set(&mut self, key: &str, settings: &Settings) -> Result<bool, SettingError> {
-        let live = ["sequential_cutoff", "writeback_percent", "writeback_delay"].contains(&key);
+impl Decisions for Bcache {
+    type Contents = Buckets;
+
+    fn set(&mut self, _buckets: &mut Buckets, key: &str, settings: &Settings) -> Result<bool, SettingError> {
+        let live = Parameters::is_live(key);
         if live {
-            self.take(settings);
+            self.take(&Parameters::of(settings));
         }
         Ok(live)
     }
 
-    fn arrived(&mut self, view: &View, access: &Access) {
+    fn arrived(&mut self, _buckets: &mut Buckets, view: &View, access: &Access) {
         self.dirty_since.arrived(view);
         self.streams.note(access.kind, access.sectors);
         let length = self.streams.length(access.kind, access.sectors);
@@ -301,57 +294,32 @@ impl Scheme for Bcache {
             self.average = Bytes((self.average.0 * (AVERAGE_OF - 1) + self.stream.0) / AVERAGE_OF);
         }
         self.stream = length;
-        self.gate.arrived(view, access);
     }
 
-    fn place_write(&mut self, view: &View, access: &Access, rest: BlockRun) -> (Placement, u64) {
-        if !view.slots_online() {
-            return (Placement::Home(Some(Reason::MEMBER_GONE)), rest.count);
-        }
-        if self.is_sequential(access) {
-            return (Placement::Home(Some(Reason::SEQUENTIAL)), rest.count);
-        }
-        let (refused, count) = self.gate.of_write(view, access, rest);
-        match (refused, view.free_slots) {
-            (Some(reason), _) => (Placement::Home(Some(reason)), count),
-            (None, 0) => (Placement::Home(Some(Reason::NO_SPACE)), count),
-            (None, free) if Self::dirty_share(view) > WRITE_THROUGH_ABOVE => (Placement::Both, count.min(free)),
-            (None, free) => (Placement::Slot, count.min(free)),
+    fn bypasses(&mut self, _view: &View, access: &Access) -> Option<Reason> {
+        let length = self.streams.length(access.kind, access.sectors);
+        (length.max(self.average) >= self.sequential_cutoff).then_some(Reason::SEQUENTIAL)
+    }
+
+    fn place_write(&mut self, _buckets: &mut Buckets, view: &View, _: &Access, rest: BlockRun) -> (Placement, u64) {
+        match view.free_slots {
+            0 => (Placement::Home(Some(Reason::NO_SPACE)), rest.count),
+            free if Self::dirty_share(view) > WRITE_THROUGH_ABOVE => (Placement::Both, rest.count.min(free)),
+            free => (Placement::Slot, rest.count.min(free)),
         }
     }
 
-    fn promote(&mut self, view: &View, access: &Access, missing: BlockRun) -> Promotion {
-        if !view.slots_online() {
-            Promotion::Bypass(Reason::MEMBER_GONE)
-        } else if self.is_sequential(access) {
-            Promotion::Bypass(Reason::SEQUENTIAL)
-        } else {
-            self.gate.of_read(view, access, missing).map_or(Promotion::Admit, Promotion::Bypass)
-        }
+    fn wrote(&mut self, view: &View, dirty: bool) {
+        self.dirty_since.mapped(view, dirty);
     }
 
-    fn touched(&mut self, slot: Slot) {
-        self.buckets.replacement.touch(self.buckets.of(slot));
+    fn next_timeout(&self, buckets: &Buckets, view: &View) -> Option<Nanoseconds> {
+        if buckets.is_due(view) { Some(view.now) } else { self.write_back_at(view).map(|(at, _)| at) }
     }
 
-    fn mapped(&mut self, view: &View, slot: Slot, _valid: ValidMask, replaced: Option<Slot>) {
-        self.gate.mapped();
-        self.dirty_since.mapped(view, view.map.in_slot(slot).is_some_and(|entry| entry.dirty));
-        self.buckets.mapped(slot);
-        replaced.into_iter().for_each(|old| self.buckets.unmapped(old));
-    }
-
-    fn unmapped(&mut self, slot: Slot, _block: Block) {
-        self.buckets.unmapped(slot);
-    }
-
-    fn next_timeout(&self, view: &View) -> Option<Nanoseconds> {
-        if self.buckets.is_due(view) { Some(view.now) } else { self.write_back_at(view).map(|(at, _)| at) }
-    }
-
-    fn work(&mut self, view: &View) -> Work {
-        if self.buckets.is_due(view) {
-            return self.buckets.make_room(view);
+    fn work(&mut self, buckets: &mut Buckets, view: &View) -> Work {
+        if buckets.is_due(view) {
+            return buckets.make_room(view);
         }
         match self.write_back_at(view) {
             Some((at, count)) if at <= view.now => {

@@ -44,69 +44,51 @@ use crate::operation::OpKind;
 use crate::places::Places;
 use crate::policies::file_map::FileMap;
 use crate::policies::streams::Streams;
-use crate::scheme::{Access, FileExtent, Foresight, Holds, MemberState, Scheme, SchemeInfo, View, Work};
-use crate::settings::{Kind, Parameter, SettingError, Settings};
+use crate::scheme::{Access, FileExtent, Foresight, Holds, MemberState, Properties, Scheme, SchemeInfo, View, Work};
+use crate::settings::{SettingError, Settings, Share, parameters, words};
 use crate::units::{Bytes, Nanoseconds, SectorRange};
+
+parameters! {
+    /// Parameters of the scheme.
+    pub struct Parameters {
+        /// content of the SSD; none: the low addresses; type: executables and libraries (strategy
+        /// 1, needs a map of files); access: files or ranges accessed randomly (2); frequency:
+        /// files or ranges accessed frequently (3); list: the files of a list, the first lines
+        /// first (needs a map of files)
+        strategy: Strategy = "none",
+        /// size of the ranges that move (our figure)
+        range: Bytes = "1MiB",
+        /// time for which accesses are counted before the optimizer is applied (3.1.2; our figure);
+        /// strategies type and list: applied at once
+        period: Nanoseconds = "300s",
+        /// on: the optimizer is applied after each period; off: it is applied once
+        repeat: bool = "on",
+        /// strategy=access: a file or range is random if at least this share of its accesses
+        /// continues no other access (our figure)
+        random: Share = "0.5",
+        /// strategy=frequency: accesses in a period from which on a file or range is frequently
+        /// used (our figure)
+        frequent: u64 = "2",
+        /// on: parts of a file move by their own accesses (3.1.2, future work); off: a file moves
+        /// as a whole
+        refine: bool = "off",
+        /// ranges move when no request has used the HDD for this long (our figure)
+        idle: Nanoseconds = "100ms" live,
+        /// timed: the drives read and write what moves; instant: ranges move at once, without work
+        /// for a drive, which shows the worth of a placement alone (simulator only)
+        moves: Moves = "timed",
+    }
+}
 
 /// The scheme.
 pub const INFO: SchemeInfo = SchemeInfo {
     name: "combo",
-    summary: "SSD and HDD concatenated, the SSD at the low addresses; ranges can be exchanged by what they are used for",
+    summary: "SSD and HDD concatenated, the SSD at the low addresses; a strategy can exchange ranges between the \
+              drives by their use",
     source: "Combo Drive (WISH 2009), sections 2 and 3",
     members: &[(Role::Ssd, Holds::Ranges), (Role::Hdd, Holds::Home)],
-    parameters: &[
-        Parameter {
-            name: "strategy",
-            kind: Kind::Choice(&["none", "type", "access", "frequency", "list"]),
-            default: "none",
-            doc: "what lies on the SSD: the low addresses; executables and libraries (strategy 1, needs a map of files); \
-                  what is accessed randomly (2); what is used most (3); the files of a list, its first lines first (needs a map, too)",
-        },
-        Parameter { name: "range", kind: Kind::Size, default: "1MiB", doc: "what moves together (our figure)" },
-        Parameter {
-            name: "period",
-            kind: Kind::Duration,
-            default: "300s",
-            doc: "how long accesses are counted before the optimizer is applied (3.1.2; our figure); type and list are applied at once",
-        },
-        Parameter {
-            name: "repeat",
-            kind: Kind::Choice(&["on", "off"]),
-            default: "on",
-            doc: "on: the optimizer is applied after each period; off: once",
-        },
-        Parameter {
-            name: "random",
-            kind: Kind::Fraction,
-            default: "0.5",
-            doc: "strategy=access: this share of accesses that continue no other makes a file or range random (our figure)",
-        },
-        Parameter {
-            name: "frequent",
-            kind: Kind::Count,
-            default: "2",
-            doc: "strategy=frequency: so many accesses in a period make a range frequently used (our figure)",
-        },
-        Parameter {
-            name: "refine",
-            kind: Kind::Choice(&["on", "off"]),
-            default: "off",
-            doc: "on: parts of files move by their own accesses (3.1.2, future work); off: a file moves as a whole",
-        },
-        Parameter {
-            name: "idle",
-            kind: Kind::Duration,
-            default: "100ms",
-            doc: "ranges move when no request has used the HDD for this long (our figure)",
-        },
-        Parameter {
-            name: "moves",
-            kind: Kind::Choice(&["timed", "instant"]),
-            default: "timed",
-            doc: "instant: ranges move at once and no drive has work with it, to see what a placement is worth; simulator only",
-        },
-    ],
-    worst_crash: "what was not flushed, as on the bare drives",
+    parameters: Parameters::LIST,
+    worst_crash: "writes that were not flushed, as on the bare drives",
     ssd_loss: "all data that lies on the SSD: the low addresses, or what was moved there",
     hdd_loss: "all data on the HDD; with a strategy, all data",
     bypass: &[],
@@ -115,20 +97,21 @@ pub const INFO: SchemeInfo = SchemeInfo {
     linux_counterpart: |_| None,
     layout: |settings, request| {
         let homes = [request.only(Role::Ssd)?, request.only(Role::Hdd)?];
-        if settings.text("strategy") == "none" {
+        let parameters = Parameters::of(settings);
+        if parameters.strategy == Strategy::None {
             return Ok(request.concatenated(&homes)?);
         }
-        let range_blocks = settings.size("range").unwrap_or_default().0 / request.block.bytes().0;
+        let range_blocks = parameters.range.0 / request.block.bytes().0;
         // A moving range is held in memory, and requests for it wait.
         if range_blocks == 0 || range_blocks * request.block.bytes().0 > RANGE_MAX.0 {
-            return Err(settings.refuse("range", format!("a size from a block to {RANGE_MAX}")).into());
+            return Err(settings.refuse(name::range, format!("a size from a block to {RANGE_MAX}")).into());
         }
         Ok(request.relocatable(&homes, range_blocks)?)
     },
     build,
 };
 
-/// Extensions of programs in table 1, and of their counterparts on Linux.
+/// File name extensions of programs, from table 1 of the paper, and those that Linux uses.
 const EXECUTABLE: &[&str] = &["exe", "dll", "sys", "msi", "cab", "drv", "jar", "so", "ko", "elf", "bin", "a", "o"];
 /// Directories in which Linux keeps programs without an extension.
 const PROGRAM_DIRECTORIES: &[&str] = &["bin", "sbin", "libexec"];
@@ -143,12 +126,30 @@ const TRIES: u8 = 100;
 /// Smallest period. A shorter one would keep the optimizer running all the time.
 const PERIOD_MIN: Nanoseconds = Nanoseconds::from_millis(1);
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Strategy {
-    Type,
-    Access,
-    Frequency,
-    List,
+words! {
+    /// Content of the SSD.
+    pub enum Strategy {
+        /// The low addresses; no content moves.
+        None = "none",
+        /// Executables and libraries.
+        Type = "type",
+        /// Content that is accessed randomly.
+        Access = "access",
+        /// Content that is accessed frequently.
+        Frequency = "frequency",
+        /// The files of a list.
+        List = "list",
+    }
+}
+
+words! {
+    /// Cost of a move.
+    pub enum Moves {
+        /// The drives read and write the content that moves.
+        Timed = "timed",
+        /// No drive works. For the simulator only.
+        Untimed = "instant",
+    }
 }
 
 impl Strategy {
@@ -220,40 +221,36 @@ impl Counts {
 /// Binary logarithm of the number of sectors to which a file's accesses are scaled. Files are
 /// compared by accesses for their size, since a large file has more accesses than a small file that
 /// is used as much.
-const USE_SHIFT: u32 = 22;
+pub const USE_SHIFT: u32 = 22;
 
 /// Class of a file that belongs on the SSD under strategy 1. With a list, a file's class is its
 /// line, counted from 1.
 const PROGRAM: u32 = 1;
 
 fn build(settings: &Settings, layout: &Layout) -> Result<Box<dyn Scheme>, SettingError> {
-    let strategy = match settings.text("strategy") {
-        "type" => Strategy::Type,
-        "access" => Strategy::Access,
-        "frequency" => Strategy::Frequency,
-        "list" => Strategy::List,
-        _ => return Ok(Box::new(Combo)),
-    };
+    let parameters = Parameters::of(settings);
+    if parameters.strategy == Strategy::None {
+        return Ok(Box::new(Combo));
+    }
     let places = layout.places.as_ref().expect("a strategy moves ranges between places");
-    let period = settings.duration("period").unwrap_or(Nanoseconds::MAX);
-    if period < PERIOD_MIN {
-        return Err(settings.refuse("period", format!("at least {PERIOD_MIN}")));
+    if parameters.period < PERIOD_MIN {
+        return Err(settings.refuse(name::period, format!("at least {PERIOD_MIN}")));
     }
     Ok(Box::new(Optimizer {
-        strategy,
-        period,
-        repeat: settings.text("repeat") == "on",
-        random: settings.fraction("random").unwrap_or(1.0),
-        frequent: settings.count("frequent").clamp(1, u64::from(u32::MAX)) as u32,
-        refine: settings.text("refine") == "on",
-        idle: settings.duration("idle").unwrap_or(Nanoseconds::MAX),
-        instant: settings.text("moves") == "instant",
+        strategy: parameters.strategy,
+        period: parameters.period,
+        repeat: parameters.repeat,
+        random: parameters.random.0,
+        frequent: parameters.frequent.clamp(1, u64::from(u32::MAX)) as u32,
+        refine: parameters.refine,
+        idle: parameters.idle,
+        instant: parameters.moves == Moves::Untimed,
         ssd: layout.home[0].member,
         hdd: layout.home[1].member,
         streams: Streams::default(),
         counts: vec![Counts::default(); places.ranges() as usize],
         counted: false,
-        next_run: Some(period),
+        next_run: Some(parameters.period),
         files: None,
         moves: VecDeque::new(),
         tries: 0,
@@ -285,7 +282,7 @@ impl Optimizer {
     fn is_wanted(&self, counts: Counts) -> bool {
         let random = f64::from(counts.accesses - counts.contiguous) >= self.random * f64::from(counts.accesses);
         match self.strategy {
-            Strategy::Type | Strategy::List => false,
+            Strategy::None | Strategy::Type | Strategy::List => false,
             Strategy::Access => counts.accesses > 0 && random,
             Strategy::Frequency => counts.accesses >= self.frequent,
         }
@@ -470,8 +467,8 @@ impl Scheme for Optimizer {
         self.counted = true;
     }
 
-    fn moves_instantly(&self) -> bool {
-        self.instant
+    fn properties(&self) -> Properties {
+        Properties { moves_instantly: self.instant, ..Properties::default() }
     }
 
     fn next_timeout(&self, view: &View) -> Option<Nanoseconds> {
@@ -496,10 +493,11 @@ impl Scheme for Optimizer {
     }
 
     fn set(&mut self, key: &str, settings: &Settings) -> Result<bool, SettingError> {
-        if key == "idle" {
-            self.idle = settings.duration(key).unwrap_or(Nanoseconds::MAX);
+        let live = Parameters::is_live(key);
+        if live {
+            self.idle = Parameters::of(settings).idle;
         }
-        Ok(key == "idle")
+        Ok(live)
     }
 }
 

@@ -17,49 +17,46 @@
 //! the rest of a file in use is worth more than an unknown block. Writes go to both drives, since
 //! no source says that a write may stay on the SSD alone.
 
-use crate::block::{Block, BlockRun, ValidMask};
+use super::cache::{Cache, Decisions};
+use crate::block::{Block, BlockRun};
 use crate::block_map::{self, Slot};
 use crate::layout::{Layout, Role};
-use crate::policies::admission::{self, Gate};
+use crate::policies::admission;
 use crate::policies::file_map::FileMap;
 use crate::policies::lru;
-use crate::policies::replacement::{self, Key};
+use crate::policies::replacement::{Key, Policy};
 use crate::policies::room::Room;
 use crate::policies::sketch::{self, Sketch};
-use crate::scheme::{Access, Foresight, Holds, Placement, Promotion, Reason, Scheme, SchemeInfo, View, Work};
-use crate::settings::{Kind, Parameter, SettingError, Settings};
+use crate::scheme::{Access, Foresight, Holds, Placement, Reason, Scheme, SchemeInfo, View, Work};
+use crate::settings::{SettingError, Settings, parameters};
 use crate::units::{Nanoseconds, SectorRange};
-use crate::uses::Uses;
+
+parameters! {
+    /// Parameters of the scheme.
+    struct Parameters {
+        /// on: once the cache is full, a block enters only if it was used more often than the copy
+        /// that it would evict (II A: frequency); off: every block enters
+        learning: bool = "on" live,
+        /// policy that chooses the copy to evict (II A: recentness; the policy is our choice);
+        /// belady: the bound that knows the future, in a simulation only
+        replacement: Policy = "lru",
+    }
+    and admission::PARAMETER
+}
 
 /// Description of the scheme.
 pub const INFO: SchemeInfo = SchemeInfo {
     name: "dataplex",
-    summary: "the SSD caches blocks of the HDD that it has learned to be worth it, by how often and how lately they were used",
+    summary: "the SSD caches blocks of the HDD, chosen by how often and how recently they were used",
     source: "Nvelo Dataplex, as in Performance Analysis of SSD/HDD Hybrid Storage Manager, II A",
     members: &[(Role::Hdd, Holds::Home), (Role::Ssd, Holds::Cache)],
-    parameters: &[
-        Parameter {
-            name: "learning",
-            kind: Kind::Choice(&["on", "off"]),
-            default: "on",
-            doc: "on: when the cache is full, a block comes in if it was used more often than the one that would go (II A: frequency); \
-                  off: every block comes in",
-        },
-        Parameter {
-            name: "replacement",
-            kind: Kind::Choice(replacement::NAMES),
-            default: "lru",
-            doc: "which copy would go (II A: recentness; the policy is our choice); belady: in a simulation only, the bound that knows the \
-                  future",
-        },
-        admission::PARAMETER,
-    ],
-    worst_crash: "what was not flushed; each cached block whole, old or new",
+    parameters: Parameters::LIST,
+    worst_crash: "writes that were not flushed; each cached block is whole, old or new",
     ssd_loss: "nothing",
     hdd_loss: "all data",
     bypass: &[
-        (LESS_USED, "the block was used no more often than the one that would go for it"),
-        (Reason::NO_SPACE, "no slot was free: room was still being made"),
+        (LESS_USED, "the block was used no more often than the copy that it would evict"),
+        (Reason::NO_SPACE, "no slot was free: slots were still being freed"),
     ],
     memory_bytes_per_block: block_map::BYTES_PER_BLOCK + lru::BYTES_PER_BLOCK + sketch::BYTES_PER_SLOT,
     takes_only_what_is_accessed: true,
@@ -71,7 +68,7 @@ pub const INFO: SchemeInfo = SchemeInfo {
 /// The block was used no more often than the block that would be evicted for it.
 const LESS_USED: Reason = Reason("less-used");
 
-/// Least ratio of the SSD's size to the host's memory (II A). A smaller working set stays in
+/// Smallest ratio of the SSD's size to the host's memory (II A). A smaller working set stays in
 /// memory.
 pub const MEMORY_TIMES: u64 = 4;
 
@@ -119,23 +116,21 @@ struct Dataplex {
     uses_max: u64,
     /// Slot that would be evicted next. It is looked up again once it is evicted or used.
     next_to_go: Option<Slot>,
-    gate: Gate,
-    room: Room,
 }
 
 fn build(settings: &Settings, layout: &Layout) -> Result<Box<dyn Scheme>, SettingError> {
     let slots = layout.slots.map_or(0, |slots| slots.count);
-    let policy = replacement::chosen(settings, "replacement");
-    Ok(Box::new(Dataplex {
-        learning: settings.text("learning") == "on",
+    let parameters = Parameters::of(settings);
+    let room = Room::new((parameters.replacement.0.build)(slots), slots);
+    let dataplex = Dataplex {
+        learning: parameters.learning,
         uses: Sketch::new(slots),
         files: None,
         block_sectors: layout.block.sectors(),
         uses_max: 10 * u64::from(slots.max(1)),
         next_to_go: None,
-        gate: Gate::new(settings, layout),
-        room: Room::new((policy.build)(slots), slots),
-    }))
+    };
+    Ok(Cache::boxed(settings, layout, room, dataplex))
 }
 
 impl Dataplex {
@@ -148,12 +143,12 @@ impl Dataplex {
 
     /// Returns the number of uses that a block must exceed to be admitted; `None` if every block
     /// may be.
-    fn bar(&mut self, view: &View) -> Option<u64> {
-        if !self.learning || self.room.is_ample(view) {
+    fn bar(&mut self, room: &mut Room, view: &View) -> Option<u64> {
+        if !self.learning || room.is_ample(view) {
             return None;
         }
         if self.next_to_go.is_none() {
-            self.next_to_go = self.room.first(1).first().copied();
+            self.next_to_go = room.first(1).first().copied();
         }
         let block = view.map.in_slot(self.next_to_go?)?.block;
         Some(self.uses_of(block))
@@ -162,57 +157,37 @@ impl Dataplex {
     fn is_worth_it(&self, bar: Option<u64>, block: Block) -> bool {
         bar.is_none_or(|bar| self.uses_of(block) > bar)
     }
-
-    /// Forgets that `slot` would be evicted next, since another slot may be next from now on.
-    fn forget(&mut self, slot: Slot) {
-        self.next_to_go = self.next_to_go.filter(|&next| next != slot);
-    }
 }
 
-impl Scheme for Dataplex {
-    fn set(&mut self, key: &str, settings: &Settings) -> Result<bool, SettingError> {
-        let live = key == "learning";
+impl Decisions for Dataplex {
+    type Contents = Room;
+
+    fn set(&mut self, _room: &mut Room, key: &str, settings: &Settings) -> Result<bool, SettingError> {
+        let live = Parameters::is_live(key);
         if live {
-            self.learning = settings.text("learning") == "on";
+            self.learning = Parameters::of(settings).learning;
         }
         Ok(live)
     }
 
-    fn foresee(&mut self, _view: &View, foresight: &Foresight<'_>) {
+    fn foresee(&mut self, foresight: &Foresight<'_>) {
         let map = FileMap::new(foresight.files, |_| 0);
         let uses = vec![0; map.files()];
         self.files = (!map.is_empty()).then_some(Files { map, uses, total: 0 });
     }
 
-    fn lacks_foresight(&self) -> bool {
-        self.room.lacks_foresight()
-    }
-
-    fn foresee_uses(&mut self, uses: Uses) {
-        self.room.foresee_uses(uses);
-    }
-
-    fn arrived(&mut self, view: &View, access: &Access) {
-        self.room.arrived();
+    fn arrived(&mut self, _room: &mut Room, _view: &View, access: &Access) {
         access.blocks.blocks().for_each(|block| self.uses.add(Key::from(block).0));
         if let Some(files) = &mut self.files {
             files.note(access.sectors, self.block_sectors, self.uses_max);
         }
-        self.gate.arrived(view, access);
     }
 
-    fn place_write(&mut self, view: &View, access: &Access, rest: BlockRun) -> (Placement, u64) {
-        if !view.slots_online() {
-            return (Placement::Home(Some(Reason::MEMBER_GONE)), rest.count);
-        }
-        let (refused, count) = self.gate.of_write(view, access, rest);
-        if refused.is_some() {
-            return (Placement::Home(refused), count);
-        }
-        let bar = self.bar(view);
+    fn place_write(&mut self, room: &mut Room, view: &View, _: &Access, rest: BlockRun) -> (Placement, u64) {
+        let bar = self.bar(room, view);
         let comes_in = |block| view.map.get(block).is_some() || self.is_worth_it(bar, block);
         let first = comes_in(rest.first);
-        let alike = rest.blocks().take(count as usize).take_while(|&block| comes_in(block) == first).count() as u64;
+        let alike = rest.blocks().take_while(|&block| comes_in(block) == first).count() as u64;
         match (first, view.free_slots) {
             (false, _) => (Placement::Home(Some(LESS_USED)), alike),
             (true, 0) => (Placement::Home(Some(Reason::NO_SPACE)), alike),
@@ -220,40 +195,23 @@ impl Scheme for Dataplex {
         }
     }
 
-    fn promote(&mut self, view: &View, access: &Access, missing: BlockRun) -> Promotion {
-        if !view.slots_online() {
-            return Promotion::Bypass(Reason::MEMBER_GONE);
-        }
-        if let Some(reason) = self.gate.of_read(view, access, missing) {
-            return Promotion::Bypass(reason);
-        }
-        let bar = self.bar(view);
+    fn refuses_read(&mut self, room: &mut Room, view: &View, missing: BlockRun) -> Option<Reason> {
+        let bar = self.bar(room, view);
         let worth_it = missing.blocks().all(|block| self.is_worth_it(bar, block));
-        if worth_it { Promotion::Admit } else { Promotion::Bypass(LESS_USED) }
+        (!worth_it).then_some(LESS_USED)
     }
 
-    fn touched(&mut self, slot: Slot) {
-        self.forget(slot);
-        self.room.touched(slot);
+    /// Forgets that `slot` would be evicted next, since another slot may be next from now on.
+    fn changes(&mut self, slot: Slot) {
+        self.next_to_go = self.next_to_go.filter(|&next| next != slot);
     }
 
-    fn mapped(&mut self, view: &View, slot: Slot, _valid: ValidMask, replaced: Option<Slot>) {
-        replaced.into_iter().for_each(|old| self.forget(old));
-        self.gate.mapped();
-        self.room.mapped(view, slot, replaced);
+    fn next_timeout(&self, room: &Room, view: &View) -> Option<Nanoseconds> {
+        room.is_due(view).then_some(view.now)
     }
 
-    fn unmapped(&mut self, slot: Slot, _block: Block) {
-        self.forget(slot);
-        self.room.unmapped(slot);
-    }
-
-    fn next_timeout(&self, view: &View) -> Option<Nanoseconds> {
-        self.room.is_due(view).then_some(view.now)
-    }
-
-    fn work(&mut self, view: &View) -> Work {
-        if self.room.is_due(view) { self.room.make(view) } else { Work::Nothing }
+    fn work(&mut self, room: &mut Room, view: &View) -> Work {
+        if room.is_due(view) { room.make(view) } else { Work::Nothing }
     }
 }
 

@@ -19,6 +19,15 @@
 //! of the log describe themselves, and an index of them is written as they fill. These writes are
 //! counted as the log's metadata.
 //!
+//! This file has the decisions of 5.1 and 5.2. The volume carries them out, for every log:
+//! - 5.3, consistency after a crash: `volume/announce.rs` marks a migration on the SSD before its
+//!   first write there, `volume/moves.rs` takes the mark back, and `volume/recovery/log.rs`
+//!   recovers the log;
+//! - 5.4, the log: `volume/log_tail.rs` gathers and appends segments, `volume/log_index.rs` has
+//!   their index;
+//! - 5.4, migration: `volume/moves/order.rs` sorts by address, `volume/moves/reads.rs` reads in the
+//!   order of the log, `volume/moves/turns.rs` yields to appends.
+//!
 //! Two variants know more than a device does, and are for the simulator. The *oracle* writes a
 //! block home just before it is read (3.2). The *eviction hint* writes a block home when a host's
 //! buffer cache evicts it (7). Evictions come from a recording beside the requests, or from a
@@ -52,9 +61,46 @@ use crate::block_map::{self, Slot};
 use crate::layout::{Layout, Role, SlotKind};
 use crate::operation::OpKind;
 use crate::policies::buffer_cache::BufferCache;
-use crate::scheme::{Access, Holds, Placement, Reason, Scheme, SchemeInfo, View, Work};
-use crate::settings::{Kind, MOVE_MEMORY, MOVE_RATE, Parameter, SettingError, Settings};
-use crate::units::Nanoseconds;
+use crate::scheme::{Access, Hints, Holds, Placement, Properties, Reason, Scheme, SchemeInfo, View, Work};
+use crate::settings::{MOVE_MEMORY, MOVE_RATE, SettingError, Settings, Share, parameters, words};
+use crate::units::{Bytes, Nanoseconds};
+
+parameters! {
+    /// Parameters of the scheme.
+    struct Parameters {
+        /// migrate when this time has passed since the last migration started (5.2; 900 s: 6.1.2)
+        timeout: Option<Nanoseconds> = "900s" live,
+        /// migrate when the log serves more than this share of the blocks read since the last
+        /// migration (5.2)
+        read_threshold: Option<Share> = "0.05" live,
+        /// number of blocks read since the last migration, before which read_threshold does not
+        /// count (our figure)
+        read_window: u64 = "100" live,
+        /// migrate when the distinct live blocks in the log reach this size (5.2)
+        migration_size: Option<Bytes> = "off" live,
+        /// memory that gathers writes before they go to the log (5.4); 0: each write waits for the
+        /// log itself
+        log_buffer: Bytes = "128KiB",
+        /// log a block if its overwrites / writes, the present write included, are at least this;
+        /// 0: every write is logged (5.1)
+        overwrite_threshold: Share = "0",
+        /// on: writes bypass the log while they arrive faster than log_rate (7); off: writes wait
+        /// for the log
+        log_bypass: bool = "off",
+        /// bytes a second that the log sustains (7: 70 to 80 MB/s); counts with log_bypass=on
+        log_rate: Bytes = "70MB",
+        /// on: a logged block is written back just before it is read (3.2, the idealized cache);
+        /// with migration=instant only
+        oracle: bool = "off",
+        /// size of a simulated buffer cache of the host: a block is written back when that cache
+        /// evicts it (7); with migration=instant only; --hints gives the evictions of a real cache
+        eviction_hint: Option<Bytes> = "off",
+        /// timed: migrations read and write the drives; instant: migrations take no time, as in the
+        /// paper's policy simulator (6.1; simulator only)
+        migration: Migration = "timed",
+    }
+    and MOVE_RATE, MOVE_MEMORY
+}
 
 /// The scheme.
 pub const INFO: SchemeInfo = SchemeInfo {
@@ -62,84 +108,14 @@ pub const INFO: SchemeInfo = SchemeInfo {
     summary: "home on the SSD; a log on the HDD absorbs writes until they migrate",
     source: "Griffin (FAST 2010), sections 3 and 5",
     members: &[(Role::Ssd, Holds::Home), (Role::Hdd, Holds::Log)],
-    parameters: &[
-        Parameter {
-            name: "timeout",
-            kind: Kind::DurationOrOff,
-            default: "900s",
-            doc: "migrate when this long has passed since the last migration started (5.2; 900 s: 6.1.2)",
-        },
-        Parameter {
-            name: "read_threshold",
-            kind: Kind::FractionOrOff,
-            default: "0.05",
-            doc: "migrate when the log serves more than this share of the blocks read since the last migration (5.2)",
-        },
-        Parameter {
-            name: "read_window",
-            kind: Kind::Count,
-            default: "100",
-            doc: "blocks read since the last migration before the read threshold counts (our figure)",
-        },
-        Parameter {
-            name: "migration_size",
-            kind: Kind::SizeOrOff,
-            default: "off",
-            doc: "migrate when the distinct live blocks in the log reach this size (5.2)",
-        },
-        Parameter {
-            name: "log_buffer",
-            kind: Kind::Size,
-            default: "128KiB",
-            doc: "memory in which writes gather before they go to the log (5.4); 0: a write waits for the log itself",
-        },
-        Parameter {
-            name: "overwrite_threshold",
-            kind: Kind::Fraction,
-            default: "0",
-            doc: "a block is logged when overwrites / writes, this one included, reach this; 0: every write is logged (5.1)",
-        },
-        Parameter {
-            name: "log_bypass",
-            kind: Kind::Choice(&["on", "off"]),
-            default: "off",
-            doc: "on: writes pass the log by while they come faster than log_rate (7); off: they wait for it",
-        },
-        Parameter {
-            name: "log_rate",
-            kind: Kind::Size,
-            default: "70MB",
-            doc: "what the log sustains in a second (7: 70 to 80 MB/s); counts with log_bypass=on",
-        },
-        Parameter {
-            name: "oracle",
-            kind: Kind::Choice(&["on", "off"]),
-            default: "off",
-            doc: "on: what is about to be read goes home just before (3.2, the idealized cache); with migration=instant only",
-        },
-        Parameter {
-            name: "eviction_hint",
-            kind: Kind::SizeOrOff,
-            default: "off",
-            doc: "blocks go home when a host's buffer cache of this size evicts them (7); with migration=instant only; \
-                  --hints has the evictions of a real one",
-        },
-        Parameter {
-            name: "migration",
-            kind: Kind::Choice(&["timed", "instant"]),
-            default: "timed",
-            doc: "instant: migrations take no time, as in the paper's policy simulator (6.1); simulator only",
-        },
-        MOVE_RATE,
-        MOVE_MEMORY,
-    ],
-    worst_crash: "what was not flushed; each block whole, old or new",
+    parameters: Parameters::LIST,
+    worst_crash: "writes that were not flushed; each block is whole, old or new",
     ssd_loss: "all data",
-    hdd_loss: "every write since the last completed migration started; what is left is older than what is lost, \
-               unless overwrite_threshold or log_bypass let writes pass the log by",
+    hdd_loss: "every write since the last completed migration started; the remaining data is older than the lost \
+               data, unless overwrite_threshold or log_bypass let writes bypass the log",
     bypass: &[
         (SELDOM, "overwrites / writes of the block are below overwrite_threshold"),
-        (LOG_RATE, "log_bypass=on, and writes came faster than log_rate"),
+        (LOG_RATE, "log_bypass=on, and writes arrived faster than log_rate"),
     ],
     memory_bytes_per_block: block_map::BYTES_PER_BLOCK,
     takes_only_what_is_accessed: false,
@@ -148,12 +124,22 @@ pub const INFO: SchemeInfo = SchemeInfo {
         // One log may serve several SSDs (7); each is then a unit, if units are asked for.
         let home = request.side_by_side(&request.all(Role::Ssd)?)?;
         let log = request.first_of(&[Role::Log, Role::Hdd])?;
-        let buffer = settings.size("log_buffer").unwrap_or_default().0 / request.block.bytes().0;
-        let buffer_blocks = u32::try_from(buffer).map_err(|_| settings.refuse("log_buffer", "at most 16TiB"))?;
+        let buffer = Parameters::of(settings).log_buffer.0 / request.block.bytes().0;
+        let buffer_blocks = u32::try_from(buffer).map_err(|_| settings.refuse(name::log_buffer, "at most 16TiB"))?;
         Ok(request.with_slots(home, log, SlotKind::Log { buffer_blocks })?)
     },
     build,
 };
+
+words! {
+    /// Cost of a migration.
+    enum Migration {
+        /// The drives read and write the content that migrates.
+        Timed = "timed",
+        /// A migration takes no time. For the simulator only.
+        Untimed = "instant",
+    }
+}
 
 /// Smallest timeout. A timer that fires while nothing is logged restarts at once, so a shorter one
 /// would keep the volume busy with that alone.
@@ -269,13 +255,14 @@ impl Inflow {
 }
 
 fn build(settings: &Settings, layout: &Layout) -> Result<Box<dyn Scheme>, SettingError> {
+    let parameters = Parameters::of(settings);
     let mut griffin = Griffin {
         block_bytes: layout.block.bytes().0,
         timeout: None,
         read_threshold: None,
         read_window: 0,
         migration_blocks: None,
-        instant: settings.text("migration") == "instant",
+        instant: parameters.migration == Migration::Untimed,
         timer_started: Nanoseconds::ZERO,
         blocks_read: 0,
         blocks_read_from_log: 0,
@@ -285,12 +272,12 @@ fn build(settings: &Settings, layout: &Layout) -> Result<Box<dyn Scheme>, Settin
         in_debt: false,
         overwrites: None,
         bypass: None,
-        oracle: settings.text("oracle") == "on",
+        oracle: parameters.oracle,
         buffer_cache: None,
         impending: BTreeSet::new(),
     };
-    griffin.take_triggers(settings)?;
-    griffin.take_caching(settings, layout)?;
+    griffin.take_triggers(&parameters, settings)?;
+    griffin.take_caching(&parameters, settings, layout)?;
     Ok(Box::new(griffin))
 }
 
@@ -301,34 +288,40 @@ fn logged(view: &View, block: Block) -> Vec<Slot> {
 
 impl Griffin {
     /// Takes all triggers from the settings.
-    fn take_triggers(&mut self, settings: &Settings) -> Result<(), SettingError> {
-        let timeout = settings.duration("timeout");
+    fn take_triggers(&mut self, parameters: &Parameters, settings: &Settings) -> Result<(), SettingError> {
+        let timeout = parameters.timeout;
         if timeout.is_some_and(|timeout| timeout < TIMEOUT_MIN) {
-            return Err(settings.refuse("timeout", format!("at least {TIMEOUT_MIN}, or off")));
+            return Err(settings.refuse(name::timeout, format!("at least {TIMEOUT_MIN}, or off")));
         }
         self.timeout = timeout;
-        self.read_threshold = settings.fraction("read_threshold");
-        self.read_window = settings.count("read_window");
-        self.migration_blocks = settings.size("migration_size").map(|size| size.0.div_ceil(self.block_bytes).max(1));
+        self.read_threshold = parameters.read_threshold.map(|Share(share)| share);
+        self.read_window = parameters.read_window;
+        self.migration_blocks = parameters.migration_size.map(|size| size.0.div_ceil(self.block_bytes).max(1));
         Ok(())
     }
 
     /// Takes from the settings which writes are logged, and which blocks are written home without a
     /// trigger.
-    fn take_caching(&mut self, settings: &Settings, layout: &Layout) -> Result<(), SettingError> {
-        let threshold = settings.fraction("overwrite_threshold").unwrap_or(0.0);
+    fn take_caching(
+        &mut self,
+        parameters: &Parameters,
+        settings: &Settings,
+        layout: &Layout,
+    ) -> Result<(), SettingError> {
+        let threshold = parameters.overwrite_threshold.0;
         if threshold > 0.0 {
             let overwrites = Overwrites::new(threshold, layout.total_blocks());
             let most = f64::from(u8::MAX - 1) / f64::from(u8::MAX);
-            self.overwrites =
-                Some(overwrites.ok_or_else(|| settings.refuse("overwrite_threshold", format!("at most {most:.3}")))?);
+            self.overwrites = Some(
+                overwrites.ok_or_else(|| settings.refuse(name::overwrite_threshold, format!("at most {most:.3}")))?,
+            );
         }
-        if settings.text("log_bypass") == "on" {
-            let sustained = settings.size("log_rate").unwrap_or_default().0 as f64;
+        if parameters.log_bypass {
+            let sustained = parameters.log_rate.0 as f64;
             self.bypass = Some(Inflow { sustained, rate: 0.0, last: Nanoseconds::ZERO });
         }
-        let hint = settings.size("eviction_hint");
-        for (key, wanted) in [("oracle", self.oracle), ("eviction_hint", hint.is_some())] {
+        let hint = parameters.eviction_hint;
+        for (key, wanted) in [(name::oracle, self.oracle), (name::eviction_hint, hint.is_some())] {
             if wanted && !self.instant {
                 return Err(settings.refuse(key, "off, or migration=instant beside it"));
             }
@@ -392,24 +385,6 @@ impl Scheme for Griffin {
         if let Some(cache) = &mut self.buffer_cache {
             let evicted = access.blocks.blocks().filter_map(|block| cache.use_block(block));
             self.impending.extend(evicted.flat_map(|block| logged(view, block)));
-        }
-    }
-
-    fn takes_evictions(&self) -> bool {
-        self.buffer_cache.is_none()
-    }
-
-    fn evicted(&mut self, view: &View, blocks: BlockRun) {
-        if !self.takes_evictions() {
-            return;
-        }
-        // A host may evict a whole device at once, of which the log may have fewer blocks.
-        if blocks.count <= view.map.slots_in_use() {
-            self.impending.extend(blocks.blocks().flat_map(|block| logged(view, block)));
-        } else {
-            let is_evicted = |block: Block| (blocks.first.0..blocks.end()).contains(&block.0);
-            let slots = view.map.occupied().filter(|(_, entry)| is_evicted(entry.block)).map(|(slot, _)| slot);
-            self.impending.extend(slots);
         }
     }
 
@@ -491,9 +466,9 @@ impl Scheme for Griffin {
     }
 
     fn set(&mut self, key: &str, settings: &Settings) -> Result<bool, SettingError> {
-        let live = ["timeout", "read_threshold", "read_window", "migration_size"].contains(&key);
+        let live = Parameters::is_live(key);
         if live {
-            self.take_triggers(settings)?;
+            self.take_triggers(&Parameters::of(settings), settings)?;
         }
         Ok(live)
     }
@@ -504,8 +479,29 @@ impl Scheme for Griffin {
         self.fired || self.began_for_reads
     }
 
-    fn migrates_instantly(&self) -> bool {
-        self.instant
+    fn properties(&self) -> Properties {
+        Properties {
+            migrates_instantly: self.instant,
+            takes_evictions: self.buffer_cache.is_none(),
+            ..Properties::default()
+        }
+    }
+
+    fn hints(&mut self) -> Option<&mut dyn Hints> {
+        if self.buffer_cache.is_none() { Some(self) } else { None }
+    }
+}
+
+impl Hints for Griffin {
+    fn evicted(&mut self, view: &View, blocks: BlockRun) {
+        // A host may evict a whole device at once, of which the log may have fewer blocks.
+        if blocks.count <= view.map.slots_in_use() {
+            self.impending.extend(blocks.blocks().flat_map(|block| logged(view, block)));
+        } else {
+            let is_evicted = |block: Block| (blocks.first.0..blocks.end()).contains(&block.0);
+            let slots = view.map.occupied().filter(|(_, entry)| is_evicted(entry.block)).map(|(slot, _)| slot);
+            self.impending.extend(slots);
+        }
     }
 }
 

@@ -6,12 +6,12 @@ use crate::scheme::{Holds, Scheme, SchemeInfo};
 /// Description of the scheme.
 pub const INFO: SchemeInfo = SchemeInfo {
     name: "hdd-only",
-    summary: "the HDD alone: what the disk gives without flash",
+    summary: "the HDD alone: a baseline without flash",
     source: "yardstick",
     members: &[(Role::Hdd, Holds::Home)],
     parameters: &[],
-    worst_crash: "what was not flushed, as on the bare drive",
-    ssd_loss: "nothing; there is none",
+    worst_crash: "writes that were not flushed, as on the bare drive",
+    ssd_loss: "nothing: the scheme has no SSD",
     hdd_loss: "all data",
     bypass: &[],
     memory_bytes_per_block: 0.0,

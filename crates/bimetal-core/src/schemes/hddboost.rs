@@ -17,26 +17,31 @@
 use crate::block::{Block, BlockRun, ValidMask};
 use crate::block_map::{self, Slot};
 use crate::layout::{Layout, Role};
-use crate::policies::mirror::{self, IdleFetch, Missing};
+use crate::policies::mirror::{self, Mirror};
 use crate::scheme::{Access, Holds, Placement, Reason, Scheme, SchemeInfo, View, Work};
-use crate::settings::{Kind, Parameter, SettingError, Settings};
+use crate::settings::{SettingError, Settings, parameters};
 use crate::units::Nanoseconds;
+
+parameters! {
+    /// Parameters of the scheme.
+    struct Parameters {
+        /// written blocks are copied to the SSD when no request has used the HDD for this long (our
+        /// figure)
+        idle: Nanoseconds = "100ms" live,
+    }
+}
 
 /// Description of the scheme.
 pub const INFO: SchemeInfo = SchemeInfo {
     name: "hddboost",
-    summary: "the SSD mirrors the first addresses of the HDD; writes go to the HDD and are copied back when it is idle",
+    summary: "the SSD mirrors the first addresses of the HDD; writes go to the HDD, and are copied to the SSD when \
+              the HDD is idle",
     source: "SilverStone HDDBoost, as in Performance Analysis of SSD/HDD Hybrid Storage Manager, III C",
     members: &[(Role::Hdd, Holds::Home), (Role::Ssd, Holds::Ranges)],
-    parameters: &[Parameter {
-        name: "idle",
-        kind: Kind::Duration,
-        default: "100ms",
-        doc: "what was written is copied back when no request has used the HDD for this long (our figure)",
-    }],
-    worst_crash: "what was not flushed, as on the bare HDD",
+    parameters: Parameters::LIST,
+    worst_crash: "writes that were not flushed, as on the bare HDD",
     ssd_loss: "nothing",
-    hdd_loss: "all data; what is mirrored stays readable until the volume stops",
+    hdd_loss: "all data; mirrored blocks stay readable until the volume stops",
     bypass: &[],
     memory_bytes_per_block: block_map::BYTES_PER_BLOCK + mirror::BYTES_PER_BLOCK,
     takes_only_what_is_accessed: false,
@@ -46,27 +51,20 @@ pub const INFO: SchemeInfo = SchemeInfo {
 };
 
 struct HddBoost {
-    /// Blocks of the mirrored area that have no copy.
-    missing: Missing,
-    mirrored: u64,
-    fetch: IdleFetch,
+    mirror: Mirror,
 }
 
 fn build(settings: &Settings, layout: &Layout) -> Result<Box<dyn Scheme>, SettingError> {
     let slots = u64::from(layout.slots.map_or(0, |slots| slots.count));
     // Slots beyond the mirror take new copies while the old copies are being evicted.
     let mirrored = (slots - (slots / 64).clamp(1, 4096)).min(layout.total_blocks());
-    let idle = settings.duration("idle").unwrap_or(Nanoseconds::MAX);
-    Ok(Box::new(HddBoost {
-        missing: Missing::all(mirrored as u32),
-        mirrored,
-        fetch: IdleFetch::new(layout.home[0].member, idle),
-    }))
+    let mirror = Mirror::new(mirrored, layout.home[0].member, Parameters::of(settings).idle);
+    Ok(Box::new(HddBoost { mirror }))
 }
 
 impl HddBoost {
     fn copy_at(&self, view: &View) -> Option<Nanoseconds> {
-        if self.missing.is_empty() { None } else { self.fetch.due_at(view, 0) }
+        if self.mirror.is_complete() { None } else { self.mirror.fetch.due_at(view, 0) }
     }
 }
 
@@ -77,21 +75,19 @@ impl Scheme for HddBoost {
     }
 
     fn mapped(&mut self, view: &View, slot: Slot, _valid: ValidMask, _replaced: Option<Slot>) {
-        let block = view.map.in_slot(slot).expect("a slot that was just mapped is in the map").block;
-        self.missing.set(block, false);
-        self.fetch.copied();
+        self.mirror.mapped(view, slot);
     }
 
     fn unmapped(&mut self, _slot: Slot, block: Block) {
-        self.missing.set(block, true);
+        self.mirror.unmapped(block);
     }
 
     fn copied_at_first(&self, _view: &View) -> u64 {
-        self.mirrored
+        self.mirror.blocks()
     }
 
     fn began_with(&mut self, copies: u64) {
-        self.missing.copied(copies);
+        self.mirror.began_with(copies);
     }
 
     fn next_timeout(&self, view: &View) -> Option<Nanoseconds> {
@@ -102,13 +98,13 @@ impl Scheme for HddBoost {
         if self.copy_at(view).is_none_or(|at| at > view.now) {
             return Work::Nothing;
         }
-        self.fetch.begin(view.now);
-        Work::Fetch(self.missing.next_run(view.free_slots).into_iter().collect())
+        self.mirror.fetch.begin(view.now);
+        Work::Fetch(self.mirror.next_run(view.free_slots).into_iter().collect())
     }
 
     fn set(&mut self, key: &str, settings: &Settings) -> Result<bool, SettingError> {
-        self.fetch.idle = settings.duration(key).unwrap_or(Nanoseconds::MAX);
-        Ok(true)
+        self.mirror.fetch.idle = Parameters::of(settings).idle;
+        Ok(Parameters::is_live(key))
     }
 }
 

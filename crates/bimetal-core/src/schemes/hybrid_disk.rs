@@ -33,104 +33,74 @@
 //! first, since their eviction costs nothing. A watermark flush makes twice the watermark free. All
 //! figures of the alternatives are ours.
 
-use crate::bit_set::BitSet;
-use crate::block::{Block, BlockRun, ValidMask};
+use super::cache::{Cache, Contents, Decisions};
+use crate::block::{Block, BlockRun};
 use crate::block_map::{self, Slot};
 use crate::layout::{Layout, MemberId, Role};
-use crate::policies::admission::{self, Gate};
+use crate::policies::admission;
 use crate::policies::lru;
-use crate::policies::pins::Pins;
-use crate::policies::replacement;
+use crate::policies::pins::{PinnedRoom, Pins};
+use crate::policies::replacement::Policy;
 use crate::policies::room::{self, DirtySince, Room, Round};
 use crate::scheme::{
-    Access, CacheMode, Holds, LinuxCounterpart, Placement, Promotion, Reason, Scheme, SchemeInfo, View, Work,
+    Access, CacheMode, Hints, Holds, LinuxCounterpart, Placement, Properties, Reason, Scheme, SchemeInfo, View, Work,
 };
-use crate::settings::{Kind, MOVE_RATE, Parameter, SettingError, Settings};
+use crate::settings::{MOVE_RATE, Ranges, SettingError, Settings, Share, parameters, words};
 use crate::units::{Bytes, Nanoseconds, SectorRange};
 use crate::uses::Uses;
+
+parameters! {
+    /// Parameters of the scheme.
+    struct Parameters {
+        /// writes of at least this size go to the disk, unless flash has a page of them already
+        /// (3.3)
+        write_threshold: Option<Bytes> = "512KiB" live,
+        /// pages that are flushed, and when; full: all, when a write finds no free page; partial:
+        /// only the pages that the write needs; watermark: as partial, but when little is free;
+        /// idle: as partial, and all dirty pages when the disk is idle; periodic: as partial, and
+        /// all dirty pages once in a period (3.3)
+        flush: Flush = "full",
+        /// policy that chooses the pages to flush first, where not all are flushed (3.3: LRU, which
+        /// "can easily be swapped out"); belady: the bound that knows the future, in a simulation
+        /// only
+        victim: Policy = "lru",
+        /// another name for victim, as all caching schemes have it; give at most one of victim and
+        /// replacement
+        replacement: Policy = "lru",
+        /// flush=watermark: pages are flushed when less than this share of the flash is free (3.3;
+        /// our figure)
+        low_watermark: Option<Share> = "0.1" live,
+        /// flush=idle: the disk is idle when no request has used it for this long (3.3; our figure)
+        idle: Nanoseconds = "1s" live,
+        /// flush=periodic: longest time between two flushes while any page is dirty (3.3; our
+        /// figure)
+        period: Nanoseconds = "60s" live,
+        /// dirty pages stay on flash until they are this share of it; then all are flushed; before
+        /// that, pages are flushed only if a write finds no room
+        hold_share: Option<Share> = "off" live,
+        /// dirty pages stay on flash until the first has been dirty for this long; then all are
+        /// flushed
+        hold_time: Option<Nanoseconds> = "off" live,
+        /// addresses whose pages stay on flash once they were written or read (3.5), at most half
+        /// of the flash; a new list replaces the old one and the pins of --hints
+        pin: Ranges = "off" live,
+        /// on: a page on flash is overwritten in place, and no journal is written (3.3, 4.2), which
+        /// shows the effect of ssd.ftl (simulator only); off: an overwritten page takes another
+        /// slot, so a crash leaves its old or its new content
+        in_place: bool = "off",
+    }
+    and admission::PARAMETER, MOVE_RATE
+}
 
 /// The scheme.
 pub const INFO: SchemeInfo = SchemeInfo {
     name: "hybrid-disk",
-    summary: "flash inside a disk takes small writes; flushed home when it is full",
+    summary: "flash inside a disk takes small writes, and is flushed to the disk when it is full",
     source: "Konanki (thesis), sections 3.3, 3.5 and 4.2",
     members: &[(Role::Hdd, Holds::Home), (Role::Ssd, Holds::Cache)],
-    parameters: &[
-        Parameter {
-            name: "write_threshold",
-            kind: Kind::SizeOrOff,
-            default: "512KiB",
-            doc: "a write of at least this size is large and goes to the disk, unless a page of it is on flash (3.3)",
-        },
-        Parameter {
-            name: "flush",
-            kind: Kind::Choice(&["full", "partial", "watermark", "idle", "periodic"]),
-            default: "full",
-            doc: "what goes home, and when: everything on demand; what a write needs; that, when little is free; that, and all that is \
-                  dirty when the disk is idle, or once in a period (3.3)",
-        },
-        Parameter {
-            name: "victim",
-            kind: Kind::Choice(replacement::NAMES),
-            default: "lru",
-            doc: "which pages are flushed first, where not all are (3.3: LRU, which \"can easily be swapped out\"); belady: in a simulation only, the \
-                  bound that knows the future",
-        },
-        Parameter {
-            name: "replacement",
-            kind: Kind::Choice(replacement::NAMES),
-            default: "lru",
-            doc: "another name for victim, which all caching schemes have; at most one of the two is given",
-        },
-        Parameter {
-            name: "low_watermark",
-            kind: Kind::FractionOrOff,
-            default: "0.1",
-            doc: "flush=watermark: flush when less than this share of the flash is free (3.3; our figure)",
-        },
-        Parameter {
-            name: "idle",
-            kind: Kind::Duration,
-            default: "1s",
-            doc: "flush=idle: the disk is idle when no request has used it for this long (3.3; our figure)",
-        },
-        Parameter {
-            name: "period",
-            kind: Kind::Duration,
-            default: "60s",
-            doc: "flush=periodic: no more than this between two flushes while anything is dirty (3.3; our figure)",
-        },
-        Parameter {
-            name: "hold_share",
-            kind: Kind::FractionOrOff,
-            default: "off",
-            doc: "what is dirty stays on flash until it is this share of it, then all goes home; before that only want of room flushes",
-        },
-        Parameter {
-            name: "hold_time",
-            kind: Kind::DurationOrOff,
-            default: "off",
-            doc: "what is dirty stays on flash until some of it has been there for this long, then all goes home",
-        },
-        Parameter {
-            name: "pin",
-            kind: Kind::RangesOrOff,
-            default: "off",
-            doc: "addresses whose pages stay on flash once they were written or read (3.5); at most half of the flash; a new list \
-                  takes the place of the old one, and of what --hints pinned",
-        },
-        Parameter {
-            name: "in_place",
-            kind: Kind::Choice(&["on", "off"]),
-            default: "off",
-            doc: "on: a page on flash is written again at its place, and no journal is written (3.3, 4.2), so that ssd.ftl shows; \
-                  simulator only. off: a page that is written again takes another slot, so that a crash finds it old or new",
-        },
-        admission::PARAMETER,
-        MOVE_RATE,
-    ],
-    worst_crash: "what was not flushed; each block whole, old or new",
-    ssd_loss: "every write since the last flush of the flash",
+    parameters: Parameters::LIST,
+    worst_crash: "writes that were not flushed; each block is whole, old or new",
+    ssd_loss: "every write since the flash was last flushed to the disk",
     hdd_loss: "all data",
     bypass: &[(Reason::LARGE, "a write of at least write_threshold")],
     memory_bytes_per_block: block_map::BYTES_PER_BLOCK + lru::BYTES_PER_BLOCK,
@@ -143,13 +113,20 @@ pub const INFO: SchemeInfo = SchemeInfo {
 /// Divisor of the flash: at most one part in this many is flushed at a time for waiting writes.
 const WANTED_PART: u64 = 8;
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Flush {
-    Full,
-    Partial,
-    Watermark,
-    Idle,
-    Periodic,
+words! {
+    /// Pages that are flushed, and the time of the flush.
+    enum Flush {
+        /// All pages, when a write finds no free page.
+        Full = "full",
+        /// The pages that a write needs.
+        Partial = "partial",
+        /// Victims, when little is free.
+        Watermark = "watermark",
+        /// As `Partial`, and all dirty pages when the disk is idle.
+        Idle = "idle",
+        /// As `Partial`, and all dirty pages once in a period.
+        Periodic = "periodic",
+    }
 }
 
 struct HybridDisk {
@@ -164,18 +141,10 @@ struct HybridDisk {
     hold_blocks: Option<u64>,
     /// Time after which all dirty slots are written back.
     hold_time: Option<Nanoseconds>,
-    pins: Pins,
-    /// Slots that their pins keep on flash; all other slots are in `room`.
-    pinned_slots: BitSet,
-    /// Set if pins have changed since slots were last sorted by their pins.
-    repinned: bool,
     area: Area,
     slots: u64,
     in_place: bool,
     disk: MemberId,
-    gate: Gate,
-    /// Victims among the slots that are not pinned.
-    room: Room,
     cleaned: Round,
     /// Number of slots that waiting writes need.
     wanted: u64,
@@ -198,30 +167,21 @@ struct Area {
 fn build(settings: &Settings, layout: &Layout) -> Result<Box<dyn Scheme>, SettingError> {
     let slots = layout.slots.map_or(0, |slots| slots.count);
     let area = Area { slots: u64::from(slots), blocks: layout.total_blocks(), block_bytes: layout.block.bytes().0 };
-    let flush = match settings.text("flush") {
-        "partial" => Flush::Partial,
-        "watermark" => Flush::Watermark,
-        "idle" => Flush::Idle,
-        "periodic" => Flush::Periodic,
-        _ => Flush::Full,
-    };
+    let parameters = Parameters::of(settings);
+    let pins = pins(&parameters, settings, area)?;
+    let victims = Room::new((victim(&parameters, settings)?.0.build)(slots), slots);
     let mut disk = HybridDisk {
         write_threshold: Bytes::MAX,
-        flush,
+        flush: parameters.flush,
         low_watermark: 0,
         idle: Nanoseconds::ZERO,
         period: Nanoseconds::ZERO,
         hold_blocks: None,
         hold_time: None,
-        pins: pins(settings, area)?,
-        pinned_slots: BitSet::new(slots),
-        repinned: false,
         area,
         slots: u64::from(slots),
-        in_place: settings.text("in_place") == "on",
+        in_place: parameters.in_place,
         disk: layout.home[0].member,
-        gate: Gate::new(settings, layout),
-        room: Room::new((victim(settings)?.build)(slots), slots),
         cleaned: Round::default(),
         wanted: 0,
         wanted_for_pinned: 0,
@@ -229,30 +189,32 @@ fn build(settings: &Settings, layout: &Layout) -> Result<Box<dyn Scheme>, Settin
         last_flush: Nanoseconds::ZERO,
         judged: None,
     };
-    disk.take(settings);
-    Ok(Box::new(disk))
+    disk.take(&parameters);
+    Ok(Cache::boxed(settings, layout, PinnedRoom::new(pins, slots, victims), disk))
 }
 
 /// Returns the policy that was chosen, by either of the two names of the parameter.
-fn victim(settings: &Settings) -> Result<&'static replacement::PolicyInfo, SettingError> {
-    let (victim, replacement) = (settings.text("victim"), settings.text("replacement"));
-    match (victim, replacement) {
-        (_, "lru") => Ok(replacement::chosen(settings, "victim")),
-        ("lru", _) => Ok(replacement::chosen(settings, "replacement")),
-        (victim, replacement) if victim == replacement => Ok(replacement::chosen(settings, "victim")),
-        _ => Err(settings.refuse("replacement", format!("the same as victim={victim}, or only one of the two"))),
+fn victim(parameters: &Parameters, settings: &Settings) -> Result<Policy, SettingError> {
+    let (victim, replacement) = (parameters.victim, parameters.replacement);
+    match (victim.0.name, replacement.0.name) {
+        (_, lru::NAME) => Ok(victim),
+        (lru::NAME, _) => Ok(replacement),
+        (one, other) if one == other => Ok(victim),
+        (victim, _) => {
+            Err(settings.refuse(name::replacement, format!("the same as victim={victim}, or only one of the two")))
+        }
     }
 }
 
 /// Returns the pins of the setting.
-fn pins(settings: &Settings, area: Area) -> Result<Pins, SettingError> {
+fn pins(parameters: &Parameters, settings: &Settings, area: Area) -> Result<Pins, SettingError> {
     let mut pins = Pins::new(area.slots / 2);
-    for (from, to) in settings.ranges("pin") {
+    for &(from, to) in &parameters.pin.0 {
         let first = from.0 / area.block_bytes;
         let end = to.0.div_ceil(area.block_bytes).min(area.blocks);
         if !pins.pin(BlockRun { first: Block(first), count: end.saturating_sub(first) }) {
             let most = Bytes(pins.most() * area.block_bytes);
-            return Err(settings.refuse("pin", format!("at most half of the flash: {most}")));
+            return Err(settings.refuse(name::pin, format!("at most half of the flash: {most}")));
         }
     }
     Ok(pins)
@@ -260,38 +222,14 @@ fn pins(settings: &Settings, area: Area) -> Result<Pins, SettingError> {
 
 impl HybridDisk {
     /// Takes the settings that can change while the volume is served.
-    fn take(&mut self, settings: &Settings) {
-        let part = |share: f64| (share * self.slots as f64) as u64;
-        self.write_threshold = settings.size("write_threshold").unwrap_or(Bytes::MAX);
-        self.low_watermark = settings.fraction("low_watermark").map_or(0, part);
-        self.idle = settings.duration("idle").unwrap_or(Nanoseconds::MAX);
-        self.period = settings.duration("period").unwrap_or(Nanoseconds::MAX);
-        self.hold_blocks = settings.fraction("hold_share").map(|share| part(share).max(1));
-        self.hold_time = settings.duration("hold_time");
-    }
-
-    /// Sorts slots anew by the pins. Slots of unpinned blocks can be victims again; slots of newly
-    /// pinned blocks no longer can.
-    fn sort_by_pins(&mut self, view: &View) {
-        self.repinned = false;
-        let kept: Vec<u32> =
-            std::iter::successors(self.pinned_slots.next_member(0), |&last| self.pinned_slots.next_member(last + 1))
-                .collect();
-        let blocks = kept.into_iter().filter_map(|slot| view.map.in_slot(Slot(slot))).map(|entry| entry.block);
-        let pinned: Vec<Block> = self.pins.runs().flat_map(BlockRun::blocks).collect();
-        blocks.chain(pinned).for_each(|block| self.sort_by_pin(view, block));
-    }
-
-    /// Puts the slot of `block`, if it has one, among the pinned slots or into `room`.
-    fn sort_by_pin(&mut self, view: &View, block: Block) {
-        let Some((slot, _)) = view.map.get(block) else { return };
-        if !self.pins.contains(block) {
-            if self.pinned_slots.remove(slot.0) {
-                self.room.mapped(view, slot, None);
-            }
-        } else if self.pinned_slots.insert(slot.0) {
-            self.room.unmapped(slot);
-        }
+    fn take(&mut self, parameters: &Parameters) {
+        let part = |Share(share)| (share * self.slots as f64) as u64;
+        self.write_threshold = parameters.write_threshold.unwrap_or(Bytes::MAX);
+        self.low_watermark = parameters.low_watermark.map_or(0, part);
+        self.idle = parameters.idle;
+        self.period = parameters.period;
+        self.hold_blocks = parameters.hold_share.map(|share| part(share).max(1));
+        self.hold_time = parameters.hold_time;
     }
 
     /// Returns whether the first of `blocks` is overwritten in its slot, and the number of leading
@@ -330,9 +268,9 @@ impl HybridDisk {
     }
 
     /// Returns true if victims must be flushed before a write has to wait.
-    fn is_below_watermark(&self, view: &View) -> bool {
+    fn is_below_watermark(&self, pages: &PinnedRoom, view: &View) -> bool {
         let free = view.free_slots + view.freeing_slots;
-        self.flush == Flush::Watermark && free < self.low_watermark && !self.room.is_empty() && !view.moving
+        self.flush == Flush::Watermark && free < self.low_watermark && !pages.room().is_empty() && !view.moving
     }
 
     /// Returns the time at which all dirty pages are written back without want of room.
@@ -355,7 +293,7 @@ impl HybridDisk {
 
     /// Writes dirty pages back: in batches while the disk is idle under `idle`, otherwise all
     /// together.
-    fn clean(&mut self, view: &View) -> Work {
+    fn clean(&mut self, pages: &mut PinnedRoom, view: &View) -> Work {
         self.last_flush = view.now;
         let held = self.hold_blocks.is_some() || self.hold_time.is_some();
         if self.flush == Flush::Idle && !held {
@@ -363,17 +301,17 @@ impl HybridDisk {
         }
         self.dirty_since.restart(view.now);
         if self.flush == Flush::Full {
-            return self.empty(view);
+            return self.empty(pages, view);
         }
         Work::MoveHome { slots: self.cleaned.next(&view.map, view.map.dirty_blocks() as usize), keep: true }
     }
 
     /// Writes back everything that is not pinned, and frees its slots.
-    fn empty(&mut self, view: &View) -> Work {
-        if self.pins.is_empty() {
+    fn empty(&mut self, pages: &mut PinnedRoom, view: &View) -> Work {
+        if pages.pins().is_empty() {
             return Work::MigrateAll;
         }
-        let slots = self.room.first(view.map.slots() as usize);
+        let slots = pages.room_mut().first(view.map.slots() as usize);
         if slots.is_empty() { self.clean_pinned(view) } else { Work::MoveHome { slots, keep: false } }
     }
 
@@ -386,50 +324,70 @@ impl HybridDisk {
     }
 }
 
-impl Scheme for HybridDisk {
-    fn set(&mut self, key: &str, settings: &Settings) -> Result<bool, SettingError> {
-        let live =
-            ["write_threshold", "low_watermark", "idle", "period", "hold_share", "hold_time", "pin"].contains(&key);
-        if key == "pin" {
-            self.pins = pins(settings, self.area)?;
-            self.repinned = true;
+impl Contents for PinnedRoom {
+    fn lacks_foresight(&self) -> bool {
+        self.room().lacks_foresight()
+    }
+
+    fn foresee_uses(&mut self, uses: Uses) {
+        self.room_mut().foresee_uses(uses);
+    }
+
+    fn arrived(&mut self) {
+        self.room_mut().arrived();
+    }
+
+    fn touched(&mut self, slot: Slot) {
+        PinnedRoom::touched(self, slot);
+    }
+
+    fn mapped(&mut self, view: &View, slot: Slot, replaced: Option<Slot>) {
+        PinnedRoom::mapped(self, view, slot, replaced);
+    }
+
+    fn unmapped(&mut self, slot: Slot) {
+        PinnedRoom::unmapped(self, slot);
+    }
+
+    fn hints(&mut self) -> Option<&mut dyn Hints> {
+        Some(self)
+    }
+}
+
+impl Hints for PinnedRoom {
+    fn pin(&mut self, view: &View, blocks: BlockRun, pinned: bool) -> bool {
+        PinnedRoom::pin(self, view, blocks, pinned)
+    }
+}
+
+impl Decisions for HybridDisk {
+    type Contents = PinnedRoom;
+
+    fn set(&mut self, pages: &mut PinnedRoom, key: &str, settings: &Settings) -> Result<bool, SettingError> {
+        let (live, parameters) = (Parameters::is_live(key), Parameters::of(settings));
+        if key == name::pin {
+            pages.pin_instead(pins(&parameters, settings, self.area)?);
         } else if live {
-            self.take(settings);
+            self.take(&parameters);
         }
         Ok(live)
     }
 
-    fn lacks_foresight(&self) -> bool {
-        self.room.lacks_foresight()
-    }
-
-    fn foresee_uses(&mut self, uses: Uses) {
-        self.room.foresee_uses(uses);
-    }
-
-    fn arrived(&mut self, view: &View, access: &Access) {
-        self.room.arrived();
+    fn arrived(&mut self, _pages: &mut PinnedRoom, view: &View, _access: &Access) {
         self.judged = None;
         self.dirty_since.arrived(view);
-        self.gate.arrived(view, access);
     }
 
-    fn place_write(&mut self, view: &View, access: &Access, rest: BlockRun) -> (Placement, u64) {
-        if !view.slots_online() {
-            return (Placement::Home(Some(Reason::MEMBER_GONE)), rest.count);
-        }
-        let (is_pinned, mut count) = self.pins.alike(rest);
-        if !is_pinned {
-            if self.goes_home_as_large(view, access) {
-                return (Placement::Home(Some(Reason::LARGE)), count);
-            }
-            let (refused, alike) = self.gate.of_write(view, access, BlockRun { count, ..rest });
-            if refused.is_some() {
-                return (Placement::Home(refused), alike);
-            }
-            count = alike;
-        }
-        let (in_place, count) = self.in_place(view, BlockRun { count, ..rest });
+    fn exempts(&self, pages: &PinnedRoom, rest: BlockRun) -> (bool, u64) {
+        pages.pins().alike(rest)
+    }
+
+    fn bypasses(&mut self, view: &View, access: &Access) -> Option<Reason> {
+        self.goes_home_as_large(view, access).then_some(Reason::LARGE)
+    }
+
+    fn place_write(&mut self, _pages: &mut PinnedRoom, view: &View, _: &Access, rest: BlockRun) -> (Placement, u64) {
+        let (in_place, count) = self.in_place(view, rest);
         if in_place {
             return (Placement::Slot, count);
         }
@@ -443,82 +401,33 @@ impl Scheme for HybridDisk {
         }
     }
 
-    fn promote(&mut self, view: &View, _access: &Access, missing: BlockRun) -> Promotion {
-        if self.pins.alike(missing) != (true, missing.count) {
-            return Promotion::Never;
-        }
-        if !view.slots_online() {
-            return Promotion::Bypass(Reason::MEMBER_GONE);
-        }
+    fn promotes(&self, pages: &PinnedRoom, missing: BlockRun) -> bool {
+        pages.pins().alike(missing) == (true, missing.count)
+    }
+
+    fn refuses_read(&mut self, _pages: &mut PinnedRoom, _view: &View, missing: BlockRun) -> Option<Reason> {
         // A page that finds no slot now can find one when it is read again.
         self.wanted_for_pinned = missing.count;
-        Promotion::Admit
+        None
     }
 
-    fn touched(&mut self, slot: Slot) {
-        if !self.pinned_slots.contains(slot.0) {
-            self.room.touched(slot);
-        }
+    fn wrote(&mut self, view: &View, dirty: bool) {
+        self.dirty_since.mapped(view, dirty);
     }
 
-    fn mapped(&mut self, view: &View, slot: Slot, _valid: ValidMask, replaced: Option<Slot>) {
-        self.gate.mapped();
-        let entry = view.map.in_slot(slot).expect("a slot that was just mapped is in the map");
-        self.dirty_since.mapped(view, entry.dirty);
-        // The block may have been pinned or unpinned since, so its old slot may be of the other
-        // kind.
-        let was_pinned = replaced.filter(|old| self.pinned_slots.remove(old.0));
-        if self.pins.contains(entry.block) {
-            self.pinned_slots.insert(slot.0);
-            if let Some(old) = replaced.filter(|_| was_pinned.is_none()) {
-                self.room.unmapped(old);
-            }
-        } else {
-            self.room.mapped(view, slot, replaced.filter(|_| was_pinned.is_none()));
-        }
+    fn properties(&self) -> Properties {
+        Properties { overwrites_in_place: self.in_place, takes_pins: true, ..Properties::default() }
     }
 
-    fn overwrites_in_place(&self) -> bool {
-        self.in_place
-    }
-
-    fn overwritten(&mut self, view: &View, slot: Slot) {
-        self.gate.mapped();
-        self.dirty_since.mapped(view, true);
-        self.touched(slot);
-    }
-
-    fn unmapped(&mut self, slot: Slot, _block: Block) {
-        if !self.pinned_slots.remove(slot.0) {
-            self.room.unmapped(slot);
-        }
-    }
-
-    fn next_timeout(&self, view: &View) -> Option<Nanoseconds> {
-        let room = self.repinned || self.wanted_for_pinned > 0 && !view.moving || self.is_below_watermark(view);
+    fn next_timeout(&self, pages: &PinnedRoom, view: &View) -> Option<Nanoseconds> {
+        let wants = self.wanted_for_pinned > 0 && !view.moving;
+        let room = pages.is_unsorted() || wants || self.is_below_watermark(pages, view);
         if room && view.slots_online() { Some(view.now) } else { self.clean_at(view) }
     }
 
-    fn takes_pins(&self) -> bool {
-        true
-    }
-
-    fn pin(&mut self, view: &View, blocks: BlockRun, pinned: bool) -> bool {
-        let taken = if pinned {
-            self.pins.pin(blocks)
-        } else {
-            self.pins.unpin(blocks);
-            true
-        };
-        if taken {
-            blocks.blocks().for_each(|block| self.sort_by_pin(view, block));
-        }
-        taken
-    }
-
-    fn work(&mut self, view: &View) -> Work {
-        if self.repinned {
-            self.sort_by_pins(view);
+    fn work(&mut self, pages: &mut PinnedRoom, view: &View) -> Work {
+        if pages.is_unsorted() {
+            pages.sort(view);
         }
         if !view.slots_online() {
             return Work::Nothing;
@@ -528,24 +437,24 @@ impl Scheme for HybridDisk {
         let full = view.waiting_for_slots > 0 && view.map.len() == u64::from(view.map.slots());
         if self.flush == Flush::Full && full && !view.moving {
             self.dirty_since.restart(view.now);
-            return self.empty(view);
+            return self.empty(pages, view);
         }
         let lacking = self.lacking(view);
         self.wanted_for_pinned = 0;
         if lacking > 0 {
             // No room can be made if all slots are pinned or still without a page. Other work that
             // is due does not wait for room.
-            match self.room.make_for(view, lacking as usize, 1) {
+            match pages.room_mut().make_for(view, lacking as usize, 1) {
                 Work::Nothing => {}
                 room => return room,
             }
         }
-        if self.is_below_watermark(view) {
+        if self.is_below_watermark(pages, view) {
             let wanted = 2 * self.low_watermark - view.free_slots - view.freeing_slots;
-            return self.room.make_for(view, wanted as usize, 1);
+            return pages.room_mut().make_for(view, wanted as usize, 1);
         }
         match self.clean_at(view) {
-            Some(at) if at <= view.now => self.clean(view),
+            Some(at) if at <= view.now => self.clean(pages, view),
             _ => Work::Nothing,
         }
     }

@@ -18,61 +18,50 @@
 use crate::block::{Block, BlockRun, ValidMask};
 use crate::block_map::{self, Slot};
 use crate::layout::{Layout, Role};
-use crate::policies::mirror::{self, IdleFetch, Missing};
+use crate::policies::mirror::{self, Mirror};
 use crate::scheme::{Access, FETCH_BLOCKS_MAX, Holds, Placement, Promotion, Reason, Scheme, SchemeInfo, View, Work};
-use crate::settings::{Kind, Parameter, SettingError, Settings};
-use crate::units::Nanoseconds;
+use crate::settings::{SettingError, Settings, Share, parameters, words};
+use crate::units::{Bytes, Nanoseconds};
+
+parameters! {
+    /// Parameters of the scheme.
+    struct Parameters {
+        /// safe: the SSD mirrors a part of the HDD (RAID 1); capacity: the drives are concatenated,
+        /// with the SSD at the low addresses
+        mode: Mode = "safe",
+        /// share of the SSD that mirrors the first addresses; hot ranges take the rest (our figure:
+        /// 'first few GBytes')
+        mirrored: Option<Share> = "0.5",
+        /// size of the ranges that are judged hot or cold (our figure)
+        range: Bytes = "1MiB",
+        /// time between two judgements of which ranges are hot or cold (our figure)
+        period: Nanoseconds = "60s",
+        /// blocks are copied to the SSD when no request has used the HDD for this long (our figure)
+        idle: Nanoseconds = "100ms",
+    }
+}
 
 /// Description of the scheme.
 pub const INFO: SchemeInfo = SchemeInfo {
     name: "hyperduo",
-    summary: "the SSD mirrors the first addresses and pins hot ranges, writes go to both; or both drives are one",
+    summary: "safe mode: the SSD mirrors the first addresses and hot ranges, writes go to both drives; capacity mode: \
+              both drives are concatenated",
     source: "Marvell HyperDuo, as in Performance Analysis of SSD/HDD Hybrid Storage Manager, III B",
     members: &[(Role::Hdd, Holds::Home), (Role::Ssd, Holds::Ranges)],
-    parameters: &[
-        Parameter {
-            name: "mode",
-            kind: Kind::Choice(&["safe", "capacity"]),
-            default: "safe",
-            doc: "safe: the SSD mirrors a part of the HDD (RAID 1); capacity: the sum of both, the SSD at the low addresses",
-        },
-        Parameter {
-            name: "mirrored",
-            kind: Kind::FractionOrOff,
-            default: "0.5",
-            doc: "share of the SSD that mirrors the first addresses; hot ranges have the rest (our figure: 'first few GBytes')",
-        },
-        Parameter {
-            name: "range",
-            kind: Kind::Size,
-            default: "1MiB",
-            doc: "size of the ranges that are hot or cold (our figure)",
-        },
-        Parameter {
-            name: "period",
-            kind: Kind::Duration,
-            default: "60s",
-            doc: "how often hot and cold ranges are told apart (our figure)",
-        },
-        Parameter {
-            name: "idle",
-            kind: Kind::Duration,
-            default: "100ms",
-            doc: "copies are made when no request has used the HDD for this long (our figure)",
-        },
-    ],
-    worst_crash: "what was not flushed; each mirrored block whole, old or new",
+    parameters: Parameters::LIST,
+    worst_crash: "writes that were not flushed; each mirrored block is whole, old or new",
     ssd_loss: "safe: nothing; capacity: all data at the low addresses",
-    hdd_loss: "safe: all data, what is mirrored stays readable until the volume stops; capacity: all data at the high addresses",
+    hdd_loss: "safe: all data, and mirrored blocks stay readable until the volume stops; capacity: all data at the \
+               high addresses",
     bypass: &[
-        (Reason::NOT_ADMITTED, "neither among the first addresses nor in a range that is pinned"),
-        (Reason::NO_SPACE, "no slot was free: what was pinned before was still leaving"),
+        (Reason::NOT_ADMITTED, "neither among the first addresses nor in a pinned range"),
+        (Reason::NO_SPACE, "no slot was free: slots of ranges pinned before were still being freed"),
     ],
     memory_bytes_per_block: block_map::BYTES_PER_BLOCK + mirror::BYTES_PER_BLOCK,
     takes_only_what_is_accessed: false,
     linux_counterpart: |_| None,
     layout: |settings, request| {
-        if settings.text("mode") == "capacity" {
+        if Parameters::of(settings).mode == Mode::Capacity {
             return Ok(request.concatenated(&[request.only(Role::Ssd)?, request.only(Role::Hdd)?])?);
         }
         Ok(request.ssd_caches_hdd()?)
@@ -80,17 +69,26 @@ pub const INFO: SchemeInfo = SchemeInfo {
     build,
 };
 
+words! {
+    /// Use of the SSD.
+    enum Mode {
+        /// The SSD mirrors a part of the HDD.
+        Safe = "safe",
+        /// The drives are concatenated.
+        Capacity = "capacity",
+    }
+}
+
 struct Capacity;
 
 impl Scheme for Capacity {}
 
 struct Safe {
-    missing: Missing,
-    mirrored: u64,
+    /// Mirror of the first addresses.
+    mirror: Mirror,
     ranges: HotRanges,
     /// Number of slots that stay free for new versions.
     reserve: u64,
-    fetch: IdleFetch,
     /// Pinned ranges that are not fetched yet, the hottest last, and the number of fetched blocks
     /// of the last range.
     to_fetch: Vec<u32>,
@@ -101,34 +99,31 @@ struct Safe {
 
 fn build(settings: &Settings, layout: &Layout) -> Result<Box<dyn Scheme>, SettingError> {
     let Some(slots) = layout.slots else { return Ok(Box::new(Capacity)) };
-    let range_blocks = settings.size("range").unwrap_or_default().0 / layout.block.bytes().0;
+    let parameters = Parameters::of(settings);
+    let range_blocks = parameters.range.0 / layout.block.bytes().0;
     if range_blocks == 0 || range_blocks > 1 << 20 {
-        return Err(settings.refuse("range", "a size from a block to 4GiB"));
+        return Err(settings.refuse(name::range, "a size from a block to 4GiB"));
     }
-    let period = settings.duration("period").unwrap_or(Nanoseconds::MAX);
-    if period < PERIOD_MIN {
-        return Err(settings.refuse("period", format!("at least {PERIOD_MIN}")));
+    if parameters.period < PERIOD_MIN {
+        return Err(settings.refuse(name::period, format!("at least {PERIOD_MIN}")));
     }
     let slots = u64::from(slots.count);
     let reserve = (slots / 16).max(1);
     let usable = slots - reserve;
-    let share = settings.fraction("mirrored").unwrap_or(0.0);
+    let share = parameters.mirrored.map_or(0.0, |Share(share)| share);
     let mirrored = ((usable as f64 * share) as u64).min(layout.total_blocks());
     let pinned_max = ((usable - mirrored) / range_blocks) as usize;
-    let idle = settings.duration("idle").unwrap_or(Nanoseconds::MAX);
     Ok(Box::new(Safe {
-        missing: Missing::all(mirrored as u32),
-        mirrored,
-        ranges: HotRanges::new(range_blocks, layout.total_blocks(), pinned_max, period),
+        mirror: Mirror::new(mirrored, layout.home[0].member, parameters.idle),
+        ranges: HotRanges::new(range_blocks, layout.total_blocks(), pinned_max, parameters.period),
         reserve: reserve / 2,
-        fetch: IdleFetch::new(layout.home[0].member, idle),
         to_fetch: Vec::new(),
         fetched: 0,
         to_give_up: Vec::new(),
     }))
 }
 
-/// Least time between two rankings of the ranges.
+/// Smallest time between two rankings of the ranges.
 const PERIOD_MIN: Nanoseconds = Nanoseconds::from_millis(1);
 
 /// Number of requests from which on a range is hot.
@@ -227,7 +222,7 @@ impl HotRanges {
 impl Safe {
     /// Returns true if `block` shall have a copy.
     fn wants(&self, block: Block) -> bool {
-        block.0 < self.mirrored || self.ranges.is_pinned(block)
+        block.0 < self.mirror.blocks() || self.ranges.is_pinned(block)
     }
 
     /// Returns whether the first block of `run` shall have a copy, and the number of blocks from it
@@ -238,13 +233,13 @@ impl Safe {
     }
 
     fn copy_at(&self, view: &View) -> Option<Nanoseconds> {
-        let anything = !self.missing.is_empty() || !self.to_fetch.is_empty();
-        if anything { self.fetch.due_at(view, self.reserve) } else { None }
+        let anything = !self.mirror.is_complete() || !self.to_fetch.is_empty();
+        if anything { self.mirror.fetch.due_at(view, self.reserve) } else { None }
     }
 
     /// Returns the next run to mirror: first the first addresses, then the hot ranges.
     fn next_fetch(&mut self, most: u64) -> Option<BlockRun> {
-        if let Some(run) = self.missing.next_run(most) {
+        if let Some(run) = self.mirror.next_run(most) {
             return Some(run);
         }
         let range = *self.to_fetch.last()?;
@@ -276,7 +271,7 @@ impl Safe {
         ranges.sort_unstable();
         ranges.dedup();
         for range in ranges.into_iter().filter(|&range| !self.ranges.heat[range as usize].pinned) {
-            let first = self.ranges.run(range).first.0.max(self.mirrored);
+            let first = self.ranges.run(range).first.0.max(self.mirror.blocks());
             let blocks = (first..self.ranges.run(range).end()).map(Block);
             slots.extend(
                 blocks.filter_map(|block| view.map.get(block)).filter(|(_, entry)| !entry.dirty).map(|(slot, _)| slot),
@@ -288,7 +283,7 @@ impl Safe {
 
 impl Scheme for Safe {
     fn arrived(&mut self, _view: &View, access: &Access) {
-        self.ranges.used(access.blocks, self.mirrored);
+        self.ranges.used(access.blocks, self.mirror.blocks());
     }
 
     fn place_write(&mut self, view: &View, _access: &Access, rest: BlockRun) -> (Placement, u64) {
@@ -313,11 +308,7 @@ impl Scheme for Safe {
     }
 
     fn mapped(&mut self, view: &View, slot: Slot, _valid: ValidMask, _replaced: Option<Slot>) {
-        let block = view.map.in_slot(slot).expect("a slot that was just mapped is in the map").block;
-        // A copy of a part of a block counts. The rest is read from home, and copied when the host
-        // writes it.
-        self.missing.set(block, false);
-        self.fetch.copied();
+        let block = self.mirror.mapped(view, slot);
         if !self.wants(block) {
             // The copy was under way when its range lost its pin.
             self.to_give_up.push(self.ranges.of(block));
@@ -325,15 +316,15 @@ impl Scheme for Safe {
     }
 
     fn unmapped(&mut self, _slot: Slot, block: Block) {
-        self.missing.set(block, true);
+        self.mirror.unmapped(block);
     }
 
     fn copied_at_first(&self, _view: &View) -> u64 {
-        self.mirrored
+        self.mirror.blocks()
     }
 
     fn began_with(&mut self, copies: u64) {
-        self.missing.copied(copies);
+        self.mirror.began_with(copies);
     }
 
     fn next_timeout(&self, view: &View) -> Option<Nanoseconds> {
@@ -361,7 +352,7 @@ impl Scheme for Safe {
         if self.copy_at(view).is_none_or(|at| at > view.now) {
             return Work::Nothing;
         }
-        self.fetch.begin(view.now);
+        self.mirror.fetch.begin(view.now);
         let most = view.free_slots - self.reserve;
         Work::Fetch(self.next_fetch(most).into_iter().collect())
     }

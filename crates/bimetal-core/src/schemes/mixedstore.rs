@@ -6,12 +6,13 @@
 //! over a sliding window (5.1, `policies::response_model`), the disk by the mean of its recent
 //! response times. A table tells where the newest content is; here, blocks that only the SSD has
 //! are dirty. Reads go to the drive with the content. Small data that is read often moves to flash
-//! in idle periods. *Write regulation* (5.4, `policies::wear_regulator`) acts while flash wears
-//! faster than expected. It sends 25 % or 50 % of the writes meant for flash, picked uniformly at
-//! random, to the disk. *Adaptive wear levelling* (5.5) halts the drive's levelling for as long.
-//! The *fragmentation buster* (5.3) moves pages to the disk in idle periods. It takes the least
-//! recently used of the fragments that the drive names, or the coldest pages if the drive names
-//! none. `static` is the baseline of figure 4: writes over 4 KiB go to the disk.
+//! in idle periods (`policies::hot_reads`). *Write regulation* (5.4, `policies::wear_regulator`)
+//! acts while flash wears faster than expected. It sends 25 % or 50 % of the writes meant for
+//! flash, picked uniformly at random, to the disk. *Adaptive wear levelling* (5.5) halts the
+//! drive's levelling for as long. The *fragmentation buster* (5.3, `policies::fragmentation`) moves
+//! pages to the disk in idle periods. It takes the least recently used of the fragments that the
+//! drive names, or the coldest pages if the drive names none. `static` is the baseline of figure 4:
+//! writes over 4 KiB go to the disk.
 //!
 //! An idle period has no request in the volume: neither drive serves one, and none has arrived for
 //! a while. `profiled` is the paper's offline profile: idle periods are known in advance, and used
@@ -26,28 +27,83 @@
 //!   disk without work counts as no slower than in training.
 //! - `budget` regulates by the excess of the writes over `expected_writes`, instead of by a fixed
 //!   share.
-//! - A drive that names fragments is asked again once as many blocks were written as leave at once.
-//!   A drive that does not counts as fragmented while its recent writes take more than twice as
-//!   long as in training.
 //! - Pages leave the SSD until a quarter of it is free, and the drive is told which slots are. When
 //!   slots run short, the coldest pages are written back.
 
-use crate::bit_set::BitSet;
 use crate::block::{Block, BlockRun, ValidMask};
 use crate::block_map::{self, Slot};
 use crate::layout::{Layout, MemberId, Role};
+use crate::mixing::{GOLDEN_RATIO, splitmix64};
 use crate::operation::OpKind;
+use crate::policies::fragmentation::{Buster, Leaving};
+use crate::policies::hot_reads::HotReads;
+use crate::policies::idle_fetch::IdleFetch;
 use crate::policies::lru::{self, Lru};
-use crate::policies::mirror::IdleFetch;
+use crate::policies::mean::Mean;
 use crate::policies::replacement::{Key, Replacement};
 use crate::policies::response_model::ResponseModel;
-use crate::policies::wear_regulator::{COEFFICIENTS, Expected, WearRegulator};
+use crate::policies::wear_regulator::{COEFFICIENTS, Expected, Regulation, WearRegulator};
 use crate::scheme::{
-    Access, FETCH_BLOCKS_MAX, Foresight, Holds, PROFILED, Placement, PredictionError, Reason, Scheme, SchemeInfo,
-    Service, View, Wear, Work,
+    Access, Foresight, Holds, Monitor, Placement, PredictionError, Properties, Reason, Scheme, SchemeInfo, Service,
+    View, Wear, Work,
 };
-use crate::settings::{Kind, MOVE_RATE, Parameter, SettingError, Settings};
+use crate::settings::{MOVE_RATE, SettingError, Settings, parameters, words};
 use crate::units::{Bytes, Nanoseconds, SectorRange, Sectors};
+
+parameters! {
+    /// Parameters of the scheme.
+    struct Parameters {
+        /// dynamic: a write goes to the drive that is predicted to serve it sooner (5.2); static:
+        /// writes over 4 KiB go to the HDD (figure 4)
+        partition: Partition = "dynamic",
+        // Mean error relative to the last value's, by window 16, 32, 64. Chosen on three
+        // traces: Financial1 .558 .511 .467, DiskMon mayun .881 .864 .852, SQLite's log 1.007
+        // 1.000 1.004. Of 8, 12, 16, 20, 24, 32, 48, 64, only 32 is nowhere worse than the last
+        // value. Judged on others: CloudPhysics .618 .552 .527, DiskMon sys1 .853 .841 .813,
+        // P2P .938 .924 .865, iozone .841 .801 .708, TPC-C .448 .429 .460, MSR and YCSB 1.000
+        // at each.
+        /// requests in the sliding window of the SSD's response-time model; chosen by a sweep over
+        /// public traces (the source code has its figures)
+        window: u64 = "32",
+        /// trained: coefficients stay as the training phase leaves them (5.1); online: coefficients
+        /// keep changing after it (our addition)
+        learning: Learning = "trained",
+        /// requests of the training phase if the length of the workload is unknown; half of a trace
+        /// otherwise (5.1)
+        training: u64 = "10000",
+        /// 25% or 50%: share of the writes meant for flash that goes to the HDD once flash wears
+        /// 1.2 times as fast as expected, until below 1.05 (5.4); budget: the share that keeps to
+        /// expected_writes (our addition)
+        regulation: Regulation = "off",
+        /// bytes of flash expected to be erased in a day, for a drive that reports its erases, as a
+        /// simulated one does; `bimetal plan --model mixcp` gives the value
+        expected_erases: Option<Bytes> = "off",
+        /// expected lifetime of the flash, for a drive that reports its wear; expected_erases takes
+        /// precedence
+        expected_life: Option<Nanoseconds> = "off",
+        /// MixCP's lifetime model, for a drive that does not report its wear: coefficients of the
+        /// logarithm of erases over expected erases, as
+        /// constant:sequentiality:sectors:interarrival_ms:utilisation:read_fraction; `bimetal plan
+        /// --model mixcp` gives them
+        wear_model: Option<[f64; COEFFICIENTS]> = "off",
+        /// bytes expected to be written to flash in a day, if expected_erases, expected_life and
+        /// wear_model are off; off: the wear of the training phase is expected
+        expected_writes: Option<Bytes> = "off",
+        /// wear levelling of a simulated SSD with ssd.ftl=page or dftl (a real drive keeps its
+        /// own); adaptive: stopped while flash wears faster than expected (5.5); static: always on,
+        /// the default, because the worst block lasts 1.2 to 3.2 times as long (docs/mixedstore.md)
+        wear_levelling: WearLevelling = "static",
+        /// on: in idle periods, pages move off fragmented flash: the least recently used of those
+        /// that the drive names, or the coldest if it names none (5.3)
+        fragmentation_buster: bool = "on",
+        /// an idle period begins when the volume has had no request for this long (our figure)
+        idle: Nanoseconds = "100ms",
+        /// detected: an idle period is used once it is detected; profiled: periods of at least
+        /// `idle` are known in advance and used from their beginning (5.3), in a simulation only
+        idle_periods: IdlePeriods = "detected",
+    }
+    and MOVE_RATE
+}
 
 /// Description of the scheme.
 pub const INFO: SchemeInfo = SchemeInfo {
@@ -55,100 +111,14 @@ pub const INFO: SchemeInfo = SchemeInfo {
     summary: "each write goes to the drive that is predicted to answer sooner; the SSD's wear is regulated",
     source: "MixedStore (2008), section 5",
     members: &[(Role::Hdd, Holds::Home), (Role::Ssd, Holds::Cache)],
-    parameters: &[
-        Parameter {
-            name: "partition",
-            kind: Kind::Choice(&["dynamic", "static"]),
-            default: "dynamic",
-            doc: "dynamic: writes go where they are predicted to be served sooner (5.2); static: writes over 4 KiB to the HDD (figure 4)",
-        },
-        Parameter {
-            name: "window",
-            kind: Kind::Count,
-            // Mean error relative to the last value's, by window 16, 32, 64. Chosen on three
-            // traces: Financial1 .558 .511 .467, DiskMon mayun .881 .864 .852, SQLite's log 1.007
-            // 1.000 1.004. Of 8, 12, 16, 20, 24, 32, 48, 64, only 32 is nowhere worse than the last
-            // value. Judged on others: CloudPhysics .618 .552 .527, DiskMon sys1 .853 .841 .813,
-            // P2P .938 .924 .865, iozone .841 .801 .708, TPC-C .448 .429 .460, MSR and YCSB 1.000
-            // at each.
-            default: "32",
-            doc: "requests in the sliding window, by a sweep over public traces (the source has its figures)",
-        },
-        Parameter {
-            name: "learning",
-            kind: Kind::Choice(&["trained", "online"]),
-            default: "trained",
-            doc: "trained: coefficients stay as the training phase leaves them (5.1); online: they go on changing (ours)",
-        },
-        Parameter {
-            name: "training",
-            kind: Kind::Count,
-            default: "10000",
-            doc: "requests of the training phase where the length of the workload is not known; half of a trace otherwise (5.1)",
-        },
-        Parameter {
-            name: "regulation",
-            kind: Kind::Choice(&["off", "25%", "50%", "budget"]),
-            default: "off",
-            doc: "share of the writes meant for flash that goes to the HDD while flash wears 1.2 times as fast as expected, until below 1.05 (5.4); budget: as much as keeps to expected_writes (ours)",
-        },
-        Parameter {
-            name: "expected_erases",
-            kind: Kind::SizeOrOff,
-            default: "off",
-            doc: "bytes of flash that are expected to be erased in a day, where the drive tells (a simulated one does); plan --model mixcp gives it",
-        },
-        Parameter {
-            name: "expected_life",
-            kind: Kind::DurationOrOff,
-            default: "off",
-            doc: "how long the flash is expected to last, where the drive tells its wear; expected_erases goes before it",
-        },
-        Parameter {
-            name: "wear_model",
-            kind: Kind::NumbersOrOff(COEFFICIENTS),
-            default: "off",
-            doc: "lifetime model of MixCP for a drive that does not tell its wear: the logarithm of erases over expected erases, as constant:sequentiality:sectors:interarrival_ms:utilisation:read_fraction; plan --model mixcp gives it",
-        },
-        Parameter {
-            name: "expected_writes",
-            kind: Kind::SizeOrOff,
-            default: "off",
-            doc: "bytes that flash is expected to take in a day, where none of the three above is given; off: the wear of the training phase is expected",
-        },
-        Parameter {
-            name: "wear_levelling",
-            kind: Kind::Choice(&["adaptive", "static"]),
-            default: "static",
-            doc: "in a simulation, on ssd.ftl=page and dftl; static is the default because the worst block lives 1.2 to 3.2 times as long (docs/mixedstore.md); adaptive: the drive levels wear, but not while flash wears faster than expected (5.5); static: it always does; a real drive levels as it is built to",
-        },
-        Parameter {
-            name: "fragmentation_buster",
-            kind: Kind::Choice(&["on", "off"]),
-            default: "on",
-            doc: "on: pages leave fragmented flash in idle periods, the least recently used that the drive names, or the coldest (5.3)",
-        },
-        Parameter {
-            name: "idle",
-            kind: Kind::Duration,
-            default: "100ms",
-            doc: "an idle period begins when no request was in the volume for this long (our figure)",
-        },
-        Parameter {
-            name: "idle_periods",
-            kind: Kind::Choice(&["detected", PROFILED]),
-            default: "detected",
-            doc: "detected: as they come; profiled: those of at least `idle` are known beforehand and used from their beginning (5.3), in a simulation",
-        },
-        MOVE_RATE,
-    ],
-    worst_crash: "what was not flushed; each block on the SSD whole, old or new",
+    parameters: Parameters::LIST,
+    worst_crash: "writes that were not flushed; each block on the SSD is whole, old or new",
     ssd_loss: "all blocks whose newest content was on the SSD",
-    hdd_loss: "all data but what is on the SSD",
+    hdd_loss: "all data except what is on the SSD",
     bypass: &[
-        (SLOWER, "the HDD was predicted to answer sooner, or tried while the model learns"),
-        (REGULATED, "regulation: flash wears faster than was expected"),
-        (Reason::NO_SPACE, "no slot was free: room was still being made"),
+        (SLOWER, "the HDD was predicted to answer sooner, or was tried while the model learns"),
+        (REGULATED, "regulation: flash wears faster than expected"),
+        (Reason::NO_SPACE, "no slot was free: slots were still being freed"),
     ],
     memory_bytes_per_block: block_map::BYTES_PER_BLOCK + lru::BYTES_PER_BLOCK,
     takes_only_what_is_accessed: false,
@@ -156,6 +126,46 @@ pub const INFO: SchemeInfo = SchemeInfo {
     layout: |_, request| Ok(request.ssd_caches_hdd()?),
     build,
 };
+
+words! {
+    /// Rule for the destination of writes.
+    enum Partition {
+        /// The drive that is predicted to answer sooner.
+        Dynamic = "dynamic",
+        /// The SSD for writes of at most 4 KiB.
+        Static = "static",
+    }
+}
+
+words! {
+    /// Time in which coefficients are learnt.
+    enum Learning {
+        /// The training phase.
+        Trained = "trained",
+        /// The whole run.
+        Online = "online",
+    }
+}
+
+words! {
+    /// Wear levelling of the drive.
+    enum WearLevelling {
+        /// Stopped while flash wears faster than expected.
+        Adaptive = "adaptive",
+        /// Always on.
+        Static = "static",
+    }
+}
+
+words! {
+    /// Source of idle periods.
+    enum IdlePeriods {
+        /// The requests so far.
+        Detected = "detected",
+        /// A profile of the whole workload. For the simulator only.
+        Profiled = "profiled",
+    }
+}
 
 /// The disk is predicted to answer sooner.
 const SLOWER: Reason = Reason("predicted-slower");
@@ -172,19 +182,8 @@ const SOLVE_EVERY: u64 = 256;
 const FORGET: f64 = 0.9;
 /// Number of disk operations over which the disk's recent mean goes.
 const RECENT_DISK: f64 = 32.0;
-/// Largest read that counts as small, and number of small reads from which on a block is hot.
+/// Largest read that counts as small.
 const SMALL_READ: Bytes = Bytes::from_kib(64);
-const HOT_READS: u8 = 4;
-const HOT_TABLE: usize = 1 << 16;
-const HOT_QUEUE: usize = 1024;
-/// Ratio of the recent write time to the training phase's above which flash counts as fragmented.
-const FRAGMENTED: f64 = 2.0;
-const RECENT_WRITES: f64 = 16.0;
-/// Number of pages that leave together, and number of blocks that the drive is asked to name.
-const BUST_BLOCKS: usize = 256;
-const ASKED_BLOCKS: u64 = 16 * BUST_BLOCKS as u64;
-/// Divisor of the cold share: the least recently used half of the pages is cold.
-const COLD: usize = 2;
 
 struct MixedStore {
     fixed: bool,
@@ -194,10 +193,6 @@ struct MixedStore {
     requests: u64,
     training: u64,
     disk: Disk,
-    /// Mean time of the SSD's writes in the training phase.
-    trained: Mean,
-    /// Mean time of the SSD's last writes, in milliseconds.
-    recent_write_ms: f64,
     regulator: WearRegulator,
     /// Set if the drive shall not level wear while the pressure is high.
     halts_levelling: bool,
@@ -218,80 +213,48 @@ struct MixedStore {
 
 fn build(settings: &Settings, layout: &Layout) -> Result<Box<dyn Scheme>, SettingError> {
     let region = layout.slots.expect("the layout of this scheme has slots");
-    let a_second = |key| settings.size(key).map(|day| day.0 as f64 / 86_400.0);
+    let parameters = Parameters::of(settings);
+    let a_second = |day: Option<Bytes>| day.map(|day| day.0 as f64 / 86_400.0);
     let expected = Expected {
-        writes: a_second("expected_writes"),
-        erases: a_second("expected_erases"),
-        life: settings.duration("expected_life").map(seconds),
-        wear_model: settings.numbers("wear_model").and_then(|numbers| numbers.try_into().ok()),
+        writes: a_second(parameters.expected_writes),
+        erases: a_second(parameters.expected_erases),
+        life: parameters.expected_life.map(seconds),
+        wear_model: parameters.wear_model,
     };
-    if settings.text("regulation") == "budget" && expected.writes.is_none() {
-        return Err(settings.refuse("regulation", "expected_writes with a size a day beside it"));
+    if parameters.regulation == Regulation::Budget && expected.writes.is_none() {
+        return Err(settings.refuse(name::regulation, "expected_writes with a size a day beside it"));
     }
-    for (key, given) in [("expected_erases", expected.erases), ("expected_life", expected.life)] {
+    for (key, given) in [(name::expected_erases, expected.erases), (name::expected_life, expected.life)] {
         if given == Some(0.0) {
             return Err(settings.refuse(key, "more than 0, or off"));
         }
     }
     let idle = Idle {
-        long: settings.duration("idle").unwrap_or(Nanoseconds::MAX),
+        long: parameters.idle,
         arrived: Nanoseconds::ZERO,
-        profile: (settings.text("idle_periods") == PROFILED).then(Profile::default),
+        profile: (parameters.idle_periods == IdlePeriods::Profiled).then(Profile::default),
     };
     let fetch = IdleFetch::new(layout.home[0].member, Nanoseconds::ZERO);
     Ok(Box::new(MixedStore {
-        fixed: settings.text("partition") == "static",
-        model: ResponseModel::new(settings.count("window") as usize),
-        online: settings.text("learning") == "online",
+        fixed: parameters.partition == Partition::Static,
+        model: ResponseModel::new(parameters.window as usize),
+        online: parameters.learning == Learning::Online,
         requests: 0,
-        training: settings.count("training"),
+        training: parameters.training,
         disk: Disk::default(),
-        trained: Mean::default(),
-        recent_write_ms: 0.0,
-        regulator: WearRegulator::new(settings.text("regulation"), expected),
-        halts_levelling: settings.text("wear_levelling") == "adaptive",
-        buster: Buster { on: settings.text("fragmentation_buster") == "on", ..Buster::default() },
+        regulator: WearRegulator::new(parameters.regulation, expected),
+        halts_levelling: parameters.wear_levelling == WearLevelling::Adaptive,
+        buster: Buster::new(parameters.fragmentation_buster),
         ssd: region.member,
         idle,
         fetch,
         pages: Lru::new(region.count),
         reserve: (u64::from(region.count) / 64).clamp(1, 4096),
         starved: false,
-        hot: HotReads { table: vec![(u32::MAX, 0); HOT_TABLE], queue: Vec::new() },
+        hot: HotReads::default(),
         dice: Dice(0),
         decided: None,
     }))
-}
-
-/// The fragmentation buster: pages that shall leave flash.
-#[derive(Default)]
-struct Buster {
-    on: bool,
-    /// Set if the drive does not name fragmented pages.
-    unaided: bool,
-    /// Set while the drive was asked and has not answered.
-    asked: bool,
-    /// Pages that the drive named and that have not left yet.
-    named: Vec<Slot>,
-    /// Number of blocks written to flash since the drive was asked.
-    written: usize,
-}
-
-#[derive(Default)]
-struct Mean {
-    count: u64,
-    sum_ms: f64,
-}
-
-impl Mean {
-    fn add(&mut self, ms: f64) {
-        self.count += 1;
-        self.sum_ms += ms;
-    }
-
-    fn ms(&self) -> f64 {
-        self.sum_ms / self.count.max(1) as f64
-    }
 }
 
 /// Mean response time of the disk.
@@ -317,7 +280,7 @@ impl Disk {
     /// do not predict an idle disk's.
     fn predict_ms(&self, is_idle: bool) -> Option<f64> {
         let recent = (self.count > 0).then_some(self.recent_ms)?;
-        Some(if is_idle && self.trained.count > 0 { recent.min(self.trained.ms()) } else { recent })
+        Some(if is_idle && self.trained.count() > 0 { recent.min(self.trained.ms()) } else { recent })
     }
 }
 
@@ -375,36 +338,14 @@ struct Dice(u64);
 
 impl Dice {
     fn roll(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((mixed ^ mixed >> 31) >> 11) as f64 / (1u64 << 53) as f64
+        let drawn = splitmix64(self.0);
+        self.0 = self.0.wrapping_add(GOLDEN_RATIO);
+        (drawn >> 11) as f64 / (1u64 << 53) as f64
     }
 }
 
 fn seconds(time: Nanoseconds) -> f64 {
     time.0 as f64 / 1e9
-}
-
-/// Blocks that are read often while they are on the disk: a small table whose entries are
-/// overwritten on collisions.
-struct HotReads {
-    table: Vec<(u32, u8)>,
-    queue: Vec<BlockRun>,
-}
-
-impl HotReads {
-    fn read(&mut self, run: BlockRun) {
-        let key = run.first.0.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let (at, tag) = ((key >> 48) as usize % HOT_TABLE, key as u32);
-        let entry = &mut self.table[at];
-        *entry = if entry.0 == tag { (tag, entry.1.saturating_add(1)) } else { (tag, 1) };
-        if entry.1 >= HOT_READS && self.queue.len() < HOT_QUEUE {
-            entry.1 = 0;
-            self.queue.push(BlockRun { count: run.count.min(FETCH_BLOCKS_MAX), ..run });
-        }
-    }
 }
 
 impl MixedStore {
@@ -466,53 +407,31 @@ impl MixedStore {
         }
     }
 
-    /// Returns the least recently used of `slots` that are among the cold pages.
-    fn coldest_of(&self, view: &View, slots: &[Slot]) -> Vec<Slot> {
-        let mut named = BitSet::new(view.map.slots());
-        slots.iter().for_each(|slot| {
-            named.insert(slot.0);
-        });
-        let cold = (view.map.len() as usize).div_ceil(COLD);
-        let coldest = self.pages.oldest_first().take(cold).filter(|slot| named.contains(slot.0));
-        coldest.take(BUST_BLOCKS).collect()
-    }
-
-    /// Returns true if pages shall leave flash, or the drive shall be asked which pages.
-    fn is_fragmented(&self) -> bool {
-        let Buster { on, unaided, asked, ref named, written } = self.buster;
-        let slow = self.trained.count > 0 && self.recent_write_ms > FRAGMENTED * self.trained.ms();
-        let aided = !asked && (!named.is_empty() || written >= BUST_BLOCKS);
-        on && !self.is_training() && if unaided { slow } else { aided }
-    }
-
     fn bust_at(&self, view: &View) -> Option<Nanoseconds> {
         let full = (view.free_slots + view.freeing_slots) * 4 < u64::from(view.map.slots());
-        let wanted = self.is_fragmented() && full && !self.pages.is_empty() && !view.moving && view.slots_online();
+        let fragmented = self.buster.is_due() && !self.is_training();
+        let wanted = fragmented && full && !self.pages.is_empty() && !view.moving && view.slots_online();
         if wanted { self.idle.at(view, self.requests) } else { None }
     }
 
     /// Returns the work that takes pages off flash, or asks the drive to name pages.
     fn bust(&mut self, view: &View) -> Work {
-        if self.buster.unaided {
-            return self.drop_coldest(view, BUST_BLOCKS);
-        }
-        let mut named = std::mem::take(&mut self.buster.named);
-        named.retain(|slot| view.map.in_slot(*slot).is_some());
-        if !named.is_empty() {
-            let work = self.drop(view, named.clone());
-            if matches!(work, Work::Evict(_)) {
-                // The dirty pages leave in the next step.
-                self.buster.named = named;
+        match self.buster.next(&view.map) {
+            Leaving::Coldest(pages) => self.drop_coldest(view, pages),
+            Leaving::Ask(blocks) => Work::AskFragmented(blocks),
+            Leaving::Named(pages) => {
+                let work = self.drop(view, pages.clone());
+                if matches!(work, Work::Evict(_)) {
+                    // The dirty pages leave in the next step.
+                    self.buster.keep(pages);
+                }
+                work
             }
-            return work;
         }
-        self.buster.written = 0;
-        self.buster.asked = true;
-        Work::AskFragmented(ASKED_BLOCKS)
     }
 
     fn fetch_at(&self, view: &View) -> Option<Nanoseconds> {
-        if self.hot.queue.is_empty() {
+        if self.hot.is_empty() {
             return None;
         }
         Some(self.fetch.due_at(view, self.reserve)?.max(self.idle.at(view, self.requests)?))
@@ -546,34 +465,6 @@ impl Scheme for MixedStore {
         }
     }
 
-    fn fragmented(&mut self, view: &View, slots: Option<&[Slot]>) {
-        self.buster.asked = false;
-        self.buster.unaided = slots.is_none();
-        self.buster.named = self.coldest_of(view, slots.unwrap_or_default());
-    }
-
-    fn discards_free_slots(&self) -> bool {
-        self.buster.on
-    }
-
-    fn served(&mut self, view: &View, service: &Service) {
-        let write = service.kind == OpKind::Write;
-        if service.member == self.ssd {
-            let learns = write && (self.online || self.is_training());
-            let judged = write && !self.is_training();
-            self.model.served(view.now, service.sectors, service.took, learns, judged);
-            if write {
-                let took_ms = service.took.0 as f64 / 1e6;
-                self.recent_write_ms += (took_ms - self.recent_write_ms) / RECENT_WRITES;
-                if self.is_training() {
-                    self.trained.add(took_ms);
-                }
-            }
-        } else {
-            self.disk.served(service.took.0 as f64 / 1e6, self.online || self.is_training());
-        }
-    }
-
     fn place_write(&mut self, view: &View, access: &Access, rest: BlockRun) -> (Placement, u64) {
         if !view.slots_online() {
             return (Placement::Home(Some(Reason::MEMBER_GONE)), rest.count);
@@ -604,7 +495,7 @@ impl Scheme for MixedStore {
 
     fn mapped(&mut self, view: &View, slot: Slot, _valid: ValidMask, replaced: Option<Slot>) {
         self.fetch.copied();
-        self.buster.written += 1;
+        self.buster.wrote();
         if view.map.in_slot(slot).is_some_and(|entry| entry.dirty) {
             self.regulator.took(view.block().bytes().0 as f64);
         }
@@ -639,7 +530,7 @@ impl Scheme for MixedStore {
             return self.bust(view);
         }
         if self.fetch_at(view).is_some_and(|at| at <= view.now)
-            && let Some(run) = self.hot.queue.pop()
+            && let Some(run) = self.hot.pop()
         {
             self.fetch.begin(view.now);
             return Work::Fetch(vec![run]);
@@ -647,7 +538,39 @@ impl Scheme for MixedStore {
         Work::Nothing
     }
 
-    fn wear_told(&mut self, _view: &View, wear: Wear) {
+    fn properties(&self) -> Properties {
+        Properties {
+            discards_free_slots: self.buster.is_on(),
+            idle_profile: self.idle.profile.as_ref().map(|_| self.idle.long),
+            ..Properties::default()
+        }
+    }
+
+    fn monitor(&self) -> Option<&dyn Monitor> {
+        Some(self)
+    }
+
+    fn monitor_mut(&mut self) -> Option<&mut dyn Monitor> {
+        Some(self)
+    }
+}
+
+impl Monitor for MixedStore {
+    fn served(&mut self, view: &View, service: &Service) {
+        let write = service.kind == OpKind::Write;
+        if service.member == self.ssd {
+            let learns = write && (self.online || self.is_training());
+            let judged = write && !self.is_training();
+            self.model.served(view.now, service.sectors, service.took, learns, judged);
+            if write {
+                self.buster.served(service.took.0 as f64 / 1e6, self.is_training());
+            }
+        } else {
+            self.disk.served(service.took.0 as f64 / 1e6, self.online || self.is_training());
+        }
+    }
+
+    fn wear_told(&mut self, wear: Wear) {
         self.regulator.told(wear);
     }
 
@@ -655,8 +578,8 @@ impl Scheme for MixedStore {
         self.halts_levelling && !self.is_training() && self.regulator.is_high()
     }
 
-    fn wants_idle_profile(&self) -> Option<Nanoseconds> {
-        self.idle.profile.as_ref().map(|_| self.idle.long)
+    fn fragmented(&mut self, view: &View, slots: Option<&[Slot]>) {
+        self.buster.answered(&view.map, &self.pages, slots);
     }
 
     fn foresee_idle(&mut self, after: Vec<u64>) {
@@ -670,8 +593,6 @@ impl Scheme for MixedStore {
 
 #[cfg(test)]
 mod tests {
-    use super::{HOT_READS, HOT_TABLE, HotReads};
-    use crate::block::{Block, BlockRun};
     use crate::block_map::Slot;
     use crate::operation::OpKind;
     use crate::testing::Bench;
@@ -823,22 +744,6 @@ mod tests {
         bench.takes = [1, 50].map(Nanoseconds::from_millis);
         let (_, hdd) = write(&mut bench, 800, GAP);
         assert!((75..=125).contains(&hdd), "{hdd} of 800, where 100 are an eighth");
-    }
-
-    /// Blocks that share an entry in the table of hot reads are told apart by their tag.
-    #[test]
-    fn blocks_of_one_place_in_the_table_do_not_count_together() {
-        let place = |block: u64| block.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48;
-        let other = (1..).find(|&block| place(block) == place(0)).unwrap();
-        let run = |block| BlockRun { first: Block(block), count: 1 };
-        let mut hot = HotReads { table: vec![(u32::MAX, 0); HOT_TABLE], queue: Vec::new() };
-        for _ in 0..HOT_READS {
-            hot.read(run(0));
-            hot.read(run(other));
-        }
-        assert!(hot.queue.is_empty(), "neither was read four times without the other in between");
-        (1..HOT_READS).for_each(|_| hot.read(run(other)));
-        assert_eq!(hot.queue, [run(other)]);
     }
 
     /// Flash is fragmented when its writes take twice as long as in training (our figure), and not

@@ -2,6 +2,7 @@
 //! file and a line in [`ALL`], where command line, tests and reports find it.
 
 pub mod bcache;
+mod cache;
 pub mod combo;
 pub mod dataplex;
 pub mod griffin;

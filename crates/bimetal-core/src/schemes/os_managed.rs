@@ -21,51 +21,40 @@ use crate::block_map::{self, Slot};
 use crate::layout::{Layout, Role, SlotKind};
 use crate::policies::room::DirtySince;
 use crate::scheme::{Access, Foresight, Holds, Placement, Reason, Scheme, SchemeInfo, View, Work};
-use crate::settings::{Kind, MOVE_RATE, Parameter, SettingError, Settings};
+use crate::settings::{MOVE_RATE, Ranges, SettingError, Settings, Share, parameters};
 use crate::units::{Bytes, Nanoseconds, SectorRange};
+
+parameters! {
+    /// Parameters of the scheme.
+    struct Parameters {
+        /// share of the flash that is a unit of its own; the rest holds offloaded writes (our
+        /// figure)
+        flash_unit: Share = "0.25",
+        /// writes below this size are offloaded (3.3); off: no write is offloaded for its size
+        write_threshold: Option<Bytes> = "512KiB" live,
+        /// addresses of the disk whose writes are offloaded at any size, such as metadata of file
+        /// systems (3.2)
+        regions: Ranges = "off",
+        /// on: with a map of files, writes of the disk that touch neither a file nor free space are
+        /// offloaded at any size, as metadata of the file system (3.2)
+        metadata: bool = "off",
+        /// offloaded writes are flushed to the disk this long after the last flush (our figure);
+        /// off: only when a write finds no room
+        flush_period: Option<Nanoseconds> = "30s" live,
+    }
+    and MOVE_RATE
+}
 
 /// The scheme.
 pub const INFO: SchemeInfo = SchemeInfo {
     name: "os-managed",
-    summary: "disk and flash are units of their own; the host offloads selected writes of the disk to flash and flushes them later",
+    summary: "disk and flash are two units; the host offloads selected writes of the disk unit to flash and flushes \
+              them later",
     source: "Konanki (thesis), sections 1 and 3.2, configuration 1",
     members: &[(Role::Hdd, Holds::Home), (Role::Ssd, Holds::Cache)],
-    parameters: &[
-        Parameter {
-            name: "flash_unit",
-            kind: Kind::Fraction,
-            default: "0.25",
-            doc: "share of the flash that is a unit of its own; the rest takes what is offloaded (our figure)",
-        },
-        Parameter {
-            name: "write_threshold",
-            kind: Kind::SizeOrOff,
-            default: "512KiB",
-            doc: "writes below this size are offloaded (3.3); off: none by its size",
-        },
-        Parameter {
-            name: "regions",
-            kind: Kind::RangesOrOff,
-            default: "off",
-            doc: "addresses of the disk whose writes are offloaded whatever their size: metadata of file systems (3.2)",
-        },
-        Parameter {
-            name: "metadata",
-            kind: Kind::Choice(&["on", "off"]),
-            default: "off",
-            doc: "on: with a map of files, writes of the disk that touch no file and no free space of it are offloaded whatever their \
-                  size: they are metadata of the file system (3.2)",
-        },
-        Parameter {
-            name: "flush_period",
-            kind: Kind::DurationOrOff,
-            default: "30s",
-            doc: "the host flushes what is offloaded this long after the last flush (our figure); off: only when there is no room",
-        },
-        MOVE_RATE,
-    ],
-    worst_crash: "what was not flushed; each offloaded block whole, old or new",
-    ssd_loss: "the flash unit, and every write that was offloaded since the last flush; a volume cannot start without it",
+    parameters: Parameters::LIST,
+    worst_crash: "writes that were not flushed; each offloaded block is whole, old or new",
+    ssd_loss: "the flash unit, and every write that was offloaded since the last flush; the volume cannot start without the SSD",
     hdd_loss: "all data of the disk unit",
     bypass: &[
         (Reason::LARGE, "a write that is too large to be offloaded"),
@@ -76,7 +65,7 @@ pub const INFO: SchemeInfo = SchemeInfo {
     linux_counterpart: |_| None,
     layout: |settings, request| {
         let (hdd, ssd) = (request.only(Role::Hdd)?, request.only(Role::Ssd)?);
-        let share = settings.fraction("flash_unit").unwrap_or(0.0);
+        let share = Parameters::of(settings).flash_unit.0;
         let blocks = ((request.blocks_of(ssd) as f64 * share) as u64).max(1);
         let units = request.with_unit(request.concatenated(&[hdd])?, ssd, blocks)?;
         Ok(request.with_slots(units, ssd, SlotKind::Cache)?)
@@ -102,8 +91,9 @@ struct OsManaged {
 }
 
 fn build(settings: &Settings, layout: &Layout) -> Result<Box<dyn Scheme>, SettingError> {
-    let regions = settings.ranges("regions").into_iter();
-    let regions = regions.map(|(from, to)| {
+    let parameters = Parameters::of(settings);
+    let regions = parameters.regions.0.iter();
+    let regions = regions.map(|&(from, to)| {
         let first = from.0 / 512;
         SectorRange::new(first, to.0.div_ceil(512) - first)
     });
@@ -111,24 +101,24 @@ fn build(settings: &Settings, layout: &Layout) -> Result<Box<dyn Scheme>, Settin
     let mut scheme = OsManaged {
         write_threshold: Bytes::ZERO,
         regions: regions.collect(),
-        metadata: settings.text("metadata") == "on",
+        metadata: parameters.metadata,
         named: Vec::new(),
         period: None,
         offloaded: DirtySince::default(),
         flash_unit,
     };
-    scheme.take_limits(settings)?;
+    scheme.take_limits(&parameters, settings)?;
     Ok(Box::new(scheme))
 }
 
 impl OsManaged {
-    fn take_limits(&mut self, settings: &Settings) -> Result<(), SettingError> {
-        let period = settings.duration("flush_period");
+    fn take_limits(&mut self, parameters: &Parameters, settings: &Settings) -> Result<(), SettingError> {
+        let period = parameters.flush_period;
         if period.is_some_and(|period| period < PERIOD_MIN) {
-            return Err(settings.refuse("flush_period", format!("at least {PERIOD_MIN}, or off")));
+            return Err(settings.refuse(name::flush_period, format!("at least {PERIOD_MIN}, or off")));
         }
         self.period = period;
-        self.write_threshold = settings.size("write_threshold").unwrap_or(Bytes::ZERO);
+        self.write_threshold = parameters.write_threshold.unwrap_or(Bytes::ZERO);
         Ok(())
     }
 
@@ -214,7 +204,7 @@ impl Scheme for OsManaged {
     fn set(&mut self, key: &str, settings: &Settings) -> Result<bool, SettingError> {
         let live = ["write_threshold", "flush_period"].contains(&key);
         if live {
-            self.take_limits(settings)?;
+            self.take_limits(&Parameters::of(settings), settings)?;
         }
         Ok(live)
     }

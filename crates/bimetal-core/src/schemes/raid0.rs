@@ -7,7 +7,17 @@
 
 use crate::layout::{LayoutRequest, Role};
 use crate::scheme::{Holds, Scheme, SchemeError, SchemeInfo};
-use crate::settings::{Kind, Parameter, Settings};
+use crate::settings::{Settings, parameters};
+use crate::units::Bytes;
+
+parameters! {
+    /// Parameters of the scheme.
+    struct Parameters {
+        /// bytes, in whole blocks, that go to one member before the next member's turn (mdadm's
+        /// --chunk, 512 KiB)
+        stripe: Bytes = "512KiB",
+    }
+}
 
 /// Description of the scheme.
 pub const INFO: SchemeInfo = SchemeInfo {
@@ -15,13 +25,8 @@ pub const INFO: SchemeInfo = SchemeInfo {
     summary: "an array: stripes go to the members in turn",
     source: "RAID (SIGMOD 1988), striping; mdadm(8)",
     members: &[(Role::Hdd, Holds::Home), (Role::Hdd, Holds::Home)],
-    parameters: &[Parameter {
-        name: "stripe",
-        kind: Kind::Size,
-        default: "512KiB",
-        doc: "how much goes to one member before the next has its turn: whole blocks (mdadm's --chunk, 512 KiB)",
-    }],
-    worst_crash: "what was not flushed, as on a bare drive",
+    parameters: Parameters::LIST,
+    worst_crash: "writes that were not flushed, as on a bare drive",
     ssd_loss: "all data, if it is a member",
     hdd_loss: "all data",
     bypass: &[],
@@ -33,9 +38,9 @@ pub const INFO: SchemeInfo = SchemeInfo {
 };
 
 fn stripe_blocks(settings: &Settings, request: &LayoutRequest<'_>) -> Result<u64, SchemeError> {
-    let (stripe, block) = (settings.size("stripe").unwrap_or_default().0, request.block.bytes());
+    let (stripe, block) = (Parameters::of(settings).stripe.0, request.block.bytes());
     if stripe == 0 || !stripe.is_multiple_of(block.0) {
-        return Err(settings.refuse("stripe", format!("a multiple of the block of {block}")).into());
+        return Err(settings.refuse(name::stripe, format!("a multiple of the block size, {block}")).into());
     }
     Ok(stripe / block.0)
 }

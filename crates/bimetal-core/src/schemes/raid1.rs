@@ -12,17 +12,18 @@
 //! An array is no hybrid but a part of a tree; its members are drives or volumes of any kind.
 
 use crate::layout::{Layout, MemberId, Role};
-use crate::scheme::{Holds, Scheme, SchemeInfo, View};
+use crate::scheme::{Copies, Holds, Scheme, SchemeInfo, View};
 use crate::units::SectorRange;
 
 /// Description of the scheme.
 pub const INFO: SchemeInfo = SchemeInfo {
     name: "raid1",
-    summary: "an array: every member has everything, and one that is lost is not missed",
+    summary: "an array: every member has all data, so the loss of one member loses nothing",
     source: "RAID (SIGMOD 1988), mirroring; md(4)",
     members: &[(Role::Hdd, Holds::Home), (Role::Hdd, Holds::Copy)],
     parameters: &[],
-    worst_crash: "what was not flushed, as on a bare drive; the members are made equal before the volume serves",
+    worst_crash: "writes that were not flushed, as on a bare drive; the members are made equal before the volume \
+                  serves",
     ssd_loss: "nothing, as long as another member is there",
     hdd_loss: "nothing, as long as another member is there",
     bypass: &[],
@@ -45,6 +46,12 @@ impl Raid1 {
 }
 
 impl Scheme for Raid1 {
+    fn copies(&mut self) -> Option<&mut dyn Copies> {
+        Some(self)
+    }
+}
+
+impl Copies for Raid1 {
     fn choose_copy(&mut self, view: &View, sectors: SectorRange, copies: &[MemberId]) -> MemberId {
         let cost = |copy: &&MemberId| {
             let load = view.member(**copy);

@@ -16,17 +16,17 @@ impl SchemeInfo {
             reasons.extend(admission::REASONS);
         }
         if copies {
-            let busy = "too many copies were being made already, or the block was being written";
+            let busy = "too many copies were being made, or the block was being written";
             reasons.push((Reason::BUSY, busy));
         }
         if copies && !reasons.iter().any(|(reason, _)| *reason == Reason::NO_SPACE) {
             reasons.push((Reason::NO_SPACE, "no slot was free for a copy"));
         }
         if off_home {
-            reasons.push((Reason::MEMBER_GONE, "the drive that it would go to is gone"));
-            reasons.push((Reason::MEMBER_READ_ONLY, "the drive that it would go to refuses writes"));
+            reasons.push((Reason::MEMBER_GONE, "the drive that the block would go to is missing or has failed"));
+            reasons.push((Reason::MEMBER_READ_ONLY, "the drive that the block would go to is read-only"));
         }
-        reasons.push((Reason::DRAINING, "the volume drains: everything goes home"));
+        reasons.push((Reason::DRAINING, "the volume is being drained: all writes go to their home"));
         reasons
     }
 }

@@ -12,6 +12,20 @@
 //! prose says that all writes reach the SSD (`write_allocate=on`, the default); its table 1 lists
 //! only reads as cached in enhanced mode (`off`).
 //!
+//! The prose gives "application, user, and boot data" a higher value than a one-time stream; table
+//! 1 adds paging. Without a map of files only streams can be told apart. A map (`--files`) gives
+//! each file its class by its path:
+//!
+//! - boot: a directory `boot` or `EFI`; `vmlinuz*`, `initrd*`, `initramfs*`, `bootmgr`, `ntldr`;
+//! - paging: `pagefile.sys`, `swapfile.sys`, `hiberfil.sys`, `swapfile`, `swap.img`;
+//! - application: programs and libraries by Combo Drive's table 1
+//!   ([`is_program`](super::combo::is_program)), and what lies below a directory for them;
+//! - user: all other files. Metadata of the file system, in no file, has no class.
+//!
+//! Streams of boot, paging and application data do not pass by the cache. The text does not order
+//! the classes among each other. Our choice (`classes=priority`): of the quarter of the copies that
+//! are next in the policy's order, user data is evicted first.
+//!
 //! `stream_bypass` was chosen by the score in MB/s, a geometric mean (closed replay at depth 1, OCZ
 //! Solid 3 and WD10EALX, the last of three rounds). Each line has the score with all of the SSD,
 //! and with 20 % of the footprint:
@@ -24,116 +38,168 @@
 //!   YCSB, three of DiskMon): 256KiB 10.49 and 11.16, 1MiB 10.47 and 10.76, off 10.46 and 10.70.
 //!   There 256KiB writes a quarter less to the SSD than 1MiB.
 
-use crate::block::ValidMask;
+use super::cache::{Cache, Decisions};
 use crate::block::{Block, BlockRun};
-use crate::block_map::{self, Slot};
+use crate::block_map;
 use crate::layout::{Layout, MemberId, Role};
-use crate::policies::admission::{self, Gate};
+use crate::policies::admission;
+use crate::policies::file_map::FileMap;
 use crate::policies::lru;
-use crate::policies::replacement;
+use crate::policies::replacement::Policy;
 use crate::policies::room::{Room, Round};
 use crate::policies::streams::Streams;
 use crate::scheme::{
-    Access, CacheMode, Holds, LinuxCounterpart, Placement, Promotion, Reason, Scheme, SchemeInfo, View, Work,
+    Access, CacheMode, FileExtent, Foresight, Holds, LinuxCounterpart, Placement, Reason, Scheme, SchemeInfo, View,
+    Work,
 };
-use crate::settings::{Kind, MOVE_RATE, Parameter, SettingError, Settings};
-use crate::units::{Bytes, Nanoseconds};
-use crate::uses::Uses;
+use crate::settings::{MOVE_RATE, SettingError, Settings, parameters, words};
+use crate::units::{Bytes, Nanoseconds, SectorRange};
+
+parameters! {
+    /// Parameters of the scheme.
+    struct Parameters {
+        /// enhanced: write-through; maximized: write-back, with dirty blocks written back when both
+        /// drives are idle (table 1)
+        mode: Mode = "enhanced",
+        /// on: a write of an uncached block is cached, as the article's prose says; off: it goes to
+        /// the HDD alone, as table 1 says
+        write_allocate: bool = "on" live,
+        /// adjacent requests that together reach this size are a one-time stream and bypass the
+        /// cache (our figure, measured)
+        stream_bypass: Option<Bytes> = "256KiB" live,
+        /// use of a map of files; priority: streams of boot, paging and application data are
+        /// cached, and user data is evicted first (our choice); streams: such streams are cached;
+        /// off: the map has no effect
+        classes: Classes = "priority" live,
+        /// the drives are idle when no request has used them for this long (our figure)
+        idle: Nanoseconds = "100ms" live,
+        /// policy that chooses the clean copy to evict (our choice); belady: the bound that knows
+        /// the future, in a simulation only
+        replacement: Policy = "lru",
+    }
+    and admission::PARAMETER, MOVE_RATE
+}
 
 /// Description of the scheme.
 pub const INFO: SchemeInfo = SchemeInfo {
     name: "smart-response",
-    summary: "the SSD caches reads and writes of the HDD; long sequential streams pass by",
+    summary: "the SSD caches reads and writes of the HDD; long sequential streams bypass the cache",
     source: "Intel Smart Response Technology, as in Performance Analysis of SSD/HDD Hybrid Storage Manager, II D",
     members: &[(Role::Hdd, Holds::Home), (Role::Ssd, Holds::Cache)],
-    parameters: &[
-        Parameter {
-            name: "mode",
-            kind: Kind::Choice(&["enhanced", "maximized"]),
-            default: "enhanced",
-            doc: "enhanced: write-through; maximized: write-back, synchronised when both drives are idle (table 1)",
-        },
-        Parameter {
-            name: "write_allocate",
-            kind: Kind::Choice(&["on", "off"]),
-            default: "on",
-            doc: "whether a write of a block that is not cached is cached: on as the prose has it, off as table 1 has it",
-        },
-        Parameter {
-            name: "stream_bypass",
-            kind: Kind::SizeOrOff,
-            default: "256KiB",
-            doc: "adjacent requests that together reach this size are a one-time stream and pass by the cache (our figure, measured)",
-        },
-        Parameter {
-            name: "idle",
-            kind: Kind::Duration,
-            default: "100ms",
-            doc: "the drives are idle when no request has used them for this long (our figure)",
-        },
-        Parameter {
-            name: "replacement",
-            kind: Kind::Choice(replacement::NAMES),
-            default: "lru",
-            doc: "which clean copy is given up (our choice); belady: in a simulation only, the bound that knows the future",
-        },
-        admission::PARAMETER,
-        MOVE_RATE,
-    ],
-    worst_crash: "what was not flushed; each cached block whole, old or new",
-    ssd_loss: "enhanced: nothing; maximized: writes that were not synchronised yet",
+    parameters: Parameters::LIST,
+    worst_crash: "writes that were not flushed; each cached block is whole, old or new",
+    ssd_loss: "enhanced: nothing; maximized: writes that were not written back yet",
     hdd_loss: "all data",
     bypass: &[
         (Reason::SEQUENTIAL, "the stream has reached stream_bypass"),
         (Reason::NOT_ADMITTED, "write_allocate=off, and the block was not cached"),
-        (Reason::NO_SPACE, "no slot was free: room was still being made"),
+        (Reason::NO_SPACE, "no slot was free: slots were still being freed"),
     ],
     // With the default policy. The memory of each other policy stands in its file.
     memory_bytes_per_block: block_map::BYTES_PER_BLOCK + lru::BYTES_PER_BLOCK,
     takes_only_what_is_accessed: true,
     linux_counterpart: |settings| {
-        Some(LinuxCounterpart::DmCache(match settings.text("mode") {
-            "maximized" => CacheMode::WriteBack,
-            _ => CacheMode::WriteThrough,
+        Some(LinuxCounterpart::DmCache(match Parameters::of(settings).mode {
+            Mode::Maximized => CacheMode::WriteBack,
+            Mode::Enhanced => CacheMode::WriteThrough,
         }))
     },
     layout: |_, request| Ok(request.ssd_caches_hdd()?),
     build,
 };
 
+/// Directories of programs and libraries.
+const APPLICATION_DIRECTORIES: &[&str] =
+    &["bin", "sbin", "lib", "lib32", "lib64", "libexec", "program files", "program files (x86)", "windows"];
+const PAGING_FILES: &[&str] = &["pagefile.sys", "swapfile.sys", "hiberfil.sys", "swapfile", "swap.img"];
+const BOOT_FILES: &[&str] = &["vmlinuz", "initrd", "initramfs", "bootmgr", "ntldr"];
+
+/// Class of a file's data. Each class but the last is of higher value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum DataClass {
+    Boot,
+    Paging,
+    Application,
+    User,
+}
+
+impl DataClass {
+    /// Returns the class that a file's path gives its data.
+    fn of(path: &str) -> Self {
+        let path = path.to_ascii_lowercase();
+        let mut parts = path.rsplit(['/', '\\']);
+        let name = parts.next().unwrap_or_default();
+        let directories: Vec<&str> = parts.collect();
+        if PAGING_FILES.contains(&name) {
+            Self::Paging
+        } else if directories.iter().any(|directory| ["boot", "efi"].contains(directory))
+            || BOOT_FILES.iter().any(|start| name.starts_with(start))
+        {
+            Self::Boot
+        } else if super::combo::is_program(&path)
+            || directories.iter().any(|directory| APPLICATION_DIRECTORIES.contains(directory))
+        {
+            Self::Application
+        } else {
+            Self::User
+        }
+    }
+}
+
+words! {
+    /// Destination of writes.
+    enum Mode {
+        /// Both drives.
+        Enhanced = "enhanced",
+        /// The SSD, until both drives are idle.
+        Maximized = "maximized",
+    }
+}
+
+words! {
+    /// Use of the data classes of a map of files.
+    enum Classes {
+        /// Streams of boot, paging and application data are cached, and user data is evicted first.
+        Priority = "priority",
+        /// Streams of boot, paging and application data are cached.
+        Streams = "streams",
+        /// The map has no effect.
+        Off = "off",
+    }
+}
+
 struct SmartResponse {
+    classes: Classes,
+    /// Map of files by [`DataClass`], if there is one.
+    files: Option<FileMap>,
     write_back: bool,
     write_allocate: bool,
     stream_bypass: Bytes,
     idle: Nanoseconds,
     hdd: MemberId,
     streams: Streams,
-    gate: Gate,
-    room: Room,
     synchronised: Round,
 }
 
 fn build(settings: &Settings, layout: &Layout) -> Result<Box<dyn Scheme>, SettingError> {
     let slots = layout.slots.map_or(0, |slots| slots.count);
-    let policy = replacement::chosen(settings, "replacement");
-    Ok(Box::new(SmartResponse {
-        write_back: settings.text("mode") == "maximized",
-        write_allocate: settings.text("write_allocate") == "on",
-        stream_bypass: settings.size("stream_bypass").unwrap_or(Bytes::MAX),
-        idle: settings.duration("idle").unwrap_or(Nanoseconds::MAX),
+    let parameters = Parameters::of(settings);
+    let room = Room::new((parameters.replacement.0.build)(slots), slots);
+    let decisions = SmartResponse {
+        classes: parameters.classes,
+        files: None,
+        write_back: parameters.mode == Mode::Maximized,
+        write_allocate: parameters.write_allocate,
+        stream_bypass: parameters.stream_bypass.unwrap_or(Bytes::MAX),
+        idle: parameters.idle,
         hdd: layout.home[0].member,
         streams: Streams::default(),
-        gate: Gate::new(settings, layout),
-        room: Room::new((policy.build)(slots), slots),
         synchronised: Round::default(),
-    }))
+    };
+    Ok(Cache::boxed(settings, layout, room, decisions))
 }
 
 impl SmartResponse {
-    fn is_stream(&self, access: &Access) -> bool {
-        self.streams.length(access.kind, access.sectors) >= self.stream_bypass
-    }
-
     /// Returns the time at which dirty blocks may be written back because both drives are idle: "at
     /// system idle time".
     fn synchronise_at(&self, view: &View) -> Option<Nanoseconds> {
@@ -144,90 +210,7 @@ impl SmartResponse {
         let ssd = view.layout.slots?.member;
         Some(view.member(self.hdd).idle_at(self.idle)?.max(view.member(ssd).idle_at(self.idle)?))
     }
-}
 
-impl Scheme for SmartResponse {
-    fn set(&mut self, key: &str, settings: &Settings) -> Result<bool, SettingError> {
-        match key {
-            "stream_bypass" => self.stream_bypass = settings.size(key).unwrap_or(Bytes::MAX),
-            "idle" => self.idle = settings.duration(key).unwrap_or(Nanoseconds::MAX),
-            "write_allocate" => self.write_allocate = settings.text(key) == "on",
-            _ => return Ok(false),
-        }
-        Ok(true)
-    }
-
-    fn lacks_foresight(&self) -> bool {
-        self.room.lacks_foresight()
-    }
-
-    fn foresee_uses(&mut self, uses: Uses) {
-        self.room.foresee_uses(uses);
-    }
-
-    fn arrived(&mut self, view: &View, access: &Access) {
-        self.room.arrived();
-        self.streams.note(access.kind, access.sectors);
-        self.gate.arrived(view, access);
-    }
-
-    fn place_write(&mut self, view: &View, access: &Access, rest: BlockRun) -> (Placement, u64) {
-        if !view.slots_online() {
-            return (Placement::Home(Some(Reason::MEMBER_GONE)), rest.count);
-        }
-        if self.is_stream(access) {
-            return (Placement::Home(Some(Reason::SEQUENTIAL)), rest.count);
-        }
-        let (refused, alike) = self.gate.of_write(view, access, rest);
-        if refused.is_some() {
-            return (Placement::Home(refused), alike);
-        }
-        if !self.write_allocate {
-            let rest = BlockRun { count: alike, ..rest };
-            let cached = view.map.get(rest.first).is_some();
-            let alike = rest.blocks().take_while(|&block| view.map.get(block).is_some() == cached).count() as u64;
-            if !cached {
-                return (Placement::Home(Some(Reason::NOT_ADMITTED)), alike);
-            }
-            return self.to_cache(view, alike);
-        }
-        self.to_cache(view, alike)
-    }
-
-    fn promote(&mut self, view: &View, access: &Access, missing: BlockRun) -> Promotion {
-        if !view.slots_online() {
-            Promotion::Bypass(Reason::MEMBER_GONE)
-        } else if self.is_stream(access) {
-            Promotion::Bypass(Reason::SEQUENTIAL)
-        } else {
-            self.gate.of_read(view, access, missing).map_or(Promotion::Admit, Promotion::Bypass)
-        }
-    }
-
-    fn touched(&mut self, slot: Slot) {
-        self.room.touched(slot);
-    }
-
-    fn mapped(&mut self, view: &View, slot: Slot, _valid: ValidMask, replaced: Option<Slot>) {
-        self.gate.mapped();
-        self.room.mapped(view, slot, replaced);
-    }
-
-    fn unmapped(&mut self, slot: Slot, _block: Block) {
-        self.room.unmapped(slot);
-    }
-
-    fn next_timeout(&self, view: &View) -> Option<Nanoseconds> {
-        if self.room.is_due(view) { Some(view.now) } else { self.synchronise_at(view) }
-    }
-
-    fn work(&mut self, view: &View) -> Work {
-        let write_back_at = self.synchronise_at(view);
-        self.room.work(view, write_back_at, &mut self.synchronised)
-    }
-}
-
-impl SmartResponse {
     fn to_cache(&self, view: &View, blocks: u64) -> (Placement, u64) {
         match (view.free_slots, self.write_back) {
             (0, _) => (Placement::Home(Some(Reason::NO_SPACE)), blocks),
@@ -237,11 +220,75 @@ impl SmartResponse {
     }
 }
 
+/// Returns the classes of the files that `sectors` touch: whether any is user data, and whether any
+/// is of higher value. Metadata of the file system is neither.
+fn classes_in(files: Option<&FileMap>, sectors: SectorRange) -> (bool, bool) {
+    let Some(files) = files else { return (false, false) };
+    files.parts(sectors).fold((false, false), |(user, valued), (file, _)| {
+        let is_user = files.class(file) == DataClass::User as u32;
+        (user | is_user, valued | !is_user)
+    })
+}
+
+impl Decisions for SmartResponse {
+    type Contents = Room;
+
+    fn set(&mut self, _room: &mut Room, key: &str, settings: &Settings) -> Result<bool, SettingError> {
+        let live = Parameters::is_live(key);
+        if live {
+            let Parameters { stream_bypass, classes, idle, write_allocate, .. } = Parameters::of(settings);
+            self.stream_bypass = stream_bypass.unwrap_or(Bytes::MAX);
+            (self.classes, self.idle, self.write_allocate) = (classes, idle, write_allocate);
+        }
+        Ok(live)
+    }
+
+    fn foresee(&mut self, foresight: &Foresight<'_>) {
+        let map = FileMap::new(foresight.files, |extent: &FileExtent| DataClass::of(&extent.path) as u32);
+        self.files = (!map.is_empty()).then_some(map);
+    }
+
+    fn arrived(&mut self, _room: &mut Room, _view: &View, access: &Access) {
+        self.streams.note(access.kind, access.sectors);
+    }
+
+    fn bypasses(&mut self, _view: &View, access: &Access) -> Option<Reason> {
+        let is_stream = self.streams.length(access.kind, access.sectors) >= self.stream_bypass
+            && (self.classes == Classes::Off || !classes_in(self.files.as_ref(), access.sectors).1);
+        is_stream.then_some(Reason::SEQUENTIAL)
+    }
+
+    fn place_write(&mut self, _room: &mut Room, view: &View, _: &Access, rest: BlockRun) -> (Placement, u64) {
+        if self.write_allocate {
+            return self.to_cache(view, rest.count);
+        }
+        let cached = view.map.get(rest.first).is_some();
+        let alike = rest.blocks().take_while(|&block| view.map.get(block).is_some() == cached).count() as u64;
+        if cached { self.to_cache(view, alike) } else { (Placement::Home(Some(Reason::NOT_ADMITTED)), alike) }
+    }
+
+    fn next_timeout(&self, room: &Room, view: &View) -> Option<Nanoseconds> {
+        if room.is_due(view) { Some(view.now) } else { self.synchronise_at(view) }
+    }
+
+    fn work(&mut self, room: &mut Room, view: &View) -> Work {
+        if self.classes == Classes::Priority && self.files.is_some() && room.is_due(view) {
+            let (files, block) = (self.files.as_ref(), view.block().sectors());
+            let goes_first = |at: Block| classes_in(files, SectorRange::new(at.0 * block, block)) == (true, false);
+            return room.make_sparing(view, |at| !goes_first(at));
+        }
+        let write_back_at = self.synchronise_at(view);
+        room.work(view, write_back_at, &mut self.synchronised)
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use super::DataClass;
     use crate::operation::OpKind;
+    use crate::scheme::{FileExtent, Foresight};
     use crate::testing::Bench;
-    use crate::units::Nanoseconds;
+    use crate::units::{Nanoseconds, SectorRange};
 
     #[test]
     fn a_read_miss_is_promoted_and_hits_afterwards() {
@@ -301,6 +348,64 @@ mod tests {
         let log = bench.take_log();
         assert_eq!(log.iter().filter(|line| *line == "ssd write 8").count(), 15, "the stream is one from 64 KiB on");
         assert_eq!(bench.volume.statistics().bypassed_blocks.values().sum::<u64>(), 25);
+    }
+
+    #[test]
+    fn path_decides_the_class_of_data() {
+        for (class, paths) in [
+            (DataClass::Boot, ["/boot/grub/grub.cfg", "vmlinuz-6.1", "C:\\EFI\\x"]),
+            (DataClass::Paging, ["C:\\pagefile.sys", "/swapfile", "/swap.img"]),
+            (DataClass::Application, ["/usr/lib/python3/os.py", "/opt/a/libx.so.1", "C:\\Program Files\\a.txt"]),
+            (DataClass::User, ["/srv/a/film.mp4", "/srv/a/notes.txt", "/swapfile/notes"]),
+        ] {
+            for path in paths {
+                assert_eq!(DataClass::of(path), class, "{path}");
+            }
+        }
+    }
+
+    /// Returns a bench whose map has programs in the first 64 sectors from 8000 on, and user data
+    /// behind.
+    fn with_map(settings: &[(&str, &str)]) -> Bench {
+        let mut bench = Bench::new("smart-response", settings);
+        let extent = |path: &str, start, sectors| FileExtent {
+            path: path.into(),
+            sectors: SectorRange::new(start, sectors),
+            listed: None,
+        };
+        let files = [extent("usr/lib/a.so", 8000, 320), extent("home/film", 8320, 200_000)];
+        bench.volume.foresee(&Foresight { requests: 0, files: &files });
+        bench
+    }
+
+    /// A stream of application data is cached, and a stream of user data passes by.
+    #[test]
+    fn stream_of_a_program_is_cached_with_a_map() {
+        let cached = |classes: &str| {
+            let mut bench = with_map(&[("stream_bypass", "64KiB"), ("classes", classes)]);
+            [8000, 8320].map(|start| {
+                (0..40).for_each(|at| bench.request(OpKind::Read, start + at * 8, 8));
+                bench.take_log().iter().filter(|line| *line == "ssd write 8").count()
+            })
+        };
+        assert_eq!(cached("streams"), [40, 0], "the film continues the stream");
+        assert_eq!(cached("priority"), [40, 0]);
+        assert_eq!(cached("off"), [15, 0]);
+    }
+
+    /// User data is evicted before older application data.
+    #[test]
+    fn user_data_is_evicted_before_application_data() {
+        let hits = |classes: &str| {
+            let mut bench = with_map(&[("classes", classes)]);
+            let slots = u64::from(bench.volume.view().map.slots());
+            (0..4).for_each(|at| bench.request(OpKind::Read, 8000 + at * 16, 8));
+            (0..2 * slots).for_each(|at| bench.request(OpKind::Read, 16_000 + at * 16, 8));
+            bench.take_log();
+            (0..4).for_each(|at| bench.request(OpKind::Read, 8000 + at * 16, 8));
+            bench.take_log().iter().filter(|line| *line == "ssd read 8").count()
+        };
+        assert_eq!([hits("priority"), hits("streams"), hits("off")], [4, 0, 0]);
     }
 
     /// Every replacement policy evicts slots under reads and writes, and the policies decide

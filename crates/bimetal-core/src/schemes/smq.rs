@@ -18,42 +18,42 @@
 //! slot, not of level. If no clean block is left to evict, the lowest dirty blocks are written back
 //! and evicted, while dm-cache promotes nothing.
 
-use crate::block::{Block, BlockRun, ValidMask};
-use crate::block_map::{self, Slot};
+use super::cache::{Cache, Decisions};
+use crate::block::{Block, BlockRun};
+use crate::block_map;
 use crate::layout::{Layout, MemberId, Role};
-use crate::operation::OpKind;
-use crate::policies::admission::{self, Gate};
+use crate::policies::admission;
 use crate::policies::hotspots::{self, Hotspots, Standing};
 use crate::policies::multi_queue::{self, LEVELS, MultiQueue};
 use crate::policies::room::{Room, Round};
-use crate::scheme::{
-    Access, CacheMode, Holds, LinuxCounterpart, Placement, Promotion, Reason, Scheme, SchemeInfo, View, Work,
-};
-use crate::settings::{Kind, MOVE_RATE, Parameter, SettingError, Settings};
+use crate::scheme::{Access, CacheMode, Holds, LinuxCounterpart, Placement, Reason, Scheme, SchemeInfo, View, Work};
+use crate::settings::{MOVE_RATE, SettingError, Settings, parameters};
 use crate::units::Nanoseconds;
+
+parameters! {
+    /// Parameters of the scheme.
+    struct Parameters {
+        /// dirty blocks are written back when no request has used the HDD for this long
+        /// (dm-cache-target.c: one second)
+        idle: Nanoseconds = "1s" live,
+    }
+    and admission::PARAMETER, MOVE_RATE
+}
 
 /// Description of the scheme.
 pub const INFO: SchemeInfo = SchemeInfo {
     name: "smq",
-    summary: "dm-cache's stochastic multi-queue: blocks of regions that are asked for often are cached, in levels; write-back",
+    summary: "dm-cache's stochastic multi-queue: blocks of regions that are requested often are cached, in levels; \
+              write-back",
     source: "Linux dm-cache, policy smq",
     members: &[(Role::Hdd, Holds::Home), (Role::Ssd, Holds::Cache)],
-    parameters: &[
-        Parameter {
-            name: "idle",
-            kind: Kind::Duration,
-            default: "1s",
-            doc: "dirty blocks go home when no request has used the HDD for this long (dm-cache-target.c: one second)",
-        },
-        admission::PARAMETER,
-        MOVE_RATE,
-    ],
-    worst_crash: "what was not flushed; each cached block whole, old or new",
+    parameters: Parameters::LIST,
+    worst_crash: "writes that were not flushed; each cached block is whole, old or new",
     ssd_loss: "writes that were not written back yet",
     hdd_loss: "all data",
     bypass: &[
-        (NOT_HOT, "the region was not asked for steadily enough"),
-        (Reason::NO_SPACE, "no slot was free: room was still being made"),
+        (NOT_HOT, "the region was not requested steadily enough"),
+        (Reason::NO_SPACE, "no slot was free: slots were still being freed"),
     ],
     memory_bytes_per_block: block_map::BYTES_PER_BLOCK + multi_queue::BYTES_PER_SLOT + hotspots::BYTES_PER_SLOT,
     takes_only_what_is_accessed: true,
@@ -87,41 +87,39 @@ struct Smq {
     next_cache_period: Nanoseconds,
     idle: Nanoseconds,
     hdd: MemberId,
-    gate: Gate,
-    room: Room<MultiQueue>,
     written_back: Round,
 }
 
 fn build(settings: &Settings, layout: &Layout) -> Result<Box<dyn Scheme>, SettingError> {
     let slots = layout.slots.map_or(0, |slots| slots.count);
-    Ok(Box::new(Smq {
+    let room = Room::new(MultiQueue::new(slots), slots);
+    let smq = Smq {
         hotspots: Hotspots::new(slots, layout.total_blocks()),
         cache_standing: Standing::default(),
         promote_level: LEVELS,
         next_tick: Nanoseconds::ZERO,
         next_cache_period: CACHE_PERIOD,
-        idle: settings.duration("idle").unwrap_or(Nanoseconds::MAX),
+        idle: Parameters::of(settings).idle,
         hdd: layout.home[0].member,
-        gate: Gate::new(settings, layout),
-        room: Room::new(MultiQueue::new(slots), slots),
         written_back: Round::default(),
-    }))
+    };
+    Ok(Cache::boxed(settings, layout, room, smq))
 }
 
 impl Smq {
     /// Ends each period whose time has passed.
-    fn tick(&mut self, view: &View) {
+    fn tick(&mut self, room: &mut Room<MultiQueue>, view: &View) {
         if view.now < self.next_tick {
             return;
         }
         self.next_tick = view.now.saturating_add(TICK);
         let full = LEVELS_BY_HITS[self.cache_standing.sixteenths() as usize];
-        let levels = if self.room.is_ample(view) { LEVELS / 2 } else { full };
+        let levels = if room.is_ample(view) { LEVELS / 2 } else { full };
         self.promote_level = LEVELS - levels / self.hotspots.caution();
         self.hotspots.end_period();
         if view.now >= self.next_cache_period {
             self.next_cache_period = view.now.saturating_add(CACHE_PERIOD);
-            self.room.replacement_mut().end_period();
+            room.replacement_mut().end_period();
             self.cache_standing = Standing::default();
         }
     }
@@ -131,10 +129,10 @@ impl Smq {
     }
 
     /// Returns true if `block`, which `access` writes, gets a slot.
-    fn takes_write(&self, view: &View, access: &Access, block: Block) -> bool {
+    fn takes_write(&self, room: &Room<MultiQueue>, view: &View, access: &Access, block: Block) -> bool {
         let size = view.block();
         let whole = || size.clip(access.sectors, block).len.0 == size.sectors();
-        view.map.get(block).is_some() || self.is_hot(block, WRITE_EXTRA) || (self.room.is_ample(view) && whole())
+        view.map.get(block).is_some() || self.is_hot(block, WRITE_EXTRA) || (room.is_ample(view) && whole())
     }
 
     /// Returns the time at which dirty blocks may be written back.
@@ -148,36 +146,36 @@ impl Smq {
     }
 }
 
-impl Scheme for Smq {
-    fn set(&mut self, key: &str, settings: &Settings) -> Result<bool, SettingError> {
-        let live = key == "idle";
+impl Decisions for Smq {
+    type Contents = Room<MultiQueue>;
+
+    fn set(&mut self, _room: &mut Room<MultiQueue>, key: &str, settings: &Settings) -> Result<bool, SettingError> {
+        let live = Parameters::is_live(key);
         if live {
-            self.idle = settings.duration("idle").unwrap_or(Nanoseconds::MAX);
+            self.idle = Parameters::of(settings).idle;
         }
         Ok(live)
     }
 
-    fn arrived(&mut self, view: &View, access: &Access) {
-        self.tick(view);
+    fn arrived(&mut self, room: &mut Room<MultiQueue>, view: &View, access: &Access) {
+        self.tick(room, view);
         self.hotspots.asked_for(access.blocks);
         for block in access.blocks.blocks() {
-            let level = view.map.get(block).and_then(|(slot, _)| self.room.replacement().level(slot));
+            let level = view.map.get(block).and_then(|(slot, _)| room.replacement().level(slot));
             self.cache_standing.count(level);
         }
-        self.gate.arrived(view, access);
     }
 
-    fn place_write(&mut self, view: &View, access: &Access, rest: BlockRun) -> (Placement, u64) {
-        if !view.slots_online() {
-            return (Placement::Home(Some(Reason::MEMBER_GONE)), rest.count);
-        }
-        let (refused, count) = self.gate.of_write(view, access, rest);
-        if refused.is_some() {
-            return (Placement::Home(refused), count);
-        }
-        let first = self.takes_write(view, access, rest.first);
-        let same = |&block: &Block| self.takes_write(view, access, block) == first;
-        let alike = rest.blocks().take(count as usize).take_while(same).count() as u64;
+    fn place_write(
+        &mut self,
+        room: &mut Room<MultiQueue>,
+        view: &View,
+        access: &Access,
+        rest: BlockRun,
+    ) -> (Placement, u64) {
+        let first = self.takes_write(room, view, access, rest.first);
+        let same = |&block: &Block| self.takes_write(room, view, access, block) == first;
+        let alike = rest.blocks().take_while(same).count() as u64;
         match (first, view.free_slots) {
             (false, _) => (Placement::Home(Some(NOT_HOT)), alike),
             (true, 0) => (Placement::Home(Some(Reason::NO_SPACE)), alike),
@@ -185,38 +183,18 @@ impl Scheme for Smq {
         }
     }
 
-    fn promote(&mut self, view: &View, access: &Access, missing: BlockRun) -> Promotion {
-        debug_assert_eq!(access.kind, OpKind::Read);
-        if !view.slots_online() {
-            return Promotion::Bypass(Reason::MEMBER_GONE);
-        }
-        if let Some(reason) = self.gate.of_read(view, access, missing) {
-            return Promotion::Bypass(reason);
-        }
+    fn refuses_read(&mut self, _room: &mut Room<MultiQueue>, _view: &View, missing: BlockRun) -> Option<Reason> {
         let hot = missing.blocks().all(|block| self.is_hot(block, 0));
-        if hot { Promotion::Admit } else { Promotion::Bypass(NOT_HOT) }
+        (!hot).then_some(NOT_HOT)
     }
 
-    fn touched(&mut self, slot: Slot) {
-        self.room.touched(slot);
+    fn next_timeout(&self, room: &Room<MultiQueue>, view: &View) -> Option<Nanoseconds> {
+        if room.is_due(view) { Some(view.now) } else { self.write_back_at(view) }
     }
 
-    fn mapped(&mut self, view: &View, slot: Slot, _valid: ValidMask, replaced: Option<Slot>) {
-        self.gate.mapped();
-        self.room.mapped(view, slot, replaced);
-    }
-
-    fn unmapped(&mut self, slot: Slot, _block: Block) {
-        self.room.unmapped(slot);
-    }
-
-    fn next_timeout(&self, view: &View) -> Option<Nanoseconds> {
-        if self.room.is_due(view) { Some(view.now) } else { self.write_back_at(view) }
-    }
-
-    fn work(&mut self, view: &View) -> Work {
+    fn work(&mut self, room: &mut Room<MultiQueue>, view: &View) -> Work {
         let write_back_at = self.write_back_at(view);
-        self.room.work(view, write_back_at, &mut self.written_back)
+        room.work(view, write_back_at, &mut self.written_back)
     }
 }
 

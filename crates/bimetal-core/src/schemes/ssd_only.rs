@@ -6,13 +6,13 @@ use crate::scheme::{Holds, Scheme, SchemeInfo};
 /// Description of the scheme.
 pub const INFO: SchemeInfo = SchemeInfo {
     name: "ssd-only",
-    summary: "the SSD alone: what flash costs and gives without a disk",
+    summary: "the SSD alone: a baseline without a disk",
     source: "yardstick",
     members: &[(Role::Ssd, Holds::Home)],
     parameters: &[],
-    worst_crash: "what was not flushed, as on the bare drive",
+    worst_crash: "writes that were not flushed, as on the bare drive",
     ssd_loss: "all data",
-    hdd_loss: "nothing; there is none",
+    hdd_loss: "nothing: the scheme has no HDD",
     bypass: &[],
     memory_bytes_per_block: 0.0,
     takes_only_what_is_accessed: false,

@@ -16,8 +16,24 @@ use crate::block::BlockRun;
 use crate::block_map;
 use crate::layout::{Layout, MemberId, Role, SlotKind};
 use crate::scheme::{Access, Holds, LinuxCounterpart, Placement, Reason, Scheme, SchemeInfo, View, Work};
-use crate::settings::{Kind, MOVE_RATE, Parameter, SettingError, Settings};
-use crate::units::Nanoseconds;
+use crate::settings::{MOVE_RATE, SettingError, Settings, Share, parameters};
+use crate::units::{Bytes, Nanoseconds};
+
+parameters! {
+    /// Parameters of the scheme.
+    struct Parameters {
+        /// memory that gathers writes before they go to the log (dm-writeboost: 127 blocks); 0:
+        /// each write waits for the log itself
+        log_buffer: Bytes = "508KiB",
+        /// logged blocks are written back when no request has used the HDD for this long (our
+        /// figure); off: only by writeback_threshold
+        idle: Option<Nanoseconds> = "1s" live,
+        /// logged blocks are written back, idle or not, when this share of the log is in use (our
+        /// figure); off: when the log is full
+        writeback_threshold: Option<Share> = "0.7" live,
+    }
+    and MOVE_RATE
+}
 
 /// The scheme.
 pub const INFO: SchemeInfo = SchemeInfo {
@@ -25,29 +41,9 @@ pub const INFO: SchemeInfo = SchemeInfo {
     summary: "home on the HDD; a log on the SSD takes all writes, sequentially, until the HDD is idle",
     source: "dm-writeboost",
     members: &[(Role::Hdd, Holds::Home), (Role::Ssd, Holds::Log)],
-    parameters: &[
-        Parameter {
-            name: "log_buffer",
-            kind: Kind::Size,
-            default: "508KiB",
-            doc: "memory in which writes gather before they go to the log (dm-writeboost: 127 blocks); 0: a write waits for the log itself",
-        },
-        Parameter {
-            name: "idle",
-            kind: Kind::DurationOrOff,
-            default: "1s",
-            doc: "what is logged goes home when no request has used the HDD for this long (our figure); off: only by the threshold",
-        },
-        Parameter {
-            name: "writeback_threshold",
-            kind: Kind::FractionOrOff,
-            default: "0.7",
-            doc: "what is logged goes home, idle or not, when this share of the log is in use (our figure); off: when it is full",
-        },
-        MOVE_RATE,
-    ],
-    worst_crash: "what was not flushed; each block whole, old or new",
-    ssd_loss: "every write since the last completed write-back started; what is left is older than what is lost",
+    parameters: Parameters::LIST,
+    worst_crash: "writes that were not flushed; each block is whole, old or new",
+    ssd_loss: "every write since the last completed write-back started; the remaining data is older than the lost data",
     hdd_loss: "all data",
     bypass: &[],
     memory_bytes_per_block: block_map::BYTES_PER_BLOCK,
@@ -55,8 +51,8 @@ pub const INFO: SchemeInfo = SchemeInfo {
     linux_counterpart: |_| Some(LinuxCounterpart::DmWritecache),
     layout: |settings, request| {
         let home = request.concatenated(&[request.only(Role::Hdd)?])?;
-        let buffer = settings.size("log_buffer").unwrap_or_default().0 / request.block.bytes().0;
-        let buffer_blocks = u32::try_from(buffer).map_err(|_| settings.refuse("log_buffer", "at most 16TiB"))?;
+        let buffer = Parameters::of(settings).log_buffer.0 / request.block.bytes().0;
+        let buffer_blocks = u32::try_from(buffer).map_err(|_| settings.refuse(name::log_buffer, "at most 16TiB"))?;
         let log = request.first_of(&[Role::Log, Role::Ssd])?;
         Ok(request.with_slots(home, log, SlotKind::Log { buffer_blocks })?)
     },
@@ -77,15 +73,15 @@ fn build(settings: &Settings, layout: &Layout) -> Result<Box<dyn Scheme>, Settin
     let slots = layout.slots.map_or(0, |slots| u64::from(slots.count));
     let mut writeboost =
         Writeboost { idle: None, free_min: 0, slots, started: Nanoseconds::ZERO, hdd: layout.home[0].member };
-    writeboost.take(settings);
+    writeboost.take(&Parameters::of(settings));
     Ok(Box::new(writeboost))
 }
 
 impl Writeboost {
     /// Takes the settings that can change while the volume is served.
-    fn take(&mut self, settings: &Settings) {
-        self.idle = settings.duration("idle");
-        let share = settings.fraction("writeback_threshold").unwrap_or(1.0);
+    fn take(&mut self, parameters: &Parameters) {
+        self.idle = parameters.idle;
+        let share = parameters.writeback_threshold.map_or(1.0, |Share(share)| share);
         self.free_min = ((1.0 - share) * self.slots as f64) as u64;
     }
 
@@ -105,9 +101,9 @@ impl Writeboost {
 
 impl Scheme for Writeboost {
     fn set(&mut self, key: &str, settings: &Settings) -> Result<bool, SettingError> {
-        let live = ["idle", "writeback_threshold"].contains(&key);
+        let live = Parameters::is_live(key);
         if live {
-            self.take(settings);
+            self.take(&Parameters::of(settings));
         }
         Ok(live)
     }

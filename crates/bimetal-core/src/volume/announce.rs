@@ -14,7 +14,9 @@
 //!
 //! A state may record more than the state before about other members' content: that it is needed,
 //! old or void. Then the other turn gets the same content under the next number, while requests go
-//! on. So both copies of one turn may revert to earlier content, and the fact is not lost.
+//! on. So both copies of one turn may revert to earlier content, and the fact is not lost. A
+//! recovery that finds the content in one turn alone writes the other turn. If that write fails,
+//! the next recovery repeats it.
 //!
 //! A home that cannot be written is still read, and is never written again. Its old state does no
 //! harm then, because its content changes no more.
@@ -68,8 +70,9 @@ enum Extent {
 
 impl Announcements {
     /// Returns the announcements after a recovery that found the state `durable`.
-    pub(super) fn new(durable: State) -> Self {
-        Self { told: durable.failed, durable: durable.clone(), wanted: durable, ..Self::default() }
+    /// `other_turn_is_older` is set if a cut kept its content from the other turn.
+    pub(super) fn new(durable: State, other_turn_is_older: bool) -> Self {
+        Self { told: durable.failed, durable: durable.clone(), wanted: durable, other_turn_is_older, ..Self::default() }
     }
 
     /// Returns true if the wanted state is durable.
@@ -151,7 +154,7 @@ impl<P: Payload> Volume<P> {
         P::CARRIES_DATA && !self.announcements.are_durable()
     }
 
-    fn write_state(&mut self) {
+    pub(super) fn write_state(&mut self) {
         if !self.announcements.begin() {
             return;
         }

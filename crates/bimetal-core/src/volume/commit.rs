@@ -16,9 +16,10 @@ use crate::bit_set::BitSet;
 use crate::block::{Block, BlockRun};
 use crate::journal::record::{self, Kind, PageHeader, Record};
 use crate::journal::ring::{Sequence, Taken};
-use crate::journal::superblock::Superblock;
+use crate::journal::superblock::{Pair, Superblock};
 use crate::journal::table::Writer;
-use crate::journal::{COPIES, MARK_REGION_BLOCKS, SEGMENT_PAGES, SLOTS_PER_TABLE_PAGE, marks_pages, page, table};
+use crate::journal::turns::{COPIES, TURNS};
+use crate::journal::{MARK_REGION_BLOCKS, SEGMENT_PAGES, SLOTS_PER_TABLE_PAGE, marks_pages, page, table};
 use crate::layout::MemberId;
 use crate::operation::{Command, OpKind, Status};
 use crate::payload::Payload;
@@ -136,22 +137,29 @@ impl Intents {
     }
 }
 
-/// A checkpoint: writes the changed pages of the slot table, then a superblock. First copies are
-/// stable before second copies are written, so a power cut tears at most one copy of a page.
+/// A checkpoint: writes the changed pages of the slot table, then a pair of superblocks. First
+/// copies are stable before second copies are written, so a power cut tears at most one copy of a
+/// page.
+#[derive(Default)]
 pub(crate) struct Checkpoint {
     phase: CheckpointPhase,
     superblock: Option<Superblock>,
+    /// The marks that the superblock refers to.
+    marks: Option<Vec<u8>>,
     failed: bool,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
 enum CheckpointPhase {
+    #[default]
     Table,
     FlushingTable,
     SecondTable,
     Flushing,
-    Superblock,
-    SecondSuperblock,
+    /// Writes a pair of superblocks. The number counts the copies whose write has begun.
+    Superblock(usize),
+    /// Writes the marks for the second superblock of the pair.
+    SecondMarks,
 }
 
 impl Checkpoint {
@@ -624,7 +632,7 @@ impl<P: Payload> Volume<P> {
         self.checkpointing = true;
         self.statistics.checkpoints += 1;
         let task = self.begin_task(Job::Running);
-        self.run_checkpoint(task, Checkpoint { phase: CheckpointPhase::Table, superblock: None, failed: false });
+        self.run_checkpoint(task, Checkpoint::default());
     }
 
     pub(super) fn run_checkpoint(&mut self, task: TaskId, mut job: Checkpoint) {
@@ -638,8 +646,9 @@ impl<P: Payload> Volume<P> {
                 }
                 CheckpointPhase::FlushingTable => {
                     job.phase = CheckpointPhase::SecondTable;
-                    let superblock = self.checkpoint_superblock();
-                    self.write_marks(task, &superblock);
+                    job.marks = self.intents.encode();
+                    let superblock = self.checkpoint_superblock(job.marks.as_deref());
+                    self.write_marks(task, &job, superblock.turn());
                     job.superblock = Some(superblock);
                     self.write_table(task, &job);
                 }
@@ -648,14 +657,23 @@ impl<P: Payload> Volume<P> {
                     self.issue(task, purpose::BACKGROUND, self.metadata_member(), Command::FLUSH, P::empty());
                 }
                 CheckpointPhase::Flushing => {
-                    job.phase = CheckpointPhase::Superblock;
+                    job.phase = CheckpointPhase::Superblock(1);
                     self.issue_superblock_of(task, &job, 0);
                 }
-                CheckpointPhase::Superblock => {
-                    job.phase = CheckpointPhase::SecondSuperblock;
-                    self.issue_superblock_of(task, &job, 1);
+                CheckpointPhase::Superblock(COPIES) => {
+                    job.phase = CheckpointPhase::SecondMarks;
+                    job.superblock = job.superblock.map(|first| first.second());
+                    self.write_marks(task, &job, job.superblock.as_ref().map_or(0, Superblock::turn));
                 }
-                CheckpointPhase::SecondSuperblock => return self.end_checkpoint(task, job),
+                CheckpointPhase::SecondMarks => {
+                    job.phase = CheckpointPhase::Superblock(COPIES + 1);
+                    self.issue_superblock_of(task, &job, 0);
+                }
+                CheckpointPhase::Superblock(begun) if begun < TURNS * COPIES => {
+                    job.phase = CheckpointPhase::Superblock(begun + 1);
+                    self.issue_superblock_of(task, &job, begun % COPIES);
+                }
+                CheckpointPhase::Superblock(_) => return self.end_checkpoint(task, job),
             }
         }
         self.put_job(task, Job::Checkpoint(job));
@@ -684,8 +702,8 @@ impl<P: Payload> Volume<P> {
 
     /// Returns the superblock that completes the checkpoint under way, and begins the second copies
     /// of the table.
-    fn checkpoint_superblock(&mut self) -> Superblock {
-        let marks = self.intents.encode().map(|bytes| crc32c::crc32c(&bytes));
+    fn checkpoint_superblock(&mut self, marks: Option<&[u8]>) -> Superblock {
+        let marks = marks.map(crc32c::crc32c);
         let generation = table::generation(self.superblock.sequence + 1, Writer::Checkpoint);
         let Store::Cache { ring, .. } = &mut self.store else { unreachable!("only a cache has a ring") };
         ring.begin_second_copies();
@@ -693,10 +711,11 @@ impl<P: Payload> Volume<P> {
         Superblock { table, ..self.next_superblock(tail, marks) }
     }
 
-    /// Returns the superblock after the newest one, with the ring or log beginning at `tail`.
+    /// Returns the first superblock of the next pair, with the ring or log beginning at `tail`.
     pub(super) fn next_superblock(&self, tail: u64, marks: Option<u32>) -> Superblock {
         let sequence = self.superblock.sequence + 1;
-        Superblock { sequence, tail, marks, lost: self.lost.for_superblock(), ..self.superblock.clone() }
+        let lost = self.lost.for_superblock();
+        Superblock { sequence, pair: Pair::First, tail, marks, lost, ..self.superblock.clone() }
     }
 
     fn issue_superblock_of(&mut self, task: TaskId, job: &Checkpoint, copy: usize) {
@@ -711,12 +730,13 @@ impl<P: Payload> Volume<P> {
         self.issue_metadata(task, self.metadata_member(), place, true, payload);
     }
 
-    fn write_marks(&mut self, task: TaskId, superblock: &Superblock) {
+    /// Writes the marks of a checkpoint in the area of a turn. Beside the table's second copies a
+    /// flush follows; for the second superblock the write itself is stable.
+    fn write_marks(&mut self, task: TaskId, job: &Checkpoint, turn: u64) {
         let Store::Cache { ring, .. } = &self.store else { unreachable!("only a cache has marks") };
-        let range = ring.marks_place(superblock.turn());
-        if let Some(bytes) = self.intents.encode() {
-            debug_assert_eq!(superblock.marks, Some(crc32c::crc32c(&bytes)));
-            self.write_metadata(task, range, false, P::from_metadata(&bytes));
+        let range = ring.marks_place(turn);
+        if let Some(bytes) = &job.marks {
+            self.write_metadata(task, range, job.phase == CheckpointPhase::SecondMarks, P::from_metadata(bytes));
         }
     }
 
@@ -733,7 +753,7 @@ impl<P: Payload> Volume<P> {
         let Store::Cache { ring, .. } = &mut self.store else { unreachable!("only a cache has a slot table") };
         match job.superblock.filter(|_| !job.failed) {
             Some(superblock) => {
-                ring.end_checkpoint(table::generation(superblock.sequence, Writer::Checkpoint));
+                ring.end_checkpoint(table::generation(self.superblock.sequence + 1, Writer::Checkpoint));
                 self.superblock = superblock;
             }
             None => {

@@ -154,8 +154,8 @@ impl<P: Payload> Volume<P> {
 
     /// Attaches the member with the slots again, empty: its metadata was just
     /// [formatted](super::format_again) with the epoch `life`. Does nothing and returns false in
-    /// three cases: that member serves, a task still waits for it, or blocks are lost whose only
-    /// copy it had.
+    /// three cases: the member serves already, a task still waits for the member, or blocks are
+    /// lost whose only copy the member had.
     pub fn attach(&mut self, now: Nanoseconds, member: MemberId, life: u32) -> bool {
         self.set_time(now);
         // Another member cannot replace a home's content.
@@ -175,7 +175,7 @@ impl<P: Payload> Volume<P> {
         self.store = Store::new(&self.view.layout, self.scheme.as_ref());
         self.intents.clear();
         self.pending.give_up();
-        self.superblock = Superblock::first(self.identity, life);
+        self.superblock = Superblock::first(self.identity, life).second();
         self.view.members[usize::from(member.0)].state = MemberState::Online;
         self.health[usize::from(member.0)] = Health::default();
         self.announce(|state| state.failed &= !(1 << member.0));

@@ -1,16 +1,23 @@
 //! Hints that a recording or a simulated host reports beside the requests: evictions of its buffer
 //! cache, and pins. From an eviction on, the host reads the evicted blocks from the volume. Pinned
-//! blocks stay on flash.
+//! blocks stay on flash. And a policy of another program, in place of the own.
 
 use super::Volume;
 use crate::block::{Block, BlockRun};
 use crate::payload::Payload;
+use crate::scheme::OutsidePolicy;
 use crate::units::{Nanoseconds, SectorRange};
 
 impl<P: Payload> Volume<P> {
+    /// Takes a policy of another program in place of the scheme's own replacement policy; to be
+    /// called before the first request of a simulation. Returns false if the scheme has none.
+    pub fn take_outside_policy(&mut self, make: &dyn Fn(u32) -> Box<dyn OutsidePolicy>) -> bool {
+        self.scheme.take_outside_policy(make)
+    }
+
     /// Returns true if the scheme uses reports of evictions.
     pub fn takes_evictions(&self) -> bool {
-        self.scheme.takes_evictions()
+        self.scheme.properties().takes_evictions
     }
 
     /// Reports to the scheme that a host's buffer cache has evicted `range` of a unit. Sectors
@@ -18,14 +25,15 @@ impl<P: Payload> Volume<P> {
     /// it, once for all reports before.
     pub fn tell_evicted(&mut self, now: Nanoseconds, unit: u16, range: SectorRange) {
         self.set_time(now);
-        if let Some(blocks) = self.blocks_of_unit(unit, range) {
-            self.scheme.evicted(&self.view, blocks);
+        let blocks = self.blocks_of_unit(unit, range);
+        if let (Some(hints), Some(blocks)) = (self.scheme.hints(), blocks) {
+            hints.evicted(&self.view, blocks);
         }
     }
 
     /// Returns true if the scheme takes pins.
     pub fn takes_pins(&self) -> bool {
-        self.scheme.takes_pins()
+        self.scheme.properties().takes_pins
     }
 
     /// Pins the blocks of `range` of a unit to flash, or ends their pins. Sectors beyond the unit
@@ -33,7 +41,10 @@ impl<P: Payload> Volume<P> {
     /// scheme allows.
     pub fn pin(&mut self, now: Nanoseconds, unit: u16, range: SectorRange, pinned: bool) -> bool {
         self.set_time(now);
-        self.blocks_of_unit(unit, range).is_none_or(|blocks| self.scheme.pin(&self.view, blocks, pinned))
+        match (self.blocks_of_unit(unit, range), self.scheme.hints()) {
+            (Some(blocks), Some(hints)) => hints.pin(&self.view, blocks, pinned),
+            _ => true,
+        }
     }
 
     /// Returns the blocks of a unit that `range` touches, if there are any.

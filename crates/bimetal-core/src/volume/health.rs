@@ -2,10 +2,10 @@
 //! answers.
 //!
 //! Tasks try failed operations again, and a single bad sector costs no drive. But operations of a
-//! member may fail again and again, with no success in between. Further operations then cost time
-//! and may harm the drive or its bus. So moves and scrubs give that member one operation at a time,
-//! at most once a second, until an operation succeeds. Operations that requests themselves need are
-//! always issued.
+//! member may fail again and again, with no success in between. To such a drive, each further
+//! operation costs time and may harm the drive or its bus. So moves and scrubs give that member one
+//! operation at a time, at most once a second, until an operation succeeds. Operations that
+//! requests themselves need are always issued.
 
 use super::Volume;
 use crate::layout::MemberId;

@@ -19,8 +19,9 @@ impl<P: Payload> Volume<P> {
         self.issue(task, purpose::BACKGROUND, region.member, command, P::empty());
     }
 
-    /// Completes a [hint](OpKind::Hint) with a drive's answer: `fragmented` has its sectors, the
-    /// worst first. A drive without hints completes the operation as any other.
+    /// Completes a [hint](OpKind::Hint) with a drive's answer: `fragmented` has the sectors
+    /// that the drive names, the worst first. A drive without hints completes the operation as any
+    /// other.
     ///
     /// # Panics
     ///
@@ -43,6 +44,8 @@ impl<P: Payload> Volume<P> {
     pub(super) fn end_hint(&mut self, task: super::TaskId) {
         let answer = self.hint_answer.take();
         self.end_task(task);
-        self.scheme.fragmented(&self.view, answer.as_deref());
+        if let Some(monitor) = self.scheme.monitor_mut() {
+            monitor.fragmented(&self.view, answer.as_deref());
+        }
     }
 }

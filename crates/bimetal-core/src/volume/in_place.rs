@@ -4,7 +4,7 @@
 //! The hybrid disks of Konanki's thesis do so (sections 3.3 and 4.2); the thesis leaves recovery
 //! out. A crash would leave parts of two versions, and no map. So only a volume without data does
 //! it, in a simulation, if the scheme [asks for
-//! it](crate::scheme::Scheme::overwrites_in_place).
+//! it](crate::scheme::Properties::overwrites_in_place).
 //!
 //! The rules that keep map and slots together:
 //!
@@ -25,7 +25,7 @@ use crate::payload::Payload;
 impl<P: Payload> Volume<P> {
     /// Returns true if a block that has a slot is overwritten in that slot.
     pub(super) fn slots_keep_blocks(&self) -> bool {
-        !P::CARRIES_DATA && self.scheme.overwrites_in_place()
+        !P::CARRIES_DATA && self.scheme.properties().overwrites_in_place
     }
 
     /// Returns true and the number of leading blocks of `run` that have slots, which are
@@ -45,7 +45,9 @@ impl<P: Payload> Volume<P> {
         debug_assert!(is_there, "block {} left slot {} while it was written", entry.block.0, slot.0);
         if is_there {
             self.view.map.rewrite(slot, entry.valid, entry.dirty);
-            self.scheme.overwritten(&self.view, slot);
+            if let Some(scheme) = self.scheme.in_place() {
+                scheme.overwritten(&self.view, slot);
+            }
         }
     }
 

@@ -38,7 +38,10 @@ impl<P: Payload> Volume<P> {
         let chosen = match copies.as_slice() {
             [] => return None,
             [only] => *only,
-            several => self.scheme.choose_copy(&self.view, sectors, several),
+            [first, ..] => match self.scheme.copies() {
+                Some(scheme) => scheme.choose_copy(&self.view, sectors, &copies),
+                None => *first,
+            },
         };
         let blocks = self.view.layout.block.touched(sectors).count;
         self.statistics.read_blocks_by_member[usize::from(chosen.0)] += blocks;

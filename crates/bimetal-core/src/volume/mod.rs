@@ -33,6 +33,7 @@ mod fetch;
 mod health;
 mod hint;
 mod in_place;
+mod invariants;
 mod log_index;
 mod log_tail;
 mod lost;
@@ -55,6 +56,7 @@ mod slots;
 mod space;
 mod statistics;
 mod superseded;
+mod timeouts;
 mod trouble;
 mod write;
 
@@ -102,6 +104,7 @@ use scrub_copies::CopiesJob;
 use space::{CacheSpace, Epochs, Serial};
 pub use statistics::{Migrations, Statistics};
 use superseded::Superseded;
+pub use timeouts::TimeoutReason;
 pub use trouble::Trouble;
 use trouble::Troubles;
 use write::WriteJob;
@@ -174,6 +177,7 @@ pub struct Volume<P: Payload> {
     frozen: Option<BlockRun>,
     gave_up: Option<GaveUp>,
     began_without: Option<RecoveryError>,
+    began_empty: Option<RecoveryError>,
     scrubbing: Option<Scrubbing>,
     /// Set while slots are being discarded.
     discarding: bool,
@@ -214,10 +218,11 @@ impl<P> Store<P> {
         match (layout.slots, layout.metadata) {
             (Some(SlotRegion { kind: SlotKind::Cache, count, bucket, .. }), Some(metadata)) => {
                 let ring = Ring::new(metadata.first_sector, count, layout.total_blocks());
-                Store::Cache { space: CacheSpace::new(count, bucket, scheme.discards_free_slots()), ring }
+                Store::Cache { space: CacheSpace::new(count, bucket, scheme.properties().discards_free_slots), ring }
             }
             (Some(SlotRegion { kind: SlotKind::Log { buffer_blocks }, count, .. }), Some(metadata)) => {
-                Store::Log(LogTail::new(count, buffer_blocks, scheme.migrates_instantly(), metadata.first_sector))
+                let unbounded = scheme.properties().migrates_instantly;
+                Store::Log(LogTail::new(count, buffer_blocks, unbounded, metadata.first_sector))
             }
             _ => Store::HomeOnly,
         }
@@ -322,7 +327,7 @@ impl<P: Payload> Volume<P> {
         let store = Store::new(&layout, scheme.as_ref());
         // Where migrations take no time, decisions do not wait either: each is made when its
         // request arrives.
-        let admitted_max = if scheme.migrates_instantly() { u32::MAX } else { ADMITTED_MAX };
+        let admitted_max = if scheme.properties().migrates_instantly { u32::MAX } else { ADMITTED_MAX };
         let intents = Intents::new(layout.total_blocks());
         let loads = members.iter().map(|member| MemberLoad {
             role: member.role,
@@ -358,7 +363,7 @@ impl<P: Payload> Volume<P> {
             intents,
             announcements: Announcements::default(),
             departures: Departures::default(),
-            superblock: Superblock::first(identity, 0),
+            superblock: Superblock::first(identity, 0).second(),
             tasks: Slab::new(),
             operations: Slab::new(),
             operations_begun: 0,
@@ -394,6 +399,7 @@ impl<P: Payload> Volume<P> {
             frozen: None,
             gave_up: None,
             began_without: None,
+            began_empty: None,
             scrubbing: None,
             discarding: false,
             hint_answer: None,
@@ -454,30 +460,34 @@ impl<P: Payload> Volume<P> {
     /// Returns the minimum length of an idle period, if the scheme needs a profile of all idle
     /// periods before the first request.
     pub fn wants_idle_profile(&self) -> Option<Nanoseconds> {
-        self.scheme.wants_idle_profile()
+        self.scheme.properties().idle_profile
     }
 
     /// Tells the scheme the number of reads and writes before each idle period.
     pub fn foresee_idle(&mut self, after: Vec<u64>) {
-        self.scheme.foresee_idle(after);
+        if let Some(monitor) = self.scheme.monitor_mut() {
+            monitor.foresee_idle(after);
+        }
     }
 
     /// Passes a drive's wear to the scheme, if `member` holds the slots.
     pub fn tell_wear(&mut self, now: Nanoseconds, member: MemberId, wear: Wear) {
         if self.view.layout.slots.is_some_and(|slots| slots.member == member) {
             self.set_time(now);
-            self.scheme.wear_told(&self.view, wear);
+            if let Some(monitor) = self.scheme.monitor_mut() {
+                monitor.wear_told(wear);
+            }
         }
     }
 
     /// Returns true if the drive with the slots is not to level its wear now.
     pub fn halts_wear_levelling(&self) -> bool {
-        self.scheme.halts_wear_levelling()
+        self.scheme.monitor().is_some_and(|monitor| monitor.halts_wear_levelling())
     }
 
     /// Returns the error of the scheme's own forecast of response times, if it makes one.
     pub fn prediction_error(&self) -> Option<PredictionError> {
-        self.scheme.prediction_error()
+        self.scheme.monitor()?.prediction_error()
     }
 
     /// Returns true if the newest content of some blocks is lost, so that reading them is an error.
@@ -515,7 +525,7 @@ impl<P: Payload> Volume<P> {
         if taken { Ok(()) } else { Err(SettingError::NotLive { scheme: settings.scheme(), key: key.to_owned() }) }
     }
 
-    /// Updates the time since which something is dirty.
+    /// Updates the time since which there has always been a dirty block.
     fn note_dirty(&mut self) {
         let dirty = self.view.map.dirty_blocks() > 0;
         self.dirty_since = match self.dirty_since {
@@ -558,19 +568,6 @@ impl<P: Payload> Volume<P> {
         self.set_time(now);
         self.fail_member(member);
         self.pump();
-    }
-
-    /// Returns the time by which [`advance`](Self::advance) must be called, unless something else
-    /// happens first.
-    pub fn next_timeout(&self) -> Option<Nanoseconds> {
-        let scheme = self.scheme.next_timeout(&self.view);
-        let scheme = scheme.filter(|_| !self.is_closing());
-        let background = [self.discard_at(), self.note_at(), self.scrub_goes_on_at()];
-        [scheme, self.log_idle_at(), self.move_paused_until, self.move_goes_on_at()]
-            .into_iter()
-            .chain(background)
-            .flatten()
-            .min()
     }
 
     /// Returns the next operation to start on a member (`target` is its [`MemberId`]).
@@ -619,6 +616,9 @@ impl<P: Payload> Volume<P> {
             }
         }
         self.note_dirty();
+        if cfg!(debug_assertions) {
+            self.check_invariants();
+        }
     }
 
     /// Asks the scheme for work if that is due. Returns true if there was any.
@@ -813,7 +813,6 @@ impl<P: Payload> Volume<P> {
                 log.drive_gone();
             }
         }
-        self.scheme.member_failed(&self.view, member);
         self.update_free_slots();
         // Tasks that wait for slots are placed again, elsewhere.
         self.wake_slot_waiters();

@@ -27,12 +27,13 @@ use crate::block::{Block, BlockRun, ValidMask};
 use crate::block_map::{Entry, Slot};
 use crate::journal::ring::Sequence;
 use crate::journal::superblock::Superblock;
+use crate::journal::turns::{COPIES, TURNS};
 use crate::label::report::Kind;
 use crate::layout::MemberId;
 use crate::operation::{Command, OpKind, Status};
 use crate::payload::Payload;
 use crate::scheme::MemberState;
-use crate::settings::{MOVE_MEMORY, MOVE_RATE, Settings};
+use crate::settings::{MOVE_MEMORY, MOVE_RATE, Rate, Settings};
 use crate::units::{Bytes, Nanoseconds, SectorRange, Sectors};
 use begin::LOG_BATCH;
 use order::{MoveOrder, ToMove};
@@ -63,8 +64,8 @@ pub(super) struct Pace {
 impl Pace {
     /// Takes the rate and memory from the settings.
     pub(super) fn take(&mut self, settings: &Settings) {
-        self.rate = settings.get(MOVE_RATE.name).and_then(|rate| rate.parse().ok());
-        self.memory = settings.get(MOVE_MEMORY.name).and_then(|memory| memory.parse().ok()).unwrap_or(LOG_BATCH);
+        self.rate = settings.declared(MOVE_RATE.name).flatten().map(|Rate(rate)| rate);
+        self.memory = settings.declared(MOVE_MEMORY.name).unwrap_or(LOG_BATCH);
         self.next_at = Nanoseconds::ZERO;
     }
 
@@ -136,8 +137,8 @@ enum Phase {
     Settled,
     MakingStable,
     Unmarking,
-    Superblock,
-    SecondSuperblock,
+    /// Writes a pair of superblocks. The number counts the copies whose write has begun.
+    Superblock(usize),
     Ended,
 }
 
@@ -272,19 +273,14 @@ impl<P: Payload> Volume<P> {
                 }
                 Phase::Settled | Phase::MakingStable => job.phase = Phase::Ended,
                 Phase::Unmarking if job.marked => {
-                    return self.announce_migrating(task, job, false, Phase::Superblock);
+                    return self.announce_migrating(task, job, false, Phase::Superblock(0));
                 }
-                Phase::Unmarking => job.phase = Phase::Superblock,
-                Phase::Superblock => {
-                    job.phase = Phase::SecondSuperblock;
-                    self.write_log_superblock(task, &mut job);
+                Phase::Unmarking => job.phase = Phase::Superblock(0),
+                Phase::Superblock(begun) if begun < TURNS * COPIES && !job.incomplete => {
+                    job.phase = Phase::Superblock(begun + 1);
+                    self.write_log_superblock(task, &mut job, begun);
                 }
-                Phase::SecondSuperblock => {
-                    job.phase = Phase::Ended;
-                    if let Some(superblock) = job.superblock.as_ref().filter(|_| !job.incomplete) {
-                        self.issue_superblock(task, superblock, 1);
-                    }
-                }
+                Phase::Superblock(_) => job.phase = Phase::Ended,
                 Phase::Ended => return self.end_move(task, job),
             }
             self.start_transfers(task, &mut job);
@@ -352,7 +348,7 @@ impl<P: Payload> Volume<P> {
     }
 
     /// Takes the next batch. Blocks of a cache that were written again meanwhile are left out. The
-    /// phase stays if requests are changing the home of every block that is left.
+    /// job stays in its phase if requests are changing the home of every remaining block.
     fn next_batch(&mut self, job: &mut MoveJob<P>) {
         job.batch.clear();
         let home_failed = !self.view.layout.homes().into_iter().all(|member| self.takes_writes(member));
@@ -478,16 +474,14 @@ impl<P: Payload> Volume<P> {
             | Phase::Flushing
             | Phase::MakingStable
             | Phase::Unmarking
-            | Phase::Superblock
-            | Phase::SecondSuperblock
-            | Phase::Ended
+            | Phase::Superblock(_)
                 if status != Status::Done =>
             {
                 job.commit_failed();
             }
             _ => {}
         }
-        let of_superblock = matches!(job.phase, Phase::SecondSuperblock | Phase::Ended) && job.superblock.is_some();
+        let of_superblock = matches!(job.phase, Phase::Superblock(1..));
         if of_superblock && status == Status::MediaError {
             self.refuse_writes(self.member_of_slots());
         }
@@ -632,7 +626,19 @@ impl<P: Payload> Volume<P> {
         self.index_stable_segments(to);
     }
 
-    fn write_log_superblock(&mut self, task: TaskId, job: &mut MoveJob<P>) {
+    /// Writes copy number `begun` of a pair of superblocks, of four copies in all.
+    fn write_log_superblock(&mut self, task: TaskId, job: &mut MoveJob<P>, begun: usize) {
+        let superblock = match job.superblock.take() {
+            None => self.superblock_after(job),
+            Some(superblock) if begun == COPIES => superblock.second(),
+            Some(superblock) => superblock,
+        };
+        self.issue_superblock(task, &superblock, begun % COPIES);
+        job.superblock = Some(superblock);
+    }
+
+    /// Returns the superblock that ends a migration, and writes the index that it names.
+    fn superblock_after(&mut self, job: &MoveJob<P>) -> Superblock {
         let tail = job.log_end.expect("what a log moves has an end");
         let mut superblock = self.next_superblock(tail, None);
         let header = self.page_header(0, 0);
@@ -644,8 +650,7 @@ impl<P: Payload> Volume<P> {
             self.write_index(writes);
         }
         superblock.forget_lives();
-        self.issue_superblock(task, &superblock, 0);
-        job.superblock = Some(superblock);
+        superblock
     }
 
     fn end_move(&mut self, task: TaskId, job: MoveJob<P>) {

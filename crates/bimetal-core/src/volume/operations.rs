@@ -145,19 +145,20 @@ impl<P: Payload> Volume<P> {
 
     pub(super) fn end_operation(&mut self, completion: Completion<P>) {
         let Completion { token, status, payload } = completion;
-        // A request cannot name a part of an operation, so a short operation counts as failed.
-        let status = if matches!(status, Status::Short(_)) { Status::MediaError } else { status };
         let index = (token.0 & ((1 << OPERATION_INDEX_BITS) - 1)) as usize;
         let known = self.operations.get(index).is_some_and(|operation| operation.token == token);
         assert!(known, "no operation with {token:?} is under way");
         let mut operation = self.operations.remove(index);
+        let status = status_for(operation.kind, status);
         let load = &mut self.view.members[usize::from(operation.member.0)];
         if operation.foreground {
             load.foreground -= 1;
             load.idle_since = self.view.now;
             let InFlight { member, kind, sectors, begun, .. } = operation;
             let took = Nanoseconds(self.view.now.0 - begun.0);
-            self.scheme.served(&self.view, &Service { member, kind, sectors, took });
+            if let Some(monitor) = self.scheme.monitor_mut() {
+                monitor.served(&self.view, &Service { member, kind, sectors, took });
+            }
         } else {
             load.background -= 1;
         }
@@ -177,8 +178,8 @@ impl<P: Payload> Volume<P> {
     }
 
     /// Updates the stable changes of the operation's drive. Returns the effective status: a flush
-    /// that was under way when another flush failed proves nothing, and counts as failed. It is not
-    /// counted as a new failure.
+    /// that was under way when another flush failed proves nothing, and counts as failed. Such a
+    /// flush is not counted as a new failure.
     fn note_stability(&mut self, operation: &InFlight<P>, ended: Status) -> Status {
         let is_flush = operation.kind == OpKind::Flush;
         let stability = &mut self.stability[usize::from(operation.member.0)];
@@ -296,4 +297,36 @@ pub(crate) mod purpose {
     pub(crate) const MOVED_FIRST: u32 = (1 << MOVED_COUNT_SHIFT) - 1;
     /// For a move: from this bit on, the number of blocks that an operation carries, at most 255.
     pub(crate) const MOVED_COUNT_SHIFT: u32 = 20;
+}
+
+/// Returns the status that counts. A request cannot name a part of an operation, so a short
+/// operation has failed. A drive that does not support a read or a write has failed it.
+fn status_for(kind: OpKind, status: Status) -> Status {
+    match status {
+        Status::Short(_) => Status::MediaError,
+        Status::Unsupported if matches!(kind, OpKind::Read | OpKind::Write) => Status::MediaError,
+        status => status,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::payload::NoPayload;
+    use crate::testing::Bench;
+
+    /// A checkpoint took a superblock that its drive did not support for a written superblock.
+    #[test]
+    fn unsupported_write_is_a_failed_write() {
+        let ends = |kind| {
+            let mut bench = Bench::new("hdd-only", &[]);
+            bench.submit(0, kind, 0, 8);
+            let volume = &mut bench.volume;
+            let token = volume.next_operation().expect("an operation on the disk").token;
+            volume.complete(Nanoseconds::ZERO, Completion { token, status: Status::Unsupported, payload: NoPayload });
+            volume.next_finished().map(|finished| finished.status)
+        };
+        assert_eq!(ends(OpKind::Write), Some(Status::MediaError));
+        assert_eq!(ends(OpKind::Read), Some(Status::MediaError));
+    }
 }

@@ -236,6 +236,9 @@ impl<P: Payload> Volume<P> {
     /// Returns the blocks of `run` that are in the map, found in the map or in the run, whichever
     /// is smaller.
     pub(super) fn blocks_off_home(&self, run: BlockRun) -> Vec<Block> {
+        if self.view.map.is_empty() {
+            return Vec::new();
+        }
         if self.view.map.len() < run.count {
             let occupied = self.view.map.occupied().map(|(_, entry)| entry.block);
             let mut found: Vec<Block> = occupied.filter(|block| (run.first.0..run.end()).contains(&block.0)).collect();

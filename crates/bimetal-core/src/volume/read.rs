@@ -53,7 +53,7 @@ impl<P: Payload> Volume<P> {
     pub(super) fn start_read(&mut self, token: Token, sectors: SectorRange) {
         let access = access(&self.view.layout, OpKind::Read, sectors);
         self.scheme.arrived(&self.view, &access);
-        if self.scheme.migrates_instantly() {
+        if self.scheme.properties().migrates_instantly {
             // A migration that is due happens at once, before the read.
             self.work();
         }
@@ -272,8 +272,8 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Returns true if one operation reads two slots of a log. They must be on the drive, at most a
-    /// foot and a head apart.
+    /// Returns true if one operation reads two slots of a log. Both slots must be on the drive,
+    /// at most a foot and a head apart.
     fn is_beside(&self, slot: Slot, next: Slot) -> bool {
         let Store::Log(log) = &self.store else { return false };
         let (at, next_at) = (log.position(slot), log.position(next));

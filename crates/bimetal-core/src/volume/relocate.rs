@@ -65,7 +65,7 @@ impl<P: Payload> Volume<P> {
         let oldest = self.epochs.oldest();
         let in_use = |place: u32| self.left_places.iter().any(|&(left, since)| left == place && since > oldest);
         let Some(to) = places.free_on(member, range, |place| !in_use(place)).filter(|_| online) else { return };
-        if !P::CARRIES_DATA && self.scheme.moves_instantly() {
+        if !P::CARRIES_DATA && self.scheme.properties().moves_instantly {
             places.set(range, to);
             self.statistics.relocated_ranges += 1;
             return;

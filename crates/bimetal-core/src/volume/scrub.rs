@@ -377,20 +377,20 @@ impl<P: Payload> Volume<P> {
             let Entry { block, valid, dirty, .. } = entry;
             let place = || format!("slot {} (block {})", slot.0, block.0);
             if block.0 >= self.view.layout.total_blocks() {
-                wrong.push(format!("{}: there is no such block", place()));
+                wrong.push(format!("{}: the block does not exist", place()));
             }
             let pieces = self.view.map.pieces(block);
             if !pieces.iter().any(|(found, _)| *found == slot) {
-                wrong.push(format!("{}: the index does not lead to it", place()));
+                wrong.push(format!("{}: the index of blocks does not lead to the slot", place()));
             }
             if pieces.iter().any(|(other, piece)| *other != slot && !piece.valid.intersection(valid).is_empty()) {
                 wrong.push(format!("{}: another slot has some of the same eighths", place()));
             }
             if valid.is_empty() {
-                wrong.push(format!("{}: nothing in it is valid", place()));
+                wrong.push(format!("{}: the slot is in use without valid content", place()));
             }
             if (self.view.map.next_dirty(slot) == Some(slot)) != dirty {
-                wrong.push(format!("{}: it is dirty in one list only", place()));
+                wrong.push(format!("{}: only one of two lists has the slot as dirty", place()));
             }
             if wrong.len() >= WRONG_MAX {
                 break;

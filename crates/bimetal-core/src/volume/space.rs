@@ -92,6 +92,11 @@ impl CacheSpace {
         was_free
     }
 
+    /// Returns true if a slot is taken.
+    pub(crate) fn is_taken(&self, slot: Slot) -> bool {
+        self.taken.contains(slot.0)
+    }
+
     /// Returns the number of slots that can be taken now.
     pub(crate) fn free(&self) -> u64 {
         u64::from(self.slots - self.taken.len())

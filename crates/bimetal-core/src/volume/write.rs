@@ -329,7 +329,7 @@ impl<P: Payload> Volume<P> {
             Obstacle::Mark => self.await_commit(task, false),
             Obstacle::State => self.await_announcement(task),
             Obstacle::Departure(blocks) => self.await_departure(task, *blocks),
-            Obstacle::Refused => unreachable!("nobody waits for what will never be possible"),
+            Obstacle::Refused => unreachable!("no request waits for a write that will never be possible"),
         }
     }
 
@@ -564,7 +564,7 @@ impl<P: Payload> Volume<P> {
     }
 
     fn read_what_must_be_merged(&mut self, task: TaskId, job: &mut WriteJob<P>) {
-        if !P::CARRIES_DATA && self.scheme.migrates_instantly() {
+        if !P::CARRIES_DATA && self.scheme.properties().migrates_instantly {
             return;
         }
         for index in 0..job.pieces.len() {

@@ -10,11 +10,11 @@ use crate::statistics::{Line, line, median};
 
 /// Longest read-ahead that is searched for, in sectors: 64 MiB.
 const AHEAD_MAX: u64 = 1 << 17;
-/// Most segments that are searched for.
+/// Largest number of segments that are searched for.
 const SEGMENTS_MAX: u64 = 4096;
-/// Most sectors written to fill the write cache: 1 GiB.
+/// Largest number of sectors written to fill the write cache: 1 GiB.
 const FILL_MAX: u64 = 1 << 21;
-/// Most sectors of a write to the write cache.
+/// Largest number of sectors of a write to the write cache.
 const PIECE_MAX: u64 = 128;
 
 impl Turning<'_, '_> {

@@ -46,7 +46,7 @@ pub(crate) fn extract(prober: &mut Prober<'_>, options: &Options) -> Result<Extr
     let spans = zones::measure(&mut turning)?;
     turning.prober.step("heads and skews", 0.6);
     let geometry = geometry::measure(&mut turning, &spans)?;
-    figures.found("heads", geometry.heads.to_string(), "how often the turn from one track to the next is a larger one");
+    figures.found("heads", geometry.heads.to_string(), "share of track changes with the larger skew");
     if geometry.zones.iter().any(|zone| zone.spares > 0) {
         figures.found(
             "sparing",
@@ -92,7 +92,7 @@ fn command(
     let pitch = turning.spindle.period / f64::from(zone.sectors_per_track);
     if let Some(line) = turning.electronics()? {
         let (overhead, bus) = (line.intercept.max(0.0), line.slope);
-        let how = "line through the least of ten response times of reads from the buffer, of 5 sizes";
+        let how = "line through the shortest of ten response times of reads from the buffer, of 5 sizes";
         figures.number("command_overhead_ms", overhead / 1e6, line.intercept_error / 1e6, how);
         let rate = SECTOR_BYTES as f64 * 1e3 / bus;
         figures.number("bus_mb_per_s", rate, rate * line.slope_error / bus, how);
@@ -106,9 +106,9 @@ fn command(
         "command_overhead_ms",
         overhead / 1e6,
         stay.error / 1e6,
-        "how soon another sector of a track can be read",
+        "earliest time at which another sector of a track can be read",
     );
-    figures.assumed("bus_mb_per_s", "300.0", "a drive without a buffer hides it");
+    figures.assumed("bus_mb_per_s", "300.0", "only a drive with a buffer shows it");
     Ok((stay, 0.0))
 }
 
@@ -131,17 +131,17 @@ fn seeks(
     let (track_ns, cylinder_ns) = geometry.skews_ns(turning.spindle.period);
     let mut reads = curve(turning, geometry, &distances, OpKind::Read, base)?;
     within_first(&mut reads, cylinder_ns);
-    list(figures, "seek_points", &reads, "reads here and there");
+    list(figures, "seek_points", &reads, "reads at various distances");
     let head = if geometry.heads > 1 { turning.reach(geometry, Move::Head, OpKind::Read) } else { Ok(None) };
     let head = turning.prober.unless_late(head)?.flatten();
     let head = head.map(|taken| within(less(taken, base), track_ns));
     match head {
         Some(taken) => {
-            figures.number("head_switch_ms", taken.ns / 1e6, taken.error / 1e6, "reads on the head before");
+            figures.number("head_switch_ms", taken.ns / 1e6, taken.error / 1e6, "reads under the previous head");
         }
         None => {
             let next = reads.first().map_or(0.0, |(_, taken)| taken.ns);
-            figures.assumed("head_switch_ms", format!("{:.5}", next / 1e6), "as a seek to the next cylinder");
+            figures.assumed("head_switch_ms", format!("{:.5}", next / 1e6), "same as a seek to the next cylinder");
         }
     }
     if turning.prober.writes && turning.prober.step("write seeks", 0.88) {
@@ -176,14 +176,14 @@ fn write_seeks(
                 "write_settle_ms",
                 settle.ns / 1e6,
                 settle.error / 1e6,
-                "writes past the cache on the head before",
+                "writes past the cache, under the previous head",
             );
         }
     }
     let after = Taken { ns: base.ns + settle.ns, error: base.error + settle.error };
     let mut writes = curve(turning, geometry, distances, OpKind::Write, after)?;
     within_first(&mut writes, cylinder_ns - settle.ns);
-    list(figures, "write_seek_points", &writes, "as seek_points, by writes past the cache");
+    list(figures, "write_seek_points", &writes, "as for seek_points, with writes past the cache");
     Ok(())
 }
 
@@ -265,9 +265,15 @@ fn caches(
         }
     }
     if time {
-        figures.size("cache", cache.0, cache.1, "segments times read-ahead, and what it takes of writes at once");
-        figures.found("read_segments", segments.to_string(), "how many places are still in the buffer");
-        figures.size("read_ahead", ahead_bytes, grain, "how far behind a read, a while later, is in the buffer");
+        figures.size(
+            "cache",
+            cache.0,
+            cache.1,
+            "segments times read-ahead, and the size of writes that it takes at \
+                                                 once",
+        );
+        figures.found("read_segments", segments.to_string(), "number of places that are still in the buffer");
+        figures.size("read_ahead", ahead_bytes, grain, "distance behind a read that is in the buffer a while later");
     } else {
         figures.assumed("cache", "0", "no time");
         figures.assumed("read_segments", "0", "no time");
@@ -276,7 +282,7 @@ fn caches(
     match writes {
         Some(true) => figures.found("write_cache", quoted("on"), "writes end long before writes past the cache do"),
         Some(false) => figures.found("write_cache", quoted("off"), "writes take as long as writes past the cache"),
-        None => figures.assumed("write_cache", quoted("off"), "only writing shows it"),
+        None => figures.assumed("write_cache", quoted("off"), "only writes show it"),
     }
     Ok(())
 }
@@ -302,7 +308,7 @@ fn order(prober: &mut Prober<'_>, extraction: &mut Extraction) -> Result<(), Ext
     trial.figures = figures.0.iter().cloned().chain(without.0).collect();
     let fit = queue::measure(prober, &trial)?;
     let how = format!(
-        "fits best among ours: reads of a batch end when they do on the model, ± {:.1} % of its time",
+        "best fit of the known orders: reads of a batch end as on the model, ± {:.1} % of their time",
         fit.off * 100.0
     );
     let kind = Figures::found;

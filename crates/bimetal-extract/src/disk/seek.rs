@@ -11,7 +11,7 @@ use super::geometry::Geometry;
 use super::spindle::Turning;
 use crate::ExtractError;
 
-/// Most pairs of reads for one distance.
+/// Largest number of pairs of reads for one distance.
 const ROUNDS: usize = 20;
 
 /// Duration with its error, in nanoseconds.

@@ -56,7 +56,8 @@ pub(super) fn measure(prober: &mut Prober<'_>) -> Result<Spindle, ExtractError> 
             return period_of(&gaps).map(|spindle| Spindle { hit_ns, buffered_ns, ..spindle });
         }
         if places > 4000 || prober.is_late() {
-            let what = "the same sectors read in turn come out of the buffer, so that no rotation is seen".to_owned();
+            let what =
+                "the same sectors, read in turn, come from the buffer, so the rotation cannot be seen".to_owned();
             return Err(ExtractError::Unlike { what });
         }
         places *= 4;

@@ -5,7 +5,7 @@ use crate::ExtractError;
 
 /// Number of places at which sectors per track are measured before they are divided further.
 const PLACES: u64 = 64;
-/// Least number of sectors to which the start of a zone is narrowed.
+/// Smallest number of sectors to which the start of a zone is narrowed.
 const FINEST: u64 = 1 << 15;
 
 /// Measurement at a place.

@@ -12,7 +12,7 @@ use super::Drive;
 use crate::ExtractError;
 use crate::statistics::{Line, line, median};
 
-/// Most dies that are searched for.
+/// Largest number of dies that are searched for.
 const DIES_MAX: u64 = 256;
 /// Number of pairs that are examined for the end of a row.
 const STEPS_MAX: u64 = 1024;

@@ -15,7 +15,8 @@ use super::programs::free_at;
 use crate::ExtractError;
 use crate::statistics::median;
 
-/// Most stripes, after one pass over the range: several of the longest blocks on the market.
+/// Largest number of stripes, after one pass over the range: several of the longest blocks on the
+/// market.
 const STRIPES_MAX: u64 = 8000;
 
 /// Result of observing erases.
@@ -119,7 +120,8 @@ impl Drive<'_, '_> {
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Seen {
     Nothing,
-    /// Work that had begun before the first read, so that the second did not meet it.
+    /// Work of the drive that delayed the first read and not the second. It had begun before the
+    /// reads.
     Before,
     /// Erase with this duration in nanoseconds.
     For(f64),

@@ -7,7 +7,7 @@ use bimetal_core::units::{Nanoseconds, SectorRange, Sectors};
 use bimetal_models::flash::Precondition;
 use bimetal_models::profile::{Body, Profile};
 
-use super::Drive;
+use super::{Drive, used};
 use crate::figures::{Extraction, Figures, quoted};
 use crate::prober::{Prober, Timed};
 use crate::statistics::median;
@@ -22,16 +22,18 @@ const BLOCKS: [u64; 6] = [8, 16, 32, 64, 128, 256];
 const WINDOW: u64 = 1 << 13;
 /// Number of writes of each kind.
 const WRITES: u64 = 600;
-/// Least part of a write by which an erase must lengthen it; anything less is noise.
+/// Smallest share of a write's duration that an erase must add to count; anything less is noise.
 const ERASE_MIN: f64 = 0.1;
 /// Greatest mean error of a layer's times at which the drive may have the layer.
 const OFF_MAX: f64 = 0.1;
+/// Greatest mean error at which a layer is tried on places with a spare block, too.
+const RIVAL_MAX: f64 = 0.5;
 /// Mean error below which a layer is accepted and no other is tried.
 const OFF_GOOD: f64 = 0.05;
 /// Ratio of errors below which a layer is better than another.
 const ALIKE: f64 = 0.8;
-/// Most copies to fill a model. Layers that map whole pages are not tried on a drive that needs
-/// more, as this would take long.
+/// Largest number of copies to fill a model. Layers that map whole pages are not tried on a drive
+/// that needs more, as this would take long.
 const COPIES_MAX: u64 = 20_000_000;
 /// Figures that were measured on the assumption of page mapping.
 const OF_PAGE_MAPPING: [&str; 9] = [
@@ -48,9 +50,16 @@ const OF_PAGE_MAPPING: [&str; 9] = [
 /// Two erase times, whose difference gives the number of erases of a write.
 const ERASE_US: [f64; 2] = [1000.0, 2000.0];
 
+/// Number of sectors of the models on which the places of `used.rs` are tried: 32 MiB.
+const USED_MODEL: u64 = 1 << 16;
+/// Random starts of the models of a used drive, which differ in the number of free units.
+const SEEDS: [u64; 3] = [1, 2, 3];
+
 /// Fit of a layer.
+#[derive(Clone, Copy)]
 struct Fit {
     layer: &'static str,
+    state: Precondition,
     pages: Option<u64>,
     erase_us: Option<f64>,
     off: f64,
@@ -64,11 +73,7 @@ pub(super) fn measure(drive: &mut Drive<'_, '_>, extraction: &mut Extraction) ->
         return Ok(());
     }
     if !figures.is_measured("program_us") {
-        figures.assumed(
-            "ftl",
-            quoted("page"),
-            "what the drive takes to program is not known, so its layer does not show",
-        );
+        figures.assumed("ftl", quoted("page"), "the time to program is not known, so the layer cannot be seen");
         extraction.figures = figures.0;
         return Ok(());
     }
@@ -93,21 +98,33 @@ pub(super) fn measure(drive: &mut Drive<'_, '_>, extraction: &mut Extraction) ->
     let trial = Trial { profile: &profile, writes: &writes, measured: &measured, window };
     let best = best_of(drive.prober, &trial, &blocks)?;
     match best {
-        Some((fit, other)) => conclude(&mut figures, &fit, other),
-        None => figures.assumed("ftl", quoted("page"), "none of ours could be tried"),
+        Some((fit, rivals)) => {
+            let other = another(&fit, &rivals);
+            let (fit, other) = match unseen && (other.is_some() || fit.off > OFF_MAX) {
+                true => trial.of_used_drive(drive.prober, &rivals, page)?.unwrap_or((fit, other)),
+                false => (fit, other),
+            };
+            conclude(&mut figures, &fit, other);
+            if unseen && figures.text("timing") == Some("serial") {
+                let note = used::erases_note(drive.prober, &figures);
+                extraction.notes.extend(drive.prober.unless_late(note)?.flatten());
+            }
+        }
+        None => figures.assumed("ftl", quoted("page"), "no layer of the models could be tried"),
     }
     extraction.figures = figures.0;
     Ok(())
 }
 
-/// Returns the layer with the best fit, and another layer with an equal fit, as far as time
-/// permits. Each is tried on a used and on a clean drive, with each of `blocks` as pages of a
-/// block. Trying needs no commands, but time. No other layer is tried after a good fit.
+/// Returns the layer with the best fit, as far as time permits, and all fits within
+/// [`RIVAL_MAX`], the best first. Each is tried on a used and on a clean drive, with each of
+/// `blocks` as pages of a block. Trying needs no commands, but time. No other layer is tried after
+/// a good fit.
 fn best_of(
     prober: &mut Prober<'_>,
     trial: &Trial<'_>,
     blocks: &[Option<u64>],
-) -> Result<Option<(Fit, Option<&'static str>)>, ExtractError> {
+) -> Result<Option<(Fit, Vec<Fit>)>, ExtractError> {
     let states = [Precondition::Random, Precondition::Clean];
     let (mut fits, all) = (Vec::<Fit>::new(), LAYERS.len() * blocks.len() * states.len());
     let variants = LAYERS.into_iter().flat_map(|layer| blocks.iter().map(move |pages| (layer, *pages)));
@@ -127,31 +144,44 @@ fn best_of(
     let least = fits.iter().map(|fit| fit.off).fold(f64::MAX, f64::min);
     // Of equal fits, the first is chosen.
     let Some(at) = fits.iter().position(|fit| fit.off <= least / ALIKE) else { return Ok(None) };
-    let best = fits.swap_remove(at);
+    let best = fits[at];
+    let mut rivals: Vec<Fit> = fits.into_iter().filter(|fit| fit.off <= RIVAL_MAX).collect();
+    rivals.sort_by(|one, two| one.off.total_cmp(&two.off));
+    Ok(Some((best, rivals)))
+}
+
+/// Returns another layer than that of `best` with an equal fit.
+fn another(best: &Fit, fits: &[Fit]) -> Option<&'static str> {
     let other = fits.iter().find(|fit| fit.layer != best.layer && fit.off <= best.off.max(OFF_GOOD) / ALIKE);
-    let other = other.map(|fit| fit.layer);
-    Ok(Some((best, other)))
+    other.map(|fit| fit.layer)
 }
 
 fn conclude(figures: &mut Figures, fit: &Fit, other: Option<&str>) {
     let off = fit.off * 100.0;
-    let how = format!("fits best among ours: response times are {off:.1} % off in the mean");
+    let how = format!("best fit of all layers: response times are {off:.1} % off in the mean");
     match other {
         _ if fit.off > OFF_MAX && fit.pages.is_none() => {
-            let why = format!("none of ours fits: {} is {off:.1} % off in the mean", fit.layer);
+            let why = format!("no layer of the models fits: {} is {off:.1} % off in the mean", fit.layer);
             figures.assumed("ftl", quoted("page"), why);
         }
-        _ if fit.off > OFF_MAX => figures.assumed("ftl", quoted(fit.layer), format!("{how}, so it is another")),
-        Some(other) => figures.assumed("ftl", quoted(fit.layer), format!("{how}, and {other} fits as well")),
+        _ if fit.off > OFF_MAX => figures.assumed(
+            "ftl",
+            quoted(fit.layer),
+            format!(
+                "{how}, so the drive has another \
+                                                                                     layer"
+            ),
+        ),
+        Some(other) => figures.assumed("ftl", quoted(fit.layer), format!("{how}, and {other} fits equally well")),
         None => figures.found("ftl", quoted(fit.layer), how),
     }
     if fit.pages.is_none() && fit.off <= OFF_MAX && fit.layer != "page" && other != Some("page") {
-        figures.doubt(&OF_PAGE_MAPPING, "the drive maps no pages as they were expected to be, so it does not show");
+        figures.doubt(&OF_PAGE_MAPPING, "the drive does not map pages as expected, so the figure cannot be seen");
     }
     if !figures.is_measured("ftl") {
         figures.doubt(
             &["spare_factor"],
-            "by random writes, it follows from how the layer collects, which none of ours shows",
+            "random writes show it only with the drive's layer, and no layer of the models fits",
         );
     }
     let mut replace = |key: &str, value: String, how: &str| {
@@ -161,7 +191,7 @@ fn conclude(figures: &mut Figures, fit: &Fit, other: Option<&str>) {
     // Without an erase blocks do not show either: the assumed figure stays.
     let (Some(pages), Some(erase_us)) = (fit.pages, fit.erase_us) else { return };
     replace("pages_per_block", pages.to_string(), "fits best, with the translation layer");
-    let how = "what writes take longer for each erase that they cause on the model";
+    let how = "additional time of writes for each erase that they cause on the model";
     replace("erase_us", format!("{erase_us:.2}"), how);
 }
 
@@ -204,7 +234,7 @@ impl Trial<'_> {
         let from = self.measured.len() - 2 * WRITES as usize;
         let (measured, plain) = (&self.measured[from..], &simulated[0][from..]);
         let Some(slower) = simulated.get(1).map(|times| &times[from..]) else {
-            return Ok(Some(Fit { layer, pages, erase_us: None, off: off(measured, plain.iter().copied()) }));
+            return Ok(Some(Fit { layer, state, pages, erase_us: None, off: off(measured, plain.iter().copied()) }));
         };
         let per_erase = (ERASE_US[1] - ERASE_US[0]) * 1e3;
         let erases: Vec<f64> = slower.iter().zip(plain).map(|(one, other)| (one - other) / per_erase).collect();
@@ -219,7 +249,40 @@ impl Trial<'_> {
         let expected = without.iter().zip(&erases).map(|(time, erases)| time + erases * erase_ns);
         let write_ns = measured.iter().sum::<f64>() / measured.len().max(1) as f64;
         let erase_us = Some(erase_ns / 1e3).filter(|_| erase_ns > ERASE_MIN * write_ns);
-        Ok(Some(Fit { layer, pages, erase_us, off: off(measured, expected) }))
+        Ok(Some(Fit { layer, state, pages, erase_us, off: off(measured, expected) }))
+    }
+
+    /// Returns the layer that fits best among `rivals`, which fit about equally well, on the places
+    /// of `used.rs`, and another layer with an equal fit; `None` if no time is left.
+    fn of_used_drive(
+        &self,
+        prober: &mut Prober<'_>,
+        rivals: &[Fit],
+        page: u64,
+    ) -> Result<Option<(Fit, Option<&'static str>)>, ExtractError> {
+        let measured = used::response_times(prober, page);
+        let Some(measured) = prober.unless_late(measured)? else { return Ok(None) };
+        let mut fits = Vec::<Fit>::new();
+        for rival in rivals {
+            if fits.iter().any(|fit| (fit.layer, fit.state) == (rival.layer, rival.state)) {
+                continue;
+            }
+            let mut models = Vec::new();
+            for seed in SEEDS {
+                let Some(mut target) =
+                    self.model(rival.layer, rival.pages, rival.state, rival.erase_us, USED_MODEL, seed)
+                else {
+                    continue;
+                };
+                let options = Options { writes: true, budget: Nanoseconds::MAX, seed };
+                models.push(used::response_times(&mut Prober::new(&mut target, &options, &mut |_| {}), page)?);
+            }
+            fits.push(Fit { off: used::least_off(&measured, &models), ..*rival });
+        }
+        fits.sort_by(|one, two| one.off.total_cmp(&two.off));
+        let Some(&best) = fits.first() else { return Ok(None) };
+        let other = another(&best, &fits);
+        Ok(Some((best, other)))
     }
 
     /// Runs the writes on a model of a part of the drive, with another layer.
@@ -230,16 +293,33 @@ impl Trial<'_> {
         state: Precondition,
         erase_us: Option<f64>,
     ) -> Result<Option<Vec<f64>>, ExtractError> {
-        let Body::Flash(flash) = &self.profile.body else { return Ok(None) };
+        let Some(mut target) = self.model(layer, pages, state, erase_us, 4 * self.window, 0) else { return Ok(None) };
+        let mut report = |_| {};
+        let options = Options { writes: true, budget: Nanoseconds::MAX, seed: 0 };
+        response_times(&mut Prober::new(&mut target, &options, &mut report), self.writes).map(Some)
+    }
+
+    /// Returns a model of `sectors` sectors of the drive, with another layer; `None` if it makes no
+    /// drive.
+    fn model(
+        &self,
+        layer: &str,
+        pages: Option<u64>,
+        state: Precondition,
+        erase_us: Option<f64>,
+        sectors: u64,
+        seed: u64,
+    ) -> Option<ModelTarget> {
+        let Body::Flash(flash) = &self.profile.body else { return None };
         let pages = pages.unwrap_or(u64::from(flash.pages_per_block));
         let dies = u64::from(flash.channels) * u64::from(flash.dies_per_channel);
         let block = flash.page_size.0.sectors().0 * u64::from(flash.planes_per_die) * pages * dies;
         // A part of the drive is enough, if it holds the window several times.
-        let blocks = (4 * self.window).div_ceil(block).max(64);
+        let blocks = sectors.div_ceil(block).max(64);
         // Each page that is written may copy a block.
         let per_block = pages * u64::from(flash.planes_per_die);
         if !["page", "dftl"].contains(&layer) && dies * blocks * per_block * per_block > COPIES_MAX {
-            return Ok(None);
+            return None;
         }
         let blocks = blocks.to_string();
         let mut profile = self.profile.clone();
@@ -247,14 +327,10 @@ impl Trial<'_> {
         // The layer must be possible on the whole drive, too.
         let whole = [("ftl", layer), ("pages_per_block", &*pages), ("erase_us", &*erase)];
         if profile.set_all(whole).is_err() || profile.set("blocks_per_plane", &blocks).is_err() {
-            return Ok(None);
+            return None;
         }
         let all = SectorRange { start: Sectors::ZERO, len: profile.capacity };
-        let Ok(model) = profile.build_preconditioned(None, state, all, 0) else { return Ok(None) };
-        let mut target = ModelTarget::new(model);
-        let mut report = |_| {};
-        let options = Options { writes: true, budget: Nanoseconds::MAX, seed: 0 };
-        response_times(&mut Prober::new(&mut target, &options, &mut report), self.writes).map(Some)
+        profile.build_preconditioned(None, state, all, seed).ok().map(ModelTarget::new)
     }
 }
 

@@ -15,8 +15,13 @@ use crate::statistics::{Line, line, median, quantile};
 const PAGES: [u64; 6] = [1, 2, 3, 4, 6, 7];
 /// Number of tries for each time.
 const TRIES: usize = 10;
-/// Least speed-up of simultaneous reads that overlap. A drive that does one thing at a time has 1.
+/// Smallest speed-up of simultaneous reads that overlap. A drive that does one thing at a time has
+/// 1.
 const AT_ONCE_MIN: f64 = 1.05;
+/// Smallest time of a page, in nanoseconds, and greatest error of a time as a part of it: a line
+/// beyond these limits is of something else.
+const PAGE_NS_MIN: f64 = 1e3;
+const LINE_ERROR_MAX: f64 = 0.1;
 /// Number of pages that are read for the time of one page.
 const PAGES_READ: usize = 40;
 /// Number of places that are examined for one at which writes need not copy.
@@ -39,27 +44,32 @@ pub(super) fn measure(drive: &mut Drive<'_, '_>, figures: &mut Figures) -> Resul
     let writes = if drive.prober.writes { Some(drive.least(OpKind::Write, page)?) } else { None };
     if serial {
         figures.found("channels", "1", how);
-        figures.found("page_size", size.clone(), "where reads take a step longer");
+        figures.found("page_size", size.clone(), "request size at which the time of a read rises by a step");
     } else {
         figures.assumed("channels", dies.to_string(), how);
-        figures.assumed("page_size", size.clone(), "where reads take a step longer, which dies at work at once hide");
+        figures.assumed(
+            "page_size",
+            size.clone(),
+            "request size at which the time of a read rises by a step; dies that work at once \
+                                                    hide it",
+        );
     }
     times(serial, ["read_us", "read_overhead_us"], reads, figures);
     if let Some(writes) = writes {
         times(serial, ["program_us", "write_overhead_us"], writes, figures);
-        let how = "what was just written reads no faster than later";
+        let how = "data just written reads no faster than older data";
         match serial {
             true => figures.found("write_buffer", quoted("off"), how),
             false => figures.assumed("write_buffer", quoted("off"), how),
         }
     } else {
-        figures.assumed("program_us", "600.0", "only writing shows it");
-        figures.assumed("write_overhead_us", "20.0", "only writing shows it");
-        figures.assumed("write_buffer", quoted("8MiB"), "only writing shows it");
+        figures.assumed("program_us", "600.0", "only writes show it");
+        figures.assumed("write_overhead_us", "20.0", "only writes show it");
+        figures.assumed("write_buffer", quoted("8MiB"), "only writes show it");
     }
-    figures.assumed("dies_per_channel", "1", "not told apart from channels");
-    figures.assumed("planes_per_die", "1", "a page here is what a die reads at once");
-    figures.assumed("mapping_unit", size, "as the page");
+    figures.assumed("dies_per_channel", "1", "not separable from channels");
+    figures.assumed("planes_per_die", "1", "a page here is the unit that a die reads at once");
+    figures.assumed("mapping_unit", size, "same as the page");
     for (key, value, why) in UNSEEN {
         figures.assumed(key, value, why);
     }
@@ -76,7 +86,7 @@ pub(super) fn beside(drive: &mut Drive<'_, '_>, figures: &mut Figures) -> Result
         times.push(drive.flash_ns(lbn, drive.prober.grain)?);
     }
     let (low, middle) = (quantile(&mut times, 0.1), median(&mut times));
-    let why = "a read in the flash, its way through the channel included";
+    let why = "a read of the flash, with the transfer over the channel";
     if middle - low < 0.01 * middle {
         figures.number("read_us", middle / 1e3, (middle - low) / 1e3, why);
     } else {
@@ -89,11 +99,11 @@ pub(super) fn beside(drive: &mut Drive<'_, '_>, figures: &mut Figures) -> Result
         dies.to_string(),
         format!("32 reads at once are {at_once:.1} times as fast as one by one"),
     );
-    figures.assumed("channel_mb_per_s", "1000000.0", "in read_us");
+    figures.assumed("channel_mb_per_s", "1000000.0", "included in read_us");
     if let Some(shown) = drive.map_reads {
         super::map_figures(shown, figures);
     }
-    let why = "where rows end does not show, so nothing that follows from it does";
+    let why = "the ends of rows cannot be seen, and this figure follows from them";
     for (key, value) in super::USUAL {
         if figures.text(key).is_none() {
             figures.assumed(key, value, why);
@@ -106,15 +116,21 @@ pub(super) fn beside(drive: &mut Drive<'_, '_>, figures: &mut Figures) -> Result
 /// Figures that lines never show, with substitutes and reasons.
 const UNSEEN: [(&str, &str, &str); 6] = [
     ("cell", "\"mlc\"", "timing alone does not show it"),
-    ("channel_mb_per_s", "1000000.0", "in read_us and program_us"),
-    ("link_mb_per_s", "1000000.0", "in read_us and program_us"),
+    ("channel_mb_per_s", "1000000.0", "included in read_us and program_us"),
+    ("link_mb_per_s", "1000000.0", "included in read_us and program_us"),
     ("power_loss_protection", "\"off\"", "timing alone does not show it"),
-    ("erase_us", "2000.0", "no erase was told apart"),
-    ("pages_per_block", "64", "no erase was told apart"),
+    ("erase_us", "2000.0", "no erase was seen"),
+    ("pages_per_block", "64", "no erase was seen"),
 ];
 
 /// Adds the time of a page and the overhead by `line`.
 fn times(serial: bool, [page, overhead]: [&str; 2], line: Line, figures: &mut Figures) {
+    if serial && (line.slope < PAGE_NS_MIN || line.slope_error > LINE_ERROR_MAX * line.slope) {
+        let why = "the least times of 6 sizes make no line: the drive copies a block for nearly every write";
+        figures.assumed(page, format!("{:.2}", (line.intercept + line.slope).max(PAGE_NS_MIN) / 1e3), why);
+        figures.assumed(overhead, "0.0", why);
+        return;
+    }
     if serial {
         let how = "L = n·RL + C through the least response times of 6 sizes";
         figures.number(page, line.slope.max(0.0) / 1e3, line.slope_error / 1e3, how);
@@ -122,8 +138,8 @@ fn times(serial: bool, [page, overhead]: [&str; 2], line: Line, figures: &mut Fi
         return;
     }
     let each = format!("{:.2}", (line.intercept + line.slope).max(0.0) / 1e3);
-    figures.assumed(page, each, "a page in all: command, link and channel are part of it, and not told apart");
-    figures.assumed(overhead, "0.0", "in the time of a page");
+    figures.assumed(page, each, "the whole time of a page, with command, link and channel, which are not separable");
+    figures.assumed(overhead, "0.0", "included in the time of a page");
 }
 
 /// Returns the number of sectors up to which a read takes as long as a read of a single granule: a

@@ -7,7 +7,7 @@ use crate::ExtractError;
 
 /// Number of places all over the drive that are read twice.
 const PLACES: usize = 64;
-/// Least time of a read in the flash.
+/// Smallest time of a read in the flash.
 const FLASH_NS: f64 = 2_000.0;
 /// Number of places that must show it. If half of the map is in memory, half of the places show it.
 const SHOWN_MIN: usize = 8;

@@ -5,6 +5,7 @@
 //! `dies.rs`: rows, dies and channels, by reads. `map.rs`: whether the layer's map is in memory.
 //! `programs.rs`: programming, flush and write buffer. `erases.rs`: erases. `wear.rs`: the spare
 //! area, by random writes on a used drive. `layer.rs`: the translation layer with the best fit.
+//! `used.rs`: the layer and the erases of a used drive without a buffer.
 //!
 //! Some drives show no dies, because they do one thing at a time or only reads are allowed.
 //! `lines.rs` measures these drives by Konanki's lines through pages (thesis, section 5.2).
@@ -16,6 +17,7 @@ mod lines;
 mod link;
 mod map;
 mod programs;
+mod used;
 mod wear;
 
 use bimetal_core::operation::OpKind;
@@ -38,8 +40,8 @@ const FILL_MAX: f64 = 0.08;
 const REGION_MIN: u64 = 1 << 13;
 /// Greatest part by which times to program rows may differ and still follow the types of pages.
 const SPREAD_MAX: f64 = 0.03;
-/// Most checks, half a second apart, of whether a drive has come to rest; `REST_MAX` is the part of
-/// the budget for them.
+/// Largest number of checks, half a second apart, of whether a drive has come to rest; `REST_MAX`
+/// is the part of the budget for them.
 const RESTS_MAX: usize = 40;
 const REST_MAX: f64 = 0.03;
 /// Number of stripes in the range that is overwritten.
@@ -256,7 +258,7 @@ fn link_figures(drive: &Drive<'_, '_>, controller: &Controller, figures: &mut Fi
     let rate = rate.clamp(0.01, 1e6);
     figures.number("link_mb_per_s", rate, rate * (reads.slope_error / reads.slope.max(1e-3)).min(1.0), how);
     let error = reads.intercept_error / 1e3;
-    figures.number("command_us", command / 1e3, error, "how fast 64 reads of one sector at once follow each other");
+    figures.number("command_us", command / 1e3, error, "intervals of 64 simultaneous reads of one sector");
     figures.number("read_overhead_us", (drive.outside.0 - command).max(0.0) / 1e3, error, how);
     let how = "line through the least of ten response times of writes into the buffer, of 5 sizes";
     figures.number("write_overhead_us", drive.write_overhead / 1e3, writes.intercept_error / 1e3, how);
@@ -265,13 +267,13 @@ fn link_figures(drive: &Drive<'_, '_>, controller: &Controller, figures: &mut Fi
 fn die_figures(dies: &Dies, channels_show: bool, figures: &mut Figures) {
     let (channels, each) = (dies.channels.to_string(), (dies.dies / dies.channels).to_string());
     if channels_show {
-        let how = "which pairs of reads at once disturb each other";
+        let how = "pairs of simultaneous reads that disturb each other";
         figures.found("channels", channels, how);
         figures.found("dies_per_channel", each, how);
     } else {
         let why = format!(
-            "{} dies are measured; a row crosses its channel faster than the next command and its data come, or maps are read in between, so \
-             dies on one channel are not told from dies on several",
+            "{} dies are measured; rows cross their channel faster than the next command comes, or maps are read in \
+             between, so dies on one channel and dies on several cannot be told apart",
             dies.dies
         );
         figures.assumed("channels", channels, why.clone());
@@ -280,13 +282,18 @@ fn die_figures(dies: &Dies, channels_show: bool, figures: &mut Figures) {
     figures.found(
         "mapping_unit",
         quoted(&Bytes(dies.unit * SECTOR_BYTES).to_string()),
-        "where reads take a step longer",
+        "request size at which the time of a read rises by a step",
     );
     if dies.row <= dies.unit {
         let both = dies.line.intercept + dies.line.slope;
-        let how = "response times of reads of a row, the transfer included: a row of a single unit shows only the sum";
+        let how = "response times of reads of a row, transfer included: a row of a single unit shows only the sum";
         figures.number("read_us", both.max(0.0) / 1e3, dies.line.intercept_error / 1e3, how);
-        figures.assumed("channel_mb_per_s", "1000000.0", "in read_us: a row of a single unit shows only the sum");
+        figures.assumed(
+            "channel_mb_per_s",
+            "1000000.0",
+            "included in read_us: a row of a single unit shows only the \
+                                                          sum",
+        );
         return;
     }
     let (read, transfer) = (dies.line.intercept, dies.line.slope);
@@ -324,13 +331,13 @@ fn writing(
     figures.number("flush_us", flush / 1e3, programs.error / 1e3, "flushes behind one unit, less its programming");
     page_figures(dies, page, waits, figures);
     let protected = if waits { "off" } else { "on" };
-    figures.found("power_loss_protection", quoted(protected), "whether a flush waits for the flash");
+    figures.found("power_loss_protection", quoted(protected), "effect of a flush: it waits for the flash, or not");
     let buffer = if drive.prober.step("write buffer", 0.75) { drive.buffer(dies, mean)? } else { None };
     let least = 2 * dies.row * SECTOR_BYTES;
     match buffer {
         Some(held) => {
             let (bytes, error) = (held.sectors * SECTOR_BYTES, held.programmed.max(dies.row) * SECTOR_BYTES);
-            let how = "what came in before a burst had to wait, less what the dies can have programmed";
+            let how = "data that arrived before a burst had to wait, less the data that the dies can have programmed";
             figures.size("write_buffer", bytes.max(least), error, how);
         }
         None => {
@@ -338,7 +345,8 @@ fn writing(
             figures.assumed(
                 "write_buffer",
                 quoted(&usual),
-                "no bursts had to wait for room after as much: the dies program about as fast as it comes in",
+                "no burst had to wait for room, even after as much data: the dies program about as fast as data \
+                 arrives",
             );
         }
     }
@@ -351,7 +359,7 @@ fn map_figures(shown: usize, figures: &mut Figures) {
         "{shown} of 64 first reads of a place took a read more than the second: a part of the map was not in memory"
     );
     figures.found("ftl", quoted("dftl"), how);
-    figures.assumed("map_cache", quoted("1MiB"), "how much of the map is in memory is not measured");
+    figures.assumed("map_cache", quoted("1MiB"), "the part of the map that is in memory is not measured");
 }
 
 /// Adds what is known if no program shows at all, or if the layer's map lies on flash. Writes of
@@ -360,9 +368,9 @@ fn writes_hidden(dies: &Dies, programs: Option<Programs>, map_reads: Option<usiz
     let why = match map_reads {
         Some(shown) => {
             map_figures(shown, figures);
-            "parts of the map are written in between, so that it does not show"
+            "parts of the map are written in between, so the time cannot be seen"
         }
-        None => "no row that was written kept its die from reading",
+        None => "no written row kept its die from reading",
     };
     match programs {
         Some(programs) => program_figures(&programs, false, figures),
@@ -390,7 +398,7 @@ fn writes_hidden(dies: &Dies, programs: Option<Programs>, map_reads: Option<usiz
 fn page_figures(dies: &Dies, page: u64, waits: bool, figures: &mut Figures) {
     let (size, planes) = (quoted(&Bytes(page * SECTOR_BYTES).to_string()), (dies.row / page).to_string());
     if waits {
-        let how = "where rows end, and how many units that were flushed one by one lie on one";
+        let how = "ends of rows, and number of single flushed units in a row";
         figures.found("page_size", size, how);
         figures.found("planes_per_die", planes, how);
     } else {
@@ -404,26 +412,26 @@ fn page_figures(dies: &Dies, page: u64, waits: bool, figures: &mut Figures) {
 }
 
 fn program_figures(programs: &Programs, stops: bool, figures: &mut Figures) {
-    let how = "when reads of all dies behind a row end";
+    let how = "times at which reads of all dies behind a row end";
     if stops {
-        let why = "reads stop what a die programs, so that it is not seen: how fast rows follow each other, collection and erases \
-                   included, is a bound";
+        let why = "reads interrupt programming and hide its time; the intervals of rows, collection and erases \
+                   included, are a bound";
         figures.assumed("program_us", format!("{:.1}", programs.mean().max(0.0) / 1e3), why);
     } else if programs.error > SPREAD_MAX * programs.mean() {
-        let why = format!("it differs from row to row by {:.0} us, for reasons that do not show", programs.error / 1e3);
+        let why = format!("the time differs from row to row by {:.0} us, for unknown reasons", programs.error / 1e3);
         figures.assumed("program_us", format!("{:.1}", programs.mean() / 1e3), why);
     } else {
         figures.number("program_us", programs.mean().max(0.0) / 1e3, programs.error / 1e3, how);
     }
     let types = programs.by_type.len();
     if types == 1 {
-        figures.assumed("cell", quoted("tlc"), "all rows take alike");
+        figures.assumed("cell", quoted("tlc"), "all rows take the same time");
         return;
     }
     let times: Vec<String> = programs.by_type.iter().map(|ns| format!("{:.2}", ns / 1e3)).collect();
-    figures.found("program_us_by_type", quoted(&times.join(",")), format!("{how}: they repeat after {types} rows"));
+    figures.found("program_us_by_type", quoted(&times.join(",")), format!("{how}: times repeat after {types} rows"));
     let cell = ["slc", "mlc", "tlc", "qlc"][types.clamp(1, 4) - 1];
-    figures.found("cell", quoted(cell), "how many types of pages take turns");
+    figures.found("cell", quoted(cell), "number of page types that take turns");
 }
 
 /// Returns the number of sectors in a page, a power of two, of a row with `pages` pages.
@@ -435,16 +443,14 @@ fn page_of(row: u64, pages: u64) -> u64 {
 fn erase_figures(erases: Option<Erases>, figures: &mut Figures) {
     match erases {
         Some(erases) => {
-            let how = format!("{} erases, between the reads behind a row", erases.seen);
+            let how = format!("{} erases, seen between the reads behind a row", erases.seen);
             figures.number("erase_us", erases.ns / 1e3, erases.error / 1e3, how);
             match erases.rows {
                 Some(rows) => {
                     let how = "rows that a die writes from one erase to the next";
                     figures.found("pages_per_block", rows.to_string(), how);
                 }
-                None => {
-                    figures.assumed("pages_per_block", "256", "between the erases that were timed there were others")
-                }
+                None => figures.assumed("pages_per_block", "256", "other erases happened between the timed erases"),
             }
         }
         None => {

@@ -16,13 +16,13 @@ use crate::statistics::median;
 const ROWS: u64 = 16;
 /// Nanoseconds below which a die does not count as busy.
 const NOTICED_NS: f64 = 10_000.0;
-/// Most sectors written to fill the buffer: 64 MiB.
+/// Largest number of sectors written to fill the buffer: 64 MiB.
 const BURST_MAX: u64 = 1 << 17;
 /// Number of sectors written first, 512 KiB; `BURSTS` is the number of bursts with a wait that are
 /// enough.
 const BURST_MIN: u64 = 1 << 10;
 const BURSTS: usize = 5;
-/// Least factor by which rows must arrive faster than they are programmed.
+/// Smallest factor by which rows must arrive faster than they are programmed.
 const FASTER: f64 = 1.5;
 /// Part of the budget after which bursts are not repeated.
 const LATE: f64 = 0.7;

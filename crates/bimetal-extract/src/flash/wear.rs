@@ -15,7 +15,8 @@ use crate::{ExtractError, Options};
 
 /// Number of random writes that are timed together.
 const WRITES: usize = 2500;
-/// Most batches, and most batches on a large drive, whose model would take much memory.
+/// Largest number of batches: on any drive, and on a large drive, whose model would take much
+/// memory.
 const BATCHES: (usize, usize) = (24, 4);
 /// Number of writes before the batches, to see their duration.
 const PILOT: usize = 50;
@@ -64,7 +65,7 @@ pub(super) fn measure(
     extraction: &mut Extraction,
 ) -> Result<(), ExtractError> {
     let mut figures = Figures(extraction.figures.clone());
-    figures.assumed("rated_cycles", "3000", "timing does not show it");
+    figures.assumed("rated_cycles", "3000", "response times do not show it");
     let maps_units = figures.text("ftl").is_none();
     let time = drive.prober.step("spare area", 0.9);
     let known = sample.and_then(|sample| Some((&sample.writes, sample.took?)));
@@ -72,11 +73,12 @@ pub(super) fn measure(
     let times_known = times.into_iter().all(|key| figures.is_measured(key));
     let Some((writes, measured)) = known.filter(|_| time && maps_units && times_known) else {
         let why = match (maps_units, times_known) {
-            (true, true) => "usual of drives: random writes were too few to show it",
+            (true, true) => "usual for drives: too few random writes to show it",
             (true, false) => {
-                "usual of drives: by random writes it shows only where programs, erases and the write buffer do"
+                "usual for drives: random writes show it only if times of programs and erases and the write buffer \
+                 are known"
             }
-            (false, _) => "usual of drives",
+            (false, _) => "usual for drives",
         };
         figures.assumed("spare_factor", "0.07", why);
         extraction.figures = figures.0;
@@ -110,7 +112,8 @@ pub(super) fn measure(
     let share = plain.map_or(0.0, |plain| (1.0 - plain / measured).max(0.0));
     let each = measured / WRITES as f64 / 1e3;
     let how = format!(
-        "random writes all over take {each:.2} us each on the used drive, {:.1} % of it erases; on the model with this factor too",
+        "random writes everywhere take {each:.2} us each on the used drive, {:.1} % of it for erases; on the model \
+         with this factor, too",
         share * 100.0
     );
     figures.number("spare_factor", factor, (high - low).max(0.03 * factor), how);
@@ -149,8 +152,8 @@ fn simulated(
 /// Adds the figures to assume if nothing was written.
 pub(super) fn without_writes(figures: &mut Vec<Figure>) {
     let mut assumed = Figures::default();
-    assumed.assumed("rated_cycles", "3000", "timing does not show it");
-    assumed.assumed("spare_factor", "0.07", "only writing shows it");
-    assumed.assumed("ftl", quoted("page"), "only writing shows it");
+    assumed.assumed("rated_cycles", "3000", "response times do not show it");
+    assumed.assumed("spare_factor", "0.07", "only writes show it");
+    assumed.assumed("ftl", quoted("page"), "only writes show it");
     figures.append(&mut assumed.0);
 }

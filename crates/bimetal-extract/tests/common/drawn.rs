@@ -7,7 +7,7 @@ use bimetal_models::profile::{Body, Profile};
 
 use super::random_below;
 
-/// Least number of blocks in a die: with fewer the model makes them shorter.
+/// Smallest number of blocks in a die: with fewer the model makes them shorter.
 const BLOCKS_MIN: u64 = 256;
 /// Bytes of the largest drives that are drawn: with page mapping, and with layers whose model is
 /// filled by writing.

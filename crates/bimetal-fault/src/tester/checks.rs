@@ -16,8 +16,8 @@ use crate::shadow::Moment;
 
 /// Virtual time within which every request must finish.
 const LATENCY_MAX: Nanoseconds = Nanoseconds::from_seconds(7200);
-/// Most operations without a finished request while requests are open. More operations mean a
-/// livelock.
+/// Largest number of operations without a finished request while requests are open. More operations
+/// mean a livelock.
 const OPERATIONS_WITHOUT_END_MAX: u64 = 300_000;
 /// Sectors at either end of a request that are checked when a flush ends.
 const STABLE_SECTORS: u64 = 160;
@@ -31,7 +31,7 @@ impl Tester {
         let unlisted = |counted: &&Reason| !listed.iter().any(|(reason, _)| reason == *counted);
         match self.volume.statistics().bypassed_blocks.keys().find(unlisted) {
             Some(reason) => {
-                Err(format!("blocks passed by for the reason {:?}, which the scheme does not list", reason.0))
+                Err(format!("blocks bypassed the cache for the reason {:?}, which the scheme does not list", reason.0))
             }
             None => Ok(()),
         }
@@ -54,8 +54,11 @@ impl Tester {
             let request = self.shadow.request(number);
             return Err(format!("{request:?} is under way since {at}, now it is {}", self.now));
         }
-        if let Some(timeout) = self.volume.next_timeout().filter(|&timeout| timeout <= self.now) {
-            return Err(format!("the volume was due at {timeout}, was called at {}, and is due still", self.now));
+        if let Some((timeout, why)) = self.volume.next_timeout_reason().filter(|&(timeout, _)| timeout <= self.now) {
+            return Err(format!(
+                "the volume was due at {timeout} ({why:?}), was called at {}, and is still due",
+                self.now
+            ));
         }
         Ok(())
     }
@@ -221,7 +224,7 @@ impl Tester {
             }
         }
         if writes && !self.belongs(region, payload) {
-            return wrong("content that does not belong there");
+            return wrong("a write of content that does not belong there");
         }
         Ok(())
     }

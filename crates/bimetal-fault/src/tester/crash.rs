@@ -15,7 +15,7 @@ use bimetal_core::block_map::Slot;
 use bimetal_core::journal::record::Kind;
 use bimetal_core::journal::state::State;
 use bimetal_core::layout::{MemberId, SlotKind, SlotRegion};
-use bimetal_core::operation::{OpKind, Operation, Status};
+use bimetal_core::operation::{Command, OpKind, Operation, Status};
 use bimetal_core::payload::Payload;
 use bimetal_core::scheme::{MemberState, Reason};
 use bimetal_core::units::{Bytes, SectorRange};
@@ -28,7 +28,7 @@ use crate::payload::{Sector, Tags};
 use crate::regions::{Region, region_of};
 use crate::shadow::Moment;
 
-/// Most recoveries of a case that are cut.
+/// Largest number of recoveries of a case that are cut.
 const CUT_RECOVERIES_MAX: u64 = 8;
 /// Number of successive recoveries that may fail because a drive fails, before loss is accepted.
 const REFUSALS_MAX: u32 = 4;
@@ -53,10 +53,10 @@ enum Refusal {
 /// State of the power, and values that the checks after a cut need.
 #[derive(Default)]
 pub(super) struct Power {
-    /// Number of starts and ends of operations until the cut; of flushes only, if `at_flush` is
-    /// set.
+    /// Number of starts and ends of operations until the cut. If `at_barrier` is set, only flushes
+    /// and writes that are stable at their end (FUA) count.
     countdown: Option<u64>,
-    at_flush: bool,
+    at_barrier: bool,
     cut: bool,
     /// Set while everything is being read. No requests arrive meanwhile.
     checking: bool,
@@ -98,11 +98,11 @@ impl Tester {
         self.power.as_ref().is_some_and(|power| power.checking)
     }
 
-    /// Counts the start or end of an operation of this kind. Returns true if the power is or was
-    /// cut.
-    pub(super) fn is_cut_now(&mut self, kind: OpKind) -> bool {
+    /// Counts the start or end of an operation. Returns true if the power is or was cut.
+    pub(super) fn is_cut_now(&mut self, command: Command) -> bool {
         let Some(power) = &mut self.power else { return false };
-        if let Some(countdown) = power.countdown.as_mut().filter(|_| !power.at_flush || kind == OpKind::Flush) {
+        let is_barrier = command.kind == OpKind::Flush || command.fua;
+        if let Some(countdown) = power.countdown.as_mut().filter(|_| !power.at_barrier || is_barrier) {
             power.cut |= *countdown == 0;
             *countdown = countdown.saturating_sub(1);
         }
@@ -256,18 +256,18 @@ impl Tester {
         let kept = view.member(slots.member).state == MemberState::ReadOnly;
         let home_takes = view.layout.homes().iter().all(|&home| view.member(home).state == MemberState::Online);
         if self.atlas.is_only_of_refusals() && kept && home_takes {
-            return Err(format!("{:?} refuses writes and was not let go", slots.member));
+            return Err(format!("{:?} is read-only and was not detached", slots.member));
         }
         Ok(())
     }
 
-    /// Draws the time of the power cut. Most defects appear around a flush.
+    /// Draws the time of the power cut. Most defects appear around a barrier.
     pub(super) fn plan_cut(&mut self) {
-        let at_flush = self.random.one_in(2);
-        let bits = if at_flush { self.random.between(0, 6) } else { self.random.between(1, 11) };
+        let at_barrier = self.random.one_in(2);
+        let bits = if at_barrier { self.random.between(0, 6) } else { self.random.between(1, 11) };
         let countdown = self.random.below(1 << bits);
         let power = self.power();
-        (power.countdown, power.at_flush) = (Some(countdown), at_flush);
+        (power.countdown, power.at_barrier) = (Some(countdown), at_barrier);
     }
 
     /// Lets the power fail soon in half of the cases, while a read-only member is evacuated.
@@ -277,7 +277,7 @@ impl Tester {
             let bits = self.random.between(0, 7);
             let countdown = self.random.below(1 << bits);
             let power = self.power();
-            (power.countdown, power.at_flush) = (Some(countdown), false);
+            (power.countdown, power.at_barrier) = (Some(countdown), false);
         }
     }
 
@@ -417,21 +417,22 @@ impl Tester {
         let recovery = if accept_loss { recovery.accept_loss() } else { recovery };
         let plain = self.power().home_is_plain;
         let mut recovery = if plain { recovery.home_was_plain() } else { recovery };
-        let bits = self.random.between(0, 7);
+        let at_barrier = self.random.one_in(2);
+        let bits = self.random.between(0, if at_barrier { 4 } else { 7 });
         let countdown = (self.random.one_in(3) && self.report.cut_recoveries < CUT_RECOVERIES_MAX)
             .then(|| self.random.below(1 << bits));
         let power = self.power();
-        (power.countdown, power.at_flush) = (countdown, false);
+        (power.countdown, power.at_barrier) = (countdown, at_barrier);
         let mut done = Bytes::ZERO;
         loop {
             while let Some(operation) = recovery.next_operation() {
                 self.check_recovery(&operation)?;
-                let kind = operation.command.kind;
-                if self.is_cut_now(kind) {
+                let command = operation.command;
+                if self.is_cut_now(command) {
                     return Ok(Attempt::Cut);
                 }
                 self.start(operation);
-                if self.is_cut_now(kind) {
+                if self.is_cut_now(command) {
                     return Ok(Attempt::Cut);
                 }
             }
@@ -445,7 +446,7 @@ impl Tester {
             }
             let due = (0..self.drives.len()).filter_map(|member| Some((self.drives[member].next_due()?, member))).min();
             let Some((due, member)) = due else {
-                return Err(format!("recovery waits for nothing after {done} of {total}"));
+                return Err(format!("recovery is stuck after {done} of {total}"));
             };
             self.now = self.now.max(due);
             if let Some(completion) = self.end_next(member) {
@@ -537,7 +538,7 @@ impl Tester {
         let mixed = self.power.as_ref().is_some_and(|power| power.home.mixed && !power.home.passed_by);
         let fair = self.atlas.faults() == 0 || self.atlas.is_only_of_refusals();
         if self.has_log() && fair && mixed && !migrating {
-            return Err(format!("a migration was writing home, and nothing says so: {error}"));
+            return Err(format!("a migration was under way, and the error does not mention it: {error}"));
         }
         Ok(())
     }

@@ -36,7 +36,9 @@ use crate::drive::Drive;
 /// engine has written that all is stable. The time covers the engine's own delay, and that of
 /// timers and drives. `None`: the last flush stays in doubt.
 const DOUBT_MAX: Option<Nanoseconds> = None;
-/// Most requests after a damage.
+/// Largest number of recoveries that are begun before a damage.
+const RECOVERIES_MAX: u64 = 3;
+/// Largest number of requests after a damage.
 const REQUESTS_AFTER: u64 = 60;
 
 /// Damage of a case, and its effects.
@@ -105,6 +107,9 @@ impl Tester {
         } else {
             self.run_to_a_cut()?;
         }
+        if self.random.one_in(3) {
+            self.begin_recoveries()?;
+        }
         self.damage(description);
         if !self.recover_damaged()? {
             self.report.damage.refusals += 1;
@@ -147,6 +152,28 @@ impl Tester {
             self.idle()?;
         }
         self.cut_power();
+        Ok(())
+    }
+
+    /// Begins some recoveries of sound drives and cuts the power in each, or at its end. Damage
+    /// then meets drives that an unfinished recovery has written.
+    fn begin_recoveries(&mut self) -> Result<(), String> {
+        for _ in 0..self.random.between(1, RECOVERIES_MAX) {
+            match self.try_to_recover(false)? {
+                Attempt::Cut => {
+                    self.report.cut_recoveries += 1;
+                    self.cut_drives();
+                }
+                Attempt::Recovered(volume) => {
+                    self.volume = *volume;
+                    self.follow()?;
+                    self.cut_power();
+                }
+                Attempt::Refused(error) => {
+                    return Err(format!("a volume of sound drives cannot be recovered: {error}"));
+                }
+            }
+        }
         Ok(())
     }
 

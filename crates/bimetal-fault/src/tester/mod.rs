@@ -43,7 +43,8 @@ use damaged::Damaged;
 pub use report::{CaseKind, DamageReport, Failure, Options, Report};
 use scrubs::Scrubs;
 
-/// Most operations that moves may start after the last request has finished. The case then ends.
+/// Largest number of operations that moves may start after the last request has finished. The case
+/// then ends.
 const IDLE_OPERATIONS_MAX: u64 = 3000;
 /// Sectors per read when the whole volume is read back.
 const READ_BACK_SECTORS: u64 = 96;
@@ -274,7 +275,7 @@ impl Tester {
         }
         let next = [arrival, due, vanishes, timeout].into_iter().flatten().min();
         let Some(next) = next else {
-            return Err(format!("{} requests are lost: nothing will happen any more", self.open.len()));
+            return Err(format!("{} requests are stuck: no event is pending", self.open.len()));
         };
         self.now = self.now.max(next);
         self.decay();
@@ -317,13 +318,13 @@ impl Tester {
             self.check_operation(&operation)?;
             self.patience = Nanoseconds::ZERO;
             self.operations_since_end += 1;
-            let kind = operation.command.kind;
-            if self.is_cut_now(kind) {
+            let command = operation.command;
+            if self.is_cut_now(command) {
                 return Ok(());
             }
             self.note_placement(&operation);
             self.start(operation);
-            if self.is_cut_now(kind) {
+            if self.is_cut_now(command) {
                 return Ok(());
             }
         }
@@ -404,7 +405,7 @@ impl Tester {
         for sector in spoilt {
             self.suspect_home(member, sector);
         }
-        (!self.is_cut_now(operation.command.kind)).then_some(completion)
+        (!self.is_cut_now(operation.command)).then_some(completion)
     }
 
     /// Marks the block of a sector that became unreadable as suspect, if the sector lies at home.

@@ -13,7 +13,7 @@ use crate::payload::Tags;
 
 /// Number of writes to the plain disk.
 const WRITES: u64 = 40;
-/// Most sectors of one such write.
+/// Largest number of sectors of one such write.
 const WRITE_SECTORS: u64 = 200;
 
 impl Tester {

@@ -54,9 +54,9 @@ impl Tester {
         }
         let nothing_failed = self.atlas.faults() == 0 && !scrubs.rots && !self.saboteur.is_at_work();
         match found.bad.first() {
-            Some(bad) if nothing_failed => Err(format!("a scrub calls {bad:?} bad, and nothing ever failed")),
+            Some(bad) if nothing_failed => Err(format!("a scrub reports {bad:?} as bad, and nothing ever failed")),
             Some(bad) if self.atlas.is_only_of_refusals() && bad.outcome != Outcome::OneCopyLeft => {
-                Err(format!("a scrub calls {bad:?} bad, and every read ended well"))
+                Err(format!("a scrub reports {bad:?} as bad, and every read succeeded"))
             }
             _ => Ok(()),
         }

@@ -31,7 +31,8 @@ use crate::random::Random;
 use crate::shadow::Shadow;
 use crate::tester::{Failure, Options, Report, guarded};
 
-/// Most events without a finished request while requests are open. More events mean a livelock.
+/// Largest number of events without a finished request while requests are open. More events mean a
+/// livelock.
 const EVENTS_MAX: u64 = 2_000_000;
 /// Sectors per read when the whole volume is read back.
 const READ_BACK_SECTORS: u64 = 96;
@@ -260,7 +261,7 @@ impl TreeTester {
         // A short timer fires millions of times between two requests that are hours apart.
         self.events += u64::from(!self.open.is_empty());
         if self.events > EVENTS_MAX {
-            return Err(format!("{} requests are under way and lead nowhere", self.open.len()));
+            return Err(format!("{} requests are still under way after too many events", self.open.len()));
         }
         let Some(next) = self.next_event() else {
             let states = self.tree().tree.volumes().map(|volume| {
@@ -269,10 +270,7 @@ impl TreeTester {
             });
             let states: Vec<_> = states.collect();
             let what = "volume by volume: requests under way, whether it moves, waiting for slots, free, being freed";
-            return Err(format!(
-                "{} requests are lost: nothing will happen any more; {what}: {states:?}",
-                self.open.len()
-            ));
+            return Err(format!("{} requests are stuck: no event is pending; {what}: {states:?}", self.open.len()));
         };
         self.now = self.now.max(next);
         if let Trouble::Vanishes(leaf, when) = self.trouble

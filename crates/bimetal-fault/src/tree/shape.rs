@@ -12,7 +12,7 @@ use crate::case::draw_settings;
 use crate::payload::Tags;
 use crate::random::Random;
 
-/// Most draws of a tree whose volumes refuse their configuration.
+/// Largest number of draws of a tree whose volumes refuse their configuration.
 const DRAWS_MAX: u32 = 2000;
 /// Number of draws after which settings stay at their defaults.
 const WITH_SETTINGS: u32 = 1000;

@@ -119,6 +119,17 @@ impl Story {
         recovery.finish()
     }
 
+    /// Recovers with at most `count` operations answered. Returns true if the recovery ended.
+    pub fn recover_some(&mut self, count: u64) -> bool {
+        let mut recovery = Recovery::new(&self.config(), &[]).unwrap();
+        for _ in 0..count {
+            let Some(operation) = recovery.next_operation() else { return true };
+            let completion = self.apply(operation);
+            recovery.complete(completion);
+        }
+        recovery.next_operation().is_none()
+    }
+
     /// Cuts the power and recovers.
     pub fn cut(&mut self) {
         self.cut_power();

@@ -29,7 +29,7 @@ const BLOCKS_PER_DIE_MIN: u64 = 4;
 /// part of a die's time.
 const PAGES_PER_BLOCK_GOOD: u32 = 32;
 
-/// Least number of pages in a block of any drive.
+/// Smallest number of pages in a block of any drive.
 const PAGES_PER_BLOCK_MIN: u32 = 8;
 
 /// Shape of a drive's flash.
@@ -216,8 +216,8 @@ impl GeometryRequest {
         if geometry.logical_units == 0 || self.blocks_needed(geometry) > u64::from(blocks) {
             let share = f64::from(geometry.logical_units) / f64::from(geometry.dies());
             let expected = format!(
-                "at least {reserved} spare blocks for collection in each plane; of its {blocks} blocks the data take {:.1} \
-                 (more blocks_per_plane help as well)",
+                "at least {reserved} spare blocks for collection in each plane: the data take {:.1} of its {blocks} \
+                 blocks (more blocks_per_plane help as well)",
                 share / geometry.units_per_block_u64() as f64
             );
             return Err(BadFigure::new("spare_factor", self.spare_factor, expected));

@@ -10,9 +10,6 @@ use super::operation::Cause;
 use super::profile::FlashProfile;
 use crate::statistics::{DeviceStatistics, EraseCount, FlashStatistics};
 
-/// Number of seconds in a year of 365.25 days.
-const YEAR_SECONDS: f64 = 365.25 * 86_400.0;
-
 /// Counters of finished commands, and the time in which the drive was at work.
 pub(crate) struct Meter {
     counts: DeviceStatistics,
@@ -128,7 +125,7 @@ impl Meter {
         let erase_count = EraseCount::of(&erases_of_blocks);
         let pages: u64 = counters.pages_programmed.iter().sum();
         let erases: u64 = counters.blocks_erased.iter().sum();
-        let years = now.as_seconds_f64() / YEAR_SECONDS;
+        let years = now.as_years_f64();
         let lifetime = |cycles: f64, erases: u64| (erases > 0).then(|| cycles / erases as f64 * years);
         FlashStatistics {
             pages_programmed_host: counters.pages_programmed[Cause::Host as usize],

@@ -43,7 +43,7 @@ pub struct ControllerFigures {
     /// Times of an additional disconnect at the start of a write that follows a write elsewhere;
     /// `None`: the drive has no such disconnect.
     pub extra_write_disconnect: Option<ExtraDisconnect>,
-    /// Least time of the seek of a write to another place.
+    /// Smallest time of the seek of a write to another place.
     #[serde(default)]
     pub minimum_write_seek_ms: f64,
     /// Set if the drive keeps the bus from the command to its completion.
@@ -54,6 +54,11 @@ pub struct ControllerFigures {
     /// Share of a read that must be in the buffer before the drive takes the bus for it.
     #[serde(default)]
     pub read_watermark: f64,
+    /// Share of a write that must be in the buffer before the drive writes its first sector, if the
+    /// write finishes on the medium; 0: the first sector. With `extra_write_disconnect`, DiskSim's
+    /// rule applies instead.
+    #[serde(default)]
+    pub write_watermark: f64,
     /// Limit up to which the drive reads ahead behind a read.
     pub read_ahead_mode: ReadAheadMode,
     /// Number of sectors behind a read that the drive reads before it turns to the next command.
@@ -66,7 +71,8 @@ pub struct ControllerFigures {
     /// Set if the sectors that pass under the head before the requested sectors are kept, too.
     #[serde(default)]
     pub keeps_free_sectors: bool,
-    /// Set if a read starts with the first of its sectors that passes under the head.
+    /// Set if a read starts with the first of its sectors that passes under the head. Without
+    /// `keeps_free_sectors` it has no effect: such a drive takes in no sector out of order.
     #[serde(default)]
     pub zero_latency_read: bool,
     /// Set if a write starts with the first of its sectors that passes under the head.
@@ -204,6 +210,7 @@ impl ControllerFigures {
         }
         in_range("controller.write_bus_mb_per_s", self.write_bus_mb_per_s, 0.01, 1e6)?;
         in_range("controller.read_watermark", Some(self.read_watermark), 0.0, 1.0)?;
+        in_range("controller.write_watermark", Some(self.write_watermark), 0.0, 1.0)?;
         in_range("controller.minimum_read_ahead", Some(self.minimum_read_ahead as f64), 0.0, 1e9)?;
         let least = 1 + u32::from(self.separate_write_segment);
         in_range("read_segments", Some(f64::from(profile.read_segments)), f64::from(least), 1e6)?;

@@ -14,6 +14,7 @@ use super::account::Account;
 use super::layout::Layout;
 use super::mechanics::Mechanics;
 use super::pending::Pending;
+use super::physical_sectors::PhysicalSectors;
 use super::power::Power;
 use super::profile::{HddProfile, Switch};
 use super::read_buffer::{Lookup, ReadBuffer};
@@ -59,6 +60,7 @@ pub struct Hdd {
     mechanics: Mechanics,
     power: Power,
     read_buffer: ReadBuffer,
+    physical: PhysicalSectors,
     /// Write cache; if `None`, writes go to the medium before they finish.
     write_cache: Option<WriteCache>,
     /// Commands that the drive has not taken yet, in order of arrival.
@@ -105,6 +107,7 @@ impl Hdd {
             mechanics: Mechanics::new(profile, layout)?,
             power: Power::new(profile),
             read_buffer: ReadBuffer::new(profile.read_segments, segment.0, capacity.0),
+            physical: PhysicalSectors::new(profile.physical_sector.0.sectors().0, segment.0),
             write_cache,
             waiting: VecDeque::new(),
             queue: Queue::new(profile.scheduler, profile.sptf_ageing),
@@ -197,6 +200,7 @@ impl Hdd {
             && cache.has_room(write.sectors)
         {
             cache.insert(write.start, write.end());
+            self.hold_complete_edges(write.start, write.end(), now_ns);
             self.read_buffer.invalidate(write.start, write.end(), now_ns, &mut self.mechanics);
             self.account.hdd.cached_writes += 1;
             self.no_room.pop_front();
@@ -288,36 +292,93 @@ impl Hdd {
         let first_here_ns = write.ready_ns + self.electronics.bus_ns(bus_sectors.min(1));
         let start_ns = self.power.ready_at_ns(first_here_ns.max(self.arm_free_ns));
         self.read_buffer.stop(start_ns, &mut self.mechanics);
+        let written_ns = self.write_medium(start_ns, start, end);
         self.read_buffer.invalidate(start, end, start_ns, &mut self.mechanics);
         if let Some(cache) = &mut self.write_cache {
             cache.remove(start, end);
         }
-        let mut sweep = self.mechanics.position(start_ns, start, true);
-        self.mechanics.run_to(&mut sweep, end);
         let all_here_ns = write.ready_ns + self.electronics.bus_ns(bus_sectors);
-        self.arm_free_ns = sweep.at_ns.max(all_here_ns);
+        self.arm_free_ns = written_ns.max(all_here_ns);
         (start_ns, self.arm_free_ns)
+    }
+
+    /// Writes the sectors from `start` to before `end`, in whole physical sectors, with the arm
+    /// free from `start_ns` on. A physical sector that the buffer cannot complete is read first and
+    /// written one turn later. Returns the time at which all are written.
+    fn write_medium(&mut self, start_ns: u64, start: u64, end: u64) -> u64 {
+        let (head, tail) = self.physical.edges(start, end);
+        let incomplete = |edge: &u64| !self.is_complete(*edge, start, end);
+        let (reads_head, mut reads_tail) = (head.filter(incomplete), tail.filter(incomplete));
+        let (first, last) = self.physical.around(start, end);
+        let last = last.min(self.mechanics.layout().sectors().0);
+        let mut from_ns = start_ns;
+        self.account.hdd.read_modify_writes += u64::from(reads_head.or(reads_tail).is_some());
+        if reads_head.is_some() {
+            let mut sweep = self.mechanics.position(from_ns, first, false);
+            // An incomplete end on the same track is read in the same turn.
+            let one_track = reads_tail.take_if(|tail| self.mechanics.layout().is_one_track(first, *tail)).is_some();
+            let read_to = if one_track { last } else { self.physical.around(first, first + 1).1 };
+            self.mechanics.run_to(&mut sweep, read_to.min(last));
+            from_ns = sweep.at_ns;
+        }
+        let mut sweep = self.mechanics.position(from_ns, first, true);
+        self.mechanics.run_to(&mut sweep, last);
+        if let Some(tail) = reads_tail {
+            sweep = self.mechanics.position(sweep.at_ns, tail, true);
+            self.mechanics.run_to(&mut sweep, last);
+        }
+        [head, tail].into_iter().flatten().for_each(|edge| self.physical.hold(edge));
+        sweep.at_ns
+    }
+
+    /// Returns whether the buffer holds all of the physical sector at `edge` that a write from
+    /// `start` to before `end` leaves as it is.
+    fn is_complete(&self, edge: u64, start: u64, end: u64) -> bool {
+        let in_cache = |sector| self.write_cache.as_ref().is_some_and(|cache| cache.covers(sector, sector + 1));
+        self.physical.holds(edge)
+            || self.physical.rest(edge, start, end).all(|sector| in_cache(sector) || self.read_buffer.contains(sector))
+    }
+
+    /// Notes the physical sectors at the edges of a cached write that the buffer holds as a whole,
+    /// before the write drops what was read.
+    fn hold_complete_edges(&mut self, start: u64, end: u64, now_ns: u64) {
+        let (head, tail) = self.physical.edges(start, end);
+        if head.or(tail).is_none() {
+            return;
+        }
+        self.read_buffer.progress(now_ns, &mut self.mechanics);
+        for edge in [head, tail].into_iter().flatten() {
+            if self.is_complete(edge, start, end) {
+                self.physical.hold(edge);
+            }
+        }
     }
 
     /// Begins to write the next dirty run, at most to the end of its track: a command of the host
     /// never waits for more. Returns false if everything is clean.
     fn start_destage(&mut self, from_ns: u64) -> bool {
-        let Some(cache) = &mut self.write_cache else { return false };
+        let Some(cache) = &self.write_cache else { return false };
         let Some((start, run_end)) = cache.next_run(self.head_lbn) else { return false };
         let place = self.mechanics.layout().place(start);
         let track_rest = self.mechanics.layout().sectors_per_track(&place) - place.sector;
         let end = run_end.min(start + u64::from(track_rest));
-        cache.begin_leaving(start, end);
+        // Dirty sectors beside the run leave with it if they lie in its physical sectors.
+        let (first, last) = self.physical.around(start, end);
+        let is_dirty = |sector: &u64| cache.covers(*sector, sector + 1);
+        let leaves_from = (first..start).find(is_dirty).unwrap_or(start);
+        let leaves_to = (end..last).rev().find(is_dirty).map_or(end, |sector| sector + 1);
         let start_ns = self.power.ready_at_ns(from_ns.max(self.arm_free_ns));
         self.read_buffer.stop(start_ns, &mut self.mechanics);
-        let mut sweep = self.mechanics.position(start_ns, start, true);
-        self.mechanics.run_to(&mut sweep, end);
-        self.power.add_service_ns(sweep.at_ns - start_ns);
-        self.arm_free_ns = sweep.at_ns;
+        let written_ns = self.write_medium(start_ns, start, end);
+        if let Some(cache) = &mut self.write_cache {
+            cache.begin_leaving(leaves_from, leaves_to);
+        }
+        self.power.add_service_ns(written_ns - start_ns);
+        self.arm_free_ns = written_ns;
         self.head_lbn = end;
         self.host_was_last = false;
         self.account.hdd.destages += 1;
-        self.active = Some((sweep.at_ns, Work::Destage));
+        self.active = Some((written_ns, Work::Destage));
         true
     }
 

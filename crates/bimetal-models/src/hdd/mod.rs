@@ -2,7 +2,8 @@
 //!
 //! Read [`drive`] first, which is the path of a command. [`layout`] gives the place of a sector,
 //! [`seek_curve`] the time of the arm, and [`mechanics`] combines both with rotation. [`scheduler`]
-//! chooses the next command; [`read_buffer`] and [`write_cache`] share the memory on board.
+//! chooses the next command; [`read_buffer`] and [`write_cache`] share the memory on board;
+//! [`physical_sectors`] are the units in which the medium is written.
 //! [`power`] holds the spindle's standby and the energy; `account.rs` counts commands. [`profile`]
 //! holds the figures that a drive's TOML file gives. Nothing here depends on the content of a
 //! sector or on the origin of a command.
@@ -18,6 +19,7 @@ pub mod drive;
 pub mod layout;
 pub mod mechanics;
 pub mod pending;
+pub mod physical_sectors;
 pub mod power;
 pub mod profile;
 pub mod read_buffer;

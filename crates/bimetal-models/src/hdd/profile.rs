@@ -1,6 +1,6 @@
 //! Figures of an HDD, as its profile gives them.
 
-use bimetal_core::units::{Nanoseconds, Sectors};
+use bimetal_core::units::{Bytes, Nanoseconds, SECTOR_BYTES, Sectors};
 use serde::Deserialize;
 
 use super::controller::ControllerFigures;
@@ -74,6 +74,11 @@ pub struct HddProfile {
     /// Time of the electronics for a command before the arm moves. With `controller`, its overheads
     /// by kind apply instead.
     pub command_overhead_ms: Option<f64>,
+    /// Size of a sector on the medium; sectors of the interface have 512 bytes. With `"4KiB"`
+    /// (512e), a write that begins or ends inside a physical sector reads the sector first, unless
+    /// the buffer holds it.
+    #[serde(default = "default_physical_sector")]
+    pub physical_sector: Size,
     /// Rate of the interface in 10^6 bytes a second.
     pub bus_mb_per_s: f64,
     /// Size of the buffer on board, for read-ahead and writes together; 0: none.
@@ -171,6 +176,10 @@ fn default_band_cylinders() -> u32 {
     100
 }
 
+fn default_physical_sector() -> Size {
+    Size(Bytes(SECTOR_BYTES))
+}
+
 fn default_sparing_range() -> u32 {
     1
 }
@@ -266,6 +275,7 @@ impl HddProfile {
     /// Returns the first figure that is outside its range.
     pub fn check(&self, capacity: Sectors) -> Result<(), BadFigure> {
         self.check_ranges()?;
+        self.check_physical_sector()?;
         self.check_buffer()?;
         self.check_power()?;
         super::build(self, capacity, capacity).map(|_| ())
@@ -299,6 +309,18 @@ impl HddProfile {
             in_range("zones.unused_cylinders", Some(f64::from(zone.unused_cylinders)), 0.0, 1e6)?;
         }
         Ok(())
+    }
+
+    fn check_physical_sector(&self) -> Result<(), BadFigure> {
+        let bytes = self.physical_sector.0.0;
+        let expected = match self.controller {
+            Some(_) if bytes != SECTOR_BYTES => "512 bytes, because a controller is given",
+            None if !bytes.is_power_of_two() || !(SECTOR_BYTES..=65_536).contains(&bytes) => {
+                "a power of two from 512 to 65536 bytes"
+            }
+            _ => return Ok(()),
+        };
+        Err(BadFigure::new("physical_sector", self.physical_sector.0, expected))
     }
 
     fn check_buffer(&self) -> Result<(), BadFigure> {

@@ -78,8 +78,13 @@ impl ReadBuffer {
         self.segments[segment].last_used = self.uses;
     }
 
+    /// Returns whether a segment holds `sector`, as far as the read-ahead was last moved.
+    pub fn contains(&self, sector: u64) -> bool {
+        (0..self.segments.len()).any(|segment| self.holds(segment, sector, sector + 1))
+    }
+
     /// Moves the read-ahead to its position at `now_ns`.
-    fn progress(&mut self, now_ns: u64, mechanics: &mut Mechanics) {
+    pub fn progress(&mut self, now_ns: u64, mechanics: &mut Mechanics) {
         let Some(ahead) = &mut self.ahead else { return };
         mechanics.run(&mut ahead.sweep, ahead.limit, now_ns);
         // A sweep that serves a read is in the future until that read has finished.

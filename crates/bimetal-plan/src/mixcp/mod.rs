@@ -5,12 +5,11 @@
 //!
 //! The SSD is a black box. [`training`] simulates synthetic workloads on it and [`regression`]
 //! explains the measurements. [`plan`](plan()) answers a question with the regressions instead of
-//! simulation. [`paper`] repeats the paper's tables and figures. Nothing here is more exact than
-//! the paper: errors are printed beside the figures.
+//! simulation. The crate `bimetal-papers` measures the paper's tables and figures anew. Nothing
+//! here is more exact than the paper: errors are printed beside the figures.
 //!
 //! Read first: [`Model`] below.
 
-pub mod paper;
 pub mod plan;
 pub mod regression;
 pub mod training;
@@ -128,15 +127,15 @@ pub enum ModelError {
     #[error("{0} is no flash drive: MixCP is a model of SSDs")]
     NoFlash(String),
     /// The trace has no arrival times, or is replayed without them.
-    #[error("MixCP predicts from the mean time between arrivals: the trace has no times, or is replayed without them")]
+    #[error("MixCP predicts from the mean time between arrivals: expected a trace with times, replayed with them")]
     NoArrivals,
     /// MixCP does not support the named flag.
-    #[error("MixCP plans for the load that there is: leave out {0}, or take --model simulate")]
+    #[error("MixCP plans for the present load: leave out {0}, or take --model simulate")]
     NotKnown(&'static str),
     /// MixCP does not predict the budgeted figure.
     #[error(
-        "budget '{0}': MixCP predicts the mean response time and the lifetime, and knows the price: leave this budget out, or take \
-         --model simulate"
+        "budget '{0}': MixCP knows only the mean response time, the lifetime and the price: leave this budget out, or \
+         take --model simulate"
     )]
     NotPredicted(String),
 }

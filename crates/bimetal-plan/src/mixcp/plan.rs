@@ -26,10 +26,10 @@ use crate::budget::{Budget, Metric, short};
 use crate::closest;
 use crate::evaluate::{Evaluator, Figures, Load, Outcome};
 use crate::grid::Candidate;
-use crate::lifetime::{KnownWear, Life};
 use crate::progress::{Progress, Stage, Steps};
 use crate::search::{Search, Tried};
 use crate::{PlanError, Planned, Question, candidates_of, check, planned, refuse_nothing};
+use bimetal_sim::lifetime::{KnownWear, Life};
 
 /// Schemes that the model covers.
 const SCHEMES: [&str; 2] = ["ssd-only", MIXEDSTORE];
@@ -110,6 +110,7 @@ pub fn plan(question: &Question<'_>, progress: &dyn Progress) -> Result<Planned,
         budgets: &question.budgets,
         progress,
         simulations: &AtomicU64::new(0),
+        sure: false,
     };
     let simulations = (models.len() * WORKLOADS) as u64;
     let effort = Effort { options: tried.len() as u64, simulations, ..Effort::default() };
@@ -133,10 +134,10 @@ impl Asked<'_> {
     /// not cover the option.
     fn known(&self, candidate: &Candidate) -> Known {
         if !SCHEMES.contains(&candidate.scheme.name) {
-            return Err(format!("MixCP is a model of an SSD: it knows {} only", SCHEMES.join(" and ")));
+            return Err(format!("MixCP is a model of an SSD: it supports {} only", SCHEMES.join(" and ")));
         }
         if candidate.settings.iter().any(|(key, _)| !FOR_CONTROLLER.contains(&key.as_str())) {
-            return Err("MixCP knows no settings of a scheme".to_owned());
+            return Err("MixCP supports no settings of a scheme".to_owned());
         }
         let choices = candidate.choices(&self.question.common);
         let setup = Setup::new(candidate.scheme, &choices, &self.load.survey).map_err(|error| error.to_string())?;
@@ -226,25 +227,13 @@ impl Asked<'_> {
             Body::Flash(flash) => told.erases_per_s * training::block_bytes(flash),
             Body::Hdd(_) => 0.0,
         };
-        let life = Life {
-            member: Role::Ssd.name().to_owned(),
-            profile: profile.name.clone(),
-            years: told.life_years(profile, size.sectors()).filter(|_| wears),
-            unlimited: !wears,
-            range_years: None,
-            erased_per_written: wears.then_some(erased / written),
-            written_bytes_per_s: written,
-            scaled_down: 1.0,
-            converged: true,
-            trace_too_short: false,
-        };
+        let written = if wears { written } else { 0.0 };
+        let life = Life::at_rates(Role::Ssd.name(), profile, size, written, erased / written);
         Figures {
             run: json!({"response_time_ms": {"all": {"mean": told.response_ms}}}),
             lives: Some(vec![life]),
             cost_usd: candidate.cost_usd,
-            energy_j: None,
-            grown: None,
-            span_s: None,
+            ..Figures::default()
         }
     }
 
@@ -269,7 +258,7 @@ impl Asked<'_> {
             let marked: Vec<String> =
                 marked.map(|(name, significance)| format!("{name}{}", significance.mark())).collect();
             if !marked.is_empty() {
-                confidence.notes.push(format!("predictors of the {of} that do not matter: {}", marked.join(", ")));
+                confidence.notes.push(format!("insignificant predictors of the {of}: {}", marked.join(", ")));
             }
         }
         let own = self.workload_on(size);

@@ -37,7 +37,7 @@ pub enum RegressionError {
         value: f64,
     },
     /// A predictor has the same value in every observation.
-    #[error("{predictor} is {value} in every workload, so what it does cannot be told: vary it, or leave it out")]
+    #[error("{predictor} is {value} in every workload, so its effect cannot be determined: vary it, or leave it out")]
     Constant {
         /// Name of the predictor.
         predictor: String,
@@ -46,8 +46,8 @@ pub enum RegressionError {
     },
     /// Predictors depend on each other.
     #[error(
-        "{} depend on each other (variance inflation {inflation:.3e}, at most {INFLATION_MAX} is right), so what each does \
-         cannot be told: vary them apart, or leave one out",
+        "{} depend on each other (variance inflation {inflation:.3e}: expected at most {INFLATION_MAX}), so their \
+         effects cannot be separated: vary them apart, or leave one out",
         predictors.join(" and ")
     )]
     Collinear {

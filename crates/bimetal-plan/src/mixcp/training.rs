@@ -65,8 +65,8 @@ impl Spans {
         read_fraction: (0.0, 0.9),
     };
 
-    /// Returns the paper's spans, moved to `workload`. Arrivals are ten times as fast at one end as
-    /// at the other. Requests are up to twice the workload's.
+    /// Returns the paper's spans, moved to `workload`. Arrivals are ten times as fast at one end of
+    /// their span as at the other end. Requests are up to twice the workload's.
     pub fn around(workload: &Characteristics) -> Self {
         let third = 10_f64.sqrt();
         Self {
@@ -210,13 +210,13 @@ pub fn measure(profile: &Profile, size: Bytes, wanted: &Characteristics, seed: u
 }
 
 /// Returns the bytes of a working set that fills the share `utilisation` of a drive.
-pub(super) fn footprint(size: Bytes, utilisation: f64) -> Bytes {
+pub fn footprint(size: Bytes, utilisation: f64) -> Bytes {
     Bytes((size.0 as f64 * utilisation) as u64 / ALIGNMENT * ALIGNMENT)
 }
 
 /// Returns a mix of four request sizes whose mean is `sectors`: a fourth, a half, five fourths and
 /// twice the mean, all equally frequent.
-pub(super) fn sizes_around(sectors: f64) -> Result<SizeMix, SpecError> {
+pub fn sizes_around(sectors: f64) -> Result<SizeMix, SpecError> {
     let one = |part: f64| (sectors * part).round().max(1.0) as u64 * 512;
     let mix = [0.25, 0.5, 1.25, 2.0].map(|part| format!("{}B:0.25", one(part)));
     mix.join(",").parse()

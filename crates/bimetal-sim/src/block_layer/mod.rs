@@ -46,11 +46,11 @@ const PLUG_FLUSH_SECTORS: u64 = 256;
 /// Settings of the block layer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BlockLayerSettings {
-    /// Most sectors of a request to the drive: `max_sectors_kb`.
+    /// Largest number of sectors of a request to the drive: `max_sectors_kb`.
     pub max_sectors: u64,
     /// Policy that chooses the next request to dispatch.
     pub scheduler: Scheduler,
-    /// Most requests that the drive has at once.
+    /// Largest number of requests that the drive has at once.
     pub queue_depth: u32,
 }
 

@@ -8,8 +8,8 @@ use crate::setup::{Choices, Setup, SetupError};
 /// Names of the keys.
 pub const KEYS: [&str; 3] = ["max_sectors_kb", "scheduler", "queue_depth"];
 
-/// Most requests that a drive takes at once, if none of a volume's drives is a disk: the limit of
-/// NVMe.
+/// Largest number of requests that a drive takes at once, if none of a volume's drives is a disk:
+/// the limit of NVMe.
 const QUEUE_DEPTH_FLASH: u32 = 1023;
 
 impl BlockLayerSettings {

@@ -15,10 +15,10 @@ pub(super) fn of(survey: &Survey, runs: &[Run]) -> Option<Finding> {
         return None;
     }
     let text = format!(
-        "{:.0} % of the blocks that are read were not accessed before: a cache that begins empty has none of them.",
+        "{:.0} % of the read blocks were not accessed before: a cache that begins empty has none of them.",
         share * 100.0
     );
-    Some(Finding::new("cold-start", "note", text, "a longer trace, or --warmup 0.5", Some(share)))
+    Some(Finding::new("cold-start", "note", text, "a longer trace, or --warmup auto", Some(share)))
 }
 
 #[cfg(test)]
@@ -31,7 +31,7 @@ mod tests {
         let survey = |first_read_blocks| Survey { read_blocks: 200, first_read_blocks, ..Survey::default() };
         let cache = [run("hdd-only", 0), run("smart-response", 1 << 20)];
         let found = of(&survey(150), &cache).unwrap();
-        assert!(found.text.starts_with("75 % of the blocks") && found.share == Some(0.75), "{found:?}");
+        assert!(found.text.starts_with("75 % of the read blocks") && found.share == Some(0.75), "{found:?}");
         assert_eq!(of(&survey(99), &cache), None);
         assert_eq!(of(&survey(150), &[run("hdd-only", 0), run("combo", 1 << 20)]), None);
         assert_eq!(of(&Survey::default(), &cache), None);

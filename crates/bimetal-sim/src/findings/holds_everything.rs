@@ -3,23 +3,30 @@
 
 use bimetal_core::block::BlockSize;
 use bimetal_core::layout::Role;
-use bimetal_core::scheme::Holds;
+use bimetal_core::scheme::{Holds, SchemeInfo};
 use bimetal_core::schemes;
 use bimetal_core::units::Bytes;
 
 use super::{Finding, size};
 use crate::results::Run;
+use crate::setup::Sizing;
 use crate::survey::Survey;
 
 /// Returns true if the SSD of a run is a cache.
 pub(super) fn has_cache(run: &Run) -> bool {
-    let scheme = schemes::find(&run.scheme);
-    scheme.is_some_and(|scheme| scheme.members.contains(&(Role::Ssd, Holds::Cache)))
+    schemes::find(&run.scheme).is_some_and(is_cache)
+}
+
+/// Returns true if the SSD of a scheme is a cache.
+pub(crate) fn is_cache(scheme: &SchemeInfo) -> bool {
+    scheme.members.contains(&(Role::Ssd, Holds::Cache))
 }
 
 pub(super) fn of(survey: &Survey, runs: &[Run], block: BlockSize) -> Option<Finding> {
     let touched = survey.footprint_blocks * block.bytes().0;
-    let holds = |run: &&Run| has_cache(run) && run.ssd_bytes.is_some_and(|bytes| bytes >= touched);
+    let holds = |run: &&Run| {
+        has_cache(run) && run.sizing != Sizing::Share && run.ssd_bytes.is_some_and(|bytes| bytes >= touched)
+    };
     let all: Vec<&str> = runs.iter().filter(holds).map(|run| run.scheme.as_str()).collect();
     if all.is_empty() || touched == 0 {
         return None;
@@ -30,7 +37,11 @@ pub(super) fn of(survey: &Survey, runs: &[Run], block: BlockSize) -> Option<Find
         size(touched),
         all.join(", ")
     );
-    Some(Finding::new("holds-everything", "note", text, &format!("--ssd-size {}, a tenth of it", Bytes(tenth)), None))
+    let remedy = match runs.iter().any(|run| run.sizing == Sizing::Share) {
+        true => "the runs at 10 % of it show how the schemes use a smaller cache".to_owned(),
+        false => format!("--ssd-size {}, a tenth of it", Bytes(tenth)),
+    };
+    Some(Finding::new("holds-everything", "note", text, &remedy, None))
 }
 
 #[cfg(test)]
@@ -49,5 +60,13 @@ mod tests {
         );
         assert_eq!(found.remedy.as_deref(), Some("--ssd-size 1MiB, a tenth of it"));
         assert_eq!(of(&survey, &runs[..1], BlockSize::default()), None);
+        let share = Run { sizing: Sizing::Share, ..runs[1].clone() };
+        assert_eq!(
+            of(&survey, std::slice::from_ref(&share), BlockSize::default()),
+            None,
+            "a share is no drive on sale"
+        );
+        let both = of(&survey, &[runs[1].clone(), share], BlockSize::default()).unwrap();
+        assert!(both.remedy.unwrap().starts_with("the runs at 10 %"));
     }
 }

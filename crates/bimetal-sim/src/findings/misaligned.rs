@@ -10,6 +10,9 @@ use crate::workload::glance::dominant;
 /// Share of requests outside of the grid of blocks from which on a trace counts as misaligned.
 const MISALIGNED_SHARE: f64 = 0.5;
 
+/// Number of sectors in a physical sector of 4096 bytes.
+const PHYSICAL_SECTORS: usize = 8;
+
 pub(super) fn of(survey: &Survey, block: BlockSize) -> Option<Finding> {
     let all: u64 = survey.phases.iter().sum();
     let aligned = survey.phases.first().copied().unwrap_or(0);
@@ -19,14 +22,26 @@ pub(super) fn of(survey: &Survey, block: BlockSize) -> Option<Finding> {
     }
     let (phase, most) = dominant(&survey.phases);
     let size = block.bytes();
+    let inside: u64 = survey
+        .phases
+        .iter()
+        .enumerate()
+        .filter(|(phase, _)| phase % PHYSICAL_SECTORS != 0)
+        .map(|(_, count)| count)
+        .sum();
+    let turn = match inside as f64 / all.max(1) as f64 >= MISALIGNED_SHARE {
+        true => " A disk with physical sectors of 4KiB (512e) reads before such a write, which takes a turn more.",
+        false => "",
+    };
     let text = format!(
-        "{:.0} % of the requests of whole blocks of {size} are not aligned with them: a write leaves two blocks written in part.",
+        "{:.0} % of the requests of whole blocks of {size} are not aligned with the blocks: each such write leaves \
+         two blocks written in part.{turn}",
         share * 100.0
     );
     let remedy = if most >= MISALIGNED_SHARE && phase != 0 {
-        format!("--align {phase}: {:.0} % begin {phase} sectors behind the border of a block", most * 100.0)
+        format!("--align {phase}: {:.0} % begin {phase} sectors after the start of a block", most * 100.0)
     } else {
-        "no grid fits most of them".to_owned()
+        "no grid of blocks fits most of them".to_owned()
     };
     Some(Finding::new("misaligned", "warning", text, &remedy, Some(share)))
 }
@@ -46,7 +61,18 @@ mod tests {
         let old = found([10, 0, 0, 0, 0, 0, 5, 85]).unwrap();
         assert!(old.remedy.as_ref().unwrap().starts_with("--align 7: 85 % begin 7 sectors"), "{old:?}");
         assert!((old.share, &*old.id) == (Some(0.9), "misaligned") && old.text.starts_with("90 % of"), "{old:?}");
+        assert!(old.text.ends_with("(512e) reads before such a write, which takes a turn more."), "{old:?}");
         let mixed = found([10, 15, 15, 15, 15, 10, 10, 10]).unwrap();
-        assert_eq!(mixed.remedy.as_deref(), Some("no grid fits most of them"));
+        assert_eq!(mixed.remedy.as_deref(), Some("no grid of blocks fits most of them"));
+    }
+
+    /// Requests between blocks of 8 KiB still begin on physical sectors of 4 KiB.
+    #[test]
+    fn whole_physical_sectors_cost_no_turn() {
+        let mut phases = vec![0; 16];
+        phases[8] = 9;
+        let survey = Survey { phases, ..Survey::default() };
+        let half = of(&survey, BlockSize::new(bimetal_core::units::Bytes::from_kib(8)).unwrap()).unwrap();
+        assert!(half.text.ends_with("written in part."), "{half:?}");
     }
 }

@@ -1,15 +1,20 @@
 //! Findings that a reader of the figures needs first: sentences above the table, each with its
 //! cause and its remedy. Each rule is a file.
 
+mod bursts;
 mod cold_start;
+mod faster_device;
 mod holds_everything;
 mod misaligned;
+mod no_times;
 mod queue_events;
 mod saturated;
 mod timers;
+mod warm_up;
 mod whole_seconds;
 
 use bimetal_core::block::BlockSize;
+pub(crate) use holds_everything::is_cache;
 use serde::Serialize;
 
 use crate::results::Run;
@@ -52,11 +57,13 @@ fn size(bytes: u64) -> String {
 /// Returns the findings about a trace and the runs over it: first what concerns all runs. `timed`
 /// is set if requests were issued at the times of the trace.
 pub fn of(survey: &Survey, runs: &[Run], block: BlockSize, timed: bool) -> Vec<Finding> {
-    let of_trace = [misaligned::of(survey, block), cold_start::of(survey, runs)];
+    let of_trace = [no_times::of(survey), misaligned::of(survey, block), cold_start::of(survey, runs)];
     let mut findings: Vec<Finding> = of_trace.into_iter().flatten().collect();
     findings.extend(holds_everything::of(survey, runs, block));
     if timed {
+        findings.extend(faster_device::of(survey, runs));
         findings.extend(timers::of(survey, runs));
+        findings.extend(bursts::of(survey, runs));
     }
     findings.extend(saturated::of(runs));
     findings

@@ -9,10 +9,10 @@ impl Finding {
         let (done, remedy) = if merged {
             (
                 "merged them on their way to the drive, as Linux does",
-                "--merge off plays them as they are, --event issue takes the issue events of a trace that has them",
+                "--merge off plays them unmerged; --event issue takes the issue events, if the trace has any",
             )
         } else {
-            ("was left out: a drive got them as they are", "--merge on merges them as Linux does")
+            ("was left out: the drives got them unmerged", "--merge on merges them as Linux does")
         };
         let text = format!("The trace's requests are queue events; the block layer {done}.");
         Self::new("queue-events", if merged { "note" } else { "warning" }, text, remedy, None)

@@ -1,23 +1,51 @@
-//! A drive that cannot keep up with the times of the trace: its response times measure the queue.
+//! Drives that cannot keep up with the times of the trace: response times measure the queue.
 
 use super::Finding;
-use crate::results::Run;
+use crate::results::{Member, Run};
+use crate::setup::Sizing;
 
 /// Share of the time behind the trace from which on a run counts as saturated.
 const SATURATED_SHARE: f64 = 0.1;
 
-pub(super) fn of(runs: &[Run]) -> impl Iterator<Item = Finding> {
-    runs.iter().filter_map(saturated)
+/// Returns the name of a run. A scheme may run twice: with drives on sale, and with a share.
+fn name(run: &Run) -> String {
+    match run.sizing {
+        Sizing::Share => format!("{} with 10 % of the working set", run.scheme),
+        Sizing::Sold | Sizing::Given => run.scheme.clone(),
+    }
 }
 
-fn saturated(run: &Run) -> Option<Finding> {
-    let share = run.behind_fraction.filter(|&share| share >= SATURATED_SHARE)?;
+/// Returns the sentence that names the busiest drive of a run.
+fn busiest(run: &Run) -> String {
+    let busy = |member: &Member| Some((member.figures.busy_fraction()?, member.id.clone()));
+    let busiest = run.members.iter().filter_map(busy).max_by(|(one, _), (other, _)| one.total_cmp(other));
+    busiest.map_or_else(String::new, |(share, id)| {
+        format!(" Its {id} was busy for {:.0} % of the measured time.", share * 100.0)
+    })
+}
+
+pub(super) fn of(runs: &[Run]) -> Option<Finding> {
+    let behind = |run: &Run| run.behind_fraction.filter(|&share| share >= SATURATED_SHARE);
+    // A scheme without a cache has the same figures in both blocks of a comparison.
+    let is_sold_too = |run: &Run| {
+        let same = |other: &Run| other.scheme == run.scheme && other.behind_fraction == run.behind_fraction;
+        run.sizing == Sizing::Share && runs.iter().any(|other| other.sizing != Sizing::Share && same(other))
+    };
+    let once = runs.iter().filter(|run| !is_sold_too(run));
+    let mut saturated: Vec<(&Run, f64)> = once.filter_map(|run| Some((run, behind(run)?))).collect();
+    saturated.sort_by(|(_, one), (_, other)| other.total_cmp(one));
+    let &(worst, share) = saturated.first()?;
+    let others: Vec<String> =
+        saturated[1..].iter().map(|(run, share)| format!("{} {:.0} %", name(run), share * 100.0)).collect();
+    let others = if others.is_empty() { String::new() } else { format!(" Behind, too: {}.", others.join(", ")) };
     let text = format!(
-        "{} was behind for {:.0} % of the time: a request had waited for more than a second, up to {} waited at once. \
-         The trace was recorded on something faster.",
-        run.scheme,
+        "{} was behind for {:.0} % of the time, first {:.0} s after the beginning: a request had waited for more than a second, and \
+         up to {} waited at once.{} The trace was recorded on faster drives.{others}",
+        name(worst),
         share * 100.0,
-        run.queue_depth_max.unwrap_or(0)
+        worst.behind_since_s.unwrap_or(0.0),
+        worst.queue_depth_max.unwrap_or(0),
+        busiest(worst)
     );
     Some(Finding::new("saturated", "warning", text, "--speedup below 1 or --replay closed", Some(share)))
 }
@@ -25,23 +53,66 @@ fn saturated(run: &Run) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::results::{HddFigures, MemberFigures, Provenance};
 
-    #[test]
-    fn saturated_runs_are_named_with_their_share_and_their_queue() {
-        let run = |scheme: &str, share| Run {
+    fn run(scheme: &str, share: Option<f64>) -> Run {
+        Run {
             scheme: scheme.to_owned(),
             behind_fraction: share,
-            queue_depth_max: Some(312),
+            behind_since_s: share.map(|share| share * 100.0),
+            queue_depth_max: share.map(|share| (share * 1000.0) as u64),
             ..Run::default()
-        };
-        let runs = [run("ssd-only", Some(0.02)), run("hdd-only", Some(0.43)), run("raid0", None)];
-        let findings: Vec<Finding> = of(&runs).collect();
-        assert_eq!(findings.len(), 1);
-        let line = findings[0].line();
-        assert!(
-            line.starts_with("warning: hdd-only was behind for 43 % of the time") && line.contains("up to 312"),
-            "{line}"
-        );
-        assert!(line.contains("recorded on something faster") && findings[0].share == Some(0.43), "{line}");
+        }
+    }
+
+    fn member(id: &str, busy_fraction: f64) -> Member {
+        Member {
+            id: id.to_owned(),
+            volume: None,
+            role: "home".to_owned(),
+            profile: "p".to_owned(),
+            bytes: 4096,
+            metadata_bytes: 0,
+            figures: MemberFigures::Hdd(HddFigures { busy_fraction: Some(busy_fraction), ..HddFigures::default() }),
+            provenance: Provenance::default(),
+        }
+    }
+
+    #[test]
+    fn saturated_run_tells_since_when_and_which_drive() {
+        let mut slow = run("smq", Some(0.4));
+        slow.members = vec![member("ssd", 0.2), member("hdd", 0.98)];
+        let line = of(&[slow]).expect("it is saturated").line();
+        assert!(line.contains("40 % of the time, first 40 s after the beginning: a request"), "{line}");
+        assert!(line.contains("Its hdd was busy for 98 % of the measured time. The trace"), "{line}");
+    }
+
+    #[test]
+    fn worst_saturated_run_is_named_first_with_its_queue() {
+        let runs = [
+            run("ssd-only", Some(0.02)),
+            run("griffin", Some(0.1)),
+            run("hdd-only", Some(0.43)),
+            run("smq", Some(0.2)),
+            run("raid0", None),
+        ];
+        let found = of(&runs).expect("three are saturated");
+        let line = found.line();
+        assert!(line.starts_with("warning: hdd-only was behind for 43 % of the time"), "{line}");
+        assert!(line.contains("up to 430 waited at once") && line.contains("recorded on faster drives"), "{line}");
+        assert!(line.contains("Behind, too: smq 20 %, griffin 10 %. ("), "{line}");
+        assert_eq!(found.share, Some(0.43));
+        assert!(!of(&runs[1..2]).expect("griffin is").text.contains("too"));
+        assert_eq!(of(&runs[..1]), None);
+    }
+
+    #[test]
+    fn run_that_stands_in_both_blocks_is_named_once() {
+        let share = |share| Run { sizing: Sizing::Share, ..run("hdd-only", Some(share)) };
+        let text = |runs: &[Run]| of(runs).expect("a finding").text;
+        assert!(!text(&[run("hdd-only", Some(0.4)), share(0.4)]).contains("too"));
+        let both = text(&[run("hdd-only", Some(0.4)), share(0.3)]);
+        assert!(both.ends_with("Behind, too: hdd-only with 10 % of the working set 30 %."), "{both}");
+        assert!(text(&[share(0.3)]).starts_with("hdd-only with 10 % of the working set was behind"));
     }
 }

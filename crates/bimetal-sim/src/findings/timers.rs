@@ -9,12 +9,18 @@ use crate::results::Run;
 use crate::survey::Survey;
 
 pub(super) fn of(survey: &Survey, runs: &[Run]) -> Option<Finding> {
-    let late: Vec<String> = runs.iter().flat_map(|run| longer_than(survey.duration, run)).collect();
+    let mut late: Vec<String> = Vec::new();
+    for timer in runs.iter().flat_map(|run| longer_than(survey.duration, run)) {
+        // A scheme may run twice, with drives on sale and with a share.
+        if !late.contains(&timer) {
+            late.push(timer);
+        }
+    }
     if late.is_empty() || survey.duration == Nanoseconds::ZERO {
         return None;
     }
     let seconds = survey.duration.as_seconds_f64();
-    let text = format!("The trace is shorter ({seconds:.0} s) than timers of schemes: {}.", late.join(", "));
+    let text = format!("The trace ({seconds:.0} s) is shorter than timers of schemes: {}.", late.join(", "));
     Some(Finding::new("timers-longer-than-trace", "warning", text, "a longer trace, or --set PARAMETER=TIME", None))
 }
 
@@ -46,7 +52,7 @@ mod tests {
         griffin.settings.insert("timeout".into(), "900s".into());
         griffin.settings.insert("read_threshold".into(), "0.05".into());
         let found = of(&survey(40), &[run("hdd-only", 0), griffin.clone()]).unwrap();
-        assert_eq!(found.text, "The trace is shorter (40 s) than timers of schemes: griffin timeout=900s.");
+        assert_eq!(found.text, "The trace (40 s) is shorter than timers of schemes: griffin timeout=900s.");
         assert_eq!(of(&survey(901), &[griffin.clone()]), None);
         griffin.settings.insert("timeout".into(), "off".into());
         assert_eq!(of(&survey(40), &[griffin]), None);

@@ -13,8 +13,8 @@ impl Finding {
             )
         } else {
             (
-                "The trace's times are whole seconds: the requests of a second arrive at once, and response times measure \
-                 that queue.",
+                "The trace's times are whole seconds: the requests of a second arrive at once, so response times \
+                 measure their queue.",
                 "--times spread",
             )
         };

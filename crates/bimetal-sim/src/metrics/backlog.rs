@@ -34,6 +34,11 @@ impl Backlog {
         self.behind.push((since, now));
     }
 
+    /// Returns the time from the start until the run was behind for the first time.
+    pub fn first(&self) -> Option<Nanoseconds> {
+        self.behind.first().map(|(first, _)| first.saturating_sub(self.start))
+    }
+
     /// Returns the share of the time until `end`; `None` if no time has passed.
     pub fn share(&self, end: Nanoseconds) -> Option<f64> {
         let behind: u64 = self.behind.iter().map(|(first, last)| (*last - *first).0).sum();
@@ -53,8 +58,9 @@ mod tests {
         let mut backlog = Backlog::new(Nanoseconds(SECOND));
         let at = Nanoseconds::from_seconds;
         backlog.finished(at(1), at(2));
-        assert_eq!(backlog.share(at(11)), Some(0.0), "a second is not longer than a second");
+        assert_eq!((backlog.share(at(11)), backlog.first()), (Some(0.0), None), "a second is not longer than a second");
         backlog.finished(at(3), at(5));
+        assert_eq!(backlog.first(), Some(at(3)), "from second 4 on, and it began at second 1");
         backlog.finished(at(6), at(8));
         assert_eq!(backlog.share(at(11)), Some(0.2));
         // The run is behind from 2.5 s on, which includes both periods and the time between.

@@ -3,7 +3,7 @@
 
 use bimetal_core::units::Nanoseconds;
 
-/// Most buckets in a series; a run that fills them has at least half as many.
+/// Largest number of buckets in a series; a run that fills them has at least half as many.
 pub(super) const BUCKETS: usize = 512;
 
 /// Width of a bucket at the start, as a power of two in nanoseconds: about a millisecond.

@@ -143,6 +143,7 @@ impl OneKind {
             p999: quantile(0.999),
             p9999: quantile(0.9999),
             max: Some(self.max.as_millis_f64()),
+            ..Distribution::default()
         }
     }
 

@@ -15,12 +15,14 @@ use std::str::FromStr;
 
 use bimetal_core::block::BlockSize;
 use bimetal_core::operation::OpKind;
+use bimetal_core::policies::outside::Outside;
 use bimetal_core::policies::replacement::{OFFLINE_NAME, ONLINE_NAMES, online};
 use bimetal_core::units::Bytes;
 use bimetal_trace::Request;
 use rayon::prelude::*;
 use serde::Serialize;
 
+use crate::outside::OutsidePolicies;
 use numbering::Numbering;
 use play::{Accesses, next_uses, play, play_belady};
 use reuse::{Histogram, ReuseDistances};
@@ -50,7 +52,8 @@ pub enum CacheSize {
 /// Text that is no size of a cache.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
-    "'{0}' is no size of a cache: expected objects like 4897, a share of the distinct objects like 10%, or bytes like 64MiB"
+    "'{0}' is not a cache size: expected objects like 4897, a share of the distinct objects like 10%, or bytes like \
+     64MiB"
 )]
 pub struct CacheSizeError(String);
 
@@ -85,7 +88,7 @@ impl fmt::Display for CacheSize {
     }
 }
 
-/// Most objects of a cache that is played.
+/// Largest number of objects of a cache that is played.
 pub const OBJECTS_MAX: u32 = 1 << 30;
 
 /// Returns the names of all policies, in the order in which tables show them.
@@ -110,7 +113,7 @@ pub struct Options {
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Point {
     /// Name of the policy.
-    pub policy: &'static str,
+    pub policy: String,
     /// Size of the cache in objects.
     pub size: u32,
     /// Share of the accesses that missed.
@@ -140,6 +143,15 @@ pub struct MissRatios {
     pub results: Vec<Point>,
 }
 
+/// Policy that is measured.
+#[derive(Clone, Copy)]
+enum Played<'a> {
+    /// Name of [`policies`].
+    Named(&'static str),
+    /// Policy of another program.
+    Outside(&'a OutsidePolicies),
+}
+
 /// Number of requests that are read at a time.
 const READ_AT_A_TIME: usize = 512;
 
@@ -151,17 +163,26 @@ const LOOKED_AT_TOGETHER: usize = 256;
 ///
 /// # Errors
 /// Fails with the error of reading the trace.
-pub fn measure<E>(
+pub fn measure<E>(options: &Options, read: impl FnMut(&mut Vec<Request>) -> Result<(), E>) -> Result<MissRatios, E> {
+    measure_with(options, &[], read)
+}
+
+/// Measures as [`measure`] does, also under policies of another program. Their points come last.
+///
+/// # Errors
+/// As for [`measure`].
+pub fn measure_with<E>(
     options: &Options,
+    outside: &[OutsidePolicies],
     mut read: impl FnMut(&mut Vec<Request>) -> Result<(), E>,
 ) -> Result<MissRatios, E> {
-    let mut gathering = Gathering::new(options);
+    let mut gathering = Gathering::new(options, outside);
     let mut requests = Vec::with_capacity(READ_AT_A_TIME);
     loop {
         requests.clear();
         read(&mut requests)?;
         if requests.is_empty() {
-            return Ok(gathering.finish(options));
+            return Ok(gathering.finish(options, outside));
         }
         requests.iter().for_each(|request| gathering.request(request));
     }
@@ -192,9 +213,9 @@ struct Gathering {
 }
 
 impl Gathering {
-    fn new(options: &Options) -> Self {
+    fn new(options: &Options, outside: &[OutsidePolicies]) -> Self {
         let sample = Sample::new(options.sample);
-        let played = options.policies.iter().any(|&policy| policy != "lru");
+        let played = options.policies.iter().any(|&policy| policy != "lru") || !outside.is_empty();
         Self {
             unit: options.unit,
             sample,
@@ -264,13 +285,15 @@ impl Gathering {
         self.waiting_bytes.clear();
     }
 
-    fn finish(mut self, options: &Options) -> MissRatios {
+    fn finish(mut self, options: &Options, outside: &[OutsidePolicies]) -> MissRatios {
         self.look();
         let sizes: Vec<u32> = options.sizes.iter().map(|&size| self.objects_of(size)).collect();
         let looked_at = f64::from(self.numbering.len());
         let curves = Curves::new(&mut self, options);
-        let pairs: Vec<(&'static str, u32)> =
-            options.policies.iter().flat_map(|&policy| sizes.iter().map(move |&size| (policy, size))).collect();
+        let named = options.policies.iter().copied().map(Played::Named);
+        let policies = named.chain(outside.iter().map(Played::Outside));
+        let pairs: Vec<(Played<'_>, u32)> =
+            policies.flat_map(|policy| sizes.iter().map(move |&size| (policy, size))).collect();
         let results = pairs.into_par_iter().map(|(policy, size)| curves.point(policy, size)).collect();
         drop(curves);
         MissRatios {
@@ -330,7 +353,7 @@ impl<'a> Curves<'a> {
         Self { gathering, whole_next_uses: future(&whole), whole, groups }
     }
 
-    fn point(&self, policy: &'static str, size: u32) -> Point {
+    fn point(&self, policy: Played<'_>, size: u32) -> Point {
         let Gathering { sample, accesses, bytes, histogram, .. } = self.gathering;
         let (missed, missed_bytes) = misses(policy, &self.whole, &self.whole_next_uses, histogram, sample.scaled(size));
         let of_group = |group: &Group| {
@@ -338,7 +361,10 @@ impl<'a> Curves<'a> {
         };
         let of_groups: Vec<u64> = self.groups.iter().map(of_group).collect();
         Point {
-            policy,
+            policy: match policy {
+                Played::Named(name) => name.to_owned(),
+                Played::Outside(policies) => policies.name.clone(),
+            },
             size,
             miss_ratio: sample.ratio(missed, *accesses),
             byte_miss_ratio: sample.ratio(missed_bytes, *bytes),
@@ -348,14 +374,21 @@ impl<'a> Curves<'a> {
 }
 
 /// Returns the accesses and bytes that miss in a cache of `size` objects.
-fn misses(policy: &str, accesses: &Accesses, next_uses: &[u32], histogram: &Histogram, size: u32) -> (u64, u64) {
+fn misses(policy: Played<'_>, accesses: &Accesses, next_uses: &[u32], histogram: &Histogram, size: u32) -> (u64, u64) {
     let mut missed = (0, 0);
     let miss = |bytes: u64| {
         missed.0 += 1;
         missed.1 += bytes;
     };
-    match online(policy) {
-        _ if policy == "lru" => return histogram.misses(size),
+    let name = match policy {
+        Played::Named("lru") => return histogram.misses(size),
+        Played::Named(name) => name,
+        Played::Outside(policies) => {
+            play(&mut Outside::new((policies.make)(size), size), accesses, size, miss);
+            return missed;
+        }
+    };
+    match online(name) {
         Some(info) => play(&mut *(info.build)(size), accesses, size, miss),
         None => play_belady(accesses, next_uses, size, miss),
     }
@@ -365,6 +398,10 @@ fn misses(policy: &str, accesses: &Accesses, next_uses: &[u32], histogram: &Hist
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
+
+    use bimetal_core::policies::replacement::Key;
+    use bimetal_core::scheme::OutsidePolicy;
     use bimetal_core::units::{Nanoseconds, SectorRange};
 
     fn read(start: u64, sectors: u64) -> Request {
@@ -393,6 +430,45 @@ mod tests {
         for wrong in ["", "0", "0%", "101%", "-1", "many", "1.5", "0MiB", "%"] {
             assert!(wrong.parse::<CacheSize>().is_err(), "{wrong}");
         }
+    }
+
+    /// Least-recently-used order, in the place of a policy of another program.
+    struct OwnLru(Vec<u32>);
+
+    impl OutsidePolicy for OwnLru {
+        fn insert(&mut self, key: Key) {
+            self.0.push(key.0);
+        }
+
+        fn touch(&mut self, key: Key) {
+            self.remove(key);
+            self.insert(key);
+        }
+
+        fn remove(&mut self, key: Key) {
+            self.0.retain(|known| *known != key.0);
+        }
+
+        fn order(&mut self, offer: &mut dyn FnMut(Key) -> bool) {
+            self.0.iter().take_while(|&&key| offer(Key(key))).for_each(drop);
+        }
+    }
+
+    #[test]
+    fn policy_of_another_program_is_measured_like_our_own() {
+        let requests: Vec<_> = (0..3000).map(|at: u64| read(at * at % 97 * 8 + at % 5 * 8, 8)).collect();
+        let options = Options { policies: vec!["lru"], ..options(&[CacheSize::Objects(20)], Unit::Request) };
+        let outside = OutsidePolicies { name: "own".to_owned(), make: Arc::new(|_| Box::new(OwnLru(Vec::new()))) };
+        let mut rest = requests.iter().copied();
+        let read = |batch: &mut Vec<Request>| {
+            batch.extend(rest.by_ref().take(batch.capacity()));
+            Ok::<_, std::convert::Infallible>(())
+        };
+        let measured = measure_with(&options, &[outside], read).unwrap_or_else(|never| match never {});
+        let [lru, own] = &measured.results[..] else { panic!("a point of each policy") };
+        assert_eq!((lru.policy.as_str(), own.policy.as_str()), ("lru", "own"));
+        assert_eq!((lru.miss_ratio, lru.byte_miss_ratio), (own.miss_ratio, own.byte_miss_ratio));
+        assert!(0.0 < own.miss_ratio && own.miss_ratio < 1.0);
     }
 
     /// In a cache that holds all objects every policy misses each object once. In a scan without

@@ -3,6 +3,8 @@
 //!
 //! The numbers are in an open-addressed table of 12 bytes an entry, at most three quarters full.
 
+use bimetal_core::mixing::folded;
+
 /// Numbers of the addresses seen so far.
 pub struct Numbering {
     entries: Vec<Entry>,
@@ -31,14 +33,6 @@ impl Default for Numbering {
     }
 }
 
-/// Returns a mixture of all bits of `id`, with fixed constants, so that it is equal on every
-/// machine.
-#[inline]
-fn mixed(id: u64) -> u64 {
-    let product = u128::from(id ^ 0x9e37_79b9_7f4a_7c15) * 0xd6e8_feb8_6659_fd93_u128;
-    product as u64 ^ (product >> 64) as u64
-}
-
 impl Numbering {
     /// Returns the number of addresses.
     pub fn len(&self) -> u32 {
@@ -58,7 +52,7 @@ impl Numbering {
         // Most addresses are found at their first position. These loads miss the processor's
         // caches, and are independent of each other.
         numbers.extend(ids.iter().map(|&id| {
-            let entry = self.entries[mixed(id) as usize & mask];
+            let entry = self.entries[folded(id) as usize & mask];
             if entry.is(id) { entry.number } else { EMPTY.number }
         }));
         for (at, number) in numbers.iter_mut().enumerate().filter(|(_, number)| **number == EMPTY.number) {
@@ -74,7 +68,7 @@ impl Numbering {
     #[inline]
     pub fn number(&mut self, id: u64) -> (u32, bool) {
         let mask = self.entries.len() - 1;
-        let mut at = mixed(id) as usize & mask;
+        let mut at = folded(id) as usize & mask;
         loop {
             let entry = self.entries[at];
             if entry.number == EMPTY.number {
@@ -101,7 +95,7 @@ impl Numbering {
         let mask = larger.len() - 1;
         let old = std::mem::replace(&mut self.entries, larger);
         for entry in old.into_iter().filter(|entry| entry.number != EMPTY.number) {
-            let mut at = mixed(u64::from(entry.high) << 32 | u64::from(entry.low)) as usize & mask;
+            let mut at = folded(u64::from(entry.high) << 32 | u64::from(entry.low)) as usize & mask;
             while self.entries[at].number != EMPTY.number {
                 at = (at + 1) & mask;
             }

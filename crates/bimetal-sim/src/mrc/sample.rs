@@ -7,6 +7,11 @@
 //! The error is estimated from the sample itself: another hash divides its objects into eight
 //! groups, each of which is measured as a sample of its own. The spread of the groups gives the
 //! standard error of their mean.
+//!
+//! Neighbours are independent in both hashes, unlike in the hash of a table: requests of a stream
+//! must not be in the sample or out of it together.
+
+use bimetal_core::mixing::splitmix64;
 
 /// Number of groups from which the error is estimated.
 pub const GROUPS: usize = 8;
@@ -14,16 +19,6 @@ pub const GROUPS: usize = 8;
 /// Half the width of a 95 % interval in standard errors, for a spread estimated from eight groups
 /// (Student's t).
 const STUDENT_95: f64 = 2.365;
-
-/// Returns a hash in which neighbours are independent (the finaliser of SplitMix64), unlike the
-/// table's: requests of a stream must not be in the sample or out of it together.
-#[inline]
-fn finalised(id: u64) -> u64 {
-    let id = id.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let id = (id ^ (id >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let id = (id ^ (id >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    id ^ (id >> 31)
-}
 
 /// Selection of the objects that are examined.
 #[derive(Clone, Copy)]
@@ -43,7 +38,7 @@ impl Sample {
     /// Returns whether the object with this address is in the sample.
     #[inline]
     pub fn takes(&self, id: u64) -> bool {
-        self.threshold == u64::MAX || finalised(id) < self.threshold
+        self.threshold == u64::MAX || splitmix64(id) < self.threshold
     }
 
     /// Returns true if some objects are left out.
@@ -69,7 +64,7 @@ impl Sample {
 
     /// Returns the group of an object in the sample.
     pub fn group(object: u32) -> usize {
-        (finalised(u64::from(object)) >> 61) as usize
+        (splitmix64(u64::from(object)) >> 61) as usize
     }
 
     /// Returns a part of the whole trace, estimated from the part of the sample.

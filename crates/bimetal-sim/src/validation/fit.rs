@@ -14,7 +14,7 @@ const RPM: [f64; 6] = [4200.0, 5400.0, 5900.0, 7200.0, 10_000.0, 15_000.0];
 /// Factors by which figures are changed: at first, for each spindle speed, and at last, for the
 /// best.
 const STEPS: [&[f64]; 2] = [&[1.5, 1.15], &[1.05, 1.02]];
-/// Most requests that are played for each try.
+/// Largest number of requests that are played for each try.
 const REQUESTS: usize = 20_000;
 
 /// Reasons for which no figures can be fitted.
@@ -22,8 +22,8 @@ const REQUESTS: usize = 20_000;
 pub enum FitError {
     /// The profile is no hard disk, or has other figures than a data sheet's.
     #[error(
-        "{profile}: {key} is not there to be fitted: expected a hard disk's profile made from a data sheet, with \
-         command_overhead_ms, outer_mb_per_s, inner_mb_per_s and the three seek times"
+        "{profile}: {key} is missing, so it cannot be fitted: expected a hard disk's profile made from a data sheet, \
+         with command_overhead_ms, outer_mb_per_s, inner_mb_per_s and the three seek times"
     )]
     NoDataSheet {
         /// Name of the profile.
@@ -233,7 +233,7 @@ mod tests {
             let mut profile = Profile::load(name).unwrap();
             let capacity = profile.capacity;
             let error = fit(&mut profile, &measured()[..10], Pace::Closed, capacity).unwrap_err().to_string();
-            assert!(error.contains(name) && error.contains("is not there to be fitted"), "{error}");
+            assert!(error.contains(name) && error.contains("is missing, so it cannot be fitted"), "{error}");
         }
     }
 }

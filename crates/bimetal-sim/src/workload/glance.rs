@@ -56,7 +56,7 @@ pub(crate) fn dominant(phases: &[u64]) -> (u64, f64) {
 
 fn are_whole_seconds(times: &[Nanoseconds]) -> bool {
     let (Some(first), Some(last)) = (times.first(), times.last()) else { return false };
-    let whole = times.iter().filter(|time| (time.0 - first.0).is_multiple_of(1_000_000_000)).count();
+    let whole = times.iter().filter(|time| time.0.abs_diff(first.0).is_multiple_of(1_000_000_000)).count();
     let shared = times.windows(2).filter(|pair| pair[0] == pair[1]).count();
     let share = |count: usize| count as f64 / times.len() as f64;
     first != last && share(whole) > WHOLE_SHARE && share(shared) > SHARED_SHARE
@@ -95,6 +95,7 @@ mod tests {
         assert!(glance(&seconds(4)).in_whole_seconds);
         assert!(!glance(&seconds(1)).in_whole_seconds, "a constant second");
         assert!(!glance(&seconds(40)).in_whole_seconds, "no times");
+        assert!(!glance(&[(5000, 0, 8), (3000, 0, 8)]).in_whole_seconds, "times that step back");
         let milliseconds: Vec<_> = (0..40).map(|at| (at / 4 * 3, 0, 8)).collect();
         assert!(!glance(&milliseconds).in_whole_seconds);
     }

@@ -2,6 +2,7 @@
 
 pub mod aligned;
 pub mod glance;
+pub mod placed;
 pub mod spread;
 
 use bimetal_trace::Request;

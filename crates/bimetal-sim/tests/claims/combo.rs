@@ -120,19 +120,28 @@ fn program_start() -> (Vec<Request>, Vec<FileExtent>) {
     (requests, files.chain(map.free().map(|(start, end)| extent(start, end, ""))).collect())
 }
 
+/// Combo Drive's SSD1, its MiB, and its disk.
+const COMBO_DRIVES: (&str, u64, &str) = ("combo-ssd1-32gb", 256, "hitachi-travelstar-5k500-500gb");
+
 /// Returns the mean response time of reads, in ms, over the last third of three rounds of a trace.
 /// The drives are the paper's SSD1 and HDD.
-fn last_round(round: &[Request], files: &[FileExtent], scheme: &str, settings: &[(&str, &str)]) -> f64 {
+fn last_round(
+    round: &[Request],
+    files: &[FileExtent],
+    (ssd, ssd_mib, hdd): (&str, u64, &str),
+    scheme: &str,
+    settings: &[(&str, &str)],
+) -> f64 {
     let span = round.last().expect("requests").arrival + Nanoseconds::from_seconds(25);
     let rounds = (0..3).flat_map(|n| {
         round.iter().map(move |request| Request { arrival: request.arrival + Nanoseconds(n * span.0), ..*request })
     });
     let workload: Vec<Request> = rounds.collect();
     let drive = |profile: &str, size| DriveChoice { profile: Some(profile.to_owned()), size };
-    let ssd = (scheme == "combo").then_some(Size::Bytes(Bytes::from_mib(256)));
+    let size = (scheme != "ssd-only").then_some(Size::Bytes(Bytes::from_mib(ssd_mib)));
     let choices = Choices {
-        ssd: drive("combo-ssd1-32gb", ssd),
-        hdd: drive("hitachi-travelstar-5k500-500gb", None),
+        ssd: drive(ssd, size),
+        hdd: drive(hdd, None),
         settings: settings.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect(),
         files: files.to_vec(),
         ..Choices::default()
@@ -149,7 +158,7 @@ fn last_round(round: &[Request], files: &[FileExtent], scheme: &str, settings: &
 #[test]
 fn strategies_by_files_are_better_than_no_optimizer() {
     let (round, files) = program_start();
-    let mean = |scheme: &str, settings: &[(&str, &str)]| last_round(&round, &files, scheme, settings);
+    let mean = |scheme: &str, settings: &[(&str, &str)]| last_round(&round, &files, COMBO_DRIVES, scheme, settings);
     let (ssd, none) = (mean("ssd-only", &[]), mean("combo", &[]));
     let by_type = mean("combo", &[("strategy", "type")]);
     let access = mean("combo", &[("strategy", "access"), ("period", "90s")]);
@@ -157,4 +166,20 @@ fn strategies_by_files_are_better_than_no_optimizer() {
     eprintln!("ssd {ssd:.2} none {none:.2} type {by_type:.2} access {access:.2} frequency {frequency:.2} ms");
     assert!(by_type < 0.9 * none && access < 0.9 * none, "none {none}, type {by_type}, access {access}");
     assert!(frequency < 1.1 * ssd, "the SSD alone {ssd}, frequency {frequency}");
+}
+
+/// Smart Response with a map of files, on the drives of its paper. With room for the program, its
+/// streams are read faster from the SSD. With less room, user data is evicted first.
+#[test]
+fn data_classes_keep_a_program_in_the_cache() {
+    let (round, files) = program_start();
+    let mean = |mib, files: &[FileExtent], classes| {
+        let drives = ("ocz-solid-3-60gb", mib, "wd-caviar-blue-wd10ealx-1tb");
+        last_round(&round, files, drives, "smart-response", &[("classes", classes)])
+    };
+    assert_eq!(mean(64, &[], "priority"), mean(64, &files, "off"), "without a map nothing changes");
+    let [off, streams, priority] = ["off", "streams", "priority"].map(|classes| mean(64, &files, classes));
+    assert!(priority < 0.9 * off && streams < 0.9 * off, "off {off}, streams {streams}, priority {priority} ms");
+    let [streams, priority] = ["streams", "priority"].map(|classes| mean(48, &files, classes));
+    assert!(priority < 0.6 * streams, "streams {streams}, priority {priority} ms");
 }

@@ -44,6 +44,8 @@ const CLAIMS: &[Claim] = &[
     ("combo", &["frequent"], "claims/combo.rs", "the_more_often_a_range_has_to_be_used_the_fewer_move"),
     ("combo", &["idle"], "claims/combo.rs", "ranges_move_only_when_the_disk_is_idle"),
     ("smart-response", &["mode"], "claims/caches.rs", "write_back_is_clearly_faster_than_write_through"),
+    ("smart-response", &["classes"], "claims/combo.rs", "data_classes_keep_a_program_in_the_cache"),
+    ("smart-response", &["classes"], "smart_response.rs", "stream_of_a_program_is_cached_with_a_map"),
     ("smart-response", &["idle"], "claims/caches.rs", "maximized_mode_synchronises_at_system_idle_time"),
     (
         "smart-response",

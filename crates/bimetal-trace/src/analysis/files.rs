@@ -14,7 +14,7 @@ pub const FREE: &str = "<free>";
 /// First bytes of content compressed by zstd.
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
-/// Most files that are listed as most overwritten.
+/// Largest number of files that are listed as most overwritten.
 const LISTED_FILES: usize = 20;
 
 /// Reasons for which a map of files cannot be used. An error names the file, the line, its content,

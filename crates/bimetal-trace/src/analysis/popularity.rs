@@ -5,7 +5,8 @@ use serde::Serialize;
 
 use super::blocks::BlockTable;
 
-/// Most groups, with equal numbers of blocks, in the histogram of the most overwritten blocks.
+/// Largest number of groups, with equal numbers of blocks, in the histogram of the most overwritten
+/// blocks.
 const HISTOGRAM_GROUPS: usize = 100;
 
 /// Group of blocks of successive ranks among the most overwritten, with the accesses to all of

@@ -8,6 +8,15 @@ use bimetal_core::operation::OpKind;
 use super::LineFormat;
 use crate::entry::{Bad, Entry, byte_range};
 use crate::fields::{Fields, scaled};
+use crate::format::Format;
+
+/// Description of the `alibaba` format.
+pub const INFO: Format = Format {
+    name: "alibaba",
+    summary: "CSV: device, R or W, offset (bytes), length (bytes), timestamp (µs)",
+    source: "Li et al., An In-Depth Analysis of Cloud Block Storage Workloads, IISWC 2020",
+    ..Format::of_lines::<Alibaba>()
+};
 
 /// Reader of the `alibaba` format.
 #[derive(Default)]

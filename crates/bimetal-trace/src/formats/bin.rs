@@ -2,8 +2,9 @@
 //! uncompressed files are read as well.
 //!
 //! A header of 9 bytes: `BMTRACE`, the version 1, and flags (bit 0: it has times; bit 1: it has
-//! operations). Then one record for each request, in order of time: a control byte, then the LEB128
-//! numbers that the control byte does not make redundant:
+//! operations). In version 2, which is written where the size of the recorded device is known, that
+//! size in sectors follows: 8 bytes, little-endian. Then one record for each request, in order of
+//! time: a control byte, then the LEB128 numbers that the control byte does not make redundant:
 //!
 //! | control bit | meaning |
 //! |---|---|
@@ -19,15 +20,35 @@
 //! without it is cut off.
 
 use bimetal_core::operation::OpKind;
-use bimetal_core::units::{Nanoseconds, SectorRange};
+use bimetal_core::units::{Nanoseconds, SectorRange, Sectors};
 
 use crate::Request;
 use crate::entry::{Bad, Decoder, Entry, Fault, SECTORS_MAX};
 use crate::error::Place;
+use crate::format::{Encode, Encoding, Format, Recognition};
 use crate::input::Input;
+use crate::write::Content;
+
+/// Description of the `bin` format.
+pub const INFO: Format = Format {
+    name: "bin",
+    summary: "Bimetal's own compact binary",
+    source: "Bimetal manual, file formats",
+    recognition: Recognition::Magic(recognise),
+    is_sorted: true,
+    encoding: Some(Encoding {
+        start: |content, out| Box::new(Encoder::new(content, out)),
+        keeps_fua: true,
+        is_compressed: true,
+    }),
+    ..Format::of_records::<Bin>()
+};
 
 const MAGIC: &[u8; 8] = b"BMTRACE\x01";
+/// Beginning of a file with the size of the recorded device.
+const MAGIC_WITH_SIZE: &[u8; 8] = b"BMTRACE\x02";
 const HEADER_BYTES: usize = 9;
+const SIZE_BYTES: usize = 8;
 const END: u8 = 7;
 const FUA: u8 = 1 << 3;
 const SAME_DEVICE: u8 = 1 << 4;
@@ -35,11 +56,11 @@ const RESPONSE: u8 = 1 << 5;
 const SAME_SECTORS: u8 = 1 << 6;
 const ADJACENT: u8 = 1 << 7;
 
-/// Most bytes of a record: a control byte, four numbers of 64 bits and one of 32.
+/// Largest number of bytes of a record: a control byte, four numbers of 64 bits and one of 32.
 const RECORD_BYTES_MAX: usize = 1 + 4 * 10 + 5;
 
-pub(crate) fn recognise(head: &[u8]) -> bool {
-    head.starts_with(MAGIC)
+fn recognise(head: &[u8]) -> bool {
+    head.starts_with(MAGIC) || head.starts_with(MAGIC_WITH_SIZE)
 }
 
 /// State of the previous record, to which a record is relative.
@@ -52,22 +73,27 @@ struct Before {
 }
 
 /// Encoder of requests as records.
-pub(crate) struct Encoder {
+struct Encoder {
     before: Before,
     records: u64,
 }
 
 impl Encoder {
     /// Writes the header of a file to `out`.
-    pub(crate) fn new(has_times: bool, has_operations: bool, out: &mut Vec<u8>) -> Self {
-        out.extend_from_slice(MAGIC);
-        out.push(u8::from(has_times) | u8::from(has_operations) << 1);
+    fn new(content: Content, out: &mut Vec<u8>) -> Self {
+        out.extend_from_slice(if content.capacity.is_some() { MAGIC_WITH_SIZE } else { MAGIC });
+        out.push(u8::from(content.has_times) | u8::from(content.has_operations) << 1);
+        if let Some(capacity) = content.capacity {
+            out.extend_from_slice(&capacity.0.to_le_bytes());
+        }
         Self { before: Before::default(), records: 0 }
     }
+}
 
+impl Encode for Encoder {
     /// Appends a request, no earlier than the previous request, to `out`. Returns false, and
     /// appends nothing, for a hint.
-    pub(crate) fn request(&mut self, request: &Request, out: &mut Vec<u8>) -> bool {
+    fn request(&mut self, request: &Request, out: &mut Vec<u8>) -> bool {
         let kind = match request.kind {
             OpKind::Read => 0,
             OpKind::Write => 1,
@@ -109,7 +135,7 @@ impl Encoder {
     }
 
     /// Writes the end of the file to `out`.
-    pub(crate) fn finish(&self, out: &mut Vec<u8>) {
+    fn finish(&mut self, out: &mut Vec<u8>) {
         out.push(END);
         out.extend_from_slice(&self.records.to_le_bytes());
     }
@@ -131,18 +157,25 @@ pub(crate) struct Bin {
     /// First byte of the last record.
     offset: u64,
     flags: Option<u8>,
+    capacity: Option<Sectors>,
     ended: bool,
 }
 
 impl Bin {
     fn header(&mut self, input: &mut Input) -> Result<(), Fault> {
-        let head = input.peek(HEADER_BYTES)?;
-        if head.len() < HEADER_BYTES || !head.starts_with(MAGIC) {
+        let head = input.peek(HEADER_BYTES + SIZE_BYTES)?;
+        let size = head.get(HEADER_BYTES..).and_then(|rest| rest.first_chunk()).map(|bytes| u64::from_le_bytes(*bytes));
+        let has_size = head.starts_with(MAGIC_WITH_SIZE);
+        if head.len() < HEADER_BYTES || !recognise(head) || (has_size && size.is_none()) {
             let head = &head[..head.len().min(MAGIC.len())];
-            return Err(Bad::form("header", head, "BMTRACE and version 1").and_the_rest().into());
+            return Err(Bad::form("header", head, "BMTRACE and version 1 or 2").and_the_rest().into());
+        }
+        if let Some(size) = size.filter(|&size| has_size && (size == 0 || size > SECTORS_MAX)) {
+            return Err(Bad::value("size of the device", size, "1 to 2^40 sectors").and_the_rest().into());
         }
         self.flags = Some(head[HEADER_BYTES - 1]);
-        input.consume(HEADER_BYTES);
+        self.capacity = size.filter(|_| has_size).map(Sectors);
+        input.consume(HEADER_BYTES + if has_size { SIZE_BYTES } else { 0 });
         Ok(())
     }
 
@@ -152,10 +185,10 @@ impl Bin {
             return Err(cut_off().into());
         };
         if tail.len() > 9 {
-            return Err(Bad::form("end", &tail[9..], "nothing behind the end").and_the_rest().into());
+            return Err(Bad::form("end", &tail[9..], "no bytes after the end mark").and_the_rest().into());
         }
         if count != self.records - 1 {
-            let expected = format!("{}, as many as there are", self.records - 1);
+            let expected = format!("{}, the number of records in the file", self.records - 1);
             return Err(Bad::value("number of records", count, expected).and_the_rest().into());
         }
         input.consume(9);
@@ -197,6 +230,10 @@ impl Decoder for Bin {
 
     fn has_operations(&self) -> bool {
         self.flags.is_none_or(|flags| flags & 2 != 0)
+    }
+
+    fn capacity(&self) -> Option<Sectors> {
+        self.capacity
     }
 }
 
@@ -279,7 +316,7 @@ impl Record<'_> {
             return Err(Bad::value("sector", start, "a range below sector 2^40"));
         }
         if (sectors == 0) != empty {
-            return Err(Bad::value("sectors", sectors, "at least one, and none of a flush"));
+            return Err(Bad::value("sectors", sectors, "at least one sector, and none for a flush"));
         }
         before.end = start + sectors;
         let mut entry = Entry::request(before.time, before.device, kind, SectorRange::new(start, sectors));
@@ -302,7 +339,7 @@ mod tests {
 
     fn file(requests: &[Request]) -> Vec<u8> {
         let mut out = Vec::new();
-        let mut encoder = Encoder::new(true, true, &mut out);
+        let mut encoder = Encoder::new(Content::default(), &mut out);
         assert!(requests.iter().all(|request| encoder.request(request, &mut out)));
         encoder.finish(&mut out);
         out
@@ -371,9 +408,34 @@ mod tests {
     #[test]
     fn a_hint_is_no_part_of_a_trace() {
         let mut out = Vec::new();
-        let mut encoder = Encoder::new(true, true, &mut out);
+        let mut encoder = Encoder::new(Content::default(), &mut out);
         assert!(!encoder.request(&request(0, 0, OpKind::Hint, 0, 8), &mut out));
         assert_eq!(out.len(), HEADER_BYTES);
+    }
+
+    /// Files without a size are written, and read, as before there was one.
+    #[test]
+    fn size_of_the_device_is_kept_and_old_files_are_read() {
+        let one = request(5, 0, OpKind::Read, 1000, 8);
+        let old = file(&[one]);
+        assert!(old.starts_with(b"BMTRACE\x01\x03"));
+        let mut new = Vec::new();
+        let mut encoder = Encoder::new(Content { capacity: Some(Sectors(4096)), ..Content::default() }, &mut new);
+        assert!(encoder.request(&one, &mut new));
+        encoder.finish(&mut new);
+        assert_eq!(new[HEADER_BYTES + SIZE_BYTES..], old[HEADER_BYTES..], "the records are the same");
+        for (bytes, capacity) in [(old, None), (new.clone(), Some(Sectors(4096)))] {
+            let mut input = Input::new(std::io::Cursor::new(bytes.clone())).unwrap();
+            let mut decoder = Bin::default();
+            assert_eq!(decoder.next(&mut input).unwrap().unwrap().range, one.range);
+            assert_eq!(decoder.capacity(), capacity);
+            assert!(recognise(&bytes) && decoder.next(&mut input).unwrap().is_none());
+        }
+        for length in 0..new.len() {
+            assert!(decoded(new[..length].to_vec()).is_err(), "cut off after {length} bytes");
+        }
+        new[HEADER_BYTES..HEADER_BYTES + SIZE_BYTES].fill(0xff);
+        assert_eq!(decoded(new).unwrap_err().0, "size of the device");
     }
 
     #[test]

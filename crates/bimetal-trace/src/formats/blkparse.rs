@@ -15,6 +15,17 @@ use super::devices::DeviceNames;
 use super::rwbs::Rwbs;
 use crate::entry::{Bad, Entry, Moment};
 use crate::fields::{Fields, number};
+use crate::format::{Events, Format};
+
+/// Description of the `blkparse` format.
+pub const INFO: Format = Format {
+    name: "blkparse",
+    summary: "blkparse's default text: major,minor, CPU, sequence, time (s), process, event, \
+              rwbs, sector + sectors",
+    source: "blkparse(1)",
+    events: Events::WithCompletions,
+    ..Format::of_lines::<Blkparse>()
+};
 
 /// Reader of the `blkparse` format.
 #[derive(Default)]

@@ -10,7 +10,7 @@
 //! by first appearance of major and minor.
 //!
 //! blktrace writes a file for each CPU. Such a file alone holds the events of its CPU. Concatenated
-//! files are sorted only as far as the window of [`time_order`](crate::time_order) reaches;
+//! files are sorted only as far as the window of `time_order` reaches;
 //! `blkparse -i NAME -d FILE` merges them.
 
 use bimetal_core::operation::OpKind;
@@ -20,7 +20,18 @@ use super::fiu::write_name;
 use super::rwbs::Rwbs;
 use crate::entry::{Bad, Decoder, Entry, Fault, Moment};
 use crate::error::Place;
+use crate::format::{Events, Format, Recognition};
 use crate::input::Input;
+
+/// Description of the `blktrace` format.
+pub const INFO: Format = Format {
+    name: "blktrace",
+    summary: "blktrace's binary records, version 7, of one CPU or merged by blkparse -d",
+    source: "linux/blktrace_api.h; blktrace(8)",
+    recognition: Recognition::Magic(recognise),
+    events: Events::WithCompletions,
+    ..Format::of_records::<Blktrace>()
+};
 
 const MAGIC: u32 = 0x6561_7400;
 const VERSION: u32 = 7;
@@ -60,7 +71,7 @@ impl Endian {
     }
 }
 
-pub(crate) fn recognise(head: &[u8]) -> bool {
+fn recognise(head: &[u8]) -> bool {
     Endian::of(head).is_some()
 }
 

@@ -12,6 +12,15 @@ use super::LineFormat;
 use super::vscsi;
 use crate::entry::{Bad, Entry, sector_range};
 use crate::fields::Fields;
+use crate::format::Format;
+
+/// Description of the `cloudphysics-csv` format.
+pub const INFO: Format = Format {
+    name: "cloudphysics-csv",
+    summary: "CSV: version, time (s), SCSI operation code (hex), size (bytes), sector",
+    source: "Waldspurger et al., Efficient MRC Construction with SHARDS, FAST 2015; libCacheSim",
+    ..Format::of_lines::<CloudphysicsCsv>()
+};
 
 /// Reader of the `cloudphysics-csv` format.
 #[derive(Default)]

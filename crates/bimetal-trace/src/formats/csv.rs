@@ -1,6 +1,6 @@
 //! `csv`: Bimetal's own CSV, for programs that write or read traces.
 //!
-//! The first line is [`HEADER`]. Times are nanoseconds since any origin; in a trace without times
+//! The first line is `HEADER`. Times are nanoseconds since any origin; in a trace without times
 //! the field is empty on every line. `op` is `read`, `write`, `flush`, `discard` or `write-zeroes`.
 //! Addresses and lengths are sectors of 512 bytes. `fua` is 1 for a write that must be stable when
 //! it completes, else 0. The response time may be empty.
@@ -9,15 +9,31 @@ use bimetal_core::operation::OpKind;
 use bimetal_core::units::{Nanoseconds, SectorRange};
 
 use super::LineFormat;
-use super::lines::Header;
+use super::lines::{Header, append, append_line};
+use crate::Request;
 use crate::entry::{Bad, Entry, sector_range};
 use crate::fields::{Fields, number};
+use crate::format::{Encode, Encoding, Format};
+use crate::write::Content;
+
+/// Description of the `csv` format.
+pub const INFO: Format = Format {
+    name: "csv",
+    summary: "Bimetal's own CSV: time_ns,device,op,lba,sectors,fua,response_ns",
+    source: "Bimetal manual, file formats",
+    encoding: Some(Encoding {
+        start: |content, out| Box::new(Encoder::new(content, out)),
+        keeps_fua: true,
+        is_compressed: false,
+    }),
+    ..Format::of_lines::<Csv>()
+};
 
 /// First line of a `csv` trace.
-pub(crate) const HEADER: &str = "time_ns,device,op,lba,sectors,fua,response_ns";
+const HEADER: &str = "time_ns,device,op,lba,sectors,fua,response_ns";
 
 /// Names of the operations.
-pub(crate) const OPERATIONS: [(&str, OpKind); 5] = [
+const OPERATIONS: [(&str, OpKind); 5] = [
     ("read", OpKind::Read),
     ("write", OpKind::Write),
     ("flush", OpKind::Flush),
@@ -76,6 +92,34 @@ impl LineFormat for Csv {
 
     fn has_times(&self) -> bool {
         self.timed != Some(false)
+    }
+}
+
+/// Encoder of the `csv` format.
+struct Encoder {
+    has_times: bool,
+}
+
+impl Encoder {
+    fn new(content: Content, out: &mut Vec<u8>) -> Self {
+        append_line(out, format_args!("{HEADER}"));
+        Self { has_times: content.has_times }
+    }
+}
+
+impl Encode for Encoder {
+    fn request(&mut self, request: &Request, out: &mut Vec<u8>) -> bool {
+        let Some((name, _)) = OPERATIONS.iter().find(|(_, kind)| *kind == request.kind) else { return false };
+        if self.has_times {
+            append(out, format_args!("{}", request.arrival.0));
+        }
+        let (start, sectors) = (request.range.start.0, request.range.len.0);
+        append(out, format_args!(",{},{name},{start},{sectors},{},", request.device, u8::from(request.fua)));
+        if let Some(response) = request.response {
+            append(out, format_args!("{}", response.0));
+        }
+        out.push(b'\n');
+        true
     }
 }
 

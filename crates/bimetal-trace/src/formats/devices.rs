@@ -4,7 +4,7 @@ use hashbrown::HashMap;
 
 use crate::entry::Bad;
 
-/// Most names in a trace; a trace with more is rejected as garbage.
+/// Largest number of names in a trace; a trace with more is rejected as garbage.
 const NAMES_MAX: usize = 65_536;
 
 /// Names seen so far.

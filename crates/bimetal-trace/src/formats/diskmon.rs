@@ -11,8 +11,19 @@ use bimetal_core::units::Nanoseconds;
 use super::LineFormat;
 use crate::entry::{Bad, Entry, sector_range};
 use crate::fields::Fields;
+use crate::format::Format;
+
+/// Description of the `diskmon` format.
+pub const INFO: Format = Format {
+    name: "diskmon",
+    summary: "seven columns: sequence, time (s), duration (s), disk, Read or Write, sector, \
+              sectors",
+    source: "Sysinternals DiskMon for Windows",
+    ..Format::of_lines::<Diskmon>()
+};
 
 /// Reader of the `diskmon` format.
+#[derive(Default)]
 pub(crate) struct Diskmon;
 
 impl LineFormat for Diskmon {

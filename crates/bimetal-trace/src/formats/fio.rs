@@ -11,13 +11,28 @@ use bimetal_core::units::SectorRange;
 
 use super::LineFormat;
 use super::devices::DeviceNames;
+use super::lines::append_line;
+use crate::Request;
 use crate::entry::{Bad, Entry, byte_range};
 use crate::fields::{Fields, scaled};
+use crate::format::{Encode, Encoding, Format};
+
+/// Description of the `fio` format.
+pub const INFO: Format = Format {
+    name: "fio",
+    summary: "fio I/O log, version 2 (wait lines, µs) or 3 (a time in µs on each line)",
+    source: "fio documentation, Trace file format",
+    encoding: Some(Encoding { start: |_, out| Box::new(Encoder::new(out)), keeps_fua: false, is_compressed: false }),
+    ..Format::of_lines::<Fio>()
+};
 
 /// First line of version 2.
-pub(crate) const HEADER_2: &str = "fio version 2 iolog";
+const HEADER_2: &str = "fio version 2 iolog";
 const HEADER_3: &str = "fio version 3 iolog";
 const MICROSECOND_NS: u64 = 1_000;
+
+/// Shortest wait that fio keeps (documentation of `wait`); shorter gaps are added up.
+const WAIT_US_MIN: u64 = 100;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Version {
@@ -99,6 +114,54 @@ impl Fio {
             .ok_or_else(|| Bad::value("offset", wait_us, "waits that add up to less than 2^64 µs"))?;
         self.saw_wait = true;
         Ok(())
+    }
+}
+
+/// Encoder of the `fio` format, version 2.
+#[derive(Default)]
+struct Encoder {
+    /// Open files, in order of appearance.
+    devices: Vec<u32>,
+    /// Sum of the waits so far.
+    waited_us: u64,
+}
+
+impl Encoder {
+    fn new(out: &mut Vec<u8>) -> Self {
+        append_line(out, format_args!("{HEADER_2}"));
+        Self::default()
+    }
+}
+
+impl Encode for Encoder {
+    fn request(&mut self, request: &Request, out: &mut Vec<u8>) -> bool {
+        let action = match request.kind {
+            OpKind::Read => "read",
+            OpKind::Write => "write",
+            OpKind::Discard => "trim",
+            OpKind::Flush => "sync",
+            OpKind::WriteZeroes | OpKind::Hint => return false,
+        };
+        let device = request.device;
+        if !self.devices.contains(&device) {
+            self.devices.push(device);
+            append_line(out, format_args!("device{device} add"));
+            append_line(out, format_args!("device{device} open"));
+        }
+        let wait_us = (request.arrival.0 / MICROSECOND_NS).saturating_sub(self.waited_us);
+        if wait_us >= WAIT_US_MIN {
+            self.waited_us += wait_us;
+            append_line(out, format_args!("device{device} wait {wait_us} 0"));
+        }
+        let (offset, length) = (request.range.start.bytes().0, request.range.len.bytes().0);
+        append_line(out, format_args!("device{device} {action} {offset} {length}"));
+        true
+    }
+
+    fn finish(&mut self, out: &mut Vec<u8>) {
+        for device in &self.devices {
+            append_line(out, format_args!("device{device} close"));
+        }
     }
 }
 

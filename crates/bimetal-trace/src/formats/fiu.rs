@@ -11,6 +11,16 @@ use super::LineFormat;
 use super::devices::DeviceNames;
 use crate::entry::{Bad, Entry, sector_range};
 use crate::fields::{Fields, number};
+use crate::format::Format;
+
+/// Description of the `fiu` format.
+pub const INFO: Format = Format {
+    name: "fiu",
+    summary: "columns: time (ns), process id, process, sector, sectors, R or W, major, minor, MD5 \
+              of the content",
+    source: "Koller and Rangaswami, I/O Deduplication, FAST 2010; SNIA IOTTA",
+    ..Format::of_lines::<Fiu>()
+};
 
 /// Number of words of a line behind the process name, with the hash.
 const WORDS_BEHIND: usize = 6;

@@ -9,10 +9,11 @@
 
 use bimetal_core::operation::OpKind;
 
-use super::LineFormat;
+use super::lines::append_line;
+use super::{disksim, linnos, mqsim};
+use crate::Request;
 use crate::entry::{Bad, Entry, byte_range, sector_range};
 use crate::fields::Fields;
-use crate::format::Format;
 use crate::recognise::Recognised;
 
 /// Unit of address and size.
@@ -29,36 +30,38 @@ pub(crate) enum Clock {
     Nanoseconds,
 }
 
-/// Reader of the formats with five columns.
-pub(crate) struct FiveColumns {
-    pub(crate) clock: Clock,
-    pub(crate) unit: Unit,
+/// Returns the entry of a line with five columns.
+///
+/// # Errors
+/// Refuses a line of another form, and impossible values.
+#[inline]
+pub(crate) fn entry(line: &[u8], clock: Clock, unit: Unit) -> Result<Option<Entry>, Box<Bad>> {
+    let mut fields = Fields::of_words(line);
+    let time = match clock {
+        Clock::Milliseconds => fields.time("time", 6)?,
+        Clock::Nanoseconds => fields.number("time")?,
+    };
+    let device = fields.device("device")?;
+    let (address, size, operation) = (fields.number("address")?, fields.number("size")?, fields.number("operation")?);
+    fields.end()?;
+    let range = match unit {
+        Unit::Bytes => byte_range(address, size)?,
+        Unit::Sectors => sector_range(address, size)?,
+    };
+    let kind = if operation & 1 == 1 { OpKind::Read } else { OpKind::Write };
+    Ok(Some(Entry::request(time, device, kind, range)))
 }
 
-impl LineFormat for FiveColumns {
-    #[inline]
-    fn entry(&mut self, line: &[u8]) -> Result<Option<Entry>, Box<Bad>> {
-        let mut fields = Fields::of_words(line);
-        let time = match self.clock {
-            Clock::Milliseconds => fields.time("time", 6)?,
-            Clock::Nanoseconds => fields.number("time")?,
-        };
-        let device = fields.device("device")?;
-        let (address, size, operation) =
-            (fields.number("address")?, fields.number("size")?, fields.number("operation")?);
-        fields.end()?;
-        let range = match self.unit {
-            Unit::Bytes => byte_range(address, size)?,
-            Unit::Sectors => sector_range(address, size)?,
-        };
-        let kind = if operation & 1 == 1 { OpKind::Read } else { OpKind::Write };
-        Ok(Some(Entry::request(time, device, kind, range)))
+/// Appends the line of `request` with `time` in the first column, and addresses in sectors. Returns
+/// false, and appends nothing, if the request is neither a read nor a write.
+pub(crate) fn append(request: &Request, time: std::fmt::Arguments<'_>, out: &mut Vec<u8>) -> bool {
+    let Request { device, kind, range, .. } = *request;
+    if !matches!(kind, OpKind::Read | OpKind::Write) {
+        return false;
     }
-}
-
-/// Returns true if `format` has five columns.
-pub(crate) fn is_member(format: Format) -> bool {
-    matches!(format, Format::Disksim | Format::Mqsim | Format::Ssdsim | Format::Linnos)
+    let (start, sectors) = (range.start.0, range.len.0);
+    append_line(out, format_args!("{time} {device} {start} {sectors} {}", u8::from(kind == OpKind::Read)));
+    true
 }
 
 /// Properties of the columns of a sample.
@@ -105,23 +108,23 @@ pub(crate) fn decide(sample: &[&[u8]]) -> Recognised {
     let evidence = Evidence::of(sample);
     let (format, because) = match (evidence.decimal_point, evidence.aligned) {
         (true, true) => {
-            (Format::Linnos, "times have a decimal point: ms; addresses and sizes are multiples of 512: bytes")
+            (&linnos::INFO, "times have a decimal point: ms; addresses and sizes are multiples of 512: bytes")
         }
-        (true, false) => (Format::Disksim, "times have a decimal point: ms; sizes are no multiples of 512: sectors"),
+        (true, false) => (&disksim::INFO, "times have a decimal point: ms; sizes are not multiples of 512: sectors"),
         (false, true) => {
-            (Format::Linnos, "addresses and sizes are multiples of 512: bytes, which only the format with ms has")
+            (&linnos::INFO, "addresses and sizes are multiples of 512: bytes, which only the format with ms has")
         }
-        (false, false) => (Format::Mqsim, "times are whole numbers: ns, sizes are no multiples of 512: sectors"),
+        (false, false) => (&mqsim::INFO, "times are whole numbers: ns; sizes are not multiples of 512: sectors"),
     };
     let mut notes = vec![format!(
-        "it has five columns of numbers, read as {format} ({because}; operation 1 is a read); --format disksim, mqsim, \
+        "five columns of numbers, read as {format} ({because}; operation 1 is a read); --format disksim, mqsim, \
          ssdsim or linnos overrides"
     )];
-    let is_index = evidence.index && format == Format::Mqsim;
+    let is_index = evidence.index && *format == mqsim::INFO;
     if is_index {
         notes.push(format!(
-            "its first column grows by multiples of 10, far less than 1 µs a request: an index, not a time; \
-             --format {format} takes it for nanoseconds"
+            "the first column grows by multiples of 10, far less than 1 µs a request: an index, not a time; --format \
+             {format} reads it as nanoseconds"
         ));
     }
     Recognised { format, notes, is_index }
@@ -130,8 +133,9 @@ pub(crate) fn decide(sample: &[&[u8]]) -> Recognised {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::Format;
 
-    fn decided(lines: &[&str]) -> (Format, bool) {
+    fn decided(lines: &[&str]) -> (&'static Format, bool) {
         let lines: Vec<_> = lines.iter().map(|line| line.as_bytes()).collect();
         let recognised = decide(&lines);
         assert!(recognised.notes[0].contains("--format"));
@@ -140,17 +144,17 @@ mod tests {
 
     #[test]
     fn decimal_point_and_alignment_decide() {
-        assert_eq!(decided(&["0.5 0 63 8 1", "1 0 71 8 0"]), (Format::Disksim, false));
-        assert_eq!(decided(&["0.5 0 4096 512 1"]), (Format::Linnos, false));
-        assert_eq!(decided(&["500 0 64 8 1"]), (Format::Mqsim, false));
-        assert_eq!(decided(&["500 0 65536 8192 1"]), (Format::Linnos, false));
+        assert_eq!(decided(&["0.5 0 63 8 1", "1 0 71 8 0"]), (&disksim::INFO, false));
+        assert_eq!(decided(&["0.5 0 4096 512 1"]), (&linnos::INFO, false));
+        assert_eq!(decided(&["500 0 64 8 1"]), (&mqsim::INFO, false));
+        assert_eq!(decided(&["500 0 65536 8192 1"]), (&linnos::INFO, false));
     }
 
     #[test]
     fn a_column_that_only_counts_is_no_time() {
         let counting: Vec<_> = (0..20).map(|index| format!("{} 0 {} 8 0", index * 30, index * 8 + 64)).collect();
         let counting: Vec<_> = counting.iter().map(String::as_str).collect();
-        assert_eq!(decided(&counting), (Format::Mqsim, true));
-        assert_eq!(decided(&counting[..15]), (Format::Mqsim, false));
+        assert_eq!(decided(&counting), (&mqsim::INFO, true));
+        assert_eq!(decided(&counting[..15]), (&mqsim::INFO, false));
     }
 }

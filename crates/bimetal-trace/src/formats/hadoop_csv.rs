@@ -8,6 +8,16 @@ use super::LineFormat;
 use super::rwbs::Rwbs;
 use crate::entry::{Bad, Entry, Moment};
 use crate::fields::Fields;
+use crate::format::{Events, Format};
+
+/// Description of the `hadoop-csv` format.
+pub const INFO: Format = Format {
+    name: "hadoop-csv",
+    summary: "CSV: time (ns), event (Q or D), operation, sector, bytes, CPU, process",
+    source: "blktrace records decoded to CSV",
+    events: Events::Several,
+    ..Format::of_lines::<HadoopCsv>()
+};
 
 /// Reader of the `hadoop-csv` format.
 #[derive(Default)]

@@ -10,7 +10,18 @@ use bimetal_core::units::SectorRange;
 use super::lis::BLOCK_SECTORS;
 use crate::entry::{Bad, Decoder, Entry, Fault};
 use crate::error::Place;
+use crate::format::Format;
 use crate::input::Input;
+
+/// Description of the `keys32le` format.
+pub const INFO: Format = Format {
+    name: "keys32le",
+    summary: "bare little-endian 32-bit block numbers; no times, no operations; never recognised \
+              by content",
+    source: "the traces that come with Caffeine's simulator",
+    lacks_block_size: true,
+    ..Format::of_records::<Keys32le>()
+};
 
 const KEY_BYTES: usize = 4;
 

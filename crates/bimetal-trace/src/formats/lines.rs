@@ -1,5 +1,7 @@
 //! Text formats: a line is an entry, holds nothing of interest, or is bad.
 
+use std::io::Write as _;
+
 use crate::entry::{Bad, Decoder, Entry, Fault};
 use crate::error::{Place, shown};
 use crate::input::{Input, Line};
@@ -31,28 +33,6 @@ pub(crate) trait LineFormat: Send {
     /// Returns the name of `device` in the lines so far, if it is no number.
     fn device_name(&self, _device: u32) -> Option<String> {
         None
-    }
-}
-
-impl LineFormat for Box<dyn LineFormat> {
-    fn entry(&mut self, line: &[u8]) -> Result<Option<Entry>, Box<Bad>> {
-        (**self).entry(line)
-    }
-
-    fn saw_header(&self) -> bool {
-        (**self).saw_header()
-    }
-
-    fn has_times(&self) -> bool {
-        (**self).has_times()
-    }
-
-    fn has_operations(&self) -> bool {
-        (**self).has_operations()
-    }
-
-    fn device_name(&self, device: u32) -> Option<String> {
-        (**self).device_name(device)
     }
 }
 
@@ -157,4 +137,16 @@ impl<F: LineFormat> Decoder for Lines<F> {
     fn first_ignored(&self) -> Option<(Place, &str)> {
         self.first_ignored.as_ref().map(|(line, text)| (Place::Line(*line), text.as_str()))
     }
+}
+
+/// Appends `text` to `out`.
+pub(crate) fn append(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
+    // Writing to memory does not fail.
+    let _ = out.write_fmt(text);
+}
+
+/// Appends `text` and the end of the line to `out`.
+pub(crate) fn append_line(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
+    append(out, text);
+    out.push(b'\n');
 }

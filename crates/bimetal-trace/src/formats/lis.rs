@@ -8,11 +8,22 @@ use bimetal_core::operation::OpKind;
 use super::LineFormat;
 use crate::entry::{Bad, Entry, SECTORS_MAX, sector_range};
 use crate::fields::Fields;
+use crate::format::Format;
+
+/// Description of the `lis` format.
+pub const INFO: Format = Format {
+    name: "lis",
+    summary: "four columns: first page, pages, 0, request number; no times, no operations",
+    source: "Megiddo and Modha, ARC, FAST 2003",
+    lacks_block_size: true,
+    ..Format::of_lines::<Lis>()
+};
 
 /// Number of sectors for a page or key of unknown size.
 pub(crate) const BLOCK_SECTORS: u64 = 8;
 
 /// Reader of the `lis` format.
+#[derive(Default)]
 pub(crate) struct Lis;
 
 impl LineFormat for Lis {

@@ -1,93 +1,120 @@
-//! Decoders of the formats, one file each. Each file's head describes the format, names the source
-//! of the description, and warns of the traps in its traces.
+//! Formats of traces, one file each. Each file's head describes the format, names the source of the
+//! description, and warns of the traps in its traces. Its `INFO` declares the format.
 //!
-//! A text format implements [`LineFormat`] and is read through [`Lines`]; a binary format
-//! implements [`Decoder`]. A new format needs its file here, its name in [`format`](crate::format),
-//! its line in [`line_format`] or [`decoder`] below, and a corpus for the fuzzer. Formats do not
-//! deal with order of time, pairing with completions, options or counting.
+//! A text format implements `LineFormat` and is read through `Lines`; a binary format implements
+//! `Decoder`. A new format needs its file here, its line in [`ALL`], and a corpus for the fuzzer.
+//! Formats do not deal with order of time, pairing with completions, options or counting.
 
-mod alibaba;
-pub(crate) mod bin;
-pub(crate) mod blkparse;
-pub(crate) mod blktrace;
-mod cloudphysics_csv;
-pub(crate) mod csv;
+pub mod alibaba;
+pub mod bin;
+pub mod blkparse;
+pub mod blktrace;
+pub mod cloudphysics_csv;
+pub mod csv;
 mod devices;
-mod diskmon;
-mod disksim;
-pub(crate) mod fio;
-mod fiu;
-pub(crate) mod five_columns;
-mod hadoop_csv;
-mod keys32le;
+pub mod diskmon;
+pub mod disksim;
+pub mod fio;
+pub mod fiu;
+mod five_columns;
+pub mod hadoop_csv;
+pub mod keys32le;
 pub(crate) mod lines;
-mod linnos;
-mod lis;
-mod mqsim;
-mod msr;
+pub mod linnos;
+pub mod lis;
+pub mod mqsim;
+pub mod msr;
 mod rwbs;
-mod spc;
-mod ssdsim;
-mod systor17;
-mod tencent;
-pub(crate) mod tracefs;
-pub(crate) mod vscsi;
-mod wiscsee;
+pub mod spc;
+pub mod ssdsim;
+pub mod systor17;
+pub mod tencent;
+pub mod tracefs;
+pub mod vscsi;
+pub mod wiscsee;
 
-use crate::entry::Decoder;
 use crate::format::Format;
-use lines::Lines;
 
 pub(crate) use lines::LineFormat;
 
-/// Returns the reader of a text format's lines, `None` if `format` is binary.
-pub(crate) fn line_format(format: Format) -> Option<Box<dyn LineFormat>> {
-    Some(match format {
-        Format::Msr => Box::new(msr::Msr::default()),
-        Format::Spc => Box::new(spc::Spc),
-        Format::Disksim => Box::new(disksim::reader()),
-        Format::Mqsim => Box::new(mqsim::reader()),
-        Format::Ssdsim => Box::new(ssdsim::reader()),
-        Format::Linnos => Box::new(linnos::reader()),
-        Format::Blkparse => Box::new(blkparse::Blkparse::default()),
-        Format::Tracefs => Box::new(tracefs::Tracefs::default()),
-        Format::Wiscsee => Box::new(wiscsee::Wiscsee),
-        Format::Fio => Box::new(fio::Fio::default()),
-        Format::Diskmon => Box::new(diskmon::Diskmon),
-        Format::CloudphysicsCsv => Box::new(cloudphysics_csv::CloudphysicsCsv::default()),
-        Format::HadoopCsv => Box::new(hadoop_csv::HadoopCsv::default()),
-        Format::Fiu => Box::new(fiu::Fiu::default()),
-        Format::Systor17 => Box::new(systor17::Systor17::default()),
-        Format::Alibaba => Box::new(alibaba::Alibaba::default()),
-        Format::Tencent => Box::new(tencent::Tencent::default()),
-        Format::Lis => Box::new(lis::Lis),
-        Format::Csv => Box::new(csv::Csv::default()),
-        Format::Blktrace | Format::Vscsi | Format::Keys32le | Format::Bin => return None,
-    })
+/// All formats, in the order of the manual. Of two formats that fit a text equally well, the first
+/// is recognised.
+#[rustfmt::skip]
+pub const ALL: &[&Format] = &[
+    &msr::INFO,
+    &spc::INFO,
+    &disksim::INFO,
+    &mqsim::INFO,
+    &ssdsim::INFO,
+    &linnos::INFO,
+    &blkparse::INFO,
+    &blktrace::INFO,
+    &tracefs::INFO,
+    &wiscsee::INFO,
+    &fio::INFO,
+    &diskmon::INFO,
+    &cloudphysics_csv::INFO,
+    &vscsi::INFO,
+    &hadoop_csv::INFO,
+    &fiu::INFO,
+    &systor17::INFO,
+    &alibaba::INFO,
+    &tencent::INFO,
+    &lis::INFO,
+    &keys32le::INFO,
+    &csv::INFO,
+    &bin::INFO,
+];
+
+/// Returns the format that `--format` calls `name`.
+pub fn find(name: &str) -> Option<&'static Format> {
+    ALL.iter().find(|format| format.name == name).copied()
 }
 
-/// Returns the reader of `format`.
-pub(crate) fn decoder(format: Format) -> Box<dyn Decoder> {
-    match format {
-        Format::Blktrace => Box::new(blktrace::Blktrace::default()),
-        Format::Vscsi => Box::new(vscsi::Vscsi::default()),
-        Format::Keys32le => Box::new(keys32le::Keys32le::default()),
-        Format::Bin => Box::new(bin::Bin::default()),
-        // MSR traces must be read fast, so without a second indirection.
-        Format::Msr => Box::new(Lines::new(msr::Msr::default())),
-        text => match line_format(text) {
-            Some(lines) => Box::new(Lines::new(lines)),
-            None => unreachable!("every format but the binary ones above is read by lines"),
-        },
+/// Returns the formats that [`Writer`](crate::write::Writer) writes: first those that keep
+/// everything.
+pub fn writable() -> impl Iterator<Item = &'static Format> {
+    let keeping = |fua: bool| {
+        ALL.iter().copied().filter(move |format| format.encoding.is_some_and(|encoding| encoding.keeps_fua == fua))
+    };
+    keeping(true).chain(keeping(false))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::path::Path;
+
+    use super::*;
+    use crate::format::names;
+
+    #[test]
+    fn format_names_match_the_command_line() {
+        let contract = "msr spc disksim mqsim ssdsim linnos blkparse blktrace tracefs wiscsee fio diskmon \
+                        cloudphysics-csv vscsi hadoop-csv fiu systor17 alibaba tencent lis keys32le csv bin";
+        assert_eq!(names(ALL.iter().copied()), contract);
+        for format in ALL {
+            assert_eq!(format.name.parse(), Ok(*format));
+            assert!(!format.summary.is_empty() && !format.source.is_empty(), "{format}");
+        }
     }
-}
 
-/// Returns whether `format` records completions, and flushes before writes, beside requests.
-pub(crate) fn has_completions(format: Format) -> bool {
-    matches!(format, Format::Blkparse | Format::Blktrace | Format::Tracefs | Format::Wiscsee)
-}
-
-/// Returns whether `format` distinguishes queue events from issue events.
-pub(crate) fn has_events(format: Format) -> bool {
-    has_completions(format) || format == Format::HadoopCsv
+    /// Each file that declares an `INFO` is in the list, once, under the name of the file.
+    #[test]
+    fn every_declared_format_is_listed_once() {
+        let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/src/formats"));
+        let declares = |path: &Path| {
+            let text = std::fs::read_to_string(path).unwrap();
+            text.lines().any(|line| line.starts_with("pub const INFO: Format ="))
+        };
+        let declared: BTreeSet<String> = std::fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .filter(|path| declares(path))
+            .map(|path| path.file_stem().unwrap().to_str().unwrap().replace('_', "-"))
+            .collect();
+        let listed: BTreeSet<String> = ALL.iter().map(|format| format.name.to_owned()).collect();
+        assert_eq!(listed, declared);
+        assert_eq!(listed.len(), ALL.len(), "two formats share a name");
+    }
 }

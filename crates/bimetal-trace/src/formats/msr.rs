@@ -11,8 +11,21 @@ use bimetal_core::units::Nanoseconds;
 
 use super::LineFormat;
 use super::devices::DeviceNames;
+use super::lines::append_line;
+use crate::Request;
 use crate::entry::{Bad, Entry, byte_range};
 use crate::fields::{Fields, number, scaled};
+use crate::format::{Encode, Encoding, Format};
+
+/// Description of the `msr` format.
+pub const INFO: Format = Format {
+    name: "msr",
+    summary: "CSV: timestamp (100 ns since 1601), hostname, disk number, Read or Write, offset \
+              (bytes), size (bytes), response time (100 ns)",
+    source: "README of the MSR Cambridge traces; Narayanan et al., Write Off-Loading, FAST 2008",
+    encoding: Some(Encoding { start: |_, _| Box::new(Encoder), keeps_fua: false, is_compressed: false }),
+    ..Format::of_lines::<Msr>()
+};
 
 /// Number of nanoseconds in a tick.
 const TICK_NS: u64 = 100;
@@ -71,6 +84,26 @@ impl Msr {
             host if disk < DISKS_OF_A_HOST => Ok(host * DISKS_OF_A_HOST + disk),
             _ => Err(Bad::value("DiskNumber", disk, "a number below 1000 in a file of several hosts")),
         }
+    }
+}
+
+/// Encoder of the `msr` format.
+struct Encoder;
+
+impl Encode for Encoder {
+    fn request(&mut self, request: &Request, out: &mut Vec<u8>) -> bool {
+        let Request { arrival, device, kind, range, response, .. } = *request;
+        let kind = match kind {
+            OpKind::Read => "Read",
+            OpKind::Write => "Write",
+            _ => return false,
+        };
+        let (offset, size) = (range.start.bytes().0, range.len.bytes().0);
+        // A response below one tick would read as not measured.
+        let response = response.map_or(0, |response| (response.0 / TICK_NS).max(1));
+        let ticks = arrival.0 / TICK_NS;
+        append_line(out, format_args!("{ticks},bimetal,{device},{kind},{offset},{size},{response}"));
+        true
     }
 }
 

@@ -11,8 +11,19 @@ use bimetal_core::units::{Bytes, Sectors};
 use super::LineFormat;
 use crate::entry::{Bad, Entry, sector_range};
 use crate::fields::Fields;
+use crate::format::Format;
+
+/// Description of the `spc` format.
+pub const INFO: Format = Format {
+    name: "spc",
+    summary: "CSV: application storage unit, sector, size (bytes), R or W, time (s)",
+    source: "SPC Trace File Format Specification 1.0.1, Storage Performance Council 2002; UMass \
+              Trace Repository",
+    ..Format::of_lines::<Spc>()
+};
 
 /// Reader of the `spc` format.
+#[derive(Default)]
 pub(crate) struct Spc;
 
 impl LineFormat for Spc {

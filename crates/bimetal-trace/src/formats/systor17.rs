@@ -11,6 +11,16 @@ use bimetal_core::units::Nanoseconds;
 use super::LineFormat;
 use crate::entry::{Bad, Entry, byte_range};
 use crate::fields::{Fields, time};
+use crate::format::Format;
+
+/// Description of the `systor17` format.
+pub const INFO: Format = Format {
+    name: "systor17",
+    summary: "CSV: timestamp (s), response (s), R or W, unit, offset (bytes), size (bytes)",
+    source: "Lee et al., Understanding Storage Traffic Characteristics on Enterprise VDI, SYSTOR \
+              2017",
+    ..Format::of_lines::<Systor17>()
+};
 
 /// Reader of the `systor17` format.
 #[derive(Default)]

@@ -9,6 +9,15 @@ use bimetal_core::operation::OpKind;
 use super::LineFormat;
 use crate::entry::{Bad, Entry, sector_range};
 use crate::fields::{Fields, scaled};
+use crate::format::Format;
+
+/// Description of the `tencent` format.
+pub const INFO: Format = Format {
+    name: "tencent",
+    summary: "CSV: timestamp (s), sector, sectors, 0 (read) or 1 (write), volume",
+    source: "Zhang et al., OSCA, USENIX ATC 2020; SNIA IOTTA",
+    ..Format::of_lines::<Tencent>()
+};
 
 /// Reader of the `tencent` format.
 #[derive(Default)]

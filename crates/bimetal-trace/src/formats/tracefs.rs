@@ -9,7 +9,7 @@
 //! events were lost is a bad line. A live recording parses its events with this reader, too.
 //!
 //! Traps: a flush is issued at `0 + 0` and completes at `18446744073709551615 + 0`, and writes
-//! complete once more, without sectors, when they are stable; see [`pairing`](crate::pairing). `N`
+//! complete once more, without sectors, when they are stable; see `pairing`. `N`
 //! is a write of zeroes or, with an impossible range, a command to the drive; commands of old
 //! kernels stand in the parentheses.
 
@@ -21,6 +21,17 @@ use super::devices::DeviceNames;
 use super::rwbs::Rwbs;
 use crate::entry::{Bad, Entry, Moment, sector_range};
 use crate::fields::{Fields, time};
+use crate::format::{Events, Format};
+
+/// Description of the `tracefs` format.
+pub const INFO: Format = Format {
+    name: "tracefs",
+    summary: "text of trace_pipe or trace-cmd report with block_bio_queue, block_rq_issue, \
+              block_rq_complete",
+    source: "Linux: Documentation/trace/ftrace.rst, events-block",
+    events: Events::WithCompletions,
+    ..Format::of_lines::<Tracefs>()
+};
 
 /// Reader of the `tracefs` format.
 #[derive(Default)]

@@ -13,7 +13,17 @@ use bimetal_core::units::{Bytes, Nanoseconds, SectorRange, Sectors};
 use crate::entry::{Bad, Decoder, Entry, Fault, sector_range};
 use crate::error::Place;
 use crate::fields::scaled;
+use crate::format::{Format, Recognition};
 use crate::input::Input;
+
+/// Description of the `vscsi` format.
+pub const INFO: Format = Format {
+    name: "vscsi",
+    summary: "vSCSI trace records of 32 bytes (version 1) or 40 bytes (version 2), times in µs",
+    source: "Waldspurger et al., Efficient MRC Construction with SHARDS, FAST 2015; libCacheSim",
+    recognition: Recognition::Shape(recognise),
+    ..Format::of_records::<Vscsi>()
+};
 
 const MICROSECOND_NS: u64 = 1_000;
 
@@ -60,7 +70,7 @@ impl Version {
     }
 }
 
-pub(crate) fn recognise(head: &[u8]) -> bool {
+fn recognise(head: &[u8]) -> bool {
     Version::of(head).is_some()
 }
 

@@ -9,8 +9,20 @@ use bimetal_core::operation::OpKind;
 use super::LineFormat;
 use crate::entry::{Bad, Entry, Moment, byte_range};
 use crate::fields::Fields;
+use crate::format::{Events, Format};
+
+/// Description of the `wiscsee` format.
+pub const INFO: Format = Format {
+    name: "wiscsee",
+    summary: "eight columns: process, D or C, operation, offset (bytes), size (bytes), time (s), \
+              wait (s), sync",
+    source: "He et al., The Unwritten Contract of Solid State Drives, EuroSys 2017 (WiscSee)",
+    events: Events::WithCompletions,
+    ..Format::of_lines::<Wiscsee>()
+};
 
 /// Reader of the `wiscsee` format.
+#[derive(Default)]
 pub(crate) struct Wiscsee;
 
 impl LineFormat for Wiscsee {

@@ -17,6 +17,8 @@ pub(super) struct Device {
     /// partition, and issue events under the number of the disk. Sectors count from the start of
     /// the disk in both.
     pub(super) numbers: Vec<(u32, u32)>,
+    /// Number of sectors.
+    pub(super) size: Sectors,
     /// Range on its disk, for a partition.
     pub(super) partition: Option<SectorRange>,
 }
@@ -37,13 +39,14 @@ impl Device {
         let number = (rustix::fs::major(metadata.rdev()), rustix::fs::minor(metadata.rdev()));
         let sysfs = PathBuf::from(format!("/sys/dev/block/{}:{}", number.0, number.1));
         let sysfs = fs::canonicalize(&sysfs).map_err(|error| RecordError::Io { path: sysfs.clone(), error })?;
+        let size = Sectors(read_number(&sysfs.join("size"))?);
         let mut numbers = vec![number];
         let mut partition = None;
         if sysfs.join("partition").exists() {
             let disk = sysfs.parent().unwrap_or(&sysfs);
             numbers.push(numbers_in(disk)?);
             let start = read_number(&sysfs.join("start"))?;
-            partition = Some(SectorRange { start: Sectors(start), len: Sectors(read_number(&sysfs.join("size"))?) });
+            partition = Some(SectorRange { start: Sectors(start), len: size });
         } else {
             let entries = fs::read_dir(&sysfs).map_err(|error| RecordError::Io { path: sysfs.clone(), error })?;
             for entry in entries.flatten().filter(|entry| entry.path().join("partition").exists()) {
@@ -51,7 +54,7 @@ impl Device {
             }
             numbers.sort_unstable();
         }
-        Ok(Self { path: path.to_owned(), numbers, partition })
+        Ok(Self { path: path.to_owned(), numbers, size, partition })
     }
 }
 

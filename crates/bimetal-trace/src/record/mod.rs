@@ -44,7 +44,7 @@ pub enum RecordError {
         reason: String,
     },
     /// The user lacks the rights to record.
-    #[error("recording the block events of the kernel needs root ({path}: {error}): run it with sudo")]
+    #[error("recording the kernel's block events needs root ({path}: {error}): run bimetal with sudo")]
     NeedsRoot {
         /// File that could not be opened.
         path: PathBuf,
@@ -52,7 +52,7 @@ pub enum RecordError {
         error: io::Error,
     },
     /// The kernel gives no block events through either source.
-    #[error("this kernel gives no block events: tracefs: {tracefs}; blktrace: {blktrace}")]
+    #[error("this kernel offers no block events: tracefs: {tracefs}; blktrace: {blktrace}")]
     NotPermitted {
         /// Reason for which tracefs failed.
         tracefs: String,
@@ -68,7 +68,7 @@ pub enum RecordError {
         error: io::Error,
     },
     /// An event has an unknown form.
-    #[error("an event of the kernel cannot be read ({field} '{value}': expected {expected}) in '{line}'")]
+    #[error("a kernel event cannot be read ({field} '{value}': expected {expected}) in '{line}'")]
     Event {
         /// Name of the field in the format's description.
         field: &'static str,
@@ -128,6 +128,14 @@ pub struct Recorder {
 }
 
 impl Recorder {
+    /// Returns the size of the block device at `path`.
+    ///
+    /// # Errors
+    /// Fails if `path` is no block device.
+    pub fn size_of(path: &Path) -> Result<Sectors, RecordError> {
+        Device::find(path).map(|device| device.size)
+    }
+
     /// Starts to record the block device at `path`; `arrival` chooses the event that counts as a
     /// request's arrival.
     ///
@@ -258,7 +266,7 @@ mod tests {
     #[test]
     fn a_partition_sees_its_own_requests_from_its_own_start() {
         let partition = Some(SectorRange::new(2048, 1000));
-        let device = Device { path: PathBuf::from("sda1"), numbers: vec![(8, 1), (8, 0)], partition };
+        let device = Device { path: PathBuf::from("sda1"), numbers: vec![(8, 1), (8, 0)], size: Sectors(0), partition };
         let start_seen = |start, len| {
             let entry = Entry::request(0, 1, OpKind::Write, SectorRange::new(start, len));
             within(&device, entry).map(|entry| (entry.device, entry.range.start.0))

@@ -122,7 +122,7 @@ impl WorkloadSpec {
         }
         let span_ns = self.requests as f64 * self.interarrival.mean_ns();
         if span_ns > (u64::MAX / 4) as f64 {
-            let expected = format!("a time at which {} requests last less than 146 years", self.requests);
+            let expected = format!("a time for which {} requests last less than 146 years", self.requests);
             return Err(SpecError::new("interarrival", self.interarrival, expected));
         }
         Ok(())
@@ -264,7 +264,7 @@ mod tests {
             ),
             (
                 WorkloadSpec { interarrival: "poisson:2y".parse().unwrap(), ..good.clone() },
-                "interarrival 'poisson:63115200s': expected a time at which 100 requests last less than 146 years",
+                "interarrival 'poisson:63115200s': expected a time for which 100 requests last less than 146 years",
             ),
         ];
         assert_eq!(good.check(), Ok(()));

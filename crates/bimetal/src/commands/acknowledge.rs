@@ -1,19 +1,18 @@
 //! `bimetal acknowledge`: prints the list of lost or bad content and clears it.
 
-use bimetal_live::control::message::{Reply, Request};
-use bimetal_live::control::offline;
+use bimetal_serve::control::message::{Reply, Request};
+use bimetal_volumes::offline;
 use clap::Args;
 
 use crate::error::Error;
 use crate::output::print;
 use crate::target::{Target, ask};
 
-/// Clear the list of what `status` says is lost or bad
+/// Clear the report of lost and bad content
 ///
-/// Content that was lost, bad copies that were repaired and losses that were accepted stay in the
-/// status of a volume until this command. Blocks that are still lost stay in it, marked as
-/// acknowledged, until they are written or discarded. The history of the volume gets a line;
-/// `bimetal status --json` shows it.
+/// Findings and accepted losses stay in the status of a volume until this command. Blocks that are
+/// still lost stay listed, as acknowledged, until they are written or discarded. The history of the
+/// volume gets a line; `bimetal status --json` shows it.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  bimetal acknowledge mail")]
 pub(crate) struct Arguments {
@@ -26,7 +25,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     let message = match Target::find(&arguments.volume)? {
         Target::Served(mut client) => match ask(&mut client, &Request::Acknowledge { by })? {
             Reply::Done(done) => done.message,
-            other => return Err(Error::new(format!("the server answered something else: {other:?}"))),
+            other => return Err(Error::new(format!("unexpected answer of the server: {other:?}"))),
         },
         Target::Stopped(located) => offline::acknowledge(&located, &by)?,
     };

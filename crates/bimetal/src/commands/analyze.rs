@@ -7,8 +7,10 @@ use clap::Args;
 use serde::Serialize;
 
 use crate::error::Error;
-use crate::options::{BlockOption, ConfigOption, JsonOption, TraceOptions, file_map};
-use crate::output::{print, print_json};
+use crate::files::file_map;
+use crate::in_memory::InMemory;
+use crate::options::{BlockOption, ConfigOption, JsonOption, TraceOptions};
+use crate::output::{json_text, print};
 use crate::trace_file::TraceReader;
 
 /// Characterise a workload
@@ -19,16 +21,17 @@ use crate::trace_file::TraceReader;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     bimetal analyze monday.bin.zst\n  \
-    bimetal analyze web_0.csv.gz --format msr --limit 1000000 --json")]
+    bimetal analyze web_0.csv.gz --format msr --limit 1000000 --json\n  \
+    ssh server cat monday.bin.zst | bimetal analyze -")]
 pub(crate) struct Arguments {
-    /// The trace
+    /// The trace: a file in any format that `bimetal formats` lists, or - for standard input
     #[arg(value_name = "TRACE")]
     trace: PathBuf,
     #[command(flatten)]
     options: TraceOptions,
     #[command(flatten)]
     block: BlockOption,
-    /// Map of files: a line for each range of the device, `offset,length,path`, in bytes
+    /// Map of files: a line `offset,length,path` for each range of the device, in bytes
     #[arg(long, value_name = "MAP.csv")]
     files: Option<PathBuf>,
     #[command(flatten)]
@@ -54,11 +57,33 @@ struct Trace<'a> {
     skipped_lines: u64,
 }
 
-pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
-    let mut analyzer = Analyzer::new(arguments.block.block)?;
-    if let Some(path) = &arguments.files {
-        analyzer = analyzer.with_files(file_map(path)?);
+fn analyzer(arguments: &Arguments) -> Result<Analyzer, Error> {
+    let analyzer = Analyzer::new(arguments.block.block)?;
+    Ok(match &arguments.files {
+        Some(path) => analyzer.with_files(file_map(path)?),
+        None => analyzer,
+    })
+}
+
+/// Analyzes the requests of `trace`, and returns the document as `--json` prints it.
+///
+/// # Errors
+/// An option is wrong, or a request cannot be read.
+pub(crate) fn json_of(arguments: &Arguments, trace: &InMemory) -> Result<String, Error> {
+    let mut analyzer = analyzer(arguments)?;
+    for request in trace.read()? {
+        analyzer.request(&request?);
     }
+    json(&trace.name, trace.format.name, trace.skipped_lines, &analyzer.finish())
+}
+
+fn json(name: &str, format: &'static str, skipped_lines: u64, analysis: &Analysis) -> Result<String, Error> {
+    let trace = Trace { name, format, skipped_lines };
+    json_text("analyze", &Document { bimetal: env!("CARGO_PKG_VERSION"), trace, analysis })
+}
+
+pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
+    let mut analyzer = analyzer(&arguments)?;
     let mut reader = TraceReader::open(&arguments.trace, &arguments.options)?;
     while let Some(request) = reader.next()? {
         analyzer.request(&request);
@@ -66,8 +91,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     let trace = reader.finish();
     let analysis = analyzer.finish();
     if arguments.json.json {
-        let read = Trace { name: trace.name(), format: trace.format().name(), skipped_lines: trace.skipped_lines() };
-        return print_json(&Document { bimetal: env!("CARGO_PKG_VERSION"), trace: read, analysis: &analysis });
+        return print(&json(trace.name(), trace.format().name, trace.skipped_lines(), &analysis)?);
     }
     print(&format!("trace        {} ({})\n{analysis}", trace.name(), trace.format()))
 }

@@ -2,22 +2,22 @@
 
 use std::path::PathBuf;
 
-use bimetal_live::attach::Options;
-use bimetal_live::control::message::{Reply, Request};
-use bimetal_live::member::find::find;
-use bimetal_live::member::replace::fit;
+use bimetal_serve::control::message::{Reply, Request};
+use bimetal_volumes::attach::Options;
+use bimetal_volumes::find::find;
+use bimetal_volumes::replace::fit;
 use clap::Args;
 
 use crate::error::Error;
 use crate::output::print;
 use crate::target::{Target, ask, serve_for};
 
-/// Put a new drive in the place of the drive off home (the cache or the log) that is dead or was
+/// Attach a new drive in the place of a drive off home (the cache or the log) that failed or was
 /// detached
 ///
 /// Works while the volume is being served, and without a server. The new drive begins empty. While
-/// the volume is being served it is used as far as the old one was, and may not be smaller; without
-/// a server it may have any size.
+/// the volume is being served, the new drive may not be smaller than the old one, and only the old
+/// size is used. Without a server it may have any size.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  bimetal attach mail /dev/nvme1n1p1")]
 pub(crate) struct Arguments {
@@ -25,7 +25,7 @@ pub(crate) struct Arguments {
     volume: String,
     /// The new drive: a block device or a file
     path: PathBuf,
-    /// Erase what lies on the new drive; never one in use
+    /// Erase what lies on the new drive; a drive that is in use is never erased
     #[arg(long)]
     force: bool,
 }
@@ -45,6 +45,6 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     };
     match reply {
         Reply::Done(done) => print(&format!("{}\n", done.message)),
-        other => Err(Error::new(format!("the server answered something else: {other:?}"))),
+        other => Err(Error::new(format!("unexpected answer of the server: {other:?}"))),
     }
 }

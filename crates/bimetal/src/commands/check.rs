@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 
 use bimetal_core::label::Guard;
-use bimetal_live::attach::Options;
-use bimetal_live::control::message::{CheckReport, Done, Reply, Request};
-use bimetal_live::control::offline;
-use bimetal_live::member::find::Located;
+use bimetal_serve::control::message::{CheckReport, Done, Reply, Request};
+use bimetal_volumes::attach::Options;
+use bimetal_volumes::find::Located;
+use bimetal_volumes::offline;
 use clap::Args;
 
 use super::status::describe_lost;
@@ -15,12 +15,11 @@ use crate::options::JsonOption;
 use crate::output::{print, print_json};
 use crate::target::{Target, ask, serve_for};
 
-/// Check a volume's map, and with --scrub everything off home against its checksums
+/// Check the map of a volume, and with --scrub every block off home by its checksum
 ///
 /// Works while the volume is being served (reads yield to requests), and without a server. Bad
-/// copies that home has too are given up; blocks of which there is no good copy are listed. What
-/// was found earlier is listed, too, until `bimetal acknowledge`. Exit status 3 where anything is
-/// listed.
+/// copies are dropped if home has the same content; blocks without a good copy are listed. Earlier
+/// findings stay listed until `bimetal acknowledge`. The exit status is 3 if anything is listed.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     bimetal check mail\n  \
@@ -28,7 +27,7 @@ use crate::target::{Target, ask, serve_for};
 pub(crate) struct Arguments {
     /// The volume's name, or the path of any of its drives
     volume: String,
-    /// Read every block off home and hold it against its checksum
+    /// Also read every block off home and compare it with its checksum
     #[arg(long)]
     scrub: bool,
     #[command(flatten)]
@@ -38,7 +37,7 @@ pub(crate) struct Arguments {
 /// Returns the answer for a drained volume whose home is a plain disk. Attaching such a volume
 /// would take the disk away from its user, so the volume is not read.
 fn nothing_to_check(located: &Located) -> Done {
-    let message = "everything is at home, on a plain disk, and nothing is kept off it: there is nothing to check";
+    let message = "every block is at home, on a plain disk without checksums: there is nothing to check";
     let lost = offline::lost(located);
     Done { check: Some(CheckReport { lost, ..CheckReport::default() }), ..Done::new(message) }
 }
@@ -53,11 +52,11 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
         Target::Stopped(located) => serve_for(&located, Options::default(), &request)?,
     };
     let Reply::Done(done) = reply else {
-        return Err(Error::new(format!("the server answered something else: {reply:?}")));
+        return Err(Error::new(format!("unexpected answer of the server: {reply:?}")));
     };
     let report = done.check.unwrap_or_default();
     if arguments.json.json {
-        print_json(&report)?;
+        print_json("check", &report)?;
     } else {
         let mut text = format!("{}\n", done.message);
         for fault in &report.metadata {
@@ -66,11 +65,11 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
         }
         for bad in &report.bad {
             let outcome = match bad.outcome.as_str() {
-                "rewritten" => "the other drive has it: written again from there",
+                "rewritten" => "repaired from the good copy on the other drive",
                 "one-copy-left" => "the other drive has it, and it cannot be written again here",
-                "copies-differ" => "the drives have different content: write it again to make them equal",
-                _ if bad.home_has_it => "home has it: repaired",
-                _ => "no good copy: lost until it is written",
+                "copies-differ" => "a good copy is left on the other drive, and the bad copy could not be repaired",
+                _ if bad.home_has_it => "home has the same content: repaired",
+                _ => "no good copy: the content is lost until it is written again",
             };
             let _ = writeln!(text, "  unit {} byte {}: {} bytes, {outcome}", bad.unit, bad.offset_bytes, bad.bytes);
         }

@@ -3,107 +3,196 @@
 use std::io::Write as _;
 use std::path::PathBuf;
 
-use bimetal_core::scheme::SchemeInfo;
-use bimetal_sim::results::to_json;
+use bimetal_sim::experiment::Progress;
+use bimetal_sim::results::{Document, to_json};
 use clap::Args;
 
+use crate::choices::Choices;
 use crate::error::Error;
+use crate::experiment::{self, Described};
+use crate::exported_table;
 use crate::geometric::Comparison;
-use crate::options::JsonOption;
-use crate::output::{OutputFile, note, print};
-use crate::report;
-use crate::simulation::{HintsOption, RestoreOption, SimulationOptions, head, run as run_experiment, schemes_named};
+use crate::in_memory::InMemory;
+use crate::life;
+use crate::names::schemes_named;
+use crate::options::TableForm;
+use crate::options::parse::day;
+use crate::options::simulation::{HintsOption, RestoreOption, RunsOption, SimulationOptions};
+use crate::output::{OutputFile, Versioned, note, print};
+use crate::progress::Stages;
+use crate::report::{self, sections::label};
+use crate::self_check::head;
 use crate::table;
+use crate::trace_workload::TraceWorkload;
+
+/// Default number of runs of each scheme.
+const RUNS: u32 = 5;
 
 /// Compare schemes over a trace: latency, flash wear and cost side by side
 ///
-/// Without a trace, the embedded sample: some minutes of a small server. Sizes that are not given
-/// follow from the trace; what was assumed is in the report and in the JSON.
+/// Without a trace, the embedded sample is played: some minutes of a small server. Drives without a
+/// size are the smallest on sale, at their whole prices; then each scheme also runs with an SSD of
+/// 10 % of the working set. The report and the JSON list all assumptions.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     bimetal compare\n  \
     bimetal compare monday.bin.zst --schemes griffin,smart-response,hdd-only --report report.html\n  \
     bimetal compare monday.bin.zst --ssd-size 20% --hdd seagate-exos-x18-18tb --json")]
 pub(crate) struct Arguments {
-    /// The trace [default: the embedded sample]; of several, geometric means are given as well
+    /// The traces, or - for standard input [default: the embedded sample]; several traces also give
+    /// geometric means
     #[arg(value_name = "TRACE")]
     traces: Vec<PathBuf>,
     /// The schemes, with commas between, or all [default: all, or only the volumes of --config]
     #[arg(long, value_name = "a,b|all")]
     schemes: Option<String>,
+    /// Day from which on the lives of SSDs count, for the year of their end [default: today]
+    #[arg(long, value_name = "YYYY-MM-DD", value_parser = day)]
+    today: Option<f64>,
     /// Also write the comparison as a page that opens in any browser, offline
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
     #[command(flatten)]
     options: SimulationOptions,
     #[command(flatten)]
+    runs: RunsOption,
+    #[command(flatten)]
     hints: HintsOption,
     #[command(flatten)]
     restore: RestoreOption,
     #[command(flatten)]
-    json: JsonOption,
+    form: TableForm,
 }
 
-pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
-    let trees = arguments.options.trees()?;
+/// Result of a comparison.
+pub(crate) enum Compared {
+    /// Comparison over one trace.
+    One(Box<Document>),
+    /// Comparison over several traces.
+    Several(Comparison),
+}
+
+impl Compared {
+    /// Returns the document as `--json` prints it.
+    pub(crate) fn json(&self) -> String {
+        match self {
+            Self::One(document) => to_json(&Versioned::new("compare", document)),
+            Self::Several(comparison) => to_json(&Versioned::new("compare-traces", comparison)),
+        }
+    }
+
+    /// Returns the documents of the traces.
+    pub(crate) fn documents(&mut self) -> impl Iterator<Item = &mut Document> {
+        let (one, several) = match self {
+            Self::One(document) => (Some(&mut **document), None),
+            Self::Several(comparison) => (None, Some(comparison.traces_mut())),
+        };
+        one.into_iter().chain(several.into_iter().flatten())
+    }
+}
+
+/// Runs the comparison, writes its report, and returns its result. The traces may be in `memory`.
+///
+/// # Errors
+/// A trace, a drive, a setting or a run is wrong, or the report cannot be written.
+pub(crate) fn compared(arguments: Arguments, memory: &[InMemory], progress: &dyn Progress) -> Result<Compared, Error> {
+    check_is_about_one(&arguments)?;
+    described(&arguments)?;
+    // The file is created before the simulation: a path that cannot be written must fail at once,
+    // not after a long run.
+    let report = arguments.report.as_deref().map(OutputFile::create).transpose()?;
+    let compared = simulated(arguments, memory, progress)?;
+    if let (Some(mut file), Compared::One(document)) = (report, &compared) {
+        file.write_all(report::html(document).as_bytes())?;
+        file.finish()?;
+    }
+    Ok(compared)
+}
+
+fn simulated(mut arguments: Arguments, memory: &[InMemory], progress: &dyn Progress) -> Result<Compared, Error> {
+    arguments.options.also_share = arguments.restore.restore_state.is_none();
+    arguments.options.over_share = arguments.report.is_some();
+    arguments.options.runs = arguments.runs.runs.unwrap_or(RUNS);
+    let Arguments { traces, options, .. } = &arguments;
+    let named = |(at, path): (usize, &PathBuf)| TraceWorkload::named(path.clone(), memory.get(at), &options.trace);
+    let workloads = match traces.as_slice() {
+        [] => vec![TraceWorkload::of_sample(&options.trace)?],
+        traces => traces.iter().enumerate().map(named).collect::<Result<_, _>>()?,
+    };
+    let mut documents = Vec::new();
+    for workload in workloads {
+        documents.push(experiment::run(workload, described(&arguments)?, progress)?);
+    }
+    Ok(match documents.len() {
+        1 => Compared::One(Box::new(documents.remove(0))),
+        _ => Compared::Several(Comparison::of(documents)),
+    })
+}
+
+fn described(arguments: &Arguments) -> Result<Described<'_>, Error> {
+    let Arguments { options, restore, hints, .. } = arguments;
+    let trees = options.trees()?;
     let schemes = match &arguments.schemes {
         None if !trees.is_empty() => Vec::new(),
         list => schemes_named(list.as_deref().unwrap_or("all"))?,
     };
-    if arguments.report.is_some() && arguments.traces.len() > 1 {
-        return Err(Error::new("--report is a page about one trace: expected one trace, or --json for several"));
-    }
-    if arguments.hints.is_given() && arguments.traces.len() > 1 {
-        return Err(Error::new("--hints are the evictions beside one trace: expected one trace"));
-    }
-    // The file is created before the simulation: a path that cannot be written must fail at once,
-    // not after a long run.
-    let report = arguments.report.as_deref().map(OutputFile::create).transpose()?;
-    if arguments.traces.len() > 1 {
-        return compare_over_several(&arguments, &schemes);
-    }
-    let document = run_experiment(
-        arguments.traces.into_iter().next(),
-        schemes,
-        trees,
-        &arguments.options,
-        &arguments.restore,
-        &arguments.hints,
-        None,
-    )?;
-    if let (Some(mut file), Some(path)) = (report, &arguments.report) {
-        file.write_all(report::html(&document).as_bytes())?;
-        file.finish()?;
-        note(format_args!("the report is in {}", path.display()));
-    }
-    if arguments.json.json {
-        return print(&document.to_json());
-    }
-    print(&format!("{}\n\n{}", head(&document), table::comparison(&document.runs)))
+    Ok(Described { schemes, trees, options, restore, hints, save_state: None })
 }
 
-/// Runs one comparison per trace, and prints the geometric means over all traces.
-fn compare_over_several(arguments: &Arguments, schemes: &[&'static SchemeInfo]) -> Result<(), Error> {
-    let mut documents = Vec::new();
-    for trace in &arguments.traces {
-        let (schemes, trees) = (schemes.to_vec(), arguments.options.trees()?);
-        let options = &arguments.options;
-        documents.push(run_experiment(
-            Some(trace.clone()),
-            schemes,
-            trees,
-            options,
-            &arguments.restore,
-            &arguments.hints,
-            None,
-        )?);
+/// Refuses several traces beside an option that is about one.
+fn check_is_about_one(arguments: &Arguments) -> Result<(), Error> {
+    let Arguments { traces, form, report, hints, .. } = arguments;
+    if traces.len() <= 1 {
+        return Ok(());
     }
-    let comparison = Comparison::of(documents);
-    if arguments.json.json {
-        return print(&to_json(&comparison));
+    if form.csv || form.markdown {
+        return Err(Error::new(
+            "--csv and --markdown print the table of one trace: expected one trace, or --json for several",
+        ));
+    }
+    if report.is_some() {
+        return Err(Error::new("--report makes a page about one trace: expected one trace, or --json for several"));
+    }
+    if hints.is_given() {
+        return Err(Error::new("--hints has the evictions of one trace: expected one trace"));
+    }
+    Ok(())
+}
+
+pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
+    let (report, form) = (arguments.report.clone(), arguments.form.clone());
+    let today = arguments.today.unwrap_or_else(life::today);
+    let compared = compared(arguments, &[], &Stages::default())?;
+    let document = match &compared {
+        Compared::One(document) => document,
+        Compared::Several(comparison) => return print_several(comparison, &compared, form.json),
+    };
+    if let Some(path) = report {
+        note(format_args!("the report is in {}", path.display()));
+    }
+    match form {
+        TableForm { json: true, .. } => return print(&compared.json()),
+        TableForm { csv: true, .. } => return print(&exported_table::csv(document)),
+        TableForm { markdown: true, .. } => return print(&exported_table::markdown(document)),
+        _ => {}
+    }
+    print(&format!("{}\n\n{}{}", head(document), choices(document, today), table::blocks(document)))
+}
+
+/// Returns the choices that nothing beats, with an empty line behind them.
+fn choices(document: &Document, today: f64) -> String {
+    let runs = document.blocks().0;
+    let choices = Choices::of(runs, Some(today));
+    choices.map_or_else(String::new, |choices| format!("{}\n", choices.lines(|run| label(runs, run))))
+}
+
+/// Prints the comparison of each trace, and the geometric means over all traces.
+fn print_several(comparison: &Comparison, compared: &Compared, as_json: bool) -> Result<(), Error> {
+    if as_json {
+        return print(&compared.json());
     }
     for document in comparison.traces() {
-        print(&format!("{}\n\n{}\n", head(document), table::comparison(&document.runs)))?;
+        print(&format!("{}\n\n{}\n", head(document), table::blocks(document)))?;
     }
     print(&comparison.table())
 }

@@ -10,20 +10,20 @@ use crate::trace_file::{TraceReader, TraceWriter};
 
 /// Convert a trace to another format
 ///
-/// Times start at 0 in what is written, and requests stand in order of time. What a format has no
-/// place for (response times, flushes) is left out, and a note says so.
+/// In the result, times start at 0 and requests are in order of time. Data for which the format has
+/// no field (response times, flushes) is left out, and a note says so.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     bimetal convert web_0.csv.gz web_0.bin.zst\n  \
     bimetal convert monday.bin.zst monday.txt --to disksim --limit 100000")]
 pub(crate) struct Arguments {
-    /// The trace to read
+    /// The trace to read, or - for standard input
     #[arg(value_name = "IN")]
     input: PathBuf,
     /// The trace to write; its ending names the format: .bin.zst (compressed) or .csv
     #[arg(value_name = "OUT")]
     output: PathBuf,
-    /// Format of OUT [default: by its ending]; `bimetal formats` says which are written
+    /// Format of OUT, one of those that `bimetal formats` marks as written [default: by its ending]
     #[arg(long, value_name = "NAME")]
     to: Option<String>,
     #[command(flatten)]

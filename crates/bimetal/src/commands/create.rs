@@ -9,30 +9,32 @@ use bimetal_core::layout::{Layout, LayoutError, MemberId, Role};
 use bimetal_core::scheme::{Holds, SchemeInfo};
 use bimetal_core::schemes;
 use bimetal_core::units::{Bytes, SECTOR_BYTES};
-use bimetal_live::control::about::RATED_WRITES;
-use bimetal_live::drive::emulated::Player;
-use bimetal_live::member::create::{Created, DriveChoice, Request, create};
-use bimetal_live::member::verdict::Verdict;
+use bimetal_device::drive::emulated::Player;
 use bimetal_sim::setup::WANT_FILES;
+use bimetal_volumes::about::RATED_WRITES;
+use bimetal_volumes::create::{Created, DriveChoice, Request, create};
+use bimetal_volumes::verdict::Verdict;
 use clap::Args;
 
 use crate::emulated_files::{FileSize, MadeFiles, file_size};
 use crate::error::Error;
-use crate::options::{BlockOption, file_map};
+use crate::files::file_map;
+use crate::names::schemes_named;
+use crate::options::BlockOption;
 use crate::output::{note, print};
-use crate::simulation::schemes_named;
 use crate::volume::{DrivePath, drive_path, member, setting, size};
 
-/// Make a hybrid volume of drives: checks them, writes what the engine needs, and labels them
+/// Make a hybrid volume from drives: check the drives, write their metadata and label them
 ///
-/// A drive is a block device (a disk or a partition) or a file. Drives are found by their labels
-/// from then on, whatever they are called. A drive that is mounted, in use, too small, labelled
-/// already, or carries something that would be harmed is refused. A file system on the drive that
-/// is home of all addresses stays and is what the volume begins with, if it ends before what the
-/// volume needs at the drive's end.
+/// A drive is a block device (a disk or a partition) or a file. From then on, drives are found by
+/// their labels, under any device name. A drive is refused if it is mounted, in use, too small,
+/// labelled already, or has content that would be harmed. A file system on the drive that is home
+/// of all addresses stays, as the content of the volume, if it ends before the volume's metadata at
+/// the drive's end.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     bimetal create mail --scheme smart-response --ssd /dev/nvme0n1p3 --hdd /dev/sdb1\n  \
+    bimetal create mail --scheme smart-response --ssd /dev/nvme0n1p3 --hdd /dev/sdb1 --dry-run\n  \
     bimetal create logs --scheme griffin --ssd /dev/sda2 --hdd /dev/sdb1 --set timeout=5min\n  \
     bimetal create try --scheme smart-response --ssd ssd.img \\\n    \
     --hdd emulate:seagate-barracuda-7200.12-1tb:hdd.img --hdd-size drive")]
@@ -42,44 +44,50 @@ pub(crate) struct Arguments {
     /// Scheme by which the drives work together; see `bimetal schemes`
     #[arg(long, value_name = "SCHEME")]
     scheme: String,
-    /// The SSD: a block device, a file, or emulate:PROFILE:FILE, a file as slow as that drive
+    /// The SSD: a block device, a file, or emulate:PROFILE:FILE, a file that is as slow as the
+    /// profile's drive
     #[arg(long, value_name = "PATH", value_parser = drive_path)]
     ssd: Option<DrivePath>,
-    /// The HDD, as --ssd
+    /// The HDD: a block device, a file, or emulate:PROFILE:FILE, as for --ssd
     #[arg(long, value_name = "PATH", value_parser = drive_path)]
     hdd: Option<DrivePath>,
-    /// Makes the file of an emulated SSD, sparse, of this size; drive: as large as the drive that
-    /// it plays
+    /// Make the sparse file of an emulated SSD with this size, like 32GiB; drive: the size in the
+    /// profile
     #[arg(long, value_name = "SIZE|drive", value_parser = file_size, allow_hyphen_values = true)]
     ssd_size: Option<FileSize>,
-    /// Makes the file of an emulated HDD, as --ssd-size
+    /// Make the sparse file of an emulated HDD with this size, like 1TiB; drive: the size in the
+    /// profile
     #[arg(long, value_name = "SIZE|drive", value_parser = file_size, allow_hyphen_values = true)]
     hdd_size: Option<FileSize>,
-    /// A drive of its own for a role: log=PATH puts Griffin's log on it
+    /// A separate drive for a role: log=PATH puts Griffin's log on that drive
     #[arg(long, value_name = "ID=PATH", value_parser = member)]
     member: Vec<(Role, DrivePath)>,
     /// A parameter of the scheme (timeout=30s) or of an emulated drive (hdd.volatile_cache=on)
     #[arg(long, value_name = "KEY=VALUE", value_parser = setting)]
     set: Vec<(String, String)>,
-    /// Map of files, as `bimetal place -o` writes it: strategy=type needs it
+    /// Map of files, as `bimetal place -o` writes it; strategy=type and metadata=on need it
     #[arg(long, value_name = "MAP.csv")]
     files: Option<PathBuf>,
     #[command(flatten)]
     block: BlockOption,
-    /// Erase what lies on the drives (a file system that can stay on its home stays); never one in
-    /// use
+    /// Erase what lies on the drives, except a file system that can stay on its home; a drive that
+    /// is in use is never erased
     #[arg(long)]
     force: bool,
+    /// Check the drives, print the volume that they would become, and write nothing
+    #[arg(long)]
+    dry_run: bool,
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     let scheme = match schemes_named(&arguments.scheme)?.as_slice() {
         [scheme] => *scheme,
-        _ => return Err(Error::new(format!("--scheme {}: a volume has one scheme", arguments.scheme))),
+        _ => return Err(Error::new(format!("--scheme {}: expected one scheme for a volume", arguments.scheme))),
     };
     if schemes::ARRAYS.iter().any(|array| array.name == scheme.name) {
         return Err(Error::new(format!(
-            "--scheme {0}: {0} is for simulations; make an array of drives with mdadm, and give it here as one of them",
+            "--scheme {0}: {0} is for simulations; make an array of drives with mdadm, and give the array to another \
+             scheme as one drive",
             scheme.name
         )));
     }
@@ -98,14 +106,18 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
         block: BlockSize::new(arguments.block.block)?,
         drives,
         force: arguments.force,
+        dry_run: arguments.dry_run,
         created_by: concat!("bimetal ", env!("CARGO_PKG_VERSION")).to_owned(),
     };
     let created = create(&request)?;
+    if request.dry_run {
+        return print(&format!("{}Nothing was written (--dry-run).\n", describe(&created, scheme)));
+    }
     made.keep();
     let files = arguments.files.as_ref();
     if let Some(error) = &created.forgotten {
         note(format_args!(
-            "the files of '{}' cannot be remembered ({error}): name the volume by the path of one of them",
+            "the file paths of '{}' cannot be stored ({error}): name the volume by the path of one of its drives",
             request.name
         ));
     }
@@ -122,13 +134,13 @@ fn check_files(arguments: &Arguments, settings: &[(String, String)]) -> Result<(
     let by_files = settings.iter().find(|(key, value)| WANT_FILES.contains(&(key.as_str(), value.as_str())));
     let Some((key, value)) = by_files else { return Ok(()) };
     let why = match key.as_str() {
-        "strategy" if value == "list" => "a list names files, and nothing would move",
-        "strategy" => "programs are told by their names, and nothing would move",
-        _ => "metadata is what no file has, and nothing would be taken for it",
+        "strategy" if value == "list" => "strategy=list moves files by name, and only a map has their addresses",
+        "strategy" => "strategy=type finds programs by the names of files, and only a map has their addresses",
+        _ => "metadata=on finds metadata as addresses outside of all files, and only a map has the addresses of files",
     };
     Err(Error::new(format!(
-        "--set {key}={value}: {why}: expected a map of files beside it, --files MAP.csv; `bimetal place DIRECTORY -o MAP.csv` \
-         writes one"
+        "--set {key}={value}: {why}: expected --files MAP.csv beside it; `bimetal place DIRECTORY -o MAP.csv` writes \
+         a map"
     )))
 }
 
@@ -208,7 +220,7 @@ fn check_drive_setting(role: &str, key: &str, value: &str, drives: &[DriveChoice
                 continue;
             }
             return Err(Error::new(format!(
-                "--set {role}.{key}: {} is a drive of its own and not emulated, so it has no settings",
+                "--set {role}.{key}: {} is a real drive, and only emulated drives have settings",
                 drive.path.display()
             )));
         };
@@ -241,7 +253,7 @@ fn describe(created: &Created, scheme: &SchemeInfo) -> String {
         }
         let _ = match verdict {
             Verdict::Empty => Ok(()),
-            Verdict::Adopted { name, .. } => writeln!(text, "       the {name} on it stays: the volume begins with it"),
+            Verdict::Adopted { name, .. } => writeln!(text, "the {name} on it stays, as the content of the volume"),
             Verdict::Erased(names) => writeln!(text, "       what lay on it is erased ({})", names.join(", ")),
         };
     }
@@ -253,7 +265,8 @@ fn describe(created: &Created, scheme: &SchemeInfo) -> String {
     }
     text.push_str(match (layout.home.len(), label.guard) {
         (1, Some(_)) => {
-            "drained      the home drive is a plain disk again, without Bimetal; attached, it is not to be used alone\n"
+            "drained      the home drive is a plain disk again, without Bimetal; while attached, it must not be used \
+             alone\n"
         }
         (1, None) => "alone        the drive is a plain disk, with Bimetal or without\n",
         _ => "drained      no drive is a plain disk: each has a part of the addresses\n",

@@ -1,17 +1,17 @@
 //! `bimetal detach`: detaches a cache drive that is to be removed, while the volume is being
 //! served.
 
-use bimetal_live::control::message::{Reply, Request};
+use bimetal_serve::control::message::{Reply, Request};
 use clap::Args;
 
 use crate::error::Error;
 use crate::output::print;
 use crate::target::{Target, ask};
 
-/// Let the drive off home (the cache or the log) go, while home alone serves on
+/// Detach the drive off home (the cache or the log), so that home serves alone
 ///
-/// Moves everything home first, as `bimetal drain` does. Afterwards the drive can be taken out;
-/// `bimetal attach` puts a new one in its place.
+/// All dirty blocks are written home first, as by `bimetal drain`. Afterwards the drive can be
+/// taken out; `bimetal attach` puts a new drive in its place.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  bimetal detach mail")]
 pub(crate) struct Arguments {
@@ -20,9 +20,9 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
-    let mut client = Target::find(&arguments.volume)?.served("there is nothing to let a drive go from")?;
+    let mut client = Target::find(&arguments.volume)?.served("its drive off home cannot be detached")?;
     match ask(&mut client, &Request::Detach {})? {
         Reply::Done(done) => print(&format!("{}\n", done.message)),
-        other => Err(Error::new(format!("the server answered something else: {other:?}"))),
+        other => Err(Error::new(format!("unexpected answer of the server: {other:?}"))),
     }
 }

@@ -3,31 +3,31 @@
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use bimetal_live::attach::Options;
-use bimetal_live::control::message::{Reply, Request};
-use bimetal_live::member::lock::owner;
+use bimetal_serve::control::message::{Reply, Request};
+use bimetal_volumes::attach::Options;
+use bimetal_volumes::volume_lock::owner;
 use clap::Args;
 
 use crate::error::Error;
 use crate::output::print;
 use crate::target::{Target, ask, serve_for};
 
-/// Move everything home, so that the drives off home hold nothing that home does not have
+/// Write all dirty blocks home, so that home has everything
 ///
-/// Works with or without a running server. While the volume is being served and used, writes go
-/// home meanwhile, so it comes to an end. Interrupted, it is simply run again. What cannot be moved
-/// stays where it is, readable, and is reported.
+/// Works with and without a running server. While the volume is being served, new writes go home,
+/// so the drain comes to an end. After an interruption, run the command again. Blocks that cannot
+/// be written home stay readable where they are, and are reported.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     bimetal drain mail\n  \
-    bimetal drain mail --detach      then stop serving: the home drive is a plain disk")]
+    bimetal drain mail --detach      then stop serving; the home drive is a plain disk again")]
 pub(crate) struct Arguments {
     /// The volume's name, or the path of any of its drives
     volume: String,
-    /// Stop serving when everything is home; refused while clients are connected
+    /// Stop serving when every block is home; refused while clients are connected
     #[arg(long)]
     detach: bool,
-    /// Stop serving although clients are connected, and cut them off
+    /// Stop serving even while clients are connected, and disconnect them
     #[arg(long, requires = "detach")]
     force: bool,
 }
@@ -46,7 +46,8 @@ fn await_end(volume: &str) -> Result<(), Error> {
         }
     }
     Err(Error::new(format!(
-        "everything is home, but the server of '{volume}' has not let go of its drives after {} s: use them once it has ended",
+        "every block is home, but the server of '{volume}' still holds its drives after {} s: use them once it has \
+         ended",
         PATIENCE.as_secs()
     )))
 }
@@ -68,6 +69,6 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     };
     match reply {
         Reply::Done(done) => print(&format!("{}\n", done.message)),
-        other => Err(Error::new(format!("the server answered something else: {other:?}"))),
+        other => Err(Error::new(format!("unexpected answer of the server: {other:?}"))),
     }
 }

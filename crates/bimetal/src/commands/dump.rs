@@ -7,8 +7,8 @@ use std::os::unix::fs::FileExt;
 use bimetal_core::journal::page::{PAGE_BYTES, Page, pages};
 use bimetal_core::journal::record::{self, Kind, Record};
 use bimetal_core::journal::state::State;
-use bimetal_core::journal::superblock::Superblock;
-use bimetal_core::journal::{PAGE_SECTORS, SLOTS_PER_TABLE_PAGE, marks_place, table};
+use bimetal_core::journal::superblock::{Pair, Superblock};
+use bimetal_core::journal::{PAGE_SECTORS, SLOTS_PER_TABLE_PAGE, marks_pages, marks_place, table};
 use bimetal_core::label::lifetime::Lifetime;
 use bimetal_core::label::page as label_page;
 use bimetal_core::label::report::Report;
@@ -16,8 +16,9 @@ use bimetal_core::layout::{LABEL_SECTORS, Layout, MemberId, SlotKind};
 use bimetal_core::places;
 use bimetal_core::schemes;
 use bimetal_core::units::{SECTOR_BYTES, SectorRange};
-use bimetal_live::member::find::{Labelled, find};
-use bimetal_live::member::plan::Plan;
+use bimetal_volumes::find::{Labelled, find};
+use bimetal_volumes::lost::{kind_name, state_name};
+use bimetal_volumes::plan::Plan;
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -90,7 +91,8 @@ fn parts(layout: &Layout, member: MemberId, drive: &Labelled) -> Vec<Part> {
         let all = SectorRange::new(metadata.first_sector, metadata.sectors);
         parts.push(Part { range: all, step: page, is_marks: false });
         if let Some(slots) = layout.slots.filter(|slots| matches!(slots.kind, SlotKind::Cache)) {
-            let place = |turn| marks_place(metadata.first_sector, slots.count.into(), layout.total_blocks(), turn);
+            let pages = marks_pages(layout.total_blocks());
+            let place = |turn| marks_place(metadata.first_sector, slots.count.into(), pages, turn);
             parts.extend([0, 1].map(|turn| Part { range: place(turn), step: page, is_marks: true }));
         }
     }
@@ -194,7 +196,12 @@ fn of_superblock(superblock: &Superblock) -> Value {
         .iter()
         .map(|life| json!({"life": life.number, "began_at": life.began_at, "index_began_at": life.index_began_at}));
     let lost = superblock.lost.iter().map(|(block, eighths)| json!({"block": block.0, "eighths": eighths.0}));
-    json!({"kind": "superblock", "sequence": superblock.sequence, "tail": superblock.tail,
+    let pair = match superblock.pair {
+        Pair::First => Some("first"),
+        Pair::Second => Some("second"),
+        Pair::Unknown => None,
+    };
+    json!({"kind": "superblock", "sequence": superblock.sequence, "pair": pair, "tail": superblock.tail,
            "index_tail": superblock.index_tail, "table": superblock.table, "marks": superblock.marks,
            "lives": lives.collect::<Vec<_>>(), "lost": lost.collect::<Vec<_>>()})
 }
@@ -207,8 +214,8 @@ fn of_state(state: &State, version: u16) -> Value {
 
 fn of_report(report: &Report) -> Value {
     let findings = report.findings().map(|finding| {
-        json!({"block": finding.run.first.0, "blocks": finding.run.count, "kind": format!("{:?}", finding.kind).to_lowercase(),
-               "state": format!("{:?}", finding.state).to_lowercase(), "member": finding.member.0,
+        json!({"block": finding.run.first.0, "blocks": finding.run.count, "kind": kind_name(finding.kind),
+               "state": state_name(finding.state), "member": finding.member.0,
                "acknowledged": finding.acknowledged})
     });
     json!({"kind": "report", "sequence": report.sequence, "checksum_errors": report.checksum_errors,

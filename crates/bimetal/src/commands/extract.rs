@@ -24,10 +24,11 @@ const STEPS: f64 = 1000.0;
 
 /// Measure a drive, and write its profile
 ///
-/// A block device or a file is opened past the page cache and measured by the times of its answers:
-/// what it holds is destroyed, unless --read-only is given. A drive that is mounted or in use is
-/// refused, and one that carries anything, unless it is only read. The name of a profile, or a TOML
-/// file of one, is a drive of ours, measured in no time: to see how well it works.
+/// A block device or a file is opened without the page cache, and its figures follow from response
+/// times. Its content is destroyed, unless --read-only is given. A drive that is mounted, in use or
+/// not empty is refused, unless --read-only is given. The name of a profile, or its TOML file,
+/// stands for a simulated drive. Its measurement takes no time, and shows how accurate the method
+/// is.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     sudo bimetal extract /dev/sdb -o my-disk.toml\n  \
@@ -37,19 +38,20 @@ pub(crate) struct Arguments {
     /// A block device, a file, or a profile (a name or a TOML file)
     #[arg(value_name = "DEVICE|PROFILE")]
     drive: String,
-    /// The profile to write; it must not be there yet
+    /// The profile to write; a file that exists is not overwritten
     #[arg(short, long, value_name = "FILE.toml")]
     output: PathBuf,
-    /// Only read: what the drive holds stays, and what only writing shows is assumed
+    /// Only read, so the drive keeps its content; figures that only writes show are assumed
     #[arg(long)]
     read_only: bool,
-    /// Do not ask before what the drive holds is destroyed
+    /// Destroy the content of the drive without asking first
     #[arg(long)]
     yes: bool,
-    /// Time limit of the measurement. Figures that it leaves no time for are assumed, and marked so
+    /// Time limit of the measurement, like 3min. Figures for which no time is left are assumed, and
+    /// marked so
     #[arg(long, value_name = "TIME", default_value = "10min")]
     budget: Nanoseconds,
-    /// Starts what is random
+    /// Seed of the random numbers
     #[arg(long, value_name = "N", default_value = "1")]
     seed: u64,
     #[command(flatten)]
@@ -70,7 +72,7 @@ struct Document<'a> {
 pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     let Arguments { drive, output, .. } = &arguments;
     if output.exists() {
-        let message = format!("{}: is there already: remove it, or name another file", output.display());
+        let message = format!("{}: exists already: remove it, or name another file", output.display());
         return Err(Error::new(message));
     }
     let Measured { mut target, doubt, caution } = match profile_of(drive)? {
@@ -98,13 +100,10 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     file.finish()?;
     if arguments.json.json {
         let output = output.display().to_string();
-        return print_json(&Document {
-            bimetal: env!("CARGO_PKG_VERSION"),
-            drive,
-            output,
-            name: &name,
-            extraction: &extraction,
-        });
+        return print_json(
+            "extract",
+            &Document { bimetal: env!("CARGO_PKG_VERSION"), drive, output, name: &name, extraction: &extraction },
+        );
     }
     print(&describe(&extraction, &profile, output))
 }
@@ -139,11 +138,11 @@ fn model(profile: &Profile, seed: u64) -> Result<Measured, Error> {
 fn device(arguments: &Arguments) -> Result<Option<Measured>, Error> {
     let candidate = Candidate::look_at(Path::new(&arguments.drive), !arguments.read_only)?;
     if !arguments.read_only && !arguments.yes && !confirmed(&candidate)? {
-        note("nothing was done");
+        note("cancelled: nothing was measured or written");
         return Ok(None);
     }
     if arguments.read_only && candidate.is_in_use() {
-        note(format_args!("{} is in use: what else is read and written meanwhile blurs the figures", arguments.drive));
+        note(format_args!("{} is in use: requests of other programs distort the figures", arguments.drive));
     }
     if arguments.read_only && candidate.is_sparse() {
         note(format_args!("{} has parts that were never written: reads of them take no time", arguments.drive));
@@ -157,11 +156,11 @@ fn device(arguments: &Arguments) -> Result<Option<Measured>, Error> {
 fn confirmed(candidate: &Candidate) -> Result<bool, Error> {
     let what = candidate.describe();
     if !io::stdin().is_terminal() {
-        let message = format!("{what}: what it holds would be destroyed: say --yes, or --read-only to only read");
+        let message = format!("{what}: its content would be destroyed: confirm with --yes, or give --read-only");
         return Err(Error::new(message));
     }
     // A closed standard error shows no question; the prompt's failure is ignored.
-    let _ = write!(io::stderr().lock(), "What {what} holds will be destroyed. Type yes to go on: ");
+    let _ = write!(io::stderr().lock(), "The content of {what} will be destroyed. Type yes to go on: ");
     let mut answer = String::new();
     io::stdin().lock().read_line(&mut answer)?;
     Ok(answer.trim() == "yes")

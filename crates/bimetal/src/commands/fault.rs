@@ -11,25 +11,24 @@ use clap::{Args, ValueEnum};
 use rayon::prelude::*;
 
 use crate::error::Error;
+use crate::names::schemes_named;
 use crate::output::print;
 use crate::progress::Progress;
-use crate::simulation::schemes_named;
 
 /// Number of seeds of each scheme that run between two updates of the progress bar.
 const SEEDS_AT_ONCE: u64 = 128;
 
-/// Test schemes against drives that answer in any order, fail, rot and vanish, and against power
-/// cuts
+/// Test schemes with drives that reorder, fail, rot and vanish, and with power cuts
 ///
-/// A seed is five cases of a scheme: random drives, settings and requests, in memory. In `faults`
-/// drives fail; in `cuts` the power is cut at any operation, during recovery too; in `refusals` a
-/// drive refuses writes from some operation on and still reads; in `damage` pages of metadata and
-/// of slots are changed at rest while the power is off; in `scrubs` scrubs begin again and again,
-/// with faults and cuts. Every read must return the newest acknowledged write, or after a cut one
-/// that is no older than the last flush; or an error that a fault explains. One damaged page of
-/// metadata must cost nothing. The first failure ends the run with the line that replays it. All
-/// cores are used; the same seeds give the same cases. Seeds behind the greatest number go on from
-/// 0.
+/// A seed stands for five cases of a scheme, each with random drives, settings and requests in
+/// memory. `faults`: drives fail. `cuts`: the power is cut at any operation, also during recovery.
+/// `refusals`: a drive becomes read-only at some operation. `damage`: pages of metadata and of
+/// slots change at rest while the power is off. `scrubs`: scrubs run again and again, with faults
+/// and cuts. A read must return the newest acknowledged write, or an error that a fault explains.
+/// After a cut it may return any content that is no older than the last flush. One damaged page of
+/// metadata must cost nothing. The first failure ends the run with the command that replays it. All
+/// cores are used; the same seeds give the same cases. After the greatest number, seeds continue
+/// from 0.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     bimetal fault --seeds 1000\n  \
@@ -38,19 +37,19 @@ const SEEDS_AT_ONCE: u64 = 128;
     bimetal fault --only damage --seeds 60000\n  \
     bimetal fault --scheme griffin --seed 1234")]
 pub(crate) struct Arguments {
-    /// The schemes to test: names separated by commas, or all
+    /// The schemes to test: names with commas between, or all
     #[arg(long, value_name = "a,b|all", default_value = "all")]
     scheme: String,
-    /// Number of seeds of each scheme
+    /// Number of seeds for each scheme
     #[arg(long, value_name = "N", default_value_t = 200, conflicts_with = "seed")]
     seeds: u64,
     /// The first seed; random: a number from the system's random source, which is printed first
     #[arg(long, value_name = "N|random", value_parser = start, default_value = "0", conflicts_with = "seed")]
     from: Start,
-    /// Run this seed alone
+    /// Run this seed only
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Run cases of one kind alone
+    /// Run cases of this kind only
     #[arg(long, value_name = "KIND", value_enum)]
     only: Option<Only>,
 }

@@ -2,22 +2,23 @@
 
 use std::fmt::Write as _;
 
-use bimetal_trace::Format;
+use bimetal_trace::{Format, formats};
 use clap::Args;
 use serde::Serialize;
 
 use crate::error::Error;
+use crate::names::format_named;
 use crate::options::JsonOption;
-use crate::output::{print, print_json};
+use crate::output::{print, print_json_list};
 
-/// List the trace formats, or say what one holds
+/// List the trace formats, or describe one format
 ///
-/// Traces are recognised by content, compressed (gz, bz2, xz, zst) or not; `--format NAME` says it
-/// where content cannot.
+/// Traces are recognised by content, compressed (gz, bz2, xz, zst) or not. `--format NAME` chooses
+/// the format if the content does not show it.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  bimetal formats\n  bimetal formats msr")]
 pub(crate) struct Arguments {
-    /// The name of a format
+    /// The name of a format, to show it alone
     name: Option<String>,
     #[command(flatten)]
     json: JsonOption,
@@ -34,18 +35,18 @@ struct Entry {
 }
 
 impl Entry {
-    fn of(format: Format) -> Self {
-        Self { name: format.name(), summary: format.summary(), source: format.source(), writable: format.is_writable() }
+    fn of(format: &Format) -> Self {
+        Self { name: format.name, summary: format.summary, source: format.source, writable: format.is_writable() }
     }
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     let formats = match &arguments.name {
-        Some(name) => vec![name.parse::<Format>()?],
-        None => Format::ALL.to_vec(),
+        Some(name) => vec![format_named(name)?],
+        None => formats::ALL.to_vec(),
     };
     if arguments.json.json {
-        return print_json(&formats.into_iter().map(Entry::of).collect::<Vec<_>>());
+        return print_json_list("formats", &formats.into_iter().map(Entry::of).collect::<Vec<_>>());
     }
     let mut text = String::new();
     for format in formats.iter().copied().map(Entry::of) {

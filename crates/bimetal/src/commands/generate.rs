@@ -11,14 +11,15 @@ use toml::Value;
 
 use crate::config;
 use crate::error::Error;
-use crate::options::{ConfigOption, fraction, whole_number};
+use crate::options::ConfigOption;
+use crate::options::parse::{fraction, whole_number};
 use crate::progress::Progress;
 use crate::trace_file::TraceWriter;
 
 /// Generate a synthetic workload
 ///
-/// The same flags and seed give the same trace, always. Phases one after another stand in a file
-/// for --config, as a list `[[phase]]` of the same keys.
+/// The same flags and seed always give the same trace. A file for --config describes several
+/// phases, one after another, as a list `[[phase]]` of the same keys.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     bimetal generate --requests 1000000 --footprint 4GiB --read-fraction 0.7 \\\n      \
@@ -31,25 +32,25 @@ pub(crate) struct Arguments {
     /// Number of requests
     #[arg(long, value_name = "N", value_parser = whole_number, allow_hyphen_values = true)]
     requests: Option<u64>,
-    /// The addresses used: from 0 up to this
+    /// Size of the address range that is used, from address 0, like 4GiB
     #[arg(long, value_name = "SIZE")]
     footprint: Option<Bytes>,
-    /// The chance that a request is a read and not a write [default: 0.5]
+    /// The fraction of requests that are reads, from 0 to 1; the others are writes [default: 0.5]
     #[arg(long, value_name = "F", value_parser = fraction, allow_hyphen_values = true)]
     read_fraction: Option<f64>,
-    /// The sizes of requests: one, or several with their chances, like 4KiB:0.7,64KiB:0.3 [default:
-    /// 4KiB]
+    /// The sizes of requests: one size, or several with their fractions, like 4KiB:0.7,64KiB:0.3
+    /// [default: 4KiB]
     #[arg(long, value_name = "SIZES")]
     size: Option<SizeMix>,
-    /// The chance that a request starts where the previous one of its direction ended [default: 0]
+    /// The fraction of requests that start where the previous read or write ended [default: 0]
     #[arg(long, value_name = "F", value_parser = fraction, allow_hyphen_values = true)]
     sequential: Option<f64>,
-    /// The time between requests: constant:1ms, poisson:1ms, or bursty:1ms,100,1s (inside a burst,
-    /// requests a burst, between bursts) [default: constant:1ms]
+    /// The time between requests; constant:1ms, poisson:1ms (mean), or bursty:1ms,100,1s (time
+    /// inside a burst, requests a burst, time between bursts) [default: constant:1ms]
     #[arg(long, value_name = "TIMES")]
     interarrival: Option<Interarrival>,
-    /// Popularity of blocks: uniform, zipf:0.9, or hot:0.2,0.8 (a fifth of the blocks gets four
-    /// fifths of the accesses) [default: uniform]
+    /// Popularity of blocks; uniform, zipf:0.9 (exponent), or hot:0.2,0.8 (a fifth of the blocks
+    /// gets four fifths of the accesses) [default: uniform]
     #[arg(long, value_name = "SKEW")]
     skew: Option<Skew>,
     /// Seed of the random numbers
@@ -58,8 +59,8 @@ pub(crate) struct Arguments {
     /// The trace to write; its ending names the format: .bin.zst (compressed) or .csv
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
-    /// Format of the trace [default: by the ending of FILE, else bin]; `bimetal formats` says which
-    /// are written
+    /// Format of the trace, one of those that `bimetal formats` marks as written [default: by the
+    /// ending of FILE, else bin]
     #[arg(long, value_name = "NAME")]
     format: Option<String>,
     #[command(flatten)]
@@ -113,7 +114,7 @@ fn only_phases(arguments: &Arguments, phases: Vec<WorkloadSpec>) -> Result<Vec<W
     ];
     match given.iter().find(|(_, given)| *given) {
         Some((flag, _)) => {
-            Err(Error::new(format!("{flag} is given beside a [[phase]] list: expected it inside each [[phase]]")))
+            Err(Error::new(format!("{flag} has no effect beside a [[phase]] list: expected it inside each [[phase]]")))
         }
         None => Ok(phases),
     }

@@ -3,19 +3,21 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use bimetal_sim::mrc::{CacheSize, CacheSizeError, MissRatios, Options, Unit, measure, policies};
+use bimetal_sim::mrc::{CacheSize, CacheSizeError, MissRatios, Options, Unit, measure, measure_with, policies};
+use bimetal_sim::outside::OutsidePolicies;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
 use crate::error::Error;
+use crate::in_memory::InMemory;
 use crate::options::{BlockOption, ConfigOption, JsonOption, TraceOptions};
-use crate::output::{print, print_json};
+use crate::output::{json_text, print};
 use crate::trace_file::TraceReader;
 
-/// Miss ratios and miss-ratio curves of replacement policies
+/// Print miss ratios and miss-ratio curves of replacement policies
 ///
-/// Prints the share of accesses that a cache misses, for each policy and size. It depends on the
-/// trace alone.
+/// The miss ratio is the share of accesses that a cache misses, for each policy and size. It
+/// depends on the trace alone.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     bimetal mrc monday.bin.zst --policies lru,arc,s3fifo --sizes 1%,10%,64MiB\n  \
@@ -23,20 +25,21 @@ use crate::trace_file::TraceReader;
     Policies: lru clock arc lirs 2q s3fifo sieve wtinylfu lrfu belady, or all. Belady's MIN knows the future: no policy\n\
     misses less.")]
 pub(crate) struct Arguments {
-    /// The trace
+    /// The trace: a file in any format that `bimetal formats` lists, or - for standard input
     #[arg(value_name = "TRACE")]
     trace: PathBuf,
-    /// Replacement policies, or all
+    /// Replacement policies, with commas between, or all
     #[arg(long, value_name = "a,b|all", default_value = "lru")]
     policies: String,
-    /// Sizes of the cache: objects (4897), a share of the distinct objects (10%), or bytes (64MiB)
+    /// Sizes of the cache, with commas between: objects (4897), a share of the distinct objects
+    /// (10%), or bytes (64MiB)
     #[arg(long, value_name = "SIZES", default_value = "1%,2%,5%,10%,20%,50%", value_delimiter = ',', value_parser = size)]
     sizes: Vec<CacheSize>,
-    /// Objects of the cache: the blocks that requests touch, or whole requests by the address at
-    /// which they start
+    /// Unit of the cache; the blocks that requests touch, or whole requests, identified by their
+    /// start address
     #[arg(long, value_name = "block|request", default_value = "block")]
     unit: UnitName,
-    /// Look at this share of the objects only
+    /// Simulate a sample of this share of the objects, like 0.01
     #[arg(long, value_name = "FRACTION", default_value = "1", value_parser = sample)]
     sample: f64,
     #[command(flatten)]
@@ -93,23 +96,44 @@ struct Trace<'a> {
     skipped_lines: u64,
 }
 
-pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
+/// Returns the options of the measurement.
+fn options(arguments: &Arguments) -> Result<Options, Error> {
     let block = bimetal_core::block::BlockSize::new(arguments.block.block)?;
-    let options = Options {
+    Ok(Options {
         policies: policies_named(&arguments.policies)?,
-        sizes: arguments.sizes,
+        sizes: arguments.sizes.clone(),
         unit: match arguments.unit {
             UnitName::Block => Unit::Block(block),
             UnitName::Request => Unit::Request,
         },
         sample: arguments.sample,
-    };
+    })
+}
+
+/// Measures the requests of `trace`, also under policies of another program, and returns the
+/// document as `--json` prints it.
+///
+/// # Errors
+/// A policy is unknown, or a request cannot be read.
+pub(crate) fn json_of(arguments: &Arguments, trace: &InMemory, outside: &[OutsidePolicies]) -> Result<String, Error> {
+    let options = options(arguments)?;
+    let mut requests = trace.read()?;
+    let measured = measure_with(&options, outside, |batch| requests.read(batch))?;
+    json(&trace.name, trace.format.name, trace.skipped_lines, &measured)
+}
+
+fn json(name: &str, format: &'static str, skipped_lines: u64, measured: &MissRatios) -> Result<String, Error> {
+    let trace = Trace { name, format, skipped_lines };
+    json_text("mrc", &Document { bimetal: env!("CARGO_PKG_VERSION"), trace, measured })
+}
+
+pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
+    let options = options(&arguments)?;
     let mut reader = TraceReader::open(&arguments.trace, &arguments.options)?;
     let measured = measure(&options, |requests| reader.read(requests))?;
     let trace = reader.finish();
     if arguments.json.json {
-        let read = Trace { name: trace.name(), format: trace.format().name(), skipped_lines: trace.skipped_lines() };
-        return print_json(&Document { bimetal: env!("CARGO_PKG_VERSION"), trace: read, measured: &measured });
+        return print(&json(trace.name(), trace.format().name, trace.skipped_lines(), &measured)?);
     }
     print(&format!("trace        {} ({})\n{}", trace.name(), trace.format(), table(&options, &measured)))
 }

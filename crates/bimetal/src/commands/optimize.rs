@@ -4,28 +4,29 @@
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::PathBuf;
-use std::sync::Mutex;
 
 use bimetal_core::units::Bytes;
 use bimetal_sim::placement::{Found, Placement, Score, Search};
-use bimetal_sim::setup::Choices;
+use bimetal_sim::setup::{Choices, DefaultSize};
 use bimetal_sim::workload::{Workload, WorkloadError};
 use bimetal_trace::{Event, Request};
 use clap::Args;
 use serde::Serialize;
 
 use crate::error::Error;
-use crate::options::{JsonOption, fraction};
+use crate::options::JsonOption;
+use crate::options::parse::fraction;
+use crate::options::simulation::{SimulationOptions, choices};
 use crate::output::{OutputFile, print, print_json};
-use crate::progress::Progress;
-use crate::simulation::{SimulationOptions, choices};
+use crate::progress::Stages;
+use crate::trace_workload::TraceWorkload;
 
 /// Search for the files that belong on the SSD, by simulation
 ///
-/// Plays the first part of a trace over and over, each time with other files on the SSD of a Combo
-/// Drive, and keeps what makes requests faster for the bytes that it moves. Shows what that gains
-/// beside the three strategies of the paper, by the requests of the search and by the rest of the
-/// trace, which it has not seen. Nothing is moved.
+/// Plays the first part of a trace many times, each time with other files on the SSD of a Combo
+/// Drive. Keeps the files that make requests faster for the bytes that are moved. Compares the
+/// result with the three strategies of the paper, over the requests of the search and over the rest
+/// of the trace, which the search has not used. No file is moved.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     bimetal optimize monday.bin.zst --files map.csv --ssd-size 32GiB -o list.txt\n  \
@@ -33,20 +34,20 @@ use crate::simulation::{SimulationOptions, choices};
     bimetal simulate tuesday.bin.zst --scheme combo --set strategy=list --files map.csv --list list.txt --ssd-size 32GiB\n\n\
     `bimetal place DIRECTORY -o map.csv` writes the map of files.")]
 pub(crate) struct Arguments {
-    /// The trace, of the device that carries the files
+    /// The trace of the device that has the files
     #[arg(value_name = "TRACE")]
     trace: PathBuf,
-    /// Bytes moved at most, those that leave the SSD counted too [default: the SSD's size]
+    /// Most bytes that may be moved, to and from the SSD together [default: the SSD's size]
     #[arg(long, value_name = "SIZE")]
     move_max: Option<Bytes>,
-    /// Simulations of the search at most
+    /// Most simulations that the search may run
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), default_value = "500")]
     simulations: u32,
-    /// Search by this share of the requests, and judge by the rest
+    /// Share of the requests to search with; the rest judges the result
     #[arg(long, value_name = "FRACTION", value_parser = fraction, allow_hyphen_values = true, default_value = "0.67")]
     search: f64,
-    /// Write the files that belong on the SSD, a path a line, for
-    /// `simulate --set strategy=list --list`
+    /// Write the files that belong on the SSD, a path a line, for `simulate --set strategy=list
+    /// --list`
     #[arg(short, long, value_name = "LIST")]
     output: Option<PathBuf>,
     #[command(flatten)]
@@ -86,24 +87,21 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     let Arguments { trace, move_max, simulations, search, output, options, json } = arguments;
     if let [false, _] | [_, true] = options.has_files() {
         return Err(Error::new(
-            "the search goes over the files of a map and writes a list of them: expected --files MAP.csv, and no --list",
+            "optimize searches the files of a map and writes a list of them: expected --files MAP.csv, and no --list",
         ));
     }
     // The output is made before the simulations, so that a path that cannot be written is reported
     // at once.
     let output = output.as_deref().map(OutputFile::create).transpose()?;
-    let (workload, replay) = options.open(&trace)?;
+    let (workload, replay) = options.open(TraceWorkload::of_file(trace.clone(), &options.trace)?)?;
     let unreadable = |error: WorkloadError| Error::new(error.to_string());
     let requests: Result<Vec<Request>, WorkloadError> = workload.open().map_err(unreadable)?.collect();
     let requests = requests.map_err(unreadable)?;
-    let bar = Mutex::new(Progress::new(Some(simulations.into()), "simulations"));
-    let progress = |made: u32| {
-        if let Ok(mut bar) = bar.lock() {
-            bar.set(made.into());
-        }
-    };
-    let merge = options.merges(workload.open_trace()?.event() == Some(Event::Queue));
-    let choices = Choices { merge, ..choices(&options)? };
+    let bar = Stages::default();
+    let progress = |made: u32| bar.show("simulations", Some(simulations.into()), made.into());
+    let merge = options.merges(workload.header()?.event == Some(Event::Queue));
+    // A drive on sale would hold all files, and leave nothing to choose.
+    let choices = Choices { merge, default_size: DefaultSize::TENTH, ..choices(&options)? };
     let (share, simulations_max) = (search, simulations);
     let found = Search {
         requests: &requests,
@@ -124,7 +122,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     }
     let name = trace.display().to_string();
     if json.json {
-        return print_json(&document(name, &found));
+        return print_json("optimize", &document(name, &found));
     }
     print(&text(&name, &found))
 }
@@ -172,8 +170,8 @@ fn text(trace: &str, found: &Found) -> String {
     };
     let (unmoved, none) = (&found.unmoved, &found.placements[0]);
     let mut text = format!(
-        "trace        {trace}: {searched} requests to search by, {held_out} held out\n\
-         SSD          {}\nHDD          {}\nmoved        at most {}; {} simulations\n\n",
+        "trace        {trace}: {searched} requests to search with, {held_out} held out\nSSD          {}\nHDD          \
+         {}\nmoved        at most {}; {} simulations\n\n",
         drive(&unmoved.ssd, unmoved.ssd_bytes),
         drive(&unmoved.hdd, unmoved.hdd_bytes),
         found.moved_max,

@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::PathBuf;
-use std::sync::Mutex;
 
 use bimetal_core::units::Bytes;
 use bimetal_plan::answer::{CLOSEST, Closest, sentence, short_years};
+use bimetal_plan::break_even::BreakEven;
 use bimetal_plan::budget::Budget;
 use bimetal_plan::catalogue::{Catalogue, Kind, SIZE_MIN};
 use bimetal_plan::create;
@@ -18,69 +18,79 @@ use bimetal_sim::results::{TraceSummary, to_json};
 use bimetal_sim::setup::{Choices, DriveChoice, Size};
 use clap::Args;
 
+use crate::cli::command_line;
 use crate::error::Error;
+use crate::in_memory::InMemory;
 use crate::memory::take_large_blocks_from_the_system;
+use crate::names::schemes_named;
 use crate::options::JsonOption;
-use crate::output::{OutputFile, note, print};
-use crate::progress::Progress;
+use crate::options::simulation::{SimulationOptions, choices};
+use crate::output::{OutputFile, Versioned, note, print};
+use crate::progress::Stages;
 use crate::report;
-use crate::simulation::{SimulationOptions, choices, command_line, schemes_named, self_check};
+use crate::self_check::self_check;
 use crate::workloads::Workloads;
 
 /// Find the cheapest SSD and scheme that keep a latency, a lifetime and other budgets
 ///
-/// Simulates every drive of the catalogue, in every size, under every scheme, as far as it takes to
-/// know which is the cheapest that keeps all budgets. Prices are those of --catalog; without it, of
-/// a built-in example whose prices are old.
+/// Simulates every drive of the catalogue, in every size, under every scheme, until the cheapest
+/// option that keeps all budgets is known. Prices are those of --catalog, or else of a built-in
+/// example, which are out of date.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     bimetal plan monday.bin.zst --latency 'p99<5ms' --lifetime 5y\n  \
     bimetal plan monday.bin.zst --latency 'mean<1ms,read.p999<20ms' --max-cost 400 --catalog shop.toml\n  \
+    bimetal plan monday.bin.zst --latency 'p99<5ms' --lifetime 5y --sure\n  \
     bimetal plan monday.bin.zst --latency 'write_savings>0.3' --schemes griffin --vary timeout=60s,300s,900s\n\n\
     A budget is a response time (mean, p50 to p9999, max; read. or write. in front) or the dotted path of any figure of\n\
-    `bimetal simulate --json`, with < <= > or >= and a limit.")]
+    `bimetal simulate --json`, with < <= > or >= and a limit. The exit status is 3 if nothing keeps the budgets.")]
 pub(crate) struct Arguments {
-    /// The trace, or a workload described as for `generate --config` (.toml); several run at the
-    /// same time
+    /// The trace, or a workload described as for `generate --config` (.toml); several are played at
+    /// the same time
     #[arg(value_name = "TRACE", required = true)]
     traces: Vec<PathBuf>,
-    /// Budgets of response times or of any other figure, with commas between
+    /// Limits of response times or of any other figure, with commas between, like 'p99<5ms'
     #[arg(long, value_name = "BUDGET", value_delimiter = ',')]
     latency: Vec<String>,
-    /// Least life of the flash
+    /// Least lifetime of the flash, like 5y
     #[arg(long, value_name = "TIME")]
     lifetime: Option<String>,
-    /// Highest price of the drives together
+    /// Highest price of all drives together, in US dollars, like 400
     #[arg(long, value_name = "USD", value_parser = dollars, allow_hyphen_values = true)]
     max_cost: Option<f64>,
-    /// Energy of all drives over the trace (500J, 0.2kWh), or their mean power (6W)
+    /// Highest energy of all drives over the trace (500J, 0.2kWh), or highest mean power (6W)
     #[arg(long, value_name = "ENERGY")]
     energy: Option<String>,
-    /// Growth of footprint and rate a year: budgets must also be kept at the end of --lifetime, or
-    /// after five years
+    /// Yearly growth of footprint and rate of requests, like 20%/y: budgets must also hold at the
+    /// end of --lifetime, or after five years
     #[arg(long, value_name = "SHARE/y")]
     growth: Option<String>,
-    /// Drives on sale: a TOML file with model, sizes, prices, date and source [default: a built-in
-    /// example]
+    /// Catalogue of drives for sale: a TOML file with model, sizes, prices, date and source
+    /// [default: a built-in example]
     #[arg(long, value_name = "FILE.toml")]
     catalog: Option<PathBuf>,
     /// The schemes to consider, with commas between, or all
     #[arg(long, value_name = "a,b|all", default_value = "all")]
     schemes: String,
-    /// Try a parameter at these values [default: of each scheme its first parameter]
+    /// Values of a parameter to try, like griffin.timeout=60s,900s [default: the first parameter of
+    /// each scheme]
     #[arg(long, value_name = "KEY=V1,V2", value_parser = variation)]
     vary: Vec<(String, Vec<String>)>,
-    /// Plan on the first half of the requests, and say what of the budgets the second half keeps
+    /// Plan with the first half of the requests, and report the budgets that the second half keeps
     #[arg(long)]
     holdout: bool,
-    /// Judge of options: simulation, or MixedStore's MixCP, regressions for mean response time and
-    /// life of an SSD
+    /// Plan by the short end of each range: every window of the trace and the shortest lifetime
+    /// keep the budgets
+    #[arg(long)]
+    sure: bool,
+    /// Method that predicts the figures of options; simulate: simulation; mixcp: regressions of
+    /// MixedStore's MixCP, for mean response time and lifetime of an SSD
     #[arg(long, value_name = "simulate|mixcp", default_value = "simulate", value_parser = ["simulate", "mixcp"])]
     model: String,
-    /// Leave predictors that are insignificant out of the regressions of --model mixcp
+    /// Drop insignificant predictors from the regressions of --model mixcp
     #[arg(long)]
     significant: bool,
-    /// Simulate every option to its end, also those that cannot win
+    /// Simulate every option to its end, even if it cannot win
     #[arg(long)]
     exhaustive: bool,
     /// Also write the plan as a page that opens in any browser, offline
@@ -109,61 +119,102 @@ fn variation(text: &str) -> Result<(String, Vec<String>), String> {
     Ok((key.trim().to_owned(), values))
 }
 
-pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
-    let budgets = budgets_of(&arguments)?;
+/// Makes the plan, writes its report, and returns it. The traces may be in `memory`.
+///
+/// # Errors
+/// A trace, an option or the catalogue is wrong, or the report cannot be written.
+pub(crate) fn planned(
+    arguments: &Arguments,
+    memory: &[InMemory],
+    progress: &dyn PlanProgress,
+) -> Result<Planned, Error> {
+    // The file is created before the simulation: a path that cannot be written must fail at once,
+    // not after a long run.
+    let report = arguments.report.as_deref().map(OutputFile::create).transpose()?;
+    let planned = searched(arguments, memory, progress)?;
+    if let Some(mut file) = report {
+        file.write_all(report::plan::html(&planned).as_bytes())?;
+        file.finish()?;
+    }
+    Ok(planned)
+}
+
+fn searched(arguments: &Arguments, memory: &[InMemory], progress: &dyn PlanProgress) -> Result<Planned, Error> {
+    check_model(arguments)?;
+    let budgets = budgets_of(arguments)?;
     let lifetime = arguments.lifetime.as_deref();
     let growth =
         arguments.growth.as_deref().map(|text| Growth::parse(text, lifetime)).transpose().map_err(Error::new)?;
     let mut common = choices(&arguments.options)?;
     refuse_members(&common)?;
-    let catalogue = catalogue_of(&arguments, &common)?;
-    let logs = logs_of(&arguments, &common)?;
+    let catalogue = catalogue_of(arguments, &common)?;
+    let logs = logs_of(arguments, &common)?;
     forget_drives(&mut common);
-    // The file is created before the simulation: a path that cannot be written must fail at once,
-    // not after a long run.
-    let report = arguments.report.as_deref().map(OutputFile::create).transpose()?;
-    let (workload, replay) = Workloads::open(&arguments.traces, &arguments.options)?;
+    let schemes = schemes_named(&arguments.schemes)?;
+    let (workload, replay) = Workloads::open(&arguments.traces, memory, &arguments.options)?;
     let (name, format) = (workload.name.clone(), workload.format.clone());
     common.merge = arguments.options.merges(workload.queue_events);
+    common.capacity = common.capacity.or(workload.capacity);
     let question = Question {
         workload: &workload,
         catalogue,
         logs,
-        schemes: schemes_named(&arguments.schemes)?,
+        schemes,
         budgets,
         common,
         growth,
         vary: arguments.vary.clone(),
         replay,
-        warmup: arguments.options.warmup(),
+        warmup: arguments.options.warmup()?,
         exhaustive: arguments.exhaustive,
         holdout: arguments.holdout,
         significant: arguments.significant,
+        sure: arguments.sure,
     };
-    if arguments.significant && arguments.model != "mixcp" {
-        return Err(Error::new("--significant: --model simulate has no regressions: expected --model mixcp beside it"));
-    }
     take_large_blocks_from_the_system();
     let answer = if arguments.model == "mixcp" { mixcp::plan } else { plan };
-    let mut planned = answer(&question, &Bar::default()).map_err(|error| match error {
+    let mut planned = answer(&question, progress).map_err(|error| match error {
         PlanError::NothingToDo { .. } => Error::new(format!("{name}: {error}")),
         error => error.into(),
     })?;
     let trace = &mut planned.answer.trace;
     *trace = TraceSummary { name, format, skipped_lines: workload.skipped_lines(), ..trace.clone() };
     planned.answer.command = Some(command_line());
-    if planned.answer.catalogue.example {
-        note("prices are those of the built-in example catalogue, and old: give your own with --catalog");
+    Ok(planned)
+}
+
+/// Returns the document of a plan as `--json` prints it.
+pub(crate) fn json(planned: &Planned) -> String {
+    to_json(&Versioned::new("plan", &planned.answer))
+}
+
+/// Refuses options that do not go together.
+fn check_model(arguments: &Arguments) -> Result<(), Error> {
+    if arguments.options.price_per_gb {
+        return Err(Error::new("--price-per-gb: a plan has the whole prices of its catalogue: leave it out"));
     }
-    if let (Some(mut file), Some(path)) = (report, &arguments.report) {
-        file.write_all(report::plan::html(&planned).as_bytes())?;
-        file.finish()?;
+    if arguments.sure && arguments.model == "mixcp" {
+        return Err(Error::new(
+            "--sure: --model mixcp has no windows of the trace: expected --model simulate beside it",
+        ));
+    }
+    if arguments.significant && arguments.model != "mixcp" {
+        return Err(Error::new("--significant: --model simulate has no regressions: expected --model mixcp beside it"));
+    }
+    Ok(())
+}
+
+pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
+    let planned = planned(&arguments, &[], &Stages::default())?;
+    if planned.answer.catalogue.example {
+        note("prices are those of the built-in example catalogue, and out of date: give your own with --catalog");
+    }
+    if let Some(path) = &arguments.report {
         note(format_args!("the report is in {}", path.display()));
     }
-    if arguments.json.json {
-        return print(&to_json(&planned.answer));
-    }
-    print(&text(&planned))
+    print(&if arguments.json.json { json(&planned) } else { text(&planned) })?;
+    // The status says whether anything keeps the budgets.
+    if planned.kept == 0 { Err(Error::No) } else { Ok(()) }
 }
 
 fn budgets_of(arguments: &Arguments) -> Result<Vec<Budget>, Error> {
@@ -195,9 +246,10 @@ fn bought(flag: &str, size: Option<Size>) -> Result<Option<Bytes>, Error> {
             Err(Error::new(format!("{flag} {bytes}: expected the size of a drive, at least {SIZE_MIN}")))
         }
         Some(Size::Bytes(bytes)) => Ok(Some(bytes)),
-        Some(Size::OfFootprint(_)) => {
-            Err(Error::new(format!("{flag}: a drive that is bought has a size like 32GiB, and no share")))
-        }
+        Some(Size::OfFootprint(_)) => Err(Error::new(format!(
+            "{flag}: expected an absolute size like 32GiB, because drives are bought in such \
+                                    sizes"
+        ))),
         None => Ok(None),
     }
 }
@@ -206,12 +258,12 @@ fn bought(flag: &str, size: Option<Size>) -> Result<Option<Bytes>, Error> {
 fn refuse_members(common: &Choices) -> Result<(), Error> {
     match common.members.iter().find(|(id, _)| id != "log") {
         Some((id, choice)) if id == "ssd" || id == "hdd" => Err(Error::new(format!(
-            "--member {id}=: a plan chooses the {}: say which ones it may choose from with --{id} {}",
+            "--member {id}=: a plan chooses the {}: restrict its choice with --{id} {}",
             id.to_uppercase(),
             choice.profile.as_deref().unwrap_or("MODEL")
         ))),
         Some((id, _)) => {
-            Err(Error::new(format!("--member {id}=: a plan knows only log, a drive of its own for a log")))
+            Err(Error::new(format!("--member {id}=: a plan supports only log, a separate drive for a log")))
         }
         None => Ok(()),
     }
@@ -242,38 +294,19 @@ fn forget_drives(common: &mut Choices) {
 }
 
 /// A progress bar for each stage.
-#[derive(Default)]
-struct Bar(Mutex<Option<(Option<Stage>, Progress)>>);
-
-impl Bar {
-    fn show(&self, stage: Option<Stage>, done: u64, of: Option<u64>) {
-        // If another thread is drawing the bar, this step is not shown.
-        let Ok(mut bar) = self.0.try_lock() else { return };
-        if bar.as_ref().is_none_or(|(shown, _)| *shown != stage) {
-            let unit = match stage {
-                None => "requests",
-                Some(Stage::Search) => "options",
-                Some(Stage::Closest) => "options looked at for the closest",
-                Some(Stage::Confidence) => "checks of the winner",
-                Some(Stage::Training) => "training workloads",
-            };
-            // The old bar is cleared before the new bar is drawn.
-            *bar = None;
-            *bar = Some((stage, Progress::new(of, unit)));
-        }
-        if let Some((_, bar)) = bar.as_mut() {
-            bar.set(done);
-        }
-    }
-}
-
-impl PlanProgress for Bar {
+impl PlanProgress for Stages {
     fn read(&self, requests: u64) {
-        self.show(None, requests, None);
+        self.show("requests", None, requests);
     }
 
     fn stepped(&self, stage: Stage, done: u64, of: u64) {
-        self.show(Some(stage), done, Some(of));
+        let unit = match stage {
+            Stage::Search => "options",
+            Stage::Closest => "simulating options to find the closest",
+            Stage::Confidence => "checks of the winner",
+            Stage::Training => "training workloads",
+        };
+        self.show(unit, Some(of), done);
     }
 }
 
@@ -301,7 +334,9 @@ fn text(planned: &Planned) -> String {
         }
         None => {
             let _ = match answer.closest.is_empty() {
-                true => writeln!(text, "no option keeps the budgets, and of none it can be told how near it comes"),
+                true => {
+                    writeln!(text, "no option keeps the budgets, and for no option its distance from them is known")
+                }
                 false => writeln!(text, "no option keeps the budgets. {CLOSEST}:"),
             };
             for Closest { option, relax, .. } in &answer.closest {
@@ -313,7 +348,7 @@ fn text(planned: &Planned) -> String {
         let _ = writeln!(text, "{left_out}");
     }
     text += &advice(planned);
-    text.push_str("\nother options, of each scheme:\n");
+    text.push_str("\nbest other option of each scheme:\n");
     let others = others(planned);
     for tried in &others {
         let reason = if tried.reasons.is_empty() { "keeps the budgets".to_owned() } else { tried.reasons.join("; ") };
@@ -322,7 +357,7 @@ fn text(planned: &Planned) -> String {
     let run = &answer.run;
     let more = tried.len() - usize::from(*kept > 0) - others.len();
     if more > 0 {
-        let _ = writeln!(text, "  and {more} more: --json and --report have them all");
+        let _ = writeln!(text, "  and {more} more: --json and --report list all options");
     }
     let _ = writeln!(text, "\n{} runs for {} options in {:.1} s", run.simulations, run.options, run.wall_s);
     text
@@ -357,26 +392,30 @@ fn advice(planned: &Planned) -> String {
     let answer = &planned.answer;
     let mut text = String::new();
     for command in answer.best.iter().flat_map(|best| &best.kernel_commands) {
-        let _ = writeln!(text, "like it in Linux: {command}");
+        let _ = writeln!(text, "similar in Linux: {command}");
     }
     if let Some(confidence) = &answer.confidence {
         text.push_str("\nhow sure:\n");
         for spread in &confidence.budgets {
-            let kept = if spread.kept_in_second_half { "kept" } else { "broken" };
+            let verdict = spread.verdict();
             let show = |value| planned.show(&spread.budget, value);
             let windows = spread.error.map(|error| {
                 let (least, most) = (show(spread.least), show(spread.most));
-                format!(" (windows {least} to {most}, error of their mean ± {})", show(Some(error)))
+                format!(" (time windows {least} to {most}, error of their mean ± {})", show(Some(error)))
             });
             let (first, second) = (show(spread.first_half), show(spread.second_half));
             let (budget, predicted) = (&spread.budget, show(spread.predicted));
             let windows = windows.unwrap_or_default();
             let _ =
-                writeln!(text, "  {budget}: {predicted}{windows}; first half {first}, second half {second}: {kept}");
+                writeln!(text, "  {budget}: {predicted}{windows}; first half {first}, second half {second}: {verdict}");
         }
         confidence.notes.iter().for_each(|note| {
             let _ = writeln!(text, "  {note}");
         });
+    }
+    let prices: Vec<String> = answer.best.iter().flat_map(|best| &best.break_even).map(BreakEven::sentence).collect();
+    if !prices.is_empty() {
+        let _ = writeln!(text, "\nprices that would change it:\n  {}", prices.join("\n  "));
     }
     if !answer.sensitivity.is_empty() {
         text.push_str("\nwhat would change it:\n");

@@ -12,9 +12,9 @@ use serde::Serialize;
 
 use crate::error::Error;
 use crate::options::JsonOption;
-use crate::output::{OutputFile, note, print, print_json};
+use crate::output::{OutputFile, json_list, note, print};
 
-/// List the built-in drives, or every figure of one
+/// List the built-in drives, or every figure of one drive
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     bimetal profiles\n  \
@@ -22,17 +22,17 @@ use crate::output::{OutputFile, note, print, print_json};
     bimetal profiles my-drive.toml\n  \
     bimetal profiles --import drive.diskspecs -o drive.toml --bus-ms-per-sector 0.17,0.187")]
 pub(crate) struct Arguments {
-    /// A built-in name, or a TOML file
+    /// A built-in profile's name, or a TOML file
     name: Option<String>,
-    /// Make a profile of a drive's DiskSim parameter files: the .diskspecs, with the .model and
-    /// .seek that it names
+    /// Make a profile from a drive's DiskSim parameter files: the .diskspecs, with the .model and
+    /// .seek files that it names
     #[arg(long, value_name = "FILE.diskspecs", requires = "output", conflicts_with_all = ["name", "json"])]
     import: Option<PathBuf>,
-    /// File for the imported profile
+    /// File for the imported profile, in TOML
     #[arg(short, long, value_name = "FILE.toml", requires = "import")]
     output: Option<PathBuf>,
-    /// Milliseconds that the bus takes for a sector of 512 bytes, reads and writes, where the
-    /// .diskspecs keeps them elsewhere
+    /// Milliseconds that the bus takes for a sector of 512 bytes: one value, or two for reads and
+    /// writes, like 0.17,0.187. For a .diskspecs without them
     #[arg(long, value_name = "R[,W]", requires = "import", value_parser = bus_times)]
     bus_ms_per_sector: Option<BusTimes>,
     #[command(flatten)]
@@ -108,18 +108,30 @@ fn import_drive(file: &Path, bus: Option<BusTimes>, output: &Path) -> Result<(),
     print(&format!("{}: {}, {gigabytes:.2} GB\n", output.display(), profile.summary))
 }
 
+fn chosen(arguments: &Arguments) -> Result<Vec<Profile>, Error> {
+    Ok(match &arguments.name {
+        Some(name) => vec![Profile::load(name)?],
+        None => Profile::builtin().collect(),
+    })
+}
+
+/// Returns the document that `--json` prints.
+///
+/// # Errors
+/// No profile or file has the name.
+pub(crate) fn json(arguments: &Arguments) -> Result<String, Error> {
+    let of = |profile: &Profile| Entry::of(profile, arguments.name.is_some());
+    json_list("profiles", &chosen(arguments)?.iter().map(of).collect::<Vec<_>>())
+}
+
 pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     if let (Some(file), Some(output)) = (&arguments.import, &arguments.output) {
         return import_drive(file, arguments.bus_ms_per_sector, output);
     }
-    let profiles = match &arguments.name {
-        Some(name) => vec![Profile::load(name)?],
-        None => Profile::builtin().collect(),
-    };
-    let in_full = arguments.name.is_some();
     if arguments.json.json {
-        return print_json(&profiles.iter().map(|profile| Entry::of(profile, in_full)).collect::<Vec<_>>());
+        return print(&json(&arguments)?);
     }
+    let (profiles, in_full) = (chosen(&arguments)?, arguments.name.is_some());
     let text: String = if in_full { profiles.iter().map(describe).collect() } else { list(&profiles) };
     print(&text)
 }

@@ -27,9 +27,9 @@ const POLL: Duration = Duration::from_millis(40);
 
 /// Record a trace of a live block device
 ///
-/// Records until Ctrl-C, until --duration is over, or while a command runs. Takes nothing from the
-/// device and changes nothing on it; a mounted file system does not notice. Needs root. A response
-/// time is what the device took from the arrival of a request to its completion.
+/// Records until Ctrl-C, until --duration is over, or while a command runs. Nothing on the device
+/// is changed, and its file system may be mounted. Needs root. A response time is the time from the
+/// arrival of a request at the device to its completion.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     sudo bimetal record /dev/sdb -o monday.bin.zst --duration 8h\n  \
@@ -41,15 +41,15 @@ pub(crate) struct Arguments {
     /// The trace to write; its ending names the format: .bin.zst (compressed) or .csv
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
-    /// Format of the trace [default: by the ending of FILE, else bin]; `bimetal formats` says which
-    /// are written
+    /// Format of the trace, one of those that `bimetal formats` marks as written [default: by the
+    /// ending of FILE, else bin]
     #[arg(long, value_name = "NAME")]
     format: Option<String>,
     /// Stop after this time, like 30s or 8h [default: at Ctrl-C]
     #[arg(long, value_name = "TIME")]
     duration: Option<Nanoseconds>,
-    /// The arrival of a request: queue (as file systems and programs ask for it) or issue (as the
-    /// device gets it, after merging)
+    /// Event that counts as the arrival of a request; queue: a file system or program issues it;
+    /// issue: the device gets it, after merging
     #[arg(long, value_name = "queue|issue", default_value = "queue")]
     event: String,
     /// A command to record while it runs, behind `--`
@@ -67,7 +67,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
-    let mut file = TraceWriter::create(&arguments.output, arguments.format.as_deref(), Content::default())?;
+    let content = Content { capacity: Some(Recorder::size_of(&arguments.device)?), ..Content::default() };
+    let mut file = TraceWriter::create(&arguments.output, arguments.format.as_deref(), content)?;
     warn_of_feedback(&arguments);
     let mut recorder = Recorder::start(&arguments.device, arrival)?;
     let mut command = Running::start(&arguments.command)?;
@@ -104,8 +105,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     drop(command);
     if summary.requests == 0 {
         return Err(Error::new(format!(
-            "{}: no request in {seconds:.1} s, so there is no trace: expected a device that is in use (a file system's \
-             own cache may have kept everything from it)",
+            "{}: no request in {seconds:.1} s, so no trace was written: expected a device that is in use (a file \
+             system's own cache may have answered everything)",
             arguments.device.display()
         )));
     }
@@ -125,7 +126,7 @@ fn describe(output: &Path, summary: &Summary, seconds: f64) -> String {
     if summary.lost_events > 0 {
         let _ = write!(
             text,
-            "; WARNING: the kernel lost {} events that were not fetched in time, so that the trace has gaps",
+            "; WARNING: {} kernel events were lost because they were not fetched in time, so the trace has gaps",
             summary.lost_events
         );
     }
@@ -141,7 +142,7 @@ fn warn_of_feedback(arguments: &Arguments) {
     };
     if device.rdev() == directory.dev() {
         note(format_args!(
-            "{} lies on the device that is recorded: its own writes are recorded too",
+            "{} lies on the recorded device: the writes of the recording are recorded too",
             arguments.output.display()
         ));
     }

@@ -8,30 +8,32 @@ use std::time::Instant;
 use bimetal_core::block::BlockSize;
 use bimetal_core::label::Label;
 use bimetal_core::units::Bytes;
-use bimetal_live::control::client::Client;
-use bimetal_live::control::message::{self as control, Reply};
-use bimetal_live::control::socket_of;
-use bimetal_live::control::status::{Emulation, Status};
-use bimetal_live::member::directories;
-use bimetal_live::member::find::find;
-use bimetal_live::replay::{Connection, Issue};
-use bimetal_live::server::Endpoint;
+use bimetal_serve::control::client::Client;
+use bimetal_serve::control::message::{self as control, Reply};
+use bimetal_serve::control::socket_of;
+use bimetal_serve::replay::{Connection, Issue};
+use bimetal_serve::server::Endpoint;
 use bimetal_sim::experiment::summary_of;
 use bimetal_sim::results::{TraceSummary, to_json};
 use bimetal_sim::simulator::Replay;
 use bimetal_sim::survey::Survey;
+use bimetal_sim::workload::placed::{Placed, Placement};
 use bimetal_sim::workload::{Workload, WorkloadError};
 use bimetal_trace::Request;
+use bimetal_volumes::directories;
+use bimetal_volumes::find::find;
+use bimetal_volumes::status::{Emulation, Status};
 use clap::Args;
 
+use crate::cli::command_line;
 use crate::error::Error;
+use crate::options::replay::{choose_replay, replay, speedup};
 use crate::options::{ConfigOption, JsonOption, TraceOptions};
-use crate::output::{note, print};
+use crate::output::{Versioned, note, print};
 use crate::progress::Progress;
 use crate::replay::document::{Counter, Document, Simulated, Volume};
-use crate::replay::placement::{Placed, Placement};
 use crate::replay::simulated;
-use crate::simulation::{choose_replay, command_line, replay, self_check, speedup};
+use crate::self_check::self_check;
 use crate::trace_workload::TraceWorkload;
 use crate::volume::size;
 
@@ -42,10 +44,10 @@ const LOTS_AHEAD: usize = 8;
 
 /// Issue a trace's I/O to a live volume and measure its response times
 ///
-/// The volume must be served. Devices of the trace are laid one after another. A response time
-/// lasts from the moment at which a request is due to its answer. With --against-simulator, the
-/// same requests are then simulated on the same scheme, settings and drives, beginning with an
-/// empty volume: so replay to one that was just created.
+/// The volume must be served. Devices of the trace lie one after another in the addresses of the
+/// volume. A response time is the time from the moment at which a request is due to its answer.
+/// With --against-simulator, the same requests are then simulated with the same scheme, settings
+/// and drives. The simulated volume begins empty, so replay to a volume that was just created.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     bimetal replay monday.bin.zst mail --reads-only\n  \
@@ -57,22 +59,22 @@ pub(crate) struct Arguments {
     /// The volume's name, or the path of any of its drives
     #[arg(value_name = "VOLUME")]
     volume: String,
-    /// Issue writes and discards, too: what lies there is lost
+    /// Issue writes and discards, too; they destroy the content of the volume
     #[arg(long, conflicts_with = "reads_only")]
     overwrite: bool,
-    /// Issue reads alone
+    /// Issue reads only
     #[arg(long)]
     reads_only: bool,
-    /// Simulate the same, and print both distributions and how far they are apart
+    /// Also simulate the same requests; print both distributions and the distance between them
     #[arg(long)]
     against_simulator: bool,
     #[command(flatten)]
     reading: TraceOptions,
-    /// Issue requests at their times, or so many at once [default: timed, or closed where the trace
-    /// has no times]
+    /// Issue requests at the times of the trace, or keep DEPTH of them under way [default: timed,
+    /// or closed if the trace has no times]
     #[arg(long, value_name = "timed|closed[:DEPTH]", value_parser = replay)]
     replay: Option<Replay>,
-    /// Play a timed trace this many times faster
+    /// Speed factor of a timed trace; 2: twice as fast
     #[arg(long, value_name = "X", value_parser = speedup, allow_hyphen_values = true, default_value = "1")]
     speedup: f64,
     /// Map the touched address ranges densely, so that a trace of a large drive fits a small volume
@@ -90,10 +92,9 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     let workload = TraceWorkload::of_file(arguments.trace.clone(), &arguments.reading)?;
-    let opened = workload.open_trace()?;
-    let (name, format) = (opened.name().to_owned(), opened.format().name().to_owned());
-    let replay = choose_replay(arguments.replay, arguments.speedup, &opened)?;
-    drop(opened);
+    let header = workload.header()?;
+    let replay = choose_replay(arguments.replay, arguments.speedup, &header)?;
+    let (name, format) = (header.name, header.format.name.to_owned());
     let label = find(&arguments.volume)?.assembly.label;
     let survey = survey(&workload, label.block)?;
     refuse_writes(&arguments, &survey, &label)?;
@@ -105,7 +106,10 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     let offered = Bytes(connection.offer().bytes);
     refuse_beyond(&arguments.trace, &placement, &label.name, offered)?;
     if connection.offer().block_min_bytes > 512 {
-        note(format_args!("requests are widened to multiples of {} bytes", connection.offer().block_min_bytes));
+        note(format_args!(
+            "sizes of requests are rounded up to multiples of {} bytes",
+            connection.offer().block_min_bytes
+        ));
     }
     let placed = Placed { workload: &workload, placement: &placement };
     let before = emulation(&label.name);
@@ -133,7 +137,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
         simulated: simulated.map(|simulated| Simulated::of(&simulated, &counter.response)),
     };
     if arguments.json.json {
-        return print(&to_json(&document));
+        return print(&to_json(&Versioned::new("replay", &document)));
     }
     let head = format!("{} on {} ({})", self_check(&document.trace), label.name, label.scheme);
     print(&format!("{head}\n{}", document.text()))
@@ -153,8 +157,8 @@ fn refuse_writes(arguments: &Arguments, survey: &Survey, label: &Label) -> Resul
         return Ok(());
     }
     Err(Error::new(format!(
-        "{}: {} of its {} requests are writes or discards, which would destroy what volume '{}' holds: issue them with \
-         --overwrite, or leave them out with --reads-only",
+        "{}: {} of its {} requests are writes or discards, which would destroy the content of volume '{}': issue them \
+         with --overwrite, or leave them out with --reads-only",
         arguments.trace.display(),
         changes,
         survey.requests,

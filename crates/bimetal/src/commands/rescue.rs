@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use bimetal_core::units::Bytes;
-use bimetal_live::control::client::Client;
-use bimetal_live::control::socket_of;
-use bimetal_live::member::rescue::evidence::{Beginning, Filled};
-use bimetal_live::member::rescue::{LabelLeft, MemberReport, Report, Request, rescue};
+use bimetal_serve::control::client::Client;
+use bimetal_serve::control::socket_of;
+use bimetal_volumes::rescue::evidence::{Beginning, Filled};
+use bimetal_volumes::rescue::{LabelLeft, MemberReport, Report, Request, rescue};
 use clap::Args;
 
 use crate::error::Error;
@@ -16,31 +16,32 @@ use crate::options::JsonOption;
 use crate::output::{print, print_json};
 use crate::volume::size;
 
-/// Bring a volume back after another program has written over one of its drives
+/// Repair a volume after another program has written over one of its drives
 ///
-/// After mkfs, wipefs, sfdisk, mkswap or dd on a drive whose volume is stopped, and not drained.
+/// For a volume that was stopped without a drain, after mkfs, wipefs, sfdisk, mkswap or dd on one
+/// of its drives.
 ///
-/// Writes a lost label again from those of the other drives, and puts the header back in the place
-/// of a home drive's beginning. A drive is taken only if something on it proves that it is the
-/// member: a second copy of its label, the header, or pages of the volume's own metadata. Names
-/// what was written over, as far as a look tells. Blocks that lie on the drive off home carry
-/// checksums, which prove them; blocks at home carry none, so what was lost there nobody can tell.
+/// Writes a lost label again from the labels of the other drives, and puts the header back over the
+/// beginning of a home drive. A drive is used only if something on it proves that it is the member:
+/// a second copy of its label, the header, or pages of the volume's metadata. Reports what was
+/// overwritten, as far as the drive shows it. Blocks off home have checksums, which prove them;
+/// blocks at home have none, so losses there cannot be detected.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
-    bimetal rescue mail --dry-run                      what is lost, and what would be written\n  \
-    bimetal rescue mail && bimetal check mail --scrub  then every block off home is read and proven\n  \
-    bimetal rescue mail --member hdd=/dev/sdb --force  a drive on which nothing proves that it is the member")]
+    bimetal rescue mail --dry-run                      report the damage, write nothing\n  \
+    bimetal rescue mail && bimetal check mail --scrub  then check every block off home\n  \
+    bimetal rescue mail --member hdd=/dev/sdb --force  use a drive without proof that it is the member")]
 pub(crate) struct Arguments {
     /// The volume's name, or the path of any of its drives that still has a label
     volume: String,
-    /// The drive that a member without a label is, like hdd=/dev/sdb; without it, drives are
-    /// searched for what proves one
+    /// A member without a label and its drive, like hdd=/dev/sdb [default: a search for drives with
+    /// proof]
     #[arg(long, value_name = "ID=PATH", value_parser = member)]
     member: Vec<(String, PathBuf)>,
-    /// Write nothing; say what would be written
+    /// Write nothing; report what would be written
     #[arg(long)]
     dry_run: bool,
-    /// Take a drive that is named with --member though nothing on it proves that it is the member
+    /// Use a drive named with --member even if nothing on it proves that it is the member
     #[arg(long)]
     force: bool,
     #[command(flatten)]
@@ -56,12 +57,12 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     if let Ok(Some(_)) = Client::connect(&socket_of(&arguments.volume)) {
         let name = arguments.volume;
         return Err(Error::new(format!(
-            "volume '{name}' is being served, so its labels are whole: stop the server first"
+            "volume '{name}' is being served, so its labels are intact: stop the server first"
         )));
     }
     let request = Request { members: arguments.member, force: arguments.force, dry_run: arguments.dry_run };
     let report = rescue(&arguments.volume, &request)?;
-    if arguments.json.json { print_json(&report) } else { print(&told(&report)) }
+    if arguments.json.json { print_json("rescue", &report) } else { print(&told(&report)) }
 }
 
 /// Writes a line of text. Writing to a string cannot fail, so the result is ignored.
@@ -74,9 +75,9 @@ fn told(report: &Report) -> String {
     let damaged: Vec<&MemberReport> = report.members.iter().filter(|member| member.is_damaged()).collect();
     let mut text = match (damaged.is_empty(), report.dry_run) {
         (true, _) if report.trouble.is_some() => {
-            format!("{name}: every label, header and state is there; the map of what is off home is not whole\n")
+            format!("{name}: every label, header and state is intact; the map of blocks off home is damaged\n")
         }
-        (true, _) => format!("{name}: nothing to rescue: every label, header and state is there\n"),
+        (true, _) => format!("{name}: nothing to rescue: every label, header and state is intact\n"),
         (false, true) => format!("{name}: nothing was written (--dry-run)\n"),
         (false, false) => format!("{name}: rescued\n"),
     };
@@ -96,9 +97,9 @@ fn told(report: &Report) -> String {
 fn tell_member(member: &MemberReport, dry_run: bool, text: &mut String) {
     let path = member.path.as_deref().unwrap_or("no drive");
     let label = match member.label {
-        LabelLeft::Whole => "its label is there",
-        LabelLeft::SecondCopy => "its label was written over, and the second copy is left",
-        LabelLeft::Nothing => "nothing was left of its label",
+        LabelLeft::Whole => "its label is intact",
+        LabelLeft::SecondCopy => "its label was overwritten, and the second copy of the label is intact",
+        LabelLeft::Nothing => "its label was overwritten in both places",
         LabelLeft::Missing => "missing: its label cannot be looked for",
         LabelLeft::NotNeeded => "not needed: the volume went on without it",
     };
@@ -108,30 +109,31 @@ fn tell_member(member: &MemberReport, dry_run: bool, text: &mut String) {
     }
     if member.label == LabelLeft::Nothing {
         match member.proofs.as_slice() {
-            [] => line!(text, "       taken because of --force: nothing proves that it is the drive"),
+            [] => line!(text, "       used because of --force: nothing proves that it is the drive"),
             proofs => {
                 line!(text, "       it is the drive: {}", proofs.join("; "));
                 line!(
                     text,
-                    "       that it is no older copy of the drive nothing proves: the label would have said so"
+                    "nothing proves that it is the newest state of the drive, and no older copy: only the lost label \
+                     could"
                 );
             }
         }
     }
     if !member.foreign.is_empty() {
-        let doubt = if member.is_home { "" } else { " (or blocks of the volume that look so)" };
+        let doubt = if member.is_home { "" } else { " (or blocks of the volume that look like one)" };
         line!(text, "       it carries {} now{doubt}", member.foreign.join(", "));
     }
     if let Some(sector) = member.foreign_sector {
-        line!(text, "       its header was written over, first in sector {sector}; what is there now is given up");
+        line!(text, "its header was overwritten, first in sector {sector}; the foreign content there will be lost");
     }
     if let Some(beginning) = member.beginning {
         let of = match beginning {
-            Beginning::Kept => "the volume's first MiB is kept at its end, twice the same",
+            Beginning::Kept => "the two copies of the volume's first MiB, at its end, agree",
             Beginning::Differs => {
-                "the two copies of the volume's first MiB differ: the first is taken, and part of it may be lost"
+                "the two copies of the volume's first MiB differ: the first copy is used, and part of it may be lost"
             }
-            Beginning::Zeroes => "the two copies of the volume's first MiB are zeroes: written over, or never written",
+            Beginning::Zeroes => "the two copies of the volume's first MiB are zeroes: overwritten, or never written",
         };
         line!(text, "       {of}");
     }
@@ -150,8 +152,8 @@ fn tell_written(member: &MemberReport, dry_run: bool, text: &mut String) {
         parts.push("the header over its first MiB");
     }
     if member.state_lost {
-        parts.push("a state that says that every drive is needed");
-        line!(text, "       its state is gone: whether another drive had refused writes before is not known");
+        parts.push("a state that marks every drive as needed");
+        line!(text, "       its state is lost: whether another drive was read-only is not known");
     }
     line!(text, "       {} {}", if dry_run { "would write" } else { "wrote" }, parts.join(", "));
 }
@@ -160,12 +162,10 @@ fn left(filled: Filled) -> String {
     match filled {
         Filled::Holes { bytes, of } => {
             let (left, of) = (size(Bytes(bytes)), size(Bytes(of)));
-            format!("{left} of its {of} hold anything; the rest are holes: discarded, or never written")
+            format!("{left} of its {of} have content; the rest are holes: discarded, or never written")
         }
         Filled::Samples { pages, of } => {
-            format!(
-                "of {of} places looked at {pages} hold anything; the others are zeroes: discarded, or never written"
-            )
+            format!("of {of} sampled places, {pages} have content; the others are zeroes: discarded, or never written")
         }
     }
 }
@@ -173,27 +173,28 @@ fn left(filled: Filled) -> String {
 /// Adds the sentences about content that checksums prove, and about content that they do not.
 fn tell_content(report: &Report, damaged: &[&MemberReport], text: &mut String) {
     match (report.dirty_bytes, &report.trouble) {
-        (Some(0), _) => line!(text, "off home nothing that home should not have too"),
+        (Some(0), _) => line!(text, "off home no content that home should not have too"),
         (Some(bytes), _) => {
             line!(
                 text,
-                "off home {} newer than home, each block with a checksum that proves it when it is read",
+                "off home {} newer than home; a checksum proves each block when it is read",
                 size(Bytes(bytes))
             );
         }
         (None, Some(_)) if report.dry_run && damaged.iter().any(|member| member.state_lost) => {
-            line!(text, "off home not known before the state is written again");
+            line!(text, "off home unknown until the state is written again");
         }
-        (None, Some(trouble)) => line!(text, "off home not known: {trouble}"),
+        (None, Some(trouble)) => line!(text, "off home unknown: {trouble}"),
         (None, None) => {}
     }
     let homes = damaged.iter().filter(|member| member.is_home);
     for home in homes.filter(|home| home.label != LabelLeft::Whole || home.foreign_sector.is_some()) {
         let empty = home.filled.is_some_and(Filled::is_empty);
         let sentence = match empty {
-            true => "is empty: what was only there is lost",
+            true => "is empty: content that only this drive had is lost",
             false => {
-                "no checksum proves what else lies there: check the file systems on the volume, and hold files against a backup"
+                "no checksum proves the other content there: check the file systems on the volume, and compare files \
+                 with a backup"
             }
         };
         line!(text, "home     {}: {sentence}", home.id);

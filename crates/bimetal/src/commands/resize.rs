@@ -2,37 +2,38 @@
 
 use bimetal_core::layout::Role;
 use bimetal_core::units::Bytes;
-use bimetal_live::control::client::Client;
-use bimetal_live::control::socket_of;
-use bimetal_live::member::find::find_grown;
-use bimetal_live::member::resize::{Resized, resize};
+use bimetal_serve::control::client::Client;
+use bimetal_serve::control::socket_of;
+use bimetal_volumes::find::find_grown;
+use bimetal_volumes::resize::{Resized, resize};
 use clap::Args;
 
 use crate::error::Error;
+use crate::options::parse::drive_size;
 use crate::output::print;
 use crate::volume::size;
 
-/// Have a drained volume use its drives up to their present sizes
+/// Adapt a drained volume to the present sizes of its drives
 ///
-/// For drives that have grown (a partition, a logical volume, a file made larger), of which the
-/// volume uses as much as before until then; and for a cache, log or home that is to be smaller. A
-/// home becomes smaller where its file system ends before; shrink that first. The cache begins
-/// empty. It can be interrupted at any moment and typed again.
+/// For drives that have grown (a partition, a logical volume, a file), of which the volume still
+/// uses the old size; and for a cache, log or home that is to become smaller. A home can become
+/// smaller only if its file system ends before the new end, so shrink the file system first. The
+/// cache begins empty. After an interruption, run the command again.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     bimetal drain mail --detach && lvextend -L +100G /dev/vg/cache && bimetal resize mail\n  \
-    bimetal resize mail --ssd-size 64GiB         use no more of it; then the partition may be cut to that")]
+    bimetal resize mail --ssd-size 64GiB         use 64 GiB of the SSD; its partition can then shrink")]
 pub(crate) struct Arguments {
     /// The volume's name, or the path of any of its drives
     volume: String,
-    /// Size of the SSD's part that is used [default: all]
-    #[arg(long, value_name = "SIZE")]
+    /// Bytes of the SSD that the volume uses, like 64GiB [default: all]
+    #[arg(long, value_name = "SIZE", value_parser = drive_size)]
     ssd_size: Option<Bytes>,
-    /// Size of the HDD's part that is used [default: all]
-    #[arg(long, value_name = "SIZE")]
+    /// Bytes of the HDD that the volume uses, like 1TiB [default: all]
+    #[arg(long, value_name = "SIZE", value_parser = drive_size)]
     hdd_size: Option<Bytes>,
-    /// Size of the part of the log's drive that is used [default: all]
-    #[arg(long, value_name = "SIZE")]
+    /// Bytes of the log's drive that the volume uses, like 64GiB [default: all]
+    #[arg(long, value_name = "SIZE", value_parser = drive_size)]
     log_size: Option<Bytes>,
 }
 
@@ -49,16 +50,16 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
 
 fn told(Resized { name, exported: [before, now], members }: &Resized) -> String {
     let mut text = if before == now {
-        format!("{name} exports {} as before\n", size(*now))
+        format!("{name} still exports {}\n", size(*now))
     } else {
-        format!("{name} exports {} now, instead of {}\n", size(*now), size(*before))
+        format!("{name} now exports {}, before {}\n", size(*now), size(*before))
     };
     for (member, before, now) in members {
         let from = if before == now { String::new() } else { format!(", instead of {}", size(*before)) };
         text.push_str(&format!("  {member:<4} {} in use{from}\n", size(*now)));
     }
     if now > before {
-        text.push_str("A file system on it grows by its own command: resize2fs, xfs_growfs\n");
+        text.push_str("Grow the file system on it by its own command: resize2fs, xfs_growfs\n");
     }
     text
 }

@@ -9,18 +9,17 @@ use clap::Args;
 use serde::Serialize;
 
 use crate::error::Error;
+use crate::names::schemes_named;
 use crate::options::JsonOption;
-use crate::output::{print, print_json};
-use crate::simulation::schemes_named;
+use crate::output::{json_list, print};
 
-/// List the schemes, or everything about one: parameters, what a crash or the loss of a drive
-/// loses, memory
+/// List the schemes, or describe one: parameters, memory, and losses by a crash or a lost drive
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     bimetal schemes\n  \
     bimetal schemes griffin")]
 pub(crate) struct Arguments {
-    /// One scheme
+    /// The name of a scheme, to show its losses, promises and parameters
     name: Option<String>,
     #[command(flatten)]
     json: JsonOption,
@@ -100,7 +99,7 @@ impl Entry {
         for promise in &self.promises {
             let _ = writeln!(text, "  {promise}");
         }
-        text.push_str("\nWhat passes by, counted by reason (`bypass`):\n");
+        text.push_str("\nReasons for a bypass, counted by name (`bypass`):\n");
         for Bypass { reason, meaning } in &self.bypass {
             let _ = writeln!(text, "  {reason:<18} {meaning}");
         }
@@ -116,15 +115,27 @@ impl Entry {
     }
 }
 
-pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
+fn entries(arguments: &Arguments) -> Result<Vec<Entry>, Error> {
     let chosen = match &arguments.name {
         Some(name) => schemes_named(name)?,
         None => schemes::every().collect(),
     };
-    let entries: Vec<Entry> = chosen.into_iter().map(Entry::of).collect();
+    Ok(chosen.into_iter().map(Entry::of).collect())
+}
+
+/// Returns the document that `--json` prints.
+///
+/// # Errors
+/// No scheme has the name.
+pub(crate) fn json(arguments: &Arguments) -> Result<String, Error> {
+    json_list("schemes", &entries(arguments)?)
+}
+
+pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     if arguments.json.json {
-        return print_json(&entries);
+        return print(&json(&arguments)?);
     }
+    let entries = entries(&arguments)?;
     if arguments.name.is_some() {
         return print(&entries.iter().map(Entry::in_full).collect::<Vec<_>>().join("\n"));
     }

@@ -6,19 +6,19 @@ use std::time::Duration;
 
 use bimetal_core::scheme::Foresight;
 use bimetal_core::units::{Bytes, Nanoseconds};
-use bimetal_live::attach::{Attached, Options, attach};
-use bimetal_live::control::socket_of;
-use bimetal_live::member::find::find;
-use bimetal_live::server::{
+use bimetal_serve::control::socket_of;
+use bimetal_serve::server::{
     CLIENTS_MAX, Credentials, Endpoint, Handle, ScrubPlan, Server, ServerOptions, SocketAccess, Tcp,
 };
 use bimetal_sim::setup::WANT_FILES;
+use bimetal_volumes::attach::{Attached, Options, attach};
+use bimetal_volumes::find::find;
 use clap::Args;
 
 use crate::error::Error;
+use crate::files::file_extents;
 use crate::output::{note, print};
 use crate::progress::Progress;
-use crate::simulation::file_extents;
 use crate::target::{control, let_go, run_time};
 
 /// Smallest rate of a scrub, in bytes per second.
@@ -26,9 +26,9 @@ const SCRUB_RATE_MIN: Bytes = Bytes::from_kib(64);
 
 /// Serve a volume as a block device, by the NBD protocol
 ///
-/// Prints `ready NAME URI` when clients can connect. `bimetal status`, `drain` and the like ask the
-/// server then. SIGTERM or Ctrl-C lets every request end, makes everything stable and stops; a
-/// second one stops at once, which loses no more than a power cut would.
+/// Prints `ready NAME URI` when clients can connect. `bimetal status`, `drain` and other commands
+/// then ask the server. SIGTERM or Ctrl-C completes every request, makes all writes durable and
+/// stops. A second signal stops at once, and loses no more than a power cut would.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     bimetal serve mail\n  \
@@ -42,52 +42,52 @@ pub(crate) struct Arguments {
     /// run-time directory]
     #[arg(long, value_name = "ENDPOINT")]
     nbd: Vec<Endpoint>,
-    /// Serve also as a block device of this machine's kernel, /dev/ublkbN; needs a build with
+    /// Also serve as a block device of this machine's kernel, /dev/ublkbN; needs a build with
     /// --features ublk
     #[arg(long)]
     ublk: bool,
-    /// Address from which Prometheus fetches http://HOST:PORT/metrics, on this machine only
+    /// Address of this machine, HOST:PORT, at which Prometheus fetches /metrics
     #[arg(long, value_name = "HOST:PORT")]
     metrics: Option<String>,
-    /// Serve TCP with TLS, by the certificates in DIR: server-cert.pem and server-key.pem
+    /// Directory with server-cert.pem and server-key.pem: TCP clients must use TLS
     #[arg(long, value_name = "DIR", conflicts_with = "insecure_tcp")]
     tls_certificates: Option<PathBuf>,
-    /// Let in only clients with a certificate that ca-cert.pem in DIR has signed (and ca-crl.pem,
-    /// if there, not revoked)
+    /// Accept only clients whose certificate ca-cert.pem has signed and ca-crl.pem does not revoke;
+    /// both lie in DIR, ca-crl.pem if wanted
     #[arg(long, requires = "tls_certificates")]
     tls_verify_peer: bool,
-    /// Serve TCP without encryption, to this machine only
+    /// Serve TCP without encryption, on this machine only
     #[arg(long)]
     insecure_tcp: bool,
-    /// Clients at once; one more is refused
+    /// Most clients at the same time; further clients are refused
     #[arg(long, value_name = "N", default_value_t = CLIENTS_MAX, value_parser = clients_max)]
     clients_max: usize,
-    /// The mode of Unix sockets that clients connect to, in octal
+    /// Mode of the Unix sockets for clients, in octal
     #[arg(long, value_name = "MODE", default_value = "0600", value_parser = socket_mode)]
     socket_mode: u32,
-    /// The group of those sockets, by name or number [default: that of the process]
+    /// Group of the Unix sockets for clients, by name or number [default: that of the process]
     #[arg(long, value_name = "GROUP", value_parser = group)]
     socket_group: Option<u32>,
-    /// Time between scrubs, like 7d: a scrub reads all blocks off home and checks their checksums
-    /// [default: never]
+    /// Time between scrubs, like 7d; a scrub reads all blocks off home and compares them with their
+    /// checksums [default: never]
     #[arg(long, value_name = "DURATION")]
     scrub_every: Option<Nanoseconds>,
-    /// Bytes that a scrub reads in a second, like 50MiB [default: as many as requests leave time
-    /// for]
+    /// Most bytes that a scrub reads in a second, like 50MiB [default: all that requests leave
+    /// free]
     #[arg(long, value_name = "SIZE", requires = "scrub_every", value_parser = scrub_rate)]
     scrub_rate: Option<Bytes>,
-    /// Map of files, as `bimetal place -o` writes it, for combo, dataplex and os-managed. It is
-    /// read again whenever it changes
+    /// Map of files, as `bimetal place -o` writes it, for combo, dataplex and os-managed; read
+    /// again whenever it changes
     #[arg(long, value_name = "MAP.csv")]
     files: Option<PathBuf>,
-    /// List of the map's files that belong on the SSD, a path a line, for strategy=list. It is read
-    /// again with the map
+    /// List of the map's files that belong on the SSD, a path a line, for strategy=list; read again
+    /// with the map
     #[arg(long, value_name = "LIST", requires = "files")]
     list: Option<PathBuf>,
-    /// Serve also where drives are missing, if nothing on them is needed
+    /// Serve although drives are missing, if nothing on them is needed
     #[arg(long)]
     degraded: bool,
-    /// Go on with what there is where content is lost
+    /// Serve the remaining content, and give up content that is lost
     #[arg(long)]
     accept_loss: bool,
 }
@@ -154,7 +154,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
             volume.foresee(&Foresight { requests: 0, files });
             if list.is_none() && held.label().scheme_settings().any(|setting| setting == ("strategy", "list")) {
                 note(format_args!(
-                    "'{name}': strategy=list goes by a list, and nothing moves without one: `bimetal optimize` writes one, and \
+                    "'{name}': strategy=list moves no file without a list: `bimetal optimize` writes a list, and \
                      --list LIST gives it"
                 ));
             }
@@ -162,8 +162,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
         None => {
             if let Some((key, value)) = held.label().scheme_settings().find(|setting| WANT_FILES.contains(setting)) {
                 note(format_args!(
-                    "'{name}': {key}={value} goes by files, and does nothing without a map of them: `bimetal place DIRECTORY -o \
-                     MAP.csv` writes one, and --files MAP.csv gives it"
+                    "'{name}': {key}={value} has no effect without a map of files: `bimetal place DIRECTORY -o \
+                     MAP.csv` writes a map, and --files MAP.csv gives it"
                 ));
             }
         }
@@ -171,16 +171,19 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     if let Some(reason) = volume.began_without() {
         note(format_args!("'{name}': the volume is served without a drive: {reason}"));
     }
+    if let Some(damage) = volume.began_empty() {
+        note(format_args!("'{name}': the cache begins empty: {damage}; home had everything, so nothing is lost"));
+    }
     if held.has_overwritten() {
         note(format_args!(
-            "'{name}': what another program had written over the beginning of its home drive was given up (--accept-loss): the \
-             volume's own stands there; check the file systems on the volume"
+            "'{name}': another program had overwritten the beginning of its home drive, and its writes there were \
+             given up (--accept-loss): the volume has its own beginning again; check the file systems on the volume"
         ));
     }
     if let Some(failed) = held.copy_failed() {
         note(format_args!(
-            "'{name}': the second copy of a label cannot be written, {failed}: the volume goes on with the first copy alone; check \
-             that drive"
+            "'{name}': the second copy of a label cannot be written, {failed}: the volume uses the first copy alone; \
+             check that drive"
         ));
     }
     let access = SocketAccess { mode: arguments.socket_mode, group: arguments.socket_group };
@@ -211,7 +214,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     if summary.clean {
         return Ok(());
     }
-    Err(Error::new(format!("volume '{}' was stopped at once: what was not flushed may be lost", name)))
+    Err(Error::new(format!("volume '{}' was stopped at once: writes that were not flushed may be lost", name)))
 }
 
 /// Interval at which the map of files is checked for changes.
@@ -234,14 +237,14 @@ fn read_when_changed(path: PathBuf, list: Option<PathBuf>, server: Handle) {
                     Ok(()) => note(format_args!("{}: the map of files was read again", path.display())),
                     Err(_) => return,
                 },
-                Err(error) => note(format_args!("{error}; the map of files from before stays")),
+                Err(error) => note(format_args!("{error}; the previous map of files stays in use")),
             }
         }
     });
 }
 
-/// Checks sockets and endpoints before the volume is attached. A later refusal would find the home
-/// drive guarded and no plain disk any more.
+/// Checks sockets and endpoints before the volume is attached. A refusal after the attachment
+/// would leave the home drive guarded, and no longer a plain disk.
 fn check_places(arguments: &Arguments, name: &str, tcp: &Tcp) -> Result<(), Error> {
     if arguments.ublk {
         has_ublk()?;
@@ -262,7 +265,7 @@ fn check_places(arguments: &Arguments, name: &str, tcp: &Tcp) -> Result<(), Erro
 
 #[cfg(feature = "ublk")]
 fn has_ublk() -> Result<(), Error> {
-    Ok(bimetal_live::ublk::check()?)
+    Ok(bimetal_serve::ublk::check()?)
 }
 
 #[cfg(not(feature = "ublk"))]
@@ -274,8 +277,8 @@ fn has_ublk() -> Result<(), Error> {
 
 /// Makes a block device of the kernel, which prints a `ready` line like an endpoint.
 #[cfg(feature = "ublk")]
-fn block_device(server: &mut Server, name: &str) -> Result<bimetal_live::ublk::Device, Error> {
-    use bimetal_live::ublk::{Device, QUEUES};
+fn block_device(server: &mut Server, name: &str) -> Result<bimetal_serve::ublk::Device, Error> {
+    use bimetal_serve::ublk::{Device, QUEUES};
     let lines = (0..QUEUES).map(|_| server.connect()).collect::<Result<_, _>>()?;
     let (handle, name) = (server.handle(), name.to_owned());
     let ready = move |outcome: Result<String, _>| match outcome {
@@ -304,7 +307,8 @@ fn tcp(arguments: &Arguments) -> Result<Tcp, Error> {
     }
     if !arguments.tls_verify_peer {
         note(
-            "anyone who reaches the TCP port can read and write the volume: --tls-verify-peer asks clients for certificates",
+            "any client that reaches the TCP port can read and write the volume: require certificates of clients with \
+             --tls-verify-peer",
         );
     }
     Ok(Tcp::Tls(Credentials::read(directory, arguments.tls_verify_peer)?))

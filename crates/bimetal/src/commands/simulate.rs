@@ -2,19 +2,27 @@
 
 use std::path::PathBuf;
 
-use bimetal_sim::results::Run;
+use bimetal_sim::experiment::Progress;
+use bimetal_sim::results::{Document, Run, to_json};
 use clap::Args;
 
 use crate::error::Error;
+use crate::experiment::{self, Described};
+use crate::in_memory::InMemory;
+use crate::life;
+use crate::names::schemes_named;
 use crate::options::JsonOption;
-use crate::output::print;
-use crate::simulation::{HintsOption, RestoreOption, SimulationOptions, head, run as run_experiment, schemes_named};
+use crate::options::simulation::{HintsOption, RestoreOption, RunsOption, SimulationOptions};
+use crate::output::{Versioned, print};
+use crate::progress::Stages;
+use crate::self_check::head;
 use crate::table;
+use crate::trace_workload::TraceWorkload;
 
 /// Simulate one scheme over one trace
 ///
-/// Plays the trace over models of the drives and says what it would have been like: response times,
-/// what each drive did, how fast the flash wears, what it costs.
+/// Plays the trace over models of the drives. Prints response times, the work of each drive, the
+/// wear of the flash, and the cost.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     bimetal simulate monday.bin.zst --scheme griffin\n  \
@@ -23,37 +31,61 @@ use crate::table;
     bimetal simulate monday.bin.zst --scheme ssd-only --save-state monday.state\n  \
     bimetal simulate tuesday.bin.zst --scheme ssd-only --restore-state monday.state")]
 pub(crate) struct Arguments {
-    /// The trace
+    /// The trace: a file in any format that `bimetal formats` lists, or - for standard input
     #[arg(value_name = "TRACE")]
     trace: PathBuf,
-    /// The scheme; see `bimetal schemes`. Not with a tree of volumes in --config
+    /// The scheme; see `bimetal schemes`. Leave it out if --config has a tree of volumes
     #[arg(long, value_name = "NAME", required_unless_present = "config")]
     scheme: Option<String>,
     #[command(flatten)]
-    options: SimulationOptions,
+    pub(crate) options: SimulationOptions,
+    #[command(flatten)]
+    runs: RunsOption,
     #[command(flatten)]
     hints: HintsOption,
     #[command(flatten)]
     restore: RestoreOption,
-    /// Also write what the flash is like afterwards, where data lie and how often blocks were
-    /// erased, for --restore-state
+    /// Write the state of the flash after the run, for --restore-state: place of the data and
+    /// erases of each block
     #[arg(long, value_name = "FILE")]
     save_state: Option<PathBuf>,
     #[command(flatten)]
     json: JsonOption,
 }
 
-pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
-    let Arguments { trace, scheme, options, hints, restore, save_state, json } = arguments;
+/// Runs the simulation and returns its document. The trace may be in `memory`.
+///
+/// # Errors
+/// The trace, a drive, a setting or the run is wrong.
+pub(crate) fn document(
+    mut arguments: Arguments,
+    memory: &[InMemory],
+    progress: &dyn Progress,
+) -> Result<Document, Error> {
+    arguments.options.runs = arguments.runs.runs.unwrap_or(1);
+    let Arguments { trace, scheme, options, hints, restore, save_state, .. } = &arguments;
     let trees = options.trees()?;
     let schemes = scheme.as_deref().map_or_else(|| Ok(Vec::new()), schemes_named)?;
-    check_is_one(&scheme.unwrap_or_default(), schemes.len(), trees.len())?;
-    let document = run_experiment(Some(trace), schemes, trees, &options, &restore, &hints, save_state.as_deref())?;
-    if json.json {
-        return print(&document.to_json());
+    check_is_one(scheme.as_deref().unwrap_or_default(), schemes.len(), trees.len())?;
+    let workload = TraceWorkload::named(trace.clone(), memory.first(), &options.trace)?;
+    let experiment = Described { schemes, trees, options, restore, hints, save_state: save_state.as_deref() };
+    experiment::run(workload, experiment, progress)
+}
+
+/// Returns a document of [`document()`] as `--json` prints it.
+pub(crate) fn json(document: &Document) -> String {
+    to_json(&Versioned::new("simulate", document))
+}
+
+pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
+    let prints_json = arguments.json.json;
+    let document = document(arguments, &[], &Stages::default())?;
+    if prints_json {
+        return print(&json(&document));
     }
     let predictions: String = document.runs.iter().filter_map(prediction).collect();
-    print(&format!("{}\n\n{}{predictions}", head(&document), table::comparison(&document.runs)))
+    let lives: String = document.runs.iter().map(|run| life::of_drives(run, life::today())).collect();
+    print(&format!("{}\n\n{}{lives}{predictions}", head(&document), table::comparison(&document.runs)))
 }
 
 /// Returns the forecast of a scheme that makes one, and the regression behind it.
@@ -83,10 +115,11 @@ fn check_is_one(scheme: &str, schemes: usize, trees: usize) -> Result<(), Error>
         (0, 0) => "--scheme is missing: expected one, or a [volume.NAME] in the file of --config".to_owned(),
         (_, 0) => format!("--scheme {scheme}: expected one scheme; bimetal compare takes several"),
         (0, several) => format!(
-            "--config: expected one volume that is nobody's member, found {several}; bimetal compare takes several"
+            "--config: expected one volume that is no member of another, found {several}; bimetal compare takes \
+             several"
         ),
         _ => format!(
-            "--scheme {scheme}: the file of --config has volumes with schemes of their own: leave one of the two out"
+            "--scheme {scheme}: the volumes of --config have schemes of their own: leave --scheme or --config out"
         ),
     }))
 }

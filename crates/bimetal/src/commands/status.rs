@@ -4,21 +4,21 @@ use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use bimetal_core::units::{Bytes, counted};
-use bimetal_live::control::client::ClientError;
-use bimetal_live::control::message::{Progress, Reply, Request};
-use bimetal_live::control::offline;
-use bimetal_live::control::report::{Finding, Lost};
-use bimetal_live::control::status::{Distribution, Member, Status};
+use bimetal_serve::control::client::ClientError;
+use bimetal_serve::control::message::{Reply, Request};
+use bimetal_volumes::lost::{Finding, Lost};
+use bimetal_volumes::offline;
+use bimetal_volumes::status::{Distribution, Member, Progress, Status};
 use clap::Args;
 
 use crate::error::Error;
+use crate::life::{today, until};
 use crate::options::JsonOption;
 use crate::output::{print, print_json};
 use crate::target::Target;
 use crate::volume::{ago, size};
 
-/// Show a volume: whether the data is safe, what is dirty, what its drives do, and why I/O is not
-/// cached
+/// Show a volume: safety of its data, dirty blocks, work of its drives, and reasons for a bypass
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     bimetal status mail\n  \
@@ -32,7 +32,7 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     let status = status_of(&arguments.volume)?;
-    if arguments.json.json { print_json(&status) } else { print(&describe(&status)) }
+    if arguments.json.json { print_json("status", &status) } else { print(&describe(&status)) }
 }
 
 /// Asks the server for the status, or reads the labels if no server runs. A server that is ending
@@ -47,7 +47,7 @@ fn status_of(volume: &str) -> Result<Status, Error> {
         match client.ask(&Request::Status {}, |_| ()) {
             Ok(Reply::Status { status }) => return Ok(*status),
             Ok(Reply::Error { message }) => return Err(Error::new(message)),
-            Ok(other) => return Err(Error::new(format!("the server answered something else: {other:?}"))),
+            Ok(other) => return Err(Error::new(format!("unexpected answer of the server: {other:?}"))),
             Err(ClientError::Ended { .. }) if asked_at.elapsed() < SERVER_ENDS_WITHIN => {
                 std::thread::sleep(ASK_AGAIN_AFTER);
             }
@@ -75,7 +75,7 @@ fn describe(status: &Status) -> String {
     line!(text, "  {}", status.meaning);
     let served_for = status.uptime_s.map(|seconds| format!(", up {}", span(seconds))).unwrap_or_default();
     if let Some(process) = status.process {
-        line!(text, "  process {process} has it{served_for}");
+        line!(text, "  process {process} uses it{served_for}");
     }
     if let (endpoints @ [_, ..], Some(clients)) = (status.endpoints.as_slice(), status.clients) {
         line!(text, "  {clients} clients at {}", endpoints.join(", "));
@@ -112,9 +112,9 @@ fn describe_dirty(status: &Status, text: &mut String) {
             "nothing: home has everything".to_owned()
         }
         (Some(0), _) => "nothing".to_owned(),
-        (Some(bytes), Some(age)) => format!("{}, none of it older than {}", size(Bytes(bytes)), span(age)),
+        (Some(bytes), Some(age)) => format!("{}, dirty for at most {}", size(Bytes(bytes)), span(age)),
         (Some(bytes), None) if status.process.is_none() => format!("{} that home does not have", size(Bytes(bytes))),
-        (Some(bytes), None) => format!("{}, some of it from before the server began", size(Bytes(bytes))),
+        (Some(bytes), None) => format!("{}, dirty in part since before the server began", size(Bytes(bytes))),
     };
     line!(text, "dirty    {dirty}");
     if let (Some(all), Some(used)) = (status.slots.bytes, status.slots.used_bytes) {
@@ -144,12 +144,12 @@ fn describe_losses(status: &Status, text: &mut String) {
     }
     for loss in &status.accepted_losses {
         let (what, had) = match loss.what.as_str() {
-            "foreign" => ("what was written over the beginning of", ""),
-            "part" => ("what only damaged metadata knew of on", ""),
-            _ => ("what only", " had"),
+            "foreign" => ("the content overwritten at the beginning of", ""),
+            "part" => ("content that only damaged metadata listed, on", ""),
+            _ => ("content that only", " had"),
         };
         let blocks = loss.blocks.map(|blocks| format!(", {}", counted(blocks, "block"))).unwrap_or_default();
-        line!(text, "given up {what} {}{had}{blocks}, {} (--accept-loss)", loss.drive, ago(loss.at_s));
+        line!(text, "accepted loss of {what} {}{had}{blocks}, {} (--accept-loss)", loss.drive, ago(loss.at_s));
     }
     if let Some(last) = status.history.last() {
         line!(text, "history  {}: {}", ago(last.at_s), last.text);
@@ -158,8 +158,8 @@ fn describe_losses(status: &Status, text: &mut String) {
 
 fn describe_member(member: &Member, text: &mut String) {
     let path = match (&member.path, member.state.as_str()) {
-        (Some(path), "behind") => format!("{path}, which is behind: the volume went on without it"),
-        (Some(path), "overwritten") => format!("{path}, whose label another program has written over"),
+        (Some(path), "behind") => format!("{path}, out of date: the volume went on without it"),
+        (Some(path), "overwritten") => format!("{path}, label overwritten by another program"),
         (Some(path), _) => path.clone(),
         (None, _) => {
             format!("missing, last seen {}", member.last_seen_s.map(ago).unwrap_or_else(|| "never".to_owned()))
@@ -193,7 +193,11 @@ fn describe_service(status: &Status, text: &mut String) {
     }
     if status.write_savings.is_some() {
         let (savings, penalty) = (share(status.write_savings), share(status.read_penalty));
-        line!(text, "savings  {savings} of the writes kept off the home, {penalty} of the blocks read from the log");
+        line!(
+            text,
+            "savings  {savings} of the written blocks never reached home, {penalty} of the read blocks came \
+                     from the log"
+        );
     }
     if !status.bypass.is_empty() {
         let mut reasons: Vec<_> = status.bypass.iter().collect();
@@ -213,12 +217,13 @@ fn describe_wear(status: &Status, text: &mut String) {
         };
         let life = match (wear.rated_used, wear.rated_years_left) {
             (Some(used), Some(years)) => {
-                format!("; {:.1} % of its rating, {years:.1} years of service are left at this rate", used * 100.0)
+                let until = until(years, today());
+                format!("; {:.1} % of its rating, {years:.1} years left at this rate{until}", used * 100.0)
             }
             _ => String::new(),
         };
         let lifetime = size(Bytes(wear.lifetime_write_bytes));
-        line!(text, "wear     {}: {lifetime} written in its life{now}{life}", wear.id);
+        line!(text, "wear     {}: {lifetime} written since it became a member{now}{life}", wear.id);
     }
 }
 
@@ -226,7 +231,7 @@ fn describe_scrubs(status: &Status, text: &mut String) {
     if let Some(scrub) = &status.scrub {
         line!(text, "scrub    {}", progress(scrub));
     }
-    let next = status.next_scrub_s.map(|seconds| format!("; the next in {}", span(seconds))).unwrap_or_default();
+    let next = status.next_scrub_s.map(|seconds| format!("; next scrub in {}", span(seconds))).unwrap_or_default();
     match &status.last_scrub {
         Some(last) => {
             let found = match (last.bad_blocks, last.lost_blocks) {

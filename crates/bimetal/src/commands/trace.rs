@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use bimetal_live::control::message::{Reply, Request};
+use bimetal_serve::control::message::{Reply, Request};
 use clap::{Args, Subcommand};
 
 use crate::error::Error;
@@ -22,14 +22,14 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Begin to record arrivals and how long each request took
+    /// Start a recording of requests: arrival and response time of each
     Start {
         /// The volume's name, or the path of any of its drives
         volume: String,
-        /// The trace to write; it appears when the recording is ended
+        /// The trace to write; the file appears when the recording ends
         file: PathBuf,
     },
-    /// End the recording and write the trace
+    /// End the recording, and write the trace
     Stop {
         /// The volume's name, or the path of any of its drives
         volume: String,
@@ -42,8 +42,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
             let path = std::path::absolute(&file)
                 .map_err(|error| Error::new(format!("{}: cannot be found: {error}", file.display())))?;
             if path.extension().is_some_and(|ending| ending == "csv") {
-                let message =
-                    "recordings have the format bin: name it .bin or .bin.zst; `bimetal convert` makes a csv of it";
+                let message = "a recording has the format bin: expected a name that ends in .bin or .bin.zst; `bimetal convert` \
+                     makes a csv of it";
                 return Err(Error::new(format!("{}: {message}", file.display())));
             }
             (volume, Request::TraceStart { path })
@@ -53,6 +53,6 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     let mut client = Target::find(&volume)?.served("there are no requests to record")?;
     match ask(&mut client, &request)? {
         Reply::Done(done) => print(&format!("{}\n", done.message)),
-        other => Err(Error::new(format!("the server answered something else: {other:?}"))),
+        other => Err(Error::new(format!("unexpected answer of the server: {other:?}"))),
     }
 }

@@ -6,10 +6,10 @@ use std::fmt::Write as _;
 
 use bimetal_core::operation::OpKind;
 use bimetal_core::units::Nanoseconds;
-use bimetal_live::control::status::Emulation;
-use bimetal_live::replay::{Answered, LATE};
+use bimetal_serve::replay::{Answered, LATE};
 use bimetal_sim::metrics::ResponseTimeRecorder;
 use bimetal_sim::results::{Distribution, ResponseTimes, Throughput, TraceSummary};
+use bimetal_volumes::status::Emulation;
 use serde::Serialize;
 
 /// Document that `bimetal replay --json` prints.
@@ -168,7 +168,7 @@ impl Document {
         if late.requests > 0 {
             let _ = writeln!(
                 text,
-                "\n{} requests were issued more than 0.1 ms late (at most {:.1} ms): this machine was too busy",
+                "\n{} requests were issued more than 0.1 ms late (at most {:.1} ms), because this machine was too busy",
                 late.requests, late.max_ms
             );
         }
@@ -213,7 +213,7 @@ impl Document {
             }
             let _ = write!(
                 text,
-                "; given back after the drive's time by {:.3} ms (median), {:.3} ms (99 %)",
+                "; completed after the drive's time by {:.3} ms (median), {:.3} ms (99 %)",
                 kept.late_p50_ms, kept.late_p99_ms
             );
         }

@@ -4,15 +4,15 @@
 use bimetal_core::label::Label;
 use bimetal_core::layout::MemberId;
 use bimetal_core::settings::Settings;
-use bimetal_live::drive::emulated::Player;
+use bimetal_device::drive::emulated::Player;
 use bimetal_sim::metrics::ResponseTimeRecorder;
 use bimetal_sim::setup::{Existing, ExistingDrive, Setup};
 use bimetal_sim::simulator::{Play, Replay, simulate};
 use bimetal_sim::workload::Workload;
 
 use crate::error::Error;
+use crate::names::schemes_named;
 use crate::progress::Progress;
-use crate::simulation::schemes_named;
 
 /// Returns a simulated volume, empty as at its creation.
 ///
@@ -26,8 +26,8 @@ pub(crate) fn setup(label: &Label) -> Result<Setup, Error> {
         let id = MemberId(at as u16);
         let Some(player) = Player::of_member(label, id)? else {
             return Err(Error::new(format!(
-                "--against-simulator: {} of volume '{}' is a drive of its own, of which no model is known: expected a \
-                 volume of emulated drives (bimetal create … --hdd emulate:PROFILE:FILE)",
+                "--against-simulator: {} of volume '{}' is a real drive, which has no model: expected a volume of \
+                 emulated drives (bimetal create … --hdd emulate:PROFILE:FILE)",
                 label.member_name(id),
                 label.name
             )));

@@ -2,6 +2,7 @@
 //! The terminal's table and the report use the same figures.
 
 use bimetal_sim::results::Run;
+use bimetal_sim::uncertainty::differ;
 
 /// Bytes in a GiB.
 pub(crate) const GIB: f64 = (1u64 << 30) as f64;
@@ -11,7 +12,19 @@ pub(crate) const GIB: f64 = (1u64 << 30) as f64;
 pub(crate) enum Better {
     Lower,
     Higher,
+    /// Neither end: the figure describes the run.
+    Neither,
 }
+
+impl Better {
+    /// Returns the order in which a reader sees the best first.
+    pub(crate) fn word(self) -> &'static str {
+        if self == Self::Higher { "higher" } else { "lower" }
+    }
+}
+
+/// Heading of the lifetimes.
+const LIFE: &str = "life";
 
 /// A figure of a run.
 pub(crate) struct Column {
@@ -28,12 +41,17 @@ pub(crate) struct Column {
     pub(crate) in_terminal: bool,
     /// Returns the figure: `None` where it does not apply, infinite where it has no limit.
     pub(crate) value: fn(&Run) -> Option<f64>,
+    /// Returns half the 95 % interval of the figure, in the unit of the figure; `None` for a figure
+    /// without intervals.
+    pub(crate) half: Option<fn(&Run) -> Option<f64>>,
+    /// Set if tables show the interval beside the figure.
+    pub(crate) shows_half: bool,
     /// Returns the figure in words, in `unit`.
     pub(crate) text: fn(f64) -> String,
 }
 
 /// All columns, in the order shown.
-pub(crate) const COLUMNS: [Column; 15] = [
+pub(crate) const COLUMNS: [Column; 17] = [
     Column {
         group: "read",
         title: "mean",
@@ -42,6 +60,8 @@ pub(crate) const COLUMNS: [Column; 15] = [
         better: Better::Lower,
         in_terminal: true,
         value: |run| run.response_time_ms.read.mean,
+        half: Some(|run| run.response_time_ms.read.mean_pm),
+        shows_half: true,
         text: significant,
     },
     Column {
@@ -52,6 +72,8 @@ pub(crate) const COLUMNS: [Column; 15] = [
         better: Better::Lower,
         in_terminal: true,
         value: |run| run.response_time_ms.read.p99,
+        half: Some(|run| run.response_time_ms.read.p99_pm),
+        shows_half: true,
         text: significant,
     },
     Column {
@@ -62,6 +84,8 @@ pub(crate) const COLUMNS: [Column; 15] = [
         better: Better::Lower,
         in_terminal: true,
         value: |run| run.response_time_ms.write.mean,
+        half: Some(|run| run.response_time_ms.write.mean_pm),
+        shows_half: true,
         text: significant,
     },
     Column {
@@ -72,6 +96,8 @@ pub(crate) const COLUMNS: [Column; 15] = [
         better: Better::Lower,
         in_terminal: true,
         value: |run| run.response_time_ms.write.p99,
+        half: Some(|run| run.response_time_ms.write.p99_pm),
+        shows_half: true,
         text: significant,
     },
     Column {
@@ -82,6 +108,8 @@ pub(crate) const COLUMNS: [Column; 15] = [
         better: Better::Lower,
         in_terminal: false,
         value: |run| run.response_time_ms.all.mean,
+        half: Some(|run| run.response_time_ms.all.mean_pm),
+        shows_half: true,
         text: significant,
     },
     Column {
@@ -92,16 +120,32 @@ pub(crate) const COLUMNS: [Column; 15] = [
         better: Better::Lower,
         in_terminal: false,
         value: |run| run.response_time_ms.all.p99,
+        half: Some(|run| run.response_time_ms.all.p99_pm),
+        shows_half: true,
+        text: significant,
+    },
+    Column {
+        group: "SSD",
+        title: "size",
+        unit: "GB",
+        meaning: "Size of the SSD: all SSDs of the scheme together.",
+        better: Better::Neither,
+        in_terminal: true,
+        value: |run| run.ssd_bytes.map(|bytes| bytes as f64 / 1e9),
+        half: None,
+        shows_half: false,
         text: significant,
     },
     Column {
         group: "SSD",
         title: "written",
         unit: "GiB",
-        meaning: "What the scheme wrote to the SSD: the host's writes that go there, and blocks that it moved there itself.",
+        meaning: "Bytes written to the SSD: the host's writes that go there, and blocks that the scheme moves there.",
         better: Better::Lower,
         in_terminal: true,
         value: |run| run.devices.ssd.write_bytes.map(|bytes| bytes as f64 / GIB),
+        half: Some(|run| run.devices.ssd.write_bytes_pm.map(|bytes| bytes / GIB)),
+        shows_half: false,
         text: significant,
     },
     Column {
@@ -113,109 +157,166 @@ pub(crate) const COLUMNS: [Column; 15] = [
         better: Better::Lower,
         in_terminal: true,
         value: |run| run.devices.ssd.flash.write_amplification,
+        half: Some(|run| run.devices.ssd.flash.write_amplification_pm),
+        shows_half: false,
         text: significant,
     },
     Column {
         group: "SSD",
-        title: "life",
+        title: LIFE,
         unit: "",
-        meaning: "How long the flash lasts if this load went on for ever: blocks × rated cycles / erase rate. ∞ when the \
-                  trace was too short or too light to erase anything.",
+        meaning: "Lifetime of the flash if this load went on for ever: the lower of what the maker warrants (terabytes \
+                  written) and of the rated cycles in steady state. ? where it cannot be told.",
         better: Better::Higher,
         in_terminal: true,
-        value: lifetime_years,
+        value: |run| run.devices.ssd.flash.lifetime_years,
+        half: None,
+        shows_half: false,
         text: lifetime,
     },
     Column {
         group: "SSD",
         title: "saved",
         unit: "%",
-        meaning: "Write savings: share of the blocks that the host wrote which never had to be written to the SSD that is \
-                  home, because they were overwritten first (Griffin, section 3.2).",
+        meaning: "Write savings: share of the blocks written by the host that never reached the SSD that is home, \
+                  because they were overwritten first (Griffin, section 3.2).",
         better: Better::Higher,
-        in_terminal: true,
+        in_terminal: false,
         value: |run| run.write_savings,
+        half: None,
+        shows_half: false,
         text: percent,
     },
     Column {
         group: "SSD",
         title: "penalty",
         unit: "%",
-        meaning: "Read penalty: share of the blocks read that had to come from the log on the slower drive (Griffin, \
-                  section 3.2).",
+        meaning: "Read penalty: share of the read blocks that came from the log on the slower drive (Griffin, section \
+                  3.2).",
         better: Better::Lower,
         in_terminal: false,
         value: |run| run.read_penalty,
+        half: None,
+        shows_half: false,
         text: percent,
     },
     Column {
         group: "hits",
         title: "read",
         unit: "%",
-        meaning: "Share of the blocks read that the SSD served.",
+        meaning: "Share of the read blocks that the SSD served.",
         better: Better::Higher,
         in_terminal: true,
         value: |run| run.ssd_hit_ratio.read,
+        half: Some(|run| run.ssd_hit_ratio.read_pm),
+        shows_half: false,
         text: percent,
     },
     Column {
         group: "hits",
         title: "write",
         unit: "%",
-        meaning: "Share of the blocks written that the SSD took.",
+        meaning: "Share of the written blocks that the SSD took.",
         better: Better::Higher,
         in_terminal: false,
         value: |run| run.ssd_hit_ratio.write,
+        half: Some(|run| run.ssd_hit_ratio.write_pm),
+        shows_half: false,
         text: percent,
     },
     Column {
         group: "HDD",
         title: "busy",
         unit: "%",
-        meaning: "Share of the time in which the HDD had work. Near 100 % it does not keep up, and response times measure \
-                  its queue.",
+        meaning: "Share of the time in which the HDD had work. Near 100 %, the HDD does not keep up, and response \
+                  times measure its queue.",
         better: Better::Lower,
         in_terminal: true,
         value: |run| run.devices.hdd.busy_fraction,
+        half: Some(|run| run.devices.hdd.busy_fraction_pm),
+        shows_half: false,
         text: percent,
+    },
+    Column {
+        group: "cost",
+        title: "SSD",
+        unit: "$",
+        meaning: "Price of the SSD. A drive costs the whole price of the smallest on sale that has its size; a share \
+                  of the working set costs that share.",
+        better: Better::Lower,
+        in_terminal: true,
+        value: |run| run.cost.ssd_usd,
+        half: None,
+        shows_half: false,
+        text: dollars,
     },
     Column {
         group: "cost",
         title: "total",
         unit: "$",
-        meaning: "Price of the drives at the sizes used, and of the controller if one was given.",
+        meaning: "Price of all drives, and of the controller if one was given.",
         better: Better::Lower,
         in_terminal: true,
         value: |run| run.cost.total_usd,
+        half: None,
+        shows_half: false,
         text: dollars,
     },
 ];
 
 impl Column {
-    /// Returns the figure of `run` in words; "–" where it does not apply.
+    /// Returns the figure of `run` in words; "–" where it does not apply, "?" for an unknown
+    /// lifetime.
     pub(crate) fn shown(&self, run: &Run) -> String {
-        (self.value)(run).map_or_else(|| "–".to_owned(), self.text)
+        let unknown = self.title == LIFE && run.devices.ssd.flash.lifetime_unknown.is_some();
+        (self.value)(run).map_or_else(|| if unknown { "?" } else { "–" }.to_owned(), self.text)
+    }
+
+    /// Returns half the 95 % interval of the figure of `run`.
+    pub(crate) fn half_of(&self, run: &Run) -> Option<f64> {
+        self.half.and_then(|half| half(run))
+    }
+
+    /// Returns the figure of `run` in words, with its interval if tables show it: `12.3 ± 0.4`.
+    pub(crate) fn shown_with_half(&self, run: &Run) -> String {
+        let shown = self.shown(run);
+        match self.half_of(run).filter(|_| self.shows_half) {
+            Some(half) => format!("{shown} ± {}", half_in_words(half, &shown)),
+            None => shown,
+        }
     }
 
     /// Returns, for each run, whether it has the best value of the column. Values that look equal
-    /// tie. Where all values tie, or only one run has a value, no run is best.
+    /// tie. No run is best where all values tie, where only one run has a value, and where luck
+    /// explains the lead over the next value.
     pub(crate) fn best(&self, runs: &[Run]) -> Vec<bool> {
-        let values: Vec<_> = runs.iter().map(self.value).collect();
-        let best = values.iter().flatten().copied().reduce(|a, b| match self.better {
-            Better::Lower => a.min(b),
-            Better::Higher => a.max(b),
-        });
-        let Some(best) = best.map(self.text) else { return vec![false; runs.len()] };
-        let ties: Vec<_> = values.iter().map(|value| value.map(|value| (self.text)(value) == best)).collect();
-        let contested = ties.contains(&Some(false));
-        ties.into_iter().map(|tie| contested && tie == Some(true)).collect()
+        let none = vec![false; runs.len()];
+        let value = |run: &Run| Some(((self.value)(run)?, self.half_of(run)));
+        let values: Vec<_> = runs.iter().map(value).collect();
+        let better = |a: (f64, Option<f64>), b: (f64, Option<f64>)| {
+            let is_a = if self.better == Better::Higher { a.0 >= b.0 } else { a.0 <= b.0 };
+            if is_a { a } else { b }
+        };
+        let best = values.iter().flatten().copied().reduce(better).filter(|_| self.better != Better::Neither);
+        let Some(best) = best else { return none };
+        let looks_equal = |value: f64| (self.text)(value) == (self.text)(best.0);
+        let mut rest = values.iter().flatten().filter(|value| !looks_equal(value.0)).peekable();
+        if rest.peek().is_none() || !rest.all(|value| differ(best, *value)) {
+            return none;
+        }
+        values.iter().map(|value| value.is_some_and(|value| looks_equal(value.0))).collect()
     }
 }
 
-/// Returns the lifetime of the SSD in years, infinite when nothing was erased.
-pub(crate) fn lifetime_years(run: &Run) -> Option<f64> {
-    let flash = &run.devices.ssd.flash;
-    flash.lifetime_years.or((flash.lifetime_unlimited == Some(true)).then_some(f64::INFINITY))
+/// Returns half an interval with one significant digit below 10, as it is an estimate from a few
+/// runs, and with no more decimals than the figure that it belongs to.
+pub(crate) fn half_in_words(half: f64, figure: &str) -> String {
+    if !figure.ends_with(|last: char| last.is_ascii_digit()) || figure.contains('e') {
+        return significant(half);
+    }
+    let decimals_max = figure.split_once('.').map_or(0, |(_, decimals)| decimals.len() as i32);
+    let decimals = if half > 0.0 { -half.log10().floor() as i32 } else { decimals_max };
+    format!("{half:.*}", decimals.clamp(0, decimals_max) as usize)
 }
 
 /// Returns `value` with three significant digits.
@@ -245,7 +346,6 @@ pub(crate) fn percent(fraction: f64) -> String {
 pub(crate) fn lifetime(years: f64) -> String {
     const DAYS: f64 = 365.25;
     match years {
-        _ if years.is_infinite() => "∞".to_owned(),
         _ if years >= 1000.0 => ">1000 y".to_owned(),
         _ if years >= 1.0 => format!("{} y", significant(years)),
         _ if years * 12.0 >= 2.0 => format!("{} mo", significant(years * 12.0)),
@@ -262,6 +362,7 @@ pub(crate) fn dollars(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bimetal_sim::lifetime::Unknown;
 
     fn run_with_write_amplification(value: Option<f64>) -> Run {
         let mut run = Run::default();
@@ -289,16 +390,53 @@ mod tests {
         assert_eq!(best_write_amplification(&[None, None]), [false, false]);
     }
 
+    /// Of two means of 318 and 123 ms, a few KiB more SSD once had decided which was best.
     #[test]
-    fn an_ssd_that_nothing_wears_out_lives_longest() {
+    fn lead_within_the_interval_is_no_best() {
+        let run = |mean, half| {
+            let mut run = Run::default();
+            (run.response_time_ms.read.mean, run.response_time_ms.read.mean_pm) = (Some(mean), half);
+            run
+        };
+        let best = |runs: &[Run]| COLUMNS[0].best(runs);
+        assert_eq!(best(&[run(10.0, Some(0.5)), run(11.0, Some(0.5)), run(12.0, Some(40.0))]), [false; 3]);
+        // An unstable run far away is no rival.
+        assert_eq!(best(&[run(10.0, Some(0.5)), run(11.0, Some(0.5)), run(90.0, Some(400.0))]), [true, false, false]);
+        assert_eq!(best(&[run(10.0, Some(0.5)), run(11.0, Some(0.5)), run(90.0, Some(4.0))]), [true, false, false]);
+        assert_eq!(best(&[run(10.0, Some(0.5)), run(10.001, Some(0.5)), run(11.0, None)]), [true, true, false]);
+        assert_eq!(best(&[run(10.0, Some(0.5)), run(10.4, Some(0.5))]), [false; 2]);
+    }
+
+    #[test]
+    fn interval_has_no_more_decimals_than_its_figure() {
+        let shown = |mean, half| {
+            let mut run = Run::default();
+            (run.response_time_ms.read.mean, run.response_time_ms.read.mean_pm) = (Some(mean), half);
+            COLUMNS[0].shown_with_half(&run)
+        };
+        assert_eq!(shown(12.34, Some(0.44)), "12.3 ± 0.4");
+        assert_eq!(shown(8.44, Some(2.77)), "8.44 ± 3");
+        assert_eq!(shown(0.327, Some(0.0513)), "0.327 ± 0.05");
+        assert_eq!(shown(3.2, Some(0.0002)), "3.20 ± 0.00");
+        assert_eq!(shown(318.2, Some(383.1)), "318 ± 383");
+        assert_eq!(shown(0.0792, Some(0.0)), "0.0792 ± 0.0000");
+        assert_eq!(shown(1.25e6, Some(1234.0)), "1.2M ± 1234");
+        assert_eq!((shown(12.34, None), COLUMNS[0].shown_with_half(&Run::default())), ("12.3".into(), "–".into()));
+    }
+
+    /// An SSD that erased nothing in a short run once had the life ∞, and the star of the best.
+    #[test]
+    fn unknown_life_is_a_question_mark_and_never_the_best() {
         let mut idle = Run::default();
-        idle.devices.ssd.flash.lifetime_unlimited = Some(true);
+        idle.devices.ssd.flash.lifetime_unknown = Some(Unknown::NothingErased);
         let mut worn = Run::default();
         worn.devices.ssd.flash.lifetime_years = Some(3.0);
-        worn.devices.ssd.flash.lifetime_unlimited = Some(false);
+        let mut better = worn.clone();
+        better.devices.ssd.flash.lifetime_years = Some(4.0);
         let life = COLUMNS.iter().find(|column| column.title == "life").expect("the column exists");
-        assert_eq!(life.best(&[worn.clone(), idle.clone(), Run::default()]), [false, true, false]);
-        assert_eq!(life.shown(&idle), "∞");
+        assert_eq!(life.best(&[worn.clone(), idle.clone(), better]), [false, false, true]);
+        assert_eq!(life.best(&[worn.clone(), idle.clone()]), [false, false]);
+        assert_eq!((life.shown(&idle), life.shown(&worn)), ("?".to_owned(), "3.00 y".to_owned()));
         assert_eq!(life.shown(&Run::default()), "–");
     }
 

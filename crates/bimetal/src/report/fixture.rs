@@ -1,5 +1,6 @@
 //! A made-up document with plausible figures, for tests of code that shows a document.
 
+use bimetal_models::endurance::LimitedBy;
 use bimetal_sim::results::{
     Cdf, CdfByKind, Document, LatencySeries, Member, MemberFigures, Provenance, Run, TimeSeries, TraceSummary,
 };
@@ -47,7 +48,8 @@ pub(crate) fn document() -> Document {
     let options =
         [("block", "4KiB"), ("replay", "timed, speedup 1")].map(|(key, value)| (key.into(), value.into())).into();
     let runs = shapes().iter().map(run).collect();
-    Document { bimetal: "0.1.0".into(), command: Some(command), options, trace, findings: Vec::new(), runs }
+    let bimetal = "0.1.0".into();
+    Document { bimetal, command: Some(command), options, trace, runs, ..Document::default() }
 }
 
 fn shapes() -> [Shape; 6] {
@@ -221,6 +223,7 @@ fn devices(run: &mut Run, shape: &Shape) {
         ssd.flash.write_amplification = Some(shape.amplification);
         ssd.flash.lifetime_years = Some(shape.life_years);
         ssd.flash.lifetime_unlimited = Some(false);
+        ssd.flash.lifetime_limited_by = Some(LimitedBy::Warranty);
         ssd.flash.erases = Some(4000);
         ssd.flash.blocks_by_erases = Some([(0, 600), (1, 2400), (2, 700), (5, 40)].into());
         run.members.push(member("ssd", "home", MemberFigures::Ssd(Box::new(ssd.clone())), shape.ssd_gib, shape.cost.0));

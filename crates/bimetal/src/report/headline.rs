@@ -2,8 +2,12 @@
 //! cheapest. It names ties and questions that the trace cannot answer.
 
 use bimetal_sim::results::{Document, Run};
+use bimetal_sim::uncertainty::differ;
 
-use super::columns::{GIB, dollars, lifetime, lifetime_years, significant};
+use crate::choices::{Choice, Choices};
+use crate::life::unknown;
+
+use super::columns::{GIB, dollars, lifetime, significant};
 use super::sections::scheme;
 use super::text::milliseconds;
 
@@ -33,14 +37,19 @@ struct Ranking {
     next: Option<(usize, f64)>,
 }
 
-/// Ranks the runs that have the figure, lowest first.
-fn rank(runs: &[Run], figure: impl Fn(&Run) -> Option<f64>) -> Option<Ranking> {
+/// Figure of a run, with half its 95 % interval.
+type Figure = (f64, Option<f64>);
+
+/// Ranks the runs that have the figure, lowest first. Runs tie whose lead luck may explain.
+fn rank(runs: &[Run], figure: impl Fn(&Run) -> Option<Figure>) -> Option<Ranking> {
     let mut order: Vec<_> = runs.iter().enumerate().filter_map(|(index, run)| Some((index, figure(run)?))).collect();
-    order.sort_by(|a, b| a.1.total_cmp(&b.1));
-    let value = order.first()?.1;
-    let ties = |other: f64| other == value || (other - value).abs() <= TIE * value.abs();
+    order.sort_by(|a, b| a.1.0.total_cmp(&b.1.0));
+    let first = order.first()?.1;
+    let value = first.0;
+    let is_near = |other: f64| other == value || (other - value).abs() <= TIE * value.abs();
+    let ties = |other: Figure| is_near(other.0) || !differ(first, other);
     let best = order.iter().filter(|(_, other)| ties(*other)).map(|(index, _)| *index).collect();
-    let next = order.iter().copied().find(|(_, other)| !ties(*other));
+    let next = order.iter().copied().find(|(_, other)| !ties(*other)).map(|(index, other)| (index, other.0));
     Some(Ranking { best, value, next })
 }
 
@@ -58,7 +67,7 @@ pub(crate) fn summary(document: &Document) -> String {
     if let Some((best, why)) = least_wear(runs) {
         parts.push((best, format!("easiest on the SSD ({why})")));
     }
-    if let Some(cost) = rank(runs, |run| run.cost.total_usd) {
+    if let Some(cost) = rank(runs, price) {
         parts.push((cost.best.clone(), format!("cheapest (${})", dollars(cost.value))));
     }
     // A scheme that wins twice is named once.
@@ -75,6 +84,37 @@ pub(crate) fn summary(document: &Document) -> String {
     });
     let text = clauses.collect::<Vec<_>>().join("; ");
     if text.is_empty() { text } else { format!("For this workload, {text}.") }
+}
+
+/// Returns the sizes and prices of the SSDs, each with its schemes.
+pub(crate) fn drives(runs: &[Run]) -> String {
+    let of = |run: &Run| Some((run.ssd_bytes?, run.cost.ssd_usd.map(f64::to_bits)));
+    let mut drives: Vec<(u64, Option<u64>)> = runs.iter().filter_map(of).collect();
+    drives.sort_unstable();
+    drives.dedup();
+    let only = drives.len() == 1;
+    let texts = drives.into_iter().map(|drive| {
+        let price = drive.1.map_or_else(String::new, |usd| format!(" for ${}", dollars(f64::from_bits(usd))));
+        let size = format!("{} GB{price}", significant(drive.0 as f64 / 1e9));
+        let schemes: Vec<String> =
+            (0..runs.len()).filter(|&at| of(&runs[at]) == Some(drive)).map(|at| scheme(runs, at)).collect();
+        if only { size } else { format!("{size} ({})", list(&schemes, "and")) }
+    });
+    let texts: Vec<String> = texts.collect();
+    if texts.is_empty() { String::new() } else { format!("SSD: {}.", texts.join("; ")) }
+}
+
+/// Returns the choices that nothing beats, as a list.
+pub(crate) fn choices(document: &Document) -> String {
+    let Some(choices) = Choices::of(&document.runs, None) else { return String::new() };
+    let item = |Choice { run, purpose, figures }: &Choice| {
+        format!("<li>{} {purpose}: {figures}.</li>\n", name(document, *run))
+    };
+    let mut items: String = choices.best.iter().map(item).collect();
+    if !choices.beaten.is_empty() {
+        items += &format!("<li>Nothing is gained by {}.</li>\n", names(document, &choices.beaten));
+    }
+    format!("<h3>What to choose</h3>\n<ul class=\"choices\">\n{items}</ul>\n")
 }
 
 /// Returns the answers one by one.
@@ -99,8 +139,8 @@ pub(crate) fn cautions(document: &Document) -> Vec<String> {
     if !bursts.is_empty() {
         let (verb, its) = if bursts.len() == 1 { ("falls", "its") } else { ("fall", "their") };
         cautions.push(format!(
-            "{} {verb} far behind at times: more than {OVERLOADED_QUEUE:.0} requests wait on average over the trace, so {its} \
-             mean response times tell of those times more than of the rest. The charts show when.",
+            "{} {verb} far behind at times: more than {OVERLOADED_QUEUE:.0} requests wait on average over the trace, \
+             so {its} mean response times mostly reflect those times. The charts show when.",
             names(document, &bursts)
         ));
     }
@@ -108,13 +148,13 @@ pub(crate) fn cautions(document: &Document) -> Vec<String> {
         cautions
             .push(format!("{} lines of the trace could not be read and were left out.", document.trace.skipped_lines));
     }
-    let with_flash: Vec<_> = document.runs.iter().filter_map(|run| run.devices.ssd.flash.erases).collect();
-    if !with_flash.is_empty() && with_flash.iter().all(|erases| *erases == 0) {
-        cautions.push(
-            "The trace is too short or too light to make any SSD erase a block, so it says nothing about lifetime; compare \
-             the bytes written instead."
-                .to_owned(),
-        );
+    let flash = document.runs.iter().map(|run| &run.devices.ssd.flash);
+    let known = flash.clone().any(|flash| flash.lifetime_years.is_some());
+    if let Some(reason) = flash.filter_map(|flash| flash.lifetime_unknown).next().filter(|_| !known) {
+        cautions.push(format!(
+            "The lifetime of no SSD can be told ({}); compare the bytes written instead.",
+            unknown(reason)
+        ));
     }
     cautions
 }
@@ -130,8 +170,22 @@ fn still_queues_at_the_end(run: &Run) -> bool {
     last.is_empty() || last.iter().sum::<f64>() / last.len() as f64 >= mean / 2.0
 }
 
-fn mean_latency(run: &Run) -> Option<f64> {
-    run.response_time_ms.all.mean
+fn mean_latency(run: &Run) -> Option<Figure> {
+    let times = &run.response_time_ms.all;
+    times.mean.map(|mean| (mean, times.mean_pm))
+}
+
+fn tail_latency(run: &Run) -> Option<Figure> {
+    let times = &run.response_time_ms.all;
+    times.p99.map(|p99| (p99, times.p99_pm))
+}
+
+fn price(run: &Run) -> Option<Figure> {
+    run.cost.total_usd.map(|usd| (usd, None))
+}
+
+fn written(run: &Run) -> Option<Figure> {
+    written_gib(run).map(|gib| (gib, run.devices.ssd.write_bytes_pm.map(|bytes| bytes / GIB)))
 }
 
 fn latency(document: &Document) -> Option<Answer> {
@@ -150,7 +204,7 @@ fn latency(document: &Document) -> Option<Answer> {
             times(value / ranking.value, "as long")
         );
     }
-    if let Some(tail) = rank(&document.runs, |run| run.response_time_ms.all.p99)
+    if let Some(tail) = rank(&document.runs, tail_latency)
         && !tail.best.iter().any(|index| ranking.best.contains(index))
     {
         reason += &format!(
@@ -162,21 +216,16 @@ fn latency(document: &Document) -> Option<Answer> {
     Some(Answer { question: "Latency", winner: winners(document, &ranking.best), reason })
 }
 
-/// Returns the schemes with the least wear of an SSD, and the figure that decides: years of life if
-/// the trace erased anything, else bytes written.
+/// Returns the schemes with the least wear of an SSD, and the figure that decides: years of life,
+/// or bytes written if a life is unknown.
 fn least_wear(runs: &[Run]) -> Option<(Vec<usize>, String)> {
-    let erased = runs.iter().any(|run| run.devices.ssd.flash.lifetime_years.is_some());
-    let longest = rank(runs, |run| lifetime_years(run).map(|years| 1.0 / years))?;
-    if erased && longest.value > 0.0 {
-        let life = 1.0 / longest.value;
-        return Some((longest.best, format!("{} at this load", lifetime_in_words(life))));
+    let life = |run: &Run| run.devices.ssd.flash.lifetime_years.map(|years| (1.0 / years, None));
+    let all_known = runs.iter().all(|run| run.devices.ssd.flash.lifetime_unknown.is_none());
+    if let Some(longest) = rank(runs, life).filter(|_| all_known) {
+        return Some((longest.best, format!("{} at this load", lifetime_in_words(1.0 / longest.value))));
     }
-    // Among the schemes without erases, the scheme with the fewest bytes written wins.
-    let written = rank(runs, |run| {
-        lifetime_years(run).filter(|years| years.is_infinite())?;
-        written_gib(run)
-    })?;
-    Some((written.best, format!("{} GiB written, nothing erased", significant(written.value))))
+    let written = rank(runs, written)?;
+    Some((written.best, format!("{} GiB written", significant(written.value))))
 }
 
 /// Returns a lifetime as it reads in a sentence.
@@ -217,7 +266,7 @@ fn wear(document: &Document) -> Option<Answer> {
             format!(" It writes {} to its SSD as {}.", times(share, "as much"), scheme_of(document, "ssd-only"))
         };
     }
-    if let Some(least) = rank(runs, written_gib)
+    if let Some(least) = rank(runs, written)
         && !least.best.iter().any(|index| best.contains(index))
     {
         reason +=
@@ -233,11 +282,11 @@ fn wear(document: &Document) -> Option<Answer> {
 
 fn cost(document: &Document) -> Option<Answer> {
     let runs = &document.runs;
-    let ranking = rank(runs, |run| run.cost.total_usd)?;
+    let ranking = rank(runs, price)?;
     let controller = runs[ranking.best[0]].cost.controller_usd.is_some_and(|price| price > 0.0);
     let what = if controller { "the drives and the controller" } else { "the drives" };
     let mut reason = format!("${} for {what}.", dollars(ranking.value));
-    let with_ssd = rank(runs, |run| run.cost.total_usd.filter(|_| run.ssd.is_some()));
+    let with_ssd = rank(runs, |run| price(run).filter(|_| run.ssd.is_some()));
     if let Some(with_ssd) = with_ssd
         && !with_ssd.best.iter().any(|index| ranking.best.contains(index))
     {
@@ -253,7 +302,7 @@ fn cost(document: &Document) -> Option<Answer> {
 /// Returns the runs that no other run beats. A run beats another if it is at least as cheap and at
 /// least as fast, and better in one of the two.
 fn efficient(runs: &[Run]) -> Vec<usize> {
-    let point = |run: &Run| Some((run.cost.total_usd?, mean_latency(run)?));
+    let point = |run: &Run| Some((run.cost.total_usd?, mean_latency(run)?.0));
     let beats = |a: (f64, f64), b: (f64, f64)| a.0 <= b.0 && a.1 <= b.1 && a != b;
     (0..runs.len())
         .filter(|index| {
@@ -298,7 +347,8 @@ fn list(items: &[String], word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bimetal_sim::results::{LatencySeries, TimeSeries, TraceSummary};
+    use bimetal_sim::lifetime::Unknown;
+    use bimetal_sim::results::{LatencySeries, TimeSeries};
 
     fn run(scheme: &str, mean_ms: f64, cost: f64, written_gib: Option<f64>, life: Option<f64>) -> Run {
         let mut run = Run { scheme: scheme.into(), ..Run::default() };
@@ -309,21 +359,14 @@ mod tests {
             run.ssd = Some("p".into());
             run.devices.ssd.write_bytes = Some((gib * GIB) as u64);
             run.devices.ssd.flash.lifetime_years = life;
-            run.devices.ssd.flash.lifetime_unlimited = Some(life.is_none());
+            run.devices.ssd.flash.lifetime_unknown = life.is_none().then_some(Unknown::NothingErased);
             run.devices.ssd.flash.erases = Some(if life.is_some() { 9 } else { 0 });
         }
         run
     }
 
     fn document(runs: Vec<Run>) -> Document {
-        Document {
-            bimetal: "0".into(),
-            command: None,
-            options: Default::default(),
-            findings: Vec::new(),
-            trace: TraceSummary::default(),
-            runs,
-        }
+        Document { bimetal: "0".into(), runs, ..Document::default() }
     }
 
     /// Returns `html` without its tags.
@@ -351,6 +394,21 @@ mod tests {
     }
 
     #[test]
+    fn sizes_and_prices_of_ssds_are_on_the_first_screen() {
+        let ssd = |scheme: &str, bytes, usd| {
+            let mut run = run(scheme, 1.0, 100.0, Some(1.0), None);
+            (run.ssd_bytes, run.cost.ssd_usd) = (Some(bytes), Some(usd));
+            run
+        };
+        let (small, large) = (ssd("smq", 250_000_000_000, 90.0), ssd("ssd-only", 2_000_000_000_000, 500.0));
+        let disk = run("hdd-only", 9.0, 80.0, None, None);
+        assert_eq!(text(&drives(&[small.clone(), disk.clone()])), "SSD: 250 GB for $90.00.");
+        let both = text(&drives(&[large, small, disk.clone()]));
+        assert_eq!(both, "SSD: 250 GB for $90.00 (smq); 2000 GB for $500 (ssd-only).");
+        assert_eq!(drives(&[disk]), "");
+    }
+
+    #[test]
     fn a_tie_is_called_a_tie() {
         let document =
             document(vec![run("a", 1.0, 10.0, Some(1.0), Some(2.0)), run("b", 1.005, 10.0, Some(1.0), Some(2.0))]);
@@ -363,10 +421,10 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_was_erased_bytes_decide_and_the_reader_is_told() {
+    fn where_lives_are_unknown_bytes_decide_and_the_reader_is_told() {
         let document = document(vec![run("a", 1.0, 1.0, Some(3.0), None), run("b", 2.0, 2.0, Some(2.0), None)]);
-        assert!(text(&summary(&document)).contains("b is easiest on the SSD (2.00 GiB written, nothing erased)"));
-        assert!(cautions(&document)[0].contains("says nothing about lifetime"));
+        assert!(text(&summary(&document)).contains("b is easiest on the SSD (2.00 GiB written)"));
+        assert!(cautions(&document)[0].contains("can be told (nothing was erased"));
     }
 
     #[test]

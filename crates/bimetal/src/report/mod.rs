@@ -18,11 +18,11 @@ pub(crate) mod escape;
 pub(crate) mod fixture;
 mod headline;
 pub(crate) mod page;
-mod palette;
+pub(crate) mod palette;
 pub(crate) mod plan;
 pub(crate) mod plot;
 pub(crate) mod sections;
-mod text;
+pub(crate) mod text;
 pub(crate) mod validation;
 
 use bimetal_sim::results::Document;
@@ -42,7 +42,10 @@ const ERRORS: &str = r#"addEventListener("error", event => {
 });"#;
 
 /// Returns the report on `document` as a self-contained page.
-pub fn html(document: &Document) -> String {
+pub fn html(whole: &Document) -> String {
+    // Answers, charts and configurations are of the first block; the other has a table.
+    let first = Document { runs: whole.blocks().0.to_vec(), ..whole.clone() };
+    let document = &first;
     let runs = &document.runs;
     let title = format!("{} – Bimetal", document.trace.name);
     let configurations: String = (0..runs.len()).map(|index| sections::configuration(document, index)).collect();
@@ -78,10 +81,10 @@ pub fn html(document: &Document) -> String {
         workload = workload(document),
         answer = answer(document),
         figures = if several { "Side by side" } else { "Figures" },
-        comparison = sections::comparison(runs),
+        comparison = sections::comparisons(whole),
         trace = sections::trace(document),
         command = command(document),
-        data = json_in_script(&document.to_compact_json()),
+        data = json_in_script(&whole.to_compact_json()),
         inks = json_in_script(&inks_json(document)),
     )
 }
@@ -110,7 +113,10 @@ fn workload(document: &Document) -> String {
 fn answer(document: &Document) -> String {
     let summary = headline::summary(document);
     let findings = document.findings.iter().map(|finding| escaped(&finding.line()));
-    let cautions = findings.chain(headline::cautions(document));
+    let left_out = document.reasons_left_out();
+    let left_out =
+        left_out.iter().map(|left| format!("{} is left out: {}.", escaped(&left.scheme), escaped(&left.reason)));
+    let cautions = findings.chain(left_out).chain(headline::cautions(document));
     let cautions: String = cautions.map(|caution| format!("<p class=\"caution\">{caution}</p>\n")).collect();
     let cards: String = headline::answers(document)
         .iter()
@@ -126,7 +132,9 @@ fn answer(document: &Document) -> String {
         return String::new();
     }
     format!(
-        "<section aria-label=\"Answer\"><p class=\"summary\">{summary}</p>\n{cautions}<div class=\"answers\">{cards}</div></section>\n"
+        "<section aria-label=\"Answer\"><p class=\"summary\">{summary}</p>\n<p class=\"drives\">{}</p>\n{}{cautions}<div class=\"answers\">{cards}</div></section>\n",
+        headline::drives(&document.runs),
+        headline::choices(document)
     )
 }
 

@@ -113,23 +113,23 @@ fn sure(planned: &Planned) -> String {
     if !confidence.budgets.is_empty() {
         text.push_str(
             "<div class=\"scroll\"><table><thead><tr><th>budget</th><th>whole trace</th><th>error</th><th>least window</th>\
-             <th>most window</th><th>first half</th><th>second half</th></tr></thead><tbody>",
+             <th>most window</th><th>first half</th><th>second half</th><th>verdict</th></tr></thead><tbody>",
         );
     }
     for spread in &confidence.budgets {
-        let kept = if spread.kept_in_second_half { "" } else { " (broken)" };
         let show = |value: Option<f64>| planned.show(&spread.budget, value);
         let window = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |value| show(Some(value)));
         let _ = write!(
             text,
-            "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}{kept}</td></tr>",
+            "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
             escaped(&spread.budget),
             show(spread.predicted),
             spread.error.map_or_else(|| "–".to_owned(), |error| format!("± {}", show(Some(error)))),
             window(spread.least),
             window(spread.most),
             show(spread.first_half),
-            show(spread.second_half)
+            show(spread.second_half),
+            spread.verdict()
         );
     }
     if !confidence.budgets.is_empty() {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bimetal_sim::results::{Document, Member, MemberFigures, Run};
 
-use super::columns::{Better, COLUMNS, dollars, lifetime, percent, significant};
+use super::columns::{Better, COLUMNS, Column, dollars, lifetime, percent, significant};
 use super::escape::html;
 use super::palette::inks;
 use super::text::{bytes, count, milliseconds, span};
@@ -26,11 +26,52 @@ pub(crate) fn label(runs: &[Run], index: usize) -> String {
     format!("{name} {number}")
 }
 
+/// Returns both blocks of runs, and the meaning of the columns.
+pub(crate) fn comparisons(document: &Document) -> String {
+    let (first, share) = document.blocks();
+    let mut tables = comparison(first, "Comparison table");
+    if !share.is_empty() {
+        tables = format!("<h3>Drives on sale, at their whole prices</h3>\n{tables}");
+        tables += &format!(
+            "<h3>With an SSD of 10 % of the working set</h3>\n<p>An SSD that must give way to new blocks shows how the \
+             schemes differ. Nobody sells a drive of that size: its price is that share of a drive’s price, and figures \
+             compare within this table alone.</p>\n{}",
+            comparison(share, "Comparison with a share of the working set")
+        );
+    }
+    tables + &meanings(&document.runs)
+}
+
+/// Returns the columns that any of the runs has a figure for.
+fn columns_of(runs: &[Run]) -> Vec<&'static Column> {
+    COLUMNS.iter().filter(|column| runs.iter().any(|run| (column.value)(run).is_some())).collect()
+}
+
+/// Meaning of the intervals.
+const HALF: &str = "<dt>±</dt><dd>Half a 95 % interval: of 20 runs that differ only in what nobody can know (the places \
+                    of the addresses on the drives, the phase of the platters, arrivals within a tick of the clock), 19 \
+                    have a figure within it. A figure is marked as the best only if its lead is larger than the ± of \
+                    both.</dd>";
+
+/// Returns the meaning of each column, folded.
+fn meanings(runs: &[Run]) -> String {
+    let meaning = |column: &&Column| {
+        let better = match column.better {
+            Better::Lower => " <i>Lower is better.</i>",
+            Better::Higher => " <i>Higher is better.</i>",
+            Better::Neither => "",
+        };
+        format!("<dt>{} {}</dt><dd>{}{better}</dd>", column.group, column.title, html(column.meaning))
+    };
+    let meanings: String = columns_of(runs).iter().map(meaning).collect();
+    let with_half = runs.iter().any(|run| run.response_time_ms.all.mean_pm.is_some());
+    let half = if with_half { HALF } else { "" };
+    format!("<details><summary>What the columns mean</summary><dl class=\"meanings\">{meanings}{half}</dl></details>")
+}
+
 /// Returns every figure of every run, sortable by any column, with the best values marked.
-pub(crate) fn comparison(runs: &[Run]) -> String {
-    // A column without any figure is left out.
-    let columns: Vec<_> =
-        COLUMNS.iter().filter(|column| runs.iter().any(|run| (column.value)(run).is_some())).collect();
+fn comparison(runs: &[Run], name: &str) -> String {
+    let columns = columns_of(runs);
     let groups: String = columns
         .chunk_by(|a, b| a.group == b.group)
         .map(|group| format!("<th scope=\"colgroup\" colspan=\"{}\">{}</th>", group.len(), group[0].group))
@@ -39,7 +80,7 @@ pub(crate) fn comparison(runs: &[Run]) -> String {
         .iter()
         .map(|column| {
             let unit = if column.unit.is_empty() { "&nbsp;" } else { column.unit };
-            let better = if column.better == Better::Lower { "lower" } else { "higher" };
+            let better = column.better.word();
             format!(
                 "<th scope=\"col\"><button type=\"button\" class=\"sort\" data-better=\"{better}\" title=\"{}\">{}\
                  </button><small>{unit}</small></th>",
@@ -55,7 +96,7 @@ pub(crate) fn comparison(runs: &[Run]) -> String {
         .map(|(row, run)| {
             let cells = columns.iter().zip(&best).map(|(column, best)| {
                 let value = (column.value)(run).map_or_else(String::new, |value| format!(" data-value=\"{value}\""));
-                let text = html(&column.shown(run));
+                let text = html(&column.shown_with_half(run));
                 if best[row] {
                     format!("<td class=\"best\"{value}>{text}<span class=\"visually-hidden\"> (best)</span></td>")
                 } else {
@@ -67,20 +108,9 @@ pub(crate) fn comparison(runs: &[Run]) -> String {
         })
         .collect();
     format!(
-        "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"Comparison table\"><table id=\"comparison\">\n\
+        "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"{name}\"><table class=\"comparison\">\n\
          <thead><tr><td></td>{groups}</tr><tr><th scope=\"col\"><button type=\"button\" class=\"sort\" \
-         data-better=\"lower\">scheme</button></th>{headings}</tr></thead>\n<tbody>\n{rows}</tbody></table></div>\n\
-         <details><summary>What the columns mean</summary><dl class=\"meanings\">{}</dl></details>",
-        columns
-            .iter()
-            .map(|column| format!(
-                "<dt>{} {}</dt><dd>{} <i>{} is better.</i></dd>",
-                column.group,
-                column.title,
-                html(column.meaning),
-                if column.better == Better::Lower { "Lower" } else { "Higher" }
-            ))
-            .collect::<String>()
+         data-better=\"lower\">scheme</button></th>{headings}</tr></thead>\n<tbody>\n{rows}</tbody></table></div>\n"
     )
 }
 
@@ -237,6 +267,11 @@ fn figures(run: &Run) -> Vec<(&'static str, String)> {
     };
     add("Waits for a flash die, by what it did", listed(&flash.wait_s_by_cause, "s"));
     add("SSD energy by operation", listed(&flash.energy_j_by_operation, "J"));
+    add("Lifetime by the writes that the maker warrants", flash.lifetime_years_warranted.map(lifetime));
+    add("Lifetime by the rated cycles, in steady state", flash.lifetime_years_cycles.map(lifetime));
+    let span = |(least, most)| format!("{} to {}", lifetime(least), lifetime(most));
+    add("Lifetimes that the trace leaves possible", flash.lifetime_range_years.map(span));
+    add("Drive writes a day", flash.dwpd.map(significant));
     add("Lifetime of the most worn block", flash.lifetime_worst_block_years.map(lifetime));
     add("SSD busy", run.devices.ssd.busy_fraction.map(|busy| format!("{} %", percent(busy))));
     add("SSD energy", run.devices.ssd.energy_j.map(|joules| format!("{} J", significant(joules))));

@@ -1,6 +1,6 @@
 //! Quantities in words, for readers.
 
-use super::columns::significant;
+use super::columns::{half_in_words, significant};
 
 /// Returns a size in a suitable unit.
 pub(crate) fn bytes(value: u64) -> String {
@@ -34,6 +34,18 @@ pub(crate) fn milliseconds(value: f64) -> String {
     if value >= 10_000.0 { format!("{} s", significant(value / 1e3)) } else { format!("{} ms", significant(value)) }
 }
 
+/// Returns a response time with half its 95 % interval, if the interval is known.
+pub(crate) fn milliseconds_with_half(value: f64, half: Option<f64>) -> String {
+    let text = milliseconds(value);
+    match (half, text.split_once(' ')) {
+        (Some(half), Some((number, unit))) => {
+            let half = if unit == "s" { half / 1e3 } else { half };
+            format!("{number} ± {} {unit}", half_in_words(half, number))
+        }
+        _ => text,
+    }
+}
+
 /// Returns a span of time in a suitable unit.
 pub(crate) fn span(seconds: f64) -> String {
     let (scale, unit) = match seconds {
@@ -58,6 +70,9 @@ mod tests {
         assert_eq!(count(12), "12");
         assert_eq!(milliseconds(0.1234), "0.123 ms");
         assert_eq!(milliseconds(123_456.0), "123 s");
+        assert_eq!(milliseconds_with_half(1369.0, Some(45.8)), "1369 ± 46 ms");
+        assert_eq!(milliseconds_with_half(123_456.0, Some(2345.0)), "123 ± 2 s");
+        assert_eq!(milliseconds_with_half(3.62, None), "3.62 ms");
         assert_eq!(span(90.0), "90.0 s");
         assert_eq!(span(604_800.0), "7.00 days");
     }

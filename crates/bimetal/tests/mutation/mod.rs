@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use bimetal_core::mixing::{GOLDEN_RATIO, splitmix64};
 use bimetal_trace::write::{Content, Writer};
-use bimetal_trace::{Format, OpenOptions, Trace};
+use bimetal_trace::{Format, OpenOptions, Trace, formats};
 
 /// Number of requests that are taken from each shipped trace.
 const HEAD_REQUESTS: u64 = 300;
@@ -64,7 +65,9 @@ pub(crate) fn samples(scratch: &Path) -> Vec<Sample> {
         }
     }
     for path in entries(&root.join("traces")).iter().filter(|path| path.to_string_lossy().ends_with(".bin.zst")) {
-        samples.extend([Format::Bin, Format::Csv, Format::Msr].map(|format| head(path, format, scratch)));
+        samples.extend(
+            [&formats::bin::INFO, &formats::csv::INFO, &formats::msr::INFO].map(|format| head(path, format, scratch)),
+        );
     }
     samples
 }
@@ -77,7 +80,7 @@ fn entries(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// Returns the first requests of the trace at `path`, written as `format`, uncompressed.
-fn head(path: &Path, format: Format, scratch: &Path) -> Sample {
+fn head(path: &Path, format: &'static Format, scratch: &Path) -> Sample {
     let options = OpenOptions { limit: Some(HEAD_REQUESTS), ..OpenOptions::default() };
     let trace = Trace::open(path, &options).expect("a shipped trace");
     let written = scratch.join("head");
@@ -85,9 +88,10 @@ fn head(path: &Path, format: Format, scratch: &Path) -> Sample {
     trace.for_each(|request| writer.write(&request.expect("a request")).expect("room for a request"));
     writer.finish().expect("room for a head");
     let bytes = fs::read(&written).expect("the head");
-    let bytes = if format == Format::Bin { zstd::decode_all(&bytes[..]).expect("what was packed") } else { bytes };
+    let bytes =
+        if format == &formats::bin::INFO { zstd::decode_all(&bytes[..]).expect("what was packed") } else { bytes };
     let stem = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    Sample::new(format!("{}/{stem}", format.name()), bytes)
+    Sample::new(format!("{}/{stem}", format.name), bytes)
 }
 
 /// Draws mutants; the same seed draws the same mutants.
@@ -126,11 +130,9 @@ impl Mutator {
 
     /// Returns the next number of SplitMix64.
     fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
+        let drawn = splitmix64(self.0);
+        self.0 = self.0.wrapping_add(GOLDEN_RATIO);
+        drawn
     }
 
     fn below(&mut self, limit: usize) -> usize {
@@ -234,14 +236,15 @@ impl Outcome {
     /// Returns the rule that the run broke, of the rules for a run on any input; `None` if it broke
     /// none.
     pub(crate) fn fault(&self, is_plan: bool, time_max: Duration) -> Option<String> {
-        // Status 3 is the plan's answer that no option keeps the budgets.
-        let allowed = self.status.code().is_some_and(|code| code <= 1 || is_plan && code == 3);
-        let refused = self.status.code() != Some(0);
+        // Status 3 is the plan's answer that no option keeps the budgets; it is printed, and is no
+        // message.
+        let answered = self.status.success() || is_plan && self.status.code() == Some(3);
+        let refused = self.status.code() == Some(1);
         if self.said.contains("panicked") {
             Some("it panicked".to_owned())
         } else if self.took >= time_max {
             Some(format!("it took {:.1} s", self.took.as_secs_f64()))
-        } else if !allowed {
+        } else if !answered && !refused {
             Some(format!("it ended with {:?}, signal {:?}", self.status.code(), self.status.signal()))
         } else if refused && !self.said.lines().any(|line| line.starts_with("error: ") && line.len() > 20) {
             Some("it refused without a message".to_owned())

@@ -27,7 +27,8 @@ pub const LINES_MAX: usize = 8;
 /// Bytes of a line of the history.
 pub const LINE_BYTES_MAX: usize = 160;
 /// The line of history while a recovery may give up content.
-const LOSS_EXPECTED: &str = "a start with --accept-loss did not come to its end: what it gave up is not in the list";
+const LOSS_EXPECTED: &str = "a start with --accept-loss was interrupted: the content that it gave up is not in the \
+                             list";
 
 /// The way in which damage was noticed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -345,7 +346,8 @@ impl Report {
         self.forgotten = Unlisted { acknowledged: forgotten, ..Unlisted::default() };
         self.losses.clear();
         self.losses_unlisted = 0;
-        let doubt = if std::mem::take(&mut self.doubtful) { ", and that the report may lack findings" } else { "" };
+        let doubt =
+            if std::mem::take(&mut self.doubtful) { ", and a warning that the report may lack findings" } else { "" };
         let Acknowledged { lost_blocks, other_blocks, losses } = cleared;
         self.note(
             at,
@@ -361,7 +363,11 @@ impl Report {
 
     /// Marks the report as doubtful, because a newer report may have been damaged.
     pub fn doubt(&mut self, at: u64) {
-        self.doubt_because(at, "the newest report could not be read: an older one holds, and findings may be missing");
+        self.doubt_because(
+            at,
+            "the newest report could not be read: an older report is used, and findings may be \
+                                missing",
+        );
     }
 
     /// Makes the report doubtful, with the reason in its history. Returns true if it was not

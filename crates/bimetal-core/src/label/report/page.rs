@@ -41,7 +41,7 @@ pub fn places(capacity: Sectors) -> Option<[[SectorRange; 2]; 2]> {
 /// be read.
 pub type Pages = [[Option<Page>; 2]; 2];
 
-/// Returns the report that counts in the pages of all members of the volume `volume`. It is
+/// Returns the newest report in the pages of all members of the volume `volume`. It is
 /// doubtful if a newer report may have been there; `now` is the time of the line that records this.
 pub fn newest(members: &[Pages], volume: u64, now: u64) -> Report {
     let mut newest = Report::default();

@@ -118,7 +118,7 @@ fn migration_writes_newest_versions_in_order_of_address() {
     // 3. a flush that makes these blocks stable in the log before home changes;
     // 4. a write of blocks 4 and 5, a write of block 9, and a flush of home;
     // 5. a state that records the migration's end, in two copies;
-    // 6. a superblock with the log's new tail, in two copies.
+    // 6. a pair of superblocks with the log's new tail, each in two copies.
     assert_eq!(
         log,
         [
@@ -131,6 +131,8 @@ fn migration_writes_newest_versions_in_order_of_address() {
             "ssd flush 0",
             "ssd write 8",
             "ssd write 8",
+            "hdd write 8",
+            "hdd write 8",
             "hdd write 8",
             "hdd write 8"
         ]
@@ -254,7 +256,7 @@ fn triggers_change_while_it_serves_and_the_log_does_not() {
         bench.volume.set(now, key, &settings).map_err(|error| error.to_string())
     };
     let refused = set(&mut bench, "log_buffer", "0").unwrap_err();
-    assert!(refused.contains("log_buffer cannot change while the volume is served: drain it"), "{refused}");
+    assert!(refused.contains("log_buffer cannot change while the volume is served: run `bimetal drain"), "{refused}");
     assert!(set(&mut bench, "timeout", "0s").unwrap_err().contains("at least 1ms"));
     assert!(set(&mut bench, "move_rate", "1").unwrap_err().contains("at least 64KiB"));
     set(&mut bench, "move_rate", "1MiB").unwrap();
@@ -415,8 +417,8 @@ fn a_block_goes_home_when_the_hosts_buffer_cache_evicts_it() {
     assert_eq!(bench.volume.statistics().read_blocks_from_slots, 0);
 }
 
-/// A host's evictions may name a whole device at once, part of a block, or blocks that the log does
-/// not have.
+/// The blocks that a host evicts from its buffer cache may be a whole device at once, part of a
+/// block, or blocks that the log does not have.
 #[test]
 fn block_goes_home_when_its_host_tells_of_its_eviction() {
     let mut bench = Bench::new("griffin", &[("timeout", "off"), ("migration", "instant")]);

@@ -36,7 +36,7 @@ impl<P: Payload> Volume<P> {
     pub(in crate::volume) fn begin_migration(&mut self) {
         let mut blocks = Vec::with_capacity(self.view.map.slots_in_use() as usize);
         blocks.extend(self.view.map.occupied().map(|(slot, entry)| ToMove { block: entry.block, slot }));
-        if !self.scheme.migrates_instantly() {
+        if !self.scheme.properties().migrates_instantly {
             // A segment ends here, so that the log's first segment after the migration is whole.
             self.write_segment();
         }
@@ -102,7 +102,7 @@ impl<P: Payload> Volume<P> {
 
     fn begin(&mut self, blocks: Vec<ToMove>, keep: bool, log_end: Option<Position>, marked: bool) {
         assert!(!blocks.is_empty() || log_end.is_some(), "a move of nothing");
-        if self.scheme.migrates_instantly() {
+        if self.scheme.properties().migrates_instantly {
             return self.move_instantly(blocks, keep, log_end);
         }
         assert!(!self.view.moving, "one move at a time");

@@ -152,8 +152,8 @@ mod tests {
             asked
         }
 
-        /// Completes the first operation of the log's drive that begins like `kind`. Returns the
-        /// operations that the drive is given next.
+        /// Completes the first operation of the log's drive whose name begins with `kind`. Returns
+        /// the operations that the drive is given next.
         fn answered(&mut self, kind: &str) -> Vec<String> {
             let at = self.under_way.iter().position(|(asked, _)| asked.starts_with(kind)).expect("it is under way");
             let (_, token) = self.under_way.remove(at);

@@ -7,12 +7,12 @@ use super::Recovery;
 use crate::block::{Block, BlockRun, ValidMask};
 use crate::block_map::Slot;
 use crate::journal::MARK_REGION_BLOCKS;
-use crate::journal::superblock::{LIVES_MAX, LOST_MAX, Life, Superblock};
+use crate::journal::superblock::{LIVES_MAX, LOST_MAX, Life, Pair, Superblock};
 use crate::payload::Payload;
 use crate::volume::Store;
 
 /// The error of a recovery that finds more lost blocks than a superblock can name.
-pub(super) const TOO_MANY_LOST: &str = "its records name more lost blocks than a superblock can";
+pub(super) const TOO_MANY_LOST: &str = "its records name more lost blocks than a superblock can list";
 
 /// Limit of the numbers of pages, superblocks and positions: a million a second reach it after two
 /// thousand years.
@@ -42,7 +42,7 @@ impl<P: Payload> Recovery<P> {
 
     /// Returns true if a superblock's numbers fit the regions that they name.
     pub(super) fn is_possible_superblock(&self, superblock: &Superblock) -> bool {
-        let Superblock { sequence, tail, index_tail, lives, lost, .. } = superblock;
+        let Superblock { sequence, pair, tail, index_tail, lives, lost, .. } = superblock;
         let Life { number, began_at, index_began_at } = superblock.life();
         let numbers = [*sequence, *tail, *index_tail, began_at, index_began_at];
         // A tail may have moved on past the position at which the epoch began.
@@ -63,7 +63,13 @@ impl<P: Payload> Recovery<P> {
         let lives_there = (1..=LIVES_MAX).contains(&lives.len()) && lives.windows(2).all(follows);
         let lost_there =
             lost.len() <= LOST_MAX && lost.iter().all(|&(block, eighths)| self.has(block) && !eighths.is_empty());
-        numbers.iter().all(|&number| number < NUMBER_END) && number < u32::MAX && fits && lives_there && lost_there
+        let pair_there = *pair != Pair::Second || *sequence > 0;
+        numbers.iter().all(|&number| number < NUMBER_END)
+            && pair_there
+            && number < u32::MAX
+            && fits
+            && lives_there
+            && lost_there
     }
 }
 

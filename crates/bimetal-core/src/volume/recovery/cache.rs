@@ -2,16 +2,20 @@
 //! Records of pages that the last known flush may not have covered are in doubt: each is taken only
 //! if its slot matches the record.
 //!
-//! The first copy of each page is read, and the second if the first does not belong there. The
-//! digest in the superblock proves that the pages of the table are the newest. The ring ends at the
-//! first page that neither copy has. The rest of the ring is searched for pages of this epoch that
-//! record the missing page as stable: then that page is damaged, and is not the end.
+//! Both copies of each page of the table are read, and the digest in the superblock proves that the
+//! pages are the newest. A checkpoint writes first copies first, and a power cut may tear them. So
+//! a bad second copy is written again, from the first copy, before any first copy is written.
+//!
+//! The first copy of each page of the ring is read, and the second if the first does not belong
+//! there. The ring ends at the first page that neither copy has. The rest of the ring is searched
+//! for pages of this epoch that record the missing page as stable: then that page is damaged, and
+//! is not the end.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::bounds::{TOO_MANY_LOST, note_lost};
 use super::chunks::{Chunk, copies_of};
-use super::{Answer, Recovery, RecoveryError, Step};
+use super::{Answer, Recovery, RecoveryError, Step, only_page};
 use crate::block::{Block, ValidMask};
 use crate::block_map::{Entry, Slot};
 use crate::journal::page::{self, Page};
@@ -19,6 +23,7 @@ use crate::journal::record::{self, Kind, PageHeader, Record};
 use crate::journal::ring::Ring;
 use crate::journal::superblock::{Life, Superblock};
 use crate::journal::table::{TableHeader, Writer};
+use crate::journal::turns::{COPIES, TURNS};
 use crate::journal::{MARK_REGION_BLOCKS, PAGE_SECTORS, SLOTS_PER_TABLE_PAGE, table, table_pages};
 use crate::layout::MemberId;
 use crate::operation::Command;
@@ -43,6 +48,11 @@ pub(super) struct CacheRecovery {
     next: u64,
     /// The next page of the ring to read.
     next_read: u64,
+    /// Pages of the table whose second copies are to be written again, with the generations of
+    /// their first copies.
+    bad_seconds: Vec<(u32, u64)>,
+    /// The page of the table whose first copy is being read for its second copy.
+    mending: Option<(u32, u64)>,
     /// The generations in the headers of damaged pages of the table.
     said: Vec<(u32, TableHeader)>,
     /// Set once the end of the ring is found, at [`next`](Self::next).
@@ -60,6 +70,8 @@ pub(super) struct CacheRecovery {
     /// Blocks whose newest record names a slot that does not match it.
     torn: BTreeSet<u64>,
     marks: Vec<u8>,
+    /// The area of marks as it was read, for the other superblock of the pair.
+    area_of_marks: Option<Vec<u8>>,
     /// Set if the marks cannot be read: any region may have a mark.
     all_marked: bool,
     lost: BTreeMap<u64, ValidMask>,
@@ -76,12 +88,16 @@ enum Phase {
     Marks,
     Ring,
     Verifying,
+    /// Completes the pair of the newest superblock.
+    Pairing,
+    /// Writes bad second copies of the table again.
+    Mending,
     WritingTable,
     FlushingTable,
     WritingSecond,
     Flushing,
-    Superblock,
-    SecondSuperblock,
+    /// Writes a pair of superblocks. The number counts the copies that are stable.
+    Superblock(usize),
 }
 
 impl CacheRecovery {
@@ -127,12 +143,13 @@ impl<P: Payload> Recovery<P> {
                 }
             }
             Phase::Verifying => self.takes_slot(answer),
-            Phase::WritingTable
+            Phase::Mending => self.takes_first_copy(&answer),
+            Phase::Pairing
+            | Phase::WritingTable
             | Phase::FlushingTable
             | Phase::WritingSecond
             | Phase::Flushing
-            | Phase::Superblock
-            | Phase::SecondSuperblock => {}
+            | Phase::Superblock(_) => {}
         }
         while self.outcome.is_none() && !self.ask_more() && self.in_flight.is_empty() {
             self.next_phase();
@@ -147,6 +164,10 @@ impl<P: Payload> Recovery<P> {
             Phase::SecondTable => self.read_table(1),
             Phase::SalvagingTable => self.read_damaged_table(),
             Phase::Verifying => self.read_slots_in_doubt(),
+            Phase::Pairing if self.in_flight.is_empty() && !self.slots_refuse() => {
+                self.write_next_of_pair();
+            }
+            Phase::Mending if self.in_flight.is_empty() && !self.slots_refuse() => self.read_first_copy(),
             Phase::WritingTable => self.write_table(0),
             Phase::WritingSecond => self.write_table(1),
             _ => {}
@@ -158,21 +179,20 @@ impl<P: Payload> Recovery<P> {
         let (member, phase) = (self.member(), self.cache().phase);
         match phase {
             Phase::Superblocks => self.cache().phase = Phase::Table,
-            Phase::Table if !self.table_is_newest() => {
+            Phase::Table => {
                 let cache = self.cache();
                 (cache.phase, cache.next_page) = (Phase::SecondTable, 0);
             }
             Phase::SecondTable if !self.table_is_newest() => {
-                if self.may_give_up_a_part("a page of its slot table is damaged in both copies") {
-                    let cache = self.cache();
-                    (cache.phase, cache.next_page) = (Phase::SalvagingTable, 0);
+                if self.cache_may_give_up_a_part("both copies of a page of its slot table are damaged") {
+                    self.go_on_with_damaged_table();
                 }
             }
             Phase::SalvagingTable => {
                 self.judge_damaged_table();
                 self.read_marks();
             }
-            Phase::Table | Phase::SecondTable => self.read_marks(),
+            Phase::SecondTable => self.read_marks(),
             Phase::Marks => {
                 self.cache().phase = Phase::Ring;
                 self.read_ring();
@@ -181,14 +201,20 @@ impl<P: Payload> Recovery<P> {
             Phase::Verifying => {
                 self.cache().stable = u64::MAX;
                 self.apply_stable();
+                self.begin_pairing();
                 self.drop_doubtful_copies();
+                self.empty_cache_without_need();
                 let mut lost = std::mem::take(&mut self.cache().lost);
                 self.forget_what_has_left(&mut lost);
                 self.cache().lost = lost;
+                self.cache().phase = Phase::Pairing;
+            }
+            _ if self.slots_refuse() => self.end_cache(),
+            Phase::Pairing => self.cache().phase = Phase::Mending,
+            Phase::Mending => {
                 self.cache().phase = Phase::WritingTable;
                 self.ring().begin_checkpoint();
             }
-            _ if self.slots_refuse() => self.end_cache(),
             Phase::WritingTable => {
                 self.cache().phase = Phase::FlushingTable;
                 self.ask(member, Command::FLUSH, P::empty(), 0);
@@ -203,18 +229,12 @@ impl<P: Payload> Recovery<P> {
             }
             Phase::Flushing => {
                 self.begin_next_life();
-                self.write_next_superblock(0);
-                self.cache().phase = Phase::Superblock;
-            }
-            Phase::Superblock => {
-                self.write_next_superblock(1);
-                self.cache().phase = Phase::SecondSuperblock;
-            }
-            Phase::SecondSuperblock => {
                 let sequence = self.cache().superblock().sequence;
                 self.ring().end_checkpoint(table::generation(sequence, Writer::Recovery));
-                self.end_cache();
+                self.write_next_superblock(0);
             }
+            Phase::Superblock(stable) if stable + 1 == TURNS * COPIES => self.end_cache(),
+            Phase::Superblock(stable) => self.write_next_superblock(stable + 1),
         }
     }
 
@@ -226,7 +246,7 @@ impl<P: Payload> Recovery<P> {
         let Some(superblock) = self.take_superblock(answer) else { return };
         let slots = u64::from(self.volume.view.map.slots());
         let pages = table_pages(slots);
-        self.total = crate::units::Sectors((pages + self.ring().pages()) * PAGE_SECTORS).bytes();
+        self.total = crate::units::Sectors((COPIES as u64 * pages + self.ring().pages()) * PAGE_SECTORS).bytes();
         let cache = self.cache();
         cache.lost = superblock.lost.iter().map(|(block, eighths)| (block.0, *eighths)).collect();
         (cache.next, cache.next_read, cache.stable) = (superblock.tail, superblock.tail, superblock.tail);
@@ -256,12 +276,43 @@ impl<P: Payload> Recovery<P> {
                 // Both copies are written again.
                 self.ring().touch_page(index);
             }
+            if chunk.copy == 1 && taken > 0 && generation <= taken && !self.is_as_first(index, header) {
+                self.cache().bad_seconds.push((index, taken));
+            }
             if let (Some(header), Some(page)) = (header.filter(|_| generation > taken), chunk.page(number)) {
                 self.takes_table_page(header, page);
             }
             if self.outcome.is_some() {
                 return;
             }
+        }
+    }
+
+    /// Returns true if a second copy of a page of the table has the content that its first copy
+    /// completes or replaces.
+    fn is_as_first(&mut self, index: u32, second: Option<TableHeader>) -> bool {
+        let sequence = self.cache().superblock().sequence;
+        let generation = self.ring().generation(index);
+        second.is_some_and(|second| second.completed(sequence) == generation)
+    }
+
+    /// Reads the first copy of the next page whose second copy is bad.
+    fn read_first_copy(&mut self) {
+        let next = self.cache().bad_seconds.pop();
+        self.cache().mending = next;
+        if let Some((index, _)) = next {
+            let range = self.ring().table_place(index, 1, 0);
+            self.read(self.member(), range, 0);
+        }
+    }
+
+    /// Writes a second copy from its first copy. The answer to that write is ignored.
+    fn takes_first_copy(&mut self, answer: &Answer<P>) {
+        let Some((index, generation)) = self.cache().mending.take() else { return };
+        let Some(page) = answer.payload.as_ref().and_then(only_page) else { return };
+        if self.table_header(&page, index).is_some_and(|header| header.generation == generation) {
+            let range = self.ring().table_place(index, 1, 1);
+            self.write(range, &page, true);
         }
     }
 
@@ -272,8 +323,9 @@ impl<P: Payload> Recovery<P> {
     }
 
     fn takes_table_page(&mut self, header: TableHeader, page: &Page) {
-        let sequence = self.cache().superblock().sequence;
-        let newest = table::generation(sequence + 1, Writer::Recovery);
+        let superblock = self.cache().superblock();
+        let (sequence, at_most) = (superblock.sequence, superblock.next_at_most());
+        let newest = table::generation(at_most, Writer::Recovery);
         if header.generation > newest || header.previous >= header.generation {
             return self.damaged("a page of its slot table is newer than its newest superblock");
         }
@@ -292,9 +344,18 @@ impl<P: Payload> Recovery<P> {
             match place {
                 Ok(None) => {}
                 Ok(Some(entry)) if self.is_possible(entry.block, slot) => self.volume.view.map.load(slot, entry),
-                _ => return self.damaged("its slot table says what cannot be"),
+                _ => return self.damaged("its slot table has an invalid entry"),
             }
         }
+    }
+
+    /// Begins to search the damaged pages of the table for sound entries, if entries count.
+    fn go_on_with_damaged_table(&mut self) {
+        if self.volume.began_empty.is_some() {
+            return self.read_marks();
+        }
+        let cache = self.cache();
+        (cache.phase, cache.next_page) = (Phase::SalvagingTable, 0);
     }
 
     /// Reads both copies of the next pages of the table once more.
@@ -366,7 +427,10 @@ impl<P: Payload> Recovery<P> {
         let bytes = answer.payload.as_ref().map(P::to_metadata);
         let cache = self.cache();
         match bytes.filter(|bytes| cache.superblock().marks == Some(crc32c::crc32c(bytes))) {
-            Some(bytes) => cache.marks = bytes,
+            Some(bytes) => {
+                cache.area_of_marks = Some(bytes.clone());
+                cache.marks = bytes;
+            }
             None => cache.all_marked = true,
         }
     }
@@ -440,10 +504,13 @@ impl<P: Payload> Recovery<P> {
             }
             let Ok((header, _)) = record::decode_page(Kind::Ring, page) else { continue };
             if header.life > life || (header.life == life && header.number > number) {
-                return self.damaged("its journal goes on behind its newest superblock, which must be lost");
+                return self.damaged(
+                    "its journal continues after its newest superblock, so a newer superblock must be \
+                                     lost",
+                );
             }
             if header.life == life && header.stable > end {
-                if self.may_give_up_a_part("a page of its journal is damaged in both copies") {
+                if self.cache_may_give_up_a_part("both copies of a page of its journal are damaged") {
                     self.gives_up(None);
                     let cache = self.cache();
                     let next = cache.first_behind.take().unwrap_or(number);
@@ -511,7 +578,7 @@ impl<P: Payload> Recovery<P> {
         match record {
             Record::Map { block, slot, valid, dirty, checksum } => {
                 if !self.is_possible(block, slot) {
-                    return self.damaged("its journal names a block or a slot that cannot be");
+                    return self.damaged("its journal names a block or a slot that does not exist");
                 }
                 let old = self.volume.view.map.get(block).map(|(old, _)| old);
                 if old == Some(slot) {
@@ -538,8 +605,8 @@ impl<P: Payload> Recovery<P> {
                     self.damaged(TOO_MANY_LOST);
                 }
             }
-            Record::Intent { .. } | Record::Lost { .. } => self.damaged("its journal names what cannot be"),
-            Record::Dropped { .. } => self.damaged("its journal has a record that only a log has"),
+            Record::Intent { .. } | Record::Lost { .. } => self.damaged("its journal has an invalid record"),
+            Record::Dropped { .. } => self.damaged("its journal has a record that only a log may have"),
         }
     }
 
@@ -550,7 +617,7 @@ impl<P: Payload> Recovery<P> {
             self.cache().next_in_doubt += 1;
             if let Record::Map { block, slot, .. } = record {
                 if !self.is_possible(block, slot) {
-                    return self.damaged("its journal names a block or a slot that cannot be");
+                    return self.damaged("its journal names a block or a slot that does not exist");
                 }
                 self.read(self.member(), self.sectors_of_slot(slot), at as u64);
             }
@@ -578,11 +645,27 @@ impl<P: Payload> Recovery<P> {
             let region = block.0 / MARK_REGION_BLOCKS;
             all || marks.get(region as usize / 8).is_some_and(|byte| byte & 1 << (region % 8) != 0)
         };
-        let copies = self.volume.view.map.occupied().filter(|(_, entry)| !entry.dirty && doubtful(entry.block));
-        for (slot, entry) in copies.collect::<Vec<_>>() {
+        self.drop_entries(|entry| !entry.dirty && doubtful(entry.block));
+    }
+
+    /// Removes the entries for which `is_dropped` returns true, from the map and, with the next
+    /// pages of the table, from the drive.
+    fn drop_entries(&mut self, is_dropped: impl Fn(&Entry) -> bool) {
+        let dropped = self.volume.view.map.occupied().filter(|(_, entry)| is_dropped(entry));
+        for (slot, entry) in dropped.collect::<Vec<_>>() {
             self.volume.view.map.remove(entry.block);
             self.ring().touch_slot(slot);
         }
+    }
+
+    /// Empties a cache that [begins empty](super::Volume::began_empty).
+    fn empty_cache_without_need(&mut self) {
+        if self.volume.began_empty.is_none() {
+            return;
+        }
+        self.drop_entries(|_| true);
+        // A volume with lost blocks needs its slots.
+        self.cache().lost.clear();
     }
 
     fn write_table(&mut self, copy: usize) {
@@ -606,6 +689,18 @@ impl<P: Payload> Recovery<P> {
         }
     }
 
+    /// Plans the completion of the newest superblock's pair, before anything else is written.
+    fn begin_pairing(&mut self) {
+        if self.slots_refuse() {
+            return;
+        }
+        let cache = self.cache();
+        let newest = cache.superblock().clone();
+        let marks = cache.area_of_marks.take();
+        let second = self.complete_pair(&newest, marks);
+        self.cache().superblock = Some(second);
+    }
+
     fn begin_next_life(&mut self) {
         let sequence = self.cache().superblock().sequence + 1;
         let table = self.ring().digest_afterwards(table::generation(sequence, Writer::Recovery)).0;
@@ -624,18 +719,22 @@ impl<P: Payload> Recovery<P> {
         cache.superblock = Some(superblock);
     }
 
-    fn write_next_superblock(&mut self, copy: usize) {
-        let superblock = self.cache().superblock().clone();
-        self.write_superblock(&superblock, copy);
+    /// Writes the next copy of the next pair of superblocks, after `stable` copies of four.
+    fn write_next_superblock(&mut self, stable: usize) {
+        let cache = self.cache();
+        cache.phase = Phase::Superblock(stable);
+        if stable == COPIES {
+            cache.superblock = cache.superblock.take().map(|first| first.second());
+        }
+        let superblock = cache.superblock().clone();
+        self.write_superblock(&superblock, stable % COPIES);
     }
 
     pub(super) fn end_cache(&mut self) {
-        let CacheRecovery { superblock, next, lost, phase, .. } = std::mem::take(self.cache());
+        let CacheRecovery { superblock, next, lost, .. } = std::mem::take(self.cache());
         self.ring().begin_again(next);
         self.volume.lost = Lost::new(lost);
         let superblock = superblock.expect("the superblock was read first");
-        let is_written = phase == Phase::SecondSuperblock;
-        self.repair_superblocks(is_written.then(|| superblock.turn()));
         self.volume.superblock = superblock;
         self.succeed();
     }

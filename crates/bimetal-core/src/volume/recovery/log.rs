@@ -18,7 +18,8 @@ use crate::block::{Block, BlockRun, ValidMask};
 use crate::block_map::{Entry, Slot};
 use crate::journal::page::Page;
 use crate::journal::record::{self, Kind, PageHeader, RECORDS_PER_PAGE, Record};
-use crate::journal::superblock::{Life, Superblock};
+use crate::journal::superblock::{Life, Pair, Superblock};
+use crate::journal::turns::{COPIES, TURNS};
 use crate::journal::{PAGE_SECTORS, SEGMENT_PAGES};
 use crate::payload::Payload;
 use crate::units::{Bytes, SectorRange, Sectors};
@@ -53,7 +54,7 @@ struct Segment {
 }
 
 impl Segment {
-    /// Returns the position behind its foot.
+    /// Returns the position behind the segment's foot.
     fn own_end(&self) -> Position {
         self.first + SEGMENT_PAGES + self.pieces
     }
@@ -146,8 +147,10 @@ enum Phase {
     Scanning,
     Searching,
     Verifying,
-    Superblock,
-    SecondSuperblock,
+    /// Completes the pair of the newest superblock.
+    Pairing,
+    /// Writes a pair of superblocks. The number counts the copies that are stable.
+    Superblock(usize),
 }
 
 impl<P> LogRecovery<P> {
@@ -189,11 +192,8 @@ impl<P: Payload> Recovery<P> {
                 self.takes_piece(&answer);
                 self.verify();
             }
-            Phase::Superblock => {
-                self.log().phase = Phase::SecondSuperblock;
-                self.write_next_superblock_of_log(1);
-            }
-            Phase::SecondSuperblock => self.end_log(),
+            Phase::Pairing => self.complete_pair_of_log(),
+            Phase::Superblock(stable) => self.write_next_superblock_of_log(stable + 1),
         }
     }
 
@@ -276,7 +276,7 @@ impl<P: Payload> Recovery<P> {
 
     fn takes_index_records(&mut self, stable: Position, records: Vec<Record>) {
         if stable > self.limit() {
-            return self.damaged("the index of its log goes on behind the log");
+            return self.damaged("the index of its log continues after the log's end");
         }
         for record in records {
             self.apply_indexed(record);
@@ -307,7 +307,7 @@ impl<P: Payload> Recovery<P> {
                 self.log().dropped.push((BlockRun { first, count }, before));
             }
             Record::Lost { block, eighths } if self.has(block) => self.note_lost(block, eighths),
-            _ => self.damaged("the index of its log names what cannot be"),
+            _ => self.damaged("the index of its log has an invalid entry"),
         }
     }
 
@@ -515,7 +515,7 @@ impl<P: Payload> Recovery<P> {
                 self.fail(|member, role| super::RecoveryError::Unreadable { member, role, sector }, member);
             }
             None if search.first < was_there => {
-                let what = "a segment of its log is gone that was there when it was last recovered, or indexed";
+                let what = "a segment of its log is missing that an earlier recovery, or the index, had found";
                 self.leave_out(search.first, was_there, what);
             }
             None => self.end_scan(),
@@ -569,7 +569,7 @@ impl<P: Payload> Recovery<P> {
                 Record::Map { block, slot, valid, dirty, checksum } => {
                     let expected = self.tail().slot(segment.first + 1 + at as u64);
                     if !self.is_possible(block, slot) || slot != expected || at as u64 >= segment.pieces {
-                        return self.damaged("a page of its log names a block or a slot that cannot be");
+                        return self.damaged("a page of its log names a block or a slot that does not exist");
                     }
                     // The eighths in its mask are newer than the block's earlier pieces, whose
                     // other eighths stay.
@@ -581,10 +581,10 @@ impl<P: Payload> Recovery<P> {
                 }
                 Record::Lost { block, eighths } if self.has(block) => self.note_lost(block, eighths),
                 Record::Dropped { .. } | Record::Lost { .. } => {
-                    return self.damaged("a page of its log names blocks that cannot be");
+                    return self.damaged("a page of its log names blocks that do not exist");
                 }
                 Record::Home { .. } | Record::Intent { .. } => {
-                    return self.damaged("a page of its log has a record that only a cache has");
+                    return self.damaged("a page of its log has a record that only a cache may have");
                 }
             }
         }
@@ -681,38 +681,54 @@ impl<P: Payload> Recovery<P> {
         let mut lost = std::mem::take(&mut self.log().lost);
         self.forget_what_has_left(&mut lost);
         let refused = self.slots_refuse();
-        let log = self.log();
-        log.lost = lost;
+        self.log().lost = lost;
         if refused {
             return self.end_log();
         }
-        log.phase = Phase::Superblock;
+        let newest = self.log().superblock().clone();
+        let second = self.complete_pair(&newest, None);
+        let log = self.log();
         let mut superblock = Superblock {
-            sequence: log.superblock().sequence + 1,
+            sequence: second.sequence + 1,
+            pair: Pair::First,
             lost: log.lost.iter().map(|(&block, &eighths)| (Block(block), eighths)).collect(),
             ..log.superblock().clone()
         };
         let number = superblock.life().number + 1;
         superblock.begin_life(Life { number, began_at: log.head, index_began_at: log.next_page });
         log.superblock = Some(superblock);
-        self.write_next_superblock_of_log(0);
+        log.phase = Phase::Pairing;
+        self.complete_pair_of_log();
     }
 
-    fn write_next_superblock_of_log(&mut self, copy: usize) {
-        let superblock = self.log().superblock().clone();
-        self.write_superblock(&superblock, copy);
+    /// Writes the next missing copy of the pair on the drive, and then the pair of the next epoch.
+    fn complete_pair_of_log(&mut self) {
+        if !self.write_next_of_pair() {
+            self.write_next_superblock_of_log(0);
+        }
+    }
+
+    /// Writes the next copy of the next pair of superblocks, after `stable` copies of four.
+    fn write_next_superblock_of_log(&mut self, stable: usize) {
+        if stable == TURNS * COPIES {
+            return self.end_log();
+        }
+        let log = self.log();
+        log.phase = Phase::Superblock(stable);
+        if stable == COPIES {
+            log.superblock = log.superblock.take().map(|first| first.second());
+        }
+        let superblock = log.superblock().clone();
+        self.write_superblock(&superblock, stable % COPIES);
     }
 
     pub(super) fn end_log(&mut self) {
-        let LogRecovery { superblock, head, lost, next_page, indexed, not_indexed, phase, .. } =
-            std::mem::take(self.log());
+        let LogRecovery { superblock, head, lost, next_page, indexed, not_indexed, .. } = std::mem::take(self.log());
         let superblock = superblock.expect("the superblock was read first");
         let tail = self.tail();
         tail.recovered(superblock.tail, head);
         tail.index.recovered((superblock.index_tail, next_page), indexed, not_indexed, head);
         self.volume.lost = Lost::new(lost);
-        let is_written = phase == Phase::SecondSuperblock;
-        self.repair_superblocks(is_written.then(|| superblock.turn()));
         self.volume.superblock = superblock;
         self.succeed();
     }

@@ -9,8 +9,10 @@
 //!    segments (`log.rs`).
 //! 4. Content that the last flush may not have covered is compared with its checksum, and is taken
 //!    or dropped whole.
-//! 5. A superblock of the next epoch ends it. If it is cut short at any point, recovery begins
-//!    again and ends with the same result.
+//! 5. If a power cut or damage left the pair of superblocks incomplete, recovery completes the pair
+//!    before it writes anything else (`superblocks.rs`).
+//! 6. A pair of superblocks of the next epoch ends the recovery. A recovery that is cut short at
+//!    any point begins again and ends with the same result.
 //!
 //! Nothing is written on a read-only member, and entries of its map count only in regions that have
 //! not left it (`refusal.rs`).
@@ -51,7 +53,7 @@ const TRIES: u8 = 6;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RecoveryError {
     /// A member that is home of blocks is missing.
-    #[error("member {} ({}) is missing: it is home of the volume's blocks", member.0, role.name())]
+    #[error("member {} ({}) is missing, and it is home of the volume's blocks", member.0, role.name())]
     HomeMissing {
         /// The member.
         member: MemberId,
@@ -60,9 +62,9 @@ pub enum RecoveryError {
     },
     /// A member with newest content is missing, or was taken out while it had such content.
     #[error(
-        "member {} ({}) is needed: it holds content that is newer than what the others have{}; bring it back, or give that \
-         content up for good with `bimetal serve --accept-loss`", member.0, role.name(),
-        if *migrating { ", and a migration was under way, so what the others have is of different ages" } else { "" }
+        "member {} ({}) is needed: it has newer content than the other members{}; connect it, or give its content up \
+         with `bimetal serve --accept-loss`", member.0, role.name(),
+        if *migrating { ", and a migration was under way, so the content of the other members is of different ages" } else { "" }
     )]
     Needed {
         /// The member.
@@ -81,7 +83,7 @@ pub enum RecoveryError {
         role: Role,
     },
     /// A page of metadata cannot be read.
-    #[error("member {} ({}): metadata at sector {sector} cannot be read", member.0, role.name())]
+    #[error("member {} ({}): the metadata at sector {sector} cannot be read", member.0, role.name())]
     Unreadable {
         /// The member.
         member: MemberId,
@@ -92,8 +94,8 @@ pub enum RecoveryError {
     },
     /// The metadata is of version 1 of the format.
     #[error(
-        "member {} ({}) has metadata of version 1 of the on-disk format, and this program serves version 2: `bimetal upgrade` makes \
-         a drained volume one of version 2", member.0, role.name()
+        "member {} ({}) has on-disk format 1, and this program serves format 2: drain the volume with the bimetal \
+         that served it last, then run `bimetal upgrade`", member.0, role.name()
     )]
     Version1 {
         /// The member.
@@ -113,8 +115,8 @@ pub enum RecoveryError {
     },
     /// A part of the metadata is damaged in both copies, and the rest is sound.
     #[error(
-        "member {} ({}): {what}; `bimetal serve --accept-loss` serves what the rest of its metadata says, and gives up what only the \
-         damaged part knew", member.0, role.name()
+        "member {} ({}): {what}; `bimetal serve --accept-loss` serves the content that the intact metadata lists, and \
+         gives up the rest", member.0, role.name()
     )]
     PartDamaged {
         /// The member.
@@ -152,6 +154,8 @@ pub struct Recovery<P: Payload> {
     home_states: BTreeMap<MemberId, states::HomeStates>,
     /// Set if a newer state than any that was found may be lost.
     state_in_doubt: bool,
+    /// Set if a home has the state's facts in one turn alone.
+    other_turn_is_older: bool,
     /// Set if the newest state is of version 1 of the format.
     of_version_1: bool,
     superblocks: superblocks::Superblocks,
@@ -240,7 +244,8 @@ pub fn format_again<P: Payload>(config: &VolumeConfig<'_>, life: u32) -> Result<
             push(metadata.member, OpKind::Write, place, P::from_metadata(&page));
         }
         for (turn, copy) in all_places() {
-            let superblock = Superblock { sequence: turn, ..Superblock::first(config.identity, life) };
+            let first = Superblock::first(config.identity, life);
+            let superblock = if turn == first.turn() { first } else { first.second() };
             if let Some(place) = layout.superblock_place(turn, copy) {
                 push(metadata.member, OpKind::Write, place, P::from_metadata(&superblock.encode()));
             }
@@ -276,6 +281,7 @@ impl<P: Payload> Recovery<P> {
             state: State::default(),
             home_states: BTreeMap::new(),
             state_in_doubt: false,
+            other_turn_is_older: false,
             of_version_1: false,
             superblocks: superblocks::Superblocks::default(),
             chunks: chunks::Chunks::default(),
@@ -341,7 +347,8 @@ impl<P: Payload> Recovery<P> {
         if self.volume.view.map.dirty_blocks() > 0 {
             self.volume.dirty_since = DirtySince::Before;
         }
-        self.volume.begin_life(self.state, self.absent, self.refusing, self.attached);
+        let members = [self.absent, self.refusing, self.attached];
+        self.volume.begin_life(self.state, self.other_turn_is_older, members);
         Ok(self.volume)
     }
 
@@ -513,7 +520,7 @@ impl<P: Payload> Recovery<P> {
         let role = self.volume.view.member(member).role;
         let error = error(member, role);
         let is_home = self.layout().homes().contains(&member);
-        let dirty = self.state.dirty || self.state_in_doubt;
+        let dirty = self.may_be_needed();
         let outcome = if !is_home && (!dirty || self.accept_loss) {
             // Home alone serves; the member's content is forgotten.
             self.volume.view.map = BlockMap::new(self.volume.view.map.slots());
@@ -532,6 +539,11 @@ impl<P: Payload> Recovery<P> {
             Ok(()) => self.succeed(),
             refused => self.outcome = Some(refused),
         }
+    }
+
+    /// Returns true if slots may have content that home lacks.
+    fn may_be_needed(&self) -> bool {
+        self.state.dirty || self.state_in_doubt
     }
 
     fn layout(&self) -> &Layout {
@@ -607,15 +619,21 @@ impl<P: Payload> Volume<P> {
         self.began_without.as_ref()
     }
 
-    /// Begins to serve a recovered volume.
-    fn begin_life(&mut self, mut state: State, absent: u64, refusing: u64, attached: u64) {
+    /// Returns the damage for which recovery emptied the cache. Home had everything.
+    pub fn began_empty(&self) -> Option<&RecoveryError> {
+        self.began_empty.as_ref()
+    }
+
+    /// Begins to serve a recovered volume. The members that are absent, refuse writes, or were
+    /// attached again have a bit each.
+    fn begin_life(&mut self, mut state: State, other_turn_is_older: bool, [absent, refusing, attached]: [u64; 3]) {
         if absent != 0 && self.view.layout.is_mirrored() {
             state.pass_by_absent();
         }
         let attached_again = state.failed & attached != 0;
         let slots = self.view.layout.slots.map_or(0, |slots| 1 << slots.member.0);
         let refusing = refusing | if state.refusing.is_some() { slots } else { 0 };
-        self.announcements = Announcements::new(state);
+        self.announcements = Announcements::new(state, other_turn_is_older);
         if let Some(digest) = self.view.layout.places.as_ref().map(Places::digest) {
             self.announce(|state| state.places = digest);
         }
@@ -639,6 +657,7 @@ impl<P: Payload> Volume<P> {
             // There are no slots, or their content was given up.
             self.announce(|state| (state.dirty, state.migrating) = (false, false));
         }
+        self.write_state();
     }
 }
 

@@ -89,8 +89,8 @@ impl<P: Payload> Recovery<P> {
         }
         if !places.fits(self.state.places) {
             return self.table_refused(
-                "the table that says where ranges lie does not fit to the state that records its version: a page of either came \
-                 back from an earlier time in both copies",
+                "the table of places does not match the version that the state records: both copies of a page are \
+                 from an earlier time",
             );
         }
         if self.in_flight.is_empty() {
@@ -99,7 +99,7 @@ impl<P: Payload> Recovery<P> {
     }
 
     fn table_damaged(&mut self) {
-        self.table_refused("the table that says where ranges lie cannot be read");
+        self.table_refused("the table of places, which records where ranges lie, cannot be read");
     }
 
     fn table_refused(&mut self, what: &'static str) {

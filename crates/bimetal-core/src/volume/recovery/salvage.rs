@@ -22,6 +22,19 @@ fn has_zeroed_sector(page: &Page) -> bool {
 }
 
 impl<P: Payload> Recovery<P> {
+    /// Returns true if a part of a cache that is damaged in both copies may be left out. A cache
+    /// begins empty if home has the newest content of every block: no sound part of the map is
+    /// trusted then, as each may be older than the damaged one.
+    pub(super) fn cache_may_give_up_a_part(&mut self, what: &'static str) -> bool {
+        if self.may_be_needed() || self.slots_refuse() {
+            return self.may_give_up_a_part(what);
+        }
+        let member = self.volume.member_of_slots();
+        let role = self.volume.view.member(member).role;
+        self.volume.began_empty = Some(RecoveryError::Damaged { member, role, what });
+        true
+    }
+
     /// Returns true if a part that is damaged in both copies may be left out. Ends the recovery
     /// with `what` if the loss is not accepted.
     pub(super) fn may_give_up_a_part(&mut self, what: &'static str) -> bool {
@@ -35,7 +48,7 @@ impl<P: Payload> Recovery<P> {
     /// Adds to the number of slots that are given up; `None` if that number is unknown.
     pub(super) fn gives_up(&mut self, slots: Option<u64>) {
         // The content of clean copies is at home.
-        if !self.state.dirty && !self.state_in_doubt {
+        if !self.may_be_needed() {
             return;
         }
         let before = match self.volume.gave_up {

@@ -2,7 +2,7 @@
 //! slots are needed.
 
 use super::{Answer, Recovery, RecoveryError, only_page};
-use crate::journal::state::StateCopies;
+use crate::journal::state::{State, StateCopies};
 use crate::journal::turns::{COPIES, TURNS};
 use crate::layout::MemberId;
 use crate::payload::Payload;
@@ -12,6 +12,14 @@ use crate::payload::Payload;
 pub(super) struct HomeStates {
     found: StateCopies,
     unreadable: Option<u64>,
+}
+
+impl HomeStates {
+    /// Returns true if the other turn lacks a fact of `newest` that recovery needs.
+    fn has_one_turn_of(&self, newest: &State) -> bool {
+        let other = self.found.content(1 - newest.turn() as usize);
+        !self.found.is_of_version_1() && other.is_none_or(|other| newest.is_needed_more_than(other))
+    }
 }
 
 impl<P: Payload> Recovery<P> {
@@ -50,6 +58,7 @@ impl<P: Payload> Recovery<P> {
                 self.state = newest;
             }
         }
+        self.other_turn_is_older = self.home_states.values().any(|states| states.has_one_turn_of(&self.state));
         let current = |states: &HomeStates| !states.found.is_of_version_1();
         self.of_version_1 = !self.home_states.values().any(current);
         if self.of_version_1 && self.state.sequence == 0 && !self.layout().is_mirrored() {
@@ -74,8 +83,8 @@ impl<P: Payload> Recovery<P> {
     }
 
     fn state_is_lost(&mut self, home: MemberId, is_damaged: bool, unreadable: Option<u64>) {
-        const WHAT: &str = "both copies of a state are damaged, and it may have been the newest: `bimetal rescue` writes it \
-                            again";
+        const WHAT: &str = "both copies of a state are damaged, and the state may have been the newest: `bimetal \
+                            rescue` writes a new state";
         self.state_in_doubt = true;
         match unreadable {
             Some(sector) => self.fail(|member, role| RecoveryError::Unreadable { member, role, sector }, home),

@@ -1,14 +1,19 @@
 //! Recovery of the newest superblock, from two turns in two copies each, which are read one by one.
 
 use super::{Answer, Recovery, RecoveryError, only_page};
-use crate::journal::superblock::Superblock;
+use crate::journal::superblock::{Pair, Superblock};
 use crate::journal::turns::{COPIES, Found, NoneHolds, TURNS, Turns};
 use crate::payload::Payload;
+use crate::units::SectorRange;
+use crate::volume::Store;
+use std::collections::VecDeque;
 
 /// The superblocks found.
 #[derive(Default)]
 pub(super) struct Superblocks {
     found: Turns<Superblock>,
+    /// Planned writes that make the pair of the newest superblock complete, one after the other.
+    missing: VecDeque<(SectorRange, Vec<u8>)>,
     /// The sector of an unreadable copy.
     unreadable: Option<u64>,
     of_version_1: bool,
@@ -51,15 +56,24 @@ impl<P: Payload> Recovery<P> {
 
     fn newest_superblock(&mut self) -> Option<Superblock> {
         let member = self.volume.member_of_slots();
-        let Superblocks { found, unreadable, of_version_1 } = &self.superblocks;
-        let newest = found.newest().map(|(_, superblock)| superblock.clone());
+        let Superblocks { found, unreadable, of_version_1, .. } = &self.superblocks;
+        // Nothing depends on a pair that is incomplete, and a complete pair has its content twice.
+        let is_of_pair = |superblock: &&Superblock| superblock.pair != Pair::Unknown;
+        let newest = match found.newest().map(|(_, superblock)| superblock) {
+            Err(NoneHolds::Damaged { turn, at_most }) => {
+                let other = found.content(1 - turn).filter(is_of_pair);
+                other.ok_or(NoneHolds::Damaged { turn, at_most })
+            }
+            newest => newest,
+        };
+        let newest = newest.cloned();
         let (unreadable, of_version_1) = (*unreadable, *of_version_1);
         match newest {
             Ok(superblock) if self.is_possible_superblock(&superblock) => return Some(superblock),
-            Ok(_) => self.damaged("its superblock says what cannot be"),
+            Ok(_) => self.damaged("its superblock has an invalid field"),
             Err(_) if of_version_1 => self.fail(|member, role| RecoveryError::Version1 { member, role }, member),
             Err(NoneHolds::Damaged { at_most: Some(_), .. }) if unreadable.is_none() => {
-                self.damaged("both copies of a superblock are damaged, and it may have been the newest");
+                self.damaged("both copies of a superblock are damaged, and the superblock may have been the newest");
             }
             Err(_) => match unreadable {
                 Some(sector) => {
@@ -71,17 +85,33 @@ impl<P: Payload> Recovery<P> {
         None
     }
 
-    /// Queues repairs of the superblocks that were found, except in the turn `written` by this
-    /// recovery, so that each has two copies again.
-    pub(super) fn repair_superblocks(&mut self, written: Option<u64>) {
-        let member = self.volume.member_of_slots();
-        let superblocks = std::mem::take(&mut self.superblocks);
-        for repair in superblocks.found.repairs() {
-            let Some(superblock) = superblocks.found.content(repair.turn) else { continue };
-            let place = self.layout().superblock_place(repair.turn as u64, repair.copy);
-            if let Some(place) = place.filter(|_| written != Some(repair.turn as u64)) {
-                self.repairs.push((member, place, superblock.encode().to_vec()));
+    /// Plans the writes by which both turns get the content of `newest`, in two copies. A cut
+    /// between the superblocks of a pair, or in between two copies, leaves them incomplete;
+    /// whatever the recovery writes behind them depends on `newest`. `marks` are those that it
+    /// refers to. Returns the second superblock of the pair.
+    pub(super) fn complete_pair(&mut self, newest: &Superblock, marks: Option<Vec<u8>>) -> Superblock {
+        let twin = newest.twin();
+        let found = std::mem::take(&mut self.superblocks.found);
+        for (superblock, marks) in [(newest, None), (&twin, marks)] {
+            let turn = superblock.turn();
+            let lacks = |copy: &usize| !found.has(turn as usize, *copy, superblock);
+            let missing: Vec<usize> = (0..COPIES).filter(lacks).collect();
+            if !missing.is_empty()
+                && let (Some(bytes), Store::Cache { ring, .. }) = (marks, &self.volume.store)
+            {
+                self.superblocks.missing.push_back((ring.marks_place(turn), bytes));
             }
+            let places = missing.into_iter().filter_map(|copy| self.layout().superblock_place(turn, copy));
+            let writes: Vec<_> = places.map(|place| (place, superblock.encode().to_vec())).collect();
+            self.superblocks.missing.extend(writes);
         }
+        if newest.pair == Pair::Second { newest.clone() } else { twin }
+    }
+
+    /// Begins the next planned write. Returns false if there is none.
+    pub(super) fn write_next_of_pair(&mut self) -> bool {
+        let Some((place, bytes)) = self.superblocks.missing.pop_front() else { return false };
+        self.write(place, &bytes, true);
+        true
     }
 }

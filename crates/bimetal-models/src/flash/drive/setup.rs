@@ -59,14 +59,14 @@ impl Flash {
         let mut archive = Archive::Reading(tables);
         origin.transfer(&mut archive)?;
         if u64::from(origin.start) + u64::from(origin.units) > geometry.logical_units.into() {
-            return Err(RestoreError::Damaged("it was filled beyond its end".to_owned()));
+            return Err(RestoreError::Damaged("a table of the drive was filled beyond its end".to_owned()));
         }
         let mut drive = Self::of(profile, geometry, capacity, origin, true)?;
         drive.layer.transfer(&mut archive)?;
         if let Archive::Reading(rest) = archive
             && !rest.is_empty()
         {
-            return Err(RestoreError::Damaged(format!("{} bytes are left", rest.len())));
+            return Err(RestoreError::Damaged(format!("{} bytes are left over", rest.len())));
         }
         if let Some(buffer) = &mut drive.buffer {
             buffer.take(drive.layer.waiting_units());
@@ -113,7 +113,7 @@ impl Flash {
             link_in: Nanoseconds::ZERO,
             link_out: Nanoseconds::ZERO,
             meter: Meter::new(profile, &geometry),
-            intensity: intensity(profile),
+            intensity: intensity(profile, capacity),
             idle: Idle::No,
             operations: Vec::new(),
             flushed: Vec::new(),
@@ -131,9 +131,9 @@ fn shape(profile: &FlashProfile, capacity: Sectors, size: Option<Sectors>) -> Re
     Ok((geometry, capacity))
 }
 
-fn intensity(profile: &FlashProfile) -> Option<Intensity> {
+fn intensity(profile: &FlashProfile, capacity: Sectors) -> Option<Intensity> {
     let adapts = profile.wear_levelling == WearLevellingKind::Adaptive;
-    profile.expected_bytes_per_second().filter(|_| adapts).map(Intensity::new)
+    profile.expected_bytes_per_second(capacity).filter(|_| adapts).map(Intensity::new)
 }
 
 fn write_buffer(profile: &FlashProfile, geometry: &Geometry) -> Result<Option<WriteBuffer>, BadFigure> {

@@ -23,7 +23,7 @@ use crate::flash::nand::{Nand, Place};
 use crate::flash::operation::Cause;
 use crate::flash::state::archive::{Archive, Checked, ensure};
 
-/// Least number of log blocks: the SW block, an RW block, and the target of a full merge.
+/// Smallest number of log blocks: the SW block, an RW block, and the target of a full merge.
 const LOG_BLOCKS_MIN: u32 = 3;
 
 pub(crate) const INFO: Info = Info {

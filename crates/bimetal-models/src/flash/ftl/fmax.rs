@@ -21,7 +21,7 @@ use crate::flash::nand::{Nand, Place};
 use crate::flash::operation::Cause;
 use crate::flash::state::archive::{Archive, Checked, ensure};
 
-/// Least number of free units before a replacement unit is assigned, so that a fold finds a free
+/// Smallest number of free units before a replacement unit is assigned, so that a fold finds a free
 /// unit.
 const FREE_UNITS_MIN: usize = 2;
 

@@ -20,8 +20,8 @@ pub(crate) const INFO: Info = Info {
 };
 
 struct Simple {
-    /// Page behind the last written page of the block that was erased last. The block's pages from
-    /// there on wait in memory, or are clean.
+    /// The page that follows the last written page of the block that was erased last. The pages of
+    /// the block from there on wait in memory, or are clean.
     open: Option<Place>,
 }
 

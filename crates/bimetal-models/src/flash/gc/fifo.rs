@@ -20,8 +20,8 @@ pub(crate) struct Fifo {
 }
 
 impl Fifo {
-    /// Returns the candidates of a drive in the state of `layout`: untouched blocks were closed in
-    /// order.
+    /// Returns the candidates of a drive in the state of `layout`. Blocks that are as
+    /// preconditioning left them count as closed in the order of their numbers.
     pub(crate) fn new(geometry: &Geometry, layout: &Layout) -> Self {
         let mut queues = vec![BTreeSet::new(); geometry.dies() as usize];
         let closing: Vec<u64> = (0..u64::from(geometry.blocks())).collect();

@@ -13,8 +13,14 @@ use crate::hdd::profile::Switch;
 use crate::profile::{BadFigure, Size};
 pub use values::{Cell, FtlKind, GcKind, ProgramTimes, SizeOrOff};
 
-/// Period over which makers spread the warranted writes: five years.
-const WARRANTY_SECONDS: f64 = 5.0 * 365.25 * 86_400.0;
+/// Years over which makers spread the warranted writes, where a profile does not say.
+const WARRANTY_YEARS: f64 = 5.0;
+
+/// Days of a year, as makers convert drive writes a day into terabytes written.
+const DAYS: f64 = 365.0;
+
+/// Seconds of a year.
+const YEAR_SECONDS: f64 = 365.25 * 86_400.0;
 
 /// Figures of a flash drive. Each public field is a key of the profile, with the same name.
 #[derive(Clone, Debug, Deserialize)]
@@ -44,6 +50,11 @@ pub struct FlashProfile {
     pub rated_cycles: u32,
     /// Terabytes (10^12 bytes) that the maker warrants can be written.
     pub warranted_terabytes_written: Option<f64>,
+    /// Drive writes a day (DWPD) that the maker warrants for `warranty_years`, as multiples of the
+    /// drive's size. It precedes `warranted_terabytes_written`.
+    pub warranted_drive_writes_per_day: Option<f64>,
+    /// Years of warranty; five without this key.
+    pub warranty_years: Option<f64>,
     /// Time to sense a page.
     pub read_us: f64,
     /// Time to program a page, a mean over the page types; all planes at once.
@@ -93,7 +104,7 @@ pub struct FlashProfile {
     /// Number of log blocks in the whole drive, for layers that have them. Without it, all spare
     /// blocks.
     pub log_blocks: Option<u32>,
-    /// Most units in a chain of `anand`.
+    /// Largest number of units in a chain of `anand`.
     #[serde(default = "default_chain_length_max")]
     pub chain_length_max: u32,
     /// Share of the pages that hold data before time zero, drawn at random; for `page-in-place`.
@@ -128,8 +139,8 @@ pub struct FlashProfile {
     #[serde(default = "default_wear_threshold")]
     pub wear_threshold: u32,
     /// Rate of writes, in 10^6 bytes a second, that the drive is planned for. Above it adaptive
-    /// wear levelling is suspended. Without this key it is `warranted_terabytes_written` over five
-    /// years.
+    /// wear levelling is suspended. Without this key it is the warranted writes over the years of
+    /// warranty.
     pub expected_write_mb_per_s: Option<f64>,
     /// Set to `on` if a block that was erased `rated_cycles` times is not used again, by `page` and
     /// `dftl`. A drive with too few blocks left takes no more writes.
@@ -276,6 +287,7 @@ impl FlashProfile {
         }
         for (key, value) in [
             ("warranted_terabytes_written", self.warranted_terabytes_written),
+            ("warranted_drive_writes_per_day", self.warranted_drive_writes_per_day),
             ("active_watts", self.active_watts),
             ("idle_watts", self.idle_watts),
             ("read_microjoules", self.read_microjoules),
@@ -287,8 +299,9 @@ impl FlashProfile {
         ] {
             in_range(key, value, 0.0, 1e9)?;
         }
+        in_range("warranty_years", self.warranty_years, 0.1, 100.0)?;
         self.check_cells()?;
-        self.check_wear_levelling()?;
+        self.check_wear_levelling(capacity)?;
         if self.prewrite_probability > 0.0 && self.ftl.0.name != "page-in-place" {
             let expected = "0 unless ftl is page-in-place";
             return Err(BadFigure::new("prewrite_probability", self.prewrite_probability, expected));
@@ -311,7 +324,7 @@ impl FlashProfile {
             }
         }
         if let (Some(size), None) = (self.slc_cache.0, self.slc_program_us) {
-            let expected = "off, or slc_program_us beside it: the time to program a page with one bit a cell";
+            let expected = "off, or slc_program_us given: the time to program a page with one bit a cell";
             return Err(BadFigure::new("slc_cache", size, expected));
         }
         Ok(())
@@ -319,7 +332,7 @@ impl FlashProfile {
 
     /// Checks that the layer can do what is asked about wear, and that the rate for adaptive
     /// levelling is known.
-    fn check_wear_levelling(&self) -> Result<(), BadFigure> {
+    fn check_wear_levelling(&self, capacity: Sectors) -> Result<(), BadFigure> {
         let asked = [
             ("wear_levelling", format!("{:?}", self.wear_levelling).to_lowercase(), "none"),
             ("wear_out", format!("{:?}", self.wear_out).to_lowercase(), "off"),
@@ -331,18 +344,27 @@ impl FlashProfile {
                 return Err(BadFigure::new(key, value, format!("{without} unless ftl is page or dftl")));
             }
         }
-        if self.wear_levelling == WearLevellingKind::Adaptive && self.expected_bytes_per_second().is_none() {
-            let expected = "the rate of writes that the drive is planned for, because wear_levelling is adaptive and \
-                            warranted_terabytes_written is not given";
+        if self.wear_levelling == WearLevellingKind::Adaptive && self.expected_bytes_per_second(capacity).is_none() {
+            let expected = "the rate of writes that the drive is designed for, because wear_levelling is adaptive and \
+                            neither warranted_terabytes_written nor warranted_drive_writes_per_day is given";
             return Err(BadFigure::new("expected_write_mb_per_s", "nothing", expected));
         }
         Ok(())
     }
 
     /// Returns the rate of writes that the drive is planned for, if known.
-    pub(crate) fn expected_bytes_per_second(&self) -> Option<f64> {
-        let warranted = self.warranted_terabytes_written.map(|terabytes| terabytes * 1e12 / WARRANTY_SECONDS);
-        self.expected_write_mb_per_s.map(|rate| rate * 1e6).or(warranted)
+    pub(crate) fn expected_bytes_per_second(&self, capacity: Sectors) -> Option<f64> {
+        let seconds = self.warranty_years.unwrap_or(WARRANTY_YEARS) * YEAR_SECONDS;
+        let warranted = || self.warranted_bytes(capacity).map(|bytes| bytes / seconds);
+        self.expected_write_mb_per_s.map(|rate| rate * 1e6).or_else(warranted)
+    }
+
+    /// Returns the bytes that the maker of a drive of `capacity` warrants can be written, if known:
+    /// its drive writes a day, or else its terabytes written.
+    pub(crate) fn warranted_bytes(&self, capacity: Sectors) -> Option<f64> {
+        let days = self.warranty_years.unwrap_or(WARRANTY_YEARS) * DAYS;
+        let by_day = self.warranted_drive_writes_per_day.map(|writes| writes * days * capacity.bytes().0 as f64);
+        by_day.or_else(|| self.warranted_terabytes_written.map(|terabytes| terabytes * 1e12))
     }
 
     /// Returns the options of collection by `page` and `dftl` on a drive of `geometry`, which has
@@ -358,7 +380,10 @@ impl FlashProfile {
                 let block = u64::from(slc_units) * u64::from(geometry.unit_bytes) * u64::from(geometry.dies());
                 if block == 0 || size.0 < block || self.cell == Cell::Slc {
                     let least = Bytes(block);
-                    let expected = format!("off, or at least {least}, a block in each die, of cells of several bits");
+                    let expected = format!(
+                        "off, or at least {least}, one block in each die, with cells of several \
+                                            bits"
+                    );
                     return Err(BadFigure::new("slc_cache", size, expected));
                 }
                 u32::try_from(size.0 / block).unwrap_or(u32::MAX).min(geometry.blocks_per_plane)
@@ -368,7 +393,7 @@ impl FlashProfile {
         let spare = geometry.blocks_per_plane.saturating_sub(data);
         if self.gc_free_blocks > spare.max(2) {
             let expected =
-                format!("from 2 to {spare}, the spare blocks of a die: it would collect without end for more");
+                format!("from 2 to {spare}, the spare blocks of a die: with more, garbage collection would never end");
             return Err(BadFigure::new("gc_free_blocks", self.gc_free_blocks, expected));
         }
         Ok(Options {

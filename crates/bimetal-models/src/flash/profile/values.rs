@@ -143,7 +143,7 @@ pub struct ProgramTimes {
 }
 
 impl ProgramTimes {
-    /// Most bits in a cell.
+    /// Largest number of bits in a cell.
     pub(crate) const MAX: usize = 4;
 
     fn new(given: &[f64]) -> Option<Self> {
@@ -166,7 +166,7 @@ impl<'de> Deserialize<'de> for ProgramTimes {
         let times: Result<Vec<f64>, _> = text.split(',').map(|time| time.trim().parse()).collect();
         times.ok().and_then(|times| Self::new(&times)).ok_or_else(|| {
             de::Error::custom(
-                "no times, expected 1 to 4 of them in microseconds, with commas between, like \"200,560,900\"",
+                "no times, expected 1 to 4 times in microseconds, with commas between, like \"200,560,900\"",
             )
         })
     }

@@ -13,7 +13,7 @@ use crate::flash::mapping::NONE;
 #[error("{0}")]
 pub(crate) struct Inconsistent(pub(crate) String);
 
-/// Most erases of a block.
+/// Largest number of erases of a block.
 pub(crate) const ERASES_MAX: u64 = u32::MAX as u64 >> 1;
 
 /// Result of a check that tables agree with each other.
@@ -45,7 +45,7 @@ impl Archive<'_> {
             Self::Reading(bytes) => {
                 let read = take(bytes)?;
                 let fits = T::try_from(read).ok().filter(|_| read <= most);
-                *value = fits.ok_or_else(|| Inconsistent(format!("a number is {read} and can be {most} at most")))?;
+                *value = fits.ok_or_else(|| Inconsistent(format!("a number is {read}: expected at most {most}")))?;
             }
         }
         Ok(())
@@ -88,7 +88,7 @@ impl Archive<'_> {
                     ensure(len >= 1 && len <= values.len() as u64, || format!("a run of {len} values"))?;
                     last = first.wrapping_add(step * (len - 1));
                     ensure(first <= most && last <= most && first <= last, || {
-                        format!("values from {first} to {last}, which can be {most} at most")
+                        format!("values from {first} to {last}: expected at most {most}")
                     })?;
                     for (value, read) in values.by_ref().take(len as usize).zip(0..) {
                         let read = first + step * read;
@@ -104,7 +104,7 @@ impl Archive<'_> {
     pub(crate) fn places(&mut self, values: &mut [u32], below: u32) -> Checked {
         self.table(values, NONE.into())?;
         let wrong = values.iter().find(|value| **value >= below && **value != NONE);
-        wrong.map_or(Ok(()), |value| Err(Inconsistent(format!("the place {value}, and there are {below}"))))
+        wrong.map_or(Ok(()), |value| Err(Inconsistent(format!("the index {value}: expected less than {below}"))))
     }
 
     /// Transfers up to `most` values below `below`.
@@ -114,7 +114,7 @@ impl Archive<'_> {
         if self.is_reading() {
             *values = vec![0; len as usize];
         }
-        ensure(len == 0 || below > 0, || "values where none can be".to_owned())?;
+        ensure(len == 0 || below > 0, || "values in a list that must be empty".to_owned())?;
         self.table(values, u64::from(below).saturating_sub(1))
     }
 
@@ -189,7 +189,7 @@ pub(crate) fn append(bytes: &mut Vec<u8>, mut value: u64) {
 pub(crate) fn take(bytes: &mut &[u8]) -> Result<u64, Inconsistent> {
     let mut value = 0;
     for shift in (0..64).step_by(7) {
-        let (&byte, rest) = bytes.split_first().ok_or_else(|| Inconsistent("it ends too soon".to_owned()))?;
+        let (&byte, rest) = bytes.split_first().ok_or_else(|| Inconsistent("the file ends too soon".to_owned()))?;
         *bytes = rest;
         value |= u64::from(byte & 0x7f) << shift;
         if byte < 0x80 {

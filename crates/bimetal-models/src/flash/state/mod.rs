@@ -8,6 +8,7 @@
 //! dies.
 
 pub(crate) mod archive;
+#[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzz;
 #[cfg(test)]
 mod tests;
@@ -24,7 +25,7 @@ const MAGIC: [u8; 4] = *b"BImf";
 pub const VERSION: u16 = 1;
 /// Size of the header: magic, version, two bytes of zero, and the checksum of all that follows.
 const HEADER_BYTES: usize = 12;
-/// Most drives in a file, more than any volume has.
+/// Largest number of drives in a file, more than any volume has.
 const DRIVES_MAX: u64 = 64;
 const TEXT_BYTES_MAX: u64 = 255;
 
@@ -41,13 +42,13 @@ pub struct DriveState {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum StateError {
     /// The file does not begin as a file of states does.
-    #[error("no saved state of a drive: expected a file that --save-state wrote")]
+    #[error("not a saved state of a drive: expected a file that --save-state wrote")]
     NoState,
     /// The file has another version.
-    #[error("a saved state of version {0}, and this program reads version {VERSION}: save it again")]
+    #[error("a saved state of version {0}, but this program reads version {VERSION}: save the state again")]
     Version(u16),
     /// The file has changed since it was written.
-    #[error("a saved state that is damaged: {0}")]
+    #[error("the saved state is damaged: {0}")]
     Damaged(String),
 }
 
@@ -101,7 +102,7 @@ pub fn decode(bytes: &[u8]) -> Result<Vec<DriveState>, StateError> {
         return Err(StateError::Version(version));
     }
     if crc32c::crc32c(rest).to_le_bytes() != header[8..] || header[6..8] != [0; 2] {
-        return Err(StateError::Damaged("its checksum is wrong".to_owned()));
+        return Err(StateError::Damaged("wrong checksum".to_owned()));
     }
     decode_drives(&mut rest).map_err(|Inconsistent(what)| StateError::Damaged(what))
 }
@@ -112,7 +113,8 @@ fn decode_drives(bytes: &mut &[u8]) -> Result<Vec<DriveState>, Inconsistent> {
     let mut drives: Vec<DriveState> = Vec::new();
     for _ in 0..count {
         let drive = take_bytes(bytes)?;
-        let drive = String::from_utf8(drive).map_err(|_| Inconsistent("a name that is no text".to_owned()))?;
+        let drive =
+            String::from_utf8(drive).map_err(|_| Inconsistent("a drive's name is not valid UTF-8".to_owned()))?;
         ensure(drives.iter().all(|state| state.drive != drive), || format!("two drives with the name {drive}"))?;
         drives.push(DriveState { drive, tables: take_bytes(bytes)? });
     }
@@ -123,7 +125,7 @@ fn decode_drives(bytes: &mut &[u8]) -> Result<Vec<DriveState>, Inconsistent> {
 fn take_bytes(bytes: &mut &[u8]) -> Result<Vec<u8>, Inconsistent> {
     let len = archive::take(bytes)?;
     let split = usize::try_from(len).ok().and_then(|len| bytes.split_at_checked(len));
-    let (taken, rest) = split.ok_or_else(|| Inconsistent("it ends too soon".to_owned()))?;
+    let (taken, rest) = split.ok_or_else(|| Inconsistent("the file ends too soon".to_owned()))?;
     *bytes = rest;
     Ok(taken.to_vec())
 }
@@ -165,7 +167,7 @@ impl Origin {
             }
             if saved != value.as_bytes() {
                 let saved = String::from_utf8_lossy(&saved);
-                return Err(BadFigure::new(key, value, format!("{saved}, as when its state was saved")).into());
+                return Err(BadFigure::new(key, value, format!("{saved}, as in the run that saved the state")).into());
             }
         }
         Ok(self.transfer_beginning(archive)?)

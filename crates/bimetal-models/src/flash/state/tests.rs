@@ -74,7 +74,7 @@ fn a_state_of_another_drive_is_refused_by_the_key_that_differs() {
     let profile = Profile::load("intel-x25-m-80gb").unwrap();
     let tables = written(&profile, 10).save();
     for (key, value, expected) in [
-        ("ftl", "anand", "ftl = anand: expected page, as when its state was saved"),
+        ("ftl", "anand", "ftl = anand: expected page, as in the run that saved the state"),
         ("gc", "d-choices:10", "gc = d-choices:10: expected greedy,"),
         ("spare_factor", "0.2", "spare_factor = 0.2: expected "),
         ("pages_per_block", "256", "pages_per_block = 256: expected 128,"),

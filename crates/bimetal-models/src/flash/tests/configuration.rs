@@ -90,8 +90,8 @@ fn a_bad_configuration_names_its_key() {
         (vec![("wear_levelling", "adaptive")], "expected_write_mb_per_s = nothing: expected the rate of writes"),
         (vec![("ftl", "fast"), ("wear_out", "on")], "wear_out = on: expected off unless ftl is page or dftl"),
         (vec![("program_us_by_type", "200,500")], "program_us_by_type = 200,500: expected 3 times"),
-        (vec![("program_us_by_type", "soon")], "program_us_by_type = \"soon\": expected 1 to 4 of them"),
-        (vec![("slc_cache", "1MiB")], "slc_cache = 1MiB: expected off, or slc_program_us beside it"),
+        (vec![("program_us_by_type", "soon")], "program_us_by_type = \"soon\": expected 1 to 4 times"),
+        (vec![("slc_cache", "1MiB")], "slc_cache = 1MiB: expected off, or slc_program_us given"),
         (
             vec![("slc_cache", "64KiB"), ("slc_program_us", "100")],
             "slc_cache = 64KiB: expected off, or at least 160KiB",

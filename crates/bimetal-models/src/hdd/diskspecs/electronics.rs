@@ -102,6 +102,10 @@ fn write_buffer(specs: &Fields<'_>, fast_write_level: u64, text: &mut String) ->
     }
     let watermark = specs.optional("High (read) water mark", 0.0, 1.0)?.unwrap_or(0.0);
     let _ = writeln!(text, "read_watermark = {watermark:?}");
+    let watermark = specs.optional("Low (write) water mark", 0.0, 1.0)?.unwrap_or(0.0);
+    if watermark > 0.0 {
+        let _ = writeln!(text, "write_watermark = {watermark:?}");
+    }
     for (key, name) in [
         ("Never disconnect", "never_disconnect"),
         ("Read-ahead on idle hit", "read_ahead_after_hit"),

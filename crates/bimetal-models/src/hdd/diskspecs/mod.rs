@@ -79,15 +79,15 @@ pub enum DiskspecsError {
     },
     /// The bus rate is in another file, and was not given.
     #[error(
-        "{file}: Bulk sector transfer time = 0: this file keeps the bus rate elsewhere; give it with --bus-ms-per-sector R, or R,W \
-         for reads and writes, in milliseconds a sector of 512 bytes"
+        "{file}: Bulk sector transfer time = 0, so the file lacks the bus rate: give it with --bus-ms-per-sector R, \
+         or R,W for reads and writes, in milliseconds a sector of 512 bytes"
     )]
     BusRate {
         /// Name of the file.
         file: String,
     },
     /// The figures do not make a usable drive.
-    #[error("{file}: the profile made of it cannot be used: {reason}")]
+    #[error("{file}: the profile made from it cannot be used: {reason}")]
     Unusable {
         /// Name of the file.
         file: String,
@@ -173,8 +173,8 @@ impl Draft {
 fn finish(stem: &str, model: &str, draft: &Draft, tables: &str, file: &str) -> Result<String, DiskspecsError> {
     let text_with = |capacity: u64| {
         let mut text = format!(
-            "# Figures out of the DiskSim 4.0 validation parameter files (Carnegie Mellon University), without warranty.\n\
-             name = {}\nkind = \"hdd\"\nsummary = {}\n\ncapacity = {capacity}\n",
+            "# Figures out of the DiskSim 4.0 validation parameter files (Carnegie Mellon University), without \
+             warranty.\nname = {}\nkind = \"hdd\"\nsummary = {}\n\ncapacity = {capacity}\n",
             Toml::from(format!("disksim-{}", stem.strip_suffix("_validate").unwrap_or(stem))),
             Toml::from(format!(
                 "{}, from DiskSim's parameter files",

@@ -24,10 +24,9 @@ const FIXED: [(&str, &str); 14] = [
 /// command at a time, and some only steer DiskSim's computation or output. Others depend on another
 /// setting (write segments with pre-buffering, reading ahead over what was requested without a
 /// most, …).
-const WITHOUT_EFFECT: [&str; 24] = [
+const WITHOUT_EFFECT: [&str; 23] = [
     "Hold bus entire read xfer",
     "Hold bus entire write xfer",
-    "Low (write) water mark",
     "Maximum number of write segments",
     "Read-ahead over requested",
     "Calc sector by sector",
@@ -61,12 +60,12 @@ pub(super) fn warnings(block: &Block, file: &str) -> Vec<String> {
         }
         let does = match FIXED.iter().find(|(key, _)| known(key)) {
             Some((_, value)) if *value == item.value.to_string() => continue,
-            Some((_, value)) => format!("the model does as with {value}"),
-            None => "the model does not know this setting".to_owned(),
+            Some((_, value)) => format!("the model behaves as with {value}"),
+            None => "the model has no such setting".to_owned(),
         };
         if !warnings.iter().any(|(key, _)| *key == item.key) {
             let Item { key, line, value, .. } = item;
-            warnings.push((key, format!("{file}:{line}: {key} = {value} is passed over: {does}")));
+            warnings.push((key, format!("{file}:{line}: {key} = {value} is ignored: {does}")));
         }
     }
     warnings.into_iter().map(|(_, warning)| warning).collect()

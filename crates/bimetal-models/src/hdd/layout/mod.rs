@@ -340,6 +340,12 @@ impl Layout {
         })
     }
 
+    /// Returns whether two sectors are on one track.
+    pub fn is_one_track(&self, lbn: u64, other: u64) -> bool {
+        let (place, other) = (self.place(lbn), self.place(other));
+        (place.cylinder, place.head) == (other.cylinder, other.head)
+    }
+
     /// Returns the number of sectors on the track of `place`.
     #[inline]
     pub fn sectors_per_track(&self, place: &Place) -> u32 {

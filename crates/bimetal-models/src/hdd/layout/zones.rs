@@ -50,6 +50,10 @@ fn check_zones<'a>(zones: &'a [ZoneFigures], profile: &HddProfile) -> Result<&'a
             return bad("last_cylinder not below first_cylinder, and below 2^32 - 1".to_owned());
         }
         check_sectors_per_track("zones", zone.sectors_per_track)?;
+        let physical = profile.physical_sector.0;
+        if u64::from(zone.sectors_per_track) % physical.sectors().0.max(1) != 0 {
+            return bad(format!("sectors_per_track that make whole sectors of physical_sector = {physical}"));
+        }
         next = zone.last_cylinder + 1;
     }
     Ok(zones)
@@ -76,7 +80,9 @@ fn zones_from_rates(profile: &HddProfile, own: Sectors) -> Result<Vec<ZoneFigure
         return Err(BadFigure::new("inner_mb_per_s", inner, format!("above 0 and at most outer_mb_per_s = {outer}")));
     }
     let track_pass_ns = track_pass_ns(profile)?;
-    let sectors_per_track = |rate: f64| (rate * 1e6 * track_pass_ns / 1e9 / 512.0).round();
+    // A track holds whole physical sectors.
+    let physical = profile.physical_sector.0.sectors().0.max(1) as f64;
+    let sectors_per_track = |rate: f64| (rate * 1e6 * track_pass_ns / 1e9 / 512.0 / physical).round() * physical;
     let step = if count == 1 { 0.0 } else { (outer - inner) / f64::from(count - 1) };
     let mut sizes = Vec::new();
     for zone in 0..count {

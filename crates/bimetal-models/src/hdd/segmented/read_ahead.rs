@@ -35,9 +35,9 @@ impl ReadAhead {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rule {
     pub(super) mode: ReadAheadMode,
-    /// Most sectors to read ahead.
+    /// Largest number of sectors to read ahead.
     pub(super) most: u64,
-    /// Least sectors to read ahead.
+    /// Smallest number of sectors to read ahead.
     pub(super) least: u64,
     /// First sector behind the drive.
     pub(super) drive_end: u64,

@@ -69,15 +69,6 @@ impl SegmentedHdd {
         };
         let minimum_ns = if appends { 0 } else { self.electronics.minimum_write_seek_ns };
         let first_needs = if fast { start + 1 } else { self.before_first(start, end) };
-        // A drive that keeps the bus takes in that much data before it moves the arm. If the arm is
-        // on the track already, the minimum time of a write counts from its first sector, as no
-        // movement hides it.
-        let stays = minimum_ns > 0 && self.mechanics.arm_ns(start, true) == 0;
-        let seek_from_ns = match self.habits.never_disconnects {
-            true => seek_from_ns.max(arrival.before_ns(first_needs)),
-            false if stays => seek_from_ns.max(arrival.before_ns(start + 1)),
-            false => seek_from_ns,
-        };
         let written_ns = self.write_medium(seek_from_ns.max(free_ns), (start, end), first_needs, arrival, minimum_ns);
         self.behind = Some(WriteBehind { segment, end, until_ns: written_ns });
         let received_ns = arrival.before_ns(end);
@@ -160,10 +151,7 @@ impl SegmentedHdd {
             // DiskSim's rule for the one drive with the additional disconnect, the HP C2247A.
             Some(_) if sectors < 45 => start + sectors.min(10),
             Some(_) => start + 15,
-            // For the other drives without fast writes, the bus is hardly faster than the medium,
-            // or slower: they take in half of the data first. DiskSim lets them start with the
-            // first sector, and its longest writes are too fast.
-            None => start + sectors.div_ceil(2),
+            None => start + ((sectors as f64 * self.habits.write_watermark).ceil() as u64).clamp(1, sectors),
         }
     }
 }

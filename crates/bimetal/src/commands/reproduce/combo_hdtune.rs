@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use bimetal_core::operation::OpKind;
-use bimetal_sim::combo_hdtune::{Measured, SUBJECTS, Subject, measure};
+use bimetal_papers::combo_hdtune::{Measured, SUBJECTS, Subject, measure};
 
 use super::Shown;
 use crate::error::Error;
@@ -36,7 +36,7 @@ pub(super) fn figures() -> Result<Shown, Error> {
         }
     }
     shown.text += "\nRates: on average over 100 positions, 64 KiB requests one at a time. Accesses: 4 KiB,\nthe disk's write \
-                   cache off, weighted as the distances of random accesses are. The paper\ncalls the disk's fast edge the \
+                   cache off; distances count as often as random accesses have them. The paper\ncalls the disk's fast edge the \
                    inner one; physically it is the outer one.\n";
     Ok(shown)
 }

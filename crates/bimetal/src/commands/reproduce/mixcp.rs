@@ -2,26 +2,21 @@
 //! and 7.
 
 use std::fmt::Write as _;
-use std::sync::Mutex;
 
 use bimetal_core::units::Bytes;
+use bimetal_papers::mixcp::{Compared, Point, Provisioned, Reproduction, Scale, reproduce};
 use bimetal_plan::answer::decimal;
-use bimetal_plan::mixcp::paper::{Compared, Point, Provisioned, Reproduction, Scale, reproduce};
 use bimetal_plan::mixcp::{Characteristics, relative};
 
 use super::Shown;
 use crate::error::Error;
-use crate::progress::Progress;
+use crate::progress::Stages;
 use crate::report::plot::{Axis, Mark, Series, svg};
 
 /// Returns all results, as text and as charts.
 pub(super) fn figures() -> Result<Shown, Error> {
-    let bar = Mutex::new(None);
-    let again = reproduce(&Scale::PAPER, &|done, all| {
-        if let Ok(mut bar) = bar.try_lock() {
-            bar.get_or_insert_with(|| Progress::new(Some(all), "runs")).set(done);
-        }
-    })?;
+    let bar = Stages::default();
+    let again = reproduce(&Scale::PAPER, &|done, all| bar.show("runs", Some(all), done))?;
     drop(bar);
     Ok(shown(&again))
 }

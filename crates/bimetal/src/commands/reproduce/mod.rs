@@ -1,30 +1,41 @@
-//! `bimetal reproduce`: repeats a paper's experiment and shows its claim beside our figures.
+//! `bimetal reproduce`: measures the papers' claims, or repeats an experiment of a paper.
 
+mod claims;
 mod combo_hdtune;
 mod mixcp;
 mod wear_levelling;
 
-use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::PathBuf;
 
+use bimetal_papers::claims::Paper;
+use bimetal_papers::traces::Traces;
 use clap::Args;
 
 use crate::error::Error;
-use crate::output::{OutputFile, print};
+use crate::options::JsonOption;
+use crate::output::{OutputFile, print, print_json};
 use crate::report::escape::html as escaped;
 use crate::report::page;
 
-/// Repeat a paper's experiment and show its claim beside our figures
+/// Measure the claims of the papers, and show the papers' figures beside ours
 ///
-/// Without a name the experiments are listed; `all` repeats every one.
+/// The name of a paper, or `all`, gives a table: each claim with the paper's figure, ours, a
+/// verdict and the mechanism of a difference. The name of an experiment gives all of its figures.
+/// Without a name, papers and experiments are listed.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  bimetal reproduce\n  bimetal reproduce wear-leveling\n  \
-    bimetal reproduce combo-hdtune --report combo.html")]
+#[command(after_help = "Examples:\n  bimetal reproduce\n  bimetal reproduce griffin\n  \
+    bimetal reproduce all --json\n  bimetal reproduce combo-hdtune --report combo.html")]
 pub(crate) struct Arguments {
-    /// The name of an experiment, or `all`
+    /// The name of a paper or of an experiment, or `all` papers
     name: Option<String>,
-    /// Write a page with the figures, and the charts where there are any
+    /// Folder with public traces under their usual names (diskmon-mayun.tsv.xz), for claims that
+    /// need them
+    #[arg(long, value_name = "DIR", requires = "name")]
+    traces: Option<PathBuf>,
+    #[command(flatten)]
+    json: JsonOption,
+    /// Write a page with the table, or with the figures and the charts of the experiment
     #[arg(long, value_name = "FILE.html", requires = "name")]
     report: Option<PathBuf>,
 }
@@ -61,39 +72,75 @@ const EXPERIMENTS: &[Experiment] = &[
     },
     Experiment {
         name: "mixcp",
-        summary: "what an SSD does and how long it lasts, by regression and by simulation (MixedStore, section 4, tables 3 and \
-                  4, figures 5 to 7)",
+        summary: "the response time and the lifetime of an SSD, by regression and by simulation (MixedStore, section \
+                  4, tables 3 and 4, figures 5 to 7)",
         run: mixcp::figures,
     },
 ];
 
 pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     let Some(name) = arguments.name else {
-        let lines = EXPERIMENTS.iter().map(|experiment| format!("{:16}  {}\n", experiment.name, experiment.summary));
-        return print(&lines.collect::<String>());
+        return print(&listed());
     };
-    let chosen: Vec<_> = EXPERIMENTS.iter().filter(|experiment| name == "all" || name == experiment.name).collect();
-    if chosen.is_empty() {
-        let known = EXPERIMENTS.iter().map(|experiment| experiment.name).chain(["all"]);
-        return Err(Error::unknown("experiment", &name, known));
-    }
-    let mut sections = String::new();
-    for Experiment { name, summary, run } in chosen {
-        let Shown { text, charts } = run()?;
-        print(&format!("{name}: {summary}\n\n{text}"))?;
-        let _ = write!(
-            sections,
-            "<section aria-labelledby=\"{name}\"><h2 id=\"{name}\">{name}</h2>\n<p>{}</p>\n<div class=\"scroll\"><pre \
-             tabindex=\"0\">{}</pre></div>\n{charts}</section>\n",
-            escaped(summary),
-            escaped(&text)
-        );
-    }
-    let Some(path) = arguments.report else { return Ok(()) };
+    let papers: Vec<Paper> = Paper::ALL.into_iter().filter(|paper| name == "all" || name == paper.name()).collect();
+    let experiment = EXPERIMENTS.iter().find(|experiment| name == experiment.name);
+    // The page is created first: a path that cannot be written must fail at once.
+    let page = arguments.report.as_deref().map(OutputFile::create).transpose()?;
+    let sections = match experiment {
+        Some(_) if arguments.json.json || arguments.traces.is_some() => {
+            let option = if arguments.json.json { "--json" } else { "--traces" };
+            return Err(Error::new(format!(
+                "{option}: the experiment '{name}' has no such option; expected a paper or all, as `bimetal reproduce` \
+                 lists"
+            )));
+        }
+        Some(experiment) => shown(experiment)?,
+        None if papers.is_empty() => {
+            let known = Paper::ALL.into_iter().map(Paper::name).chain(EXPERIMENTS.iter().map(|known| known.name));
+            return Err(Error::unknown("paper or experiment", &name, known.chain(["all"])));
+        }
+        None => {
+            if let Some(folder) = arguments.traces.as_deref().filter(|folder| !folder.is_dir()) {
+                return Err(Error::new(format!(
+                    "--traces: {}: is no folder, expected a folder with public traces, as docs/papers.md names them",
+                    folder.display()
+                )));
+            }
+            let answers = claims::Answers::of(&papers, &Traces { folder: arguments.traces })?;
+            if arguments.json.json {
+                print_json("reproduce", &answers.document())?;
+            } else {
+                print(&answers.text())?;
+            }
+            answers.sections()
+        }
+    };
+    let Some(mut file) = page else { return Ok(()) };
     let content = format!("</header>\n<main>\n{sections}</main>");
-    let mut file = OutputFile::create(&path)?;
     file.write_all(page::html(&name, "experiments", "Papers' experiments, repeated", &content).as_bytes())?;
     file.finish()
+}
+
+/// Returns a line for each paper and each experiment.
+fn listed() -> String {
+    let papers = Paper::ALL
+        .into_iter()
+        .map(|paper| format!("{:16}  {} claims of {}\n", paper.name(), paper.claims().len(), paper.title()));
+    let experiments = EXPERIMENTS.iter().map(|experiment| format!("{:16}  {}\n", experiment.name, experiment.summary));
+    format!("papers:\n{}\nexperiments:\n{}", papers.collect::<String>(), experiments.collect::<String>())
+}
+
+/// Repeats an experiment, prints it, and returns its section of a page.
+fn shown(experiment: &Experiment) -> Result<String, Error> {
+    let Experiment { name, summary, run } = experiment;
+    let Shown { text, charts } = run()?;
+    print(&format!("{name}: {summary}\n\n{text}"))?;
+    Ok(format!(
+        "<section aria-labelledby=\"{name}\"><h2 id=\"{name}\">{name}</h2>\n<p>{}</p>\n<div class=\"scroll\"><pre \
+         tabindex=\"0\">{}</pre></div>\n{charts}</section>\n",
+        escaped(summary),
+        escaped(&text)
+    ))
 }
 
 #[cfg(test)]
@@ -102,7 +149,26 @@ mod tests {
 
     #[test]
     fn an_unknown_experiment_is_refused_with_the_nearest() {
-        let error = run(Arguments { name: Some("wear-levelling".to_owned()), report: None }).unwrap_err().to_string();
+        let error = run(of("wear-levelling")).unwrap_err().to_string();
         assert!(error.contains("did you mean 'wear-leveling'?"), "{error}");
+    }
+
+    fn of(name: &str) -> Arguments {
+        Arguments { name: Some(name.to_owned()), traces: None, json: JsonOption { json: false }, report: None }
+    }
+
+    #[test]
+    fn experiment_refuses_json_and_names_what_has_it() {
+        let error = run(Arguments { json: JsonOption { json: true }, ..of("mixcp") }).unwrap_err().to_string();
+        assert!(error.contains("expected a paper or all"), "{error}");
+    }
+
+    #[test]
+    fn folder_of_traces_that_does_not_exist_is_refused() {
+        let nowhere = Some(PathBuf::from("/nowhere"));
+        for (name, expected) in [("combo", "expected a folder"), ("mixcp", "expected a paper or all")] {
+            let error = run(Arguments { traces: nowhere.clone(), ..of(name) }).unwrap_err().to_string();
+            assert!(error.starts_with("--traces: ") && error.contains(expected), "{error}");
+        }
     }
 }

@@ -1,9 +1,8 @@
 //! `bimetal reproduce wear-leveling`: figures 5.7 and 5.8 of Konanki's thesis.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use bimetal_sim::wear_levelling::{LAYERS, erases_of_blocks};
+use bimetal_papers::wear_levelling::{FIGURES, Figure, LAYERS};
 
 use super::Shown;
 use crate::error::Error;
@@ -12,39 +11,21 @@ use crate::report::plot::{Axis, Mark, Series, svg};
 /// Number of characters of a full bar.
 const BAR: f64 = 50.0;
 
+/// Seed of the request sizes.
+const SEED: u64 = 1;
+
 /// Colour of each layer of [`LAYERS`].
 const COLOURS: [&str; LAYERS.len()] = ["c0", "c1", "c2", "c3"];
-
-/// A figure of section 5.4.
-struct Figure {
-    title: &'static str,
-    /// Number of times that the file is written.
-    times: u32,
-    claim: &'static str,
-}
-
-const FIGURES: [Figure; 2] = [
-    Figure {
-        title: "Figure 5.7: an 85 MB file written once over a 100 MB partition",
-        times: 1,
-        claim: "no block is erased under ANAND and FMAX; 0, 1 or 2 times under page level",
-    },
-    Figure {
-        title: "Figure 5.8: the file written fifteen times over 1 GB",
-        times: 15,
-        claim: "most blocks are erased once under ANAND and twice under FMAX; most not at all and a few many times under \
-                log block and page level",
-    },
-];
 
 /// Returns both figures: for each layer, the part of all blocks with each number of erases.
 pub(super) fn figures() -> Result<Shown, Error> {
     let mut shown = Shown::default();
-    for Figure { title, times, claim } in FIGURES {
+    for figure in FIGURES {
+        let Figure { title, claim, .. } = figure;
         let _ = writeln!(shown.text, "{title}\n  the paper: {}", claim.replace("; ", ";\n             "));
         let mut layers = Vec::new();
         for (name, ftl) in LAYERS {
-            let percent = percent_by_erases(&erases_of_blocks(ftl, times, 1)?);
+            let percent = figure.percent_by_erases(ftl, SEED)?;
             let _ = writeln!(shown.text, "  {name} (ftl={ftl}): blocks by times erased");
             for (erases, percent) in &percent {
                 let bar = "#".repeat((percent / 100.0 * BAR).round() as usize);
@@ -57,11 +38,6 @@ pub(super) fn figures() -> Result<Shown, Error> {
         shown.charts += &chart(title, claim, &layers);
     }
     Ok(shown)
-}
-
-fn percent_by_erases(blocks: &BTreeMap<u32, u64>) -> Vec<(u32, f64)> {
-    let all = blocks.values().sum::<u64>() as f64;
-    blocks.iter().map(|(erases, blocks)| (*erases, *blocks as f64 / all * 100.0)).collect()
 }
 
 /// Returns the chart of one figure: the layers side by side for each number of erases.

@@ -10,6 +10,7 @@ use bimetal_core::units::{Nanoseconds, SectorRange, Sectors};
 use bimetal_models::flash::Precondition;
 use bimetal_models::profile::Profile;
 use bimetal_sim::validation::{Pace, Sample, fit, read_validate_trace, replay};
+use bimetal_trace::STANDARD_INPUT;
 use clap::{ArgGroup, Args, ValueEnum};
 use serde_json::{Value, json};
 
@@ -20,13 +21,14 @@ use crate::report::validation::{Compared, Curves, html};
 use crate::trace_file::TraceReader;
 use parts::Parts;
 
-/// Play a trace with measured response times over the model of a drive, and say how well they agree
+/// Play a trace with measured response times over the model of a drive, and print how well they
+/// agree
 ///
 /// The rms demerit is the root-mean-square horizontal distance between the two distributions of
-/// response times, worked out as DiskSim does. Errors are measured minus simulated. Flash is full
-/// at first, written in order. For a drive without a data sheet, --fit changes the profile's
-/// spindle speed, seek times, rates, overhead and write cache until it agrees with the first half
-/// of the trace; all figures are then of the second half.
+/// response times, computed as in DiskSim. Errors are measured minus simulated. Flash is full at
+/// first, written in order. For a drive without a data sheet, --fit changes the profile's spindle
+/// speed, seek times, rates, overhead and write cache until it agrees with the first half of the
+/// trace. All figures are then of the second half.
 #[derive(Debug, Args)]
 #[command(group(ArgGroup::new("drive").required(true).args(["hdd", "ssd"])))]
 #[command(after_help = "Examples:\n  \
@@ -43,14 +45,15 @@ pub(crate) struct Arguments {
     /// The flash drive: a built-in profile or a TOML file
     #[arg(long, value_name = "PROFILE")]
     ssd: Option<String>,
-    /// Changes a figure of the drive
+    /// A figure of the drive to change, like rpm=7200
     #[arg(long = "set", value_name = "KEY=VALUE")]
     settings: Vec<String>,
-    /// Times of requests: each after the think time behind the previous request, or at the time in
-    /// the trace [default: closed for DiskSim's validation format, timed for others]
+    /// Times of requests; closed: a think time after the previous request ended; timed: the times
+    /// of the trace [default: closed for DiskSim's validation format, timed for others]
     #[arg(long, value_name = "closed|timed")]
     replay: Option<Replay>,
-    /// Fit the data-sheet figures of the hard disk to the first half, and report on the second
+    /// Fit the data-sheet figures of the hard disk to the first half of the requests, and compare
+    /// with the second half
     #[arg(long, conflicts_with = "ssd")]
     fit: bool,
     /// Write a page with both distributions
@@ -79,7 +82,10 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     };
     let last = samples.iter().map(|sample| sample.range.end()).max().unwrap_or_default();
     if last > profile.capacity {
-        note(format_args!("{} has {}, the trace reaches {last}: it is made larger", profile.name, profile.capacity));
+        note(format_args!(
+            "{} has {}, and the trace reaches {last}: the simulated drive is made larger",
+            profile.name, profile.capacity
+        ));
     }
     let capacity = last.max(profile.capacity);
     let fitted = match arguments.fit {
@@ -107,7 +113,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
         document.insert("format".to_owned(), Value::from(format));
         document.insert("replay".to_owned(), Value::from(if pace == Pace::Closed { "closed" } else { "timed" }));
         document.insert("fitted".to_owned(), fitted.map_or(Value::Null, |fitted| fitted.json()));
-        return print_json(&document);
+        return print_json("validate", &document);
     }
     let paced = if pace == Pace::Closed { "closed loop, with its think times" } else { "timed" };
     let fitted = fitted.map(|fitted| format!("{}\n", fitted.text())).unwrap_or_default();
@@ -141,7 +147,7 @@ impl Fitted {
     fn text(&self) -> String {
         let figures: Vec<_> = self.figures.iter().map(|(key, value)| format!("{key}={value}")).collect();
         format!(
-            "Fitted to the first {} requests; the figures are of those behind them: {}",
+            "Fitted to the first {} requests; the figures below are of the requests after them: {}",
             self.requests,
             figures.join(" ")
         )
@@ -162,7 +168,7 @@ fn load(arguments: &Arguments) -> Result<Profile, Error> {
     };
     let mut profile = Profile::load(name)?;
     if profile.kind() != kind {
-        return Err(Error::new(format!("{flag} {name}: it is a profile of kind {}, expected {kind}", profile.kind())));
+        return Err(Error::new(format!("{flag} {name}: the profile is of kind {}, expected {kind}", profile.kind())));
     }
     let mut settings = Vec::new();
     for setting in &arguments.settings {
@@ -176,6 +182,9 @@ fn load(arguments: &Arguments) -> Result<Profile, Error> {
 /// Returns the measured requests of a trace, and the name of its format.
 fn read(path: &Path, options: &TraceOptions) -> Result<(Vec<Sample>, &'static str), Error> {
     let name = path.display().to_string();
+    if name == STANDARD_INPUT {
+        return Err(Error::new("standard input: expected a file, because validate reads its trace twice"));
+    }
     if options.format.is_none() {
         let bytes = std::fs::read(path).map_err(|error| Error::new(format!("{name}: {error}")))?;
         let samples = std::str::from_utf8(&bytes).ok().map(|text| read_validate_trace(text, &name)).transpose()?;
@@ -200,8 +209,8 @@ fn read(path: &Path, options: &TraceOptions) -> Result<(Vec<Sample>, &'static st
     let trace = reader.finish();
     if samples.is_empty() {
         return Err(Error::new(format!(
-            "{name}: {without} requests, none with a response time: expected a trace whose response times were measured \
-             (DiskSim's validation format, msr, diskmon, blktrace, wiscsee)"
+            "{name}: {without} requests, none of them with a response time: expected a trace with measured response \
+             times (DiskSim's validation format, msr, diskmon, blktrace, wiscsee)"
         )));
     }
     if without > 0 {

@@ -4,8 +4,10 @@
 (() => {
   const { html, trim } = charts;
   const read = id => JSON.parse(document.getElementById(id).textContent);
-  const runs = read("data").runs;
   const inks = read("inks");
+  // Charts show the first block of runs; the runs with a share of the working set have a table.
+  const { runs: blocks, over_share: overShare } = read("data");
+  const runs = blocks.slice(0, inks.length);
   const shown = new Set(runs.keys());
   const plots = document.getElementById("plots");
   const drawings = [];
@@ -120,6 +122,29 @@
     charts.lines(place, { title: "Distribution of response times", series: all, x, y, step: true, at: value => `within ${milliseconds(value)}`, say: share => `${trim(100 * share, digits)} %` });
   }, true);
 
+  const OVER_SHARE = {
+    mean: { title: "Mean response time", log: true, say: milliseconds, value: point => point.mean_ms },
+    p99: { title: "99th percentile of the response times", log: true, say: milliseconds, value: point => point.p99_ms },
+    hits: { title: "Share of the blocks read that the SSD served", say: percent, value: point => point.read_hit_ratio },
+    life: { title: "Lifetime of the SSD", log: true, say: lifetime, value: point => point.lifetime_years },
+  };
+
+  if (overShare.length) figure("size", "How large an SSD", choices => `${OVER_SHARE[choices.what].title}, by the size of the SSD as a share of all that the trace touches. A scheme whose SSD is home has the whole drive; an SSD too small for its scheme has the size that the scheme needs.`,
+    [["what", "Figure", [["mean", "mean latency"], ["p99", "p99 latency"], ["hits", "hits"], ["life", "life"]]]],
+    (place, { what }) => {
+      const kind = OVER_SHARE[what];
+      const all = series(run => ({
+        points: overShare.filter(point => point.scheme === run.scheme && kind.value(point) !== null).map(point => [point.percent, kind.value(point)]),
+      }));
+      if (!all.length) return "No scheme that is shown has this figure.";
+      const shares = [...new Set(overShare.map(point => point.percent))].sort((a, b) => a - b);
+      const x = { ...charts.log(shares[0], shares.at(-1), share => `${share} %`), ticks: () => shares, title: "size of the SSD" };
+      const [low, high] = range(values(all));
+      const isLog = kind.log && low > 0 && high / low > 20;
+      const y = isLog ? charts.log(low / 1.2, high * 1.2, kind.say) : charts.linear(0, kind.say === percent ? 1 : high * 1.05 || 1, kind.say);
+      charts.lines(place, { title: kind.title, series: all, x, y, at: share => `an SSD of ${trim(share, 2)} %`, say: kind.say });
+    }, true);
+
   const OVER_TIME = {
     mean: { title: "mean response time", log: true, say: milliseconds, points: run => course(run.series.latency, run.series.latency.mean_ms) },
     p99: { title: "99th percentile of response times", log: true, say: milliseconds, points: run => course(run.series.latency, run.series.latency.p99_ms) },
@@ -159,14 +184,14 @@
       charts.lines(place, { title: kind.title, series: all, x, y, at: since, say: kind.say });
     }, true);
 
-  figure("savings", "Write savings against read penalty", "Writes that the SSD was spared, and reads that had to come from the slower drive in return (Griffin, section 3.2). Up and to the left is better.", [], place => {
+  figure("savings", "Write savings against read penalty", "Share of the written blocks that never reached the SSD, against the share of the read blocks that came from the slower drive (Griffin, section 3.2). Up and to the left is better.", [], place => {
     const all = series(run => run.write_savings === null || run.read_penalty === null ? {} : {
       point: [run.read_penalty, run.write_savings],
       note: `${percent(run.write_savings)} of block writes saved; ${percent(run.read_penalty)} of block reads from the log`,
     });
     if (!all.length) {
       const saved = [...shown].filter(index => runs[index].write_savings !== null);
-      if (!saved.length) return "None of the schemes that are shown logs the writes of its SSD elsewhere.";
+      if (!saved.length) return "No scheme shown here logs the writes for its SSD on another drive.";
       return `No block was read, so that there is no penalty. Write savings: ${saved.map(index => `${inks[index].label} ${percent(runs[index].write_savings)}`).join(", ")}.`;
     }
     const top = Math.min(1, Math.max(0.1, ...all.map(one => one.point[1])) * 1.15);
@@ -175,7 +200,7 @@
     charts.points(place, { title: "Write savings against read penalty", series: all, x: { ...charts.linear(0, right, percent), title: "read penalty" }, y: charts.linear(bottom, top, percent) });
   });
 
-  figure("cost", "Cost against latency", "What it costs, and the mean response time it gives. Down and to the left is better; the dotted line joins the schemes than which none is both cheaper and faster.", [], place => {
+  figure("cost", "Cost against latency", "Price of a scheme's drives, against its mean response time. Down and to the left is better. The dotted line joins the schemes for which no other scheme is both cheaper and faster.", [], place => {
     const all = series(run => run.cost.total_usd === null || run.response_time_ms.all.mean === null ? {} : {
       point: [run.cost.total_usd, run.response_time_ms.all.mean],
       note: `${dollars(run.cost.total_usd)}; ${milliseconds(run.response_time_ms.all.mean)} on average`,
@@ -190,7 +215,7 @@
     charts.points(place, { title: "Cost against mean response time", series: all, frontier, x: { ...charts.linear(0, right, value => `$${trim(value)}`), title: "price" }, y });
   });
 
-  figure("writes", "Written to the SSD", "Solid: what the scheme wrote to the SSD. Pale: what the SSD programmed into its flash besides, for garbage collection.", [], place => {
+  figure("writes", "Written to the SSD", "Solid: bytes that the scheme wrote to the SSD. Pale: further bytes that the SSD programmed into its flash, for garbage collection.", [], place => {
     const all = series(run => {
       const { write_bytes: written, flash } = run.devices.ssd;
       if (written === null) return { value: null, text: "no SSD" };
@@ -210,18 +235,19 @@
     return days >= 2 ? `${trim(days, 3)} days` : `${trim(days * 24, 3)} hours`;
   }
 
-  figure("life", "How long the flash lasts", "Time until the rated cycles are used up, if this load went on for ever. Hatched: nothing was erased, so that no end can be told.", [], place => {
+  figure("life", "How long the flash lasts", "Time until the writes that the maker warrants or the rated cycles are used up, whichever is first, if this load went on for ever. Hatched: the lifetime cannot be told.", [], place => {
     const all = series(run => {
       const { flash, write_bytes: written } = run.devices.ssd;
-      if (flash.lifetime_unlimited) return { value: null, endless: true, text: "no end: nothing was erased" };
+      if (flash.lifetime_unknown) return { value: null, endless: true, text: `? (${flash.lifetime_unknown})` };
       if (flash.lifetime_years === null) return { value: null, text: written === null ? "no SSD" : "not known" };
-      return { value: flash.lifetime_years, text: lifetime(flash.lifetime_years) };
+      const limit = flash.lifetime_limited_by === "warranty" ? "warranty" : "rated cycles";
+      return { value: flash.lifetime_years, text: `${lifetime(flash.lifetime_years)} (${limit})` };
     });
     if (!all.some(one => one.value !== null || one.endless)) return "None of the schemes that are shown has an SSD whose lifetime is known.";
     charts.bars(place, { title: "Lifetime of the flash", series: all });
   });
 
-  figure("erases", "How erases are spread over the blocks", "Share of the flash's blocks that were erased no more often than this. A steep line is even wear; one with a long tail wears out few blocks first.", [], place => {
+  figure("erases", "How erases are spread over the blocks", "Share of the flash's blocks that were erased at most this often. A steep line shows even wear. A line with a long tail shows a few blocks that wear out first.", [], place => {
     const all = series(run => {
       const counts = Object.entries(run.devices.ssd.flash.blocks_by_erases ?? {}).map(([erases, blocks]) => [Number(erases), blocks]);
       const total = counts.reduce((sum, [, blocks]) => sum + blocks, 0);
@@ -260,27 +286,28 @@
 
   // ---- The table. ----
 
-  const table = document.getElementById("comparison");
-  table.querySelectorAll("button.sort").forEach((button, column) => {
-    const heading = button.closest("th");
-    button.onclick = () => {
-      const rises = heading.ariaSort ? heading.ariaSort === "descending" : button.dataset.better === "lower";
-      table.querySelectorAll("th[aria-sort]").forEach(other => other.removeAttribute("aria-sort"));
-      heading.setAttribute("aria-sort", rises ? "ascending" : "descending");
-      const number = row => {
-        const value = row.cells[column].dataset.value;
-        return value === undefined ? null : value === "inf" ? Infinity : Number(value);
+  for (const table of document.querySelectorAll("table.comparison")) {
+    table.querySelectorAll("button.sort").forEach((button, column) => {
+      const heading = button.closest("th");
+      button.onclick = () => {
+        const rises = heading.ariaSort ? heading.ariaSort === "descending" : button.dataset.better === "lower";
+        table.querySelectorAll("th[aria-sort]").forEach(other => other.removeAttribute("aria-sort"));
+        heading.setAttribute("aria-sort", rises ? "ascending" : "descending");
+        const number = row => {
+          const value = row.cells[column].dataset.value;
+          return value === undefined ? null : value === "inf" ? Infinity : Number(value);
+        };
+        const rows = [...table.tBodies[0].rows].sort((a, b) => {
+          if (column === 0) return (rises ? 1 : -1) * a.cells[0].textContent.localeCompare(b.cells[0].textContent);
+          const [x, y] = [number(a), number(b)];
+          // What does not apply comes last either way.
+          if (x === null || y === null) return (x === null) - (y === null);
+          return x === y ? 0 : (rises ? 1 : -1) * (x < y ? -1 : 1);
+        });
+        table.tBodies[0].append(...rows);
       };
-      const rows = [...table.tBodies[0].rows].sort((a, b) => {
-        if (column === 0) return (rises ? 1 : -1) * a.cells[0].textContent.localeCompare(b.cells[0].textContent);
-        const [x, y] = [number(a), number(b)];
-        // What does not apply comes last either way.
-        if (x === null || y === null) return (x === null) - (y === null);
-        return x === y ? 0 : (rises ? 1 : -1) * (x < y ? -1 : 1);
-      });
-      table.tBodies[0].append(...rows);
-    };
-  });
+    });
+  }
 
   // ---- The command. ----
 

@@ -30,7 +30,8 @@ pub(crate) struct Options {
     /// the number of units in such a block.
     pub(crate) slc_blocks: u32,
     pub(crate) slc_units: u32,
-    /// Most blocks of a die that hold tables, including an open one; 0: there are no tables.
+    /// Largest number of blocks of a die that hold tables, including an open one; 0: there are no
+    /// tables.
     pub(crate) table_blocks: u32,
 }
 

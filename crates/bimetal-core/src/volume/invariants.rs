@@ -1,0 +1,91 @@
+//! Checks that the parts of a volume agree. Builds with debug assertions run them after each event:
+//! a contradiction stops a test where it arises, and not where content is read much later.
+//!
+//! 1. Each open request is a task, and each such task is counted as admitted.
+//! 2. Each waiter is a parked task. While a request is open, an operation is under way or a time is
+//!    set: otherwise the request would never end.
+//! 3. The map and the slots agree: a slot in the map is taken, its block names it, and the counts
+//!    of free slots that a scheme sees are those of the store.
+//!
+//! Checks that cost time with the number of tasks run at every [`EACH`]th operation when tasks are
+//! many. One slot is checked at a time, a different one at each operation.
+
+use super::{Job, Store, Volume};
+use crate::block_map::Slot;
+use crate::payload::Payload;
+
+/// Number of tasks up to which all tasks are checked after each event.
+const FEW: usize = 32;
+/// Number of operations after which all tasks are checked, while they are many.
+const EACH: u64 = 64;
+/// Step from one checked slot to the next: a prime, so that all slots have their turn.
+const STRIDE: u64 = 7919;
+
+impl<P: Payload> Volume<P> {
+    /// Checks the invariants.
+    ///
+    /// # Panics
+    /// Panics if one does not hold.
+    pub(super) fn check_invariants(&self) {
+        if self.tasks.len() <= FEW || self.operations_begun.is_multiple_of(EACH) {
+            self.check_requests();
+            self.check_waiters();
+        }
+        self.check_progress();
+        self.check_a_slot();
+    }
+
+    fn check_requests(&self) {
+        let is_request = |job: &Job<P>| matches!(job, Job::Read(_) | Job::Write(_) | Job::Range(_) | Job::Flush(..));
+        let open = self.tasks.iter().filter(|(_, task)| is_request(&task.job)).count();
+        assert_eq!(open, self.admitted as usize, "open requests, and admitted requests");
+        assert!(self.tasks.iter().all(|(_, task)| !matches!(task.job, Job::Running)), "a task runs after its event");
+    }
+
+    fn check_waiters(&self) {
+        let slots = self.slot_waiters.iter();
+        for &waiter in slots.chain(&self.buffer_waiters).chain(&self.move_waiters) {
+            let task = self.tasks.get(waiter as usize);
+            let task = task.unwrap_or_else(|| panic!("task {waiter} waits and does not exist"));
+            assert_eq!(task.outstanding, 0, "task {waiter} waits, and for its operations too");
+        }
+        assert_eq!(self.view.waiting_for_slots, self.slot_waiters.len() as u64, "tasks that wait for slots");
+    }
+
+    fn check_progress(&self) {
+        let open = self.admitted > 0 || !self.queue.is_empty();
+        if open && self.operations.is_empty() {
+            assert!(self.next_timeout().is_some(), "{} requests are open and nothing is under way", self.admitted);
+        }
+    }
+
+    fn check_a_slot(&self) {
+        let (free, freeing) = match &self.store {
+            Store::HomeOnly => (0, 0),
+            Store::Cache { space, .. } => (space.free(), space.freeing()),
+            Store::Log(log) => (log.free(), log.freeing()),
+        };
+        assert_eq!(
+            (self.view.free_slots, self.view.freeing_slots),
+            (free, freeing),
+            "free slots and slots being freed"
+        );
+        let map = &self.view.map;
+        let slots = u64::from(map.slots());
+        let Some(slot) = (self.operations_begun.wrapping_mul(STRIDE)).checked_rem(slots) else { return };
+        let slot = Slot(slot as u32);
+        let Some(entry) = map.in_slot(slot) else { return };
+        match &self.store {
+            Store::HomeOnly => {}
+            Store::Cache { space, .. } => {
+                assert!(space.is_taken(slot), "slot {} holds block {} and is free", slot.0, entry.block.0);
+                let of_block = map.get(entry.block).map(|(slot, _)| slot);
+                assert_eq!(of_block, Some(slot), "slot of block {}", entry.block.0);
+            }
+            Store::Log(_) => {
+                let pieces = map.pieces(entry.block);
+                assert!(pieces.iter().any(|&(piece, _)| piece == slot), "piece of block {}", entry.block.0);
+            }
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! The times at which a volume acts by itself, and why.
+
+use super::Volume;
+use crate::payload::Payload;
+use crate::units::Nanoseconds;
+
+/// Reasons for which a volume acts at a time.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum TimeoutReason {
+    /// The scheme has work: its timer, an idle drive, slots to free.
+    Scheme,
+    /// The segment of the log that is being filled is written, because no more blocks came.
+    Segment,
+    /// The pause after an incomplete move ends.
+    MoveAgain,
+    /// The rate of the running move allows its next operation, or appends no longer hold it back.
+    MoveGoesOn,
+    /// Free slots are discarded on an idle drive.
+    Discard,
+    /// A note of what is stable is written.
+    Note,
+    /// The rate of the scrub allows its next read.
+    Scrub,
+}
+
+impl<P: Payload> Volume<P> {
+    /// Returns the time by which [`advance`](Self::advance) must be called, unless something else
+    /// happens first.
+    pub fn next_timeout(&self) -> Option<Nanoseconds> {
+        self.next_timeout_reason().map(|(at, _)| at)
+    }
+
+    /// Returns the time by which [`advance`](Self::advance) must be called, and why. Of several
+    /// reasons with the same time, it is the first in the order of [`TimeoutReason`].
+    pub fn next_timeout_reason(&self) -> Option<(Nanoseconds, TimeoutReason)> {
+        let scheme = self.scheme.next_timeout(&self.view);
+        let timeouts = [
+            (scheme.filter(|_| !self.is_closing()), TimeoutReason::Scheme),
+            (self.log_idle_at(), TimeoutReason::Segment),
+            (self.move_paused_until, TimeoutReason::MoveAgain),
+            (self.move_goes_on_at(), TimeoutReason::MoveGoesOn),
+            (self.discard_at(), TimeoutReason::Discard),
+            (self.note_at(), TimeoutReason::Note),
+            (self.scrub_goes_on_at(), TimeoutReason::Scrub),
+        ];
+        timeouts.into_iter().filter_map(|(at, reason)| Some((at?, reason))).min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::operation::OpKind;
+    use crate::testing::Bench;
+
+    /// A log wakes up for its timer, and once more in between while a segment waits for blocks.
+    #[test]
+    fn timeout_has_its_reason() {
+        let settings = [("timeout", "900s"), ("read_threshold", "off"), ("log_buffer", "64KiB")];
+        let mut bench = Bench::new("griffin", &settings);
+        let timer = (Nanoseconds::from_seconds(900), TimeoutReason::Scheme);
+        assert_eq!(bench.volume.next_timeout_reason(), Some(timer));
+        bench.request(OpKind::Write, 0, 8);
+        let (at, reason) = bench.volume.next_timeout_reason().expect("a segment waits");
+        assert_eq!(reason, TimeoutReason::Segment);
+        assert_eq!(bench.volume.next_timeout(), Some(at));
+        bench.pass(at);
+        assert_eq!(bench.volume.next_timeout_reason(), Some(timer));
+    }
+}

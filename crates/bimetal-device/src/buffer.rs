@@ -1,0 +1,500 @@
+//! Payload of real drives: a scatter list of slices of shared, aligned memory. Cutting and
+//! joining copy nothing.
+//!
+//! Memory is taken from a pool and returned to it, so that serving allocates nothing in the steady
+//! state. Every region is aligned to [`ALIGNMENT`], as direct I/O requires. Zeroes are slices of
+//! one region that is never written.
+
+#![allow(unsafe_code, reason = "aligned memory shared with the kernel")]
+
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::fmt;
+use std::mem::ManuallyDrop;
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use bimetal_core::payload::Payload;
+use bimetal_core::units::{SECTOR_BYTES, Sectors};
+
+/// Alignment of every region of memory.
+pub const ALIGNMENT: usize = 4096;
+
+/// Size of the smallest region; each class of the pool has twice the size of the class before.
+const REGION_BYTES_MIN: usize = 4096;
+/// Number of classes of the pool: 4 KiB to 4 MiB. Larger regions are returned to the system at
+/// once.
+const CLASSES: usize = 11;
+/// Maximum that the pool keeps of each class, in bytes; but at least [`KEPT_REGIONS_MIN`] regions.
+const KEPT_BYTES: usize = 16 << 20;
+const KEPT_REGIONS_MIN: usize = 8;
+/// Size of the region of zeroes.
+const ZERO_BYTES: usize = 1 << 20;
+
+/// Aligned memory, zeroed at its first allocation. So it is always initialised, although a reused
+/// region has old content.
+struct Region {
+    start: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: a region owns its memory, as a box does; it is changed only through `&mut Region`.
+unsafe impl Send for Region {}
+// SAFETY: as above; a shared region is only read.
+unsafe impl Sync for Region {}
+
+impl Region {
+    fn layout(bytes: usize) -> Layout {
+        Layout::from_size_align(bytes, ALIGNMENT).expect("a region is smaller than the address space")
+    }
+
+    fn new(bytes: usize) -> Self {
+        assert!(bytes > 0, "a region has bytes");
+        let layout = Self::layout(bytes);
+        // SAFETY: the layout has a size above zero.
+        let Some(start) = NonNull::new(unsafe { alloc_zeroed(layout) }) else { handle_alloc_error(layout) };
+        Self { start, bytes }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        // SAFETY: the region owns `bytes` initialised bytes from `start` on, and there is no
+        // mutable reference to them.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.bytes) }
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as above, and `&mut self` excludes other references.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.bytes) }
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        // SAFETY: allocated in `new` with this layout, and freed once.
+        unsafe { dealloc(self.start.as_ptr(), Self::layout(self.bytes)) }
+    }
+}
+
+/// Unused regions, by class.
+static POOL: [Mutex<Vec<Arc<Region>>>; CLASSES] = [const { Mutex::new(Vec::new()) }; CLASSES];
+
+fn class_of(bytes: usize) -> Option<usize> {
+    let class = bytes.max(REGION_BYTES_MIN).next_power_of_two().ilog2() - REGION_BYTES_MIN.ilog2();
+    Some(class as usize).filter(|&class| class < CLASSES)
+}
+
+fn take_region(bytes: usize) -> Arc<Region> {
+    let Some(class) = class_of(bytes) else {
+        return Arc::new(Region::new(bytes.next_multiple_of(ALIGNMENT)));
+    };
+    let kept = POOL[class].lock().unwrap_or_else(PoisonError::into_inner).pop();
+    kept.unwrap_or_else(|| Arc::new(Region::new(REGION_BYTES_MIN << class)))
+}
+
+/// Returns a region to the pool when its last user ends.
+fn give_back(mut region: Arc<Region>) {
+    // Two threads that drop a slice at once may both see the other's count; then the region is
+    // freed, not kept.
+    if Arc::get_mut(&mut region).is_none() {
+        return;
+    }
+    // A region whose length is no power of two was made for one buffer, and belongs to no class.
+    let Some(class) = class_of(region.bytes).filter(|_| region.bytes.is_power_of_two()) else { return };
+    let limit = (KEPT_BYTES / region.bytes).max(KEPT_REGIONS_MIN);
+    let mut kept = POOL[class].lock().unwrap_or_else(PoisonError::into_inner);
+    if kept.len() < limit {
+        kept.push(region);
+    }
+}
+
+/// Memory with one owner, to be filled by a socket or by a drive.
+///
+/// Bytes that are not filled yet have old content of the memory, so only filled bytes may be passed
+/// on.
+pub struct Filling {
+    region: ManuallyDrop<Arc<Region>>,
+    len: u32,
+}
+
+impl Filling {
+    /// Takes `len` bytes from the pool.
+    ///
+    /// # Panics
+    ///
+    /// Panics if `len` is 4 GiB or more: requests and operations are smaller.
+    pub fn new(len: usize) -> Self {
+        let region = ManuallyDrop::new(take_region(len));
+        Self { region, len: u32::try_from(len).expect("a buffer is smaller than 4 GiB") }
+    }
+
+    /// Returns a buffer of `len` bytes that stays for long. It takes no more memory than that; a
+    /// buffer of the pool may have twice as much.
+    fn to_stay(len: usize) -> Self {
+        let bytes = len.max(1).next_multiple_of(ALIGNMENT);
+        let region = ManuallyDrop::new(Arc::new(Region::new(bytes)));
+        Self { region, len: u32::try_from(len).expect("a buffer is smaller than 4 GiB") }
+    }
+
+    /// Returns the number of bytes.
+    pub fn len(&self) -> usize {
+        self.len as usize
+    }
+
+    /// Returns true if there are no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Returns the bytes, to be filled.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        let len = self.len();
+        let region = Arc::get_mut(&mut self.region).expect("memory that is being filled has one owner");
+        &mut region.bytes_mut()[..len]
+    }
+
+    /// Returns the filled bytes as a slice, shared from now on.
+    pub fn share(self) -> Slice {
+        let mut this = ManuallyDrop::new(self);
+        // SAFETY: `this` is not dropped, so the region is taken once.
+        let region = unsafe { ManuallyDrop::take(&mut this.region) };
+        Slice { region: ManuallyDrop::new(region), start: 0, len: this.len }
+    }
+}
+
+impl Drop for Filling {
+    fn drop(&mut self) {
+        // SAFETY: taken once, here, where `self` ends.
+        give_back(unsafe { ManuallyDrop::take(&mut self.region) });
+    }
+}
+
+/// Part of a shared region.
+pub struct Slice {
+    region: ManuallyDrop<Arc<Region>>,
+    start: u32,
+    len: u32,
+}
+
+impl Slice {
+    /// Returns the bytes.
+    pub fn bytes(&self) -> &[u8] {
+        let start = self.start as usize;
+        &self.region.bytes()[start..start + self.len as usize]
+    }
+
+    /// Returns true if `next` begins in memory at the end of this slice.
+    fn is_followed_by(&self, next: &Self) -> bool {
+        Arc::ptr_eq(&self.region, &next.region) && self.start + self.len == next.start
+    }
+
+    /// Returns `len` bytes from `start` on. The range must be within the slice.
+    pub fn part(&self, start: usize, len: usize) -> Self {
+        assert!(start + len <= self.len as usize, "{len} bytes from {start} on of {}", self.len);
+        Self { region: self.region.clone(), start: self.start + start as u32, len: len as u32 }
+    }
+}
+
+impl Clone for Slice {
+    fn clone(&self) -> Self {
+        Self { region: self.region.clone(), ..*self }
+    }
+}
+
+impl Drop for Slice {
+    fn drop(&mut self) {
+        // SAFETY: taken once, here, where `self` ends.
+        give_back(unsafe { ManuallyDrop::take(&mut self.region) });
+    }
+}
+
+impl fmt::Debug for Slice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes", self.len)
+    }
+}
+
+/// Returns zeroes, at most [`ZERO_BYTES`].
+fn zero_slice(len: usize) -> Slice {
+    static ZEROES: OnceLock<Arc<Region>> = OnceLock::new();
+    let region = ZEROES.get_or_init(|| Arc::new(Region::new(ZERO_BYTES))).clone();
+    Slice { region: ManuallyDrop::new(region), start: 0, len: len as u32 }
+}
+
+/// Content of a range of sectors: a scatter list.
+#[derive(Clone, Debug, Default)]
+pub struct Buffers {
+    parts: Parts,
+    bytes: u64,
+}
+
+/// Parts of a scatter list. There is almost always one part, which needs no list.
+#[derive(Clone, Debug, Default)]
+enum Parts {
+    #[default]
+    None,
+    One(Slice),
+    Many(Vec<Slice>),
+}
+
+impl Buffers {
+    /// Returns the parts in order.
+    pub fn parts(&self) -> &[Slice] {
+        match &self.parts {
+            Parts::None => &[],
+            Parts::One(slice) => std::slice::from_ref(slice),
+            Parts::Many(slices) => slices,
+        }
+    }
+
+    /// Returns the number of bytes.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Appends a slice. An empty slice adds no part, and a slice that follows the last part in
+    /// memory extends this part.
+    pub fn push(&mut self, slice: Slice) {
+        if slice.len == 0 {
+            return;
+        }
+        self.bytes += u64::from(slice.len);
+        if let Some(last) = self.last_part()
+            && last.is_followed_by(&slice)
+        {
+            last.len += slice.len;
+            return;
+        }
+        self.parts = match std::mem::take(&mut self.parts) {
+            Parts::None => Parts::One(slice),
+            Parts::One(first) => Parts::Many(vec![first, slice]),
+            Parts::Many(mut slices) => {
+                slices.push(slice);
+                Parts::Many(slices)
+            }
+        };
+    }
+
+    fn last_part(&mut self) -> Option<&mut Slice> {
+        match &mut self.parts {
+            Parts::None => None,
+            Parts::One(slice) => Some(slice),
+            Parts::Many(slices) => slices.last_mut(),
+        }
+    }
+
+    /// Copies everything into `target`, which must have the same length.
+    pub fn copy_to(&self, target: &mut [u8]) {
+        assert_eq!(target.len() as u64, self.bytes, "the target is as long as what it is to hold");
+        let mut at = 0;
+        for part in self.parts() {
+            target[at..at + part.bytes().len()].copy_from_slice(part.bytes());
+            at += part.bytes().len();
+        }
+    }
+
+    fn copied_from(bytes: &[u8]) -> Self {
+        let mut filling = Filling::new(bytes.len());
+        filling.bytes_mut().copy_from_slice(bytes);
+        Self::from(filling.share())
+    }
+}
+
+impl From<Slice> for Buffers {
+    fn from(slice: Slice) -> Self {
+        let mut buffers = Self::default();
+        buffers.push(slice);
+        buffers
+    }
+}
+
+impl PartialEq for Buffers {
+    fn eq(&self, other: &Self) -> bool {
+        let bytes = |buffers: &Self| buffers.parts().iter().flat_map(Slice::bytes).copied().collect::<Vec<u8>>();
+        self.bytes == other.bytes && bytes(self) == bytes(other)
+    }
+}
+
+impl Eq for Buffers {}
+
+impl Payload for Buffers {
+    const CARRIES_DATA: bool = true;
+
+    fn empty() -> Self {
+        Self::default()
+    }
+
+    fn zeroes(len: Sectors) -> Self {
+        let mut buffers = Self::default();
+        let mut left = len.bytes().0;
+        while left > 0 {
+            let part = left.min(ZERO_BYTES as u64);
+            buffers.push(zero_slice(part as usize));
+            left -= part;
+        }
+        buffers
+    }
+
+    fn slice(&self, start: Sectors, len: Sectors) -> Self {
+        let (mut skip, mut left) = (start.bytes().0, len.bytes().0);
+        assert!(skip + left <= self.bytes, "{len:?} from {start:?} on of {} bytes", self.bytes);
+        let mut buffers = Self::default();
+        for part in self.parts() {
+            let part_bytes = u64::from(part.len);
+            if left == 0 {
+                break;
+            } else if skip >= part_bytes {
+                skip -= part_bytes;
+                continue;
+            }
+            let taken = left.min(part_bytes - skip);
+            buffers.push(part.part(skip as usize, taken as usize));
+            left -= taken;
+            skip = 0;
+        }
+        buffers
+    }
+
+    fn detached(self) -> Self {
+        if let Parts::One(slice) = &self.parts
+            && slice.region.bytes == slice.len as usize
+        {
+            return self;
+        }
+        let mut filling = Filling::to_stay(self.bytes as usize);
+        self.copy_to(filling.bytes_mut());
+        Self::from(filling.share())
+    }
+
+    fn join(&mut self, tail: Self) {
+        match tail.parts {
+            Parts::None => {}
+            Parts::One(slice) => self.push(slice),
+            Parts::Many(slices) => slices.into_iter().for_each(|slice| self.push(slice)),
+        }
+    }
+
+    fn sectors(&self) -> Sectors {
+        debug_assert!(self.bytes.is_multiple_of(SECTOR_BYTES), "{} bytes are no whole sectors", self.bytes);
+        Sectors(self.bytes / SECTOR_BYTES)
+    }
+
+    fn checksum(&self) -> u32 {
+        self.parts().iter().fold(0, |before, part| crc32c::crc32c_append(before, part.bytes()))
+    }
+
+    fn from_metadata(bytes: &[u8]) -> Self {
+        assert!(bytes.len().is_multiple_of(SECTOR_BYTES as usize), "{} bytes are no whole sectors", bytes.len());
+        Self::copied_from(bytes)
+    }
+
+    fn to_metadata(&self) -> Vec<u8> {
+        let mut bytes = vec![0; self.bytes as usize];
+        self.copy_to(&mut bytes);
+        bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbered(sectors: u8) -> Buffers {
+        let bytes: Vec<u8> = (0..sectors).flat_map(|sector| [sector; SECTOR_BYTES as usize]).collect();
+        Buffers::from_metadata(&bytes)
+    }
+
+    #[test]
+    fn cut_and_rejoined_payload_keeps_content_and_checksum() {
+        let mut whole = numbered(10);
+        whole.join(Buffers::zeroes(Sectors(4)));
+        whole.join(numbered(2));
+        for cut in 0..=16 {
+            let mut joined = whole.slice(Sectors(0), Sectors(cut));
+            joined.join(whole.slice(Sectors(cut), Sectors(16 - cut)));
+            assert_eq!(joined, whole);
+            assert_eq!(joined.checksum(), whole.checksum());
+        }
+        let middle = whole.slice(Sectors(9), Sectors(2));
+        assert_eq!(middle.parts().len(), 2);
+        assert_eq!(middle.parts()[0].bytes(), [9; 512]);
+        assert_eq!(middle.parts()[1].bytes(), [0; 512]);
+    }
+
+    /// The pool gives 32 KiB of memory for content of 20 KiB. A migration that kept such memory
+    /// after its reads had up to twice its bound.
+    #[test]
+    fn detached_content_has_no_more_memory_than_it_needs() {
+        let filled = |bytes: usize| Buffers::from(Filling::new(bytes).share());
+        let region = |buffers: &Buffers| (buffers.parts()[0].region.bytes, buffers.parts()[0].bytes().as_ptr());
+        let (five, eight) = (filled(5 << 12), filled(8 << 12));
+        assert_eq!((region(&five).0, region(&eight).0), (8 << 12, 8 << 12));
+        let of_eight = region(&eight);
+        assert_eq!(region(&five.detached()).0, 5 << 12);
+        assert_eq!(region(&eight.detached()), of_eight, "nothing is copied");
+        assert_eq!(region(&filled(8 << 12).slice(Sectors(0), Sectors(8)).detached()).0, 1 << 12);
+    }
+
+    #[test]
+    fn cutting_copies_nothing() {
+        let whole = numbered(8);
+        let part = whole.slice(Sectors(3), Sectors(1));
+        assert_eq!(part.parts()[0].bytes().as_ptr(), whole.parts()[0].bytes()[3 * 512..].as_ptr());
+    }
+
+    /// A migration keeps a third of what it reads, in memory of exactly that length. Such memory
+    /// belongs to no class of the pool: the next user of 16 KiB must not get these 12 KiB.
+    #[test]
+    fn detached_content_takes_no_more_than_its_length() {
+        let mut spread = numbered(40).slice(Sectors(0), Sectors(8));
+        spread.join(numbered(40).slice(Sectors(16), Sectors(16)));
+        let detached = spread.clone().detached();
+        assert_eq!(detached, spread);
+        let region = |buffers: &Buffers| buffers.parts()[0].region.bytes;
+        assert_eq!((detached.parts().len(), region(&detached)), (1, 12 << 10));
+        drop(detached);
+        assert_eq!(Filling::new(16 << 10).bytes_mut().len(), 16 << 10);
+        assert_eq!(region(&numbered(1).detached()), 4096);
+    }
+
+    #[test]
+    fn what_was_cut_out_of_one_memory_is_one_part_again() {
+        let whole = numbered(8);
+        let mut joined = whole.slice(Sectors(0), Sectors(3));
+        joined.join(whole.slice(Sectors(3), Sectors(5)));
+        assert_eq!(joined.parts().len(), 1);
+        joined.join(whole.slice(Sectors(0), Sectors(1)));
+        assert_eq!(joined.parts().len(), 2, "that does not go on where the last one ended");
+    }
+
+    #[test]
+    fn every_buffer_is_aligned_as_direct_io_wants_it() {
+        for len in [1, 512, 4096, 5000, 1 << 20, 33 << 20] {
+            let mut filling = Filling::new(len);
+            assert_eq!(filling.bytes_mut().as_ptr().align_offset(ALIGNMENT), 0);
+            assert_eq!(filling.bytes_mut().len(), len);
+        }
+    }
+
+    /// Memory returns to the pool only once no buffer holds a part of it.
+    #[test]
+    fn memory_returns_to_the_pool_after_its_last_part() {
+        // A size that no other test uses, so that only this test uses its class of the pool.
+        let len = 2 << 20;
+        let mut filling = Filling::new(len);
+        let address = filling.bytes_mut().as_ptr();
+        let whole = Buffers::from(filling.share());
+        let part = whole.slice(Sectors(1), Sectors(1));
+        drop(whole);
+        assert_ne!(Filling::new(len).bytes_mut().as_ptr(), address);
+        drop(part);
+        let mut both = [Filling::new(len), Filling::new(len)];
+        assert!(both.iter_mut().any(|filling| filling.bytes_mut().as_ptr() == address));
+    }
+
+    #[test]
+    fn many_zeroes_share_one_region() {
+        let zeroes = Buffers::zeroes(Sectors(10_000));
+        assert_eq!(zeroes.sectors(), Sectors(10_000));
+        assert!(zeroes.parts().iter().all(|part| part.bytes().iter().all(|&byte| byte == 0)));
+        assert_eq!(zeroes.parts()[0].bytes().as_ptr(), zeroes.parts()[1].bytes().as_ptr());
+    }
+}

@@ -1,0 +1,379 @@
+//! Moves on a real ext4, mounted from a file by a loop device. Skipped where nothing can be
+//! mounted.
+
+#[path = "../../bimetal/tests/support/mod.rs"]
+mod support;
+
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bimetal_mover::file_system::{FOLDER, FileSystem};
+use bimetal_mover::kernel::{Extent, extents};
+use bimetal_mover::mover::{Mover, Report, Request, Settings};
+use bimetal_mover::pace::{Ended, Pace};
+use bimetal_mover::runs::{Run, total};
+use bimetal_mover::{BLOCK_BYTES, MoverError, Side};
+use rustix::fs::{FallocateFlags, fallocate};
+use support::LoopDevice;
+
+/// First block of the HDD: the SSD has 96 MiB, less than a group of ext4.
+const BOUNDARY: u64 = (96 << 20) / BLOCK_BYTES;
+const WHOLE: std::ops::Range<u64> = 0..1 << 32;
+
+/// An ext4 of 1 GiB, mounted until drop.
+struct Mounted {
+    folder: PathBuf,
+    device: Option<LoopDevice>,
+    stop: AtomicBool,
+}
+
+fn succeeds(program: &str, arguments: &[&str]) -> bool {
+    let output = Command::new(program).args(arguments).output();
+    output.is_ok_and(|output| output.status.success())
+}
+
+impl Mounted {
+    /// Returns a mounted file system; `None`, with a message, where that is not possible.
+    fn new(name: &str, options: &[&str]) -> Option<Self> {
+        let memory = Path::new("/dev/shm");
+        let below = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
+        let folder = below.join(format!("bimetal-mover-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(folder.join("mount")).ok()?;
+        let image = folder.join("image");
+        let made = File::create(&image).and_then(|file| file.set_len(1 << 30)).is_ok();
+        let image = image.to_string_lossy().into_owned();
+        let made = made && succeeds("mkfs.ext4", &[&["-q", "-F", "-b", "4096"], options, &[&image]].concat());
+        let device = made.then(|| LoopDevice::over(Path::new(&image), &[])).flatten();
+        let mount = folder.join("mount").to_string_lossy().into_owned();
+        let is_mounted = device.as_ref().is_some_and(|device| succeeds("mount", &[&device.0, &mount]));
+        let mounted = Self { folder, device, stop: AtomicBool::new(false) };
+        if !is_mounted {
+            println!("skipped: no ext4 can be mounted here");
+            assert!(std::env::var_os("BIMETAL_REQUIRE_ALL").is_none());
+            return None;
+        }
+        Some(mounted)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.join("mount").join(name)
+    }
+
+    /// Writes a file whose bytes depend on its name.
+    fn write(&self, name: &str, bytes: usize) -> PathBuf {
+        let path = self.path(name);
+        fs::write(&path, content(name, bytes)).expect("there is room for a file");
+        File::open(&path).and_then(|file| file.sync_all()).expect("it can be synced");
+        path
+    }
+
+    fn sync(&self) {
+        let root = File::open(self.path("")).expect("it is mounted");
+        rustix::fs::syncfs(root).expect("it can be synced");
+    }
+
+    fn file_system(&self) -> FileSystem {
+        FileSystem::of(&[self.path("")]).expect("it is mounted")
+    }
+
+    fn settings(&self) -> Settings<'_> {
+        let pace = Pace::new(None, None, Path::new("/nowhere"), &self.stop);
+        Settings { boundary: BOUNDARY, verify: true, pace }
+    }
+
+    fn run(&self, requests: &[Request]) -> Report {
+        let file_system = self.file_system();
+        let mover = Mover::open(&file_system, self.settings()).expect("files can be moved here");
+        mover.run(requests, &|_| {}).expect("the run ends well")
+    }
+
+    fn check_file_system(mut self) {
+        assert!(succeeds("umount", &[&self.path("").to_string_lossy()]));
+        let device = self.device.take().expect("it was mounted");
+        let checked = Command::new("e2fsck").args(["-fn", &device.0]).output().expect("e2fsck runs");
+        assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stdout));
+    }
+
+    /// Moves a part of a new file of 128 MiB to the SSD, as large as the free room there.
+    fn fill_ssd(&self) {
+        let path = self.path("fill");
+        let file = File::create(&path).expect("there is room");
+        fallocate(&file, FallocateFlags::empty(), 0, 128 << 20).expect("there is room");
+        let free = self.file_system().free().expect("ext4 reports free space");
+        let room: Vec<Run> = free.iter().filter_map(|run| run.on(Side::Ssd, BOUNDARY)).collect();
+        let (mut left, mut only) = (total(&room), Vec::new());
+        for part in extents_of(&path) {
+            let Some(outside) = part.physical.on(Side::Hdd, BOUNDARY).and_then(|run| part.part(run)) else { continue };
+            let len = outside.physical.len.min(left);
+            only.push(Run::new(outside.logical, len));
+            left -= len;
+        }
+        self.run(&[Request { only: Some(only), ..to(Side::Ssd, &path) }]);
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(self.path("")).output();
+        drop(self.device.take());
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn content(name: &str, bytes: usize) -> Vec<u8> {
+    let mut state = name.bytes().fold(7u64, |state, byte| state.wrapping_mul(31).wrapping_add(byte.into()));
+    let next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 33) as u8
+    };
+    std::iter::repeat_with(next).take(bytes).collect()
+}
+
+fn has_content(path: &Path, name: &str, bytes: usize) -> bool {
+    fs::read(path).expect("it is there") == content(name, bytes)
+}
+
+fn to(side: Side, path: &Path) -> Request {
+    let inode = fs::symlink_metadata(path).expect("it is there").ino();
+    Request { path: path.to_owned(), inode, to: side, only: None, aims: Vec::new() }
+}
+
+fn all_to<'a>(side: Side, paths: impl IntoIterator<Item = &'a PathBuf>) -> Vec<Request> {
+    paths.into_iter().map(|path| to(side, path)).collect()
+}
+
+fn extents_of(path: &Path) -> Vec<Extent> {
+    extents(&File::open(path).expect("it is there"), WHOLE).expect("ext4 reports extents")
+}
+
+/// Returns the number of blocks on the SSD and on the HDD.
+fn blocks_of(path: &Path) -> [u64; 2] {
+    let count = |side| extents_of(path).iter().filter_map(|at| at.physical.on(side, BOUNDARY)).map(|run| run.len).sum();
+    [count(Side::Ssd), count(Side::Hdd)]
+}
+
+/// Returns the place of the other drive in the result of [`blocks_of`].
+fn wrong(side: Side) -> usize {
+    usize::from(side == Side::Ssd)
+}
+
+#[test]
+fn files_move_and_keep_content_times_and_inode() {
+    let Some(mounted) = Mounted::new("keep", &[]) else { return };
+    let sizes = [1, 4096, 5000, 70_000, 900_000, 30 << 20];
+    let names: Vec<String> = (0..sizes.len()).map(|number| format!("f{number}")).collect();
+    let files: Vec<PathBuf> = names.iter().zip(sizes).map(|(name, size)| mounted.write(name, size)).collect();
+    let about = |path: &PathBuf| {
+        let metadata = fs::metadata(path).expect("it is there");
+        (metadata.ino(), metadata.len(), metadata.mtime(), metadata.mtime_nsec())
+    };
+    let before: Vec<_> = files.iter().map(about).collect();
+    for side in [Side::Hdd, Side::Ssd, Side::Hdd, Side::Ssd] {
+        let report = mounted.run(&all_to(side, &files));
+        assert_eq!(report.skipped, []);
+        for ((path, name), size) in files.iter().zip(&names).zip(sizes) {
+            assert_eq!(blocks_of(path)[wrong(side)], 0, "{name} has blocks on the wrong drive");
+            assert!(has_content(path, name, size), "{name}");
+        }
+    }
+    assert_eq!(files.iter().map(about).collect::<Vec<_>>(), before);
+    mounted.check_file_system();
+}
+
+#[test]
+fn run_leaves_no_donor_and_restores_the_allocator() {
+    let Some(mounted) = Mounted::new("traces", &[]) else { return };
+    let path = mounted.write("file", 8 << 20);
+    let device = mounted.device.as_ref().expect("it is mounted").0.replace("/dev/", "");
+    let setting = PathBuf::from(format!("/sys/fs/ext4/{device}/mb_stream_req"));
+    let before = fs::read_to_string(&setting).expect("ext4 has the setting");
+    mounted.run(&[to(Side::Ssd, &path)]);
+    let report = mounted.run(&[to(Side::Hdd, &path)]);
+    assert_eq!((blocks_of(&path), report.bytes(), report.verified), ([0, 2048], 8 << 20, 1));
+    assert_eq!(fs::read_to_string(&setting).expect("ext4 has the setting"), before);
+    let entries = fs::read_dir(mounted.path(FOLDER)).expect("the folder is there");
+    let names = entries.map(|entry| entry.expect("it can be read").file_name().to_string_lossy().into_owned());
+    let others: Vec<String> = names.filter(|name| !["lock", "moves"].contains(&name.as_str())).collect();
+    assert!(others.is_empty(), "{others:?}");
+    mounted.check_file_system();
+}
+
+#[test]
+fn undo_brings_files_back_and_removes_the_state() {
+    let Some(mounted) = Mounted::new("undo", &[]) else { return };
+    let names: Vec<String> = (0..50).map(|number| format!("f{number}")).collect();
+    let files: Vec<PathBuf> = names.iter().map(|name| mounted.write(name, 60_000)).collect();
+    let places = |files: &[PathBuf]| files.iter().map(|path| blocks_of(path)).collect::<Vec<_>>();
+    let before = places(&files);
+    mounted.run(&all_to(Side::Hdd, &files));
+    mounted.run(&all_to(Side::Ssd, &files));
+    mounted.run(&all_to(Side::Hdd, &files[..25]));
+    fs::remove_file(&files[0]).expect("a file may go before its move is undone");
+    let file_system = mounted.file_system();
+    let mover = Mover::open(&file_system, mounted.settings()).expect("files can be moved here");
+    let report = mover.undo(&|_| {}).expect("the run ends well");
+    assert_eq!(places(&files[1..]), before[1..]);
+    assert!(report.skipped.iter().all(|(path, _)| *path == files[0]), "{:?}", report.skipped);
+    assert!(!mounted.path(FOLDER).exists());
+    for (path, name) in files.iter().zip(&names).skip(1) {
+        assert!(has_content(path, name, 60_000), "{name}");
+    }
+    mounted.check_file_system();
+}
+
+#[test]
+fn file_fills_the_gaps_where_no_run_fits() {
+    let Some(mounted) = Mounted::new("gaps", &[]) else { return };
+    let big = mounted.write("big", 8 << 20);
+    mounted.run(&[to(Side::Hdd, &big)]);
+    // Small files and one large file fill the SSD, and every other small file is removed.
+    let small: Vec<PathBuf> = (0..2000).map(|number| mounted.path(&format!("s{number}"))).collect();
+    small.iter().for_each(|path| fs::write(path, content("small", 16_384)).expect("there is room"));
+    mounted.sync();
+    mounted.run(&all_to(Side::Ssd, &small));
+    mounted.fill_ssd();
+    small.iter().step_by(2).for_each(|path| fs::remove_file(path).expect("it is there"));
+    mounted.sync();
+    let report = mounted.run(&[to(Side::Ssd, &big)]);
+    assert_eq!((report.skipped.as_slice(), blocks_of(&big)), (&[][..], [2048, 0]));
+    let count = extents_of(&big).len();
+    assert!(count > 100 && report.split == 1, "gaps of 16 KiB make many extents, not {count}");
+    assert!(has_content(&big, "big", 8 << 20));
+    mounted.check_file_system();
+}
+
+/// A file that does not fit is left where it is, with its reason, and the next file moves.
+#[test]
+fn file_without_room_stays_and_the_next_file_moves() {
+    let Some(mounted) = Mounted::new("room", &[]) else { return };
+    let (big, small) = (mounted.write("big", 60 << 20), mounted.write("small", 9000));
+    mounted.run(&[to(Side::Hdd, &big), to(Side::Hdd, &small)]);
+    assert_eq!([blocks_of(&big)[0], blocks_of(&small)[0]], [0, 0]);
+    let other = mounted.write("other", 70 << 20);
+    mounted.run(&[to(Side::Ssd, &other)]);
+    assert_eq!(blocks_of(&other)[1], 0);
+    let report = mounted.run(&[to(Side::Ssd, &big), to(Side::Ssd, &small)]);
+    let reasons: Vec<&str> = report.skipped.iter().map(|(_, reason)| reason.as_str()).collect();
+    assert_eq!(reasons, ["no free place on the SSD"]);
+    assert_eq!((blocks_of(&big)[0], blocks_of(&small)), (0, [3, 0]));
+    assert!(has_content(&big, "big", 60 << 20));
+    mounted.check_file_system();
+}
+
+#[test]
+fn sparse_and_linked_files_move_and_others_have_a_reason() {
+    let Some(mounted) = Mounted::new("kinds", &["-O", "inline_data"]) else { return };
+    let sparse = mounted.path("sparse");
+    let places = [0, 1 << 20, 1 << 30, 1 << 40];
+    let file = File::create(&sparse).expect("there is room");
+    for at in places {
+        file.write_all_at(&content("sparse", 10_000), at).expect("there is room");
+    }
+    fallocate(&file, FallocateFlags::KEEP_SIZE, 2 << 30, 1 << 20).expect("there is room");
+    drop(file);
+    let (plain, linked) = (mounted.write("plain", 50_000), mounted.path("linked"));
+    fs::hard_link(&plain, &linked).expect("ext4 has hard links");
+    let (fixed, tiny, other) = (mounted.write("fixed", 50_000), mounted.write("tiny", 40), mounted.write("other", 9));
+    assert!(succeeds("chattr", &["+i", &fixed.to_string_lossy()]));
+    let program = mounted.path("program");
+    fs::copy("/bin/sleep", &program).expect("a program to run");
+    let mut running = Command::new(&program).arg("60").spawn().expect("it runs");
+    for side in [Side::Hdd, Side::Ssd] {
+        let mut requests = all_to(side, [&sparse, &plain, &linked, &fixed, &tiny]);
+        // The name of another file now.
+        requests.push(Request { path: other.clone(), ..to(side, &plain) });
+        requests.push(to(side, &program));
+        let report = mounted.run(&requests);
+        assert_eq!([&sparse, &plain].map(|path| blocks_of(path)[wrong(side)]), [0, 0]);
+        let mut reasons: Vec<&str> = report.skipped.iter().map(|(_, reason)| reason.as_str()).collect();
+        reasons.sort_unstable();
+        let expected = [
+            "a program that is running",
+            "another file has its name now",
+            "content in the inode",
+            "immutable (chattr +i)",
+        ];
+        assert_eq!(reasons, expected);
+    }
+    running.kill().and_then(|()| running.wait()).expect("it ends");
+    assert!(succeeds("chattr", &["-i", &fixed.to_string_lossy()]));
+    let mut shown = vec![0; 10_000];
+    let file = File::open(&sparse).expect("it is there");
+    for at in places {
+        file.read_exact_at(&mut shown, at).expect("it has content");
+        assert!(shown == content("sparse", 10_000));
+    }
+    drop(file);
+    assert!(fs::metadata(&sparse).expect("it is there").blocks() < 3000, "holes stay holes");
+    mounted.check_file_system();
+}
+
+/// A writer appends and overwrites while its file moves back and forth.
+#[test]
+fn open_file_that_grows_moves_safely() {
+    let Some(mounted) = Mounted::new("growing", &[]) else { return };
+    let path = mounted.write("log", 1 << 20);
+    let stop = AtomicBool::new(false);
+    let mut expected = content("log", 1 << 20);
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            let mut file = OpenOptions::new().append(true).open(&path).expect("it is there");
+            let over = OpenOptions::new().write(true).open(&path).expect("it is there");
+            let numbers = (0u32..).take_while(|_| !stop.load(Ordering::Relaxed));
+            for number in numbers {
+                let text = number.to_le_bytes().repeat(700);
+                file.write_all(&text).expect("there is room");
+                expected.extend(&text);
+                let at = (number as usize * 7919) % (expected.len() - 4000);
+                over.write_all_at(&text, at as u64).expect("it has these bytes");
+                expected[at..at + text.len()].copy_from_slice(&text);
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
+        for side in [Side::Hdd, Side::Ssd].repeat(5) {
+            mounted.run(&[to(side, &path)]);
+        }
+        stop.store(true, Ordering::Relaxed);
+        writer.join().expect("the writer ends well");
+    });
+    assert!(fs::read(&path).expect("it is there") == expected);
+    mounted.check_file_system();
+}
+
+#[test]
+fn signal_ends_a_run_between_files() {
+    let Some(mounted) = Mounted::new("signal", &[]) else { return };
+    let path = mounted.write("file", 1 << 20);
+    let before = blocks_of(&path);
+    mounted.stop.store(true, Ordering::Relaxed);
+    let report = mounted.run(&[to(Side::Hdd, &path)]);
+    assert_eq!((report.ended, blocks_of(&path)), (Some(Ended::Stopped), before));
+}
+
+#[test]
+fn second_run_at_the_same_time_is_refused() {
+    let Some(mounted) = Mounted::new("lock", &[]) else { return };
+    let file_system = mounted.file_system();
+    let first = Mover::open(&file_system, mounted.settings()).expect("files can be moved here");
+    assert!(matches!(Mover::open(&file_system, mounted.settings()), Err(MoverError::Busy { .. })));
+    drop(first);
+    assert!(Mover::open(&file_system, mounted.settings()).is_ok());
+}
+
+#[test]
+fn other_file_systems_are_refused_with_their_kind() {
+    let refused = FileSystem::of(&["/proc".into()]).and_then(|file_system| file_system.check());
+    let message = refused.expect_err("nothing moves there").to_string();
+    assert_eq!(message, "/proc: its file system is proc: expected ext4, the only one whose files move while mounted");
+    let message = FileSystem::of(&["/proc".into(), "/sys".into()]).expect_err("two file systems").to_string();
+    assert!(message.starts_with("/sys lies on another file system than /proc"), "{message}");
+    let Some(small) = Mounted::new("small-blocks", &["-b", "1024"]) else { return };
+    let message = small.file_system().check().expect_err("pages have four blocks").to_string();
+    assert!(message.contains("blocks of 1024 bytes: expected 4096"), "{message}");
+}

@@ -1,0 +1,53 @@
+//! Claims of the storage managers' paper: figures 6 and 8, equation 1.
+
+use super::{Claim, Expected, Unit, Workload, factor};
+
+/// Share of the score of the SSD alone.
+const fn share(name: &'static str, says: &'static str, paper: f64) -> Claim {
+    Claim {
+        name,
+        place: "section IV, figure 6",
+        says,
+        expected: Expected::Level(paper),
+        unit: Unit::Share,
+        workload: Workload::Shipped,
+    }
+}
+
+/// Score over the price of manager and SSD, where the SSD alone has a score of 25,000.
+const fn budget(name: &'static str, says: &'static str, paper: f64) -> Claim {
+    Claim {
+        name,
+        place: "section IV, equation 1",
+        says,
+        expected: Expected::Level(paper),
+        unit: Unit::ScorePerDollar,
+        workload: Workload::Shipped,
+    }
+}
+
+pub(super) const CLAIMS: &[Claim] = &[
+    share("managers-hdd", "score of the disk relative to the SSD", 0.20),
+    share("managers-srt", "score of Smart Response, enhanced, relative to the SSD", 0.81),
+    share("managers-hyperduo", "score of HyperDuo, safe, relative to the SSD", 0.46),
+    share("managers-hddboost", "score of HDDBoost relative to the SSD", 0.44),
+    Claim {
+        name: "managers-per-dollar",
+        place: "section IV, figure 8",
+        says: "score a dollar of the SSD relative to the disk (223 to 77)",
+        expected: factor(223.0 / 77.0),
+        unit: Unit::Times,
+        workload: Workload::Shipped,
+    },
+    budget("managers-budget-hyperduo", "budget of HyperDuo", 76.0),
+    budget("managers-budget-srt", "budget of Smart Response", 74.0),
+    budget("managers-budget-hddboost", "budget of HDDBoost", 67.0),
+    Claim {
+        name: "managers-best-budget",
+        place: "section IV",
+        says: "budget of HyperDuo relative to Smart Response (76 to 74)",
+        expected: factor(76.0 / 74.0),
+        unit: Unit::Times,
+        workload: Workload::Shipped,
+    },
+];

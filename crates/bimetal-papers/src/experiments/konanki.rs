@@ -1,0 +1,118 @@
+//! Claims of Konanki's thesis.
+//!
+//! Choices of ours, where the thesis leaves them open:
+//! - Figures 5.9 to 5.11 played recorded traces. Tables 5.3 and 5.4 give their sizes and their
+//!   randomness, and only writes count there; so writes are generated, over 1 GiB, the size of the
+//!   stick. The tables give no times: the requests are played one after another.
+//! - The tables give no number of requests either. Three numbers are tried. If the verdict differs
+//!   between them, the claim counts as not run.
+//! - The disk is the Cheetah 15K.5 of section 5.2. The flash is the stick of 5.3 with 256 MiB,
+//!   written in place as in 4.2.
+
+use bimetal_core::units::Bytes;
+use bimetal_sim::results::Run;
+use bimetal_trace::synthetic::{Generator, WorkloadSpec};
+
+use super::{CLOSED, ExperimentsError, Note, Plan, Values, decide};
+use crate::traces::Loaded;
+use crate::wear_levelling::{STICK, erases_of_blocks};
+
+const DISK: &str = "seagate-cheetah-15k.5-73gb";
+
+/// Numbers of generated requests, and their footprint.
+const REQUESTS: [u64; 3] = [5_000, 10_000, 20_000];
+const FOOTPRINT: Bytes = Bytes::from_mib(1024);
+
+/// A workload of tables 5.3 and 5.4.
+struct Table {
+    /// Shares of requests of up to 16, 32, 64, 128, 256, 512 and 1024 sectors.
+    sizes: [f64; 7],
+    randomness: f64,
+}
+
+const FIREFOX: Table = Table { sizes: [0.62, 0.10, 0.10, 0.12, 0.04, 0.01, 0.01], randomness: 0.847 };
+const DIA: Table = Table { sizes: [0.77, 0.06, 0.04, 0.13, 0.0, 0.0, 0.0], randomness: 0.813 };
+const MP3: Table = Table { sizes: [0.17, 0.0, 0.0, 0.08, 0.02, 0.08, 0.65], randomness: 0.275 };
+
+impl Table {
+    fn requests(&self, number: u64) -> Result<Loaded, ExperimentsError> {
+        let sizes = (0..).zip(self.sizes).filter(|(_, share)| *share > 0.0);
+        let sizes: Vec<String> = sizes.map(|(power, share)| format!("{}KiB:{share}", 8_u64 << power)).collect();
+        let spec = WorkloadSpec {
+            read_fraction: 0.0,
+            size: sizes.join(",").parse()?,
+            sequential: 1.0 - self.randomness,
+            ..WorkloadSpec::new(number, FOOTPRINT)
+        };
+        Ok(Loaded::generated(Generator::new(&[spec], 1)?.collect()))
+    }
+}
+
+pub(super) fn measure() -> Result<Values, ExperimentsError> {
+    let mut values = Values::new();
+    wear(&mut values)?;
+    for (table, disk, hybrid, gain) in [
+        (FIREFOX, "konanki-firefox-disk", "konanki-firefox-anand", "konanki-firefox-gain"),
+        (DIA, "konanki-dia-disk", "konanki-dia-anand", "konanki-dia-loss"),
+    ] {
+        let pairs = each_number(&table, |trace| {
+            let alone = Plan::new("hdd-only").hdd(DISK).play(trace, CLOSED)?;
+            Ok([within_10_ms(&alone), within_10_ms(&self::hybrid(trace)?)])
+        })?;
+        decide(&mut values, disk, pairs.map(|[disk, _]| Some(disk)), EACH)?;
+        decide(&mut values, hybrid, pairs.map(|[_, hybrid]| Some(hybrid)), EACH)?;
+        decide(&mut values, gain, pairs.map(|[disk, hybrid]| Some(hybrid - disk)), EACH)?;
+    }
+    let large = each_number(&MP3, |trace| {
+        // A large request has 128 blocks.
+        let large = hybrid(trace)?.bypass.get("large").copied().unwrap_or_default() as f64 / 128.0;
+        Ok(large / trace.requests.len() as f64)
+    })?;
+    decide(&mut values, "konanki-mp3-large", large.map(Some), EACH)?;
+    Ok(values)
+}
+
+/// Measures a workload with each number of requests.
+fn each_number<T: Send>(
+    table: &Table,
+    measure: impl Fn(&Loaded) -> Result<T, ExperimentsError> + Sync,
+) -> Result<[T; 3], ExperimentsError> {
+    let measure = &measure;
+    let [few, more, most] = REQUESTS.map(|number| move || measure(&table.requests(number)?));
+    let (most, (more, few)) = rayon::join(most, || (more(), few()));
+    Ok([few?, more?, most?])
+}
+
+/// Text for the values with each number of requests.
+const EACH: &str = "with 5,000, 10,000, 20,000 requests, one after another";
+
+fn hybrid(trace: &Loaded) -> Result<Run, ExperimentsError> {
+    let settings = [("in_place", "on"), ("ssd.ftl", "anand")];
+    Plan::new("hybrid-disk").ssd(STICK).ssd_size(Bytes::from_mib(256)).hdd(DISK).set(&settings).play(trace, CLOSED)
+}
+
+/// Returns the share of the requests that took at most 10 ms.
+fn within_10_ms(run: &Run) -> f64 {
+    let cdf = &run.series.response_time_cdf.all;
+    let within = cdf.ms.iter().zip(&cdf.requests).take_while(|(ms, _)| **ms <= 10.0).last();
+    let all = cdf.requests.last().copied().unwrap_or(1) as f64;
+    within.map_or(0.0, |(_, requests)| *requests as f64 / all)
+}
+
+/// Figures 5.7 and 5.8.
+fn wear(values: &mut Values) -> Result<(), ExperimentsError> {
+    let once = |ftl| -> Result<Option<f64>, ExperimentsError> {
+        Ok(erases_of_blocks(ftl, 1, 1)?.last_key_value().map(|(erases, _)| f64::from(*erases)))
+    };
+    values.note("konanki-once-anand", once("anand")?)?;
+    values.note("konanki-once-fmax", once("fmax")?)?;
+    values.note("konanki-once-page", once("page-in-place")?)?;
+    let share = |ftl, erased| -> Result<Option<f64>, ExperimentsError> {
+        let blocks = erases_of_blocks(ftl, 15, 1)?;
+        let all = blocks.values().sum::<u64>() as f64;
+        Ok(Some(blocks.get(&erased).map_or(0.0, |blocks| *blocks as f64 / all)))
+    };
+    values.note("konanki-wear-anand", share("anand", 1)?)?;
+    values.note("konanki-wear-fmax", share("fmax", 2)?)?;
+    values.note("konanki-wear-log-block", share("log-block", 0)?)
+}

@@ -1,0 +1,397 @@
+//! Tables 3 and 4 and figures 6 and 7 of MixedStore's section 4, repeated. They compare the paper's
+//! figures, the predictions of equations 2 and 3 for the model of its SSD, and simulation.
+//!
+//! The paper leaves some inputs open. The choices here:
+//! - The SSD has the cycles of table 4, and all of its map in memory.
+//! - Financial is the workload of table 3 (W5). Its utilisation of 0.91 is taken to be that of the
+//!   flash that the planner chose, 1 GB. The ratios of the lifetimes in table 4 fit that.
+//! - Of TPC-H, only the averages in table 2 are known. It gets the same working set.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bimetal_core::layout::Role;
+use bimetal_core::schemes;
+use bimetal_core::units::{Bytes, Nanoseconds};
+use bimetal_models::profile::Profile;
+use bimetal_plan::catalogue::{Kind, Offer};
+use bimetal_plan::evaluate::{Evaluator, Load, Outcome};
+use bimetal_plan::grid::Candidate;
+use bimetal_plan::mixcp::training::{self, Sample, Spans, WORKLOADS, measure, sized, small};
+use bimetal_plan::mixcp::{Behaviour, Characteristics, Model, ModelError};
+use bimetal_sim::lifetime::KnownWear;
+use bimetal_sim::limits::Limits;
+use bimetal_sim::setup::Choices;
+use bimetal_sim::simulator::{Replay, SimulationError};
+use bimetal_sim::workload::WorkloadError;
+use bimetal_trace::Request;
+use bimetal_trace::synthetic::{Generator, Interarrival, WorkloadSpec};
+use rayon::prelude::*;
+
+/// SSD and disk of the paper.
+const DRIVE: &str = "super-talent-32gb";
+const DISK: &str = "ibm-ultrastar-36z15-36gb";
+
+/// Cycles that table 4 assumes, and memory for all of DFTL's map. The paper does not give the map's
+/// size. With less memory, a small drive writes fewer translation pages than a large one.
+const SETTINGS: [(&str, &str); 2] = [("rated_cycles", "10000"), ("map_cache", "128MiB")];
+
+/// Amount of work: less is quicker, and less exact.
+#[derive(Clone, Copy, Debug)]
+pub struct Scale {
+    /// Number of workloads in the training set.
+    pub workloads: usize,
+    /// Number of held-out workloads, used only to measure the errors.
+    pub held_out: usize,
+    /// Size of the flash that MixCP chooses in table 4.
+    pub chosen: Bytes,
+    /// Number of requests of a simulated MixedStore: for the response time, measured over the last
+    /// quarter, and for the lifetime.
+    pub mixed_requests: (u64, u64),
+}
+
+impl Scale {
+    /// Scale of the paper.
+    pub const PAPER: Self =
+        Self { workloads: WORKLOADS, held_out: 100, chosen: Bytes(1_000_000_000), mixed_requests: (600_000, 300_000) };
+}
+
+/// A workload of table 3.
+#[derive(Clone, Copy, Debug)]
+pub struct Listed {
+    /// Name of the workload in the table.
+    pub name: &'static str,
+    /// Averages of the workload. About reads, the paper states only that W1 to W4 are writes.
+    pub workload: Characteristics,
+    /// Errors of response time and erase rate in per cent in the paper, where it gives them.
+    pub paper_error: (Option<f64>, Option<f64>),
+}
+
+const fn listed(name: &'static str, averages: [f64; 5], paper_error: (Option<f64>, Option<f64>)) -> Listed {
+    let [sequentiality, request_sectors, utilisation, interarrival_ms, read_fraction] = averages;
+    let workload = Characteristics { sequentiality, request_sectors, interarrival_ms, utilisation, read_fraction };
+    Listed { name, workload, paper_error }
+}
+
+/// Workloads of table 3, and Financial of table 2.
+const LISTED: [Listed; 6] = [
+    listed("W1", [0.10, 41.54, 0.89, 322.18, 0.0], (None, None)),
+    listed("W2", [0.70, 16.90, 0.89, 79.90, 0.0], (Some(4.0), None)),
+    listed("W3", [0.30, 115.71, 0.94, 80.24, 0.0], (Some(21.0), None)),
+    listed("W4", [0.70, 115.44, 0.58, 319.74, 0.0], (None, None)),
+    listed("W5 (Financial)", [0.03, 6.57, 0.91, 164.49, 0.09], (Some(55.0), Some(55.0))),
+    listed("Financial, table 2", [0.02, 8.76, 0.91, 133.50, 0.09], (None, None)),
+];
+
+/// Financial of table 3.
+const FINANCIAL: Characteristics = LISTED[4].workload;
+
+/// TPC-H of table 2.
+const TPC_H: Characteristics = Characteristics {
+    sequentiality: 0.18,
+    request_sectors: 25.64,
+    interarrival_ms: 155.56,
+    utilisation: FINANCIAL.utilisation,
+    read_fraction: 0.95,
+};
+
+/// Rows of table 4: provisioning of the flash, its size relative to the chosen size, and the
+/// lifetimes of Financial and TPC-H in years.
+const PROVISIONED: [(&str, f64, [Option<f64>; 2]); 3] = [
+    ("over", 2.0, [Some(52.69), Some(97.50)]),
+    ("MixCP", 1.0, [Some(7.29), Some(21.65)]),
+    ("under", 0.5, [Some(2.67), None]),
+];
+
+/// Flash sizes of figure 7 relative to the chosen size, and factors by which requests arrive
+/// faster.
+const SIZES: [f64; 5] = [1.0, 1.25, 1.5, 2.0, 3.0];
+const FASTER: [f64; 4] = [1.0, 2.0, 4.0, 8.0];
+
+/// Predicted and simulated behaviour.
+#[derive(Clone, Copy, Debug)]
+pub struct Compared {
+    /// Behaviour predicted by equations 2 and 3.
+    pub predicted: Behaviour,
+    /// Behaviour simulated on the SSD alone.
+    pub simulated: Behaviour,
+    /// Lifetime of the flash in years, from the prediction and from the simulation.
+    pub years: (f64, f64),
+}
+
+/// A row of table 3.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// Workload of the row.
+    pub listed: Listed,
+    /// Prediction and simulation of the workload.
+    pub compared: Compared,
+}
+
+/// A row of table 4 and figure 6.
+#[derive(Clone, Debug)]
+pub struct Provisioned {
+    /// The workload.
+    pub workload: &'static str,
+    /// Provisioning of the flash: over, MixCP or under.
+    pub name: &'static str,
+    /// Size of the flash.
+    pub flash: Bytes,
+    /// Lifetime in years in the paper.
+    pub paper_years: Option<f64>,
+    /// Results of the SSD that serves the whole workload; `None` if the working set does not fit.
+    pub alone: Option<Compared>,
+    /// Results of a MixedStore of this SSD and a disk.
+    pub mixed: Mixed,
+}
+
+/// Results of a simulated MixedStore.
+#[derive(Clone, Copy, Debug)]
+pub struct Mixed {
+    /// Mean response time in milliseconds.
+    pub response_ms: f64,
+    /// Lifetime of the flash in years; infinite if nothing is erased.
+    pub years: f64,
+    /// Share of the written blocks that the flash stored.
+    pub flash_share: f64,
+}
+
+/// A point of figure 7.
+#[derive(Clone, Copy, Debug)]
+pub struct Point {
+    /// Factor by which requests arrive faster.
+    pub faster: f64,
+    /// Size of the flash.
+    pub flash: Bytes,
+    /// Prediction and simulation at this point.
+    pub compared: Compared,
+}
+
+/// Results of all repeated tables and figures.
+pub struct Reproduction {
+    /// The model, trained on as many workloads as in the paper.
+    pub model: Model,
+    /// Size of the drive on which the model was trained.
+    pub trained_on: Bytes,
+    /// Mean errors of response time and erase rate, on the training set and on held-out workloads.
+    pub errors: [(f64, f64); 2],
+    /// Number of workloads in the training set and in the held-out set.
+    pub workloads: [usize; 2],
+    /// Predicted and measured behaviour of the held-out workloads, drawn in figure 5.
+    pub held_out: Vec<(Behaviour, Behaviour)>,
+    /// Table 3.
+    pub table_3: Vec<Row>,
+    /// Table 4 and figure 6.
+    pub table_4: Vec<Provisioned>,
+    /// Figure 7.
+    pub figure_7: Vec<Point>,
+}
+
+/// Reasons for which the paper cannot be repeated. Each is a defect of Bimetal.
+#[derive(Debug, thiserror::Error)]
+pub enum PaperError {
+    /// The drive cannot be trained on.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// The workload cannot be surveyed.
+    #[error(transparent)]
+    Workload(#[from] WorkloadError),
+    /// The totals of a simulated MixedStore contradict each other.
+    #[error(transparent)]
+    Simulation(#[from] SimulationError),
+    /// A MixedStore cannot be built.
+    #[error("a MixedStore with {0} of flash: {1}")]
+    Impossible(Bytes, String),
+}
+
+/// Repeats the paper's tables and figures. Calls `progress` with the number of finished runs and of
+/// all runs.
+///
+/// # Errors
+/// Returns no error that a user can cause.
+pub fn reproduce(scale: &Scale, progress: &(dyn Fn(u64, u64) + Sync)) -> Result<Reproduction, PaperError> {
+    let mut profile = Profile::load(DRIVE).map_err(ModelError::from)?;
+    profile.set_all(SETTINGS).map_err(ModelError::from)?;
+    let runs = scale.workloads + scale.held_out + LISTED.len() + 2 * PROVISIONED.len() + SIZES.len() * FASTER.len();
+    let done = AtomicU64::new(0);
+    let over = || progress(done.fetch_add(1, Ordering::Relaxed) + 1, runs as u64);
+    let samples = training::samples(&profile, &Spans::PAPER, scale.workloads, 1, &over)?;
+    let held_out = training::samples(&profile, &Spans::PAPER, scale.held_out, 2, &over)?;
+    let model = Model::fit(&profile, Spans::PAPER, &samples, false)?;
+    let trained_on = small(&profile)?.1;
+    let subject = Subject { profile, model, chosen: scale.chosen };
+    let table_3 = subject.table_3(trained_on, &over)?;
+    let figure_7 = subject.figure_7(&over)?;
+    let table_4 = subject.table_4(scale.mixed_requests, &over)?;
+    let told = |sample: &Sample| (subject.model.predict(&sample.workload), sample.measured);
+    Ok(Reproduction {
+        errors: [subject.model.errors(&samples), subject.model.errors(&held_out)],
+        workloads: [samples.len(), held_out.len()],
+        held_out: held_out.iter().map(told).collect(),
+        trained_on,
+        table_3,
+        table_4,
+        figure_7,
+        model: subject.model,
+    })
+}
+
+/// The SSD, its model and the flash size that MixCP chose.
+struct Subject {
+    profile: Profile,
+    model: Model,
+    chosen: Bytes,
+}
+
+impl Subject {
+    fn table_3(&self, flash: Bytes, over: &(dyn Fn() + Sync)) -> Result<Vec<Row>, ModelError> {
+        let rows = LISTED.par_iter().with_max_len(1).map(|listed| {
+            let compared = self.compare(flash, &listed.workload)?;
+            over();
+            Ok(Row { listed: *listed, compared })
+        });
+        rows.collect()
+    }
+
+    fn figure_7(&self, over: &(dyn Fn() + Sync)) -> Result<Vec<Point>, ModelError> {
+        let points: Vec<(f64, f64)> = FASTER.iter().flat_map(|faster| SIZES.map(|times| (*faster, times))).collect();
+        let points = points.into_par_iter().with_max_len(1).map(|(faster, times)| {
+            let flash = self.times(times);
+            let compared = self.compare(flash, &on(&FINANCIAL, times, faster))?;
+            over();
+            Ok(Point { faster, flash, compared })
+        });
+        points.collect()
+    }
+
+    fn table_4(&self, requests: (u64, u64), over: &(dyn Fn() + Sync)) -> Result<Vec<Provisioned>, PaperError> {
+        let workloads = [("Financial", FINANCIAL), ("TPC-H", TPC_H)];
+        let rows = workloads.into_iter().enumerate();
+        let rows: Vec<_> = rows.flat_map(|(column, workload)| PROVISIONED.map(|row| (column, workload, row))).collect();
+        let rows = rows.into_par_iter().with_max_len(1).map(|(column, (workload, averages), (name, times, years))| {
+            let (flash, on_flash) = (self.times(times), on(&averages, times, 1.0));
+            let alone = (on_flash.utilisation <= 1.0).then(|| self.compare(flash, &on_flash)).transpose()?;
+            let mixed = self.mixed(flash, &averages, requests)?;
+            over();
+            Ok(Provisioned { workload, name, flash, paper_years: years[column], alone, mixed })
+        });
+        rows.collect()
+    }
+
+    /// Returns the chosen flash size times a factor.
+    fn times(&self, times: f64) -> Bytes {
+        Bytes((self.chosen.0 as f64 * times) as u64)
+    }
+
+    /// Predicts and simulates the behaviour of the SSD alone, with `flash` bytes.
+    fn compare(&self, flash: Bytes, workload: &Characteristics) -> Result<Compared, ModelError> {
+        let sample = measure(&sized(&self.profile, flash)?, flash, workload, 3)?;
+        let predicted = self.model.predict(&sample.workload);
+        let years =
+            |behaviour: Behaviour| behaviour.life_years(&self.profile, flash.sectors()).unwrap_or(f64::INFINITY);
+        Ok(Compared { predicted, simulated: sample.measured, years: (years(predicted), years(sample.measured)) })
+    }
+
+    /// Simulates a MixedStore with `flash` bytes of flash.
+    fn mixed(&self, flash: Bytes, averages: &Characteristics, requests: (u64, u64)) -> Result<Mixed, PaperError> {
+        let drive = sized(&self.profile, flash)?;
+        let settings = ["rated_cycles", "map_cache"].map(|key| {
+            let value = drive.figures().find(|(name, ..)| *name == key).map_or_else(String::new, |(_, value, _)| value);
+            (format!("ssd.{key}"), value.trim_matches('"').to_owned())
+        });
+        let common = Choices { settings: settings.to_vec(), ..Choices::default() };
+        let candidate = mixed_candidate(flash);
+        let replay = Replay::Timed { speedup: 1.0 };
+        let load = |requests: u64, warmup: f64| -> Result<Load, PaperError> {
+            Ok(Load::read(&generated(averages, self.chosen, requests)?, &common, warmup, &|_| {})?)
+        };
+        let evaluated = load(requests.0, 0.75)?;
+        let known_wear = KnownWear::default();
+        let evaluator = Evaluator { load: &evaluated, common: &common, replay, known_wear: &known_wear };
+        let figures = match evaluator.run(&candidate, Limits::default())? {
+            Outcome::Done(figures) => figures,
+            Outcome::Stopped { broken, .. } => return Err(PaperError::Impossible(flash, broken)),
+            Outcome::Impossible(why) => return Err(PaperError::Impossible(flash, why)),
+        };
+        let worn = load(requests.1, 0.0)?;
+        let evaluator = Evaluator { load: &worn, ..evaluator };
+        let lives = evaluator.lives(&candidate)?;
+        // The paper counts rated cycles alone.
+        let years = lives.iter().filter_map(|life| life.cycles_years).fold(f64::INFINITY, f64::min);
+        let figure = |path: &str| figures.at(path).unwrap_or(0.0);
+        let (response_ms, flash_share) = (figure("response_time_ms.all.mean"), figure("ssd_hit_ratio.write"));
+        Ok(Mixed { response_ms, years, flash_share })
+    }
+}
+
+fn mixed_candidate(flash: Bytes) -> Candidate {
+    let offer = |model: &str, kind, size| Offer {
+        model: model.to_owned(),
+        kind,
+        size,
+        usd: 0.0,
+        date: String::new(),
+        source: String::new(),
+        cell: None,
+    };
+    let scheme = schemes::ALL.iter().find(|scheme| scheme.name == "mixedstore").expect("it is in the registry");
+    let drives =
+        vec![(Role::Ssd, offer(DRIVE, Kind::Ssd, flash)), (Role::Hdd, offer(DISK, Kind::Hdd, Bytes(36_700_000_000)))];
+    Candidate { index: 0, variant: 0, scheme, drives, settings: Vec::new(), cost_usd: 0.0 }
+}
+
+/// Returns `workload` on flash that is larger by the factor `times`, with arrivals that are faster
+/// by the factor `faster`.
+fn on(workload: &Characteristics, times: f64, faster: f64) -> Characteristics {
+    Characteristics {
+        utilisation: workload.utilisation / times,
+        interarrival_ms: workload.interarrival_ms / faster,
+        ..*workload
+    }
+}
+
+/// Returns requests with these averages, over the working set that fills the chosen flash to the
+/// utilisation.
+fn generated(averages: &Characteristics, chosen: Bytes, requests: u64) -> Result<Vec<Request>, ModelError> {
+    let spec = WorkloadSpec {
+        read_fraction: averages.read_fraction,
+        size: training::sizes_around(averages.request_sectors)?,
+        sequential: averages.sequentiality,
+        interarrival: Interarrival::Poisson(Nanoseconds((averages.interarrival_ms * 1e6) as u64)),
+        ..WorkloadSpec::new(requests, training::footprint(chosen, averages.utilisation))
+    };
+    Ok(Generator::new(&[spec], 5)?.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Repeats everything at a small scale. The trends of the paper's figures must still appear.
+    /// Larger flash lasts longer. Faster arrivals wear more, and reads hardly wear at all.
+    #[test]
+    fn reproduction_shows_the_trends_of_the_paper() {
+        let scale = Scale { workloads: 40, held_out: 8, chosen: Bytes(64 << 20), mixed_requests: (8000, 4000) };
+        let told = AtomicU64::new(0);
+        let again = reproduce(&scale, &|done, all| {
+            assert!(done <= all, "{done} of {all}");
+            told.fetch_add(1, Ordering::Relaxed);
+        });
+        let again = again.unwrap();
+        assert_eq!(told.into_inner(), 40 + 8 + 6 + 6 + 20);
+        assert_eq!((again.table_3.len(), again.table_4.len(), again.figure_7.len()), (6, 6, 20));
+        let point = |faster: f64, times: f64| {
+            let flash = (scale.chosen.0 as f64 * times) as u64;
+            let found = again.figure_7.iter().find(|point| point.faster == faster && point.flash.0 == flash);
+            found.unwrap().compared
+        };
+        let (usual, larger, faster) = (point(1.0, 1.0), point(1.0, 2.0), point(2.0, 1.0));
+        assert!(larger.years.0 > usual.years.0 && larger.years.1 > usual.years.1, "{usual:?} {larger:?}");
+        assert!(faster.years.0 < usual.years.0 && faster.years.1 < 0.7 * usual.years.1, "{usual:?} {faster:?}");
+        let [over, chosen, under] = [0, 1, 2].map(|at| again.table_4[at].clone());
+        assert!(under.alone.is_none(), "the working set does not fit");
+        assert!(over.alone.unwrap().years.1 > 1.5 * chosen.alone.unwrap().years.1);
+        assert!(over.mixed.years > under.mixed.years && under.mixed.response_ms > 0.0, "{over:?} {under:?}");
+        let tpc_h = &again.table_4[4];
+        assert!(tpc_h.alone.unwrap().years.1 > chosen.alone.unwrap().years.1, "{tpc_h:?}");
+    }
+}

@@ -1,0 +1,49 @@
+//! The table of claims as Markdown, for `docs/papers.md`.
+
+use crate::claims::Verdict;
+use crate::experiments::Answer;
+
+/// Verdicts in the order in which they are counted, each with its words.
+const COUNTED: [(Verdict, &str); 4] = [
+    (Verdict::Agrees, "agree"),
+    (Verdict::DirectionOnly, "in direction only"),
+    (Verdict::DoesNot, "do not"),
+    (Verdict::NotRun, "not run"),
+];
+
+/// Returns the verdicts' counts as text: `3 agree, 2 in direction only, …`.
+pub fn counted<'a>(answers: impl Iterator<Item = &'a Answer>) -> String {
+    counts(&answers.map(|answer| answer.verdict.to_string()).collect::<Vec<_>>())
+}
+
+fn counts(verdicts: &[String]) -> String {
+    let count = |verdict: Verdict| verdicts.iter().filter(|text| **text == verdict.to_string()).count();
+    COUNTED.map(|(verdict, words)| format!("{} {words}", count(verdict))).join(", ")
+}
+
+/// Heads of the columns.
+const HEAD: &str = "| claim | place | paper | ours | trace | verdict | mechanism |\n|---|---|---:|---:|---|---|---|\n";
+
+/// Column of the verdict, where a row begins with a border.
+const VERDICT_COLUMN: usize = 6;
+
+/// Returns the beginning of a claim's row, which no measurement changes.
+pub fn beginning(answer: &Answer) -> String {
+    let claim = answer.claim;
+    format!("| {} | {} | {} | ", claim.says, claim.place, claim.expected.text(claim.unit))
+}
+
+/// Returns the row of a claim.
+pub fn row(answer: &Answer) -> String {
+    let Answer { claim, ours, verdict, mechanism, .. } = answer;
+    let ours = ours.map_or_else(|| "–".to_owned(), |ours| claim.unit.text(ours));
+    let mechanism = mechanism.as_deref().unwrap_or_default();
+    format!("{}{ours} | {} | {verdict} | {mechanism} |\n", beginning(answer), claim.workload)
+}
+
+/// Returns the table of `rows`, with the counts of their verdicts above.
+pub fn markdown(rows: &[String]) -> String {
+    let verdict = |row: &String| row.split('|').nth(VERDICT_COLUMN).unwrap_or_default().trim().to_owned();
+    let verdicts: Vec<String> = rows.iter().map(verdict).collect();
+    format!("{}:\n\n{HEAD}{}", counts(&verdicts), rows.concat())
+}

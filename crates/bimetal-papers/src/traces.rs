@@ -1,0 +1,107 @@
+//! Traces of the experiments: those that are shipped inside the program, and public traces in a
+//! folder of the user's.
+
+use std::io::BufReader;
+use std::path::PathBuf;
+
+use bimetal_core::scheme::FileExtent;
+use bimetal_core::units::{SECTOR_BYTES, SectorRange};
+use bimetal_trace::analysis::FileMap;
+use bimetal_trace::{Event, OpenOptions, Request, Trace};
+
+use crate::experiments::ExperimentsError;
+
+/// Shipped traces, with their bytes; `traces/README.md` describes the recordings.
+const SHIPPED: [(&str, &[u8]); 8] = [
+    ("browser", include_bytes!("../../../traces/browser.bin.zst")),
+    ("media-copy", include_bytes!("../../../traces/media-copy.bin.zst")),
+    ("office-server", include_bytes!("../../../traces/office-server.bin.zst")),
+    ("package-install", include_bytes!("../../../traces/package-install.bin.zst")),
+    ("pgbench", include_bytes!("../../../traces/pgbench.bin.zst")),
+    ("program-start", include_bytes!("../../../traces/program-start.bin.zst")),
+    ("source-tree", include_bytes!("../../../traces/source-tree.bin.zst")),
+    ("sqlite", include_bytes!("../../../traces/sqlite.bin.zst")),
+];
+
+/// Map of the files of `program-start`.
+const PROGRAM_START_FILES: &[u8] = include_bytes!("../../../traces/program-start.files.csv.zst");
+
+/// Shipped traces that stand for the papers' desktops.
+pub(crate) const DESKTOPS: [&str; 4] = ["browser", "media-copy", "package-install", "source-tree"];
+
+/// Shipped traces that stand for the papers' servers.
+pub(crate) const SERVERS: [&str; 3] = ["office-server", "pgbench", "sqlite"];
+
+/// Public traces of three desktops.
+pub(crate) const PUBLIC_DESKTOPS: [&str; 3] =
+    ["diskmon-mayun.tsv.xz", "diskmon-p2pdownload.tsv.xz", "diskmon-sys1.tsv.xz"];
+
+/// A trace in memory.
+pub(crate) struct Loaded {
+    pub(crate) requests: Vec<Request>,
+    /// Set if the requests have not passed through a block layer.
+    pub(crate) queue_events: bool,
+    /// Set if the touched addresses are to lie densely, for a drive smaller than the recorded one.
+    pub(crate) compact: bool,
+}
+
+impl Loaded {
+    /// Returns requests that a generator made.
+    pub(crate) fn generated(requests: Vec<Request>) -> Self {
+        Self { requests, queue_events: false, compact: false }
+    }
+}
+
+/// Source of traces.
+#[derive(Clone, Debug, Default)]
+pub struct Traces {
+    /// Folder with public traces, under their usual names.
+    pub folder: Option<PathBuf>,
+}
+
+impl Traces {
+    /// Returns a shipped trace.
+    pub(crate) fn shipped(&self, name: &str) -> Result<Loaded, ExperimentsError> {
+        let found = SHIPPED.iter().find(|(shipped, _)| *shipped == name);
+        let (name, bytes) = found.ok_or_else(|| ExperimentsError::NotShipped(name.to_owned()))?;
+        let trace = Trace::from_reader(*name, *bytes, Some(bytes.len() as u64), &OpenOptions::default())?;
+        loaded(trace, false)
+    }
+
+    /// Returns several shipped traces.
+    pub(crate) fn all_shipped(&self, names: &[&str]) -> Result<Vec<Loaded>, ExperimentsError> {
+        names.iter().map(|name| self.shipped(name)).collect()
+    }
+
+    /// Returns a public trace; `None` if the folder does not have it.
+    pub(crate) fn public(&self, file: &str) -> Result<Option<Loaded>, ExperimentsError> {
+        let Some(path) = self.folder.as_ref().map(|folder| folder.join(file)).filter(|path| path.exists()) else {
+            return Ok(None);
+        };
+        // The P2P download begins with two lines of nonsense.
+        let options = OpenOptions { skip_bad_lines: true, ..OpenOptions::default() };
+        loaded(Trace::open(path, &options)?, true).map(Some)
+    }
+
+    /// Returns the three public desktops; `None` if one is missing.
+    pub(crate) fn public_desktops(&self) -> Result<Option<Vec<Loaded>>, ExperimentsError> {
+        PUBLIC_DESKTOPS.iter().map(|file| self.public(file)).collect()
+    }
+
+    /// Returns the extents of the files and of the free space of `program-start`.
+    pub(crate) fn program_start_files(&self) -> Result<Vec<FileExtent>, ExperimentsError> {
+        let map = FileMap::read("program-start.files.csv", BufReader::new(PROGRAM_START_FILES))?;
+        let extent = |start: u64, end: u64, path: &str| {
+            let first = start / SECTOR_BYTES;
+            let sectors = SectorRange::new(first, end.div_ceil(SECTOR_BYTES) - first);
+            FileExtent { path: path.to_owned(), sectors, listed: None }
+        };
+        let files = map.extents().map(|(start, end, path)| extent(start, end, path));
+        Ok(files.chain(map.free().map(|(start, end)| extent(start, end, ""))).collect())
+    }
+}
+
+fn loaded(trace: Trace, compact: bool) -> Result<Loaded, ExperimentsError> {
+    let queue_events = trace.event() == Some(Event::Queue);
+    Ok(Loaded { requests: trace.collect::<Result<_, _>>()?, queue_events, compact })
+}

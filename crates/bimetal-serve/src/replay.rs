@@ -1,0 +1,311 @@
+//! Replay: a workload is issued to a server at its times of arrival, and each response time is
+//! measured.
+//!
+//! There is one thread and one connection. In an open loop, a request is issued when it is due,
+//! regardless of requests under way. Its response time counts from this moment, so that lateness of
+//! the replay adds to the time; lateness is counted as well. The thread sleeps until shortly before
+//! the next request is due, and then polls.
+
+use std::io::{self, IoSlice};
+use std::net::TcpStream;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::time::Instant;
+
+use bimetal_core::operation::{Command, OpKind};
+use bimetal_core::units::{Nanoseconds, SectorRange, Sectors};
+use bimetal_device::buffer::{Buffers, Filling, Slice};
+use bimetal_trace::Request;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
+use slab::Slab;
+
+use crate::nbd::client::{Client, ClientError, Offer, Reply};
+use crate::server::Endpoint;
+
+/// Time before a request is due at which the thread stops sleeping: longer than waking takes.
+const EARLY: Nanoseconds = Nanoseconds::from_micros(120);
+/// Time after an event for which the thread polls for replies: waking takes tens of microseconds,
+/// which would be measured, too.
+const AWAKE: Nanoseconds = Nanoseconds::from_micros(500);
+/// Delay from which a request counts as late.
+pub const LATE: Nanoseconds = Nanoseconds::from_micros(100);
+/// Maximum of requests under way; further requests wait, and are late.
+const UNDER_WAY_MAX: usize = 1 << 16;
+/// Time from the beginning to the first request.
+const LEAD: Nanoseconds = Nanoseconds::from_millis(20);
+/// Size of the data from which writes take their payload, again and again.
+const NOISE_BYTES: usize = 1 << 20;
+/// Maximum of parts sent with one call.
+const PARTS_MAX: usize = 256;
+
+/// Times at which requests are issued.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Issue {
+    /// Requests are issued at their times, divided by `speedup`.
+    Timed {
+        /// Factor by which the replay is faster than the recording.
+        speedup: f64,
+    },
+    /// Requests are issued as soon as fewer than `depth` are under way.
+    Closed {
+        /// Number of requests under way.
+        depth: u32,
+    },
+}
+
+/// Reasons for which a replay ended early.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplayError {
+    /// No server listens there.
+    #[error("cannot connect to {place}: {error}; start the server with `bimetal serve`")]
+    Connect {
+        /// Endpoint of the server.
+        place: String,
+        /// Error of the system.
+        error: io::Error,
+    },
+    /// The connection broke.
+    #[error("the connection to the server broke: {0}")]
+    Connection(#[from] Errno),
+    /// The server closed the connection.
+    #[error("the server closed the connection with {0} requests under way")]
+    Closed(usize),
+    /// The server violates the protocol, or refuses.
+    #[error(transparent)]
+    Protocol(#[from] ClientError),
+    /// A request is larger than a server takes.
+    #[error("a request of {bytes} bytes is too large for the server: expected at most {max}")]
+    TooLarge {
+        /// Size of the request.
+        bytes: u64,
+        /// Size of the largest request.
+        max: u32,
+    },
+}
+
+/// Request that was answered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Answered {
+    /// Kind of the request.
+    pub kind: OpKind,
+    /// Time from the moment the request was due to its reply; in a closed loop, from its issue.
+    pub response: Nanoseconds,
+    /// Time by which the request was issued late.
+    pub late: Nanoseconds,
+    /// Number of bytes that it read or wrote.
+    pub bytes: u64,
+    /// Number of the server's error; 0 for success.
+    pub error: u32,
+}
+
+/// Connection to a server, ready for requests.
+pub struct Connection {
+    socket: OwnedFd,
+    client: Client,
+    offer: Offer,
+    noise: Slice,
+}
+
+struct UnderWay {
+    kind: OpKind,
+    due: Nanoseconds,
+    late: Nanoseconds,
+    bytes: u64,
+}
+
+impl Connection {
+    /// Connects to a server, for its first export.
+    ///
+    /// # Errors
+    ///
+    /// Fails if no server listens there, or if the server violates the protocol.
+    pub fn open(endpoint: &Endpoint) -> Result<Self, ReplayError> {
+        let socket = match endpoint {
+            Endpoint::Unix(path) => UnixStream::connect(path).map(OwnedFd::from),
+            Endpoint::Tcp(address) => TcpStream::connect(address).and_then(|stream| {
+                stream.set_nodelay(true)?;
+                Ok(OwnedFd::from(stream))
+            }),
+        };
+        let socket = socket.map_err(|error| ReplayError::Connect { place: endpoint.to_string(), error })?;
+        let flags = rustix::fs::fcntl_getfl(&socket)?;
+        rustix::fs::fcntl_setfl(&socket, flags | rustix::fs::OFlags::NONBLOCK)?;
+        let (client, offer) = (Client::new(""), Offer { bytes: 0, block_min_bytes: 1, request_bytes_max: 0 });
+        let mut connection = Self { socket, client, offer, noise: noise() };
+        connection.offer = loop {
+            connection.send()?;
+            if !connection.receive()? {
+                return Err(ReplayError::Closed(0));
+            }
+            connection.client.next_reply()?;
+            if let Some(offer) = connection.client.offer() {
+                break offer;
+            }
+            connection.wait(None)?;
+        };
+        Ok(connection)
+    }
+
+    /// Returns the server's offer.
+    pub fn offer(&self) -> Offer {
+        self.offer
+    }
+
+    /// Issues `requests` and waits for all replies. `answered` gets each, in the order of the
+    /// replies. Ranges that are not aligned to the server's blocks are widened.
+    ///
+    /// # Errors
+    ///
+    /// Fails with the first error of the connection or of `requests`. A reply with an error is not
+    /// an error here.
+    pub fn replay<E: From<ReplayError>>(
+        mut self,
+        requests: impl Iterator<Item = Result<Request, E>>,
+        issue: Issue,
+        mut answered: impl FnMut(Answered),
+    ) -> Result<(), E> {
+        let mut requests = requests.fuse();
+        let mut next = requests.next().transpose()?;
+        let mut under_way: Slab<UnderWay> = Slab::new();
+        let begun = Instant::now();
+        let now = || Nanoseconds(begun.elapsed().as_nanos() as u64);
+        let due_at = |request: &Request| match issue {
+            Issue::Timed { speedup } => LEAD + Nanoseconds((request.arrival.0 as f64 / speedup).round() as u64),
+            Issue::Closed { .. } => Nanoseconds::ZERO,
+        };
+        let room = match issue {
+            Issue::Timed { .. } => UNDER_WAY_MAX,
+            Issue::Closed { depth } => depth as usize,
+        };
+        let mut active = Nanoseconds::ZERO;
+        while next.is_some() || !under_way.is_empty() {
+            while let Some(request) = next.filter(|request| under_way.len() < room && due_at(request) <= now()) {
+                active = now();
+                self.issue(&request, due_at(&request), active, issue, &mut under_way)?;
+                next = requests.next().transpose()?;
+            }
+            self.send().map_err(ReplayError::from)?;
+            let open = self.receive().map_err(ReplayError::from)?;
+            let at = now();
+            while let Some(Reply { cookie, error }) = self.client.next_reply().map_err(ReplayError::from)? {
+                active = at;
+                let UnderWay { kind, due, late, bytes } = under_way.remove(cookie as usize);
+                answered(Answered { kind, response: at.saturating_sub(due), late, bytes, error });
+            }
+            if !open {
+                return Err(ReplayError::Closed(under_way.len()).into());
+            }
+            let due = next.as_ref().filter(|_| under_way.len() < room).map(due_at);
+            if next.is_some() || !under_way.is_empty() {
+                let awake = !under_way.is_empty() && now() < active + AWAKE;
+                let patience = due.map(|due| due.saturating_sub(now()).saturating_sub(EARLY));
+                if !awake && patience != Some(Nanoseconds::ZERO) {
+                    self.wait(patience).map_err(ReplayError::from)?;
+                }
+            }
+        }
+        self.client.disconnect();
+        // An error is ignored: the server may close the connection before it reads the last
+        // request.
+        let _ = self.send();
+        Ok(())
+    }
+
+    fn issue(
+        &mut self,
+        request: &Request,
+        due: Nanoseconds,
+        now: Nanoseconds,
+        issue: Issue,
+        under_way: &mut Slab<UnderWay>,
+    ) -> Result<(), ReplayError> {
+        let (due, late) = match issue {
+            Issue::Timed { .. } => (due, now - due),
+            Issue::Closed { .. } => (now, Nanoseconds::ZERO),
+        };
+        let range = self.aligned(request.range);
+        let carries = matches!(request.kind, OpKind::Read | OpKind::Write);
+        let bytes = range.len.bytes().0;
+        let max = if carries { u64::from(self.offer.request_bytes_max) } else { u32::MAX.into() };
+        if bytes > max {
+            return Err(ReplayError::TooLarge { bytes, max: max as u32 });
+        }
+        let payload = if request.kind == OpKind::Write { self.payload(bytes) } else { Buffers::default() };
+        let bytes = if carries { bytes } else { 0 };
+        let cookie = under_way.insert(UnderWay { kind: request.kind, due, late, bytes });
+        let command = Command { kind: request.kind, range, fua: request.fua };
+        self.client.ask(cookie as u64, command, &payload);
+        Ok(())
+    }
+
+    fn aligned(&self, range: SectorRange) -> SectorRange {
+        let unit = Sectors::covering(bimetal_core::units::Bytes(self.offer.block_min_bytes.into())).0;
+        let (start, end) = (range.start.0 / unit * unit, range.end().0.next_multiple_of(unit));
+        SectorRange::new(start, end - start)
+    }
+
+    fn payload(&self, bytes: u64) -> Buffers {
+        let mut payload = Buffers::default();
+        while payload.bytes() < bytes {
+            let part = (bytes - payload.bytes()).min(NOISE_BYTES as u64);
+            payload.push(self.noise.part(0, part as usize));
+        }
+        payload
+    }
+
+    /// Sends as many bytes as the socket takes.
+    fn send(&mut self) -> Result<(), Errno> {
+        while !self.client.outbox().is_empty() {
+            let mut slices = [IoSlice::new(&[]); PARTS_MAX];
+            let count = self.client.outbox().slices(&mut slices);
+            let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+            match sendmsg(&self.socket, &slices[..count], &mut SendAncillaryBuffer::default(), flags) {
+                Ok(sent) => self.client.sent(sent),
+                Err(Errno::AGAIN) => break,
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Receives bytes from the socket. Returns false if the server has closed the connection.
+    fn receive(&mut self) -> Result<bool, Errno> {
+        match rustix::io::read(&self.socket, self.client.input()) {
+            Ok(0) => return Ok(false),
+            Ok(count) => self.client.received(count),
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+        Ok(true)
+    }
+
+    /// Waits until the socket has bytes, or takes bytes; at most for `limit`.
+    fn wait(&self, limit: Option<Nanoseconds>) -> Result<(), Errno> {
+        let limit = limit.map(|limit| Timespec {
+            tv_sec: (limit.0 / 1_000_000_000) as i64,
+            tv_nsec: (limit.0 % 1_000_000_000) as i64,
+        });
+        let sending = if self.client.outbox().is_empty() { PollFlags::empty() } else { PollFlags::OUT };
+        let socket = self.socket.as_fd();
+        match poll(&mut [PollFd::from_borrowed_fd(socket, PollFlags::IN | sending)], limit.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Returns bytes that cannot be compressed.
+fn noise() -> Slice {
+    let mut filling = Filling::new(NOISE_BYTES);
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    for word in filling.bytes_mut().chunks_exact_mut(8) {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        word.copy_from_slice(&state.to_le_bytes());
+    }
+    filling.share()
+}

@@ -1,0 +1,140 @@
+//! Attaching a drive: a new drive replaces the missing or detached drive off home, while the server
+//! serves.
+//!
+//! The new drive is examined, formatted and labelled on another thread. Then, once no operation
+//! waits for the old drive, the volume attaches the new one.
+
+use std::path::PathBuf;
+use std::sync::PoisonError;
+
+use bimetal_core::layout::MemberId;
+use bimetal_core::scheme::MemberState;
+use bimetal_core::units::Nanoseconds;
+use bimetal_volumes::replace::{ReplaceError, Replacement, replace};
+
+use super::Server;
+use super::control::Watch;
+use super::select::Source;
+use super::traffic::Traffic;
+use crate::control::message::{Done, Reply};
+
+/// Maximum wait for operations of the old drive to end.
+const PATIENCE: Nanoseconds = Nanoseconds::from_seconds(30);
+
+/// Drive to be attached.
+pub(super) enum Attachment {
+    /// The drive is being prepared on another thread.
+    Preparing,
+    /// The drive is ready.
+    Ready { replacement: Replacement, until: Nanoseconds },
+}
+
+impl Server {
+    pub(super) fn hear_attach(&mut self, key: usize, path: PathBuf, force: bool) -> Option<Reply> {
+        if self.control.attachment.is_none() {
+            if let Some(message) = self.nothing_to_attach() {
+                return Some(Reply::Error { message });
+            }
+            let Some(held) = self.control.held.clone() else {
+                return Some(Reply::error("this server has no labels to write, so it cannot attach a drive"));
+            };
+            let least = self.exports.first().map_or(512, |export| export.block_min_bytes);
+            let work = move || {
+                // A panic while the lock was held leaves the labels as they are on the drives.
+                let mut held = held.lock().unwrap_or_else(PoisonError::into_inner);
+                replace(&mut held, &path, force, least)
+            };
+            if let Err(error) = self.outside(work, Server::drive_prepared) {
+                return Some(Reply::error(format!("no thread to examine the drive: {error}")));
+            }
+            self.control.attachment = Some(Attachment::Preparing);
+        }
+        self.watch(key, Watch::Attach);
+        None
+    }
+
+    /// Returns the reason for which no drive can be attached, if there is such a reason.
+    fn nothing_to_attach(&self) -> Option<String> {
+        let view = self.volume.view();
+        let Some(slots) = view.layout.slots else {
+            return Some(
+                "this volume keeps no content off home, so it has no drive that another could replace".to_owned(),
+            );
+        };
+        if view.layout.homes().contains(&slots.member) {
+            return Some(
+                "every drive of this volume is home of blocks, which an empty drive cannot replace: connect the drive \
+                 itself and start the server again"
+                    .to_owned(),
+            );
+        }
+        match view.member(slots.member).state {
+            MemberState::Online => {
+                return Some("the drive off home is online: run `bimetal detach` first".to_owned());
+            }
+            MemberState::ReadOnly => {
+                return Some(
+                    "the drive off home is read-only, and its content is being written back: attach the new drive \
+                     when `bimetal status` no longer shows the old drive as read-only"
+                        .to_owned(),
+                );
+            }
+            MemberState::Failed => {}
+        }
+        (!view.map.is_empty()).then(|| {
+            "the drive off home is missing or has failed, and only it has some content: connect it, or serve the rest \
+             with --accept-loss"
+                .to_owned()
+        })
+    }
+
+    fn drive_prepared(&mut self, prepared: Result<Replacement, ReplaceError>) {
+        match prepared {
+            Ok(replacement) => {
+                let until = self.now.saturating_add(PATIENCE);
+                self.control.attachment = Some(Attachment::Ready { replacement, until });
+            }
+            Err(error) => self.end_attachment(&Reply::error(error.to_string())),
+        }
+    }
+
+    fn end_attachment(&mut self, reply: &Reply) {
+        self.control.attachment = None;
+        self.tell_watchers(Watch::Attach, reply);
+    }
+
+    /// Attaches the new drive if this is possible now. Returns true if the drive was attached.
+    pub(super) fn go_on_attaching(&mut self) -> bool {
+        let Some(Attachment::Ready { replacement, until }) = &self.control.attachment else { return false };
+        let (member, life, until) = (replacement.member, replacement.life, *until);
+        let number = usize::from(member.0);
+        let free = self.drives[number].under_way() == 0;
+        if free && self.volume.attach(self.now, member, life) {
+            self.take_in(member);
+            return true;
+        }
+        if until <= self.now {
+            let message = "the missing drive still has operations that do not end: try again, or restart the server";
+            self.end_attachment(&Reply::error(message));
+        }
+        false
+    }
+
+    fn take_in(&mut self, member: MemberId) {
+        let Some(Attachment::Ready { replacement, .. }) = self.control.attachment.take() else { return };
+        let Replacement { drive, path, .. } = replacement;
+        let number = usize::from(member.0);
+        self.selector.remove(self.drives[number].event());
+        self.drives[number] = drive;
+        self.traffic.1[number] = Traffic::default();
+        // A drive whose event cannot be watched counts as gone.
+        if self.selector.add(Source::Drive(number), self.drives[number].event()).is_err() {
+            self.volume.member_gone(self.now, member);
+        }
+        if let Some(known) = self.control.about.as_mut().and_then(|about| about.members.get_mut(number)) {
+            known.path = Some(path.display().to_string());
+        }
+        let message = format!("{} is attached, and empty", path.display());
+        self.end_attachment(&Reply::Done(Done::new(message)));
+    }
+}

@@ -1,0 +1,149 @@
+//! Checks: whether the map is consistent, and whether the content off home has the checksums that
+//! were written. The map is checked a part at a time, between other events. The volume reads the
+//! content off home in the background ([`Volume::scrub`](bimetal_core::volume::Volume::scrub)).
+
+use bimetal_core::block_map::Slot;
+use bimetal_core::units::{counted, counted_are};
+use bimetal_core::volume::{BadBlock as Found, Outcome, Scrub};
+use bimetal_volumes::status::Progress;
+
+use super::Server;
+use super::control::Watch;
+use crate::control::message::{BadBlock, CheckReport, Done, Reply};
+
+/// Number of slots that are checked between other events: some milliseconds.
+const SLOTS_AT_ONCE: u32 = 1 << 16;
+/// Maximum of faults of the map that are reported.
+const WRONG_MAX: usize = 100;
+
+/// Check under way.
+#[derive(Default)]
+pub(super) struct Checkup {
+    scrub: bool,
+    /// Next slot to check; `None` when the map is done.
+    next: Option<u32>,
+    wrong: Vec<String>,
+}
+
+impl Checkup {
+    /// Returns true while slots of the map are left to check.
+    pub(super) fn is_looking(&self) -> bool {
+        self.next.is_some()
+    }
+}
+
+impl Server {
+    pub(super) fn hear_check(&mut self, key: usize, scrub: bool) -> Option<Reply> {
+        let checkup =
+            self.control.checkup.get_or_insert_with(|| Checkup { scrub, next: Some(0), ..Checkup::default() });
+        // A request for a scrub widens a check under way.
+        checkup.scrub |= scrub;
+        self.watch(key, Watch::Check);
+        None
+    }
+
+    /// Checks the next part of the map, or the progress of the scrub. Returns true if the volume
+    /// has new work.
+    pub(super) fn go_on_checking(&mut self) -> bool {
+        let slots = self.volume.view().map.slots();
+        let Some(checkup) = &mut self.control.checkup else { return false };
+        if let Some(from) = checkup.next {
+            checkup.wrong.extend(self.volume.check_slots(Slot(from), SLOTS_AT_ONCE));
+            let next = from.saturating_add(SLOTS_AT_ONCE);
+            let done = next >= slots || checkup.wrong.len() >= WRONG_MAX;
+            checkup.next = (!done).then_some(next);
+            if done && checkup.scrub {
+                self.volume.scrub(self.now, None);
+                return true;
+            }
+        }
+        let Some(checkup) = &self.control.checkup else { return false };
+        if checkup.next.is_some() {
+            return false;
+        }
+        let found = self.volume.scrub_progress().filter(|_| checkup.scrub);
+        if found.is_some_and(|found| !found.finished) {
+            return false;
+        }
+        let found = found.cloned();
+        self.take_troubles();
+        let Some(checkup) = self.control.checkup.take() else { return false };
+        let report = self.report_of(&checkup, found.as_ref());
+        let is_mirrored = self.volume.view().layout.is_mirrored();
+        let message = in_words(&report, found.is_some_and(|found| found.interrupted), is_mirrored);
+        self.tell_watchers(Watch::Check, &Reply::Done(Done { message, check: Some(report) }));
+        false
+    }
+
+    fn report_of(&self, checkup: &Checkup, found: Option<&Scrub>) -> CheckReport {
+        CheckReport {
+            metadata: checkup.wrong.clone(),
+            blocks_read: found.map(|found| found.blocks_read),
+            bad: found.map(|found| found.bad.iter().map(|bad| self.bad_block(bad)).collect()).unwrap_or_default(),
+            bad_blocks: found.map_or(0, |found| found.bad_blocks),
+            lost: self.lost(),
+        }
+    }
+
+    fn bad_block(&self, found: &Found) -> BadBlock {
+        let layout = &self.volume.view().layout;
+        let unit = layout.units.iter().rposition(|unit| unit.first <= found.block).unwrap_or_default();
+        let bytes = layout.block.bytes().0;
+        BadBlock {
+            unit: unit as u16,
+            offset_bytes: (found.block.0 - layout.units[unit].first.0) * bytes,
+            bytes,
+            home_has_it: found.home_has_it(),
+            outcome: match found.outcome {
+                Outcome::GivenUp => "given-up",
+                Outcome::Rewritten => "rewritten",
+                Outcome::OneCopyLeft => "one-copy-left",
+                Outcome::NoGoodCopy => "no-good-copy",
+                Outcome::CopiesDiffer => "copies-differ",
+            }
+            .to_owned(),
+        }
+    }
+
+    /// Returns the progress of the check.
+    pub(super) fn check_progress(&self) -> Option<Progress> {
+        let checkup = self.control.checkup.as_ref()?;
+        let block = self.volume.view().block().bytes().0;
+        let scrub = self.volume.scrub_progress().filter(|_| checkup.scrub && checkup.next.is_none());
+        Some(Progress {
+            task: "check".into(),
+            done_bytes: scrub.map_or(0, |scrub| scrub.blocks_read) * block,
+            left_bytes: scrub.map_or(0, |scrub| scrub.blocks_left) * block,
+            ..Progress::default()
+        })
+    }
+}
+
+fn in_words(report: &CheckReport, interrupted: bool, is_mirrored: bool) -> String {
+    let metadata = match report.metadata.len() {
+        0 => "the map is consistent".to_owned(),
+        count => format!("the map has {}: drain the volume, and report this", counted(count as u64, "fault")),
+    };
+    let listed = match (report.lost.blocks, report.lost.other_blocks) {
+        _ if report.lost.is_empty() => String::new(),
+        (lost, other) => format!("; listed: {}, {}", counted(lost, "lost block"), counted(other, "other bad block")),
+    };
+    let Some(read) = report.blocks_read else { return metadata + &listed };
+    let blocks = match report.bad_blocks {
+        0 if is_mirrored => format!("{} the same on each drive", counted_are(read, "block")),
+        bad if is_mirrored => {
+            let differ = report.bad.iter().filter(|bad| bad.outcome == "copies-differ").count();
+            let lost = report.bad.iter().filter(|bad| bad.outcome == "no-good-copy").count();
+            format!(
+                "{bad} of {read} blocks failed the check: {differ} with copies that differ, {lost} without a good copy"
+            )
+        }
+        0 => format!("{} off home: all checksums match", counted(read, "block")),
+        bad => {
+            let kept = report.bad.iter().filter(|bad| !bad.home_has_it).count();
+            format!("{bad} of {read} blocks off home failed the check, and home lacks a good copy of {kept}")
+        }
+    };
+    let end = if interrupted { "; the other blocks were not read: the drive failed, or the server ends" } else { "" };
+    format!("{metadata}; {blocks}{listed}{end}")
+}

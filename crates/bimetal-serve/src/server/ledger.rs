@@ -1,0 +1,261 @@
+//! The ledger: the volume's report while the volume is served. Findings of the volume enter the
+//! report, and each is printed on standard error. The report is written to the members outside the
+//! loop, at most once a second.
+
+use std::sync::PoisonError;
+use std::thread::JoinHandle;
+
+use bimetal_core::block::BlockRun;
+use bimetal_core::label::report::{Finding, Kind, LastScrub, Report, State};
+use bimetal_core::layout::MemberId;
+use bimetal_core::units::Nanoseconds;
+use bimetal_core::volume::Trouble;
+use bimetal_volumes::lost::{self, Lost, Places};
+use bimetal_volumes::system::seconds_since_1970;
+
+use super::Server;
+use super::control::Watch;
+use crate::control::message::{Done, Reply};
+
+/// Minimum interval between writes of the report.
+const WRITE_EVERY: Nanoseconds = Nanoseconds::from_seconds(1);
+/// Maximum of lines on standard error in a period; further findings are counted in one line.
+const LINES_MAX: u32 = 10;
+/// Length of a period for lines on standard error.
+const LINES_EVERY: Nanoseconds = Nanoseconds::from_seconds(10);
+
+/// See the [module](self).
+#[derive(Default)]
+pub(super) struct Ledger {
+    report: Report,
+    /// Number of checksum errors that were merged into the report.
+    checksum_errors_taken: u64,
+    /// Start of the last scrub whose findings were merged into the report.
+    scrub_taken: Option<Nanoseconds>,
+    /// Set while the members lack the newest report.
+    unwritten: bool,
+    /// Thread that writes the report, while it runs.
+    writing: Option<JoinHandle<()>>,
+    /// Time from which the report may be written.
+    write_at: Nanoseconds,
+    /// Answer to an acknowledgement that waits until the report is written.
+    acknowledged: Option<String>,
+    lines: Lines,
+}
+
+/// Lines on standard error in the current period.
+#[derive(Default)]
+struct Lines {
+    since: Nanoseconds,
+    said: u32,
+    /// Number of blocks in findings without a line.
+    unsaid: u64,
+}
+
+impl Server {
+    /// Returns the current report.
+    pub(super) fn known_report(&self) -> &Report {
+        &self.ledger.report
+    }
+
+    /// Returns lost and bad content, for requesters.
+    pub(super) fn lost(&self) -> Lost {
+        let view = self.volume.view();
+        let units: Vec<u64> = view.layout.units.iter().map(|unit| unit.first.0).collect();
+        let name = |member: MemberId| {
+            let about = self.control.about.as_ref();
+            about.map_or_else(|| format!("member {}", member.0), |about| about.name_of(member))
+        };
+        let places = Places { name: &name, units: &units, block_bytes: view.block().bytes().0 };
+        Lost::of(self.known_report(), self.volume.lost_blocks(), &places)
+    }
+
+    /// Loads the report from the members, when the server begins.
+    pub(super) fn open_ledger(&mut self) {
+        let Some(held) = &self.control.held else { return };
+        let held = held.lock().unwrap_or_else(PoisonError::into_inner);
+        self.ledger.report = held.report().clone();
+        drop(held);
+        let report = &mut self.ledger.report;
+        self.ledger.unwritten |= report.doubtful;
+        let lost: Vec<BlockRun> = report.findings().filter(|it| it.state == State::Lost).map(|it| it.run).collect();
+        for gone in lost.into_iter().flat_map(|run| self.volume.recall_lost(run)).collect::<Vec<_>>() {
+            self.ledger.report.unclear(gone);
+            self.ledger.unwritten = true;
+        }
+        self.take_troubles();
+    }
+
+    /// Adds new findings of the volume to the report, and prints them.
+    pub(super) fn take_troubles(&mut self) {
+        let errors = self.volume.statistics().checksum_errors;
+        if errors != self.ledger.checksum_errors_taken {
+            let report = &mut self.ledger.report;
+            report.checksum_errors += errors - self.ledger.checksum_errors_taken;
+            self.ledger.checksum_errors_taken = errors;
+            self.ledger.unwritten = true;
+        }
+        while let Some(trouble) = self.volume.next_trouble() {
+            match trouble {
+                Trouble::Found { blocks, kind, state, member } => {
+                    let at = seconds_since_1970();
+                    let finding = Finding { run: blocks, kind, state, member, at, acknowledged: false };
+                    if self.ledger.report.found(finding) {
+                        self.ledger.unwritten = true;
+                        self.tell_finding(&finding);
+                    }
+                }
+                Trouble::Over { blocks } => self.ledger.unwritten |= self.ledger.report.over(blocks),
+            }
+        }
+        self.take_scrub();
+    }
+
+    /// Adds a scrub that has ended completely since the last call.
+    fn take_scrub(&mut self) {
+        let Some(scrub) = self.volume.scrub_progress().filter(|scrub| scrub.finished && !scrub.interrupted) else {
+            return;
+        };
+        if self.ledger.scrub_taken == Some(scrub.began) {
+            return;
+        }
+        let took = scrub.ended.map_or(Nanoseconds::ZERO, |ended| ended.saturating_sub(scrub.began));
+        let (blocks_read, blocks_bad, blocks_lost) = (scrub.blocks_read, scrub.bad_blocks, scrub.lost_blocks);
+        self.ledger.scrub_taken = Some(scrub.began);
+        let took_ms = took.as_millis_f64() as u64;
+        let at = seconds_since_1970();
+        self.ledger.report.scrubbed(LastScrub { at, blocks_read, blocks_bad, blocks_lost, took_ms });
+        self.ledger.unwritten = true;
+    }
+
+    fn tell_finding(&mut self, finding: &Finding) {
+        let lines = &mut self.ledger.lines;
+        if self.now.saturating_sub(lines.since) >= LINES_EVERY {
+            *lines = Lines { since: self.now, ..Lines::default() };
+        }
+        lines.said += 1;
+        if lines.said > LINES_MAX {
+            let first = lines.unsaid == 0;
+            lines.unsaid = lines.unsaid.saturating_add(finding.run.count);
+            if first {
+                self.say("more bad blocks were found than are printed here: `bimetal status` lists them");
+            }
+            return;
+        }
+        let drive = self.called(finding.member.0);
+        let place = self.place_of(finding.run);
+        let line = format!("{drive}: {place} {}", in_words(finding.kind, finding.state));
+        self.say(&line);
+    }
+
+    /// Describes blocks for people: their numbers, and their bytes in the unit.
+    fn place_of(&self, run: BlockRun) -> String {
+        let layout = &self.volume.view().layout;
+        let unit = layout.units.iter().rposition(|unit| unit.first <= run.first).unwrap_or_default();
+        let first = layout.units.get(unit).map_or(0, |unit| unit.first.0);
+        let bytes = layout.block.bytes().0;
+        let (from, to) = ((run.first.0 - first) * bytes, (run.end() - first) * bytes - 1);
+        let of_unit = if layout.units.len() > 1 { format!(" of unit {unit}") } else { String::new() };
+        match run.count {
+            1 => format!("block {} (bytes {from} to {to}{of_unit})", run.first.0),
+            _ => format!("blocks {} to {} (bytes {from} to {to}{of_unit})", run.first.0, run.end() - 1),
+        }
+    }
+
+    /// Returns the time at which the report is to be written, if it is to be written.
+    pub(super) fn ledger_deadline(&self) -> Option<Nanoseconds> {
+        let wanted = self.ledger.unwritten && self.ledger.writing.is_none() && self.control.held.is_some();
+        wanted.then_some(self.ledger.write_at)
+    }
+
+    /// Writes the report outside the loop, if its time has come.
+    pub(super) fn keep_ledger(&mut self) {
+        if self.ledger_deadline().is_none_or(|at| at > self.now) {
+            return;
+        }
+        let Some(keep) = self.keeping_report() else { return };
+        self.ledger.write_at = self.now.saturating_add(WRITE_EVERY);
+        let acknowledged = self.ledger.acknowledged.take();
+        let waiting = acknowledged.clone();
+        // If no thread can be started, the report is written the next time.
+        self.ledger.writing = self.outside(keep, move |server, kept| server.ledger_kept(kept, waiting)).ok();
+        self.ledger.unwritten = self.ledger.writing.is_none();
+        if self.ledger.unwritten {
+            self.ledger.acknowledged = acknowledged;
+        }
+    }
+
+    fn ledger_kept(&mut self, kept: Result<(), String>, acknowledged: Option<String>) {
+        self.ledger.writing = None;
+        if let Err(error) = &kept {
+            self.ledger.unwritten = true;
+            self.say(&format!("the report of lost and bad content cannot be written: {error}"));
+        }
+        let Some(message) = acknowledged else { return };
+        let reply = match kept {
+            Ok(()) => Reply::Done(Done::new(message)),
+            Err(error) => Reply::error(format!(
+                "{message}; the report cannot be written, so this may be forgotten when the \
+                                      server ends: {error}"
+            )),
+        };
+        self.tell_watchers(Watch::Acknowledge, &reply);
+    }
+
+    fn keeping_report(&self) -> Option<impl FnOnce() -> Result<(), String> + Send + 'static> {
+        let (held, report) = (self.control.held.clone()?, self.ledger.report.clone());
+        Some(move || {
+            let mut held = held.lock().unwrap_or_else(PoisonError::into_inner);
+            held.keep_report(&report).map_err(|error| error.to_string())
+        })
+    }
+
+    /// Writes the report when the server ends, if the members lack the newest report.
+    pub(super) fn close_ledger(&mut self) {
+        self.take_troubles();
+        if let Some(writing) = self.ledger.writing.take() {
+            // After a panic of the thread, the report is written again.
+            self.ledger.unwritten |= writing.join().is_err();
+        }
+        if self.ledger.unwritten {
+            // An error is ignored, as no requester is left; the report that was written before
+            // stays valid.
+            self.keeping_report().into_iter().for_each(|keep| drop(keep()));
+        }
+    }
+
+    pub(super) fn hear_acknowledge(&mut self, key: usize, by: &str) -> Option<Reply> {
+        self.take_troubles();
+        let Some(cleared) = self.ledger.report.acknowledge(seconds_since_1970(), by) else {
+            return Some(Reply::Done(Done::new(lost::NOTHING_TO_ACKNOWLEDGE)));
+        };
+        let message = lost::acknowledged(&cleared);
+        self.ledger.unwritten = true;
+        if self.control.held.is_none() {
+            return Some(Reply::Done(Done::new(message)));
+        }
+        self.ledger.acknowledged = Some(message);
+        self.ledger.write_at = self.now;
+        self.watch(key, Watch::Acknowledge);
+        None
+    }
+}
+
+fn in_words(kind: Kind, state: State) -> String {
+    let found = match kind {
+        Kind::Checksum => "do not match their checksum",
+        Kind::Scrub => "were found bad by a scrub",
+        Kind::Unreadable => "cannot be read",
+        Kind::CopiesDiffer => "have two copies that differ",
+    };
+    let means = match state {
+        State::Uncertain if kind == Kind::CopiesDiffer => "which copy is right is unknown, and reads return either",
+        State::Lost => {
+            "home has only older content, so they are lost, and reads of them fail until they are written or discarded"
+        }
+        State::Repaired => "home has the same content and serves them: nothing is lost",
+        State::Rewritten => "they have good content again",
+        State::GivenUp | State::Uncertain => "reads may return home's older content",
+    };
+    format!("{found}; {means}")
+}

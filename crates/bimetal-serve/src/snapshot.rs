@@ -1,0 +1,183 @@
+//! Counters of a server, for display elsewhere.
+
+use bimetal_core::label::report::Report;
+use bimetal_core::layout::Role;
+use bimetal_core::operation::OpKind;
+use bimetal_core::scheme::MemberState;
+use bimetal_core::units::{Bytes, Nanoseconds};
+use bimetal_core::volume::{Drain, Statistics};
+use hdrhistogram::Histogram;
+
+use bimetal_device::drive::emulated::Emulation;
+
+/// Kinds of operations whose latencies are recorded.
+pub const KINDS: [OpKind; 5] = [OpKind::Read, OpKind::Write, OpKind::Flush, OpKind::Discard, OpKind::WriteZeroes];
+
+/// Bounds between which latencies are recorded, to two digits.
+const LATENCY_MIN: Nanoseconds = Nanoseconds::from_micros(1);
+const LATENCY_MAX: Nanoseconds = Nanoseconds::from_seconds(3600);
+
+/// Distributions of latencies, in nanoseconds.
+#[derive(Clone, Debug)]
+pub struct Latencies {
+    requests: Vec<Histogram<u64>>,
+    members: Vec<Vec<Histogram<u64>>>,
+}
+
+impl Latencies {
+    pub(crate) fn new(members: usize) -> Self {
+        let each = || {
+            let empty =
+                || Histogram::new_with_bounds(LATENCY_MIN.0, LATENCY_MAX.0, 2).expect("the bounds are in order");
+            KINDS.iter().map(|_| empty()).collect::<Vec<_>>()
+        };
+        Self { requests: each(), members: (0..members).map(|_| each()).collect() }
+    }
+
+    /// Returns the latencies of requests, from their arrival at the server to their end.
+    pub fn requests(&self, kind: OpKind) -> Option<&Histogram<u64>> {
+        self.requests.get(place(kind)?)
+    }
+
+    /// Returns the latencies of a member's operations, from their submission to its drive.
+    pub fn member(&self, number: usize, kind: OpKind) -> Option<&Histogram<u64>> {
+        self.members.get(number)?.get(place(kind)?)
+    }
+
+    pub(crate) fn note_request(&mut self, kind: OpKind, took: Nanoseconds) {
+        if let Some(place) = place(kind) {
+            self.requests[place].saturating_record(took.0);
+        }
+    }
+
+    pub(crate) fn note_member(&mut self, number: usize, kind: OpKind, took: Nanoseconds) {
+        if let Some(place) = place(kind) {
+            self.members[number][place].saturating_record(took.0);
+        }
+    }
+}
+
+/// Returns the position in [`KINDS`].
+fn place(kind: OpKind) -> Option<usize> {
+    Some(match kind {
+        OpKind::Read => 0,
+        OpKind::Write => 1,
+        OpKind::Flush => 2,
+        OpKind::Discard => 3,
+        OpKind::WriteZeroes => 4,
+        OpKind::Hint => return None,
+    })
+}
+
+/// Kinds of operations of a drive that fail: all recent ones failed, at different addresses.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Failing {
+    /// Set if reads fail.
+    pub reads: bool,
+    /// Set if writes fail.
+    pub writes: bool,
+    /// Set if flushes fail.
+    pub flushes: bool,
+}
+
+impl Failing {
+    /// Returns the kinds that fail in either.
+    pub(crate) fn or(self, other: Self) -> Self {
+        Self {
+            reads: self.reads || other.reads,
+            writes: self.writes || other.writes,
+            flushes: self.flushes || other.flushes,
+        }
+    }
+
+    /// Describes the failing kinds, as a text that follows the name of the drive.
+    pub fn in_words(self) -> &'static str {
+        match self {
+            Self { reads: true, writes: true, .. } => "cannot be read or written: all of its last operations failed",
+            Self { reads: true, .. } => "cannot be read: all of its last reads failed",
+            Self { writes: true, .. } => "cannot be written: all of its last writes failed",
+            Self { flushes: true, .. } => "cannot be flushed: its last writes are not durable",
+            _ => "works",
+        }
+    }
+}
+
+/// Member as the server sees it.
+#[derive(Clone, Debug)]
+pub struct MemberSnapshot {
+    /// Role of the member.
+    pub role: Role,
+    /// State of the member.
+    pub state: MemberState,
+    /// Kinds of operations that fail at every address.
+    pub failing: Failing,
+    /// Set if the member is home of blocks that no other drive is home of.
+    pub is_home: bool,
+    /// Description of the way operations are carried out.
+    pub drive: String,
+    /// Number of operations under way for requests.
+    pub foreground: u32,
+    /// Number of operations under way for moves and metadata.
+    pub background: u32,
+    /// Accuracy of the drive's emulation, if it is emulated.
+    pub emulation: Option<Emulation>,
+    /// Bytes that were read from the member.
+    pub read_bytes: Bytes,
+    /// Bytes that were written to the member.
+    pub write_bytes: Bytes,
+    /// Number of operations that failed.
+    pub errors: u64,
+    /// Last error, in words.
+    pub last_error: Option<String>,
+    /// Consequence of a full file system below the member, if it is full.
+    pub no_room: Option<String>,
+}
+
+/// Counters of a server since it began.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    /// Time for which the server has served.
+    pub uptime: Nanoseconds,
+    /// Name and size of each export.
+    pub exports: Vec<(String, Bytes)>,
+    /// Number of connected clients.
+    pub clients: usize,
+    /// Maximum of connected clients.
+    pub clients_max: usize,
+    /// Number of clients that were refused because the maximum was reached.
+    pub clients_refused: u64,
+    /// Number of requests that are not answered yet.
+    pub requests_under_way: u64,
+    /// Counters of the volume.
+    pub statistics: Statistics,
+    /// Members of the volume, in order.
+    pub members: Vec<MemberSnapshot>,
+    /// Latencies of requests and operations.
+    pub latencies: Latencies,
+    /// Bytes that requests read.
+    pub read_bytes: Bytes,
+    /// Bytes that requests wrote.
+    pub write_bytes: Bytes,
+    /// Size of a block.
+    pub block_bytes: Bytes,
+    /// Number of blocks whose newest content is on no drive.
+    pub lost_blocks: u64,
+    /// Report of lost and bad content, until it is acknowledged.
+    pub report: Report,
+    /// First block of each unit.
+    pub units: Vec<u64>,
+    /// Number of dirty blocks: blocks whose newest content is off home only.
+    pub dirty_blocks: u64,
+    /// Number of dirty blocks when the server began.
+    pub dirty_blocks_before: u64,
+    /// Maximum age of the oldest dirty block; `None` if no block is dirty or the age is unknown.
+    pub dirty_age: Option<Nanoseconds>,
+    /// Number of slots.
+    pub slots: u64,
+    /// Number of slots in use.
+    pub occupied_slots: u64,
+    /// Progress of a drain.
+    pub drain: Drain,
+    /// Set while the server is stopping.
+    pub stopping: bool,
+}

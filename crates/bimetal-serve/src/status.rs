@@ -1,0 +1,307 @@
+//! Status of a volume that is being served: the document of the `status` command, filled from the
+//! counters of its server.
+
+use bimetal_core::layout::Role;
+use bimetal_core::operation::OpKind;
+use bimetal_core::scheme::MemberState;
+use bimetal_core::units::Nanoseconds;
+use bimetal_core::volume::Drain;
+use bimetal_device::drive::emulated::Emulation as Kept;
+use bimetal_volumes::about::{About, AboutMember};
+use bimetal_volumes::lost::{self, Places};
+use bimetal_volumes::status::{
+    Distribution, Emulation, Engine, HitRatio, Member, Migration, Requests, ResponseTimes, Slots, Status, Throughput,
+    Wear,
+};
+use hdrhistogram::Histogram;
+
+use crate::snapshot::{Failing, MemberSnapshot, Snapshot};
+
+/// Returns the status of a volume that is being served.
+pub fn of(about: &About, snapshot: &Snapshot) -> Status {
+    let statistics = &snapshot.statistics;
+    let has_slots = snapshot.slots > 0;
+    let with_slots = |value: u64| has_slots.then_some(value);
+    let block = snapshot.block_bytes.0;
+    let members = about.members.iter().zip(&snapshot.members).enumerate();
+    let mut status = Status {
+        name: about.name.clone(),
+        uuid: about.uuid.clone(),
+        state: state(snapshot).to_owned(),
+        scheme: about.scheme.name.to_owned(),
+        settings: about.settings.clone(),
+        block_bytes: block,
+        exported_bytes: Some(snapshot.exports.iter().map(|(_, bytes)| bytes.0).sum()),
+        process: Some(std::process::id()),
+        uptime_s: Some(snapshot.uptime.as_seconds_f64()),
+        clients: Some(snapshot.clients as u64),
+        clients_max: Some(snapshot.clients_max as u64),
+        clients_refused: Some(snapshot.clients_refused),
+        requests_under_way: Some(snapshot.requests_under_way),
+        dirty_bytes: Some(snapshot.dirty_blocks * block),
+        dirty_oldest_s: snapshot.dirty_age.map(Nanoseconds::as_seconds_f64),
+        slots: Slots {
+            bytes: with_slots(snapshot.slots * block),
+            used_bytes: with_slots(snapshot.occupied_slots * block),
+        },
+        members: members.map(|(at, (about_it, it))| member(about, snapshot, at, about_it, it)).collect(),
+        requests: requests(snapshot),
+        response_time_ms: response_times(|kind| snapshot.latencies.requests(kind)),
+        throughput: throughput(snapshot),
+        bypass: statistics.bypassed_blocks.iter().map(|(reason, &blocks)| (reason.0.to_owned(), blocks)).collect(),
+        wear: wear(about, snapshot),
+        engine: Engine {
+            commits: with_slots(statistics.commits),
+            checkpoints: with_slots(statistics.checkpoints),
+            promoted_blocks: with_slots(statistics.promoted_blocks),
+            evicted_blocks: with_slots(statistics.evicted_blocks),
+            waited: Some(statistics.waited),
+            reads_repaired: with_slots(statistics.reads_repaired),
+        },
+        ..Status::default()
+    };
+    let places = Places { name: &|member| about.name_of(member), units: &snapshot.units, block_bytes: block };
+    status.note_report(&snapshot.report, snapshot.lost_blocks, &places);
+    note_scheme_figures(&mut status, about, snapshot);
+    status.meaning = meaning(about, snapshot);
+    status
+}
+
+fn note_scheme_figures(status: &mut Status, about: &About, snapshot: &Snapshot) {
+    let statistics = &snapshot.statistics;
+    if about.is_about_write_savings() {
+        let home = statistics.home_blocks_written + snapshot.dirty_blocks;
+        // Blocks that were in the log when the server began were written before.
+        let home = home.saturating_sub(snapshot.dirty_blocks_before);
+        status.write_savings = ratio(home, statistics.written_blocks).map(|share| 1.0 - share);
+        status.read_penalty = ratio(statistics.read_blocks_from_slots, statistics.read_blocks);
+    }
+    if snapshot.members.len() > 1 {
+        let on_ssd = |blocks: &[u64]| -> u64 {
+            let each = snapshot.members.iter().zip(blocks);
+            each.filter(|(member, _)| member.role == Role::Ssd).map(|(_, blocks)| blocks).sum()
+        };
+        status.ssd_hit_ratio = HitRatio {
+            read: ratio(on_ssd(&statistics.read_blocks_by_member), statistics.read_blocks),
+            write: ratio(on_ssd(&statistics.written_blocks_by_member), statistics.written_blocks),
+        };
+    }
+    if snapshot.slots > 0 {
+        let migrations = &statistics.migrations;
+        status.migration = Migration {
+            count: Some(migrations.count),
+            bytes: Some(migrations.bytes.0),
+            mean_interval_s: migrations.mean_interval().map(Nanoseconds::as_seconds_f64),
+            mean_bytes: ratio(migrations.bytes.0, migrations.count),
+        };
+    }
+}
+
+/// Returns the state of a volume that is being served.
+pub fn state(snapshot: &Snapshot) -> &'static str {
+    let is_bad = |it: &MemberSnapshot| it.state != MemberState::Online || it.failing != Failing::default();
+    let degraded = snapshot.members.iter().any(is_bad);
+    let is_dead = |it: &MemberSnapshot| it.is_home && (it.state == MemberState::Failed || it.failing.reads);
+    match (snapshot.stopping, snapshot.drain) {
+        (true, _) => "stopping",
+        (false, _) if snapshot.members.iter().any(is_dead) => "failed",
+        (false, Drain::UnderWay { .. }) => "draining",
+        (false, _) if degraded => "degraded",
+        (false, _) => "serving",
+    }
+}
+
+/// Describes the safety of the data, with the command that helps if it is at risk.
+fn meaning(about: &About, snapshot: &Snapshot) -> String {
+    let members = about.members.iter().zip(&snapshot.members);
+    let mut troubles: Vec<String> = members.filter_map(|(member, it)| trouble(about, snapshot, member, it)).collect();
+    let refuses = snapshot.members.iter().any(|it| it.state == MemberState::ReadOnly);
+    troubles.extend(lost::meaning(&snapshot.report, snapshot.lost_blocks, &about.name, refuses));
+    let calm = match (snapshot.dirty_blocks > 0, snapshot.slots > 0) {
+        (true, _) => {
+            "everything that was flushed is safe while every drive is connected; run `bimetal drain` before \
+                      you take a drive out"
+        }
+        (false, true) => "everything is at home",
+        (false, false) => "every block is always at its home",
+    };
+    if troubles.is_empty() {
+        troubles.push(calm.to_owned());
+    }
+    let there = about.members.iter().zip(&snapshot.members).filter(|(_, it)| it.state != MemberState::Failed);
+    troubles.extend(there.filter_map(|(member, it)| {
+        let last = it.last_error.as_ref()?;
+        Some(format!("{} failed {} operations since the server began, the last: {last}", member.id, it.errors))
+    }));
+    troubles.join("; ")
+}
+
+/// Describes the consequence of a member that is not healthy.
+fn trouble(about: &About, snapshot: &Snapshot, member: &AboutMember, it: &MemberSnapshot) -> Option<String> {
+    let (id, name, dirty) = (&member.id, &about.name, snapshot.dirty_blocks > 0);
+    let off_home = matches!(about.holds(it.role), "cache" | "log");
+    if let Some(no_room) = &it.no_room {
+        return Some(format!("{id}: {no_room}"));
+    }
+    let fails = it.failing.in_words();
+    Some(match it.state {
+        MemberState::Online if it.failing == Failing::default() => return None,
+        MemberState::Online if it.is_home && it.failing.writes && !it.failing.reads => {
+            format!("{id} {fails}; requests that need it fail, and write-back to it waits until it takes writes again")
+        }
+        MemberState::Online if it.is_home => {
+            format!("{id} {fails}; requests for blocks at home there fail: copy the volume to another drive")
+        }
+        MemberState::Online if off_home && dirty && it.failing.reads => format!(
+            "{id} {fails}; blocks that only it has cannot be served until it answers again: check its cables and its \
+             controller, and leave the server running"
+        ),
+        MemberState::Online if off_home && !dirty => format!("{id} {fails}; home has all of its content, and serves"),
+        MemberState::Online => format!(
+            "{id} {fails}; blocks that only it has are written back as far as they can be \
+                                        read"
+        ),
+        MemberState::ReadOnly if off_home && it.failing.reads => format!(
+            "{id} {fails}; blocks that only it has cannot be written back before it answers again: check its cables \
+             and its controller, and leave the server running. Without the drive, `bimetal serve {name} \
+             --accept-loss` serves home's older content"
+        ),
+        MemberState::ReadOnly if off_home => format!(
+            "{id} is read-only: blocks that only it has are being written back; leave it in until it is detached, \
+             then attach a new drive with `bimetal attach {name} PATH`"
+        ),
+        MemberState::ReadOnly => format!(
+            "{id} is read-only: blocks at home there can still be read, and writes to them fail; copy the volume to \
+             another drive"
+        ),
+        MemberState::Failed if it.is_home => {
+            format!(
+                "{id} is missing or has failed, and it is home of blocks: requests for them fail; connect it and \
+                 start the server again"
+            )
+        }
+        MemberState::Failed if dirty => {
+            format!(
+                "{id} is missing or has failed, and only it has some content: leave the server running until it \
+                     is back"
+            )
+        }
+        MemberState::Failed => format!(
+            "{id} is missing or has failed{}: everything is served from home; attach a new drive with `bimetal attach \
+             {name} PATH`",
+            if snapshot.report.losses().is_empty() { ", and nothing is lost with it" } else { "" }
+        ),
+    })
+}
+
+fn member(about: &About, snapshot: &Snapshot, at: usize, label: &AboutMember, member: &MemberSnapshot) -> Member {
+    let count = |kind| snapshot.latencies.member(at, kind).map(Histogram::len);
+    let metadata = snapshot.statistics.metadata_bytes.get(at);
+    Member {
+        id: label.id.clone(),
+        uuid: None,
+        role: about.holds(member.role).to_owned(),
+        path: label.path.clone(),
+        profile: label.profile.clone(),
+        bytes: label.bytes.0,
+        state: match member.state {
+            MemberState::Online if member.failing != Failing::default() => "failing",
+            MemberState::Online => "online",
+            MemberState::ReadOnly => "read-only",
+            MemberState::Failed => "failed",
+        }
+        .to_owned(),
+        last_seen_s: None,
+        drive: Some(member.drive.clone()),
+        metadata_bytes: metadata.map(|bytes| bytes.0),
+        reads: count(OpKind::Read),
+        writes: count(OpKind::Write),
+        flushes: count(OpKind::Flush),
+        read_bytes: Some(member.read_bytes.0),
+        write_bytes: Some(member.write_bytes.0),
+        errors: Some(member.errors),
+        last_error: member.last_error.clone(),
+        response_time_ms: response_times(|kind| snapshot.latencies.member(at, kind)),
+        emulation: member.emulation.as_ref().map(emulation),
+    }
+}
+
+fn emulation(kept: &Kept) -> Emulation {
+    let late = |quantile| kept.late.value_at_quantile(quantile) as f64 / 1e6;
+    Emulation {
+        operations: kept.operations,
+        overruns: kept.overruns,
+        overrun_mean_ms: ratio(kept.overrun_total.0, kept.overruns).map(|nanoseconds| nanoseconds / 1e6),
+        overrun_max_ms: kept.overrun_max.as_millis_f64(),
+        late_p50_ms: late(0.5),
+        late_p99_ms: late(0.99),
+        late_max_ms: kept.late.max() as f64 / 1e6,
+    }
+}
+
+fn requests(snapshot: &Snapshot) -> Requests {
+    let count = |kind| snapshot.latencies.requests(kind).map_or(0, Histogram::len);
+    Requests {
+        reads: Some(count(OpKind::Read)),
+        writes: Some(count(OpKind::Write) + count(OpKind::WriteZeroes)),
+        flushes: Some(count(OpKind::Flush)),
+        discards: Some(count(OpKind::Discard)),
+        read_bytes: Some(snapshot.read_bytes.0),
+        write_bytes: Some(snapshot.write_bytes.0),
+        failed: Some(snapshot.statistics.failed),
+    }
+}
+
+fn throughput(snapshot: &Snapshot) -> Throughput {
+    let seconds = snapshot.uptime.as_seconds_f64();
+    if seconds <= 0.0 {
+        return Throughput::default();
+    }
+    let bytes = snapshot.read_bytes.0 + snapshot.write_bytes.0;
+    Throughput {
+        iops: Some(snapshot.statistics.finished as f64 / seconds),
+        mb_per_s: Some(bytes as f64 / 1e6 / seconds),
+    }
+}
+
+fn wear(about: &About, snapshot: &Snapshot) -> Vec<Wear> {
+    let members = about.members.iter().zip(&snapshot.members);
+    let flash = members.filter(|(_, member)| member.role == Role::Ssd);
+    flash.map(|(about, member)| Wear::of(about, member.write_bytes, snapshot.uptime.as_seconds_f64())).collect()
+}
+
+fn ratio(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 / whole as f64)
+}
+
+fn response_times<'a>(of: impl Fn(OpKind) -> Option<&'a Histogram<u64>>) -> ResponseTimes {
+    let (read, write) = (of(OpKind::Read), of(OpKind::Write));
+    let all = read.cloned().map(|mut all| {
+        // Both have the same bounds, so they can be added.
+        let added = write.map_or(Ok(()), |write| all.add(write));
+        debug_assert!(added.is_ok());
+        all
+    });
+    ResponseTimes {
+        all: distribution(all.as_ref()),
+        read: distribution(read),
+        write: distribution(write),
+        flush: distribution(of(OpKind::Flush)),
+    }
+}
+
+fn distribution(histogram: Option<&Histogram<u64>>) -> Distribution {
+    let Some(histogram) = histogram.filter(|histogram| !histogram.is_empty()) else { return Distribution::default() };
+    let ms = |nanoseconds: f64| Some(nanoseconds / 1e6);
+    let at = |quantile: f64| ms(histogram.value_at_quantile(quantile) as f64);
+    Distribution {
+        mean: ms(histogram.mean()),
+        p50: at(0.5),
+        p90: at(0.9),
+        p95: at(0.95),
+        p99: at(0.99),
+        p999: at(0.999),
+        p9999: at(0.9999),
+        max: ms(histogram.max() as f64),
+    }
+}

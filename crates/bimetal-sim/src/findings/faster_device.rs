@@ -1,0 +1,49 @@
+//! Traces that were recorded on a device faster than a hard disk: requests come as soon as that
+//! device has answered others, which a hard disk would not have done yet.
+
+use super::Finding;
+use crate::results::Run;
+use crate::survey::Survey;
+
+/// Share of quick random reads from which on the device counts as faster than a hard disk. A hard
+/// disk's own cache answers some of them, too.
+const QUICK_SHARE: f64 = 0.5;
+/// Fewest random reads from which a share is taken.
+const READS_MIN: u64 = 100;
+
+pub(super) fn of(survey: &Survey, runs: &[Run]) -> Option<Finding> {
+    let reads = survey.answered_random_reads;
+    let share = survey.quick_random_reads as f64 / reads.max(1) as f64;
+    let has_hdd = runs.iter().any(|run| run.hdd.is_some());
+    (has_hdd && reads >= READS_MIN && share >= QUICK_SHARE).then(|| {
+        let text = format!(
+            "The trace was recorded on a device faster than a hard disk: it answered {:.0} % of the random reads within \
+             0.5 ms. Its requests come faster than users of a hard disk would send them.",
+            share * 100.0
+        );
+        let remedy = "--replay closed: each request waits for an answer to an earlier one";
+        Finding::new("recorded-on-faster-device", "note", text, remedy, Some(share))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn device_that_answers_most_random_reads_at_once_is_named() {
+        let survey = |answered, quick| Survey {
+            answered_random_reads: answered,
+            quick_random_reads: quick,
+            ..Survey::default()
+        };
+        let runs = [Run::default(), Run { hdd: Some("seagate-exos-x18-18tb".to_owned()), ..Run::default() }];
+        let found = of(&survey(1000, 870), &runs).expect("the device is faster");
+        assert!(found.text.contains("answered 87 % of the random reads within"), "{}", found.text);
+        assert_eq!((found.id.as_str(), found.share), ("recorded-on-faster-device", Some(0.87)));
+        assert_eq!(of(&survey(1000, 499), &runs), None);
+        assert_eq!(of(&survey(99, 99), &runs), None);
+        // Without a hard disk the question does not arise.
+        assert_eq!(of(&survey(1000, 870), &runs[..1]), None);
+    }
+}

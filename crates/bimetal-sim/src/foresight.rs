@@ -1,0 +1,73 @@
+//! Knowledge of the future for schemes that need it: the uses of each block, and idle times. A
+//! first pass over the workload finds both.
+
+use bimetal_core::block::Block;
+use bimetal_core::operation::OpKind;
+use bimetal_core::uses::Uses;
+
+use crate::setup::Setup;
+use crate::simulator::Replay;
+use crate::workload::{Requests, WorkloadError};
+
+impl Setup {
+    /// Gives the scheme the idle times of the workload, if it needs them and `replay` keeps to the
+    /// times of the trace.
+    ///
+    /// # Errors
+    /// Fails if the workload cannot be read.
+    pub fn foresee_idle<'a>(
+        &mut self,
+        replay: Replay,
+        requests: impl FnOnce() -> Result<Requests<'a>, WorkloadError>,
+    ) -> Result<(), WorkloadError> {
+        let (Some(long), Replay::Timed { speedup }) = (self.volume().wants_idle_profile(), replay) else {
+            return Ok(());
+        };
+        let (mut after, mut accesses, mut last) = (Vec::new(), 0u64, None);
+        for request in requests()? {
+            let request = request?;
+            let gap = last.map_or(0, |last| request.arrival.saturating_sub(last).0);
+            if gap as f64 / speedup >= long.0 as f64 {
+                after.push(accesses);
+            }
+            last = Some(request.arrival);
+            accesses += u64::from(is_access(request.kind));
+        }
+        self.tree.outermost_mut().foresee_idle(after);
+        Ok(())
+    }
+
+    /// Gives the scheme the times at which each block is used, if it needs them. `requests` returns
+    /// the whole workload, from its beginning.
+    ///
+    /// # Errors
+    /// Fails if the workload cannot be read.
+    pub fn foresee_uses<'a>(
+        &mut self,
+        requests: impl FnOnce() -> Result<Requests<'a>, WorkloadError>,
+    ) -> Result<(), WorkloadError> {
+        if !self.volume().lacks_foresight() {
+            return Ok(());
+        }
+        let layout = &self.volume().view().layout;
+        let (mut uses, mut number) = (Uses::default(), 0u32);
+        for request in requests()? {
+            let request = request?;
+            if !is_access(request.kind) {
+                continue;
+            }
+            let unit = self.units.get(&request.device).and_then(|&unit| layout.units.get(usize::from(unit)));
+            let first = unit.map_or(0, |unit| unit.first.0);
+            let blocks = layout.block.touched(request.range).blocks();
+            blocks.for_each(|block| uses.add(number, Block(first + block.0).into()));
+            number = number.saturating_add(1);
+        }
+        self.tree.outermost_mut().foresee_uses(uses);
+        Ok(())
+    }
+}
+
+/// Returns true if schemes decide on requests of this kind.
+fn is_access(kind: OpKind) -> bool {
+    matches!(kind, OpKind::Read | OpKind::Write | OpKind::WriteZeroes)
+}

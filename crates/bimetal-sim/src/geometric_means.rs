@@ -1,0 +1,114 @@
+//! Geometric means of the figures of each scheme over several traces. No trace weighs more than
+//! another because its response times are long.
+
+use serde::Serialize;
+
+use crate::results::{Document, Run};
+use crate::setup::Sizing;
+
+/// Means of one scheme. A figure is null unless it is above zero over every trace.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Means {
+    /// Name of the scheme.
+    pub scheme: String,
+    /// Origin of the drives' sizes.
+    pub sizing: Sizing,
+    /// Number of traces.
+    pub traces: usize,
+    /// Mean response time of reads in milliseconds.
+    pub read_mean_ms: Option<f64>,
+    /// Mean response time of writes in milliseconds.
+    pub write_mean_ms: Option<f64>,
+    /// Score in MB/s.
+    pub score: Option<f64>,
+    /// Score by the cost of the device.
+    pub score_per_usd: Option<f64>,
+    /// Score by the cost of the controller.
+    pub score_per_controller_usd: Option<f64>,
+    /// Score by the cost of controller and SSD.
+    pub budget: Option<f64>,
+}
+
+impl Means {
+    /// Returns the means of each scheme that runs over all of `traces`, in the order of the first.
+    pub fn of(traces: &[Document]) -> Vec<Self> {
+        let Some((first, others)) = traces.split_first() else { return Vec::new() };
+        let over_all = first.runs.iter().enumerate().filter_map(|(at, run)| {
+            let key = key(&first.runs, at);
+            let others = others.iter().map(|document| {
+                let place = (0..document.runs.len()).find(|&at| self::key(&document.runs, at) == key)?;
+                Some(&document.runs[place])
+            });
+            std::iter::once(Some(run)).chain(others).collect::<Option<Vec<_>>>()
+        });
+        over_all.map(|runs| Self::of_runs(&runs)).collect()
+    }
+
+    fn of_runs(runs: &[&Run]) -> Self {
+        let mean = |figure: fn(&Run) -> Option<f64>| geometric_mean(runs.iter().map(|run| figure(run)));
+        Self {
+            scheme: runs[0].scheme.clone(),
+            sizing: runs[0].sizing,
+            traces: runs.len(),
+            read_mean_ms: mean(|run| run.response_time_ms.read.mean),
+            write_mean_ms: mean(|run| run.response_time_ms.write.mean),
+            score: mean(|run| run.cost.score),
+            score_per_usd: mean(|run| run.cost.score_per_usd),
+            score_per_controller_usd: mean(|run| run.cost.score_per_controller_usd),
+            budget: mean(|run| run.cost.budget),
+        }
+    }
+}
+
+/// Returns the key of a run, by which it is found over another trace: the scheme, the origin of its
+/// sizes, and the number of runs with both before it.
+fn key(runs: &[Run], at: usize) -> (&str, Sizing, usize) {
+    let alike = |run: &&Run| run.scheme == runs[at].scheme && run.sizing == runs[at].sizing;
+    (&runs[at].scheme, runs[at].sizing, runs[..at].iter().filter(alike).count())
+}
+
+/// Returns the nth root of the product of n figures; `None` where a figure is missing or not above
+/// zero.
+fn geometric_mean(figures: impl ExactSizeIterator<Item = Option<f64>>) -> Option<f64> {
+    let count = figures.len() as f64;
+    let logarithms = figures.map(|figure| figure.filter(|figure| *figure > 0.0).map(f64::ln));
+    logarithms.sum::<Option<f64>>().filter(|_| count > 0.0).map(|sum| (sum / count).exp())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A scheme that is left out over one trace shifted the rows of all schemes behind it.
+    #[test]
+    fn schemes_are_matched_by_name_over_traces() {
+        let run = |scheme: &str, mean: f64| {
+            let mut run = Run { scheme: scheme.to_owned(), ..Run::default() };
+            run.response_time_ms.read.mean = Some(mean);
+            run
+        };
+        let document = |runs: &[(&str, f64)]| Document {
+            runs: runs.iter().map(|&(scheme, mean)| run(scheme, mean)).collect(),
+            ..Document::default()
+        };
+        let traces = [
+            document(&[("ssd-only", 1.0), ("griffin", 2.0), ("smq", 9.0)]),
+            document(&[("griffin", 8.0), ("smq", 1.0)]),
+        ];
+        let means: Vec<_> = Means::of(&traces).into_iter().map(|means| (means.scheme, means.read_mean_ms)).collect();
+        assert_eq!(means.len(), 2);
+        for ((scheme, mean), (wanted, expected)) in means.into_iter().zip([("griffin", 4.0), ("smq", 3.0)]) {
+            assert!(scheme == wanted && (mean.unwrap() - expected).abs() < 1e-12, "{scheme} {mean:?}");
+        }
+    }
+
+    #[test]
+    fn geometric_mean_is_the_root_of_the_product() {
+        let mean = |figures: &[f64]| geometric_mean(figures.iter().copied().map(Some)).unwrap();
+        assert!((mean(&[2.0, 8.0]) - 4.0).abs() < 1e-12);
+        assert!((mean(&[1.0, 10.0, 100.0]) - 10.0).abs() < 1e-12);
+        assert_eq!(geometric_mean([Some(2.0), None].into_iter()), None);
+        assert_eq!(geometric_mean([Some(2.0), Some(0.0)].into_iter()), None);
+        assert_eq!(geometric_mean([].into_iter()), None);
+    }
+}

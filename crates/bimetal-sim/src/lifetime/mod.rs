@@ -1,0 +1,647 @@
+//! Lifetime of an option's flash at steady state.
+//!
+//! A short trace never fills a large drive, so the wear of one run says little. Here the workload
+//! is repeated:
+//! 1. The volume serves the workload twice. Caches are warm in the second round. The commands to
+//!    each flash member in the second round are recorded (`record`). If the trace is shorter than a
+//!    timer of the scheme, enough further rounds follow to show the timer's effect.
+//! 2. The recorded stream is played again and again until the erases per written byte no longer
+//!    change (`wear`). The stream is played to the drive or, if the drive is large, to a smaller
+//!    drive that wears the same (`small`).
+//!
+//! The rate of bytes written is that of the whole stream.
+//!
+//! The maker's warranty may end a life before the rated cycles do ([`bimetal_models::endurance`]).
+//!
+//! A range covers what a short trace cannot show. Its short end assumes writes at random over the
+//! part in use. Their number is that of the first round, when all data were new, or that of all
+//! data waiting in a log.
+
+mod chunks;
+mod record;
+mod small;
+mod wear;
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+
+use bimetal_core::operation::Command;
+use bimetal_core::settings::Kind;
+use bimetal_core::units::{Bytes, Nanoseconds};
+use bimetal_models::endurance::{Endurance, Lifetime, LimitedBy, drive_writes_per_day};
+use bimetal_models::flash::FlashProfile;
+use bimetal_models::flash::geometry::Geometry;
+use bimetal_models::profile::{Body, Profile};
+use bimetal_trace::Request;
+use serde::Serialize;
+
+use crate::block_layer::BlockLayerSettings;
+use crate::setup::{Choices, Drive, Setup};
+use crate::simulator::{Play, Replay, SimulationError, simulate};
+use crate::survey::Survey;
+use crate::workload::{Requests, Workload, WorkloadError};
+use record::{Member, Rounds, record_members};
+use wear::Wear;
+
+/// Amount of flash above which a drive is played by a smaller drive of about this size.
+const PLAYED_BYTES: u64 = 256 << 20;
+
+/// Number of times that each timer of a scheme fires while commands are recorded.
+const TIMERS: u64 = 4;
+
+/// Largest number of requests of all rounds beyond the first two, the most bytes that they move,
+/// and the longest time that the rounds may take.
+const REQUESTS_MAX: u64 = 50_000;
+const BYTES_MAX: u64 = 32 << 30;
+const SPAN_MAX: Nanoseconds = Nanoseconds::from_seconds(50 * 365 * 86_400);
+
+/// Pause between the warm-up rounds and the recorded rounds. Pending work of the warm-up is done by
+/// then.
+const GAP: Nanoseconds = Nanoseconds::from_seconds(10);
+
+/// Lifetime of one flash drive.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Life {
+    /// Name of the member: `ssd`, `log`, or `ssd2` and so on.
+    pub member: String,
+    /// Name of the drive's profile.
+    pub profile: String,
+    /// Years until the warranted writes or the rated cycles are used up, whichever is first; null
+    /// if the lifetime is unknown.
+    pub years: Option<f64>,
+    /// Limit that ends the life first.
+    pub limited_by: Option<LimitedBy>,
+    /// Years until the writes that the maker warrants are used up; null if the profile has no such
+    /// figure.
+    pub warranted_years: Option<f64>,
+    /// Years until the rated cycles are used up.
+    pub cycles_years: Option<f64>,
+    /// Reason for which the lifetime is unknown; null if it is known.
+    pub unknown: Option<Unknown>,
+    /// Set if nothing is written, so that the drive does not wear.
+    pub unlimited: bool,
+    /// Shortest and longest lifetime that the trace leaves possible. The longest is infinite (in
+    /// JSON null) if nothing was written while the stream was recorded.
+    pub range_years: Option<(f64, f64)>,
+    /// Bytes erased for each byte written to the drive, at steady state.
+    pub erased_per_written: Option<f64>,
+    /// Bytes written to the drive each second, once caches are warm; null without times.
+    pub written_bytes_per_s: Option<f64>,
+    /// Drive writes a day: bytes written a day, as a multiple of the drive's size; null without
+    /// times.
+    pub dwpd: Option<f64>,
+    /// Factor by which the played drive is smaller than the real drive.
+    pub scaled_down: f64,
+    /// Set if the wear settled within the played rounds.
+    pub converged: bool,
+    /// Set if the trace writes less than the drive's flash holds, so that it does not show the
+    /// long-term wear.
+    pub trace_too_short: bool,
+}
+
+/// Reason for which a lifetime is unknown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum Unknown {
+    /// The requests have no times, so that the load has no rate.
+    #[serde(rename = "needs times")]
+    NeedsTimes,
+    /// Nothing is written to the drive.
+    #[serde(rename = "nothing is written")]
+    NothingWritten,
+    /// Nothing was erased in the run, and the maker's warranted writes are not known.
+    #[serde(rename = "nothing was erased")]
+    NothingErased,
+}
+
+impl Life {
+    /// Creates a life of which nothing is known yet.
+    fn unknown(drive: &str, profile: &Profile, unknown: Unknown) -> Self {
+        Self {
+            member: drive.to_owned(),
+            profile: profile.name.clone(),
+            years: None,
+            limited_by: None,
+            warranted_years: None,
+            cycles_years: None,
+            unknown: Some(unknown),
+            unlimited: unknown == Unknown::NothingWritten,
+            range_years: None,
+            erased_per_written: None,
+            written_bytes_per_s: None,
+            dwpd: None,
+            scaled_down: 1.0,
+            converged: true,
+            trace_too_short: false,
+        }
+    }
+
+    /// Creates the life of a drive under a load whose wear is known: bytes written a second, and
+    /// bytes erased for each byte written.
+    pub fn at_rates(
+        drive: &str,
+        profile: &Profile,
+        size: Bytes,
+        written_bytes_per_s: f64,
+        erased_per_written: f64,
+    ) -> Self {
+        let mut life = Self::unknown(drive, profile, Unknown::NothingWritten);
+        life.note_load(written_bytes_per_s, size);
+        if written_bytes_per_s > 0.0 {
+            life.erased_per_written = Some(erased_per_written);
+            let endurance = Endurance::of(profile, size.sectors()).unwrap_or_default();
+            life.note(endurance.lifetime(written_bytes_per_s, written_bytes_per_s * erased_per_written));
+        }
+        life
+    }
+
+    /// Returns the years; infinity if nothing is erased.
+    pub fn years_or_more(&self) -> f64 {
+        self.years.unwrap_or(f64::INFINITY)
+    }
+
+    /// Widens the range to include a lifetime computed from a part of the trace.
+    pub fn may_be(&mut self, years: Option<f64>) {
+        if let (Some((least, most)), Some(years)) = (&mut self.range_years, years) {
+            (*least, *most) = (least.min(years), most.max(years));
+        }
+    }
+
+    fn note_load(&mut self, written_bytes_per_s: f64, size: Bytes) {
+        self.written_bytes_per_s = Some(written_bytes_per_s);
+        self.dwpd = Some(drive_writes_per_day(written_bytes_per_s, size.sectors()));
+    }
+
+    /// Takes over the lifetimes by warranty and by cycles.
+    pub fn note(&mut self, lifetime: Lifetime) {
+        (self.warranted_years, self.cycles_years) = (lifetime.warranted_years, lifetime.cycles_years);
+        (self.years, self.limited_by) = (lifetime.years(), lifetime.limited_by());
+        self.unlimited = false;
+        self.unknown = self.years.is_none().then_some(Unknown::NothingErased);
+    }
+}
+
+/// Workload that is repeated to find lifetimes.
+#[derive(Clone, Copy)]
+pub struct Repeated<'a> {
+    /// The requests.
+    pub workload: &'a dyn Workload,
+    /// Number of requests.
+    pub requests: u64,
+    /// Bytes read, written and discarded by all of them.
+    pub bytes: Bytes,
+    /// Arrival of the first request.
+    pub first: Nanoseconds,
+    /// Time from the first arrival to the last.
+    pub duration: Nanoseconds,
+    /// Times at which requests are issued.
+    pub replay: Replay,
+    /// Wear figures of drives that are already known.
+    pub known_wear: &'a KnownWear,
+}
+
+impl<'a> Repeated<'a> {
+    /// Returns `requests` as a workload to repeat.
+    pub fn of(requests: &'a Vec<Request>, replay: Replay, known_wear: &'a KnownWear) -> Self {
+        let first = requests.first().map_or(Nanoseconds::ZERO, |request| request.arrival);
+        let last = requests.last().map_or(Nanoseconds::ZERO, |request| request.arrival);
+        let duration = last.saturating_sub(first);
+        let bytes = requests.iter().fold(Bytes(0), |sum, request| sum.saturating_add(request.range.len.bytes()));
+        Self { workload: requests, requests: requests.len() as u64, bytes, first, duration, replay, known_wear }
+    }
+
+    /// Returns a surveyed workload as a workload to repeat.
+    ///
+    /// # Errors
+    /// Fails if the workload cannot be read.
+    pub fn surveyed(
+        workload: &'a dyn Workload,
+        survey: &Survey,
+        replay: Replay,
+        known_wear: &'a KnownWear,
+    ) -> Result<Self, WorkloadError> {
+        let first = workload.open()?.next().transpose()?.map_or(Nanoseconds::ZERO, |request| request.arrival);
+        let bytes = survey.read_bytes.saturating_add(survey.write_bytes).saturating_add(survey.discarded_bytes);
+        Ok(Self { workload, requests: survey.requests, bytes, first, duration: survey.duration, replay, known_wear })
+    }
+
+    /// Returns the time from one round to the next: the span of the requests, plus a mean gap.
+    fn period(&self) -> Nanoseconds {
+        let span = self.duration.0;
+        Nanoseconds((span + span / self.requests.max(1)).max(1_000_000))
+    }
+
+    /// Returns the requests of a round that arrives by `later` after the first.
+    fn round(&self, later: Nanoseconds) -> Requests<'a> {
+        let postponed = move |request: Request| Request { arrival: request.arrival.saturating_add(later), ..request };
+        match self.workload.open() {
+            Ok(requests) => Box::new(requests.map(move |request| request.map(postponed))),
+            Err(error) => Box::new(std::iter::once(Err(error))),
+        }
+    }
+}
+
+/// Returns the flash drives of `setup`.
+fn flash_drives(setup: &Setup) -> impl Iterator<Item = &Drive> {
+    setup.drives.iter().filter(|drive| matches!(drive.profile.body, Body::Flash(_)))
+}
+
+/// Computes the lifetimes of the flash drives of `setup`, which no request has reached yet. Without
+/// times they are unknown.
+///
+/// # Errors
+/// Returns an error if the workload cannot be read, or the totals of a run contradict each other.
+pub fn lives(mut setup: Setup, choices: &Choices, load: Repeated<'_>) -> Result<Vec<Life>, SimulationError> {
+    let Replay::Timed { speedup } = load.replay else {
+        let unknown = |drive: &Drive| Life::unknown(&drive.id, &drive.profile, Unknown::NeedsTimes);
+        return Ok(flash_drives(&setup).map(unknown).collect());
+    };
+    let period = load.period();
+    let played_in = Nanoseconds(((period.0 as f64 / speedup) as u64).max(1));
+    let timer = longest_timer(&setup);
+    let (warm, recorded) = rounds_of(timer, played_in, &load);
+    let gap = Nanoseconds((GAP.0 as f64 / played_in.0 as f64 * period.0 as f64) as u64);
+    // Start of a round: each is `period` after the previous round, and the recorded rounds are a
+    // gap later.
+    let later = move |round: u64| {
+        let rounds = Nanoseconds(period.0.saturating_mul(round));
+        if round < warm { rounds } else { rounds.saturating_add(gap) }
+    };
+    let at = |round| {
+        let arrival = load.first.saturating_add(later(round));
+        Nanoseconds((arrival.0 as f64 * (played_in.0 as f64 / period.0 as f64)) as u64)
+    };
+    let members = record_members(&mut setup, choices, Rounds { second: at(1), recorded: at(warm) });
+    if members.is_empty() {
+        return Ok(Vec::new());
+    }
+    let all = (0..warm + recorded).flat_map(|round| load.round(later(round)));
+    let block_layer = BlockLayerSettings::chosen(choices, &setup).unwrap_or_default();
+    let play = Play { replay: load.replay, warmup_requests: warm * load.requests, block_layer };
+    let measured = simulate(&mut setup, Box::new(all), play, &|_| {})?;
+    // The time from the last request to the next round is part of the span.
+    let span = Nanoseconds(played_in.0.saturating_mul(recorded)).max(measured.end - measured.start);
+    let waiting: u64 = setup.tree.volumes().map(|volume| u64::from(volume.view().map.dirty_blocks())).sum();
+    let waiting = waiting * choices.block.bytes().0;
+    // Waiting data are written back once per timer period. Earlier write-backs would have been
+    // recorded.
+    let share = span.0 as f64 / span.max(timer).0.max(1) as f64;
+    let seen = Seen { span, rounds: recorded, waiting_bytes: (waiting as f64 * share).ceil() as u64 };
+    Ok(members.iter().map(|member| life_of(member, seen, load.known_wear, choices.seed)).collect())
+}
+
+/// Observations that all members share.
+#[derive(Clone, Copy)]
+struct Seen {
+    /// Duration and number of the recorded rounds.
+    span: Nanoseconds,
+    rounds: u64,
+    /// Bytes off home at the end of the rounds that may be written back in an equally long time.
+    waiting_bytes: u64,
+}
+
+/// Returns the number of warm-up rounds and of recorded rounds. They are long enough for each timer
+/// of the scheme, within the limits.
+fn rounds_of(timer: Nanoseconds, period: Nanoseconds, load: &Repeated<'_>) -> (u64, u64) {
+    let limits = [(REQUESTS_MAX, load.requests), (BYTES_MAX, load.bytes.0), (SPAN_MAX.0, period.0)];
+    let most =
+        limits.map(|(most, of_round)| most / (TIMERS + 1) / of_round.max(1)).into_iter().fold(u64::MAX, u64::min);
+    let one = timer.0.div_ceil(period.0.max(1)).min(most).max(1);
+    let all = timer.0.saturating_mul(TIMERS).div_ceil(period.0.max(1)).min(most * TIMERS).max(1);
+    (one, all)
+}
+
+/// Returns the longest time after which a scheme acts by itself.
+fn longest_timer(setup: &Setup) -> Nanoseconds {
+    let timers = setup.scheme.parameters.iter().filter(|it| matches!(it.kind, Kind::Duration | Kind::DurationOrOff));
+    let times = timers.filter_map(|timer| setup.settings.declared::<Option<Nanoseconds>>(timer.name)?);
+    times.max().unwrap_or(Nanoseconds::ZERO)
+}
+
+/// Wear of drives under random writes, computed once. It is the same for every scheme that uses a
+/// drive alike.
+#[derive(Default)]
+pub struct KnownWear(Mutex<HashMap<Use, Option<f64>>>);
+
+/// The whole profile of a drive as text, its sectors, and the number of sectors in use.
+type Use = (String, u64, u64);
+
+impl KnownWear {
+    fn of_random_writes(&self, member: &Member, flash: (&FlashProfile, &Geometry), seed: u64) -> Option<f64> {
+        let key = (format!("{:?}", member.profile), member.size.0, member.used.len.0);
+        if let Some(known) = self.0.lock().expect("no thread panics while it holds the lock").get(&key) {
+            return *known;
+        }
+        let found = wear::of_random_writes(member, flash, PLAYED_BYTES, seed);
+        self.0.lock().expect("no thread panics while it holds the lock").insert(key, found);
+        found
+    }
+}
+
+/// Computes the lifetime of a member.
+fn life_of(member: &Member, seen: Seen, known: &KnownWear, seed: u64) -> Life {
+    let tape = member.take_tape();
+    let (written, seconds) = (tape.written_bytes(), seen.span.as_seconds_f64());
+    // Data that wait off home may be written to a home drive in the same time. A drive that is
+    // written at all may get as much as in the first round.
+    let waiting = if member.is_home { seen.waiting_bytes } else { 0 };
+    let mut life = Life::unknown(&member.id, &member.profile, Unknown::NothingWritten);
+    life.note_load(written as f64 / seconds, member.size.bytes());
+    let Body::Flash(flash) = &member.profile.body else { return life };
+    let Ok(geometry) = flash.geometry(member.profile.capacity, Some(member.size)) else { return life };
+    let Some(endurance) = Endurance::of(&member.profile, member.size) else { return life };
+    if written == 0 && waiting == 0 {
+        return life;
+    }
+    let drive = (&**flash, &geometry);
+    let with = |erased_per_written: f64, bytes: u64| {
+        let rate = bytes as f64 / seconds;
+        endurance.lifetime(rate, erased_per_written * rate)
+    };
+    let years_with = |erased_per_written, bytes| with(erased_per_written, bytes).years().unwrap_or(f64::INFINITY);
+    life.trace_too_short = written < geometry.physical_bytes().0;
+    let random = life.trace_too_short.then(|| known.of_random_writes(member, drive, seed)).flatten().unwrap_or(0.0);
+    if written == 0 {
+        // The data that may be written back are all that is known.
+        life.note(with(random.max(1.0), waiting));
+        life.range_years = life.years.map(|shortest| (shortest, f64::INFINITY));
+        return life;
+    }
+    let wear = Wear::of(member, drive, &tape.stream, tape.lasts(seen.span), PLAYED_BYTES, seed);
+    let wear = wear.filter(|wear| wear.mean > 0.0).unwrap_or(Wear::ONCE);
+    (life.scaled_down, life.converged) = (wear.factor, wear.converged);
+    life.erased_per_written = Some(wear.mean);
+    life.note(with(wear.mean, written));
+    let cold = if life.trace_too_short { member.cold_bytes() * seen.rounds } else { 0 };
+    let shortest = years_with(wear.high.max(random), written.max(cold).max(waiting));
+    life.range_years = Some((shortest, years_with(wear.low, written)));
+    life
+}
+
+/// Returns the bytes erased per byte written by a drive of `size`, full at first. The drive serves
+/// `stream`, which lasts for `span`, again and again. If it is larger than `played`, a drive of
+/// about that size is played. `None`: nothing is written, or the profile cannot have that size.
+pub fn wear_of_stream(
+    profile: &Profile,
+    size: Bytes,
+    stream: &[(Nanoseconds, Command)],
+    span: Nanoseconds,
+    played: Bytes,
+) -> Option<f64> {
+    let member = Member::home(profile, size.sectors());
+    let Body::Flash(flash) = &profile.body else { return None };
+    let geometry = flash.geometry(profile.capacity, Some(member.size)).ok()?;
+    Wear::of(&member, (flash, &geometry), stream, span, played.0, 0).map(|wear| wear.mean)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bimetal_core::layout::Role;
+    use bimetal_core::operation::OpKind;
+    use bimetal_core::units::SectorRange;
+
+    use bimetal_models::profile::DEFAULT_HDD;
+
+    use crate::experiment::{Experiment, NoProgress};
+    use crate::results::Run;
+    use crate::setup::{DriveChoice, Size};
+    use bimetal_trace::synthetic::{Generator, Skew, WorkloadSpec};
+
+    /// Returns skewed writes of twice the size of the drive.
+    fn stream_of(size: Bytes, skew: &str, sequential: f64) -> Vec<(Nanoseconds, Command)> {
+        let requests = size.0 * 2 / 4096;
+        let skew = skew.parse::<Skew>().unwrap();
+        let spec = WorkloadSpec { read_fraction: 0.0, skew, sequential, ..WorkloadSpec::new(requests, size) };
+        let generator = Generator::new(&[spec], 1).unwrap();
+        generator
+            .map(|request| (request.arrival, Command { kind: request.kind, range: request.range, fua: false }))
+            .collect()
+    }
+
+    /// Three requests within 81 days were repeated until the clock overflowed.
+    #[test]
+    fn wear_of_a_stream_of_months_ends_before_the_clock() {
+        let write = Command { kind: OpKind::Write, range: SectorRange::new(0, 8), fua: false };
+        let drive = Profile::load("intel-x25-e-32gb").unwrap();
+        let months = Nanoseconds::from_seconds(7_000_000);
+        let stream = [(Nanoseconds(0), write)];
+        let wear = wear_of_stream(&drive, Bytes(128 << 20), &stream, months, Bytes(u64::MAX));
+        assert!(wear.is_some_and(f64::is_finite), "{wear:?}");
+    }
+
+    /// Compares the wear of a whole drive with that of a drive a twelfth as large.
+    fn check(profile: &str, size: Bytes, skew: &str, sequential: f64) {
+        let stream = stream_of(size, skew, sequential);
+        let span = stream.last().unwrap().0 + Nanoseconds(1);
+        let drive = Profile::load(profile).unwrap();
+        let wear = |played| wear_of_stream(&drive, size, &stream, span, played).unwrap();
+        let (whole, smaller) = (wear(Bytes(u64::MAX)), wear(Bytes(size.0 / 12)));
+        assert!((smaller / whole - 1.0).abs() < 0.05, "{profile}, {skew}: {whole}, made smaller {smaller}");
+        assert!(whole >= 0.99, "{whole}");
+    }
+
+    /// Three small drives wear as the drives that stand for them, within five percent.
+    #[test]
+    fn stand_ins_of_small_drives_wear_within_five_percent() {
+        check("intel-x25-e-32gb", Bytes::from_mib(768), "hot:0.2,0.8", 0.0);
+        check("intel-x25-m-80gb", Bytes::from_mib(768), "uniform", 0.0);
+        check("samsung-970-evo-plus-500gb", Bytes::from_mib(1536), "zipf:0.9", 0.3);
+    }
+
+    /// Returns the lifetimes of the flash of these drives under a scheme, and the run's write
+    /// savings.
+    fn lives_of(
+        scheme: &str,
+        drives: &[(Role, &str, Bytes)],
+        requests: Vec<Request>,
+        settings: &[(&str, &str)],
+    ) -> (Vec<Life>, Option<f64>) {
+        let (lives, run) = lives_and_run_of(scheme, drives, requests, settings);
+        (lives, run.write_savings)
+    }
+
+    fn lives_and_run_of(
+        scheme: &str,
+        drives: &[(Role, &str, Bytes)],
+        requests: Vec<Request>,
+        settings: &[(&str, &str)],
+    ) -> (Vec<Life>, Run) {
+        let settings = settings.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
+        let mut choices = Choices { settings, steady_wear: true, ..Choices::default() };
+        for &(role, model, size) in drives {
+            let choice = DriveChoice { profile: Some(model.to_owned()), size: Some(Size::Bytes(size)) };
+            match role {
+                Role::Ssd => choices.ssd = choice,
+                Role::Hdd => choices.hdd = choice,
+                _ => choices.members.push((role.name().to_owned(), choice)),
+            }
+        }
+        let scheme = bimetal_core::schemes::find(scheme).unwrap();
+        let (replay, known_wear) = (Replay::Timed { speedup: 1.0 }, KnownWear::default());
+        let survey = Survey::of(&requests, choices.block, &|_| {}).unwrap();
+        let setup = Setup::new(scheme, &choices, &survey).unwrap();
+        let lives = lives(setup, &choices, Repeated::of(&requests, replay, &known_wear)).unwrap();
+        let trees = Vec::new();
+        let (schemes, workload) = (vec![scheme], &requests);
+        let experiment = Experiment { workload, schemes, trees, choices, replay, warmup: 0.0, keep: None };
+        (lives, experiment.run(&NoProgress, |_, trace| trace).unwrap().runs.remove(0))
+    }
+
+    /// Returns `count` random writes of 4 KiB over `footprint`.
+    fn random_writes(count: u64, gap: Nanoseconds, footprint: Bytes) -> Vec<Request> {
+        let interarrival = bimetal_trace::synthetic::Interarrival::Constant(gap);
+        let spec = WorkloadSpec { read_fraction: 0.0, interarrival, ..WorkloadSpec::new(count, footprint) };
+        Generator::new(&[spec], 1).unwrap().collect()
+    }
+
+    /// 16 MiB that are overwritten again and again lie on all dies of a drive. The small drive that
+    /// stands for it has one die, so it must get the time that it needs. Otherwise queued commands
+    /// would count as written, and have erased nothing.
+    #[test]
+    fn the_wear_of_a_write_does_not_depend_on_how_fast_writes_come() {
+        let ssd = [(Role::Ssd, "intel-x25-m-80gb", Bytes(80_000_000_000))];
+        let erased = |gap| {
+            let writes = random_writes(20_000, gap, Bytes::from_mib(16));
+            lives_of("ssd-only", &ssd, writes, &[]).0[0].erased_per_written.unwrap()
+        };
+        let (fast, slow) = (erased(Nanoseconds::from_micros(200)), erased(Nanoseconds::from_millis(4)));
+        assert!((fast / slow - 1.0).abs() < 0.02, "{fast} against {slow}");
+        assert!((0.95..1.05).contains(&slow), "{slow}");
+    }
+
+    /// A drive that cannot keep up at all wears the same, too.
+    #[test]
+    fn a_drive_that_cannot_keep_up_wears_all_the_same() {
+        let ssd = [(Role::Ssd, "intel-x25-m-80gb", Bytes::from_mib(2048))];
+        let (lives, _) = lives_of("ssd-only", &ssd, random_writes(20_000, Nanoseconds(500), Bytes::from_mib(16)), &[]);
+        assert!(!lives[0].unlimited);
+        assert!(lives[0].erased_per_written.unwrap() > 0.9, "{lives:?}");
+    }
+
+    /// A short trace does not show the wear of many writes of its kind. Its range covers that wear.
+    #[test]
+    fn the_range_of_a_short_trace_holds_the_life_under_a_long_one() {
+        let ssd = [(Role::Ssd, "intel-x25-m-80gb", Bytes::from_mib(256))];
+        // The test is about wear, so the warranty does not limit it.
+        let set = [("ssd.warranted_terabytes_written", "1000000")];
+        let life = |count| {
+            let writes = random_writes(count, Nanoseconds::from_millis(20), Bytes::from_mib(250));
+            lives_of("ssd-only", &ssd, writes, &set).0.remove(0)
+        };
+        let (short, long) = (life(1_000), life(200_000));
+        assert!(short.trace_too_short && !long.trace_too_short, "{short:?} {long:?}");
+        let (least, most) = short.range_years.unwrap();
+        let long = long.years.unwrap();
+        assert!(least <= 1.05 * long && long < most, "{least} to {most} years, and {long}");
+        assert!(least > 0.5 * long, "{least} years, and {long}");
+    }
+
+    /// A log emptied every 15 minutes writes nothing back within a minute. The write-back shows
+    /// when the minute is repeated for an hour. It does not show when a millisecond is repeated,
+    /// but the lifetime is still finite.
+    #[test]
+    fn what_waits_in_a_log_wears_the_flash_that_it_goes_to() {
+        let drives = [
+            (Role::Ssd, "intel-x25-m-80gb", Bytes::from_mib(512)),
+            (Role::Hdd, "seagate-barracuda-7200.12-1tb", Bytes(1_000_000_000_000)),
+        ];
+        let life =
+            |count, gap| lives_of("griffin", &drives, random_writes(count, gap, Bytes::from_mib(64)), &[]).0.remove(0);
+        let minute = life(3_000, Nanoseconds::from_millis(20));
+        assert!(!minute.unlimited && minute.written_bytes_per_s > Some(0.0), "{minute:?}");
+        let instant = life(1_000, Nanoseconds::from_micros(1));
+        assert!(!instant.unlimited && instant.years.unwrap().is_finite(), "{instant:?}");
+        assert_eq!(instant.written_bytes_per_s, Some(0.0), "{instant:?}");
+    }
+
+    /// Returns the lifetimes of log and SSD in years under `griffin`, and its write savings. The
+    /// workload writes 16 MiB from end to end again and again. Every second round is migrated to
+    /// the SSD.
+    fn griffin_with_a_log_of(log: Bytes) -> (f64, f64, f64) {
+        let write = |number: u64| Request {
+            arrival: Nanoseconds::from_millis(10 * number),
+            device: 0,
+            kind: bimetal_core::operation::OpKind::Write,
+            fua: false,
+            range: SectorRange::new(number % 256 * 128, 128),
+            response: None,
+        };
+        let drives = [(Role::Ssd, "intel-x25-m-80gb", Bytes::from_mib(400)), (Role::Log, "intel-x25-e-32gb", log)];
+        let set = [("ssd.spare_factor", "0.07"), ("log.spare_factor", "0.07"), ("griffin.timeout", "5120ms")];
+        let (lives, savings) = lives_of("griffin", &drives, (0..256 * 40).map(write).collect(), &set);
+        let years = |member: &str| lives.iter().find(|life| life.member == member).unwrap().cycles_years.unwrap();
+        (years("log"), years("ssd"), savings.unwrap())
+    }
+
+    /// Griffin, section 7: an SLC log has ten times the cycles. At savings of a half it takes twice
+    /// the writes, so it lasts as long with a fifth of the MLC's size. The paper counts data alone.
+    /// Here each request of 16 blocks is a segment with a head and a foot.
+    #[test]
+    fn an_slc_log_must_be_a_fifth_of_the_mlc_at_savings_of_a_half() {
+        let data = 16.0 / 18.0;
+        let (log, ssd, savings) = griffin_with_a_log_of(Bytes::from_mib(80));
+        assert!((savings - 0.5).abs() < 0.05, "{savings}");
+        assert!((log / ssd / data - 1.0).abs() < 0.1, "log {log}, SSD {ssd} years");
+        let (log, ssd, _) = griffin_with_a_log_of(Bytes::from_mib(60));
+        assert!((log / ssd / data - 0.75).abs() < 0.075, "log {log}, SSD {ssd} years");
+    }
+
+    /// A drive of 500 GB that is written 1 GiB in 1000 s: the 300 TB that its maker warrants limit
+    /// its life, and no block is erased within the trace. Its life was once said to be unlimited.
+    #[test]
+    fn warranty_limits_the_life_of_a_drive_that_erases_nothing() {
+        let ssd = [(Role::Ssd, "samsung-970-evo-plus-500gb", Bytes(500_107_862_016))];
+        let writes = random_writes(10_000, Nanoseconds::from_millis(10), Bytes::from_mib(64));
+        let life = lives_of("ssd-only", &ssd, writes, &[]).0.remove(0);
+        let expected = 300e12 / 4096.0 / 100.0 / (365.25 * 86_400.0);
+        assert!((life.years.unwrap() / expected - 1.0).abs() < 0.01, "{life:?}");
+        assert_eq!((life.limited_by, life.warranted_years), (Some(LimitedBy::Warranty), life.years));
+        assert!(life.cycles_years > life.years && life.unknown.is_none(), "{life:?}");
+        assert!((life.dwpd.unwrap() / (4096.0 * 100.0 * 86_400.0 / 500_107_862_016.0) - 1.0).abs() < 0.01, "{life:?}");
+        let (least, most) = life.range_years.unwrap();
+        assert!(least <= life.years.unwrap() && most <= life.warranted_years.unwrap() * 1.001, "{life:?}");
+    }
+
+    /// The life in the document of `simulate` and `compare` is the one that `plan` computes.
+    #[test]
+    fn run_has_the_life_that_the_planner_computes() {
+        let drives =
+            [(Role::Ssd, "intel-x25-m-80gb", Bytes::from_mib(512)), (Role::Hdd, DEFAULT_HDD, Bytes::from_mib(1024))];
+        let writes = random_writes(3_000, Nanoseconds::from_millis(20), Bytes::from_mib(64));
+        for scheme in ["griffin", "bcache"] {
+            let (lives, run) = lives_and_run_of(scheme, &drives, writes.clone(), &[]);
+            let flash = &run.devices.ssd.flash;
+            assert_eq!((flash.lifetime_years, flash.lifetime_limited_by), (lives[0].years, lives[0].limited_by));
+            assert_eq!((flash.lifetime_years_cycles, flash.dwpd), (lives[0].cycles_years, lives[0].dwpd));
+            assert!(lives[0].years.is_some(), "{scheme}: {lives:?}");
+        }
+    }
+
+    /// Without times there is no rate of writes. A life was once computed from the speed of the
+    /// replay.
+    #[test]
+    fn life_without_times_is_unknown() {
+        let writes = random_writes(1_000, Nanoseconds::from_millis(20), Bytes::from_mib(16));
+        let choices = Choices { steady_wear: true, ..Choices::default() };
+        let schemes = vec![bimetal_core::schemes::find("bcache").unwrap()];
+        let (workload, trees, replay) = (&writes, Vec::new(), Replay::Closed { depth: 4 });
+        for steady_wear in [true, false] {
+            let choices = Choices { steady_wear, ..choices.clone() };
+            let (schemes, trees) = (schemes.clone(), trees.clone());
+            let experiment = Experiment { workload, schemes, trees, choices, replay, warmup: 0.0, keep: None };
+            let run = experiment.run(&NoProgress, |_, trace| trace).unwrap().runs.remove(0);
+            let flash = &run.devices.ssd.flash;
+            assert_eq!((flash.lifetime_years, flash.lifetime_unknown), (None, Some(Unknown::NeedsTimes)));
+            assert_eq!((flash.lifetime_years_warranted, flash.lifetime_worst_block_years), (None, None));
+        }
+    }
+
+    #[test]
+    fn life_without_writes_is_unlimited_and_unknown() {
+        let profile = Profile::load("intel-x25-m-80gb").unwrap();
+        let life = Life::at_rates("ssd", &profile, profile.capacity.bytes(), 0.0, f64::NAN);
+        assert_eq!((life.years, life.unlimited, life.unknown), (None, true, Some(Unknown::NothingWritten)));
+        let life = Life::at_rates("ssd", &profile, profile.capacity.bytes(), 1.0, 1.0);
+        assert!(life.years.is_some() && !life.unlimited && life.unknown.is_none(), "{life:?}");
+    }
+}

@@ -1,0 +1,253 @@
+//! Recording of the commands to each flash drive of a volume while the volume runs.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use bimetal_core::layout::{LABEL_SECTORS, Layout};
+use bimetal_core::operation::{Command, OpKind, Status, Token};
+use bimetal_core::units::{Bytes, Nanoseconds, SECTOR_BYTES, SectorRange, Sectors};
+use bimetal_models::flash::Precondition;
+use bimetal_models::profile::Profile;
+use bimetal_models::{DeviceModel, DeviceStatistics, Finished, Wear};
+
+use crate::setup::{Choices, Setup};
+
+/// Largest number of commands that are recorded of a drive. More of them would only cost memory,
+/// because no drive plays more ([`super::wear`]).
+const RECORDED_MAX: usize = 2_000_000;
+
+/// Commands to a drive, with their times.
+pub(super) type Stream = Vec<(Nanoseconds, Command)>;
+
+/// Recording of a drive: its first commands, and the amount of all.
+#[derive(Debug, Default)]
+pub(super) struct Tape {
+    /// The first commands.
+    pub(super) stream: Stream,
+    written_sectors: u64,
+    is_cut: bool,
+}
+
+impl Tape {
+    /// Records a command, as long as the stream has fewer than `most`.
+    fn push(&mut self, now: Nanoseconds, command: Command, most: usize) {
+        self.written_sectors += if stores(&command) { command.range.len.0 } else { 0 };
+        if self.stream.len() < most {
+            self.stream.push((now, command));
+        } else {
+            self.is_cut = true;
+        }
+    }
+
+    /// Returns the bytes that all commands, recorded or not, gave the drive to store.
+    pub(super) fn written_bytes(&self) -> u64 {
+        self.written_sectors * SECTOR_BYTES
+    }
+
+    /// Returns the time that the stream takes, out of `span` for all commands.
+    pub(super) fn lasts(&self, span: Nanoseconds) -> Nanoseconds {
+        match self.stream.last().filter(|_| self.is_cut) {
+            Some((last, _)) => Nanoseconds(last.0 + last.0 / self.stream.len() as u64 + 1),
+            None => span,
+        }
+    }
+}
+
+/// Returns true if `command` gives a drive data to store.
+pub(super) fn stores(command: &Command) -> bool {
+    matches!(command.kind, OpKind::Write | OpKind::WriteZeroes) && !command.range.is_empty()
+}
+
+/// Times at which rounds begin.
+#[derive(Clone, Copy)]
+pub(super) struct Rounds {
+    /// Begin of the second round.
+    pub(super) second: Nanoseconds,
+    /// Begin of the first recorded round.
+    pub(super) recorded: Nanoseconds,
+}
+
+/// A flash drive of a volume.
+pub(super) struct Member {
+    /// Name of the drive's role.
+    pub(super) id: String,
+    /// Profile of the drive.
+    pub(super) profile: Profile,
+    /// Size of the drive.
+    pub(super) size: Sectors,
+    /// Sectors that are full before the first request.
+    pub(super) used: SectorRange,
+    /// State of these sectors.
+    pub(super) precondition: Precondition,
+    /// Set if the drive is home to addresses of the volume.
+    pub(super) is_home: bool,
+    tape: Arc<Mutex<Tape>>,
+    cold_sectors: Arc<AtomicU64>,
+}
+
+impl Member {
+    /// Creates a home drive that belongs to no volume.
+    pub(super) fn home(profile: &Profile, size: Sectors) -> Self {
+        Self {
+            id: "ssd".to_owned(),
+            profile: profile.clone(),
+            size,
+            used: SectorRange::new(0, size.0),
+            precondition: Precondition::Sequential,
+            is_home: true,
+            tape: Arc::default(),
+            cold_sectors: Arc::default(),
+        }
+    }
+
+    /// Returns the bytes that the drive had to store in the first round.
+    pub(super) fn cold_bytes(&self) -> u64 {
+        self.cold_sectors.load(Ordering::Relaxed) * SECTOR_BYTES
+    }
+
+    /// Takes the recording, shifted to begin at time zero.
+    pub(super) fn take_tape(&self) -> Tape {
+        let mut tape = std::mem::take(&mut *self.tape.lock().expect("no thread panics while it holds the lock"));
+        let start = tape.stream.first().map_or(Nanoseconds::ZERO, |(at, _)| *at);
+        tape.stream.iter_mut().for_each(|(at, _)| *at -= start);
+        tape
+    }
+}
+
+/// A drive that records the commands to store, discard and flush.
+struct Recorder {
+    inner: Box<dyn DeviceModel>,
+    rounds: Rounds,
+    tape: Arc<Mutex<Tape>>,
+    cold_sectors: Arc<AtomicU64>,
+}
+
+impl DeviceModel for Recorder {
+    fn capacity(&self) -> Sectors {
+        self.inner.capacity()
+    }
+
+    fn submit(&mut self, now: Nanoseconds, token: Token, command: Command) {
+        if now < self.rounds.second && stores(&command) {
+            self.cold_sectors.fetch_add(command.range.len.0, Ordering::Relaxed);
+        }
+        let changes = matches!(command.kind, OpKind::Discard | OpKind::Flush) || stores(&command);
+        if changes && now >= self.rounds.recorded {
+            self.tape.lock().expect("no thread panics while it holds the lock").push(now, command, RECORDED_MAX);
+        }
+        self.inner.submit(now, token, command);
+    }
+
+    fn next_event(&self) -> Option<Nanoseconds> {
+        self.inner.next_event()
+    }
+
+    fn advance(&mut self, now: Nanoseconds, finished: &mut Vec<Finished>) {
+        self.inner.advance(now, finished);
+    }
+
+    fn fragmented(&self, most: Sectors) -> Option<Vec<SectorRange>> {
+        self.inner.fragmented(most)
+    }
+
+    fn wear(&self) -> Option<Wear> {
+        self.inner.wear()
+    }
+
+    fn halt_wear_levelling(&mut self, halt: bool) {
+        self.inner.halt_wear_levelling(halt);
+    }
+
+    fn statistics(&self, now: Nanoseconds) -> DeviceStatistics {
+        self.inner.statistics(now)
+    }
+}
+
+/// A drive that finishes every command at once. The commands to a drive that is alone do not depend
+/// on its speed.
+struct Instant {
+    capacity: Sectors,
+    now: Nanoseconds,
+    done: Vec<Finished>,
+    written: Bytes,
+}
+
+impl DeviceModel for Instant {
+    fn capacity(&self) -> Sectors {
+        self.capacity
+    }
+
+    fn submit(&mut self, now: Nanoseconds, token: Token, command: Command) {
+        if stores(&command) {
+            self.written += command.range.len.bytes();
+        }
+        self.now = now;
+        self.done.push(Finished { token, at: now, status: Status::Done });
+    }
+
+    fn next_event(&self) -> Option<Nanoseconds> {
+        (!self.done.is_empty()).then_some(self.now)
+    }
+
+    fn advance(&mut self, _: Nanoseconds, finished: &mut Vec<Finished>) {
+        finished.append(&mut self.done);
+    }
+
+    fn statistics(&self, _: Nanoseconds) -> DeviceStatistics {
+        DeviceStatistics { write_bytes: self.written, ..DeviceStatistics::default() }
+    }
+}
+
+/// Puts a recorder in front of each flash drive; `rounds` decides what it records. A drive that is
+/// alone need not be simulated for that.
+pub(super) fn record_members(setup: &mut Setup, choices: &Choices, rounds: Rounds) -> Vec<Member> {
+    let layouts: Vec<Layout> = setup.tree.volumes().map(|volume| volume.view().layout.clone()).collect();
+    let alone = setup.drives.len() == 1;
+    let mut members = Vec::new();
+    for drive in &mut setup.drives {
+        let size = Sectors(drive.size.0 / SECTOR_BYTES);
+        let blank = drive.profile.build(Some(size), choices.seed);
+        let (None, Ok(blank)) = (drive.profile.hdd(), blank) else { continue };
+        let home = layouts[drive.volume].home.iter().find(|extent| extent.member == drive.member);
+        let full =
+            home.map(|extent| SectorRange::new(extent.first_sector, extent.blocks.count * choices.block.sectors()));
+        let default = if full.is_some() { Precondition::Sequential } else { Precondition::Clean };
+        let (tape, cold_sectors) = (Arc::<Mutex<Tape>>::default(), Arc::<AtomicU64>::default());
+        members.push(Member {
+            id: drive.id.clone(),
+            profile: drive.profile.clone(),
+            size,
+            used: full.unwrap_or(SectorRange::new(0, size.0.saturating_sub(LABEL_SECTORS))),
+            precondition: choices.precondition.unwrap_or(default),
+            is_home: full.is_some(),
+            tape: tape.clone(),
+            cold_sectors: cold_sectors.clone(),
+        });
+        let inner: Box<dyn DeviceModel> = match alone {
+            true => {
+                Box::new(Instant { capacity: size, now: Nanoseconds::ZERO, done: Vec::new(), written: Bytes::ZERO })
+            }
+            false => std::mem::replace(&mut drive.model, blank),
+        };
+        drive.model = Box::new(Recorder { inner, rounds, tape, cold_sectors });
+    }
+    members
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A recording of a long trace keeps its beginning only, and still counts every byte.
+    #[test]
+    fn full_tape_counts_writes_without_keeping_them() {
+        let write = Command { kind: OpKind::Write, range: SectorRange::new(0, 8), fua: false };
+        let flush = Command { kind: OpKind::Flush, range: SectorRange::new(0, 0), fua: false };
+        let mut tape = Tape::default();
+        (0..4).for_each(|at| tape.push(Nanoseconds(at * 10), if at == 1 { flush } else { write }, 4));
+        assert_eq!((tape.written_bytes(), tape.lasts(Nanoseconds(1000))), (3 * 4096, Nanoseconds(1000)));
+        tape.push(Nanoseconds(40), write, 4);
+        assert_eq!((tape.stream.len(), tape.written_bytes()), (4, 4 * 4096));
+        assert_eq!(tape.lasts(Nanoseconds(1000)), Nanoseconds(30 + 30 / 4 + 1));
+    }
+}

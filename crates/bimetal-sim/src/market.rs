@@ -1,0 +1,124 @@
+//! Drives on sale: the sizes of each model, with their prices.
+//!
+//! A model that the market does not list is sold at its profile's own capacity, at the profile's
+//! price.
+
+use bimetal_core::units::{Bytes, Sectors};
+use bimetal_models::profile::{Price, Profile};
+
+/// Difference between a nominal size and a drive's own capacity, as a share: makers sell 1,000.2 GB
+/// as 1 TB.
+const NOMINAL_SHARE: f64 = 0.01;
+
+/// Drive on sale.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OnSale {
+    /// Model, by the name that `--ssd` and `--hdd` take.
+    pub model: String,
+    /// Nominal size.
+    pub size: Bytes,
+    /// Price of the whole drive.
+    pub price: Price,
+}
+
+/// All drives on sale.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Market {
+    /// Drives, in any order.
+    pub drives: Vec<OnSale>,
+}
+
+/// Purchase of one drive, or of several equal drives that are used as one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Purchase {
+    /// Number of drives.
+    pub count: u64,
+    /// Size of each drive.
+    pub each: Sectors,
+    /// Price of all drives; `None` if no price is known.
+    pub price: Option<Price>,
+}
+
+impl Purchase {
+    /// Returns the size of all drives together.
+    pub fn size(&self) -> Sectors {
+        Sectors(self.each.0.saturating_mul(self.count))
+    }
+}
+
+impl Market {
+    /// Returns the smallest drive of `model` on sale with at least `least` sectors, or several of
+    /// the largest drive if no drive is large enough. `profile` describes the model.
+    pub fn smallest(&self, model: &str, profile: &Profile, least: Sectors) -> Purchase {
+        let mut sizes = self.sizes(model, profile);
+        sizes.sort_by_key(|(size, _)| *size);
+        let own = (profile.capacity, profile.price.clone());
+        let enough = sizes.iter().find(|(size, _)| *size >= least).or(sizes.last());
+        let (each, price) = enough.cloned().unwrap_or(own);
+        let count = least.0.div_ceil(each.0.max(1)).max(1);
+        let price = price.map(|price| Price { usd: price.usd * count as f64, ..price });
+        Purchase { count, each, price }
+    }
+
+    /// Returns the sizes and prices in which `model` is on sale.
+    fn sizes(&self, model: &str, profile: &Profile) -> Vec<(Sectors, Option<Price>)> {
+        let own = profile.capacity;
+        let exact = |nominal: Bytes| {
+            let difference = nominal.0.abs_diff(own.bytes().0) as f64;
+            if difference <= NOMINAL_SHARE * own.bytes().0 as f64 { own } else { nominal.sectors() }
+        };
+        let drives = self.drives.iter().filter(|drive| drive.model == model);
+        drives.map(|drive| (exact(drive.size), Some(drive.price.clone()))).collect()
+    }
+}
+
+/// Returns the price of a part of a drive of `size`: by the byte, at the price of the profile's own
+/// size.
+pub fn price_of_share(profile: &Profile, size: Sectors) -> Option<Price> {
+    let price = profile.price.as_ref()?;
+    Some(Price { usd: price.usd * size.0 as f64 / profile.capacity.0 as f64, ..price.clone() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bimetal_models::profile::DEFAULT_HDD;
+
+    fn disk() -> Profile {
+        Profile::load(DEFAULT_HDD).expect("a built-in profile")
+    }
+
+    fn shop(sizes: &[(&str, f64)]) -> Market {
+        let drive = |&(size, usd): &(&str, f64)| OnSale {
+            model: DEFAULT_HDD.to_owned(),
+            size: size.parse().expect("a size"),
+            price: Price { usd, date: "2026".to_owned(), source: "shop".to_owned() },
+        };
+        Market { drives: sizes.iter().map(drive).collect() }
+    }
+
+    fn bought(market: &Market, least: &str) -> (u64, u64, f64) {
+        let least = least.parse::<Bytes>().expect("a size").sectors();
+        let Purchase { count, each, price } = market.smallest(DEFAULT_HDD, &disk(), least);
+        (count, each.bytes().0, price.expect("a price").usd)
+    }
+
+    #[test]
+    fn smallest_drive_that_is_large_enough_is_bought_whole() {
+        let market = shop(&[("4TB", 120.0), ("1TB", 50.0), ("2TB", 70.0)]);
+        let own = disk().capacity.bytes().0;
+        assert_eq!(bought(&market, "10GB"), (1, own, 50.0), "the nominal 1 TB is the profile's own capacity");
+        assert_eq!(bought(&market, &format!("{own}")), (1, own, 50.0));
+        assert_eq!(bought(&market, "1100GB"), (1, 2_000_000_000_000, 70.0));
+        assert_eq!(bought(&market, "9TB"), (3, 4_000_000_000_000, 360.0), "three of the largest");
+    }
+
+    #[test]
+    fn unlisted_model_is_sold_at_its_own_capacity() {
+        let (nothing, disk) = (Market::default(), disk());
+        let (own, usd) = (disk.capacity.bytes().0, disk.price.expect("it has a price").usd);
+        assert_eq!(bought(&nothing, "1GiB"), (1, own, usd));
+        assert_eq!(bought(&nothing, "1500GB"), (2, own, 2.0 * usd));
+        assert_eq!(bought(&shop(&[]), "1GiB"), (1, own, usd));
+    }
+}

@@ -1,0 +1,205 @@
+//! Sizes and prices of the drives of a run.
+//!
+//! A given size is used as it is. Otherwise a home drive is the smallest on sale that holds the
+//! addresses of the workload and the capacity asked for. A cache, and a drive that holds ranges, is
+//! the smallest on sale that the scheme can use, or a share of a drive ([`DefaultSize`]). Several
+//! of the largest drive, used as one, replace a drive that nobody sells. Each drive costs the whole
+//! price of the drives bought; a share of a drive costs a share.
+
+use bimetal_core::layout::{LABEL_SECTORS, LayoutError, LayoutRequest, MemberInfo, Role};
+use bimetal_core::payload::NoPayload;
+use bimetal_core::scheme::{Holds, SchemeError};
+use bimetal_core::units::{Bytes, Sectors};
+use bimetal_core::volume::{Volume, VolumeConfig, VolumeError};
+use bimetal_models::profile::{Price, Profile};
+use serde::Serialize;
+
+use crate::market::{Purchase, price_of_share};
+use crate::setup::{Choices, Chosen, DefaultSize, Plan, SetupError, sets_geometry};
+
+/// Share of the capacity asked for that a volume may lack: its own data take it, and the difference
+/// between the drives that are sold as of one size.
+const CAPACITY_SLACK: f64 = 0.01;
+
+/// Origin of the sizes of a run's drives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Sizing {
+    /// Whole drives on sale.
+    Sold,
+    /// Drives on sale, and for caches and ranges a tenth of what the trace touches.
+    Share,
+    /// A size was given.
+    #[default]
+    Given,
+}
+
+/// Origin of the size of a drive.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Origin {
+    /// The user gave the size.
+    Given,
+    /// A drive on sale.
+    Sold,
+    /// A share of the footprint or of the addresses.
+    Share,
+}
+
+impl Choices {
+    /// Returns the origin of the sizes of runs with these choices.
+    pub(crate) fn sizing(&self) -> Sizing {
+        let drives = [&self.ssd, &self.hdd].into_iter().chain(self.members.iter().map(|(_, drive)| drive));
+        let geometry =
+            self.settings.iter().any(|(key, _)| key.split_once('.').is_some_and(|(_, figure)| sets_geometry(figure)));
+        match self.default_size {
+            _ if geometry || drives.into_iter().any(|drive| drive.size.is_some()) => Sizing::Given,
+            DefaultSize::OnSale => Sizing::Sold,
+            DefaultSize::Share { .. } => Sizing::Share,
+        }
+    }
+
+    /// Returns the least number of sectors of a volume with the capacity asked for.
+    fn least_sectors(&self) -> u64 {
+        let capacity = self.capacity.unwrap_or_default().0;
+        Bytes(capacity - (capacity as f64 * CAPACITY_SLACK) as u64).sectors().0
+    }
+}
+
+/// Enlarges the last of the units, if all units together do not have the capacity asked for.
+pub(crate) fn hold_capacity(units: &mut [Sectors], choices: &Choices) {
+    let Some((last, before)) = units.split_last_mut() else { return };
+    let before: u64 = before.iter().map(|unit| unit.0).sum();
+    last.0 = last.0.max(choices.least_sectors().saturating_sub(before));
+}
+
+/// Returns the price of a drive of `size` whose model has this name and profile.
+pub(crate) fn price_of(
+    (model, profile): (&str, &Profile),
+    size: Sectors,
+    origin: Origin,
+    choices: &Choices,
+) -> Option<Price> {
+    match origin {
+        _ if choices.price_per_gb => price_of_share(profile, size),
+        Origin::Share => price_of_share(profile, size),
+        Origin::Given | Origin::Sold => choices.market.smallest(model, profile, size).price,
+    }
+}
+
+/// Returns the content by which a drive is sized if no size is given. A log on the SSD costs flash
+/// as a cache does, so it is sized like a cache.
+fn sized_as(role: Role, holds: Holds) -> Holds {
+    if (role, holds) == (Role::Ssd, Holds::Log) { Holds::Cache } else { holds }
+}
+
+impl Plan<'_> {
+    /// Returns the size with which a drive begins; it grows to what the scheme needs.
+    pub(crate) fn default_size(&self, role: Role, holds: Holds, drive: (&str, &Profile)) -> (Sectors, Origin) {
+        let block = self.choices.block;
+        let addresses: u64 = self.units.iter().map(|size| size.0.next_multiple_of(block.sectors())).sum();
+        let label = LABEL_SECTORS + block.sectors();
+        let of_share = |percent: u64| match sized_as(role, holds) {
+            Holds::Cache => Some(self.survey.footprint_blocks * block.sectors() * percent / 100),
+            // There is at least one block in front of the label.
+            Holds::Ranges => Some((addresses * percent / 100).max(label)),
+            Holds::Home | Holds::Copy | Holds::Log => None,
+        };
+        let share = match self.choices.default_size {
+            DefaultSize::Share { percent } => of_share(percent),
+            DefaultSize::OnSale => None,
+        };
+        if let Some(share) = share {
+            return (Sectors(share.next_multiple_of(block.sectors())), Origin::Share);
+        }
+        let least = match holds {
+            // The addresses on each of several drives are not known yet.
+            Holds::Home if self.has_further(role) => 0,
+            Holds::Home | Holds::Copy if self.tail_beyond().0 > 0 => addresses,
+            Holds::Home | Holds::Copy => addresses + label,
+            Holds::Log | Holds::Cache | Holds::Ranges => 0,
+        };
+        (self.bought(drive, Sectors(least)).size(), Origin::Sold)
+    }
+
+    fn bought(&self, (model, profile): (&str, &Profile), least: Sectors) -> Purchase {
+        self.choices.market.smallest(model, profile, least)
+    }
+
+    /// Returns the room for a label that the volume assumes behind the end of its drive: a plain
+    /// drive has no label.
+    fn tail_beyond(&self) -> Sectors {
+        let is_plain = matches!(self.scheme.members, [(_, Holds::Home)]);
+        if is_plain { Sectors(LABEL_SECTORS) } else { Sectors(0) }
+    }
+
+    /// Enlarges drives without a given size until the scheme accepts them, and makes the volume.
+    pub(crate) fn fit(&mut self, chosen: &[Chosen]) -> Result<(Volume<NoPayload>, Vec<Sectors>), SetupError> {
+        let mut sizes: Vec<Sectors> = chosen.iter().map(|drive| drive.size).collect();
+        loop {
+            let tail = self.tail_beyond();
+            let member = |(drive, size): (&Chosen, &Sectors)| MemberInfo { role: drive.role, capacity: *size + tail };
+            let members: Vec<MemberInfo> = chosen.iter().zip(&sizes).map(member).collect();
+            let layout = LayoutRequest { block: self.choices.block, members: &members, units: self.units };
+            let config = VolumeConfig { scheme: self.scheme, settings: self.settings, layout, identity: 0 };
+            match Volume::new(&config) {
+                Ok(volume) => {
+                    self.assume_sizes(chosen, &sizes);
+                    self.assume_homes(chosen, volume.view());
+                    return Ok((volume, sizes));
+                }
+                Err(error) => {
+                    let error = without_tail(error, tail);
+                    let Some((at, needed)) = enlargeable(chosen, &sizes, &error) else {
+                        return Err(self.named(chosen, &sizes, error));
+                    };
+                    let drive = &chosen[at];
+                    sizes[at] = match drive.origin {
+                        Origin::Share => needed,
+                        _ => self.bought((&drive.model, &drive.profile), needed).size(),
+                    };
+                }
+            }
+        }
+    }
+
+    fn assume_sizes(&mut self, chosen: &[Chosen], sizes: &[Sectors]) {
+        for (drive, size) in chosen.iter().zip(sizes) {
+            let why = match (drive.origin, sized_as(drive.role, drive.holds)) {
+                (Origin::Given, _) => continue,
+                (Origin::Share, Holds::Ranges) => "10 % of the address range, or what the scheme needs".to_owned(),
+                (Origin::Share, _) => "10 % of the footprint, or what the scheme needs".to_owned(),
+                (Origin::Sold, _) => match self.bought((&drive.model, &drive.profile), *size) {
+                    Purchase { count: 1, .. } => "the smallest on sale that the scheme can use".to_owned(),
+                    Purchase { count, each, .. } => format!(
+                        "{count} of {} bytes, the largest on sale, simulated as one drive with the profile's geometry \
+                         extended",
+                        each.bytes().0
+                    ),
+                },
+            };
+            self.assume(format!("{}_size", drive.id), format!("{} ({why})", size.bytes().0));
+        }
+    }
+}
+
+/// Converts the error of a volume that assumes its drive to be larger by `tail` into sizes of the
+/// drive.
+fn without_tail(mut error: VolumeError, tail: Sectors) -> VolumeError {
+    if let VolumeError::Scheme(SchemeError::Layout(LayoutError::TooSmall { needed, available, .. })) = &mut error {
+        (*needed, *available) = (*needed - tail.bytes(), *available - tail.bytes());
+    }
+    error
+}
+
+/// Returns the drive that was too small, and the size that it needs, if the user gave no size.
+fn enlargeable(chosen: &[Chosen], sizes: &[Sectors], error: &VolumeError) -> Option<(usize, Sectors)> {
+    let VolumeError::Scheme(SchemeError::Layout(LayoutError::TooSmall { role, needed, available, .. })) = error else {
+        return None;
+    };
+    let is_it = |at: &usize| {
+        let drive = &chosen[*at];
+        drive.role == *role && sizes[*at].bytes() == *available && drive.origin != Origin::Given
+    };
+    let at = (0..chosen.len()).rfind(is_it)?;
+    Some((at, Sectors(Sectors::covering(*needed).0.next_multiple_of(8))))
+}

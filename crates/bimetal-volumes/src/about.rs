@@ -1,0 +1,129 @@
+//! Facts about a volume that its server cannot see in the volume: names, paths, settings.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+
+use bimetal_core::label::lifetime::Lifetime;
+use bimetal_core::label::{Label, MemberLabel};
+use bimetal_core::layout::{MemberId, Role};
+use bimetal_core::scheme::{Holds, SchemeInfo};
+use bimetal_core::schemes;
+use bimetal_core::units::Bytes;
+
+use crate::find::{Labelled, Located};
+use crate::labels;
+
+/// Description of a volume, from its labels.
+#[derive(Clone)]
+pub struct About {
+    /// Name of the volume.
+    pub name: String,
+    /// UUID as text; `None` for a volume without labels.
+    pub uuid: Option<String>,
+    /// Scheme of the volume.
+    pub scheme: &'static SchemeInfo,
+    /// Every parameter of the scheme, as `--set` takes it, and settings of drives.
+    pub settings: BTreeMap<String, String>,
+    /// Members of the volume, in order.
+    pub members: Vec<AboutMember>,
+}
+
+/// Description of a member, from its label.
+#[derive(Clone, Debug, Default)]
+pub struct AboutMember {
+    /// Name for users: `ssd`, `hdd1`.
+    pub id: String,
+    /// Path of the drive; `None` if it is missing.
+    pub path: Option<String>,
+    /// Size of the member.
+    pub bytes: Bytes,
+    /// Profile of the drive that the member emulates.
+    pub profile: Option<String>,
+    /// Bytes that may be written before the drive is worn out, as rated by its maker.
+    pub rated_write_bytes: Option<Bytes>,
+    /// Totals of the member before it is served now.
+    pub before: Lifetime,
+}
+
+/// Setting of a real drive: the rating of its maker, stated by its owner
+/// (`ssd.rated_writes=150TB`).
+pub const RATED_WRITES: &str = "rated_writes";
+
+impl About {
+    /// Returns the description of a volume in its labels; `None` if its scheme is unknown.
+    pub fn of(label: &Label, located: &Located) -> Option<Self> {
+        let scheme = schemes::find(&label.scheme)?;
+        let mut settings: BTreeMap<String, String> = label.settings.iter().cloned().collect();
+        for parameter in scheme.parameters {
+            settings.entry(parameter.name.to_owned()).or_insert_with(|| parameter.default.to_owned());
+        }
+        let members = label.members.iter().zip(located.members()).enumerate();
+        let members = members.map(|(at, (member, drive))| AboutMember {
+            id: label.member_name(MemberId(at as u16)),
+            path: drive.map(|drive| drive.found.path.clone()),
+            bytes: member.size.bytes(),
+            profile: member.emulates.clone(),
+            rated_write_bytes: rating(label, member.role),
+            before: drive.and_then(|drive| lifetime(label, member, drive)).unwrap_or_default(),
+        });
+        let members = members.collect();
+        Some(Self { name: label.name.clone(), uuid: Some(label.volume.to_string()), scheme, settings, members })
+    }
+
+    /// Applies a drive's rating, if `name` is this setting. Returns true if it is.
+    ///
+    /// # Errors
+    /// Fails if there is no such drive, the drive is emulated, or the value is no size.
+    pub fn take_rating(&mut self, name: &str, value: &str) -> Result<bool, String> {
+        let Some((id, RATED_WRITES)) = name.split_once('.') else { return Ok(false) };
+        let rated: Bytes = value.parse().map_err(|error| format!("{name}: {error}"))?;
+        let member = self.members.iter_mut().find(|member| member.id == id && member.profile.is_none());
+        let member = member.ok_or_else(|| {
+            format!(
+                "{name}: expected the setting of an emulated drive, and '{id}' is \
+                                                   no emulated drive of this volume"
+            )
+        })?;
+        member.rated_write_bytes = Some(rated);
+        self.settings.insert(name.to_owned(), value.to_owned());
+        Ok(true)
+    }
+
+    /// Returns the name of a member for users.
+    pub fn name_of(&self, member: MemberId) -> String {
+        let known = self.members.get(usize::from(member.0));
+        known.map_or_else(|| format!("member {}", member.0), |known| known.id.clone())
+    }
+
+    /// Returns the content that the scheme keeps on a member with this role: `home`, `copy`,
+    /// `cache`, `ranges`, `log`.
+    pub fn holds(&self, role: Role) -> &'static str {
+        let kept = self.scheme.members.iter().find(|&&(member, _)| member == role);
+        match kept.map(|&(_, holds)| holds) {
+            Some(Holds::Home) => "home",
+            Some(Holds::Copy) => "copy",
+            Some(Holds::Cache) => "cache",
+            Some(Holds::Ranges) => "ranges",
+            // A drive that holds only a log has the role that holds the log under the scheme.
+            Some(Holds::Log) | None => "log",
+        }
+    }
+
+    /// Returns true for Griffin and its baseline: home on the SSD, with a log or alone.
+    pub fn is_about_write_savings(&self) -> bool {
+        let log = self.scheme.members.iter().any(|&(_, holds)| holds == Holds::Log);
+        let home_on_ssd = self.scheme.members.first() == Some(&(Role::Ssd, Holds::Home));
+        home_on_ssd && (log || self.scheme.members.len() == 1)
+    }
+}
+
+/// Returns the totals of a drive as a member, from its label.
+fn lifetime(label: &Label, member: &MemberLabel, drive: &Labelled) -> Option<Lifetime> {
+    let file = File::open(&drive.probe.canonical).ok()?;
+    labels::read_lifetime(&file, member.size, &drive.probe.path, label.volume.identity()).ok()
+}
+
+/// Returns the rating of the drives with a role, as stated by their owner.
+fn rating(label: &Label, role: Role) -> Option<Bytes> {
+    label.drive_settings(role).find(|(key, _)| *key == RATED_WRITES).and_then(|(_, rated)| rated.parse().ok())
+}

@@ -1,0 +1,383 @@
+//! Search for a volume by its name, or by the path of any of its drives.
+//!
+//! Labels are searched on every block device and on the files that are remembered or named. If
+//! members are missing then, the files beside the named file are searched as well. Names of devices
+//! never count. The core decides which labels make a volume ([`bimetal_core::label::assembly`]).
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use bimetal_core::label::assembly::{Assembly, AssemblyError, Found, Seat, assemble, named};
+use bimetal_core::label::resize::search;
+use bimetal_core::label::{Uuid, usable};
+use bimetal_core::units::{Bytes, Sectors};
+use bimetal_device::probe::{self, Kind, Probe, ProbeError, probe};
+
+use crate::labels::{self, LabelError};
+use crate::registry;
+use rustix::process::geteuid;
+
+/// Reasons for which a volume is not found.
+#[derive(Debug, thiserror::Error)]
+pub enum FindError {
+    /// The labels make no volume.
+    #[error("{error}{}", not_looked_at(.unreadable))]
+    Assembly {
+        /// Error of the assembly.
+        error: Box<AssemblyError>,
+        /// Block devices that could not be read.
+        unreadable: Vec<String>,
+    },
+    /// The named path is not a drive.
+    #[error(transparent)]
+    Probe(#[from] ProbeError),
+    /// The named drive has no label.
+    #[error(
+        "{error} (if the drive has grown by more than {GROWN_BY_MAX}, `bimetal resize {}` finds it; if another program has \
+         written over it, `bimetal rescue VOLUME` does)", path.display()
+    )]
+    Label {
+        /// Path of the drive.
+        path: PathBuf,
+        /// Error of the label.
+        error: LabelError,
+    },
+    /// The named drive was replaced.
+    #[error(
+        "{} was a drive of volume '{name}' and has been replaced: name another drive of the volume, or reuse this \
+         drive with --force", path.display()
+    )]
+    Former {
+        /// Path of the drive.
+        path: PathBuf,
+        /// Name of its former volume.
+        name: String,
+    },
+}
+
+fn not_looked_at(devices: &[String]) -> String {
+    match devices {
+        [] => String::new(),
+        [first, rest @ ..] => {
+            let more = if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
+            let remedy = if geteuid().is_root() { "" } else { " (use sudo)" };
+            format!(". Not searched, for lack of permission: {first}{more}{remedy}")
+        }
+    }
+}
+
+/// Drive with a label.
+#[derive(Clone, Debug)]
+pub struct Labelled {
+    /// Properties of the drive.
+    pub probe: Probe,
+    /// Label of the drive, in the form that the core takes.
+    pub found: Found,
+    /// Turn that the next label takes.
+    pub next_turn: usize,
+    /// Set if only second copies of the label are left: another program has overwritten the drive's
+    /// end.
+    pub by_second_copy: bool,
+}
+
+/// Volume that was found.
+#[derive(Clone, Debug)]
+pub struct Located {
+    /// Result of the assembly: the newest label, and the drives of the members.
+    pub assembly: Assembly,
+    /// Drives with a label of the volume.
+    pub drives: Vec<Labelled>,
+    /// Drives that were read and have no label of any volume.
+    pub unlabelled: Vec<Probe>,
+}
+
+impl Located {
+    /// Returns the labels, in the order of [`drives`](Self::drives), as numbered in
+    /// [`assembly`](Self::assembly).
+    pub fn found(&self) -> Vec<Found> {
+        self.drives.iter().map(|drive| drive.found.clone()).collect()
+    }
+
+    /// Returns the drive of each member, in order.
+    pub fn members(&self) -> impl Iterator<Item = Option<&Labelled>> {
+        self.assembly.seats.iter().map(|seat| match *seat {
+            Seat::Taken(at) => self.drives.get(at),
+            Seat::Behind(_) | Seat::Empty => None,
+        })
+    }
+}
+
+/// Result of a search on all drives.
+#[derive(Clone, Debug, Default)]
+pub struct Scan {
+    /// Drives with a label.
+    pub drives: Vec<Labelled>,
+    /// Drives without a label at their end, or at the ends that other labels suggest.
+    unlabelled: Vec<Probe>,
+    /// Block devices that could not be read.
+    pub unreadable: Vec<String>,
+}
+
+impl Scan {
+    /// Searches every block device, and the files that are remembered.
+    pub fn of_machine() -> Self {
+        let mut scan = Self::default();
+        // A drive that is part of another device is read through that device.
+        for name in probe::block_devices().into_iter().filter(|name| !probe::has_holders(name)) {
+            scan.look_at(&Path::new("/dev").join(name));
+        }
+        for path in registry::files() {
+            scan.look_at(&path);
+        }
+        scan.look_for_grown();
+        scan.drop_doubles();
+        scan
+    }
+
+    /// Searches drives without a label at their end again, at former ends. The sizes of members in
+    /// other labels suggest these ends, and so do the remembered sizes of drives of this machine.
+    fn look_for_grown(&mut self) {
+        let mut hints = self.sizes();
+        hints.extend(registry::sizes());
+        hints.sort();
+        hints.dedup();
+        for probe in std::mem::take(&mut self.unlabelled) {
+            match look_at_label(probe, &hints) {
+                Ok(drive) => self.add(drive),
+                Err(LookError::Label(probe, _)) => self.unlabelled.push(*probe),
+                Err(LookError::Probe(_)) => {}
+            }
+        }
+    }
+
+    /// Reads the ends of drives without a label, for at most [`RUMMAGE_TIME`] in total. Returns
+    /// true if a label was found.
+    fn rummage(&mut self) -> bool {
+        let until = Instant::now() + RUMMAGE_TIME;
+        let before = self.drives.len();
+        for probe in std::mem::take(&mut self.unlabelled) {
+            let hint = match File::open(&probe.canonical) {
+                Ok(drive) => labels::rummage_until(&drive, usable(probe.size), GROWN_BY_MAX, Some(until)),
+                Err(_) => None,
+            };
+            match hint.and_then(|size| look_at_label(probe.clone(), &[size]).ok()) {
+                Some(drive) => self.add(drive),
+                None => self.unlabelled.push(probe),
+            }
+        }
+        // A label that was found contains the sizes of further members.
+        self.look_for_grown();
+        self.drop_doubles();
+        self.drives.len() > before
+    }
+
+    /// Searches one more path; a path without a label, or one that is not a drive, adds no drive.
+    pub fn look_at(&mut self, path: &Path) {
+        match look(path) {
+            Ok(drive) => self.add(drive),
+            Err(LookError::Probe(ProbeError::Io { error, .. })) if error.kind() == io::ErrorKind::PermissionDenied => {
+                self.unreadable.push(path.display().to_string());
+            }
+            Err(LookError::Label(probe, _)) => self.add_unlabelled(*probe),
+            Err(LookError::Probe(_)) => {}
+        }
+    }
+
+    fn add_unlabelled(&mut self, probe: Probe) {
+        if self.unlabelled.iter().all(|other| other.identity != probe.identity) {
+            self.unlabelled.push(probe);
+        }
+    }
+
+    fn add(&mut self, drive: Labelled) {
+        if self.drives.iter().all(|other| other.probe.identity != drive.probe.identity) {
+            self.drives.push(drive);
+        }
+    }
+
+    /// Drops duplicates. A disk and its last partition may end together, and a loop device shows
+    /// its file: then the same label is found twice. The drive with the size in the label is kept.
+    fn drop_doubles(&mut self) {
+        let files: Vec<PathBuf> = self.drives.iter().map(|drive| drive.probe.canonical.clone()).collect();
+        self.drives.retain(|drive| backing_file(&drive.probe).is_none_or(|file| !files.contains(&file)));
+        let all = self.drives.clone();
+        self.drives.retain(|drive| {
+            let fits = |drive: &Labelled| drive.found.size == drive.found.label.own().size;
+            let same =
+                |other: &&Labelled| other.probe.identity != drive.probe.identity && other.probe.overlaps(&drive.probe);
+            let twin = all.iter().filter(same).find(|other| other.found.label == drive.found.label);
+            fits(drive) || !twin.is_some_and(fits)
+        });
+    }
+
+    /// Returns the sizes of members in all labels.
+    fn sizes(&self) -> Vec<Sectors> {
+        let labels = self.drives.iter().map(|drive| &drive.found.label);
+        labels.flat_map(|label| label.members.iter().map(|member| member.size)).collect()
+    }
+
+    fn labels(&self) -> Vec<Found> {
+        self.drives.iter().map(|drive| drive.found.clone()).collect()
+    }
+}
+
+/// Returns the file below a loop device.
+fn backing_file(probe: &Probe) -> Option<PathBuf> {
+    let Kind::Device(number) = probe.kind else { return None };
+    let file = format!("/sys/dev/block/{}:{}/loop/backing_file", number.major, number.minor);
+    fs::read_to_string(file).ok().map(|path| PathBuf::from(path.trim_end_matches('\n')))
+}
+
+enum LookError {
+    Probe(ProbeError),
+    /// The drive, with the error of its label.
+    Label(Box<Probe>, LabelError),
+}
+
+fn look(path: &Path) -> Result<Labelled, LookError> {
+    look_at_label(probe(path).map_err(LookError::Probe)?, &[])
+}
+
+/// Reads the label of a drive; `hints` are sizes at whose end the label may be, if the drive has
+/// grown.
+fn look_at_label(probe: Probe, hints: &[Sectors]) -> Result<Labelled, LookError> {
+    let path = probe.path.clone();
+    let open = File::open(&probe.canonical);
+    let drive = open.map_err(|error| LookError::Probe(ProbeError::Io { path: path.clone(), error }))?;
+    let mut why = None;
+    let found = search(usable(probe.size), hints, |size| match labels::read(&drive, size, &path) {
+        Ok(current) => Some(current),
+        Err(error) => {
+            why.get_or_insert(error);
+            None
+        }
+    });
+    let Some((size, current)) = found else {
+        let error = why.unwrap_or(LabelError::TooSmall { path });
+        return Err(LookError::Label(Box::new(probe), error));
+    };
+    let found = Found { path: path.display().to_string(), size, label: current.label };
+    Ok(Labelled { probe, found, next_turn: current.next_turn, by_second_copy: current.by_second_copy })
+}
+
+/// Maximum distance of a label from the end of its drive.
+const GROWN_BY_MAX: Bytes = Bytes::from_gib(8);
+/// Maximum time for which the ends of drives that were not named are read for labels.
+const RUMMAGE_TIME: Duration = Duration::from_secs(3);
+
+/// Reads the label of the named drive. If the drive has grown, other labels suggest its former end.
+/// Otherwise the label is searched near the drive's end or, if `everywhere`, on the whole drive.
+fn look_at_named(path: &Path, scan: &Scan, everywhere: bool) -> Result<Labelled, FindError> {
+    let (probe, error) = match look(path) {
+        Ok(drive) => return Ok(drive),
+        Err(LookError::Probe(error)) => return Err(error.into()),
+        Err(LookError::Label(probe, error)) => (*probe, error),
+    };
+    let mut hints = scan.sizes();
+    let within = if everywhere { probe.size } else { GROWN_BY_MAX };
+    if let Ok(drive) = File::open(&probe.canonical) {
+        hints.extend(labels::rummage(&drive, usable(probe.size), within));
+    }
+    look_at_label(probe, &hints).map_err(|_| FindError::Label { path: path.to_owned(), error })
+}
+
+/// Finds a volume by its name, or by the path of one of its drives.
+///
+/// # Errors
+/// Fails if no volume or several have this name, if the path is no drive of a volume, or if labels
+/// contradict each other.
+pub fn find(volume: &str) -> Result<Located, FindError> {
+    find_in(Scan::of_machine(), volume, false)
+}
+
+/// Does the same as [`find`]. If the path is a drive that has grown since it was labelled, the
+/// whole drive is read.
+///
+/// # Errors
+/// Fails for the reasons of [`find`].
+pub fn find_grown(volume: &str) -> Result<Located, FindError> {
+    find_in(Scan::of_machine(), volume, true)
+}
+
+/// Does the same as [`find`], and also reads `paths`, which may have lost their labels.
+///
+/// # Errors
+/// Fails for the reasons of [`find`].
+pub fn find_among(volume: &str, paths: &[PathBuf]) -> Result<Located, FindError> {
+    let mut scan = Scan::of_machine();
+    for path in paths {
+        probe(path)?;
+        scan.look_at(path);
+    }
+    scan.look_for_grown();
+    scan.drop_doubles();
+    find_in(scan, volume, false)
+}
+
+/// Finds the volume among the drives of `scan` and the drive at path `volume`.
+fn find_in(mut scan: Scan, volume: &str, everywhere: bool) -> Result<Located, FindError> {
+    let path = Path::new(volume);
+    let is_path = volume.contains('/') || path.exists();
+    let uuid = if is_path {
+        let drive = look_at_named(path, &scan, everywhere)?;
+        let uuid = drive.found.label.volume;
+        scan.add(drive);
+        scan.drop_doubles();
+        uuid
+    } else {
+        let unreadable = scan.unreadable.clone();
+        let failed = |error| FindError::Assembly { error: Box::new(error), unreadable };
+        match named(&scan.labels(), volume) {
+            Err(AssemblyError::NotFound { .. }) if scan.rummage() => named(&scan.labels(), volume).map_err(failed)?,
+            named => named.map_err(failed)?,
+        }
+    };
+    let mut located = locate(&scan, uuid)?;
+    if is_path && located.assembly.seats.contains(&Seat::Empty) {
+        for file in files_beside(path) {
+            scan.look_at(&file);
+        }
+        scan.look_for_grown();
+        scan.drop_doubles();
+        located = locate(&scan, uuid)?;
+    }
+    if is_path {
+        refuse_former(&located, path)?;
+    }
+    Ok(located)
+}
+
+fn locate(scan: &Scan, uuid: Uuid) -> Result<Located, FindError> {
+    let drives: Vec<Labelled> = scan.drives.iter().filter(|drive| drive.found.label.volume == uuid).cloned().collect();
+    let found: Vec<Found> = drives.iter().map(|drive| drive.found.clone()).collect();
+    let unreadable = Vec::new();
+    let assembly =
+        assemble(&found, uuid).map_err(|error| FindError::Assembly { error: Box::new(error), unreadable })?;
+    Ok(Located { assembly, drives, unlabelled: scan.unlabelled.clone() })
+}
+
+fn refuse_former(located: &Located, path: &Path) -> Result<(), FindError> {
+    let canonical = fs::canonicalize(path).ok();
+    let former = located.assembly.former.iter().filter_map(|&at| located.drives.get(at));
+    for drive in former {
+        if Some(&drive.probe.canonical) == canonical.as_ref() {
+            return Err(FindError::Former { path: path.to_owned(), name: located.assembly.label.name.clone() });
+        }
+    }
+    Ok(())
+}
+
+/// Returns the regular files in the directory of `path`, sorted.
+fn files_beside(path: &Path) -> Vec<PathBuf> {
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if directory.starts_with("/dev") {
+        return Vec::new();
+    }
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let mut files: Vec<PathBuf> =
+        entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file())).map(|entry| entry.path()).collect();
+    files.sort();
+    files
+}

@@ -1,0 +1,280 @@
+//! Drives of a volume from `create` to an open volume and back: labels, locks, and the guard of the
+//! home drive.
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use bimetal_core::block::BlockSize;
+use bimetal_core::label::Guard;
+use bimetal_core::layout::{MemberId, Role};
+use bimetal_core::operation::{Command as Drives, Completion, OpKind, Operation, Status, Token};
+use bimetal_core::payload::Payload;
+use bimetal_core::schemes;
+use bimetal_core::units::{SectorRange, Sectors};
+use bimetal_device::buffer::Buffers;
+use bimetal_device::drive::absent::Absent;
+use bimetal_device::drive::file::DriveFile;
+use bimetal_device::drive::{Drive, Engine, attach};
+use bimetal_volumes::attach::{self, Options};
+use bimetal_volumes::create::{Created, DriveChoice, Request, create};
+use bimetal_volumes::find::{Labelled, Located, find};
+use bimetal_volumes::held::{Held, HoldError};
+use bimetal_volumes::report;
+use bimetal_volumes::verdict::Verdict;
+
+/// Variable with the directory of a test, which runs in its own process.
+const PLACE: &str = "BIMETAL_TEST_PLACE";
+
+/// Runs `body` in its own directory; `name` is the name of the test.
+fn in_own_place(name: &str, body: impl FnOnce(&Path)) {
+    if let Some(place) = std::env::var_os(PLACE) {
+        return body(Path::new(&place));
+    }
+    let place = std::env::temp_dir().join(format!("bimetal-members-{name}-{}", std::process::id()));
+    fs::create_dir_all(&place).expect("a folder for the test");
+    let output = Command::new(std::env::current_exe().expect("this test"))
+        .args(["--exact", name, "--nocapture"])
+        .env(PLACE, &place)
+        .env("XDG_STATE_HOME", place.join("state"))
+        .env("XDG_RUNTIME_DIR", place.join("run"))
+        .output()
+        .expect("this test starts again");
+    fs::remove_dir_all(&place).expect("the folder of the test goes");
+    let text = String::from_utf8_lossy(&output.stdout);
+    text.lines().filter(|line| line.starts_with("skipped: ")).for_each(|line| println!("{line}"));
+    assert!(output.status.success(), "{text}\n{}", String::from_utf8_lossy(&output.stderr));
+}
+
+fn file(place: &Path, name: &str, mib: u64) -> PathBuf {
+    let path = place.join(name);
+    File::create(&path).and_then(|file| file.set_len(mib << 20)).expect("a file for the test");
+    path
+}
+
+fn volume(name: &str, scheme: &str, ssd: &Path, hdd: &Path) -> Created {
+    let choice = |role, path: &Path| DriveChoice { role, path: path.to_owned(), emulates: None };
+    let request = Request {
+        name: name.to_owned(),
+        scheme: schemes::find(scheme).expect("a scheme"),
+        settings: Vec::new(),
+        block: BlockSize::default(),
+        drives: vec![choice(Role::Hdd, hdd), choice(Role::Ssd, ssd)],
+        dry_run: false,
+        force: false,
+        created_by: "test".to_owned(),
+    };
+    create(&request).expect("a volume")
+}
+
+fn drives_of(held: &Held, located: &Located) -> Vec<Box<dyn Drive>> {
+    let open = |(at, drive): (usize, Option<&Labelled>)| -> Box<dyn Drive> {
+        let Some(drive) = drive else { return Box::new(Absent::new().expect("an absent drive")) };
+        let file = DriveFile::open(&drive.probe.canonical).expect("a drive");
+        held.wrap(MemberId(at as u16), attach(file, Engine::Pool).expect("a drive that can be worked"))
+    };
+    located.members().enumerate().map(open).collect()
+}
+
+/// Takes the volume and begins to use it, as a server does.
+fn begin(volume: &str) -> Result<(Held, Vec<Box<dyn Drive>>), HoldError> {
+    let located = find(volume).expect("found");
+    let mut held = Held::take(&located)?;
+    let mut drives = drives_of(&held, &located);
+    held.begin(&mut drives)?;
+    Ok((held, drives))
+}
+
+fn run(drive: &mut dyn Drive, kind: OpKind, range: SectorRange, payload: Buffers) -> Completion<Buffers> {
+    let command = Drives { kind, range, fua: false };
+    drive.submit(Operation { token: Token(1), target: 0, command, payload });
+    drive.start();
+    let mut ended = Vec::new();
+    while ended.is_empty() {
+        drive.collect(&mut ended);
+        std::thread::yield_now();
+    }
+    ended.remove(0)
+}
+
+fn start_of(path: &Path) -> Vec<u8> {
+    let mut bytes = vec![0; 8];
+    File::open(path).and_then(|file| file.read_exact_at(&mut bytes, 0)).expect("a drive");
+    bytes
+}
+
+/// An open volume keeps its home from being taken for a plain drive. The guard hides the drive's
+/// beginning until it is lowered.
+#[test]
+fn open_volume_guards_its_home_against_plain_use() {
+    in_own_place("open_volume_guards_its_home_against_plain_use", |place| {
+        let (ssd, hdd) = (file(place, "ssd", 16), file(place, "hdd", 64));
+        let before = vec![0x42; 4 << 20];
+        File::options().write(true).open(&hdd).and_then(|file| file.write_all_at(&before, 0)).expect("written");
+        let created = volume("guarded", "smart-response", &ssd, &hdd);
+        assert_eq!(created.label.guard, Some((MemberId(0), Guard::Down)));
+        assert_eq!(start_of(&hdd), [0x42; 8]);
+
+        let (held, mut drives) = begin("guarded").expect("begun");
+        assert_eq!(held.label().guard, Some((MemberId(0), Guard::Up)));
+        assert_eq!(start_of(&hdd), *b"-rom1fs-");
+        let home = &mut drives[0];
+        // Across the end of the redirected beginning.
+        let range = SectorRange::new(2040, 16);
+        let read = run(home.as_mut(), OpKind::Read, range, Buffers::empty());
+        assert_eq!((read.status, read.payload.to_metadata()), (Status::Done, vec![0x42; 16 * 512]));
+        let new = Buffers::from_metadata(&[0x77; 16 * 512]);
+        assert_eq!(run(home.as_mut(), OpKind::Write, range, new).status, Status::Done);
+        let flush = run(home.as_mut(), OpKind::Flush, SectorRange::default(), Buffers::empty());
+        assert_eq!(flush.status, Status::Done);
+        // As after a crash: nothing is closed, and the volume is found again with the guard up.
+        drop((drives, held));
+        let (mut held, mut drives) = begin(&ssd.display().to_string()).expect("begun again");
+        assert_eq!(held.label().guard, Some((MemberId(0), Guard::Up)));
+        let read = run(drives[0].as_mut(), OpKind::Read, range, Buffers::empty());
+        assert_eq!(read.payload.to_metadata(), vec![0x77; 16 * 512]);
+        drop(drives);
+        held.lower_guard().expect("lowered");
+        assert_eq!(held.label().guard, Some((MemberId(0), Guard::Down)));
+        let mut bytes = vec![0; 4 << 20];
+        File::open(&hdd).and_then(|file| file.read_exact_at(&mut bytes, 0)).expect("read");
+        let mut expected = before;
+        expected[2040 * 512..2056 * 512].fill(0x77);
+        assert!(bytes == expected, "the drive is as it was, and what was written is in its place");
+    });
+}
+
+#[test]
+fn a_volume_in_use_is_not_opened_twice() {
+    in_own_place("a_volume_in_use_is_not_opened_twice", |place| {
+        volume("once", "smart-response", &file(place, "ssd", 16), &file(place, "hdd", 64));
+        let located = find("once").expect("found");
+        let held = Held::take(&located).expect("taken");
+        let error = Held::take(&find("once").expect("found")).expect_err("refused").to_string();
+        assert_eq!(error, format!("volume 'once' is in use by process {}: stop its server first", std::process::id()));
+        drop(held);
+        begin("once").expect("begun");
+    });
+}
+
+#[test]
+fn a_home_that_was_written_without_its_volume_is_not_used() {
+    in_own_place("a_home_that_was_written_without_its_volume_is_not_used", |place| {
+        let hdd = file(place, "hdd", 64);
+        volume("foreign", "smart-response", &file(place, "ssd", 16), &hdd);
+        drop(begin("foreign").expect("begun"));
+        File::options().write(true).open(&hdd).and_then(|file| file.write_all_at(&[1; 512], 4096)).expect("written");
+        let error = begin("foreign").err().expect("refused");
+        assert!(matches!(error, HoldError::Guard { .. }), "{error}");
+        assert!(
+            error.to_string().contains("sector 8 of the drive was written while its volume was attached"),
+            "{error}"
+        );
+    });
+}
+
+#[test]
+fn a_member_that_is_missing_is_told_and_its_return_is_behind() {
+    in_own_place("a_member_that_is_missing_is_told_and_its_return_is_behind", |place| {
+        let (ssd, hdd) = (file(place, "ssd", 16), file(place, "hdd", 64));
+        volume("alone", "smart-response", &ssd, &hdd);
+        let away = place.join("away");
+        fs::create_dir(&away).expect("a folder");
+        fs::rename(&ssd, away.join("ssd")).expect("a drive goes");
+        let located = find("alone").expect("found");
+        assert_eq!(located.assembly.absent(&located.found())[0].member, "ssd");
+        // Taking the volume does not make the missing drive outdated.
+        drop(Held::take(&located).expect("taken"));
+        fs::rename(away.join("ssd"), &ssd).expect("a drive comes back");
+        assert_eq!(find("alone").expect("found").members().flatten().count(), 2);
+        fs::rename(&ssd, away.join("ssd")).expect("a drive goes again");
+        drop(begin("alone").expect("begun"));
+        fs::rename(away.join("ssd"), &ssd).expect("a drive comes back");
+        let located = find("alone").expect("found");
+        let absent = located.assembly.absent(&located.found());
+        assert_eq!(absent[0].behind.as_deref(), Some(ssd.to_str().expect("a path")));
+    });
+}
+
+#[test]
+fn a_scheme_that_spreads_its_addresses_has_no_guard() {
+    in_own_place("a_scheme_that_spreads_its_addresses_has_no_guard", |place| {
+        let hdd = file(place, "hdd", 64);
+        let created = volume("spread", "combo", &file(place, "ssd", 16), &hdd);
+        assert_eq!(created.label.guard, None);
+        begin("spread").expect("begun");
+        assert_eq!(start_of(&hdd), [0; 8]);
+    });
+}
+
+fn tool(program: &str, arguments: &[&str], path: &Path) -> Option<String> {
+    match Command::new(program).args(arguments).arg(path).output() {
+        Ok(output) => {
+            assert!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));
+            Some(String::from_utf8_lossy(&output.stdout).into_owned())
+        }
+        Err(_) => {
+            assert!(std::env::var_os("BIMETAL_REQUIRE_ALL").is_none(), "no {program}");
+            println!("skipped: no {program}");
+            None
+        }
+    }
+}
+
+/// An adopted file system is hidden while its volume is attached. It is whole afterwards.
+#[test]
+fn adopted_file_system_is_hidden_only_while_attached() {
+    in_own_place("adopted_file_system_is_hidden_only_while_attached", |place| {
+        let (ssd, hdd) = (file(place, "ssd", 16), file(place, "hdd", 64));
+        if tool("mkfs.ext4", &["-q"], &hdd).is_none() {
+            return;
+        }
+        File::options().write(true).open(&hdd).and_then(|file| file.set_len(68 << 20)).expect("a larger drive");
+        let created = volume("adopted", "smart-response", &ssd, &hdd);
+        assert!(matches!(created.drives[0].1, Verdict::Adopted { name: "ext4", .. }));
+        let (mut held, drives) = begin("adopted").expect("begun");
+        if let Some(text) = tool("blkid", &["-p", "-o", "value", "-s", "TYPE"], &hdd) {
+            assert_eq!(text.trim(), "romfs");
+        }
+        assert_eq!(held.label().member_infos()[0].capacity, Sectors(68 * 2048 - 128 - 4096));
+        drop(drives);
+        held.lower_guard().expect("lowered");
+        tool("e2fsck", &["-fn"], &hdd);
+    });
+}
+
+/// Flips a bit in every page of `path` that begins with `magic`.
+fn damage(path: &Path, magic: &[u8]) {
+    let mut bytes = fs::read(path).expect("a drive");
+    bytes.chunks_mut(4096).filter(|page| page.starts_with(magic)).for_each(|page| page[100] ^= 1);
+    fs::write(path, bytes).expect("a drive");
+}
+
+/// A power cut between a recovery that gave content up and the first write of the report left a
+/// volume whose status reported no loss. A start that may accept losses marks the report as
+/// doubtful until the start is over.
+#[test]
+fn start_that_accepts_losses_leaves_a_doubt_until_its_end() {
+    in_own_place("start_that_accepts_losses_leaves_a_doubt_until_its_end", |place| {
+        let (ssd, hdd) = (file(place, "ssd", 16), file(place, "hdd", 64));
+        volume("doubted", "smart-response", &ssd, &hdd);
+        let located = || find("doubted").expect("found");
+        let start = || attach::attach(&located(), Options { accept_loss: true, ..Options::default() }, |_, _| {});
+        drop(start().expect("attached"));
+        let report = report::of(&located());
+        assert!(!report.doubtful && report.history().is_empty(), "nothing was given up: {report:?}");
+
+        let sound = fs::read(&hdd).expect("a drive");
+        damage(&hdd, b"BImt");
+        assert!(start().is_err(), "nobody knows the state of home");
+        let report = report::of(&located());
+        assert!(report.doubtful, "the start did not come to its end");
+        assert!(report.history()[0].text.contains("was interrupted"), "{:?}", report.history());
+
+        // The next start does not know the losses of the interrupted start.
+        fs::write(&hdd, sound).expect("a drive");
+        drop(start().expect("attached"));
+        assert!(report::of(&located()).doubtful, "the doubt lasts until it is acknowledged");
+    });
+}

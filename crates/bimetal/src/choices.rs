@@ -1,0 +1,250 @@
+//! The choices of a comparison that nothing beats: the first answer, on the terminal and on the
+//! page.
+//!
+//! A run is beaten if a run that costs no more is as fast and its SSD lasts as long. The 99th
+//! percentile of the response times is the speed. A gain in speed counts if it is larger than the ±
+//! of both percentiles, and at least 1 %, which nobody would notice. A gain in life counts from 5 %
+//! on, and so does a gain in speed if a percentile has no ± (`--runs 1`).
+
+use bimetal_sim::results::Run;
+use bimetal_sim::uncertainty::differ;
+
+use crate::life::until;
+use crate::report::columns::{dollars, lifetime, significant};
+use crate::report::text::{milliseconds, milliseconds_with_half};
+
+/// Relative gain below which two figures without ± count as equal.
+const GAIN: f64 = 0.05;
+
+/// Relative gain in speed that nobody would notice.
+const NOTICED: f64 = 0.01;
+
+/// Years beyond which a longer life has no meaning, as in the tables.
+const YEARS_MAX: f64 = 1000.0;
+
+/// Runs of a comparison, sorted into those that nothing beats and all others.
+pub(crate) struct Choices {
+    /// Choices that nothing beats, cheapest first.
+    pub(crate) best: Vec<Choice>,
+    /// Indices of the runs that a choice equals or beats in price, p99 and life.
+    pub(crate) beaten: Vec<usize>,
+    /// Gains that count, in words.
+    pub(crate) rule: &'static str,
+}
+
+const RULE: &str = "a gain within ± counts as none, and so does less than 5 % of life";
+const RULE_WITHOUT_HALF: &str = "a gain of less than 5 % counts as none";
+
+/// A choice that nothing beats.
+pub(crate) struct Choice {
+    /// Number of the run.
+    pub(crate) run: usize,
+    /// Purpose of the choice, like `the cheapest`.
+    pub(crate) purpose: String,
+    /// Price, speed, life of the SSD and capacity.
+    pub(crate) figures: String,
+}
+
+/// Figures by which runs are compared.
+#[derive(Clone, Copy)]
+struct Merits {
+    usd: f64,
+    p99_ms: f64,
+    /// Half the 95 % interval of the percentile.
+    p99_half: Option<f64>,
+    /// Years that the SSD lasts; the most without one, or if no life of this comparison counts.
+    years: f64,
+    has_ssd: bool,
+}
+
+impl Choices {
+    /// Returns the choices among `runs`; `None` unless two runs have a price and a speed. With
+    /// `today`, a year with its fraction, a life has the year of its end.
+    pub(crate) fn of(runs: &[Run], today: Option<f64>) -> Option<Self> {
+        let lives_count = runs.iter().all(|run| run.ssd.is_none() || run.devices.ssd.flash.lifetime_years.is_some());
+        let merits = |run: &Run| {
+            let years = run.devices.ssd.flash.lifetime_years.filter(|_| lives_count);
+            let years = years.unwrap_or(YEARS_MAX).min(YEARS_MAX);
+            let (usd, p99_ms) = (run.cost.total_usd?, run.response_time_ms.all.p99?);
+            let p99_half = run.response_time_ms.all.p99_pm;
+            Some(Merits { usd, p99_ms, p99_half, years, has_ssd: run.ssd.is_some() })
+        };
+        let mut order: Vec<(usize, Merits)> =
+            runs.iter().enumerate().filter_map(|(at, run)| Some((at, merits(run)?))).collect();
+        order.sort_by(|(_, a), (_, b)| {
+            a.usd.total_cmp(&b.usd).then(a.p99_ms.total_cmp(&b.p99_ms)).then(b.years.total_cmp(&a.years))
+        });
+        if order.len() < 2 {
+            return None;
+        }
+        let (mut kept, mut choices): (Vec<Merits>, _) =
+            (Vec::new(), Self { best: Vec::new(), beaten: Vec::new(), rule: "" });
+        for (run, own) in order {
+            match own.purpose_beside(&kept) {
+                Some(purpose) => {
+                    let figures = own.in_words(&runs[run], today);
+                    choices.best.push(Choice { run, purpose, figures });
+                    kept.push(own);
+                }
+                None => choices.beaten.push(run),
+            }
+        }
+        choices.beaten.sort_unstable();
+        let all_have_half = kept.iter().all(|run| run.p99_half.is_some());
+        choices.rule = if all_have_half { RULE } else { RULE_WITHOUT_HALF };
+        Some(choices)
+    }
+
+    /// Returns the choices as lines for a terminal.
+    pub(crate) fn lines(&self, name: impl Fn(usize) -> String) -> String {
+        let names: Vec<String> = self.best.iter().map(|choice| name(choice.run)).collect();
+        let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
+        let mut text = format!("what to choose ({}):\n", self.rule);
+        for (Choice { purpose, figures, .. }, name) in self.best.iter().zip(names) {
+            text += &format!("  {name:width$}  {purpose}: {figures}\n");
+        }
+        if !self.beaten.is_empty() {
+            let beaten: Vec<String> = self.beaten.iter().map(|&run| name(run)).collect();
+            text += &format!("  nothing is gained by {}\n", beaten.join(", "));
+        }
+        text
+    }
+}
+
+impl Merits {
+    /// Returns the purpose that this run serves better than all of `kept`, which cost no more;
+    /// `None` if one of them is as fast and lasts as long.
+    fn purpose_beside(&self, kept: &[Self]) -> Option<String> {
+        let Some(fastest) = kept.iter().min_by(|one, other| one.p99_ms.total_cmp(&other.p99_ms)) else {
+            return Some("the cheapest".to_owned());
+        };
+        if self.is_faster(fastest) {
+            return Some(format!("for a p99 below {}", milliseconds(fastest.p99_ms)));
+        }
+        let as_fast = kept.iter().filter(|other| !self.is_faster(other));
+        let longest = as_fast.map(|other| other.years).max_by(f64::total_cmp)?;
+        // A dearer disk without an SSD serves nobody who asks for an SSD that lasts.
+        let lasts_longer = self.has_ssd && longest < self.years * (1.0 - GAIN);
+        lasts_longer.then(|| format!("for an SSD that lasts longer than {}", lifetime(longest)))
+    }
+
+    /// Returns true if this run is faster than `other`, by more than luck explains.
+    fn is_faster(&self, other: &Self) -> bool {
+        let known = self.p99_half.is_some() && other.p99_half.is_some();
+        let least = if known { NOTICED } else { GAIN };
+        let is_noticed = self.p99_ms * (1.0 + least) < other.p99_ms;
+        is_noticed && differ((self.p99_ms, self.p99_half), (other.p99_ms, other.p99_half))
+    }
+
+    fn in_words(&self, run: &Run, today: Option<f64>) -> String {
+        let p99 = milliseconds_with_half(self.p99_ms, self.p99_half);
+        let mut text = format!("${}, p99 {p99}", dollars(self.usd));
+        if let Some(years) = run.devices.ssd.flash.lifetime_years {
+            let end = today.map_or_else(String::new, |today| until(years, today));
+            text += &format!(", the SSD lasts {}{end}", lifetime(years));
+        }
+        if run.exported_bytes > 0 {
+            text += &format!(", holds {}", capacity(run.exported_bytes));
+        }
+        text
+    }
+}
+
+/// Returns a capacity in the units in which drives are sold.
+fn capacity(bytes: u64) -> String {
+    let gb = bytes as f64 / 1e9;
+    if gb < 999.5 { format!("{} GB", significant(gb)) } else { format!("{} TB", significant(gb / 1e3)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(scheme: &str, usd: f64, p99_ms: f64, years: Option<f64>) -> Run {
+        let mut run = Run { scheme: scheme.into(), ..Run::default() };
+        (run.cost.total_usd, run.response_time_ms.all.p99) = (Some(usd), Some(p99_ms));
+        run.ssd = years.map(|_| "p".into());
+        run.devices.ssd.flash.lifetime_years = years;
+        run.exported_bytes = 250_000_000_000;
+        run
+    }
+
+    fn said(runs: &[Run]) -> String {
+        Choices::of(runs, None).unwrap().lines(|at| runs[at].scheme.clone())
+    }
+
+    #[test]
+    fn choice_serves_a_purpose_that_no_cheaper_one_serves() {
+        let runs = [
+            run("dear", 300.0, 4.0, Some(2.0)),
+            run("flash", 90.0, 4.0, Some(2.0)),
+            run("disk", 80.0, 900.0, None),
+            run("lasting", 170.0, 40.0, Some(5.0)),
+            run("hardly-faster", 100.0, 3.9, Some(2.05)),
+        ];
+        assert_eq!(
+            said(&runs),
+            "what to choose (a gain of less than 5 % counts as none):\n\
+             \x20 disk     the cheapest: $80.00, p99 900 ms, holds 250 GB\n\
+             \x20 flash    for a p99 below 900 ms: $90.00, p99 4.00 ms, the SSD lasts 2.00 y, holds 250 GB\n\
+             \x20 lasting  for an SSD that lasts longer than 2.00 y: $170, p99 40.0 ms, the SSD lasts 5.00 y, holds 250 GB\n\
+             \x20 nothing is gained by dear, hardly-faster\n"
+        );
+    }
+
+    /// Two runs that are each better than the other by a little once could beat each other, so that
+    /// none was left.
+    #[test]
+    fn one_of_two_equal_runs_stays() {
+        let runs = [run("a", 90.0, 4.0, Some(2.0)), run("b", 90.0, 4.1, Some(2.05))];
+        let choices = Choices::of(&runs, None).unwrap();
+        assert_eq!((choices.best.len(), choices.best[0].run, &choices.beaten[..]), (1, 0, &[1][..]));
+    }
+
+    /// Two runs whose tails luck alone told apart were once two choices, the dearer for its speed.
+    #[test]
+    fn gain_within_the_interval_is_no_choice() {
+        let mut runs = [run("cheap", 80.0, 10.0, None), run("dear", 90.0, 8.0, None)];
+        assert_eq!(Choices::of(&runs, None).unwrap().best.len(), 2);
+        (runs[0].response_time_ms.all.p99_pm, runs[1].response_time_ms.all.p99_pm) = (Some(1.6), Some(1.6));
+        let choices = Choices::of(&runs, None).unwrap();
+        assert_eq!((choices.best.len(), choices.rule), (1, RULE));
+        assert_eq!(choices.best[0].figures, "$80.00, p99 10.0 ± 2 ms, holds 250 GB");
+        runs[0].response_time_ms.all.p99_pm = Some(0.5);
+        assert_eq!(Choices::of(&runs, None).unwrap().best.len(), 2);
+        (runs[1].response_time_ms.all.p99, runs[1].response_time_ms.all.p99_pm) = (Some(9.95), Some(0.0));
+        runs[0].response_time_ms.all.p99_pm = Some(0.0);
+        assert_eq!(Choices::of(&runs, None).unwrap().best.len(), 1, "half a percent, though certain");
+    }
+
+    #[test]
+    fn life_ends_in_a_year_if_today_is_known() {
+        let runs = [run("flash", 90.0, 4.0, Some(4.2)), run("disk", 80.0, 900.0, None)];
+        let choices = Choices::of(&runs, Some(2026.9)).unwrap();
+        assert_eq!(choices.best[1].figures, "$90.00, p99 4.00 ms, the SSD lasts 4.20 y, until 2031, holds 250 GB");
+    }
+
+    #[test]
+    fn life_counts_only_if_it_is_known_of_every_ssd() {
+        let mut runs = [run("flash", 90.0, 4.0, Some(2.0)), run("lasting", 170.0, 40.0, Some(5.0))];
+        assert_eq!(Choices::of(&runs, None).unwrap().best.len(), 2);
+        runs[0].devices.ssd.flash.lifetime_years = None;
+        assert_eq!(Choices::of(&runs, None).unwrap().best.len(), 1);
+    }
+
+    /// "An SSD that lasts longer than >1000 y" once recommended a dearer drive for nothing.
+    #[test]
+    fn lives_beyond_a_thousand_years_are_equal() {
+        let runs = [run("flash", 80.0, 4.0, Some(1200.0)), run("dear", 170.0, 4.0, Some(1500.0))];
+        assert_eq!(Choices::of(&runs, None).unwrap().beaten, [1]);
+        let runs = [run("flash", 80.0, 4.0, Some(2.0)), run("dear-disk", 170.0, 4.0, None)];
+        assert_eq!(Choices::of(&runs, None).unwrap().beaten, [1]);
+    }
+
+    #[test]
+    fn run_without_a_price_is_no_choice() {
+        let mut runs = [run("flash", 90.0, 4.0, None), run("disk", 80.0, 900.0, None)];
+        runs[1].cost.total_usd = None;
+        assert!(Choices::of(&runs, None).is_none());
+    }
+}

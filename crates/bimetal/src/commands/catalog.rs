@@ -1,0 +1,158 @@
+//! `bimetal catalog`: shows the built-in data on drives for sale, and imports a table of drives.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use bimetal_plan::drives::built_in;
+use bimetal_plan::drives::figures::{DRIVE_KEYS, Key};
+use bimetal_plan::drives::import::{NEEDED, OTHERS, from_csv};
+use clap::{Args, Subcommand};
+
+use crate::drives::{Entry, chosen, in_full, table, to_json};
+use crate::error::Error;
+use crate::options::JsonOption;
+use crate::output::{OutputFile, json_list, print};
+
+/// Show drives for sale with figures and prices, or import a table of drives
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    bimetal catalog show\n  \
+    bimetal catalog show datacentre-ssd\n  \
+    bimetal catalog show samsung-990-pro\n  \
+    bimetal catalog import drives.csv -o drives.toml")]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Show drives and cloud volumes: sizes, prices with their age, endurance, power-loss
+    /// protection
+    ///
+    /// A "?" marks a figure without a source. "~" marks an age that is counted from the first day
+    /// of a month or year, "≥" an age since an undated list was read. A single drive is shown with
+    /// every figure and its sources.
+    #[command(after_help = "Examples:\n  \
+        bimetal catalog show\n  \
+        bimetal catalog show nearline-hdd\n  \
+        bimetal catalog show crucial-t500 --json")]
+    Show {
+        /// A drive, a class of drives, or a part of a drive's name
+        name: Option<String>,
+        #[command(flatten)]
+        json: JsonOption,
+    },
+    /// Make a TOML file of drives out of a table
+    #[command(after_help = columns())]
+    Import {
+        /// The table: CSV with a heading, and a line for each size of a model
+        #[arg(value_name = "FILE.csv")]
+        table: PathBuf,
+        /// File for the drives, in TOML; standard output without it
+        #[arg(short, long, value_name = "FILE.toml")]
+        output: Option<PathBuf>,
+    },
+}
+
+pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
+    match arguments.action {
+        Action::Show { name, json } => show(name.as_deref(), json.json),
+        Action::Import { table, output } => import(&table, output.as_deref()),
+    }
+}
+
+/// Returns the part of the help that lists the columns of a table.
+fn columns() -> String {
+    let mut text =
+        "Example:\n  bimetal catalog import drives.csv -o drives.toml\n\nColumns of each table:\n".to_owned();
+    for (name, doc) in
+        NEEDED.into_iter().zip(["Name by which the drive is sold.", "ssd or hdd.", "A size like 1.92TB."])
+    {
+        let _ = writeln!(text, "  {name:26} {doc}");
+    }
+    text.push_str("\nFurther columns, all optional; an empty cell means that the value is not known:\n");
+    let docs = [
+        "Name for commands; made of the model without it.",
+        "A note for readers.",
+        "Sources of the figures, separated by ';'. Without them all figures are unverified.",
+        "Columns without a source, separated by ';'; for the size of the line.",
+        "Price in US dollars.",
+        "Price in euros, instead.",
+        "Date of the price: 2026-11-22, 2026-11 or 2026.",
+        "retail, contract or list.",
+        "new or recertified.",
+        "Sources of the price, separated by ';'. Without them the price is unverified.",
+    ];
+    for (name, doc) in OTHERS.into_iter().zip(docs) {
+        let _ = writeln!(text, "  {name:26} {doc}");
+    }
+    for Key { name, doc, .. } in DRIVE_KEYS {
+        let _ = writeln!(text, "  {name:26} {doc}");
+    }
+    text.push_str("\nAn SSD has tbw_tb or dwpd, a hard disk recording. logical_sector_bytes may be 512;4096.");
+    text
+}
+
+fn import(table: &Path, output: Option<&Path>) -> Result<(), Error> {
+    let name = table.display().to_string();
+    let text = fs::read_to_string(table).map_err(|error| {
+        Error::new(format!("{name}: {error}: expected a CSV file; `bimetal catalog import --help` lists its columns"))
+    })?;
+    let toml = toml::to_string(&from_csv(&text, &name)?)?;
+    let Some(output) = output else { return print(&toml) };
+    let mut file = OutputFile::create(output)?;
+    file.write_all(toml.as_bytes())?;
+    file.finish()
+}
+
+fn json(entries: &[Entry<'_>], today: i64) -> Result<String, Error> {
+    json_list("catalog", &entries.iter().map(|entry| to_json(entry, today)).collect::<Vec<_>>())
+}
+
+/// Returns the document that `show --json` prints.
+///
+/// # Errors
+/// No drive and no class has the name.
+pub(crate) fn shown(arguments: &Arguments) -> Result<String, Error> {
+    match &arguments.action {
+        Action::Show { name, .. } => json(&chosen(Entry::all(&built_in()), name.as_deref())?, today()),
+        Action::Import { .. } => Err(Error::new("catalog import has no JSON document: expected catalog show")),
+    }
+}
+
+fn show(name: Option<&str>, as_json: bool) -> Result<(), Error> {
+    let files = built_in();
+    let entries = chosen(Entry::all(&files), name)?;
+    let today = today();
+    if as_json {
+        return print(&json(&entries, today)?);
+    }
+    let mut text = table(&entries, today);
+    if let [entry] = entries.as_slice() {
+        text += &in_full(entry, today);
+    }
+    print(&text)
+}
+
+/// Returns the days from 1970-01-01 to today.
+fn today() -> i64 {
+    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
+    (seconds / 86_400) as i64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn help_lists_each_column_of_a_table() {
+        let help = columns();
+        for column in NEEDED.into_iter().chain(OTHERS).chain(DRIVE_KEYS.iter().map(|key| key.name)) {
+            assert!(help.contains(&format!("  {column} ")), "{column}");
+        }
+    }
+}

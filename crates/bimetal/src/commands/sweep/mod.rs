@@ -1,0 +1,241 @@
+//! `bimetal sweep`: runs every combination of a grid, and keeps the results.
+//!
+//! `bimetal_plan::sweep` has the pure part: grid, keys, shards and the folder. Here a grid becomes
+//! jobs with the options of `simulate` (`jobs.rs`), traces are read once for several jobs
+//! (`traces.rs`), and threads run the jobs (`workers.rs`).
+
+mod jobs;
+mod report;
+mod sources;
+mod status;
+mod traces;
+mod workers;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use bimetal_plan::sweep::shard::Shard;
+use bimetal_plan::sweep::store::Store;
+use clap::{Args, Subcommand};
+
+use crate::cli::shell_line;
+use crate::error::Error;
+use crate::memory::take_large_blocks_from_the_system;
+use crate::options::JsonOption;
+use crate::options::parse::whole_number;
+use crate::output::{note, print};
+use crate::progress::{Stages, Watch};
+use jobs::Sweep;
+
+/// Version of the engine: program and sources. It is a part of each key.
+pub(crate) const ENGINE: &str = env!("BIMETAL_ENGINE");
+
+/// Run every combination of traces, schemes, sizes and settings, and keep the results
+///
+/// GRID.toml has options of `simulate` as keys, and each list of values is an axis. A job whose
+/// result is in DIR is not run again: after an interruption, the same command continues. The exit
+/// status is 3 if a job has failed.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+#[command(after_help = "Examples:\n  \
+    bimetal sweep grid.toml -o results\n  \
+    bimetal sweep grid.toml -o results --list\n  \
+    bimetal sweep grid.toml -o results --shard 3/8\n  \
+    bimetal sweep status results\n  \
+    bimetal sweep merge results-1 results-2 -o results\n  \
+    bimetal sweep report results --figure response_time_ms.all.p99\n\n\
+    A grid:\n  \
+    traces = [\"monday.bin.zst\", \"traces/*.csv.gz\"]\n  \
+    schemes = [\"hdd-only\", \"griffin\", \"smart-response\"]\n  \
+    ssd-size = [\"5%\", \"10%\", \"32GiB\"]\n  \
+    seed = [1, 2, 3]\n  \
+    [set]\n  \
+    griffin.timeout = [\"60s\", \"900s\"]")]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    action: Option<Action>,
+    /// The grid: `traces`, `schemes`, options of `simulate` as keys, and settings in the table
+    /// [set]
+    #[arg(value_name = "GRID.toml", required = true)]
+    grid: Option<PathBuf>,
+    /// The folder of the results; it is made if it does not exist. Several grids may share it
+    #[arg(short, long, value_name = "DIR", required = true)]
+    output: Option<PathBuf>,
+    /// Run only shard I of N; env: the shard that Slurm (SLURM_ARRAY_TASK_ID) or Kubernetes
+    /// (JOB_COMPLETION_INDEX, with BIMETAL_SHARDS) names
+    #[arg(long, value_name = "I/N|env", value_parser = shard)]
+    shard: Option<Shard>,
+    /// Most jobs at a time [default: one on each core]
+    #[arg(long, value_name = "N", value_parser = whole_number)]
+    jobs: Option<u64>,
+    /// Run jobs that have failed again
+    #[arg(long)]
+    retry: bool,
+    /// Print the jobs with their states and commands, and run nothing
+    #[arg(long)]
+    list: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Show how many jobs of each grid are done, failed and open
+    #[command(after_help = "Example:\n  bimetal sweep status results")]
+    Status {
+        /// The folder of the results
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
+        #[command(flatten)]
+        json: JsonOption,
+    },
+    /// Put the results of several folders into one, sorted by key
+    ///
+    /// Also writes results.jsonl and results.csv of a folder into which several shards have
+    /// written: name that folder twice.
+    #[command(after_help = "Examples:\n  \
+        bimetal sweep merge results-1 results-2 -o results\n  \
+        bimetal sweep merge results -o results")]
+    Merge {
+        /// The folders
+        #[arg(value_name = "DIR", required = true)]
+        folders: Vec<PathBuf>,
+        /// The folder into which the results are put
+        #[arg(short, long, value_name = "DIR")]
+        output: PathBuf,
+    },
+    /// Write a page with small charts over two axes, a bar for each scheme
+    #[command(after_help = "Examples:\n  \
+        bimetal sweep report results\n  \
+        bimetal sweep report results --figure cost.total_usd --rows traces --columns ssd-size -o cost.html")]
+    Report(report::Arguments),
+}
+
+fn shard(text: &str) -> Result<Shard, String> {
+    if text == "env" { Shard::of_environment(|name| std::env::var(name).ok()) } else { text.parse() }
+}
+
+pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
+    match arguments {
+        Arguments { action: Some(Action::Status { folder, json }), .. } => status::show(&folder, json.json),
+        Arguments { action: Some(Action::Merge { folders, output }), .. } => merge(&folders, &output),
+        Arguments { action: Some(Action::Report(arguments)), .. } => report::write(&arguments),
+        Arguments { action: None, grid: Some(grid), output: Some(output), shard, jobs, retry, list } => {
+            if jobs == Some(0) {
+                return Err(Error::new("--jobs 0: expected at least 1"));
+            }
+            sweep(&grid, &output, shard.unwrap_or(Shard::ALL), jobs, retry, list)
+        }
+        _ => Err(Error::new("expected a grid and -o DIR; see `bimetal sweep --help`")),
+    }
+}
+
+fn sweep(grid: &Path, folder: &Path, shard: Shard, threads: Option<u64>, retry: bool, list: bool) -> Result<(), Error> {
+    take_large_blocks_from_the_system();
+    let sweep = Sweep::read(grid, shard)?;
+    if list {
+        return print_list(&sweep, folder);
+    }
+    let store = Store::create(folder)?;
+    let Swept { all, run, left_out, failures } = swept(&sweep, &store, threads, retry, &Stages::default())?;
+    let failed: u64 = failures.values().sum();
+    let of_shard = if shard == Shard::ALL { String::new() } else { format!("shard {shard}: ") };
+    let of_jobs = format!("{run} run, {} done before; {left_out} left out, {failed} failed", all - run);
+    print(&format!("{of_shard}{}: {of_jobs}\n{}", status::jobs(all as u64), status::failures(&failures)))?;
+    if shard == Shard::ALL {
+        store.assemble()?;
+        let [lines, table] = store.outputs();
+        print(&format!("results: {} and {}\n", lines.display(), table.display()))?;
+    } else {
+        note(format_args!("when all shards have run: bimetal sweep merge {0} -o {0}", folder.display()));
+    }
+    if failed == 0 { Ok(()) } else { Err(Error::No) }
+}
+
+/// Runs the open jobs of a grid, and returns the numbers of jobs as JSON. The outputs of the folder
+/// are complete then.
+///
+/// # Errors
+/// The grid, an option of it, or a trace is wrong, or a result cannot be written.
+pub(crate) fn json(arguments: &Arguments, watch: &dyn Watch) -> Result<String, Error> {
+    let Arguments { action: None, grid: Some(grid), output: Some(folder), shard, jobs, retry, list: false } = arguments
+    else {
+        return Err(Error::new("expected a grid and a folder, to run the jobs of a sweep"));
+    };
+    let sweep = Sweep::read(grid, shard.unwrap_or(Shard::ALL))?;
+    let store = Store::create(folder)?;
+    let Swept { all, run, left_out, failures } = swept(&sweep, &store, *jobs, *retry, watch)?;
+    store.assemble()?;
+    let counts = [("jobs", all), ("run", run), ("done_before", all - run), ("left_out", left_out)];
+    let [lines, table] = store.outputs();
+    let mut answer = serde_json::json!({ "failures": failures, "results": lines, "table": table });
+    counts.into_iter().for_each(|(name, count)| answer[name] = count.into());
+    Ok(serde_json::to_string(&answer)?)
+}
+
+/// Numbers of jobs of a sweep.
+struct Swept {
+    all: usize,
+    run: usize,
+    left_out: usize,
+    /// Number of failed jobs by their message.
+    failures: BTreeMap<String, u64>,
+}
+
+/// Runs the open jobs, and the failed jobs if `retry` is set.
+fn swept(sweep: &Sweep, store: &Store, threads: Option<u64>, retry: bool, watch: &dyn Watch) -> Result<Swept, Error> {
+    let results = store.results()?;
+    store.write_plan(&sweep.plan)?;
+    let is_open = |key: &str| match results.get(key).map(|finished| finished.error()) {
+        None => true,
+        Some(error) => retry && error.is_some(),
+    };
+    let open = sweep.distinct().filter(|job| is_open(&job.key)).collect::<Vec<_>>();
+    let run = workers::run(&open, store, thread_count(threads), watch)?;
+    let results = store.results()?;
+    let failures = status::counted(sweep.distinct().map(|job| &job.key), &results);
+    let is_left_out =
+        |job: &&jobs::Prepared| results.get(&job.key).is_some_and(|finished| finished.left_out().is_some());
+    let left_out = sweep.distinct().filter(is_left_out).count();
+    Ok(Swept { all: sweep.distinct().count(), run, left_out, failures })
+}
+
+/// Prints the jobs with their states and commands.
+fn print_list(sweep: &Sweep, folder: &Path) -> Result<(), Error> {
+    if !folder.exists() {
+        return print(&listed(sweep, |_| "open"));
+    }
+    let results = Store::open(folder)?.results()?;
+    print(&listed(sweep, |key| match results.get(key).map(|finished| finished.error()) {
+        None => "open",
+        Some(None) => "done",
+        Some(Some(_)) => "failed",
+    }))
+}
+
+/// Returns the number of threads: at most one on each core.
+fn thread_count(wanted: Option<u64>) -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    wanted.map_or(cores, |wanted| usize::try_from(wanted).unwrap_or(cores).min(cores))
+}
+
+/// Returns a line for each job: its key, its state, and the command that runs it alone.
+fn listed<'a>(sweep: &Sweep, state: impl Fn(&str) -> &'a str) -> String {
+    let line = |job: &jobs::Prepared| {
+        let arguments = ["simulate".to_owned(), job.job.trace.clone()].into_iter().chain(job.job.arguments());
+        format!("{} {:6} {}\n", job.key, state(&job.key), shell_line(arguments))
+    };
+    sweep.jobs.iter().map(line).collect()
+}
+
+fn merge(folders: &[PathBuf], output: &Path) -> Result<(), Error> {
+    let sources = folders.iter().map(|folder| Store::open(folder)).collect::<Result<Vec<_>, _>>()?;
+    let target = Store::create(output)?;
+    let own = output.canonicalize()?;
+    let is_other = |store: &Store| store.folder().canonicalize().map_or(true, |folder| folder != own);
+    let others: Vec<Store> = sources.into_iter().filter(is_other).collect();
+    if !others.is_empty() {
+        target.merge(&others)?;
+    }
+    let count = target.assemble()?;
+    let [lines, table] = target.outputs();
+    print(&format!("{count} results: {} and {}\n", lines.display(), table.display()))
+}

@@ -1,0 +1,120 @@
+//! `bimetal sweep status`: the number of jobs of each grid that are done, left out, failed and
+//! open.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::path::Path;
+
+use bimetal_plan::sweep::store::{Plan, Results, Store};
+use serde::Serialize;
+
+use crate::error::Error;
+use crate::output::{print, print_json};
+
+/// Number of messages of failed jobs that are shown.
+const MESSAGES_SHOWN: usize = 10;
+
+/// State of a folder.
+#[derive(Serialize)]
+struct Status {
+    grids: Vec<GridStatus>,
+    /// Number of jobs with each message.
+    failures: BTreeMap<String, u64>,
+}
+
+/// State of a grid.
+#[derive(Serialize)]
+struct GridStatus {
+    name: String,
+    engine: String,
+    jobs: usize,
+    done: usize,
+    left_out: usize,
+    failed: usize,
+    open: usize,
+    /// Shards that have begun, as I/N.
+    shards: Vec<String>,
+}
+
+/// Prints the state of the sweep in `folder`.
+///
+/// # Errors
+/// The folder is not that of a sweep.
+pub(super) fn show(folder: &Path, as_json: bool) -> Result<(), Error> {
+    let store = Store::open(folder)?;
+    let status = status(&store.plans()?, &store.results()?);
+    if as_json {
+        return print_json("sweep-status", &status);
+    }
+    let mut text = String::new();
+    for GridStatus { name, jobs: all, done, left_out, failed, open, shards, .. } in &status.grids {
+        let shards = if shards == &["1/1"] { String::new() } else { format!("; shards {}", shards.join(" ")) };
+        // Writing to a string cannot fail.
+        let all = self::jobs(*all as u64);
+        let _ = writeln!(text, "{name}: {all}: {done} done, {left_out} left out, {failed} failed, {open} open{shards}");
+    }
+    if status.grids.is_empty() {
+        text += "no grid was run with this folder yet\n";
+    }
+    text += &failures(&status.failures);
+    print(&text)
+}
+
+/// Returns a line for each message of failed jobs, with the number of jobs that have it.
+pub(super) fn failures(messages: &BTreeMap<String, u64>) -> String {
+    let mut text = String::new();
+    for (message, count) in messages.iter().take(MESSAGES_SHOWN) {
+        let _ = writeln!(text, "{} failed: {message}", jobs(*count));
+    }
+    if messages.len() > MESSAGES_SHOWN {
+        let _ = writeln!(
+            text,
+            "and {} other messages: `bimetal sweep status DIR --json` has all",
+            messages.len() - MESSAGES_SHOWN
+        );
+    }
+    text
+}
+
+/// Returns a number of jobs in words.
+pub(super) fn jobs(count: u64) -> String {
+    if count == 1 { "1 job".to_owned() } else { format!("{count} jobs") }
+}
+
+fn status(plans: &[Plan], results: &Results) -> Status {
+    let mut grids: BTreeMap<&str, Vec<&Plan>> = BTreeMap::new();
+    plans.iter().for_each(|plan| grids.entry(&plan.grid).or_default().push(plan));
+    let grids = grids.values().map(|plans| of_grid(plans, results)).collect();
+    let keys: BTreeSet<&String> = plans.iter().flat_map(|plan| plan.jobs.iter().map(|job| &job.key)).collect();
+    Status { grids, failures: counted(keys.into_iter(), results) }
+}
+
+/// Returns the messages of the jobs that failed, with their numbers.
+pub(super) fn counted<'a>(keys: impl Iterator<Item = &'a String>, results: &Results) -> BTreeMap<String, u64> {
+    let mut failures = BTreeMap::new();
+    for message in keys.filter_map(|key| results.get(key)?.error()) {
+        *failures.entry(message.to_owned()).or_insert(0) += 1;
+    }
+    failures
+}
+
+fn of_grid(plans: &[&Plan], results: &Results) -> GridStatus {
+    let first = plans[0];
+    // Whole grid and shards may both have been run in one folder.
+    let jobs: BTreeMap<usize, &String> =
+        plans.iter().flat_map(|plan| plan.jobs.iter().map(|job| (job.number, &job.key))).collect();
+    let finished: Vec<_> = jobs.values().filter_map(|key| results.get(*key)).collect();
+    let failed = finished.iter().filter(|finished| finished.error().is_some()).count();
+    let left_out = finished.iter().filter(|finished| finished.left_out().is_some()).count();
+    let all = first.jobs_in_grid;
+    GridStatus {
+        name: first.name.clone(),
+        engine: first.engine.clone(),
+        jobs: all,
+        done: finished.len() - failed - left_out,
+        left_out,
+        failed,
+        open: all.saturating_sub(finished.len()),
+        shards: plans.iter().map(|plan| format!("{}/{}", plan.shard.0, plan.shard.1)).collect(),
+    }
+}

@@ -1,0 +1,134 @@
+//! The table of a comparison for other programs: comma-separated values, and Markdown.
+
+use bimetal_sim::csv::line;
+use bimetal_sim::results::{Document, FIGURE_DIGITS, Run, round_to_digits};
+
+use crate::report::columns::{COLUMNS, Column};
+use crate::report::sections::label;
+
+/// Returns a row for each run of both blocks: plain numbers in the unit of their heading, shares
+/// from 0 to 1, and an empty cell for a figure that does not apply. Half the 95 % interval of a
+/// figure stands beside it.
+pub(crate) fn csv(document: &Document) -> String {
+    let headings = COLUMNS.iter().flat_map(|column| {
+        let heading = heading(column);
+        let half = column.half.map(|_| format!("{heading}_pm"));
+        std::iter::once(heading).chain(half)
+    });
+    let mut text = line(["scheme".to_owned(), "sizing".to_owned()].into_iter().chain(headings));
+    let (first, share) = document.blocks();
+    for runs in [first, share] {
+        for (at, run) in runs.iter().enumerate() {
+            let sizing = format!("{:?}", run.sizing).to_lowercase();
+            let cell = |figure: Option<f64>| figure.map_or_else(String::new, number);
+            let figures = COLUMNS.iter().flat_map(|column| {
+                let half = column.half.map(|half| cell(half(run)));
+                std::iter::once(cell((column.value)(run))).chain(half)
+            });
+            text += &line([label(runs, at), sizing].into_iter().chain(figures));
+        }
+    }
+    text
+}
+
+/// Returns both blocks as tables, with the columns and the marks of the terminal's.
+pub(crate) fn markdown(document: &Document) -> String {
+    let (first, share) = document.blocks();
+    let mut text = markdown_of(first);
+    if !share.is_empty() {
+        text +=
+            &format!("\nWith an SSD of 10 % of the working set, at that share of its price:\n\n{}", markdown_of(share));
+    }
+    text
+}
+
+fn markdown_of(runs: &[Run]) -> String {
+    let columns: Vec<&Column> = COLUMNS.iter().filter(|column| column.in_terminal).collect();
+    let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
+    let heading = |column: &&Column| format!("{} {} {}", column.group, column.title, column.unit).trim_end().to_owned();
+    let mut text = line(std::iter::once("scheme".to_owned()).chain(columns.iter().map(heading)).collect());
+    text += &format!("|---|{}\n", "---:|".repeat(columns.len()));
+    let best: Vec<Vec<bool>> = columns.iter().map(|column| column.best(runs)).collect();
+    for (at, run) in runs.iter().enumerate() {
+        let cells = columns.iter().zip(&best).map(|(column, best)| {
+            let shown = column.shown_with_half(run);
+            if best[at] { format!("**{shown}**") } else { shown }
+        });
+        text += &line(std::iter::once(format!("`{}`", label(runs, at))).chain(cells).collect());
+    }
+    text
+}
+
+/// Returns the name of a column with its unit, like `read_mean_ms`.
+fn heading(column: &Column) -> String {
+    let unit = match (column.unit, column.title) {
+        ("%", _) => "share",
+        ("$", _) => "usd",
+        ("", "life") => "years",
+        (unit, _) => unit,
+    };
+    [column.group, column.title, unit]
+        .into_iter()
+        .filter(|part| !part.is_empty())
+        .collect::<Vec<_>>()
+        .join("_")
+        .to_lowercase()
+}
+
+/// Returns a number with as many digits as the JSON has.
+fn number(value: f64) -> String {
+    round_to_digits(value, FIGURE_DIGITS).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bimetal_sim::setup::Sizing;
+
+    fn document() -> Document {
+        let run = |scheme: &str, sizing, mean, usd| {
+            let mut run = Run { scheme: scheme.into(), sizing, ..Run::default() };
+            (run.response_time_ms.read.mean, run.cost.total_usd) = (mean, Some(usd));
+            run.ssd_hit_ratio.read = Some(0.25);
+            run
+        };
+        let mut runs = vec![
+            run("smq", Sizing::Sold, Some(0.123_456_789_12), 170.0),
+            run("a,\"b\"", Sizing::Sold, None, 80.0),
+            run("smq", Sizing::Share, Some(2.0), 80.5),
+        ];
+        runs[0].response_time_ms.read.mean_pm = Some(0.01);
+        Document { runs, ..Document::default() }
+    }
+
+    #[test]
+    fn csv_has_plain_numbers_and_a_row_for_each_run() {
+        let text = csv(&document());
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(
+            lines[0],
+            "scheme,sizing,read_mean_ms,read_mean_ms_pm,read_p99_ms,read_p99_ms_pm,write_mean_ms,write_mean_ms_pm,\
+             write_p99_ms,write_p99_ms_pm,all_mean_ms,all_mean_ms_pm,all_p99_ms,all_p99_ms_pm,ssd_size_gb,\
+             ssd_written_gib,ssd_written_gib_pm,ssd_wa,ssd_wa_pm,ssd_life_years,ssd_saved_share,ssd_penalty_share,\
+             hits_read_share,hits_read_share_pm,hits_write_share,hits_write_share_pm,hdd_busy_share,\
+             hdd_busy_share_pm,cost_ssd_usd,cost_total_usd"
+        );
+        assert_eq!(lines[1], "smq,sold,0.123456789,0.01,,,,,,,,,,,,,,,,,,,0.25,,,,,,,170");
+        assert_eq!(lines[2], "\"a,\"\"b\"\"\",sold,,,,,,,,,,,,,,,,,,,,,0.25,,,,,,,80");
+        assert_eq!((lines[3], lines.len()), ("smq,share,2,,,,,,,,,,,,,,,,,,,,0.25,,,,,,,80.5", 4));
+    }
+
+    #[test]
+    fn markdown_marks_the_best_of_each_block() {
+        let text = markdown(&document());
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines[0].starts_with("| scheme | read mean ms | read p99 ms |"), "{text}");
+        assert_eq!(lines[0].matches('|').count(), lines[1].matches('|').count());
+        assert!(lines[2].starts_with("| `smq` | 0.123 ± 0.01 |") && lines[2].ends_with(" 170 |"), "{text}");
+        assert!(lines[3].ends_with(" **80.00** |"), "{text}");
+        assert!(
+            text.contains("With an SSD of 10 %") && lines.last().is_some_and(|line| line.contains("80.50")),
+            "{text}"
+        );
+    }
+}

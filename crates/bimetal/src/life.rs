@@ -1,0 +1,186 @@
+//! Lifetimes of flash in words: years, the year of the end, the limit that ends a life, and drive
+//! writes a day.
+
+use std::fmt::Write as _;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use bimetal_models::endurance::LimitedBy;
+use bimetal_sim::lifetime::Unknown;
+use bimetal_sim::results::{FlashFigures, MemberFigures, Run};
+
+use crate::report::columns::{lifetime, significant};
+use crate::report::sections::label;
+
+/// Years beyond which a calendar year means nothing.
+const YEARS_MAX: f64 = 50.0;
+
+/// Returns today's date as a year with its fraction. `SOURCE_DATE_EPOCH`, in seconds since 1970,
+/// replaces today, so that equal inputs give equal texts.
+pub(crate) fn today() -> f64 {
+    let given = std::env::var("SOURCE_DATE_EPOCH").ok().and_then(|text| text.parse::<f64>().ok());
+    let seconds =
+        given.unwrap_or_else(|| SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64()));
+    1970.0 + seconds / (365.2425 * 86_400.0)
+}
+
+/// Returns `, until 2031` for a life that begins at `today`; nothing for a life too long to date.
+pub(crate) fn until(years: f64, today: f64) -> String {
+    if years < YEARS_MAX { format!(", until {}", (today + years) as u32) } else { String::new() }
+}
+
+/// Returns the name of a limit.
+pub(crate) fn limit(limited_by: LimitedBy) -> &'static str {
+    match limited_by {
+        LimitedBy::Warranty => "the writes that the maker warrants",
+        LimitedBy::Cycles => "the rated cycles",
+    }
+}
+
+/// Returns the reason for which a lifetime is unknown, with the remedy.
+pub(crate) fn unknown(reason: Unknown) -> &'static str {
+    match reason {
+        Unknown::NeedsTimes => "needs times: a trace with times, replayed at them (--replay timed)",
+        Unknown::NothingWritten => "nothing is written",
+        Unknown::NothingErased => {
+            "nothing was erased, and the profile has neither warranted_terabytes_written nor warranted_drive_writes_per_day"
+        }
+    }
+}
+
+/// Returns a line for each flash drive of a run with its life; `today` is a year.
+pub(crate) fn of_drives(run: &Run, today: f64) -> String {
+    let mut text = String::new();
+    for member in &run.members {
+        if let MemberFigures::Ssd(figures) = &member.figures {
+            let life = of_flash(&figures.flash, today);
+            text += &wrapped(&format!("life of {} ({}): {life}", member.id, member.profile));
+        }
+    }
+    text
+}
+
+fn of_flash(flash: &FlashFigures, today: f64) -> String {
+    let (Some(years), Some(limited_by)) = (flash.lifetime_years, flash.lifetime_limited_by) else {
+        return format!("? ({})", flash.lifetime_unknown.map_or("not computed", unknown));
+    };
+    // Writing to a string cannot fail.
+    let mut text = format!("{}{}; limited by {}", lifetime(years), until(years, today), limit(limited_by));
+    let other = match limited_by {
+        LimitedBy::Warranty => flash.lifetime_years_cycles.map(|years| (LimitedBy::Cycles, years)),
+        LimitedBy::Cycles => flash.lifetime_years_warranted.map(|years| (LimitedBy::Warranty, years)),
+    };
+    if let Some((other, years)) = other {
+        let _ = write!(text, ", while {} last {}", limit(other), lifetime(years));
+    }
+    if let Some((least, most)) = flash.lifetime_range_years {
+        let most = if most.is_finite() { format!("to {}", lifetime(most)) } else { "or more".to_owned() };
+        let _ = write!(text, "; the trace leaves {} {most} possible", lifetime(least));
+    }
+    if let Some(dwpd) = flash.dwpd {
+        let _ = write!(text, "; {} drive writes a day", significant(dwpd));
+    }
+    text
+}
+
+/// Returns the lines below a table of runs: the limit that ends each life, and the reasons of
+/// unknown lives.
+pub(crate) fn below_table(runs: &[Run]) -> String {
+    let flash = |run: &Run| (run.devices.ssd.flash.lifetime_limited_by, run.devices.ssd.flash.lifetime_unknown);
+    let named = |wanted: &dyn Fn(&Run) -> bool| -> Vec<String> {
+        (0..runs.len()).filter(|&at| wanted(&runs[at])).map(|at| label(runs, at)).collect()
+    };
+    let [warranty, cycles] = [LimitedBy::Warranty, LimitedBy::Cycles].map(|by| named(&|run| flash(run).0 == Some(by)));
+    let mut text = String::new();
+    let (by_warranty, by_cycles) = (limit(LimitedBy::Warranty), limit(LimitedBy::Cycles));
+    match (warranty.is_empty(), cycles.is_empty()) {
+        (true, true) => {}
+        (false, true) => text += &format!("life: limited by {by_warranty}\n"),
+        (true, false) => text += &format!("life: limited by {by_cycles}\n"),
+        (false, false) => {
+            let names = cycles.join(", ");
+            text += &wrapped(&format!("life: limited by {by_warranty}; of {names} by {by_cycles}"));
+        }
+    }
+    for reason in [Unknown::NeedsTimes, Unknown::NothingWritten, Unknown::NothingErased] {
+        let names = named(&|run| flash(run) == (None, Some(reason)));
+        if !names.is_empty() {
+            text += &wrapped(&format!("? life of {}: {}", names.join(", "), unknown(reason)));
+        }
+    }
+    text
+}
+
+/// Breaks a line at 120 columns, with an indent behind each break.
+fn wrapped(line: &str) -> String {
+    let (mut text, mut column) = (String::new(), 0);
+    for word in line.split(' ') {
+        let length = word.chars().count();
+        if column > 0 && column + 1 + length > 120 {
+            text += "\n ";
+            column = 1;
+        }
+        if column > 0 {
+            text.push(' ');
+            column += 1;
+        }
+        text += word;
+        column += length;
+    }
+    text + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bimetal_models::endurance::Lifetime;
+    use bimetal_sim::results::{Member, Provenance, SsdFigures};
+
+    fn run(lifetime: Lifetime, unknown: Option<Unknown>) -> Run {
+        let mut run = Run { scheme: "griffin".into(), ..Run::default() };
+        let flash = &mut run.devices.ssd.flash;
+        (flash.lifetime_years, flash.lifetime_limited_by) = (lifetime.years(), lifetime.limited_by());
+        (flash.lifetime_years_warranted, flash.lifetime_years_cycles) =
+            (lifetime.warranted_years, lifetime.cycles_years);
+        flash.lifetime_unknown = unknown;
+        let figures = MemberFigures::Ssd(Box::new(SsdFigures { flash: flash.clone(), ..SsdFigures::default() }));
+        let (id, profile, role, provenance) = ("ssd".into(), "p".into(), "home".into(), Provenance::default());
+        run.members =
+            vec![Member { id, profile, role, figures, provenance, volume: None, bytes: 1, metadata_bytes: 0 }];
+        run
+    }
+
+    #[test]
+    fn life_names_its_limit_and_the_year_of_its_end() {
+        let lifetime = Lifetime { warranted_years: Some(3.84), cycles_years: Some(10.8) };
+        let mut run = run(lifetime, None);
+        let MemberFigures::Ssd(figures) = &mut run.members[0].figures else { panic!("it is an SSD") };
+        (figures.flash.lifetime_range_years, figures.flash.dwpd) = (Some((0.9, 3.84)), Some(0.43));
+        assert_eq!(
+            of_drives(&run, 2026.9),
+            "life of ssd (p): 3.84 y, until 2030; limited by the writes that the maker warrants, \
+             while the rated cycles last 10.8 y;\n  the trace leaves 10.8 mo to 3.84 y possible; 0.430 drive writes a day\n"
+        );
+        assert_eq!((until(4.2, 2026.9), until(60.0, 2026.9)), (", until 2031".to_owned(), String::new()));
+    }
+
+    /// A trace without times once gave a life of 4.64 hours, from the speed of a made-up replay.
+    #[test]
+    fn unknown_life_is_a_question_mark_with_its_reason() {
+        let run = run(Lifetime::default(), Some(Unknown::NeedsTimes));
+        assert!(of_drives(&run, 2026.9).starts_with("life of ssd (p): ? (needs times"), "{}", of_drives(&run, 2026.9));
+        assert!(below_table(&[run]).starts_with("? life of griffin: needs times"));
+    }
+
+    #[test]
+    fn schemes_below_a_table_are_named_by_their_limit() {
+        let warranty = run(Lifetime { warranted_years: Some(1.0), cycles_years: Some(2.0) }, None);
+        let mut cycles = run(Lifetime { warranted_years: None, cycles_years: Some(2.0) }, None);
+        cycles.scheme = "bcache".into();
+        assert_eq!(
+            below_table(&[warranty.clone(), cycles, Run::default()]),
+            "life: limited by the writes that the maker warrants; of bcache by the rated cycles\n"
+        );
+        assert_eq!(below_table(&[warranty]), "life: limited by the writes that the maker warrants\n");
+        assert!(wrapped(&"word ".repeat(60)).lines().all(|line| line.chars().count() <= 120));
+    }
+}

@@ -1,0 +1,62 @@
+//! Options for the replay of a trace: by its times, or with a number of requests under way.
+
+use bimetal_sim::simulator::Replay;
+
+use crate::error::Error;
+use crate::trace_workload::Header;
+
+/// Reads a mode of replay.
+///
+/// # Errors
+/// A text that says what was expected.
+pub(crate) fn replay(text: &str) -> Result<Replay, String> {
+    let depth = match text.split_once(':') {
+        None if text == "timed" => return Ok(Replay::Timed { speedup: 1.0 }),
+        None if text == "closed" => Some(1),
+        Some(("closed", depth)) => depth.parse().ok().filter(|&depth: &u32| depth > 0),
+        _ => None,
+    };
+    depth.map(|depth| Replay::Closed { depth }).ok_or_else(|| "expected timed, closed or closed:DEPTH".to_owned())
+}
+
+/// Reads a factor of speed.
+///
+/// # Errors
+/// A text that says what was expected.
+pub(crate) fn speedup(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if value > 0.0 && value.is_finite() => Ok(value),
+        _ => Err("expected a number above 0, like 2".to_owned()),
+    }
+}
+
+/// Returns the replay that is asked for; by default timed if the trace has times, else closed.
+///
+/// # Errors
+/// A timed replay of a trace without times, or a speed for a closed replay.
+pub(crate) fn choose_replay(wanted: Option<Replay>, speedup: f64, trace: &Header) -> Result<Replay, Error> {
+    match wanted {
+        Some(Replay::Timed { .. }) if !trace.has_times => Err(Error::new(format!(
+            "{}: {} has no times, so it cannot be replayed timed: use --replay closed",
+            trace.name, trace.format
+        ))),
+        // The reader's notes report that there are no times, and its consequence.
+        None if !trace.has_times => Ok(Replay::Closed { depth: 1 }),
+        wanted => replay_with_times(wanted, speedup),
+    }
+}
+
+/// Returns the replay that is asked for, of a workload with times.
+///
+/// # Errors
+/// A speed for a closed replay.
+pub(crate) fn replay_with_times(wanted: Option<Replay>, speedup: f64) -> Result<Replay, Error> {
+    match wanted {
+        Some(Replay::Closed { .. }) if speedup != 1.0 => Err(Error::new(
+            "--speedup: a closed replay ignores the times of the trace: leave --speedup or --replay \
+                            closed out",
+        )),
+        Some(Replay::Closed { depth }) => Ok(Replay::Closed { depth }),
+        _ => Ok(Replay::Timed { speedup }),
+    }
+}

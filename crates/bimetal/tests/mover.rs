@@ -1,0 +1,280 @@
+//! `bimetal place --apply` on a real ext4 while a writer is at work and the program is killed.
+//!
+//! `BIMETAL_SOAK=N` makes 10,000 files and kills N times, `BIMETAL_SOAK_SEED=N` at other moments.
+
+mod support;
+
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use support::LoopDevice;
+
+const BIMETAL: &str = env!("CARGO_BIN_EXE_bimetal");
+
+/// Longest time of a run.
+const LIMIT: Duration = Duration::from_secs(600);
+
+fn environment(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+fn succeeds(program: &str, arguments: &[&str]) -> bool {
+    Command::new(program).args(arguments).output().is_ok_and(|output| output.status.success())
+}
+
+/// An ext4, mounted until drop.
+struct Mounted {
+    folder: PathBuf,
+    device: Option<LoopDevice>,
+}
+
+impl Mounted {
+    fn new(name: &str, bytes: u64) -> Option<Self> {
+        let memory = Path::new("/dev/shm");
+        let below = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
+        let folder = below.join(format!("bimetal-place-{name}-{}", std::process::id()));
+        fs::create_dir_all(folder.join("mount")).ok()?;
+        let image = folder.join("image").to_string_lossy().into_owned();
+        let is_made = File::create(&image).and_then(|file| file.set_len(bytes)).is_ok()
+            && succeeds("mkfs.ext4", &["-q", "-F", "-b", "4096", &image]);
+        let device = is_made.then(|| LoopDevice::over(Path::new(&image), &[])).flatten();
+        let mounted = Self { folder, device };
+        let device = mounted.device.as_ref().map(|device| device.0.clone()).unwrap_or_default();
+        if !succeeds("mount", &[&device, &mounted.root()]) {
+            println!("skipped: no ext4 can be mounted here");
+            assert!(std::env::var_os("BIMETAL_REQUIRE_ALL").is_none());
+            return None;
+        }
+        Some(mounted)
+    }
+
+    fn root(&self) -> String {
+        self.folder.join("mount").to_string_lossy().into_owned()
+    }
+
+    fn write(&self, name: &str, bytes: usize) {
+        let path = self.folder.join("mount").join(name);
+        fs::create_dir_all(path.parent().expect("it lies in a folder")).expect("there is room");
+        fs::write(path, content(name, bytes)).expect("there is room");
+    }
+
+    fn is_whole(&self, name: &str, bytes: usize) -> bool {
+        fs::read(self.folder.join("mount").join(name)).expect("it is there") == content(name, bytes)
+    }
+
+    fn place(&self, options: &[&str]) -> Output {
+        Command::new(BIMETAL).args(["place", &self.root()]).args(options).output().expect("the program runs")
+    }
+
+    fn place_json(&self, options: &[&str]) -> Value {
+        let run = self.place(&[options, &["--json"]].concat());
+        assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+        serde_json::from_slice(&run.stdout).expect("--json prints JSON")
+    }
+
+    fn check_file_system(mut self) {
+        assert!(succeeds("umount", &[&self.root()]));
+        let device = self.device.take().expect("it was mounted");
+        let checked = Command::new("e2fsck").args(["-fn", &device.0]).output().expect("e2fsck runs");
+        assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stdout));
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(self.root()).output();
+        drop(self.device.take());
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn content(name: &str, bytes: usize) -> Vec<u8> {
+    let mut state = name.bytes().fold(7u64, |state, byte| state.wrapping_mul(31).wrapping_add(byte.into()));
+    let mut bytes_of = Vec::with_capacity(bytes + 8);
+    while bytes_of.len() < bytes {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        bytes_of.extend((state ^ state >> 29).to_le_bytes());
+    }
+    bytes_of.truncate(bytes);
+    bytes_of
+}
+
+fn files_in(document: &Value, total: &str) -> u64 {
+    document.pointer(total).and_then(Value::as_u64).unwrap_or_else(|| panic!("no {total} in {document}"))
+}
+
+#[test]
+fn programs_move_to_the_ssd_and_back() {
+    let Some(mounted) = Mounted::new("apply", 1 << 30) else { return };
+    let names: Vec<String> = (0..40).map(|number| format!("lib/l{number}.so")).collect();
+    names.iter().for_each(|name| mounted.write(name, 100_000));
+    mounted.write("notes.txt", 3_000_000);
+    mounted.write("lib/left-out.so", 3000);
+    let ssd = ["--ssd-size", "64MiB", "--exclude", "left-*"];
+    let before = mounted.place_json(&ssd);
+    assert_eq!((files_in(&before, "/plan/to_ssd/files"), files_in(&before, "/excluded")), (40, 1));
+    assert!(before["moved"].is_null(), "a dry run is the default");
+    let applied = mounted.place_json(&[&ssd[..], &["--apply", "--verify"]].concat());
+    assert_eq!(files_in(&applied, "/moved/to_ssd/files"), 40);
+    assert_eq!(files_in(&applied, "/moved/verified"), 40);
+    let after = mounted.place_json(&ssd);
+    assert_eq!((files_in(&after, "/plan/to_ssd/files"), files_in(&after, "/totals/move_to_ssd/files")), (0, 0));
+    let undone = mounted.place_json(&["--undo"]);
+    assert_eq!(files_in(&undone, "/moved/to_hdd/files"), 40);
+    assert_eq!(files_in(&mounted.place_json(&ssd), "/totals/move_to_ssd/files"), 40);
+    assert!(names.iter().all(|name| mounted.is_whole(name, 100_000)));
+    let again = mounted.place(&["--undo"]);
+    let message = String::from_utf8_lossy(&again.stderr).into_owned();
+    assert!(!again.status.success() && message.contains("nothing to undo"), "{message}");
+    mounted.check_file_system();
+}
+
+#[test]
+fn list_chooses_files_and_less_wanted_files_leave() {
+    let Some(mounted) = Mounted::new("list", 1 << 30) else { return };
+    (0..20).for_each(|number| mounted.write(&format!("a{number}"), 1 << 20));
+    (0..20).for_each(|number| mounted.write(&format!("b{number}"), 1 << 20));
+    let list = |letter: &str| {
+        let path = mounted.folder.join(letter);
+        let lines: Vec<String> = (0..20).map(|number| format!("{}/{letter}{number}\n", mounted.root())).collect();
+        fs::write(&path, lines.concat()).expect("there is room");
+        path.to_string_lossy().into_owned()
+    };
+    let (a, b) = (list("a"), list("b"));
+    let options = |list| ["--strategy", "list", "--list", list, "--ssd-size", "48MiB", "--apply"];
+    let first = mounted.place_json(&options(&a));
+    let moved = files_in(&first, "/moved/to_ssd/files");
+    assert!(moved > 5, "{first}");
+    let second = mounted.place_json(&options(&b));
+    assert!(files_in(&second, "/moved/to_hdd/files") > 0, "the files of the other list leave the SSD: {second}");
+    assert!(files_in(&second, "/moved/to_ssd/files") > 5, "{second}");
+    for number in 0..20 {
+        assert!(["a", "b"].iter().all(|letter| mounted.is_whole(&format!("{letter}{number}"), 1 << 20)));
+    }
+    mounted.check_file_system();
+}
+
+#[test]
+fn kills_lose_no_byte_while_a_writer_works() {
+    let kills = environment("BIMETAL_SOAK");
+    // The SSD holds one half of the files, not both: files leave when others move in.
+    let (count, kills, bytes, ssd) = match kills {
+        Some(kills) => (10_000, kills, 4 << 30, "400MiB"),
+        None => (300, 3, 1 << 30, "28MiB"),
+    };
+    let Some(mounted) = Mounted::new("kills", bytes) else { return };
+    let size = |number: usize| [900, 5000, 30_000, 200_000][number % 4];
+    let name =
+        |number: usize| format!("d{}/f{number}.{}", number % 50, if number.is_multiple_of(2) { "so" } else { "txt" });
+    (0..count).for_each(|number| mounted.write(&name(number), size(number)));
+    assert!(succeeds("sync", &["-f", &mounted.root()]));
+    let stop = AtomicBool::new(false);
+    let path = mounted.folder.join("mount/written.so");
+    mounted.write("written.so", 1 << 20);
+    let mut random = environment("BIMETAL_SOAK_SEED").unwrap_or(1);
+    let (mut killed, mut last, mut round, mut whole_run) = (0, Totals::default(), 0, None::<Duration>);
+    let expected = std::thread::scope(|scope| {
+        let stopper = Stopper(&stop);
+        let writer = scope.spawn(|| write_until(&path, content("written.so", 1 << 20), &stop));
+        loop {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            // Programs move in, then texts take their places, and so on: each run has work.
+            let options = ["--apply", "--ssd-size", ssd, "--strategy", "list", "--list"];
+            let list = mounted.folder.join("list");
+            let lines = (0..count).filter(|number| number % 2 == round % 2);
+            let lines = lines.map(|number| format!("{}/{}\n", mounted.root(), name(number)));
+            fs::write(&list, lines.collect::<String>()).expect("there is room");
+            let list = list.to_string_lossy().into_owned();
+            let options = [&options[..], &[&list, "--exclude", "written.so"]].concat();
+            if killed == kills {
+                last.add(&mounted.place_json(&options));
+                break;
+            }
+            // A moment within the time that a whole run has taken.
+            let after = whole_run.map_or(LIMIT, |time| time.mul_f64((random >> 33) as f64 / f64::from(1u32 << 31)));
+            match run_for(&mounted, &options, after) {
+                None => killed += 1,
+                Some(time) => whole_run = whole_run.or(Some(time)),
+            }
+            round += 1;
+            assert!(round < 50 * kills as usize + 50, "the program ends before it can be killed");
+        }
+        drop(stopper);
+        writer.join().expect("the writer ends well")
+    });
+    let whole = (0..count).filter(|&number| mounted.is_whole(&name(number), size(number))).count();
+    assert_eq!(whole, count, "files with the content that was written");
+    assert!(fs::read(&path).expect("it is there") == expected, "the file of the writer");
+    println!("{killed} kills; {count} files equal; last run: {last:?}");
+    let undone = mounted.place_json(&["--undo"]);
+    println!("undo: {}", undone["moved"]);
+    assert_eq!((0..count).filter(|&number| mounted.is_whole(&name(number), size(number))).count(), count);
+    mounted.check_file_system();
+}
+
+#[derive(Debug, Default)]
+#[allow(dead_code, reason = "printed")]
+struct Totals {
+    to_ssd: u64,
+    to_hdd: u64,
+    mib_per_second: f64,
+}
+
+impl Totals {
+    fn add(&mut self, document: &Value) {
+        self.to_ssd = files_in(document, "/moved/to_ssd/files");
+        self.to_hdd = files_in(document, "/moved/to_hdd/files");
+        self.mib_per_second = document["moved"]["bytes_per_second"].as_f64().unwrap_or(0.0) / f64::from(1 << 20);
+    }
+}
+
+/// Stops the writer when the test ends, however it ends.
+struct Stopper<'a>(&'a AtomicBool);
+
+impl Drop for Stopper<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Runs `bimetal place` and kills it after the time `after`. Returns its time if it ended before.
+fn run_for(mounted: &Mounted, options: &[&str], after: Duration) -> Option<Duration> {
+    let mut command = Command::new(BIMETAL);
+    command.args(["place", &mounted.root()]).args(options).stdout(Stdio::null());
+    let mut child = command.spawn().expect("the program runs");
+    let begun = Instant::now();
+    while begun.elapsed() < after {
+        if let Some(status) = child.try_wait().expect("it is a child") {
+            assert!(status.success(), "the run ends well");
+            return Some(begun.elapsed());
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    child.kill().expect("it can be killed");
+    child.wait().expect("it ends");
+    None
+}
+
+/// Overwrites and appends to a file until `stop` is set. Returns its content.
+fn write_until(path: &Path, mut content: Vec<u8>, stop: &AtomicBool) -> Vec<u8> {
+    let file = OpenOptions::new().write(true).open(path).expect("it is there");
+    let numbers = (0u32..).take_while(|_| !stop.load(Ordering::Relaxed));
+    for number in numbers {
+        let text = number.to_le_bytes().repeat(500);
+        let at = if number.is_multiple_of(8) && content.len() < 64 << 20 {
+            content.len()
+        } else {
+            number as usize * 7919 % (content.len() - text.len())
+        };
+        file.write_all_at(&text, at as u64).expect("there is room");
+        content.resize(content.len().max(at + text.len()), 0);
+        content[at..at + text.len()].copy_from_slice(&text);
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    content
+}
