@@ -257,8 +257,8 @@ pub fn lives(mut setup: Setup, choices: &Choices, load: Repeated<'_>) -> Result<
     };
     let period = load.period();
     let played_in = Nanoseconds(((period.0 as f64 / speedup) as u64).max(1));
-    let timer = longest_timer(&setup);
-    let (warm, recorded) = rounds_of(timer, played_in, &load);
+    let (timer, rounds_max) = (timers(&setup).max().unwrap_or(Nanoseconds::ZERO), rounds_max(played_in, &load));
+    let (warm, recorded) = rounds_of(timers(&setup), played_in, rounds_max);
     let gap = Nanoseconds((GAP.0 as f64 / played_in.0 as f64 * period.0 as f64) as u64);
     // Start of a round: each is `period` after the previous round, and the recorded rounds are a
     // gap later.
@@ -299,22 +299,28 @@ struct Seen {
     waiting_bytes: u64,
 }
 
-/// Returns the number of warm-up rounds and of recorded rounds. They are long enough for each timer
-/// of the scheme, within the limits.
-fn rounds_of(timer: Nanoseconds, period: Nanoseconds, load: &Repeated<'_>) -> (u64, u64) {
+/// Returns the number of rounds that the limits allow.
+fn rounds_max(period: Nanoseconds, load: &Repeated<'_>) -> u64 {
     let limits = [(REQUESTS_MAX, load.requests), (BYTES_MAX, load.bytes.0), (SPAN_MAX.0, period.0)];
-    let most =
-        limits.map(|(most, of_round)| most / (TIMERS + 1) / of_round.max(1)).into_iter().fold(u64::MAX, u64::min);
-    let one = timer.0.div_ceil(period.0.max(1)).min(most).max(1);
-    let all = timer.0.saturating_mul(TIMERS).div_ceil(period.0.max(1)).min(most * TIMERS).max(1);
+    limits.map(|(most, of_round)| most / of_round.max(1)).into_iter().fold(u64::MAX, u64::min)
+}
+
+/// Returns the number of warm-up rounds and of recorded rounds. They are long enough for each of
+/// `timers` that fires at all within `rounds_max` rounds, if they allow it: once in the warm-up, and
+/// `TIMERS` times while commands are recorded. No round is played for a timer that would not fire.
+fn rounds_of(timers: impl Iterator<Item = Nanoseconds>, period: Nanoseconds, rounds_max: u64) -> (u64, u64) {
+    let each = rounds_max / (TIMERS + 1);
+    let reach = period.0.saturating_mul(each * TIMERS);
+    let Some(timer) = timers.filter(|timer| timer.0 <= reach).max() else { return (1, 1) };
+    let one = timer.0.div_ceil(period.0.max(1)).min(each).max(1);
+    let all = timer.0.saturating_mul(TIMERS).div_ceil(period.0.max(1)).min(each * TIMERS).max(1);
     (one, all)
 }
 
-/// Returns the longest time after which a scheme acts by itself.
-fn longest_timer(setup: &Setup) -> Nanoseconds {
+/// Returns the times after which a scheme acts by itself.
+fn timers(setup: &Setup) -> impl Iterator<Item = Nanoseconds> {
     let timers = setup.scheme.parameters.iter().filter(|it| matches!(it.kind, Kind::Duration | Kind::DurationOrOff));
-    let times = timers.filter_map(|timer| setup.settings.declared::<Option<Nanoseconds>>(timer.name)?);
-    times.max().unwrap_or(Nanoseconds::ZERO)
+    timers.filter_map(|timer| setup.settings.declared::<Option<Nanoseconds>>(timer.name)?)
 }
 
 /// Wear of drives under random writes, computed once. It is the same for every scheme that uses a
@@ -416,6 +422,22 @@ mod tests {
         generator
             .map(|request| (request.arrival, Command { kind: request.kind, range: request.range, fua: false }))
             .collect()
+    }
+
+    /// Regression: 300 requests that write 1.2 GiB within 30 s were played 25 times for a log whose
+    /// timer of 900 s did not fire in any of them.
+    #[test]
+    fn no_round_is_played_for_a_timer_that_cannot_fire() {
+        let rounds = |seconds: &[u64], rounds_max| {
+            let timers = seconds.iter().map(|&seconds| Nanoseconds::from_seconds(seconds));
+            rounds_of(timers, Nanoseconds::from_seconds(30), rounds_max)
+        };
+        assert_eq!(rounds(&[], 27), (1, 1));
+        assert_eq!(rounds(&[900], 27), (1, 1), "20 recorded rounds take 600 s");
+        assert_eq!(rounds(&[900, 60], 27), (2, 8), "the shorter timer fires");
+        assert_eq!(rounds(&[600], 27), (5, 20), "it fires once");
+        assert_eq!(rounds(&[900], 1000), (30, 120));
+        assert_eq!(rounds(&[900], 1), (1, 1));
     }
 
     /// Three requests within 81 days were repeated until the clock overflowed.
