@@ -6,7 +6,7 @@ mod mutation;
 
 use std::path::{Path, PathBuf};
 
-use mutation::{COMMANDS, Mutator, TIME_MAX, run, samples};
+use mutation::{COMMANDS, HANGING, Mutator, run, samples};
 
 const BIMETAL: &str = env!("CARGO_BIN_EXE_bimetal");
 
@@ -39,8 +39,8 @@ fn mutants_are_played_or_refused_within_bounds() {
         let (sample, bytes) = Mutator::new(seed).mutant(&samples);
         std::fs::write(&trace, bytes).expect("room for a mutant");
         let arguments = COMMANDS[(seed % COMMANDS.len() as u64) as usize];
-        let outcome = run(Path::new(BIMETAL), arguments, &trace, TIME_MAX);
-        if let Some(fault) = outcome.fault(arguments[0] == "plan", TIME_MAX) {
+        let outcome = run(Path::new(BIMETAL), arguments, &trace, HANGING);
+        if let Some(fault) = outcome.fault(arguments[0] == "plan", HANGING) {
             panic!("seed {seed} ({}): {}: {fault}: {}", samples[sample].name, arguments[0], outcome.said);
         }
     }
@@ -65,8 +65,8 @@ fn discards_of_any_size_cost_what_they_change() {
     let simulated = schemes.map(|scheme| vec!["simulate", "TRACE", "--scheme", scheme]);
     let others = [vec!["analyze", "TRACE"], vec!["plan", "TRACE", "--latency", "mean<1000s", "--schemes", "bcache"]];
     for arguments in simulated.iter().chain(&others) {
-        let outcome = run(Path::new(BIMETAL), arguments, &trace, TIME_MAX);
-        let fault = outcome.fault(arguments[0] == "plan", TIME_MAX);
+        let outcome = run(Path::new(BIMETAL), arguments, &trace, HANGING);
+        let fault = outcome.fault(arguments[0] == "plan", HANGING);
         assert_eq!(fault, None, "{arguments:?}: {}", outcome.said);
         // Griffin's home is flash, and no flash drive is this large.
         let refused = outcome.said.contains("mapping units");
@@ -82,10 +82,10 @@ fn transfers_above_256_mib_are_refused_or_skipped() {
         "time_ns,device,op,lba,sectors,fua,response_ns\n0,0,read,8,8,0,\n5,0,write,8,524289,0,\n9,0,read,8,8,0,\n";
     std::fs::write(&trace, text).expect("room for a trace");
     for command in ["analyze", "mrc"] {
-        let refused = run(Path::new(BIMETAL), &[command, "TRACE"], &trace, TIME_MAX);
+        let refused = run(Path::new(BIMETAL), &[command, "TRACE"], &trace, HANGING);
         assert_eq!(refused.status.code(), Some(1), "{}", refused.said);
         assert!(refused.said.contains(":3: size '524289 sectors': expected at most 524288 sectors (256 MiB)"));
-        let skipped = run(Path::new(BIMETAL), &[command, "TRACE", "--skip-bad-lines"], &trace, TIME_MAX);
+        let skipped = run(Path::new(BIMETAL), &[command, "TRACE", "--skip-bad-lines"], &trace, HANGING);
         assert!(skipped.status.success() && skipped.said.contains("1 bad lines were skipped"), "{}", skipped.said);
     }
 }
