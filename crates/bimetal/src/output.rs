@@ -57,6 +57,23 @@ pub fn json_text(name: &str, document: &impl Serialize) -> Result<String, Error>
     Ok(text)
 }
 
+/// Result of a command that changes a volume.
+#[derive(Serialize)]
+struct Done<'a> {
+    /// Name of the volume, or the path of a drive, as it was given.
+    volume: &'a str,
+    /// Result as text.
+    message: &'a str,
+}
+
+/// Prints the result of the command `name`, which changed `volume`, as text or as JSON.
+///
+/// # Errors
+/// [`Error::OutputClosed`] when the reader has closed standard output.
+pub fn print_done(name: &str, volume: &str, message: &str, json: bool) -> Result<(), Error> {
+    if json { print_json(name, &Done { volume, message }) } else { print(&format!("{message}\n")) }
+}
+
 /// Prints a list as the JSON document of the command `name`, under the key `name`.
 ///
 /// # Errors

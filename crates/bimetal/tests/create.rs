@@ -134,6 +134,41 @@ fn dry_run_prints_the_volume_and_writes_nothing() {
     assert_eq!(dry, made);
 }
 
+/// Returns the JSON document that a command prints; its form must have the command's name.
+fn json(place: &Place, line: &str) -> serde_json::Value {
+    let text = place.succeed(line);
+    let document: serde_json::Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{line}: {error}"));
+    let name = line.split_whitespace().next().expect("a command");
+    assert_eq!(document["schema"], format!("bimetal/{name}/2"), "{line}");
+    document
+}
+
+#[test]
+fn commands_that_change_a_volume_tell_programs_their_result() {
+    let place = with_drives("json");
+    let create = "create mail --scheme smart-response --ssd ssd.img --hdd hdd.img --json";
+    let planned = json(&place, &format!("{create} --dry-run"));
+    assert!(place.refuse("status mail").contains("mail"), "nothing was written");
+    let created = json(&place, create);
+    for (document, dry_run) in [(&planned, true), (&created, false)] {
+        assert_eq!((&document["volume"], &document["dry_run"]), (&"mail".into(), &dry_run.into()));
+        assert_eq!(document["members"][0]["member"], "hdd", "{document}");
+        assert_eq!(document["exported_bytes"], created["exported_bytes"]);
+    }
+    let set = json(&place, "set mail move_rate=1MiB --json");
+    assert_eq!(
+        (&set["volume"], &set["message"]),
+        (&"mail".into(), &"move_rate=1MiB takes effect at the next start".into())
+    );
+    let drained = json(&place, "drain mail --json");
+    assert!(drained["message"].as_str().is_some_and(|text| text.contains("home")), "{drained}");
+    let resized = json(&place, "resize mail --json");
+    assert_eq!(resized["exported_bytes"], created["exported_bytes"]);
+    assert!(resized["members"][0]["used_bytes"].as_u64() > Some(0), "{resized}");
+    assert!(json(&place, "upgrade mail --json")["message"].as_str().is_some_and(|text| text.contains("already")));
+    assert!(json(&place, "acknowledge mail --json")["message"].is_string());
+}
+
 #[test]
 fn drives_are_found_by_their_labels_wherever_they_went() {
     let place = with_drives("found");

@@ -13,6 +13,19 @@ fn lines(arguments: &[&str]) -> Vec<String> {
     String::from_utf8(output.stdout).expect("text").lines().map(str::to_owned).collect()
 }
 
+#[test]
+fn totals_for_programs_are_those_of_the_table() {
+    let table = lines(&["--seeds", "2"]).join("\n");
+    let document: serde_json::Value =
+        serde_json::from_str(&lines(&["--seeds", "2", "--json"]).join("\n")).expect("one document");
+    assert_eq!((&document["schema"], &document["from"]), (&"bimetal/fault/2".into(), &0.into()));
+    let scheme = &document["schemes"][0];
+    assert_eq!(scheme["scheme"], "ssd-only");
+    for total in [format!("{} requests", scheme["requests"]), format!("{} power cuts", scheme["power_cuts"])] {
+        assert!(table.contains(&total), "{total}: {table}");
+    }
+}
+
 /// Returns the start that a run printed first.
 fn start(lines: &[String]) -> u64 {
     let number = lines.first().and_then(|line| line.strip_prefix("seeds from ")).expect("the start comes first");

@@ -5,7 +5,8 @@ use bimetal_volumes::offline;
 use clap::Args;
 
 use crate::error::Error;
-use crate::output::print;
+use crate::options::JsonOption;
+use crate::output::print_done;
 use crate::target::{Target, ask};
 
 /// Clear the report of lost and bad content
@@ -18,6 +19,8 @@ use crate::target::{Target, ask};
 pub(crate) struct Arguments {
     /// The volume's name, or the path of any of its drives
     volume: String,
+    #[command(flatten)]
+    json: JsonOption,
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
@@ -29,7 +32,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
         },
         Target::Stopped(located) => offline::acknowledge(&located, &by)?,
     };
-    print(&format!("{message}\n"))
+    print_done("acknowledge", &arguments.volume, &message, arguments.json.json)
 }
 
 /// Returns the name of the user who typed the command, behind `sudo` too.

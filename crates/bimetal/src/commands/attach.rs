@@ -9,7 +9,8 @@ use bimetal_volumes::replace::fit;
 use clap::Args;
 
 use crate::error::Error;
-use crate::output::print;
+use crate::options::JsonOption;
+use crate::output::print_done;
 use crate::target::{Target, ask, serve_for};
 
 /// Attach a new drive in the place of a drive off home (the cache or the log) that failed or was
@@ -28,6 +29,8 @@ pub(crate) struct Arguments {
     /// Erase what lies on the new drive; a drive that is in use is never erased
     #[arg(long)]
     force: bool,
+    #[command(flatten)]
+    json: JsonOption,
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
@@ -44,7 +47,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
         }
     };
     match reply {
-        Reply::Done(done) => print(&format!("{}\n", done.message)),
+        Reply::Done(done) => print_done("attach", &arguments.volume, &done.message, arguments.json.json),
         other => Err(Error::new(format!("unexpected answer of the server: {other:?}"))),
     }
 }

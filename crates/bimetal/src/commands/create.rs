@@ -15,13 +15,14 @@ use bimetal_volumes::about::RATED_WRITES;
 use bimetal_volumes::create::{Created, DriveChoice, Request, create};
 use bimetal_volumes::verdict::Verdict;
 use clap::Args;
+use serde::Serialize;
 
 use crate::emulated_files::{FileSize, MadeFiles, file_size};
 use crate::error::Error;
 use crate::files::file_map;
 use crate::names::schemes_named;
-use crate::options::BlockOption;
-use crate::output::{note, print};
+use crate::options::{BlockOption, JsonOption};
+use crate::output::{note, print, print_json};
 use crate::volume::{DrivePath, drive_path, member, setting, size};
 
 /// Make a hybrid volume from drives: check the drives, write their metadata and label them
@@ -77,6 +78,8 @@ pub(crate) struct Arguments {
     /// Check the drives, print the volume that they would become, and write nothing
     #[arg(long)]
     dry_run: bool,
+    #[command(flatten)]
+    json: JsonOption,
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
@@ -110,8 +113,12 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
         created_by: concat!("bimetal ", env!("CARGO_PKG_VERSION")).to_owned(),
     };
     let created = create(&request)?;
-    if request.dry_run {
+    let json = arguments.json.json;
+    if request.dry_run && !json {
         return print(&format!("{}Nothing was written (--dry-run).\n", describe(&created, scheme)));
+    }
+    if request.dry_run {
+        return print_json("create", &document(&created, scheme, true));
     }
     made.keep();
     let files = arguments.files.as_ref();
@@ -120,6 +127,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
             "the file paths of '{}' cannot be stored ({error}): name the volume by the path of one of its drives",
             request.name
         ));
+    }
+    if json {
+        return print_json("create", &document(&created, scheme, false));
     }
     print(&describe(&created, scheme))?;
     let with_files = files.map_or_else(String::new, |path| format!(" --files {}", path.display()));
@@ -272,6 +282,53 @@ fn describe(created: &Created, scheme: &SchemeInfo) -> String {
         _ => "drained      no drive is a plain disk: each has a part of the addresses\n",
     });
     text
+}
+
+/// A new volume, for programs.
+#[derive(Serialize)]
+struct Document<'a> {
+    volume: &'a str,
+    scheme: &'a str,
+    exported_bytes: u64,
+    block_bytes: u64,
+    /// Set if the drives were only checked, and nothing was written.
+    dry_run: bool,
+    members: Vec<MemberDocument>,
+    /// Data that the worst crash loses.
+    worst_crash: &'a str,
+}
+
+/// Drive of a new volume, for programs.
+#[derive(Serialize)]
+struct MemberDocument {
+    member: String,
+    path: PathBuf,
+    /// Content found on the drive that is erased.
+    erased: Vec<&'static str>,
+    /// File system that stays, as the content of the volume.
+    adopted: Option<&'static str>,
+    /// Profile of the model that an emulated drive is as slow as.
+    emulates: Option<String>,
+}
+
+fn document<'a>(created: &'a Created, scheme: &'a SchemeInfo, dry_run: bool) -> Document<'a> {
+    let Created { label, layout, .. } = created;
+    let member = |(at, (path, verdict)): (usize, &(PathBuf, Verdict))| MemberDocument {
+        member: label.member_name(MemberId(at as u16)).to_string(),
+        path: path.clone(),
+        erased: if let Verdict::Erased(names) = verdict { names.clone() } else { Vec::new() },
+        adopted: if let Verdict::Adopted { name, .. } = verdict { Some(*name) } else { None },
+        emulates: label.members[at].emulates.as_ref().map(ToString::to_string),
+    };
+    Document {
+        volume: &label.name,
+        scheme: scheme.name,
+        exported_bytes: layout.total_blocks() * layout.block.bytes().0,
+        block_bytes: layout.block.bytes().0,
+        dry_run,
+        members: created.drives.iter().enumerate().map(member).collect(),
+        worst_crash: scheme.worst_crash,
+    }
 }
 
 /// Returns the parts of the volume that lie on a member.

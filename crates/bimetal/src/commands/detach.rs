@@ -5,7 +5,8 @@ use bimetal_serve::control::message::{Reply, Request};
 use clap::Args;
 
 use crate::error::Error;
-use crate::output::print;
+use crate::options::JsonOption;
+use crate::output::print_done;
 use crate::target::{Target, ask};
 
 /// Detach the drive off home (the cache or the log), so that home serves alone
@@ -17,12 +18,14 @@ use crate::target::{Target, ask};
 pub(crate) struct Arguments {
     /// The volume's name, or the path of any of its drives
     volume: String,
+    #[command(flatten)]
+    json: JsonOption,
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     let mut client = Target::find(&arguments.volume)?.served("its drive off home cannot be detached")?;
     match ask(&mut client, &Request::Detach {})? {
-        Reply::Done(done) => print(&format!("{}\n", done.message)),
+        Reply::Done(done) => print_done("detach", &arguments.volume, &done.message, arguments.json.json),
         other => Err(Error::new(format!("unexpected answer of the server: {other:?}"))),
     }
 }

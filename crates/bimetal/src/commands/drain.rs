@@ -9,7 +9,8 @@ use bimetal_volumes::volume_lock::owner;
 use clap::Args;
 
 use crate::error::Error;
-use crate::output::print;
+use crate::options::JsonOption;
+use crate::output::print_done;
 use crate::target::{Target, ask, serve_for};
 
 /// Write all dirty blocks home, so that home has everything
@@ -30,6 +31,8 @@ pub(crate) struct Arguments {
     /// Stop serving even while clients are connected, and disconnect them
     #[arg(long, requires = "detach")]
     force: bool,
+    #[command(flatten)]
+    json: JsonOption,
 }
 
 /// Longest time for a server to release its drives.
@@ -68,7 +71,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
         }
     };
     match reply {
-        Reply::Done(done) => print(&format!("{}\n", done.message)),
+        Reply::Done(done) => print_done("drain", &arguments.volume, &done.message, arguments.json.json),
         other => Err(Error::new(format!("unexpected answer of the server: {other:?}"))),
     }
 }

@@ -9,10 +9,12 @@ use bimetal_fault::{CaseKind, Failure, Options, Report, run_seed};
 use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
 use rayon::prelude::*;
+use serde::Serialize;
 
 use crate::error::Error;
 use crate::names::schemes_named;
-use crate::output::print;
+use crate::options::JsonOption;
+use crate::output::{print, print_json};
 use crate::progress::Progress;
 
 /// Number of seeds of each scheme that run between two updates of the progress bar.
@@ -52,6 +54,8 @@ pub(crate) struct Arguments {
     /// Run cases of this kind only
     #[arg(long, value_name = "KIND", value_enum)]
     only: Option<Only>,
+    #[command(flatten)]
+    json: JsonOption,
 }
 
 /// A kind of case, by its name on the command line.
@@ -103,6 +107,55 @@ fn random_seed() -> io::Result<u64> {
     Ok(u64::from_le_bytes(bytes))
 }
 
+/// Cases that passed, for programs. A failure is a message and status 1, as without JSON.
+#[derive(Serialize)]
+struct Document<'a> {
+    /// First seed.
+    from: u64,
+    /// Number of seeds of each scheme.
+    seeds: u64,
+    schemes: Vec<SchemeDocument<'a>>,
+}
+
+/// Totals of a scheme's cases.
+#[derive(Serialize)]
+struct SchemeDocument<'a> {
+    scheme: &'a str,
+    requests: u64,
+    failed_requests: u64,
+    operations: u64,
+    failed_operations: u64,
+    power_cuts: u64,
+    /// Power cuts during a recovery.
+    cut_recoveries: u64,
+    scrubs: u64,
+    /// Volumes with damaged pages, and the outcomes of their recoveries.
+    damaged: u64,
+    damaged_right: u64,
+    damaged_with_errors: u64,
+    damaged_refused: u64,
+}
+
+impl<'a> Document<'a> {
+    fn new(from: u64, seeds: u64, passed: &[(&'a str, &Report)]) -> Self {
+        let scheme = |&(scheme, total): &(&'a str, &Report)| SchemeDocument {
+            scheme,
+            requests: total.requests,
+            failed_requests: total.failed,
+            operations: total.operations,
+            failed_operations: total.faults,
+            power_cuts: total.cuts,
+            cut_recoveries: total.cut_recoveries,
+            scrubs: total.scrubs,
+            damaged: total.damage.cases(),
+            damaged_right: total.damage.right,
+            damaged_with_errors: total.damage.errors,
+            damaged_refused: total.damage.refusals,
+        };
+        Self { from, seeds, schemes: passed.iter().map(scheme).collect() }
+    }
+}
+
 pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     let chosen = match arguments.scheme.as_str() {
         "all" => schemes::every().collect(),
@@ -112,7 +165,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
         Some(seed) => (seed, 1),
         None => {
             let start = arguments.from.seed()?;
-            print(&format!("seeds from {start}\n"))?;
+            if !arguments.json.json {
+                print(&format!("seeds from {start}\n"))?;
+            }
             (start, arguments.seeds)
         }
     };
@@ -135,16 +190,26 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
         next = end;
     }
     drop(progress);
+    let passed: Vec<(&str, &Report)> = chosen.iter().map(|scheme| scheme.name).zip(&totals).collect();
+    if arguments.json.json {
+        print_json("fault", &Document::new(start, count, &passed))
+    } else {
+        print(&table(count, &passed))
+    }
+}
+
+/// Returns a line for each scheme, all of whose seeds passed.
+fn table(count: u64, passed: &[(&str, &Report)]) -> String {
     let width = schemes::every().map(|scheme| scheme.name.len()).max().unwrap_or(0);
     let mut text = String::new();
     let mut all = Report::default();
-    for (scheme, total) in chosen.iter().zip(&totals) {
+    for (scheme, total) in passed {
         // Writing to a string cannot fail.
-        let _ = writeln!(text, "{:width$}  {count} seeds passed: {total}", scheme.name);
+        let _ = writeln!(text, "{scheme:width$}  {count} seeds passed: {total}");
         all.add(total);
     }
     if all.damage.cases() > 0 {
         let _ = writeln!(text, "{}", all.damage.details());
     }
-    print(&text)
+    text
 }

@@ -7,10 +7,12 @@ use bimetal_serve::control::socket_of;
 use bimetal_volumes::find::find_grown;
 use bimetal_volumes::resize::{Resized, resize};
 use clap::Args;
+use serde::Serialize;
 
 use crate::error::Error;
+use crate::options::JsonOption;
 use crate::options::parse::drive_size;
-use crate::output::print;
+use crate::output::{print, print_json};
 use crate::volume::size;
 
 /// Adapt a drained volume to the present sizes of its drives
@@ -35,6 +37,8 @@ pub(crate) struct Arguments {
     /// Bytes of the log's drive that the volume uses, like 64GiB [default: all]
     #[arg(long, value_name = "SIZE", value_parser = drive_size)]
     log_size: Option<Bytes>,
+    #[command(flatten)]
+    json: JsonOption,
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
@@ -45,7 +49,37 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     }
     let wanted = [(Role::Ssd, arguments.ssd_size), (Role::Hdd, arguments.hdd_size), (Role::Log, arguments.log_size)];
     let wanted: Vec<(Role, Bytes)> = wanted.into_iter().filter_map(|(role, size)| Some((role, size?))).collect();
-    print(&told(&resize(&located, &wanted)?))
+    let resized = resize(&located, &wanted)?;
+    if arguments.json.json { print_json("resize", &document(&resized)) } else { print(&told(&resized)) }
+}
+
+/// Sizes of a volume before and after, in bytes.
+#[derive(Serialize)]
+struct Document<'a> {
+    volume: &'a str,
+    exported_bytes_before: u64,
+    exported_bytes: u64,
+    members: Vec<MemberSizes<'a>>,
+}
+
+/// Bytes of a member that the volume uses.
+#[derive(Serialize)]
+struct MemberSizes<'a> {
+    member: &'a str,
+    used_bytes_before: u64,
+    used_bytes: u64,
+}
+
+fn document(Resized { name, exported: [before, now], members }: &Resized) -> Document<'_> {
+    Document {
+        volume: name,
+        exported_bytes_before: before.0,
+        exported_bytes: now.0,
+        members: members
+            .iter()
+            .map(|(member, before, now)| MemberSizes { member, used_bytes_before: before.0, used_bytes: now.0 })
+            .collect(),
+    }
 }
 
 fn told(Resized { name, exported: [before, now], members }: &Resized) -> String {

@@ -9,7 +9,8 @@ use bimetal_volumes::settings::{keep, needs_clean};
 use clap::Args;
 
 use crate::error::Error;
-use crate::output::print;
+use crate::options::JsonOption;
+use crate::output::print_done;
 use crate::target::{Target, ask};
 use crate::volume::setting;
 
@@ -29,20 +30,26 @@ pub(crate) struct Arguments {
     /// The parameter and its value, as KEY=VALUE
     #[arg(value_name = "KEY=VALUE", value_parser = setting)]
     setting: (String, String),
+    #[command(flatten)]
+    json: JsonOption,
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
-    let (key, value) = arguments.setting;
+    let (key, value) = arguments.setting.clone();
     match Target::find(&arguments.volume)? {
         Target::Served(mut client) => match ask(&mut client, &Request::Set { key, value })? {
-            Reply::Done(done) => print(&format!("{}\n", done.message)),
+            Reply::Done(done) => print_done("set", &arguments.volume, &done.message, arguments.json.json),
             other => Err(Error::new(format!("unexpected answer of the server: {other:?}"))),
         },
-        Target::Stopped(located) => set_stopped(&located, &key, &value),
+        Target::Stopped(located) => {
+            let message = set_stopped(&located, &key, &value)?;
+            print_done("set", &arguments.volume, &message, arguments.json.json)
+        }
     }
 }
 
-fn set_stopped(located: &Located, key: &str, value: &str) -> Result<(), Error> {
+/// Changes the label of a volume that is not served, and returns the result as text.
+fn set_stopped(located: &Located, key: &str, value: &str) -> Result<String, Error> {
     let label = &located.assembly.label;
     let own = format!("{}.", label.scheme);
     let key = key.strip_prefix(&own).unwrap_or(key);
@@ -64,5 +71,5 @@ fn set_stopped(located: &Located, key: &str, value: &str) -> Result<(), Error> {
         return Err(Error::new(format!("{} is missing, so its label cannot be changed: connect it", first.member)));
     }
     keep(&mut Held::take(located)?, key, value)?;
-    print(&format!("{key}={value} takes effect at the next start\n"))
+    Ok(format!("{key}={value} takes effect at the next start"))
 }

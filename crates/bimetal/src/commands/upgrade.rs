@@ -8,7 +8,8 @@ use bimetal_volumes::resize::upgrade;
 use clap::Args;
 
 use crate::error::Error;
-use crate::output::print;
+use crate::options::JsonOption;
+use crate::output::print_done;
 use crate::volume::size;
 
 /// Convert a drained volume to the newest on-disk format
@@ -23,18 +24,21 @@ use crate::volume::size;
 pub(crate) struct Arguments {
     /// The volume's name, or the path of any of its drives
     volume: String,
+    #[command(flatten)]
+    json: JsonOption,
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     let located = find(&arguments.volume)?;
     let label = &located.assembly.label;
     let (name, newest) = (&label.name, Format::NEWEST.number());
+    let done = |message: &str| print_done("upgrade", name, message, arguments.json.json);
     if label.format == Format::NEWEST && !located.assembly.resizing {
-        return print(&format!("{name} has on-disk format {newest} already\n"));
+        return done(&format!("{name} has on-disk format {newest} already"));
     }
     if Client::connect(&socket_of(name))?.is_some() {
         return Err(Error::new(format!("volume '{name}' is being served: run `bimetal drain {name} --detach` first")));
     }
     let exported = upgrade(&located)?.exported[1];
-    print(&format!("{name} has on-disk format {newest} now, and exports {} as before\n", size(exported)))
+    done(&format!("{name} has on-disk format {newest} now, and exports {} as before", size(exported)))
 }
