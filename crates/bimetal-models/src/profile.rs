@@ -75,6 +75,9 @@ pub struct Profile {
     pub capacity: Sectors,
     /// Price of the drive; `None` if no price is known.
     pub price: Option<Price>,
+    /// Share of drives that fail in a year (AFR, annualized failure rate), from 0 to 1; `None` if it
+    /// is not known. Wear of flash is not part of it.
+    pub failures_per_year: Option<f64>,
     /// Source of each figure: its key, then the text. Sorted by key.
     pub sources: BTreeMap<String, String>,
     /// Figures of the drive's kind.
@@ -227,6 +230,7 @@ struct Common {
     price_usd: Option<f64>,
     price_date: Option<String>,
     price_source: Option<String>,
+    afr_percent: Option<f64>,
     #[serde(default)]
     sources: BTreeMap<String, String>,
 }
@@ -435,11 +439,18 @@ impl Profile {
                 return Err(BadFigure::new("price_usd", value, expected).in_file(origin));
             }
         };
+        let afr = common.afr_percent;
+        if let Some(percent) = afr.filter(|percent| !(0.0..=100.0).contains(percent)) {
+            return Err(
+                BadFigure::new("afr_percent", percent, "a share of drives from 0 to 100 percent").in_file(origin)
+            );
+        }
         let mut profile = Self {
             name: common.name,
             summary: common.summary,
             capacity: common.capacity.0.sectors(),
             price,
+            failures_per_year: afr.map(|percent| percent / 100.0),
             sources: common.sources,
             body,
             origin: origin.to_owned(),
@@ -504,7 +515,7 @@ impl Profile {
             Body::Hdd(_) => keys_of::<HddProfile>(),
             Body::Flash(_) => keys_of::<FlashProfile>(),
         };
-        ["capacity", "price_usd"].into_iter().chain(of_kind.iter().copied())
+        ["capacity", "price_usd", "afr_percent"].into_iter().chain(of_kind.iter().copied())
     }
 
     /// Changes one figure, as `--set hdd.KEY=VALUE` does. If the change is refused, the profile is

@@ -19,6 +19,7 @@ use crate::hints;
 use crate::keys::check_keys_with;
 use crate::lifetime::{self, KnownWear, Life, Repeated};
 use crate::over_share::{PointOverShare, SHARES};
+use crate::ownership::Owned;
 use crate::results::{Document, LeftOut, Run, RunSpeed, TraceSummary};
 use crate::setup::{Choices, DefaultSize, Setup, SetupError, Sizing};
 use crate::simulator::{Measured, Play, Replay, SimulationError, simulate, simulate_watched};
@@ -374,10 +375,12 @@ impl Experiment<'_> {
             peak_rss_bytes: peak_rss_bytes(),
         };
         let mut run = figures::run_of(&setup, &measured, self.replay, speed);
+        let owned = Owned::of(&setup, &measured);
         drop(setup);
         if choices.steady_wear {
             figures::note_lives(&mut run, &self.lives(subject, choices, survey)?);
         }
+        owned.note(&mut run, choices.ownership);
         Ok(Some(Box::new(run)))
     }
 
@@ -450,6 +453,8 @@ impl Experiment<'_> {
         [
             ("block", choices.block.bytes().to_string()),
             ("compact", choices.compact.to_string()),
+            ("power_price", choices.ownership.usd_per_kwh.to_string()),
+            ("years", choices.ownership.years.to_string()),
             ("merge", if choices.merge { "on" } else { "off" }.to_owned()),
             ("replay", replay),
             ("runs", choices.runs.max(1).to_string()),

@@ -14,11 +14,12 @@ use bimetal_models::statistics::FlashStatistics;
 use crate::block_layer::{BlockLayerCounts, BlockLayerSettings};
 use crate::lifetime::{Life, Unknown};
 use crate::results::{
-    BlockLayerFigures, Coefficient, Cost, Devices, EraseCount, FlashFigures, HddFigures, HitRatio, Member,
-    MemberFigures, MigrationSummary, PredictionError, Provenance, Run, RunSpeed, Series, SsdFigures, Throughput,
+    BlockLayerFigures, Coefficient, Cost, Devices, EraseCount, FlashFigures, HddFigures, HeadTimeFigures, HitRatio,
+    Member, MemberFigures, MigrationSummary, PredictionError, Provenance, Run, RunSpeed, Series, SsdFigures,
+    Throughput,
 };
 use crate::setup::{Drive, Setup};
-use crate::simulator::{Measured, Replay};
+use crate::simulator::{Measured, Replay, head_time};
 
 /// Returns the figures of one run.
 pub fn run_of(setup: &Setup, measured: &Measured, replay: Replay, speed: RunSpeed) -> Run {
@@ -54,7 +55,10 @@ pub fn run_of(setup: &Setup, measured: &Measured, replay: Replay, speed: RunSpee
         ssd_write_sequentiality: sequentiality(setup, measured),
         bypass: bypass(setup, measured),
         prediction_error: prediction_error(setup),
-        devices: Devices { ssd: ssd_total(&members), hdd: hdd_total(&members) },
+        devices: Devices {
+            ssd: ssd_total(&members),
+            hdd: HddFigures { disk_head_time: disk_head_time(setup, measured), ..hdd_total(&members) },
+        },
         cost: cost(setup, throughput, replay),
         series: series(setup, measured),
         members,
@@ -106,6 +110,15 @@ fn is_flash(drive: &Drive) -> bool {
 /// either drive.
 fn has_slots(setup: &Setup) -> bool {
     setup.tree.volumes().any(|volume| volume.view().layout.slots.is_some())
+}
+
+/// Returns the head time of all disks together; `None` without a disk.
+fn disk_head_time(setup: &Setup, measured: &Measured) -> Option<HeadTimeFigures> {
+    setup.drives.iter().find(|drive| !is_flash(drive))?;
+    let before = measured.before.1.iter().filter_map(|drive| Some(drive.hdd?.head_time.0)).sum();
+    let measured_time = head_time(setup, measured.end).0.saturating_sub(before);
+    let mean = ratio(measured_time, measured.end.saturating_sub(measured.start).0);
+    Some(HeadTimeFigures { mean, peak_10min: measured.head_time.peak() })
 }
 
 fn ratio(part: u64, whole: u64) -> Option<f64> {
@@ -300,6 +313,7 @@ fn hdd_figures(before: &DeviceStatistics, after: &DeviceStatistics, span: Nanose
         write_bytes: Some(after.write_bytes.0 - before.write_bytes.0),
         busy_fraction: busy(before, after, span),
         busy_fraction_pm: None,
+        disk_head_time: None,
         energy_j: energy(before, after),
         seeks: Some(hdd.seeks - hdd_before.seeks),
         spin_downs: Some(hdd.spin_downs - hdd_before.spin_downs),
@@ -474,6 +488,7 @@ fn hdd_total(members: &[Member]) -> HddFigures {
         write_bytes: plus(total.write_bytes, hdd.write_bytes),
         busy_fraction: plus(total.busy_fraction, hdd.busy_fraction),
         busy_fraction_pm: None,
+        disk_head_time: None,
         energy_j: plus(total.energy_j, hdd.energy_j),
         seeks: plus(total.seeks, hdd.seeks),
         spin_downs: plus(total.spin_downs, hdd.spin_downs),
@@ -563,8 +578,10 @@ fn cost(setup: &Setup, throughput: Throughput, replay: Replay) -> Cost {
         usd_per_gb: total_usd.map(|usd| usd / exported_gb),
         score,
         score_per_usd: per(total_usd),
-        score_per_controller_usd: per(Some(controller_usd)),
+        score_per_manager_usd: per(Some(controller_usd)),
         budget: per(ssd_usd.map(|usd| usd + controller_usd)),
+        usd_per_year: None,
+        loss_probability_per_year: None,
     }
 }
 

@@ -24,7 +24,7 @@ pub struct Means {
     /// Score by the cost of the device.
     pub score_per_usd: Option<f64>,
     /// Score by the cost of the controller.
-    pub score_per_controller_usd: Option<f64>,
+    pub score_per_manager_usd: Option<f64>,
     /// Score by the cost of controller and SSD.
     pub budget: Option<f64>,
 }
@@ -54,7 +54,7 @@ impl Means {
             write_mean_ms: mean(|run| run.response_time_ms.write.mean),
             score: mean(|run| run.cost.score),
             score_per_usd: mean(|run| run.cost.score_per_usd),
-            score_per_controller_usd: mean(|run| run.cost.score_per_controller_usd),
+            score_per_manager_usd: mean(|run| run.cost.score_per_manager_usd),
             budget: mean(|run| run.cost.budget),
         }
     }

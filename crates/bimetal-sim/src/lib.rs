@@ -68,6 +68,7 @@ pub mod metrics;
 pub mod mrc;
 pub mod outside;
 pub mod over_share;
+pub mod ownership;
 pub mod placement;
 pub mod results;
 pub mod setup;

@@ -427,12 +427,24 @@ pub struct HddFigures {
     pub busy_fraction: Option<f64>,
     /// Half the 95 % interval of `busy_fraction`; of all HDDs together only.
     pub busy_fraction_pm: Option<f64>,
+    /// Head time, in seconds a second; of all HDDs together only.
+    pub disk_head_time: Option<HeadTimeFigures>,
     /// Energy in joules.
     pub energy_j: Option<f64>,
     /// Number of operations that moved the arm.
     pub seeks: Option<u64>,
     /// Number of times that the spindle was stopped.
     pub spin_downs: Option<u64>,
+}
+
+/// Seconds in which the arms of disks move, or sectors pass or are waited for, for each second of
+/// the run.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+pub struct HeadTimeFigures {
+    /// Mean of the run.
+    pub mean: Option<f64>,
+    /// Mean of the busiest ten minutes, counted from the start; null in a shorter run.
+    pub peak_10min: Option<f64>,
 }
 
 /// Drive of the volume.
@@ -511,9 +523,16 @@ pub struct Cost {
     /// Score / total.
     pub score_per_usd: Option<f64>,
     /// Score / controller, storage managers figure 8; null if the controller costs nothing.
-    pub score_per_controller_usd: Option<f64>,
+    pub score_per_manager_usd: Option<f64>,
     /// Score / (controller + SSD), storage managers eq. 1.
     pub budget: Option<f64>,
+    /// Mean cost of a year of ownership: drives, their successors and energy
+    /// ([`ownership`](crate::ownership)); null if a price, a failure rate, a power or a lifetime is
+    /// not known.
+    pub usd_per_year: Option<f64>,
+    /// Probability that data are lost within a year by failures of drives; null if a failure rate
+    /// is not known, or volumes are members of volumes.
+    pub loss_probability_per_year: Option<f64>,
 }
 
 /// Speed of the simulation itself.
@@ -784,13 +803,14 @@ mod tests {
         assert_has(&run["devices"]["ssd"]["flash"]["erase_count"], "min mean max stddev");
         assert_has(
             &run["devices"]["hdd"],
-            "reads writes read_bytes write_bytes busy_fraction energy_j seeks spin_downs",
+            "reads writes read_bytes write_bytes busy_fraction disk_head_time energy_j seeks spin_downs",
         );
         assert_has(&run["members"][0], "id role profile bytes metadata_bytes");
         assert_has(&run["members"][0], ssd);
         assert_has(
             &run["cost"],
-            "ssd_usd hdd_usd controller_usd total_usd usd_per_gb score score_per_usd score_per_controller_usd budget",
+            "ssd_usd hdd_usd controller_usd total_usd usd_per_gb score score_per_usd score_per_manager_usd budget usd_per_year \
+             loss_probability_per_year",
         );
         assert_has(&run["run"], "wall_s requests_per_s peak_rss_bytes");
     }

@@ -25,6 +25,7 @@ use crate::keys::uses_role;
 use crate::market::Market;
 use crate::member_name::MemberName;
 use crate::outside::OutsidePolicies;
+use crate::ownership::Terms;
 pub use crate::sizing::Sizing;
 use crate::sizing::{Origin, hold_capacity, price_of};
 use crate::survey::Survey;
@@ -121,6 +122,8 @@ pub struct Choices {
     pub runs: u32,
     /// Set to repeat the workload until the wear of the flash is steady ([`crate::lifetime`]).
     pub steady_wear: bool,
+    /// `--years`, `--power-price`: terms under which the volume is owned.
+    pub ownership: Terms,
 }
 
 /// Reasons for which a run cannot be set up.

@@ -19,7 +19,9 @@ use bimetal_trace::{Request, TraceError};
 
 use crate::block_layer::{BlockLayer, BlockLayerCounts, BlockLayerSettings, PLUG_GAP};
 use crate::limits::{self, Limits};
-use crate::metrics::{AmountOverTime, Backlog, Gauge, LatencyOverTime, ResponseTimeRecorder, WriteSequentiality};
+use crate::metrics::{
+    AmountOverTime, Backlog, Gauge, HeadTime, LatencyOverTime, ResponseTimeRecorder, WriteSequentiality,
+};
 use crate::setup::{Drive, Setup};
 use crate::workload::{Requests, WorkloadError};
 
@@ -145,6 +147,8 @@ pub struct Measured {
     pub dirty: Gauge,
     /// Bytes written to SSDs.
     pub ssd_written: AmountOverTime,
+    /// Head time of all disks in windows.
+    pub head_time: HeadTime,
     /// Page writes of each member.
     pub sequentiality: Vec<WriteSequentiality>,
     /// Number of requests measured.
@@ -171,6 +175,7 @@ impl Measured {
             block_layer: None,
             dirty: Gauge::new(start, 0),
             ssd_written: AmountOverTime::new(start),
+            head_time: HeadTime::new(start, head_time(setup, start)),
             sequentiality: vec![WriteSequentiality::default(); setup.drives.len()],
             requests: 0,
             bytes: Bytes::ZERO,
@@ -183,6 +188,13 @@ impl Measured {
             dirty_blocks_before: u64::from(setup.volume().view().map.dirty_blocks()),
         }
     }
+}
+
+/// Returns the head time of all disks until `now`, since time zero.
+pub(crate) fn head_time(setup: &Setup, now: Nanoseconds) -> Nanoseconds {
+    let disks = setup.drives.iter().filter(|drive| drive.profile.hdd().is_some());
+    let times = disks.filter_map(|drive| Some(drive.model.statistics(now).hdd?.head_time));
+    times.fold(Nanoseconds::ZERO, |sum, time| sum + time)
 }
 
 /// Request under way.
@@ -471,6 +483,9 @@ impl Simulator<'_> {
     /// timer.
     fn step(&mut self, at: Nanoseconds) -> Result<(), SimulationError> {
         self.now = self.now.max(at);
+        if self.measured.head_time.is_due(self.now) {
+            self.measured.head_time.close(self.now, head_time(self.setup, self.now));
+        }
         let mut any = false;
         for id in 0..self.next_event.len() {
             if self.next_event[id].is_some_and(|due| due <= self.now) {

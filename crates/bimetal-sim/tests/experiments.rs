@@ -15,6 +15,7 @@ use bimetal_models::profile::{DEFAULT_HDD, DEFAULT_SSD, Price};
 use bimetal_sim::experiment::{Experiment, ExperimentError, NoProgress};
 use bimetal_sim::market::{Market, OnSale};
 use bimetal_sim::over_share::SHARES;
+use bimetal_sim::ownership::Terms;
 use bimetal_sim::results::{Document, MemberFigures, Run, RunSpeed};
 use bimetal_sim::setup::{Choices, DefaultSize, DriveChoice, Size, Sizing};
 use bimetal_sim::simulator::Replay;
@@ -193,10 +194,41 @@ fn each_scheme_has_the_price_of_its_own_manager() {
     for run in &runs {
         let (cost, price) = (&run.cost, run.cost.controller_usd.unwrap());
         let score = cost.score.unwrap();
-        assert_eq!(cost.score_per_controller_usd, (price > 0.0).then(|| score / price), "{}", run.scheme);
+        assert_eq!(cost.score_per_manager_usd, (price > 0.0).then(|| score / price), "{}", run.scheme);
         assert_eq!(cost.budget, Some(score / (cost.ssd_usd.unwrap() + price)), "{}", run.scheme);
         assert!(!run.settings.contains_key("controller_usd"), "{}: a price is no parameter of the engine", run.scheme);
     }
+}
+
+/// The disk of $60 fails at 0.34 % a year, and its SSD at 0.58 %.
+#[test]
+fn cost_of_a_year_is_that_of_drives_failures_and_energy() {
+    let ownership = Terms { years: 4.0, usd_per_kwh: 0.5 };
+    let choices = || Choices { ownership, ..Choices::default() };
+    let names = ["hdd-only", "smart-response", "ssd-only"];
+    let maximized = [("smart-response.mode", "maximized")];
+    let runs = try_run(&generated(2000), &names, &maximized, TIMED, choices()).unwrap().runs;
+    let [disk, cache, flash] = &runs[..] else { panic!("three runs") };
+    let seconds = 2000.0 / disk.throughput.iops.unwrap();
+    let watts = disk.devices.hdd.energy_j.unwrap() / seconds;
+    let drives = disk.cost.hdd_usd.unwrap() * (1.0 + 0.0034 * 4.0) / 4.0;
+    let by_hand = drives + watts * 8.766 * 0.5;
+    assert!((disk.cost.usd_per_year.unwrap() / by_hand - 1.0).abs() < 1e-6, "{:?} beside {by_hand}", disk.cost);
+    assert!(watts > 3.0 && watts * 8.766 * 0.5 > 13.0, "{watts} W");
+
+    let loss = |run: &Run| run.cost.loss_probability_per_year.unwrap();
+    assert!((loss(disk) - 0.0034).abs() < 1e-9 && (loss(flash) - 0.0058).abs() < 1e-9);
+    assert!((loss(cache) - (1.0 - 0.9966 * 0.9942)).abs() < 1e-9, "dirty blocks are on the SSD alone: {}", loss(cache));
+
+    let head_time = |run: &Run| run.devices.hdd.disk_head_time.map(|time| time.mean.unwrap());
+    assert!(
+        head_time(disk).unwrap() > 0.0 && head_time(disk) <= disk.devices.hdd.busy_fraction,
+        "{:?}",
+        disk.devices.hdd
+    );
+    assert_eq!(head_time(flash), None);
+    let closed = try_run(&generated(2000), &["smart-response"], &[], Replay::Closed { depth: 1 }, choices()).unwrap();
+    assert_eq!(closed.runs[0].cost.usd_per_year, None, "without times, no lifetime is known");
 }
 
 #[test]

@@ -13,6 +13,7 @@
 //! | `qd1_read_iops` or `read_latency_us` | overhead of a read, or time to sense a page |
 //! | `qd1_write_iops` or `write_latency_us` | overhead of a write |
 //! | `rpm`, `cache_mb`, powers, prices | the figures of the same meaning |
+//! | `field_afr_percent`, `afr_percent` or `mtbf_hours` | the share of drives that fail in a year |
 //!
 //! Shingled disks and disks with two actuators have no model, and are refused.
 
@@ -35,6 +36,9 @@ const DATACENTRE: &str = "datacentre-ssd";
 
 /// Time to move 4 KiB over the channel and the link of today's drives, in µs.
 const TRANSFER_US: f64 = 4.0;
+
+/// Hours of a year, for a mean time between failures.
+const HOURS_A_YEAR: f64 = 8766.0;
 
 /// Share of a disk's outer rate that its innermost tracks have: the ratio of their radii.
 const INNER_SHARE: f64 = 0.46;
@@ -105,6 +109,15 @@ impl Row {
         })
     }
 
+    /// Returns the share of drives that fail in a year, in percent: that of a fleet, or else the
+    /// maker's.
+    fn failures_percent(&self) -> Option<f64> {
+        let figures = &self.drive.figures;
+        let by_maker = || self.figure(figures.afr_percent.as_ref());
+        let by_mtbf = || self.figure(figures.mtbf_hours.as_ref()).map(|hours| 100.0 * HOURS_A_YEAR / hours);
+        self.figure(figures.field_afr_percent.as_ref()).or_else(by_maker).or_else(by_mtbf)
+    }
+
     /// Returns the name of the built-in profile that stands for the drive's construction; an error
     /// if there is none.
     fn template(&self) -> Result<&'static str, String> {
@@ -147,6 +160,9 @@ impl Row {
             set("price_usd", price.usd.into());
             set("price_date", price.date.into());
             set("price_source", price.source.into());
+        }
+        if let Some(percent) = self.failures_percent() {
+            set("afr_percent", percent.into());
         }
         set("capacity", Value::Integer(sold_as(size.bytes).0 as i64));
         match self.drive.kind {

@@ -11,6 +11,24 @@ pub fn whole_number(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| "expected a whole number, like 100000".to_owned())
 }
 
+/// Reads a number above 0, such as a number of years.
+///
+/// # Errors
+/// A text that says what was expected.
+pub(crate) fn above_zero(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|number: &f64| number.is_finite() && *number > 0.0);
+    number.ok_or_else(|| "expected a number above 0, like 5".to_owned())
+}
+
+/// Reads a number that is not negative, such as a price.
+///
+/// # Errors
+/// A text that says what was expected.
+pub(crate) fn zero_or_more(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0);
+    number.ok_or_else(|| "expected 0 or more, like 0.15".to_owned())
+}
+
 /// Most runs of a scheme.
 const RUNS_MAX: u32 = 1000;
 

@@ -13,6 +13,7 @@ use bimetal_plan::catalogue::Catalogue;
 use bimetal_plan::drives::model::sizes_on_sale;
 use bimetal_sim::market::Market;
 use bimetal_sim::outside::OutsidePolicies;
+use bimetal_sim::ownership::Terms;
 use bimetal_sim::results::{FIGURE_DIGITS, round_to_digits};
 use bimetal_sim::setup::{Choices, DefaultSize, DriveChoice, Size};
 use bimetal_sim::simulator::Replay;
@@ -20,7 +21,9 @@ use bimetal_sim::tree::VolumeChoice;
 use bimetal_trace::Hints;
 use clap::Args;
 
-use super::parse::{WarmUpOption, drive_size, member, on_or_off, runs, setting, size, warmup, whole_number};
+use super::parse::{
+    WarmUpOption, above_zero, drive_size, member, on_or_off, runs, setting, size, warmup, whole_number, zero_or_more,
+};
 use super::replay::{choose_replay, replay, replay_with_times, speedup};
 use super::{BlockOption, ConfigOption, TraceOptions};
 use crate::error::Error;
@@ -56,6 +59,12 @@ pub(crate) struct SimulationOptions {
     /// whole drives]
     #[arg(long)]
     pub(crate) price_per_gb: bool,
+    /// Number of years for which the volume is kept, for the cost of a year
+    #[arg(long, value_name = "YEARS", value_parser = above_zero, default_value = "5", allow_hyphen_values = true)]
+    years: f64,
+    /// Price of a kilowatt-hour in dollars, for the cost of a year
+    #[arg(long, value_name = "USD", value_parser = zero_or_more, default_value = "0.15", allow_hyphen_values = true)]
+    power_price: f64,
     /// Set if each scheme also runs with a share of the working set.
     #[arg(skip)]
     pub(crate) also_share: bool,
@@ -179,6 +188,8 @@ impl SimulationOptions {
             hdd_size,
             capacity,
             price_per_gb,
+            years,
+            power_price,
             also_share: _,
             over_share: _,
             outside: _,
@@ -232,6 +243,7 @@ impl SimulationOptions {
             ("list", path(list)),
             ("member", (!member.is_empty()).then(|| member.iter().map(drive).collect::<Vec<_>>().join(","))),
             ("merge", merge.map(|on| on.to_string())),
+            ("power-price", (*power_price != Terms::default().usd_per_kwh).then(|| power_price.to_string())),
             ("precondition", precondition.map(|state| name(&state))),
             ("price-per-gb", switch(price_per_gb)),
             (
@@ -253,6 +265,7 @@ impl SimulationOptions {
                     WarmUpOption::Auto => Some("auto".to_owned()),
                 },
             ),
+            ("years", (*years != Terms::default().years).then(|| years.to_string())),
         ];
         given.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
     }
@@ -437,5 +450,6 @@ pub(crate) fn choices(options: &SimulationOptions) -> Result<Choices, Error> {
         is_part: options.trace.limit.is_some(),
         seed: options.seed,
         steady_wear: true,
+        ownership: Terms { years: options.years, usd_per_kwh: options.power_price },
     })
 }

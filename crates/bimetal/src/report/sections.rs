@@ -275,14 +275,20 @@ fn figures(run: &Run) -> Vec<(&'static str, String)> {
     add("Lifetime of the most worn block", flash.lifetime_worst_block_years.map(lifetime));
     add("SSD busy", run.devices.ssd.busy_fraction.map(|busy| format!("{} %", percent(busy))));
     add("SSD energy", run.devices.ssd.energy_j.map(|joules| format!("{} J", significant(joules))));
+    let head_time = run.devices.hdd.disk_head_time.unwrap_or_default();
+    add("Head time of the HDD, in seconds a second", head_time.mean.map(significant));
+    add("Head time in the busiest ten minutes", head_time.peak_10min.map(significant));
     add("HDD seeks", run.devices.hdd.seeks.map(count));
     add("HDD energy", run.devices.hdd.energy_j.map(|joules| format!("{} J", significant(joules))));
     add("Price of the SSD", run.cost.ssd_usd.map(|price| format!("${}", dollars(price))));
     add("Price of the HDD", run.cost.hdd_usd.map(|price| format!("${}", dollars(price))));
     add("Price of an exported GB", run.cost.usd_per_gb.map(|price| format!("${}", significant(price))));
+    add("Cost of a year: drives, successors, energy", run.cost.usd_per_year.map(|usd| format!("${}", dollars(usd))));
+    let loss = run.cost.loss_probability_per_year.map(|loss| format!("{} %", significant(100.0 * loss)));
+    add("Probability of a loss of data in a year", loss);
     add("Score (MB/s, closed replay)", run.cost.score.map(significant));
     add("Score per dollar", run.cost.score_per_usd.map(significant));
-    add("Score per dollar of the manager alone", run.cost.score_per_controller_usd.map(significant));
+    add("Score per dollar of the manager alone", run.cost.score_per_manager_usd.map(significant));
     let bypass: Vec<_> =
         run.bypass.iter().map(|(reason, blocks)| format!("{} {}", count(*blocks), html(reason))).collect();
     add("Blocks that bypassed the cache", (!bypass.is_empty()).then(|| bypass.join(", ")));

@@ -1,0 +1,200 @@
+//! Cost of owning a volume, and the probability that it loses data in a year.
+//!
+//! A volume is kept for some years. Its drives are bought once, and again when they are worn or
+//! fail. Its energy is paid for. For each drive of price P, with lifetime L under this load and the
+//! share F of drives that fail in a year, Y years cost on average
+//!
+//! ```text
+//! P · max(1, Y / L) + P · F · Y
+//! ```
+//!
+//! Energy is that of the run, at its mean power. Work and the time of people are not part of it.
+//!
+//! Data are lost with a drive that has the only copy of a block. Home has such blocks, and every
+//! part of a volume of ranges. A cache or a log has them if any block was newest there in the run.
+//! A mirrored home loses data if all its drives fail within [`REPAIR`] of each other. Failures are
+//! taken as independent; drives of one batch often are not.
+//!
+//! A figure that needs an unknown one is unknown.
+
+use bimetal_core::scheme::Holds;
+use bimetal_core::units::Nanoseconds;
+
+use crate::lifetime::Unknown;
+use crate::results::{Cost, Member, MemberFigures, Run};
+use crate::setup::Setup;
+use crate::simulator::Measured;
+
+/// Time from the failure of a mirror's drive until its successor has all data: a drive is ordered,
+/// delivered and filled.
+pub const REPAIR: Nanoseconds = Nanoseconds::from_seconds(7 * 86_400);
+
+/// Terms under which a volume is owned.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Terms {
+    /// `--years`: number of years for which the volume is kept.
+    pub years: f64,
+    /// `--power-price`: price of a kilowatt-hour in US dollars.
+    pub usd_per_kwh: f64,
+}
+
+impl Default for Terms {
+    fn default() -> Self {
+        Self { years: 5.0, usd_per_kwh: 0.15 }
+    }
+}
+
+/// Facts about the drives of a run that its figures do not tell.
+pub(crate) struct Owned {
+    /// Drives in the order of the members.
+    drives: Vec<OwnedDrive>,
+    /// Measured time of the run.
+    span: Nanoseconds,
+    /// Set if any block was newest off home.
+    was_dirty: bool,
+    /// Set if the run has one volume. What a tree of volumes loses is not known here.
+    is_single: bool,
+}
+
+/// Facts about one drive.
+struct OwnedDrive {
+    usd: Option<f64>,
+    failures_per_year: Option<f64>,
+    holds: Holds,
+}
+
+impl Owned {
+    /// Returns the facts about the drives of `setup` after a run.
+    pub(crate) fn of(setup: &Setup, measured: &Measured) -> Self {
+        let drives = setup.drives.iter().map(|drive| OwnedDrive {
+            usd: drive.price.as_ref().map(|price| price.usd),
+            failures_per_year: drive.profile.failures_per_year,
+            holds: drive.holds,
+        });
+        Self {
+            drives: drives.collect(),
+            span: measured.end.saturating_sub(measured.start),
+            was_dirty: measured.dirty.max() > 0,
+            is_single: setup.tree.volumes().count() == 1,
+        }
+    }
+
+    /// Writes the cost of a year, and the probability of a loss, into the figures of the run.
+    pub(crate) fn note(&self, run: &mut Run, terms: Terms) {
+        let Cost { controller_usd, .. } = run.cost;
+        run.cost.usd_per_year = self.usd_per_year(&run.members, controller_usd.unwrap_or(0.0), terms);
+        run.cost.loss_probability_per_year = self.loss_probability();
+    }
+
+    fn usd_per_year(&self, members: &[Member], controller_usd: f64, terms: Terms) -> Option<f64> {
+        let each = self.drives.iter().zip(members);
+        let bought: f64 = each.map(|(drive, member)| drive.bought(member, terms.years)).sum::<Option<f64>>()?;
+        let joules: f64 = members.iter().map(energy).sum::<Option<f64>>()?;
+        let watts = Some(joules / self.span.as_seconds_f64()).filter(|watts| watts.is_finite())?;
+        let kwh_per_year = watts * HOURS_A_YEAR / 1000.0;
+        Some((bought + controller_usd) / terms.years + kwh_per_year * terms.usd_per_kwh)
+    }
+
+    fn loss_probability(&self) -> Option<f64> {
+        if !self.is_single {
+            return None;
+        }
+        let is_mirror = self.drives.iter().any(|drive| drive.holds == Holds::Copy);
+        let (mut survives, mut copies) = (1.0, Vec::new());
+        for drive in &self.drives {
+            match drive.holds {
+                Holds::Home | Holds::Copy if is_mirror => copies.push(drive.failures_per_year?),
+                Holds::Cache | Holds::Log if !self.was_dirty => {}
+                Holds::Home | Holds::Copy | Holds::Ranges | Holds::Cache | Holds::Log => {
+                    survives *= 1.0 - drive.failures_per_year?;
+                }
+            }
+        }
+        Some(1.0 - survives * (1.0 - all_fail(&copies)))
+    }
+}
+
+/// Hours of a year.
+const HOURS_A_YEAR: f64 = 8766.0;
+
+/// Returns the probability that all copies fail in a year, each within [`REPAIR`] of the first: any
+/// of them is the first.
+fn all_fail(failures_per_year: &[f64]) -> f64 {
+    let others = failures_per_year.len().saturating_sub(1);
+    let all: f64 = failures_per_year.iter().product();
+    failures_per_year.len() as f64 * all * REPAIR.as_years_f64().powi(others as i32)
+}
+
+impl OwnedDrive {
+    /// Returns the dollars for this drive and its successors over `years`.
+    fn bought(&self, member: &Member, years: f64) -> Option<f64> {
+        let by_wear = match &member.figures {
+            MemberFigures::Hdd(_) => 1.0,
+            MemberFigures::Ssd(figures) => match (figures.flash.lifetime_years, figures.flash.lifetime_unknown) {
+                (Some(life), _) => (years / life).max(1.0),
+                (None, Some(Unknown::NothingWritten | Unknown::NothingErased)) => 1.0,
+                (None, _) => return None,
+            },
+        };
+        Some(self.usd? * (by_wear + self.failures_per_year? * years))
+    }
+}
+
+fn energy(member: &Member) -> Option<f64> {
+    match &member.figures {
+        MemberFigures::Ssd(figures) => figures.energy_j,
+        MemberFigures::Hdd(figures) => figures.energy_j,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn owned(drives: &[(Holds, f64)], was_dirty: bool) -> Owned {
+        let drive = |&(holds, failures): &(Holds, f64)| OwnedDrive {
+            usd: Some(100.0),
+            failures_per_year: Some(failures),
+            holds,
+        };
+        let span = Nanoseconds::from_seconds(10);
+        Owned { drives: drives.iter().map(drive).collect(), span, was_dirty, is_single: true }
+    }
+
+    fn loss(drives: &[(Holds, f64)], was_dirty: bool) -> f64 {
+        owned(drives, was_dirty).loss_probability().unwrap()
+    }
+
+    #[test]
+    fn cache_is_needed_only_with_blocks_that_are_newest_there() {
+        let drives = [(Holds::Home, 0.02), (Holds::Cache, 0.01)];
+        assert!((loss(&drives, false) - 0.02).abs() < 1e-12);
+        assert!((loss(&drives, true) - 0.0298).abs() < 1e-12);
+        let log = [(Holds::Home, 0.02), (Holds::Log, 0.01)];
+        assert!((loss(&log, true) - 0.0298).abs() < 1e-12);
+    }
+
+    /// Two drives of 2 % a year: one of them fails first, and the other within a week.
+    #[test]
+    fn mirror_loses_data_if_both_drives_fail_within_the_repair() {
+        let mirror = loss(&[(Holds::Home, 0.02), (Holds::Copy, 0.02)], true);
+        let by_hand = 2.0 * 0.02 * 0.02 * 7.0 / 365.25;
+        assert!((mirror / by_hand - 1.0).abs() < 1e-3, "{mirror} beside {by_hand}");
+        let striped = loss(&[(Holds::Home, 0.02), (Holds::Home, 0.02)], true);
+        assert!((striped - 0.0396).abs() < 1e-12, "{striped}");
+        let ranges = loss(&[(Holds::Ranges, 0.02), (Holds::Ranges, 0.01)], false);
+        assert!((ranges - 0.0298).abs() < 1e-12, "{ranges}");
+    }
+
+    #[test]
+    fn loss_with_an_unknown_failure_rate_is_unknown() {
+        let mut unknown = owned(&[(Holds::Home, 0.02), (Holds::Cache, 0.01)], false);
+        unknown.drives[1].failures_per_year = None;
+        assert!(unknown.loss_probability().is_some(), "the cache is not needed");
+        unknown.was_dirty = true;
+        assert_eq!(unknown.loss_probability(), None);
+        unknown.is_single = false;
+        unknown.was_dirty = false;
+        assert_eq!(unknown.loss_probability(), None);
+    }
+}
