@@ -36,8 +36,7 @@ pub struct DeviceStatistics {
 pub struct HddStatistics {
     /// Number of movements of the arm to another cylinder, for the host or to write the cache out.
     pub seeks: u64,
-    /// Time in which the arm moved, or sectors passed or were waited for. It counts from the
-    /// beginning of a service on.
+    /// Time in which the arm moved, or sectors passed or were waited for.
     pub head_time: Nanoseconds,
     /// Number of times that the spin-down timer stopped the spindle.
     pub spin_downs: u64,

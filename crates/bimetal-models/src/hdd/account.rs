@@ -73,8 +73,7 @@ impl Account {
             statistics.busy += now.saturating_sub(Nanoseconds(self.state_since_ns));
         }
         statistics.energy_joules = power.energy_joules(now.0, mechanics.seek_ns());
-        let (seeks, head_time) = (mechanics.seeks(), Nanoseconds(power.service_ns()));
-        statistics.hdd = Some(HddStatistics { seeks, head_time, spin_downs, spin_ups, ..self.hdd });
+        statistics.hdd = Some(HddStatistics { seeks: mechanics.seeks(), spin_downs, spin_ups, ..self.hdd });
         statistics
     }
 }

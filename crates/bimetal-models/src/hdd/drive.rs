@@ -468,6 +468,11 @@ impl DeviceModel for Hdd {
     }
 
     fn statistics(&self, now: Nanoseconds) -> DeviceStatistics {
-        self.account.statistics(now, self.is_idle(), &self.power, &self.mechanics)
+        let mut statistics = self.account.statistics(now, self.is_idle(), &self.power, &self.mechanics);
+        // A service counts from its beginning on; its part after `now` is still to come.
+        let to_come_ns = self.arm_free_ns.saturating_sub(now.0);
+        let hdd = statistics.hdd.get_or_insert_default();
+        hdd.head_time = Nanoseconds(self.power.service_ns().saturating_sub(to_come_ns));
+        statistics
     }
 }
