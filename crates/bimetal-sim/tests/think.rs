@@ -71,7 +71,7 @@ fn drives_that_recorded_the_trace_give_the_recording_back() {
 /// Three requests, of which the second comes while the first is under way: the replay ends with the
 /// think time of the third, 950 ms, and its answer, after the slower of the two.
 #[test]
-fn requests_that_overlapped_overlap_and_the_third_waits_for_both() {
+fn requests_that_overlapped_do_and_the_third_waits_for_both() {
     let third = request(millis(1000), OpKind::Read, 80_000, Some(millis(5)));
     let both = vec![
         request(Nanoseconds::ZERO, OpKind::Read, 0, Some(millis(50))),

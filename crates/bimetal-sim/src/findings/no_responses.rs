@@ -24,7 +24,7 @@ impl Finding {
         let text = format!(
             "{:.0} % of the requests have no recorded response time. Each counts as answered at once: the next request \
              waits for it, and then for the whole time between their arrivals, as if the host had thought that long. So \
-             few requests are under way together, and the replay takes longer than with the answers' times.",
+             fewer requests are under way together, and the replay takes longer, than if all answers were known.",
             share * 100.0
         );
         let remedy = "a trace with response times (`bimetal record` records them), or --replay timed";

@@ -384,8 +384,8 @@ impl HintsOption {
 /// Number of rounds in which a trace is played.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct RepeatOption {
-    /// Play the trace N times in a row, each round a mean gap after the last; all figures, and
-    /// --warmup, are about all rounds
+    /// Play the trace N times in a row, each round a mean gap after the last; all figures are about
+    /// all rounds
     #[arg(long, value_name = "N", value_parser = rounds, allow_hyphen_values = true, default_value = "1")]
     pub(crate) repeat: u64,
 }
