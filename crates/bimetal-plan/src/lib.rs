@@ -114,7 +114,7 @@ pub enum PlanError {
     Parameter(#[from] ParameterError),
     /// A lifetime is budgeted, and the requests have no times.
     #[error(
-        "{budget}: a lifetime needs times, and the requests are not replayed at any (--replay closed, or a trace \
+        "{budget}: a lifetime needs times, and the requests are not replayed at any (--replay closed or think, or a trace \
          without times): expected a trace with times and --replay timed; `bimetal record` records one. Or leave this \
          budget out"
     )]

@@ -4,7 +4,8 @@
 //! There is one thread and one connection. In an open loop, a request is issued when it is due,
 //! regardless of requests under way. Its response time counts from this moment, so that lateness of
 //! the replay adds to the time; lateness is counted as well. The thread sleeps until shortly before
-//! the next request is due, and then polls.
+//! the next request is due, and then polls. With think times ([`bimetal_trace::think`]), a request
+//! becomes due with the answers on which it depends.
 
 use std::io::{self, IoSlice};
 use std::net::TcpStream;
@@ -16,6 +17,7 @@ use bimetal_core::operation::{Command, OpKind};
 use bimetal_core::units::{Nanoseconds, SectorRange, Sectors};
 use bimetal_device::buffer::{Buffers, Filling, Slice};
 use bimetal_trace::Request;
+use bimetal_trace::think::{Dependencies, faster};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
@@ -53,6 +55,64 @@ pub enum Issue {
         /// Number of requests under way.
         depth: u32,
     },
+    /// Requests are issued once those are answered that they waited for when they were recorded,
+    /// and the host's own time in between has passed, divided by `speedup`.
+    Think {
+        /// Factor by which the host's own times are shorter than in the recording.
+        speedup: f64,
+    },
+}
+
+/// Times at which the next request is due.
+struct Pace {
+    issue: Issue,
+    dependencies: Dependencies,
+    /// Time at which the last request was due: none is due before an earlier one.
+    last: Nanoseconds,
+}
+
+impl Pace {
+    fn new(issue: Issue) -> Self {
+        Self { issue, dependencies: Dependencies::new(LEAD), last: Nanoseconds::ZERO }
+    }
+
+    /// Takes the request that is next.
+    fn expect(&mut self, next: Option<&Request>) {
+        if let (Issue::Think { .. }, Some(next)) = (self.issue, next) {
+            self.dependencies.expect(next.arrival);
+        }
+    }
+
+    /// Returns the time at which `request`, which is next, is due; `None` as long as one that it
+    /// waits for is under way.
+    fn due(&self, request: &Request) -> Option<Nanoseconds> {
+        match self.issue {
+            Issue::Timed { speedup } => Some(LEAD + faster(request.arrival, speedup)),
+            Issue::Closed { .. } => Some(Nanoseconds::ZERO),
+            Issue::Think { speedup } => self.dependencies.due(speedup).map(|due| due.max(self.last)),
+        }
+    }
+
+    /// Takes the request that is issued, which was due at that time, and returns its number.
+    fn issued(&mut self, request: &Request, due: Nanoseconds) -> u64 {
+        self.last = due;
+        if let Issue::Think { .. } = self.issue { self.dependencies.issue(request) } else { 0 }
+    }
+
+    /// Takes the time of an answer.
+    fn answered(&mut self, number: u64, at: Nanoseconds) {
+        if let Issue::Think { .. } = self.issue {
+            self.dependencies.finish(number, at);
+        }
+    }
+
+    /// Returns the largest number of requests under way.
+    fn room(&self) -> usize {
+        match self.issue {
+            Issue::Timed { .. } | Issue::Think { .. } => UNDER_WAY_MAX,
+            Issue::Closed { depth } => depth as usize,
+        }
+    }
 }
 
 /// Reasons for which a replay ended early.
@@ -109,6 +169,8 @@ pub struct Connection {
 }
 
 struct UnderWay {
+    /// Number of the request, if it is needed.
+    number: u64,
     kind: OpKind,
     due: Nanoseconds,
     late: Nanoseconds,
@@ -171,33 +233,33 @@ impl Connection {
         let mut under_way: Slab<UnderWay> = Slab::new();
         let begun = Instant::now();
         let now = || Nanoseconds(begun.elapsed().as_nanos() as u64);
-        let due_at = |request: &Request| match issue {
-            Issue::Timed { speedup } => LEAD + Nanoseconds((request.arrival.0 as f64 / speedup).round() as u64),
-            Issue::Closed { .. } => Nanoseconds::ZERO,
-        };
-        let room = match issue {
-            Issue::Timed { .. } => UNDER_WAY_MAX,
-            Issue::Closed { depth } => depth as usize,
-        };
+        let mut pace = Pace::new(issue);
+        pace.expect(next.as_ref());
+        let room = pace.room();
         let mut active = Nanoseconds::ZERO;
         while next.is_some() || !under_way.is_empty() {
-            while let Some(request) = next.filter(|request| under_way.len() < room && due_at(request) <= now()) {
+            while let Some(request) = next.filter(|_| under_way.len() < room)
+                && let Some(due) = pace.due(&request).filter(|&due| due <= now())
+            {
                 active = now();
-                self.issue(&request, due_at(&request), active, issue, &mut under_way)?;
+                let number = pace.issued(&request, due);
+                self.issue(&request, number, due, active, issue, &mut under_way)?;
                 next = requests.next().transpose()?;
+                pace.expect(next.as_ref());
             }
             self.send().map_err(ReplayError::from)?;
             let open = self.receive().map_err(ReplayError::from)?;
             let at = now();
             while let Some(Reply { cookie, error }) = self.client.next_reply().map_err(ReplayError::from)? {
                 active = at;
-                let UnderWay { kind, due, late, bytes } = under_way.remove(cookie as usize);
+                let UnderWay { number, kind, due, late, bytes } = under_way.remove(cookie as usize);
+                pace.answered(number, at);
                 answered(Answered { kind, response: at.saturating_sub(due), late, bytes, error });
             }
             if !open {
                 return Err(ReplayError::Closed(under_way.len()).into());
             }
-            let due = next.as_ref().filter(|_| under_way.len() < room).map(due_at);
+            let due = next.as_ref().filter(|_| under_way.len() < room).and_then(|request| pace.due(request));
             if next.is_some() || !under_way.is_empty() {
                 let awake = !under_way.is_empty() && now() < active + AWAKE;
                 let patience = due.map(|due| due.saturating_sub(now()).saturating_sub(EARLY));
@@ -216,13 +278,14 @@ impl Connection {
     fn issue(
         &mut self,
         request: &Request,
+        number: u64,
         due: Nanoseconds,
         now: Nanoseconds,
         issue: Issue,
         under_way: &mut Slab<UnderWay>,
     ) -> Result<(), ReplayError> {
         let (due, late) = match issue {
-            Issue::Timed { .. } => (due, now - due),
+            Issue::Timed { .. } | Issue::Think { .. } => (due, now - due),
             Issue::Closed { .. } => (now, Nanoseconds::ZERO),
         };
         let range = self.aligned(request.range);
@@ -234,7 +297,7 @@ impl Connection {
         }
         let payload = if request.kind == OpKind::Write { self.payload(bytes) } else { Buffers::default() };
         let bytes = if carries { bytes } else { 0 };
-        let cookie = under_way.insert(UnderWay { kind: request.kind, due, late, bytes });
+        let cookie = under_way.insert(UnderWay { number, kind: request.kind, due, late, bytes });
         let command = Command { kind: request.kind, range, fua: request.fua };
         self.client.ask(cookie as u64, command, &payload);
         Ok(())

@@ -243,8 +243,7 @@ impl Experiment<'_> {
         let over_share = self.over_share(&other_shares, &runs, survey, &count)?;
         let trace = describe(survey, summary_of(survey, self.choices.block));
         let (command, options) = (None, self.options());
-        let timed = matches!(self.replay, Replay::Timed { .. });
-        let findings = findings::of(survey, &runs, self.choices.block, timed);
+        let findings = findings::of(survey, &runs, self.choices.block, self.replay);
         let bimetal = env!("CARGO_PKG_VERSION").to_owned();
         Ok(Document { bimetal, command, options, trace, findings, runs, left_out, over_share })
     }
@@ -444,10 +443,6 @@ impl Experiment<'_> {
 
     /// Returns the options in force for every run, for the document.
     fn options(&self) -> BTreeMap<String, String> {
-        let replay = match self.replay {
-            Replay::Timed { speedup } => format!("timed, speedup {speedup}"),
-            Replay::Closed { depth } => format!("closed:{depth}"),
-        };
         let choices = &self.choices;
         let set = choices.settings.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" ");
         [
@@ -456,7 +451,7 @@ impl Experiment<'_> {
             ("power_price", choices.ownership.usd_per_kwh.to_string()),
             ("years", choices.ownership.years.to_string()),
             ("merge", if choices.merge { "on" } else { "off" }.to_owned()),
-            ("replay", replay),
+            ("replay", self.replay.to_string()),
             ("runs", choices.runs.max(1).to_string()),
             ("seed", choices.seed.to_string()),
             ("set", set),

@@ -402,7 +402,8 @@ fn flash_figures(
     }
 }
 
-/// Completes the lifetime under the rates of the run itself.
+/// Completes the lifetime under the rates of the run itself. Only requests at the times of the
+/// trace have a rate that goes on.
 fn note_life_of_run(figures: &mut SsdFigures, drive: &Drive, replay: Replay, span: Nanoseconds) {
     let flash = &mut figures.flash;
     let rate = figures.write_bytes.unwrap_or(0) as f64 / span.as_seconds_f64();

@@ -10,8 +10,8 @@ use crate::simulator::Replay;
 use crate::workload::{Requests, WorkloadError};
 
 impl Setup {
-    /// Gives the scheme the idle times of the workload, if it needs them and `replay` keeps to the
-    /// times of the trace.
+    /// Gives the scheme the idle times of the workload, if it needs them and `replay` has times: the
+    /// gaps between arrivals, or the think times of the host.
     ///
     /// # Errors
     /// Fails if the workload cannot be read.
@@ -20,9 +20,10 @@ impl Setup {
         replay: Replay,
         requests: impl FnOnce() -> Result<Requests<'a>, WorkloadError>,
     ) -> Result<(), WorkloadError> {
-        let (Some(long), Replay::Timed { speedup }) = (self.volume().wants_idle_profile(), replay) else {
+        let (Some(long), Some(speedup)) = (self.volume().wants_idle_profile(), replay.speedup()) else {
             return Ok(());
         };
+        let thinks = matches!(replay, Replay::Think { .. });
         let (mut after, mut accesses, mut last) = (Vec::new(), 0u64, None);
         for request in requests()? {
             let request = request?;
@@ -30,7 +31,9 @@ impl Setup {
             if gap as f64 / speedup >= long.0 as f64 {
                 after.push(accesses);
             }
-            last = Some(request.arrival);
+            // A host that thinks begins once all is answered.
+            let answer = request.response.filter(|_| thinks).unwrap_or_default();
+            last = last.max(Some(request.arrival.saturating_add(answer)));
             accesses += u64::from(is_access(request.kind));
         }
         self.tree.outermost_mut().foresee_idle(after);

@@ -1,12 +1,17 @@
 //! Event loop: requests into the volume, its operations into the drives, completions back, in
 //! virtual time.
 //!
+//! A request is issued at its time, as soon as few enough are under way, or when the host has got
+//! the answers on which the request depends and has thought ([`bimetal_trace::think`]); see
+//! [`Replay`].
+//!
 //! Events of one moment happen in a fixed order: drives first, then the volume's timer, then
 //! arrivals. A run ends when every request has finished. Blocks that the volume would write back
 //! later stay off home, and are counted.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
+use std::fmt;
 
 use bimetal_core::layout::Role;
 use bimetal_core::operation::{Command, Completion, OpKind, Operation, Status, Token};
@@ -15,6 +20,7 @@ use bimetal_core::units::{Bytes, Nanoseconds, Sectors};
 use bimetal_core::volume::Statistics;
 use bimetal_models::{DeviceStatistics, Finished};
 use bimetal_trace::hints::HintKind;
+use bimetal_trace::think::{Dependencies, faster};
 use bimetal_trace::{Request, TraceError};
 
 use crate::block_layer::{BlockLayer, BlockLayerCounts, BlockLayerSettings, PLUG_GAP};
@@ -39,6 +45,40 @@ pub enum Replay {
         /// Number of requests that are under way at a time.
         depth: u32,
     },
+    /// Each request is issued once all requests that had been answered before it when the trace
+    /// was recorded are answered, and the host's own time in between has passed
+    /// ([`Dependencies`]).
+    Think {
+        /// Factor by which the host's own times are shorter than in the recording.
+        speedup: f64,
+    },
+}
+
+impl Replay {
+    /// Returns the factor by which times of the trace are shorter; `None` if they do not matter.
+    pub fn speedup(self) -> Option<f64> {
+        match self {
+            Self::Timed { speedup } | Self::Think { speedup } => Some(speedup),
+            Self::Closed { .. } => None,
+        }
+    }
+
+    /// Returns the mode as a command line spells it, without a speed.
+    pub fn spelled(self) -> String {
+        match self {
+            Self::Timed { .. } => "timed".to_owned(),
+            Self::Closed { depth } => format!("closed:{depth}"),
+            Self::Think { .. } => "think".to_owned(),
+        }
+    }
+}
+
+/// The mode and its speed, as results have it.
+impl fmt::Display for Replay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.spelled())?;
+        self.speedup().map_or(Ok(()), |speedup| write!(f, ", speedup {speedup}"))
+    }
 }
 
 /// Options for playing and measuring a run.
@@ -221,11 +261,6 @@ impl limits::UnderWay for UnderWay {
     }
 }
 
-/// Returns a time of a trace that is played faster.
-fn faster(time: Nanoseconds, speedup: f64) -> Nanoseconds {
-    if speedup == 1.0 { time } else { Nanoseconds((time.0 as f64 / speedup).round() as u64) }
-}
-
 struct Simulator<'a> {
     setup: &'a mut Setup,
     play: Play,
@@ -233,6 +268,8 @@ struct Simulator<'a> {
     submitted: u64,
     /// Number of requests to the volume.
     issued: u64,
+    /// Requests that the next one waits for, if the host thinks between requests.
+    dependencies: Option<Dependencies>,
     /// Block layer that makes requests of queue events, if the trace has them.
     block_layer: Option<BlockLayer>,
     finished: u64,
@@ -324,6 +361,7 @@ fn play_all(
         now: start,
         submitted: 0,
         issued: 0,
+        dependencies: matches!(play.replay, Replay::Think { .. }).then(|| Dependencies::new(start)),
         block_layer: play.block_layer.map(BlockLayer::new),
         finished: 0,
         under_way: VecDeque::new(),
@@ -364,11 +402,35 @@ impl Simulator<'_> {
                     self.step_to_next_event()?;
                 }
             }
+            Replay::Think { speedup } => self.wait_and_think(request, speedup)?,
         }
-        // In a closed replay times have no meaning, so that requests issued together are not known.
-        let timed = matches!(self.play.replay, Replay::Timed { .. });
-        let follows = |next: &Request| timed && next.arrival.saturating_sub(request.arrival) <= PLUG_GAP;
-        self.submit(request, next.is_some_and(follows))
+        self.submit(request, next.is_some_and(|next| self.are_together(request, next)))
+    }
+
+    /// Lets time pass until what `request` depends on is finished, and the host has thought.
+    fn wait_and_think(&mut self, request: &Request, speedup: f64) -> Result<(), SimulationError> {
+        if let Some(dependencies) = &mut self.dependencies {
+            dependencies.expect(request.arrival);
+        }
+        while let Some(dependencies) = &mut self.dependencies {
+            if let Some(at) = dependencies.due(speedup) {
+                dependencies.issue(request);
+                return self.run_until(at);
+            }
+            self.step_to_next_event()?;
+        }
+        Ok(())
+    }
+
+    /// Returns true if a program issued `next` in one go with `request`, which was issued last. In
+    /// a closed replay times have no meaning, so that this is not known.
+    fn are_together(&self, request: &Request, next: &Request) -> bool {
+        let is_soon = next.arrival.saturating_sub(request.arrival) <= PLUG_GAP;
+        match (self.play.replay, &self.dependencies) {
+            (Replay::Timed { .. }, _) => is_soon,
+            (Replay::Think { .. }, Some(dependencies)) => is_soon && dependencies.go_on_until(next.arrival),
+            _ => false,
+        }
     }
 
     /// Passes the recorded evictions and pins up to `time` of the trace to the volume, each at its
@@ -617,6 +679,7 @@ impl Simulator<'_> {
         }
         self.unfinished -= 1;
         self.finished += 1;
+        self.dependencies.iter_mut().for_each(|dependencies| dependencies.finish(token.0, self.now));
         if token.0 > self.play.warmup_requests {
             self.measure(token.0, arrival, kind, sectors);
             self.look_at_limits()?;

@@ -48,6 +48,8 @@ pub struct Survey {
     pub first_read_blocks: u64,
     /// Largest number of bytes written within [`BURST`].
     pub burst_bytes: Bytes,
+    /// Number of requests whose response time was recorded.
+    pub answered: u64,
     /// Number of random reads whose response time was recorded.
     pub answered_random_reads: u64,
     /// Number of these that were answered within 0.5 ms.
@@ -108,6 +110,7 @@ impl Surveyor {
     pub fn note(&mut self, request: &Request) {
         let survey = &mut self.survey;
         survey.requests += 1;
+        survey.answered += u64::from(request.response.is_some());
         let first = *self.first_arrival.get_or_insert(request.arrival);
         survey.duration = survey.duration.max(request.arrival.saturating_sub(first));
         if survey.common_step_ns != 1 {
@@ -221,12 +224,17 @@ impl Surveyor {
 }
 
 /// Returns the greatest common divisor; that of 0 and another number is the other number.
-fn common_divisor(one: u64, other: u64) -> u64 {
+pub(crate) fn common_divisor(one: u64, other: u64) -> u64 {
     let (mut one, mut other) = (one, other);
     while other != 0 {
         (one, other) = (other, one % other);
     }
     one
+}
+
+/// Returns the tick of the clock that recorded `requests`, whose times are multiples of `step_ns`.
+pub(crate) fn clock_of(step_ns: u64, requests: u64) -> Nanoseconds {
+    if requests < CLOCK_REQUESTS_MIN { Nanoseconds(1) } else { Nanoseconds(step_ns).clamp(Nanoseconds(1), CLOCK_MAX) }
 }
 
 impl Survey {
@@ -248,8 +256,7 @@ impl Survey {
     /// Returns the tick of the clock that recorded the trace: the largest time, up to a second, of
     /// which all times are multiples. The clock may have been coarser where it was recorded.
     pub fn clock(&self) -> Nanoseconds {
-        let step = Nanoseconds(self.common_step_ns);
-        if self.requests < CLOCK_REQUESTS_MIN { Nanoseconds(1) } else { step.clamp(Nanoseconds(1), CLOCK_MAX) }
+        clock_of(self.common_step_ns, self.requests)
     }
 
     /// Returns the devices, in the order in which they become units.

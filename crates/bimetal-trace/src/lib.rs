@@ -53,6 +53,7 @@ mod recognise;
 pub mod record;
 pub mod summary;
 pub mod synthetic;
+pub mod think;
 mod time_order;
 pub mod write;
 

@@ -14,6 +14,7 @@ use bimetal_sim::results::{Document, TraceSummary};
 use bimetal_sim::setup::Choices;
 use bimetal_sim::simulator::Replay;
 use bimetal_sim::tree::VolumeChoice;
+use bimetal_sim::workload::rounds::Rounds;
 use bimetal_trace::Event;
 
 use crate::cli::command_line;
@@ -81,7 +82,7 @@ pub(crate) fn run(
                 .to_owned(),
         ));
     }
-    let hints = hints.read(replay, &options.trace)?;
+    let hints = hints.read(replay, &options.trace, options.repeat)?;
     let given = choices(options)?;
     let capacity = given.capacity.or(recorded);
     let choices = Choices { restored: restore.read()?, merge, hints, capacity, ..given };
@@ -93,7 +94,8 @@ pub(crate) fn run(
     let keep: Option<&(dyn Fn(Vec<DriveState>) + Sync)> = if save_to.is_some() { Some(&keep) } else { None };
     let is_auto = options.warmup == WarmUpOption::Auto;
     let warmup = if is_auto { 0.0 } else { options.warmup()? };
-    let mut experiment = Experiment { workload: &workload, schemes, trees, choices, replay, warmup, keep };
+    let rounds = Rounds::of(&workload, options.repeat).map_err(|error| Error::new(error.to_string()))?;
+    let mut experiment = Experiment { workload: &rounds, schemes, trees, choices, replay, warmup, keep };
     let describe = |_: &_, summary: TraceSummary| TraceSummary {
         name: header.name.clone(),
         format: header.format.name.to_owned(),
@@ -134,6 +136,7 @@ pub(crate) fn complete(
     let of_events = (header.event == Some(Event::Queue)).then(|| Finding::queue_events(options.merges(true)));
     document.findings.splice(0..0, of_times.into_iter().chain(of_events));
     document.options.extend(options.trace.selection());
+    document.options.insert("repeat".to_owned(), options.repeat.max(1).to_string());
 }
 
 fn write_states(mut file: OutputFile, states: &[DriveState]) -> Result<(), Error> {
@@ -156,11 +159,7 @@ pub(crate) fn assumed(options: &SimulationOptions, trace: &Header, replay: Repla
         assumed.insert("event".to_owned(), format!("{event:?}").to_lowercase());
     }
     if options.replay.is_none() {
-        let text = match replay {
-            Replay::Timed { .. } => "timed".to_owned(),
-            Replay::Closed { depth } => format!("closed:{depth}"),
-        };
-        assumed.insert("replay".to_owned(), text);
+        assumed.insert("replay".to_owned(), replay.spelled());
     }
     if options.precondition.is_none() {
         assumed.insert("precondition".to_owned(), PRECONDITION_ASSUMED.to_owned());

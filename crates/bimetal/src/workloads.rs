@@ -52,6 +52,12 @@ impl Workloads {
         options: &SimulationOptions,
     ) -> Result<(Self, Replay), Error> {
         let mut replay = options.replay_of_described()?;
+        if paths.len() > 1 && matches!(replay, Replay::Think { .. }) {
+            return Err(Error::new(
+                "--replay think: workloads side by side do not wait for each other's answers: expected one trace, or \
+                 --replay timed",
+            ));
+        }
         let (mut parts, mut names, mut formats) = (Vec::new(), Vec::new(), Vec::new());
         let mut queue_events = false;
         let mut capacity = Some(Bytes::ZERO);

@@ -115,6 +115,26 @@ fn a_trace_is_replayed_and_held_against_the_simulator() {
     assert!(text.contains("\nhdd: ") && text.contains(" overruns ("), "{text}");
 }
 
+/// The first of two requests takes 3 s less than when it was recorded, so the second comes 3 s
+/// sooner: after 100 ms of thinking in place of 3.1 s. Both come again in the second round.
+#[test]
+fn live_replay_waits_for_answers_and_thinks() {
+    let place = Place::new("think");
+    let text = "time_ns,device,op,lba,sectors,fua,response_ns\n\
+                0,0,read,0,8,0,3000000000\n3100000000,0,read,8,8,0,1000000\n";
+    fs::write(place.0.join("slow.csv"), text).expect("a trace for the test");
+    place.succeed(&format!("create try --scheme smart-response {DRIVES}"));
+    let _running = place.serve("try");
+    let json = place.succeed("replay slow.csv try --replay think --repeat 2 --against-simulator --json");
+    let json: serde_json::Value = serde_json::from_str(&json).expect("one document");
+    assert_eq!((&json["issued"], &json["errors"]), (&4.into(), &serde_json::json!({})), "{json}");
+    assert_eq!(json["options"]["replay"], "think, speedup 1");
+    assert_eq!(json["options"]["repeat"], "2");
+    // A gap of half the span lies between the rounds: 0.1 + 1.549 + 0.1 s of thinking.
+    let seconds = json["duration_s"].as_f64().expect("a duration");
+    assert!((1.7..3.0).contains(&seconds), "{json}");
+}
+
 #[test]
 fn what_would_destroy_or_cannot_be_is_refused_kindly() {
     let place = Place::new("refuse");

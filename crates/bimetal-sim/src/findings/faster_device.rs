@@ -21,7 +21,7 @@ pub(super) fn of(survey: &Survey, runs: &[Run]) -> Option<Finding> {
              0.5 ms. Its requests come faster than users of a hard disk would send them.",
             share * 100.0
         );
-        let remedy = "--replay closed: each request waits for an answer to an earlier one";
+        let remedy = "--replay think: each request waits for the answers that it waited for when it was recorded";
         Finding::new("recorded-on-faster-device", "note", text, remedy, Some(share))
     })
 }

@@ -6,6 +6,7 @@ mod cold_start;
 mod faster_device;
 mod holds_everything;
 mod misaligned;
+mod no_responses;
 mod no_times;
 mod queue_events;
 mod saturated;
@@ -18,6 +19,7 @@ pub(crate) use holds_everything::is_cache;
 use serde::Serialize;
 
 use crate::results::Run;
+use crate::simulator::Replay;
 use crate::survey::Survey;
 
 /// Fact that qualifies the figures.
@@ -54,16 +56,22 @@ fn size(bytes: u64) -> String {
     unit.map_or_else(|| format!("{bytes} B"), |(unit, name)| format!("{:.1} {name}", bytes as f64 / unit as f64))
 }
 
-/// Returns the findings about a trace and the runs over it: first what concerns all runs. `timed`
-/// is set if requests were issued at the times of the trace.
-pub fn of(survey: &Survey, runs: &[Run], block: BlockSize, timed: bool) -> Vec<Finding> {
+/// Returns the findings about a trace and the runs over it: first what concerns all runs.
+pub fn of(survey: &Survey, runs: &[Run], block: BlockSize, replay: Replay) -> Vec<Finding> {
     let of_trace = [no_times::of(survey), misaligned::of(survey, block), cold_start::of(survey, runs)];
     let mut findings: Vec<Finding> = of_trace.into_iter().flatten().collect();
     findings.extend(holds_everything::of(survey, runs, block));
-    if timed {
-        findings.extend(faster_device::of(survey, runs));
-        findings.extend(timers::of(survey, runs));
-        findings.extend(bursts::of(survey, runs));
+    match replay {
+        Replay::Timed { .. } => {
+            findings.extend(faster_device::of(survey, runs));
+            findings.extend(timers::of(survey, runs));
+            findings.extend(bursts::of(survey, runs));
+        }
+        Replay::Think { .. } => {
+            findings.extend(no_responses::of(survey));
+            findings.extend(timers::of(survey, runs));
+        }
+        Replay::Closed { .. } => {}
     }
     findings.extend(saturated::of(runs));
     findings
@@ -92,6 +100,7 @@ mod tests {
         };
         let mut griffin = run("griffin", 1 << 30);
         griffin.settings.insert("timeout".into(), "900s".into());
-        assert_eq!(of(&survey, &[griffin, run("smart-response", 1 << 20)], BlockSize::default(), true), []);
+        let timed = Replay::Timed { speedup: 1.0 };
+        assert_eq!(of(&survey, &[griffin, run("smart-response", 1 << 20)], BlockSize::default(), timed), []);
     }
 }

@@ -47,7 +47,7 @@ pub(super) fn of(runs: &[Run]) -> Option<Finding> {
         worst.queue_depth_max.unwrap_or(0),
         busiest(worst)
     );
-    Some(Finding::new("saturated", "warning", text, "--speedup below 1 or --replay closed", Some(share)))
+    Some(Finding::new("saturated", "warning", text, "--replay think or closed, or --speedup below 1", Some(share)))
 }
 
 #[cfg(test)]

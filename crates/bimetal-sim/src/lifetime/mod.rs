@@ -39,6 +39,7 @@ use crate::block_layer::BlockLayerSettings;
 use crate::setup::{Choices, Drive, Setup};
 use crate::simulator::{Play, Replay, SimulationError, simulate};
 use crate::survey::Survey;
+use crate::workload::rounds::{period, postponed};
 use crate::workload::{Requests, Workload, WorkloadError};
 use record::{Member, Rounds, record_members};
 use wear::Wear;
@@ -102,7 +103,8 @@ pub struct Life {
 /// Reason for which a lifetime is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Unknown {
-    /// The requests have no times, so that the load has no rate.
+    /// The requests have no times, so that the load has no rate; or the times depend on the drives,
+    /// so that the rate of further rounds is not known.
     #[serde(rename = "needs times")]
     NeedsTimes,
     /// Nothing is written to the drive.
@@ -226,15 +228,13 @@ impl<'a> Repeated<'a> {
 
     /// Returns the time from one round to the next: the span of the requests, plus a mean gap.
     fn period(&self) -> Nanoseconds {
-        let span = self.duration.0;
-        Nanoseconds((span + span / self.requests.max(1)).max(1_000_000))
+        period(self.duration, self.requests).max(Nanoseconds::from_millis(1))
     }
 
     /// Returns the requests of a round that arrives by `later` after the first.
     fn round(&self, later: Nanoseconds) -> Requests<'a> {
-        let postponed = move |request: Request| Request { arrival: request.arrival.saturating_add(later), ..request };
         match self.workload.open() {
-            Ok(requests) => Box::new(requests.map(move |request| request.map(postponed))),
+            Ok(requests) => Box::new(requests.map(move |request| request.map(|request| postponed(request, later)))),
             Err(error) => Box::new(std::iter::once(Err(error))),
         }
     }
@@ -245,8 +245,9 @@ fn flash_drives(setup: &Setup) -> impl Iterator<Item = &Drive> {
     setup.drives.iter().filter(|drive| matches!(drive.profile.body, Body::Flash(_)))
 }
 
-/// Computes the lifetimes of the flash drives of `setup`, which no request has reached yet. Without
-/// times they are unknown.
+/// Computes the lifetimes of the flash drives of `setup`, which no request has reached yet. They are
+/// unknown unless requests are issued at their times: the recording needs to know when a round
+/// begins.
 ///
 /// # Errors
 /// Returns an error if the workload cannot be read, or the totals of a run contradict each other.

@@ -3,6 +3,7 @@
 pub mod aligned;
 pub mod glance;
 pub mod placed;
+pub mod rounds;
 pub mod spread;
 
 use bimetal_trace::Request;

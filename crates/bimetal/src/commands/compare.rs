@@ -17,7 +17,7 @@ use crate::life;
 use crate::names::schemes_named;
 use crate::options::TableForm;
 use crate::options::parse::day;
-use crate::options::simulation::{HintsOption, RestoreOption, RunsOption, SimulationOptions};
+use crate::options::simulation::{HintsOption, RepeatOption, RestoreOption, RunsOption, SimulationOptions};
 use crate::output::{OutputFile, Versioned, note, print};
 use crate::progress::Stages;
 use crate::report::{self, sections::label};
@@ -54,6 +54,8 @@ pub(crate) struct Arguments {
     report: Option<PathBuf>,
     #[command(flatten)]
     options: SimulationOptions,
+    #[command(flatten)]
+    repeat: RepeatOption,
     #[command(flatten)]
     runs: RunsOption,
     #[command(flatten)]
@@ -112,6 +114,7 @@ pub(crate) fn compared(arguments: Arguments, memory: &[InMemory], progress: &dyn
 fn simulated(mut arguments: Arguments, memory: &[InMemory], progress: &dyn Progress) -> Result<Compared, Error> {
     arguments.options.also_share = arguments.restore.restore_state.is_none();
     arguments.options.over_share = arguments.report.is_some();
+    arguments.options.repeat = arguments.repeat.repeat;
     arguments.options.runs = arguments.runs.runs.unwrap_or(RUNS);
     let Arguments { traces, options, .. } = &arguments;
     let named = |(at, path): (usize, &PathBuf)| TraceWorkload::named(path.clone(), memory.get(at), &options.trace);

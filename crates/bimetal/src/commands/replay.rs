@@ -14,10 +14,12 @@ use bimetal_serve::control::socket_of;
 use bimetal_serve::replay::{Connection, Issue};
 use bimetal_serve::server::Endpoint;
 use bimetal_sim::experiment::summary_of;
+use bimetal_sim::findings::Finding;
 use bimetal_sim::results::{TraceSummary, to_json};
 use bimetal_sim::simulator::Replay;
 use bimetal_sim::survey::Survey;
 use bimetal_sim::workload::placed::{Placed, Placement};
+use bimetal_sim::workload::rounds::Rounds;
 use bimetal_sim::workload::{Workload, WorkloadError};
 use bimetal_trace::Request;
 use bimetal_volumes::directories;
@@ -28,6 +30,7 @@ use clap::Args;
 use crate::cli::command_line;
 use crate::error::Error;
 use crate::options::replay::{choose_replay, replay, speedup};
+use crate::options::simulation::RepeatOption;
 use crate::options::{ConfigOption, JsonOption, TraceOptions};
 use crate::output::{Versioned, note, print};
 use crate::progress::Progress;
@@ -70,13 +73,16 @@ pub(crate) struct Arguments {
     against_simulator: bool,
     #[command(flatten)]
     reading: TraceOptions,
-    /// Issue requests at the times of the trace, or keep DEPTH of them under way [default: timed,
-    /// or closed if the trace has no times]
-    #[arg(long, value_name = "timed|closed[:DEPTH]", value_parser = replay)]
+    /// Issue requests at the times of the trace; or keep DEPTH of them under way; or wait for the
+    /// answers that the recorded host waited for, and then as long as it did [default: timed, or
+    /// closed if the trace has no times]
+    #[arg(long, value_name = "timed|closed[:DEPTH]|think", value_parser = replay)]
     replay: Option<Replay>,
-    /// Speed factor of a timed trace; 2: twice as fast
+    /// Speed factor of the times of the trace, or of the think times; 2: twice as fast
     #[arg(long, value_name = "X", value_parser = speedup, allow_hyphen_values = true, default_value = "1")]
     speedup: f64,
+    #[command(flatten)]
+    repeat: RepeatOption,
     /// Map the touched address ranges densely, so that a trace of a large drive fits a small volume
     #[arg(long)]
     compact: bool,
@@ -96,7 +102,13 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     let replay = choose_replay(arguments.replay, arguments.speedup, &header)?;
     let (name, format) = (header.name, header.format.name.to_owned());
     let label = find(&arguments.volume)?.assembly.label;
-    let survey = survey(&workload, label.block)?;
+    let rounds = Rounds::of(&workload, arguments.repeat.repeat).map_err(|error| Error::new(error.to_string()))?;
+    let survey = survey(&rounds, label.block)?;
+    if matches!(replay, Replay::Think { .. })
+        && let Some(finding) = Finding::no_response_times(survey.requests, survey.answered)
+    {
+        note(finding.text);
+    }
     refuse_writes(&arguments, &survey, &label)?;
     let placement = Placement::new(&survey, label.block, arguments.compact, arguments.reads_only);
     let setup = arguments.against_simulator.then(|| simulated::setup(&label)).transpose()?;
@@ -111,7 +123,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
             connection.offer().block_min_bytes
         ));
     }
-    let placed = Placed { workload: &workload, placement: &placement };
+    let placed = Placed { workload: &rounds, placement: &placement };
     let before = emulation(&label.name);
     let (counter, duration_s) = issue(connection, &placed, replay, survey.requests)?;
     let emulation = emulation(&label.name).map(|after| since(before.unwrap_or_default(), after));
@@ -143,7 +155,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     print(&format!("{head}\n{}", document.text()))
 }
 
-fn survey(workload: &TraceWorkload, block: BlockSize) -> Result<Survey, Error> {
+fn survey(workload: &dyn Workload, block: BlockSize) -> Result<Survey, Error> {
     let progress = std::cell::RefCell::new(Progress::new(None, "requests"));
     let survey = Survey::of(workload, block, &|read| progress.borrow_mut().set(read));
     survey.map_err(|error| Error::new(error.to_string()))
@@ -189,6 +201,7 @@ fn issue(
     let issue = match replay {
         Replay::Timed { speedup } => Issue::Timed { speedup },
         Replay::Closed { depth } => Issue::Closed { depth },
+        Replay::Think { speedup } => Issue::Think { speedup },
     };
     let mut progress = Progress::new(Some(requests), "requests");
     let mut counter = Counter::default();
@@ -270,14 +283,15 @@ fn own_socket(name: &str) -> Endpoint {
 }
 
 fn options(arguments: &Arguments, replay: Replay) -> BTreeMap<String, String> {
-    let replay = match replay {
-        Replay::Timed { speedup } => format!("timed, speedup {speedup}"),
-        Replay::Closed { depth } => format!("closed:{depth}"),
-    };
     let writes = if arguments.reads_only { "left out" } else { "issued" };
-    [("replay", replay), ("writes", writes.to_owned()), ("compact", arguments.compact.to_string())]
-        .map(|(key, value)| (key.to_owned(), value))
-        .into()
+    [
+        ("replay", replay.to_string()),
+        ("repeat", arguments.repeat.repeat.to_string()),
+        ("writes", writes.to_owned()),
+        ("compact", arguments.compact.to_string()),
+    ]
+    .map(|(key, value)| (key.to_owned(), value))
+    .into()
 }
 
 fn summary(survey: &Survey, placement: &Placement, block: BlockSize) -> TraceSummary {

@@ -12,7 +12,7 @@ use crate::in_memory::InMemory;
 use crate::life;
 use crate::names::schemes_named;
 use crate::options::JsonOption;
-use crate::options::simulation::{HintsOption, RestoreOption, RunsOption, SimulationOptions};
+use crate::options::simulation::{HintsOption, RepeatOption, RestoreOption, RunsOption, SimulationOptions};
 use crate::output::{Versioned, print};
 use crate::progress::Stages;
 use crate::self_check::head;
@@ -40,6 +40,8 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     pub(crate) options: SimulationOptions,
     #[command(flatten)]
+    repeat: RepeatOption,
+    #[command(flatten)]
     runs: RunsOption,
     #[command(flatten)]
     hints: HintsOption,
@@ -62,6 +64,7 @@ pub(crate) fn document(
     memory: &[InMemory],
     progress: &dyn Progress,
 ) -> Result<Document, Error> {
+    arguments.options.repeat = arguments.repeat.repeat;
     arguments.options.runs = arguments.runs.runs.unwrap_or(1);
     let Arguments { trace, scheme, options, hints, restore, save_state, .. } = &arguments;
     let trees = options.trees()?;

@@ -41,6 +41,18 @@ pub(crate) fn runs(text: &str) -> Result<u32, String> {
     runs.ok_or_else(|| format!("expected a number of runs from 1 to {RUNS_MAX}, like 5"))
 }
 
+/// Most rounds of a trace.
+const ROUNDS_MAX: u64 = 1_000_000;
+
+/// Reads a number of rounds.
+///
+/// # Errors
+/// A text that says what was expected.
+pub(crate) fn rounds(text: &str) -> Result<u64, String> {
+    let rounds = text.parse().ok().filter(|rounds| (1..=ROUNDS_MAX).contains(rounds));
+    rounds.ok_or_else(|| format!("expected a number of rounds from 1 to {ROUNDS_MAX}, like 10"))
+}
+
 /// Reads the number of a device.
 ///
 /// # Errors

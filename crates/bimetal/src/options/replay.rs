@@ -1,4 +1,5 @@
-//! Options for the replay of a trace: by its times, or with a number of requests under way.
+//! Options for the replay of a trace: by its times, with a number of requests under way, or by the
+//! think times of its host.
 
 use bimetal_sim::simulator::Replay;
 
@@ -12,11 +13,14 @@ use crate::trace_workload::Header;
 pub(crate) fn replay(text: &str) -> Result<Replay, String> {
     let depth = match text.split_once(':') {
         None if text == "timed" => return Ok(Replay::Timed { speedup: 1.0 }),
+        None if text == "think" => return Ok(Replay::Think { speedup: 1.0 }),
         None if text == "closed" => Some(1),
         Some(("closed", depth)) => depth.parse().ok().filter(|&depth: &u32| depth > 0),
         _ => None,
     };
-    depth.map(|depth| Replay::Closed { depth }).ok_or_else(|| "expected timed, closed or closed:DEPTH".to_owned())
+    depth
+        .map(|depth| Replay::Closed { depth })
+        .ok_or_else(|| "expected timed, closed, closed:DEPTH or think".to_owned())
 }
 
 /// Reads a factor of speed.
@@ -33,12 +37,17 @@ pub(crate) fn speedup(text: &str) -> Result<f64, String> {
 /// Returns the replay that is asked for; by default timed if the trace has times, else closed.
 ///
 /// # Errors
-/// A timed replay of a trace without times, or a speed for a closed replay.
+/// A replay by the times of a trace without times, or a speed for a closed replay.
 pub(crate) fn choose_replay(wanted: Option<Replay>, speedup: f64, trace: &Header) -> Result<Replay, Error> {
     match wanted {
-        Some(Replay::Timed { .. }) if !trace.has_times => Err(Error::new(format!(
-            "{}: {} has no times, so it cannot be replayed timed: use --replay closed",
-            trace.name, trace.format
+        Some(wanted @ (Replay::Timed { .. } | Replay::Think { .. })) if !trace.has_times => Err(Error::new(format!(
+            "{}: {} has no times, so it cannot be replayed {}: use --replay closed",
+            trace.name,
+            trace.format,
+            match wanted {
+                Replay::Think { .. } => "with think times",
+                _ => "timed",
+            }
         ))),
         // The reader's notes report that there are no times, and its consequence.
         None if !trace.has_times => Ok(Replay::Closed { depth: 1 }),
@@ -57,6 +66,7 @@ pub(crate) fn replay_with_times(wanted: Option<Replay>, speedup: f64) -> Result<
                             closed out",
         )),
         Some(Replay::Closed { depth }) => Ok(Replay::Closed { depth }),
-        _ => Ok(Replay::Timed { speedup }),
+        Some(Replay::Think { .. }) => Ok(Replay::Think { speedup }),
+        Some(Replay::Timed { .. }) | None => Ok(Replay::Timed { speedup }),
     }
 }

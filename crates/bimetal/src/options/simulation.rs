@@ -11,6 +11,7 @@ use bimetal_models::flash::state::{self, DriveState};
 use bimetal_models::profile::Profile;
 use bimetal_plan::catalogue::Catalogue;
 use bimetal_plan::drives::model::sizes_on_sale;
+use bimetal_sim::findings::Finding;
 use bimetal_sim::market::Market;
 use bimetal_sim::outside::OutsidePolicies;
 use bimetal_sim::ownership::Terms;
@@ -18,11 +19,13 @@ use bimetal_sim::results::{FIGURE_DIGITS, round_to_digits};
 use bimetal_sim::setup::{Choices, DefaultSize, DriveChoice, Size};
 use bimetal_sim::simulator::Replay;
 use bimetal_sim::tree::VolumeChoice;
+use bimetal_sim::workload::{Workload, WorkloadError};
 use bimetal_trace::Hints;
 use clap::Args;
 
 use super::parse::{
-    WarmUpOption, above_zero, drive_size, member, on_or_off, runs, setting, size, warmup, whole_number, zero_or_more,
+    WarmUpOption, above_zero, drive_size, member, on_or_off, rounds, runs, setting, size, warmup, whole_number,
+    zero_or_more,
 };
 use super::replay::{choose_replay, replay, replay_with_times, speedup};
 use super::{BlockOption, ConfigOption, TraceOptions};
@@ -77,6 +80,9 @@ pub(crate) struct SimulationOptions {
     /// Number of runs of each scheme, of which all but the first are disturbed.
     #[arg(skip)]
     pub(crate) runs: u32,
+    /// Number of rounds in which the trace is played; 0 stands for one.
+    #[arg(skip)]
+    pub(crate) repeat: u64,
     /// A separate drive for a role; log=PROFILE: the drive of Griffin's log; ssd2=PROFILE: a second
     /// SSD behind that log
     #[arg(long, value_name = "ID=PROFILE[:SIZE]", value_parser = member)]
@@ -85,11 +91,12 @@ pub(crate) struct SimulationOptions {
     /// hdd.scheduler=sptf)
     #[arg(long, value_name = "KEY=VALUE", value_parser = setting)]
     set: Vec<(String, String)>,
-    /// Issue requests at the times of the trace, or keep DEPTH of them under way [default: timed,
-    /// or closed if the trace has no times]
-    #[arg(long, value_name = "timed|closed[:DEPTH]", value_parser = replay)]
+    /// Issue requests at the times of the trace; or keep DEPTH of them under way; or wait for the
+    /// answers that the recorded host waited for, and then as long as it did [default: timed, or
+    /// closed if the trace has no times]
+    #[arg(long, value_name = "timed|closed[:DEPTH]|think", value_parser = replay)]
     pub(crate) replay: Option<Replay>,
-    /// Speed factor of a timed trace; 2: twice as fast
+    /// Speed factor of the times of the trace, or of the think times; 2: twice as fast
     #[arg(long, value_name = "X", value_parser = speedup, allow_hyphen_values = true, default_value = "1")]
     pub(crate) speedup: f64,
     /// Share of the requests that are played before the measurement begins, from 0 to 1; auto, in
@@ -137,7 +144,7 @@ impl SimulationOptions {
     pub(crate) fn open(&self, mut workload: TraceWorkload) -> Result<(TraceWorkload, Replay), Error> {
         let replay = choose_replay(self.replay, self.speedup, &workload.header()?)?;
         let findings = workload.play(self.played(replay)?)?;
-        findings.iter().for_each(|finding| workload.tell(finding.line()));
+        findings.iter().chain(&no_response_times(&workload, replay)?).for_each(|finding| workload.tell(finding.line()));
         Ok((workload, replay))
     }
 
@@ -147,7 +154,7 @@ impl SimulationOptions {
     /// A block size is not possible.
     pub(crate) fn played(&self, replay: Replay) -> Result<Played, Error> {
         let block = BlockSize::new(self.block.block)?;
-        let is_timed = matches!(replay, Replay::Timed { .. });
+        let is_timed = replay.speedup().is_some();
         Ok(Played { align: self.align, times: self.times, block, seed: self.seed, is_timed })
     }
 
@@ -194,6 +201,7 @@ impl SimulationOptions {
             over_share: _,
             outside: _,
             runs: _,
+            repeat: _,
             member,
             set: _,
             replay,
@@ -246,12 +254,7 @@ impl SimulationOptions {
             ("power-price", (*power_price != Terms::default().usd_per_kwh).then(|| power_price.to_string())),
             ("precondition", precondition.map(|state| name(&state))),
             ("price-per-gb", switch(price_per_gb)),
-            (
-                "replay",
-                replay.map(|replay| {
-                    if let Replay::Closed { depth } = replay { format!("closed:{depth}") } else { "timed".to_owned() }
-                }),
-            ),
+            ("replay", replay.map(Replay::spelled)),
             ("seed", Some(seed.to_string())),
             ("skip-bad-lines", switch(skip_bad_lines)),
             ("speedup", (*speedup != 1.0).then(|| speedup.to_string())),
@@ -337,6 +340,23 @@ impl SimulationOptions {
     }
 }
 
+/// Number of requests that are examined for response times.
+const EXAMINED: usize = 1 << 16;
+
+/// Returns a finding if the replay rests on response times that the first requests do not have.
+fn no_response_times(workload: &TraceWorkload, replay: Replay) -> Result<Option<Finding>, Error> {
+    if !matches!(replay, Replay::Think { .. }) {
+        return Ok(None);
+    }
+    let text = |error: WorkloadError| Error::new(error.to_string());
+    let (mut requests, mut answered) = (0, 0);
+    for request in workload.open().map_err(text)?.take(EXAMINED) {
+        requests += 1;
+        answered += u64::from(request.map_err(text)?.response.is_some());
+    }
+    Ok(Finding::no_response_times(requests, answered))
+}
+
 /// Information about the host.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct HintsOption {
@@ -355,18 +375,33 @@ impl HintsOption {
     /// Returns the hints of the file, for the device that is read.
     ///
     /// # Errors
-    /// The file cannot be read, or the replay has no times.
-    pub(crate) fn read(&self, replay: Replay, trace: &TraceOptions) -> Result<Hints, Error> {
+    /// The file cannot be read, or the replay does not keep to the times of the hints.
+    pub(crate) fn read(&self, replay: Replay, trace: &TraceOptions, rounds: u64) -> Result<Hints, Error> {
         let Some(path) = &self.hints else { return Ok(Hints::default()) };
-        if let Replay::Closed { .. } = replay {
+        if !matches!(replay, Replay::Timed { .. }) {
+            return Err(Error::new(format!(
+                "--hints: a host evicts or pins blocks at times of the trace, which --replay {} does not keep: expected \
+                 --replay timed",
+                replay.spelled()
+            )));
+        }
+        if rounds > 1 {
             return Err(Error::new(
-                "--hints: a closed replay has no times at which a host could evict or pin blocks: expected --replay \
-                 timed",
+                "--hints: the hints are of one round of the trace: expected --hints or --repeat, but not both",
             ));
         }
         let hints = Hints::open(path)?;
         Ok(trace.device.map_or_else(|| hints.clone(), |device| hints.of_device(device)))
     }
+}
+
+/// Number of rounds in which a trace is played.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct RepeatOption {
+    /// Play the trace N times in a row, each round a mean gap after the last; all figures are about
+    /// all rounds
+    #[arg(long, value_name = "N", value_parser = rounds, allow_hyphen_values = true, default_value = "1")]
+    pub(crate) repeat: u64,
 }
 
 /// Number of runs, for the uncertainty of the figures.

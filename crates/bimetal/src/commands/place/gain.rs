@@ -63,7 +63,7 @@ impl Placement<'_> {
         let mut workload = TraceWorkload::of_file(path.to_owned(), options)?;
         let replay = choose_replay(None, 1.0, &workload.header()?)?;
         let block = BlockSize::default();
-        let is_timed = matches!(replay, bimetal_sim::simulator::Replay::Timed { .. });
+        let is_timed = replay.speedup().is_some();
         workload.play(Played { align: None, times: None, block, seed: 0, is_timed })?;
         let files = self.extents();
         let mean = |settings: &[(&str, &str)], files: Vec<FileExtent>| {
