@@ -1,6 +1,7 @@
 //! Experiment: a workload under several schemes, each on a core of its own, with one document as
 //! its result.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -21,6 +22,7 @@ use crate::lifetime::{self, KnownWear, Life, Repeated};
 use crate::over_share::{PointOverShare, SHARES};
 use crate::ownership::Owned;
 use crate::results::{Document, LeftOut, Run, RunSpeed, TraceSummary};
+use crate::scheme_choice::SchemeChoice;
 use crate::setup::{Choices, DefaultSize, Setup, SetupError, Sizing};
 use crate::simulator::{Measured, Play, Replay, SimulationError, simulate, simulate_watched};
 use crate::survey::Survey;
@@ -34,7 +36,7 @@ pub struct Experiment<'a> {
     /// Workload to be played.
     pub workload: &'a dyn Workload,
     /// Schemes, in the order of the result.
-    pub schemes: Vec<&'static SchemeInfo>,
+    pub schemes: Vec<SchemeChoice>,
     /// Trees of volumes, which run after the schemes.
     pub trees: Vec<VolumeChoice>,
     /// Drives, sizes and settings.
@@ -50,15 +52,32 @@ pub struct Experiment<'a> {
 /// Subject of one run.
 #[derive(Clone, Copy)]
 enum Subject<'a> {
-    Scheme(&'static SchemeInfo),
+    Scheme(&'a SchemeChoice),
     Tree(&'a VolumeChoice),
 }
 
 impl Subject<'_> {
+    /// Returns the name of the scheme, or of the tree's outermost volume.
     fn name(&self) -> &str {
         match self {
-            Self::Scheme(scheme) => scheme.name,
+            Self::Scheme(choice) => choice.scheme.name,
             Self::Tree(tree) => &tree.name,
+        }
+    }
+
+    /// Returns the text that tells this subject from all others.
+    fn label(&self) -> String {
+        match self {
+            Self::Scheme(choice) => choice.to_string(),
+            Self::Tree(tree) => tree.name.clone(),
+        }
+    }
+
+    /// Returns `choices` with the settings of this subject alone.
+    fn applied<'a>(&self, choices: &'a Choices) -> Cow<'a, Choices> {
+        match self {
+            Self::Scheme(choice) => choice.applied(choices),
+            Self::Tree(_) => Cow::Borrowed(choices),
         }
     }
 }
@@ -137,16 +156,16 @@ impl Experiment<'_> {
         let share = Choices { default_size: DefaultSize::TENTH, ..self.choices.clone() };
         let both = [&self.choices, &share];
         let blocks = if self.has_share_block() { &both[..] } else { &both[..1] };
-        let caches = self.schemes.iter().filter(|scheme| findings::is_cache(scheme));
-        let subjects = caches.map(|scheme| Subject::Scheme(scheme)).chain(self.trees.iter().map(Subject::Tree));
+        let caches = self.schemes.iter().filter(|choice| findings::is_cache(choice.scheme));
+        let subjects = caches.map(Subject::Scheme).chain(self.trees.iter().map(Subject::Tree));
         let runs: Vec<(Subject<'_>, &Choices)> =
             blocks.iter().flat_map(|choices| subjects.clone().map(move |subject| (subject, *choices))).collect();
         let warm = |&(subject, choices): &(Subject<'_>, &Choices)| self.warm_up_of(subject, choices, &survey);
         let found = runs.par_iter().with_max_len(1).map(warm).collect::<Result<Vec<_>, _>>()?;
-        let named = runs.iter().zip(found).filter_map(|((subject, _), warm)| Some((subject.name(), warm?)));
+        let named = runs.iter().zip(found).filter_map(|((subject, _), warm)| Some((subject.label(), warm?)));
         // The first of several, so that the text does not depend on luck.
         let longest = named.reduce(|one, other| if other.1.fraction > one.1.fraction { other } else { one });
-        let finding = Finding::warm_up(longest);
+        let finding = Finding::warm_up(longest.as_ref().map(|(label, warm)| (label.as_str(), *warm)));
         self.warmup = longest.map_or(0.0, |(_, warm)| warm.fraction);
         Ok((survey, finding))
     }
@@ -158,6 +177,7 @@ impl Experiment<'_> {
         choices: &Choices,
         survey: &Survey,
     ) -> Result<Option<WarmUp>, ExperimentError> {
+        let choices = &*subject.applied(choices);
         let Ok(Some(mut setup)) = self.own_setup(subject, choices, survey) else { return Ok(None) };
         let play = self.prepare(&mut setup, choices, &|| self.requests(survey))?;
         let (mut curve, mut windows) = (Curve::default(), 0);
@@ -179,17 +199,21 @@ impl Experiment<'_> {
         self.choices.also_share && self.choices.sizing() == Sizing::Sold
     }
 
+    /// Returns the schemes that are no tree.
+    fn own_schemes(&self) -> impl Iterator<Item = &'static SchemeInfo> {
+        self.schemes.iter().map(|choice| choice.scheme)
+    }
+
     /// Checks the names of settings and drives, before anything is read.
     fn check(&self) -> Result<(), ExperimentError> {
-        let schemes: Vec<_> =
-            self.schemes.iter().copied().chain(self.trees.iter().flat_map(VolumeChoice::schemes)).collect();
+        let schemes: Vec<_> = self.own_schemes().chain(self.trees.iter().flat_map(VolumeChoice::schemes)).collect();
         let mut named: Vec<&str> = self.trees.iter().flat_map(VolumeChoice::names).collect();
         if self.schemes.is_empty() {
             // The drives of trees also check the settings for all drives of their kind.
             named.extend(["ssd", "hdd"]);
         }
         check_keys_with(&schemes, &self.choices, &named)?;
-        let mut outermost = self.schemes.iter().copied().chain(self.trees.iter().map(|tree| tree.scheme));
+        let mut outermost = self.own_schemes().chain(self.trees.iter().map(|tree| tree.scheme));
         if !self.choices.hints.is_empty() && !outermost.any(|scheme| hints::has_use(scheme, &self.choices.hints)) {
             let error =
                 if self.choices.hints.are_pins() { SetupError::NoUseForPins } else { SetupError::NoUseForHints };
@@ -212,7 +236,7 @@ impl Experiment<'_> {
         self.check()?;
         let whole = &self.choices;
         let share = Choices { default_size: DefaultSize::TENTH, ..self.choices.clone() };
-        let schemes = self.schemes.iter().map(|scheme| Subject::Scheme(scheme));
+        let schemes = self.schemes.iter().map(Subject::Scheme);
         let trees = self.trees.iter().map(Subject::Tree);
         let again = schemes.clone().filter(|_| self.has_share_block());
         let subjects: Vec<(Subject<'_>, &Choices)> = schemes
@@ -269,29 +293,27 @@ impl Experiment<'_> {
         survey: &Survey,
         count: &(dyn Fn(u64) + Sync),
     ) -> Result<Vec<PointOverShare>, ExperimentError> {
-        let whole = |scheme: &str| runs.iter().find(|run| run.scheme == scheme);
-        let of_scheme = |scheme: &&'static SchemeInfo| {
-            let scheme = *scheme;
-            other_shares.iter().map(move |(percent, choices)| (scheme, *percent, choices))
-        };
-        let points: Vec<(&'static SchemeInfo, u64, &Choices)> = self.schemes.iter().flat_map(of_scheme).collect();
-        let play = |&(scheme, percent, choices): &(&'static SchemeInfo, u64, &Choices)| {
+        let whole = |label: &str| runs.iter().find(|run| run.label == label);
+        let of_scheme = |scheme| other_shares.iter().map(move |(percent, choices)| (scheme, *percent, choices));
+        let points: Vec<(&SchemeChoice, u64, &Choices)> = self.schemes.iter().flat_map(of_scheme).collect();
+        let play = |&(scheme, percent, choices): &(&SchemeChoice, u64, &Choices)| {
             Ok(match self.run_one(Subject::Scheme(scheme), choices, survey, count) {
                 Ok(Some(run)) => Some(PointOverShare::of(&run, percent)),
-                Ok(None) => whole(scheme.name).map(|run| PointOverShare::of(run, percent)),
+                Ok(None) => whole(&scheme.to_string()).map(|run| PointOverShare::of(run, percent)),
                 // A small drive may not hold the scheme, or wear out, where a larger one does not.
                 Err(ExperimentError::Setup(_) | ExperimentError::Simulation(SimulationError::Failed { .. })) => None,
                 Err(error) => return Err(error),
             })
         };
+        let labels: Vec<String> = self.schemes.iter().map(SchemeChoice::to_string).collect();
         let played: Vec<Result<_, ExperimentError>> = points.par_iter().with_max_len(1).map(play).collect();
         let mut played = played.into_iter().filter_map(Result::transpose).collect::<Result<Vec<_>, _>>()?;
         if !other_shares.is_empty() {
-            let share = |scheme: &str| runs.iter().find(|run| run.scheme == scheme && run.sizing == Sizing::Share);
-            let tenths = self.schemes.iter().filter_map(|scheme| share(scheme.name).or_else(|| whole(scheme.name)));
+            let share = |label: &str| runs.iter().find(|run| run.label == label && run.sizing == Sizing::Share);
+            let tenths = labels.iter().filter_map(|label| share(label).or_else(|| whole(label)));
             played.extend(tenths.map(|run| PointOverShare::of(run, 10)));
         }
-        let place = |point: &PointOverShare| self.schemes.iter().position(|scheme| scheme.name == point.scheme);
+        let place = |point: &PointOverShare| labels.iter().position(|label| *label == point.label);
         played.sort_by_key(|point| (place(point), point.percent));
         Ok(played)
     }
@@ -314,7 +336,7 @@ impl Experiment<'_> {
                 let scheme = subject.name().to_owned();
                 let reason = error.to_string();
                 let reason = reason.strip_prefix(&format!("{scheme}: ")).map_or_else(|| reason.clone(), str::to_owned);
-                Ok(Outcome::LeftOut(LeftOut { scheme, sizing: choices.sizing(), reason }))
+                Ok(Outcome::LeftOut(LeftOut { scheme, label: subject.label(), sizing: choices.sizing(), reason }))
             }
             Err(error) => Err(error),
             Ok(run) => Ok(run.map_or(Outcome::AsSold, Outcome::Ran)),
@@ -331,6 +353,7 @@ impl Experiment<'_> {
         survey: &Survey,
         count: &(dyn Fn(u64) + Sync),
     ) -> Result<Option<Box<Sample>>, ExperimentError> {
+        let choices = &*subject.applied(choices);
         // An error is that of the undisturbed run, which reports it.
         let Ok(Some(mut setup)) = self.own_setup(subject, choices, survey) else {
             count(survey.requests);
@@ -358,6 +381,7 @@ impl Experiment<'_> {
         survey: &Survey,
         count: &(dyn Fn(u64) + Sync),
     ) -> Result<Option<Box<Run>>, ExperimentError> {
+        let choices = &*subject.applied(choices);
         let Some(mut setup) = self.own_setup(subject, choices, survey)? else {
             count(survey.requests);
             return Ok(None);
@@ -373,7 +397,8 @@ impl Experiment<'_> {
             requests_per_s: Some(survey.requests as f64 / wall_s),
             peak_rss_bytes: peak_rss_bytes(),
         };
-        let mut run = figures::run_of(&setup, &measured, self.replay, speed);
+        let run = figures::run_of(&setup, &measured, self.replay, speed);
+        let mut run = Run { label: subject.label(), ..run };
         let owned = Owned::of(&setup, &measured);
         drop(setup);
         if choices.steady_wear {
@@ -475,7 +500,7 @@ impl Experiment<'_> {
 /// Returns the scheme or tree with its drives.
 fn setup_of(subject: Subject<'_>, choices: &Choices, survey: &Survey) -> Result<Setup, SetupError> {
     match subject {
-        Subject::Scheme(scheme) => Setup::new(scheme, choices, survey),
+        Subject::Scheme(choice) => Setup::new(choice.scheme, choices, survey),
         Subject::Tree(tree) => Setup::of_tree(tree, choices, survey),
     }
 }
@@ -527,7 +552,7 @@ fn sorted(outcomes: Vec<Outcome>, whole: usize) -> Result<(Vec<Run>, Vec<LeftOut
         runs.truncate(whole_runs);
     }
     if runs.is_empty() && !left_out.is_empty() {
-        let reasons = left_out.iter().map(|LeftOut { scheme, reason, .. }| format!("\n  {scheme}: {reason}"));
+        let reasons = left_out.iter().map(|LeftOut { label, reason, .. }| format!("\n  {label}: {reason}"));
         return Err(ExperimentError::NothingToRun(reasons.collect()));
     }
     Ok((runs, left_out))

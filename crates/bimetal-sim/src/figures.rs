@@ -33,6 +33,7 @@ pub fn run_of(setup: &Setup, measured: &Measured, replay: Replay, speed: RunSpee
         |ssd: bool| setup.drives.iter().find(|drive| is_flash(drive) == ssd).map(|drive| drive.profile.name.clone());
     Run {
         scheme: setup.name.clone(),
+        label: setup.name.clone(),
         sizing: setup.sizing,
         ssd: profile_of(true),
         hdd: profile_of(false),

@@ -11,6 +11,8 @@ use crate::setup::Sizing;
 pub struct Means {
     /// Name of the scheme.
     pub scheme: String,
+    /// Label of the scheme's runs ([`Run::label`]).
+    pub label: String,
     /// Origin of the drives' sizes.
     pub sizing: Sizing,
     /// Number of traces.
@@ -48,6 +50,7 @@ impl Means {
         let mean = |figure: fn(&Run) -> Option<f64>| geometric_mean(runs.iter().map(|run| figure(run)));
         Self {
             scheme: runs[0].scheme.clone(),
+            label: runs[0].label.clone(),
             sizing: runs[0].sizing,
             traces: runs.len(),
             read_mean_ms: mean(|run| run.response_time_ms.read.mean),
@@ -60,11 +63,11 @@ impl Means {
     }
 }
 
-/// Returns the key of a run, by which it is found over another trace: the scheme, the origin of its
+/// Returns the key of a run, by which it is found over another trace: the label, the origin of its
 /// sizes, and the number of runs with both before it.
 fn key(runs: &[Run], at: usize) -> (&str, Sizing, usize) {
-    let alike = |run: &&Run| run.scheme == runs[at].scheme && run.sizing == runs[at].sizing;
-    (&runs[at].scheme, runs[at].sizing, runs[..at].iter().filter(alike).count())
+    let alike = |run: &&Run| run.label == runs[at].label && run.sizing == runs[at].sizing;
+    (&runs[at].label, runs[at].sizing, runs[..at].iter().filter(alike).count())
 }
 
 /// Returns the nth root of the product of n figures; `None` where a figure is missing or not above
@@ -83,7 +86,7 @@ mod tests {
     #[test]
     fn schemes_are_matched_by_name_over_traces() {
         let run = |scheme: &str, mean: f64| {
-            let mut run = Run { scheme: scheme.to_owned(), ..Run::default() };
+            let mut run = Run::named(scheme);
             run.response_time_ms.read.mean = Some(mean);
             run
         };

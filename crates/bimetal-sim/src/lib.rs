@@ -29,7 +29,7 @@
 //! let spec = WorkloadSpec { read_fraction: 0.75, ..WorkloadSpec::new(2000, Bytes::from_mib(16)) };
 //! let workload: Vec<Request> = Generator::new(&[spec], 1)?.collect();
 //! let schemes = ["hdd-only", "smart-response"]
-//!     .map(|name| schemes::find(name).expect("it is in the list"));
+//!     .map(|name| schemes::find(name).expect("it is in the list").into());
 //! let experiment = Experiment {
 //!     workload: &workload,
 //!     schemes: schemes.to_vec(),
@@ -71,6 +71,7 @@ pub mod over_share;
 pub mod ownership;
 pub mod placement;
 pub mod results;
+pub mod scheme_choice;
 pub mod setup;
 pub mod simulator;
 mod sizing;

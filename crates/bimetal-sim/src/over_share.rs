@@ -13,6 +13,8 @@ pub const SHARES: [u64; 5] = [1, 3, 10, 30, 100];
 pub struct PointOverShare {
     /// Name of the scheme.
     pub scheme: String,
+    /// Label of the scheme's run ([`Run::label`]).
+    pub label: String,
     /// Percentage of what the trace touches.
     pub percent: u64,
     /// Size of the SSD in bytes. A scheme whose SSD is home has the whole drive at every share.
@@ -32,6 +34,7 @@ impl PointOverShare {
     pub(crate) fn of(run: &Run, percent: u64) -> Self {
         Self {
             scheme: run.scheme.clone(),
+            label: run.label.clone(),
             percent,
             ssd_bytes: run.ssd_bytes,
             mean_ms: run.response_time_ms.all.mean,

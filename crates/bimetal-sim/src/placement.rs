@@ -150,7 +150,7 @@ impl Judge<'_> {
         for (extent, file) in choices.files.iter_mut().zip(&self.file_of) {
             extent.listed = file.and_then(|file| lines.get(&file).copied());
         }
-        let (schemes, trees, replay) = (vec![&combo::INFO], Vec::new(), self.search.replay);
+        let (schemes, trees, replay) = (vec![(&combo::INFO).into()], Vec::new(), self.search.replay);
         let experiment = Experiment { workload: requests, schemes, trees, choices, replay, warmup: 0.0, keep: None };
         let mut document = experiment.run(&NoProgress, |_, summary| summary)?;
         let made = self.simulations.fetch_add(1, Ordering::Relaxed) + 1;

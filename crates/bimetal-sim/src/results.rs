@@ -66,7 +66,7 @@ impl Document {
     pub fn reasons_left_out(&self) -> Vec<&LeftOut> {
         let mut once: Vec<&LeftOut> = Vec::new();
         for scheme in &self.left_out {
-            if !once.iter().any(|known| known.scheme == scheme.scheme && known.reason == scheme.reason) {
+            if !once.iter().any(|known| known.label == scheme.label && known.reason == scheme.reason) {
                 once.push(scheme);
             }
         }
@@ -79,6 +79,8 @@ impl Document {
 pub struct LeftOut {
     /// Name of the scheme.
     pub scheme: String,
+    /// Name of the scheme with the settings of this entry alone, as in [`Run::label`].
+    pub label: String,
     /// Origin of the drives' sizes.
     pub sizing: Sizing,
     /// Reason, in a sentence.
@@ -122,6 +124,9 @@ pub struct TraceSummary {
 pub struct Run {
     /// Name of the scheme.
     pub scheme: String,
+    /// Name of the scheme with the settings of this run alone, like `griffin:timeout=30s`: it
+    /// differs between the runs of a block.
+    pub label: String,
     /// Origin of the drives' sizes: `sold`, `share` or `given`.
     pub sizing: Sizing,
     /// Profile of the SSD; null if the scheme has none.
@@ -179,6 +184,13 @@ pub struct Run {
     pub run: RunSpeed,
     /// Curves for the plots.
     pub series: Series,
+}
+
+impl Run {
+    /// Returns a run without figures, whose label is the name of its scheme.
+    pub fn named(scheme: &str) -> Self {
+        Self { scheme: scheme.to_owned(), label: scheme.to_owned(), ..Self::default() }
+    }
 }
 
 /// Effect of the block layer on the requests of a trace, warm-up included.
@@ -738,7 +750,7 @@ mod tests {
             figures: MemberFigures::Ssd(Box::default()),
             provenance: Provenance::default(),
         };
-        let run = Run { scheme: "griffin".into(), members: vec![member], ..Run::default() };
+        let run = Run { members: vec![member], ..Run::named("griffin") };
         Document {
             bimetal: "0.1.0".into(),
             command: None,
@@ -782,7 +794,7 @@ mod tests {
         let run = &value["runs"][0];
         assert_has(
             run,
-            "scheme ssd hdd ssd_bytes hdd_bytes exported_bytes settings assumed response_time_ms throughput \
+            "scheme label ssd hdd ssd_bytes hdd_bytes exported_bytes settings assumed response_time_ms throughput \
              queue_depth_mean write_savings read_penalty ssd_hit_ratio migration ssd_write_sequentiality bypass \
              prediction_error devices members cost run",
         );

@@ -38,7 +38,7 @@ impl Workload for Recorded {
 fn run(name: &'static str, event: Event, scheme: &str, settings: &[(&str, &str)], merge: bool) -> Run {
     let settings = settings.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
     let choices = Choices { settings, merge, ..Choices::default() };
-    let schemes = vec![schemes::find(scheme).unwrap()];
+    let schemes = vec![schemes::find(scheme).unwrap().into()];
     let replay = Replay::Timed { speedup: 1.0 };
     let workload = Recorded { name, event };
     let experiment =

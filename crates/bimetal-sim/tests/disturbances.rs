@@ -15,7 +15,7 @@ use bimetal_trace::{OpenOptions, Request, Trace};
 const TIMED: Replay = Replay::Timed { speedup: 1.0 };
 
 fn run(workload: &dyn Workload, names: &[&str], replay: Replay, choices: Choices) -> Document {
-    let schemes = names.iter().map(|name| schemes::find(name).expect("it is in the list")).collect();
+    let schemes = names.iter().map(|name| schemes::find(name).expect("it is in the list").into()).collect();
     let experiment = Experiment { workload, schemes, trees: Vec::new(), choices, replay, warmup: 0.0, keep: None };
     let mut document = experiment.run(&NoProgress, |_, trace| trace).expect("the run is possible");
     document.runs.iter_mut().for_each(|run| run.run = RunSpeed::default());

@@ -55,7 +55,7 @@ fn try_run(
     replay: Replay,
     choices: Choices,
 ) -> Result<Document, ExperimentError> {
-    let schemes = names.iter().map(|name| schemes::find(name).unwrap()).collect();
+    let schemes = names.iter().map(|name| schemes::find(name).unwrap().into()).collect();
     let settings = settings.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
     let choices = Choices { settings, ..choices };
     Experiment { workload, schemes, trees: Vec::new(), choices, replay, warmup: 0.0, keep: None }
@@ -408,7 +408,7 @@ fn hint_is_refused_where_it_cannot_be_of_the_run() {
 #[test]
 fn a_warm_up_is_played_and_not_measured() {
     let workload = generated(4000);
-    let schemes = vec![schemes::find("smart-response").unwrap()];
+    let schemes = vec![schemes::find("smart-response").unwrap().into()];
     let measure = |warmup| {
         let choices = Choices::default();
         let (schemes, trees) = (schemes.clone(), Vec::new());
@@ -439,7 +439,7 @@ fn run_and_save(workload: &Vec<Request>, ftl: &str, restored: Arc<[DriveState]>)
     choices.ssd.size = Some(Size::Bytes(Bytes::from_mib(72)));
     let states = Mutex::new(Vec::new());
     let keep = |saved| *states.lock().unwrap() = saved;
-    let schemes = vec![schemes::find("ssd-only").unwrap()];
+    let schemes = vec![schemes::find("ssd-only").unwrap().into()];
     let (trees, replay) = (Vec::new(), ONE_AT_A_TIME);
     let experiment = Experiment { workload, schemes, trees, choices, replay, warmup: 0.0, keep: Some(&keep) };
     let run = experiment.run(&NoProgress, |_, summary| summary).unwrap().runs.pop().unwrap();

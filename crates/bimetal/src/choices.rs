@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     fn run(scheme: &str, usd: f64, p99_ms: f64, years: Option<f64>) -> Run {
-        let mut run = Run { scheme: scheme.into(), ..Run::default() };
+        let mut run = Run::named(scheme);
         (run.cost.total_usd, run.response_time_ms.all.p99) = (Some(usd), Some(p99_ms));
         run.ssd = years.map(|_| "p".into());
         run.devices.ssd.flash.lifetime_years = years;

@@ -6,11 +6,11 @@ use std::io::Write as _;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use bimetal_core::scheme::SchemeInfo;
 use bimetal_models::flash::state::{self, DriveState};
 use bimetal_sim::experiment::{Experiment, Progress as ExperimentProgress};
 use bimetal_sim::findings::Finding;
 use bimetal_sim::results::{Document, TraceSummary};
+use bimetal_sim::scheme_choice::SchemeChoice;
 use bimetal_sim::setup::Choices;
 use bimetal_sim::simulator::Replay;
 use bimetal_sim::tree::VolumeChoice;
@@ -40,7 +40,7 @@ impl ExperimentProgress for Stages {
 /// Experiment that a command line describes.
 pub(crate) struct Described<'a> {
     /// Schemes, in the order of the result.
-    pub(crate) schemes: Vec<&'static SchemeInfo>,
+    pub(crate) schemes: Vec<SchemeChoice>,
     /// Trees of volumes, which run after the schemes.
     pub(crate) trees: Vec<VolumeChoice>,
     /// Drives, settings and replay.

@@ -87,7 +87,7 @@ mod tests {
 
     fn document() -> Document {
         let run = |scheme: &str, sizing, mean, usd| {
-            let mut run = Run { scheme: scheme.into(), sizing, ..Run::default() };
+            let mut run = Run { sizing, ..Run::named(scheme) };
             (run.response_time_ms.read.mean, run.cost.total_usd) = (mean, Some(usd));
             run.ssd_hit_ratio.read = Some(0.25);
             run

@@ -38,7 +38,7 @@ impl Comparison {
     /// Returns the table of means as text.
     pub(crate) fn table(&self) -> String {
         let mut text = format!("geometric means over {} traces\n", self.traces.len());
-        let names = self.geometric_means.iter().map(|means| means.scheme.chars().count()).max().unwrap_or(0).max(6);
+        let names = self.geometric_means.iter().map(|means| means.label.chars().count()).max().unwrap_or(0).max(6);
         // Writing to a string cannot fail.
         let _ = writeln!(
             text,
@@ -53,7 +53,7 @@ impl Comparison {
             before = Some(means.sizing);
             let cell = |figure: Option<f64>| figure.map_or_else(|| "–".to_owned(), significant);
             let (read, write, score) = (cell(means.read_mean_ms), cell(means.write_mean_ms), cell(means.score));
-            let _ = writeln!(text, "{:names$}  {read:>12}  {write:>13}  {score:>10}", means.scheme);
+            let _ = writeln!(text, "{:names$}  {read:>12}  {write:>13}  {score:>10}", means.label);
         }
         text
     }

@@ -136,7 +136,7 @@ mod tests {
     use bimetal_sim::results::{Member, Provenance, SsdFigures};
 
     fn run(lifetime: Lifetime, unknown: Option<Unknown>) -> Run {
-        let mut run = Run { scheme: "griffin".into(), ..Run::default() };
+        let mut run = Run::named("griffin");
         let flash = &mut run.devices.ssd.flash;
         (flash.lifetime_years, flash.lifetime_limited_by) = (lifetime.years(), lifetime.limited_by());
         (flash.lifetime_years_warranted, flash.lifetime_years_cycles) =
@@ -175,7 +175,7 @@ mod tests {
     fn schemes_below_a_table_are_named_by_their_limit() {
         let warranty = run(Lifetime { warranted_years: Some(1.0), cycles_years: Some(2.0) }, None);
         let mut cycles = run(Lifetime { warranted_years: None, cycles_years: Some(2.0) }, None);
-        cycles.scheme = "bcache".into();
+        cycles.label = "bcache".into();
         assert_eq!(
             below_table(&[warranty.clone(), cycles, Run::default()]),
             "life: limited by the writes that the maker warrants; of bcache by the rated cycles\n"

@@ -9,7 +9,7 @@ use bimetal_sim::results::{Document, TraceSummary};
 pub(crate) fn head(document: &Document) -> String {
     let findings = document.findings.iter().map(|finding| format!("\n{}", finding.line()));
     let left_out = document.reasons_left_out();
-    let left_out = left_out.iter().map(|scheme| format!("\nleft out: {}: {}", scheme.scheme, scheme.reason));
+    let left_out = left_out.iter().map(|scheme| format!("\nleft out: {}: {}", scheme.label, scheme.reason));
     std::iter::once(self_check(&document.trace)).chain(findings).chain(left_out).collect()
 }
 

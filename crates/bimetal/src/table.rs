@@ -134,10 +134,10 @@ mod tests {
 
     #[test]
     fn each_scheme_has_a_row_and_what_does_not_apply_is_a_dash() {
-        let mut griffin = Run { scheme: "griffin".into(), write_savings: Some(0.3254), ..Run::default() };
+        let mut griffin = Run { write_savings: Some(0.3254), ..Run::named("griffin") };
         griffin.response_time_ms.read.mean = Some(0.25);
         griffin.devices.ssd.flash.lifetime_unknown = Some(Unknown::NothingErased);
-        let mut hdd_only = Run { scheme: "hdd-only".into(), ..Run::default() };
+        let mut hdd_only = Run::named("hdd-only");
         hdd_only.response_time_ms.read.mean = Some(12.0);
         let table = comparison(&[griffin, hdd_only]);
         let lines: Vec<_> = table.lines().collect();
@@ -167,7 +167,7 @@ mod tests {
     #[test]
     fn best_of_a_block_competes_within_the_block() {
         let run = |scheme: &str, sizing, usd| {
-            let mut run = Run { scheme: scheme.into(), sizing, ..Run::default() };
+            let mut run = Run { sizing, ..Run::named(scheme) };
             run.cost.total_usd = Some(usd);
             run
         };

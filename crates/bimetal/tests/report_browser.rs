@@ -162,7 +162,7 @@ fn a_document_without_figures_makes_a_page_without_errors() {
     let Some(browser) = browser() else { return };
     let folder = folder("report_empty");
     let mut document = fixture::document();
-    let bare = bimetal_sim::results::Run { scheme: "ssd-only".into(), ..Default::default() };
+    let bare = bimetal_sim::results::Run::named("ssd-only");
     document.runs = vec![bare.clone(), bare];
     for found in read_as_a_reader(&browser, &folder, &bimetal::report::html(&document)) {
         assert_eq!(found["errors"], Value::Null, "{found}");
@@ -227,7 +227,7 @@ fn markup_in_a_name_stays_text() {
     let mut document = fixture::document();
     let evil = "</script><img src=x onerror=\"document.documentElement.dataset.errors='ran'\"><b id=evil>".to_owned();
     document.trace.name.clone_from(&evil);
-    document.runs[0].scheme.clone_from(&evil);
+    document.runs[0].label.clone_from(&evil);
     document.runs[0].settings.insert(evil.clone(), evil);
     for found in read_as_a_reader(&browser, &folder, &bimetal::report::html(&document)) {
         assert_eq!(found["errors"], Value::Null, "{found}");

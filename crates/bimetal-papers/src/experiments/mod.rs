@@ -266,8 +266,15 @@ impl Plan {
         let scheme = schemes::find(self.scheme).ok_or_else(|| ExperimentsError::NoFigure(self.scheme.to_owned()))?;
         let (choices, warmup) = (self.choices, self.warmup);
         let workload = &trace.requests;
-        let experiment =
-            Experiment { workload, schemes: vec![scheme], trees: Vec::new(), choices, replay, warmup, keep: None };
+        let experiment = Experiment {
+            workload,
+            schemes: vec![scheme.into()],
+            trees: Vec::new(),
+            choices,
+            replay,
+            warmup,
+            keep: None,
+        };
         let mut document = experiment.run(&NoProgress, |_, summary| summary)?;
         document.runs.pop().ok_or_else(|| ExperimentsError::NoFigure(self.scheme.to_owned()))
     }

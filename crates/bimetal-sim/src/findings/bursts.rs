@@ -22,7 +22,7 @@ pub(super) fn of(survey: &Survey, runs: &[Run]) -> Option<Finding> {
     let is_small = |run: &&Run| has_buffer(run) && run.ssd_bytes.is_some_and(|bytes| bytes < burst);
     let small: Vec<&Run> = runs.iter().filter(is_small).collect();
     let least = small.iter().filter_map(|run| run.ssd_bytes).min()?;
-    let names: Vec<&str> = small.iter().map(|run| run.scheme.as_str()).collect();
+    let names: Vec<&str> = small.iter().map(|run| run.label.as_str()).collect();
     let text = format!(
         "A burst of writes is larger than the SSD: {} came within {:.0} s, and the SSD has {} or more under {}. The rest \
          of a burst is written at the speed of the HDD.",

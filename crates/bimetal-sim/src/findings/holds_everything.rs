@@ -27,7 +27,7 @@ pub(super) fn of(survey: &Survey, runs: &[Run], block: BlockSize) -> Option<Find
     let holds = |run: &&Run| {
         has_cache(run) && run.sizing != Sizing::Share && run.ssd_bytes.is_some_and(|bytes| bytes >= touched)
     };
-    let all: Vec<&str> = runs.iter().filter(holds).map(|run| run.scheme.as_str()).collect();
+    let all: Vec<&str> = runs.iter().filter(holds).map(|run| run.label.as_str()).collect();
     if all.is_empty() || touched == 0 {
         return None;
     }

@@ -83,7 +83,7 @@ mod tests {
 
     /// Returns a run of `scheme` with an SSD of `ssd_bytes`.
     pub(super) fn run(scheme: &str, ssd_bytes: u64) -> Run {
-        Run { scheme: scheme.to_owned(), ssd_bytes: Some(ssd_bytes), ..Run::default() }
+        Run { ssd_bytes: Some(ssd_bytes), ..Run::named(scheme) }
     }
 
     #[test]

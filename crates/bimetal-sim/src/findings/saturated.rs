@@ -10,8 +10,8 @@ const SATURATED_SHARE: f64 = 0.1;
 /// Returns the name of a run. A scheme may run twice: with drives on sale, and with a share.
 fn name(run: &Run) -> String {
     match run.sizing {
-        Sizing::Share => format!("{} with 10 % of the working set", run.scheme),
-        Sizing::Sold | Sizing::Given => run.scheme.clone(),
+        Sizing::Share => format!("{} with 10 % of the working set", run.label),
+        Sizing::Sold | Sizing::Given => run.label.clone(),
     }
 }
 
@@ -28,7 +28,7 @@ pub(super) fn of(runs: &[Run]) -> Option<Finding> {
     let behind = |run: &Run| run.behind_fraction.filter(|&share| share >= SATURATED_SHARE);
     // A scheme without a cache has the same figures in both blocks of a comparison.
     let is_sold_too = |run: &Run| {
-        let same = |other: &Run| other.scheme == run.scheme && other.behind_fraction == run.behind_fraction;
+        let same = |other: &Run| other.label == run.label && other.behind_fraction == run.behind_fraction;
         run.sizing == Sizing::Share && runs.iter().any(|other| other.sizing != Sizing::Share && same(other))
     };
     let once = runs.iter().filter(|run| !is_sold_too(run));
@@ -57,11 +57,10 @@ mod tests {
 
     fn run(scheme: &str, share: Option<f64>) -> Run {
         Run {
-            scheme: scheme.to_owned(),
             behind_fraction: share,
             behind_since_s: share.map(|share| share * 100.0),
             queue_depth_max: share.map(|share| (share * 1000.0) as u64),
-            ..Run::default()
+            ..Run::named(scheme)
         }
     }
 

@@ -505,7 +505,7 @@ mod tests {
         let setup = Setup::new(scheme, &choices, &survey).unwrap();
         let lives = lives(setup, &choices, Repeated::of(&requests, replay, &known_wear)).unwrap();
         let trees = Vec::new();
-        let (schemes, workload) = (vec![scheme], &requests);
+        let (schemes, workload) = (vec![scheme.into()], &requests);
         let experiment = Experiment { workload, schemes, trees, choices, replay, warmup: 0.0, keep: None };
         (lives, experiment.run(&NoProgress, |_, trace| trace).unwrap().runs.remove(0))
     }
@@ -646,7 +646,7 @@ mod tests {
     fn life_without_times_is_unknown() {
         let writes = random_writes(1_000, Nanoseconds::from_millis(20), Bytes::from_mib(16));
         let choices = Choices { steady_wear: true, ..Choices::default() };
-        let schemes = vec![bimetal_core::schemes::find("bcache").unwrap()];
+        let schemes = vec![bimetal_core::schemes::find("bcache").unwrap().into()];
         let (workload, trees, replay) = (&writes, Vec::new(), Replay::Closed { depth: 4 });
         for steady_wear in [true, false] {
             let choices = Choices { steady_wear, ..choices.clone() };

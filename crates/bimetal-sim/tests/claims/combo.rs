@@ -146,7 +146,7 @@ fn last_round(
         files: files.to_vec(),
         ..Choices::default()
     };
-    let (schemes, trees) = (vec![schemes::find(scheme).expect("a scheme")], Vec::new());
+    let (schemes, trees) = (vec![schemes::find(scheme).expect("a scheme").into()], Vec::new());
     let (replay, warmup) = (Replay::Timed { speedup: 1.0 }, 0.67);
     let experiment = Experiment { workload: &workload, schemes, trees, choices, replay, warmup, keep: None };
     let document = experiment.run(&NoProgress, |_, summary| summary).unwrap_or_else(|error| panic!("{error}"));

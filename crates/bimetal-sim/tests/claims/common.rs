@@ -109,7 +109,7 @@ impl Bench {
             hints: self.hints.clone(),
             ..Choices::default()
         };
-        let schemes = vec![schemes::find(self.scheme).expect("a scheme")];
+        let schemes = vec![schemes::find(self.scheme).expect("a scheme").into()];
         let replay = Replay::Timed { speedup: 1.0 };
         let (workload, trees, warmup) = (&self.workload, Vec::new(), self.warmup);
         let experiment = Experiment { workload, schemes, trees, choices, replay, warmup, keep: None };

@@ -14,7 +14,7 @@ use crate::exported_table;
 use crate::geometric::Comparison;
 use crate::in_memory::InMemory;
 use crate::life;
-use crate::names::schemes_named;
+use crate::names::schemes_chosen;
 use crate::options::TableForm;
 use crate::options::parse::day;
 use crate::options::simulation::{HintsOption, RepeatOption, RestoreOption, RunsOption, SimulationOptions};
@@ -37,14 +37,17 @@ const RUNS: u32 = 5;
 #[command(after_help = "Examples:\n  \
     bimetal compare\n  \
     bimetal compare monday.bin.zst --schemes griffin,smart-response,hdd-only --report report.html\n  \
+    bimetal compare monday.bin.zst --schemes 'griffin,griffin:timeout=30s'\n  \
     bimetal compare monday.bin.zst --ssd-size 20% --hdd seagate-exos-x18-18tb --json")]
 pub(crate) struct Arguments {
     /// The traces, or - for standard input [default: the embedded sample]; several traces also give
     /// geometric means
     #[arg(value_name = "TRACE")]
     traces: Vec<PathBuf>,
-    /// The schemes, with commas between, or all [default: all, or only the volumes of --config]
-    #[arg(long, value_name = "a,b|all")]
+    /// The schemes, with commas between, or all; with settings of its own behind colons
+    /// (griffin,griffin:timeout=30s:read_window=50), a scheme may stand in the list again [default:
+    /// all, or only the volumes of --config]
+    #[arg(long, value_name = "a,b[:KEY=VALUE]|all")]
     schemes: Option<String>,
     /// Day from which on the lives of SSDs count, for the year of their end [default: today]
     #[arg(long, value_name = "YYYY-MM-DD", value_parser = day)]
@@ -137,7 +140,7 @@ fn described(arguments: &Arguments) -> Result<Described<'_>, Error> {
     let trees = options.trees()?;
     let schemes = match &arguments.schemes {
         None if !trees.is_empty() => Vec::new(),
-        list => schemes_named(list.as_deref().unwrap_or("all"))?,
+        list => schemes_chosen("--schemes", list.as_deref().unwrap_or("all"))?,
     };
     Ok(Described { schemes, trees, options, restore, hints, save_state: None })
 }

@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::experiment::{self, Described};
 use crate::in_memory::InMemory;
 use crate::life;
-use crate::names::schemes_named;
+use crate::names::schemes_chosen;
 use crate::options::JsonOption;
 use crate::options::simulation::{HintsOption, RepeatOption, RestoreOption, RunsOption, SimulationOptions};
 use crate::output::{Versioned, print};
@@ -34,7 +34,7 @@ pub(crate) struct Arguments {
     /// The trace: a file in any format that `bimetal formats` lists, or - for standard input
     #[arg(value_name = "TRACE")]
     trace: PathBuf,
-    /// The scheme; see `bimetal schemes`. Leave it out if --config has a tree of volumes
+    /// The scheme, see `bimetal schemes`; settings may follow, as griffin:timeout=30s. Leave it out if --config has a tree of volumes
     #[arg(long, value_name = "NAME", required_unless_present = "config")]
     scheme: Option<String>,
     #[command(flatten)]
@@ -68,7 +68,7 @@ pub(crate) fn document(
     arguments.options.runs = arguments.runs.runs.unwrap_or(1);
     let Arguments { trace, scheme, options, hints, restore, save_state, .. } = &arguments;
     let trees = options.trees()?;
-    let schemes = scheme.as_deref().map_or_else(|| Ok(Vec::new()), schemes_named)?;
+    let schemes = scheme.as_deref().map_or_else(|| Ok(Vec::new()), |list| schemes_chosen("--scheme", list))?;
     check_is_one(scheme.as_deref().unwrap_or_default(), schemes.len(), trees.len())?;
     let workload = TraceWorkload::named(trace.clone(), memory.first(), &options.trace)?;
     let experiment = Described { schemes, trees, options, restore, hints, save_state: save_state.as_deref() };

@@ -147,7 +147,6 @@ fn shapes() -> [Shape; 6] {
 fn run(shape: &Shape) -> Run {
     let gib = |size: f64| (size * (1u64 << 30) as f64) as u64;
     let mut run = Run {
-        scheme: shape.scheme.into(),
         ssd: (shape.ssd_gib > 0.0).then(|| "tlc-960".into()),
         hdd: (shape.hdd_gib > 0.0).then(|| "hdd-7200".into()),
         ssd_bytes: (shape.ssd_gib > 0.0).then(|| gib(shape.ssd_gib)),
@@ -156,7 +155,7 @@ fn run(shape: &Shape) -> Run {
         queue_depth_mean: Some(shape.queue),
         write_savings: shape.savings_and_penalty.map(|pair| pair.0),
         read_penalty: shape.savings_and_penalty.map(|pair| pair.1),
-        ..Run::default()
+        ..Run::named(shape.scheme)
     };
     run.settings.insert("timeout".into(), "900s".into());
     run.settings.insert("migration_size".into(), "off".into());

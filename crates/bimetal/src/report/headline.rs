@@ -351,7 +351,7 @@ mod tests {
     use bimetal_sim::results::{LatencySeries, TimeSeries};
 
     fn run(scheme: &str, mean_ms: f64, cost: f64, written_gib: Option<f64>, life: Option<f64>) -> Run {
-        let mut run = Run { scheme: scheme.into(), ..Run::default() };
+        let mut run = Run::named(scheme);
         run.response_time_ms.all.mean = Some(mean_ms);
         run.response_time_ms.all.p99 = Some(mean_ms * 5.0);
         run.cost.total_usd = Some(cost);

@@ -92,7 +92,7 @@ pub fn html(whole: &Document) -> String {
 fn heading(document: &Document) -> String {
     let trace = format!("<span class=\"file\">{}</span>", escaped(&document.trace.name));
     match document.runs.as_slice() {
-        [run] => format!("{} on {trace}", escaped(&run.scheme)),
+        [run] => format!("{} on {trace}", escaped(&run.label)),
         runs => format!("{} schemes on {trace}", runs.len()),
     }
 }
@@ -115,7 +115,7 @@ fn answer(document: &Document) -> String {
     let findings = document.findings.iter().map(|finding| escaped(&finding.line()));
     let left_out = document.reasons_left_out();
     let left_out =
-        left_out.iter().map(|left| format!("{} is left out: {}.", escaped(&left.scheme), escaped(&left.reason)));
+        left_out.iter().map(|left| format!("{} is left out: {}.", escaped(&left.label), escaped(&left.reason)));
     let cautions = findings.chain(left_out).chain(headline::cautions(document));
     let cautions: String = cautions.map(|caution| format!("<p class=\"caution\">{caution}</p>\n")).collect();
     let cards: String = headline::answers(document)
@@ -175,7 +175,7 @@ mod tests {
         document.trace.format = evil.into();
         document.command = Some(evil.into());
         let run = &mut document.runs[0];
-        run.scheme = evil.into();
+        run.label = evil.into();
         run.settings.insert(evil.into(), evil.into());
         run.assumed.insert(evil.into(), evil.into());
         run.bypass.insert(evil.into(), 1);

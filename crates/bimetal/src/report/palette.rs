@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     fn inks_of(schemes: &[&str]) -> Vec<Ink> {
-        let runs: Vec<_> = schemes.iter().map(|name| Run { scheme: (*name).into(), ..Run::default() }).collect();
+        let runs: Vec<_> = schemes.iter().map(|name| Run::named(name)).collect();
         inks(&runs)
     }
 

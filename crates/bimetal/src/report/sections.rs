@@ -16,13 +16,13 @@ pub(crate) fn scheme(runs: &[Run], index: usize) -> String {
     format!("<b class=\"scheme c{}{hollow}\">{}</b>", ink.colour, html(&label(runs, index)))
 }
 
-/// Returns the name of a run: its scheme, numbered where several runs have the scheme.
+/// Returns the name of a run: its label, numbered where several runs have the label.
 pub(crate) fn label(runs: &[Run], index: usize) -> String {
-    let name = &runs[index].scheme;
-    if runs.iter().filter(|run| run.scheme == *name).count() < 2 {
+    let name = &runs[index].label;
+    if runs.iter().filter(|run| run.label == *name).count() < 2 {
         return name.clone();
     }
-    let number = runs[..index].iter().filter(|run| run.scheme == *name).count() + 1;
+    let number = runs[..index].iter().filter(|run| run.label == *name).count() + 1;
     format!("{name} {number}")
 }
 

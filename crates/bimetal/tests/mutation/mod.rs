@@ -17,14 +17,14 @@ const HEAD_REQUESTS: u64 = 300;
 /// Largest size of a mutant in bytes.
 const BYTES_MAX: usize = 64 << 10;
 
-/// Longest time of a command in a release build, which `make soak` runs: wall-clock time or processor
-/// time, whichever is less. On a shared machine, wall-clock time includes other programs. A command
-/// that uses several processors takes less wall-clock time.
+/// Longest time of a command in a release build, which `make soak` runs: wall-clock time or
+/// processor time, whichever is less. On a shared machine, wall-clock time includes other programs.
+/// A command that uses several processors takes less wall-clock time.
 #[allow(dead_code, reason = "the soak alone has this bound")]
 pub(crate) const TIME_MAX: Duration = Duration::from_secs(10);
 
-/// Time after which a command counts as hanging in a test: any build on any machine is faster. Speed
-/// is no matter of tests.
+/// Time after which a command counts as hanging in a test: any build on any machine is faster.
+/// Speed is no matter of tests.
 #[allow(dead_code, reason = "the test alone has this bound")]
 pub(crate) const HANGING: Duration = Duration::from_secs(100);
 

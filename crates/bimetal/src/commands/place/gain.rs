@@ -69,7 +69,7 @@ impl Placement<'_> {
         let mean = |settings: &[(&str, &str)], files: Vec<FileExtent>| {
             let settings = settings.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
             let choices = self.choices(settings, files, block, options.limit.is_some());
-            let (schemes, trees) = (vec![&combo::INFO], Vec::new());
+            let (schemes, trees) = (vec![(&combo::INFO).into()], Vec::new());
             let experiment =
                 Experiment { workload: &workload, schemes, trees, choices, replay, warmup: 0.0, keep: None };
             let document = experiment.run(&NoProgress, |_, summary| summary)?;

@@ -239,7 +239,7 @@ fn simulated(job: &Prepared, loaded: &Loaded) -> Result<Outcome, Error> {
     let capacity = given.capacity.or(options.recorded_capacity(header));
     let merge = options.merges(header.event == Some(Event::Queue));
     let choices = Choices { merge, capacity, ..given };
-    let (schemes, trees) = (vec![job.job.scheme], Vec::new());
+    let (schemes, trees) = (vec![job.job.scheme.into()], Vec::new());
     let experiment =
         Experiment { workload: loaded, schemes, trees, choices, replay, warmup: options.warmup()?, keep: None };
     let describe = |_: &_, summary: TraceSummary| TraceSummary {

@@ -134,7 +134,7 @@
     (place, { what }) => {
       const kind = OVER_SHARE[what];
       const all = series(run => ({
-        points: overShare.filter(point => point.scheme === run.scheme && kind.value(point) !== null).map(point => [point.percent, kind.value(point)]),
+        points: overShare.filter(point => point.label === run.label && kind.value(point) !== null).map(point => [point.percent, kind.value(point)]),
       }));
       if (!all.length) return "No scheme that is shown has this figure.";
       const shares = [...new Set(overShare.map(point => point.percent))].sort((a, b) => a - b);
