@@ -44,9 +44,9 @@ pub(crate) struct Arguments {
     /// geometric means
     #[arg(value_name = "TRACE")]
     traces: Vec<PathBuf>,
-    /// The schemes, with commas between, or all; with settings of its own behind colons
-    /// (griffin,griffin:timeout=30s:read_window=50), a scheme may stand in the list again [default:
-    /// all, or only the volumes of --config]
+    /// The schemes, with commas between, or all; settings behind a colon apply to that entry alone
+    /// and precede --set: griffin,griffin:timeout=30s:read_window=50 [default: all, or only the
+    /// volumes of --config]
     #[arg(long, value_name = "a,b[:KEY=VALUE]|all")]
     schemes: Option<String>,
     /// Day from which on the lives of SSDs count, for the year of their end [default: today]

@@ -34,7 +34,8 @@ pub(crate) struct Arguments {
     /// The trace: a file in any format that `bimetal formats` lists, or - for standard input
     #[arg(value_name = "TRACE")]
     trace: PathBuf,
-    /// The scheme, see `bimetal schemes`; settings may follow, as griffin:timeout=30s. Leave it out if --config has a tree of volumes
+    /// The scheme, see `bimetal schemes`; settings may follow: griffin:timeout=30s. Leave it out if
+    /// --config has a tree of volumes
     #[arg(long, value_name = "NAME", required_unless_present = "config")]
     scheme: Option<String>,
     #[command(flatten)]
