@@ -275,7 +275,8 @@ fn tree_of_two_ssds(workload: &dyn Workload) -> Run {
 
 /// Returns the run without the figures that a tree names differently.
 fn nameless(mut run: Run) -> Run {
-    (run.scheme, run.assumed, run.run) = (String::new(), Default::default(), RunSpeed::default());
+    (run.scheme, run.label) = (String::new(), String::new());
+    (run.assumed, run.run) = (Default::default(), RunSpeed::default());
     run.members.iter_mut().for_each(|member| (member.id, member.volume) = (String::new(), None));
     run
 }
