@@ -42,7 +42,7 @@ fn measured(workload: &Vec<Request>, scheme: &str, replay: Replay) -> Measured {
 fn document(workload: &dyn Workload, scheme: &str, settings: &[(&str, &str)], replay: Replay, merge: bool) -> Document {
     let settings = settings.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
     let choices = Choices { settings, merge, steady_wear: true, ..Choices::default() };
-    let schemes = vec![schemes::find(scheme).unwrap()];
+    let schemes = vec![schemes::find(scheme).unwrap().into()];
     let experiment = Experiment { workload, schemes, trees: Vec::new(), choices, replay, warmup: 0.0, keep: None };
     experiment.run(&NoProgress, |_, summary| summary).unwrap()
 }

@@ -245,8 +245,8 @@ fn flash_drives(setup: &Setup) -> impl Iterator<Item = &Drive> {
     setup.drives.iter().filter(|drive| matches!(drive.profile.body, Body::Flash(_)))
 }
 
-/// Computes the lifetimes of the flash drives of `setup`, which no request has reached yet. They are
-/// unknown unless requests are issued at their times: the recording needs to know when a round
+/// Computes the lifetimes of the flash drives of `setup`, which no request has reached yet. They
+/// are unknown unless requests are issued at their times: the recording needs to know when a round
 /// begins.
 ///
 /// # Errors
@@ -307,8 +307,9 @@ fn rounds_max(period: Nanoseconds, load: &Repeated<'_>) -> u64 {
 }
 
 /// Returns the number of warm-up rounds and of recorded rounds. They are long enough for each of
-/// `timers` that fires at all within `rounds_max` rounds, if they allow it: once in the warm-up, and
-/// `TIMERS` times while commands are recorded. No round is played for a timer that would not fire.
+/// `timers` that fires at all within `rounds_max` rounds, if they allow it: once in the warm-up,
+/// and `TIMERS` times while commands are recorded. No round is played for a timer that would not
+/// fire.
 fn rounds_of(timers: impl Iterator<Item = Nanoseconds>, period: Nanoseconds, rounds_max: u64) -> (u64, u64) {
     let each = rounds_max / (TIMERS + 1);
     let reach = period.0.saturating_mul(each * (TIMERS + 1));
