@@ -75,8 +75,8 @@ pub struct Profile {
     pub capacity: Sectors,
     /// Price of the drive; `None` if no price is known.
     pub price: Option<Price>,
-    /// Share of drives that fail in a year (AFR, annualized failure rate), from 0 to 1; `None` if it
-    /// is not known. Wear of flash is not part of it.
+    /// Share of drives that fail in a year (AFR, annualized failure rate), from 0 to 1; `None` if
+    /// it is not known. Wear of flash is not part of it.
     pub failures_per_year: Option<f64>,
     /// Source of each figure: its key, then the text. Sorted by key.
     pub sources: BTreeMap<String, String>,

@@ -10,8 +10,8 @@ use crate::simulator::Replay;
 use crate::workload::{Requests, WorkloadError};
 
 impl Setup {
-    /// Gives the scheme the idle times of the workload, if it needs them and `replay` has times: the
-    /// gaps between arrivals, or the think times of the host.
+    /// Gives the scheme the idle times of the workload, if it needs them and `replay` has times:
+    /// the gaps between arrivals, or the think times of the host.
     ///
     /// # Errors
     /// Fails if the workload cannot be read.

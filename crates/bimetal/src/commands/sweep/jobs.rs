@@ -291,6 +291,8 @@ mod tests {
             ("hdd-size", "'8GiB'"),
             ("capacity", "'8GiB'"),
             ("price-per-gb", "true"),
+            ("power-price", "0.3"),
+            ("years", "3"),
             ("member", "'log=intel-x25-m-80gb'"),
             ("replay", "'timed'"),
             ("speedup", "2"),
