@@ -76,6 +76,10 @@ pub struct Hdd {
     /// Time at which the last sector of the last transfer had passed. A command that was in the
     /// drive by then starts from this time, although that transfer still has to cross the bus.
     arm_free_ns: u64,
+    /// Time from which the last transfer uses the arm.
+    arm_from_ns: u64,
+    /// Time that all transfers use the arm.
+    head_ns: u64,
     /// Set if the last transfer was for the host.
     host_was_last: bool,
     /// Sector behind the last transfer.
@@ -115,6 +119,8 @@ impl Hdd {
             flush: None,
             active: None,
             arm_free_ns: 0,
+            arm_from_ns: 0,
+            head_ns: 0,
             host_was_last: false,
             head_lbn: 0,
             answered: VecDeque::new(),
@@ -256,6 +262,12 @@ impl Hdd {
         self.active = Some((end_ns, Work::Host(pending)));
     }
 
+    /// Records that the arm is in use from `start_ns` to `free_ns`.
+    fn occupy_arm(&mut self, start_ns: u64, free_ns: u64) {
+        self.head_ns += free_ns.saturating_sub(start_ns);
+        (self.arm_from_ns, self.arm_free_ns) = (start_ns, free_ns);
+    }
+
     /// Reads from the medium. Returns the times at which the arm starts and at which the host has
     /// the data.
     fn read(&mut self, read: &Pending) -> (u64, u64) {
@@ -280,7 +292,7 @@ impl Hdd {
         };
         // The bus lags behind the heads: the last sector crosses it after it has passed.
         let last_ns = self.electronics.bus_ns(1);
-        self.arm_free_ns = passed_ns;
+        self.occupy_arm(start_ns, passed_ns);
         (start_ns, (passed_ns + last_ns).max(start_ns + self.electronics.bus_ns(read.sectors)))
     }
 
@@ -298,7 +310,7 @@ impl Hdd {
             cache.remove(start, end);
         }
         let all_here_ns = write.ready_ns + self.electronics.bus_ns(bus_sectors);
-        self.arm_free_ns = written_ns.max(all_here_ns);
+        self.occupy_arm(start_ns, written_ns.max(all_here_ns));
         (start_ns, self.arm_free_ns)
     }
 
@@ -374,7 +386,7 @@ impl Hdd {
             cache.begin_leaving(leaves_from, leaves_to);
         }
         self.power.add_service_ns(written_ns - start_ns);
-        self.arm_free_ns = written_ns;
+        self.occupy_arm(start_ns, written_ns);
         self.head_lbn = end;
         self.host_was_last = false;
         self.account.hdd.destages += 1;
@@ -469,10 +481,10 @@ impl DeviceModel for Hdd {
 
     fn statistics(&self, now: Nanoseconds) -> DeviceStatistics {
         let mut statistics = self.account.statistics(now, self.is_idle(), &self.power, &self.mechanics);
-        // A service counts from its beginning on; its part after `now` is still to come.
-        let to_come_ns = self.arm_free_ns.saturating_sub(now.0);
+        // The arm's last use counts from its start on; its part after `now` is still to come.
+        let to_come_ns = self.arm_free_ns.saturating_sub(self.arm_from_ns.max(now.0));
         let hdd = statistics.hdd.get_or_insert_default();
-        hdd.head_time = Nanoseconds(self.power.service_ns().saturating_sub(to_come_ns));
+        hdd.head_time = Nanoseconds(self.head_ns - to_come_ns);
         statistics
     }
 }

@@ -84,11 +84,6 @@ impl Power {
         self.service_ns += service_ns;
     }
 
-    /// Returns the time in which the arm moved, or sectors were transferred or waited for.
-    pub fn service_ns(&self) -> u64 {
-        self.service_ns
-    }
-
     /// Returns how often the spindle was stopped, and how often it was started again.
     pub fn spin_downs_and_ups(&self) -> (u64, u64) {
         (self.spin_downs, self.spin_ups)
