@@ -136,20 +136,32 @@ impl FileSystem {
         Ok(folder)
     }
 
-    /// Locks the file system against other runs, until the file is closed.
+    /// Locks the file system against other runs.
     ///
     /// # Errors
     /// Another run has the lock.
-    pub fn lock(&self) -> Result<File, MoverError> {
+    pub fn lock(&self) -> Result<Lock, MoverError> {
         let folder = self.folder()?;
         let path = folder.join("lock");
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(false).mode(0o600);
         let lock = options.open(&path).map_err(MoverError::at(&path))?;
         match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(lock),
+            Ok(()) => Ok(Lock(lock)),
             Err(_) => Err(MoverError::Busy { folder: folder.display().to_string() }),
         }
+    }
+}
+
+/// Lock of a file system against other runs, until it is dropped. Closing its file is not enough: a
+/// child that is just being started shares the lock until it runs its program.
+#[derive(Debug)]
+pub struct Lock(File);
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // If that fails, the lock ends with the last process that shares it.
+        let _ = rustix::fs::flock(&self.0, FlockOperation::Unlock);
     }
 }
 
@@ -215,5 +227,20 @@ mod tests {
         };
         assert_eq!(found, [mount("/mnt/a b", false, false), mount("/srv", true, true)]);
         assert!(mounts_of(TABLE, rustix::fs::makedev(8, 3)).is_empty());
+    }
+
+    /// A run was told that another run was under way, where the run before had just ended: a child
+    /// that another thread was starting still had the lock's file.
+    #[test]
+    fn lock_ends_with_its_run_while_a_child_has_its_file() {
+        let root = std::env::temp_dir().join(format!("bimetal-mover-lock-{}", std::process::id()));
+        let system = FileSystem { root: root.clone(), kind: "ext4".to_owned(), device: 0, is_read_only: false };
+        let lock = system.lock().expect("the first run gets the lock");
+        let of_child = lock.0.try_clone().expect("a file has two descriptors");
+        assert!(system.lock().is_err(), "a second run at the same time");
+        drop(lock);
+        system.lock().expect("a second run after the first");
+        drop(of_child);
+        fs::remove_dir_all(root).expect("the folder is removed");
     }
 }

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use rustix::io::Errno;
 
 use crate::arena::Arena;
-use crate::file_system::FileSystem;
+use crate::file_system::{FileSystem, Lock};
 use crate::journal::{Journal, Origin, Rate};
 use crate::kernel::{Extent, exchange, extents};
 use crate::knob::Knob;
@@ -118,7 +118,7 @@ pub struct Mover<'a> {
     /// Inode numbers of the files that lie where they were asked to, with their drives.
     settled: HashSet<(u64, Side)>,
     /// Lock against other runs, held until the end.
-    _lock: File,
+    _lock: Lock,
 }
 
 /// A file that is open for its move.
