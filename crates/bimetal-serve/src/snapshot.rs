@@ -13,7 +13,8 @@ use bimetal_device::drive::emulated::Emulation;
 /// Kinds of operations whose latencies are recorded.
 pub const KINDS: [OpKind; 5] = [OpKind::Read, OpKind::Write, OpKind::Flush, OpKind::Discard, OpKind::WriteZeroes];
 
-/// Bounds between which latencies are recorded, to two digits.
+/// Bounds between which latencies are recorded, to two digits. A request that ends within one
+/// reading of the clock counts as the lower bound.
 const LATENCY_MIN: Nanoseconds = Nanoseconds::from_micros(1);
 const LATENCY_MAX: Nanoseconds = Nanoseconds::from_seconds(3600);
 
@@ -46,13 +47,13 @@ impl Latencies {
 
     pub(crate) fn note_request(&mut self, kind: OpKind, took: Nanoseconds) {
         if let Some(place) = place(kind) {
-            self.requests[place].saturating_record(took.0);
+            self.requests[place].saturating_record(took.max(LATENCY_MIN).0);
         }
     }
 
     pub(crate) fn note_member(&mut self, number: usize, kind: OpKind, took: Nanoseconds) {
         if let Some(place) = place(kind) {
-            self.members[number][place].saturating_record(took.0);
+            self.members[number][place].saturating_record(took.max(LATENCY_MIN).0);
         }
     }
 }
@@ -180,4 +181,18 @@ pub struct Snapshot {
     pub drain: Drain,
     /// Set while the server is stopping.
     pub stopping: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn request_within_one_reading_of_the_clock_has_a_latency() {
+        let mut latencies = Latencies::new(1);
+        latencies.note_request(OpKind::Read, Nanoseconds::ZERO);
+        latencies.note_member(0, OpKind::Read, Nanoseconds::ZERO);
+        let largest = [latencies.requests(OpKind::Read), latencies.member(0, OpKind::Read)].map(|it| it.unwrap().max());
+        assert!(largest.iter().all(|&largest| largest >= LATENCY_MIN.0), "{largest:?}");
+    }
 }
