@@ -677,7 +677,7 @@ mod tests {
             ("rpm = 7200", "rpm = \"fast\"", "x.toml: rpm = \"fast\": expected a number"),
             ("rpm = 7200", "", "x.toml: key 'rpm' is missing"),
             ("rpm = 7200", "rpm = 7200\nspeed = 3", "x.toml: unknown key 'speed'"),
-            ("rpm = 7200", "rpm = ", "line 9"),
+            ("rpm = 7200", "rpm = ", "line 10"),
             ("kind = \"hdd\"", "kind = \"tape\"", "x.toml: kind = \"tape\": expected \"hdd\" or \"flash\""),
             ("capacity = 1_000_204_886_016", "capacity = 0", "capacity = 0B: expected at least one sector"),
             ("price_date = \"2010\"", "", "price_date and price_source given"),

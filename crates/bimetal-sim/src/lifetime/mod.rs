@@ -312,7 +312,7 @@ fn rounds_max(period: Nanoseconds, load: &Repeated<'_>) -> u64 {
 /// fire.
 fn rounds_of(timers: impl Iterator<Item = Nanoseconds>, period: Nanoseconds, rounds_max: u64) -> (u64, u64) {
     let each = rounds_max / (TIMERS + 1);
-    let reach = period.0.saturating_mul(each * (TIMERS + 1));
+    let reach = period.0.saturating_mul(each * (TIMERS + 1)).saturating_add(GAP.0);
     let Some(timer) = timers.filter(|timer| timer.0 <= reach).max() else { return (1, 1) };
     let one = timer.0.div_ceil(period.0.max(1)).min(each).max(1);
     let all = timer.0.saturating_mul(TIMERS).div_ceil(period.0.max(1)).min(each * TIMERS).max(1);
@@ -435,8 +435,8 @@ mod tests {
             rounds_of(timers, Nanoseconds::from_seconds(30), rounds_max)
         };
         assert_eq!(rounds(&[], 27), (1, 1));
-        assert_eq!(rounds(&[900], 27), (1, 1), "25 rounds take 750 s");
-        assert_eq!(rounds(&[750], 27), (5, 20), "it fires at the end");
+        assert_eq!(rounds(&[900], 27), (1, 1), "25 rounds take 760 s");
+        assert_eq!(rounds(&[760], 27), (5, 20), "it fires at the end");
         assert_eq!(rounds(&[900, 60], 27), (2, 8), "the shorter timer fires");
         assert_eq!(rounds(&[900], 1000), (30, 120));
         assert_eq!(rounds(&[900], 1), (1, 1));
