@@ -660,6 +660,7 @@ mod tests {
             ("spin_down", "soon", "like \"600s\""),
             ("cache", "12parsecs", "like 32GiB"),
             ("queue_depth", "-1", "expected a whole number"),
+            ("actuators", "9", "a number from 1 to 4"),
         ] {
             let error = profile.set(key, value).unwrap_err().to_string();
             assert!(error.contains(expected) && error.contains(key), "{key}={value}: {error}");
@@ -677,6 +678,11 @@ mod tests {
             ("rpm = 7200", "rpm = \"fast\"", "x.toml: rpm = \"fast\": expected a number"),
             ("rpm = 7200", "", "x.toml: key 'rpm' is missing"),
             ("rpm = 7200", "rpm = 7200\nspeed = 3", "x.toml: unknown key 'speed'"),
+            (
+                "spin_down = \"off\"",
+                "spin_down = \"60s\"\nactuators = 2",
+                "actuators = 2: expected 1, because spin_down is not",
+            ),
             ("rpm = 7200", "rpm = ", "line 10"),
             ("kind = \"hdd\"", "kind = \"tape\"", "x.toml: kind = \"tape\": expected \"hdd\" or \"flash\""),
             ("capacity = 1_000_204_886_016", "capacity = 0", "capacity = 0B: expected at least one sector"),

@@ -59,6 +59,16 @@ impl Account {
         Finished { token: pending.token, at: Nanoseconds(now_ns), status }
     }
 
+    /// Returns the counts of commands and the busy time up to `now`, at which the drive is idle or
+    /// not.
+    pub(super) fn counters_at(&self, now: Nanoseconds, idle: bool) -> DeviceStatistics {
+        let mut counters = self.counters.clone();
+        if !idle {
+            counters.busy += now.saturating_sub(Nanoseconds(self.state_since_ns));
+        }
+        counters
+    }
+
     /// Returns the statistics of the drive up to `now`, at which it is idle or not.
     pub(super) fn statistics(
         &self,
@@ -68,10 +78,7 @@ impl Account {
         mechanics: &Mechanics,
     ) -> DeviceStatistics {
         let (spin_downs, spin_ups) = power.spin_downs_and_ups();
-        let mut statistics = self.counters.clone();
-        if !idle {
-            statistics.busy += now.saturating_sub(Nanoseconds(self.state_since_ns));
-        }
+        let mut statistics = self.counters_at(now, idle);
         statistics.energy_joules = power.energy_joules(now.0, mechanics.seek_ns());
         statistics.hdd = Some(HddStatistics { seeks: mechanics.seeks(), spin_downs, spin_ups, ..self.hdd });
         statistics

@@ -134,7 +134,7 @@ impl Hdd {
         self.write_cache.as_ref().is_none_or(|cache| cache.is_clean_in(range.start.0, range.end().0))
     }
 
-    fn is_idle(&self) -> bool {
+    pub(super) fn is_idle(&self) -> bool {
         self.outstanding == 0 && self.active.is_none()
     }
 

@@ -4,6 +4,7 @@
 //! [`seek_curve`] the time of the arm, and [`mechanics`] combines both with rotation. [`scheduler`]
 //! chooses the next command; [`read_buffer`] and [`write_cache`] share the memory on board;
 //! [`physical_sectors`] are the units in which the medium is written.
+//! [`actuators`] makes one drive of several arms.
 //! [`power`] holds the spindle's standby and the energy; `account.rs` counts commands. [`profile`]
 //! holds the figures that a drive's TOML file gives. Nothing here depends on the content of a
 //! sector or on the origin of a command.
@@ -13,6 +14,7 @@
 //! the drives of the 1990s. Layout and mechanics are the same.
 
 mod account;
+pub mod actuators;
 pub mod controller;
 pub mod diskspecs;
 pub mod drive;
@@ -33,6 +35,7 @@ use bimetal_core::units::Sectors;
 use crate::DeviceModel;
 use crate::profile::BadFigure;
 
+pub use actuators::MultiActuatorHdd;
 pub use drive::Hdd;
 pub use profile::HddProfile;
 pub use segmented::SegmentedHdd;
@@ -44,6 +47,7 @@ pub use segmented::SegmentedHdd;
 pub fn build(profile: &HddProfile, own: Sectors, capacity: Sectors) -> Result<Box<dyn DeviceModel>, BadFigure> {
     Ok(match &profile.controller {
         Some(controller) => Box::new(SegmentedHdd::new(profile, controller, own, capacity)?),
+        None if profile.actuators > 1 => Box::new(MultiActuatorHdd::new(profile, own, capacity)?),
         None => Box::new(Hdd::new(profile, own, capacity)?),
     })
 }

@@ -21,6 +21,10 @@ pub struct HddProfile {
     pub rpm: f64,
     /// Number of heads, which is the number of surfaces used.
     pub heads: u32,
+    /// Number of actuators, each with an equal run of the addresses and an equal share of heads,
+    /// buffer, queue and power. Rates and seek times are those of one actuator.
+    #[serde(default = "default_actuators")]
+    pub actuators: u32,
     /// Order in which addresses run over the tracks.
     #[serde(default)]
     pub mapping: Mapping,
@@ -172,6 +176,10 @@ pub struct SeekFormula {
     pub linear_ms: (f64, f64),
 }
 
+fn default_actuators() -> u32 {
+    1
+}
+
 fn default_band_cylinders() -> u32 {
     100
 }
@@ -276,6 +284,7 @@ impl HddProfile {
     pub fn check(&self, capacity: Sectors) -> Result<(), BadFigure> {
         self.check_ranges()?;
         self.check_physical_sector()?;
+        self.check_actuators()?;
         self.check_buffer()?;
         self.check_power()?;
         super::build(self, capacity, capacity).map(|_| ())
@@ -321,6 +330,19 @@ impl HddProfile {
             _ => return Ok(()),
         };
         Err(BadFigure::new("physical_sector", self.physical_sector.0, expected))
+    }
+
+    fn check_actuators(&self) -> Result<(), BadFigure> {
+        let most = self.heads.min(self.read_segments.max(1)).min(self.queue_depth).min(16);
+        in_range("actuators", Some(f64::from(self.actuators)), 1.0, f64::from(most))?;
+        let expected = match self {
+            _ if self.actuators == 1 => return Ok(()),
+            Self { controller: Some(_), .. } => "1, because a controller is given",
+            Self { zones: Some(_), .. } => "1, because zones are given one by one",
+            Self { spin_down: SpinDown(Some(_)), .. } => "1, because spin_down is not \"off\"",
+            _ => return Ok(()),
+        };
+        Err(BadFigure::new("actuators", self.actuators, expected))
     }
 
     fn check_buffer(&self) -> Result<(), BadFigure> {

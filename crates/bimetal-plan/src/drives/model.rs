@@ -12,10 +12,11 @@
 //! | `random_read_iops`, `random_write_iops` | time of a command, by the higher rate |
 //! | `qd1_read_iops` or `read_latency_us` | overhead of a read, or time to sense a page |
 //! | `qd1_write_iops` or `write_latency_us` | overhead of a write |
+//! | `actuators` | the actuators; each has its share of the rate |
 //! | `rpm`, `cache_mb`, powers, prices | the figures of the same meaning |
 //! | `field_afr_percent`, `afr_percent` or `mtbf_hours` | the share of drives that fail in a year |
 //!
-//! Shingled disks and disks with two actuators have no model, and are refused.
+//! Shingled disks have no model, and are refused.
 
 use std::sync::OnceLock;
 
@@ -124,13 +125,8 @@ impl Row {
         let figures = &self.drive.figures;
         if self.drive.kind == Kind::Hdd {
             let shingled = figures.recording.is_some_and(|recording| recording != Recording::Cmr);
-            return match (shingled, self.figure(figures.actuators.as_ref())) {
-                (true, _) => Err("it records shingles, for which there is no model".to_owned()),
-                (_, Some(actuators)) if actuators > 1.0 => {
-                    Err("it has two actuators, for which there is no model".to_owned())
-                }
-                _ => Ok("seagate-exos-x18-18tb"),
-            };
+            let reason = || "it records shingles, for which there is no model".to_owned();
+            return (!shingled).then_some("seagate-exos-x18-18tb").ok_or_else(reason);
         }
         let cell =
             figures.cell.map(|cell| Value::try_from(cell).map_or_else(|_| String::new(), |cell| cell.to_string()));
@@ -232,7 +228,11 @@ impl Row {
     fn set_disk(&self, table: &mut Table) {
         let figures = &self.drive.figures;
         let mut set = |key: &str, value: Value| _ = table.insert(key.to_owned(), value);
-        if let Some(rate) = self.figure(figures.sequential_read_mb_per_s.as_ref()) {
+        let actuators = self.figure(figures.actuators.as_ref()).unwrap_or(1.0).max(1.0);
+        if actuators > 1.0 {
+            set("actuators", Value::Integer(actuators as i64));
+        }
+        if let Some(rate) = self.figure(figures.sequential_read_mb_per_s.as_ref()).map(|rate| rate / actuators) {
             set("outer_mb_per_s", rate.into());
             set("inner_mb_per_s", (rate * INNER_SHARE).into());
         }
@@ -358,5 +358,8 @@ mod tests {
         assert!(flash.link_mb_per_s < 600.0);
         let disk = profile("seagate-exos-x24-24tb");
         assert!(disk.hdd().is_some_and(|disk| disk.outer_mb_per_s == Some(285.0)));
+        let two = profile("seagate-exos-2x18-sata-18tb");
+        let figures = two.hdd().map(|disk| (disk.actuators, disk.outer_mb_per_s));
+        assert_eq!(figures, Some((2, Some(277.0))), "the row's rate is that of both actuators");
     }
 }
