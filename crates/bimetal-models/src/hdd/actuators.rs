@@ -5,11 +5,12 @@
 //! sold as one unit. So a command lies on one actuator, or on both sides of a border. Then it is
 //! divided, and ends with its last part. A flush goes to all actuators.
 //!
-//! Each actuator is an [`Hdd`] with its share of the heads, of the buffer, of the queue and of the
-//! power. Rates and seek times are those of one actuator. The link is not shared: no drive on sale
-//! has one that is slower than its actuators together.
+//! Each actuator is an [`Hdd`] with its share of the heads, of the read segments and of the power.
+//! Rates and seek times are those of one actuator. The queue and the buffer for writes belong to
+//! all: a workload on one half of the addresses has the whole of both. The link is not shared: no
+//! drive on sale has one that is slower than its actuators together.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 use bimetal_core::operation::{Command, OpKind, Status, Token};
 use bimetal_core::units::{Bytes, Nanoseconds, SectorRange, Sectors};
@@ -36,7 +37,10 @@ pub struct MultiActuatorHdd {
     /// Number of sectors of each actuator.
     share: Sectors,
     actuators: Vec<Hdd>,
-    /// Commands that have not finished.
+    queue_depth: usize,
+    /// Commands that the drive has not taken yet, in order of arrival.
+    waiting: VecDeque<(Token, Command)>,
+    /// Commands that the drive has taken and that have not finished.
     under_way: HashMap<Token, Divided>,
     account: Account,
     /// Ends of parts, for a step.
@@ -58,6 +62,8 @@ impl MultiActuatorHdd {
             capacity,
             share,
             actuators,
+            queue_depth: profile.queue_depth as usize,
+            waiting: VecDeque::new(),
             under_way: HashMap::new(),
             account: Account::default(),
             ended: Vec::new(),
@@ -68,13 +74,14 @@ impl MultiActuatorHdd {
     /// an equal addition of each actuator at work, so each has its share of all powers.
     fn of_one(profile: &HddProfile) -> HddProfile {
         let count = profile.actuators;
+        let read_segments = profile.read_segments / count;
+        let of_others = u64::from(profile.read_segments - read_segments) * profile.read_ahead.0.0;
         let watts = |watts: Option<f64>| watts.map(|watts| watts / f64::from(count));
         HddProfile {
             actuators: 1,
             heads: (profile.heads / count).max(1),
-            cache: Size(Bytes(profile.cache.0.0 / u64::from(count))),
-            read_segments: profile.read_segments / count,
-            queue_depth: (profile.queue_depth / count).max(1),
+            cache: Size(Bytes(profile.cache.0.0.saturating_sub(of_others))),
+            read_segments,
             spin_up_watts: watts(profile.spin_up_watts),
             active_watts: watts(profile.active_watts),
             seek_watts: watts(profile.seek_watts),
@@ -104,12 +111,46 @@ impl MultiActuatorHdd {
         self.under_way.is_empty() && self.actuators.iter().all(Hdd::is_idle)
     }
 
+    /// Takes waiting commands into the drive while its queue has room.
+    fn take_waiting(&mut self, now: Nanoseconds) {
+        while self.under_way.len() < self.queue_depth
+            && let Some((token, command)) = self.waiting.pop_front()
+        {
+            let Command { kind, range, fua } = command;
+            let whole = Pending { token, kind, fua, start: range.start.0, sectors: range.len.0, ready_ns: now.0 };
+            let parts = self.parts(&command);
+            let known = self.under_way.insert(token, Divided { whole, parts_left: parts.len() });
+            assert!(known.is_none(), "{token:?} is under way already");
+            for (at, range) in parts {
+                self.share_write_cache(at);
+                self.actuators[at].submit(now, token, Command { kind, range, fua });
+            }
+        }
+    }
+
+    /// Tells an actuator how much of the buffer for writes the others use.
+    fn share_write_cache(&mut self, at: usize) {
+        let others = self.actuators.iter().enumerate().filter(|(other, _)| *other != at);
+        let taken = others.map(|(_, other)| other.cached_sectors()).sum();
+        self.actuators[at].note_cache_taken(taken);
+    }
+
     /// Lets all actuators reach `now`, at which at least one has an event, and appends the commands
     /// whose last part ended.
     fn step(&mut self, now: Nanoseconds, finished: &mut Vec<Finished>) {
         let was_idle = self.is_idle();
         let mut ended = std::mem::take(&mut self.ended);
-        self.actuators.iter_mut().for_each(|actuator| actuator.advance(now, &mut ended));
+        for at in 0..self.actuators.len() {
+            self.share_write_cache(at);
+            self.actuators[at].advance(now, &mut ended);
+        }
+        // A write of one actuator may have waited for room that another has freed.
+        for at in 0..self.actuators.len() {
+            if self.actuators[at].waits_for_room() {
+                self.share_write_cache(at);
+                self.actuators[at].look_for_room(now);
+            }
+        }
         for part in ended.drain(..) {
             let divided = self.under_way.get_mut(&part.token).expect("a part of a command under way");
             divided.parts_left -= 1;
@@ -122,6 +163,7 @@ impl MultiActuatorHdd {
             }
         }
         self.ended = ended;
+        self.take_waiting(now);
         if !was_idle && self.is_idle() {
             self.account.end_busy(now.0);
         }
@@ -138,14 +180,8 @@ impl DeviceModel for MultiActuatorHdd {
         if self.is_idle() {
             self.account.begin_busy(now.0);
         }
-        let Command { kind, range, fua } = command;
-        let whole = Pending { token, kind, fua, start: range.start.0, sectors: range.len.0, ready_ns: now.0 };
-        let parts = self.parts(&command);
-        let known = self.under_way.insert(token, Divided { whole, parts_left: parts.len() });
-        assert!(known.is_none(), "{token:?} is under way already");
-        for (at, range) in parts {
-            self.actuators[at].submit(now, token, Command { kind, range, fua });
-        }
+        self.waiting.push_back((token, command));
+        self.take_waiting(now);
     }
 
     fn next_event(&self) -> Option<Nanoseconds> {
@@ -241,6 +277,51 @@ mod tests {
         assert!((of_half / of_one - 1.0).abs() < 1e-9, "{of_half} s and {of_one} s");
     }
 
+    /// An early model divided the buffer. Then writes to half of the addresses took as long as on a
+    /// drive with half of the buffer.
+    #[test]
+    fn writes_to_one_actuator_have_the_whole_buffer() {
+        let (two, capacity) = profile(2);
+        let mut drive = MultiActuatorHdd::new(&two, capacity, capacity).unwrap();
+        let room = two.buffer_shares().1.0;
+        let (mut now, mut finished) = (Nanoseconds::ZERO, Vec::new());
+        let count = room / 1024;
+        for number in 0..count {
+            let range = SectorRange::new(number * 1_000_000, 1024);
+            drive.submit(now, Token(number), Command { kind: OpKind::Write, range, fua: false });
+            while finished.len() as u64 <= number {
+                now = drive.next_event().expect("a write is under way");
+                drive.advance(now, &mut finished);
+            }
+        }
+        let rate = room as f64 * 512.0 / 1e6 / now.as_seconds_f64();
+        assert!(rate > 0.9 * two.bus_mb_per_s, "{rate} MB/s to the buffer");
+        assert_eq!(drive.statistics(now).hdd.unwrap().cached_writes, count);
+    }
+
+    /// One actuator has filled the buffer. A write of the other has no room until the first has
+    /// written some of it out.
+    #[test]
+    fn write_gets_the_room_that_the_other_actuator_frees() {
+        let (two, capacity) = profile(2);
+        let two = HddProfile { read_segments: 2, cache: Size(Bytes::from_kib(4096 + 128)), ..two };
+        let mut drive = MultiActuatorHdd::new(&two, capacity, capacity).unwrap();
+        let mut finished = Vec::new();
+        for number in 0..9 {
+            let half = if number < 8 { 0 } else { capacity.0 / 2 };
+            let range = SectorRange::new(half + number * 1_000_000, 64);
+            drive.submit(Nanoseconds::ZERO, Token(number), Command { kind: OpKind::Write, range, fua: false });
+        }
+        let mut ends = HashMap::new();
+        while ends.len() < 9 {
+            drive.advance(drive.next_event().expect("a write is under way"), &mut finished);
+            ends.extend(finished.drain(..).map(|end| (end.token.0, end.at.as_seconds_f64())));
+        }
+        let within_ms = |number: u64, ms: f64| ends[&number] < ms / 1e3;
+        assert!(within_ms(3, 1.0) && !within_ms(4, 1.0), "four writes fill the buffer: {ends:?}");
+        assert!(!within_ms(8, 1.0) && within_ms(8, 100.0), "{ends:?}");
+    }
+
     #[test]
     fn idle_power_is_that_of_one_drive() {
         let (two, capacity) = profile(2);
@@ -257,6 +338,8 @@ mod tests {
             commands in proptest::collection::vec((0..4_u8, 0..1_000_u64, 0..64_u64, 0..20_000_000_u64), 1..60),
         ) {
             let (two, own) = profile(2);
+            // Four of the largest writes fill the buffer.
+            let two = HddProfile { read_segments: 2, cache: Size(Bytes::from_kib(4096 + 128)), queue_depth: 8, ..two };
             let mut drive = MultiActuatorHdd::new(&two, own, own).unwrap();
             let border = own.0 / 2 - 500;
             let (mut now, mut finished, mut sent) = (Nanoseconds::ZERO, Vec::new(), HashMap::new());
@@ -268,9 +351,11 @@ mod tests {
                 let range = SectorRange::new(border + start, sectors);
                 drive.submit(now, Token(number), Command { kind, range, fua: number % 3 == 0 });
                 sent.insert(Token(number), now);
+                prop_assert!(drive.actuators.iter().map(Hdd::cached_sectors).sum::<u64>() <= 256);
             }
             while let Some(event) = drive.next_event() {
                 drive.advance(event, &mut finished);
+                prop_assert!(drive.actuators.iter().map(Hdd::cached_sectors).sum::<u64>() <= 256);
                 now = event;
             }
             prop_assert!(finished.is_sorted_by_key(|end| end.at));

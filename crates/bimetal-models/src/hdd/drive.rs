@@ -138,6 +138,30 @@ impl Hdd {
         self.outstanding == 0 && self.active.is_none()
     }
 
+    /// Returns the number of sectors in the write cache.
+    pub(super) fn cached_sectors(&self) -> u64 {
+        self.write_cache.as_ref().map_or(0, WriteCache::sectors)
+    }
+
+    /// Records the number of sectors of the write cache that other actuators use.
+    pub(super) fn note_cache_taken(&mut self, sectors: u64) {
+        if let Some(cache) = &mut self.write_cache {
+            cache.taken = sectors;
+        }
+    }
+
+    /// Returns true if a write waits for room in the write cache.
+    pub(super) fn waits_for_room(&self) -> bool {
+        !self.no_room.is_empty()
+    }
+
+    /// Continues at `now`, at which another actuator may have freed room in the write cache.
+    pub(super) fn look_for_room(&mut self, now: Nanoseconds) {
+        self.take_into_cache(now.0);
+        self.take_waiting(now.0);
+        self.start_next(now.0, now.0);
+    }
+
     /// Takes waiting commands into the drive while its queue has room.
     fn take_waiting(&mut self, now_ns: u64) {
         while let Some(&next) = self.waiting.front()

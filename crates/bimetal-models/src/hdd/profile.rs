@@ -22,7 +22,7 @@ pub struct HddProfile {
     /// Number of heads, which is the number of surfaces used.
     pub heads: u32,
     /// Number of actuators, each with an equal run of the addresses and an equal share of heads,
-    /// buffer, queue and power. Rates and seek times are those of one actuator.
+    /// read segments and power. Rates and seek times are those of one actuator.
     #[serde(default = "default_actuators")]
     pub actuators: u32,
     /// Order in which addresses run over the tracks.

@@ -15,12 +15,14 @@ pub struct WriteCache {
     leaving: (u64, u64),
     /// Number of sectors that fit.
     room: u64,
+    /// Number of these that are in use by the other actuators of the drive.
+    pub(super) taken: u64,
 }
 
 impl WriteCache {
     /// Creates an empty cache of `room` sectors.
     pub fn new(room: u64) -> Self {
-        Self { runs: BTreeMap::new(), dirty: 0, leaving: (0, 0), room }
+        Self { runs: BTreeMap::new(), dirty: 0, leaving: (0, 0), room, taken: 0 }
     }
 
     /// Returns whether `sectors` sectors could ever wait here.
@@ -30,7 +32,7 @@ impl WriteCache {
 
     /// Returns whether there is room for `sectors` sectors now.
     pub fn has_room(&self, sectors: u64) -> bool {
-        self.sectors() + sectors <= self.room
+        self.taken + self.sectors() + sectors <= self.room
     }
 
     /// Returns whether everything is on the medium.
