@@ -55,6 +55,10 @@ fn run(name: &str, given: &[(&str, &str)], gib: u64) {
     let config = VolumeConfig { scheme, settings: &settings, layout, identity: 1 };
     startup::format(volume::format(&config).expect("a volume"), &mut drives).expect("formatted drives");
     let blocks = if name == "griffin" { fill_index(&config, &mut drives) } else { fill_table(&config, &mut drives) };
+    // After a restart nothing is being written back.
+    for (role, _) in sizes {
+        File::open(directory.join(role.name())).and_then(|file| file.sync_all()).expect("the drives are synced");
+    }
     let before = resident_bytes();
     let begun = Instant::now();
     let recovery = Recovery::new(&config, &[]).expect("a recovery");
@@ -80,6 +84,9 @@ fn fill_table(config: &VolumeConfig<'_>, drives: &mut [Box<dyn Drive>]) -> u64 {
     let first = metadata.first_sector
         + journal::SUPERBLOCK_SECTORS
         + journal::ring_pages(u64::from(slots.count)) * journal::PAGE_SECTORS;
+    // The second copy lies behind the marks.
+    let each = journal::cache_copy_sectors(u64::from(slots.count)) - journal::SUPERBLOCK_SECTORS
+        + 2 * journal::marks_pages(layout.total_blocks()) * journal::PAGE_SECTORS;
     let block = scatter(layout.total_blocks());
     let entry = |slot: u64| Entry {
         block: block(slot),
@@ -100,7 +107,9 @@ fn fill_table(config: &VolumeConfig<'_>, drives: &mut [Box<dyn Drive>]) -> u64 {
                 .map(|slot| (slot < u64::from(slots.count)).then(|| entry(slot)));
             bytes.extend_from_slice(&table::encode_page(header, entries));
         }
-        write(metadata.member, first + page * journal::PAGE_SECTORS, &bytes, drives);
+        for copy in [first, first + each] {
+            write(metadata.member, copy + page * journal::PAGE_SECTORS, &bytes, drives);
+        }
     }
     let superblock = Superblock { table: digest.0, ..Superblock::first(config.identity, 0).second() };
     for copy in 0..COPIES {
@@ -130,6 +139,7 @@ fn fill_index(config: &VolumeConfig<'_>, drives: &mut [Box<dyn Drive>]) -> u64 {
         .collect();
     let mut number = 0;
     let first = metadata.first_sector + journal::SUPERBLOCK_SECTORS;
+    let each = journal::index_pages(u64::from(slots.count)) * journal::PAGE_SECTORS;
     for chunk in records.chunks(RECORDS_PER_PAGE * PAGES_AT_ONCE as usize) {
         let mut bytes = Vec::new();
         let begin = number;
@@ -138,7 +148,9 @@ fn fill_index(config: &VolumeConfig<'_>, drives: &mut [Box<dyn Drive>]) -> u64 {
             bytes.extend_from_slice(&record::encode_page(Kind::Index, header, page));
             number += 1;
         }
-        write(metadata.member, first + begin * journal::PAGE_SECTORS, &bytes, drives);
+        for copy in [first, first + each] {
+            write(metadata.member, copy + begin * journal::PAGE_SECTORS, &bytes, drives);
+        }
     }
     records.len() as u64
 }
