@@ -73,10 +73,10 @@ impl Intake {
         let layout = Layout::new(hdd, capacity, size).ok()?;
         let track = |at: u64| layout.sectors_per_track(&layout.place(layout.sectors().0 / PLACES * at));
         let longest = (0..PLACES).map(track).max()?;
-        let track_bytes = f64::from(longest) * SECTOR_BYTES as f64;
+        let (track_bytes, actuators) = (f64::from(longest) * SECTOR_BYTES as f64, f64::from(hdd.actuators));
         Some(Self {
-            at_once: hdd.cache.0.0 as f64 + track_bytes,
-            per_ns: track_bytes * hdd.rpm / 60e9,
+            at_once: hdd.cache.0.0 as f64 + actuators * track_bytes,
+            per_ns: actuators * track_bytes * hdd.rpm / 60e9,
             link_per_ns: f64::INFINITY,
         })
     }

@@ -56,7 +56,10 @@ impl MultiActuatorHdd {
     pub fn new(profile: &HddProfile, own: Sectors, capacity: Sectors) -> Result<Self, BadFigure> {
         let count = u64::from(profile.actuators);
         let of_one = Self::of_one(profile);
-        let (own, share) = (Sectors(own.0.div_ceil(count)), Sectors(own.max(capacity).0.div_ceil(count)));
+        // No physical sector lies on two actuators.
+        let physical = profile.physical_sector.0.sectors().0;
+        let share = Sectors(own.max(capacity).0.div_ceil(count).next_multiple_of(physical));
+        let own = Sectors(own.0.div_ceil(count));
         let actuators = (0..count).map(|_| Hdd::new(&of_one, own, share)).collect::<Result<_, _>>()?;
         Ok(Self {
             capacity,
@@ -128,11 +131,21 @@ impl MultiActuatorHdd {
         }
     }
 
-    /// Tells an actuator how much of the buffer for writes the others use.
+    /// Tells an actuator how much of the buffer for writes the others use, or wait for since
+    /// earlier: so writes get room in order of arrival.
     fn share_write_cache(&mut self, at: usize) {
-        let others = self.actuators.iter().enumerate().filter(|(other, _)| *other != at);
-        let taken = others.map(|(_, other)| other.cached_sectors()).sum();
-        self.actuators[at].note_cache_taken(taken);
+        let since = |hdd: &Hdd| hdd.waits_for_room().map_or(u64::MAX, |write| write.ready_ns);
+        let own = since(&self.actuators[at]);
+        let (mut taken, mut others_wait) = (0, false);
+        for (other, hdd) in self.actuators.iter().enumerate().filter(|(other, _)| *other != at) {
+            taken += hdd.cached_sectors();
+            let Some(waiting) = hdd.waits_for_room() else { continue };
+            others_wait = true;
+            if (waiting.ready_ns, other) < (own, at) {
+                taken += waiting.sectors;
+            }
+        }
+        self.actuators[at].note_others(taken, others_wait);
     }
 
     /// Lets all actuators reach `now`, at which at least one has an event, and appends the commands
@@ -146,7 +159,7 @@ impl MultiActuatorHdd {
         }
         // A write of one actuator may have waited for room that another has freed.
         for at in 0..self.actuators.len() {
-            if self.actuators[at].waits_for_room() {
+            if self.actuators[at].waits_for_room().is_some() {
                 self.share_write_cache(at);
                 self.actuators[at].look_for_room(now);
             }
@@ -320,6 +333,47 @@ mod tests {
         let within_ms = |number: u64, ms: f64| ends[&number] < ms / 1e3;
         assert!(within_ms(3, 1.0) && !within_ms(4, 1.0), "four writes fill the buffer: {ends:?}");
         assert!(!within_ms(8, 1.0) && within_ms(8, 100.0), "{ends:?}");
+    }
+
+    /// An arm with a queue of reads that never ends did not write the buffer out, so a write of the
+    /// other arm waited as long as the reads lasted.
+    #[test]
+    fn write_does_not_starve_behind_reads_of_the_other_actuator() {
+        let (two, capacity) = profile(2);
+        let two = HddProfile { read_segments: 2, cache: Size(Bytes::from_kib(4096 + 128)), ..two };
+        let mut drive = MultiActuatorHdd::new(&two, capacity, capacity).unwrap();
+        let (mut now, mut finished, mut sent) = (Nanoseconds::ZERO, Vec::new(), 0);
+        let mut send = |drive: &mut MultiActuatorHdd, now, kind, start, sectors| {
+            let command = Command { kind, range: SectorRange::new(start, sectors), fua: false };
+            drive.submit(now, Token(sent), command);
+            sent += 1;
+            Token(sent - 1)
+        };
+        let read_at = |number: u64| number * 7_777_777 % (capacity.0 / 2 - 8);
+        (0..4).for_each(|number| _ = send(&mut drive, now, OpKind::Read, read_at(number), 8));
+        (0..4).for_each(|number| _ = send(&mut drive, now, OpKind::Write, number * 1_000_000, 64));
+        let write = send(&mut drive, now, OpKind::Write, capacity.0 / 2, 64);
+        let mut number = 4;
+        while !finished.iter().any(|end: &Finished| end.token == write) {
+            let before = finished.len();
+            now = drive.next_event().expect("reads are under way");
+            drive.advance(now, &mut finished);
+            let reads = finished[before..].iter().filter(|end| !(4..9).contains(&end.token.0)).count();
+            for _ in 0..reads {
+                number += 1;
+                send(&mut drive, now, OpKind::Read, read_at(number), 8);
+            }
+            assert!(now < Nanoseconds::from_seconds(1), "the write waits behind {number} reads");
+        }
+    }
+
+    #[test]
+    fn every_physical_sector_is_on_one_actuator() {
+        let (two, _) = profile(2);
+        let own = Sectors(1_000_000_001 * 8);
+        let drive = MultiActuatorHdd::new(&two, own, own).unwrap();
+        assert_eq!(drive.share.0 % 8, 0);
+        assert!(drive.actuators.iter().all(|one| one.capacity() == drive.share) && drive.share.0 * 2 >= own.0);
     }
 
     #[test]

@@ -80,6 +80,8 @@ pub struct Hdd {
     arm_from_ns: u64,
     /// Time that all transfers use the arm.
     head_ns: u64,
+    /// Set if a write of another actuator waits for room in the write cache.
+    others_wait: bool,
     /// Set if the last transfer was for the host.
     host_was_last: bool,
     /// Sector behind the last transfer.
@@ -92,7 +94,9 @@ pub struct Hdd {
 }
 
 impl Hdd {
-    /// Returns the figure that no drive can have.
+    /// Builds the drive that `profile` describes with `own` sectors. If `capacity` is more, the
+    /// drive is larger by more cylinders; if it is less, the sectors behind it are not used.
+    ///
     /// # Errors
     /// The figure that no drive can have.
     pub fn new(profile: &HddProfile, own: Sectors, capacity: Sectors) -> Result<Self, BadFigure> {
@@ -121,6 +125,7 @@ impl Hdd {
             arm_free_ns: 0,
             arm_from_ns: 0,
             head_ns: 0,
+            others_wait: false,
             host_was_last: false,
             head_lbn: 0,
             answered: VecDeque::new(),
@@ -143,16 +148,18 @@ impl Hdd {
         self.write_cache.as_ref().map_or(0, WriteCache::sectors)
     }
 
-    /// Records the number of sectors of the write cache that other actuators use.
-    pub(super) fn note_cache_taken(&mut self, sectors: u64) {
-        if let Some(cache) = &mut self.write_cache {
-            cache.taken = sectors;
-        }
+    /// Returns the oldest write that waits for room in the write cache.
+    pub(super) fn waits_for_room(&self) -> Option<&Pending> {
+        self.no_room.front()
     }
 
-    /// Returns true if a write waits for room in the write cache.
-    pub(super) fn waits_for_room(&self) -> bool {
-        !self.no_room.is_empty()
+    /// Records the number of sectors of the write cache that other actuators use or wait for, and
+    /// whether one of them waits.
+    pub(super) fn note_others(&mut self, taken: u64, others_wait: bool) {
+        self.others_wait = others_wait;
+        if let Some(cache) = &mut self.write_cache {
+            cache.taken = taken;
+        }
     }
 
     /// Continues at `now`, at which another actuator may have freed room in the write cache.
@@ -261,7 +268,8 @@ impl Hdd {
             self.take_waiting(now_ns);
         }
         // Writes without room alternate with the queue, so that neither starves.
-        let destage_first = self.flush.is_some() || (!self.no_room.is_empty() && self.host_was_last);
+        let room_is_wanted = self.others_wait || !self.no_room.is_empty();
+        let destage_first = self.flush.is_some() || (room_is_wanted && self.host_was_last);
         if destage_first && self.start_destage(destage_from_ns) {
             return;
         }
