@@ -369,22 +369,19 @@ fn unreadable_page_behind_the_ring_costs_nothing() {
 #[test]
 fn rotten_slot_is_an_error_of_its_block_alone() {
     let (mut story, written) = flushed("smart-response", MAXIMIZED);
-    let slot = story.volume().view().map.get(Block(3)).expect("a dirty block").0;
-    let region = story.volume().view().layout.slots.expect("a cache has slots");
+    let (drive, sector) = in_slot_of(&mut story, 3);
     story.cut_power();
-    story.drives[usize::from(region.member.0)].rot(region.first_sector + u64::from(slot.0) * 8 + 2);
+    story.drives[drive].rot(sector);
     story.recover();
-    for (block, &number) in (0..).zip(&written) {
-        let read = story.send(bimetal_core::operation::OpKind::Read, block * 8, 8, false);
-        story.answer(ALL);
-        let finished = &story.finished[&read];
-        if block == 3 {
-            assert_eq!(finished.status, Status::MediaError);
-        } else {
-            let expected = Sector::Data { request: number as u32, sector: block as u32 * 8 };
-            assert_eq!((finished.status, finished.payload.at(0)), (Status::Done, expected), "block {block}");
-        }
-    }
+    one_block_is_an_error(&mut story, &written, 3);
+}
+
+/// Returns a sector of the slot of a block: the drive, and the sector there.
+fn in_slot_of(story: &mut Story, block: u64) -> (usize, u64) {
+    let view = story.volume().view();
+    let slots = view.layout.slots.expect("a cache or a log has slots");
+    let slot = view.map.get(Block(block)).expect("the block is in a slot").0;
+    (slots.member.0.into(), slots.first_sector + u64::from(slot.0) * 8 + 2)
 }
 
 /// Returns a log after a power cut that the `kept` pages of its index survived: three pages in two
@@ -399,15 +396,14 @@ fn log_with_damaged_index(kept: &[usize], gone: usize, rotten: u64) -> (Story, V
         let index = pages(&mut story, Structure::Index);
         assert_eq!(index.len(), 6, "three pages in two copies: {index:?}");
         let layout = story.volume().view().layout.clone();
-        let slot = story.volume().view().map.get(Block(rotten)).expect("a block in the log").0;
+        let bad = in_slot_of(&mut story, rotten);
         story.cut_power();
         let left = survey(&layout, &story.drives);
         let survives = |page: &Page| left.contains(page) || copies_of(page, &left).next().is_some();
-        let slots = layout.slots.expect("a log has slots");
-        kept.iter().all(|&page| survives(&index[page])).then_some((story, written, index, slots, slot))
+        kept.iter().all(|&page| survives(&index[page])).then_some((story, written, index, bad))
     });
-    let (mut story, written, index, slots, slot) = survivor.expect("these pages survive some power cuts");
-    story.drives[usize::from(slots.member.0)].rot(slots.first_sector + u64::from(slot.0) * 8 + 2);
+    let (mut story, written, index, (drive, sector)) = survivor.expect("these pages survive some power cuts");
+    story.drives[drive].rot(sector);
     let copies: Vec<&Page> = std::iter::once(&index[gone]).chain(copies_of(&index[gone], &index)).collect();
     assert_eq!(copies.len(), 2, "{index:?}");
     for page in copies {
@@ -500,9 +496,8 @@ fn lost_block_that_was_zeroed_is_not_old_after_a_power_cut() {
         assert_eq!(story.volume().view().map.dirty_blocks(), 0, "home has the first content");
         story.write(24, 8);
         story.flush();
-        let region = story.volume().view().layout.slots.expect("a cache has slots");
-        let slot = story.volume().view().map.get(Block(3)).expect("a dirty block").0;
-        story.drives[usize::from(region.member.0)].rot(region.first_sector + u64::from(slot.0) * 8 + 2);
+        let (drive, sector) = in_slot_of(&mut story, 3);
+        story.drives[drive].rot(sector);
         story.pass(Nanoseconds::from_seconds(100), ALL);
         assert_eq!((story.volume().view().map.dirty_blocks(), story.volume().lost_blocks()), (0, 1));
         story.flush();
