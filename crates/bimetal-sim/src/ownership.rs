@@ -115,7 +115,7 @@ impl Owned {
 }
 
 /// Hours of a year.
-const HOURS_A_YEAR: f64 = 8766.0;
+pub const HOURS_A_YEAR: f64 = (Nanoseconds::YEAR.0 / Nanoseconds::from_seconds(3600).0) as f64;
 
 /// Returns the probability that all copies fail in a year, each within [`REPAIR`] of the first: any
 /// of them is the first.

@@ -23,6 +23,7 @@ use std::sync::OnceLock;
 use bimetal_core::units::Bytes;
 use bimetal_models::profile::{Further, Price, Profile};
 use bimetal_sim::market::OnSale;
+use bimetal_sim::ownership::HOURS_A_YEAR;
 use toml::{Table, Value};
 
 use super::figures::{PerSize, PowerLossProtection, Recording};
@@ -37,9 +38,6 @@ const DATACENTRE: &str = "datacentre-ssd";
 
 /// Time to move 4 KiB over the channel and the link of today's drives, in µs.
 const TRANSFER_US: f64 = 4.0;
-
-/// Hours of a year, for a mean time between failures.
-const HOURS_A_YEAR: f64 = 8766.0;
 
 /// Share of a disk's outer rate that its innermost tracks have: the ratio of their radii.
 const INNER_SHARE: f64 = 0.46;

@@ -114,11 +114,12 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     };
     let created = create(&request)?;
     let json = arguments.json.json;
-    if request.dry_run && !json {
-        return print(&format!("{}Nothing was written (--dry-run).\n", describe(&created, scheme)));
-    }
     if request.dry_run {
-        return print_json("create", &document(&created, scheme, true));
+        return if json {
+            print_json("create", &document(&created, scheme, true))
+        } else {
+            print(&format!("{}Nothing was written (--dry-run).\n", describe(&created, scheme)))
+        };
     }
     made.keep();
     let files = arguments.files.as_ref();

@@ -35,7 +35,7 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
-    let (key, value) = arguments.setting.clone();
+    let (key, value) = arguments.setting;
     match Target::find(&arguments.volume)? {
         Target::Served(mut client) => match ask(&mut client, &Request::Set { key, value })? {
             Reply::Done(done) => print_done("set", &arguments.volume, &done.message, arguments.json.json),
