@@ -11,6 +11,7 @@ mod story;
 use std::sync::Arc;
 
 use bimetal_core::block::Block;
+use bimetal_core::journal::superblock::{Pair, Superblock};
 use bimetal_core::layout::MemberId;
 use bimetal_core::operation::{OpKind, Operation, Status};
 use bimetal_core::schemes;
@@ -784,6 +785,45 @@ fn superblock_lost_after_a_cut_recovery_takes_nothing_back() {
         }
     }
     assert!(recoveries > 8 * 6 * 20, "{recoveries} recoveries are fewer than a recovery has steps");
+}
+
+/// Rewrites superblocks as an earlier build wrote them: each alone, without a pair.
+fn write_alone(story: &mut Story, superblocks: &[Page]) {
+    for page in superblocks {
+        let sectors = sectors(story, page);
+        let bytes: Vec<u8> = sectors.iter().filter_map(Sector::metadata).flatten().copied().collect();
+        let found = Superblock::decode(bytes.as_slice().try_into().expect("a page")).expect("a superblock");
+        let alone = Superblock { pair: Pair::Unknown, ..found }.encode();
+        let sector = |part: &[u8]| Sector::Metadata { bytes: Arc::new(part.to_vec()), at: 0 };
+        put_back(story, page, &alone.chunks(512).map(sector).collect::<Vec<_>>());
+    }
+}
+
+/// An earlier build wrote its superblocks alone, and a power cut interrupted its next checkpoint.
+/// Recovery repeated the superblock under the next number, which was that of the checkpoint. If it
+/// was cut then, the pages of the checkpoint counted as completed, and the sound cache was refused.
+#[test]
+fn superblock_written_alone_survives_cuts_of_its_recovery() {
+    let is_superblock = |operation: &Operation<Tags>| operation.target == SSD && operation.command.fua;
+    let is_open = |operation: &Operation<Tags>| operation.target != SSD || !operation.command.fua;
+    for answered in 0.. {
+        let (mut story, mut written) = flushed("smart-response", MAXIMIZED);
+        while !story.waiting.iter().any(is_superblock) {
+            written[0] = story.send(OpKind::Write, 0, 8, false);
+            story.answer(is_open);
+            story.send(OpKind::Flush, 0, 0, false);
+            story.answer(is_open);
+        }
+        let superblocks = pages(&mut story, Structure::Superblock);
+        story.cut_power();
+        write_alone(&mut story, &superblocks);
+        let is_over = story.recover_some(answered);
+        story.cut_power();
+        reads_back(&mut story, &written, &format!("{answered} steps of the first recovery"));
+        if is_over {
+            return assert!(answered > 20, "a recovery has more steps than {answered}");
+        }
+    }
 }
 
 /// As above, for recoveries of a log that are cut twice.

@@ -89,12 +89,13 @@ impl Superblock {
         Self { sequence: self.sequence + 1, pair: Pair::Second, ..self.clone() }
     }
 
-    /// Returns the other superblock of the pair. Of a superblock that was written alone: its
-    /// repetition.
-    pub fn twin(&self) -> Self {
+    /// Returns the other superblock of the pair; `None` for a superblock that was written alone.
+    /// The number behind such a superblock belongs to a checkpoint that may have been cut short.
+    pub fn twin(&self) -> Option<Self> {
         match self.pair {
-            Pair::Second => Self { sequence: self.sequence - 1, pair: Pair::First, ..self.clone() },
-            Pair::First | Pair::Unknown => self.second(),
+            Pair::Second => Some(Self { sequence: self.sequence - 1, pair: Pair::First, ..self.clone() }),
+            Pair::First => Some(self.second()),
+            Pair::Unknown => None,
         }
     }
 

@@ -88,11 +88,15 @@ impl<P: Payload> Recovery<P> {
     /// Plans the writes by which both turns get the content of `newest`, in two copies. A cut
     /// between the superblocks of a pair, or in between two copies, leaves them incomplete;
     /// whatever the recovery writes behind them depends on `newest`. `marks` are those that it
-    /// refers to. Returns the second superblock of the pair.
+    /// refers to. Returns the last superblock of the pair.
+    ///
+    /// A superblock that was written alone stays alone: with the number of its repetition, pages of
+    /// a checkpoint that was cut short would count as completed.
     pub(super) fn complete_pair(&mut self, newest: &Superblock, marks: Option<Vec<u8>>) -> Superblock {
         let twin = newest.twin();
         let found = std::mem::take(&mut self.superblocks.found);
-        for (superblock, marks) in [(newest, None), (&twin, marks)] {
+        for (superblock, marks) in [(Some(newest), None), (twin.as_ref(), marks)] {
+            let Some(superblock) = superblock else { continue };
             let turn = superblock.turn();
             let lacks = |copy: &usize| !found.has(turn as usize, *copy, superblock);
             let missing: Vec<usize> = (0..COPIES).filter(lacks).collect();
@@ -105,7 +109,7 @@ impl<P: Payload> Recovery<P> {
             let writes: Vec<_> = places.map(|place| (place, superblock.encode().to_vec())).collect();
             self.superblocks.missing.extend(writes);
         }
-        if newest.pair == Pair::Second { newest.clone() } else { twin }
+        twin.filter(|_| newest.pair == Pair::First).unwrap_or_else(|| newest.clone())
     }
 
     /// Begins the next planned write. Returns false if there is none.
