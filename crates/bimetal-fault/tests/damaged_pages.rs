@@ -14,13 +14,14 @@ use bimetal_core::block::Block;
 use bimetal_core::journal::superblock::{Pair, Superblock};
 use bimetal_core::layout::MemberId;
 use bimetal_core::operation::{OpKind, Operation, Status};
+use bimetal_core::scheme::MemberState;
 use bimetal_core::schemes;
 use bimetal_core::units::Nanoseconds;
 use bimetal_core::volume::{GaveUp, RecoveryError};
 use bimetal_fault::damage::{Page, Structure, copies_of, survey};
 use bimetal_fault::payload::{Sector, Tags};
 use bimetal_fault::run_damage_case;
-use story::{ALL, SSD, Story};
+use story::{ALL, HDD, SSD, Story};
 
 /// Smallest number of cases of all schemes together, in the two tests that run at the same time on
 /// two cores.
@@ -671,6 +672,57 @@ fn state_cut_between_its_turns_is_completed_by_recovery() {
         }
     }
     assert_eq!(completed, 8, "the state lies in all pages, wherever it was cut");
+}
+
+/// The write of a state's other turn failed three times, and was given up until the next recovery.
+/// If the turn that had been written then came back from an earlier time, home was served without
+/// the SSD, with old content.
+#[test]
+fn state_whose_other_turn_failed_is_written_there_again() {
+    for (failing, errors) in [(0, 3), (1, 3), (2, 3), (3, 3), (2, 6), (3, 6)] {
+        let mut story = Story::new(1, "smart-response", MAXIMIZED, 8000);
+        let earlier = keep(&mut story, Structure::State);
+        story.send(OpKind::Write, 0, 8, false);
+        let mut writes = 0;
+        story.answer_failing(|operation| {
+            let is_state = operation.target == HDD && operation.command.kind == OpKind::Write;
+            writes += u64::from(is_state);
+            is_state && (failing + 1..=failing + errors).contains(&writes)
+        });
+        story.flush();
+        let newest = keep(&mut story, Structure::State);
+        story.cut_power();
+        for turn in 0..2 {
+            for copy in [turn, turn + 2] {
+                put_back(&mut story, &earlier[copy].0, &earlier[copy].1);
+            }
+            let what = format!("{errors} errors behind {failing} writes, turn {turn} is older");
+            assert!(story.try_to_recover(&[MemberId(SSD)]).is_err(), "{what}");
+            for copy in [turn, turn + 2] {
+                put_back(&mut story, &newest[copy].0, &newest[copy].1);
+            }
+        }
+    }
+}
+
+/// A page of a state that can never be written costs no home, and its writes come to an end.
+#[test]
+fn state_page_that_is_never_written_costs_no_home() {
+    for at in 0..4 {
+        let mut story = Story::new(1, "smart-response", MAXIMIZED, 8000);
+        let bad = pages(&mut story, Structure::State).swap_remove(at).sector;
+        let mut errors = 0;
+        for block in 0..20 {
+            story.send(OpKind::Write, block * 8, 8, true);
+            story.answer_failing(|operation| {
+                let is_bad = operation.target == HDD && operation.command.range.start.0 == bad;
+                errors += u64::from(is_bad);
+                is_bad
+            });
+        }
+        assert_eq!(story.volume().view().member(MemberId(HDD)).state, MemberState::Online, "page {at}");
+        assert!((3..=12).contains(&errors), "page {at} was written {errors} times");
+    }
 }
 
 type Change = fn(&mut Story);

@@ -15,14 +15,15 @@
 //! A state may record more than the state before about other members' content: that it is needed,
 //! old or void. Then the other turn gets the same content under the next number, while requests go
 //! on. So both copies of one turn may revert to earlier content, and the fact is not lost. A
-//! recovery that finds the content in one turn alone writes the other turn. If that write fails,
-//! the next recovery repeats it.
+//! recovery that finds the content in one turn alone writes the other turn. A write of an old turn
+//! that fails is repeated up to [`OLD_TURN_TRIES`] times, and again after the next recovery.
 //!
 //! A home that cannot be written is still read, and is never written again. Its old state does no
 //! harm then, because its content changes no more.
 
 use super::{Job, TaskId, Volume};
 use crate::journal::state::State;
+use crate::journal::turns::TURNS;
 use crate::layout::MemberId;
 use crate::operation::Status;
 use crate::payload::Payload;
@@ -30,6 +31,11 @@ use crate::scheme::MemberState;
 
 /// Failed writes of the state in a row after which a member counts as read-only.
 const FAILURES_MAX: u8 = 4;
+/// Number of writes of an old turn, at most. A page that can never be written costs no more.
+const OLD_TURN_TRIES: u8 = 3;
+
+/// Turns of a state, each marked if it lacks a fact that recovery needs.
+pub(super) type OldTurns = [bool; TURNS];
 
 #[derive(Default)]
 pub(crate) struct Announcements {
@@ -42,8 +48,9 @@ pub(crate) struct Announcements {
     writing: Option<State>,
     /// Extent of the present write of a state.
     extent: Extent,
-    /// Set while the other turn has older content than the durable state.
-    other_turn_is_older: bool,
+    /// Number of writes that each turn without a fact of the durable state may still get; 0 for a
+    /// turn that has them all.
+    old_turns: [u8; TURNS],
     /// Set while the second copies are being written.
     second: bool,
     /// Set once a home has stored a page of the state being written. `failed` is set once a page
@@ -64,38 +71,57 @@ enum Extent {
     Homes,
     /// A new digest of the table of places, to its witness.
     Witness,
-    /// The durable content, to the other turn of all homes.
-    OtherTurn,
+    /// The durable content, to an old turn of all homes.
+    OldTurn,
 }
 
 impl Announcements {
-    /// Returns the announcements after a recovery that found the state `durable`.
-    /// `other_turn_is_older` is set if a cut kept its content from the other turn.
-    pub(super) fn new(durable: State, other_turn_is_older: bool) -> Self {
-        Self { told: durable.failed, durable: durable.clone(), wanted: durable, other_turn_is_older, ..Self::default() }
+    /// Returns the announcements after a recovery that found the state `durable`. A cut or an error
+    /// kept its content from the `old` turns.
+    pub(super) fn new(durable: State, old: OldTurns) -> Self {
+        let old_turns = old.map(|is_old| if is_old { OLD_TURN_TRIES } else { 0 });
+        Self { told: durable.failed, durable: durable.clone(), wanted: durable, old_turns, ..Self::default() }
     }
 
     /// Returns true if the wanted state is durable.
     pub(super) fn are_durable(&self) -> bool {
-        !self.changed && (self.writing.is_none() || self.extent == Extent::OtherTurn)
+        !self.changed && (self.writing.is_none() || self.extent == Extent::OldTurn)
     }
 
     /// Begins to write the wanted state. Returns false if a state is being written, or if there is
     /// nothing to write.
     fn begin(&mut self) -> bool {
-        if self.writing.is_some() || !(self.changed || self.other_turn_is_older) {
+        let is_owed = |number: &u64| self.old_turns[*number as usize % TURNS] > 0;
+        let next = self.durable.sequence + 1;
+        let of_old_turn = [next, next + 1].into_iter().find(is_owed);
+        let Some(sequence) = (if self.changed { Some(next) } else { of_old_turn }) else { return false };
+        if self.writing.is_some() {
             return false;
         }
         let without_digest = State { places: self.wanted.places, ..self.durable.clone() };
         self.extent = match () {
-            () if !self.changed => Extent::OtherTurn,
+            () if !self.changed => Extent::OldTurn,
             () if without_digest == self.wanted => Extent::Witness,
             () => Extent::Homes,
         };
-        self.other_turn_is_older = false;
         self.second = false;
-        self.writing = Some(State { sequence: self.durable.sequence + 1, ..self.wanted.clone() });
+        self.writing = Some(State { sequence, ..self.wanted.clone() });
         true
+    }
+
+    /// Updates the set of old turns after a state was written to its turn.
+    fn note_turn(&mut self, written: &State, is_stored: bool) {
+        let turn = written.turn() as usize;
+        match self.extent {
+            Extent::OldTurn if !is_stored => self.old_turns[turn] -= 1,
+            // Homes other than the witness have the turn as it was.
+            Extent::Witness => {}
+            _ if is_stored => self.old_turns[turn] = 0,
+            _ => {}
+        }
+        if is_stored && written.is_needed_more_than(&self.durable) {
+            self.old_turns[1 - turn] = OLD_TURN_TRIES;
+        }
     }
 
     /// Returns true if a member was taken out and no home records that. A recovery would still
@@ -198,7 +224,8 @@ impl<P: Payload> Volume<P> {
             return;
         }
         self.announcements.failed = true;
-        if self.announcements.failures >= FAILURES_MAX {
+        let is_repetition = self.announcements.extent == Extent::OldTurn;
+        if self.announcements.failures >= FAILURES_MAX && !is_repetition {
             self.refuse_writes(member);
         }
     }
@@ -221,17 +248,21 @@ impl<P: Payload> Volume<P> {
         let announcements = &mut self.announcements;
         let written = announcements.writing.take().expect("a state was being written");
         let kept = std::mem::take(&mut announcements.kept);
-        if std::mem::take(&mut announcements.failed) && announcements.failures < FAILURES_MAX && online {
-            announcements.failures += 1;
+        let failed = std::mem::take(&mut announcements.failed);
+        let is_repetition = announcements.extent == Extent::OldTurn;
+        let again = failed && (is_repetition || announcements.failures < FAILURES_MAX && online);
+        announcements.note_turn(&written, kept && !again);
+        if again {
+            announcements.failures += u8::from(!is_repetition);
             announcements.durable.sequence = written.sequence;
         } else {
             announcements.failures = 0;
-            announcements.other_turn_is_older = kept && written.is_needed_more_than(&announcements.durable);
             if kept {
                 announcements.told = written.failed;
             } else {
                 // No home changes any more, but no home records that slots are needed either.
                 announcements.wanted.dirty = announcements.durable.dirty;
+                announcements.old_turns = [0; TURNS];
             }
             announcements.durable = State { dirty: written.dirty && (kept || announcements.durable.dirty), ..written };
         }

@@ -186,6 +186,21 @@ impl Story {
         }
     }
 
+    /// Lets drives answer all operations: those that `fails` selects, with an error of the medium.
+    pub fn answer_failing(&mut self, mut fails: impl FnMut(&Operation<Tags>) -> bool) {
+        while !self.answer_some(ALL, 0) {
+            let Some(operation) = self.waiting.pop_front() else { return };
+            self.now += Nanoseconds(1000);
+            let completion = if fails(&operation) {
+                Completion { token: operation.token, status: Status::MediaError, payload: Tags::default() }
+            } else {
+                self.apply(operation)
+            };
+            let now = self.now;
+            self.volume().complete(now, completion);
+        }
+    }
+
     pub fn run(&mut self, kind: OpKind, start: u64, sectors: u64, fua: bool) -> u64 {
         let number = self.send(kind, start, sectors, fua);
         self.answer(ALL);

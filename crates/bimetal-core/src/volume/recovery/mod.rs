@@ -29,7 +29,7 @@ mod superblocks;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::announce::Announcements;
+use super::announce::{Announcements, OldTurns};
 use super::lost::Lost;
 use super::{DirtySince, GaveUp, Store, Volume, VolumeConfig, VolumeError};
 use crate::block::{Block, ValidMask};
@@ -154,8 +154,8 @@ pub struct Recovery<P: Payload> {
     home_states: BTreeMap<MemberId, states::HomeStates>,
     /// Set if a newer state than any that was found may be lost.
     state_in_doubt: bool,
-    /// Set if a home has the state's facts in one turn alone.
-    other_turn_is_older: bool,
+    /// Turns in which a home lacks a fact of the state.
+    old_turns: OldTurns,
     /// Set if the newest state is of version 1 of the format.
     of_version_1: bool,
     superblocks: superblocks::Superblocks,
@@ -281,7 +281,7 @@ impl<P: Payload> Recovery<P> {
             state: State::default(),
             home_states: BTreeMap::new(),
             state_in_doubt: false,
-            other_turn_is_older: false,
+            old_turns: OldTurns::default(),
             of_version_1: false,
             superblocks: superblocks::Superblocks::default(),
             chunks: chunks::Chunks::default(),
@@ -348,7 +348,7 @@ impl<P: Payload> Recovery<P> {
             self.volume.dirty_since = DirtySince::Before;
         }
         let members = [self.absent, self.refusing, self.attached];
-        self.volume.begin_life(self.state, self.other_turn_is_older, members);
+        self.volume.begin_life(self.state, self.old_turns, members);
         Ok(self.volume)
     }
 
@@ -626,14 +626,14 @@ impl<P: Payload> Volume<P> {
 
     /// Begins to serve a recovered volume. The members that are absent, refuse writes, or were
     /// attached again have a bit each.
-    fn begin_life(&mut self, mut state: State, other_turn_is_older: bool, [absent, refusing, attached]: [u64; 3]) {
+    fn begin_life(&mut self, mut state: State, old_turns: OldTurns, [absent, refusing, attached]: [u64; 3]) {
         if absent != 0 && self.view.layout.is_mirrored() {
             state.pass_by_absent();
         }
         let attached_again = state.failed & attached != 0;
         let slots = self.view.layout.slots.map_or(0, |slots| 1 << slots.member.0);
         let refusing = refusing | if state.refusing.is_some() { slots } else { 0 };
-        self.announcements = Announcements::new(state, other_turn_is_older);
+        self.announcements = Announcements::new(state, old_turns);
         if let Some(digest) = self.view.layout.places.as_ref().map(Places::digest) {
             self.announce(|state| state.places = digest);
         }

@@ -15,10 +15,10 @@ pub(super) struct HomeStates {
 }
 
 impl HomeStates {
-    /// Returns true if the other turn lacks a fact of `newest` that recovery needs.
-    fn has_one_turn_of(&self, newest: &State) -> bool {
-        let other = self.found.content(1 - newest.turn() as usize);
-        !self.found.is_of_version_1() && other.is_none_or(|other| newest.is_needed_more_than(other))
+    /// Returns true if this turn lacks a fact of `newest` that recovery needs.
+    fn lacks_in(&self, turn: usize, newest: &State) -> bool {
+        let found = self.found.content(turn);
+        !self.found.is_of_version_1() && found.is_none_or(|found| newest.is_needed_more_than(found))
     }
 }
 
@@ -58,7 +58,8 @@ impl<P: Payload> Recovery<P> {
                 self.state = newest;
             }
         }
-        self.other_turn_is_older = self.home_states.values().any(|states| states.has_one_turn_of(&self.state));
+        let is_old = |turn| self.home_states.values().any(|states| states.lacks_in(turn, &self.state));
+        self.old_turns = std::array::from_fn(is_old);
         let current = |states: &HomeStates| !states.found.is_of_version_1();
         self.of_version_1 = !self.home_states.values().any(current);
         if self.of_version_1 && self.state.sequence == 0 && !self.layout().is_mirrored() {
