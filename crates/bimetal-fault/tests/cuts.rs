@@ -180,3 +180,25 @@ fn rot_in_a_slot_whose_move_a_cut_takes_back_is_an_error() {
     }
     assert!(errors > 0, "no cut takes the record back");
 }
+
+/// Zeroes end the content of a slot that is newer than home's. The record of that becomes stable
+/// with a forced write of another block, while nothing has flushed home. Home's older content is
+/// not read after a power cut.
+#[test]
+fn zeroes_over_a_newer_slot_are_stable_before_their_record() {
+    for seed in 0..TIMES / 4 {
+        let settings = [("mode", "maximized"), ("idle", "1ms")];
+        let mut story = Story::new(seed, "smart-response", &settings, 4000);
+        let old = story.write(80, 8);
+        story.flush();
+        story.pass(Nanoseconds::from_seconds(100), ALL);
+        story.flush();
+        story.write(80, 8);
+        story.flush();
+        story.run(OpKind::WriteZeroes, 80, 8, false);
+        story.run(OpKind::Write, 800, 8, true);
+        story.cut();
+        let read = story.read(80, 8);
+        assert!(!read.contains(&old), "{seed}: {read:?}");
+    }
+}

@@ -32,6 +32,7 @@ mod evictions;
 mod fetch;
 mod health;
 mod hint;
+mod home_first;
 mod in_place;
 mod invariants;
 mod log_index;

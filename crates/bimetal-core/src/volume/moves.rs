@@ -247,6 +247,7 @@ impl<P: Payload> Volume<P> {
                 }
                 Phase::Writing => {
                     job.phase = Phase::Flushing;
+                    // Home goes first (`home_first`).
                     self.flush_homes(task);
                 }
                 Phase::Flushing => {

@@ -160,10 +160,7 @@ impl<P: Payload> Volume<P> {
     }
 
     fn issue_range(&mut self, task: TaskId, job: &RangeJob) {
-        // The journal will record home as newest, or a loss as ended. That record must not be
-        // stable before home is.
-        let records_home = self.view.map.dirty_blocks() > 0 || !self.lost.is_empty();
-        let fua = job.command.fua || (P::CARRIES_DATA && records_home);
+        let fua = job.command.fua || self.home_goes_first(self.view.layout.block.touched(job.sectors));
         if self.issue_by_member(task, job, fua) {
             return;
         }

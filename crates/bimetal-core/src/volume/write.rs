@@ -619,21 +619,9 @@ impl<P: Payload> Volume<P> {
             while let Some(next) = homes.next_if(|next| next.first.0 == run.end()) {
                 run.count += next.count;
             }
-            // If the journal will record that home is newer than a slot, that record must not be
-            // stable before home is.
-            let fua = job.fua || self.replaces_slots(run);
+            let fua = job.fua || self.home_goes_first(run);
             self.write_home(task, job, self.sectors_of(job.sectors, run), fua);
         }
-    }
-
-    /// Returns true if a change of home makes content off home old, or ends the loss of a block.
-    /// Then the record of it may be stable before home is.
-    fn replaces_slots(&self, run: BlockRun) -> bool {
-        P::CARRIES_DATA
-            && (self.log_is_in_use()
-                || self.lost.between(run.first.0, run.end()).next().is_some()
-                || (self.view.map.dirty_blocks() > 0
-                    && run.blocks().any(|block| self.view.map.get(block).is_some_and(|(_, entry)| entry.dirty))))
     }
 
     fn write_home(&mut self, task: TaskId, job: &WriteJob<P>, sectors: SectorRange, fua: bool) {
