@@ -21,7 +21,7 @@ use bimetal_core::volume::{GaveUp, RecoveryError};
 use bimetal_fault::damage::{Page, Structure, copies_of, survey};
 use bimetal_fault::payload::{Sector, Tags};
 use bimetal_fault::run_damage_case;
-use story::{ALL, HDD, SSD, Story};
+use story::{ALL, HDD, SSD, Story, flip_bit, keep, pages, put_back, reads_back, sectors};
 
 /// Smallest number of cases of all schemes together, in the two tests that run at the same time on
 /// two cores.
@@ -57,32 +57,6 @@ fn flushed(scheme: &'static str, settings: &[(&str, &str)]) -> (Story, Vec<u64>)
     };
     let written = (0..BLOCKS).map(write).collect();
     (story, written)
-}
-
-fn pages(story: &mut Story, structure: Structure) -> Vec<Page> {
-    let layout = story.volume().view().layout.clone();
-    survey(&layout, &story.drives).into_iter().filter(|page| page.structure == structure).collect()
-}
-
-/// Flips the lowest bit of a byte of a page.
-fn flip_bit(story: &mut Story, page: &Page, byte: u64) {
-    let drive = &mut story.drives[usize::from(page.member)];
-    let sector = page.sector + byte / 512;
-    let content = drive.content(sector);
-    let mut bytes = content.metadata().expect("a page of metadata").to_vec();
-    bytes[byte as usize % 512] ^= 1;
-    drive.replace(sector, Sector::Metadata { bytes: Arc::new(bytes), at: 0 });
-}
-
-/// Recovers the volume and checks that each block reads as `written`.
-fn reads_back(story: &mut Story, written: &[u64], what: &str) {
-    match story.try_to_recover(&[]) {
-        Ok(volume) => story.volume = Some(volume),
-        Err(error) => panic!("{what}: {error}"),
-    }
-    for (block, &number) in (0..).zip(written) {
-        assert_eq!(story.read(block * 8, 8), [number; 8], "{what}: block {block} is old");
-    }
 }
 
 /// Flips one bit of each page of `structure` in turn, in a volume that was not closed.
@@ -537,22 +511,6 @@ fn ranges_read_back(story: &mut Story, written: &[u64], what: &str) {
     for (range, &number) in (0..).zip(written) {
         assert_eq!(story.read(range * RANGE, 8), [number; 8], "{what}: range {range}");
     }
-}
-
-/// Content of pages, to be put back later.
-type Kept = Vec<(Page, Vec<Sector>)>;
-
-fn keep(story: &mut Story, structure: Structure) -> Kept {
-    pages(story, structure).into_iter().map(|page| (page.clone(), sectors(story, &page))).collect()
-}
-
-fn sectors(story: &Story, page: &Page) -> Vec<Sector> {
-    (page.sector..page.sector + 8).map(|at| story.drives[usize::from(page.member)].content(at)).collect()
-}
-
-fn put_back(story: &mut Story, page: &Page, content: &[Sector]) {
-    let drive = &mut story.drives[usize::from(page.member)];
-    (page.sector..).zip(content).for_each(|(at, sector)| drive.replace(at, sector.clone()));
 }
 
 /// Both copies of a page of the table of places came back from an earlier time. Ranges that had

@@ -3,6 +3,7 @@
 #![allow(unreachable_pub, dead_code, reason = "each test uses its part of it")]
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use bimetal_core::block::BlockSize;
 use bimetal_core::layout::{LayoutRequest, MemberId, MemberInfo, Role};
@@ -11,6 +12,7 @@ use bimetal_core::schemes;
 use bimetal_core::settings::Settings;
 use bimetal_core::units::{Bytes, Nanoseconds, SectorRange, Sectors};
 use bimetal_core::volume::{Recovery, RecoveryError, Volume, VolumeConfig, format_again};
+use bimetal_fault::damage::{Page, Structure, survey};
 use bimetal_fault::drive::{Drive, Plan};
 use bimetal_fault::payload::{Sector, Tags};
 use bimetal_fault::random::Random;
@@ -238,4 +240,50 @@ impl Story {
         }
         self.now = self.now.max(end);
     }
+}
+
+/// Returns the pages of `structure` on the drives.
+pub fn pages(story: &mut Story, structure: Structure) -> Vec<Page> {
+    let layout = story.volume().view().layout.clone();
+    survey(&layout, &story.drives).into_iter().filter(|page| page.structure == structure).collect()
+}
+
+/// Flips the lowest bit of a byte of a page.
+pub fn flip_bit(story: &mut Story, page: &Page, byte: u64) {
+    let drive = &mut story.drives[usize::from(page.member)];
+    let sector = page.sector + byte / 512;
+    let content = drive.content(sector);
+    let mut bytes = content.metadata().expect("a page of metadata").to_vec();
+    bytes[byte as usize % 512] ^= 1;
+    drive.replace(sector, Sector::Metadata { bytes: Arc::new(bytes), at: 0 });
+}
+
+/// Recovers the volume and checks that each block reads as `written`.
+pub fn reads_back(story: &mut Story, written: &[u64], what: &str) {
+    match story.try_to_recover(&[]) {
+        Ok(volume) => story.volume = Some(volume),
+        Err(error) => panic!("{what}: {error}"),
+    }
+    for (block, &number) in (0..).zip(written) {
+        assert_eq!(story.read(block * 8, 8), [number; 8], "{what}: block {block} is old");
+    }
+}
+
+/// Content of pages, to be put back later.
+pub type Kept = Vec<(Page, Vec<Sector>)>;
+
+/// Returns the content of the pages of `structure`.
+pub fn keep(story: &mut Story, structure: Structure) -> Kept {
+    pages(story, structure).into_iter().map(|page| (page.clone(), sectors(story, &page))).collect()
+}
+
+/// Returns the content of a page.
+pub fn sectors(story: &Story, page: &Page) -> Vec<Sector> {
+    (page.sector..page.sector + 8).map(|at| story.drives[usize::from(page.member)].content(at)).collect()
+}
+
+/// Gives a page back its content.
+pub fn put_back(story: &mut Story, page: &Page, content: &[Sector]) {
+    let drive = &mut story.drives[usize::from(page.member)];
+    (page.sector..).zip(content).for_each(|(at, sector)| drive.replace(at, sector.clone()));
 }

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::bounds::{TOO_MANY_LOST, note_lost};
 use super::chunks::{Chunk, copies_of};
-use super::{Answer, Recovery, Step, only_page};
+use super::{Answer, REPAIR, Recovery, Step, only_page};
 use crate::block::{Block, BlockRun, ValidMask};
 use crate::block_map::{Entry, Slot};
 use crate::journal::page::Page;
@@ -21,6 +21,7 @@ use crate::journal::record::{self, Kind, PageHeader, RECORDS_PER_PAGE, Record};
 use crate::journal::superblock::{Life, Pair, Superblock};
 use crate::journal::turns::{COPIES, TURNS};
 use crate::journal::{PAGE_SECTORS, SEGMENT_PAGES};
+use crate::operation::{Command, OpKind};
 use crate::payload::Payload;
 use crate::units::{Bytes, SectorRange, Sectors};
 use crate::volume::Store;
@@ -147,7 +148,7 @@ enum Phase {
     Scanning,
     Searching,
     Verifying,
-    /// Completes the pair of the newest superblock.
+    /// Completes the pair of the newest superblock, and writes lost heads and feet again.
     Pairing,
     /// Writes a pair of superblocks. The number counts the copies that are stable.
     Superblock(usize),
@@ -545,7 +546,8 @@ impl<P: Payload> Recovery<P> {
         }
     }
 
-    /// Queues a write of the head or foot of a segment, for the end of a successful recovery.
+    /// Queues a write of the head or foot of a segment. It precedes the superblock of the next
+    /// epoch, by which the segment was found: if that superblock is there, both pages are.
     fn repair(&mut self, kind: Kind, segment: &Segment) {
         let page = record::encode_page(kind, segment.header, &segment.records);
         let position = if kind == Kind::Foot { segment.own_end() - 1 } else { segment.first };
@@ -701,10 +703,18 @@ impl<P: Payload> Recovery<P> {
         self.complete_pair_of_log();
     }
 
-    /// Writes the next missing copy of the pair on the drive, and then the pair of the next epoch.
+    /// Writes the next missing copy of the pair on the drive, then the next head or foot that was
+    /// lost, and then the pair of the next epoch.
     fn complete_pair_of_log(&mut self) {
-        if !self.write_next_of_pair() {
-            self.write_next_superblock_of_log(0);
+        if self.write_next_of_pair() {
+            return;
+        }
+        match self.repairs.pop() {
+            Some((member, range, bytes)) => {
+                let command = Command { kind: OpKind::Write, range, fua: true };
+                self.ask(member, command, P::from_metadata(&bytes), REPAIR);
+            }
+            None => self.write_next_superblock_of_log(0),
         }
     }
 

@@ -10,7 +10,7 @@
 //! 4. Content that the last flush may not have covered is compared with its checksum, and is taken
 //!    or dropped whole.
 //! 5. If a power cut or damage left the pair of superblocks incomplete, recovery completes the pair
-//!    before it writes anything else (`superblocks.rs`).
+//!    before it writes anything else (`superblocks.rs`). Then a log gets lost heads and feet back.
 //! 6. A pair of superblocks of the next epoch ends the recovery. A recovery that is cut short at
 //!    any point begins again and ends with the same result.
 //!
@@ -48,6 +48,8 @@ use crate::units::{Bytes, SectorRange, Sectors};
 
 /// Tries of a read before its target counts as unreadable.
 const TRIES: u8 = 6;
+/// Purpose of a write that repairs a page. A failure does no harm: the other copy is there.
+const REPAIR: u64 = 1;
 
 /// Reasons for which a volume cannot be recovered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -189,6 +191,16 @@ struct Asked<P> {
     /// Number by which the step tells its operations apart.
     purpose: u64,
     tries_left: u8,
+}
+
+impl<P> Asked<P> {
+    /// Returns true if the recovery can go on without this operation.
+    fn may_fail(&self) -> bool {
+        match self.command.kind {
+            OpKind::Read => true,
+            kind => kind == OpKind::Write && self.purpose == REPAIR,
+        }
+    }
 }
 
 /// The result of an operation.
@@ -373,7 +385,7 @@ impl<P: Payload> Recovery<P> {
                 }
                 return self.start(asked);
             }
-            _ if asked.command.kind == OpKind::Read && status != Status::Gone => {}
+            _ if asked.may_fail() && status != Status::Gone => {}
             _ => return self.member_failed(asked.member, status),
         }
         self.done += asked.command.range.len.bytes();
