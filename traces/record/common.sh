@@ -3,11 +3,15 @@
 #
 #   name       of the trace
 #   disk_size  of the loop device
+#   event      that counts as an arrival, as in `bimetal record --event` (default: queue)
+#   with_files if set, which file lies where is written beside the trace, as `bimetal place` sees it at the end
 #
 # and defines the functions
 #
 #   prepare    what is done before the recording, in the directory $1 on the device
 #   workload   what is recorded, in the same directory
+#   finish     what is done to the trace in the directory $1 behind the recording (may be missing)
+#   clean_up   what is to be stopped in the end (may be missing)
 #
 # Usage of such a script, as root: SCRIPT OUTPUT_DIRECTORY. Environment: BIMETAL (the program), WORK (where the disk's
 # file and downloads are put; it needs some GiB on an SSD).
@@ -28,6 +32,20 @@ download() {
   apt-get -qq -o APT::Sandbox::User=root download "$@"
 }
 
+# Runs LibreOffice from its copy in the folder $1, over the installed one's path, which no other program sees. It ends
+# with 81 when it has made a profile and wants to be started again.
+office() {
+  local status=0
+  office_once "$@" || status=$?
+  ((status != 81)) || { status=0 && office_once "$@" || status=$?; }
+  return "$status"
+}
+
+office_once() {
+  unshare -m sh -c 'mount --bind "$0" /usr/lib/libreoffice && exec /usr/lib/libreoffice/program/soffice.bin "$@"' "$1" \
+    --headless --norestore "${@:2}" >/dev/null 2>&1
+}
+
 tear_down() {
   local status=$?
   trap - EXIT INT TERM
@@ -40,6 +58,12 @@ tear_down() {
   rm -f "$disk"
   rmdir "$mount_point"
   exit "$status"
+}
+
+# Writes the map of the files that lie on the device now.
+write_files() {
+  (cd "$mount_point" && "$bimetal" place . -o "$1/$name.files.csv")
+  zstd -q --rm -f -19 "$1/$name.files.csv"
 }
 
 record_workload() {
@@ -59,8 +83,10 @@ record_workload() {
   prepare "$mount_point"
   forget
   rm -f "$work/$name.done"
-  "$bimetal" record "$loop" -o "$output/$name.bin.zst" -- "$0" --workload "$mount_point"
+  "$bimetal" record "$loop" --event "${event:-queue}" -o "$output/$name.bin.zst" -- "$0" --workload "$mount_point"
   [[ -e $work/$name.done ]] || { echo "$name: the workload failed" >&2; exit 1; }
+  [[ -z ${with_files:-} ]] || write_files "$output"
+  ! declare -F finish >/dev/null || finish "$output"
   "$bimetal" analyze "$output/$name.bin.zst"
 }
 

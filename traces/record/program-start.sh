@@ -4,6 +4,7 @@
 # Needs a Python that runs where it was copied to (PYTHON_PREFIX), and zstd.
 name=program-start
 disk_size=2G
+with_files=yes
 . "$(dirname "$0")/common.sh"
 
 prefix=${PYTHON_PREFIX:-$(python3 -c 'import sys; print(sys.base_prefix)')}
@@ -54,11 +55,4 @@ workload() {
   done
 }
 
-# While the file system is still there.
-clean_up() {
-  [[ -e $work/$name.done ]] || return
-  (cd "$1" && "$bimetal" place . -o "$files") && zstd -q --rm -f -19 "$files"
-}
-
-[[ ${1:-} == --workload ]] || files=$(realpath -m "${1:-.}")/$name.files.csv
 main "$@"

@@ -36,6 +36,11 @@ pub(crate) const SERVERS: [&str; 3] = ["office-server", "pgbench", "sqlite"];
 pub(crate) const PUBLIC_DESKTOPS: [&str; 3] =
     ["diskmon-mayun.tsv.xz", "diskmon-p2pdownload.tsv.xz", "diskmon-sys1.tsv.xz"];
 
+/// Returns true if a trace of this name is shipped.
+pub(crate) fn is_shipped(name: &str) -> bool {
+    SHIPPED.iter().any(|(shipped, _)| *shipped == name)
+}
+
 /// A trace in memory.
 pub(crate) struct Loaded {
     pub(crate) requests: Vec<Request>,

@@ -36,6 +36,7 @@
 //! # Ok::<(), bimetal_trace::TraceError>(())
 //! ```
 
+pub mod age;
 pub mod analysis;
 mod entry;
 pub mod error;

@@ -5,6 +5,9 @@ use super::{Claim, Expected, Unit, Workload, change, factor};
 /// Trace of a desktop over 1.8 hours, the only one of hours.
 const MAYUN: Workload = Workload::Public("diskmon-mayun.tsv.xz");
 
+/// Trace of a desktop over three hours.
+const RECORDED: Workload = Workload::Recorded("desktop");
+
 pub(super) const CLAIMS: &[Claim] = &[
     Claim {
         name: "griffin-ideal-savings-desktops",
@@ -165,5 +168,117 @@ pub(super) const CLAIMS: &[Claim] = &[
         expected: factor(6.0),
         unit: Unit::Times,
         workload: Workload::Generated("4 KiB, 64 KiB writes"),
+    },
+    Claim {
+        name: "griffin-ideal-savings-3h",
+        place: "table 1",
+        says: "an ideal write cache saves this share of the writes on desktops",
+        expected: Expected::Level(0.4858),
+        unit: Unit::Share,
+        workload: RECORDED,
+    },
+    Claim {
+        name: "griffin-top-overwrites-3h",
+        place: "4.3, figure 1",
+        says: "the most written 1 % of the blocks takes this share of all overwrites on desktops",
+        expected: Expected::Level(0.73),
+        unit: Unit::Share,
+        workload: RECORDED,
+    },
+    Claim {
+        name: "griffin-top-reads-3h",
+        place: "4.3, figure 2",
+        says: "the most written 1 % of the blocks takes so few of all reads on desktops",
+        expected: Expected::AtMost(0.027),
+        unit: Unit::Share,
+        workload: RECORDED,
+    },
+    Claim {
+        name: "griffin-waw-30s-3h",
+        place: "4.4, table 3",
+        says: "share of the overwrites within 30 s of the write before, on desktops",
+        expected: Expected::Level(0.54),
+        unit: Unit::Share,
+        workload: RECORDED,
+    },
+    Claim {
+        name: "griffin-raw-900s-3h",
+        place: "4.4, table 3",
+        says: "share of the reads after a write within 900 s of the write, on desktops",
+        expected: Expected::Level(0.30),
+        unit: Unit::Share,
+        workload: RECORDED,
+    },
+    Claim {
+        name: "griffin-timeout-savings-3h",
+        place: "6.1.2, figure 5a",
+        says: "a timeout of 900 s keeps most of the savings without migrations",
+        expected: Expected::AtLeast(0.80),
+        unit: Unit::Share,
+        workload: RECORDED,
+    },
+    Claim {
+        name: "griffin-timeout-penalty-3h",
+        place: "6.1.2, figure 5b",
+        says: "with a timeout, few reads are served by the log",
+        expected: Expected::AtMost(0.20),
+        unit: Unit::Share,
+        workload: RECORDED,
+    },
+    Claim {
+        name: "griffin-threshold-savings-3h",
+        place: "6.1.2, figure 6a",
+        says: "savings of a read threshold of 1 % relative to those of the timeout of 900 s",
+        expected: Expected::Level(1.0),
+        unit: Unit::Times,
+        workload: RECORDED,
+    },
+    Claim {
+        name: "griffin-savings-3h",
+        place: "section 1",
+        says: "with timeout and read threshold, writes to the SSD fall on desktops",
+        expected: change(0.49),
+        unit: Unit::Share,
+        workload: RECORDED,
+    },
+    Claim {
+        name: "griffin-penalty-3h",
+        place: "section 1",
+        says: "with timeout and read threshold, few reads are served by the disk",
+        expected: Expected::AtMost(0.01),
+        unit: Unit::Share,
+        workload: RECORDED,
+    },
+    Claim {
+        name: "griffin-sequentiality-3h",
+        place: "section 1, figure 7",
+        says: "more of the SSD's writes are sequential",
+        expected: change(0.15),
+        unit: Unit::Difference,
+        workload: RECORDED,
+    },
+    Claim {
+        name: "griffin-life-ideal-3h",
+        place: "6.3, figure 8",
+        says: "fewer erases under the ideal translation layer make the SSD last longer",
+        expected: factor(2.0),
+        unit: Unit::Times,
+        workload: RECORDED,
+    },
+    Claim {
+        name: "griffin-latency-3h",
+        place: "6.4, figure 9",
+        says: "a log on a 7200 rpm disk lowers the mean latency of an X25-M",
+        expected: change(-0.56),
+        unit: Unit::Difference,
+        workload: RECORDED,
+    },
+    Claim {
+        name: "griffin-slc-log-3h",
+        place: "section 7",
+        says: "an SLC log that lasts as long as the MLC drive has this share of its size",
+        expected: Expected::Level(0.20),
+        unit: Unit::Share,
+        workload: RECORDED,
     },
 ];

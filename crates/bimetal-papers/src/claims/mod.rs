@@ -249,6 +249,8 @@ pub enum Workload {
     Shipped,
     /// The shipped start of a program, with its map of files.
     ProgramStart,
+    /// One shipped trace, by name.
+    Recorded(&'static str),
     /// Requests generated from figures of the paper.
     Generated(&'static str),
     /// A public trace that is not shipped.
@@ -266,6 +268,7 @@ impl fmt::Display for Workload {
             Self::Servers => f.write_str("3 shipped servers"),
             Self::Shipped => f.write_str("7 shipped traces"),
             Self::ProgramStart => f.write_str("program-start"),
+            Self::Recorded(name) => f.write_str(name),
             Self::Generated(of) => write!(f, "generated: {of}"),
             Self::Public(file) => f.write_str(file.split('.').next().unwrap_or(file)),
             Self::PublicDesktops => f.write_str("3 diskmon desktops"),

@@ -27,7 +27,7 @@ use rayon::prelude::*;
 
 use crate::claims::{Claim, Paper, Verdict, Workload};
 use crate::mixcp::PaperError;
-use crate::traces::{Loaded, PUBLIC_DESKTOPS, Traces};
+use crate::traces::{Loaded, PUBLIC_DESKTOPS, Traces, is_shipped};
 
 /// Reasons for which the experiments cannot be run. Except for a bad public trace, each is a defect
 /// of Bimetal.
@@ -191,6 +191,7 @@ fn reason(claim: &Claim, traces: &Traces, effort: Effort) -> Option<String> {
     let missing = |file: &str| !traces.folder.as_ref().is_some_and(|folder| folder.join(file).exists());
     match claim.workload {
         Workload::None(reason) => Some(reason.to_owned()),
+        Workload::Recorded(name) if !is_shipped(name) => Some(format!("needs the recording {name}")),
         Workload::Public(file) if missing(file) => Some(format!("needs {file} (--traces)")),
         Workload::PublicDesktops if PUBLIC_DESKTOPS.iter().any(|file| missing(file)) => {
             Some(format!("needs {} (--traces)", PUBLIC_DESKTOPS.join(", ")))

@@ -2,10 +2,13 @@
 
 use std::path::PathBuf;
 
+use bimetal_trace::age::{Ageing, FRAGMENT};
 use clap::Args;
 
 use crate::error::Error;
+use crate::files::file_map;
 use crate::options::TraceOptions;
+use crate::output::OutputFile;
 use crate::trace_file::{TraceReader, TraceWriter};
 
 /// Convert a trace to another format
@@ -15,7 +18,8 @@ use crate::trace_file::{TraceReader, TraceWriter};
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     bimetal convert web_0.csv.gz web_0.bin.zst\n  \
-    bimetal convert monday.bin.zst monday.txt --to disksim --limit 100000")]
+    bimetal convert monday.bin.zst monday.txt --to disksim --limit 100000\n  \
+    bimetal convert start.bin.zst aged.bin.zst --files start.csv --age 1 --aged-files aged.csv")]
 pub(crate) struct Arguments {
     /// The trace to read, or - for standard input
     #[arg(value_name = "IN")]
@@ -26,16 +30,47 @@ pub(crate) struct Arguments {
     /// Format of OUT, one of those that `bimetal formats` marks as written [default: by its ending]
     #[arg(long, value_name = "NAME")]
     to: Option<String>,
+    /// Scatter the files of --files over the device, as years of use do; the number chooses the
+    /// places. Each file is cut into fragments of 64 KiB on average, which are put in random order
+    /// over the space of all files and free space
+    #[arg(long, value_name = "SEED", requires = "files")]
+    age: Option<u64>,
+    /// The map of files to scatter: lines `offset,length,path`, as `place -o` writes
+    #[arg(long, value_name = "MAP.csv", requires = "age")]
+    files: Option<PathBuf>,
+    /// Write the map of the scattered files
+    #[arg(long, value_name = "MAP.csv", requires = "age")]
+    aged_files: Option<PathBuf>,
     #[command(flatten)]
     options: TraceOptions,
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
+    let ageing = ageing(&arguments)?;
+    // The map is created first: a path that cannot be written must fail at once.
+    let map = arguments.aged_files.as_deref().map(OutputFile::create).transpose()?;
     let mut reader = TraceReader::open(&arguments.input, &arguments.options)?;
     let mut writer = TraceWriter::create(&arguments.output, arguments.to.as_deref(), reader.content())?;
+    let mut scattered = Vec::new();
     while let Some(request) = reader.next()? {
-        writer.write(&request)?;
+        match &ageing {
+            Some(ageing) => ageing.requests(&request, &mut scattered),
+            None => scattered.push(request),
+        }
+        for request in scattered.drain(..) {
+            writer.write(&request)?;
+        }
     }
     reader.finish();
-    writer.finish()
+    writer.finish()?;
+    let Some((ageing, mut map)) = ageing.zip(map) else { return Ok(()) };
+    ageing.write_map(&mut map)?;
+    map.finish()
+}
+
+/// Scatters the files of `--files`.
+fn ageing(arguments: &Arguments) -> Result<Option<Ageing>, Error> {
+    let Some((path, seed)) = arguments.files.as_ref().zip(arguments.age) else { return Ok(None) };
+    let ageing = Ageing::new(&file_map(path)?, seed, FRAGMENT);
+    Ok(Some(ageing.map_err(|error| Error::new(format!("{}: {error}", path.display())))?))
 }
