@@ -2,7 +2,8 @@
 # Eight tasks of a desktop one after another, as the disk suites of PCMark are mixed of: a scan of all files for viruses,
 # a game that loads its levels, photographs that are imported, programs that start, a film that is cut, a film that is
 # recorded while another is watched, music that is added to a library, and a program that is installed. Memory forgets
-# in front of each. Needs: python3, sqlite3, libreoffice-writer-nogui, and what package-install.sh downloads.
+# in front of each, and a mark is left: a read of the device's last block. Needs: python3, sqlite3,
+# libreoffice-writer-nogui, and what package-install.sh downloads.
 name=application-mix
 disk_size=6G
 event=issue
@@ -89,9 +90,11 @@ install_package() {
 }
 
 workload() {
-  local task
+  local task device
+  device=$(findmnt -no SOURCE "$1")
   for task in scan play import_photos start_programs cut_film record_and_watch add_music install_package; do
     forget
+    mark "$device"
     "$task" "$1"
     sync -f "$1"
     sleep 3

@@ -27,6 +27,11 @@ forget() {
   echo 3 >/proc/sys/vm/drop_caches
 }
 
+# Marks a place in the recording: reads the last block of the device $1, which no file has, past memory.
+mark() {
+  dd if="$1" of=/dev/null bs=4k count=1 skip="$(($(blockdev --getsize64 "$1") / 4096 - 1))" iflag=direct status=none
+}
+
 # Fetches Debian packages into the current directory.
 download() {
   apt-get -qq -o APT::Sandbox::User=root download "$@"

@@ -141,7 +141,7 @@ rest() {
     sleep $((60 - (SECONDS - $3) > 0 ? 60 - (SECONDS - $3) : 0))
   else
     sleep 0.05
-    dd if="$2" of=/dev/null bs=4k count=1 skip="$(($(blockdev --getsize64 "$2") / 4096 - 1))" iflag=direct status=none
+    mark "$2"
     sleep 0.05
   fi
 }

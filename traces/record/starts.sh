@@ -1,5 +1,6 @@
 # Shared by the scripts that record three cold starts of a program: films lie in front of the program, and one is watched
-# after each start. To be sourced behind common.sh by a script that defines the functions
+# after each start. A mark, a read of the device's last block, stands in front of each start and behind it. To be
+# sourced behind common.sh by a script that defines the functions
 #
 #   install_program  puts the program into the directory $1 on the device
 #   start            starts it there, and returns when it has ended
@@ -22,10 +23,13 @@ watch_film() {
 }
 
 workload() {
-  local i
+  local i device
+  device=$(findmnt -no SOURCE "$1")
   for i in 1 2 3; do
     forget
+    mark "$device"
     start "$1"
+    mark "$device"
     sleep 5
     watch_film "$1/films/film-$i.mp4"
     sleep 10
