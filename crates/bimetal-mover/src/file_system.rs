@@ -66,11 +66,11 @@ impl FileSystem {
     /// Refuses a file system whose files cannot be moved.
     ///
     /// # Errors
-    /// The file system is not ext4, is read-only, or has blocks of another size; or the program
+    /// The file system is neither ext4 nor XFS, is read-only, or has blocks of another size; or the program
     /// does not run as root.
     pub fn check(&self) -> Result<(), MoverError> {
         let path = self.root.display().to_string();
-        if self.kind != "ext4" {
+        if !["ext4", "xfs"].contains(&self.kind.as_str()) {
             return Err(MoverError::Kind { path, kind: self.kind.clone() });
         }
         if self.is_read_only {

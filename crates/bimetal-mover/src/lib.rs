@@ -7,6 +7,9 @@
 //! allocated on the wanted drive. The kernel copies the content and exchanges the blocks under the
 //! locks of both files, so a reader or writer never sees a difference.
 //!
+//! XFS has no such call. There a donor gets a copy of the file, and the kernel swaps all extents of
+//! the two files, unless the file was written meanwhile: as `xfs_fsr` does.
+//!
 //! The SSD is the first part of the device. A file's inode number, size, times and content stay.
 //!
 //! - [`runs`]: runs of blocks, and free space as runs. [`plan`](mod@plan): the files that move, and
@@ -29,6 +32,7 @@ pub mod mover;
 pub mod pace;
 pub mod plan;
 pub mod runs;
+mod swap;
 #[cfg(test)]
 mod test_folder;
 
@@ -64,7 +68,7 @@ pub enum MoverError {
         first: String,
     },
     /// The file system is not of a kind that can move files.
-    #[error("{path}: its file system is {kind}: expected ext4, the only one whose files move while mounted")]
+    #[error("{path}: its file system is {kind}: expected ext4 or xfs, whose files move while mounted")]
     Kind {
         /// The path.
         path: String,

@@ -10,6 +10,8 @@
 //! 5. The extents are read again: a file has moved only if they say so.
 //! 6. The donor, which has the old blocks now, is closed. That frees them.
 //!
+//! On XFS, which exchanges no single blocks, each file moves alone and as a whole ([`crate::swap`]).
+//!
 //! A run may be killed after any step. The kernel exchanges blocks within a transaction of the file
 //! system, and writes the copied content before that transaction commits.
 
@@ -29,6 +31,7 @@ use crate::kernel::{Extent, exchange, extents};
 use crate::knob::Knob;
 use crate::pace::{Ended, Pace};
 use crate::runs::Run;
+use crate::swap::{self, Nests, Unswapped};
 use crate::{BLOCK_BYTES, MoverError, Side};
 
 /// Number of blocks of a batch: 64 MiB.
@@ -112,13 +115,38 @@ pub struct Mover<'a> {
     file_system: &'a FileSystem,
     folder: PathBuf,
     settings: Settings<'a>,
-    knob: Knob,
+    way: Way,
     journal: Journal,
     report: Report,
     /// Inode numbers of the files that lie where they were asked to, with their drives.
     settled: HashSet<(u64, Side)>,
     /// Lock against other runs, held until the end.
     _lock: Lock,
+}
+
+/// Way in which the file system moves a file.
+enum Way {
+    /// Exchange of any blocks (ext4), with the allocator's setting that donors need.
+    Exchange(Knob),
+    /// Swap of all extents for those of a copy (XFS).
+    Swap(Nests),
+}
+
+impl Way {
+    fn of(file_system: &FileSystem, folder: &Path) -> Result<Self, MoverError> {
+        match file_system.kind.as_str() {
+            "xfs" => Ok(Self::Swap(Nests::make(folder)?)),
+            _ => Ok(Self::Exchange(Knob::open(file_system, folder)?)),
+        }
+    }
+
+    /// Returns the flag that the inode of a file must have.
+    fn needed_flag(&self) -> u32 {
+        match self {
+            Self::Exchange(_) => HAS_EXTENTS,
+            Self::Swap(_) => 0,
+        }
+    }
 }
 
 /// A file that is open for its move.
@@ -153,13 +181,13 @@ impl<'a> Mover<'a> {
         file_system.check()?;
         let lock = file_system.lock()?;
         let folder = file_system.folder()?;
-        let knob = Knob::open(file_system, &folder)?;
+        let way = Way::of(file_system, &folder)?;
         let journal = Journal::open(&folder)?;
         Ok(Self {
             file_system,
             folder,
             settings,
-            knob,
+            way,
             journal,
             report: Report::default(),
             settled: HashSet::new(),
@@ -211,7 +239,7 @@ impl<'a> Mover<'a> {
             |origin: &Origin| requests_of(origin).all(|request| settled.contains(&(origin.inode, request.to)));
         self.journal.retain(|origin| is_there(origin) && !is_back(origin))?;
         if self.journal.origins().next().is_none() {
-            drop(self.knob);
+            drop(self.way);
             std::fs::remove_dir_all(&self.folder).map_err(MoverError::at(&self.folder))?;
         }
         Ok(self.report)
@@ -235,6 +263,12 @@ impl<'a> Mover<'a> {
                     continue;
                 }
             };
+            if let Way::Swap(_) = self.way {
+                if let Err(ended) = self.swap(work, progress)? {
+                    return Ok(Err(ended));
+                }
+                continue;
+            }
             let blocks: u64 = batch.iter().map(Work::blocks).sum();
             let is_other = batch.first().is_some_and(|first| first.request.to != request.to);
             let is_full = is_other || batch.len() >= BATCH_FILES || blocks + work.blocks() > BATCH_BLOCKS;
@@ -249,12 +283,13 @@ impl<'a> Mover<'a> {
     /// Opens a file, and finds its parts on the wrong drive. `Ok(None)`: there are none. An error
     /// is the reason for which the file does not move.
     fn prepare<'r>(&mut self, request: &'r Request) -> Result<Option<Work<'r>>, String> {
-        let file = open(&request.path)?;
+        let needed = self.way.needed_flag();
+        let file = open(&request.path, needed)?;
         let metadata = file.metadata().map_err(|error| error.to_string())?;
         if !metadata.is_file() || metadata.ino() != request.inode {
             return Err("another file has its name now".to_owned());
         }
-        refuse_flags(&file)?;
+        refuse_flags(&file, needed)?;
         let all = extents(&file, WHOLE).map_err(|errno| io::Error::from(errno).to_string())?;
         let parts = self.parts_to_move(request, &all, metadata.len());
         if parts.is_empty() {
@@ -326,7 +361,8 @@ impl<'a> Mover<'a> {
         let aims: Vec<Run> = slices.iter().flat_map(|(work, _)| work.request.aims.iter().copied()).collect();
         let boundary = self.settings.boundary;
         let find_free = || self.file_system.free();
-        let mut arena = Arena::fill(&self.folder, &self.knob, to, boundary, blocks, &aims, &find_free)?;
+        let Way::Exchange(knob) = &self.way else { return Ok(Ok(())) };
+        let mut arena = Arena::fill(&self.folder, knob, to, boundary, blocks, &aims, &find_free)?;
         for (work, _) in slices.iter() {
             self.journal.note(work.origin.clone())?;
         }
@@ -416,6 +452,48 @@ impl<'a> Mover<'a> {
         result
     }
 
+    /// Moves a whole file by a copy with which it swaps its extents.
+    fn swap(&mut self, mut work: Work<'_>, progress: &dyn Fn(u64)) -> Result<Result<(), Ended>, MoverError> {
+        let ended = match self.swap_whole(&mut work)? {
+            Ok(()) => Ok(()),
+            Err(Unswapped::Ended(ended)) => Err(ended),
+            Err(Unswapped::Because(reason)) => {
+                work.error = Some(reason);
+                Ok(())
+            }
+        };
+        self.finish(work, ended)?;
+        progress(self.report.bytes());
+        Ok(ended)
+    }
+
+    fn swap_whole(&mut self, work: &mut Work<'_>) -> Result<Result<(), Unswapped>, MoverError> {
+        let Way::Swap(nests) = &mut self.way else { return Ok(Ok(())) };
+        let bytes = work.file.metadata().map_or(0, |metadata| metadata.len());
+        let blocks = bytes.div_ceil(BLOCK_BYTES);
+        let within = |runs: &mut dyn Iterator<Item = Run>| -> u64 {
+            runs.filter_map(|run| run.clip(0, blocks)).map(|run| run.len).sum()
+        };
+        let held = within(&mut work.origin.extents.iter().map(|&(logical, _, len)| Run::new(logical, len)));
+        let asked = work.request.only.as_ref().map_or(blocks, |only| within(&mut only.iter().copied()));
+        if held != blocks {
+            return Ok(Err(Unswapped::Because("sparse, or shares blocks: XFS swaps whole files only".to_owned())));
+        }
+        if asked != blocks {
+            return Ok(Err(Unswapped::Because("a part of it stays, and XFS swaps whole files only".to_owned())));
+        }
+        let before = match swap::Before::of(&work.file) {
+            Ok(before) => before,
+            Err(reason) => return Ok(Err(Unswapped::Because(reason))),
+        };
+        let Some(donor) = nests.donor(work.request.to, self.settings.boundary, blocks)? else {
+            return Ok(Err(Unswapped::Because(format!("no free place on the {}", name(work.request.to)))));
+        };
+        self.journal.note(work.origin.clone())?;
+        self.journal.sync()?;
+        Ok(before.swap(&work.file, &donor, bytes, &mut self.settings.pace))
+    }
+
     /// Reads the extents again, and compares the content if asked to.
     fn finish(&mut self, work: Work<'_>, ended: Result<(), Ended>) -> Result<(), MoverError> {
         let path = &work.request.path;
@@ -425,7 +503,7 @@ impl<'a> Mover<'a> {
         let left: u64 = left.iter().map(|part| part.physical.len).sum();
         let moved = work.blocks().saturating_sub(left);
         if let Some((before, stamp)) = work.before.filter(|_| moved > 0) {
-            match checksum(&work.file) {
+            match checksum(&work.file).and_then(|sum| still(&work.file, sum)) {
                 Ok((after, now)) if before == after && stamp == now => self.report.verified += 1,
                 Ok((after, now)) if is_untouched(stamp, now) => {
                     return Err(MoverError::Content { path: path.display().to_string(), before, after });
@@ -457,11 +535,11 @@ fn name(side: Side) -> &'static str {
 
 /// Opens a file for its move, without a change of its times. An error is the reason for which it
 /// cannot be opened.
-fn open(path: &Path) -> Result<File, String> {
+fn open(path: &Path, needed_flag: u32) -> Result<File, String> {
     let flags = libc::O_NOFOLLOW | libc::O_NOATIME;
     let open = |write: bool| OpenOptions::new().read(true).write(write).custom_flags(flags).open(path);
     open(true).map_err(|error| {
-        let flagged = open(false).ok().and_then(|file| refuse_flags(&file).err());
+        let flagged = open(false).ok().and_then(|file| refuse_flags(&file, needed_flag).err());
         match error.raw_os_error().map(Errno::from_raw_os_error) {
             Some(Errno::TXTBSY) => "a program that is running".to_owned(),
             _ => flagged.unwrap_or_else(|| error.to_string()),
@@ -469,13 +547,13 @@ fn open(path: &Path) -> Result<File, String> {
     })
 }
 
-/// Refuses a file by the flags of its inode.
-fn refuse_flags(file: &File) -> Result<(), String> {
+/// Refuses a file by the flags of its inode, of which it needs `needed_flag`.
+fn refuse_flags(file: &File, needed_flag: u32) -> Result<(), String> {
     let flags = rustix::fs::ioctl_getflags(file).map_err(|errno| io::Error::from(errno).to_string())?.bits();
     if let Some((_, reason)) = NOT_MOVED.iter().find(|(flag, _)| flags as u32 & flag != 0) {
         return Err((*reason).to_owned());
     }
-    if flags as u32 & HAS_EXTENTS == 0 {
+    if flags as u32 & needed_flag != needed_flag {
         return Err("blocks in the form of ext3 (no extents)".to_owned());
     }
     Ok(())
@@ -566,6 +644,12 @@ fn checksum(file: &File) -> Result<(u32, Stamp), String> {
         Ok((sum, stamp))
     };
     read().map_err(|error| error.to_string())
+}
+
+/// Returns a checksum with the times that the file has now. A write while the content was read has
+/// changed both the content and the times.
+fn still(file: &File, (sum, _): (u32, Stamp)) -> Result<(u32, Stamp), String> {
+    Ok((sum, stamp(file).map_err(|error| error.to_string())?))
 }
 
 /// Returns true if nobody has written a file between two stamps. A write within the clock's tick of

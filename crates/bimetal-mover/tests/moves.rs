@@ -1,4 +1,4 @@
-//! Moves on a real ext4, mounted from a file by a loop device. Skipped where nothing can be
+//! Moves on a real ext4 and a real XFS, mounted from a file by a loop device. Skipped where nothing can be
 //! mounted.
 
 #[path = "../../bimetal/tests/support/mod.rs"]
@@ -25,8 +25,9 @@ use support::LoopDevice;
 const BOUNDARY: u64 = (96 << 20) / BLOCK_BYTES;
 const WHOLE: std::ops::Range<u64> = 0..1 << 32;
 
-/// An ext4 of 1 GiB, mounted until drop.
+/// A file system of 1 GiB, mounted until drop.
 struct Mounted {
+    kind: &'static str,
     folder: PathBuf,
     device: Option<LoopDevice>,
     stop: AtomicBool,
@@ -38,23 +39,36 @@ fn succeeds(program: &str, arguments: &[&str]) -> bool {
 }
 
 impl Mounted {
-    /// Returns a mounted file system; `None`, with a message, where that is not possible.
+    /// Returns a mounted ext4; `None`, with a message, where that is not possible.
     fn new(name: &str, options: &[&str]) -> Option<Self> {
+        Self::of("ext4", &[&["-q", "-F", "-b", "4096"], options].concat(), name)
+    }
+
+    /// Returns a mounted XFS; `None`, with a message, where that is not possible.
+    fn xfs(name: &str) -> Option<Self> {
+        if !succeeds("mkfs.xfs", &["-V"]) {
+            println!("skipped: no mkfs.xfs here (package xfsprogs)");
+            return None;
+        }
+        Self::of("xfs", &["-q", "-f"], name)
+    }
+
+    fn of(kind: &'static str, options: &[&str], name: &str) -> Option<Self> {
         let memory = Path::new("/dev/shm");
         let below = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
-        let folder = below.join(format!("bimetal-mover-{name}-{}", std::process::id()));
+        let folder = below.join(format!("bimetal-mover-{kind}-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(folder.join("mount")).ok()?;
         let image = folder.join("image");
         let made = File::create(&image).and_then(|file| file.set_len(1 << 30)).is_ok();
         let image = image.to_string_lossy().into_owned();
-        let made = made && succeeds("mkfs.ext4", &[&["-q", "-F", "-b", "4096"], options, &[&image]].concat());
+        let made = made && succeeds(&format!("mkfs.{kind}"), &[options, &[&image]].concat());
         let device = made.then(|| LoopDevice::over(Path::new(&image), &[])).flatten();
         let mount = folder.join("mount").to_string_lossy().into_owned();
         let is_mounted = device.as_ref().is_some_and(|device| succeeds("mount", &[&device.0, &mount]));
-        let mounted = Self { folder, device, stop: AtomicBool::new(false) };
+        let mounted = Self { kind, folder, device, stop: AtomicBool::new(false) };
         if !is_mounted {
-            println!("skipped: no ext4 can be mounted here");
+            println!("skipped: no {kind} can be mounted here");
             assert!(std::env::var_os("BIMETAL_REQUIRE_ALL").is_none());
             return None;
         }
@@ -96,7 +110,8 @@ impl Mounted {
     fn check_file_system(mut self) {
         assert!(succeeds("umount", &[&self.path("").to_string_lossy()]));
         let device = self.device.take().expect("it was mounted");
-        let checked = Command::new("e2fsck").args(["-fn", &device.0]).output().expect("e2fsck runs");
+        let (checker, options) = if self.kind == "xfs" { ("xfs_repair", "-n") } else { ("e2fsck", "-fn") };
+        let checked = Command::new(checker).args([options, &device.0]).output().expect("the checker runs");
         assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stdout));
     }
 
@@ -149,7 +164,7 @@ fn all_to<'a>(side: Side, paths: impl IntoIterator<Item = &'a PathBuf>) -> Vec<R
 }
 
 fn extents_of(path: &Path) -> Vec<Extent> {
-    extents(&File::open(path).expect("it is there"), WHOLE).expect("ext4 reports extents")
+    extents(&File::open(path).expect("it is there"), WHOLE).expect("both report extents")
 }
 
 /// Returns the number of blocks on the SSD and on the HDD.
@@ -370,10 +385,121 @@ fn second_run_at_the_same_time_is_refused() {
 fn other_file_systems_are_refused_with_their_kind() {
     let refused = FileSystem::of(&["/proc".into()]).and_then(|file_system| file_system.check());
     let message = refused.expect_err("nothing moves there").to_string();
-    assert_eq!(message, "/proc: its file system is proc: expected ext4, the only one whose files move while mounted");
+    assert_eq!(message, "/proc: its file system is proc: expected ext4 or xfs, whose files move while mounted");
     let message = FileSystem::of(&["/proc".into(), "/sys".into()]).expect_err("two file systems").to_string();
     assert!(message.starts_with("/sys lies on another file system than /proc"), "{message}");
     let Some(small) = Mounted::new("small-blocks", &["-b", "1024"]) else { return };
     let message = small.file_system().check().expect_err("pages have four blocks").to_string();
     assert!(message.contains("blocks of 1024 bytes: expected 4096"), "{message}");
+}
+
+/// A file does not move on XFS within two seconds of its last write.
+fn wait_until_quiet() {
+    std::thread::sleep(Duration::from_millis(2100));
+}
+
+#[test]
+fn xfs_files_move_and_undo_brings_them_back() {
+    let Some(mounted) = Mounted::xfs("keep") else { return };
+    let sizes = [1, 4096, 5000, 70_000, 900_000, 12 << 20];
+    let names: Vec<String> = (0..sizes.len()).map(|number| format!("f{number}")).collect();
+    let files: Vec<PathBuf> = names.iter().zip(sizes).map(|(name, size)| mounted.write(name, size)).collect();
+    let about = |path: &PathBuf| {
+        let metadata = fs::metadata(path).expect("it is there");
+        (metadata.ino(), metadata.len(), metadata.mtime(), metadata.mtime_nsec())
+    };
+    let before: Vec<_> = files.iter().map(about).collect();
+    let first: Vec<[u64; 2]> = files.iter().map(|path| blocks_of(path)).collect();
+    for side in [Side::Hdd, Side::Ssd, Side::Hdd] {
+        wait_until_quiet();
+        let report = mounted.run(&all_to(side, &files));
+        assert_eq!(report.skipped, []);
+        for ((path, name), size) in files.iter().zip(&names).zip(sizes) {
+            assert_eq!(blocks_of(path)[wrong(side)], 0, "{name} has blocks on the wrong drive");
+            assert!(has_content(path, name, size), "{name}");
+        }
+    }
+    assert_eq!(files.iter().map(about).collect::<Vec<_>>(), before);
+    wait_until_quiet();
+    let file_system = mounted.file_system();
+    let mover = Mover::open(&file_system, mounted.settings()).expect("files can be moved here");
+    let report = mover.undo(&|_| {}).expect("the run ends well");
+    assert_eq!(report.skipped, []);
+    assert_eq!(files.iter().map(|path| blocks_of(path)).collect::<Vec<_>>(), first);
+    assert!(!mounted.path(FOLDER).exists(), "the state is removed");
+    mounted.check_file_system();
+}
+
+#[test]
+fn xfs_file_that_cannot_swap_stays_with_a_reason() {
+    let Some(mounted) = Mounted::xfs("stay") else { return };
+    let sparse = mounted.path("sparse");
+    let file = File::create(&sparse).expect("there is room");
+    file.write_all_at(&[7; 4096], 1 << 20).expect("there is room");
+    drop(file);
+    let shared = mounted.write("shared", 50_000);
+    assert!(succeeds("cp", &["--reflink=always", &shared.to_string_lossy(), &mounted.path("copy").to_string_lossy()]));
+    mounted.sync();
+    wait_until_quiet();
+    let written = mounted.write("written", 50_000);
+    let files = [sparse, shared, written];
+    for side in [Side::Hdd, Side::Ssd] {
+        let report = mounted.run(&all_to(side, &files));
+        // A file that lies there already is not looked at.
+        for (path, reason) in &report.skipped {
+            let expected = if path.ends_with("written") { "written a moment ago" } else { "sparse, or shares blocks" };
+            assert!(reason.starts_with(expected), "{}: {reason}", path.display());
+        }
+        assert_eq!(report.bytes(), 0);
+    }
+    assert!(has_content(&files[1], "shared", 50_000) && has_content(&files[2], "written", 50_000));
+    mounted.check_file_system();
+}
+
+/// A writer changes a file again and again, with pauses in which the file may move. No write is
+/// lost, whatever the moment of the swap. A run ended with the alarm that the content differs and
+/// nobody wrote: the write had come while the content was read for the second checksum, whose times
+/// were those from before the reading.
+#[test]
+fn xfs_file_that_is_written_meanwhile_loses_nothing() {
+    let Some(mounted) = Mounted::xfs("writer") else { return };
+    const BLOCKS: usize = 2048;
+    let path = mounted.write("written", BLOCKS * 4096);
+    let done = AtomicBool::new(false);
+    let (written, moved) = std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            let file = OpenOptions::new().write(true).open(&path).expect("it is there");
+            let mut written = vec![0_u64; BLOCKS];
+            let mut round = 0_u64;
+            while !done.load(Ordering::Relaxed) {
+                round += 1;
+                let block = round as usize * 7919 % BLOCKS;
+                file.write_all_at(&round.to_le_bytes().repeat(512), block as u64 * 4096).expect("there is room");
+                written[block] = round;
+                // From 1.9 to 2.4 s: some writes come while the copy is made.
+                std::thread::sleep(Duration::from_millis(1900 + round * 97 % 500));
+            }
+            written
+        });
+        let (mut moved, mut side) = (0, Side::Hdd);
+        for _ in 0..25 {
+            let report = mounted.run(&[to(side, &path)]);
+            if report.bytes() > 0 || report.skipped.is_empty() {
+                moved += u64::from(report.bytes() > 0);
+                side = if side == Side::Hdd { Side::Ssd } else { Side::Hdd };
+            }
+            std::thread::sleep(Duration::from_millis(90));
+        }
+        done.store(true, Ordering::Relaxed);
+        (writer.join().expect("the writer ends well"), moved)
+    });
+    println!("moved {moved} times");
+    let expected = content("written", BLOCKS * 4096);
+    let now = fs::read(&path).expect("it is there");
+    for (block, round) in written.into_iter().enumerate() {
+        let range = block * 4096..(block + 1) * 4096;
+        let block_content = if round == 0 { expected[range.clone()].to_vec() } else { round.to_le_bytes().repeat(512) };
+        assert!(now[range] == block_content, "block {block} of round {round}");
+    }
+    mounted.check_file_system();
 }
