@@ -35,8 +35,8 @@ use moves::{Files, Moved, Planned};
 ///
 /// Asks the file system where the files below the paths lie, and sorts them by a strategy of Combo
 /// Drive. `compare --files` and `analyze --files` take the map that -o writes. No file moves
-/// without --apply. With --apply, files of a mounted ext4 move while they are in use: files that
-/// belong on the SSD move there, and others leave it as far as their room is needed.
+/// without --apply. With --apply, files of a mounted ext4 or XFS move while they are in use: files
+/// that belong on the SSD move there, and others leave it as far as their room is needed.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     bimetal place /usr\n  \
@@ -76,7 +76,7 @@ pub(crate) struct Arguments {
     /// Write the map of files: lines `offset,length,path`, in bytes
     #[arg(short, long, value_name = "MAP.csv")]
     output: Option<PathBuf>,
-    /// Move the files (ext4, as root)
+    /// Move the files (ext4 or XFS, as root)
     #[arg(long, requires = "ssd_size")]
     apply: bool,
     /// Move all files back that earlier runs have moved on this file system
