@@ -4,18 +4,22 @@
 use std::io::BufReader;
 use std::path::PathBuf;
 
+use bimetal_core::operation::OpKind;
 use bimetal_core::scheme::FileExtent;
-use bimetal_core::units::{SECTOR_BYTES, SectorRange};
+use bimetal_core::units::{Bytes, SECTOR_BYTES, SectorRange};
 use bimetal_trace::analysis::FileMap;
 use bimetal_trace::{Event, OpenOptions, Request, Trace};
 
 use crate::experiments::ExperimentsError;
 
 /// Shipped traces, with their bytes; `traces/README.md` describes the recordings.
-const SHIPPED: [(&str, &[u8]); 8] = [
+const SHIPPED: [(&str, &[u8]); 11] = [
+    ("application-mix", include_bytes!("../../../traces/application-mix.bin.zst")),
     ("browser", include_bytes!("../../../traces/browser.bin.zst")),
+    ("desktop", include_bytes!("../../../traces/desktop.bin.zst")),
     ("media-copy", include_bytes!("../../../traces/media-copy.bin.zst")),
     ("office-server", include_bytes!("../../../traces/office-server.bin.zst")),
+    ("office-start", include_bytes!("../../../traces/office-start.bin.zst")),
     ("package-install", include_bytes!("../../../traces/package-install.bin.zst")),
     ("pgbench", include_bytes!("../../../traces/pgbench.bin.zst")),
     ("program-start", include_bytes!("../../../traces/program-start.bin.zst")),
@@ -23,8 +27,15 @@ const SHIPPED: [(&str, &[u8]); 8] = [
     ("sqlite", include_bytes!("../../../traces/sqlite.bin.zst")),
 ];
 
-/// Map of the files of `program-start`.
-const PROGRAM_START_FILES: &[u8] = include_bytes!("../../../traces/program-start.files.csv.zst");
+/// Maps of files of shipped traces.
+const FILES: [(&str, &[u8]); 3] = [
+    ("desktop", include_bytes!("../../../traces/desktop.files.csv.zst")),
+    ("office-start", include_bytes!("../../../traces/office-start.files.csv.zst")),
+    ("program-start", include_bytes!("../../../traces/program-start.files.csv.zst")),
+];
+
+/// Sectors of a mark between the pieces of a trace.
+const MARK_SECTORS: u64 = 8;
 
 /// Shipped traces that stand for the papers' desktops.
 pub(crate) const DESKTOPS: [&str; 4] = ["browser", "media-copy", "package-install", "source-tree"];
@@ -93,17 +104,34 @@ impl Traces {
         PUBLIC_DESKTOPS.iter().map(|file| self.public(file)).collect()
     }
 
-    /// Returns the extents of the files and of the free space of `program-start`.
-    pub(crate) fn program_start_files(&self) -> Result<Vec<FileExtent>, ExperimentsError> {
-        let map = FileMap::read("program-start.files.csv", BufReader::new(PROGRAM_START_FILES))?;
-        let extent = |start: u64, end: u64, path: &str| {
-            let first = start / SECTOR_BYTES;
-            let sectors = SectorRange::new(first, end.div_ceil(SECTOR_BYTES) - first);
-            FileExtent { path: path.to_owned(), sectors, listed: None }
-        };
-        let files = map.extents().map(|(start, end, path)| extent(start, end, path));
-        Ok(files.chain(map.free().map(|(start, end)| extent(start, end, ""))).collect())
+    /// Returns the map of files of a shipped trace.
+    pub(crate) fn file_map(&self, name: &str) -> Result<FileMap, ExperimentsError> {
+        let found = FILES.iter().find(|(shipped, _)| *shipped == name);
+        let (name, bytes) = found.ok_or_else(|| ExperimentsError::NotShipped(format!("{name}.files.csv")))?;
+        Ok(FileMap::read(&format!("{name}.files.csv"), BufReader::new(*bytes))?)
     }
+
+    /// Returns the pieces of a shipped trace between its marks: reads of the last block of a disk
+    /// of this size.
+    pub(crate) fn pieces(&self, name: &str, disk: Bytes) -> Result<Vec<Loaded>, ExperimentsError> {
+        let Loaded { requests, queue_events, compact } = self.shipped(name)?;
+        let last = disk.get() / SECTOR_BYTES - MARK_SECTORS;
+        let is_mark =
+            |request: &Request| request.kind == OpKind::Read && request.range == SectorRange::new(last, MARK_SECTORS);
+        let pieces = requests.split(is_mark).map(|piece| Loaded { requests: piece.to_vec(), queue_events, compact });
+        Ok(pieces.collect())
+    }
+}
+
+/// Returns the extents of the files and of the free space of a map.
+pub(crate) fn extents(map: &FileMap) -> Vec<FileExtent> {
+    let extent = |start: u64, end: u64, path: &str| {
+        let first = start / SECTOR_BYTES;
+        let sectors = SectorRange::new(first, end.div_ceil(SECTOR_BYTES) - first);
+        FileExtent { path: path.to_owned(), sectors, listed: None }
+    };
+    let files = map.extents().map(|(start, end, path)| extent(start, end, path));
+    files.chain(map.free().map(|(start, end)| extent(start, end, ""))).collect()
 }
 
 fn loaded(trace: Trace, compact: bool) -> Result<Loaded, ExperimentsError> {

@@ -4,14 +4,7 @@ use super::{Claim, Expected, Unit, Workload, factor};
 
 /// Share of the score of the SSD alone.
 const fn share(name: &'static str, says: &'static str, paper: f64, workload: Workload) -> Claim {
-    Claim {
-        name,
-        place: "section IV, figure 6",
-        says,
-        expected: Expected::Level(paper),
-        unit: Unit::Share,
-        workload,
-    }
+    Claim { name, place: "section IV, figure 6", says, expected: Expected::Level(paper), unit: Unit::Share, workload }
 }
 
 /// Score over the price of manager and SSD, where the SSD alone has a score of 25,000.

@@ -145,16 +145,22 @@ const TOLERANCE: f64 = 0.25;
 impl Expected {
     /// Returns the verdict on a measured value.
     pub fn verdict(self, ours: f64) -> Verdict {
-        let agrees = match self {
-            Self::Change { paper, without } => (ours - paper).abs() <= TOLERANCE * (paper - without).abs(),
-            Self::Level(paper) => (ours - paper).abs() <= TOLERANCE * paper.abs(),
-            Self::AtMost(bound) => ours <= bound,
-            Self::AtLeast(bound) => ours >= bound,
-        };
+        let (lowest, highest) = self.agreeing();
         match self {
-            _ if agrees => Verdict::Agrees,
+            _ if (lowest..=highest).contains(&ours) => Verdict::Agrees,
             Self::Change { paper, without } if (ours - without) * (paper - without) > 0.0 => Verdict::DirectionOnly,
             _ => Verdict::DoesNot,
+        }
+    }
+
+    /// Returns the lowest and the highest value that agree; a bound has no limit on its other side.
+    pub fn agreeing(self) -> (f64, f64) {
+        let around = |paper: f64, effect: f64| (paper - TOLERANCE * effect.abs(), paper + TOLERANCE * effect.abs());
+        match self {
+            Self::Change { paper, without } => around(paper, paper - without),
+            Self::Level(paper) => around(paper, paper),
+            Self::AtMost(bound) => (f64::NEG_INFINITY, bound),
+            Self::AtLeast(bound) => (bound, f64::INFINITY),
         }
     }
 

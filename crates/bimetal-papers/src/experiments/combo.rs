@@ -4,18 +4,30 @@
 //! - The start of a program is `program-start`: Python with its modules, three times from a cold
 //!   disk. The trace is cut at its pauses of more than 3 s; the three longest pieces are the
 //!   starts.
+//! - Word is a part of `office-start`, a text program of today that starts, opens a document and
+//!   prints it to a file; the start of the system is `boot`. Both recordings have marks at their
+//!   starts. Their SSD holds a quarter more than all programs of the map, since 32 GB are more than
+//!   all programs of a system of that time.
+//! - The processor of `boot` was emulated, and that of `office-start` was busy. So three parts of
+//!   the recorded think time are tried. If the verdict differs, the claim counts as not run.
+//! - An aged disk has the files scattered by `bimetal_trace::age`, in fragments of 16, 64 and 256
+//!   KiB on average. Each is tried with each part of the think time, as above.
 //! - The time of a start is the time in which the recording had no request under way, its think
 //!   time, and the time of the requests, one after another.
 //! - The SSD holds 6 % of the recorded addresses, as in section 5. Files move before the start, by
 //!   strategy 1 with the trace's map. SSD and disk alone hold the whole recording.
 
 use bimetal_core::operation::OpKind;
+use bimetal_core::scheme::FileExtent;
+use bimetal_core::schemes::combo::is_program;
 use bimetal_core::units::{Bytes, Nanoseconds};
 use bimetal_trace::Request;
+use bimetal_trace::age::Ageing;
+use bimetal_trace::analysis::FileMap;
 
-use super::{CLOSED, ExperimentsError, Note, Plan, Values, percent, ratio};
+use super::{CLOSED, ExperimentsError, Note, Plan, Values, decide_among, percent, ratio};
 use crate::combo_hdtune::{self, SUBJECTS, Subject};
-use crate::traces::{Loaded, Traces};
+use crate::traces::{Loaded, Traces, extents, is_shipped};
 
 const SSD: &str = "combo-ssd1-32gb";
 const HDD: &str = "hitachi-travelstar-5k500-500gb";
@@ -42,6 +54,12 @@ pub(super) fn measure(traces: &Traces) -> Result<Values, ExperimentsError> {
     }
     values.note("combo-access", Some(combo_hdtune::measure(&SUBJECTS[0], OpKind::Read, 1)?.mean_access_ms()))?;
     starts(&mut values, traces)?;
+    if is_shipped("office-start") {
+        office(&mut values, traces)?;
+    }
+    if is_shipped("boot") {
+        boot(&mut values, traces)?;
+    }
     Ok(values)
 }
 
@@ -55,22 +73,15 @@ struct Started {
 fn starts(values: &mut Values, traces: &Traces) -> Result<(), ExperimentsError> {
     let trace = traces.shipped("program-start")?;
     let (requests, think) = cut(&trace.requests);
-    let starts = Loaded { requests, queue_events: trace.queue_events, compact: false };
     let end = trace.requests.iter().map(|request| request.range.end().0).max().unwrap_or(0) * 512;
     let size = Bytes((end as f64 * SSD_SHARE) as u64 / ALIGNMENT * ALIGNMENT);
-    let files = traces.program_start_files()?;
+    let starts = Loaded { requests, queue_events: trace.queue_events, compact: false };
+    let files = extents(&traces.file_map("program-start")?);
     let time = |plan: Plan| -> Result<Started, ExperimentsError> {
-        let run = plan.play(&starts, CLOSED)?;
-        let figure = run.throughput.iops.ok_or_else(|| ExperimentsError::NoFigure("combo".to_owned()))?;
-        let served = run.response_time_ms.all.mean.map(|_| starts.requests.len() as f64 / figure);
-        let seconds = think.as_seconds_f64() + served.unwrap_or_default();
-        Ok(Started { seconds, from_ssd: run.ssd_hit_ratio.read })
+        let served = served(&starts, plan)?;
+        Ok(Started { seconds: think.as_seconds_f64() + served.seconds, ..served })
     };
-    let combo = |strategy| {
-        let mut plan = Plan::new("combo").ssd(SSD).ssd_size(size).hdd(HDD);
-        plan.choices.files.clone_from(&files);
-        plan.set(&[("strategy", strategy), ("moves", "instant")])
-    };
+    let combo = |strategy| combo(strategy, size, &files);
     let hdd = time(Plan::new("hdd-only").hdd(HDD))?;
     let ssd = time(Plan::new("ssd-only").ssd(SSD))?;
     let (plain, optimized) = (time(combo("none"))?, time(combo("type"))?);
@@ -94,6 +105,153 @@ fn starts(values: &mut Values, traces: &Traces) -> Result<(), ExperimentsError> 
         Some(optimized.seconds / plain.seconds - 1.0),
         format!("the SSD serves {before} of the blocks read without the optimizer, and {share} with it"),
     )
+}
+
+/// Plays the requests one after another: the time without any think time.
+fn served(starts: &Loaded, plan: Plan) -> Result<Started, ExperimentsError> {
+    let run = plan.play(starts, CLOSED)?;
+    let figure = run.throughput.iops.ok_or_else(|| ExperimentsError::NoFigure("combo".to_owned()))?;
+    let seconds = run.response_time_ms.all.mean.map(|_| starts.requests.len() as f64 / figure);
+    Ok(Started { seconds: seconds.unwrap_or_default(), from_ssd: run.ssd_hit_ratio.read })
+}
+
+fn combo(strategy: &str, size: Bytes, files: &[FileExtent]) -> Plan {
+    let mut plan = Plan::new("combo").ssd(SSD).ssd_size(size).hdd(HDD);
+    plan.choices.files = files.to_vec();
+    plan.set(&[("strategy", strategy), ("moves", "instant")])
+}
+
+/// A recording of starts that has marks.
+struct Recorded {
+    starts: Loaded,
+    map: FileMap,
+    /// Think time of all starts, in seconds.
+    think: f64,
+}
+
+/// Times of the starts of a recording in each place, in seconds, without think time.
+struct Times {
+    hdd: Started,
+    ssd: Started,
+    plain: Started,
+    optimized: Started,
+    /// On the disk, with the files in fragments of each length of [`FRAGMENTS`].
+    aged: [f64; 3],
+}
+
+impl Recorded {
+    /// Puts the pieces of a recording together that have a start.
+    fn of(traces: &Traces, name: &str, disk: Bytes, is_start: fn(usize) -> bool) -> Result<Self, ExperimentsError> {
+        let pieces = traces.pieces(name, disk)?;
+        let starts: Vec<&Loaded> =
+            pieces.iter().enumerate().filter(|(at, _)| is_start(*at)).map(|(_, piece)| piece).collect();
+        let think = starts.iter().map(|piece| think(&piece.requests).as_seconds_f64()).sum();
+        let requests = starts.iter().flat_map(|piece| piece.requests.iter().copied()).collect();
+        let queue_events = starts.iter().any(|piece| piece.queue_events);
+        Ok(Self { starts: Loaded { requests, queue_events, compact: false }, map: traces.file_map(name)?, think })
+    }
+
+    fn times(&self) -> Result<Times, ExperimentsError> {
+        let files = extents(&self.map);
+        let programs =
+            files.iter().filter(|file| is_program(&file.path)).map(|file| file.sectors.len.0 * 512).sum::<u64>();
+        let size = Bytes((programs + programs / 4).next_multiple_of(ALIGNMENT));
+        let aged = |fragment: Bytes| -> Result<f64, ExperimentsError> {
+            let ageing = Ageing::new(&self.map, SEED, fragment)?;
+            let mut requests = Vec::new();
+            self.starts.requests.iter().for_each(|request| ageing.requests(request, &mut requests));
+            let starts = Loaded { requests, queue_events: self.starts.queue_events, compact: false };
+            Ok(served(&starts, Plan::new("hdd-only").hdd(HDD))?.seconds)
+        };
+        let [small, medium, large] = FRAGMENTS;
+        Ok(Times {
+            hdd: served(&self.starts, Plan::new("hdd-only").hdd(HDD))?,
+            ssd: served(&self.starts, Plan::new("ssd-only").ssd(SSD))?,
+            plain: served(&self.starts, combo("none", size, &files))?,
+            optimized: served(&self.starts, combo("type", size, &files))?,
+            aged: [aged(small)?, aged(medium)?, aged(large)?],
+        })
+    }
+
+    /// Returns a figure of the times with each part of the think time.
+    fn each(&self, parts: [f64; 3], figure: impl Fn(f64) -> f64) -> [f64; 3] {
+        parts.map(|part| figure(self.think * part))
+    }
+}
+
+/// Mean lengths of the fragments of aged files, and the seed of their places.
+const FRAGMENTS: [Bytes; 3] = [Bytes::from_kib(16), Bytes::from_kib(64), Bytes::from_kib(256)];
+const SEED: u64 = 1;
+
+/// Parts of the think time of an office program that was recorded on a busy machine.
+const BUSY: [f64; 3] = [0.1, 0.3, 1.0];
+/// Parts of the think time of a system that was recorded on an emulated processor.
+const EMULATED: [f64; 3] = [0.01, 0.03, 0.1];
+
+fn of_all(times: &Times, think: f64, parts: [f64; 3]) -> String {
+    let Times { hdd, ssd, plain, optimized, aged } = times;
+    let [small, medium, large] = aged;
+    format!(
+        "with {}, {}, {} of the {think:.0} s of think time; requests take {:.1} s on the disk, {:.1} s on SSD1, {:.1} s on \
+         the Combo Drive, {:.1} s optimized, and {small:.1}, {medium:.1}, {large:.1} s on the disk in fragments of 16, 64, \
+         256 KiB; the SSD serves {} of the blocks read, optimized {}",
+        percent(Some(parts[0])),
+        percent(Some(parts[1])),
+        percent(Some(parts[2])),
+        hdd.seconds,
+        ssd.seconds,
+        plain.seconds,
+        optimized.seconds,
+        percent(plain.from_ssd),
+        percent(optimized.from_ssd)
+    )
+}
+
+/// Returns a figure for each length of the fragments with each part of the think time.
+fn each_age(recorded: &Recorded, times: &Times, parts: [f64; 3], figure: impl Fn(f64, f64) -> f64) -> Vec<f64> {
+    times.aged.iter().flat_map(|aged| recorded.each(parts, |think| figure(*aged, think))).collect()
+}
+
+/// Figure 8 with an office program.
+fn office(values: &mut Values, traces: &Traces) -> Result<(), ExperimentsError> {
+    // Each start lies between two marks, and a film follows.
+    let recorded = Recorded::of(traces, "office-start", Bytes::from_gib(2), |at| at % 2 == 1)?;
+    let times = recorded.times()?;
+    let each = of_all(&times, recorded.think, BUSY);
+    let Times { hdd, ssd, optimized, .. } = &times;
+    let slower = recorded.each(BUSY, |think| (hdd.seconds + think) / (ssd.seconds + think));
+    decide_among(values, "combo-office-hdd", &slower, &each)?;
+    let removed = (hdd.seconds - optimized.seconds) / (hdd.seconds - ssd.seconds);
+    values.explain("combo-office-optimized", Some(removed), each.clone())?;
+    let aged = each_age(&recorded, &times, BUSY, |aged, think| (aged + think) / (ssd.seconds + think));
+    decide_among(values, "combo-start-aged", &aged, &format!("for each length of fragments {each}"))
+}
+
+/// Figure 7 with the start of a system.
+fn boot(values: &mut Values, traces: &Traces) -> Result<(), ExperimentsError> {
+    let recorded = Recorded::of(traces, "boot", Bytes::from_gib(4), |at| at < BOOTS)?;
+    let times = recorded.times()?;
+    let each = of_all(&times, recorded.think, EMULATED);
+    let Times { hdd, ssd, plain, optimized, .. } = &times;
+    let slower = recorded.each(EMULATED, |think| (hdd.seconds + think) / (ssd.seconds + think));
+    decide_among(values, "combo-boot-hdd", &slower, &each)?;
+    let shorter = recorded.each(EMULATED, |think| (optimized.seconds + think) / (plain.seconds + think) - 1.0);
+    decide_among(values, "combo-boot-optimizer", &shorter, &each)?;
+    let aged = each_age(&recorded, &times, EMULATED, |aged, think| (aged + think) / (hdd.seconds + think));
+    decide_among(values, "combo-boot-aged", &aged, &format!("for each length of fragments {each}"))
+}
+
+/// Number of starts in `boot`, each in front of a mark.
+const BOOTS: usize = 2;
+
+/// Returns the time in which no request was under way.
+fn think(requests: &[Request]) -> Nanoseconds {
+    let mut busy_until = requests.first().map(|request| request.arrival).unwrap_or_default();
+    requests.iter().fold(Nanoseconds::ZERO, |sum, request| {
+        let gap = request.arrival.saturating_sub(busy_until);
+        busy_until = busy_until.max(request.arrival + request.response.unwrap_or_default());
+        sum + gap
+    })
 }
 
 /// Returns the requests of the starts, and the time in which none of them was under way.
@@ -133,7 +291,7 @@ mod tests {
         let left = trace.requests.len() - starts.len();
         assert!((60..100).contains(&left), "{left} requests belong to films and file system");
         assert!(think > Nanoseconds(1_000_000_000) && think < Nanoseconds(60_000_000_000), "{think:?}");
-        let files = traces.program_start_files().unwrap();
+        let files = extents(&traces.file_map("program-start").unwrap());
         let films: Vec<_> = files.iter().filter(|file| file.path.ends_with(".mp4")).collect();
         let in_film = |request: &&Request| {
             let of = |range: bimetal_core::units::SectorRange| (range.start.0, range.end().0);

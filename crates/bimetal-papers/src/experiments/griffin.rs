@@ -26,7 +26,7 @@ use bimetal_trace::synthetic::{Generator, Interarrival, WorkloadSpec};
 use rayon::prelude::*;
 
 use super::{ExperimentsError, Note, Plan, TIMED, Values, geometric_mean, mean, percent, ratio};
-use crate::traces::{DESKTOPS, Loaded, SERVERS, Traces};
+use crate::traces::{DESKTOPS, Loaded, SERVERS, Traces, is_shipped};
 
 const MLC: &str = "intel-x25-m-80gb";
 const SLC: &str = "intel-x25-e-32gb";
@@ -35,6 +35,9 @@ const LOG: &str = "seagate-barracuda-7200.12-1tb";
 const INSTANT: (&str, &str) = ("migration", "instant");
 /// Settings of the composite trigger.
 const COMPOSITE: [(&str, &str); 3] = [INSTANT, ("timeout", "900s"), ("read_threshold", "0.01")];
+
+/// Replay in which the host waits for answers as it did when the trace was recorded.
+const THINK: Replay = Replay::Think { speedup: 1.0 };
 
 /// Time after which a trace is over, more than the timeout.
 const SETTLING: Nanoseconds = Nanoseconds(2_000_000_000_000);
@@ -47,8 +50,13 @@ pub(super) fn measure(traces: &Traces) -> Result<Values, ExperimentsError> {
     shipped(&mut values, &settled(&desktops), &settled(&servers))?;
     latency(&mut values, &desktops)?;
     random_writes(&mut values)?;
+    if is_shipped("desktop") {
+        recorded(&mut values, traces)?;
+    }
     if let Some(mayun) = traces.public("diskmon-mayun.tsv.xz")? {
-        timeouts(&mut values, &mayun)?;
+        let claims =
+            ["griffin-raw-900s", "griffin-timeout-savings", "griffin-timeout-penalty", "griffin-threshold-savings"];
+        timeouts(&mut values, claims, &mayun)?;
         aligned_latency(&mut values, &mayun)?;
     }
     if let Some(public) = traces.public_desktops()? {
@@ -134,13 +142,7 @@ fn shipped(values: &mut Values, desktops: &[Loaded], servers: &[Loaded]) -> Resu
     });
     let by_trace = each_gain.collect::<Vec<_>>().join(", ");
     values.explain("griffin-sequentiality", mean(gains), format!("share in order: {by_trace}"))?;
-    let life = |ftl: &'static str| -> Result<Option<f64>, ExperimentsError> {
-        let setting = [("ssd.ftl", ftl)];
-        let with = each(desktops, || griffin(&COMPOSITE).set(&setting))?;
-        let without = each(desktops, || alone().set(&setting))?;
-        Ok(geometric_mean(with.iter().zip(&without).map(|(with, without)| ratio(erases(without), erases(with)))))
-    };
-    let (ideal, simple) = (life("ideal")?, life("simple")?);
+    let (ideal, simple) = (life(desktops, "ideal")?, life(desktops, "simple")?);
     let saved = percent(mean(runs.iter().map(|run| run.write_savings)));
     values.explain(
         "griffin-life-ideal",
@@ -148,12 +150,25 @@ fn shipped(values: &mut Values, desktops: &[Loaded], servers: &[Loaded]) -> Resu
         format!("erases follow the writes, and of these {saved} are saved on average"),
     )?;
     values.note("griffin-life-simple", ratio(simple, ideal))?;
-    let logged = each(desktops, || griffin(&COMPOSITE[1..]).member("log", SLC))?;
+    log_of_slc(values, "griffin-slc-log", desktops)
+}
+
+/// Returns the life with a log relative to the life without, by the erases of a translation layer.
+fn life(traces: &[Loaded], ftl: &str) -> Result<Option<f64>, ExperimentsError> {
+    let setting = [("ssd.ftl", ftl)];
+    let with = each(traces, || griffin(&COMPOSITE).set(&setting))?;
+    let without = each(traces, || Plan::new("ssd-only").ssd(MLC).set(&setting))?;
+    Ok(geometric_mean(with.iter().zip(&without).map(|(with, without)| ratio(erases(without), erases(with)))))
+}
+
+/// Section 7: a log of SLC flash that lasts as long as the SSD.
+fn log_of_slc(values: &mut Values, claim: &'static str, traces: &[Loaded]) -> Result<(), ExperimentsError> {
+    let logged = each(traces, || griffin(&COMPOSITE[1..]).member("log", SLC))?;
     let cycles = ratio(rated_cycles(MLC)?, rated_cycles(SLC)?);
     let written = geometric_mean(logged.iter().map(|run| ratio(written(run, "log"), written(run, "ssd"))));
     let share = written.zip(cycles).map(|(written, cycles)| written * cycles);
     let times = written.map_or_else(String::new, |times| format!("{times:.2}"));
-    values.explain("griffin-slc-log", share, format!("the log takes {times} times the SSD's bytes, here not twice"))
+    values.explain(claim, share, format!("the log takes {times} times the SSD's bytes, here not twice"))
 }
 
 fn composite(
@@ -201,10 +216,15 @@ fn rated_cycles(profile: &str) -> Result<Option<f64>, ExperimentsError> {
 
 /// Returns the mean latency with a log on a disk relative to the SSD alone, and the latencies of
 /// reads and writes.
-fn relative(trace: &Loaded) -> Result<(Option<f64>, [Run; 2]), ExperimentsError> {
-    let with = griffin(&[("timeout", "900s"), ("read_threshold", "off")]).play(trace, TIMED)?;
-    let without = Plan::new("ssd-only").ssd(MLC).play(trace, TIMED)?;
+fn relative(trace: &Loaded, replay: Replay) -> Result<(Option<f64>, [Run; 2]), ExperimentsError> {
+    let with = griffin(&[("timeout", "900s"), ("read_threshold", "off")]).play(trace, replay)?;
+    let without = Plan::new("ssd-only").ssd(MLC).play(trace, replay)?;
     Ok((ratio(with.response_time_ms.all.mean, without.response_time_ms.all.mean), [with, without]))
+}
+
+/// Returns a ratio as a change in per cent.
+fn change(ratio: Option<f64>) -> String {
+    ratio.map_or_else(|| "–".to_owned(), |ratio| crate::claims::Unit::Difference.text(ratio - 1.0))
 }
 
 fn directions([with, without]: &[Run; 2]) -> String {
@@ -221,23 +241,28 @@ fn directions([with, without]: &[Run; 2]) -> String {
 
 /// Figure 9 over the shipped desktops.
 fn latency(values: &mut Values, desktops: &[Loaded]) -> Result<(), ExperimentsError> {
-    let runs: Vec<_> = desktops.par_iter().with_max_len(1).map(relative).collect::<Result<_, _>>()?;
+    let play = |replay| -> Result<Vec<_>, ExperimentsError> {
+        desktops.par_iter().with_max_len(1).map(|trace| relative(trace, replay)).collect()
+    };
+    let (runs, thinking) = (play(TIMED)?, play(THINK)?);
     let all = geometric_mean(runs.iter().map(|(relative, _)| *relative));
     let each = DESKTOPS.iter().zip(&runs).map(|(name, (relative, runs))| {
-        let change = relative.map(|relative| crate::claims::Unit::Difference.text(relative - 1.0));
-        format!("{name} {}, the log serves {} of the reads", change.unwrap_or_default(), percent(runs[0].read_penalty))
+        format!("{name} {}, the log serves {} of the reads", change(*relative), percent(runs[0].read_penalty))
     });
-    values.explain("griffin-latency", all.map(|relative| relative - 1.0), each.collect::<Vec<_>>().join("; "))
+    let thinking = change(geometric_mean(thinking.iter().map(|(relative, _)| *relative)));
+    let each = each.collect::<Vec<_>>().join("; ");
+    let text = format!("{each}; {thinking} if the host waits for answers as it did when recorded");
+    values.explain("griffin-latency", all.map(|relative| relative - 1.0), text)
 }
 
 /// Figure 9 over the public desktop, whose partition does not begin at a block.
 fn aligned_latency(values: &mut Values, mayun: &Loaded) -> Result<(), ExperimentsError> {
-    let (as_recorded, runs) = relative(mayun)?;
+    let (as_recorded, runs) = relative(mayun, TIMED)?;
     // The partition begins at sector 63, so most requests start at 7 modulo 8.
     let moved = aligned(mayun.requests.open().map_err(wrong)?, BlockSize::default(), 7);
     let requests = moved.collect::<Result<_, _>>().map_err(wrong)?;
-    let (moved, _) = relative(&Loaded { requests, queue_events: mayun.queue_events, compact: mayun.compact })?;
-    let change = moved.map(|moved| crate::claims::Unit::Difference.text(moved - 1.0)).unwrap_or_default();
+    let (moved, _) = relative(&Loaded { requests, queue_events: mayun.queue_events, compact: mayun.compact }, TIMED)?;
+    let change = change(moved);
     values.explain(
         "griffin-latency-public",
         as_recorded.map(|relative| relative - 1.0),
@@ -250,32 +275,100 @@ fn wrong(error: bimetal_sim::workload::WorkloadError) -> ExperimentsError {
 }
 
 /// Figures 5 and 6, table 3: one long desktop.
-fn timeouts(values: &mut Values, mayun: &Loaded) -> Result<(), ExperimentsError> {
-    let of_mayun = analysis(mayun)?;
-    let raw = of_mayun.raw.as_ref();
+fn timeouts(
+    values: &mut Values,
+    [raw_claim, savings, penalty, threshold_claim]: [&'static str; 4],
+    desktop: &Loaded,
+) -> Result<(), ExperimentsError> {
+    let analysis = analysis(desktop)?;
+    let raw = analysis.raw.as_ref();
+    let hours = analysis.duration_s.map_or_else(String::new, |seconds| format!("{:.1}", seconds / 3600.0));
     let later = percent(raw.map(|raw| raw.s3600 - raw.s900));
     values.explain(
-        "griffin-raw-900s",
+        raw_claim,
         raw.map(|raw| raw.s900),
-        format!("{later} more come within 3600 s, and all others later, in a trace of 1.8 hours"),
+        format!("{later} more come within 3600 s, and all others later, in a trace of {hours} hours"),
     )?;
     let run = |timeout, threshold| {
-        griffin(&[INSTANT, ("timeout", timeout), ("read_threshold", threshold)]).play(mayun, TIMED)
+        griffin(&[INSTANT, ("timeout", timeout), ("read_threshold", threshold)]).play(desktop, TIMED)
     };
     let (none, timeout, threshold) = (run("off", "off")?, run("900s", "off")?, run("off", "0.01")?);
-    let waw = of_mayun.waw.as_ref().map(|waw| waw.s900);
+    let waw = analysis.waw.as_ref().map(|waw| waw.s900);
     values.explain(
-        "griffin-timeout-savings",
+        savings,
         ratio(timeout.write_savings, none.write_savings),
         format!("{} of the overwrites come within 900 s, and a migration can fall between them", percent(waw)),
     )?;
-    values.note("griffin-timeout-penalty", timeout.read_penalty)?;
+    let soon = percent(raw.map(|raw| raw.s900));
+    values.explain(
+        penalty,
+        timeout.read_penalty,
+        format!("{soon} of the reads after a write come within 900 s, before the log is emptied"),
+    )?;
     let count = threshold.migration.count.unwrap_or_default();
     values.explain(
-        "griffin-threshold-savings",
+        threshold_claim,
         ratio(threshold.write_savings, timeout.write_savings),
-        format!("the threshold alone migrates {count} times in the trace's 1.8 hours"),
+        format!("the threshold alone migrates {count} times in the trace's {hours} hours"),
     )
+}
+
+/// All figures over the recorded desktop of three hours.
+fn recorded(values: &mut Values, traces: &Traces) -> Result<(), ExperimentsError> {
+    let desktop = traces.shipped("desktop")?;
+    let of = analysis(&desktop)?;
+    let writes =
+        format!("{} MiB are written; most overwrites: {}", of.write_bytes >> 20, overwritten(traces, &desktop)?);
+    values.explain("griffin-ideal-savings-3h", of.max_write_savings, writes.clone())?;
+    values.explain("griffin-top-overwrites-3h", of.overwrites_in_top_1pct, writes)?;
+    let raw = percent(of.raw.as_ref().map(|raw| raw.s900));
+    let early = format!("{raw} of the reads after a write come within 900 s of it");
+    values.explain("griffin-top-reads-3h", of.reads_in_top_1pct, early)?;
+    let waw = of.waw.as_ref();
+    let later = percent(waw.map(|waw| waw.s900 - waw.s30));
+    values.explain("griffin-waw-30s-3h", waw.map(|waw| waw.s30), format!("{later} more come within 900 s"))?;
+    let claims = [
+        "griffin-raw-900s-3h",
+        "griffin-timeout-savings-3h",
+        "griffin-timeout-penalty-3h",
+        "griffin-threshold-savings-3h",
+    ];
+    timeouts(values, claims, &desktop)?;
+    let desktop = [settled(&desktop)];
+    let (runs, alone) = (each(&desktop, || griffin(&COMPOSITE))?, each(&desktop, || Plan::new("ssd-only").ssd(MLC))?);
+    composite(values, ["griffin-savings-3h", "griffin-penalty-3h"], &runs, &desktop)?;
+    let in_order = |runs: &[Run]| runs.first().and_then(|run| run.ssd_write_sequentiality);
+    let (with, without) = (in_order(&runs), in_order(&alone));
+    values.explain(
+        "griffin-sequentiality-3h",
+        with.zip(without).map(|(with, without)| with - without),
+        format!("share in order: {} to {}", percent(without), percent(with)),
+    )?;
+    let saved = percent(mean(runs.iter().map(|run| run.write_savings)));
+    values.explain(
+        "griffin-life-ideal-3h",
+        life(&desktop, "ideal")?,
+        format!("erases follow the writes, and of these {saved} are saved"),
+    )?;
+    log_of_slc(values, "griffin-slc-log-3h", &desktop)?;
+    let (latency, runs) = relative(&desktop[0], TIMED)?;
+    let (thinking, _) = relative(&desktop[0], THINK)?;
+    let text =
+        format!("{}; {} if the host waits for answers as it did when recorded", directions(&runs), change(thinking));
+    values.explain("griffin-latency-3h", latency.map(|latency| latency - 1.0), text)
+}
+
+/// Returns the files with the most overwrites, each with its share of all overwrites in files.
+fn overwritten(traces: &Traces, desktop: &Loaded) -> Result<String, ExperimentsError> {
+    let mut analyzer = Analyzer::new(Bytes::from_kib(4))?.with_files(traces.file_map("desktop")?);
+    desktop.requests.iter().for_each(|request| analyzer.request(request));
+    let files = analyzer.finish().files.unwrap_or_default();
+    let all = files.iter().map(|file| file.overwrites).sum::<u64>().max(1) as f64;
+    let first = files.iter().take(3).map(|file| {
+        let name = file.path.rsplit('/').next().unwrap_or_default();
+        format!("{name} {}", percent(Some(file.overwrites as f64 / all)))
+    });
+    Ok(first.collect::<Vec<_>>().join(", "))
 }
 
 /// Section 2: the X25-M's data sheet measures at queue depth 32 over 8 GB.

@@ -3,15 +3,17 @@
 //! Choices of ours, where the paper leaves them open:
 //! - PCMark Vantage's eight sets of requests are not public. The seven shipped traces that write
 //!   stand for them, one request after another. The score is MB/s, its mean a geometric mean.
+//! - The eight tasks of `application-mix` stand for them once more, each a set of its own.
 //! - Each trace is played twice; the second pass is measured, as a manager learns from the first.
 //! - The score of the SSD alone counts as the paper's 25,000. Prices follow from the paper's scores
 //!   and scores a dollar: SSD 25,000 / 223, disk 5,000 / 77, manager score / budget less the SSD.
 
+use bimetal_core::units::Bytes;
 use bimetal_sim::results::Run;
 use rayon::prelude::*;
 
 use super::{CLOSED, ExperimentsError, Note, Plan, Values, geometric_mean, mean, percent, ratio};
-use crate::traces::{DESKTOPS, Loaded, SERVERS, Traces};
+use crate::traces::{DESKTOPS, Loaded, SERVERS, Traces, is_shipped};
 
 /// Drives of table 2.
 const SSD: &str = "ocz-solid-3-60gb";
@@ -26,8 +28,6 @@ const HDD_USD: f64 = 5_000.0 / 77.0;
 /// A manager of the paper.
 struct Manager {
     scheme: &'static str,
-    /// Names of the claims about the score and about the budget.
-    claims: [&'static str; 2],
     /// Score and budget of the paper, from which the price follows.
     paper: [f64; 2],
 }
@@ -40,14 +40,59 @@ impl Manager {
 }
 
 const MANAGERS: [Manager; 3] = [
-    Manager { scheme: "smart-response", claims: ["managers-srt", "managers-budget-srt"], paper: [20_000.0, 74.0] },
-    Manager { scheme: "hyperduo", claims: ["managers-hyperduo", "managers-budget-hyperduo"], paper: [11_000.0, 76.0] },
-    Manager { scheme: "hddboost", claims: ["managers-hddboost", "managers-budget-hddboost"], paper: [10_000.0, 67.0] },
+    Manager { scheme: "smart-response", paper: [20_000.0, 74.0] },
+    Manager { scheme: "hyperduo", paper: [11_000.0, 76.0] },
+    Manager { scheme: "hddboost", paper: [10_000.0, 67.0] },
 ];
 
+/// Names of the claims about one set of traces.
+struct Names {
+    disk: &'static str,
+    per_dollar: &'static str,
+    best: &'static str,
+    /// Names of the claims about score and budget, for each of [`MANAGERS`].
+    managers: [[&'static str; 2]; 3],
+}
+
+const SHIPPED: Names = Names {
+    disk: "managers-hdd",
+    per_dollar: "managers-per-dollar",
+    best: "managers-best-budget",
+    managers: [
+        ["managers-srt", "managers-budget-srt"],
+        ["managers-hyperduo", "managers-budget-hyperduo"],
+        ["managers-hddboost", "managers-budget-hddboost"],
+    ],
+};
+
+const MIX: Names = Names {
+    disk: "managers-hdd-mix",
+    per_dollar: "managers-per-dollar-mix",
+    best: "managers-best-budget-mix",
+    managers: [
+        ["managers-srt-mix", "managers-budget-srt-mix"],
+        ["managers-hyperduo-mix", "managers-budget-hyperduo-mix"],
+        ["managers-hddboost-mix", "managers-budget-hddboost-mix"],
+    ],
+};
+
+/// Disk on which the eight tasks were recorded.
+const MIX_DISK: Bytes = Bytes::from_gib(6);
+
 pub(super) fn measure(traces: &Traces) -> Result<Values, ExperimentsError> {
+    let mut values = Values::new();
     let names: Vec<&str> = DESKTOPS.into_iter().chain(SERVERS).collect();
-    let twice: Vec<Loaded> = traces.all_shipped(&names)?.iter().map(twice).collect();
+    scores(&mut values, &SHIPPED, &traces.all_shipped(&names)?)?;
+    if is_shipped("application-mix") {
+        // In front of the first mark, memory forgets.
+        let tasks: Vec<Loaded> = traces.pieces("application-mix", MIX_DISK)?.into_iter().skip(1).collect();
+        scores(&mut values, &MIX, &tasks)?;
+    }
+    Ok(values)
+}
+
+fn scores(values: &mut Values, names: &Names, traces: &[Loaded]) -> Result<(), ExperimentsError> {
+    let twice: Vec<Loaded> = traces.iter().map(twice).collect();
     let set = |scheme, settings: &'static [(&'static str, &'static str)]| -> Result<Vec<Run>, ExperimentsError> {
         let plan = || Plan::new(scheme).ssd(SSD).hdd(HDD).set(settings).warmup(0.5);
         twice.par_iter().with_max_len(1).map(|trace| plan().play(trace, CLOSED)).collect()
@@ -55,14 +100,13 @@ pub(super) fn measure(traces: &Traces) -> Result<Values, ExperimentsError> {
     let play = |scheme| set(scheme, &[]);
     let (ssd, hdd) = (play("ssd-only")?, play("hdd-only")?);
     let relative = |runs: &[Run]| geometric_mean(runs.iter().zip(&ssd).map(|(run, ssd)| ratio(rate(run), rate(ssd))));
-    let mut values = Values::new();
     let of_hdd = relative(&hdd);
-    values.explain("managers-hdd", of_hdd, by_direction(&hdd, &ssd))?;
+    values.explain(names.disk, of_hdd, by_direction(&hdd, &ssd))?;
     let per_dollar = of_hdd.map(|hdd| HDD_USD / (SSD_USD * hdd));
     let faster = of_hdd.map_or_else(String::new, |hdd| format!("{:.1}", 1.0 / hdd));
-    values.explain("managers-per-dollar", per_dollar, format!("the SSD is {faster} times as fast as the disk"))?;
+    values.explain(names.per_dollar, per_dollar, format!("the SSD is {faster} times as fast as the disk"))?;
     let mut budgets = Vec::new();
-    for manager in &MANAGERS {
+    for (manager, claims) in MANAGERS.iter().zip(names.managers) {
         let runs = play(manager.scheme)?;
         let score = relative(&runs);
         let budget = score.map(|score| score * SSD_SCORE / (manager.usd() + SSD_USD));
@@ -73,16 +117,15 @@ pub(super) fn measure(traces: &Traces) -> Result<Values, ExperimentsError> {
             let all = percent(relative(&set(manager.scheme, &[("stream_bypass", "off")])?));
             mechanism += &format!("; {all} if streams are cached too");
         }
-        values.explain(manager.claims[0], score, mechanism)?;
-        values.explain(manager.claims[1], budget, "the budget follows the score; prices are the paper's".to_owned())?;
+        values.explain(claims[0], score, mechanism)?;
+        values.explain(claims[1], budget, "the budget follows the score; prices are the paper's".to_owned())?;
         budgets.push(budget);
     }
     values.explain(
-        "managers-best-budget",
+        names.best,
         ratio(budgets[1], budgets[0]),
         "the budgets follow the scores; prices are the paper's".to_owned(),
-    )?;
-    Ok(values)
+    )
 }
 
 /// Returns a trace that plays twice.

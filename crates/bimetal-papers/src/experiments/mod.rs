@@ -21,6 +21,7 @@ use bimetal_sim::results::Run;
 use bimetal_sim::setup::{Choices, DriveChoice, Size};
 use bimetal_sim::simulator::Replay;
 use bimetal_trace::TraceError;
+use bimetal_trace::age::AgeingError;
 use bimetal_trace::analysis::{BlockSizeError, FileMapError};
 use bimetal_trace::synthetic::SpecError;
 use rayon::prelude::*;
@@ -54,6 +55,9 @@ pub enum ExperimentsError {
     /// A workload is impossible.
     #[error(transparent)]
     Spec(#[from] SpecError),
+    /// Files cannot be scattered.
+    #[error(transparent)]
+    Ageing(#[from] AgeingError),
     /// A block size is impossible.
     #[error(transparent)]
     Block(#[from] BlockSizeError),
@@ -290,15 +294,29 @@ pub(crate) fn decide(
     tried: [Option<f64>; 3],
     each: &str,
 ) -> Result<(), ExperimentsError> {
+    let [Some(one), Some(two), Some(three)] = tried else {
+        return Err(ExperimentsError::NoFigure(name.to_owned()));
+    };
+    decide_among(values, name, &[one, two, three], each)
+}
+
+/// Does as [`decide`], with an odd number of values.
+pub(crate) fn decide_among(
+    values: &mut Values,
+    name: &'static str,
+    tried: &[f64],
+    each: &str,
+) -> Result<(), ExperimentsError> {
     let missing = || ExperimentsError::NoFigure(name.to_owned());
     let mut claims = Paper::ALL.into_iter().flat_map(Paper::claims);
     let claim = claims.find(|claim| claim.name == name).ok_or_else(missing)?;
-    let [Some(one), Some(two), Some(three)] = tried else { return Err(missing()) };
-    let text = |value| claim.unit.text(value);
-    let all = format!("{}, {}, {} {each}", text(one), text(two), text(three));
-    let verdict = |value| claim.expected.verdict(value);
-    if verdict(one) == verdict(two) && verdict(two) == verdict(three) {
-        return values.explain(name, Some(two), all);
+    let middle = tried.get(tried.len() / 2).copied();
+    let texts: Vec<String> = tried.iter().map(|value| claim.unit.text(*value)).collect();
+    let all = format!("{} {each}", texts.join(", "));
+    let mut verdicts = tried.iter().map(|value| claim.expected.verdict(*value));
+    let first = verdicts.next();
+    if verdicts.all(|verdict| Some(verdict) == first) {
+        return values.explain(name, middle, all);
     }
     values.undecided(name, format!("the paper leaves open what decides: {all}"));
     Ok(())
