@@ -66,8 +66,8 @@ impl FileSystem {
     /// Refuses a file system whose files cannot be moved.
     ///
     /// # Errors
-    /// The file system is neither ext4 nor XFS, is read-only, or has blocks of another size; or the program
-    /// does not run as root.
+    /// The file system is neither ext4 nor XFS, is read-only, or has blocks of another size; or the
+    /// program does not run as root.
     pub fn check(&self) -> Result<(), MoverError> {
         let path = self.root.display().to_string();
         if !["ext4", "xfs"].contains(&self.kind.as_str()) {

@@ -9,6 +9,7 @@ use bimetal_papers::table::counted;
 use bimetal_papers::traces::Traces;
 use serde::Serialize;
 
+use super::chart::charts;
 use crate::error::Error;
 use crate::progress::Stages;
 use crate::report::escape::html as escaped;
@@ -121,7 +122,7 @@ impl Answers {
                 escaped(paper.title()),
                 escaped(&counted(answers.iter().copied()))
             );
-            for answer in answers {
+            for answer in &answers {
                 let claim = answer.claim;
                 let cells = [
                     claim.says.to_owned(),
@@ -130,12 +131,15 @@ impl Answers {
                     ours(answer),
                     claim.workload.to_string(),
                     answer.verdict.to_string(),
-                    answer.mechanism.clone().unwrap_or_default(),
                 ];
                 let cells = cells.iter().map(|cell| format!("<td>{}</td>", escaped(cell))).collect::<String>();
-                let _ = writeln!(text, "<tr>{cells}</tr>");
+                let mechanism = escaped(answer.mechanism.as_deref().unwrap_or_default());
+                let wrapped = "white-space:normal;text-align:left;min-width:24rem";
+                let _ = writeln!(text, "<tr>{cells}<td style=\"{wrapped}\">{mechanism}</td></tr>");
             }
-            text += "</tbody></table></div></section>\n";
+            text += "</tbody></table></div>\n";
+            text += &charts(name, &answers);
+            text += "</section>\n";
         }
         text
     }

@@ -1,5 +1,6 @@
 //! `bimetal reproduce`: measures the papers' claims, or repeats an experiment of a paper.
 
+mod chart;
 mod claims;
 mod combo_hdtune;
 mod mixcp;
