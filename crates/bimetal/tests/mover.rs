@@ -159,6 +159,39 @@ fn list_chooses_files_and_less_wanted_files_leave() {
     mounted.check_file_system();
 }
 
+/// A program that is written while `--watch` waits moves in a later round, and a signal ends the
+/// wait at once.
+#[test]
+fn watch_moves_what_comes_later_and_ends_at_a_signal() {
+    let Some(mounted) = Mounted::new("watch", 1 << 30) else { return };
+    mounted.write("lib/first.so", 100_000);
+    let ssd = ["--ssd-size", "64MiB"];
+    let waits = || files_in(&mounted.place_json(&ssd), "/totals/move_to_ssd/files");
+    assert_eq!(waits(), 1, "the first program lies on the HDD");
+    let mut command = Command::new(BIMETAL);
+    command.args(["place", &mounted.root(), "--apply", "--watch", "1s", "--rate", "20MiB"]).args(ssd);
+    let mut watch = command.stdout(Stdio::null()).spawn().expect("the program runs");
+    let begun = Instant::now();
+    let mut until_moved = || {
+        while waits() > 0 {
+            assert!(watch.try_wait().expect("it is a child").is_none(), "it goes on until a signal");
+            assert!(begun.elapsed() < LIMIT, "no round has moved the program");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    };
+    until_moved();
+    mounted.write("lib/second.so", 100_000);
+    assert!(succeeds("sync", &["-f", &mounted.root()]));
+    until_moved();
+    assert!(succeeds("kill", &["-TERM", &watch.id().to_string()]));
+    let status = watch.wait().expect("it ends");
+    assert!(status.success(), "a signal ends the wait well: {status}");
+    assert!(mounted.is_whole("lib/first.so", 100_000) && mounted.is_whole("lib/second.so", 100_000));
+    let undone = mounted.place_json(&["--undo"]);
+    assert_eq!(files_in(&undone, "/moved/to_hdd/files"), 2, "one undo takes back all rounds");
+    mounted.check_file_system();
+}
+
 #[test]
 fn kills_lose_no_byte_while_a_writer_works() {
     let kills = environment("BIMETAL_SOAK");
