@@ -159,6 +159,25 @@ fn list_chooses_files_and_less_wanted_files_leave() {
     mounted.check_file_system();
 }
 
+/// A trace of a larger device was taken: requests that lay beyond this one counted for nothing, and
+/// the others for files that they had never touched.
+#[test]
+fn trace_of_a_larger_device_is_refused_and_nothing_moves() {
+    let Some(mounted) = Mounted::new("other", 1 << 30) else { return };
+    mounted.write("lib/first.so", 30_000_000);
+    let trace = mounted.folder.join("trace.csv");
+    let lines = (0..4000).map(|number| format!("{number},0,read,{},8,0,\n", number * 1024));
+    let head = "time_ns,device,op,lba,sectors,fua,response_ns\n";
+    fs::write(&trace, head.to_owned() + &lines.collect::<String>()).expect("there is room");
+    let trace = trace.to_string_lossy().into_owned();
+    let options = ["--ssd-size", "64MiB", "--strategy", "frequency", "--trace", &trace, "--apply"];
+    let refused = mounted.place(&options);
+    let message = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && message.contains("expected a trace of this device"), "{message}");
+    assert!(!mounted.folder.join("mount/.bimetal-place").exists(), "nothing has moved");
+    mounted.check_file_system();
+}
+
 /// A program that is written while `--watch` waits moves in a later round, and a signal ends the
 /// wait at once.
 #[test]

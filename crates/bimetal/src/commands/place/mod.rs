@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bimetal_core::schemes::combo::is_program;
-use bimetal_core::units::{Bytes, Nanoseconds};
+use bimetal_core::units::{Bytes, Nanoseconds, SECTOR_BYTES};
 use bimetal_mover::BLOCK_BYTES;
 use bimetal_mover::file_system::{FOLDER, FileSystem};
 use bimetal_sim::file_places::{Counter, Entry, Rule, States, Strategy, Totals, Uses};
@@ -228,11 +228,14 @@ fn undo(arguments: &Arguments, stop: &AtomicBool) -> Result<(), Error> {
 fn round(arguments: &Arguments, stop: &AtomicBool) -> Result<(), Error> {
     let Searched { files, unreadable, excluded } = search(arguments)?;
     let rule = rule(arguments, &files)?;
+    let file_system = FileSystem::of(&arguments.paths)?;
     let uses = match &arguments.trace {
-        Some(trace) => Some(uses_of(&files, TraceReader::open(trace, &arguments.options)?)?),
+        Some(trace) => {
+            let reader = TraceReader::open(trace, &arguments.options)?;
+            Some(uses_of(&files, reader, file_system.device_bytes())?)
+        }
         None => None,
     };
-    let file_system = FileSystem::of(&arguments.paths)?;
     let free = if arguments.output.is_some() || arguments.ssd_size.is_some() {
         free_space(&file_system.root)
     } else {
@@ -395,13 +398,26 @@ fn rule_of_parameters(arguments: &Arguments) -> Result<Rule, Error> {
 }
 
 /// Counts the accesses of a trace to each file.
-fn uses_of(files: &[PlacedFile], mut reader: TraceReader) -> Result<Vec<Uses>, Error> {
+///
+/// # Errors
+/// The trace cannot be read, or it is of another device: it reaches beyond the size of this one, or
+/// touches none of the files.
+fn uses_of(files: &[PlacedFile], mut reader: TraceReader, device: Option<u64>) -> Result<Vec<Uses>, Error> {
     let mut counter = Counter::new(files);
-    let mut inside = 0u64;
+    let (mut inside, mut end) = (0u64, 0u64);
     while let Some(request) = reader.next()? {
         inside += u64::from(counter.count(&request));
+        end = end.max(request.range.end().0.saturating_mul(SECTOR_BYTES));
     }
     let trace = reader.finish();
+    if let Some(device) = device.filter(|device| end > *device) {
+        return Err(Error::new(format!(
+            "{}: a request ends at {}, and the device with the files has {}: expected a trace of this device",
+            trace.name(),
+            Bytes(end),
+            Bytes(device)
+        )));
+    }
     if inside == 0 {
         return Err(Error::new(format!(
             "{}: no request touches any of the files: expected a trace of the device with their file system",
