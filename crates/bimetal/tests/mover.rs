@@ -1,4 +1,4 @@
-//! `bimetal place --apply` on a real ext4 while a writer is at work and the program is killed.
+//! `bimetal place --apply` on a real ext4 and a real XFS while a writer is at work and the program is killed.
 //!
 //! `BIMETAL_SOAK=N` makes 10,000 files and kills N times, `BIMETAL_SOAK_SEED=N` at other moments.
 
@@ -27,26 +27,31 @@ fn succeeds(program: &str, arguments: &[&str]) -> bool {
     Command::new(program).args(arguments).output().is_ok_and(|output| output.status.success())
 }
 
-/// An ext4, mounted until drop.
+/// A file system, mounted until drop.
 struct Mounted {
+    kind: &'static str,
     folder: PathBuf,
     device: Option<LoopDevice>,
 }
 
 impl Mounted {
     fn new(name: &str, bytes: u64) -> Option<Self> {
+        Self::of("ext4", &["-q", "-F", "-b", "4096"], name, bytes)
+    }
+
+    fn of(kind: &'static str, options: &[&str], name: &str, bytes: u64) -> Option<Self> {
         let memory = Path::new("/dev/shm");
         let below = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
         let folder = below.join(format!("bimetal-place-{name}-{}", std::process::id()));
         fs::create_dir_all(folder.join("mount")).ok()?;
         let image = folder.join("image").to_string_lossy().into_owned();
         let is_made = File::create(&image).and_then(|file| file.set_len(bytes)).is_ok()
-            && succeeds("mkfs.ext4", &["-q", "-F", "-b", "4096", &image]);
+            && succeeds(&format!("mkfs.{kind}"), &[options, &[&image]].concat());
         let device = is_made.then(|| LoopDevice::over(Path::new(&image), &[])).flatten();
-        let mounted = Self { folder, device };
+        let mounted = Self { kind, folder, device };
         let device = mounted.device.as_ref().map(|device| device.0.clone()).unwrap_or_default();
         if !succeeds("mount", &[&device, &mounted.root()]) {
-            println!("skipped: no ext4 can be mounted here");
+            println!("skipped: no {kind} can be mounted here");
             assert!(std::env::var_os("BIMETAL_REQUIRE_ALL").is_none());
             return None;
         }
@@ -80,7 +85,8 @@ impl Mounted {
     fn check_file_system(mut self) {
         assert!(succeeds("umount", &[&self.root()]));
         let device = self.device.take().expect("it was mounted");
-        let checked = Command::new("e2fsck").args(["-fn", &device.0]).output().expect("e2fsck runs");
+        let (checker, options) = if self.kind == "xfs" { ("xfs_repair", "-n") } else { ("e2fsck", "-fn") };
+        let checked = Command::new(checker).args([options, &device.0]).output().expect("the checker runs");
         assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stdout));
     }
 }
@@ -213,18 +219,33 @@ fn watch_moves_what_comes_later_and_ends_at_a_signal() {
 
 #[test]
 fn kills_lose_no_byte_while_a_writer_works() {
+    survives_kills("kills", "ext4", &["-q", "-F", "-b", "4096"]);
+}
+
+#[test]
+fn kills_lose_no_byte_of_xfs_while_a_writer_works() {
+    if succeeds("mkfs.xfs", &["-V"]) {
+        survives_kills("xfs-kills", "xfs", &["-q", "-f"]);
+    } else {
+        println!("skipped: no mkfs.xfs here (package xfsprogs)");
+    }
+}
+
+fn survives_kills(test: &str, kind: &'static str, options: &[&str]) {
     let kills = environment("BIMETAL_SOAK");
     // The SSD holds one half of the files, not both: files leave when others move in.
     let (count, kills, bytes, ssd) = match kills {
         Some(kills) => (10_000, kills, 4 << 30, "400MiB"),
         None => (300, 3, 1 << 30, "28MiB"),
     };
-    let Some(mounted) = Mounted::new("kills", bytes) else { return };
+    let Some(mounted) = Mounted::of(kind, options, test, bytes) else { return };
     let size = |number: usize| [900, 5000, 30_000, 200_000][number % 4];
     let name =
         |number: usize| format!("d{}/f{number}.{}", number % 50, if number.is_multiple_of(2) { "so" } else { "txt" });
     (0..count).for_each(|number| mounted.write(&name(number), size(number)));
     assert!(succeeds("sync", &["-f", &mounted.root()]));
+    // On XFS, a file does not move within two seconds of its last write.
+    std::thread::sleep(if kind == "xfs" { Duration::from_millis(2100) } else { Duration::ZERO });
     let stop = AtomicBool::new(false);
     let path = mounted.folder.join("mount/written.so");
     mounted.write("written.so", 1 << 20);
