@@ -10,7 +10,8 @@
 //! 5. The extents are read again: a file has moved only if they say so.
 //! 6. The donor, which has the old blocks now, is closed. That frees them.
 //!
-//! On XFS, which exchanges no single blocks, each file moves alone and as a whole ([`crate::swap`]).
+//! On XFS, which exchanges no single blocks, each file moves alone and as a whole
+//! ([`crate::swap`]).
 //!
 //! A run may be killed after any step. The kernel exchanges blocks within a transaction of the file
 //! system, and writes the copied content before that transaction commits.

@@ -1,8 +1,8 @@
 //! Moves on XFS: a file swaps all its extents for those of a copy (`XFS_IOC_SWAPEXT`), as `xfs_fsr`
 //! does.
 //!
-//! 1. The file's times are read (`XFS_IOC_FSBULKSTAT_SINGLE`). They must lie some time back: a later
-//!    write leaves other times then, however coarse the clock is.
+//! 1. The file's times are read (`XFS_IOC_FSBULKSTAT_SINGLE`). They must lie some time back: a
+//!    later write leaves other times then, however coarse the clock is.
 //! 2. A donor gets as many blocks on the wanted drive, and a copy of the content.
 //! 3. The kernel locks both files, and swaps their extents if the times are still the same.
 //!    Otherwise it refuses, and the file stays.

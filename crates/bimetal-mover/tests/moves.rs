@@ -1,5 +1,5 @@
-//! Moves on a real ext4 and a real XFS, mounted from a file by a loop device. Skipped where nothing can be
-//! mounted.
+//! Moves on a real ext4 and a real XFS, mounted from a file by a loop device. Skipped where nothing
+//! can be mounted.
 
 #[path = "../../bimetal/tests/support/mod.rs"]
 mod support;

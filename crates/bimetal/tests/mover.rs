@@ -1,4 +1,5 @@
-//! `bimetal place --apply` on a real ext4 and a real XFS while a writer is at work and the program is killed.
+//! `bimetal place --apply` on a real ext4 and a real XFS while a writer is at work and the program
+//! is killed.
 //!
 //! `BIMETAL_SOAK=N` makes 10,000 files and kills N times, `BIMETAL_SOAK_SEED=N` at other moments.
 
