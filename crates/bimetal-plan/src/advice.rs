@@ -4,13 +4,14 @@
 
 use bimetal_core::block::BlockSize;
 use bimetal_core::layout::Role;
+use bimetal_measure::text::{short, short_years};
 use bimetal_sim::lifetime::Life;
 use bimetal_sim::limits::Limits;
 use bimetal_sim::simulator::{Replay, SimulationError};
 use rayon::prelude::*;
 use serde::Serialize;
 
-use crate::budget::{Budget, Metric, short};
+use crate::budget::{Budget, Metric};
 use crate::evaluate::{Evaluator, Figures, Load, Outcome};
 use crate::grid::Candidate;
 use crate::halves;
@@ -270,7 +271,7 @@ fn notes(figures: &Figures, budgets: &[Budget]) -> Vec<String> {
     let mut notes = Vec::new();
     for life in figures.lives.iter().flatten() {
         let Some((least, most)) = life.range_years else { continue };
-        let years = |value: f64| crate::answer::short_years(value);
+        let years = |value: f64| short_years(value);
         if life.trace_too_short {
             notes.push(format!(
                 "the trace writes less than the capacity of the {}, so its lifetime is uncertain: {} to {} years",

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use bimetal_core::block::BlockSize;
 use bimetal_core::layout::Role;
 use bimetal_core::units::significant;
+use bimetal_measure::text::{decimal, price, short_years};
 use bimetal_sim::lifetime::Life;
 use bimetal_sim::results::TraceSummary;
 use serde::Serialize;
@@ -12,7 +13,7 @@ use serde_json::Value;
 
 use crate::advice::{Confidence, Sensitivity};
 use crate::break_even::BreakEven;
-use crate::budget::{Budget, Metric, at, dollars, short};
+use crate::budget::{Budget, Metric, at};
 use crate::closest;
 use crate::create;
 use crate::evaluate::Figures;
@@ -266,7 +267,7 @@ pub fn name(candidate: &Candidate) -> String {
     let drive = |role| candidate.drive(role).map(|offer| format!("{} {}", offer.model, decimal(offer.size.0)));
     let drives: Vec<String> = [Role::Ssd, Role::Log, Role::Hdd].into_iter().filter_map(drive).collect();
     let (scheme, drives) = (candidate.scheme.name, drives.join(" and "));
-    format!("{scheme}{settings} on {drives} for {}", dollars(candidate.cost_usd))
+    format!("{scheme}{settings} on {drives} for {}", price(candidate.cost_usd))
 }
 
 /// Returns an option as a sentence with the ranges of its figures, and the verdict on its budgets:
@@ -295,7 +296,7 @@ pub fn sentence(tried: &Tried, budget: &Budget) -> String {
             parts.push(life(figures));
         }
     }
-    parts.push(dollars(candidate.cost_usd));
+    parts.push(price(candidate.cost_usd));
     let confidence = tried.figures().and_then(|figures| figures.confidence.as_ref());
     let verdict = confidence.filter(|confidence| !confidence.budgets.is_empty() || !confidence.proven);
     let verdict = verdict.map_or_else(String::new, |confidence| format!(": {}", confidence.verdict()));
@@ -313,18 +314,6 @@ fn life(figures: &Figures) -> String {
         (least, most) if least == most => format!("life {least} years"),
         (least, most) => format!("life {least} to {most} years"),
     }
-}
-
-/// Formats years: rounded to a tenth, or `over 100`.
-pub fn short_years(years: f64) -> String {
-    if years >= 100.0 { "over 100".to_owned() } else { short((years * 10.0).round() / 10.0) }
-}
-
-/// Formats a size as drives are sold: in powers of ten.
-pub fn decimal(bytes: u64) -> String {
-    const UNITS: [(f64, &str); 3] = [(1e12, "TB"), (1e9, "GB"), (1e6, "MB")];
-    let (factor, unit) = UNITS.into_iter().find(|(factor, _)| bytes as f64 >= *factor).unwrap_or((1.0, "B"));
-    format!("{} {unit}", short(bytes as f64 / factor))
 }
 
 /// Returns the Pareto front of `tried`, the cheapest first: no other option beats these in cost,

@@ -22,6 +22,7 @@ use std::convert::Infallible;
 use bimetal_core::layout::Role;
 use bimetal_core::operation::OpKind;
 use bimetal_core::units::{Bytes, Nanoseconds};
+use bimetal_measure::text::short;
 use bimetal_models::profile::Profile;
 use bimetal_sim::limits::{Figure, Which};
 use bimetal_sim::mrc::{CacheSize, OBJECTS_MAX, Options, Unit, measure};
@@ -29,7 +30,7 @@ use bimetal_sim::setup::Choices;
 use bimetal_sim::simulator::Replay;
 use bimetal_trace::Request;
 
-use crate::budget::{Budget, Metric, short};
+use crate::budget::{Budget, Metric};
 use crate::bursts::Bursts;
 use crate::evaluate::Load;
 use crate::grid::Candidate;

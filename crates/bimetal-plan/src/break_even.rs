@@ -4,9 +4,9 @@
 //! way, the cheapest option that keeps the budgets is found. The price of one model of drive is
 //! then varied until both options cost the same. All other prices stay.
 
+use bimetal_measure::text::short;
 use serde::Serialize;
 
-use crate::budget::short;
 use crate::catalogue::Kind;
 use crate::grid::Candidate;
 

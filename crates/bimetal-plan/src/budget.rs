@@ -4,7 +4,8 @@
 
 use std::fmt;
 
-use bimetal_core::units::{Bytes, Nanoseconds, significant};
+use bimetal_core::units::{Bytes, Nanoseconds};
+use bimetal_measure::text::short;
 use bimetal_models::spelling::nearest;
 use bimetal_sim::limits::{Figure, Which};
 use bimetal_sim::results::Run;
@@ -325,17 +326,6 @@ pub fn check(budgets: &[Budget]) -> Result<(), BudgetError> {
     Ok(())
 }
 
-/// Formats a number with at most four significant digits, without trailing zeros.
-pub fn short(value: f64) -> String {
-    significant(value, 4)
-}
-
-/// Formats a price: with cents only below 10 dollars and only if they are not 0.
-pub fn dollars(usd: f64) -> String {
-    let cents = (usd * 100.0).round() / 100.0;
-    if cents < 10.0 && cents.fract() != 0.0 { format!("{cents:.2} $") } else { format!("{usd:.0} $") }
-}
-
 /// Returns a duration in years of 365.25 days.
 pub fn years(span: Nanoseconds) -> f64 {
     span.as_years_f64()
@@ -536,12 +526,5 @@ mod tests {
     fn what_is_missing_keeps_an_upper_limit_and_breaks_a_lower_one() {
         assert!(Budget::parse("read.p99<5ms").unwrap().kept_by(None));
         assert!(!Budget::parse("write_savings>0.3").unwrap().kept_by(None));
-    }
-
-    #[test]
-    fn numbers_are_short() {
-        for (value, text) in [(3.1, "3.1"), (212.0, "212"), (0.012_341, "0.01234"), (9.4321, "9.432"), (0.0, "0")] {
-            assert_eq!(short(value), text);
-        }
     }
 }

@@ -14,10 +14,11 @@
 use std::cmp::Ordering;
 use std::collections::HashMap;
 
+use bimetal_measure::text::short;
 use bimetal_sim::simulator::SimulationError;
 use rayon::prelude::*;
 
-use crate::budget::{Budget, Metric, short};
+use crate::budget::{Budget, Metric};
 use crate::evaluate::{Figures, Outcome};
 use crate::grid::Candidate;
 use crate::progress::{Stage, Steps};

@@ -9,6 +9,7 @@ use bimetal_core::layout::{LayoutError, Role};
 use bimetal_core::operation::OpKind;
 use bimetal_core::scheme::{Holds, SchemeError};
 use bimetal_core::volume::VolumeError;
+use bimetal_measure::text::{decimal, short};
 use bimetal_sim::block_layer::BlockLayerSettings;
 use bimetal_sim::figures::run_of;
 use bimetal_sim::lifetime::{self, KnownWear, Life, Repeated, Unknown};
@@ -22,8 +23,7 @@ use bimetal_trace::Request;
 use serde_json::Value;
 
 use crate::advice::Confidence;
-use crate::answer::decimal;
-use crate::budget::{Budget, Metric, at, short};
+use crate::budget::{Budget, Metric, at};
 use crate::grid::Candidate;
 
 /// Beginning of the reason for options whose map is too large for a plan.

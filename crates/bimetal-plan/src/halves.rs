@@ -3,10 +3,9 @@
 
 use bimetal_core::block::BlockSize;
 use bimetal_core::units::Bytes;
+use bimetal_measure::text::short;
 use bimetal_sim::survey::Surveyor;
 use bimetal_trace::Request;
-
-use crate::budget::short;
 
 /// Ratio below which a difference is not reported.
 const NOTABLE: f64 = 1.1;

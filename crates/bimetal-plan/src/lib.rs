@@ -41,6 +41,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use bimetal_core::scheme::SchemeInfo;
+use bimetal_measure::text::{price, short};
 use bimetal_sim::experiment::{peak_rss_bytes, summary_of};
 use bimetal_sim::lifetime::KnownWear;
 use bimetal_sim::setup::{Choices, SetupError, controller_usd};
@@ -170,7 +171,7 @@ impl Planned {
             (Some(Budget { metric: Metric::Lifetime, .. }), None) => "unlimited".to_owned(),
             (_, None) => "–".to_owned(),
             (Some(budget), value) => budget.show(value),
-            (None, Some(value)) => budget::short(value),
+            (None, Some(value)) => short(value),
         }
     }
 
@@ -197,9 +198,9 @@ impl Planned {
             .collect();
         let has_flash = figures.lives.as_ref().is_some_and(|lives| !lives.is_empty());
         let life = if has_flash { "; the life above is that under the growing load" } else { "" };
-        let (years, times) = (budget::short(growth.years), (growth.factor() * 100.0).round() / 100.0);
+        let (years, times) = (short(growth.years), (growth.factor() * 100.0).round() / 100.0);
         let shown = shown.join(", ");
-        Some(format!("after {years} years of growth, {} times the load: {shown}{life}", budget::short(times)))
+        Some(format!("after {years} years of growth, {} times the load: {shown}{life}", short(times)))
     }
 
     /// Returns a sentence about the options left out because their map is too large, with a command
@@ -375,7 +376,7 @@ fn planned(
         let reason = match (tried.reasons.is_empty(), best) {
             (true, Some(best)) if tried.candidate.cost_usd > best.candidate.cost_usd => {
                 let more = tried.candidate.cost_usd - best.candidate.cost_usd;
-                format!("keeps the budgets, and costs {} more", budget::dollars(more))
+                format!("keeps the budgets, and costs {} more", price(more))
             }
             (true, _) => {
                 "keeps the budgets at the same price, and is slower, or equal and later in the list".to_owned()

@@ -17,13 +17,14 @@ use std::cmp::Ordering;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use bimetal_core::layout::Role;
+use bimetal_measure::text::{price, short};
 use bimetal_sim::simulator::SimulationError;
 use rayon::prelude::*;
 
 use crate::advice;
 use crate::bounds::Bounds;
 use crate::break_even::way;
-use crate::budget::{Budget, Metric, dollars, short};
+use crate::budget::{Budget, Metric};
 use crate::evaluate::{Evaluator, Figures, Outcome};
 use crate::grid::Candidate;
 use crate::growth::Growth;
@@ -143,7 +144,7 @@ impl Search<'_> {
         while let Some(cost) = rest.peek().map(|candidate| candidate.cost_usd) {
             if let Some(best) = self.best(&tried) {
                 let least = best.candidate.cost_usd;
-                let why = format!("more expensive than the best option, which costs {}", dollars(least));
+                let why = format!("more expensive than the best option, which costs {}", price(least));
                 tried.extend(rest.by_ref().map(|candidate| Tried::left_out(candidate, why.clone())));
                 break;
             }

@@ -9,9 +9,10 @@ use std::fmt;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bimetal_core::operation::OpKind;
+use bimetal_measure::durations::Durations;
 use bimetal_volumes::about::About;
 use bimetal_volumes::status::{Progress, Status};
-use hdrhistogram::Histogram;
+
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
@@ -277,12 +278,12 @@ impl Sheet<'_> {
         &mut self,
         name: &str,
         help: &str,
-        values: impl IntoIterator<Item = (Labels, Option<&'h Histogram<u64>>)>,
+        values: impl IntoIterator<Item = (Labels, Option<&'h Durations>)>,
     ) -> fmt::Result {
         let values = values.into_iter().filter_map(|(labels, value)| Some((labels, value?)));
-        self.family(name, help, MetricType::Histogram, values, |histogram, mut metric| {
-            let sum = histogram.mean() * histogram.len() as f64 / 1e9;
-            metric.encode_histogram::<NoLabelSet>(sum, histogram.len(), &buckets(histogram), None)
+        self.family(name, help, MetricType::Histogram, values, |durations, mut metric| {
+            let (sum, buckets) = (durations.sum_seconds(), durations.buckets(&BOUNDS));
+            metric.encode_histogram::<NoLabelSet>(sum, durations.count(), &buckets, None)
         })
     }
 
@@ -304,16 +305,4 @@ impl Sheet<'_> {
         }
         Ok(())
     }
-}
-
-/// Returns the number of values in each bucket.
-fn buckets(histogram: &Histogram<u64>) -> Vec<(f64, u64)> {
-    let mut buckets: Vec<(f64, u64)> = BOUNDS.iter().map(|&bound| (bound, 0)).collect();
-    buckets.push((f64::INFINITY, 0));
-    for recorded in histogram.iter_recorded() {
-        let seconds = recorded.value_iterated_to() as f64 / 1e9;
-        let at = BOUNDS.partition_point(|&bound| bound < seconds);
-        buckets[at].1 += recorded.count_since_last_iteration();
-    }
-    buckets
 }

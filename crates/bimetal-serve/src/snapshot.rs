@@ -1,61 +1,74 @@
 //! Counters of a server, for display elsewhere.
 
 use bimetal_core::label::report::Report;
-use bimetal_core::layout::Role;
+use bimetal_core::layout::{Layout, Role};
 use bimetal_core::operation::OpKind;
 use bimetal_core::scheme::MemberState;
 use bimetal_core::units::{Bytes, Nanoseconds};
 use bimetal_core::volume::{Drain, Statistics};
-use hdrhistogram::Histogram;
 
 use bimetal_device::drive::emulated::Emulation;
+use bimetal_measure::durations::Durations;
+use bimetal_measure::response_time::ResponseTimes;
 
 /// Kinds of operations whose latencies are recorded.
 pub const KINDS: [OpKind; 5] = [OpKind::Read, OpKind::Write, OpKind::Flush, OpKind::Discard, OpKind::WriteZeroes];
 
-/// Bounds between which latencies are recorded, to two digits. A request that ends within one
-/// reading of the clock counts as the lower bound.
+/// Shortest latency: a request that ends within one reading of the clock counts as this.
 const LATENCY_MIN: Nanoseconds = Nanoseconds::from_micros(1);
-const LATENCY_MAX: Nanoseconds = Nanoseconds::from_seconds(3600);
 
-/// Distributions of latencies, in nanoseconds.
+/// Latencies by kind.
 #[derive(Clone, Debug)]
 pub struct Latencies {
-    requests: Vec<Histogram<u64>>,
-    members: Vec<Vec<Histogram<u64>>>,
+    requests: Vec<Durations>,
+    members: Vec<Vec<Durations>>,
 }
 
 impl Latencies {
     pub(crate) fn new(members: usize) -> Self {
-        let each = || {
-            let empty =
-                || Histogram::new_with_bounds(LATENCY_MIN.0, LATENCY_MAX.0, 2).expect("the bounds are in order");
-            KINDS.iter().map(|_| empty()).collect::<Vec<_>>()
-        };
+        let each = || vec![Durations::new(); KINDS.len()];
         Self { requests: each(), members: (0..members).map(|_| each()).collect() }
     }
 
     /// Returns the latencies of requests, from their arrival at the server to their end.
-    pub fn requests(&self, kind: OpKind) -> Option<&Histogram<u64>> {
+    pub fn requests(&self, kind: OpKind) -> Option<&Durations> {
         self.requests.get(place(kind)?)
     }
 
     /// Returns the latencies of a member's operations, from their submission to its drive.
-    pub fn member(&self, number: usize, kind: OpKind) -> Option<&Histogram<u64>> {
+    pub fn member(&self, number: usize, kind: OpKind) -> Option<&Durations> {
         self.members.get(number)?.get(place(kind)?)
+    }
+
+    /// Returns the response times of requests.
+    pub(crate) fn response_times(&self) -> ResponseTimes {
+        response_times(&self.requests)
+    }
+
+    /// Returns the response times of a member's operations.
+    pub(crate) fn response_times_of(&self, number: usize) -> ResponseTimes {
+        self.members.get(number).map(|each| response_times(each)).unwrap_or_default()
     }
 
     pub(crate) fn note_request(&mut self, kind: OpKind, took: Nanoseconds) {
         if let Some(place) = place(kind) {
-            self.requests[place].saturating_record(took.max(LATENCY_MIN).0);
+            self.requests[place].record(took.max(LATENCY_MIN));
         }
     }
 
     pub(crate) fn note_member(&mut self, number: usize, kind: OpKind, took: Nanoseconds) {
         if let Some(place) = place(kind) {
-            self.members[number][place].saturating_record(took.max(LATENCY_MIN).0);
+            self.members[number][place].record(took.max(LATENCY_MIN));
         }
     }
+}
+
+/// Returns the response times by kind of request, from those of [`KINDS`]. Zeroes are writes.
+fn response_times(each: &[Durations]) -> ResponseTimes {
+    let [reads, writes, flushes, _, zeroes] = each else { return ResponseTimes::default() };
+    let mut writes = writes.clone();
+    writes.absorb(zeroes);
+    ResponseTimes::of(reads, &writes, flushes)
 }
 
 /// Returns the position in [`KINDS`].
@@ -173,6 +186,8 @@ pub struct Snapshot {
     pub dirty_blocks_before: u64,
     /// Maximum age of the oldest dirty block; `None` if no block is dirty or the age is unknown.
     pub dirty_age: Option<Nanoseconds>,
+    /// Layout of the volume.
+    pub layout: Layout,
     /// Number of slots.
     pub slots: u64,
     /// Number of slots in use.
@@ -193,6 +208,20 @@ mod tests {
         latencies.note_request(OpKind::Read, Nanoseconds::ZERO);
         latencies.note_member(0, OpKind::Read, Nanoseconds::ZERO);
         let largest = [latencies.requests(OpKind::Read), latencies.member(0, OpKind::Read)].map(|it| it.unwrap().max());
-        assert!(largest.iter().all(|&largest| largest >= LATENCY_MIN.0), "{largest:?}");
+        assert!(largest.iter().all(|&largest| largest >= LATENCY_MIN), "{largest:?}");
+    }
+
+    /// Zeroes are writes, as in a simulation and in a replay. Flushes and discards are neither.
+    #[test]
+    fn response_times_of_writes_count_zeroes_and_no_flush() {
+        let mut latencies = Latencies::new(1);
+        for (kind, millis) in KINDS.into_iter().zip(1..) {
+            latencies.note_request(kind, Nanoseconds::from_millis(millis));
+            latencies.note_member(0, kind, Nanoseconds::from_millis(millis));
+        }
+        for times in [latencies.response_times(), latencies.response_times_of(0)] {
+            let means = [times.all, times.read, times.write, times.flush].map(|times| times.mean);
+            assert_eq!(means, [Some(8.0 / 3.0), Some(1.0), Some(3.5), Some(3.0)]);
+        }
     }
 }

@@ -1,19 +1,18 @@
 //! Status of a volume that is being served: the document of the `status` command, filled from the
 //! counters of its server.
 
-use bimetal_core::layout::Role;
 use bimetal_core::operation::OpKind;
 use bimetal_core::scheme::MemberState;
 use bimetal_core::units::Nanoseconds;
-use bimetal_core::volume::Drain;
+use bimetal_core::volume::{Drain, Statistics};
 use bimetal_device::drive::emulated::Emulation as Kept;
+use bimetal_measure::durations::Durations;
+use bimetal_measure::share;
+use bimetal_measure::throughput::Throughput;
+use bimetal_measure::volume::{Migration, Moment, Shape, Span, bypass};
 use bimetal_volumes::about::{About, AboutMember};
 use bimetal_volumes::lost::{self, Places};
-use bimetal_volumes::status::{
-    Distribution, Emulation, Engine, HitRatio, Member, Migration, Requests, ResponseTimes, Slots, Status, Throughput,
-    Wear,
-};
-use hdrhistogram::Histogram;
+use bimetal_volumes::status::{Emulation, Engine, Member, Requests, Slots, Status, Wear};
 
 use crate::snapshot::{Failing, MemberSnapshot, Snapshot};
 
@@ -46,9 +45,8 @@ pub fn of(about: &About, snapshot: &Snapshot) -> Status {
         },
         members: members.map(|(at, (about_it, it))| member(about, snapshot, at, about_it, it)).collect(),
         requests: requests(snapshot),
-        response_time_ms: response_times(|kind| snapshot.latencies.requests(kind)),
+        response_time_ms: snapshot.latencies.response_times(),
         throughput: throughput(snapshot),
-        bypass: statistics.bypassed_blocks.iter().map(|(reason, &blocks)| (reason.0.to_owned(), blocks)).collect(),
         wear: wear(about, snapshot),
         engine: Engine {
             commits: with_slots(statistics.commits),
@@ -62,39 +60,27 @@ pub fn of(about: &About, snapshot: &Snapshot) -> Status {
     };
     let places = Places { name: &|member| about.name_of(member), units: &snapshot.units, block_bytes: block };
     status.note_report(&snapshot.report, snapshot.lost_blocks, &places);
-    note_scheme_figures(&mut status, about, snapshot);
+    note_figures(&mut status, about, snapshot);
     status.meaning = meaning(about, snapshot);
     status
 }
 
-fn note_scheme_figures(status: &mut Status, about: &About, snapshot: &Snapshot) {
-    let statistics = &snapshot.statistics;
-    if about.is_about_write_savings() {
-        let home = statistics.home_blocks_written + snapshot.dirty_blocks;
-        // Blocks that were in the log when the server began were written before.
-        let home = home.saturating_sub(snapshot.dirty_blocks_before);
-        status.write_savings = ratio(home, statistics.written_blocks).map(|share| 1.0 - share);
-        status.read_penalty = ratio(statistics.read_blocks_from_slots, statistics.read_blocks);
-    }
-    if snapshot.members.len() > 1 {
-        let on_ssd = |blocks: &[u64]| -> u64 {
-            let each = snapshot.members.iter().zip(blocks);
-            each.filter(|(member, _)| member.role == Role::Ssd).map(|(_, blocks)| blocks).sum()
-        };
-        status.ssd_hit_ratio = HitRatio {
-            read: ratio(on_ssd(&statistics.read_blocks_by_member), statistics.read_blocks),
-            write: ratio(on_ssd(&statistics.written_blocks_by_member), statistics.written_blocks),
-        };
-    }
-    if snapshot.slots > 0 {
-        let migrations = &statistics.migrations;
-        status.migration = Migration {
-            count: Some(migrations.count),
-            bytes: Some(migrations.bytes.0),
-            mean_interval_s: migrations.mean_interval().map(Nanoseconds::as_seconds_f64),
-            mean_bytes: ratio(migrations.bytes.0, migrations.count),
-        };
-    }
+fn note_figures(status: &mut Status, about: &About, snapshot: &Snapshot) {
+    let members = snapshot.members.iter().enumerate();
+    let is_flash = members.map(|(at, member)| about.is_flash(at, member.role)).collect();
+    let shape = Shape::of(about.scheme, &snapshot.layout, is_flash);
+    // The volume was made when the server began.
+    let nothing = Statistics::default();
+    let span = Span {
+        shape: &shape,
+        before: Moment { statistics: &nothing, dirty_blocks: snapshot.dirty_blocks_before },
+        after: Moment { statistics: &snapshot.statistics, dirty_blocks: snapshot.dirty_blocks },
+    };
+    status.write_savings = span.write_savings();
+    status.read_penalty = span.read_penalty();
+    status.ssd_hit_ratio = span.ssd_hit_ratio();
+    status.migration = Migration::of(&[span]);
+    status.bypass = bypass(&[span]);
 }
 
 /// Returns the state of a volume that is being served.
@@ -195,7 +181,8 @@ fn trouble(about: &About, snapshot: &Snapshot, member: &AboutMember, it: &Member
 }
 
 fn member(about: &About, snapshot: &Snapshot, at: usize, label: &AboutMember, member: &MemberSnapshot) -> Member {
-    let count = |kind| snapshot.latencies.member(at, kind).map(Histogram::len);
+    let count = |kind| snapshot.latencies.member(at, kind).map(Durations::count);
+    let zeroes = count(OpKind::WriteZeroes).unwrap_or(0);
     let metadata = snapshot.statistics.metadata_bytes.get(at);
     Member {
         id: label.id.clone(),
@@ -215,13 +202,13 @@ fn member(about: &About, snapshot: &Snapshot, at: usize, label: &AboutMember, me
         drive: Some(member.drive.clone()),
         metadata_bytes: metadata.map(|bytes| bytes.0),
         reads: count(OpKind::Read),
-        writes: count(OpKind::Write),
+        writes: count(OpKind::Write).map(|writes| writes + zeroes),
         flushes: count(OpKind::Flush),
         read_bytes: Some(member.read_bytes.0),
         write_bytes: Some(member.write_bytes.0),
         errors: Some(member.errors),
         last_error: member.last_error.clone(),
-        response_time_ms: response_times(|kind| snapshot.latencies.member(at, kind)),
+        response_time_ms: snapshot.latencies.response_times_of(at),
         emulation: member.emulation.as_ref().map(emulation),
     }
 }
@@ -231,7 +218,7 @@ fn emulation(kept: &Kept) -> Emulation {
     Emulation {
         operations: kept.operations,
         overruns: kept.overruns,
-        overrun_mean_ms: ratio(kept.overrun_total.0, kept.overruns).map(|nanoseconds| nanoseconds / 1e6),
+        overrun_mean_ms: share(kept.overrun_total.0, kept.overruns).map(|nanoseconds| nanoseconds / 1e6),
         overrun_max_ms: kept.overrun_max.as_millis_f64(),
         late_p50_ms: late(0.5),
         late_p99_ms: late(0.99),
@@ -240,7 +227,7 @@ fn emulation(kept: &Kept) -> Emulation {
 }
 
 fn requests(snapshot: &Snapshot) -> Requests {
-    let count = |kind| snapshot.latencies.requests(kind).map_or(0, Histogram::len);
+    let count = |kind| snapshot.latencies.requests(kind).map_or(0, Durations::count);
     Requests {
         reads: Some(count(OpKind::Read)),
         writes: Some(count(OpKind::Write) + count(OpKind::WriteZeroes)),
@@ -253,55 +240,11 @@ fn requests(snapshot: &Snapshot) -> Requests {
 }
 
 fn throughput(snapshot: &Snapshot) -> Throughput {
-    let seconds = snapshot.uptime.as_seconds_f64();
-    if seconds <= 0.0 {
-        return Throughput::default();
-    }
-    let bytes = snapshot.read_bytes.0 + snapshot.write_bytes.0;
-    Throughput {
-        iops: Some(snapshot.statistics.finished as f64 / seconds),
-        mb_per_s: Some(bytes as f64 / 1e6 / seconds),
-    }
+    Throughput::of(snapshot.statistics.finished, snapshot.read_bytes + snapshot.write_bytes, snapshot.uptime)
 }
 
 fn wear(about: &About, snapshot: &Snapshot) -> Vec<Wear> {
     let members = about.members.iter().zip(&snapshot.members);
-    let flash = members.filter(|(_, member)| member.role == Role::Ssd);
-    flash.map(|(about, member)| Wear::of(about, member.write_bytes, snapshot.uptime.as_seconds_f64())).collect()
-}
-
-fn ratio(part: u64, whole: u64) -> Option<f64> {
-    (whole > 0).then(|| part as f64 / whole as f64)
-}
-
-fn response_times<'a>(of: impl Fn(OpKind) -> Option<&'a Histogram<u64>>) -> ResponseTimes {
-    let (read, write) = (of(OpKind::Read), of(OpKind::Write));
-    let all = read.cloned().map(|mut all| {
-        // Both have the same bounds, so they can be added.
-        let added = write.map_or(Ok(()), |write| all.add(write));
-        debug_assert!(added.is_ok());
-        all
-    });
-    ResponseTimes {
-        all: distribution(all.as_ref()),
-        read: distribution(read),
-        write: distribution(write),
-        flush: distribution(of(OpKind::Flush)),
-    }
-}
-
-fn distribution(histogram: Option<&Histogram<u64>>) -> Distribution {
-    let Some(histogram) = histogram.filter(|histogram| !histogram.is_empty()) else { return Distribution::default() };
-    let ms = |nanoseconds: f64| Some(nanoseconds / 1e6);
-    let at = |quantile: f64| ms(histogram.value_at_quantile(quantile) as f64);
-    Distribution {
-        mean: ms(histogram.mean()),
-        p50: at(0.5),
-        p90: at(0.9),
-        p95: at(0.95),
-        p99: at(0.99),
-        p999: at(0.999),
-        p9999: at(0.9999),
-        max: ms(histogram.max() as f64),
-    }
+    let flash = members.enumerate().filter(|(at, (_, member))| about.is_flash(*at, member.role));
+    flash.map(|(_, (about, member))| Wear::of(about, member.write_bytes, snapshot.uptime.as_seconds_f64())).collect()
 }

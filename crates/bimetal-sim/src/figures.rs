@@ -4,9 +4,13 @@
 use std::collections::BTreeMap;
 
 use bimetal_core::layout::Role;
-use bimetal_core::scheme::{Holds, Reason};
+use bimetal_core::scheme::Holds;
 use bimetal_core::units::Nanoseconds;
 use bimetal_core::volume::Statistics;
+use bimetal_measure::sequentiality::WriteSequentiality;
+use bimetal_measure::share;
+use bimetal_measure::throughput::Throughput;
+use bimetal_measure::volume::{Migration, Moment, Shape, Span, bypass};
 use bimetal_models::DeviceStatistics;
 use bimetal_models::endurance::{Endurance, Lifetime, drive_writes_per_day};
 use bimetal_models::statistics::FlashStatistics;
@@ -14,9 +18,8 @@ use bimetal_models::statistics::FlashStatistics;
 use crate::block_layer::{BlockLayerCounts, BlockLayerSettings};
 use crate::lifetime::{Life, Unknown};
 use crate::results::{
-    BlockLayerFigures, Coefficient, Cost, Devices, EraseCount, FlashFigures, HddFigures, HeadTimeFigures, HitRatio,
-    Member, MemberFigures, MigrationSummary, PredictionError, Provenance, Run, RunSpeed, Series, SsdFigures,
-    Throughput,
+    BlockLayerFigures, Coefficient, Cost, Devices, EraseCount, FlashFigures, HddFigures, HeadTimeFigures, Member,
+    MemberFigures, PredictionError, Provenance, Run, RunSpeed, Series, SsdFigures,
 };
 use crate::setup::{Drive, Setup};
 use crate::simulator::{Measured, Replay, head_time};
@@ -24,7 +27,9 @@ use crate::simulator::{Measured, Replay, head_time};
 /// Returns the figures of one run.
 pub fn run_of(setup: &Setup, measured: &Measured, replay: Replay, speed: RunSpeed) -> Run {
     let members: Vec<Member> = (0..setup.drives.len()).map(|id| member(setup, measured, replay, id)).collect();
-    let throughput = throughput(measured);
+    let throughput = Throughput::of(measured.requests, measured.bytes, measured.end - measured.start);
+    let shapes = shapes(setup);
+    let spans = spans(setup, measured, &shapes);
     let size_of = |ssd: bool| {
         let sizes = setup.drives.iter().filter(|drive| is_flash(drive) == ssd).map(|drive| drive.size.0);
         Some(sizes.sum::<u64>()).filter(|&size| size > 0)
@@ -49,12 +54,12 @@ pub fn run_of(setup: &Setup, measured: &Measured, replay: Replay, speed: RunSpee
         behind_fraction: measured.backlog.share(measured.end),
         behind_since_s: measured.backlog.first().map(Nanoseconds::as_seconds_f64),
         block_layer: measured.block_layer.map(block_layer),
-        write_savings: write_savings(setup, measured),
-        read_penalty: read_penalty(setup, measured),
-        ssd_hit_ratio: hit_ratio(setup, measured),
-        migration: migration(setup, measured),
+        write_savings: spans[0].write_savings(),
+        read_penalty: spans[0].read_penalty(),
+        ssd_hit_ratio: spans[0].ssd_hit_ratio(),
+        migration: Migration::of(&spans),
         ssd_write_sequentiality: sequentiality(setup, measured),
-        bypass: bypass(setup, measured),
+        bypass: bypass(&spans),
         prediction_error: prediction_error(setup),
         devices: Devices {
             ssd: ssd_total(&members),
@@ -72,7 +77,7 @@ fn block_layer((settings, counts): (BlockLayerSettings, BlockLayerCounts)) -> Bl
     BlockLayerFigures {
         queued: counts.queued,
         issued: counts.issued,
-        mean_issued_bytes: ratio(counts.moved_sectors * sector, counts.moves),
+        mean_issued_bytes: share(counts.moved_sectors * sector, counts.moves),
         mean_ms: (counts.moves > 0).then(|| counts.took.as_millis_f64() / counts.moves as f64),
         max_sectors_kb: settings.max_sectors * sector / 1024,
         scheduler: settings.scheduler.to_string(),
@@ -118,139 +123,37 @@ fn disk_head_time(setup: &Setup, measured: &Measured) -> Option<HeadTimeFigures>
     setup.drives.iter().find(|drive| !is_flash(drive))?;
     let before = measured.before.1.iter().filter_map(|drive| Some(drive.hdd?.head_time.0)).sum();
     let measured_time = head_time(setup, measured.end).0.saturating_sub(before);
-    let mean = ratio(measured_time, measured.end.saturating_sub(measured.start).0);
+    let mean = share(measured_time, measured.end.saturating_sub(measured.start).0);
     Some(HeadTimeFigures { mean, peak_10min: measured.head_time.peak() })
 }
 
-fn ratio(part: u64, whole: u64) -> Option<f64> {
-    (whole > 0).then(|| part as f64 / whole as f64)
-}
-
-fn throughput(measured: &Measured) -> Throughput {
-    let seconds = (measured.end - measured.start).as_seconds_f64();
-    if seconds <= 0.0 {
-        return Throughput::default();
-    }
-    Throughput {
-        iops: Some(measured.requests as f64 / seconds),
-        mb_per_s: Some(measured.bytes.0 as f64 / 1e6 / seconds),
-    }
-}
-
-/// Returns the change of a counter of the outermost volume since measuring began.
-fn counted(setup: &Setup, measured: &Measured, figure: impl Fn(&Statistics) -> u64) -> u64 {
-    figure(setup.volume().statistics()) - figure(&measured.before.0[0])
-}
-
-/// Returns the change of a counter since measuring began, summed over all volumes.
-fn counted_in_all(setup: &Setup, measured: &Measured, figure: impl Fn(&Statistics) -> u64) -> u64 {
-    let volumes = setup.tree.volumes().zip(&measured.before.0);
-    volumes.map(|(volume, before)| figure(volume.statistics()) - figure(before)).sum()
-}
-
-/// Returns true for Griffin and for the schemes with which it is compared.
-fn is_about_write_savings(setup: &Setup) -> bool {
-    let holds = |wanted: Holds| setup.scheme.members.iter().any(|&(_, holds)| holds == wanted);
-    let home_on_ssd = setup.scheme.members.first() == Some(&(Role::Ssd, Holds::Home));
-    home_on_ssd && (holds(Holds::Log) || setup.scheme.members.len() == 1)
-}
-
-/// Returns 1 − blocks written to home / blocks written by the host. Blocks that still wait in the
-/// log count as written home. Blocks that waited there when measuring began were written in the
-/// warm-up, and do not count.
-fn write_savings(setup: &Setup, measured: &Measured) -> Option<f64> {
-    if !is_about_write_savings(setup) {
-        return None;
-    }
-    let home = counted(setup, measured, |statistics| statistics.home_blocks_written);
-    let waiting = u64::from(setup.volume().view().map.dirty_blocks());
-    let written = counted(setup, measured, |statistics| statistics.written_blocks);
-    let home_or_waiting = (home + waiting) as f64 - measured.dirty_blocks_before as f64;
-    (written > 0).then(|| 1.0 - home_or_waiting / written as f64)
-}
-
-fn read_penalty(setup: &Setup, measured: &Measured) -> Option<f64> {
-    if !is_about_write_savings(setup) {
-        return None;
-    }
-    let from_log = counted(setup, measured, |statistics| statistics.read_blocks_from_slots);
-    ratio(from_log, counted(setup, measured, |statistics| statistics.read_blocks))
-}
-
-/// Returns the share of blocks that SSDs served, if a scheme can choose.
-fn hit_ratio(setup: &Setup, measured: &Measured) -> HitRatio {
-    let view = setup.volume().view();
-    if view.members.len() < 2 {
-        return HitRatio::default();
-    }
+/// Returns the shape of each volume, the outermost first.
+fn shapes(setup: &Setup) -> Vec<Shape> {
+    let outermost = setup.volume().view();
     let drive_of =
         |member: usize| setup.drives.iter().find(|drive| (drive.volume, usize::from(drive.member.0)) == (0, member));
     // A member that is itself a volume counts by its role in this volume.
-    let is_fast = |member: usize| drive_of(member).map_or(view.members[member].role == Role::Ssd, is_flash);
-    let fast: Vec<bool> = (0..view.members.len()).map(is_fast).collect();
-    if view.layout.array.is_some() && (!fast.contains(&true) || !fast.contains(&false)) {
-        return HitRatio::default();
-    }
-    let on_flash = |by_member: &[u64]| -> u64 {
-        fast.iter().zip(by_member).filter(|(fast, _)| **fast).map(|(_, blocks)| blocks).sum()
-    };
-    let read = counted(setup, measured, |statistics| on_flash(&statistics.read_blocks_by_member));
-    let written = counted(setup, measured, |statistics| on_flash(&statistics.written_blocks_by_member));
-    HitRatio {
-        read: ratio(read, counted(setup, measured, |statistics| statistics.read_blocks)),
-        write: ratio(written, counted(setup, measured, |statistics| statistics.written_blocks)),
-        ..HitRatio::default()
-    }
+    let members = outermost.members.iter().enumerate();
+    let flash = members.map(|(at, member)| drive_of(at).map_or(member.role == Role::Ssd, is_flash));
+    let mut shapes = vec![Shape::of(setup.scheme, &outermost.layout, flash.collect())];
+    shapes.extend(setup.tree.volumes().skip(1).map(|volume| Shape::of_inner(&volume.view().layout)));
+    shapes
 }
 
-fn migration(setup: &Setup, measured: &Measured) -> MigrationSummary {
-    if let Some(places) = &setup.volume().view().layout.places {
-        let count = counted(setup, measured, |statistics| statistics.relocated_ranges);
-        let bytes = count * places.range_blocks() * setup.volume().view().block().bytes().0;
-        let mean_bytes = ratio(bytes, count);
-        return MigrationSummary { count: Some(count), bytes: Some(bytes), mean_interval_s: None, mean_bytes };
-    }
-    if !has_slots(setup) {
-        return MigrationSummary::default();
-    }
-    let count = counted_in_all(setup, measured, |statistics| statistics.migrations.count);
-    let bytes = counted_in_all(setup, measured, |statistics| statistics.migrations.bytes.0);
-    let (before, after) = (&measured.before.0[0].migrations, &setup.volume().statistics().migrations);
-    let interval = match before.count {
-        // The migrations of several volumes are unrelated to each other.
-        _ if after.count < count => None,
-        0 => after.mean_interval(),
-        // The interval that began with the last migration of the warm-up counts.
-        _ if count > 0 => Some(Nanoseconds((after.last_at - before.last_at).0 / count)),
-        _ => None,
-    };
-    MigrationSummary {
-        count: Some(count),
-        bytes: Some(bytes),
-        mean_interval_s: interval.map(Nanoseconds::as_seconds_f64),
-        mean_bytes: ratio(bytes, count),
-    }
+/// Returns the span of the measurement for each volume, the outermost first.
+fn spans<'a>(setup: &'a Setup, measured: &'a Measured, shapes: &'a [Shape]) -> Vec<Span<'a>> {
+    let volumes = setup.tree.volumes().zip(&measured.before.0).zip(shapes).enumerate();
+    let spans = volumes.map(|(at, ((volume, before), shape))| Span {
+        shape,
+        before: Moment { statistics: before, dirty_blocks: if at == 0 { measured.dirty_blocks_before } else { 0 } },
+        after: Moment { statistics: volume.statistics(), dirty_blocks: volume.view().map.dirty_blocks().into() },
+    });
+    spans.collect()
 }
 
 fn sequentiality(setup: &Setup, measured: &Measured) -> Option<f64> {
     let flash = setup.drives.iter().zip(&measured.sequentiality).filter(|(drive, _)| is_flash(drive));
-    let all = flash.map(|(_, counts)| counts).fold(crate::metrics::WriteSequentiality::default(), |mut all, counts| {
-        all.absorb(counts);
-        all
-    });
-    all.fraction()
-}
-
-fn bypass(setup: &Setup, measured: &Measured) -> BTreeMap<String, u64> {
-    let mut since = BTreeMap::new();
-    for (volume, before) in setup.tree.volumes().zip(&measured.before.0) {
-        let before = |reason: &Reason| before.bypassed_blocks.get(reason).copied().unwrap_or(0);
-        for (reason, blocks) in &volume.statistics().bypassed_blocks {
-            *since.entry(reason.0.to_owned()).or_default() += blocks - before(reason);
-        }
-    }
-    since.retain(|_, blocks: &mut u64| *blocks > 0);
-    since
+    WriteSequentiality::of_all(flash.map(|(_, counts)| counts)).fraction()
 }
 
 fn member(setup: &Setup, measured: &Measured, replay: Replay, id: usize) -> Member {
@@ -301,7 +204,7 @@ fn energy(before: &DeviceStatistics, after: &DeviceStatistics) -> Option<f64> {
 }
 
 fn busy(before: &DeviceStatistics, after: &DeviceStatistics, span: Nanoseconds) -> Option<f64> {
-    ratio(after.busy.saturating_sub(before.busy).0, span.0)
+    share(after.busy.saturating_sub(before.busy).0, span.0)
 }
 
 fn hdd_figures(before: &DeviceStatistics, after: &DeviceStatistics, span: Nanoseconds) -> HddFigures {
@@ -366,7 +269,7 @@ fn flash_figures(
     let erases = after.erases - before.erases;
     let host = after.host_bytes_written.0 - before.host_bytes_written.0;
     let programmed = after.bytes_programmed.0 - before.bytes_programmed.0;
-    let rate = ratio(erases, span.0).map(|per_nanosecond| per_nanosecond * 1e9);
+    let rate = share(erases, span.0).map(|per_nanosecond| per_nanosecond * 1e9);
     // The model computes the lifetime at the mean rate since time zero; after a warm-up the rate is
     // different.
     let correction = (erases > 0 && end > Nanoseconds::ZERO)
@@ -376,7 +279,7 @@ fn flash_figures(
         pages_programmed_host: Some(after.pages_programmed_host - before.pages_programmed_host),
         pages_programmed_gc: Some(after.pages_programmed_gc - before.pages_programmed_gc),
         pages_programmed_by_cause: since(&after.pages_programmed_by_cause, &before.pages_programmed_by_cause),
-        write_amplification: ratio(programmed, host),
+        write_amplification: share(programmed, host),
         write_amplification_pm: None,
         erases: Some(erases),
         erases_by_cause: since(&after.erases_by_cause, &before.erases_by_cause),

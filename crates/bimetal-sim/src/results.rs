@@ -6,28 +6,22 @@
 //! of them null. Keys may be added, never renamed. The order is that of the fields; maps are
 //! sorted: the same run gives the same bytes.
 //!
-//! Everything but [`RunSpeed`] is a function of input and seed. [`Document::to_json`] is the one
-//! place that rounds: figures keep [`FIGURE_DIGITS`] significant digits and points of a curve
-//! [`CURVE_DIGITS`]. These are more than any model's precision, and hide the last bit of another
-//! machine's logarithm.
+//! Everything but [`RunSpeed`] is a function of input and seed. The figures that a server has, too,
+//! are those of `bimetal-measure`.
 
 use std::collections::BTreeMap;
-use std::io;
 
+use bimetal_measure::json::{to_compact_json, to_json};
+use bimetal_measure::response_time::{CdfByKind, ResponseTimes};
+use bimetal_measure::throughput::Throughput;
+use bimetal_measure::volume::{HitRatio, Migration};
 use bimetal_models::endurance::LimitedBy;
 use serde::Serialize;
-use serde_json::ser::{Formatter, PrettyFormatter};
 
 use crate::findings::Finding;
 use crate::lifetime::Unknown;
 use crate::over_share::PointOverShare;
 use crate::setup::Sizing;
-
-/// Number of significant digits of a figure in JSON.
-pub const FIGURE_DIGITS: usize = 9;
-
-/// Number of significant digits of an element of an array (a point of a curve) in JSON.
-pub const CURVE_DIGITS: usize = 6;
 
 /// Document that `simulate` (one run) and `compare` (a run for each scheme) print with `--json`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
@@ -166,7 +160,7 @@ pub struct Run {
     /// Share of blocks that the SSD served, for schemes that can choose.
     pub ssd_hit_ratio: HitRatio,
     /// Background moves, by batches.
-    pub migration: MigrationSummary,
+    pub migration: Migration,
     /// Share of pages written to the SSD that follow the adjacent page in the order written
     /// (Griffin 6.2).
     pub ssd_write_sequentiality: Option<f64>,
@@ -211,91 +205,6 @@ pub struct BlockLayerFigures {
     pub scheduler: String,
     /// Largest number of requests that the drive has at once.
     pub queue_depth: u32,
-}
-
-/// Response times in milliseconds; `all` is reads and writes together.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
-pub struct ResponseTimes {
-    /// Reads and writes.
-    pub all: Distribution,
-    /// Reads.
-    pub read: Distribution,
-    /// Writes.
-    pub write: Distribution,
-}
-
-/// Mean, percentiles and maximum; all null if there was no request of the kind. Mean and maximum
-/// are exact, a percentile is at most 0.1 % too high. Beside each is half its 95 % interval
-/// ([`uncertainty`](crate::uncertainty)), null without disturbed runs.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
-pub struct Distribution {
-    /// Mean.
-    pub mean: Option<f64>,
-    /// Half the interval of `mean`.
-    pub mean_pm: Option<f64>,
-    /// Median.
-    pub p50: Option<f64>,
-    /// Half the interval of `p50`.
-    pub p50_pm: Option<f64>,
-    /// 90th percentile.
-    pub p90: Option<f64>,
-    /// Half the interval of `p90`.
-    pub p90_pm: Option<f64>,
-    /// 95th percentile.
-    pub p95: Option<f64>,
-    /// Half the interval of `p95`.
-    pub p95_pm: Option<f64>,
-    /// 99th percentile.
-    pub p99: Option<f64>,
-    /// Half the interval of `p99`.
-    pub p99_pm: Option<f64>,
-    /// 99.9th percentile.
-    pub p999: Option<f64>,
-    /// Half the interval of `p999`.
-    pub p999_pm: Option<f64>,
-    /// 99.99th percentile.
-    pub p9999: Option<f64>,
-    /// Half the interval of `p9999`.
-    pub p9999_pm: Option<f64>,
-    /// Maximum.
-    pub max: Option<f64>,
-    /// Half the interval of `max`.
-    pub max_pm: Option<f64>,
-}
-
-/// Finished work per second, from the first arrival to the last completion.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
-pub struct Throughput {
-    /// Number of requests per second.
-    pub iops: Option<f64>,
-    /// Megabytes (10⁶ bytes) read and written per second.
-    pub mb_per_s: Option<f64>,
-}
-
-/// Share of blocks that the SSD served.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
-pub struct HitRatio {
-    /// Share of the blocks read.
-    pub read: Option<f64>,
-    /// Half the 95 % interval of `read`.
-    pub read_pm: Option<f64>,
-    /// Share of the blocks written.
-    pub write: Option<f64>,
-    /// Half the 95 % interval of `write`.
-    pub write_pm: Option<f64>,
-}
-
-/// Background moves; the whole batch of a trigger counts once.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
-pub struct MigrationSummary {
-    /// Number of batches; null if the scheme never moves anything.
-    pub count: Option<u64>,
-    /// Bytes moved.
-    pub bytes: Option<u64>,
-    /// Mean seconds between the starts of two successive batches; null with fewer than two.
-    pub mean_interval_s: Option<f64>,
-    /// Mean bytes of a batch; null if there was none.
-    pub mean_bytes: Option<f64>,
 }
 
 /// Error of a scheme's own forecast of response times.
@@ -574,27 +483,6 @@ pub struct Series {
     pub queue_depth: Option<TimeSeries>,
 }
 
-/// Distribution of response times, by kind of request.
-#[derive(Debug, Clone, PartialEq, Default, Serialize)]
-pub struct CdfByKind {
-    /// Reads and writes.
-    pub all: Cdf,
-    /// Reads.
-    pub read: Cdf,
-    /// Writes.
-    pub write: Cdf,
-}
-
-/// Cumulative distribution: `requests[i]` requests took at most `ms[i]`. It holds counts instead of
-/// shares, so that the tail is exact.
-#[derive(Debug, Clone, PartialEq, Default, Serialize)]
-pub struct Cdf {
-    /// Response times in milliseconds, ascending.
-    pub ms: Vec<f64>,
-    /// Number of requests that took at most this time; the last is the number of all requests.
-    pub requests: Vec<u64>,
-}
-
 /// Response times over time: buckets of equal width, by the time of arrival.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct LatencySeries {
@@ -622,8 +510,8 @@ pub struct TimeSeries {
 }
 
 impl Document {
-    /// Returns the document as JSON: objects indented, arrays on one line, floats rounded (see the
-    /// head of this file), and a line end at the end.
+    /// Returns the document as JSON: objects indented, arrays on one line, floats rounded
+    /// ([`bimetal_measure::json`]), and a line end at the end.
     ///
     /// # Panics
     /// Never: keys are strings, and memory does not fail to be written.
@@ -637,105 +525,10 @@ impl Document {
     }
 }
 
-/// Returns any other document in the form of [`Document::to_compact_json`].
-///
-/// # Panics
-/// If the document has keys that are not strings.
-pub fn to_compact_json(document: &impl Serialize) -> String {
-    to_json_with(document, RoundingFormatter::new(serde_json::ser::CompactFormatter))
-}
-
-/// Returns any other document in the form of [`Document::to_json`].
-///
-/// # Panics
-/// If the document has keys that are not strings.
-pub fn to_json(document: &impl Serialize) -> String {
-    let mut text = to_json_with(document, RoundingFormatter::new(PrettyFormatter::new()));
-    text.push('\n');
-    text
-}
-
-fn to_json_with<F: Formatter>(document: &impl Serialize, formatter: RoundingFormatter<F>) -> String {
-    let mut bytes = Vec::new();
-    document
-        .serialize(&mut serde_json::Serializer::with_formatter(&mut bytes, formatter))
-        .expect("a document has string keys and is written to memory");
-    String::from_utf8(bytes).expect("JSON is UTF-8")
-}
-
-/// Returns `value` with `digits` significant digits; a negative zero loses its sign.
-pub fn round_to_digits(value: f64, digits: usize) -> f64 {
-    if value == 0.0 || !value.is_finite() {
-        return if value == 0.0 { 0.0 } else { value };
-    }
-    // Decimal formatting rounds correctly on every machine; scaling by a power of ten does not.
-    format!("{value:.*e}", digits - 1).parse().expect("a formatted float reads back")
-}
-
-/// Formatter that rounds floats, and keeps arrays on one line whatever `inner` does.
-struct RoundingFormatter<F> {
-    inner: F,
-    /// Open containers, with `true` for an array.
-    open: Vec<bool>,
-}
-
-impl<F> RoundingFormatter<F> {
-    fn new(inner: F) -> Self {
-        Self { inner, open: Vec::new() }
-    }
-}
-
-impl<F: Formatter> Formatter for RoundingFormatter<F> {
-    fn write_f64<W: ?Sized + io::Write>(&mut self, writer: &mut W, value: f64) -> io::Result<()> {
-        let in_array = self.open.last().copied().unwrap_or(false);
-        let rounded = round_to_digits(value, if in_array { CURVE_DIGITS } else { FIGURE_DIGITS });
-        self.inner.write_f64(writer, rounded)
-    }
-
-    fn begin_array<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
-        self.open.push(true);
-        writer.write_all(b"[")
-    }
-
-    fn end_array<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
-        self.open.pop();
-        writer.write_all(b"]")
-    }
-
-    fn begin_array_value<W: ?Sized + io::Write>(&mut self, writer: &mut W, first: bool) -> io::Result<()> {
-        if first { Ok(()) } else { writer.write_all(b",") }
-    }
-
-    fn end_array_value<W: ?Sized + io::Write>(&mut self, _writer: &mut W) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn begin_object<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
-        self.open.push(false);
-        self.inner.begin_object(writer)
-    }
-
-    fn end_object<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
-        self.open.pop();
-        self.inner.end_object(writer)
-    }
-
-    fn begin_object_key<W: ?Sized + io::Write>(&mut self, writer: &mut W, first: bool) -> io::Result<()> {
-        self.inner.begin_object_key(writer, first)
-    }
-
-    fn begin_object_value<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
-        self.inner.begin_object_value(writer)
-    }
-
-    fn end_object_value<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
-        self.inner.end_object_value(writer)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bimetal_measure::durations::Cdf;
     use serde_json::Value;
 
     fn document() -> Document {
@@ -859,15 +652,6 @@ mod tests {
         assert!(text.contains("\"requests\": [123456789]"), "{text}");
         assert_eq!(document.to_compact_json().lines().count(), 1);
         assert_eq!(parsed(&document), serde_json::from_str::<Value>(&document.to_compact_json()).unwrap());
-    }
-
-    #[test]
-    fn rounding_keeps_the_digits_asked_for() {
-        assert_eq!(round_to_digits(123.456, 4), 123.5);
-        assert_eq!(round_to_digits(-0.000_123_456, 3), -0.000_123);
-        assert_eq!(round_to_digits(9.999_96, 5), 10.0);
-        assert_eq!(round_to_digits(f64::MAX, 17), f64::MAX);
-        assert!(round_to_digits(-0.0, 3).is_sign_positive());
     }
 
     #[test]

@@ -13,11 +13,12 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::fmt;
 
-use bimetal_core::layout::Role;
 use bimetal_core::operation::{Command, Completion, OpKind, Operation, Status, Token};
 use bimetal_core::payload::NoPayload;
 use bimetal_core::units::{Bytes, Nanoseconds, Sectors};
 use bimetal_core::volume::Statistics;
+use bimetal_measure::response_time::ResponseTimeRecorder;
+use bimetal_measure::sequentiality::WriteSequentiality;
 use bimetal_models::{DeviceStatistics, Finished};
 use bimetal_trace::hints::HintKind;
 use bimetal_trace::think::{Dependencies, faster};
@@ -25,9 +26,7 @@ use bimetal_trace::{Request, TraceError};
 
 use crate::block_layer::{BlockLayer, BlockLayerCounts, BlockLayerSettings, PLUG_GAP};
 use crate::limits::{self, Limits};
-use crate::metrics::{
-    AmountOverTime, Backlog, Gauge, HeadTime, LatencyOverTime, ResponseTimeRecorder, WriteSequentiality,
-};
+use crate::metrics::{AmountOverTime, Backlog, Gauge, HeadTime, LatencyOverTime};
 use crate::setup::{Drive, Setup};
 use crate::workload::{Requests, WorkloadError};
 
@@ -173,7 +172,7 @@ fn memory_copy(bytes: Bytes) -> Nanoseconds {
 
 /// Measurements of a run, before figures are computed from them.
 pub struct Measured {
-    /// Response times of reads and writes.
+    /// Response times of reads, writes and flushes.
     pub response: ResponseTimeRecorder,
     /// Response times over the time of the run.
     pub latency: LatencyOverTime,
@@ -636,12 +635,12 @@ impl Simulator<'_> {
 
     fn start(&mut self, operation: &Operation<NoPayload>) {
         let id = usize::from(operation.target);
-        let Drive { role, model, .. } = &mut self.setup.drives[id];
+        let Drive { profile, model, .. } = &mut self.setup.drives[id];
         if matches!(operation.command.kind, OpKind::Write | OpKind::WriteZeroes) {
             let range = operation.command.range;
             self.written[id] += range.len.bytes();
             self.measured.sequentiality[id].record(range);
-            if *role == Role::Ssd {
+            if profile.hdd().is_none() {
                 self.measured.ssd_written.record(self.now, range.len.bytes().0);
             }
         }
@@ -710,7 +709,8 @@ impl Simulator<'_> {
         match kind {
             OpKind::Read => self.measured.response.record_read(response),
             OpKind::Write | OpKind::WriteZeroes => self.measured.response.record_write(response),
-            OpKind::Flush | OpKind::Discard | OpKind::Hint => return,
+            OpKind::Flush => return self.measured.response.record_flush(response),
+            OpKind::Discard | OpKind::Hint => return,
         }
         self.measured.bytes += Bytes(sectors * bimetal_core::units::SECTOR_BYTES);
         self.measured.latency.record(arrival, response);

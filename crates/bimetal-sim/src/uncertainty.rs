@@ -15,7 +15,11 @@
 //! positive, and the distances of an unstable figure are mostly above it. So downwards the ± of the
 //! larger figure is less: 29 ± 84 reaches down to 7.5 (29 divided by 1 + 84 / 29), not below 0.
 
-use crate::results::{Distribution, HitRatio, ResponseTimes, Run};
+use bimetal_measure::durations::Distribution;
+use bimetal_measure::response_time::ResponseTimes;
+use bimetal_measure::volume::HitRatio;
+
+use crate::results::Run;
 
 /// Student's t for a two-sided interval of 95 %, by the number of degrees of freedom from 1 on.
 const T: [f64; 30] = [
@@ -68,6 +72,7 @@ pub(crate) fn note(run: &mut Run, others: &[Sample]) {
     note_distribution(&mut times.all, others, |sample| &sample.response_time_ms.all);
     note_distribution(&mut times.read, others, |sample| &sample.response_time_ms.read);
     note_distribution(&mut times.write, others, |sample| &sample.response_time_ms.write);
+    note_distribution(&mut times.flush, others, |sample| &sample.response_time_ms.flush);
     let own = Sample::of(run);
     let of = |figure: fn(&Sample) -> Option<f64>| half_interval(figure(&own), others.iter().map(figure));
     run.ssd_hit_ratio.read_pm = of(|sample| sample.ssd_hit_ratio.read);

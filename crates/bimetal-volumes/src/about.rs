@@ -9,6 +9,7 @@ use bimetal_core::layout::{MemberId, Role};
 use bimetal_core::scheme::{Holds, SchemeInfo};
 use bimetal_core::schemes;
 use bimetal_core::units::Bytes;
+use bimetal_models::profile::Profile;
 
 use crate::find::{Labelled, Located};
 use crate::labels;
@@ -39,6 +40,8 @@ pub struct AboutMember {
     pub bytes: Bytes,
     /// Profile of the drive that the member emulates.
     pub profile: Option<String>,
+    /// Set if the drive is flash, clear if it rotates; `None` if it does not say so, or is missing.
+    pub is_flash: Option<bool>,
     /// Bytes that may be written before the drive is worn out, as rated by its maker.
     pub rated_write_bytes: Option<Bytes>,
     /// Totals of the member before it is served now.
@@ -63,6 +66,7 @@ impl About {
             path: drive.map(|drive| drive.found.path.clone()),
             bytes: member.size.bytes(),
             profile: member.emulates.clone(),
+            is_flash: is_flash(member, drive),
             rated_write_bytes: rating(label, member.role),
             before: drive.and_then(|drive| lifetime(label, member, drive)).unwrap_or_default(),
         });
@@ -109,11 +113,19 @@ impl About {
         }
     }
 
-    /// Returns true for Griffin and its baseline: home on the SSD, with a log or alone.
-    pub fn is_about_write_savings(&self) -> bool {
-        let log = self.scheme.members.iter().any(|&(_, holds)| holds == Holds::Log);
-        let home_on_ssd = self.scheme.members.first() == Some(&(Role::Ssd, Holds::Home));
-        home_on_ssd && (log || self.scheme.members.len() == 1)
+    /// Returns true if a member is flash: the drive that it emulates, or a real one that does not
+    /// rotate. If the drive does not say so, its role decides.
+    pub fn is_flash(&self, number: usize, role: Role) -> bool {
+        let known = self.members.get(number).and_then(|member| member.is_flash);
+        known.unwrap_or(role == Role::Ssd)
+    }
+}
+
+/// Returns true if a member is flash, as its emulated or real drive says.
+fn is_flash(member: &MemberLabel, drive: Option<&Labelled>) -> Option<bool> {
+    match &member.emulates {
+        Some(profile) => Profile::load(profile).ok().map(|profile| profile.hdd().is_none()),
+        None => drive?.probe.rotational.map(|rotates| !rotates),
     }
 }
 

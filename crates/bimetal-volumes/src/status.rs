@@ -1,5 +1,5 @@
-//! Document of the `status` command, as data, with the names that the simulator's results use as
-//! well. A figure that does not apply or is unknown is null, never 0. Figures count from the start
+//! Document of the `status` command, as data. The figures that a simulation has, too, are those of
+//! `bimetal-measure`. A figure that does not apply or is unknown is null, never 0. Figures count from the start
 //! of the server.
 //!
 //! A server fills it from its counters, [`offline`](crate::offline) from the drives.
@@ -8,6 +8,9 @@ use std::collections::BTreeMap;
 
 use bimetal_core::label::report::Report;
 use bimetal_core::units::{Bytes, Nanoseconds};
+use bimetal_measure::response_time::ResponseTimes;
+use bimetal_measure::throughput::Throughput;
+use bimetal_measure::volume::{HitRatio, Migration};
 use bimetal_models::endurance::Endurance;
 use serde::{Deserialize, Serialize};
 
@@ -83,7 +86,7 @@ pub struct Status {
     pub write_savings: Option<f64>,
     /// Fraction of read blocks served by the log; `griffin` and `ssd-only` only.
     pub read_penalty: Option<f64>,
-    /// Share of blocks that the SSD served.
+    /// Share of blocks that members on flash served.
     pub ssd_hit_ratio: HitRatio,
     /// Background moves, by batches.
     pub migration: Migration,
@@ -220,65 +223,6 @@ pub struct Requests {
     pub write_bytes: Option<u64>,
     /// Number of requests of all kinds that were answered with an error.
     pub failed: Option<u64>,
-}
-
-/// Response times in milliseconds; `all` is reads and writes together.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
-pub struct ResponseTimes {
-    /// Reads and writes.
-    pub all: Distribution,
-    /// Reads.
-    pub read: Distribution,
-    /// Writes.
-    pub write: Distribution,
-    /// Flushes.
-    pub flush: Distribution,
-}
-
-/// Mean, percentiles and maximum, each with an error of at most 1 %; all null if there was no
-/// request of the kind.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "each is what it says")]
-pub struct Distribution {
-    pub mean: Option<f64>,
-    pub p50: Option<f64>,
-    pub p90: Option<f64>,
-    pub p95: Option<f64>,
-    pub p99: Option<f64>,
-    pub p999: Option<f64>,
-    pub p9999: Option<f64>,
-    pub max: Option<f64>,
-}
-
-/// Throughput since the server began.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
-pub struct Throughput {
-    /// Requests per second.
-    pub iops: Option<f64>,
-    /// Megabytes (10⁶ bytes) read and written per second.
-    pub mb_per_s: Option<f64>,
-}
-
-/// Share of blocks that the SSD served.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
-pub struct HitRatio {
-    /// Share of blocks read.
-    pub read: Option<f64>,
-    /// Share of blocks written.
-    pub write: Option<f64>,
-}
-
-/// Background moves; the whole batch of a trigger counts once.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
-pub struct Migration {
-    /// Number of batches.
-    pub count: Option<u64>,
-    /// Number of bytes moved.
-    pub bytes: Option<u64>,
-    /// Mean of the seconds between the starts of two batches.
-    pub mean_interval_s: Option<f64>,
-    /// Mean number of bytes in a batch.
-    pub mean_bytes: Option<f64>,
 }
 
 /// Wear of a flash drive.

@@ -6,12 +6,11 @@
 //! of both percentiles, and at least 1 %, which nobody would notice. A gain in life counts from 5 %
 //! on, and so does a gain in speed if a percentile has no ± (`--runs 1`).
 
+use bimetal_measure::text::{dollars, lifetime, milliseconds, milliseconds_with_half, three_digits};
 use bimetal_sim::results::Run;
 use bimetal_sim::uncertainty::differ;
 
 use crate::life::until;
-use crate::report::columns::{dollars, lifetime, significant};
-use crate::report::text::{milliseconds, milliseconds_with_half};
 
 /// Relative gain below which two figures without ± count as equal.
 const GAIN: f64 = 0.05;
@@ -153,7 +152,7 @@ impl Merits {
 /// Returns a capacity in the units in which drives are sold.
 fn capacity(bytes: u64) -> String {
     let gb = bytes as f64 / 1e9;
-    if gb < 999.5 { format!("{} GB", significant(gb)) } else { format!("{} TB", significant(gb / 1e3)) }
+    if gb < 999.5 { format!("{} GB", three_digits(gb)) } else { format!("{} TB", three_digits(gb / 1e3)) }
 }
 
 #[cfg(test)]

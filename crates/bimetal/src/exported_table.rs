@@ -1,7 +1,8 @@
 //! The table of a comparison for other programs: comma-separated values, and Markdown.
 
+use bimetal_measure::json::{FIGURE_DIGITS, round_to_digits};
 use bimetal_sim::csv::line;
-use bimetal_sim::results::{Document, FIGURE_DIGITS, Run, round_to_digits};
+use bimetal_sim::results::{Document, Run};
 
 use crate::report::columns::{COLUMNS, Column};
 use crate::report::sections::label;

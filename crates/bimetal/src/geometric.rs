@@ -2,12 +2,11 @@
 
 use std::fmt::Write as _;
 
+use bimetal_measure::text::three_digits;
 use bimetal_sim::geometric_means::Means;
 use bimetal_sim::results::Document;
 use bimetal_sim::setup::Sizing;
 use serde::Serialize;
-
-use crate::report::columns::significant;
 
 /// JSON document that `--json` prints for several traces.
 #[derive(Serialize)]
@@ -51,7 +50,7 @@ impl Comparison {
                 text += "with an SSD of 10 % of each working set\n";
             }
             before = Some(means.sizing);
-            let cell = |figure: Option<f64>| figure.map_or_else(|| "–".to_owned(), significant);
+            let cell = |figure: Option<f64>| figure.map_or_else(|| "–".to_owned(), three_digits);
             let (read, write, score) = (cell(means.read_mean_ms), cell(means.write_mean_ms), cell(means.score));
             let _ = writeln!(text, "{:names$}  {read:>12}  {write:>13}  {score:>10}", means.label);
         }

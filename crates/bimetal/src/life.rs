@@ -4,11 +4,11 @@
 use std::fmt::Write as _;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use bimetal_measure::text::{lifetime, three_digits};
 use bimetal_models::endurance::LimitedBy;
 use bimetal_sim::lifetime::Unknown;
 use bimetal_sim::results::{FlashFigures, MemberFigures, Run};
 
-use crate::report::columns::{lifetime, significant};
 use crate::report::sections::label;
 
 /// Years beyond which a calendar year means nothing.
@@ -77,7 +77,7 @@ fn of_flash(flash: &FlashFigures, today: f64) -> String {
         let _ = write!(text, "; the trace leaves {} {most} possible", lifetime(least));
     }
     if let Some(dwpd) = flash.dwpd {
-        let _ = write!(text, "; {} drive writes a day", significant(dwpd));
+        let _ = write!(text, "; {} drive writes a day", three_digits(dwpd));
     }
     text
 }

@@ -11,20 +11,24 @@ type Arrows = (&'static str, &'static [&'static str]);
 /// the picture.
 const CRATES: &[Arrows] = &[
     ("bimetal-core", &[]),
+    ("bimetal-measure", &["bimetal-core"]),
     ("bimetal-models", &["bimetal-core"]),
     ("bimetal-trace", &["bimetal-core"]),
     // Files lie where a trace's map of files says.
     ("bimetal-mover", &["bimetal-trace"]),
     ("bimetal-fault", &["bimetal-core"]),
-    ("bimetal-sim", &["bimetal-core", "bimetal-models", "bimetal-trace"]),
-    ("bimetal-plan", &["bimetal-core", "bimetal-models", "bimetal-sim", "bimetal-trace"]),
-    ("bimetal-papers", &["bimetal-core", "bimetal-models", "bimetal-plan", "bimetal-sim", "bimetal-trace"]),
+    ("bimetal-sim", &["bimetal-core", "bimetal-measure", "bimetal-models", "bimetal-trace"]),
+    ("bimetal-plan", &["bimetal-core", "bimetal-measure", "bimetal-models", "bimetal-sim", "bimetal-trace"]),
+    (
+        "bimetal-papers",
+        &["bimetal-core", "bimetal-measure", "bimetal-models", "bimetal-plan", "bimetal-sim", "bimetal-trace"],
+    ),
     // Emulated drives have the times of a model.
     ("bimetal-device", &["bimetal-core", "bimetal-models"]),
-    // The status of a volume has lifetimes, as a simulation does.
-    ("bimetal-volumes", &["bimetal-core", "bimetal-device", "bimetal-models"]),
+    // The status of a volume has figures and lifetimes, as a simulation does.
+    ("bimetal-volumes", &["bimetal-core", "bimetal-device", "bimetal-measure", "bimetal-models"]),
     // Recordings of requests are traces.
-    ("bimetal-serve", &["bimetal-core", "bimetal-device", "bimetal-trace", "bimetal-volumes"]),
+    ("bimetal-serve", &["bimetal-core", "bimetal-device", "bimetal-measure", "bimetal-trace", "bimetal-volumes"]),
     // `extract` opens drives as the server does.
     ("bimetal-extract", &["bimetal-core", "bimetal-device", "bimetal-models"]),
     (
@@ -34,6 +38,7 @@ const CRATES: &[Arrows] = &[
             "bimetal-device",
             "bimetal-extract",
             "bimetal-fault",
+            "bimetal-measure",
             "bimetal-models",
             "bimetal-mover",
             "bimetal-papers",

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use bimetal_core::units::Nanoseconds;
-use bimetal_sim::metrics::{AmountOverTime, Gauge, LatencyOverTime, ResponseTimeRecorder};
+use bimetal_measure::response_time::ResponseTimeRecorder;
+use bimetal_sim::metrics::{AmountOverTime, Gauge, LatencyOverTime};
 use serde_json::Value;
 
 #[path = "../src/report/fixture.rs"]

@@ -15,9 +15,10 @@
 //! - Life is compared by mean wear, the erases of the same requests.
 
 use bimetal_core::units::{Bytes, Nanoseconds};
+use bimetal_measure::durations::Cdf;
 use bimetal_plan::mixcp::relative;
 use bimetal_plan::mixcp::training::{footprint, sizes_around};
-use bimetal_sim::results::{Cdf, Run};
+use bimetal_sim::results::Run;
 use bimetal_trace::synthetic::{Generator, Interarrival, Skew, WorkloadSpec};
 use rayon::prelude::*;
 

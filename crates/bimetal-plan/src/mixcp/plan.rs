@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use bimetal_core::layout::Role;
 use bimetal_core::units::Bytes;
+use bimetal_measure::text::short;
 use bimetal_models::profile::{Body, Profile};
 use bimetal_sim::experiment::peak_rss_bytes;
 use bimetal_sim::setup::Setup;
@@ -22,7 +23,7 @@ use super::{Behaviour, Characteristics, Model, ModelError};
 use crate::advice::{Confidence, Sensitivity};
 use crate::answer::Effort;
 use crate::bounds::Bounds;
-use crate::budget::{Budget, Metric, short};
+use crate::budget::{Budget, Metric};
 use crate::closest;
 use crate::evaluate::{Evaluator, Figures, Load, Outcome};
 use crate::grid::Candidate;

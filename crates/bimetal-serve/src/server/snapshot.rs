@@ -51,6 +51,7 @@ impl Server {
             dirty_blocks: u64::from(view.map.dirty_blocks()),
             dirty_blocks_before: self.dirty_blocks_before,
             dirty_age: self.volume.dirty_since().map(|since| self.now.saturating_sub(since)),
+            layout: view.layout.clone(),
             slots: view.layout.slots.map_or(0, |slots| slots.count.into()),
             occupied_slots: view.map.slots_in_use(),
             drain: self.volume.drain_progress(),

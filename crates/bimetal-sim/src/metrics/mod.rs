@@ -6,7 +6,8 @@
 //! seeks, energy) stay with its model. All times are instants of the run; a recorder made at the
 //! end of the warm-up excludes the warm-up.
 //!
-//! Read first: `response_time.rs`, then `buckets.rs`, on which every recorder over time is based.
+//! Response times and the sequentiality of writes, which a server records as well, are in
+//! `bimetal-measure`. Read first: `buckets.rs`, on which every recorder over time is based.
 
 mod amount_over_time;
 mod backlog;
@@ -14,13 +15,9 @@ mod buckets;
 mod gauge;
 mod head_time;
 mod latency_over_time;
-mod response_time;
-mod sequentiality;
 
 pub use amount_over_time::AmountOverTime;
 pub use backlog::{BEHIND_AFTER, Backlog};
 pub use gauge::Gauge;
 pub use head_time::HeadTime;
 pub use latency_over_time::LatencyOverTime;
-pub use response_time::ResponseTimeRecorder;
-pub use sequentiality::WriteSequentiality;

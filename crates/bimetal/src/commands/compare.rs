@@ -3,8 +3,9 @@
 use std::io::Write as _;
 use std::path::PathBuf;
 
+use bimetal_measure::json::to_json;
 use bimetal_sim::experiment::Progress;
-use bimetal_sim::results::{Document, to_json};
+use bimetal_sim::results::Document;
 use clap::Args;
 
 use crate::choices::Choices;

@@ -5,7 +5,9 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use bimetal_core::units::Bytes;
-use bimetal_plan::answer::{CLOSEST, Closest, sentence, short_years};
+use bimetal_measure::json::to_json;
+use bimetal_measure::text::short_years;
+use bimetal_plan::answer::{CLOSEST, Closest, sentence};
 use bimetal_plan::break_even::BreakEven;
 use bimetal_plan::budget::Budget;
 use bimetal_plan::catalogue::{Catalogue, Kind, SIZE_MIN};
@@ -14,7 +16,7 @@ use bimetal_plan::evaluate::Outcome;
 use bimetal_plan::growth::Growth;
 use bimetal_plan::search::Tried;
 use bimetal_plan::{PlanError, Planned, Progress as PlanProgress, Question, Stage, mixcp, plan};
-use bimetal_sim::results::{TraceSummary, to_json};
+use bimetal_sim::results::TraceSummary;
 use bimetal_sim::setup::{Choices, DriveChoice, Size};
 use clap::Args;
 

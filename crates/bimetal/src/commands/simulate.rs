@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
+use bimetal_measure::json::to_json;
 use bimetal_sim::experiment::Progress;
-use bimetal_sim::results::{Document, Run, to_json};
+use bimetal_sim::results::{Document, Run};
 use clap::Args;
 
 use crate::error::Error;

@@ -4,11 +4,12 @@ use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use bimetal_core::units::{Bytes, counted};
+use bimetal_measure::durations::Distribution;
 use bimetal_serve::control::client::ClientError;
 use bimetal_serve::control::message::{Reply, Request};
 use bimetal_volumes::lost::{Finding, Lost};
 use bimetal_volumes::offline;
-use bimetal_volumes::status::{Distribution, Member, Progress, Status};
+use bimetal_volumes::status::{Member, Progress, Status};
 use clap::Args;
 
 use crate::error::Error;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use bimetal_core::block::BlockSize;
 use bimetal_core::units::Bytes;
+use bimetal_measure::json::{FIGURE_DIGITS, round_to_digits};
 use bimetal_models::flash::Precondition;
 use bimetal_models::flash::state::{self, DriveState};
 use bimetal_models::profile::Profile;
@@ -15,7 +16,6 @@ use bimetal_sim::findings::Finding;
 use bimetal_sim::market::Market;
 use bimetal_sim::outside::OutsidePolicies;
 use bimetal_sim::ownership::Terms;
-use bimetal_sim::results::{FIGURE_DIGITS, round_to_digits};
 use bimetal_sim::setup::{Choices, DefaultSize, DriveChoice, Size};
 use bimetal_sim::simulator::Replay;
 use bimetal_sim::tree::VolumeChoice;

@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use bimetal_core::operation::OpKind;
-use bimetal_core::units::Nanoseconds;
+use bimetal_core::units::{Bytes, Nanoseconds};
+use bimetal_measure::durations::Distribution;
+use bimetal_measure::response_time::{ResponseTimeRecorder, ResponseTimes};
+use bimetal_measure::throughput::Throughput;
 use bimetal_serve::replay::{Answered, LATE};
-use bimetal_sim::metrics::ResponseTimeRecorder;
-use bimetal_sim::results::{Distribution, ResponseTimes, Throughput, TraceSummary};
+use bimetal_sim::results::TraceSummary;
 use bimetal_volumes::status::Emulation;
 use serde::Serialize;
 
@@ -101,18 +103,18 @@ impl Counter {
         match answered.kind {
             OpKind::Read => self.response.record_read(answered.response),
             OpKind::Write | OpKind::WriteZeroes => self.response.record_write(answered.response),
-            OpKind::Flush | OpKind::Discard | OpKind::Hint => {}
+            OpKind::Flush => self.response.record_flush(answered.response),
+            OpKind::Discard | OpKind::Hint => {}
         }
     }
 
     pub(crate) fn measured(&self, duration_s: f64) -> Measured {
-        let rate = |amount: f64| (duration_s > 0.0).then(|| amount / duration_s);
         Measured {
             issued: self.answered,
             errors: self.errors.clone(),
             late: Late { requests: self.late, max_ms: self.late_max.as_millis_f64() },
             response_time_ms: self.response.response_times(),
-            throughput: Throughput { iops: rate(self.answered as f64), mb_per_s: rate(self.bytes as f64 / 1e6) },
+            throughput: Throughput::of(self.answered, Bytes(self.bytes), Nanoseconds::from_seconds_f64(duration_s)),
             duration_s,
         }
     }
@@ -272,6 +274,7 @@ mod tests {
         assert_eq!((measured.late.requests, measured.late.max_ms), (2, 0.3));
         assert_eq!(measured.response_time_ms.read.mean, Some(2.0));
         assert_eq!(measured.response_time_ms.write.mean, None);
+        assert_eq!(measured.response_time_ms.flush.mean, Some(0.05));
         assert_eq!(measured.throughput.iops, Some(2.5));
         let text = document.text();
         assert!(text.contains("1 requests failed: input or output error (EIO)"), "{text}");

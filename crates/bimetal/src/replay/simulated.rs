@@ -5,7 +5,7 @@ use bimetal_core::label::Label;
 use bimetal_core::layout::MemberId;
 use bimetal_core::settings::Settings;
 use bimetal_device::drive::emulated::Player;
-use bimetal_sim::metrics::ResponseTimeRecorder;
+use bimetal_measure::response_time::ResponseTimeRecorder;
 use bimetal_sim::setup::{Existing, ExistingDrive, Setup};
 use bimetal_sim::simulator::{Play, Replay, simulate};
 use bimetal_sim::workload::Workload;

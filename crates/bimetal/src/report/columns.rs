@@ -1,6 +1,7 @@
 //! The figures by which runs are compared: name, unit, meaning, and whether low or high is better.
 //! The terminal's table and the report use the same figures.
 
+use bimetal_measure::text::{dollars, half_interval, lifetime, percent, three_digits};
 use bimetal_sim::results::Run;
 use bimetal_sim::uncertainty::differ;
 
@@ -62,7 +63,7 @@ pub(crate) const COLUMNS: [Column; 17] = [
         value: |run| run.response_time_ms.read.mean,
         half: Some(|run| run.response_time_ms.read.mean_pm),
         shows_half: true,
-        text: significant,
+        text: three_digits,
     },
     Column {
         group: "read",
@@ -74,7 +75,7 @@ pub(crate) const COLUMNS: [Column; 17] = [
         value: |run| run.response_time_ms.read.p99,
         half: Some(|run| run.response_time_ms.read.p99_pm),
         shows_half: true,
-        text: significant,
+        text: three_digits,
     },
     Column {
         group: "write",
@@ -86,7 +87,7 @@ pub(crate) const COLUMNS: [Column; 17] = [
         value: |run| run.response_time_ms.write.mean,
         half: Some(|run| run.response_time_ms.write.mean_pm),
         shows_half: true,
-        text: significant,
+        text: three_digits,
     },
     Column {
         group: "write",
@@ -98,7 +99,7 @@ pub(crate) const COLUMNS: [Column; 17] = [
         value: |run| run.response_time_ms.write.p99,
         half: Some(|run| run.response_time_ms.write.p99_pm),
         shows_half: true,
-        text: significant,
+        text: three_digits,
     },
     Column {
         group: "all",
@@ -110,7 +111,7 @@ pub(crate) const COLUMNS: [Column; 17] = [
         value: |run| run.response_time_ms.all.mean,
         half: Some(|run| run.response_time_ms.all.mean_pm),
         shows_half: true,
-        text: significant,
+        text: three_digits,
     },
     Column {
         group: "all",
@@ -122,7 +123,7 @@ pub(crate) const COLUMNS: [Column; 17] = [
         value: |run| run.response_time_ms.all.p99,
         half: Some(|run| run.response_time_ms.all.p99_pm),
         shows_half: true,
-        text: significant,
+        text: three_digits,
     },
     Column {
         group: "SSD",
@@ -134,7 +135,7 @@ pub(crate) const COLUMNS: [Column; 17] = [
         value: |run| run.ssd_bytes.map(|bytes| bytes as f64 / 1e9),
         half: None,
         shows_half: false,
-        text: significant,
+        text: three_digits,
     },
     Column {
         group: "SSD",
@@ -146,7 +147,7 @@ pub(crate) const COLUMNS: [Column; 17] = [
         value: |run| run.devices.ssd.write_bytes.map(|bytes| bytes as f64 / GIB),
         half: Some(|run| run.devices.ssd.write_bytes_pm.map(|bytes| bytes / GIB)),
         shows_half: false,
-        text: significant,
+        text: three_digits,
     },
     Column {
         group: "SSD",
@@ -159,7 +160,7 @@ pub(crate) const COLUMNS: [Column; 17] = [
         value: |run| run.devices.ssd.flash.write_amplification,
         half: Some(|run| run.devices.ssd.flash.write_amplification_pm),
         shows_half: false,
-        text: significant,
+        text: three_digits,
     },
     Column {
         group: "SSD",
@@ -281,7 +282,7 @@ impl Column {
     pub(crate) fn shown_with_half(&self, run: &Run) -> String {
         let shown = self.shown(run);
         match self.half_of(run).filter(|_| self.shows_half) {
-            Some(half) => format!("{shown} ± {}", half_in_words(half, &shown)),
+            Some(half) => format!("{shown} ± {}", half_interval(half, &shown)),
             None => shown,
         }
     }
@@ -306,57 +307,6 @@ impl Column {
         }
         values.iter().map(|value| value.is_some_and(|value| looks_equal(value.0))).collect()
     }
-}
-
-/// Returns half an interval with one significant digit below 10, as it is an estimate from a few
-/// runs, and with no more decimals than the figure that it belongs to.
-pub(crate) fn half_in_words(half: f64, figure: &str) -> String {
-    if !figure.ends_with(|last: char| last.is_ascii_digit()) || figure.contains('e') {
-        return significant(half);
-    }
-    let decimals_max = figure.split_once('.').map_or(0, |(_, decimals)| decimals.len() as i32);
-    let decimals = if half > 0.0 { -half.log10().floor() as i32 } else { decimals_max };
-    format!("{half:.*}", decimals.clamp(0, decimals_max) as usize)
-}
-
-/// Returns `value` with three significant digits.
-pub(crate) fn significant(value: f64) -> String {
-    let size = value.abs();
-    match size {
-        _ if size == 0.0 => "0".to_owned(),
-        _ if size < 0.0005 => format!("{value:.1e}"),
-        _ if size < 0.09995 => format!("{value:.4}"),
-        _ if size < 0.9995 => format!("{value:.3}"),
-        _ if size < 9.995 => format!("{value:.2}"),
-        _ if size < 99.95 => format!("{value:.1}"),
-        _ if size < 99_999.5 => format!("{value:.0}"),
-        _ if size < 999_500.0 => format!("{:.0}k", value / 1e3),
-        _ if size < 99_950_000.0 => format!("{:.1}M", value / 1e6),
-        _ => format!("{value:.1e}"),
-    }
-}
-
-/// Returns a fraction as a percentage without the percent sign.
-pub(crate) fn percent(fraction: f64) -> String {
-    format!("{:.1}", fraction * 100.0)
-}
-
-/// Returns a lifetime given in years, in a suitable unit. Beyond a thousand years the number has no
-/// meaning and is not shown.
-pub(crate) fn lifetime(years: f64) -> String {
-    const DAYS: f64 = 365.25;
-    match years {
-        _ if years >= 1000.0 => ">1000 y".to_owned(),
-        _ if years >= 1.0 => format!("{} y", significant(years)),
-        _ if years * 12.0 >= 2.0 => format!("{} mo", significant(years * 12.0)),
-        _ if years * DAYS >= 2.0 => format!("{} d", significant(years * DAYS)),
-        _ => format!("{} h", significant(years * DAYS * 24.0)),
-    }
-}
-
-/// Returns an amount in whole dollars from a hundred on, with cents below.
-pub(crate) fn dollars(value: f64) -> String {
-    if value >= 100.0 { format!("{value:.0}") } else { format!("{value:.2}") }
 }
 
 #[cfg(test)]
@@ -438,17 +388,5 @@ mod tests {
         assert_eq!(life.best(&[worn.clone(), idle.clone()]), [false, false]);
         assert_eq!((life.shown(&idle), life.shown(&worn)), ("?".to_owned(), "3.00 y".to_owned()));
         assert_eq!(life.shown(&Run::default()), "–");
-    }
-
-    #[test]
-    fn figures_keep_three_digits() {
-        let texts: Vec<_> = [0.0, 0.000_12, 0.0123, 0.999_6, 1.234, 12.34, 123.4, 12_345.0, 123_456.0, 1.25e6, 1e12]
-            .map(significant)
-            .into();
-        assert_eq!(texts, ["0", "1.2e-4", "0.0123", "1.00", "1.23", "12.3", "123", "12345", "123k", "1.2M", "1.0e12"]);
-        assert_eq!(percent(0.3254), "32.5");
-        let lives: Vec<_> = [2e4, 14.23, 0.5, 0.0134, 0.001].map(lifetime).into();
-        assert_eq!(lives, [">1000 y", "14.2 y", "6.00 mo", "4.89 d", "8.77 h"]);
-        assert_eq!((dollars(52.5), dollars(1234.5)), ("52.50".to_owned(), "1234".to_owned()));
     }
 }

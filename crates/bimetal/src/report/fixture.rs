@@ -1,9 +1,9 @@
 //! A made-up document with plausible figures, for tests of code that shows a document.
 
+use bimetal_measure::durations::Cdf;
+use bimetal_measure::response_time::CdfByKind;
 use bimetal_models::endurance::LimitedBy;
-use bimetal_sim::results::{
-    Cdf, CdfByKind, Document, LatencySeries, Member, MemberFigures, Provenance, Run, TimeSeries, TraceSummary,
-};
+use bimetal_sim::results::{Document, LatencySeries, Member, MemberFigures, Provenance, Run, TimeSeries, TraceSummary};
 
 /// Number of time buckets in the made-up series.
 const BUCKETS: usize = 300;

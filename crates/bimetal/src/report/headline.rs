@@ -1,15 +1,15 @@
 //! The answer above the figures: the fastest scheme, the scheme that wears the SSD least, and the
 //! cheapest. It names ties and questions that the trace cannot answer.
 
+use bimetal_measure::text::{dollars, lifetime, milliseconds, three_digits};
 use bimetal_sim::results::{Document, Run};
 use bimetal_sim::uncertainty::differ;
 
 use crate::choices::{Choice, Choices};
 use crate::life::unknown;
 
-use super::columns::{GIB, dollars, lifetime, significant};
+use super::columns::GIB;
 use super::sections::scheme;
-use super::text::milliseconds;
 
 /// Figures within this share of each other tie.
 const TIE: f64 = 0.01;
@@ -95,7 +95,7 @@ pub(crate) fn drives(runs: &[Run]) -> String {
     let only = drives.len() == 1;
     let texts = drives.into_iter().map(|drive| {
         let price = drive.1.map_or_else(String::new, |usd| format!(" for ${}", dollars(f64::from_bits(usd))));
-        let size = format!("{} GB{price}", significant(drive.0 as f64 / 1e9));
+        let size = format!("{} GB{price}", three_digits(drive.0 as f64 / 1e9));
         let schemes: Vec<String> =
             (0..runs.len()).filter(|&at| of(&runs[at]) == Some(drive)).map(|at| scheme(runs, at)).collect();
         if only { size } else { format!("{size} ({})", list(&schemes, "and")) }
@@ -225,7 +225,7 @@ fn least_wear(runs: &[Run]) -> Option<(Vec<usize>, String)> {
         return Some((longest.best, format!("{} at this load", lifetime_in_words(1.0 / longest.value))));
     }
     let written = rank(runs, written)?;
-    Some((written.best, format!("{} GiB written", significant(written.value))))
+    Some((written.best, format!("{} GiB written", three_digits(written.value))))
 }
 
 /// Returns a lifetime as it reads in a sentence.
@@ -270,7 +270,7 @@ fn wear(document: &Document) -> Option<Answer> {
         && !least.best.iter().any(|index| best.contains(index))
     {
         reason +=
-            &format!(" {} writes least to its SSD ({} GiB).", names(document, &least.best), significant(least.value));
+            &format!(" {} writes least to its SSD ({} GiB).", names(document, &least.best), three_digits(least.value));
     }
     let without: Vec<_> = (0..runs.len()).filter(|index| runs[*index].ssd.is_none()).collect();
     if !without.is_empty() {
@@ -313,7 +313,7 @@ fn efficient(runs: &[Run]) -> Vec<usize> {
 
 /// Returns `ratio` in words: "2.30 times as long".
 fn times(ratio: f64, what: &str) -> String {
-    if ratio.is_finite() { format!("{} times {what}", significant(ratio)) } else { "far more".to_owned() }
+    if ratio.is_finite() { format!("{} times {what}", three_digits(ratio)) } else { "far more".to_owned() }
 }
 
 fn name(document: &Document, index: usize) -> String {

@@ -22,9 +22,9 @@ pub(crate) mod palette;
 pub(crate) mod plan;
 pub(crate) mod plot;
 pub(crate) mod sections;
-pub(crate) mod text;
 pub(crate) mod validation;
 
+use bimetal_measure::text;
 use bimetal_sim::results::Document;
 
 use escape::{html as escaped, json_in_script};

@@ -4,9 +4,10 @@
 use std::fmt::Write as _;
 
 use bimetal_core::layout::Role;
+use bimetal_measure::text::{decimal, price, short, short_years};
 use bimetal_plan::Planned;
-use bimetal_plan::answer::{Answer, CLOSEST, decimal, name, sentence, short_years};
-use bimetal_plan::budget::{Budget, dollars, short};
+use bimetal_plan::answer::{Answer, CLOSEST, name, sentence};
+use bimetal_plan::budget::Budget;
 use bimetal_plan::create;
 use bimetal_plan::evaluate::Figures;
 use bimetal_plan::search::Tried;
@@ -181,7 +182,7 @@ fn front_row(tried: &Tried, columns: &[&Budget]) -> String {
     let life = life.map_or_else(none, |years| if years.is_finite() { short_years(years) } else { "∞".to_owned() });
     let energy = figures.and_then(|figures| figures.energy_j);
     let energy = energy.map_or_else(none, |joules| format!("{} J", short(joules)));
-    let (name, price) = (escaped(&name(&tried.candidate)), dollars(tried.candidate.cost_usd));
+    let (name, price) = (escaped(&name(&tried.candidate)), price(tried.candidate.cost_usd));
     format!("<tr><td class=\"words\">{name}</td><td>{price}</td>{cells}<td>{life}</td><td>{energy}</td></tr>")
 }
 

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use bimetal_measure::text::{bytes, count, dollars, lifetime, milliseconds, percent, span, three_digits};
 use bimetal_sim::results::{Document, Member, MemberFigures, Run};
 
-use super::columns::{Better, COLUMNS, Column, dollars, lifetime, percent, significant};
+use super::columns::{Better, COLUMNS, Column};
 use super::escape::html;
 use super::palette::inks;
-use super::text::{bytes, count, milliseconds, span};
 
 /// Returns the name of a run's scheme with its colour beside it.
 pub(crate) fn scheme(runs: &[Run], index: usize) -> String {
@@ -239,9 +239,9 @@ fn figures(run: &Run) -> Vec<(&'static str, String)> {
     add("Response time, p99.9", all.p999.map(milliseconds));
     add("Response time, p99.99", all.p9999.map(milliseconds));
     add("Response time, longest", all.max.map(milliseconds));
-    add("Throughput", run.throughput.iops.map(|iops| format!("{} requests/s", significant(iops))));
-    add("Throughput, bytes", run.throughput.mb_per_s.map(|rate| format!("{} MB/s", significant(rate))));
-    add("Queue depth, mean", run.queue_depth_mean.map(significant));
+    add("Throughput", run.throughput.iops.map(|iops| format!("{} requests/s", three_digits(iops))));
+    add("Throughput, bytes", run.throughput.mb_per_s.map(|rate| format!("{} MB/s", three_digits(rate))));
+    add("Queue depth, mean", run.queue_depth_mean.map(three_digits));
     add("Migrations", run.migration.count.map(count));
     add("Migrated", run.migration.bytes.map(bytes));
     add("Between migrations, mean", run.migration.mean_interval_s.map(span));
@@ -256,13 +256,14 @@ fn figures(run: &Run) -> Vec<(&'static str, String)> {
     add("Flash blocks erased", flash.erases.map(count));
     let erases = &flash.erase_count;
     if let (Some(min), Some(mean), Some(max), Some(deviation)) = (erases.min, erases.mean, erases.max, erases.stddev) {
-        let text = format!("{min} to {max}, mean {}, standard deviation {}", significant(mean), significant(deviation));
+        let text =
+            format!("{min} to {max}, mean {}, standard deviation {}", three_digits(mean), three_digits(deviation));
         add("Erases of a block", Some(text));
     }
     let listed = |amounts: &BTreeMap<String, f64>, unit: &str| {
         let some = amounts.iter().filter(|(_, amount)| **amount > 0.0);
         let each: Vec<_> =
-            some.map(|(name, amount)| format!("{} {unit} {}", significant(*amount), html(name))).collect();
+            some.map(|(name, amount)| format!("{} {unit} {}", three_digits(*amount), html(name))).collect();
         (!each.is_empty()).then(|| each.join(", "))
     };
     add("Waits for a flash die, by what it did", listed(&flash.wait_s_by_cause, "s"));
@@ -271,24 +272,24 @@ fn figures(run: &Run) -> Vec<(&'static str, String)> {
     add("Lifetime by the rated cycles, in steady state", flash.lifetime_years_cycles.map(lifetime));
     let span = |(least, most)| format!("{} to {}", lifetime(least), lifetime(most));
     add("Lifetimes that the trace leaves possible", flash.lifetime_range_years.map(span));
-    add("Drive writes a day", flash.dwpd.map(significant));
+    add("Drive writes a day", flash.dwpd.map(three_digits));
     add("Lifetime of the most worn block", flash.lifetime_worst_block_years.map(lifetime));
     add("SSD busy", run.devices.ssd.busy_fraction.map(|busy| format!("{} %", percent(busy))));
-    add("SSD energy", run.devices.ssd.energy_j.map(|joules| format!("{} J", significant(joules))));
+    add("SSD energy", run.devices.ssd.energy_j.map(|joules| format!("{} J", three_digits(joules))));
     let head_time = run.devices.hdd.disk_head_time.unwrap_or_default();
-    add("Head time of the HDD, in seconds a second", head_time.mean.map(significant));
-    add("Head time in the busiest ten minutes", head_time.peak_10min.map(significant));
+    add("Head time of the HDD, in seconds a second", head_time.mean.map(three_digits));
+    add("Head time in the busiest ten minutes", head_time.peak_10min.map(three_digits));
     add("HDD seeks", run.devices.hdd.seeks.map(count));
-    add("HDD energy", run.devices.hdd.energy_j.map(|joules| format!("{} J", significant(joules))));
+    add("HDD energy", run.devices.hdd.energy_j.map(|joules| format!("{} J", three_digits(joules))));
     add("Price of the SSD", run.cost.ssd_usd.map(|price| format!("${}", dollars(price))));
     add("Price of the HDD", run.cost.hdd_usd.map(|price| format!("${}", dollars(price))));
-    add("Price of an exported GB", run.cost.usd_per_gb.map(|price| format!("${}", significant(price))));
+    add("Price of an exported GB", run.cost.usd_per_gb.map(|price| format!("${}", three_digits(price))));
     add("Cost of a year: drives, successors, energy", run.cost.usd_per_year.map(|usd| format!("${}", dollars(usd))));
-    let loss = run.cost.loss_probability_per_year.map(|loss| format!("{} %", significant(100.0 * loss)));
+    let loss = run.cost.loss_probability_per_year.map(|loss| format!("{} %", three_digits(100.0 * loss)));
     add("Probability of a loss of data in a year", loss);
-    add("Score (MB/s, closed replay)", run.cost.score.map(significant));
-    add("Score per dollar", run.cost.score_per_usd.map(significant));
-    add("Score per dollar of the manager alone", run.cost.score_per_manager_usd.map(significant));
+    add("Score (MB/s, closed replay)", run.cost.score.map(three_digits));
+    add("Score per dollar", run.cost.score_per_usd.map(three_digits));
+    add("Score per dollar of the manager alone", run.cost.score_per_manager_usd.map(three_digits));
     let bypass: Vec<_> =
         run.bypass.iter().map(|(reason, blocks)| format!("{} {}", count(*blocks), html(reason))).collect();
     add("Blocks that bypassed the cache", (!bypass.is_empty()).then(|| bypass.join(", ")));

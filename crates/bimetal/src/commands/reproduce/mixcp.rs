@@ -4,8 +4,8 @@
 use std::fmt::Write as _;
 
 use bimetal_core::units::Bytes;
+use bimetal_measure::text::decimal;
 use bimetal_papers::mixcp::{Compared, Point, Provisioned, Reproduction, Scale, reproduce};
-use bimetal_plan::answer::decimal;
 use bimetal_plan::mixcp::{Characteristics, relative};
 
 use super::Shown;

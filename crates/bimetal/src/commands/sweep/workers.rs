@@ -6,10 +6,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use bimetal_measure::json::to_compact_json;
 use bimetal_plan::sweep::SweepError;
 use bimetal_plan::sweep::store::{Part, RESULT, Store};
 use bimetal_sim::experiment::{Experiment, ExperimentError, NoProgress, peak_rss_bytes};
-use bimetal_sim::results::{Document, TraceSummary, to_compact_json};
+use bimetal_sim::results::{Document, TraceSummary};
 use bimetal_sim::setup::Choices;
 use bimetal_trace::Event;
 use serde::Serialize;

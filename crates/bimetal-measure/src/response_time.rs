@@ -1,26 +1,53 @@
-//! Response times: exact mean and maximum, percentiles from a histogram of bounded error.
+//! Response times, from a request's arrival to its completion, by kind of request.
 
 use bimetal_core::units::Nanoseconds;
-use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
 
-use crate::results::{Cdf, CdfByKind, Distribution, ResponseTimes};
+use crate::durations::{Cdf, Distribution, Durations};
 
-/// Number of significant digits of a response time in the histogram: percentiles are at most 0.1 %
-/// too high.
-const DIGITS: u8 = 3;
+/// Response times in milliseconds; `all` is reads and writes together.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct ResponseTimes {
+    /// Reads and writes.
+    pub all: Distribution,
+    /// Reads.
+    pub read: Distribution,
+    /// Writes, of zeroes too.
+    pub write: Distribution,
+    /// Flushes.
+    #[serde(default)]
+    pub flush: Distribution,
+}
 
-/// Longest response time that the histogram distinguishes, 2⁵³ ns (104 days). A longer time counts
-/// as this time in percentiles, and exactly in mean and maximum.
-const LONGEST: u64 = 1 << 53;
+impl ResponseTimes {
+    /// Returns the figures of recorded reads, writes and flushes.
+    pub fn of(reads: &Durations, writes: &Durations, flushes: &Durations) -> Self {
+        Self {
+            all: together(reads, writes).distribution(),
+            read: reads.distribution(),
+            write: writes.distribution(),
+            flush: flushes.distribution(),
+        }
+    }
+}
 
-/// Number of points of a distribution curve for each power of ten of response time.
-const CURVE_POINTS_PER_DECADE: f64 = 50.0;
+/// Distribution of response times, by kind of request.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub struct CdfByKind {
+    /// Reads and writes.
+    pub all: Cdf,
+    /// Reads.
+    pub read: Cdf,
+    /// Writes.
+    pub write: Cdf,
+}
 
-/// Response times of reads and of writes, from arrival to completion.
+/// Response times of reads, writes and flushes, from arrival to completion.
 #[derive(Debug, Clone)]
 pub struct ResponseTimeRecorder {
-    reads: OneKind,
-    writes: OneKind,
+    reads: Durations,
+    writes: Durations,
+    flushes: Durations,
 }
 
 impl Default for ResponseTimeRecorder {
@@ -30,9 +57,9 @@ impl Default for ResponseTimeRecorder {
 }
 
 impl ResponseTimeRecorder {
-    /// Creates an empty recorder, which takes some 700 KiB.
+    /// Creates an empty recorder.
     pub fn new() -> Self {
-        Self { reads: OneKind::new(), writes: OneKind::new() }
+        Self { reads: Durations::new(), writes: Durations::new(), flushes: Durations::new() }
     }
 
     /// Records a read that took `response`.
@@ -47,9 +74,15 @@ impl ResponseTimeRecorder {
         self.writes.record(response);
     }
 
+    /// Records a flush that took `response`.
+    #[inline]
+    pub fn record_flush(&mut self, response: Nanoseconds) {
+        self.flushes.record(response);
+    }
+
     /// Returns the number of reads and writes recorded.
     pub fn count(&self) -> u64 {
-        self.reads.histogram.len() + self.writes.histogram.len()
+        self.reads.count() + self.writes.count()
     }
 
     /// Returns the largest vertical distance of two distributions (Kolmogorov and Smirnov): of all
@@ -63,13 +96,9 @@ impl ResponseTimeRecorder {
         ]
     }
 
-    /// Returns mean, percentiles and maximum of reads, writes and both.
+    /// Returns mean, percentiles and maximum of each kind, and of reads and writes together.
     pub fn response_times(&self) -> ResponseTimes {
-        ResponseTimes {
-            all: self.all().distribution(),
-            read: self.reads.distribution(),
-            write: self.writes.distribution(),
-        }
+        ResponseTimes::of(&self.reads, &self.writes, &self.flushes)
     }
 
     /// Returns the distribution curves of reads, writes and both.
@@ -77,99 +106,16 @@ impl ResponseTimeRecorder {
         CdfByKind { all: self.all().cdf(), read: self.reads.cdf(), write: self.writes.cdf() }
     }
 
-    fn all(&self) -> OneKind {
-        let mut all = self.reads.clone();
-        all.histogram += &self.writes.histogram;
-        all.sum += self.writes.sum;
-        all.max = all.max.max(self.writes.max);
-        all
+    fn all(&self) -> Durations {
+        together(&self.reads, &self.writes)
     }
 }
 
-#[derive(Debug, Clone)]
-struct OneKind {
-    histogram: Histogram<u64>,
-    sum: u128,
-    max: Nanoseconds,
-}
-
-impl OneKind {
-    fn new() -> Self {
-        let histogram = Histogram::new_with_bounds(1, LONGEST, DIGITS).expect("the bounds are constant and valid");
-        Self { histogram, sum: 0, max: Nanoseconds::ZERO }
-    }
-
-    #[inline]
-    fn record(&mut self, response: Nanoseconds) {
-        self.histogram.saturating_record(response.0);
-        self.sum += u128::from(response.0);
-        self.max = self.max.max(response);
-    }
-
-    fn ks_distance(&self, other: &Self) -> Option<f64> {
-        let (mine, others) = (self.histogram.len(), other.histogram.len());
-        if mine == 0 || others == 0 {
-            return None;
-        }
-        let steps = |one: &Self| {
-            let counts =
-                one.histogram.iter_recorded().map(|at| (at.value_iterated_to(), at.count_since_last_iteration()));
-            counts.collect::<Vec<_>>()
-        };
-        let (a, b) = (steps(self), steps(other));
-        let (mut a, mut b) = (a.iter().peekable(), b.iter().peekable());
-        let (mut below_a, mut below_b, mut largest) = (0, 0, 0.0_f64);
-        while let Some(at) = [a.peek(), b.peek()].into_iter().flatten().map(|step| step.0).min() {
-            below_a += a.next_if(|step| step.0 == at).map_or(0, |step| step.1);
-            below_b += b.next_if(|step| step.0 == at).map_or(0, |step| step.1);
-            largest = largest.max((below_a as f64 / mine as f64 - below_b as f64 / others as f64).abs());
-        }
-        Some(largest)
-    }
-
-    fn distribution(&self) -> Distribution {
-        let count = self.histogram.len();
-        if count == 0 {
-            return Distribution::default();
-        }
-        // A bin of the histogram may extend beyond the longest value in it.
-        let quantile = |q| Some(Nanoseconds(self.histogram.value_at_quantile(q)).min(self.max).as_millis_f64());
-        Distribution {
-            mean: Some(self.sum as f64 / count as f64 / 1e6),
-            p50: quantile(0.5),
-            p90: quantile(0.9),
-            p95: quantile(0.95),
-            p99: quantile(0.99),
-            p999: quantile(0.999),
-            p9999: quantile(0.9999),
-            max: Some(self.max.as_millis_f64()),
-            ..Distribution::default()
-        }
-    }
-
-    /// Returns the curve, thinned to a point for each [`CURVE_POINTS_PER_DECADE`]th of a power of
-    /// ten. It ends at the exact maximum.
-    fn cdf(&self) -> Cdf {
-        let mut cdf = Cdf::default();
-        let mut bin_of_last = None;
-        let mut requests = 0;
-        for step in self.histogram.iter_recorded() {
-            requests += step.count_since_last_iteration();
-            let value = Nanoseconds(step.value_iterated_to()).min(self.max);
-            let bin = (value.0.max(1) as f64).log10() * CURVE_POINTS_PER_DECADE;
-            if bin_of_last == Some(bin as u32) {
-                cdf.ms.pop();
-                cdf.requests.pop();
-            }
-            bin_of_last = Some(bin as u32);
-            cdf.ms.push(value.as_millis_f64());
-            cdf.requests.push(requests);
-        }
-        if let Some(last) = cdf.ms.last_mut() {
-            *last = self.max.as_millis_f64();
-        }
-        cdf
-    }
+/// Returns the durations of both.
+fn together(one: &Durations, other: &Durations) -> Durations {
+    let mut both = one.clone();
+    both.absorb(other);
+    both
 }
 
 #[cfg(test)]
@@ -227,8 +173,11 @@ mod tests {
     fn a_kind_without_requests_has_no_figures() {
         let mut recorder = ResponseTimeRecorder::new();
         recorder.record_read(Nanoseconds(5));
+        recorder.record_flush(Nanoseconds::from_millis(7));
         let times = recorder.response_times();
         assert_eq!(times.write, Distribution::default());
+        // A flush is no read or write: it has figures of its own alone.
+        assert_eq!((times.all.max, times.flush.max), (Some(5e-6), Some(7.0)));
         assert_eq!(recorder.cdf().write, Cdf::default());
         assert_eq!(recorder.count(), 1);
     }

@@ -33,10 +33,13 @@ impl WriteSequentiality {
         self.previous_page = Some((end - 1) / PAGE_SECTORS);
     }
 
-    /// Adds the counts of another drive.
-    pub fn absorb(&mut self, other: &Self) {
-        self.pages += other.pages;
-        self.sequential += other.sequential;
+    /// Returns the counts of several drives. A page never follows a page on another drive.
+    pub fn of_all<'a>(drives: impl Iterator<Item = &'a Self>) -> Self {
+        drives.fold(Self::default(), |all, drive| Self {
+            pages: all.pages + drive.pages,
+            sequential: all.sequential + drive.sequential,
+            previous_page: None,
+        })
     }
 
     /// Returns pages that follow the adjacent page / pages written; `None` if nothing was written.
@@ -89,7 +92,6 @@ mod tests {
         one.record(SectorRange::new(0, 16));
         let mut other = WriteSequentiality::default();
         other.record(SectorRange::new(16, 16));
-        one.absorb(&other);
-        assert_eq!(one.fraction(), Some(0.5));
+        assert_eq!(WriteSequentiality::of_all([&one, &other].into_iter()).fraction(), Some(0.5));
     }
 }
