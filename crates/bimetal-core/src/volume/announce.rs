@@ -159,7 +159,7 @@ impl<P: Payload> Volume<P> {
     /// Makes `task` ready once every state announced so far is durable.
     pub(super) fn await_announcement(&mut self, task: TaskId) {
         if self.announcements.are_durable() {
-            self.ready.push_back(task);
+            self.tasks.wake(task);
         } else {
             self.announcements.waiters.push(task);
             self.write_state();
@@ -270,7 +270,7 @@ impl<P: Payload> Volume<P> {
         self.write_state();
         if self.announcements.are_durable() {
             let waiters = std::mem::take(&mut self.announcements.waiters);
-            self.ready.extend(waiters);
+            self.tasks.wake_all(waiters);
         }
     }
 }

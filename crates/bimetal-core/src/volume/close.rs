@@ -8,7 +8,7 @@ use crate::operation::Status;
 use crate::payload::Payload;
 use crate::units::Nanoseconds;
 
-#[derive(Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) enum Closing {
     #[default]
     No,
@@ -18,6 +18,33 @@ pub(super) enum Closing {
     /// A checkpoint records that no region is marked any more.
     Checkpoint,
     Closed,
+}
+
+/// The last thing that a closing volume writes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum LastWrite {
+    /// A checkpoint that records that no region is marked.
+    Unmarked,
+    /// A note of what is stable. The marks stay.
+    Note,
+}
+
+impl Closing {
+    /// Returns the state after this one, if it is reached. `is_quiet` tells whether every request
+    /// is answered and no checkpoint is under way, `is_idle` whether no task is left.
+    fn next(self, is_quiet: bool, is_idle: bool) -> Option<Self> {
+        match self {
+            Self::Wanted if is_quiet => Some(Self::Committing),
+            Self::Checkpoint if is_idle => Some(Self::Closed),
+            _ => None,
+        }
+    }
+}
+
+/// Returns the last write of a cache that closes. The marks go only if home surely has all that
+/// clean copies have: its commit was `sure`, and `nothing_open` could change content any more.
+fn last_write(has_marks: bool, sure: bool, nothing_open: bool) -> LastWrite {
+    if has_marks && sure && nothing_open { LastWrite::Unmarked } else { LastWrite::Note }
 }
 
 impl<P: Payload> Volume<P> {
@@ -36,20 +63,15 @@ impl<P: Payload> Volume<P> {
 
     /// Takes the next step of closing. Returns true if there was one.
     pub(super) fn close_on(&mut self) -> bool {
-        match self.closing {
-            Closing::Wanted if self.admitted == 0 && self.queue.is_empty() && !self.checkpointing => {
-                self.closing = Closing::Committing;
-                let task = self.begin_task(Job::Running);
-                self.park(task, Job::Close(Status::Done));
-                self.await_commit(task, true);
-                true
-            }
-            Closing::Checkpoint if self.tasks.is_empty() => {
-                self.closing = Closing::Closed;
-                true
-            }
-            _ => false,
+        let is_quiet = self.requests.are_all_answered() && !self.checkpointing;
+        let Some(next) = self.closing.next(is_quiet, self.tasks.len() == 0) else { return false };
+        self.closing = next;
+        if next == Closing::Committing {
+            let task = self.begin_task(Job::Running);
+            self.park(task, Job::Close(Status::Done));
+            self.await_commit(task, true);
         }
+        true
     }
 
     /// Returns true if the volume is closing, so that no move may begin.
@@ -65,13 +87,39 @@ impl<P: Payload> Volume<P> {
         if self.status_if_told(status) == Status::Done && self.view.layout.is_mirrored() {
             self.announce_equal();
         }
-        let is_sure = status == Status::Done && !self.homes_have_failed_since(0);
-        let unmarked = is_sure && self.promotions.is_empty() && self.moving.is_none();
-        if unmarked && matches!(self.store, Store::Cache { .. }) && self.view.slots_online() && !self.checkpointing {
-            self.intents.clear();
-            self.begin_checkpoint();
-        } else {
-            self.begin_note();
+        let has_marks = matches!(self.store, Store::Cache { .. }) && self.view.slots_online();
+        let sure = status == Status::Done && !self.homes_have_failed_since(0);
+        let nothing_open = self.requests.promotions.is_empty() && self.mover.is_idle() && !self.checkpointing;
+        match last_write(has_marks, sure, nothing_open) {
+            LastWrite::Unmarked => {
+                self.intents.clear();
+                self.begin_checkpoint();
+            }
+            LastWrite::Note => self.begin_note(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn volume_closes_after_its_requests_its_commit_and_its_tasks() {
+        assert_eq!(Closing::No.next(true, true), None);
+        assert_eq!(Closing::Wanted.next(false, true), None, "a request is open");
+        assert_eq!(Closing::Wanted.next(true, false), Some(Closing::Committing));
+        assert_eq!(Closing::Committing.next(true, true), None, "the end of the commit leads on");
+        assert_eq!(Closing::Checkpoint.next(true, false), None, "a task is left");
+        assert_eq!(Closing::Checkpoint.next(true, true), Some(Closing::Closed));
+    }
+
+    /// A mark that goes too soon leaves clean copies that a recovery trusts and that are old.
+    #[test]
+    fn marks_stay_unless_home_surely_has_everything() {
+        assert_eq!(last_write(true, true, true), LastWrite::Unmarked);
+        assert_eq!(last_write(false, true, true), LastWrite::Note, "a log has no marks");
+        assert_eq!(last_write(true, false, true), LastWrite::Note, "home may lack flushed content");
+        assert_eq!(last_write(true, true, false), LastWrite::Note, "a copy or a move is under way");
     }
 }

@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::log_tail::Position;
-use super::operations::{InFlight, purpose};
+use super::operations::purpose;
 use super::refusal::Departure;
 use super::{Job, Store, TaskId, Volume};
 use crate::bit_set::BitSet;
@@ -181,7 +181,7 @@ impl<P: Payload> Volume<P> {
             return false;
         }
         let pressed = self.view.free_slots < self.view.freeing_slots;
-        let starved = !self.slot_waiters.is_empty() && self.view.freeing_slots > 0;
+        let starved = self.requests.waiters.any_for_slots() && self.view.freeing_slots > 0;
         // The slots of a read-only member are not reused.
         let cache = matches!(self.store, Store::Cache { .. }) && !self.slots_refuse();
         !self.commit.next.is_empty()
@@ -220,7 +220,7 @@ impl<P: Payload> Volume<P> {
     /// Notes that a home is gone. If it had changes that were not stable, the next flush reports
     /// the loss.
     pub(super) fn note_loss_of_home(&mut self, member: MemberId) {
-        let unstable = self.stability[usize::from(member.0)].wants_flush();
+        let unstable = self.operations.stability(member).wants_flush();
         let is_only_home = self.view.layout.homes().contains(&member) && !self.has_other_copy(member);
         if unstable && is_only_home {
             self.note_untold(Status::Gone);
@@ -238,16 +238,16 @@ impl<P: Payload> Volume<P> {
     /// flush to report it.
     pub(super) fn await_flush(&mut self, task: TaskId) {
         self.await_commit(task, true);
-        let is_quiet = !self.tasks.iter().any(|(_, task)| matches!(task.job, Job::Write(_) | Job::Range(_)));
+        let is_quiet = !self.tasks.jobs().any(|job| matches!(job, Job::Write(_) | Job::Range(_)));
         self.commit.next_tells |= is_quiet && self.commit.untold.is_some();
-        self.commit.next_quiet_at = is_quiet.then_some(self.operations_begun);
+        self.commit.next_quiet_at = is_quiet.then_some(self.operations.begun());
     }
 
     /// Handles a flush request that failed because a member failed. The request reports the failure
     /// itself. So the unreported loss is cleared if no change was open when the request arrived and
     /// none has begun since.
     fn note_told(&mut self) {
-        if self.commit.quiet_at.is_some_and(|at| self.newest_change <= at) {
+        if self.commit.quiet_at.is_some_and(|at| !self.operations.has_change_since(at)) {
             self.commit.untold = None;
         }
     }
@@ -261,9 +261,7 @@ impl<P: Payload> Volume<P> {
     /// - Moves that wrote home there begin anew.
     pub(super) fn flush_failed(&mut self, member: MemberId) {
         let is_home = self.view.layout.homes().contains(&member);
-        let is_request = |operation: &InFlight<P>| operation.member == member && operation.is_change();
-        let owes = self.stability[usize::from(member.0)].owes_requests()
-            || self.operations.iter().any(|(_, operation)| is_request(operation));
+        let owes = self.operations.stability(member).owes_requests() || self.operations.is_changing(member);
         if owes && is_home && !self.has_other_copy(member) {
             self.note_untold(Status::MediaError);
         }
@@ -276,7 +274,7 @@ impl<P: Payload> Volume<P> {
     /// begun.
     pub(super) fn homes_have_failed_since(&self, operations_begun: u64) -> bool {
         let homes = self.view.layout.homes();
-        homes.iter().any(|home| self.stability[usize::from(home.0)].has_failed_since(operations_begun))
+        homes.iter().any(|home| self.operations.stability(*home).has_failed_since(operations_begun))
     }
 
     pub(super) fn run_commit(&mut self, task: TaskId) {
@@ -377,7 +375,7 @@ impl<P: Payload> Volume<P> {
         if let Store::Log(log) = &mut self.store {
             self.commit.log_end = log.sealed();
             let segments = log.await_all(task);
-            self.tasks[task as usize].outstanding += segments;
+            self.tasks.expect(task, segments);
         }
         true
     }
@@ -457,22 +455,22 @@ impl<P: Payload> Volume<P> {
         let waiting = if landed { log.written(first) } else { log.stays(first) };
         self.end_task(task);
         for waiter in waiting {
-            self.tasks[waiter as usize].outstanding -= 1;
+            let was_last = self.tasks.arrived(waiter);
             if status != Status::Done {
                 self.tell_segment_failed(waiter, status);
             }
-            if self.outstanding(waiter) == 0 {
+            if was_last {
                 self.run(waiter);
             }
         }
-        let waiters = std::mem::take(&mut self.buffer_waiters);
-        self.ready.extend(waiters);
+        let waiters = self.requests.waiters.take_for_buffer();
+        self.tasks.wake_all(waiters);
     }
 
     /// Reports a failed segment to a waiting task. A commit is skipped here: the loss of the drive
     /// is noted where it is found.
     fn tell_segment_failed(&mut self, waiter: TaskId, status: Status) {
-        match &mut self.tasks[waiter as usize].job {
+        match self.tasks.job_mut(waiter) {
             Job::Write(job) => job.note(self.view.layout.block, 0, status, P::empty()),
             Job::Move(job) => job.commit_failed(),
             _ => {}
@@ -520,7 +518,7 @@ impl<P: Payload> Volume<P> {
                 MemberState::ReadOnly => self.view.layout.homes().contains(&member),
                 MemberState::Failed => false,
             };
-            if wanted && there && self.stability[index].wants_flush() {
+            if wanted && there && self.operations.stability(member).wants_flush() {
                 self.issue(task, purpose::BACKGROUND, member, Command::FLUSH, P::empty());
             }
         }
@@ -563,19 +561,19 @@ impl<P: Payload> Volume<P> {
         self.commit.records_failed = false;
         let told = failed.or(self.commit.told.take());
         for waiter in std::mem::take(&mut self.commit.waiters) {
-            match (&mut self.tasks[waiter as usize].job, failed) {
+            match (self.tasks.job_mut(waiter), failed) {
                 (Job::Flush(_, outcome) | Job::Close(outcome), _) => *outcome = told.unwrap_or(*outcome),
                 (Job::Write(job), Some(status)) => job.commit_failed(status),
                 (Job::Range(job), Some(status)) => job.commit_failed(status),
                 (Job::Move(job), Some(_)) => job.commit_failed(),
                 _ => {}
             }
-            self.ready.push_back(waiter);
+            self.tasks.wake(waiter);
         }
         self.end_task(task);
         self.release_slots();
         self.update_free_slots();
-        self.work_requested = true;
+        self.requests.waiters.request_work();
     }
 
     /// Records that every record up to `durable`, and the data it names, is durable.
@@ -599,7 +597,7 @@ impl<P: Payload> Volume<P> {
             self.index_stable_segments(log_end);
         }
         self.note_later();
-        self.lost.made_durable(durable);
+        self.damage.lost.made_durable(durable);
         self.make_marks_durable();
     }
 
@@ -714,7 +712,7 @@ impl<P: Payload> Volume<P> {
     /// Returns the first superblock of the next pair, with the ring or log beginning at `tail`.
     pub(super) fn next_superblock(&self, tail: u64, marks: Option<u32>) -> Superblock {
         let sequence = self.superblock.sequence + 1;
-        let lost = self.lost.for_superblock();
+        let lost = self.damage.lost.for_superblock();
         Superblock { sequence, pair: Pair::First, tail, marks, lost, ..self.superblock.clone() }
     }
 
@@ -763,10 +761,8 @@ impl<P: Payload> Volume<P> {
         }
         self.end_task(task);
         let waits = |job: &Job<P>| matches!(job, Job::Commit) && !self.commit.parked;
-        let stuck = self.tasks.iter().find(|(_, task)| waits(&task.job) && task.outstanding == 0);
-        if let Some((commit, _)) = stuck {
-            self.ready.push_back(commit as TaskId);
-        }
+        let stuck = self.tasks.find_waiting(waits);
+        self.tasks.wake_all(stuck);
     }
 
     fn table_pages(&self, first: u32, count: u32) -> P {
@@ -829,7 +825,7 @@ impl<P: Payload> Volume<P> {
     /// content from home.
     pub(super) fn mark_if_home_is_unstable(&mut self, block: Block) {
         let (home, ..) = self.view.layout.home_of(block);
-        let stability = self.stability[usize::from(home.0)];
+        let stability = self.operations.stability(home);
         if P::CARRIES_DATA && (stability.wants_flush() || stability.has_failed_since(0)) {
             self.ask_for_mark((block.0 / MARK_REGION_BLOCKS) as u32);
         }

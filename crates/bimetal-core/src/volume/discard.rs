@@ -29,7 +29,8 @@ impl<P: Payload> Volume<P> {
     /// Returns the time at which the next discard may begin.
     pub(super) fn discard_at(&self) -> Option<Nanoseconds> {
         let Store::Cache { space, .. } = &self.store else { return None };
-        let wanted = space.holds_stale() && !self.discarding && !self.is_closing() && self.slot_waiters.is_empty();
+        let wanted =
+            space.holds_stale() && !self.discarding && !self.is_closing() && !self.requests.waiters.any_for_slots();
         let load = self.view.member(self.member_of_slots());
         if wanted && load.state == MemberState::Online { load.idle_at(IDLE) } else { None }
     }

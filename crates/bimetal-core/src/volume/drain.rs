@@ -6,7 +6,6 @@
 //! blocks off home. A *detach* takes the member with the slots out afterwards: home alone serves,
 //! and nothing on that member is trusted again.
 
-use super::health::Health;
 use super::{Job, Store, Volume};
 use crate::block_map::Slot;
 use crate::journal::superblock::Superblock;
@@ -34,7 +33,7 @@ pub enum Drain {
     Done,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) enum Draining {
     #[default]
     No,
@@ -46,14 +45,43 @@ pub(super) enum Draining {
     Done,
 }
 
+/// A step of a drain.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Step {
+    /// Nothing can be done now.
+    Wait,
+    /// Move more content home.
+    MoveHome,
+    /// Record that home has everything. With `detach`, take the member with the slots out.
+    Announce { detach: bool },
+    /// The next state was reached.
+    GoOn,
+}
+
+impl Draining {
+    /// Returns the state after this one, and the step to take. `at_home` tells whether home has
+    /// everything, `is_told` whether the homes durably record what they should.
+    fn next(self, is_moving: bool, at_home: impl Fn() -> bool, is_told: bool) -> (Self, Step) {
+        match self {
+            Self::Yes { .. } if is_moving => (self, Step::Wait),
+            Self::Yes { detach } if at_home() => (Self::Announcing, Step::Announce { detach }),
+            Self::Yes { .. } => (self, Step::MoveHome),
+            // Content may have left home before the record was durable.
+            Self::Announcing if is_told && !at_home() => (Self::Yes { detach: false }, Step::GoOn),
+            Self::Announcing if is_told => (Self::Done, Step::GoOn),
+            Self::No | Self::Announcing | Self::Done => (self, Step::Wait),
+        }
+    }
+}
+
 impl<P: Payload> Volume<P> {
     /// Begins to write everything back. With `detach`, the member with the slots is detached
     /// afterwards.
     pub fn drain(&mut self, now: Nanoseconds, detach: bool) {
         self.set_time(now);
         // The request for a drain suggests that failed operations may succeed now.
-        self.move_failures = 0;
-        if self.move_paused_until.is_some() {
+        self.mover.pauses.forget_failures();
+        if self.mover.pauses.is_on() {
             self.end_pause();
         }
         if self.view.layout.slots.is_some() {
@@ -79,7 +107,7 @@ impl<P: Payload> Volume<P> {
             Draining::Yes { .. } | Draining::Announcing => {
                 let blocks_left = u64::from(self.view.map.dirty_blocks());
                 let blocks_on_their_way = self.blocks_on_their_way().min(blocks_left);
-                Drain::UnderWay { blocks_left, blocks_on_their_way, failures: self.move_failures }
+                Drain::UnderWay { blocks_left, blocks_on_their_way, failures: self.mover.pauses.failures() }
             }
         }
     }
@@ -96,10 +124,14 @@ impl<P: Payload> Volume<P> {
 
     /// Takes the next step of a drain. Returns true if there was one.
     pub(super) fn drain_on(&mut self) -> bool {
-        match self.draining {
-            Draining::Yes { .. } if self.view.moving => false,
-            Draining::Yes { detach } if self.is_all_at_home() => {
-                self.set_draining(Draining::Announcing);
+        let is_told = self.announcements.are_durable();
+        let (next, step) = self.draining.next(self.view.moving, || self.is_all_at_home(), is_told);
+        self.set_draining(next);
+        match step {
+            Step::Wait => false,
+            Step::GoOn => true,
+            Step::MoveHome => self.move_all_home(),
+            Step::Announce { detach } => {
                 // This state comes first: a cut between the two must not leave a home that records
                 // the member as detached and as needed.
                 self.announce(|state| state.dirty = false);
@@ -109,13 +141,6 @@ impl<P: Payload> Volume<P> {
                 }
                 true
             }
-            Draining::Yes { .. } => self.move_all_home(),
-            Draining::Announcing if self.announcements.are_durable() => {
-                let done = self.is_all_at_home();
-                self.set_draining(if done { Draining::Done } else { Draining::Yes { detach: false } });
-                true
-            }
-            _ => false,
         }
     }
 
@@ -126,9 +151,9 @@ impl<P: Payload> Volume<P> {
         // A lost block was off home: home has older content, and the volume reports the loss while
         // it is attached.
         self.view.map.dirty_blocks() == 0
-            && self.lost.is_empty()
+            && self.damage.lost.is_empty()
             && (!self.log_is_in_use() || !self.view.slots_online())
-            && !self.tasks.iter().any(|(_, task)| placing(&task.job))
+            && !self.tasks.jobs().any(placing)
     }
 
     fn move_all_home(&mut self) -> bool {
@@ -162,9 +187,9 @@ impl<P: Payload> Volume<P> {
         let at_home = self.view.layout.homes().contains(&member);
         let is_slots = self.view.layout.slots.is_some_and(|slots| slots.member == member) && !at_home;
         let in_use = self.commit.is_busy()
-            || self.moving.is_some()
-            || !self.promotions.is_empty()
-            || self.tasks.iter().any(|(_, task)| match &task.job {
+            || !self.mover.is_idle()
+            || !self.requests.promotions.is_empty()
+            || self.tasks.jobs().any(|job| match job {
                 Job::Write(job) => job.writes_slots(),
                 Job::Scrub(_) | Job::Discard(_) => true,
                 _ => false,
@@ -177,10 +202,35 @@ impl<P: Payload> Volume<P> {
         self.pending.give_up();
         self.superblock = Superblock::first(self.identity, life).second();
         self.view.members[usize::from(member.0)].state = MemberState::Online;
-        self.health[usize::from(member.0)] = Health::default();
+        self.operations.forget_failures(member);
         self.announce(|state| state.failed &= !(1 << member.0));
         self.update_free_slots();
         self.pump();
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DRAINS: Draining = Draining::Yes { detach: true };
+
+    #[test]
+    fn drain_moves_until_home_has_all_and_records_that() {
+        assert_eq!(DRAINS.next(true, || false, true), (DRAINS, Step::Wait), "a move is under way");
+        assert_eq!(DRAINS.next(false, || false, true), (DRAINS, Step::MoveHome));
+        assert_eq!(DRAINS.next(false, || true, true), (Draining::Announcing, Step::Announce { detach: true }));
+        assert_eq!(Draining::Announcing.next(false, || true, false), (Draining::Announcing, Step::Wait));
+        assert_eq!(Draining::Announcing.next(false, || true, true), (Draining::Done, Step::GoOn));
+        assert_eq!(Draining::Done.next(false, || false, true), (Draining::Done, Step::Wait));
+        assert_eq!(Draining::No.next(false, || true, true), (Draining::No, Step::Wait));
+    }
+
+    /// A write that was placed in a slot before the drain may end while the state is written.
+    #[test]
+    fn drain_goes_on_if_content_left_home_meanwhile() {
+        let again = Draining::Yes { detach: false };
+        assert_eq!(Draining::Announcing.next(false, || false, true), (again, Step::GoOn));
     }
 }

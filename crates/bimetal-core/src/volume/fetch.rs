@@ -46,12 +46,13 @@ impl<P: Payload> Volume<P> {
     }
 
     fn begin_fetch(&mut self, run: BlockRun) {
-        let changing = self.ordering.touches(run) || self.lost.between(run.first.0, run.end()).next().is_some();
-        if changing || self.promotions.is_full() {
+        let changing =
+            self.requests.ordering.touches(run) || self.damage.lost.between(run.first.0, run.end()).next().is_some();
+        if changing || self.requests.promotions.is_full() {
             return;
         }
         let task = self.begin_task(Job::Running);
-        self.promotions.announce(task, run);
+        self.requests.promotions.announce(task, run);
         self.view.fetching += 1;
         let size = self.view.layout.block;
         let sectors = SectorRange::new(size.first_sector(run.first), run.count * size.sectors());

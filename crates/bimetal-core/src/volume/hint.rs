@@ -14,7 +14,7 @@ impl<P: Payload> Volume<P> {
     pub(super) fn ask_fragmented(&mut self, most: u64) {
         let region = self.slot_region();
         let range = self.slot_sectors(Slot(0), most.min(region.count.into()));
-        let task = self.begin_idle_task(Job::Hint);
+        let task = self.begin_idle_task(Job::Hint(None));
         let command = Command { kind: OpKind::Hint, range, fua: false };
         self.issue(task, purpose::BACKGROUND, region.member, command, P::empty());
     }
@@ -35,17 +35,19 @@ impl<P: Payload> Volume<P> {
             behind(range.start.0)..behind(range.end().0).min(region.count.into())
         });
         let in_use = slots.map(|slot| Slot(slot as u32)).filter(|slot| self.view.map.in_slot(*slot).is_some());
-        self.hint_answer = Some(in_use.collect());
+        let answer = Some(in_use.collect());
+        if let Some(task) = self.operations.task_of(token) {
+            self.put_job(task, Job::Hint(answer));
+        }
         self.end_operation(Completion { token, status: Status::Done, payload: P::empty() });
         self.pump();
     }
 
     /// Passes the answer to the scheme: `None` if the drive does not support hints.
-    pub(super) fn end_hint(&mut self, task: super::TaskId) {
-        let answer = self.hint_answer.take();
+    pub(super) fn end_hint(&mut self, task: super::TaskId, answer: Option<&[Slot]>) {
         self.end_task(task);
         if let Some(monitor) = self.scheme.monitor_mut() {
-            monitor.fragmented(&self.view, answer.as_deref());
+            monitor.fragmented(&self.view, answer);
         }
     }
 }

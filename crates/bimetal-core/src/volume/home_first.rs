@@ -15,7 +15,7 @@ impl<P: Payload> Volume<P> {
     /// Returns true if a change of `run` at home will make a record that must not be stable before
     /// home is. The change is written through then.
     pub(super) fn home_goes_first(&self, run: BlockRun) -> bool {
-        let ends_a_loss = || self.lost.between(run.first.0, run.end()).next().is_some();
+        let ends_a_loss = || self.damage.lost.between(run.first.0, run.end()).next().is_some();
         P::CARRIES_DATA && (self.log_is_in_use() || ends_a_loss() || self.has_dirty(run))
     }
 

@@ -27,7 +27,7 @@ impl<P: Payload> Volume<P> {
     /// # Panics
     /// Panics if one does not hold.
     pub(super) fn check_invariants(&self) {
-        if self.tasks.len() <= FEW || self.operations_begun.is_multiple_of(EACH) {
+        if self.tasks.len() <= FEW || self.operations.begun().is_multiple_of(EACH) {
             self.check_requests();
             self.check_waiters();
         }
@@ -37,25 +37,23 @@ impl<P: Payload> Volume<P> {
 
     fn check_requests(&self) {
         let is_request = |job: &Job<P>| matches!(job, Job::Read(_) | Job::Write(_) | Job::Range(_) | Job::Flush(..));
-        let open = self.tasks.iter().filter(|(_, task)| is_request(&task.job)).count();
-        assert_eq!(open, self.admitted as usize, "open requests, and admitted requests");
-        assert!(self.tasks.iter().all(|(_, task)| !matches!(task.job, Job::Running)), "a task runs after its event");
+        let open = self.tasks.jobs().filter(|job| is_request(job)).count();
+        assert_eq!(open, self.requests.admitted() as usize, "open requests, and admitted requests");
+        assert!(self.tasks.jobs().all(|job| !matches!(job, Job::Running)), "a task runs after its event");
     }
 
     fn check_waiters(&self) {
-        let slots = self.slot_waiters.iter();
-        for &waiter in slots.chain(&self.buffer_waiters).chain(&self.move_waiters) {
-            let task = self.tasks.get(waiter as usize);
-            let task = task.unwrap_or_else(|| panic!("task {waiter} waits and does not exist"));
-            assert_eq!(task.outstanding, 0, "task {waiter} waits, and for its operations too");
+        for waiter in self.requests.waiters.all() {
+            assert!(self.tasks.contains(waiter), "task {waiter} waits and does not exist");
+            assert_eq!(self.outstanding(waiter), 0, "task {waiter} waits, and for its operations too");
         }
-        assert_eq!(self.view.waiting_for_slots, self.slot_waiters.len() as u64, "tasks that wait for slots");
+        assert_eq!(self.view.waiting_for_slots, self.requests.waiters.for_slots() as u64, "tasks that wait for slots");
     }
 
     fn check_progress(&self) {
-        let open = self.admitted > 0 || !self.queue.is_empty();
-        if open && self.operations.is_empty() {
-            assert!(self.next_timeout().is_some(), "{} requests are open and nothing is under way", self.admitted);
+        if !self.requests.are_all_answered() && self.operations.is_empty() {
+            let admitted = self.requests.admitted();
+            assert!(self.next_timeout().is_some(), "{admitted} requests are open and nothing is under way");
         }
     }
 
@@ -72,7 +70,7 @@ impl<P: Payload> Volume<P> {
         );
         let map = &self.view.map;
         let slots = u64::from(map.slots());
-        let Some(slot) = (self.operations_begun.wrapping_mul(STRIDE)).checked_rem(slots) else { return };
+        let Some(slot) = (self.operations.begun().wrapping_mul(STRIDE)).checked_rem(slots) else { return };
         let slot = Slot(slot as u32);
         let Some(entry) = map.in_slot(slot) else { return };
         match &self.store {

@@ -26,44 +26,42 @@
 mod announce;
 mod close;
 mod commit;
+mod damage;
 mod discard;
+mod dispatch;
 mod drain;
 mod evictions;
 mod fetch;
-mod health;
+mod flush;
 mod hint;
 mod home_first;
 mod in_place;
 mod invariants;
 mod log_index;
 mod log_tail;
-mod lost;
+mod members;
 mod mirror;
+mod mover;
 mod moves;
 mod note;
 mod operations;
-mod ordering;
 mod promote;
 mod range;
 mod read;
-mod recent;
 mod recovery;
+mod recovery_error;
 mod refusal;
-mod regions;
 mod relocate;
+mod requests;
 mod scrub;
 mod scrub_copies;
 mod slots;
 mod space;
 mod statistics;
-mod superseded;
+mod tasks;
 mod timeouts;
 mod trouble;
 mod write;
-
-use std::collections::VecDeque;
-
-use slab::Slab;
 
 use crate::block::{Block, BlockRun};
 use crate::block_map::{BLOCK_LIMIT, BlockMap, Slot};
@@ -81,33 +79,33 @@ use crate::uses::Uses;
 use announce::Announcements;
 use close::Closing;
 use commit::{Checkpoint, Commit, Intents};
+use damage::Damage;
+pub use damage::{GaveUp, Trouble};
 use discard::DiscardJob;
 pub use drain::Drain;
 use drain::Draining;
 use fetch::FetchJob;
-use health::Health;
 pub use log_tail::LOG_BLOCKS_IN_MEMORY_MAX;
 use log_tail::LogTail;
-use lost::Lost;
-use moves::{MoveJob, Pace};
-use operations::{InFlight, Stability};
-use ordering::Ordering;
-use promote::{PromoteJob, Promotions};
+use mover::Mover;
+use mover::pace::Pace;
+use moves::MoveJob;
+use operations::Operations;
+use promote::PromoteJob;
 use range::RangeJob;
 use read::ReadJob;
-use recent::Recent;
-pub use recovery::{Recovery, RecoveryError, format, format_again};
+pub use recovery::{Recovery, format, format_again};
+pub use recovery_error::RecoveryError;
 use refusal::Departures;
 use relocate::RelocateJob;
+use requests::Requests;
 pub use scrub::{BadBlock, Outcome, Scrub};
-use scrub::{ScrubJob, Scrubbing};
+use scrub::{ScrubJob, Scrubber};
 use scrub_copies::CopiesJob;
-use space::{CacheSpace, Epochs, Serial};
+use space::CacheSpace;
 pub use statistics::{Migrations, Statistics};
-use superseded::Superseded;
+use tasks::{TaskId, Tasks};
 pub use timeouts::TimeoutReason;
-pub use trouble::Trouble;
-use trouble::Troubles;
 use write::WriteJob;
 
 /// Requests under way at once; further requests wait in order of arrival.
@@ -118,8 +116,6 @@ const LOG_IDLE: Nanoseconds = Nanoseconds::from_millis(10);
 
 /// Steps without a drive's answer after which the state machine counts as looping.
 const ROUNDS_MAX: u64 = 1 << 24;
-
-pub(crate) type TaskId = u32;
 
 /// A scheme over its members. See the [module](self).
 pub struct Volume<P: Payload> {
@@ -135,75 +131,26 @@ pub struct Volume<P: Payload> {
     departures: Departures,
     /// The newest durable superblock.
     superblock: Superblock,
-    tasks: Slab<Task<P>>,
-    operations: Slab<InFlight<P>>,
-    operations_begun: u64,
-    /// Number of the newest operation that changes content for a request.
-    newest_change: u64,
-    epochs: Epochs,
-    ordering: Ordering,
-    admitted: u32,
-    admitted_max: u32,
+    tasks: Tasks<Job<P>>,
+    operations: Operations<P>,
+    requests: Requests<P>,
+    mover: Mover,
     checkpointing: bool,
-    work_requested: bool,
     last_append: Nanoseconds,
-    /// Blocks whose newest content no member can return any more: reads of them are errors.
-    lost: Lost,
-    troubles: Troubles,
-    queue: VecDeque<Operation<P>>,
-    ready: VecDeque<TaskId>,
-    aborted: VecDeque<Completion<P>>,
-    slot_waiters: VecDeque<TaskId>,
-    buffer_waiters: VecDeque<TaskId>,
-    move_waiters: Vec<TaskId>,
-    promotions: Promotions,
-    recent: Recent<P>,
-    moving: Option<TaskId>,
-    superseded: Superseded,
-    /// The block that a request last read from a slot.
-    last_slot_read: Option<Block>,
-    /// Time from which the next move may begin, after a move that could not move everything.
-    /// `move_failures` counts such moves in a row.
-    move_paused_until: Option<Nanoseconds>,
-    move_failures: u32,
+    damage: Damage,
     /// Time at which a note of what is stable is due.
     note_at: Option<Nanoseconds>,
     /// Set while a note is being written to a cache's ring.
     noting: bool,
     draining: Draining,
     closing: Closing,
-    dirty_since: DirtySince,
     left_places: Vec<relocate::Left>,
     /// Range whose home is ambiguous: after a crash it may lie in either of two places.
     frozen: Option<BlockRun>,
-    gave_up: Option<GaveUp>,
-    began_without: Option<RecoveryError>,
-    began_empty: Option<RecoveryError>,
-    scrubbing: Option<Scrubbing>,
+    scrub: Scrubber,
     /// Set while slots are being discarded.
     discarding: bool,
-    /// The drive's answer to a hint that is about to end.
-    hint_answer: Option<Vec<Slot>>,
-    pace: Pace,
-    /// Set while the move waits for requests that change the home of all its remaining blocks.
-    move_held_back: bool,
-    /// For each member, the changes that a flush has yet to make stable.
-    stability: Vec<Stability>,
-    health: Vec<Health>,
-    outgoing: VecDeque<Operation<P>>,
-    finished: VecDeque<Completion<P>>,
     statistics: Statistics,
-}
-
-/// Time since which some block has always been dirty.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum DirtySince {
-    /// Nothing is dirty.
-    Clean,
-    /// Since this time.
-    At(Nanoseconds),
-    /// Since before this epoch.
-    Before,
 }
 
 /// The content off home, by kind of region.
@@ -230,14 +177,6 @@ impl<P> Store<P> {
     }
 }
 
-struct Task<P> {
-    /// Serial number among the tasks that may read slots; `None` while the task waits and reads no
-    /// slot.
-    serial: Option<Serial>,
-    outstanding: u32,
-    job: Job<P>,
-}
-
 enum Job<P> {
     Read(ReadJob<P>),
     Write(WriteJob<P>),
@@ -249,7 +188,8 @@ enum Job<P> {
     Move(MoveJob<P>),
     Scrub(ScrubJob),
     Compare(CopiesJob<P>),
-    Hint,
+    /// A hint, with the answer of a drive that supports it.
+    Hint(Option<Vec<Slot>>),
     Discard(DiscardJob),
     Segment(log_tail::Position, u8),
     Commit,
@@ -295,15 +235,6 @@ pub struct VolumeConfig<'a> {
     pub identity: u64,
 }
 
-/// Content that only one member had, and that an epoch began without.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum GaveUp {
-    /// All that the member had.
-    All,
-    /// The content of this many slots, whose entries are damaged; `None` if the number is unknown.
-    Part(Option<u64>),
-}
-
 impl<P: Payload> Volume<P> {
     /// Makes a volume on empty members, with every block at its home.
     pub fn new(config: &VolumeConfig<'_>) -> Result<Self, VolumeError> {
@@ -316,7 +247,7 @@ impl<P: Payload> Volume<P> {
             return Err(VolumeError::OnlySimulated(reason));
         }
         let mut volume = Self::assemble(config.identity, layout, config.layout.members, scheme);
-        volume.pace.take(config.settings);
+        volume.mover.pace.take(config.settings);
         if !P::CARRIES_DATA {
             volume.copy_at_first();
         }
@@ -341,6 +272,7 @@ impl<P: Payload> Volume<P> {
         if P::CARRIES_DATA {
             map.reserve_all();
         }
+        let damage = Damage::new(layout.slots.map_or(MemberId(0), |slots| slots.member));
         let view = View {
             now: Nanoseconds::ZERO,
             map,
@@ -365,51 +297,21 @@ impl<P: Payload> Volume<P> {
             announcements: Announcements::default(),
             departures: Departures::default(),
             superblock: Superblock::first(identity, 0).second(),
-            tasks: Slab::new(),
-            operations: Slab::new(),
-            operations_begun: 0,
-            newest_change: 0,
-            epochs: Epochs::default(),
-            ordering: Ordering::default(),
-            admitted: 0,
-            admitted_max,
+            tasks: Tasks::default(),
+            operations: Operations::new(members.len()),
+            requests: Requests::new(admitted_max),
+            mover: Mover::new(Pace::default()),
             checkpointing: false,
-            work_requested: false,
             last_append: Nanoseconds::ZERO,
-            lost: Lost::default(),
-            troubles: Troubles::default(),
-            queue: VecDeque::new(),
-            ready: VecDeque::new(),
-            aborted: VecDeque::new(),
-            slot_waiters: VecDeque::new(),
-            buffer_waiters: VecDeque::new(),
-            move_waiters: Vec::new(),
-            promotions: Promotions::default(),
-            recent: Recent::default(),
-            moving: None,
-            superseded: Superseded::default(),
-            last_slot_read: None,
-            move_paused_until: None,
-            move_failures: 0,
+            damage,
             note_at: None,
             noting: false,
             draining: Draining::No,
             closing: Closing::No,
-            dirty_since: DirtySince::Clean,
             left_places: Vec::new(),
             frozen: None,
-            gave_up: None,
-            began_without: None,
-            began_empty: None,
-            scrubbing: None,
+            scrub: Scrubber::default(),
             discarding: false,
-            hint_answer: None,
-            pace: Pace::default(),
-            move_held_back: false,
-            stability: vec![Stability::default(); members.len()],
-            health: vec![Health::default(); members.len()],
-            outgoing: VecDeque::new(),
-            finished: VecDeque::new(),
             statistics: Statistics::new(members.len()),
         };
         volume.update_free_slots();
@@ -493,19 +395,19 @@ impl<P: Payload> Volume<P> {
 
     /// Returns true if the newest content of some blocks is lost, so that reading them is an error.
     pub fn has_lost_content(&self) -> bool {
-        !self.lost.is_empty()
+        !self.damage.lost.is_empty()
     }
 
     /// Returns the content that only the member with the slots had, and that this epoch began
     /// without. Home has older content in its place.
     pub fn gave_up(&self) -> Option<GaveUp> {
-        self.gave_up
+        self.damage.gave_up
     }
 
     /// Returns a time that no dirty content is older than; `None` if nothing is dirty, or if some
     /// dirty content is from an earlier epoch.
     pub fn dirty_since(&self) -> Option<Nanoseconds> {
-        if let DirtySince::At(since) = self.dirty_since { Some(since) } else { None }
+        self.mover.dirty_since.time()
     }
 
     /// Applies the value in `settings` for the parameter `key`, at once.
@@ -517,7 +419,7 @@ impl<P: Payload> Volume<P> {
         self.set_time(now);
         let of_moves = [MOVE_RATE.name, MOVE_MEMORY.name].contains(&key);
         let taken = if of_moves && settings.get(key).is_some() {
-            self.pace.take(settings);
+            self.mover.pace.take(settings);
             true
         } else {
             self.scheme.set(key, settings)?
@@ -526,22 +428,12 @@ impl<P: Payload> Volume<P> {
         if taken { Ok(()) } else { Err(SettingError::NotLive { scheme: settings.scheme(), key: key.to_owned() }) }
     }
 
-    /// Updates the time since which there has always been a dirty block.
-    fn note_dirty(&mut self) {
-        let dirty = self.view.map.dirty_blocks() > 0;
-        self.dirty_since = match self.dirty_since {
-            _ if !dirty => DirtySince::Clean,
-            DirtySince::Clean => DirtySince::At(self.view.now),
-            since => since,
-        };
-    }
-
     /// Takes a request to the unit `request.target`. Its completion carries its token; the caller
     /// does not reuse the token. A range outside the unit completes with [`Status::OutOfRange`].
     pub fn submit(&mut self, now: Nanoseconds, request: Operation<P>) {
         self.set_time(now);
         self.statistics.arrived += 1;
-        self.queue.push_back(request);
+        self.requests.arrive(request);
         self.pump();
     }
 
@@ -574,13 +466,13 @@ impl<P: Payload> Volume<P> {
     /// Returns the next operation to start on a member (`target` is its [`MemberId`]).
     #[inline]
     pub fn next_operation(&mut self) -> Option<Operation<P>> {
-        self.outgoing.pop_front()
+        self.operations.next_outgoing()
     }
 
     /// Returns the next finished request.
     #[inline]
     pub fn next_finished(&mut self) -> Option<Completion<P>> {
-        self.finished.pop_front()
+        self.requests.next_finished()
     }
 
     fn set_time(&mut self, now: Nanoseconds) {
@@ -592,11 +484,11 @@ impl<P: Payload> Volume<P> {
     fn pump(&mut self) {
         for round in 0.. {
             debug_assert!(round < ROUNDS_MAX, "the volume goes round in circles");
-            if let Some(completion) = self.aborted.pop_front() {
+            if let Some(completion) = self.operations.next_refused() {
                 self.end_operation(completion);
-            } else if let Some(task) = self.ready.pop_front() {
+            } else if let Some(task) = self.tasks.next_ready() {
                 self.run(task);
-            } else if self.admitted < self.admitted_max && !self.queue.is_empty() && !self.is_telling_of_a_copy() {
+            } else if self.requests.any_to_admit() && !self.is_telling_of_a_copy() {
                 self.admit();
             } else if self.commit_is_due() {
                 self.begin_commit();
@@ -604,7 +496,7 @@ impl<P: Payload> Volume<P> {
                 self.begin_checkpoint();
             } else if self.log_idle_at().is_some_and(|at| at <= self.view.now) {
                 self.write_segment();
-            } else if self.move_paused_until.is_some_and(|at| at <= self.view.now) {
+            } else if self.mover.pauses.until().is_some_and(|at| at <= self.view.now) {
                 self.end_pause();
             } else if self.move_goes_on_at().is_some_and(|at| at <= self.view.now) {
                 self.go_on_moving();
@@ -616,7 +508,7 @@ impl<P: Payload> Volume<P> {
                 break;
             }
         }
-        self.note_dirty();
+        self.mover.dirty_since.note(self.view.map.dirty_blocks() > 0, self.view.now);
         if cfg!(debug_assertions) {
             self.check_invariants();
         }
@@ -625,11 +517,11 @@ impl<P: Payload> Volume<P> {
     /// Asks the scheme for work if that is due. Returns true if there was any.
     fn work(&mut self) -> bool {
         // A commit that found no room in a log waits for work, even while the volume closes.
-        if self.is_closing() && self.slot_waiters.is_empty() {
+        if self.is_closing() && !self.requests.waiters.any_for_slots() {
             return false;
         }
         let due = |this: &Self| this.scheme.next_timeout(&this.view).is_some_and(|at| at <= this.view.now);
-        let wanted = std::mem::take(&mut self.work_requested) && !self.slot_waiters.is_empty();
+        let wanted = self.requests.waiters.take_work_request();
         if !wanted && !due(self) {
             return false;
         }
@@ -651,13 +543,13 @@ impl<P: Payload> Volume<P> {
 
     /// Panics if a request waits for slots that will never be free: it would be lost silently.
     fn assert_slots_will_come(&self) {
-        let nothing_under_way = self.operations.is_empty() && self.ready.is_empty() && !self.commit_is_due();
-        let nothing_under_way = nothing_under_way && self.move_paused_until.is_none();
-        let lost = nothing_under_way && !self.slot_waiters.is_empty();
+        let nothing_under_way = self.operations.is_empty() && !self.tasks.any_ready() && !self.commit_is_due();
+        let nothing_under_way = nothing_under_way && !self.mover.pauses.is_on();
+        let lost = nothing_under_way && self.requests.waiters.any_for_slots();
         assert!(
             !lost,
             "{} requests wait for slots in vain: {} free, {} being freed, {} in use, moving: {}",
-            self.slot_waiters.len(),
+            self.requests.waiters.for_slots(),
             self.view.free_slots,
             self.view.freeing_slots,
             self.view.map.slots_in_use(),
@@ -667,7 +559,7 @@ impl<P: Payload> Volume<P> {
 
     /// Makes a task of the request that has waited longest.
     fn admit(&mut self) {
-        let Some(request) = self.queue.pop_front() else { return };
+        let Some(request) = self.requests.next() else { return };
         let Operation { token, target, command, payload } = request;
         let Some(sectors) = self.flat_range(target, command) else {
             self.finish(token, Status::OutOfRange, P::empty());
@@ -677,7 +569,7 @@ impl<P: Payload> Volume<P> {
             self.finish(token, Status::Done, P::empty());
             return;
         }
-        self.admitted += 1;
+        self.requests.admit();
         match command.kind {
             OpKind::Read => self.start_read(token, sectors),
             OpKind::Write => self.start_write(token, sectors, command, payload),
@@ -688,8 +580,8 @@ impl<P: Payload> Volume<P> {
                 self.await_flush(task);
             }
             OpKind::Hint => {
-                self.admitted -= 1;
-                self.finish(token, Status::Unsupported, P::empty());
+                self.count_finished(Status::Unsupported);
+                self.requests.finish_admitted(token, Status::Unsupported, P::empty());
             }
         }
     }
@@ -704,67 +596,60 @@ impl<P: Payload> Volume<P> {
     }
 
     fn begin_task(&mut self, job: Job<P>) -> TaskId {
-        let serial = Some(self.epochs.start());
-        self.tasks.insert(Task { serial, outstanding: 0, job }) as TaskId
+        self.tasks.begin(job)
     }
 
     /// Begins a task that reads no slot, so no slot is kept from reuse for it.
     fn begin_idle_task(&mut self, job: Job<P>) -> TaskId {
-        self.tasks.insert(Task { serial: None, outstanding: 0, job }) as TaskId
+        self.tasks.begin_idle(job)
     }
 
     /// Stores a job that waits for something other than its operations. The task reads no slot
     /// until it runs again, so no slot is kept from reuse for it: it might wait for these very
     /// slots.
     fn park(&mut self, task: TaskId, job: Job<P>) {
-        debug_assert_eq!(self.outstanding(task), 0);
-        self.put_job(task, job);
-        if let Some(serial) = self.tasks[task as usize].serial.take() {
-            self.epochs.end(serial);
+        if self.tasks.park(task, job) {
             self.release_slots();
         }
     }
 
     /// Takes a job out of its task, to run it with the volume at hand.
     fn take_job(&mut self, task: TaskId) -> Job<P> {
-        std::mem::replace(&mut self.tasks[task as usize].job, Job::Running)
+        self.tasks.take_job(task, Job::Running)
     }
 
     fn put_job(&mut self, task: TaskId, job: Job<P>) {
-        self.tasks[task as usize].job = job;
+        self.tasks.put_job(task, job);
     }
 
     fn outstanding(&self, task: TaskId) -> u32 {
-        self.tasks[task as usize].outstanding
+        self.tasks.outstanding(task)
     }
 
     fn end_task(&mut self, task: TaskId) {
-        let ended = self.tasks.remove(task as usize);
-        debug_assert_eq!(ended.outstanding, 0);
-        if let Some(serial) = ended.serial {
-            self.epochs.end(serial);
-        }
+        self.tasks.end(task);
         self.release_slots();
     }
 
     /// Ends the task of a request and answers the request.
     fn end_request(&mut self, task: TaskId, token: Token, status: Status, payload: P) {
-        self.admitted -= 1;
         self.end_task(task);
-        self.finish(token, status, payload);
+        self.count_finished(status);
+        self.requests.finish_admitted(token, status, payload);
     }
 
     fn finish(&mut self, token: Token, status: Status, payload: P) {
+        self.count_finished(status);
+        self.requests.finish(token, status, payload);
+    }
+
+    fn count_finished(&mut self, status: Status) {
         self.statistics.finished += 1;
         self.statistics.failed += u64::from(status != Status::Done);
-        self.finished.push_back(Completion { token, status, payload });
     }
 
     fn run(&mut self, task: TaskId) {
-        if self.tasks[task as usize].serial.is_none() {
-            self.tasks[task as usize].serial = Some(self.epochs.start());
-        }
-        match self.take_job(task) {
+        match self.tasks.resume(task, Job::Running) {
             Job::Read(job) => self.run_read(task, job),
             Job::Write(job) => self.run_write(task, job),
             Job::Range(job) => self.run_range(task, job),
@@ -786,7 +671,7 @@ impl<P: Payload> Volume<P> {
             Job::Close(status) => self.run_close(task, status),
             Job::Checkpoint(job) => self.run_checkpoint(task, job),
             Job::Note { stable, status } => self.end_note(task, stable, status),
-            Job::Scrub(_) | Job::Hint | Job::Discard(_) | Job::Segment(..) | Job::Index | Job::Running => {
+            Job::Scrub(_) | Job::Hint(_) | Job::Discard(_) | Job::Segment(..) | Job::Index | Job::Running => {
                 unreachable!("task {task} runs already")
             }
         }
@@ -817,8 +702,8 @@ impl<P: Payload> Volume<P> {
         self.update_free_slots();
         // Tasks that wait for slots are placed again, elsewhere.
         self.wake_slot_waiters();
-        let waiters = std::mem::take(&mut self.buffer_waiters);
-        self.ready.extend(waiters);
+        let waiters = self.requests.waiters.take_for_buffer();
+        self.tasks.wake_all(waiters);
     }
 
     /// Drops all clean copies, because their drive is gone: home has their content.

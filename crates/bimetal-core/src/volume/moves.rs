@@ -19,10 +19,11 @@ mod turns;
 
 use std::collections::VecDeque;
 
-use super::health::ASK_AGAIN;
 use super::log_tail::Position;
+use super::members::health::ASK_AGAIN;
+use super::mover::age::DirtySince;
 use super::operations::purpose;
-use super::{DirtySince, Job, Store, Task, TaskId, Volume, blocks_bytes};
+use super::{Job, Store, TaskId, Volume, blocks_bytes};
 use crate::block::{Block, BlockRun, ValidMask};
 use crate::block_map::{Entry, Slot};
 use crate::journal::ring::Sequence;
@@ -33,9 +34,7 @@ use crate::layout::MemberId;
 use crate::operation::{Command, OpKind, Status};
 use crate::payload::Payload;
 use crate::scheme::MemberState;
-use crate::settings::{MOVE_MEMORY, MOVE_RATE, Rate, Settings};
 use crate::units::{Bytes, Nanoseconds, SectorRange, Sectors};
-use begin::LOG_BATCH;
 use order::{MoveOrder, ToMove};
 
 /// Largest gap, in blocks, that a migration reads through in a log on a disk. 128 KiB of 4 KiB
@@ -47,35 +46,6 @@ const OPERATION_BLOCKS: u64 = 128;
 /// Number of times that an unreadable block is read again before content only in its slot counts as
 /// lost.
 const READ_TRIES: u8 = 5;
-
-/// Limits of a move's write rate and memory.
-#[derive(Default)]
-pub(super) struct Pace {
-    /// Bytes that moves may write home in a second; `None` for no limit.
-    rate: Option<Bytes>,
-    /// Memory that a batch may take if it must be large.
-    memory: Bytes,
-    /// Time from which the next write home may begin.
-    next_at: Nanoseconds,
-    /// Time at which a move last began, or last began to use the drive of a log.
-    last_turn: Nanoseconds,
-}
-
-impl Pace {
-    /// Takes the rate and memory from the settings.
-    pub(super) fn take(&mut self, settings: &Settings) {
-        self.rate = settings.declared(MOVE_RATE.name).flatten().map(|Rate(rate)| rate);
-        self.memory = settings.declared(MOVE_MEMORY.name).unwrap_or(LOG_BATCH);
-        self.next_at = Nanoseconds::ZERO;
-    }
-
-    fn wrote(&mut self, now: Nanoseconds, bytes: Bytes) {
-        if let Some(rate) = self.rate {
-            let takes = u128::from(bytes.0) * 1_000_000_000 / u128::from(rate.0.max(1));
-            self.next_at = self.next_at.max(now).saturating_add(Nanoseconds(takes as u64));
-        }
-    }
-}
 
 pub(crate) struct MoveJob<P> {
     /// Content that the move has not taken yet, batch by batch.
@@ -208,7 +178,7 @@ impl<P: Payload> Volume<P> {
                 Phase::NextBatch => {
                     self.next_batch(&mut job);
                     if job.phase == Phase::NextBatch && self.all_held_back(&job) {
-                        self.move_held_back = true;
+                        self.mover.hold_back();
                         return self.park(task, Job::Move(job));
                     }
                 }
@@ -218,7 +188,7 @@ impl<P: Payload> Volume<P> {
                             // A commit is avoided here: a full log may have no room for its records
                             // before the migration ends.
                             let segments = log.await_all(task);
-                            self.tasks[task as usize].outstanding += segments;
+                            self.tasks.expect(task, segments);
                             job.phase = Phase::Logging;
                         }
                         _ if !self.pending.is_durable() => {
@@ -293,23 +263,23 @@ impl<P: Payload> Volume<P> {
     fn all_held_back(&self, job: &MoveJob<P>) -> bool {
         let entry = |ToMove { slot, .. }| self.to_move(slot);
         let mut left = job.left.left().filter_map(entry).peekable();
-        left.peek().is_some() && left.all(|entry| self.ordering.is_changing_home(entry.block))
+        left.peek().is_some() && left.all(|entry| self.requests.ordering.is_changing_home(entry.block))
     }
 
     /// Remembers the log's pieces of `block`, which is about to be written again, for the running
     /// migration. The migration moves the versions from its start, so that home is of one time
     /// without the log (Griffin 5.3).
     pub(super) fn note_superseded(&mut self, block: Block) {
-        if self.view.moving && self.moving.is_some() && matches!(self.store, Store::Log(_)) {
+        if self.view.moving && !self.mover.is_idle() && matches!(self.store, Store::Log(_)) {
             let pieces = self.view.map.pieces(block);
-            pieces.iter().for_each(|&(slot, entry)| self.superseded.note(slot, entry));
+            pieces.iter().for_each(|&(slot, entry)| self.mover.superseded.note(slot, entry));
         }
     }
 
     /// Returns the entry that a move takes from `slot`. A migration takes the version from its
     /// start, even if the block was written again since.
     fn to_move(&self, slot: Slot) -> Option<Entry> {
-        let superseded = self.superseded.get(slot);
+        let superseded = self.mover.superseded.get(slot);
         let of_newer = superseded.filter(|entry| self.view.map.get(entry.block).is_some());
         of_newer.or_else(|| self.view.map.in_slot(slot))
     }
@@ -329,7 +299,7 @@ impl<P: Payload> Volume<P> {
             job.urgent = true;
             *job.left = self.order_of_move(std::mem::take(&mut *job.left).into_left(), true);
         }
-        let batch = match self.last_slot_read.filter(|_| job.urgent) {
+        let batch = match self.mover.last_slot_read().filter(|_| job.urgent) {
             Some(block) => job.left.next_batch_at(block),
             None => job.left.next_batch(),
         };
@@ -342,7 +312,7 @@ impl<P: Payload> Volume<P> {
             // Home is not online: the content stays in its slot, without an operation that would
             // fail.
             Some(entry) if home_failed && !self.home_takes_writes(entry.block) => job.incomplete = true,
-            Some(entry) if self.ordering.is_changing_home(entry.block) => job.held_back.push(to_move),
+            Some(entry) if self.requests.ordering.is_changing_home(entry.block) => job.held_back.push(to_move),
             Some(entry) => job.batch.push(Moving::new(slot, entry)),
             None => {}
         }
@@ -402,7 +372,7 @@ impl<P: Payload> Volume<P> {
             if reading {
                 self.take_turn();
             } else {
-                self.pace.wrote(self.view.now, range.len.bytes());
+                self.mover.pace.wrote(self.view.now, range.len.bytes());
                 job.note_started(first, count);
             }
             let kind = if reading { OpKind::Read } else { OpKind::Write };
@@ -416,7 +386,7 @@ impl<P: Payload> Volume<P> {
     /// Returns the number of blocks of the current batch that are being written home, or are
     /// written and not flushed.
     pub(super) fn blocks_on_their_way(&self) -> u64 {
-        let Some(Task { job: Job::Move(job), .. }) = self.moving.map(|task| &self.tasks[task as usize]) else {
+        let Some(Job::Move(job)) = self.mover.task().map(|task| self.tasks.job(task)) else {
             return 0;
         };
         match job.phase {
@@ -428,25 +398,26 @@ impl<P: Payload> Volume<P> {
 
     /// Returns the time at which a move's next write may begin: now, if requests wait for the move.
     fn move_may_go_on_at(&self) -> Nanoseconds {
-        if self.is_move_awaited() { self.view.now } else { self.pace.next_at }
+        if self.is_move_awaited() { self.view.now } else { self.mover.pace.next_at() }
     }
 
     /// Returns true if requests wait for the slots that a move frees, or for the evacuation of a
     /// read-only member, or if the volume is closing.
     fn is_move_awaited(&self) -> bool {
-        self.is_closing() || !self.slot_waiters.is_empty() || self.departures.are_awaited()
+        self.is_closing() || self.requests.waiters.any_for_slots() || self.departures.are_awaited()
     }
 
     /// Returns the time at which a move continues that only its rate or appends hold back.
     pub(super) fn move_goes_on_at(&self) -> Option<Nanoseconds> {
-        let Task { outstanding: 0, job: Job::Move(job), .. } = &self.tasks[self.moving? as usize] else { return None };
+        let task = self.mover.task().filter(|&task| self.outstanding(task) == 0)?;
+        let Job::Move(job) = self.tasks.job(task) else { return None };
         let waits = !job.todo.is_empty() || matches!(job.phase, Phase::Logging | Phase::Settled);
         waits.then(|| self.job_may_go_on_at(job))
     }
 
     /// Continues a move that its rate or appends held back.
     pub(super) fn go_on_moving(&mut self) {
-        let Some(task) = self.moving else { return };
+        let Some(task) = self.mover.task() else { return };
         match self.take_job(task) {
             Job::Move(job) => self.run_move(task, job),
             other => self.put_job(task, other),
@@ -506,7 +477,7 @@ impl<P: Payload> Volume<P> {
                 self.statistics.checksum_errors += 1;
                 self.read_again(job, position);
             } else {
-                self.slot_is_sound(moving.entry.block, moving.slot);
+                self.damage.slot_is_sound(moving.entry.block, moving.slot);
                 kept.join(content);
                 kept_of.push(position);
             }
@@ -543,7 +514,7 @@ impl<P: Payload> Volume<P> {
     }
 
     fn flush_if_wanted(&mut self, task: TaskId, member: MemberId) {
-        if self.stability[usize::from(member.0)].wants_flush() {
+        if self.operations.stability(member).wants_flush() {
             self.issue(task, purpose::BACKGROUND, member, Command::FLUSH, P::empty());
         }
     }
@@ -552,8 +523,8 @@ impl<P: Payload> Volume<P> {
         self.apply_batch_to_map(job);
         job.batch.clear();
         self.update_free_slots();
-        let waiters = std::mem::take(&mut self.move_waiters);
-        self.ready.extend(waiters);
+        let waiters = self.requests.waiters.take_for_move();
+        self.tasks.wake_all(waiters);
     }
 
     fn apply_batch_to_map(&mut self, job: &mut MoveJob<P>) {
@@ -581,7 +552,9 @@ impl<P: Payload> Volume<P> {
                     bytes += Bytes(eighth * u64::from(moving.entry.valid.0.count_ones()));
                     self.moved_home(moving.slot, &moving.entry, job.keep);
                 }
-                State::Lost if self.view.slots_online() && self.lost.has_room() => self.lose(moving.slot, &entry),
+                State::Lost if self.view.slots_online() && self.damage.lost.has_room() => {
+                    self.lose(moving.slot, &entry)
+                }
                 State::Lost | State::Stays => job.incomplete = true,
             }
         }
@@ -596,7 +569,7 @@ impl<P: Payload> Volume<P> {
     /// Reads of them fail until they are written again.
     fn lose(&mut self, slot: Slot, entry: &Entry) {
         if entry.dirty {
-            self.set_lost(entry.block, self.lost.of(entry.block).union(entry.valid));
+            self.set_lost(entry.block, self.damage.lost.of(entry.block).union(entry.valid));
         }
         if self.view.map.pieces(entry.block).len() > 1 {
             // Other pieces stay, so no record may void the log's whole content of the block. A
@@ -615,7 +588,7 @@ impl<P: Payload> Volume<P> {
         let Store::Log(log) = &mut self.store else { return (0, newest) };
         let segments = log.await_all(task);
         let end = log.sealed();
-        self.tasks[task as usize].outstanding += segments;
+        self.tasks.expect(task, segments);
         (end, newest)
     }
 
@@ -623,7 +596,7 @@ impl<P: Payload> Volume<P> {
         if let Store::Log(log) = &mut self.store {
             log.made_stable(to);
         }
-        self.lost.made_durable(newest);
+        self.damage.lost.made_durable(newest);
         self.index_stable_segments(to);
     }
 
@@ -661,21 +634,19 @@ impl<P: Payload> Volume<P> {
                 self.superblock = superblock;
             }
         }
-        self.moving = None;
-        self.superseded.clear();
-        let waiters = std::mem::take(&mut self.move_waiters);
-        self.ready.extend(waiters);
+        self.mover.end();
+        let waiters = self.requests.waiters.take_for_move();
+        self.tasks.wake_all(waiters);
         self.end_task(task);
         self.update_free_slots();
         if job.incomplete {
-            self.move_failures += 1;
             let least = if self.is_move_futile() { ASK_AGAIN } else { Nanoseconds::ZERO };
-            self.move_paused_until = Some(self.view.now + pause(self.move_failures).max(least));
+            self.mover.pauses.move_failed(self.view.now, least);
             self.fail_slot_waiters();
         } else {
-            self.move_failures = 0;
+            self.mover.pauses.forget_failures();
             if let Some(since) = job.all_since {
-                self.dirty_since = DirtySince::At(since);
+                self.mover.dirty_since = DirtySince::At(since);
             }
             self.end_pause();
         }
@@ -684,33 +655,27 @@ impl<P: Payload> Volume<P> {
 
     /// Ends the pause after an incomplete move, so that another move may begin.
     pub(super) fn end_pause(&mut self) {
-        self.move_paused_until = None;
+        self.mover.pauses.end();
         self.view.moving = false;
-        self.work_requested = true;
+        self.requests.waiters.request_work();
     }
 
     /// Fails the requests that wait for slots after a move failed to free any; they would wait for
     /// ever.
     fn fail_slot_waiters(&mut self) {
         self.view.waiting_for_slots = 0;
-        for task in std::mem::take(&mut self.slot_waiters) {
+        for task in self.requests.waiters.take_for_slots() {
             self.fail_waiter(task);
         }
     }
 
     /// Returns true if the current batch of a move has one of `blocks`.
     pub(super) fn is_moving(&self, blocks: BlockRun) -> bool {
-        let Some(task) = self.moving else { return false };
-        let Job::Move(job) = &self.tasks[task as usize].job else { return false };
+        let Some(task) = self.mover.task() else { return false };
+        let Job::Move(job) = self.tasks.job(task) else { return false };
         let from = job.batch.partition_point(|moving| moving.entry.block < blocks.first);
         job.batch.get(from).is_some_and(|moving| moving.entry.block.0 < blocks.end())
     }
-}
-
-/// Returns the pause after this number of incomplete moves in a row. Without a pause the scheme
-/// would ask at once for the same move, although home may be gone for good.
-fn pause(failures: u32) -> Nanoseconds {
-    Nanoseconds::from_millis(10 << failures.min(10))
 }
 
 impl Transfer {
@@ -805,7 +770,7 @@ impl<P: Payload> MoveJob<P> {
     /// blocks are written by their valid eighths. The adjacent pieces of a block are written
     /// together.
     fn plan_writes(&mut self, volume: &Volume<P>) {
-        self.begun_before_writing = volume.operations_begun;
+        self.begun_before_writing = volume.operations.begun();
         let blocks_max = OPERATION_BLOCKS * volume.view.layout.block.sectors();
         let mut transfers: Vec<Transfer> = Vec::new();
         let mut first = 0;

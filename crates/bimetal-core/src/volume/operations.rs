@@ -1,17 +1,22 @@
-//! Operations on members: starting an operation for a task, finding the task again when it ends,
-//! and trying it again. Also tracks the changes that no flush has made stable yet.
+//! The operations under way on the members: their tokens, the tasks that they belong to, and what
+//! their ends prove.
 
-use super::{Job, TaskId, Volume};
-use crate::label::report::Kind;
+use std::collections::VecDeque;
+
+use slab::Slab;
+
+use super::flush::stability::Stability;
+use super::members::health::Health;
+use super::tasks::TaskId;
 use crate::layout::MemberId;
 use crate::operation::{Command, Completion, OpKind, Operation, Status, Token};
 use crate::payload::Payload;
-use crate::scheme::{MemberState, Service};
-use crate::units::{Nanoseconds, SectorRange, Sectors};
+use crate::scheme::MemberState;
+use crate::units::{Nanoseconds, Sectors};
 
 /// An operation on a member.
 pub(super) struct InFlight<P> {
-    pub(super) token: Token,
+    token: Token,
     pub(super) task: TaskId,
     /// Number by which the task tells its operations apart.
     pub(super) purpose: u32,
@@ -22,19 +27,19 @@ pub(super) struct InFlight<P> {
     pub(super) begun: Nanoseconds,
     pub(super) foreground: bool,
     /// Number of changes of its member that had completed before it: a flush makes these stable.
-    pub(super) covers: u64,
+    covers: u64,
     /// The write to repeat, for metadata or one of several copies.
     pub(super) again: Option<Box<Again<P>>>,
 }
 
 impl<P> InFlight<P> {
     /// Returns true if a request changes content with this operation.
-    pub(super) fn is_change(&self) -> bool {
+    fn is_change(&self) -> bool {
         self.foreground && self.kind.changes_content()
     }
 
     /// Returns the operation's number among all operations begun.
-    pub(super) fn sequence(&self) -> u64 {
+    fn sequence(&self) -> u64 {
         self.token.0 >> OPERATION_INDEX_BITS
     }
 }
@@ -50,69 +55,77 @@ pub(super) struct Again<P> {
 /// Tries of a write of metadata, or of one of several copies.
 pub(super) const METADATA_TRIES: u8 = 3;
 
-/// Changes of a member that have completed, and those that a completed flush has covered.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Stability {
-    pub(super) changed: u64,
-    pub(super) stable: u64,
-    /// The newest change that a request made in place.
-    pub(super) requested: u64,
-    /// Number of operations begun when a flush failed: a flush begun before proves nothing.
-    failed_at: u64,
-}
-
-impl Stability {
-    /// Returns true if a change waits for a flush. A flush under way may still fail, and does not
-    /// count.
-    pub(super) fn wants_flush(self) -> bool {
-        self.stable < self.changed
-    }
-
-    /// Returns true if a change in place by a request waits for a flush.
-    pub(super) fn owes_requests(self) -> bool {
-        self.stable < self.requested
-    }
-
-    /// Returns true if a flush failed after more than `operations_begun` operations had begun.
-    pub(super) fn has_failed_since(self, operations_begun: u64) -> bool {
-        self.failed_at > operations_begun
-    }
-}
-
 pub(super) const OPERATION_INDEX_BITS: u32 = 24;
 
-impl<P: Payload> Volume<P> {
-    /// Starts an operation on `member` for `task`. Returns its index among those under way.
-    pub(super) fn issue(
-        &mut self,
-        task: TaskId,
-        purpose: u32,
-        member: MemberId,
-        command: Command,
-        payload: P,
-    ) -> usize {
-        let foreground = purpose < purpose::BACKGROUND;
-        self.operations_begun += 1;
-        if foreground && command.kind.changes_content() {
-            self.newest_change = self.operations_begun;
+/// An operation that a task begins on a member.
+#[derive(Clone, Copy)]
+pub(super) struct Order {
+    pub(super) task: TaskId,
+    /// Number by which the task tells its operations apart.
+    pub(super) purpose: u32,
+    pub(super) member: MemberId,
+    pub(super) command: Command,
+}
+
+impl Order {
+    /// Returns true if the operation serves a request.
+    pub(super) fn is_foreground(&self) -> bool {
+        self.purpose < purpose::BACKGROUND
+    }
+}
+
+/// Facts about a member that outlive its operations.
+#[derive(Clone, Copy, Default)]
+struct Record {
+    stability: Stability,
+    health: Health,
+}
+
+/// The operations of a volume.
+pub(super) struct Operations<P> {
+    under_way: Slab<InFlight<P>>,
+    begun: u64,
+    /// Number of the newest operation that changes content for a request.
+    newest_change: u64,
+    /// Operations for the driver to start.
+    outgoing: VecDeque<Operation<P>>,
+    /// Completions of operations that no drive gets.
+    refused: VecDeque<Completion<P>>,
+    members: Vec<Record>,
+}
+
+impl<P: Payload> Operations<P> {
+    pub(super) fn new(members: usize) -> Self {
+        Self {
+            under_way: Slab::new(),
+            begun: 0,
+            newest_change: 0,
+            outgoing: VecDeque::new(),
+            refused: VecDeque::new(),
+            members: vec![Record::default(); members],
         }
-        let entry = self.operations.vacant_entry();
+    }
+
+    /// Begins an operation on a member in this `state`. Returns its index among those under way. A
+    /// member that is gone gets no operation, and a read-only member no change: such an operation
+    /// ends with the next [`next_refused`](Self::next_refused).
+    pub(super) fn begin(&mut self, now: Nanoseconds, state: MemberState, order: Order, payload: P) -> usize {
+        let Order { task, purpose, member, command } = order;
+        let Command { kind, fua, .. } = command;
+        let foreground = order.is_foreground();
+        self.begun += 1;
+        if foreground && kind.changes_content() {
+            self.newest_change = self.begun;
+        }
+        let covers = self.stability(member).covered_by_a_flush();
+        let entry = self.under_way.vacant_entry();
         assert!(entry.key() < 1 << OPERATION_INDEX_BITS, "too many operations under way");
         let index = entry.key();
-        let token = Token(self.operations_begun << OPERATION_INDEX_BITS | index as u64);
-        let Command { kind, fua, .. } = command;
-        let covers = self.stability[usize::from(member.0)].changed;
-        let (sectors, begun) = (command.range.len, self.view.now);
+        let token = Token(self.begun << OPERATION_INDEX_BITS | index as u64);
+        let (sectors, begun) = (command.range.len, now);
         let again = None;
         entry.insert(InFlight { token, task, purpose, member, kind, fua, sectors, begun, foreground, covers, again });
-        self.tasks[task as usize].outstanding += 1;
-        let load = &mut self.view.members[usize::from(member.0)];
-        if foreground {
-            load.foreground += 1;
-        } else {
-            load.background += 1;
-        }
-        let refused = match load.state {
+        let refused = match state {
             MemberState::Online => None,
             // The state on the homes is right only as long as nothing is written to a read-only
             // member.
@@ -120,165 +133,117 @@ impl<P: Payload> Volume<P> {
             MemberState::Failed => Some(Status::Gone),
         };
         match refused {
-            Some(status) => self.aborted.push_back(Completion { token, status, payload: P::empty() }),
+            Some(status) => self.refused.push_back(Completion { token, status, payload: P::empty() }),
             None => self.outgoing.push_back(Operation { token, target: member.0, command, payload }),
         }
         index
     }
 
-    /// Writes metadata in the background, and again if it fails.
-    pub(super) fn issue_metadata(&mut self, task: TaskId, member: MemberId, range: SectorRange, fua: bool, payload: P) {
-        let command = Command { kind: OpKind::Write, range, fua };
-        self.issue_again(task, purpose::BACKGROUND, member, Again { command, payload, tries_left: METADATA_TRIES });
+    /// Sets the write to repeat if an operation under way fails.
+    pub(super) fn repeat(&mut self, index: usize, again: Again<P>) {
+        self.under_way[index].again = (again.tries_left > 0).then(|| Box::new(again));
     }
 
-    /// Starts an operation that is repeated when it fails.
-    pub(super) fn issue_again(&mut self, task: TaskId, purpose: u32, member: MemberId, mut again: Again<P>) {
-        let payload = again.payload.slice(Sectors::ZERO, again.payload.sectors());
-        if purpose & purpose::BACKGROUND != 0 {
-            self.count_metadata(member, again.command.range.len);
-        }
-        let index = self.issue(task, purpose, member, again.command, payload);
-        again.tries_left -= 1;
-        self.operations[index].again = (again.tries_left > 0).then(|| Box::new(again));
-    }
-
-    pub(super) fn end_operation(&mut self, completion: Completion<P>) {
-        let Completion { token, status, payload } = completion;
-        let index = (token.0 & ((1 << OPERATION_INDEX_BITS) - 1)) as usize;
-        let known = self.operations.get(index).is_some_and(|operation| operation.token == token);
+    /// Ends an operation. Returns it, with the status that counts, before it is
+    /// [judged](Self::judge).
+    ///
+    /// # Panics
+    /// Panics if no operation with this token is under way.
+    pub(super) fn end(&mut self, token: Token, status: Status) -> (InFlight<P>, Status) {
+        let index = index_of(token);
+        let known = self.under_way.get(index).is_some_and(|operation| operation.token == token);
         assert!(known, "no operation with {token:?} is under way");
-        let mut operation = self.operations.remove(index);
+        let operation = self.under_way.remove(index);
         let status = status_for(operation.kind, status);
-        let load = &mut self.view.members[usize::from(operation.member.0)];
-        if operation.foreground {
-            load.foreground -= 1;
-            load.idle_since = self.view.now;
-            let InFlight { member, kind, sectors, begun, .. } = operation;
-            let took = Nanoseconds(self.view.now.0 - begun.0);
-            if let Some(monitor) = self.scheme.monitor_mut() {
-                monitor.served(&self.view, &Service { member, kind, sectors, took });
-            }
-        } else {
-            load.background -= 1;
-        }
-        self.note_health(operation.member, operation.kind, status);
-        let status = self.note_stability(&operation, status);
-        if status == Status::Gone {
-            self.fail_member(operation.member);
-        }
-        self.tasks[operation.task as usize].outstanding -= 1;
-        if status == Status::MediaError
-            && let Some(again) = operation.again.take()
-        {
-            return self.issue_again(operation.task, operation.purpose, operation.member, *again);
-        }
-        let status = self.status_with_copies(&operation, status);
-        self.note_result(&operation, status, payload);
+        self.members[usize::from(operation.member.0)].health.note(operation.kind, status);
+        (operation, status)
     }
 
-    /// Updates the stable changes of the operation's drive. Returns the effective status: a flush
-    /// that was under way when another flush failed proves nothing, and counts as failed. Such a
-    /// flush is not counted as a new failure.
-    fn note_stability(&mut self, operation: &InFlight<P>, ended: Status) -> Status {
+    /// Takes in what the end of an operation proves about the changes of its member. Returns the
+    /// effective status, and true if changes that were not stable may be lost. `flushes` is set for
+    /// a change that the drive may carry out as a change and a flush.
+    pub(super) fn judge(&mut self, operation: &InFlight<P>, ended: Status, flushes: bool) -> (Status, bool) {
         let is_flush = operation.kind == OpKind::Flush;
-        let stability = &mut self.stability[usize::from(operation.member.0)];
-        let proves_nothing = is_flush && ended == Status::Done && operation.sequence() <= stability.failed_at;
-        let status = if proves_nothing { Status::MediaError } else { ended };
+        let begun = self.begun;
+        let stability = &mut self.members[usize::from(operation.member.0)].stability;
+        let mut status = ended;
         if operation.kind.changes_content() {
-            stability.changed += 1;
-            if operation.foreground {
-                stability.requested = stability.changed;
-            }
-        } else if is_flush && matches!(status, Status::Done | Status::Unsupported) {
-            stability.stable = stability.stable.max(operation.covers);
+            stability.changed(operation.foreground);
+        } else if is_flush {
+            status = stability.flushed(operation.sequence(), operation.covers, ended);
         }
-        if ended == Status::MediaError && (is_flush || self.is_flush_of_home(operation)) {
-            self.stability[usize::from(operation.member.0)].failed_at = self.operations_begun;
-            self.flush_failed(operation.member);
+        let loses = ended == Status::MediaError && (is_flush || flushes);
+        if loses {
+            stability.flush_failed(begun);
         }
-        status
+        (status, loses)
     }
 
-    /// Returns true if the operation is a forced change of a drive that is only a home. The drive
-    /// may carry it out as a change and a flush. If it fails, the drive may have dropped other
-    /// unstable changes, too. Drives with slots are excepted: a single bad sector must not cost
-    /// such a drive.
-    fn is_flush_of_home(&self, operation: &InFlight<P>) -> bool {
-        let layout = &self.view.layout;
-        let has_slots = layout.slots.is_some_and(|slots| slots.member == operation.member);
-        let is_forced_change = operation.fua && operation.kind.changes_content();
-        is_forced_change && !has_slots && !layout.is_mirrored() && layout.homes().contains(&operation.member)
+    /// Returns the next operation for the driver to start.
+    #[inline]
+    pub(super) fn next_outgoing(&mut self) -> Option<Operation<P>> {
+        self.outgoing.pop_front()
     }
 
-    /// Passes a result to its job, and runs the job when no operation of it is under way.
-    pub(super) fn note_result(&mut self, operation: &InFlight<P>, status: Status, payload: P) {
-        let task = operation.task;
-        let purpose = operation.purpose;
-        match self.take_job(task) {
-            Job::Read(mut job) => {
-                self.note_read(task, &mut job, purpose, status, payload);
-                self.put_job(task, Job::Read(job));
-            }
-            Job::Write(mut job) => {
-                let bad = job.bad_slot(purpose, status, &payload);
-                job.note(self.view.layout.block, purpose, status, payload);
-                self.put_job(task, Job::Write(job));
-                if let Some((slot, entry, kind)) = bad {
-                    self.statistics.checksum_errors += u64::from(kind == Kind::Checksum);
-                    // The write itself replaces the slot.
-                    self.slot_is_bad(slot, &entry, kind, false);
-                }
-            }
-            Job::Range(mut job) => {
-                job.note(status);
-                self.put_job(task, Job::Range(job));
-            }
-            Job::Fetch(mut job) => {
-                job.note(purpose, status, payload);
-                self.put_job(task, Job::Fetch(job));
-            }
-            Job::Relocate(mut job) => {
-                job.note(purpose, status, payload);
-                self.put_job(task, Job::Relocate(job));
-            }
-            Job::Promote(mut job) => {
-                job.note(purpose, status);
-                self.put_job(task, Job::Promote(job));
-            }
-            Job::Scrub(job) => return self.note_scrub(task, job, status, &payload),
-            Job::Compare(mut job) => {
-                self.note_comparison(&mut job, purpose, status, &payload);
-                self.put_job(task, Job::Compare(job));
-            }
-            Job::Hint => return self.end_hint(task),
-            Job::Discard(job) => return self.end_discard(task, &job, status),
-            Job::Move(job) => return self.note_move(task, job, purpose, status, payload),
-            Job::Segment(first, tries) => return self.note_segment(task, first, tries, status),
-            Job::Commit => {
-                self.note_commit(operation.member, operation.kind, status);
-                self.put_job(task, Job::Commit);
-            }
-            Job::Index if self.outstanding(task) > 0 => self.put_job(task, Job::Index),
-            Job::Index => return self.write_next_of_index(task),
-            Job::Announce => {
-                self.put_job(task, Job::Announce);
-                self.note_announcement(operation.member, status);
-            }
-            Job::Checkpoint(mut job) => {
-                job.note(status);
-                self.put_job(task, Job::Checkpoint(job));
-            }
-            Job::Note { stable, status: before } => {
-                let status = if before == Status::Done { status } else { before };
-                self.put_job(task, Job::Note { stable, status });
-            }
-            Job::Flush(..) | Job::Close(_) | Job::Running => unreachable!("task {task} has no operations"),
-        }
-        if self.outstanding(task) == 0 {
-            self.run(task);
-        }
+    /// Returns the completion of the next operation that no drive gets.
+    #[inline]
+    pub(super) fn next_refused(&mut self) -> Option<Completion<P>> {
+        self.refused.pop_front()
     }
+
+    /// Returns true if no operation is under way.
+    pub(super) fn is_empty(&self) -> bool {
+        self.under_way.is_empty()
+    }
+
+    /// Returns the number of operations begun so far.
+    #[inline]
+    pub(super) fn begun(&self) -> u64 {
+        self.begun
+    }
+
+    /// Continues the numbers of a recovery, so that no token is used twice.
+    pub(super) fn begin_after(&mut self, begun: u64) {
+        self.begun = begun;
+    }
+
+    /// Returns true if a request has begun a change after more than `begun` operations had begun.
+    pub(super) fn has_change_since(&self, begun: u64) -> bool {
+        self.newest_change > begun
+    }
+
+    /// Returns true if a request is changing content on `member`.
+    pub(super) fn is_changing(&self, member: MemberId) -> bool {
+        self.under_way.iter().any(|(_, operation)| operation.member == member && operation.is_change())
+    }
+
+    /// Returns the task of an operation under way.
+    pub(super) fn task_of(&self, token: Token) -> Option<TaskId> {
+        let operation = self.under_way.get(index_of(token)).filter(|operation| operation.token == token);
+        operation.map(|operation| operation.task)
+    }
+
+    #[inline]
+    pub(super) fn stability(&self, member: MemberId) -> Stability {
+        self.members[usize::from(member.0)].stability
+    }
+
+    pub(super) fn stability_mut(&mut self, member: MemberId) -> &mut Stability {
+        &mut self.members[usize::from(member.0)].stability
+    }
+
+    pub(super) fn health(&self, member: MemberId) -> Health {
+        self.members[usize::from(member.0)].health
+    }
+
+    /// Forgets the failures of a member that was replaced.
+    pub(super) fn forget_failures(&mut self, member: MemberId) {
+        self.members[usize::from(member.0)].health = Health::default();
+    }
+}
+
+fn index_of(token: Token) -> usize {
+    (token.0 & ((1 << OPERATION_INDEX_BITS) - 1)) as usize
 }
 
 /// Numbers by which a task tells its operations apart.
@@ -313,20 +278,102 @@ fn status_for(kind: OpKind, status: Status) -> Status {
 mod tests {
     use super::*;
     use crate::payload::NoPayload;
-    use crate::testing::Bench;
+    use crate::units::SectorRange;
+
+    const NOW: Nanoseconds = Nanoseconds::ZERO;
+
+    fn order(kind: OpKind, purpose: u32) -> Order {
+        let command = Command { kind, range: SectorRange::new(0, 8), fua: false };
+        Order { task: 0, purpose, member: MemberId(0), command }
+    }
+
+    /// Begins an operation for a request, and returns its token.
+    fn begin(operations: &mut Operations<NoPayload>, kind: OpKind) -> Token {
+        operations.begin(NOW, MemberState::Online, order(kind, 0), NoPayload);
+        operations.next_outgoing().expect("the drive is online").token
+    }
 
     /// A checkpoint took a superblock that its drive did not support for a written superblock.
     #[test]
     fn unsupported_write_is_a_failed_write() {
-        let ends = |kind| {
-            let mut bench = Bench::new("hdd-only", &[]);
-            bench.submit(0, kind, 0, 8);
-            let volume = &mut bench.volume;
-            let token = volume.next_operation().expect("an operation on the disk").token;
-            volume.complete(Nanoseconds::ZERO, Completion { token, status: Status::Unsupported, payload: NoPayload });
-            volume.next_finished().map(|finished| finished.status)
+        let ends = |kind, status| {
+            let mut operations = Operations::new(1);
+            let token = begin(&mut operations, kind);
+            operations.end(token, status).1
         };
-        assert_eq!(ends(OpKind::Write), Some(Status::MediaError));
-        assert_eq!(ends(OpKind::Read), Some(Status::MediaError));
+        assert_eq!(ends(OpKind::Write, Status::Unsupported), Status::MediaError);
+        assert_eq!(ends(OpKind::Read, Status::Unsupported), Status::MediaError);
+        assert_eq!(ends(OpKind::Discard, Status::Unsupported), Status::Unsupported);
+        assert_eq!(ends(OpKind::Read, Status::Short(4)), Status::MediaError);
+    }
+
+    #[test]
+    fn read_only_member_gets_reads_and_no_changes() {
+        let mut operations = Operations::new(1);
+        let mut refused = |kind, state| {
+            operations.begin(NOW, state, order(kind, 0), NoPayload);
+            let status = operations.next_refused().map(|completion| completion.status);
+            assert_eq!(operations.next_outgoing().is_some(), status.is_none(), "{kind:?}");
+            status
+        };
+        assert_eq!(refused(OpKind::Read, MemberState::ReadOnly), None);
+        assert_eq!(refused(OpKind::Flush, MemberState::ReadOnly), None);
+        assert_eq!(refused(OpKind::Write, MemberState::ReadOnly), Some(Status::MediaError));
+        assert_eq!(refused(OpKind::Read, MemberState::Failed), Some(Status::Gone));
+        assert_eq!(refused(OpKind::Flush, MemberState::Failed), Some(Status::Gone));
+    }
+
+    /// The second flush began before the first one failed, so its success proves nothing. The
+    /// change still waits for a flush.
+    #[test]
+    fn flush_beside_a_failed_flush_counts_as_failed() {
+        let mut operations = Operations::new(1);
+        let change = begin(&mut operations, OpKind::Write);
+        let (change, status) = operations.end(change, Status::Done);
+        assert_eq!(operations.judge(&change, status, false), (Status::Done, false));
+        let flushes = [0; 3].map(|_| begin(&mut operations, OpKind::Flush));
+        let mut flushed = |token, status| {
+            let (flush, status) = operations.end(token, status);
+            let judged = operations.judge(&flush, status, false);
+            (judged, operations.stability(MemberId(0)).wants_flush())
+        };
+        assert_eq!(flushed(flushes[0], Status::MediaError), ((Status::MediaError, true), true));
+        assert_eq!(flushed(flushes[1], Status::Done), ((Status::MediaError, false), true), "no new failure");
+        let later = begin(&mut operations, OpKind::Flush);
+        let (flush, status) = operations.end(later, Status::Done);
+        assert_eq!(operations.judge(&flush, status, false), (Status::Done, false));
+        assert!(!operations.stability(MemberId(0)).wants_flush());
+    }
+
+    #[test]
+    fn failed_forced_change_is_a_failed_flush() {
+        let mut operations = Operations::new(1);
+        for (flushes, since) in [(false, false), (true, true)] {
+            let token = begin(&mut operations, OpKind::Write);
+            let (change, status) = operations.end(token, Status::MediaError);
+            assert_eq!(operations.judge(&change, status, flushes), (Status::MediaError, flushes));
+            assert_eq!(operations.stability(MemberId(0)).has_failed_since(0), since);
+        }
+    }
+
+    #[test]
+    fn only_requests_count_as_changes_of_requests() {
+        let mut operations = Operations::new(2);
+        operations.begin(NOW, MemberState::Online, order(OpKind::Write, purpose::BACKGROUND), NoPayload);
+        assert!(!operations.has_change_since(0) && !operations.is_changing(MemberId(0)));
+        let token = begin(&mut operations, OpKind::Discard);
+        assert!(operations.has_change_since(1) && !operations.has_change_since(2));
+        assert!(operations.is_changing(MemberId(0)) && !operations.is_changing(MemberId(1)));
+        assert_eq!(operations.task_of(token), Some(0));
+    }
+
+    #[test]
+    #[should_panic(expected = "is under way")]
+    fn completion_of_an_ended_operation_panics() {
+        let mut operations = Operations::new(1);
+        let token = begin(&mut operations, OpKind::Read);
+        operations.end(token, Status::Done);
+        begin(&mut operations, OpKind::Read);
+        operations.end(token, Status::Done);
     }
 }

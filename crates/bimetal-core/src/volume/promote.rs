@@ -5,7 +5,6 @@
 //! that changes its blocks in between cancels it, because the copy would be old.
 
 use super::operations::purpose;
-use super::regions::Regions;
 use super::{Job, Store, TaskId, Volume};
 use crate::block::{Block, BlockRun, ValidMask};
 use crate::block_map::{Entry, Slot};
@@ -13,54 +12,6 @@ use crate::operation::{Command, OpKind, Status};
 use crate::payload::Payload;
 use crate::scheme::{MemberState, Reason};
 use crate::units::{SectorRange, Sectors};
-
-/// Copies under way or announced at once; further reads are not promoted.
-const PROMOTIONS_MAX: usize = 256;
-
-struct Announced {
-    task: TaskId,
-    blocks: BlockRun,
-    cancelled: bool,
-}
-
-#[derive(Default)]
-pub(crate) struct Promotions {
-    announced: Vec<Announced>,
-    regions: Regions,
-}
-
-impl Promotions {
-    pub(crate) fn is_full(&self) -> bool {
-        self.announced.len() >= PROMOTIONS_MAX
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.announced.is_empty()
-    }
-
-    pub(crate) fn announce(&mut self, task: TaskId, blocks: BlockRun) {
-        self.regions.note(blocks);
-        self.announced.push(Announced { task, blocks, cancelled: false });
-    }
-
-    /// Cancels promotions of `blocks`, which change now.
-    pub(crate) fn cancel(&mut self, blocks: BlockRun) {
-        if !self.regions.may_touch(blocks) {
-            return;
-        }
-        for other in &mut self.announced {
-            other.cancelled |= other.blocks.overlaps(blocks);
-        }
-    }
-
-    /// Removes the next run that `task` announced. Returns it, and true if it was cancelled.
-    fn take(&mut self, task: TaskId) -> Option<(BlockRun, bool)> {
-        let at = self.announced.iter().position(|other| other.task == task)?;
-        let taken = self.announced.remove(at);
-        self.regions.forget(taken.blocks);
-        Some((taken.blocks, taken.cancelled))
-    }
-}
 
 pub(crate) struct PromoteJob<P> {
     copies: Vec<Copy<P>>,
@@ -89,7 +40,7 @@ impl<P> PromoteJob<P> {
 impl<P: Payload> Volume<P> {
     /// Begins the promotions that the read `task` of `sectors` announced, if the read succeeded.
     pub(super) fn begin_promotions_of(&mut self, task: TaskId, sectors: SectorRange, done: bool, payload: &P) {
-        while let Some((blocks, cancelled)) = self.promotions.take(task) {
+        while let Some((blocks, cancelled)) = self.requests.promotions.take(task) {
             if done && !cancelled {
                 self.begin_promotion(blocks, sectors, payload);
             }
@@ -121,7 +72,7 @@ impl<P: Payload> Volume<P> {
             return;
         }
         let task = self.begin_task(Job::Running);
-        self.promotions.announce(task, blocks);
+        self.requests.promotions.announce(task, blocks);
         let mut job = PromoteJob { copies };
         self.write_copies(task, &mut job);
         self.put_job(task, Job::Promote(job));
@@ -176,7 +127,7 @@ impl<P: Payload> Volume<P> {
     }
 
     pub(super) fn end_promotion(&mut self, task: TaskId, job: PromoteJob<P>) {
-        let (_, cancelled) = self.promotions.take(task).expect("a promotion is announced while it runs");
+        let (_, cancelled) = self.requests.promotions.take(task).expect("a promotion is announced while it runs");
         let online = self.view.member(self.member_of_slots()).state == MemberState::Online;
         for copy in job.copies {
             let wanted = copy.written && !cancelled && online && self.view.map.get(copy.block).is_none();

@@ -47,10 +47,9 @@ impl RangeJob {
 impl<P: Payload> Volume<P> {
     pub(super) fn start_range(&mut self, token: Token, sectors: SectorRange, command: Command) {
         let blocks = self.view.layout.block.touched(sectors);
-        self.promotions.cancel(blocks);
         let job = RangeJob { token, command, sectors, phase: Phase::Waiting, status: Status::Done };
         let task = self.begin_task(Job::Running);
-        if self.ordering.enter(task, self.lane(sectors)) {
+        if self.requests.begin_change(task, self.lane(sectors), blocks) {
             self.run_range(task, job);
         } else {
             self.statistics.waited += 1;
@@ -78,7 +77,7 @@ impl<P: Payload> Volume<P> {
             if self.is_moving(blocks) {
                 self.park(task, Job::Range(job));
                 self.statistics.waited += 1;
-                return self.move_waiters.push(task);
+                return self.requests.waiters.await_move(task);
             }
             if self.must_await_state() {
                 self.park(task, Job::Range(job));
@@ -205,7 +204,7 @@ impl<P: Payload> Volume<P> {
                 self.leave_slot(block);
             }
         }
-        let lost: Vec<Block> = self.lost.between(whole.first.0, whole.end()).map(|(block, _)| block).collect();
+        let lost: Vec<Block> = self.damage.lost.between(whole.first.0, whole.end()).map(|(block, _)| block).collect();
         lost.into_iter().for_each(|block| self.set_lost(block, ValidMask::NONE));
         self.update_free_slots();
     }
@@ -215,8 +214,7 @@ impl<P: Payload> Volume<P> {
     /// that content from now on, so losing it would concern a request.
     fn only_home_has(&mut self, block: Block) {
         let (home, ..) = self.view.layout.home_of(block);
-        let stability = &mut self.stability[usize::from(home.0)];
-        stability.requested = stability.changed;
+        self.operations.stability_mut(home).all_requested();
     }
 
     /// Drops clean copies from which home may differ now: at the ends of the range, and anywhere if

@@ -67,9 +67,9 @@ impl<P: Payload> Volume<P> {
         };
         let task = self.begin_task(Job::Running);
         let lane = self.lane(sectors);
-        if self.ordering.touches(lane) {
+        if self.requests.ordering.touches(lane) {
             self.statistics.waited += 1;
-            self.ordering.enter_read(task, lane);
+            self.requests.ordering.enter_read(task, lane);
             return self.park(task, Job::Read(job));
         }
         self.run_read(task, job);
@@ -94,7 +94,7 @@ impl<P: Payload> Volume<P> {
         let size = self.view.layout.block;
         let access = access(&self.view.layout, OpKind::Read, job.sectors);
         self.statistics.read_blocks += access.blocks.count;
-        if !self.lost.is_empty() && self.is_lost(job.sectors) {
+        if !self.damage.lost.is_empty() && self.is_lost(job.sectors) {
             job.status = Status::MediaError;
             return;
         }
@@ -138,10 +138,10 @@ impl<P: Payload> Volume<P> {
                 Promotion::Never => {}
                 _ if self.slots_refuse() => self.statistics.bypassed(Reason::MEMBER_READ_ONLY, run.count),
                 Promotion::Bypass(reason) => self.statistics.bypassed(reason, run.count),
-                Promotion::Admit if self.promotions.is_full() || self.ordering.touches(run) => {
+                Promotion::Admit if self.requests.promotions.is_full() || self.requests.ordering.touches(run) => {
                     self.statistics.bypassed(Reason::BUSY, run.count);
                 }
-                Promotion::Admit => self.promotions.announce(task, run),
+                Promotion::Admit => self.requests.promotions.announce(task, run),
             }
         }
         run.count
@@ -322,7 +322,7 @@ impl<P: Payload> Volume<P> {
     fn count_slot_reads(&mut self, run: BlockRun) {
         self.scheme.read(&self.view, run, true);
         self.statistics.read_blocks_from_slots += run.count;
-        self.last_slot_read = Some(run.first);
+        self.mover.slot_was_read(run.first);
         let member = self.member_of_slots();
         self.statistics.read_blocks_by_member[usize::from(member.0)] += run.count;
     }
@@ -432,7 +432,7 @@ impl<P: Payload> Volume<P> {
     fn is_lost(&self, sectors: SectorRange) -> bool {
         let size = self.view.layout.block;
         let blocks = size.touched(sectors);
-        self.lost.between(blocks.first.0, blocks.end()).any(|(block, lost)| {
+        self.damage.lost.between(blocks.first.0, blocks.end()).any(|(block, lost)| {
             let (touched, _) = size.masks(size.clip(sectors, block));
             !lost.intersection(touched).is_empty()
         })

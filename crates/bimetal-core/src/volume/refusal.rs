@@ -104,9 +104,9 @@ impl<P: Payload> Volume<P> {
         self.owe_what_is_not_durable();
         self.release_move_from_commit();
         self.wake_slot_waiters();
-        let waiters = std::mem::take(&mut self.buffer_waiters);
-        self.ready.extend(waiters);
-        self.move_failures = 0;
+        let waiters = self.requests.waiters.take_for_buffer();
+        self.tasks.wake_all(waiters);
+        self.mover.pauses.forget_failures();
         if P::CARRIES_DATA {
             let log = self.log_is_in_use();
             self.announce(|state| {
@@ -120,7 +120,7 @@ impl<P: Payload> Volume<P> {
     /// refused.
     fn owe_what_is_not_durable(&mut self) {
         let mut blocks = self.pending.blocks_not_durable(&self.view.map);
-        blocks.extend(self.lost.found_again());
+        blocks.extend(self.damage.lost.found_again());
         if let Store::Log(log) = &self.store {
             let unstable = |slot: Slot| log.position(slot) >= log.stable();
             blocks.extend(self.view.map.occupied().filter(|(slot, _)| unstable(*slot)).map(|(_, entry)| entry.block));
@@ -154,11 +154,11 @@ impl<P: Payload> Volume<P> {
     /// Takes the move under way out of the commit that it waits for. That commit waits for
     /// evacuations, and so for the move.
     fn release_move_from_commit(&mut self) {
-        let Some(task) = self.moving.filter(|&task| self.commit.forget(task)) else { return };
-        if let Job::Move(job) = &mut self.tasks[task as usize].job {
+        let Some(task) = self.mover.task().filter(|&task| self.commit.forget(task)) else { return };
+        if let Job::Move(job) = self.tasks.job_mut(task) {
             job.commit_failed();
         }
-        self.ready.push_back(task);
+        self.tasks.wake(task);
     }
 
     fn left_regions(&self, blocks: BlockRun) -> std::ops::RangeInclusive<u32> {
@@ -172,7 +172,7 @@ impl<P: Payload> Volume<P> {
 
     fn has_lost(&self, region: u32) -> bool {
         let run = self.blocks_of_region(region);
-        self.lost.between(run.first.0, run.end()).next().is_some()
+        self.damage.lost.between(run.first.0, run.end()).next().is_some()
     }
 
     /// Returns the dirty slots of `region`.
@@ -205,7 +205,7 @@ impl<P: Payload> Volume<P> {
     /// Returns true if `region` has something to move whose last attempt failed and is not yet
     /// repeated.
     fn cannot_leave_now(&self, region: u32) -> bool {
-        self.is_move_futile() && self.move_paused_until.is_some() && !self.dirty_in(region).is_empty()
+        self.is_move_futile() && self.mover.pauses.is_on() && !self.dirty_in(region).is_empty()
     }
 
     /// Lets `task` wait until more regions have left.
@@ -241,7 +241,7 @@ impl<P: Payload> Volume<P> {
             let awaited = !self.departures.wanted.is_empty() || self.departures.commit.is_some();
             // A futile move is not repeated sooner for any request: requests that arrive meanwhile
             // fail at once.
-            let urgent = self.move_paused_until.is_some() && awaited && !self.is_move_futile();
+            let urgent = self.mover.pauses.is_on() && awaited && !self.is_move_futile();
             if urgent {
                 self.end_pause();
             }
@@ -252,7 +252,7 @@ impl<P: Payload> Volume<P> {
 
     fn wake_commit(&mut self) -> bool {
         let commit = self.departures.commit.take();
-        self.ready.extend(commit);
+        self.tasks.wake_all(commit);
         commit.is_some()
     }
 
@@ -279,14 +279,14 @@ impl<P: Payload> Volume<P> {
         });
         // The requests check again, and wait until the state is durable.
         let waiters = std::mem::take(&mut self.departures.waiters);
-        self.ready.extend(waiters.into_iter().map(|(task, _)| task));
+        self.tasks.wake_all(waiters.into_iter().map(|(task, _)| task));
         true
     }
 
     /// Detaches the member once home has everything. A member that is itself a home stays.
     fn end_refusal(&mut self) -> bool {
         let member = self.member_of_slots();
-        let needed = self.view.map.dirty_blocks() > 0 || !self.lost.is_empty();
+        let needed = self.view.map.dirty_blocks() > 0 || !self.damage.lost.is_empty();
         if needed || self.view.layout.homes().contains(&member) {
             return false;
         }
@@ -302,8 +302,8 @@ impl<P: Payload> Volume<P> {
     /// Ends the evacuation, because the member is gone for good.
     pub(super) fn end_departures(&mut self) {
         let Departures { waiters, commit, .. } = std::mem::take(&mut self.departures);
-        self.ready.extend(waiters.into_iter().map(|(task, _)| task));
-        self.ready.extend(commit);
+        self.tasks.wake_all(waiters.into_iter().map(|(task, _)| task));
+        self.tasks.wake_all(commit);
     }
 
     /// Writes back the wanted and owed regions. If there are none, writes back the next dirty

@@ -62,7 +62,7 @@ impl<P: Payload> Volume<P> {
         let witness = self.view.layout.places_witness().unwrap_or(table);
         let online = [member, table, witness].map(|member| self.view.member(member).state) == [MemberState::Online; 3];
         let places = self.view.layout.places.as_mut().expect("a scheme relocates what has places");
-        let oldest = self.epochs.oldest();
+        let oldest = self.tasks.oldest_serial();
         let in_use = |place: u32| self.left_places.iter().any(|&(left, since)| left == place && since > oldest);
         let Some(to) = places.free_on(member, range, |place| !in_use(place)).filter(|_| online) else { return };
         if !P::CARRIES_DATA && self.scheme.properties().moves_instantly {
@@ -80,7 +80,7 @@ impl<P: Payload> Volume<P> {
             RelocateJob { range, to, phase, parts: Vec::new(), status, tries_left: TRIES, begun_before_writing: 0 };
         let block = self.view.layout.block.sectors();
         let sectors = SectorRange::new(blocks.first.0 * block, blocks.count * block);
-        if self.ordering.enter(task, self.lane(sectors)) {
+        if self.requests.ordering.enter(task, self.lane(sectors)) {
             self.read_range(task, job);
         } else {
             self.park(task, Job::Relocate(job));
@@ -116,7 +116,7 @@ impl<P: Payload> Volume<P> {
         match job.phase {
             Phase::Reading => {
                 job.phase = Phase::Writing;
-                job.begun_before_writing = self.operations_begun;
+                job.begun_before_writing = self.operations.begun();
                 let parts = std::mem::take(&mut job.parts);
                 for ((member, range), part) in self.pieces(job.range, Some(job.to)).into_iter().zip(parts) {
                     let command = Command { kind: OpKind::Write, range, fua: false };
@@ -158,7 +158,7 @@ impl<P: Payload> Volume<P> {
                 let left = places.place(job.range);
                 places.set(job.range, job.to);
                 // Earlier reads may still use the old place.
-                self.left_places.push((left, self.epochs.next()));
+                self.left_places.push((left, self.tasks.next_serial()));
                 self.statistics.relocated_ranges += 1;
                 return self.end_relocation(task);
             }

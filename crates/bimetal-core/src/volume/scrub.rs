@@ -84,8 +84,16 @@ pub struct Scrub {
     pub interrupted: bool,
 }
 
+/// The scrub under way or the last one, and the check of slots whose read failed.
+#[derive(Default)]
+pub(super) struct Scrubber {
+    scrubbing: Option<Scrubbing>,
+    /// Set while slots of a failed read are being read again.
+    looking: bool,
+}
+
 /// A scrub under way.
-pub(super) struct Scrubbing {
+struct Scrubbing {
     found: Scrub,
     next: Slot,
     /// The next block, in a mirror.
@@ -105,6 +113,106 @@ pub(crate) struct ScrubJob {
     tries_left: u8,
     /// Set if the slots are checked for a failed read, not for a scrub.
     for_read: bool,
+}
+
+/// A step of a scrub.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Step {
+    /// Nothing can be done now.
+    Wait,
+    /// The scrub has ended.
+    Ended,
+    /// The next blocks are to be read.
+    Read,
+}
+
+impl Scrubber {
+    /// Begins a scrub of `blocks` blocks, or lets the scrub under way go on at the higher of the
+    /// two rates.
+    fn begin(&mut self, now: Nanoseconds, rate: Option<Bytes>, blocks: u64) {
+        match self.under_way() {
+            Some(scrubbing) => {
+                let faster = rate.is_none_or(|rate| scrubbing.rate.is_some_and(|before| rate > before));
+                if faster {
+                    (scrubbing.rate, scrubbing.next_at) = (rate, now);
+                }
+            }
+            None => {
+                let found = Scrub { blocks_left: blocks, began: now, ..Scrub::default() };
+                let (next, next_block) = (Slot(0), Block(0));
+                self.scrubbing = Some(Scrubbing { found, next, next_block, reads: 0, rate, next_at: now });
+            }
+        }
+    }
+
+    fn under_way(&mut self) -> Option<&mut Scrubbing> {
+        self.scrubbing.as_mut().filter(|scrubbing| !scrubbing.found.finished)
+    }
+
+    /// Returns the next step. A scrub that is `over` ends once its reads have ended. At most
+    /// `reads_max` reads are under way.
+    fn step(&mut self, now: Nanoseconds, over: bool, reads_max: u32) -> Step {
+        let Some(scrubbing) = self.under_way() else { return Step::Wait };
+        if over {
+            let ends = scrubbing.reads == 0;
+            scrubbing.found.interrupted |= ends && scrubbing.found.blocks_left > 0;
+            scrubbing.end_if(ends, now);
+            return if ends { Step::Ended } else { Step::Wait };
+        }
+        if scrubbing.reads >= reads_max || scrubbing.next_at > now { Step::Wait } else { Step::Read }
+    }
+
+    /// Takes the beginning of a read of `blocks` blocks of `bytes` bytes in all; `None` if no block
+    /// is left. Returns true if the scrub took a step.
+    fn read_begun(&mut self, now: Nanoseconds, bytes: Option<Bytes>) -> bool {
+        let Some(scrubbing) = &mut self.scrubbing else { return false };
+        match bytes {
+            Some(bytes) => {
+                scrubbing.read(now, bytes);
+                true
+            }
+            None => {
+                let ends = scrubbing.reads == 0;
+                scrubbing.found.blocks_left = 0;
+                scrubbing.end_if(ends, now);
+                ends
+            }
+        }
+    }
+
+    /// Counts the end of a read of `blocks` blocks. An `interrupted` read left blocks unread.
+    fn read_ended(&mut self, blocks: u64, interrupted: bool) {
+        if let Some(scrubbing) = &mut self.scrubbing {
+            scrubbing.reads -= 1;
+            scrubbing.found.blocks_read += blocks;
+            scrubbing.found.blocks_left = scrubbing.found.blocks_left.saturating_sub(blocks);
+            scrubbing.found.interrupted |= interrupted;
+        }
+    }
+
+    /// Notes a bad block. A block of several pieces counts once, if `has_pieces`.
+    fn found(&mut self, bad: BadBlock, has_pieces: bool) {
+        let Some(Scrubbing { found, .. }) = &mut self.scrubbing else { return };
+        if has_pieces && found.bad.iter().any(|known| known.block == bad.block) {
+            return;
+        }
+        found.bad_blocks += 1;
+        found.lost_blocks += u64::from(!bad.home_has_it());
+        if found.bad.len() < NAMED_MAX {
+            found.bad.push(bad);
+        }
+    }
+
+    /// Returns true if a block was read since the scrub began.
+    fn has_read(&self) -> bool {
+        self.scrubbing.as_ref().is_some_and(|scrubbing| scrubbing.found.blocks_read > 0)
+    }
+
+    /// Returns the time at which the rate allows the next read, if that is later than `now`.
+    fn goes_on_at(&self, now: Nanoseconds) -> Option<Nanoseconds> {
+        let scrubbing = self.scrubbing.as_ref().filter(|scrubbing| !scrubbing.found.finished)?;
+        Some(scrubbing.next_at).filter(|&at| at > now)
+    }
 }
 
 impl Scrubbing {
@@ -128,29 +236,17 @@ impl<P: Payload> Volume<P> {
     /// second. A scrub under way goes on, at the higher of the two rates.
     pub fn scrub(&mut self, now: Nanoseconds, rate: Option<Bytes>) {
         self.set_time(now);
-        match self.scrubbing.as_mut().filter(|scrubbing| !scrubbing.found.finished) {
-            Some(scrubbing) => {
-                let faster = rate.is_none_or(|rate| scrubbing.rate.is_some_and(|before| rate > before));
-                if faster {
-                    (scrubbing.rate, scrubbing.next_at) = (rate, now);
-                }
-            }
-            None => {
-                let blocks_left = match self.view.layout.is_mirrored() {
-                    true => self.view.layout.total_blocks(),
-                    false => self.view.map.slots_in_use(),
-                };
-                let found = Scrub { blocks_left, began: now, ..Scrub::default() };
-                let (next, next_block) = (Slot(0), Block(0));
-                self.scrubbing = Some(Scrubbing { found, next, next_block, reads: 0, rate, next_at: now });
-            }
-        }
+        let blocks = match self.view.layout.is_mirrored() {
+            true => self.view.layout.total_blocks(),
+            false => self.view.map.slots_in_use(),
+        };
+        self.scrub.begin(now, rate, blocks);
         self.pump();
     }
 
     /// Returns the progress of the last scrub, if there was one.
     pub fn scrub_progress(&self) -> Option<&Scrub> {
-        self.scrubbing.as_ref().map(|scrubbing| &scrubbing.found)
+        self.scrub.scrubbing.as_ref().map(|scrubbing| &scrubbing.found)
     }
 
     /// Begins the next read if it is due. Returns true if the scrub took a step.
@@ -159,37 +255,23 @@ impl<P: Payload> Volume<P> {
         let now = self.view.now;
         let is_mirrored = self.view.layout.is_mirrored();
         let busy = !is_mirrored && !over && self.view.member(self.member_of_slots()).foreground > 0;
-        let Some(scrubbing) = self.scrubbing.as_mut().filter(|scrubbing| !scrubbing.found.finished) else {
-            return false;
-        };
-        if over {
-            let ends = scrubbing.reads == 0;
-            scrubbing.found.interrupted |= ends && scrubbing.found.blocks_left > 0;
-            scrubbing.end_if(ends, now);
-            return ends;
-        }
         // A comparison holds writes back, so only one runs at a time.
-        let most = if busy || is_mirrored { READS_WHEN_BUSY } else { READS_MAX };
-        if scrubbing.reads >= most || scrubbing.next_at > now {
-            return false;
+        let reads_max = if busy || is_mirrored { READS_WHEN_BUSY } else { READS_MAX };
+        match self.scrub.step(now, over, reads_max) {
+            Step::Wait => false,
+            Step::Ended => true,
+            Step::Read => {
+                let begun = if is_mirrored { self.compare_next() } else { self.scrub_next() };
+                let block = self.view.layout.block.bytes();
+                self.scrub.read_begun(now, begun.map(|count| Bytes(count * block.0)))
+            }
         }
-        let begun = if is_mirrored { self.compare_next() } else { self.scrub_next() };
-        let block = self.view.layout.block.bytes();
-        let Some(scrubbing) = &mut self.scrubbing else { return false };
-        let Some(count) = begun else {
-            let ends = scrubbing.reads == 0;
-            scrubbing.found.blocks_left = 0;
-            scrubbing.end_if(ends, now);
-            return ends;
-        };
-        scrubbing.read(now, Bytes(count * block.0));
-        true
     }
 
     /// Returns true if there is nothing to scrub, or no way to do it.
     fn must_scrub_end(&self) -> bool {
         // Failed reads of clients do not keep a scrub from trying the rest.
-        let began = self.scrubbing.as_ref().is_some_and(|scrubbing| scrubbing.found.blocks_read > 0);
+        let began = self.scrub.has_read();
         let dead = |member: MemberId| began && self.is_unreadable(member);
         let readable = match self.view.layout.slots {
             _ if self.view.layout.is_mirrored() => {
@@ -203,8 +285,7 @@ impl<P: Payload> Volume<P> {
 
     /// Returns the time at which the scrub's rate allows the next read.
     pub(super) fn scrub_goes_on_at(&self) -> Option<Nanoseconds> {
-        let scrubbing = self.scrubbing.as_ref().filter(|scrubbing| !scrubbing.found.finished)?;
-        Some(scrubbing.next_at).filter(|&at| at > self.view.now)
+        self.scrub.goes_on_at(self.view.now)
     }
 
     /// Begins to read the next blocks off home. Returns their number, if there are any.
@@ -212,7 +293,7 @@ impl<P: Payload> Volume<P> {
         let entries = self.next_to_scrub();
         let &(first, _) = entries.first()?;
         let count = entries.len() as u64;
-        self.scrubbing.as_mut()?.reads += 1;
+        self.scrub.scrubbing.as_mut()?.reads += 1;
         let task = self.begin_task(Job::Running);
         self.read_to_scrub(task, first, count);
         self.put_job(
@@ -225,7 +306,7 @@ impl<P: Payload> Volume<P> {
     /// Begins to compare the next blocks of a mirror. Returns their number, if there are any.
     fn compare_next(&mut self) -> Option<u64> {
         let total = self.view.layout.total_blocks();
-        let scrubbing = self.scrubbing.as_mut()?;
+        let scrubbing = self.scrub.scrubbing.as_mut()?;
         let first = scrubbing.next_block;
         let count = (READ_BLOCKS as u64).min(total.saturating_sub(first.0));
         if count == 0 {
@@ -240,7 +321,7 @@ impl<P: Payload> Volume<P> {
     /// Returns the next adjacent slots in use. Blocks that a log still has in memory are skipped.
     fn next_to_scrub(&mut self) -> Vec<(Slot, Entry)> {
         let mut entries: Vec<(Slot, Entry)> = Vec::new();
-        let Some(scrubbing) = &mut self.scrubbing else { return entries };
+        let Some(scrubbing) = &mut self.scrub.scrubbing else { return entries };
         let mut at = scrubbing.next.0;
         while at < self.view.map.slots() && entries.len() < READ_BLOCKS {
             let slot = Slot(at);
@@ -271,7 +352,7 @@ impl<P: Payload> Volume<P> {
         if job.again.is_empty() {
             let (sound, mut bad): (Vec<_>, Vec<_>) =
                 job.entries.iter().enumerate().partition(|(at, (_, entry))| is_sound(*at, entry));
-            sound.into_iter().for_each(|(_, (slot, entry))| self.slot_is_sound(entry.block, *slot));
+            sound.into_iter().for_each(|(_, (slot, entry))| self.damage.slot_is_sound(entry.block, *slot));
             bad.reverse();
             job.again = bad.into_iter().map(|(_, &found)| found).collect();
         } else if let Some(&(slot, entry)) = job.again.last() {
@@ -282,7 +363,7 @@ impl<P: Payload> Volume<P> {
                 job.again.pop();
                 job.tries_left = READ_TRIES;
                 if sound {
-                    self.slot_is_sound(entry.block, slot);
+                    self.damage.slot_is_sound(entry.block, slot);
                 } else if status != Status::Gone {
                     self.note_bad(slot, &entry, status, job.for_read);
                 }
@@ -294,14 +375,11 @@ impl<P: Payload> Volume<P> {
                 self.put_job(task, Job::Scrub(job));
             }
             _ if job.for_read => {
-                self.troubles.looking = false;
+                self.scrub.looking = false;
                 self.end_task(task);
             }
             _ => {
-                self.note_scrubbed(job.entries.len() as u64);
-                if let Some(scrubbing) = &mut self.scrubbing {
-                    scrubbing.found.interrupted |= !job.again.is_empty();
-                }
+                self.scrub.read_ended(job.entries.len() as u64, !job.again.is_empty());
                 self.end_task(task);
             }
         }
@@ -332,10 +410,10 @@ impl<P: Payload> Volume<P> {
     /// Reads slots again, one by one, after a read of all of them failed. While other slots are
     /// being checked these are skipped: the next read of them fails again.
     pub(super) fn look_again(&mut self, entries: Vec<(Slot, Entry)>) {
-        let Some(&(slot, _)) = entries.last().filter(|_| !self.troubles.looking && self.view.slots_readable()) else {
+        let Some(&(slot, _)) = entries.last().filter(|_| !self.scrub.looking && self.view.slots_readable()) else {
             return;
         };
-        self.troubles.looking = true;
+        self.scrub.looking = true;
         let task = self.begin_task(Job::Running);
         self.read_to_scrub(task, slot, 1);
         self.put_job(
@@ -344,26 +422,14 @@ impl<P: Payload> Volume<P> {
         );
     }
 
-    /// Counts the end of a read of `blocks` blocks.
+    /// Counts the end of a comparison of `blocks` blocks.
     pub(super) fn note_scrubbed(&mut self, blocks: u64) {
-        if let Some(scrubbing) = &mut self.scrubbing {
-            scrubbing.reads -= 1;
-            scrubbing.found.blocks_read += blocks;
-            scrubbing.found.blocks_left = scrubbing.found.blocks_left.saturating_sub(blocks);
-        }
+        self.scrub.read_ended(blocks, false);
     }
 
     pub(super) fn note_found(&mut self, bad: BadBlock) {
-        let Some(Scrubbing { found, .. }) = &mut self.scrubbing else { return };
         let has_pieces = self.view.map.pieces(bad.block).len() > 1;
-        if has_pieces && found.bad.iter().any(|known| known.block == bad.block) {
-            return;
-        }
-        found.bad_blocks += 1;
-        found.lost_blocks += u64::from(!bad.home_has_it());
-        if found.bad.len() < NAMED_MAX {
-            found.bad.push(bad);
-        }
+        self.scrub.found(bad, has_pieces);
     }
 
     /// Returns the errors of the map in `count` slots from `from` on, in words; not necessarily
@@ -397,5 +463,72 @@ impl<P: Payload> Volume<P> {
             }
         }
         wrong
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Nanoseconds = Nanoseconds::ZERO;
+
+    fn begun(rate: Option<Bytes>, blocks: u64) -> Scrubber {
+        let mut scrub = Scrubber::default();
+        scrub.begin(NOW, rate, blocks);
+        scrub
+    }
+
+    fn progress(scrub: &Scrubber) -> &Scrub {
+        &scrub.scrubbing.as_ref().expect("a scrub began").found
+    }
+
+    fn begin_read(scrub: &mut Scrubber, bytes: Bytes) {
+        scrub.scrubbing.as_mut().expect("a scrub began").reads += 1;
+        assert!(scrub.read_begun(NOW, Some(bytes)));
+    }
+
+    #[test]
+    fn scrub_ends_after_its_last_read() {
+        let mut scrub = begun(None, 256);
+        assert_eq!(scrub.step(NOW, false, 1), Step::Read);
+        begin_read(&mut scrub, Bytes::from_mib(1));
+        assert_eq!(scrub.step(NOW, false, 1), Step::Wait, "one read at a time");
+        assert!(!scrub.read_begun(NOW, None), "nothing is left, and a read is under way");
+        scrub.read_ended(256, false);
+        assert!(scrub.read_begun(NOW, None));
+        assert_eq!(scrub.step(NOW, false, 1), Step::Wait);
+        let Scrub { blocks_read, blocks_left, finished, interrupted, .. } = *progress(&scrub);
+        assert_eq!((blocks_read, blocks_left, finished, interrupted), (256, 0, true, false));
+    }
+
+    #[test]
+    fn scrub_that_is_over_early_was_interrupted() {
+        let mut scrub = begun(None, 256);
+        begin_read(&mut scrub, Bytes::from_mib(1));
+        assert_eq!(scrub.step(NOW, true, 1), Step::Wait, "its read is under way");
+        scrub.read_ended(128, false);
+        assert_eq!(scrub.step(NOW, true, 1), Step::Ended);
+        assert!(progress(&scrub).interrupted && progress(&scrub).finished);
+    }
+
+    #[test]
+    fn rate_delays_the_next_read_and_only_a_higher_rate_replaces_it() {
+        let mut scrub = begun(Some(Bytes::from_mib(1)), 999);
+        begin_read(&mut scrub, Bytes::from_mib(2));
+        let at = Nanoseconds::from_seconds(2);
+        assert_eq!((scrub.goes_on_at(NOW), scrub.step(NOW, false, 9)), (Some(at), Step::Wait));
+        scrub.begin(NOW, Some(Bytes(1)), 999);
+        assert_eq!(scrub.goes_on_at(NOW), Some(at));
+        scrub.begin(NOW, None, 999);
+        assert_eq!((scrub.goes_on_at(NOW), scrub.step(NOW, false, 9)), (None, Step::Read));
+    }
+
+    #[test]
+    fn block_of_several_bad_pieces_counts_once() {
+        let mut scrub = begun(None, 9);
+        let bad = BadBlock { block: Block(4), outcome: Outcome::NoGoodCopy };
+        [true, true].into_iter().for_each(|has_pieces| scrub.found(bad, has_pieces));
+        scrub.found(BadBlock { block: Block(5), outcome: Outcome::GivenUp }, false);
+        assert_eq!((progress(&scrub).bad_blocks, progress(&scrub).lost_blocks), (2, 1));
     }
 }

@@ -55,7 +55,7 @@ impl<P: Payload> Volume<P> {
         };
         let task = self.begin_task(Job::Running);
         let lane = self.lane(self.flat_sectors(&job));
-        if self.ordering.enter(task, lane) {
+        if self.requests.ordering.enter(task, lane) {
             self.run_comparison(task, job);
         } else {
             self.park(task, Job::Compare(job));
@@ -162,7 +162,7 @@ impl<P: Payload> Volume<P> {
             };
             if readable.any(|other| other != one) {
                 self.note_found(BadBlock { block, outcome: Outcome::CopiesDiffer });
-                self.copies_differ(block, job.copies[0].member);
+                self.damage.copies_differ(block, job.copies[0].member);
                 continue;
             }
             let content = job.copies.iter().find_map(|copy| copy.blocks.get(at as usize)?.as_ref());

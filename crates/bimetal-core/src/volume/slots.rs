@@ -50,7 +50,7 @@ impl<P: Payload> Volume<P> {
     /// Records that the log's content of `blocks` up to now is void.
     pub(super) fn drop_from_log(&mut self, blocks: BlockRun) {
         self.owe(blocks);
-        self.superseded.forget(blocks);
+        self.mover.superseded.forget(blocks);
         if let Store::Log(log) = &self.store {
             let before = log.next();
             let record = self.pending.append(Record::Dropped { first: blocks.first, count: blocks.count, before });
@@ -64,7 +64,7 @@ impl<P: Payload> Volume<P> {
     fn take_from_map(&mut self, block: Block) -> Option<Slot> {
         let slot = self.view.map.remove(block)?;
         self.scheme.unmapped(slot, block);
-        self.left_bad_slot(block, slot);
+        self.damage.slot_is_sound(block, slot);
         Some(slot)
     }
 
@@ -81,7 +81,7 @@ impl<P: Payload> Volume<P> {
     pub(super) fn take_piece(&mut self, slot: Slot, block: Block) {
         if self.view.map.remove_piece(slot).is_some() {
             self.scheme.unmapped(slot, block);
-            self.left_bad_slot(block, slot);
+            self.damage.slot_is_sound(block, slot);
         }
     }
 
@@ -119,7 +119,7 @@ impl<P: Payload> Volume<P> {
             if !P::CARRIES_DATA {
                 ring.touch_slot(slot);
             }
-            space.give_up(slot, record, self.epochs.next());
+            space.give_up(slot, record, self.tasks.next_serial());
             self.view.freeing_slots += 1;
         }
     }
@@ -135,7 +135,7 @@ impl<P: Payload> Volume<P> {
 
     /// Frees slots that may be free now, and wakes the tasks that wait for them.
     pub(super) fn release_slots(&mut self) {
-        let oldest = self.epochs.oldest();
+        let oldest = self.tasks.oldest_serial();
         let released = match &mut self.store {
             Store::HomeOnly => 0,
             Store::Cache { space, .. } => space.release(self.pending.durable, oldest),
@@ -149,7 +149,7 @@ impl<P: Payload> Volume<P> {
 
     pub(super) fn wake_slot_waiters(&mut self) {
         self.view.waiting_for_slots = 0;
-        self.ready.extend(self.slot_waiters.drain(..));
+        self.tasks.wake_all(self.requests.waiters.take_for_slots());
     }
 
     pub(super) fn update_free_slots(&mut self) {
@@ -163,9 +163,8 @@ impl<P: Payload> Volume<P> {
     /// Queues a task until slots are free, and asks the scheme to free some.
     pub(super) fn await_slots(&mut self, task: TaskId) {
         self.statistics.waited += 1;
-        self.slot_waiters.push_back(task);
-        self.view.waiting_for_slots = self.slot_waiters.len() as u64;
-        self.work_requested = true;
+        self.requests.waiters.await_slots(task);
+        self.view.waiting_for_slots = self.requests.waiters.for_slots() as u64;
     }
 
     pub(super) fn evict(&mut self, slots: &[Slot]) {
@@ -189,7 +188,7 @@ impl<P: Payload> Volume<P> {
         let before = self.before_change(block);
         let replaced = self.view.map.insert(slot, entry);
         if let Some(old) = replaced {
-            self.left_bad_slot(block, old);
+            self.damage.slot_is_sound(block, old);
         }
         if !dirty {
             self.mark_if_home_is_unstable(block);
@@ -208,7 +207,7 @@ impl<P: Payload> Volume<P> {
         }
         self.scheme.mapped(&self.view, slot, valid, replaced);
         // Mapped slots can be moved or evicted for waiting tasks.
-        self.work_requested |= !self.slot_waiters.is_empty();
+        self.requests.waiters.request_work_for_slots();
     }
 
     /// Puts a piece of a block into the map of a log. Its segment has the record.
@@ -222,15 +221,15 @@ impl<P: Payload> Volume<P> {
         for &(other, _) in others {
             self.scheme.unmapped(other, entry.block);
         }
-        left.iter().for_each(|&(other, _)| self.left_bad_slot(entry.block, other));
+        left.iter().for_each(|&(other, _)| self.damage.slot_is_sound(entry.block, other));
         self.scheme.mapped(&self.view, slot, entry.valid, replaced);
-        self.work_requested |= !self.slot_waiters.is_empty();
+        self.requests.waiters.request_work_for_slots();
     }
 
     /// Marks the eighths in `covered`, which were written whole, as no longer lost. An eighth that
     /// was written in part stays lost. Returns true if the journal must record a change.
     pub(super) fn find_again(&mut self, block: Block, covered: ValidMask) -> bool {
-        let lost = self.lost.of(block);
+        let lost = self.damage.lost.of(block);
         let left = lost.without(covered);
         if left != lost {
             self.set_lost(block, left);
@@ -240,9 +239,7 @@ impl<P: Payload> Volume<P> {
 
     /// Sets the lost eighths of `block`.
     pub(super) fn set_lost(&mut self, block: Block, eighths: ValidMask) {
-        let was_lost = !self.lost.of(block).is_empty();
         let record = self.pending.append(Record::Lost { block, eighths });
-        self.lost.set(block, eighths, record);
-        self.lost_changed(block, was_lost);
+        self.damage.set_lost(block, eighths, record);
     }
 }

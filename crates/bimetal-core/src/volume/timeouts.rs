@@ -37,7 +37,7 @@ impl<P: Payload> Volume<P> {
         let timeouts = [
             (scheme.filter(|_| !self.is_closing()), TimeoutReason::Scheme),
             (self.log_idle_at(), TimeoutReason::Segment),
-            (self.move_paused_until, TimeoutReason::MoveAgain),
+            (self.mover.pauses.until(), TimeoutReason::MoveAgain),
             (self.move_goes_on_at(), TimeoutReason::MoveGoesOn),
             (self.discard_at(), TimeoutReason::Discard),
             (self.note_at(), TimeoutReason::Note),

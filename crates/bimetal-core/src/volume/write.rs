@@ -189,9 +189,8 @@ impl<P: Payload> Volume<P> {
     pub(super) fn start_write(&mut self, token: Token, sectors: SectorRange, command: Command, payload: P) {
         let job = self.arrived_write(token, sectors, command, payload);
         let blocks = self.view.layout.block.touched(sectors);
-        self.promotions.cancel(blocks);
         let task = self.begin_task(Job::Running);
-        if self.ordering.enter(task, self.lane(sectors)) {
+        if self.requests.begin_change(task, self.lane(sectors), blocks) {
             self.run_write(task, job);
         } else {
             self.statistics.waited += 1;
@@ -324,7 +323,7 @@ impl<P: Payload> Volume<P> {
             Obstacle::Buffer => self.await_buffer(task),
             Obstacle::Move => {
                 self.statistics.waited += 1;
-                self.move_waiters.push(task);
+                self.requests.waiters.await_move(task);
             }
             Obstacle::Mark => self.await_commit(task, false),
             Obstacle::State => self.await_announcement(task),
@@ -335,7 +334,7 @@ impl<P: Payload> Volume<P> {
 
     fn await_buffer(&mut self, task: TaskId) {
         self.statistics.waited += 1;
-        self.buffer_waiters.push_back(task);
+        self.requests.waiters.await_buffer(task);
         self.write_segment();
     }
 
@@ -344,19 +343,28 @@ impl<P: Payload> Volume<P> {
         self.end_request(task, job.token, status, P::empty());
     }
 
+    /// Returns the run by which a request for `sectors` conflicts with others: its blocks, or its
+    /// sectors where all content stays at home.
+    pub(super) fn lane(&self, sectors: SectorRange) -> BlockRun {
+        match self.store {
+            Store::HomeOnly => BlockRun { first: Block(sectors.start.0), count: sectors.len.0 },
+            _ => self.view.layout.block.touched(sectors),
+        }
+    }
+
     /// Sets whether `task` is changing home. When it no longer is, a move that held back from its
     /// blocks continues.
     pub(super) fn changes_home(&mut self, task: TaskId, at_home: bool) {
-        let ended = self.ordering.set_at_home(task, at_home) && !at_home;
-        if ended && std::mem::take(&mut self.move_held_back) {
-            self.ready.extend(self.moving);
+        let ended = self.requests.ordering.set_at_home(task, at_home) && !at_home;
+        if ended {
+            self.tasks.wake_all(self.mover.home_changed());
         }
     }
 
     pub(super) fn leave_ordering(&mut self, task: TaskId) {
         self.changes_home(task, false);
-        let ready = &mut self.ready;
-        self.ordering.leave(task, &mut |freed| ready.push_back(freed));
+        let tasks = &mut self.tasks;
+        self.requests.ordering.leave(task, &mut |freed| tasks.wake(freed));
     }
 
     /// Asks the scheme for places until the part is large enough or meets an obstacle.
@@ -575,7 +583,7 @@ impl<P: Payload> Volume<P> {
                 {
                     let whole = Sectors(self.view.layout.block.sectors());
                     old.content = P::CARRIES_DATA.then(|| buffered.content.slice(Sectors::ZERO, whole));
-                } else if let Some(content) = self.recent.content(old.slot, &old.entry) {
+                } else if let Some(content) = self.requests.recent.content(old.slot, &old.entry) {
                     old.content = Some(content);
                 } else {
                     let command = Command { kind: OpKind::Read, range: self.slot_sectors(old.slot, 1), fua: false };
@@ -695,7 +703,7 @@ impl<P: Payload> Volume<P> {
                 let segment = log.open();
                 if segment.waiting.last() != Some(&task) {
                     segment.waiting.push(task);
-                    self.tasks[task as usize].outstanding += 1;
+                    self.tasks.expect(task, 1);
                 }
             }
             let full = log.is_full();
@@ -742,7 +750,7 @@ impl<P: Payload> Volume<P> {
                 }
                 let (_, covered) = access_masks(size, job.sectors, piece.block);
                 if covered != ValidMask::ALL {
-                    self.recent.keep(slot, piece.block, piece.content.unwrap_or_else(P::empty));
+                    self.requests.recent.keep(slot, piece.block, piece.content.unwrap_or_else(P::empty));
                 }
                 job.changed_map |= self.find_again(piece.block, covered);
             }

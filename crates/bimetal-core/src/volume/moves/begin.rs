@@ -7,13 +7,12 @@ use crate::layout::Role;
 use crate::payload::Payload;
 use crate::units::Bytes;
 use crate::volume::log_tail::Position;
+use crate::volume::mover::pace::LOG_BATCH;
 use crate::volume::operations::purpose;
 use crate::volume::{Job, Store, TaskId, Volume};
 
 /// Content that a move of cached blocks has in memory at once. Its slots are freed batch by batch.
 const CACHE_BATCH: Bytes = Bytes::from_mib(32);
-/// Content that a migration of a log has in memory at once, where that is enough.
-pub(super) const LOG_BATCH: Bytes = Bytes::from_mib(64);
 /// Largest cost of a migration's reads of a log on a disk, as a multiple of one read in order.
 /// Sorting by address needs more than one read.
 const LOG_READS_MAX: f64 = 3.0;
@@ -67,7 +66,7 @@ impl<P: Payload> Volume<P> {
         };
         // A migration has in memory one batch, its bookkeeping, and the reads under way.
         let in_memory = |memory: Bytes| {
-            let content = memory.min(self.pace.memory).0 - self.memory_of_log_reads(memory).0;
+            let content = memory.min(self.mover.pace.memory()).0 - self.memory_of_log_reads(memory).0;
             in_blocks(content / (block_bytes + BOOKKEEPING.0))
         };
         if !self.slots_are_on_disk() {
@@ -76,7 +75,7 @@ impl<P: Payload> Volume<P> {
         let bounds = if urgent {
             Bounds { batch_blocks: [in_memory(URGENT_BATCH); 2], reads_max: URGENT_READS_MAX }
         } else {
-            Bounds { batch_blocks: [LOG_BATCH, self.pace.memory].map(in_memory), reads_max: LOG_READS_MAX }
+            Bounds { batch_blocks: [LOG_BATCH, self.mover.pace.memory()].map(in_memory), reads_max: LOG_READS_MAX }
         };
         MoveOrder::of_log_on_disk(blocks, &bounds, |slot| log.position(slot))
     }
@@ -85,13 +84,13 @@ impl<P: Payload> Volume<P> {
     /// content of one read.
     fn memory_of_log_reads(&self, memory: Bytes) -> Bytes {
         let operation = OPERATION_BLOCKS * self.view.layout.block.bytes().0;
-        Bytes(((LOG_READS_AT_ONCE_MAX + 1) * operation).min(memory.min(self.pace.memory).0 / 2))
+        Bytes(((LOG_READS_AT_ONCE_MAX + 1) * operation).min(memory.min(self.mover.pace.memory()).0 / 2))
     }
 
     /// Returns the number of reads of a log that may be under way in the memory of a move.
     pub(super) fn log_reads_at_once_max(&self) -> u32 {
         let operation = OPERATION_BLOCKS * self.view.layout.block.bytes().0;
-        (self.memory_of_log_reads(self.pace.memory).0 / operation).saturating_sub(1).max(1) as u32
+        (self.memory_of_log_reads(self.mover.pace.memory()).0 / operation).saturating_sub(1).max(1) as u32
     }
 
     /// Returns true if a read of a slot may take a disk's arm to the slots. A log's drive without
@@ -125,7 +124,7 @@ impl<P: Payload> Volume<P> {
         };
         let task = self.begin_task(Job::Running);
         self.view.moving = true;
-        self.moving = Some(task);
+        self.mover.begin(task);
         self.take_turn();
         self.run_move(task, job);
     }
@@ -146,7 +145,7 @@ impl<P: Payload> Volume<P> {
         if let Some(end) = log_end {
             self.give_log_up(end);
         }
-        let (task, mut job) = match self.moving {
+        let (task, mut job) = match self.mover.task() {
             Some(task) => match self.take_job(task) {
                 Job::Move(job) => (task, job),
                 _ => unreachable!("instant moves run one after the other"),
@@ -154,7 +153,7 @@ impl<P: Payload> Volume<P> {
             None => {
                 // The task reads no slot, so the moved slots are free at once.
                 let task = self.begin_idle_task(Job::Running);
-                self.moving = Some(task);
+                self.mover.begin(task);
                 (task, MoveJob { phase: Phase::Writing, instant: true, ..MoveJob::of(MoveOrder::default()) })
             }
         };
@@ -168,13 +167,13 @@ impl<P: Payload> Volume<P> {
         if self.outstanding(task) > 0 {
             return self.put_job(task, Job::Move(job));
         }
-        self.moving = None;
+        self.mover.end();
         self.end_task(task);
     }
 
     /// Frees the log before `end` once no request reads there any more.
     pub(super) fn give_log_up(&mut self, end: Position) {
-        let next = self.epochs.next();
+        let next = self.tasks.next_serial();
         if let Store::Log(log) = &mut self.store {
             log.truncate(end, next);
             log.index.migration_ended(end);

@@ -60,7 +60,7 @@ impl<P: Payload> Volume<P> {
         if !self.appends_come_first() || self.is_move_awaited() {
             return self.view.now;
         }
-        self.pace.last_turn.saturating_add(TURN_EVERY).max(self.view.now)
+        self.mover.pace.last_turn().saturating_add(TURN_EVERY).max(self.view.now)
     }
 
     /// Returns true if a log on a disk is being appended to.
@@ -70,7 +70,7 @@ impl<P: Payload> Volume<P> {
 
     /// Notes that a move begins to use the drive with the slots.
     pub(super) fn take_turn(&mut self) {
-        self.pace.last_turn = self.view.now;
+        self.mover.pace.take_turn(self.view.now);
     }
 
     /// Returns the number of operations of a move that may be under way on a drive.

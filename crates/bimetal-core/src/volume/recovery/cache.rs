@@ -29,7 +29,7 @@ use crate::layout::MemberId;
 use crate::operation::Command;
 use crate::payload::Payload;
 use crate::volume::Store;
-use crate::volume::lost::Lost;
+use crate::volume::damage::Lost;
 
 /// Pages of one read. With [`READS_MAX`] reads under way at once that is 4 MiB of the slot table.
 const PAGES_AT_ONCE: u64 = 128;
@@ -351,7 +351,7 @@ impl<P: Payload> Recovery<P> {
 
     /// Begins to search the damaged pages of the table for sound entries, if entries count.
     fn go_on_with_damaged_table(&mut self) {
-        if self.volume.began_empty.is_some() {
+        if self.volume.damage.began_empty.is_some() {
             return self.read_marks();
         }
         let cache = self.cache();
@@ -660,7 +660,7 @@ impl<P: Payload> Recovery<P> {
 
     /// Empties a cache that [begins empty](super::Volume::began_empty).
     fn empty_cache_without_need(&mut self) {
-        if self.volume.began_empty.is_none() {
+        if self.volume.damage.began_empty.is_none() {
             return;
         }
         self.drop_entries(|_| true);
@@ -733,7 +733,7 @@ impl<P: Payload> Recovery<P> {
     pub(super) fn end_cache(&mut self) {
         let CacheRecovery { superblock, next, lost, .. } = std::mem::take(self.cache());
         self.ring().begin_again(next);
-        self.volume.lost = Lost::new(lost);
+        self.volume.damage.lost = Lost::new(lost);
         let superblock = superblock.expect("the superblock was read first");
         self.volume.superblock = superblock;
         self.succeed();

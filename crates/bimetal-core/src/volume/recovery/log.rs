@@ -25,8 +25,8 @@ use crate::operation::{Command, OpKind};
 use crate::payload::Payload;
 use crate::units::{Bytes, SectorRange, Sectors};
 use crate::volume::Store;
+use crate::volume::damage::Lost;
 use crate::volume::log_tail::{LogTail, Position, SEGMENT_MIN};
-use crate::volume::lost::Lost;
 
 /// Pages of the index that are read at once.
 const INDEX_PAGES_AT_ONCE: u64 = 256;
@@ -738,7 +738,7 @@ impl<P: Payload> Recovery<P> {
         let tail = self.tail();
         tail.recovered(superblock.tail, head);
         tail.index.recovered((superblock.index_tail, next_page), indexed, not_indexed, head);
-        self.volume.lost = Lost::new(lost);
+        self.volume.damage.lost = Lost::new(lost);
         self.volume.superblock = superblock;
         self.succeed();
     }

@@ -30,8 +30,10 @@ mod superblocks;
 use std::collections::{BTreeMap, VecDeque};
 
 use super::announce::{Announcements, OldTurns};
-use super::lost::Lost;
-use super::{DirtySince, GaveUp, Store, Volume, VolumeConfig, VolumeError};
+use super::damage::{GaveUp, Lost};
+use super::mover::age::DirtySince;
+use super::recovery_error::RecoveryError;
+use super::{Store, Volume, VolumeConfig, VolumeError};
 use crate::block::{Block, ValidMask};
 use crate::block_map::{BlockMap, Entry, Slot};
 use crate::journal::COPIES;
@@ -50,93 +52,6 @@ use crate::units::{Bytes, SectorRange, Sectors};
 const TRIES: u8 = 6;
 /// Purpose of a write that repairs a page. A failure does no harm: the other copy is there.
 const REPAIR: u64 = 1;
-
-/// Reasons for which a volume cannot be recovered.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum RecoveryError {
-    /// A member that is home of blocks is missing.
-    #[error("member {} ({}) is missing, and it is home of the volume's blocks", member.0, role.name())]
-    HomeMissing {
-        /// The member.
-        member: MemberId,
-        /// Role of the member.
-        role: Role,
-    },
-    /// A member with newest content is missing, or was taken out while it had such content.
-    #[error(
-        "member {} ({}) is needed: it has newer content than the other members{}; connect it, or give its content up \
-         with `bimetal serve --accept-loss`", member.0, role.name(),
-        if *migrating { ", and a migration was under way, so the content of the other members is of different ages" } else { "" }
-    )]
-    Needed {
-        /// The member.
-        member: MemberId,
-        /// Role of the member.
-        role: Role,
-        /// Set if home is between two states.
-        migrating: bool,
-    },
-    /// A member lacks the metadata of this volume.
-    #[error("member {} ({}) has no metadata of this volume", member.0, role.name())]
-    Unformatted {
-        /// The member.
-        member: MemberId,
-        /// Role of the member.
-        role: Role,
-    },
-    /// A page of metadata cannot be read.
-    #[error("member {} ({}): the metadata at sector {sector} cannot be read", member.0, role.name())]
-    Unreadable {
-        /// The member.
-        member: MemberId,
-        /// Role of the member.
-        role: Role,
-        /// The sector of the page.
-        sector: u64,
-    },
-    /// The metadata is of version 1 of the format.
-    #[error(
-        "member {} ({}) has on-disk format 1, and this program serves format 2: drain the volume with the bimetal \
-         that served it last, then run `bimetal upgrade`", member.0, role.name()
-    )]
-    Version1 {
-        /// The member.
-        member: MemberId,
-        /// Role of the member.
-        role: Role,
-    },
-    /// Metadata is damaged in a way that no power cut causes.
-    #[error("member {} ({}): {what}", member.0, role.name())]
-    Damaged {
-        /// The member.
-        member: MemberId,
-        /// Role of the member.
-        role: Role,
-        /// The damage, in words.
-        what: &'static str,
-    },
-    /// A part of the metadata is damaged in both copies, and the rest is sound.
-    #[error(
-        "member {} ({}): {what}; `bimetal serve --accept-loss` serves the content that the intact metadata lists, and \
-         gives up the rest", member.0, role.name()
-    )]
-    PartDamaged {
-        /// The member.
-        member: MemberId,
-        /// Role of the member.
-        role: Role,
-        /// The damage, in words.
-        what: &'static str,
-    },
-    /// A member failed while it was read.
-    #[error("member {} ({}) failed during recovery", member.0, role.name())]
-    Failed {
-        /// The member.
-        member: MemberId,
-        /// Role of the member.
-        role: Role,
-    },
-}
 
 /// The recovery of a volume: a machine that asks for operations on its members, until the volume is
 /// recovered or refused.
@@ -355,9 +270,9 @@ impl<P: Payload> Recovery<P> {
     pub fn finish(mut self) -> Result<Volume<P>, RecoveryError> {
         assert!(self.in_flight.is_empty(), "operations of the recovery are still under way");
         self.outcome.take().expect("a finished recovery has an outcome")?;
-        self.volume.operations_begun = self.tokens;
+        self.volume.operations.begin_after(self.tokens);
         if self.volume.view.map.dirty_blocks() > 0 {
-            self.volume.dirty_since = DirtySince::Before;
+            self.volume.mover.dirty_since = DirtySince::Before;
         }
         let members = [self.absent, self.refusing, self.attached];
         self.volume.begin_life(self.state, self.old_turns, members);
@@ -536,10 +451,10 @@ impl<P: Payload> Recovery<P> {
         let outcome = if !is_home && (!dirty || self.accept_loss) {
             // Home alone serves; the member's content is forgotten.
             self.volume.view.map = BlockMap::new(self.volume.view.map.slots());
-            self.volume.lost = Lost::default();
+            self.volume.damage.lost = Lost::default();
             self.absent |= 1 << member.0;
-            self.volume.gave_up = dirty.then_some(GaveUp::All);
-            self.volume.began_without = Some(error);
+            self.volume.damage.gave_up = dirty.then_some(GaveUp::All);
+            self.volume.damage.began_without = Some(error);
             Ok(())
         } else {
             Err(error)
@@ -628,12 +543,12 @@ impl<P: Payload> Volume<P> {
     /// Returns the reason for which recovery went on without the member with the slots, of which
     /// home had everything or whose loss was accepted.
     pub fn began_without(&self) -> Option<&RecoveryError> {
-        self.began_without.as_ref()
+        self.damage.began_without.as_ref()
     }
 
     /// Returns the damage for which recovery emptied the cache. Home had everything.
     pub fn began_empty(&self) -> Option<&RecoveryError> {
-        self.began_empty.as_ref()
+        self.damage.began_empty.as_ref()
     }
 
     /// Begins to serve a recovered volume. The members that are absent, refuse writes, or were
@@ -664,7 +579,7 @@ impl<P: Payload> Volume<P> {
         // It is known now which of these members has another copy.
         of(refusing & !absent).for_each(|member| self.refuse_writes(member));
         self.owe_what_is_dirty();
-        self.tell_lost();
+        self.damage.tell_lost();
         if !self.view.slots_readable() {
             // There are no slots, or their content was given up.
             self.announce(|state| (state.dirty, state.migrating) = (false, false));

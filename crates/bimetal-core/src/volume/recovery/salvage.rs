@@ -31,7 +31,7 @@ impl<P: Payload> Recovery<P> {
         }
         let member = self.volume.member_of_slots();
         let role = self.volume.view.member(member).role;
-        self.volume.began_empty = Some(RecoveryError::Damaged { member, role, what });
+        self.volume.damage.began_empty = Some(RecoveryError::Damaged { member, role, what });
         true
     }
 
@@ -51,12 +51,12 @@ impl<P: Payload> Recovery<P> {
         if !self.may_be_needed() {
             return;
         }
-        let before = match self.volume.gave_up {
+        let before = match self.volume.damage.gave_up {
             Some(GaveUp::Part(before)) => before,
             _ => Some(0),
         };
         let sum = before.zip(slots).map(|(before, slots)| before + slots);
-        self.volume.gave_up = Some(GaveUp::Part(sum));
+        self.volume.damage.gave_up = Some(GaveUp::Part(sum));
     }
 
     /// Takes the sound entries of pages of the table that are damaged in both copies. Returns the

@@ -8,7 +8,7 @@ use crate::journal::ring::Sequence;
 use crate::journal::superblock::LOST_MAX;
 
 #[derive(Default)]
-pub(crate) struct Lost {
+pub(in crate::volume) struct Lost {
     blocks: BTreeMap<u64, ValidMask>,
     /// Lost eighths before changes whose records are not durable yet.
     undo: VecDeque<(Sequence, Block, ValidMask)>,
@@ -16,35 +16,35 @@ pub(crate) struct Lost {
 
 impl Lost {
     /// Returns the lost blocks that a recovery found.
-    pub(super) fn new(blocks: BTreeMap<u64, ValidMask>) -> Self {
+    pub(in crate::volume) fn new(blocks: BTreeMap<u64, ValidMask>) -> Self {
         Self { blocks, undo: VecDeque::new() }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(in crate::volume) fn is_empty(&self) -> bool {
         self.blocks.is_empty()
     }
 
-    pub(super) fn len(&self) -> u64 {
+    pub(in crate::volume) fn len(&self) -> u64 {
         self.blocks.len() as u64
     }
 
     /// Returns the eighths of `block` that are lost.
-    pub(super) fn of(&self, block: Block) -> ValidMask {
+    pub(in crate::volume) fn of(&self, block: Block) -> ValidMask {
         self.blocks.get(&block.0).copied().unwrap_or_default()
     }
 
     /// Returns the lost blocks from `first` to `end` (not included), in order.
-    pub(super) fn between(&self, first: u64, end: u64) -> impl Iterator<Item = (Block, ValidMask)> {
+    pub(in crate::volume) fn between(&self, first: u64, end: u64) -> impl Iterator<Item = (Block, ValidMask)> {
         self.blocks.range(first..end).map(|(&block, &eighths)| (Block(block), eighths))
     }
 
     /// Returns true if the superblock has room for one more lost block.
-    pub(super) fn has_room(&self) -> bool {
+    pub(in crate::volume) fn has_room(&self) -> bool {
         self.blocks.len() + self.undo.len() < LOST_MAX
     }
 
     /// Sets the lost eighths of `block`. The record numbered `record` makes the change durable.
-    pub(super) fn set(&mut self, block: Block, eighths: ValidMask, record: Sequence) {
+    pub(in crate::volume) fn set(&mut self, block: Block, eighths: ValidMask, record: Sequence) {
         self.undo.push_back((record, block, self.of(block)));
         if eighths.is_empty() {
             self.blocks.remove(&block.0);
@@ -55,13 +55,13 @@ impl Lost {
 
     /// Returns blocks that were lost and written again, but that may be lost again after a crash
     /// now.
-    pub(super) fn found_again(&self) -> impl Iterator<Item = Block> {
+    pub(in crate::volume) fn found_again(&self) -> impl Iterator<Item = Block> {
         let found = self.undo.iter().filter(|&&(_, block, before)| !self.of(block).contains(before));
         found.map(|&(_, block, _)| block)
     }
 
     /// Forgets changes whose records are durable: all up to `durable`.
-    pub(super) fn made_durable(&mut self, durable: Sequence) {
+    pub(in crate::volume) fn made_durable(&mut self, durable: Sequence) {
         while self.undo.front().is_some_and(|&(record, ..)| record <= durable) {
             self.undo.pop_front();
         }
@@ -69,7 +69,7 @@ impl Lost {
 
     /// Returns the blocks for a superblock: all that are lost, and those that are lost again if a
     /// crash takes records that are not durable.
-    pub(super) fn for_superblock(&self) -> Vec<(Block, ValidMask)> {
+    pub(in crate::volume) fn for_superblock(&self) -> Vec<(Block, ValidMask)> {
         let mut all = self.blocks.clone();
         for &(_, block, before) in &self.undo {
             let eighths = all.entry(block.0).or_default();

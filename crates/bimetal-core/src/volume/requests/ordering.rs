@@ -10,21 +10,8 @@
 use std::collections::VecDeque;
 
 use super::regions::Regions;
-use super::{Store, TaskId, Volume};
 use crate::block::{Block, BlockRun};
-use crate::payload::Payload;
-use crate::units::SectorRange;
-
-impl<P: Payload> Volume<P> {
-    /// Returns the run by which a request for `sectors` conflicts with others: its blocks, or its
-    /// sectors where all content stays at home.
-    pub(super) fn lane(&self, sectors: SectorRange) -> BlockRun {
-        match self.store {
-            Store::HomeOnly => BlockRun { first: Block(sectors.start.0), count: sectors.len.0 },
-            _ => self.view.layout.block.touched(sectors),
-        }
-    }
-}
+use crate::volume::tasks::TaskId;
 
 struct Change {
     task: TaskId,
@@ -43,7 +30,7 @@ impl Change {
 }
 
 /// The changes under way and the reads that wait for them, in order of arrival, each in its
-/// [lane](Volume::lane). Their number is bounded by the requests that a volume admits.
+/// lane: the run by which it conflicts with others. Their number is bounded by the requests that a volume admits.
 #[derive(Default)]
 pub(crate) struct Ordering {
     changes: VecDeque<Change>,

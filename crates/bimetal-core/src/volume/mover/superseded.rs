@@ -16,7 +16,7 @@ pub(crate) struct Superseded {
 
 impl Superseded {
     /// Records the content that `slot` had. A second call for the same slot changes nothing.
-    pub(super) fn note(&mut self, slot: Slot, entry: Entry) {
+    pub(in crate::volume) fn note(&mut self, slot: Slot, entry: Entry) {
         if self.by_block.insert((entry.block, slot)) {
             self.pieces.insert(slot, entry);
         }
@@ -24,13 +24,13 @@ impl Superseded {
 
     /// Returns the entry that `slot` had when the migration began, if its block was written again
     /// since.
-    pub(super) fn get(&self, slot: Slot) -> Option<Entry> {
+    pub(in crate::volume) fn get(&self, slot: Slot) -> Option<Entry> {
         self.pieces.get(&slot).copied()
     }
 
     /// Drops the records of `blocks`, because home has newer content, so their older content is no
     /// longer moved.
-    pub(super) fn forget(&mut self, blocks: BlockRun) {
+    pub(in crate::volume) fn forget(&mut self, blocks: BlockRun) {
         if self.by_block.is_empty() {
             return;
         }
@@ -43,7 +43,7 @@ impl Superseded {
     }
 
     /// Drops all records, because the migration has ended.
-    pub(super) fn clear(&mut self) {
+    pub(in crate::volume) fn clear(&mut self) {
         self.pieces.clear();
         self.by_block.clear();
     }

@@ -1,0 +1,3 @@
+//! The members: which of them fail, which refuse writes, and what their homes record of that.
+
+pub(super) mod health;

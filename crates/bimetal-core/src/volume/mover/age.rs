@@ -1,0 +1,48 @@
+//! The time since which some block has always been dirty.
+
+use crate::units::Nanoseconds;
+
+/// Time since which some block has always been dirty.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::volume) enum DirtySince {
+    /// Nothing is dirty.
+    Clean,
+    /// Since this time.
+    At(Nanoseconds),
+    /// Since before this epoch.
+    Before,
+}
+
+impl DirtySince {
+    /// Takes in whether a block is `dirty` at `now`.
+    #[inline]
+    pub(in crate::volume) fn note(&mut self, dirty: bool, now: Nanoseconds) {
+        *self = match *self {
+            _ if !dirty => Self::Clean,
+            Self::Clean => Self::At(now),
+            since => since,
+        };
+    }
+
+    /// Returns the time, if it is within this epoch.
+    pub(in crate::volume) fn time(self) -> Option<Nanoseconds> {
+        if let Self::At(since) = self { Some(since) } else { None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn age_begins_with_the_first_dirty_block_and_ends_with_the_last() {
+        let at = Nanoseconds::from_seconds;
+        let mut since = DirtySince::Before;
+        since.note(true, at(1));
+        assert_eq!((since, since.time()), (DirtySince::Before, None));
+        since.note(false, at(2));
+        assert_eq!(since, DirtySince::Clean);
+        [3, 4].into_iter().for_each(|now| since.note(true, at(now)));
+        assert_eq!(since.time(), Some(at(3)));
+    }
+}

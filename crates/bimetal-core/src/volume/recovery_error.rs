@@ -1,0 +1,90 @@
+//! The reasons for which a volume cannot be recovered.
+
+use crate::layout::{MemberId, Role};
+
+/// Reasons for which a volume cannot be recovered.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RecoveryError {
+    /// A member that is home of blocks is missing.
+    #[error("member {} ({}) is missing, and it is home of the volume's blocks", member.0, role.name())]
+    HomeMissing {
+        /// The member.
+        member: MemberId,
+        /// Role of the member.
+        role: Role,
+    },
+    /// A member with newest content is missing, or was taken out while it had such content.
+    #[error(
+        "member {} ({}) is needed: it has newer content than the other members{}; connect it, or give its content up \
+         with `bimetal serve --accept-loss`", member.0, role.name(),
+        if *migrating { ", and a migration was under way, so the content of the other members is of different ages" } else { "" }
+    )]
+    Needed {
+        /// The member.
+        member: MemberId,
+        /// Role of the member.
+        role: Role,
+        /// Set if home is between two states.
+        migrating: bool,
+    },
+    /// A member lacks the metadata of this volume.
+    #[error("member {} ({}) has no metadata of this volume", member.0, role.name())]
+    Unformatted {
+        /// The member.
+        member: MemberId,
+        /// Role of the member.
+        role: Role,
+    },
+    /// A page of metadata cannot be read.
+    #[error("member {} ({}): the metadata at sector {sector} cannot be read", member.0, role.name())]
+    Unreadable {
+        /// The member.
+        member: MemberId,
+        /// Role of the member.
+        role: Role,
+        /// The sector of the page.
+        sector: u64,
+    },
+    /// The metadata is of version 1 of the format.
+    #[error(
+        "member {} ({}) has on-disk format 1, and this program serves format 2: drain the volume with the bimetal \
+         that served it last, then run `bimetal upgrade`", member.0, role.name()
+    )]
+    Version1 {
+        /// The member.
+        member: MemberId,
+        /// Role of the member.
+        role: Role,
+    },
+    /// Metadata is damaged in a way that no power cut causes.
+    #[error("member {} ({}): {what}", member.0, role.name())]
+    Damaged {
+        /// The member.
+        member: MemberId,
+        /// Role of the member.
+        role: Role,
+        /// The damage, in words.
+        what: &'static str,
+    },
+    /// A part of the metadata is damaged in both copies, and the rest is sound.
+    #[error(
+        "member {} ({}): {what}; `bimetal serve --accept-loss` serves the content that the intact metadata lists, and \
+         gives up the rest", member.0, role.name()
+    )]
+    PartDamaged {
+        /// The member.
+        member: MemberId,
+        /// Role of the member.
+        role: Role,
+        /// The damage, in words.
+        what: &'static str,
+    },
+    /// A member failed while it was read.
+    #[error("member {} ({}) failed during recovery", member.0, role.name())]
+    Failed {
+        /// The member.
+        member: MemberId,
+        /// Role of the member.
+        role: Role,
+    },
+}
