@@ -467,3 +467,80 @@ fn served_volume_moves_by_a_map_that_is_refreshed() {
     wait_for(mib(6));
     assert_eq!(server.terminate(), 0);
 }
+
+/// Returns true if a write of 1 MiB at `at` goes to the SSD of the volume `box`, false if it goes
+/// to the disk. Pages of metadata are much smaller.
+fn goes_to_ssd(place: &Place, running: &Running, at: &str) -> bool {
+    let written = || {
+        let status = place.bimetal("status box --json").output().expect("bimetal starts").stdout;
+        let status: serde_json::Value = serde_json::from_slice(&status).expect("JSON");
+        let member = |role: &str| {
+            let members = status["members"].as_array().expect("members");
+            let member = members.iter().find(|member| member["role"] == role).expect("a member of the role");
+            member["write_bytes"].as_u64().expect("bytes")
+        };
+        [member("cache"), member("home")]
+    };
+    let before = written();
+    running.qemu_io(&[&format!("write {at} 1M")]);
+    let after = written();
+    let [ssd, hdd] = [0, 1].map(|member| after[member] - before[member] >= 1 << 20);
+    assert_ne!(ssd, hdd, "{at}: one of the drives has the write");
+    ssd
+}
+
+/// A large write goes to flash only if its addresses are pinned. A list of pins replaces the list
+/// before, and is in force after a restart.
+#[test]
+fn pins_of_a_served_volume_change_by_set() {
+    if !has("qemu-io") {
+        return;
+    }
+    let place = Place::new("pins");
+    place.file("ssd", 64);
+    place.file("hdd", 256);
+    place.succeed("create box --scheme hybrid-disk --ssd ssd --hdd hdd");
+    let running = place.serve("serve box");
+    assert!(!goes_to_ssd(&place, &running, "128M"));
+    place.succeed("set box pin=128MiB-129MiB");
+    assert!(goes_to_ssd(&place, &running, "128M"));
+    place.succeed("set box pin=64MiB-65MiB");
+    assert!(place.refuse("set box pin=0-200MiB").contains("expected at most half of the flash"));
+    assert!(!goes_to_ssd(&place, &running, "129M"));
+    assert_eq!(running.terminate(), 0);
+    let running = place.serve("serve box");
+    assert!(goes_to_ssd(&place, &running, "64M"));
+    assert!(!goes_to_ssd(&place, &running, "66M"));
+    assert_eq!(running.terminate(), 0);
+}
+
+/// Writes of what the map calls free space or a file go to the disk, and metadata goes to the SSD.
+#[test]
+fn served_volume_finds_metadata_by_a_map_that_is_refreshed() {
+    if !has("qemu-io") {
+        return;
+    }
+    let place = Place::new("metadata");
+    place.file("ssd", 64);
+    place.file("hdd", 256);
+    let mib = |mib: u64| mib << 20;
+    let map = |film: u64| {
+        let text = format!("0,{},<free>\n{},{},/home/film\n", mib(100), mib(film), mib(4));
+        fs::write(place.0.join("new.csv"), text).expect("a file for the test");
+        fs::rename(place.0.join("new.csv"), place.0.join("map.csv")).expect("a file for the test");
+    };
+    map(120);
+    let settings = "--set metadata=on --set write_threshold=off --set flush_period=off";
+    place.succeed(&format!("create box --scheme os-managed {settings} --ssd ssd --hdd hdd --files map.csv"));
+    let running = place.serve("serve box --files map.csv");
+    let goes = |at: &str| goes_to_ssd(&place, &running, at);
+    assert_eq!(["10M", "121M", "200M"].map(goes), [false, false, true]);
+    map(204);
+    let limit = Instant::now() + Duration::from_secs(40);
+    while goes("205M") {
+        assert!(Instant::now() < limit, "the new map is not in force");
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    assert!(goes("208M"), "behind the film");
+    assert_eq!(running.terminate(), 0);
+}
