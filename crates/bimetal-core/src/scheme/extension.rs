@@ -102,6 +102,6 @@ pub trait Monitor {
 /// A scheme that overwrites blocks in their slots, if its
 /// [`Properties::overwrites_in_place`] is set.
 pub trait InPlace {
-    /// Notes that the content of `slot` was overwritten in place.
+    /// Notes that a write begins to overwrite the content of `slot` in place, which is dirty now.
     fn overwritten(&mut self, view: &View, slot: Slot);
 }

@@ -13,10 +13,11 @@
 //! 2. A move skips a block while a write changes its slot, as it does while a write changes its
 //!    home.
 //! 3. A clean copy is dirty from the moment at which a write has its slot, so the copy is not
-//!    evicted.
+//!    evicted. The scheme learns it at the same moment: a timer of the scheme that runs from the
+//!    first dirty block would otherwise run from an earlier one.
 
 use super::Volume;
-use crate::block::BlockRun;
+use crate::block::{BlockRun, ValidMask};
 use crate::block_map::{Entry, Slot};
 use crate::journal::record::Record;
 use crate::journal::ring::Sequence;
@@ -39,15 +40,20 @@ impl<P: Payload> Volume<P> {
         (first, run.blocks().take_while(|&block| has_slot(block) == first).count() as u64)
     }
 
-    /// Replaces the entry of a block in `slot` by `entry`, and notifies the scheme.
+    /// Marks the block in `slot`, which a write overwrites now, as dirty. Notifies the scheme.
+    pub(super) fn mark_in_place(&mut self, slot: Slot, valid: ValidMask) {
+        self.view.map.rewrite(slot, valid, true);
+        if let Some(scheme) = self.scheme.in_place() {
+            scheme.overwritten(&self.view, slot);
+        }
+    }
+
+    /// Replaces the entry of a block in `slot` by `entry`.
     pub(super) fn map_in_place(&mut self, slot: Slot, entry: Entry) {
         let is_there = self.view.map.in_slot(slot).is_some_and(|old| old.block == entry.block);
         debug_assert!(is_there, "block {} left slot {} while it was written", entry.block.0, slot.0);
         if is_there {
             self.view.map.rewrite(slot, entry.valid, entry.dirty);
-            if let Some(scheme) = self.scheme.in_place() {
-                scheme.overwritten(&self.view, slot);
-            }
         }
     }
 

@@ -519,7 +519,7 @@ impl<P: Payload> Volume<P> {
             let slot = slot.map(|first| Slot(first.0 + at as u32));
             let piece = self.slot_write(Block(run.first.0 + at), slot, job.sectors, both);
             if let Some(slot) = piece.slot.filter(|_| in_place) {
-                self.view.map.rewrite(slot, piece.valid, true);
+                self.mark_in_place(slot, piece.valid);
             }
             job.pieces.push(piece);
         }

@@ -2,7 +2,8 @@
 
 use crate::block::Block;
 use crate::block_map::Slot;
-use crate::operation::{OpKind, Token};
+use crate::operation::{Completion, OpKind, Status, Token};
+use crate::payload::NoPayload;
 use crate::testing::Bench;
 use crate::units::{Bytes, Nanoseconds};
 
@@ -139,6 +140,71 @@ fn clean_page_is_not_evicted_while_it_is_overwritten() {
     bench.serve();
     assert!(is_dirty(&bench, 0) || bench.take_log().contains(&"hdd write 8".to_owned()));
     assert_eq!(bench.volume.requests_under_way(), 0);
+}
+
+/// Partial flush with the least recently used victim: a page that was overwritten is not the next.
+#[test]
+fn overwritten_page_in_place_counts_as_used() {
+    let mut bench = Bench::new("hybrid-disk", &[IN_PLACE, ("flush", "partial")]);
+    let slots = fill(&mut bench);
+    bench.request(OpKind::Write, 0, 8);
+    bench.request(OpKind::Write, slots * 8, 8);
+    assert!(slot(&bench, 0).is_some() && slot(&bench, 1).is_none(), "page 1 was used longest ago");
+}
+
+/// Regression: a page was dirty from the start of its overwrite, but the scheme learned it at the
+/// end. The period seemed to be over already, so the page was flushed at once. The period begins
+/// with the overwrite, however long all pages were clean before.
+#[test]
+fn overwritten_page_in_place_stays_dirty_for_a_period() {
+    let mut bench = Bench::new("hybrid-disk", &[IN_PLACE, ("flush", "periodic"), ("period", "10s")]);
+    bench.request(OpKind::Write, 0, 8);
+    bench.pass(Nanoseconds::from_seconds(100));
+    assert!(!is_dirty(&bench, 0));
+    bench.request(OpKind::Write, 0, 8);
+    bench.pass(Nanoseconds::from_seconds(9));
+    assert!(is_dirty(&bench, 0));
+    bench.pass(Nanoseconds::from_seconds(2));
+    assert!(!is_dirty(&bench, 0));
+}
+
+/// An hour's share of 24 MiB a day is 256 pages.
+#[test]
+fn overwrites_in_place_use_up_the_wear_budget() {
+    let mut bench = Bench::new("hybrid-disk", &[IN_PLACE, ("admission", "wear-budget:24MiB/d")]);
+    (0..600).for_each(|_| bench.request(OpKind::Write, 0, 8));
+    let written = bench.volume.statistics().written_blocks_to_slots;
+    assert!((200..300).contains(&written), "{written} pages");
+}
+
+/// A write waits for as many slots as it has pages that are not on flash.
+#[test]
+fn write_beside_a_page_in_place_frees_one_slot() {
+    let mut bench = Bench::new("hybrid-disk", &[IN_PLACE, ("flush", "partial")]);
+    let slots = u64::from(bench.volume.view().map.slots());
+    (2..=slots).chain([1]).for_each(|block| bench.request(OpKind::Write, block * 8, 8));
+    assert_eq!(bench.volume.view().free_slots, 0);
+    bench.request(OpKind::Write, 0, 16);
+    assert_eq!(bench.volume.statistics().migrations.blocks, 1);
+    assert!(slot(&bench, 0).is_some() && slot(&bench, 1).is_some() && slot(&bench, 2).is_none());
+}
+
+/// A failed overwrite does not free the slot of its page, which is still in the map.
+#[test]
+fn failed_overwrite_in_place_keeps_the_slot() {
+    let mut bench = Bench::new("hybrid-disk", &[IN_PLACE]);
+    [0, 80].into_iter().for_each(|at| bench.request(OpKind::Write, at, 8));
+    let (before, free) = (slot(&bench, 0), bench.volume.view().free_slots);
+    bench.submit(0, OpKind::Write, 0, 8);
+    let token = bench.volume.next_operation().expect("a write to flash").token;
+    let now = bench.volume.view().now;
+    bench.volume.complete(now, Completion { token, status: Status::MediaError, payload: NoPayload });
+    bench.serve();
+    let finished = bench.volume.next_finished().expect("the write is tried again");
+    assert_eq!((finished.status, slot(&bench, 0)), (Status::Done, before));
+    assert_eq!(bench.volume.view().free_slots, free);
+    bench.request(OpKind::Write, 160, 8);
+    assert!(slot(&bench, 20) != before && is_dirty(&bench, 0));
 }
 
 /// All policies and flushes serve pages that are overwritten again and again, with slow drives.
