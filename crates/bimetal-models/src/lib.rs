@@ -1,13 +1,14 @@
-//! Models of drives: the time that an operation takes on an HDD or on flash, and its effect on the
-//! drive.
+//! Models of drives: the time that an operation takes on an HDD, on flash or on a cloud volume, and
+//! its effect on the drive.
 //!
 //! A model takes operations with the time at which they arrive, and returns the time at which each
 //! finishes; it keeps its own queue, scheduler and state. It knows nothing of schemes and carries
 //! no data.
 //!
 //! Read first: [`DeviceModel`] below, then [`profile`], which makes a model of a named drive, then
-//! [`hdd`] and [`flash`].
+//! [`hdd`], [`flash`] and [`cloud`].
 
+pub mod cloud;
 pub mod endurance;
 pub mod flash;
 pub mod hdd;

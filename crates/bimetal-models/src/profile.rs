@@ -2,8 +2,8 @@
 //!
 //! A profile has the keys that every drive has (`name`, `kind`, `summary`, `capacity`, `price_usd`,
 //! `price_date`, `price_source`). Beside them are the figures of its kind as plain keys
-//! ([`HddProfile`] for `kind = "hdd"`, [`FlashProfile`] for `kind = "flash"`). A table `[sources]`
-//! gives, under the same keys, the source of each figure. A key that the kind does not have is an
+//! ([`HddProfile`] for `kind = "hdd"`, [`FlashProfile`] for `kind = "flash"`, [`CloudProfile`] for
+//! `kind = "cloud"`). A table `[sources]` gives, under the same keys, the source of each figure. A key that the kind does not have is an
 //! error.
 //!
 //! To add a drive, write its file into `profiles/` and its line into `BUILTIN`.
@@ -18,6 +18,7 @@ use serde::de::{self, DeserializeOwned};
 use toml::{Table, Value};
 
 use crate::DeviceModel;
+use crate::cloud::{CloudProfile, CloudVolume, Medium};
 use crate::flash::state::RestoreError;
 use crate::flash::{Flash, FlashProfile, Precondition};
 use crate::hdd::{self, HddProfile};
@@ -106,6 +107,8 @@ pub enum Body {
     Hdd(Box<HddProfile>),
     /// A flash drive.
     Flash(Box<FlashProfile>),
+    /// A cloud provider's volume.
+    Cloud(Box<CloudProfile>),
 }
 
 /// Reasons for which a profile, or a change to it, is refused. Each names the profile's file or
@@ -426,8 +429,10 @@ impl Profile {
         let body = match common.kind.as_str() {
             "hdd" => Body::Hdd(Box::new(Self::read_figures(&figures, origin)?)),
             "flash" => Body::Flash(Box::new(Self::read_figures(&figures, origin)?)),
+            "cloud" => Body::Cloud(Box::new(Self::read_figures(&figures, origin)?)),
             other => {
-                return Err(BadFigure::new("kind", format!("\"{other}\""), "\"hdd\" or \"flash\"").in_file(origin));
+                let expected = "\"hdd\", \"flash\" or \"cloud\"";
+                return Err(BadFigure::new("kind", format!("\"{other}\""), expected).in_file(origin));
             }
         };
         let price = match (common.price_usd, common.price_date, common.price_source) {
@@ -480,22 +485,45 @@ impl Profile {
         match &self.body {
             Body::Hdd(hdd) => hdd.check(self.capacity),
             Body::Flash(flash) => flash.check(self.capacity),
+            Body::Cloud(cloud) => cloud.check(self.capacity),
         }
     }
 
-    /// Returns `"hdd"` or `"flash"`.
+    /// Returns `"hdd"`, `"flash"` or `"cloud"`.
     pub fn kind(&self) -> &'static str {
         match self.body {
             Body::Hdd(_) => "hdd",
             Body::Flash(_) => "flash",
+            Body::Cloud(_) => "cloud",
         }
+    }
+
+    /// Returns true if the drive can be where one of this kind, `"hdd"` or `"flash"`, is wanted. A
+    /// cloud volume can be either.
+    pub fn serves_as(&self, kind: &str) -> bool {
+        [kind, "cloud"].contains(&self.kind())
+    }
+
+    /// Returns true if the drive has no seeks: flash, or a cloud volume of SSDs.
+    pub fn is_solid_state(&self) -> bool {
+        match &self.body {
+            Body::Hdd(_) => false,
+            Body::Flash(_) => true,
+            Body::Cloud(cloud) => cloud.medium == Medium::Ssd,
+        }
+    }
+
+    /// Returns true if the price is a rent for [`RENT_YEARS`](crate::cloud::RENT_YEARS), which
+    /// includes energy and replacement.
+    pub fn is_rented(&self) -> bool {
+        matches!(self.body, Body::Cloud(_))
     }
 
     /// Returns the figures of an HDD; `None` for another kind of drive.
     pub fn hdd(&self) -> Option<&HddProfile> {
         match &self.body {
             Body::Hdd(hdd) => Some(hdd),
-            Body::Flash(_) => None,
+            Body::Flash(_) | Body::Cloud(_) => None,
         }
     }
 
@@ -514,6 +542,7 @@ impl Profile {
         let of_kind = match self.body {
             Body::Hdd(_) => keys_of::<HddProfile>(),
             Body::Flash(_) => keys_of::<FlashProfile>(),
+            Body::Cloud(_) => keys_of::<CloudProfile>(),
         };
         ["capacity", "price_usd", "afr_percent"].into_iter().chain(of_kind.iter().copied())
     }
@@ -587,6 +616,7 @@ impl Profile {
             Body::Flash(flash) => {
                 Box::new(Flash::new(flash, self.capacity, capacity, precondition, used, seed).map_err(in_file)?)
             }
+            Body::Cloud(cloud) => Box::new(CloudVolume::new(cloud, capacity.unwrap_or(self.capacity))),
         })
     }
 
@@ -603,7 +633,7 @@ impl Profile {
     pub(crate) fn restore_flash(&self, capacity: Option<Sectors>, tables: &[u8]) -> Result<Flash, ProfileError> {
         let Body::Flash(flash) = &self.body else {
             let expected = "\"flash\": only a flash drive has a state to restore";
-            return Err(BadFigure::new("kind", "\"hdd\"", expected).in_file(&self.origin));
+            return Err(BadFigure::new("kind", format!("\"{}\"", self.kind()), expected).in_file(&self.origin));
         };
         Flash::restore(flash, self.capacity, capacity, tables).map_err(|error| match error {
             RestoreError::Figure(bad) => bad.in_file(&self.origin),
@@ -684,7 +714,7 @@ mod tests {
                 "actuators = 2: expected 1, because spin_down is not",
             ),
             ("rpm = 7200", "rpm = ", "line 10"),
-            ("kind = \"hdd\"", "kind = \"tape\"", "x.toml: kind = \"tape\": expected \"hdd\" or \"flash\""),
+            ("kind = \"hdd\"", "kind = \"tape\"", "x.toml: kind = \"tape\": expected \"hdd\", \"flash\" or \"cloud\""),
             ("capacity = 1_000_204_886_016", "capacity = 0", "capacity = 0B: expected at least one sector"),
             ("price_date = \"2010\"", "", "price_date and price_source given"),
             ("\nseek_average_ms = 8.5", "\nseek_average_ms = 0.5", "seek_average_ms = 0.5: expected 6."),

@@ -52,6 +52,10 @@ pub struct HddStatistics {
     /// Number of transfers to the medium that first had to read a physical sector, of which they
     /// write a part.
     pub read_modify_writes: u64,
+    /// Number of writes, or parts of writes, that went to the staging area of a shingled disk.
+    pub staged_writes: u64,
+    /// Number of bands that a shingled disk wrote anew.
+    pub bands_cleaned: u64,
 }
 
 /// Counters that only flash has.

@@ -54,6 +54,7 @@ impl Intake {
         match &profile.body {
             Body::Flash(flash) => Self::of_flash(flash, profile.capacity, size),
             Body::Hdd(hdd) => Self::of_disk(hdd, profile.capacity, size),
+            Body::Cloud(_) => None,
         }
     }
 

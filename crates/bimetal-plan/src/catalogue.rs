@@ -333,7 +333,7 @@ impl Entry {
 }
 
 fn kind_of(profile: &Profile) -> Kind {
-    if profile.hdd().is_some() { Kind::Hdd } else { Kind::Ssd }
+    if profile.is_solid_state() { Kind::Ssd } else { Kind::Hdd }
 }
 
 fn cell_of(profile: &Profile) -> Option<String> {

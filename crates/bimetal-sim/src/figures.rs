@@ -134,8 +134,9 @@ fn shapes(setup: &Setup) -> Vec<Shape> {
         |member: usize| setup.drives.iter().find(|drive| (drive.volume, usize::from(drive.member.0)) == (0, member));
     // A member that is itself a volume counts by its role in this volume.
     let members = outermost.members.iter().enumerate();
-    let flash = members.map(|(at, member)| drive_of(at).map_or(member.role == Role::Ssd, is_flash));
-    let mut shapes = vec![Shape::of(setup.scheme, &outermost.layout, flash.collect())];
+    let is_fast = |drive: &Drive| drive.profile.is_solid_state();
+    let fast = members.map(|(at, member)| drive_of(at).map_or(member.role == Role::Ssd, is_fast));
+    let mut shapes = vec![Shape::of(setup.scheme, &outermost.layout, fast.collect())];
     shapes.extend(setup.tree.volumes().skip(1).map(|volume| Shape::of_inner(&volume.view().layout)));
     shapes
 }
@@ -208,7 +209,6 @@ fn busy(before: &DeviceStatistics, after: &DeviceStatistics, span: Nanoseconds) 
 }
 
 fn hdd_figures(before: &DeviceStatistics, after: &DeviceStatistics, span: Nanoseconds) -> HddFigures {
-    let hdd = after.hdd.unwrap_or_default();
     let hdd_before = before.hdd.unwrap_or_default();
     HddFigures {
         reads: Some(after.reads - before.reads),
@@ -219,8 +219,8 @@ fn hdd_figures(before: &DeviceStatistics, after: &DeviceStatistics, span: Nanose
         busy_fraction_pm: None,
         disk_head_time: None,
         energy_j: energy(before, after),
-        seeks: Some(hdd.seeks - hdd_before.seeks),
-        spin_downs: Some(hdd.spin_downs - hdd_before.spin_downs),
+        seeks: after.hdd.map(|hdd| hdd.seeks - hdd_before.seeks),
+        spin_downs: after.hdd.map(|hdd| hdd.spin_downs - hdd_before.spin_downs),
     }
 }
 

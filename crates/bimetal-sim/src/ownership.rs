@@ -15,10 +15,15 @@
 //! A mirrored home loses data if all its drives fail within [`REPAIR`] of each other. Failures are
 //! taken as independent; drives of one batch often are not.
 //!
+//! A cloud volume is rented: its price is the rent of [`RENT_YEARS`], and includes energy and the
+//! replacement of drives. The share of such volumes that fail in a year is one less the provider's
+//! durability.
+//!
 //! A figure that needs an unknown one is unknown.
 
 use bimetal_core::scheme::Holds;
 use bimetal_core::units::Nanoseconds;
+use bimetal_models::cloud::RENT_YEARS;
 
 use crate::lifetime::Unknown;
 use crate::results::{Cost, Member, MemberFigures, Run};
@@ -61,6 +66,7 @@ struct OwnedDrive {
     usd: Option<f64>,
     failures_per_year: Option<f64>,
     holds: Holds,
+    is_rented: bool,
 }
 
 impl Owned {
@@ -70,6 +76,7 @@ impl Owned {
             usd: drive.price.as_ref().map(|price| price.usd),
             failures_per_year: drive.profile.failures_per_year,
             holds: drive.holds,
+            is_rented: drive.profile.is_rented(),
         });
         Self {
             drives: drives.collect(),
@@ -87,9 +94,10 @@ impl Owned {
     }
 
     fn usd_per_year(&self, members: &[Member], controller_usd: f64, terms: Terms) -> Option<f64> {
-        let each = self.drives.iter().zip(members);
-        let bought: f64 = each.map(|(drive, member)| drive.bought(member, terms.years)).sum::<Option<f64>>()?;
-        let joules: f64 = members.iter().map(energy).sum::<Option<f64>>()?;
+        let each = || self.drives.iter().zip(members);
+        let bought: f64 = each().map(|(drive, member)| drive.bought(member, terms.years)).sum::<Option<f64>>()?;
+        let powered = each().filter(|(drive, _)| !drive.is_rented);
+        let joules: f64 = powered.map(|(_, member)| energy(member)).sum::<Option<f64>>()?;
         let watts = Some(joules / self.span.as_seconds_f64()).filter(|watts| watts.is_finite())?;
         let kwh_per_year = watts * HOURS_A_YEAR / 1000.0;
         Some((bought + controller_usd) / terms.years + kwh_per_year * terms.usd_per_kwh)
@@ -128,6 +136,9 @@ fn all_fail(failures_per_year: &[f64]) -> f64 {
 impl OwnedDrive {
     /// Returns the dollars for this drive and its successors over `years`.
     fn bought(&self, member: &Member, years: f64) -> Option<f64> {
+        if self.is_rented {
+            return Some(self.usd? / RENT_YEARS * years);
+        }
         let by_wear = match &member.figures {
             MemberFigures::Hdd(_) => 1.0,
             MemberFigures::Ssd(figures) => match (figures.flash.lifetime_years, figures.flash.lifetime_unknown) {
@@ -156,6 +167,7 @@ mod tests {
             usd: Some(100.0),
             failures_per_year: Some(failures),
             holds,
+            is_rented: false,
         };
         let span = Nanoseconds::from_seconds(10);
         Owned { drives: drives.iter().map(drive).collect(), span, was_dirty, is_single: true }

@@ -660,7 +660,7 @@ impl Plan<'_> {
         let model = choice.profile.clone().unwrap_or_else(|| default.to_owned());
         let mut profile = Profile::load(&model)?;
         let expected = if role == Role::Ssd { "flash" } else { "hdd" };
-        if role != Role::Log && profile.kind() != expected {
+        if role != Role::Log && !profile.serves_as(expected) {
             let (profile, kind, role) = (profile.name.clone(), profile.kind(), role.name());
             return Err(SetupError::WrongKind { profile, kind, role, expected });
         }

@@ -187,7 +187,7 @@ impl Builder<'_> {
             }
             MemberChoice::Drive(drive) => {
                 let mut profile = Profile::load(&drive.profile)?;
-                let kind = if profile.kind() == "flash" { Role::Ssd } else { Role::Hdd };
+                let kind = if profile.is_solid_state() { Role::Ssd } else { Role::Hdd };
                 let role = role.unwrap_or(kind);
                 if role != Role::Log && role != kind {
                     let expected = if role == Role::Ssd { "flash" } else { "hdd" };

@@ -60,7 +60,7 @@ impl MadeFiles {
             };
             let profile = Player::new(profile, [])?.profile;
             let expected = if role == Role::Ssd { "flash" } else { "hdd" };
-            if role != Role::Log && profile.kind() != expected {
+            if role != Role::Log && !profile.serves_as(expected) {
                 let (profile, kind) = (&profile.name, profile.kind());
                 let message =
                     format!("--{name}: {profile} is a profile of kind {kind}, expected one of kind {expected}");

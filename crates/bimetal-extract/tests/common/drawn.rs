@@ -89,7 +89,7 @@ pub fn drawn(number: u64) -> Profile {
 pub fn flash(profile: &Profile) -> &FlashProfile {
     match &profile.body {
         Body::Flash(flash) => flash,
-        Body::Hdd(_) => panic!("a flash drive"),
+        Body::Hdd(_) | Body::Cloud(_) => panic!("a flash drive"),
     }
 }
 

@@ -11,7 +11,7 @@ use crate::statistics::{DeviceStatistics, HddStatistics};
 
 /// Counters of a drive, and the time since which it is busy or idle.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Account {
+pub(crate) struct Account {
     /// Counters of the buffer; arm and spindle count for themselves.
     pub(super) hdd: HddStatistics,
     counters: DeviceStatistics,
@@ -27,20 +27,20 @@ impl Account {
 
     /// Records that the idle drive becomes busy.
     #[inline]
-    pub(super) fn begin_busy(&mut self, now_ns: u64) {
+    pub(crate) fn begin_busy(&mut self, now_ns: u64) {
         self.state_since_ns = now_ns;
     }
 
     /// Records that the busy drive becomes idle.
     #[inline]
-    pub(super) fn end_busy(&mut self, now_ns: u64) {
+    pub(crate) fn end_busy(&mut self, now_ns: u64) {
         self.counters.busy += Nanoseconds(now_ns - self.state_since_ns);
         self.state_since_ns = now_ns;
     }
 
     /// Counts a finished command, and returns its completion for the host.
     #[inline]
-    pub(super) fn finish(&mut self, pending: &Pending, now_ns: u64) -> Finished {
+    pub(crate) fn finish(&mut self, pending: &Pending, now_ns: u64) -> Finished {
         let bytes = Bytes(pending.sectors * SECTOR_BYTES);
         let mut status = Status::Done;
         match pending.kind {
@@ -61,7 +61,7 @@ impl Account {
 
     /// Returns the counts of commands and the busy time up to `now`, at which the drive is idle or
     /// not.
-    pub(super) fn counters_at(&self, now: Nanoseconds, idle: bool) -> DeviceStatistics {
+    pub(crate) fn counters_at(&self, now: Nanoseconds, idle: bool) -> DeviceStatistics {
         let mut counters = self.counters.clone();
         if !idle {
             counters.busy += now.saturating_sub(Nanoseconds(self.state_since_ns));

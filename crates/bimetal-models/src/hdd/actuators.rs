@@ -221,6 +221,7 @@ impl DeviceModel for MultiActuatorHdd {
             cached_writes: sum.cached_writes + one.cached_writes,
             destages: sum.destages + one.destages,
             read_modify_writes: sum.read_modify_writes + one.read_modify_writes,
+            ..sum
         }));
         all
     }

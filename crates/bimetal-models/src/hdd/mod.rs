@@ -4,7 +4,8 @@
 //! [`seek_curve`] the time of the arm, and [`mechanics`] combines both with rotation. [`scheduler`]
 //! chooses the next command; [`read_buffer`] and [`write_cache`] share the memory on board;
 //! [`physical_sectors`] are the units in which the medium is written.
-//! [`actuators`] makes one drive of several arms.
+//! [`actuators`] makes one drive of several arms, and [`shingled`] one that stages writes and
+//! cleans bands ([`staging`] is the map of what is staged).
 //! [`power`] holds the spindle's standby and the energy; `account.rs` counts commands. [`profile`]
 //! holds the figures that a drive's TOML file gives. Nothing here depends on the content of a
 //! sector or on the origin of a command.
@@ -13,7 +14,7 @@
 //! Its figures are those of [`controller`], as DiskSim's parameter files ([`diskspecs`]) describe
 //! the drives of the 1990s. Layout and mechanics are the same.
 
-mod account;
+pub(crate) mod account;
 pub mod actuators;
 pub mod controller;
 pub mod diskspecs;
@@ -28,6 +29,8 @@ pub mod read_buffer;
 pub mod scheduler;
 pub mod seek_curve;
 pub mod segmented;
+pub mod shingled;
+pub mod staging;
 pub mod write_cache;
 
 use bimetal_core::units::Sectors;
@@ -37,8 +40,9 @@ use crate::profile::BadFigure;
 
 pub use actuators::MultiActuatorHdd;
 pub use drive::Hdd;
-pub use profile::HddProfile;
+pub use profile::{HddProfile, Recording};
 pub use segmented::SegmentedHdd;
+pub use shingled::ShingledHdd;
 
 /// Builds the drive that `profile` describes with `own` sectors, for `capacity`: see [`Hdd::new`].
 ///
@@ -47,6 +51,7 @@ pub use segmented::SegmentedHdd;
 pub fn build(profile: &HddProfile, own: Sectors, capacity: Sectors) -> Result<Box<dyn DeviceModel>, BadFigure> {
     Ok(match &profile.controller {
         Some(controller) => Box::new(SegmentedHdd::new(profile, controller, own, capacity)?),
+        None if profile.recording == Recording::Smr => Box::new(ShingledHdd::new(profile, own, capacity)?),
         None if profile.actuators > 1 => Box::new(MultiActuatorHdd::new(profile, own, capacity)?),
         None => Box::new(Hdd::new(profile, own, capacity)?),
     })

@@ -25,6 +25,17 @@ pub struct HddProfile {
     /// read segments and power. Rates and seek times are those of one actuator.
     #[serde(default = "default_actuators")]
     pub actuators: u32,
+    /// Recording of the tracks.
+    #[serde(default)]
+    pub recording: Recording,
+    /// With `recording = "smr"`: size of the staging area, in front of the addresses.
+    #[serde(default)]
+    pub staging_area: Size,
+    /// With `recording = "smr"`: size of a band, which can only be written in order.
+    #[serde(default)]
+    pub band: Size,
+    /// With `recording = "smr"`: idle time after which the drive cleans its staging area.
+    pub clean_after_s: Option<f64>,
     /// Order in which addresses run over the tracks.
     #[serde(default)]
     pub mapping: Mapping,
@@ -192,6 +203,17 @@ fn default_sparing_range() -> u32 {
     1
 }
 
+/// Recording of the tracks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Recording {
+    /// Conventional tracks, each written alone.
+    #[default]
+    Cmr,
+    /// Shingled tracks that the drive manages itself: see [`shingled`](super::shingled).
+    Smr,
+}
+
 /// Value `"on"` or `"off"`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -285,6 +307,7 @@ impl HddProfile {
         self.check_ranges()?;
         self.check_physical_sector()?;
         self.check_actuators()?;
+        self.check_recording()?;
         self.check_buffer()?;
         self.check_power()?;
         super::build(self, capacity, capacity).map(|_| ())
@@ -343,6 +366,34 @@ impl HddProfile {
             _ => return Ok(()),
         };
         Err(BadFigure::new("actuators", self.actuators, expected))
+    }
+
+    fn check_recording(&self) -> Result<(), BadFigure> {
+        const LEAST_BANDS: u64 = 4;
+        if self.recording == Recording::Cmr {
+            return Ok(());
+        }
+        let expected = match self {
+            Self { controller: Some(_), .. } => Some("\"cmr\", because a controller is given"),
+            _ if self.actuators > 1 => Some("\"cmr\", because there are several actuators"),
+            _ => None,
+        };
+        if let Some(expected) = expected {
+            return Err(BadFigure::new("recording", "\"smr\"", expected));
+        }
+        let physical = self.physical_sector.0.0;
+        let (band, staging) = (self.band.0.0, self.staging_area.0.0);
+        if band == 0 || band % physical != 0 {
+            return Err(BadFigure::new("band", self.band.0, format!("a size in whole sectors of {physical} bytes")));
+        }
+        if staging % physical != 0 || staging / LEAST_BANDS < band {
+            let expected = format!("at least {LEAST_BANDS} bands, in whole sectors of {physical} bytes");
+            return Err(BadFigure::new("staging_area", self.staging_area.0, expected));
+        }
+        match self.clean_after_s {
+            None => Err(BadFigure::new("clean_after_s", "nothing", "a time, because recording is \"smr\"")),
+            seconds => in_range("clean_after_s", seconds, 0.0, 1e6),
+        }
     }
 
     fn check_buffer(&self) -> Result<(), BadFigure> {

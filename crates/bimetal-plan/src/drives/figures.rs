@@ -147,7 +147,12 @@ figures! {
         throughput_per_gib: Rate, "a rate like 40KiB/s", "Bytes in a second for each GiB.";
         throughput_per_gib_burst: Rate, "a rate like 250KiB/s", "Bytes in a second for each GiB while the bucket has credit.";
         throughput_per_iops_max: Rate, "a rate like 0.25MiB/s", "Limit of bought bytes in a second for each request in a second.";
+        throughput_credit_per_gib: Size, "a size like 1GiB", "Bytes that a full bucket of credit holds for each GiB.";
         burst_iops: PerSize, "a number above 0", "Requests in a second while the bucket has credit.";
+        burst_credit: PerSize, "a number above 0", "Requests that a full bucket of credit holds.";
+        request_kib_max: PerSize, "a number above 0", "Longest request that counts as one, in KiB.";
+        request_kib_min: PerSize, "a number above 0", "KiB that a request counts for at least, unless it follows the request before it.";
+        latency_us: PerSize, "a number above 0", "Typical time of a request that waits for no limit, in µs.";
         usd_per_gb_month: PerSize, "a number above 0", "Dollars a month for each GB.";
         usd_per_gib_month: PerSize, "a number above 0", "Dollars a month for each GiB.";
         usd_per_iops_month: PerSize, "a number above 0", "Dollars a month for each further request in a second.";

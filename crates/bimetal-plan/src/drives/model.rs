@@ -13,10 +13,11 @@
 //! | `qd1_read_iops` or `read_latency_us` | overhead of a read, or time to sense a page |
 //! | `qd1_write_iops` or `write_latency_us` | overhead of a write |
 //! | `actuators` | the actuators; each has its share of the rate |
+//! | `recording` | `DM-SMR`: a staging area and bands |
 //! | `rpm`, `cache_mb`, powers, prices | the figures of the same meaning |
 //! | `field_afr_percent`, `afr_percent` or `mtbf_hours` | the share of drives that fail in a year |
 //!
-//! Shingled disks have no model, and are refused.
+//! Disks whose host manages the shingles, and drives of 3D XPoint, have no model and are refused.
 
 use std::sync::OnceLock;
 
@@ -27,7 +28,7 @@ use bimetal_sim::ownership::HOURS_A_YEAR;
 use toml::{Table, Value};
 
 use super::figures::{PerSize, PowerLossProtection, Recording};
-use super::{Drive, DriveFile, built_in};
+use super::{Drive, DriveFile, built_in, cloud};
 use crate::catalogue::Kind;
 
 /// Profiles of the catalogue, for [`Profile::add_further`].
@@ -42,6 +43,13 @@ const TRANSFER_US: f64 = 4.0;
 /// Share of a disk's outer rate that its innermost tracks have: the ratio of their radii.
 const INNER_SHARE: f64 = 0.46;
 
+/// Units in names.
+const UNITS: [&str; 5] = ["gb", "tb", "gib", "tib", "iops"];
+
+/// Construction of a shingled disk, of which no data sheet tells: its staging area, its bands, and
+/// the idle time before it cleans. General knowledge that nobody has checked.
+const SHINGLED: [(&str, &str); 3] = [("staging_area", "25GB"), ("band", "32MiB"), ("clean_after_s", "1")];
+
 /// A drive in one size.
 struct Row {
     file: &'static DriveFile,
@@ -49,7 +57,7 @@ struct Row {
     size: usize,
 }
 
-fn files() -> &'static [DriveFile] {
+pub(super) fn files() -> &'static [DriveFile] {
     static FILES: OnceLock<Vec<DriveFile>> = OnceLock::new();
     FILES.get_or_init(built_in)
 }
@@ -61,12 +69,20 @@ fn rows() -> impl Iterator<Item = Row> {
 
 /// Returns a name in the form of names for commands: `Samsung 990 Pro 1 TB` as
 /// `samsung-990-pro-1tb`.
-fn slug(text: &str) -> String {
+pub(super) fn slug(text: &str) -> String {
     let letters = text.chars().map(|letter| if letter.is_alphanumeric() || letter == '.' { letter } else { ' ' });
     let lower = letters.collect::<String>().to_lowercase();
     let mut words: Vec<&str> = lower.split_whitespace().collect();
-    let unit = words.pop_if(|last| ["gb", "tb"].contains(last)).unwrap_or_default();
-    format!("{}{unit}", words.join("-"))
+    // A unit belongs to the number before it.
+    let units: Vec<usize> = (1..words.len()).filter(|&at| UNITS.contains(&words[at])).collect();
+    let mut text = String::new();
+    for (at, word) in words.drain(..).enumerate() {
+        if at > 0 && !units.contains(&at) {
+            text.push('-');
+        }
+        text.push_str(word);
+    }
+    text
 }
 
 /// Returns true if `wanted` names a drive by its name or by that under which it is sold.
@@ -122,9 +138,9 @@ impl Row {
     fn template(&self) -> Result<&'static str, String> {
         let figures = &self.drive.figures;
         if self.drive.kind == Kind::Hdd {
-            let shingled = figures.recording.is_some_and(|recording| recording != Recording::Cmr);
-            let reason = || "it records shingles, for which there is no model".to_owned();
-            return (!shingled).then_some("seagate-exos-x18-18tb").ok_or_else(reason);
+            let by_host = figures.recording == Some(Recording::HostManagedSmr);
+            let reason = || "its host must write each zone in order, for which there is no model".to_owned();
+            return (!by_host).then_some("seagate-exos-x18-18tb").ok_or_else(reason);
         }
         let cell =
             figures.cell.map(|cell| Value::try_from(cell).map_or_else(|_| String::new(), |cell| cell.to_string()));
@@ -230,6 +246,12 @@ impl Row {
         if actuators > 1.0 {
             set("actuators", Value::Integer(actuators as i64));
         }
+        if figures.recording == Some(Recording::DriveManagedSmr) {
+            set("recording", "smr".into());
+            for (key, value) in SHINGLED {
+                set(key, parsed(value).unwrap_or_else(|| value.into()));
+            }
+        }
         if let Some(rate) = self.figure(figures.sequential_read_mb_per_s.as_ref()).map(|rate| rate / actuators) {
             set("outer_mb_per_s", rate.into());
             set("inner_mb_per_s", (rate * INNER_SHARE).into());
@@ -271,13 +293,14 @@ fn parsed(value: &str) -> Option<Value> {
 /// Returns the text of the profile of a drive on sale; `None` if no drive has the name, an error if
 /// the drive has no model.
 fn profile_text(name: &str) -> Option<Result<String, String>> {
-    Row::find(name).map(|(row, name)| row.table(name).map(|table| table.to_string()))
+    let drive = Row::find(name).map(|(row, name)| row.table(name).map(|table| table.to_string()));
+    drive.or_else(|| cloud::profile_text(name))
 }
 
 /// Returns the names of all drives, with and without their sizes.
 fn names() -> Vec<String> {
     let drives = files().iter().flat_map(|file| file.drives.iter().map(|drive| drive.name.clone()));
-    drives.chain(rows().map(|row| row.name())).collect()
+    drives.chain(rows().map(|row| row.name())).chain(cloud::names()).collect()
 }
 
 /// Returns the sizes in which the drive of `name` is on sale, with their prices; empty for a name
@@ -287,7 +310,7 @@ pub fn sizes_on_sale(name: &str) -> Vec<OnSale> {
     let sizes = rows().filter(|row| is_named(row.drive, &wanted)).filter_map(|row| {
         Some(OnSale { model: name.to_owned(), size: row.drive.sizes[row.size].bytes, price: row.price()? })
     });
-    sizes.collect()
+    sizes.chain(cloud::sizes_on_sale(name)).collect()
 }
 
 #[cfg(test)]

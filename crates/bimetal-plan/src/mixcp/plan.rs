@@ -226,7 +226,7 @@ impl Asked<'_> {
         let written = survey.write_bytes.0 as f64 * self.speedup / survey.duration.as_seconds_f64().max(1e-9);
         let erased = match &profile.body {
             Body::Flash(flash) => told.erases_per_s * training::block_bytes(flash),
-            Body::Hdd(_) => 0.0,
+            Body::Hdd(_) | Body::Cloud(_) => 0.0,
         };
         let written = if wears { written } else { 0.0 };
         let life = Life::at_rates(Role::Ssd.name(), profile, size, written, erased / written);

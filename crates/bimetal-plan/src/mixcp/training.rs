@@ -165,7 +165,7 @@ pub fn sized(profile: &Profile, size: Bytes) -> Result<Profile, ModelError> {
 fn flash_of(profile: &Profile) -> Result<&FlashProfile, ModelError> {
     match &profile.body {
         Body::Flash(flash) => Ok(flash),
-        Body::Hdd(_) => Err(ModelError::NoFlash(profile.name.clone())),
+        Body::Hdd(_) | Body::Cloud(_) => Err(ModelError::NoFlash(profile.name.clone())),
     }
 }
 

@@ -207,7 +207,7 @@ pub(super) fn record_members(setup: &mut Setup, choices: &Choices, rounds: Round
     for drive in &mut setup.drives {
         let size = Sectors(drive.size.0 / SECTOR_BYTES);
         let blank = drive.profile.build(Some(size), choices.seed);
-        let (None, Ok(blank)) = (drive.profile.hdd(), blank) else { continue };
+        let (true, Ok(blank)) = (drive.profile.kind() == "flash", blank) else { continue };
         let home = layouts[drive.volume].home.iter().find(|extent| extent.member == drive.member);
         let full =
             home.map(|extent| SectorRange::new(extent.first_sector, extent.blocks.count * choices.block.sectors()));

@@ -52,7 +52,7 @@ fn profile(changes: &[(&str, &str)]) -> Profile {
 pub(crate) fn flash_profile(changes: &[(&str, &str)]) -> super::FlashProfile {
     match profile(changes).body {
         Body::Flash(flash) => *flash,
-        Body::Hdd(_) => panic!("a flash drive"),
+        Body::Hdd(_) | Body::Cloud(_) => panic!("a flash drive"),
     }
 }
 
