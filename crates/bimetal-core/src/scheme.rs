@@ -14,7 +14,7 @@ use crate::operation::OpKind;
 use crate::settings::{Parameter, SettingError, Settings};
 use crate::units::{Bytes, Nanoseconds, SectorRange, Sectors};
 use crate::uses::Uses;
-pub use extension::{Copies, Hints, InPlace, Monitor, OutsidePolicy, Properties};
+pub use extension::{Copies, Destination, Director, Hints, InPlace, Monitor, OutsidePolicy, Properties};
 
 /// A request as a scheme sees it.
 #[derive(Clone, Copy, Debug)]
@@ -372,6 +372,12 @@ pub trait Scheme: Send {
     /// slots. Returns false if the scheme has no such policy, or its cache is not empty.
     fn take_outside_policy(&mut self, make: &dyn Fn(u32) -> Box<dyn OutsidePolicy>) -> bool {
         let _ = make;
+        false
+    }
+
+    /// Returns true if another program may choose the blocks that enter the cache. The scheme must
+    /// make room whatever enters. Asked only in a simulation.
+    fn takes_director(&self) -> bool {
         false
     }
 

@@ -4,10 +4,11 @@
 //! [`Scheme`](super::Scheme) that gives the trait. The volume skips the question for all other
 //! schemes.
 
-use super::{PredictionError, Service, View, Wear};
+use super::{Access, PredictionError, Service, View, Wear};
 use crate::block::{BlockRun, Key};
 use crate::block_map::Slot;
 use crate::layout::MemberId;
+use crate::operation::Token;
 use crate::units::{Nanoseconds, SectorRange};
 
 /// Properties of a scheme with its settings. They hold as long as the scheme lives.
@@ -49,6 +50,31 @@ pub trait OutsidePolicy: Send {
     /// Offers blocks in the order in which they shall leave, until `offer` returns false. A block
     /// that is not in the cache is passed over.
     fn order(&mut self, offer: &mut dyn FnMut(Key) -> bool);
+}
+
+/// Destination of the blocks of a request, as another program chooses it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Destination {
+    /// Home alone: a write drops the blocks' copies, and a read brings none in.
+    Home,
+    /// Slots: a write leaves home with older content, and a read brings copies in.
+    Slot,
+    /// Home and slots. For a read it means the same as [`Slot`](Self::Slot).
+    Both,
+}
+
+/// Program that chooses the destination of each request to a cache, in place of the scheme. Only
+/// for the simulator.
+pub trait Director: Send {
+    /// Notes that the request `token` came to the volume.
+    fn submitted(&mut self, now: Nanoseconds, token: Token);
+
+    /// Returns the destination of the blocks of a read or write, which is about to be served.
+    /// `None` leaves the decisions about it to the scheme.
+    fn direct(&mut self, view: &View, access: &Access, token: Token) -> Option<Destination>;
+
+    /// Notes that the request `token` has ended.
+    fn finished(&mut self, now: Nanoseconds, token: Token);
 }
 
 /// A scheme with several copies of all content.

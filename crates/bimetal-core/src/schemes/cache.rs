@@ -142,6 +142,12 @@ pub(super) trait Decisions: Send {
         let _ = (view, dirty);
     }
 
+    /// Returns true if slots become free whatever enters the cache, and not only when a decision
+    /// finds none.
+    fn makes_room(&self) -> bool {
+        true
+    }
+
     /// [`Scheme::next_timeout`].
     fn next_timeout(&self, contents: &Self::Contents, view: &View) -> Option<Nanoseconds>;
 
@@ -195,6 +201,10 @@ impl<D: Decisions> Scheme for Cache<D> {
 
     fn take_outside_policy(&mut self, make: &dyn Fn(u32) -> Box<dyn OutsidePolicy>) -> bool {
         self.contents.take_outside_policy(make)
+    }
+
+    fn takes_director(&self) -> bool {
+        self.decisions.makes_room() && !self.decisions.properties().overwrites_in_place
     }
 
     fn arrived(&mut self, view: &View, access: &Access) {

@@ -415,6 +415,10 @@ impl Decisions for HybridDisk {
         self.dirty_since.mapped(view, dirty);
     }
 
+    fn makes_room(&self) -> bool {
+        false
+    }
+
     fn properties(&self) -> Properties {
         Properties { overwrites_in_place: self.in_place, takes_pins: true, ..Properties::default() }
     }

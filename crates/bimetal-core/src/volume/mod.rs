@@ -27,12 +27,14 @@ mod announce;
 mod close;
 mod commit;
 mod damage;
+mod directed;
 mod discard;
 mod dispatch;
 mod drain;
 mod evictions;
 mod fetch;
 mod flush;
+mod foresight;
 mod hint;
 mod home_first;
 mod in_place;
@@ -71,16 +73,16 @@ use crate::layout::{Layout, LayoutRequest, MemberId, MemberInfo, SlotKind, SlotR
 use crate::operation::{Command, Completion, OpKind, Operation, Status, Token};
 use crate::payload::Payload;
 use crate::scheme::{
-    Access, Foresight, MemberLoad, MemberState, PredictionError, Scheme, SchemeError, SchemeInfo, View, Wear, Work,
+    Access, MemberLoad, MemberState, PredictionError, Scheme, SchemeError, SchemeInfo, View, Wear, Work,
 };
 use crate::settings::{MOVE_MEMORY, MOVE_RATE, SettingError, Settings};
 use crate::units::{Bytes, Nanoseconds, SectorRange, Sectors};
-use crate::uses::Uses;
 use announce::Announcements;
 use close::Closing;
 use commit::{Checkpoint, Commit, Intents};
 use damage::Damage;
 pub use damage::{GaveUp, Trouble};
+use directed::Directed;
 use discard::DiscardJob;
 pub use drain::Drain;
 use drain::Draining;
@@ -123,6 +125,7 @@ pub struct Volume<P: Payload> {
     identity: u64,
     view: View,
     scheme: Box<dyn Scheme>,
+    directed: Option<Directed>,
     store: Store<P>,
     pending: Pending,
     commit: Commit,
@@ -290,6 +293,7 @@ impl<P: Payload> Volume<P> {
             identity,
             view,
             scheme,
+            directed: None,
             store,
             pending: Pending::default(),
             commit: Commit::default(),
@@ -338,39 +342,10 @@ impl<P: Payload> Volume<P> {
         self.statistics.arrived - self.statistics.finished
     }
 
-    /// Supplies facts about the workload to the scheme; to be called before the first request.
-    pub fn foresee(&mut self, foresight: &Foresight<'_>) {
-        self.scheme.foresee(&self.view, foresight);
-    }
-
-    /// Returns true if the scheme must know when each block is used, and does not know it yet.
-    pub fn lacks_foresight(&self) -> bool {
-        self.scheme.lacks_foresight()
-    }
-
     /// Returns true if the scheme's settings are impossible for a volume with data; to be called
     /// before the first request.
     pub fn is_only_simulated(&self) -> bool {
         self.scheme.why_only_simulated().is_some()
-    }
-
-    /// Tells the scheme when each block is used, if it needs that; to be called before the first
-    /// request.
-    pub fn foresee_uses(&mut self, uses: Uses) {
-        self.scheme.foresee_uses(uses);
-    }
-
-    /// Returns the minimum length of an idle period, if the scheme needs a profile of all idle
-    /// periods before the first request.
-    pub fn wants_idle_profile(&self) -> Option<Nanoseconds> {
-        self.scheme.properties().idle_profile
-    }
-
-    /// Tells the scheme the number of reads and writes before each idle period.
-    pub fn foresee_idle(&mut self, after: Vec<u64>) {
-        if let Some(monitor) = self.scheme.monitor_mut() {
-            monitor.foresee_idle(after);
-        }
     }
 
     /// Passes a drive's wear to the scheme, if `member` holds the slots.
@@ -433,6 +408,7 @@ impl<P: Payload> Volume<P> {
     pub fn submit(&mut self, now: Nanoseconds, request: Operation<P>) {
         self.set_time(now);
         self.statistics.arrived += 1;
+        self.directed.iter_mut().for_each(|directed| directed.submitted(now, request.token));
         self.requests.arrive(request);
         self.pump();
     }
@@ -640,6 +616,7 @@ impl<P: Payload> Volume<P> {
 
     fn finish(&mut self, token: Token, status: Status, payload: P) {
         self.count_finished(status);
+        self.directed.iter_mut().for_each(|directed| directed.finished(self.view.now, token));
         self.requests.finish(token, status, payload);
     }
 

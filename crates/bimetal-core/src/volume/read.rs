@@ -52,7 +52,7 @@ struct Fragment {
 impl<P: Payload> Volume<P> {
     pub(super) fn start_read(&mut self, token: Token, sectors: SectorRange) {
         let access = access(&self.view.layout, OpKind::Read, sectors);
-        self.scheme.arrived(&self.view, &access);
+        self.note_arrival(&access, token);
         if self.scheme.properties().migrates_instantly {
             // A migration that is due happens at once, before the read.
             self.work();
@@ -134,7 +134,7 @@ impl<P: Payload> Volume<P> {
         let sectors = self.sectors_of(job.sectors, run);
         self.read_home(task, job, sectors, 0);
         if self.store_exists() {
-            match self.scheme.promote(&self.view, access, run) {
+            match self.promotion(job.token, access, run) {
                 Promotion::Never => {}
                 _ if self.slots_refuse() => self.statistics.bypassed(Reason::MEMBER_READ_ONLY, run.count),
                 Promotion::Bypass(reason) => self.statistics.bypassed(reason, run.count),

@@ -208,7 +208,7 @@ impl<P: Payload> Volume<P> {
         payload: P,
     ) -> WriteJob<P> {
         let access = access(&self.view.layout, OpKind::Write, sectors);
-        self.scheme.arrived(&self.view, &access);
+        self.note_arrival(&access, token);
         self.statistics.written_blocks += access.blocks.count;
         WriteJob {
             token,
@@ -381,7 +381,7 @@ impl<P: Payload> Volume<P> {
             } else if self.slots_refuse() {
                 (Placement::Home(Some(Reason::MEMBER_READ_ONLY)), rest.count)
             } else {
-                self.scheme.place_write(&self.view, &access, rest)
+                self.placement(job.token, &access, rest)
             };
             assert!(blocks >= 1 && blocks <= rest.count, "a scheme places 1 to {} blocks, not {blocks}", rest.count);
             let run = BlockRun { count: blocks, ..rest };
