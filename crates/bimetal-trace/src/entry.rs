@@ -11,6 +11,7 @@ use bimetal_core::units::{Nanoseconds, SECTOR_BYTES, SectorRange, Sectors};
 use crate::Request;
 use crate::error::{Place, shown};
 use crate::input::Input;
+use crate::open::Event;
 
 /// First sector (at 512 TiB) that no request may reach: addresses beyond it are rejected as
 /// garbage.
@@ -189,6 +190,11 @@ pub(crate) trait Decoder: Send {
 
     /// Returns the size of the recorded device, if the content decoded so far has it.
     fn capacity(&self) -> Option<Sectors> {
+        None
+    }
+
+    /// Returns the event that each entry is, if the content decoded so far names one for all.
+    fn event(&self) -> Option<Event> {
         None
     }
 

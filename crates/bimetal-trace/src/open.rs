@@ -85,7 +85,8 @@ pub struct Trace {
     capacity: Option<Sectors>,
     notes: Vec<String>,
     options: OpenOptions,
-    /// Event that stands for a request, in formats that record several events.
+    /// Event that stands for a request, in formats that record several events or name the one that
+    /// they record.
     event: Option<Event>,
     event_is_guessed: bool,
     input: Input,
@@ -172,7 +173,7 @@ impl Trace {
             pairing: (recognised.format.events == Events::WithCompletions).then(|| Pairing::new(PATIENCE)),
             notes: recognised.notes,
             options: options.clone(),
-            event: None,
+            event: probe.event,
             event_is_guessed: false,
             input,
             ready: VecDeque::new(),
@@ -260,7 +261,8 @@ impl Trace {
         self.capacity.map(Sectors::bytes)
     }
 
-    /// Returns the event that stands for a request, in a trace that records several events.
+    /// Returns the event that stands for a request, in a trace that records several events or names
+    /// its one.
     pub fn event(&self) -> Option<Event> {
         self.event
     }
@@ -330,7 +332,7 @@ impl Trace {
     /// Decodes the next entries into `ready`. The format must have one entry for each request, in
     /// order of time.
     fn fill(&mut self) -> Result<(), TraceError> {
-        debug_assert!(self.pairing.is_none() && self.event.is_none());
+        debug_assert!(self.format.events == Events::One);
         let filled = self.decoder.fill(&mut self.input, &mut self.ready);
         if let Some(device) = self.options.device {
             self.ready.retain(|entry| entry.device == device);
@@ -434,7 +436,7 @@ impl Trace {
         if let Some(device) = self.options.device {
             reason.push_str(&format!("; only requests of device {device} were wanted (--device)"));
         }
-        if let Some(event) = self.event {
+        if let Some(event) = self.event.filter(|_| self.format.events != Events::One) {
             let name = if event == Event::Queue { "queue" } else { "issue" };
             reason.push_str(&format!("; only {name} events were wanted (--event)"));
         }
@@ -511,6 +513,7 @@ struct Probe {
     has_times: bool,
     has_operations: bool,
     capacity: Option<Sectors>,
+    event: Option<Event>,
 }
 
 impl Probe {
@@ -529,6 +532,7 @@ impl Probe {
             }
         }
         let has_times = decoder.has_times() && !recognised.is_index;
-        Self { moments, has_times, has_operations: decoder.has_operations(), capacity: decoder.capacity() }
+        let (has_operations, capacity) = (decoder.has_operations(), decoder.capacity());
+        Self { moments, has_times, has_operations, capacity, event: decoder.event() }
     }
 }

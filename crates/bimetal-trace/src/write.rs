@@ -15,7 +15,7 @@ use crate::Request;
 use crate::error::TraceError;
 use crate::format::{self, Encode, Encoding, Format};
 use crate::formats;
-use crate::open::Trace;
+use crate::open::{Event, Trace};
 
 /// Number of bytes collected before they are written.
 const BUFFER_BYTES: usize = 128 << 10;
@@ -33,19 +33,22 @@ pub struct Content {
     pub has_operations: bool,
     /// Size of the recorded device, if known.
     pub capacity: Option<Sectors>,
+    /// Event that a request is, if known.
+    pub event: Option<Event>,
 }
 
 impl Default for Content {
-    /// Assumes that the trace has all fields of requests, and no size of its device.
+    /// Assumes that the trace has all fields of requests, no size of its device and no event.
     fn default() -> Self {
-        Self { has_times: true, has_operations: true, capacity: None }
+        Self { has_times: true, has_operations: true, capacity: None, event: None }
     }
 }
 
 impl From<&Trace> for Content {
     fn from(trace: &Trace) -> Self {
         let capacity = trace.capacity().map(Bytes::sectors);
-        Self { has_times: trace.has_times(), has_operations: trace.has_operations(), capacity }
+        let (has_times, has_operations) = (trace.has_times(), trace.has_operations());
+        Self { has_times, has_operations, capacity, event: trace.event() }
     }
 }
 

@@ -7,7 +7,7 @@ use bimetal_core::operation::OpKind;
 use bimetal_core::units::{Nanoseconds, SectorRange};
 use bimetal_trace::fuzz::read_any;
 use bimetal_trace::write::{Content, Writer, Written};
-use bimetal_trace::{Format, OpenOptions, Request, Trace, formats};
+use bimetal_trace::{Event, Format, OpenOptions, Request, Trace, formats};
 use proptest::prelude::*;
 
 /// Unique file name in the folder for temporary files; the file is removed at the end.
@@ -177,7 +177,7 @@ proptest! {
 
 #[test]
 fn a_trace_without_times_or_operations_stays_one_in_csv_and_bin() {
-    let content = Content { has_times: false, has_operations: false, capacity: None };
+    let content = Content { has_times: false, has_operations: false, ..Content::default() };
     let range = SectorRange::new(8, 8);
     let request =
         Request { arrival: Nanoseconds::ZERO, device: 0, kind: OpKind::Read, fua: false, range, response: None };
@@ -188,6 +188,24 @@ fn a_trace_without_times_or_operations_stays_one_in_csv_and_bin() {
         assert!(!trace.has_times(), "{format}");
         assert_eq!(trace.has_operations(), format == &formats::csv::INFO, "{format}");
         assert_eq!(read, [request; 3]);
+    }
+}
+
+/// Regression: a `bin` file of a recording did not say that its requests were queue events, so the
+/// simulator did not merge them, as it does when it reads the recording itself.
+#[test]
+fn event_of_a_recording_is_kept_in_bin() {
+    let range = SectorRange::new(8, 8);
+    let request =
+        Request { arrival: Nanoseconds::ZERO, device: 0, kind: OpKind::Read, fua: false, range, response: None };
+    for event in [None, Some(Event::Queue), Some(Event::Issue)] {
+        let scratch = Scratch::new(&format!("event-{event:?}"));
+        scratch.write(&formats::bin::INFO, Content { event, ..Content::default() }, &[request; 3]);
+        let (trace, read) = scratch.read(&OpenOptions::default());
+        assert_eq!((trace.event(), Content::from(&trace).event), (event, event));
+        assert_eq!(read, [request; 3]);
+        scratch.write(&formats::csv::INFO, Content::from(&trace), &read);
+        assert_eq!(scratch.read(&OpenOptions::default()).0.event(), None, "csv names no event");
     }
 }
 

@@ -525,7 +525,7 @@ fn served_volume_finds_metadata_by_a_map_that_is_refreshed() {
     place.file("hdd", 256);
     let mib = |mib: u64| mib << 20;
     let map = |film: u64| {
-        let text = format!("0,{},<free>\n{},{},/home/film\n", mib(100), mib(film), mib(4));
+        let text = format!("0,{},<free>\n{},{},/films/one.mkv\n", mib(100), mib(film), mib(4));
         fs::write(place.0.join("new.csv"), text).expect("a file for the test");
         fs::rename(place.0.join("new.csv"), place.0.join("map.csv")).expect("a file for the test");
     };

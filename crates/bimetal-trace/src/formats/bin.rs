@@ -1,10 +1,10 @@
 //! `bin`: Bimetal's own compact binary, small and fast. The writer compresses it with zstd;
 //! uncompressed files are read as well.
 //!
-//! A header of 9 bytes: `BMTRACE`, the version 1, and flags (bit 0: it has times; bit 1: it has
-//! operations). In version 2, which is written where the size of the recorded device is known, that
-//! size in sectors follows: 8 bytes, little-endian. Then one record for each request, in order of
-//! time: a control byte, then the LEB128 numbers that the control byte does not make redundant:
+//! A header of 9 bytes: `BMTRACE`, the version 1, and flags. In version 2, which is written where
+//! the size of the recorded device is known, that size in sectors follows: 8 bytes, little-endian.
+//! Then one record for each request, in order of time: a control byte, then the LEB128 numbers that
+//! the control byte does not make redundant:
 //!
 //! | control bit | meaning |
 //! |---|---|
@@ -14,6 +14,16 @@
 //! | 5 | the response time (ns) follows |
 //! | 6 | as many sectors as the record before (0 at first); else their number follows |
 //! | 7 | starts at the end of the record before (0 at first); else the signed distance, zigzag |
+//!
+//! | bit of the flags | meaning |
+//! |---|---|
+//! | 0 | the trace has times |
+//! | 1 | the trace has operations |
+//! | 2 | a request is its arrival in the block layer, before merging: a queue event |
+//! | 3 | a request is what the device got, after merging: an issue event |
+//!
+//! Bits 2 and 3 are both 0 or both 1 if the event is not known. They are 0 in files of earlier
+//! builds, and readers of earlier builds ignore them.
 //!
 //! The order of the numbers is: ns since the record before, device, distance, sectors, response
 //! time. The end is the control byte 7 and the number of records, 8 bytes little-endian; a file
@@ -27,6 +37,7 @@ use crate::entry::{Bad, Decoder, Entry, Fault, SECTORS_MAX};
 use crate::error::Place;
 use crate::format::{Encode, Encoding, Format, Recognition};
 use crate::input::Input;
+use crate::open::Event;
 use crate::write::Content;
 
 /// Description of the `bin` format.
@@ -56,6 +67,12 @@ const RESPONSE: u8 = 1 << 5;
 const SAME_SECTORS: u8 = 1 << 6;
 const ADJACENT: u8 = 1 << 7;
 
+/// Flags of the header: fields of the requests, and the event that stands for a request.
+const HAS_TIMES: u8 = 1;
+const HAS_OPERATIONS: u8 = 1 << 1;
+const QUEUE_EVENTS: u8 = 1 << 2;
+const ISSUE_EVENTS: u8 = 1 << 3;
+
 /// Largest number of bytes of a record: a control byte, four numbers of 64 bits and one of 32.
 const RECORD_BYTES_MAX: usize = 1 + 4 * 10 + 5;
 
@@ -82,12 +99,23 @@ impl Encoder {
     /// Writes the header of a file to `out`.
     fn new(content: Content, out: &mut Vec<u8>) -> Self {
         out.extend_from_slice(if content.capacity.is_some() { MAGIC_WITH_SIZE } else { MAGIC });
-        out.push(u8::from(content.has_times) | u8::from(content.has_operations) << 1);
+        out.push(flags(content));
         if let Some(capacity) = content.capacity {
             out.extend_from_slice(&capacity.0.to_le_bytes());
         }
         Self { before: Before::default(), records: 0 }
     }
+}
+
+/// Returns the flags of the header.
+fn flags(content: Content) -> u8 {
+    let event = match content.event {
+        Some(Event::Queue) => QUEUE_EVENTS,
+        Some(Event::Issue) => ISSUE_EVENTS,
+        None => 0,
+    };
+    let flag = |bit: u8, set: bool| if set { bit } else { 0 };
+    flag(HAS_TIMES, content.has_times) | flag(HAS_OPERATIONS, content.has_operations) | event
 }
 
 impl Encode for Encoder {
@@ -225,15 +253,23 @@ impl Decoder for Bin {
     }
 
     fn has_times(&self) -> bool {
-        self.flags.is_none_or(|flags| flags & 1 != 0)
+        self.flags.is_none_or(|flags| flags & HAS_TIMES != 0)
     }
 
     fn has_operations(&self) -> bool {
-        self.flags.is_none_or(|flags| flags & 2 != 0)
+        self.flags.is_none_or(|flags| flags & HAS_OPERATIONS != 0)
     }
 
     fn capacity(&self) -> Option<Sectors> {
         self.capacity
+    }
+
+    fn event(&self) -> Option<Event> {
+        match self.flags? & (QUEUE_EVENTS | ISSUE_EVENTS) {
+            QUEUE_EVENTS => Some(Event::Queue),
+            ISSUE_EVENTS => Some(Event::Issue),
+            _ => None,
+        }
     }
 }
 
@@ -436,6 +472,23 @@ mod tests {
         }
         new[HEADER_BYTES..HEADER_BYTES + SIZE_BYTES].fill(0xff);
         assert_eq!(decoded(new).unwrap_err().0, "size of the device");
+    }
+
+    /// The event takes bits that were 0 before, so files from before have none.
+    #[test]
+    fn event_of_the_requests_is_kept_in_the_flags() {
+        for (event, flags) in [(None, 0b0011), (Some(Event::Queue), 0b0111), (Some(Event::Issue), 0b1011)] {
+            let mut bytes = Vec::new();
+            let mut encoder = Encoder::new(Content { event, ..Content::default() }, &mut bytes);
+            encoder.finish(&mut bytes);
+            assert_eq!(bytes[HEADER_BYTES - 1], flags);
+            let mut decoder = Bin::default();
+            let mut input = Input::new(std::io::Cursor::new(bytes)).unwrap();
+            assert!(decoder.next(&mut input).unwrap().is_none());
+            assert_eq!(decoder.event(), event);
+            assert!(decoder.has_times() && decoder.has_operations());
+        }
+        assert_eq!(Bin { flags: Some(0b1111), ..Bin::default() }.event(), None, "both bits name no event");
     }
 
     #[test]

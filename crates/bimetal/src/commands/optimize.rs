@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use crate::error::Error;
 use crate::options::JsonOption;
-use crate::options::parse::fraction;
+use crate::options::parse::{WarmUpOption, fraction};
 use crate::options::simulation::{SimulationOptions, choices};
 use crate::output::{OutputFile, print, print_json};
 use crate::progress::Stages;
@@ -85,6 +85,12 @@ struct Judged<'a> {
 
 pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     let Arguments { trace, move_max, simulations, search, output, options, json } = arguments;
+    if options.warmup != WarmUpOption::Fraction(0.0) {
+        return Err(Error::new(
+            "--warmup: optimize measures all requests, since its files are on the SSD from the start: leave it out, \
+             and judge the list with `bimetal simulate --list LIST --warmup`",
+        ));
+    }
     if let [false, _] | [_, true] = options.has_files() {
         return Err(Error::new(
             "optimize searches the files of a map and writes a list of them: expected --files MAP.csv, and no --list",

@@ -67,7 +67,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
-    let content = Content { capacity: Some(Recorder::size_of(&arguments.device)?), ..Content::default() };
+    let content =
+        Content { capacity: Some(Recorder::size_of(&arguments.device)?), event: Some(arrival), ..Content::default() };
     let mut file = TraceWriter::create(&arguments.output, arguments.format.as_deref(), content)?;
     warn_of_feedback(&arguments);
     let mut recorder = Recorder::start(&arguments.device, arrival)?;
