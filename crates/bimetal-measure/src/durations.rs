@@ -211,7 +211,9 @@ mod tests {
     #[test]
     fn durations_fall_into_the_bucket_whose_bound_they_reach() {
         let mut durations = Durations::new();
-        [50, 100, 101, 5000].map(|micros| durations.record(Nanoseconds::from_micros(micros)));
+        for micros in [50, 100, 101, 5000] {
+            durations.record(Nanoseconds::from_micros(micros));
+        }
         assert_eq!(durations.buckets(&[50e-6, 100e-6, 1e-3]), [(50e-6, 1), (100e-6, 1), (1e-3, 1), (f64::INFINITY, 1)]);
         assert_eq!((durations.count(), durations.max()), (4, Nanoseconds::from_millis(5)));
         assert!((durations.sum_seconds() - 0.005_251).abs() < 1e-12);

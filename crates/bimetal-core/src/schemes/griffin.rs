@@ -368,6 +368,13 @@ impl Griffin {
             self.blocks_read_from_log = 0;
         }
     }
+
+    /// Returns the end of the timeout. A timeout that ends behind the last moment of the clock never
+    /// fires: if it did, a restart would leave it due.
+    fn timer_ends(&self) -> Option<Nanoseconds> {
+        let at = self.timer_started.saturating_add(self.timeout?);
+        (at < Nanoseconds(u64::MAX)).then_some(at)
+    }
 }
 
 impl Scheme for Griffin {
@@ -438,7 +445,7 @@ impl Scheme for Griffin {
         if self.fired || self.is_large(view) || !self.impending.is_empty() {
             return Some(view.now);
         }
-        self.timeout.map(|timeout| self.timer_started.saturating_add(timeout))
+        self.timer_ends()
     }
 
     fn work(&mut self, view: &View) -> Work {
@@ -448,7 +455,7 @@ impl Scheme for Griffin {
         if view.moving || !view.slots_online() {
             return Work::Nothing;
         }
-        let timer = self.timeout.is_some_and(|timeout| self.timer_started.saturating_add(timeout) <= view.now);
+        let timer = self.timer_ends().is_some_and(|at| at <= view.now);
         // A log whose slots are about to be freed is not full.
         let full = view.waiting_for_slots > 0 && view.freeing_slots == 0;
         if view.map.is_empty() && !full {

@@ -232,6 +232,18 @@ fn the_timer_restarts_when_nothing_is_logged_and_counts_nothing() {
     assert_eq!(bench.volume.statistics().migrations.count, 1);
 }
 
+/// A trace of a few requests with centuries in between reached the end of the clock. A timeout that
+/// began there was due as soon as it had begun, and the volume stopped: "due for work and has none".
+#[test]
+fn timeout_behind_the_end_of_the_clock_never_fires() {
+    let mut bench = Bench::new("griffin", ONLY_TIMEOUT);
+    bench.pass(Nanoseconds(u64::MAX - Nanoseconds::from_seconds(1).0));
+    bench.request(OpKind::Write, 80, 8);
+    bench.pass(Nanoseconds::from_seconds(1));
+    bench.request(OpKind::Read, 80, 8);
+    assert_eq!(bench.take_log(), ["hdd write 24", "hdd read 8"]);
+}
+
 #[test]
 fn a_timeout_of_nothing_is_refused() {
     let info = super::INFO;
