@@ -111,6 +111,10 @@ pub enum Body {
     Cloud(Box<CloudProfile>),
 }
 
+/// Names that can be loaded.
+const EXPECTED: &str =
+    "the name of a drive (`bimetal profiles` lists the built-in ones, `bimetal catalog show` those on sale), or a file";
+
 /// Reasons for which a profile, or a change to it, is refused. Each names the profile's file or
 /// name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -124,14 +128,12 @@ pub enum ProfileError {
         reason: String,
     },
     /// The name is neither a built-in profile nor a file.
-    #[error("no profile or file '{name}'{}; built in: {known}", suggestion(nearest.as_deref()))]
+    #[error("no profile or file '{name}'{}; expected {EXPECTED}", suggestion(nearest.as_deref()))]
     Unknown {
         /// Name that was given.
         name: String,
         /// Built-in name that is most similar.
         nearest: Option<String>,
-        /// Names of all built-in profiles.
-        known: String,
     },
     /// The file could not be read.
     #[error("{file}: {reason}")]
@@ -383,11 +385,9 @@ impl Profile {
         }
         let others = further.map_or_else(Vec::new, |further| (further.names)());
         let names = BUILTIN.iter().map(|(name, _)| *name).chain(others.iter().map(String::as_str));
-        let others_too = if others.is_empty() { "" } else { "; `bimetal catalog show` lists further drives" };
         Err(ProfileError::Unknown {
             name: name.to_owned(),
             nearest: nearest(&name.replace(' ', "-"), names).map(str::to_owned),
-            known: BUILTIN.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ") + others_too,
         })
     }
 

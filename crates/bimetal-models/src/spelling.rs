@@ -1,9 +1,12 @@
 //! The known name nearest to a misspelt one, for the "did you mean" of error messages.
 
+/// Number of edits that are taken for slips of the hand.
+const SLIPS: usize = 2;
+
 /// Returns the name in `known` nearest to `name`, without regard to case. Nearest is the name with
 /// the fewest letters left out, put in, changed, or swapped with their neighbour; the first of
-/// equals. These edits may be at most half as many as the longer name has letters. Otherwise it is
-/// the first name that begins with `name`, or `None` if nothing is near.
+/// equals. These edits may be at most half as many as the longer name has letters. With more than
+/// [`SLIPS`] of them, the first name that begins with `name` is nearer. `None` if nothing is near.
 pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let wanted = name.to_lowercase();
     let (mut best, mut longer) = (None, None);
@@ -18,7 +21,8 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
             longer = Some(candidate);
         }
     }
-    best.map(|(_, candidate)| candidate).or(longer)
+    let slip = best.filter(|(distance, _)| *distance <= SLIPS);
+    slip.map(|(_, candidate)| candidate).or(longer).or(best.map(|(_, candidate)| candidate))
 }
 
 #[cfg(test)]
@@ -43,5 +47,13 @@ mod tests {
         assert_eq!(nearest("lxu", ["lru", "lfu"]), Some("lru"));
         assert_eq!(nearest("cloud", ["spc", "cloudphysics-csv", "cloudphysics-bin"]), Some("cloudphysics-csv"));
         assert_eq!(nearest("cloud", ["cloudphysics-csv", "clod"]), Some("clod"));
+    }
+
+    /// For `samsung-970` the program suggested `samsung-pm9a3`, four edits away, in place of the one
+    /// drive whose name begins so.
+    #[test]
+    fn begun_name_is_nearer_than_one_with_many_edits() {
+        let known = ["samsung-870-qvo-1tb", "samsung-pm9a3", "samsung-970-evo-plus-500gb"];
+        assert_eq!(nearest("samsung-970", known), Some("samsung-970-evo-plus-500gb"));
     }
 }

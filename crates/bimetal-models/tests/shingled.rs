@@ -45,7 +45,11 @@ impl<D: DeviceModel> Player<D> {
     }
 
     fn send(&mut self, kind: OpKind, start: u64, sectors: u64) {
-        self.drive.submit(self.now, Token(self.sent), Command { kind, range: SectorRange::new(start, sectors), fua: false });
+        self.drive.submit(
+            self.now,
+            Token(self.sent),
+            Command { kind, range: SectorRange::new(start, sectors), fua: false },
+        );
         self.sent += 1;
     }
 

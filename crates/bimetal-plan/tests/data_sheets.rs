@@ -109,7 +109,11 @@ fn check(drive: &Drive, at: usize) -> (usize, Vec<String>) {
         let difference = found / wanted - 1.0;
         checked += 1;
         if difference.abs() > near {
-            wrong.push(format!("{} {size}: {name} {found:.0}, by its data sheet {wanted} ({:+.0} %)", drive.name, 100.0 * difference));
+            wrong.push(format!(
+                "{} {size}: {name} {found:.0}, by its data sheet {wanted} ({:+.0} %)",
+                drive.name,
+                100.0 * difference
+            ));
         }
     }
     (checked, wrong)

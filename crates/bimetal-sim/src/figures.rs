@@ -487,6 +487,7 @@ fn cost(setup: &Setup, throughput: Throughput, replay: Replay) -> Cost {
         budget: per(ssd_usd.map(|usd| usd + controller_usd)),
         usd_per_year: None,
         loss_probability_per_year: None,
+        embodied_carbon_kg: None,
     }
 }
 

@@ -24,10 +24,11 @@
 use bimetal_core::scheme::Holds;
 use bimetal_core::units::Nanoseconds;
 use bimetal_models::cloud::RENT_YEARS;
+use bimetal_models::profile::Body;
 
 use crate::lifetime::Unknown;
 use crate::results::{Cost, Member, MemberFigures, Run};
-use crate::setup::Setup;
+use crate::setup::{Drive, Setup};
 use crate::simulator::Measured;
 
 /// Time from the failure of a mirror's drive until its successor has all data: a drive is ordered,
@@ -67,6 +68,10 @@ struct OwnedDrive {
     failures_per_year: Option<f64>,
     holds: Holds,
     is_rented: bool,
+    /// Number of drives that are used as this one.
+    count: u64,
+    /// Mass of carbon dioxide (equivalent) that making the drives set free, in kg: a range.
+    carbon_kg: Option<[f64; 2]>,
 }
 
 impl Owned {
@@ -77,6 +82,8 @@ impl Owned {
             failures_per_year: drive.profile.failures_per_year,
             holds: drive.holds,
             is_rented: drive.profile.is_rented(),
+            count: drive.bought,
+            carbon_kg: embodied_carbon(drive),
         });
         Self {
             drives: drives.collect(),
@@ -91,6 +98,10 @@ impl Owned {
         let Cost { controller_usd, .. } = run.cost;
         run.cost.usd_per_year = self.usd_per_year(&run.members, controller_usd.unwrap_or(0.0), terms);
         run.cost.loss_probability_per_year = self.loss_probability();
+        run.cost.embodied_carbon_kg = self.drives.iter().try_fold([0.0, 0.0], |[low, high], drive| {
+            let [own_low, own_high] = drive.carbon_kg?;
+            Some([low + own_low, high + own_high])
+        });
     }
 
     fn usd_per_year(&self, members: &[Member], controller_usd: f64, terms: Terms) -> Option<f64> {
@@ -111,10 +122,10 @@ impl Owned {
         let (mut survives, mut copies) = (1.0, Vec::new());
         for drive in &self.drives {
             match drive.holds {
-                Holds::Home | Holds::Copy if is_mirror => copies.push(drive.failures_per_year?),
+                Holds::Home | Holds::Copy if is_mirror => copies.push(drive.any_fails()?),
                 Holds::Cache | Holds::Log if !self.was_dirty => {}
                 Holds::Home | Holds::Copy | Holds::Ranges | Holds::Cache | Holds::Log => {
-                    survives *= 1.0 - drive.failures_per_year?;
+                    survives *= 1.0 - drive.any_fails()?;
                 }
             }
         }
@@ -133,7 +144,32 @@ fn all_fail(failures_per_year: &[f64]) -> f64 {
     failures_per_year.len() as f64 * all * REPAIR.as_years_f64().powi(others as i32)
 }
 
+/// Range of the carbon dioxide (equivalent) that making a TB of disk sets free, in kg. Low: a
+/// maker's figure for the Exos X20; high: the mean of 24 life-cycle assessments (Tannu and Nair,
+/// arXiv 2207.10793). Sources differ by more than an order of magnitude.
+const DISK_CARBON_KG_PER_TB: [f64; 2] = [1.2, 20.0];
+
+/// The same range for flash. Low: a maker's figure for a Nytro 3332 of 15 TB; high: the mean of 94
+/// assessments (the same study).
+const FLASH_CARBON_KG_PER_TB: [f64; 2] = [2.9, 160.0];
+
+/// Returns the carbon of making a drive; `None` for a share of a drive, and for a cloud volume.
+fn embodied_carbon(drive: &Drive) -> Option<[f64; 2]> {
+    let per_tb = match drive.profile.body {
+        _ if drive.is_share => return None,
+        Body::Hdd(_) => DISK_CARBON_KG_PER_TB,
+        Body::Flash(_) => FLASH_CARBON_KG_PER_TB,
+        Body::Cloud(_) => return None,
+    };
+    Some(per_tb.map(|kg| kg * drive.size.0 as f64 / 1e12))
+}
+
 impl OwnedDrive {
+    /// Returns the probability that a drive of those used as this one fails in a year.
+    fn any_fails(&self) -> Option<f64> {
+        Some(1.0 - (1.0 - self.failures_per_year?).powf(self.count as f64))
+    }
+
     /// Returns the dollars for this drive and its successors over `years`.
     fn bought(&self, member: &Member, years: f64) -> Option<f64> {
         if self.is_rented {
@@ -168,6 +204,8 @@ mod tests {
             failures_per_year: Some(failures),
             holds,
             is_rented: false,
+            count: 1,
+            carbon_kg: None,
         };
         let span = Nanoseconds::from_seconds(10);
         Owned { drives: drives.iter().map(drive).collect(), span, was_dirty, is_single: true }
@@ -196,6 +234,15 @@ mod tests {
         assert!((striped - 0.0396).abs() < 1e-12, "{striped}");
         let ranges = loss(&[(Holds::Ranges, 0.02), (Holds::Ranges, 0.01)], false);
         assert!((ranges - 0.0298).abs() < 1e-12, "{ranges}");
+    }
+
+    /// Three disks that are used as one lose data when any of them fails.
+    #[test]
+    fn drives_that_are_used_as_one_all_count() {
+        let mut several = owned(&[(Holds::Home, 0.02), (Holds::Cache, 0.01)], false);
+        several.drives[0].count = 3;
+        let by_hand = 1.0 - 0.98_f64.powi(3);
+        assert!((several.loss_probability().unwrap() - by_hand).abs() < 1e-12);
     }
 
     #[test]

@@ -454,6 +454,9 @@ pub struct Cost {
     /// Probability that data are lost within a year by failures of drives; null if a failure rate
     /// is not known, or volumes are members of volumes.
     pub loss_probability_per_year: Option<f64>,
+    /// Carbon dioxide (equivalent) that making the drives set free, in kg: the lowest and the
+    /// highest that sources tell; null for a share of a drive and for a cloud volume.
+    pub embodied_carbon_kg: Option<[f64; 2]>,
 }
 
 /// Speed of the simulation itself.

@@ -342,6 +342,8 @@ pub struct Drive {
     pub(crate) is_share: bool,
     /// Price of the drive; `None` if no price is known.
     pub price: Option<Price>,
+    /// Number of drives that are bought and used as this one.
+    pub bought: u64,
     /// Model of the drive.
     pub model: Box<dyn DeviceModel>,
 }
@@ -811,13 +813,26 @@ fn build(
 ) -> Result<Vec<Drive>, SetupError> {
     let mut drives: Vec<Drive> = Vec::new();
     for (at, (drive, &size)) in chosen.into_iter().zip(sizes).enumerate() {
-        let price = price_of((&drive.model, &drive.profile), size, drive.origin, choices);
+        let (price, bought) = price_of((&drive.model, &drive.profile), size, drive.origin, choices);
         let is_share = drive.origin == Origin::Share;
         let Chosen { id, role, holds, profile, .. } = drive;
         let member = MemberId(at as u16);
         let model = build_model((scheme, &id), &profile, size, (volume, member), choices)?;
         let (volume, volume_name, size) = (0, None, size.bytes());
-        drives.push(Drive { id, volume, volume_name, member, role, holds, profile, size, is_share, price, model });
+        drives.push(Drive {
+            id,
+            volume,
+            volume_name,
+            member,
+            role,
+            holds,
+            profile,
+            size,
+            is_share,
+            price,
+            bought,
+            model,
+        });
     }
     Ok(drives)
 }

@@ -72,17 +72,21 @@ pub(crate) fn hold_capacity(units: &mut [Sectors], choices: &Choices) {
     last.0 = last.0.max(choices.least_sectors().saturating_sub(before));
 }
 
-/// Returns the price of a drive of `size` whose model has this name and profile.
+/// Returns the price of a drive of `size` whose model has this name and profile, and the number of
+/// drives that are bought for it.
 pub(crate) fn price_of(
     (model, profile): (&str, &Profile),
     size: Sectors,
     origin: Origin,
     choices: &Choices,
-) -> Option<Price> {
+) -> (Option<Price>, u64) {
     match origin {
-        _ if choices.price_per_gb => price_of_share(profile, size),
-        Origin::Share => price_of_share(profile, size),
-        Origin::Given | Origin::Sold => choices.market.smallest(model, profile, size).price,
+        _ if choices.price_per_gb => (price_of_share(profile, size), 1),
+        Origin::Share => (price_of_share(profile, size), 1),
+        Origin::Given | Origin::Sold => {
+            let Purchase { price, count, .. } = choices.market.smallest(model, profile, size);
+            (price, count)
+        }
     }
 }
 

@@ -246,6 +246,7 @@ impl Builder<'_> {
         let model = build_model((volume_name, &choice.name), &profile, made.capacity, (volume, member), self.choices)?;
         let holds = scheme.members.iter().find(|(role, _)| *role == made.role).map(|&(_, holds)| holds);
         let holds = if made.role == Role::Log { Holds::Log } else { holds.unwrap_or(Holds::Home) };
+        let (price, bought) = price_of((&choice.profile, &profile), made.capacity, Origin::Given, self.choices);
         Ok(Drive {
             id: choice.name.clone(),
             volume: volume_at,
@@ -253,7 +254,8 @@ impl Builder<'_> {
             member,
             role: made.role,
             holds: array_holds(scheme, member).unwrap_or(holds),
-            price: price_of((&choice.profile, &profile), made.capacity, Origin::Given, self.choices),
+            price,
+            bought,
             profile,
             is_share: false,
             size: made.capacity.bytes(),

@@ -142,6 +142,9 @@ impl Merits {
             let end = today.map_or_else(String::new, |today| until(years, today));
             text += &format!(", the SSD lasts {}{end}", lifetime(years));
         }
+        if let Some(usd) = run.cost.usd_per_year {
+            text += &format!(", ${} a year", dollars(usd));
+        }
         if run.exported_bytes > 0 {
             text += &format!(", holds {}", capacity(run.exported_bytes));
         }

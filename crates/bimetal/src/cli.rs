@@ -74,6 +74,7 @@ commands! {
     Profiles => profiles,
     Catalog => catalog,
     Schemes => schemes,
+    Schema => schema,
     Reproduce => reproduce,
     Fault => fault,
     Validate => validate,

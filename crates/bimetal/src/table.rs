@@ -16,6 +16,9 @@ const SOLD: &str = "drives on sale, at their whole prices:";
 /// Heading of the runs with a share of the working set.
 const SHARE: &str = "with an SSD of 10 % of the working set, at that share of its price (nobody sells such a drive):";
 
+/// Longest name that stands in the line of its figures; a longer one has its own line above.
+const NAME_MAX: usize = 28;
+
 /// Most columns of a line.
 const WIDTH_MAX: usize = 120;
 
@@ -40,7 +43,8 @@ pub fn comparison(runs: &[Run]) -> String {
     let mut columns: Vec<_> =
         COLUMNS.iter().filter(|column| column.in_terminal).map(|column| Cells::of(column, runs)).collect();
     let labels: Vec<_> = (0..runs.len()).map(|index| label(runs, index)).collect();
-    let names = labels.iter().map(|name| name.chars().count()).chain(["scheme".len()]).max().unwrap_or(0);
+    let short = labels.iter().map(|name| name.chars().count()).filter(|length| *length <= NAME_MAX);
+    let names = short.chain(["scheme".len()]).max().unwrap_or(0);
     let width = |columns: &[Cells]| names + columns.iter().map(|column| column.width + 3).sum::<usize>();
     let mut left_out = Vec::new();
     for (group, title) in LEFT_OUT {
@@ -53,7 +57,12 @@ pub fn comparison(runs: &[Run]) -> String {
     let mut text = format!("{:names$}{}\n", "", groups(&columns));
     text += &line("scheme", names, columns.iter().map(|column| (column, column.title, false)));
     text += &line("", names, columns.iter().map(|column| (column, column.unit, false)));
-    for (row, name) in labels.iter().enumerate() {
+    for (row, label) in labels.iter().enumerate() {
+        let is_long = label.chars().count() > NAME_MAX;
+        if is_long {
+            text += &format!("{label}\n");
+        }
+        let name = if is_long { "" } else { label };
         text +=
             &line(name, names, columns.iter().map(|column| (column, column.rows[row].0.as_str(), column.rows[row].1)));
     }

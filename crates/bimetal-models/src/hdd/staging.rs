@@ -101,12 +101,8 @@ impl Staging {
     fn forget_if(&mut self, start: u64, end: u64, is_meant: impl Fn(u64) -> bool) {
         let first = self.newest.range(..start).next_back().filter(|(_, run)| run.end > start);
         let from = first.map_or(start, |(from, _)| *from);
-        let meant: Vec<(u64, Newest)> = self
-            .newest
-            .range(from..end)
-            .filter(|(_, run)| is_meant(run.at))
-            .map(|(from, run)| (*from, *run))
-            .collect();
+        let meant: Vec<(u64, Newest)> =
+            self.newest.range(from..end).filter(|(_, run)| is_meant(run.at)).map(|(from, run)| (*from, *run)).collect();
         for (from, run) in meant {
             self.newest.remove(&from);
             if from < start {

@@ -128,7 +128,9 @@ impl Chosen {
         let name = &self.volume.name;
         let size = match self.size {
             Some(size) if (least..=most).contains(&size.0) => size,
-            Some(size) => return Err(format!("its size is {size}, and it is offered from {} to {}", Bytes(least), Bytes(most))),
+            Some(size) => {
+                return Err(format!("its size is {size}, and it is offered from {} to {}", Bytes(least), Bytes(most)));
+            }
             None if self.usd_per_month(Bytes(least)).is_none() => {
                 return Err(format!("its price is not known, so its size must be named, as in {name}-1tib"));
             }

@@ -11,7 +11,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
 use bimetal_core::operation::Command;
-use bimetal_core::units::Nanoseconds;
+use bimetal_core::units::{Bytes, Nanoseconds, Sectors};
 use bimetal_trace::write::Content;
 use bimetal_trace::{Request, Writer, formats};
 use bimetal_volumes::status::TraceStatus;
@@ -86,12 +86,14 @@ impl Recorder {
     }
 }
 
-/// Creates a trace. The path must not exist: a typing error must not replace the home of a volume.
-fn new_trace(path: &Path) -> Result<Writer, String> {
+/// Creates a trace of a device of this size. The path must not exist: a typing error must not
+/// replace the home of a volume.
+fn new_trace(path: &Path, capacity: Option<Sectors>) -> Result<Writer, String> {
     if path.symlink_metadata().is_ok() {
         return Err(format!("'{}' exists already: choose another name, or remove it first", path.display()));
     }
-    Writer::create(path, &formats::bin::INFO, Content::default()).map_err(|error| error.to_string())
+    Writer::create(path, &formats::bin::INFO, Content { capacity, ..Content::default() })
+        .map_err(|error| error.to_string())
 }
 
 /// Writes requests in order of arrival until the sender closes. Returns the number of requests.
@@ -155,7 +157,13 @@ impl Server {
         }
         self.watch(key, Watch::TraceStart);
         let file = path.clone();
-        let begun = self.outside(move || new_trace(&file), move |server, writer| server.begin_recording(path, writer));
+        // Requests to several exports have no common size.
+        let capacity = match &self.exports[..] {
+            [export] => Some(Bytes(export.bytes).sectors()),
+            _ => None,
+        };
+        let begun = self
+            .outside(move || new_trace(&file, capacity), move |server, writer| server.begin_recording(path, writer));
         begun.err().map(|error| Reply::error(format!("no thread to write a trace: {error}")))
     }
 

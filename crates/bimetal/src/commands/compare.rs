@@ -16,9 +16,9 @@ use crate::geometric::Comparison;
 use crate::in_memory::InMemory;
 use crate::life;
 use crate::names::schemes_chosen;
-use crate::options::TableForm;
 use crate::options::parse::day;
 use crate::options::simulation::{HintsOption, RepeatOption, RestoreOption, RunsOption, SimulationOptions};
+use crate::options::{TableForm, heading};
 use crate::output::{OutputFile, Versioned, note, print};
 use crate::progress::Stages;
 use crate::report::{self, sections::label};
@@ -51,10 +51,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "a,b[:KEY=VALUE]|all")]
     schemes: Option<String>,
     /// Day from which on the lives of SSDs count, for the year of their end [default: today]
-    #[arg(long, value_name = "YYYY-MM-DD", value_parser = day)]
+    #[arg(long, help_heading = heading::OUTPUT, value_name = "YYYY-MM-DD", value_parser = day)]
     today: Option<f64>,
     /// Also write the comparison as a page that opens in any browser, offline
-    #[arg(long, value_name = "FILE.html")]
+    #[arg(long, help_heading = heading::OUTPUT, value_name = "FILE.html")]
     report: Option<PathBuf>,
     #[command(flatten)]
     options: SimulationOptions,

@@ -32,6 +32,7 @@ pub(crate) mod replay;
 pub(crate) mod reproduce;
 pub(crate) mod rescue;
 pub(crate) mod resize;
+pub(crate) mod schema;
 pub(crate) mod schemes;
 pub(crate) mod serve;
 pub(crate) mod set;

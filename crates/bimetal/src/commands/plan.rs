@@ -25,8 +25,8 @@ use crate::error::Error;
 use crate::in_memory::InMemory;
 use crate::memory::take_large_blocks_from_the_system;
 use crate::names::schemes_named;
-use crate::options::JsonOption;
 use crate::options::simulation::{SimulationOptions, choices};
+use crate::options::{JsonOption, heading};
 use crate::output::{OutputFile, Versioned, note, print};
 use crate::progress::Stages;
 use crate::report;
@@ -52,51 +52,51 @@ pub(crate) struct Arguments {
     #[arg(value_name = "TRACE", required = true)]
     traces: Vec<PathBuf>,
     /// Limits of response times or of any other figure, with commas between, like 'p99<5ms'
-    #[arg(long, value_name = "BUDGET", value_delimiter = ',')]
+    #[arg(long, help_heading = heading::BUDGETS, value_name = "BUDGET", value_delimiter = ',')]
     latency: Vec<String>,
     /// Least lifetime of the flash, like 5y
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, help_heading = heading::BUDGETS, value_name = "TIME")]
     lifetime: Option<String>,
     /// Highest price of all drives together, in US dollars, like 400
-    #[arg(long, value_name = "USD", value_parser = dollars, allow_hyphen_values = true)]
+    #[arg(long, help_heading = heading::BUDGETS, value_name = "USD", value_parser = dollars, allow_hyphen_values = true)]
     max_cost: Option<f64>,
     /// Highest energy of all drives over the trace (500J, 0.2kWh), or highest mean power (6W)
-    #[arg(long, value_name = "ENERGY")]
+    #[arg(long, help_heading = heading::BUDGETS, value_name = "ENERGY")]
     energy: Option<String>,
     /// Yearly growth of footprint and rate of requests, like 20%/y: budgets must also hold at the
     /// end of --lifetime, or after five years
-    #[arg(long, value_name = "SHARE/y")]
+    #[arg(long, help_heading = heading::BUDGETS, value_name = "SHARE/y")]
     growth: Option<String>,
     /// Catalogue of drives for sale: a TOML file with model, sizes, prices, date and source
     /// [default: a built-in example]
-    #[arg(long, value_name = "FILE.toml")]
+    #[arg(long, help_heading = heading::SEARCH, value_name = "FILE.toml")]
     catalog: Option<PathBuf>,
     /// The schemes to consider, with commas between, or all
-    #[arg(long, value_name = "a,b|all", default_value = "all")]
+    #[arg(long, help_heading = heading::SEARCH, value_name = "a,b|all", default_value = "all")]
     schemes: String,
     /// Values of a parameter to try, like griffin.timeout=60s,900s [default: the first parameter of
     /// each scheme]
-    #[arg(long, value_name = "KEY=V1,V2", value_parser = variation)]
+    #[arg(long, help_heading = heading::SEARCH, value_name = "KEY=V1,V2", value_parser = variation)]
     vary: Vec<(String, Vec<String>)>,
     /// Plan with the first half of the requests, and report the budgets that the second half keeps
-    #[arg(long)]
+    #[arg(long, help_heading = heading::SEARCH)]
     holdout: bool,
     /// Plan by the short end of each range: every window of the trace and the shortest lifetime
     /// keep the budgets
-    #[arg(long)]
+    #[arg(long, help_heading = heading::BUDGETS)]
     sure: bool,
     /// Method that predicts the figures of options; simulate: simulation; mixcp: regressions of
     /// MixedStore's MixCP, for mean response time and lifetime of an SSD
-    #[arg(long, value_name = "simulate|mixcp", default_value = "simulate", value_parser = ["simulate", "mixcp"])]
+    #[arg(long, help_heading = heading::SEARCH, value_name = "simulate|mixcp", default_value = "simulate", value_parser = ["simulate", "mixcp"])]
     model: String,
     /// Drop insignificant predictors from the regressions of --model mixcp
-    #[arg(long)]
+    #[arg(long, help_heading = heading::SEARCH)]
     significant: bool,
     /// Simulate every option to its end, even if it cannot win
-    #[arg(long)]
+    #[arg(long, help_heading = heading::SEARCH)]
     exhaustive: bool,
     /// Also write the plan as a page that opens in any browser, offline
-    #[arg(long, value_name = "FILE.html")]
+    #[arg(long, help_heading = heading::OUTPUT, value_name = "FILE.html")]
     report: Option<PathBuf>,
     #[command(flatten)]
     options: SimulationOptions,

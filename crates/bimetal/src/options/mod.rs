@@ -1,5 +1,6 @@
 //! Groups of options that several commands share, and the readers of their values.
 
+pub(crate) mod heading;
 pub mod parse;
 pub(crate) mod replay;
 pub(crate) mod simulation;
@@ -19,20 +20,20 @@ use parse::{device_number, whole_number};
 #[derive(Debug, Clone, Args)]
 pub struct TraceOptions {
     /// Format of the trace [default: recognised by content]; see `bimetal formats`
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, help_heading = heading::TRACE, value_name = "NAME")]
     pub format: Option<String>,
     /// Event that counts as a request, in formats that record several [default: queue if there are
     /// any, else issue]
-    #[arg(long, value_name = "queue|issue")]
+    #[arg(long, help_heading = heading::TRACE, value_name = "queue|issue")]
     pub event: Option<String>,
     /// Read the requests of this device only, by its number in the trace [default: all]
-    #[arg(long, value_name = "N", value_parser = device_number, allow_hyphen_values = true)]
+    #[arg(long, help_heading = heading::TRACE, value_name = "N", value_parser = device_number, allow_hyphen_values = true)]
     pub device: Option<u32>,
     /// Read only the first N requests
-    #[arg(long, value_name = "N", value_parser = whole_number, allow_hyphen_values = true)]
+    #[arg(long, help_heading = heading::TRACE, value_name = "N", value_parser = whole_number, allow_hyphen_values = true)]
     pub limit: Option<u64>,
     /// Skip and count lines that cannot be read, instead of failing
-    #[arg(long)]
+    #[arg(long, help_heading = heading::TRACE)]
     pub skip_bad_lines: bool,
 }
 
@@ -65,7 +66,7 @@ impl TraceOptions {
 #[derive(Debug, Clone, Args)]
 pub struct BlockOption {
     /// Size of a block, like 4KiB
-    #[arg(long, value_name = "SIZE", default_value = "4KiB")]
+    #[arg(long, help_heading = heading::TRACE, value_name = "SIZE", default_value = "4KiB")]
     pub block: Bytes,
 }
 
@@ -82,13 +83,13 @@ pub struct ConfigOption {
 #[derive(Debug, Clone, Args)]
 pub struct TableForm {
     /// Print one JSON document instead of text
-    #[arg(long)]
+    #[arg(long, help_heading = heading::OUTPUT)]
     pub json: bool,
     /// Print the table as comma-separated values, with plain numbers
-    #[arg(long, conflicts_with_all = ["json", "markdown"])]
+    #[arg(long, help_heading = heading::OUTPUT, conflicts_with_all = ["json", "markdown"])]
     pub csv: bool,
     /// Print the table in Markdown
-    #[arg(long, conflicts_with = "json")]
+    #[arg(long, help_heading = heading::OUTPUT, conflicts_with = "json")]
     pub markdown: bool,
 }
 

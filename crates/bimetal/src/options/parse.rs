@@ -89,8 +89,12 @@ pub(crate) fn warmup(text: &str) -> Result<WarmUpOption, String> {
     if text == "auto" {
         return Ok(WarmUpOption::Auto);
     }
-    let fraction = fraction(text).map_err(|_| "expected a fraction from 0 to 1, like 0.7, or auto".to_owned())?;
-    Ok(WarmUpOption::Fraction(fraction))
+    let expected = || "expected a share of the requests, like 0.7 or 70%, or auto".to_owned();
+    let share = match text.strip_suffix('%').map(str::parse::<f64>) {
+        Some(percent) => percent.ok().map(|percent| percent / 100.0).filter(|share| (0.0..=1.0).contains(share)),
+        None => fraction(text).ok(),
+    };
+    share.map(WarmUpOption::Fraction).ok_or_else(expected)
 }
 
 /// Reads a day, as a year with its fraction. Month and day may be left out.

@@ -28,7 +28,7 @@ use super::parse::{
     zero_or_more,
 };
 use super::replay::{choose_replay, replay, replay_with_times, speedup};
-use super::{BlockOption, ConfigOption, TraceOptions};
+use super::{BlockOption, ConfigOption, TraceOptions, heading};
 use crate::error::Error;
 use crate::files::file_extents;
 use crate::trace_workload::{Alignment, Header, Played, Times, TraceWorkload};
@@ -43,30 +43,30 @@ pub(crate) struct SimulationOptions {
     block: BlockOption,
     /// The SSD: a built-in profile, a drive on sale like 'Samsung 990 Pro 1TB', or a TOML file
     /// [default: a TLC drive]; see `bimetal profiles` and `bimetal catalog show`
-    #[arg(long, value_name = "PROFILE")]
+    #[arg(long, help_heading = heading::DRIVES, value_name = "PROFILE")]
     ssd: Option<String>,
     /// The HDD: a built-in profile, a drive on sale, or a TOML file [default: a 7200 rpm drive]
-    #[arg(long, value_name = "PROFILE")]
+    #[arg(long, help_heading = heading::DRIVES, value_name = "PROFILE")]
     hdd: Option<String>,
     /// Size of the SSD, like 32GiB, or a share of the footprint, like 20% [default: the smallest on
     /// sale that the scheme can use]
-    #[arg(long, value_name = "SIZE", value_parser = size, allow_hyphen_values = true)]
+    #[arg(long, help_heading = heading::DRIVES, value_name = "SIZE", value_parser = size, allow_hyphen_values = true)]
     ssd_size: Option<Size>,
     /// Size of the HDD [default: the smallest on sale that holds the trace's addresses]
-    #[arg(long, value_name = "SIZE", value_parser = size, allow_hyphen_values = true)]
+    #[arg(long, help_heading = heading::DRIVES, value_name = "SIZE", value_parser = size, allow_hyphen_values = true)]
     hdd_size: Option<Size>,
     /// Size that the volume must have, whatever the trace touches, like 8TB
-    #[arg(long, value_name = "SIZE", value_parser = drive_size, allow_hyphen_values = true)]
+    #[arg(long, help_heading = heading::DRIVES, value_name = "SIZE", value_parser = drive_size, allow_hyphen_values = true)]
     capacity: Option<Bytes>,
     /// Price a drive of a given size by its share of the profile's price [default: the price of
     /// whole drives]
-    #[arg(long)]
+    #[arg(long, help_heading = heading::DRIVES)]
     pub(crate) price_per_gb: bool,
     /// Number of years for which the volume is kept, for the cost of a year
-    #[arg(long, value_name = "YEARS", value_parser = above_zero, default_value = "5", allow_hyphen_values = true)]
+    #[arg(long, help_heading = heading::DRIVES, value_name = "YEARS", value_parser = above_zero, default_value = "5", allow_hyphen_values = true)]
     years: f64,
     /// Price of a kilowatt-hour in dollars, for the cost of a year
-    #[arg(long, value_name = "USD", value_parser = zero_or_more, default_value = "0.15", allow_hyphen_values = true)]
+    #[arg(long, help_heading = heading::DRIVES, value_name = "USD", value_parser = zero_or_more, default_value = "0.15", allow_hyphen_values = true)]
     power_price: f64,
     /// Set if each scheme also runs with a share of the working set.
     #[arg(skip)]
@@ -85,52 +85,52 @@ pub(crate) struct SimulationOptions {
     pub(crate) repeat: u64,
     /// A separate drive for a role; log=PROFILE: the drive of Griffin's log; ssd2=PROFILE: a second
     /// SSD behind that log
-    #[arg(long, value_name = "ID=PROFILE[:SIZE]", value_parser = member)]
+    #[arg(long, help_heading = heading::DRIVES, value_name = "ID=PROFILE[:SIZE]", value_parser = member)]
     member: Vec<(String, DriveChoice)>,
     /// A parameter of a scheme (timeout=30s, griffin.timeout=30s) or of a drive (ssd.gc=greedy,
     /// hdd.scheduler=sptf)
-    #[arg(long, value_name = "KEY=VALUE", value_parser = setting)]
+    #[arg(long, help_heading = heading::DRIVES, value_name = "KEY=VALUE", value_parser = setting)]
     set: Vec<(String, String)>,
     /// Issue requests at the times of the trace; or keep DEPTH of them under way; or wait for the
     /// answers that the recorded host waited for, and then as long as it did [default: timed, or
     /// closed if the trace has no times]
-    #[arg(long, value_name = "timed|closed[:DEPTH]|think", value_parser = replay)]
+    #[arg(long, help_heading = heading::RUN, value_name = "timed|closed[:DEPTH]|think", value_parser = replay)]
     pub(crate) replay: Option<Replay>,
     /// Speed factor of the times of the trace, or of the think times; 2: twice as fast
-    #[arg(long, value_name = "X", value_parser = speedup, allow_hyphen_values = true, default_value = "1")]
+    #[arg(long, help_heading = heading::RUN, value_name = "X", value_parser = speedup, allow_hyphen_values = true, default_value = "1")]
     pub(crate) speedup: f64,
     /// Share of the requests that are played before the measurement begins, from 0 to 1; auto, in
     /// simulate and compare: until the caches are warm
-    #[arg(long, value_name = "FRACTION|auto", value_parser = warmup, allow_hyphen_values = true, default_value = "0")]
+    #[arg(long, help_heading = heading::RUN, value_name = "FRACTION|auto", value_parser = warmup, allow_hyphen_values = true, default_value = "0")]
     pub(crate) warmup: WarmUpOption,
     /// State of the flash before the trace [default: sequential if flash is home or begins with
     /// copies, clean if it is a cache]
-    #[arg(long, value_name = "clean|sequential|random")]
+    #[arg(long, help_heading = heading::DRIVES, value_name = "clean|sequential|random")]
     pub(crate) precondition: Option<Precondition>,
     /// Map the touched address ranges densely, so that a trace of a large drive fits small ones
-    #[arg(long)]
+    #[arg(long, help_heading = heading::TRACE)]
     compact: bool,
     /// Merge requests as the block layer of Linux does [default: on for queue events]
-    #[arg(long, value_name = "on|off", value_parser = on_or_off)]
+    #[arg(long, help_heading = heading::RUN, value_name = "on|off", value_parser = on_or_off)]
     merge: Option<bool>,
     /// Sector of the trace at which the grid of blocks begins; auto: where most requests are
     /// aligned [default: 0]
-    #[arg(long, value_name = "SECTOR|auto", conflicts_with = "files")]
+    #[arg(long, help_heading = heading::TRACE, value_name = "SECTOR|auto", conflicts_with = "files")]
     pub(crate) align: Option<Alignment>,
     /// Times of requests in a trace of whole seconds; as-is: unchanged; spread: evenly over each
     /// second; poisson: at random in each second [default: spread if several requests share a
     /// second]
-    #[arg(long, value_name = "as-is|spread|poisson")]
+    #[arg(long, help_heading = heading::TRACE, value_name = "as-is|spread|poisson")]
     times: Option<Times>,
     /// Map of files, as offset,length,path in bytes, for combo, dataplex and os-managed
-    #[arg(long, value_name = "MAP.csv", conflicts_with = "compact")]
+    #[arg(long, help_heading = heading::TRACE, value_name = "MAP.csv", conflicts_with = "compact")]
     files: Option<PathBuf>,
     /// List of the map's files that belong on the SSD, a path a line, the most wanted first, for
     /// combo with strategy=list
-    #[arg(long, value_name = "LIST", requires = "files")]
+    #[arg(long, help_heading = heading::TRACE, value_name = "LIST", requires = "files")]
     list: Option<PathBuf>,
     /// Seed of everything random in a drive
-    #[arg(long, value_name = "N", value_parser = whole_number, allow_hyphen_values = true, default_value = "0")]
+    #[arg(long, help_heading = heading::RUN, value_name = "N", value_parser = whole_number, allow_hyphen_values = true, default_value = "0")]
     seed: u64,
     #[command(flatten)]
     config: ConfigOption,
@@ -362,7 +362,7 @@ fn no_response_times(workload: &TraceWorkload, replay: Replay) -> Result<Option<
 pub(crate) struct HintsOption {
     /// Evictions of the host's buffer cache, for griffin: lines time_ns,device,lba,sectors. Or pins
     /// to flash (1) and their ends (0), for hybrid-disk: lines time_ns,device,lba,sectors,pin
-    #[arg(long, value_name = "FILE.csv", conflicts_with = "compact")]
+    #[arg(long, help_heading = heading::TRACE, value_name = "FILE.csv", conflicts_with = "compact")]
     pub(crate) hints: Option<PathBuf>,
 }
 
@@ -400,7 +400,7 @@ impl HintsOption {
 pub(crate) struct RepeatOption {
     /// Play the trace N times in a row, each round a mean gap after the last; all figures are about
     /// all rounds
-    #[arg(long, value_name = "N", value_parser = rounds, allow_hyphen_values = true, default_value = "1")]
+    #[arg(long, help_heading = heading::RUN, value_name = "N", value_parser = rounds, allow_hyphen_values = true, default_value = "1")]
     pub(crate) repeat: u64,
 }
 
@@ -409,7 +409,7 @@ pub(crate) struct RepeatOption {
 pub(crate) struct RunsOption {
     /// Runs of each scheme. The first is printed; the others differ in what nobody can know, and
     /// give the ± beside each figure [default: 5 in compare, 1 in simulate]
-    #[arg(long, value_name = "N", value_parser = runs, allow_hyphen_values = true)]
+    #[arg(long, help_heading = heading::RUN, value_name = "N", value_parser = runs, allow_hyphen_values = true)]
     pub(crate) runs: Option<u32>,
 }
 
@@ -417,7 +417,7 @@ pub(crate) struct RunsOption {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct RestoreOption {
     /// Start with the state of the flash that `simulate --save-state` wrote to this file
-    #[arg(long, value_name = "FILE", conflicts_with = "precondition")]
+    #[arg(long, help_heading = heading::DRIVES, value_name = "FILE", conflicts_with = "precondition")]
     pub(crate) restore_state: Option<PathBuf>,
 }
 

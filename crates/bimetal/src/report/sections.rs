@@ -287,6 +287,8 @@ fn figures(run: &Run) -> Vec<(&'static str, String)> {
     add("Cost of a year: drives, successors, energy", run.cost.usd_per_year.map(|usd| format!("${}", dollars(usd))));
     let loss = run.cost.loss_probability_per_year.map(|loss| format!("{} %", three_digits(100.0 * loss)));
     add("Probability of a loss of data in a year", loss);
+    let carbon = run.cost.embodied_carbon_kg.map(|kg| format!("{} to {} kg", three_digits(kg[0]), three_digits(kg[1])));
+    add("Carbon dioxide of making the drives, by differing sources", carbon);
     add("Score (MB/s, closed replay)", run.cost.score.map(three_digits));
     add("Score per dollar", run.cost.score_per_usd.map(three_digits));
     add("Score per dollar of the manager alone", run.cost.score_per_manager_usd.map(three_digits));

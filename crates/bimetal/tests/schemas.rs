@@ -1,0 +1,236 @@
+//! Every JSON document that a command prints has a JSON Schema in `schemas/`, and keeps to it.
+//!
+//! The schemas are made from the documents that the commands below print. With
+//! `BIMETAL_SCHEMAS=overwrite` they are written anew; look at the difference: a key that goes, or
+//! changes its type, is a new version of its document.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::{Map, Value, json};
+
+const BIMETAL: &str = env!("CARGO_BIN_EXE_bimetal");
+
+/// Objects whose keys are data: names of settings, of reasons, of files.
+const MAPS: &[&str] = &[
+    "assumed",
+    "blocks_by_erases",
+    "bypass",
+    "coefficients",
+    "die_busy_s_by_cause",
+    "energy_j_by_operation",
+    "erases_by_cause",
+    "kept_in_windows",
+    "pages_programmed_by_cause",
+    "predicted",
+    "predicted_range",
+    "request_size_sectors",
+    "settings",
+    "source_of",
+    "source_texts",
+    "verdicts",
+    "wait_s_by_cause",
+];
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schemas")
+}
+
+fn trace(name: &str) -> String {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces").join(name).display().to_string()
+}
+
+/// Folder of a test, with drives and with the program's own state.
+struct Place(PathBuf);
+
+impl Place {
+    fn new() -> Self {
+        let directory = std::env::temp_dir().join(format!("bimetal-schemas-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).expect("a folder for the test");
+        for (name, mib) in [("ssd.img", 64), ("hdd.img", 256)] {
+            let file = std::fs::File::create(directory.join(name));
+            file.and_then(|file| file.set_len(mib << 20)).expect("a file for a drive");
+        }
+        let map = std::fs::read(trace("program-start.files.csv.zst")).expect("the map of files");
+        let map = zstd::decode_all(&map[..]).expect("it is compressed");
+        std::fs::write(directory.join("map.csv"), map).expect("the map is written");
+        Self(directory)
+    }
+
+    /// Returns the document that a command prints. Its status may be 3: an answer that is no.
+    fn document(&self, line: &str) -> Value {
+        let line = line.replace("SQLITE", &trace("sqlite.bin.zst")).replace("START", &trace("program-start.bin.zst"));
+        let mut command = Command::new(BIMETAL);
+        command.args(line.split_whitespace()).arg("--json").current_dir(&self.0);
+        command.env("XDG_STATE_HOME", self.0.join("state")).env("XDG_RUNTIME_DIR", self.0.join("run"));
+        let output = command.output().expect("the program runs");
+        let told = String::from_utf8_lossy(&output.stderr);
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{line}: {error}\n{told}"))
+    }
+}
+
+/// Commands by their documents, as many of each as show its optional keys.
+const COMMANDS: &[(&str, &str)] = &[
+    ("analyze", "analyze SQLITE"),
+    ("catalog", "catalog show"),
+    ("compare", "compare SQLITE --limit 3000 --runs 2 --report report.html"),
+    ("compare", "compare SQLITE --limit 2000 --runs 1 --ssd-size 1MiB"),
+    ("compare", "compare SQLITE --limit 2000 --runs 1 --replay closed"),
+    ("compare", "compare SQLITE --limit 2000 --runs 1 --schemes bcache,griffin --ssd aws-gp3 --hdd aws-st1"),
+    ("compare-traces", "compare SQLITE START --limit 2000 --runs 1 --schemes hdd-only,bcache"),
+    ("fault", "fault --scheme griffin --seeds 3"),
+    ("formats", "formats"),
+    ("mrc", "mrc SQLITE --sizes 1MiB,2MiB"),
+    ("optimize", "optimize START --files map.csv --simulations 20"),
+    ("plan", "plan SQLITE --limit 3000 --latency p99<20ms"),
+    ("plan", "plan SQLITE --limit 3000 --max-cost 10"),
+    ("profiles", "profiles"),
+    ("reproduce", "reproduce combo"),
+    ("schemes", "schemes"),
+    ("simulate", "simulate SQLITE --limit 3000 --scheme griffin"),
+    ("simulate", "simulate SQLITE --limit 3000 --scheme combo"),
+    ("create", "create mail --scheme smart-response --ssd ssd.img --hdd hdd.img"),
+    ("check", "check mail"),
+    ("check", "check mail --scrub"),
+    ("drain", "drain mail"),
+];
+
+/// Returns the documents of every command.
+fn documents() -> BTreeMap<&'static str, Vec<Value>> {
+    let place = Place::new();
+    let mut found: BTreeMap<&'static str, Vec<Value>> = BTreeMap::new();
+    for (name, line) in COMMANDS {
+        found.entry(name).or_default().push(place.document(line));
+    }
+    std::fs::remove_dir_all(&place.0).expect("the folder is removed");
+    found
+}
+
+/// Returns the name of a value's type. Whole numbers are numbers.
+fn type_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+/// Returns the schema of values that stand in one place, under `key`. Any number may be null in
+/// another run, and what is always null may be anything.
+fn schema_of(values: &[&Value], key: &str) -> Value {
+    let mut types: BTreeSet<&str> = values.iter().map(|value| type_of(value)).collect();
+    if types.contains("number") {
+        types.insert("null");
+    }
+    let mut schema = Map::new();
+    if types != BTreeSet::from(["null"]) {
+        schema.insert("type".to_owned(), if types.len() == 1 { json!(types.first()) } else { json!(types) });
+    }
+    let objects: Vec<&Map<String, Value>> = values.iter().filter_map(|value| value.as_object()).collect();
+    let elements: Vec<&Value> = values.iter().filter_map(|value| value.as_array()).flatten().collect();
+    if !elements.is_empty() {
+        schema.insert("items".to_owned(), schema_of(&elements, key));
+    }
+    if MAPS.contains(&key) {
+        let all: Vec<&Value> = objects.iter().flat_map(|object| object.values()).collect();
+        if !all.is_empty() {
+            schema.insert("additionalProperties".to_owned(), schema_of(&all, ""));
+        }
+    } else if !objects.is_empty() {
+        let names: BTreeSet<&String> = objects.iter().flat_map(|object| object.keys()).collect();
+        let of_name = |name: &String| {
+            let present: Vec<&Value> = objects.iter().filter_map(|object| object.get(name)).collect();
+            schema_of(&present, name)
+        };
+        let is_always = |name: &&&String| objects.iter().all(|object| object.contains_key(**name));
+        schema.insert("required".to_owned(), json!(names.iter().filter(is_always).collect::<Vec<_>>()));
+        let properties = names.iter().map(|name| ((*name).clone(), of_name(name)));
+        schema.insert("properties".to_owned(), Value::Object(properties.collect()));
+    }
+    Value::Object(schema)
+}
+
+/// Collects the places at which `value` does not keep to `schema`.
+fn check(value: &Value, schema: &Value, at: &str, wrong: &mut Vec<String>) {
+    let is_type = |wanted: &Value| wanted.as_str() == Some(type_of(value));
+    let types = &schema["type"];
+    if !types.is_null() && !is_type(types) && !types.as_array().is_some_and(|types| types.iter().any(is_type)) {
+        wrong.push(format!("{at}: {}, expected {types}", type_of(value)));
+        return;
+    }
+    if let Some(constant) = schema.get("const").filter(|constant| *constant != value) {
+        wrong.push(format!("{at}: {value}, expected {constant}"));
+    }
+    if let Some(object) = value.as_object() {
+        for name in schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+            if !object.contains_key(name) {
+                wrong.push(format!("{at}: without {name}"));
+            }
+        }
+        for (name, inner) in object {
+            match schema["properties"].get(name).or(schema.get("additionalProperties")) {
+                Some(known) => check(inner, known, &format!("{at}.{name}"), wrong),
+                None => wrong.push(format!("{at}.{name}: is in no schema")),
+            }
+        }
+    }
+    if let Some(items) = schema.get("items") {
+        for element in value.as_array().into_iter().flatten() {
+            check(element, items, &format!("{at}[]"), wrong);
+        }
+    } else if value.as_array().is_some_and(|elements| !elements.is_empty()) {
+        wrong.push(format!("{at}[]: is in no schema"));
+    }
+}
+
+fn schema_of_document(name: &str, documents: &[Value]) -> Value {
+    let mut schema = schema_of(&documents.iter().collect::<Vec<_>>(), name);
+    let id = documents[0]["schema"].clone();
+    schema["properties"]["schema"]["const"] = id;
+    schema["$schema"] = json!("https://json-schema.org/draft/2020-12/schema");
+    schema["title"] = json!(format!("bimetal {name} --json"));
+    schema
+}
+
+#[test]
+fn every_document_keeps_to_its_schema() {
+    let mut wrong = Vec::new();
+    for (name, documents) in documents() {
+        let path = folder().join(format!("{name}.json"));
+        if std::env::var("BIMETAL_SCHEMAS").is_ok_and(|mode| mode == "overwrite") {
+            let text = serde_json::to_string_pretty(&schema_of_document(name, &documents)).expect("it is JSON") + "\n";
+            std::fs::create_dir_all(folder())
+                .and_then(|()| std::fs::write(&path, text))
+                .expect("the schema is written");
+            // The program has the schemas of its last build.
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let schema: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{name}: {error}"));
+        for document in &documents {
+            check(document, &schema, name, &mut wrong);
+        }
+        let printed = Command::new(BIMETAL).args(["schema", name]).output().expect("the program runs");
+        assert_eq!(String::from_utf8_lossy(&printed.stdout), text, "bimetal schema {name}");
+    }
+    assert!(wrong.is_empty(), "{}\nBIMETAL_SCHEMAS=overwrite writes the schemas anew", wrong.join("\n"));
+}
+
+#[test]
+fn schema_refuses_a_wrong_type_a_missing_and_an_unknown_key() {
+    let schema = schema_of(&[&json!({"a": 1, "b": [null, "x"]}), &json!({"a": 2.5})], "");
+    let refused = |value: Value| {
+        let mut wrong = Vec::new();
+        check(&value, &schema, "it", &mut wrong);
+        wrong.join("; ")
+    };
+    assert_eq!(refused(json!({"a": 7, "b": []})), "");
+    assert_eq!(refused(json!({"a": 7, "b": ["x", 3]})), "it.b[]: number, expected [\"null\",\"string\"]");
+    assert_eq!(refused(json!({"b": []})), "it: without a");
+    assert_eq!(refused(json!({"a": 1, "c": 1})), "it.c: is in no schema");
+    assert_eq!(refused(json!({"a": "1"})), "it.a: string, expected [\"null\",\"number\"]");
+}
