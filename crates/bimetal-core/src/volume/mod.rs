@@ -556,7 +556,7 @@ impl<P: Payload> Volume<P> {
                 self.await_flush(task);
             }
             OpKind::Hint => {
-                self.count_finished(Status::Unsupported);
+                self.count_finished(token, Status::Unsupported);
                 self.requests.finish_admitted(token, Status::Unsupported, P::empty());
             }
         }
@@ -610,17 +610,17 @@ impl<P: Payload> Volume<P> {
     /// Ends the task of a request and answers the request.
     fn end_request(&mut self, task: TaskId, token: Token, status: Status, payload: P) {
         self.end_task(task);
-        self.count_finished(status);
+        self.count_finished(token, status);
         self.requests.finish_admitted(token, status, payload);
     }
 
     fn finish(&mut self, token: Token, status: Status, payload: P) {
-        self.count_finished(status);
-        self.directed.iter_mut().for_each(|directed| directed.finished(self.view.now, token));
+        self.count_finished(token, status);
         self.requests.finish(token, status, payload);
     }
 
-    fn count_finished(&mut self, status: Status) {
+    fn count_finished(&mut self, token: Token, status: Status) {
+        self.directed.iter_mut().for_each(|directed| directed.finished(self.view.now, token));
         self.statistics.finished += 1;
         self.statistics.failed += u64::from(status != Status::Done);
     }
