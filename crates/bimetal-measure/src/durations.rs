@@ -128,7 +128,8 @@ impl Durations {
         let mut buckets: Vec<(f64, u64)> = bounds_s.iter().map(|&bound| (bound, 0)).collect();
         buckets.push((f64::INFINITY, 0));
         for recorded in self.histogram.iter_recorded() {
-            let seconds = Nanoseconds(recorded.value_iterated_to()).min(self.max).as_seconds_f64();
+            // A duration that equals a bound is within it, so its bin counts by its lower end.
+            let seconds = Nanoseconds(self.histogram.lowest_equivalent(recorded.value_iterated_to())).as_seconds_f64();
             let at = bounds_s.partition_point(|&bound| bound < seconds);
             buckets[at].1 += recorded.count_since_last_iteration();
         }
