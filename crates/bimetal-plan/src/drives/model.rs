@@ -87,7 +87,7 @@ pub(super) fn slug(text: &str) -> String {
 
 /// Returns true if `wanted` names a drive by its name or by that under which it is sold.
 fn is_named(drive: &Drive, wanted: &str) -> bool {
-    drive.name == wanted || slug(&drive.model) == wanted
+    slug(&drive.name) == wanted || slug(&drive.model) == wanted
 }
 
 impl Row {

@@ -264,10 +264,12 @@ fn manual_explains_every_key() {
 #[test]
 fn examples_of_the_manual_are_read() {
     let page = include_str!("../../../../docs/catalog.md");
-    let block = |language: &str| page.split(language).nth(1).and_then(|rest| rest.split("```").next()).unwrap();
-    let file = parse(block("```toml\n"), "catalog.md").unwrap();
+    let blocks = |language| page.split(language).skip(1).filter_map(|rest: &str| rest.split("```").next());
+    let block = |language, with: &str| blocks(language).find(|block| block.contains(with)).unwrap();
+    bimetal_models::profile::Profile::parse(block("```toml\n", "kind = \"cloud\""), "catalog.md").unwrap();
+    let file = parse(block("```toml\n", "[[drive]]"), "catalog.md").unwrap();
     assert_eq!((file.drives.len(), file.drives[0].sizes.len()), (1, 2));
-    let imported = import::from_csv(block("```csv\n"), "catalog.md").unwrap();
+    let imported = import::from_csv(block("```csv\n", ","), "catalog.md").unwrap();
     assert_eq!(imported.drives[0].provenance.unverified, ["cell", "tbw_tb@2TB"]);
     assert_eq!(imported.drives[0].price(1).map(|(_, usd)| usd), Some(170.0));
 }
