@@ -22,8 +22,8 @@ schemas! {
 
 /// Print the JSON Schema of a document that a command prints with --json
 ///
-/// Without a name, the names are listed. A key that a later version adds is no change of the schema:
-/// pass over the keys that you do not know.
+/// Without a name, the names are listed. Later versions may add keys to a document: pass over the
+/// keys that you do not know.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     bimetal schema\n  \
