@@ -207,6 +207,7 @@ impl Bounds {
                 sizes: vec![CacheSize::Objects(objects)],
                 unit: Unit::Block(common.block),
                 sample: (ACCESSES_MAX / accesses.max(1) as f64).min(1.0),
+                seed: 0,
             };
             let mut left = load.requests.iter().copied();
             let read = |some: &mut Vec<Request>| {

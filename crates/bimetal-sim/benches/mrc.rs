@@ -39,7 +39,7 @@ fn zipf(requests: usize, skew: f64) -> Vec<Request> {
 fn run(requests: &[Request], policy: &'static str, sample: f64) {
     let sizes = vec![CacheSize::Share(0.01), CacheSize::Share(0.1), CacheSize::Share(0.3)];
     let sizes = if policy == "lru" { sizes } else { sizes[1..2].to_vec() };
-    let options = Options { policies: vec![policy], sizes, unit: Unit::Block(BlockSize::default()), sample };
+    let options = Options { policies: vec![policy], sizes, unit: Unit::Block(BlockSize::default()), sample, seed: 0 };
     let mut rest = requests.iter().copied();
     let read = |batch: &mut Vec<Request>| {
         batch.extend(rest.by_ref().take(batch.capacity()));

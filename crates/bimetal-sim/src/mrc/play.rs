@@ -4,7 +4,7 @@ use bimetal_core::block_map::Slot;
 use bimetal_core::policies::belady::{Belady, NEVER};
 use bimetal_core::policies::replacement::{Key, Replacement, Verdict};
 
-use super::reuse::{Histogram, ReuseDistances};
+use super::reuse::ReuseDistances;
 
 /// Accesses in order, each with its object and bytes.
 #[derive(Default)]
@@ -37,22 +37,20 @@ impl Accesses {
         u64::from(self.bytes.get(at).copied().unwrap_or(self.alike))
     }
 
-    /// Splits the accesses by the `group` of their objects.
-    pub fn split(&self, groups: usize, group: impl Fn(u32) -> usize) -> Vec<Self> {
-        let mut parts: Vec<Self> = (0..groups).map(|_| Self::default()).collect();
-        for (at, &object) in self.objects.iter().enumerate() {
-            parts[group(object)].push(object, self.bytes(at));
-        }
-        parts
+    /// Returns the accesses in order: the object of each, and its bytes.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, u64)> {
+        self.objects.iter().enumerate().map(|(at, &object)| (object, self.bytes(at)))
     }
 
-    /// Returns the histogram of all reuse distances.
-    pub fn reuse(&self) -> Histogram {
-        let (mut reuse, mut histogram) = (ReuseDistances::default(), Histogram::default());
-        for (at, &object) in self.objects.iter().enumerate() {
-            histogram.add(reuse.access(object), self.bytes(at));
-        }
-        histogram
+    /// Returns the number of objects; their numbers are dense.
+    pub fn object_count(&self) -> usize {
+        self.objects.iter().max().map_or(0, |&most| most as usize + 1)
+    }
+
+    /// Returns the reuse distance of each access.
+    pub fn distances(&self) -> Vec<u32> {
+        let mut reuse = ReuseDistances::default();
+        self.objects.iter().map(|&object| reuse.access(object)).collect()
     }
 }
 
@@ -60,7 +58,7 @@ const NONE: u32 = u32::MAX;
 
 /// Returns the position of the next access to the object of each access, or [`u32::MAX`].
 pub fn next_uses(accesses: &Accesses) -> Vec<u32> {
-    let objects = accesses.objects.iter().max().map_or(0, |&most| most as usize + 1);
+    let objects = accesses.object_count();
     let mut next_of = vec![NONE; objects];
     let mut next = vec![NONE; accesses.objects.len()];
     for (at, &object) in accesses.objects.iter().enumerate().rev() {
@@ -69,14 +67,14 @@ pub fn next_uses(accesses: &Accesses) -> Vec<u32> {
     next
 }
 
-/// Plays `accesses` through a cache of `size` objects. Calls `miss` with the bytes of each access
-/// that misses.
-pub fn play<P: Replacement + ?Sized>(policy: &mut P, accesses: &Accesses, size: u32, miss: impl FnMut(u64)) {
+/// Plays `accesses` through a cache of `size` objects. Calls `miss` with the object and the bytes
+/// of each access that misses.
+pub fn play<P: Replacement + ?Sized>(policy: &mut P, accesses: &Accesses, size: u32, miss: impl FnMut(u32, u64)) {
     play_with(policy, accesses, size, |_, _| (), miss);
 }
 
 /// Plays `accesses` under Belady's MIN.
-pub fn play_belady(accesses: &Accesses, next_uses: &[u32], size: u32, miss: impl FnMut(u64)) {
+pub fn play_belady(accesses: &Accesses, next_uses: &[u32], size: u32, miss: impl FnMut(u32, u64)) {
     let foresee = |policy: &mut Belady, at: usize| {
         policy.foresee(if next_uses[at] == NONE { NEVER } else { u64::from(next_uses[at]) });
     };
@@ -88,9 +86,9 @@ fn play_with<P: Replacement + ?Sized>(
     accesses: &Accesses,
     size: u32,
     mut before: impl FnMut(&mut P, usize),
-    mut miss: impl FnMut(u64),
+    mut miss: impl FnMut(u32, u64),
 ) {
-    let objects = accesses.objects.iter().max().map_or(0, |&most| most as usize + 1);
+    let objects = accesses.object_count();
     let mut slots = vec![NONE; objects];
     let mut holds: Vec<u32> = Vec::with_capacity(objects.min(size as usize));
     for (at, &object) in accesses.objects.iter().enumerate() {
@@ -99,7 +97,7 @@ fn play_with<P: Replacement + ?Sized>(
             policy.touch(Slot(slots[object as usize]));
             continue;
         }
-        miss(accesses.bytes(at));
+        miss(object, accesses.bytes(at));
         policy.expect(Key(object));
         let slot = if holds.len() < size as usize {
             holds.push(object);

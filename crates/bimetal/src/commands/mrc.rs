@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use crate::error::Error;
 use crate::in_memory::InMemory;
+use crate::options::parse::whole_number;
 use crate::options::{BlockOption, ConfigOption, JsonOption, TraceOptions};
 use crate::output::{json_text, print};
 use crate::trace_file::TraceReader;
@@ -42,6 +43,9 @@ pub(crate) struct Arguments {
     /// Simulate a sample of this share of the objects, like 0.01
     #[arg(long, value_name = "FRACTION", default_value = "1", value_parser = sample)]
     sample: f64,
+    /// Seed of the sample: another seed selects other objects
+    #[arg(long, value_name = "N", value_parser = whole_number, allow_hyphen_values = true, default_value = "0")]
+    seed: u64,
     #[command(flatten)]
     options: TraceOptions,
     #[command(flatten)]
@@ -107,6 +111,7 @@ fn options(arguments: &Arguments) -> Result<Options, Error> {
             UnitName::Request => Unit::Request,
         },
         sample: arguments.sample,
+        seed: arguments.seed,
     })
 }
 
