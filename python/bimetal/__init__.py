@@ -21,9 +21,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Union
 
 from . import _native
-from ._native import Error, Frame, Trace, __version__
+from ._gym import Gym
+from ._native import Error, Frame, Request, Trace, __version__
 from ._options import arguments as _arguments
-from ._policies import Eviction
+from ._policies import Admission, Eviction, Scheme
 from ._results import (
     Catalog,
     Comparison,
@@ -40,15 +41,19 @@ from ._results import (
 
 
 __all__ = [
+    "Admission",
     "Catalog",
     "Comparison",
     "Document",
     "Error",
     "Eviction",
     "Frame",
+    "Gym",
     "MissRatios",
     "Plan",
     "Record",
+    "Request",
+    "Scheme",
     "Simulation",
     "Sweep",
     "Trace",
@@ -56,6 +61,7 @@ __all__ = [
     "analyze",
     "catalog",
     "compare",
+    "gym",
     "mrc",
     "plan",
     "profiles",
@@ -73,7 +79,7 @@ _AnyTrace = Union[Trace, _Path]
 
 def simulate(
     trace: _AnyTrace,
-    scheme: str | None = None,
+    scheme: str | type[Scheme] | None = None,
     *,
     ssd: _Path | None = None,
     hdd: _Path | None = None,
@@ -83,6 +89,7 @@ def simulate(
     seed: int | None = None,
     replay: str | None = None,
     eviction: type[Eviction] | None = None,
+    admission: type[Admission] | None = None,
     progress: _Progress | None = None,
     **options: object,
 ) -> Simulation:
@@ -91,9 +98,13 @@ def simulate(
     `ssd` and `hdd` are built-in profiles or TOML files. A size is a text (`"32GiB"`, `"20%"`), bytes,
     or a float: a share of the footprint. `set` has parameters of schemes and drives. Any other option
     of the command is a keyword, too: `warmup=0.3`, `compact=True`, `member={"log": "..."}`,
-    `config="tree.toml"`. `eviction` is a class that chooses the blocks to evict, in place of the
-    scheme's policy (smart-response, dataplex). `progress` is called with the numbers of requests done
-    and in all.
+    `config="tree.toml"`. `progress` is called with the numbers of requests done and in all.
+
+    `scheme` may be a class like :class:`Scheme`. `eviction` is a class that chooses the blocks to evict,
+    in place of the scheme's policy (smart-response, dataplex). `admission` is a class that chooses the
+    requests whose blocks may enter (smart-response, dataplex, smq, bcache). With a class as
+    a scheme or an admission rule, the trace is played once, so the lifetime of the SSD is that of one
+    pass.
 
     >>> import bimetal
     >>> trace = bimetal.Trace.sample()
@@ -101,10 +112,42 @@ def simulate(
     >>> result.scheme, result.settings.mode
     ('smart-response', 'maximized')
     """
+    director = admission
+    if isinstance(scheme, type):
+        if admission is not None:
+            raise Error(f"{scheme.__name__}: a scheme in Python admits blocks itself: leave admission= out")
+        scheme, director = scheme.base, scheme
     own = {"scheme": scheme, "ssd": ssd, "hdd": hdd, "ssd_size": ssd_size, "hdd_size": hdd_size, "set": set}
     policies = [] if eviction is None else [eviction]
-    text, _ = _run("simulate", [trace], {**own, "seed": seed, "replay": replay, **options}, progress, policies)
+    text, _ = _run("simulate", [trace], {**own, "seed": seed, "replay": replay, **options}, progress, policies, director)
     return Simulation(text)
+
+
+def gym(trace: _AnyTrace, scheme: str = Scheme.base, **options: Any) -> Gym:
+    """Makes an environment in which an agent decides, for each read and write, if it goes to the SSD.
+
+    It has `reset` and `step` as environments of gymnasium have. `scheme` does what the agent does not
+    decide, and options are those of :func:`simulate`.
+
+    >>> import bimetal
+    >>> env = bimetal.gym(bimetal.Trace.sample().slice(0, 200), ssd_size="16MiB", set={"mode": "maximized"})
+    >>> observation, info = env.reset()
+    >>> info["request"].op, dict(zip(env.FEATURES, observation))["is_write"]
+    ('read', 0.0)
+    >>> ended, total = False, 0.0
+    >>> while not ended:
+    ...     observation, reward, ended, _, info = env.step(1)
+    ...     total += reward
+    >>> total < 0, info["result"].scheme
+    (True, 'smart-response')
+    """
+    read = trace if isinstance(trace, Trace) else Trace(trace)
+
+    def episode(director: Callable[[int], Scheme]) -> Simulation:
+        text, _ = _run("simulate", [read], {"scheme": scheme, **options}, None, director=director)
+        return Simulation(text)
+
+    return Gym(episode)
 
 
 def compare(
@@ -136,13 +179,14 @@ def mrc(
     sizes: Sequence[str | int | float] | str | None = None,
     unit: str | None = None,
     sample: float | None = None,
+    seed: int | None = None,
     block: str | None = None,
 ) -> MissRatios:
     """Measures miss ratios of replacement policies: `bimetal mrc`.
 
     A policy is a name, or a class like :class:`Eviction`; points of classes come last. A size is a
     number of objects, a share of the distinct objects (`0.1`, `"10%"`) or a text with a
-    unit (`"64MiB"`).
+    unit (`"64MiB"`). `sample` is the share of the objects that is examined, and `seed` chooses them.
 
     >>> import bimetal
     >>> ratios = bimetal.mrc(bimetal.Trace.sample(), ["lru", "arc"], sizes=[0.01, 0.1])
@@ -154,7 +198,7 @@ def mrc(
     listed = policies.split(",") if isinstance(policies, str) else list(policies)
     names = [policy for policy in listed if isinstance(policy, str)]
     classes = [policy for policy in listed if not isinstance(policy, str)]
-    own = {"policies": names or "lru", "sizes": sizes, "unit": unit, "sample": sample, "block": block}
+    own = {"policies": names or "lru", "sizes": sizes, "unit": unit, "sample": sample, "seed": seed, "block": block}
     text, _ = _run("mrc", [trace], own, None, classes)
     return MissRatios(text, frame_of_records(json.loads(text)["results"]))
 
@@ -206,8 +250,8 @@ def sweep(
     """Runs every combination of a grid, and keeps the results in a folder: `bimetal sweep`.
 
     The grid is a TOML file, or a mapping with its keys; a mapping is written to a file beside
-    the folder, with `.toml` behind its name. A job whose result is in the folder is not run again. `progress` is called with the
-    numbers of jobs done and in all.
+    the folder, with `.toml` behind its name. A job whose result is in the folder is not run again.
+    `progress` is called with the numbers of jobs done and in all.
     """
     if isinstance(grid, Mapping):
         text = _toml(grid)
@@ -258,6 +302,7 @@ def _run(
     options: Mapping[str, Any],
     progress: _Progress | None,
     policies: Sequence[type[Eviction]] = (),
+    director: Callable[[int], Scheme] | None = None,
 ) -> tuple[str, Any]:
     read = [trace if isinstance(trace, Trace) else Trace(trace) for trace in traces]
     own = list(dict.fromkeys(tuple(trace.arguments) for trace in read))
@@ -266,7 +311,8 @@ def _run(
     # A name that begins with a dash would be an option.
     names = [f"./{trace.name}" if trace.name.startswith("-") else trace.name for trace in read]
     line = [command, *names, *own[0], *_arguments(options), "--json"]
-    return _native.document(line, read, progress, [(policy.__name__, policy) for policy in policies])
+    named = [(policy.__name__, policy) for policy in policies]
+    return _native.document(line, read, progress, named, director and (director.__name__, director))
 
 
 def _name(name: str | None) -> list[str]:

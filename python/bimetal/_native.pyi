@@ -127,10 +127,60 @@ class Frame:
     def __arrow_c_stream__(self, requested_schema: object = None) -> object: ...
     def __len__(self) -> int: ...
 
+class Request:
+    """A read or write that a cache is about to serve, with the state of the cache."""
+
+    @property
+    def number(self) -> int:
+        """Number of the request to the volume, from 0."""
+
+    @property
+    def time_ns(self) -> int:
+        """Time of the simulation, in nanoseconds."""
+
+    @property
+    def op(self) -> str:
+        """`read` or `write`."""
+
+    @property
+    def lba(self) -> int:
+        """First sector of 512 bytes."""
+
+    @property
+    def sectors(self) -> int: ...
+    @property
+    def block(self) -> int:
+        """First block that the request touches. Blocks have 4 KiB, or the size of `block=`."""
+
+    @property
+    def blocks(self) -> int: ...
+    @property
+    def cached_blocks(self) -> int:
+        """Number of its blocks that have a slot on the SSD."""
+
+    @property
+    def dirty_blocks(self) -> int:
+        """Number of its blocks whose newest content is only on the SSD."""
+
+    @property
+    def free_slots(self) -> int:
+        """Number of slots that can be written at once."""
+
+    @property
+    def slots(self) -> int: ...
+    @property
+    def ssd_queue(self) -> int:
+        """Number of operations under way on the SSD."""
+
+    @property
+    def hdd_queue(self) -> int:
+        """Number of operations under way on the HDD."""
+
 def document(
     arguments: Sequence[str],
     traces: Sequence[Trace],
     progress: Callable[[int, int], object] | None = None,
     policies: Sequence[tuple[str, Callable[[int], object]]] = (),
+    director: tuple[str, Callable[[int], object]] | None = None,
 ) -> tuple[str, str | None]: ...
 def main(arguments: Sequence[str]) -> int: ...

@@ -3,6 +3,7 @@
 //! it that users see.
 
 mod columns;
+mod director;
 mod frame;
 mod policy;
 mod trace;
@@ -11,7 +12,7 @@ mod watch;
 use std::sync::Arc;
 
 use bimetal::in_memory::InMemory;
-use bimetal::library;
+use bimetal::library::{self, Outside};
 use pyo3::create_exception;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -23,22 +24,26 @@ use crate::watch::Watcher;
 create_exception!(bimetal, Error, PyValueError, "Input or configuration that is wrong, in the program's words.");
 
 /// Runs a command over traces in memory, and returns its JSON document; and the CSV table of
-/// `compare`. `policies` are names and classes of replacement policies.
+/// `compare`. `policies` are names and classes of replacement policies, `director` is that of a
+/// director.
 #[pyfunction]
-#[pyo3(signature = (arguments, traces, progress=None, policies=Vec::new()))]
+#[pyo3(signature = (arguments, traces, progress=None, policies=Vec::new(), director=None))]
 fn document(
     py: Python<'_>,
     arguments: Vec<String>,
     traces: Vec<PyRef<'_, Trace>>,
     progress: Option<Py<PyAny>>,
     policies: Vec<(String, Py<PyAny>)>,
+    director: Option<(String, Py<PyAny>)>,
 ) -> PyResult<(String, Option<String>)> {
     let watcher = Arc::new(Watcher::default());
     let traces: Vec<InMemory> = traces.iter().map(|trace| trace.in_memory(&watcher)).collect();
     let policies = policies.into_iter().map(|(name, class)| policy::of_class(name, class, &watcher)).collect();
+    let director = director.map(|(name, class)| director::of_class(name, class, &watcher));
+    let outside = Outside { policies, director };
     let of_thread = Arc::clone(&watcher);
     let work = move || {
-        let answer = library::document(&arguments, &traces, policies, &*of_thread);
+        let answer = library::document(&arguments, &traces, outside, &*of_thread);
         answer.map(|answer| (answer.json, answer.csv)).map_err(|error| error.to_string())
     };
     watch::run(py, &watcher, progress.as_ref(), work)?.map_err(refused)
@@ -56,6 +61,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<Trace>()?;
     module.add_class::<Frame>()?;
+    module.add_class::<director::Request>()?;
     module.add_function(wrap_pyfunction!(document, module)?)?;
     module.add_function(wrap_pyfunction!(main, module)?)
 }

@@ -501,7 +501,16 @@ impl Experiment<'_> {
 fn setup_of(subject: Subject<'_>, choices: &Choices, survey: &Survey) -> Result<Setup, SetupError> {
     match subject {
         Subject::Scheme(choice) => Setup::new(choice.scheme, choices, survey),
-        Subject::Tree(tree) => Setup::of_tree(tree, choices, survey),
+        Subject::Tree(tree) => {
+            let scheme = || subject.name().to_owned();
+            if let Some(policies) = &choices.outside {
+                return Err(SetupError::NoUseForPolicy { scheme: scheme(), policy: policies.name.clone() });
+            }
+            if let Some(director) = &choices.director {
+                return Err(SetupError::NoUseForDirector { scheme: scheme(), director: director.name.clone() });
+            }
+            Setup::of_tree(tree, choices, survey)
+        }
     }
 }
 

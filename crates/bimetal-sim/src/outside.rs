@@ -1,9 +1,9 @@
-//! Policies of another program, such as classes in Python, for the caches of simulations and of
-//! [`mrc`](crate::mrc).
+//! Policies and directors of another program, such as classes in Python, for the caches of
+//! simulations and of [`mrc`](crate::mrc).
 
 use std::sync::Arc;
 
-use bimetal_core::scheme::OutsidePolicy;
+use bimetal_core::scheme::{Director, OutsidePolicy, View};
 
 /// Maker of a policy of another program, for each cache that a simulation has.
 #[derive(Clone)]
@@ -17,5 +17,23 @@ pub struct OutsidePolicies {
 impl std::fmt::Debug for OutsidePolicies {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_tuple("OutsidePolicies").field(&self.name).finish()
+    }
+}
+
+/// Function that makes the director of an empty cache.
+pub type MakeDirector = dyn Fn(&View) -> Box<dyn Director> + Send + Sync;
+
+/// Maker of a director of another program, for the cache of a simulation.
+#[derive(Clone)]
+pub struct OutsideDirector {
+    /// Name of the director in results.
+    pub name: String,
+    /// Function that makes the director of an empty cache.
+    pub make: Arc<MakeDirector>,
+}
+
+impl std::fmt::Debug for OutsideDirector {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("OutsideDirector").field(&self.name).finish()
     }
 }

@@ -24,7 +24,7 @@ pub use crate::keys::check_keys;
 use crate::keys::uses_role;
 use crate::market::Market;
 use crate::member_name::MemberName;
-use crate::outside::OutsidePolicies;
+use crate::outside::{OutsideDirector, OutsidePolicies};
 use crate::ownership::Terms;
 pub use crate::sizing::Sizing;
 use crate::sizing::{Origin, hold_capacity, price_of};
@@ -113,6 +113,8 @@ pub struct Choices {
     pub hints: Hints,
     /// Policy of another program that chooses the blocks to evict, instead of the scheme's own.
     pub outside: Option<OutsidePolicies>,
+    /// Program that chooses the blocks that enter the cache, instead of the scheme.
+    pub director: Option<OutsideDirector>,
     /// Set if only a part of the trace is played (`--limit`), so that devices may be missing.
     pub is_part: bool,
     /// `--seed`.
@@ -236,10 +238,21 @@ pub enum SetupError {
     /// A policy of another program that the scheme has no use for.
     #[error("{scheme}: takes no policy '{policy}' of another program: expected smart-response or dataplex")]
     NoUseForPolicy {
-        /// Name of the scheme.
-        scheme: &'static str,
+        /// Name of the scheme, or of the outermost volume of a tree.
+        scheme: String,
         /// Name of the policy.
         policy: String,
+    },
+    /// A director of another program that the scheme has no use for.
+    #[error(
+        "{scheme}: takes no director '{director}' of another program: expected smart-response, dataplex, smq or \
+         bcache"
+    )]
+    NoUseForDirector {
+        /// Name of the scheme, or of the outermost volume of a tree.
+        scheme: String,
+        /// Name of the director.
+        director: String,
     },
     /// A volume of a tree cannot be made.
     #[error("volume '{volume}': {}", with_scheme(scheme, error))]
@@ -404,7 +417,12 @@ impl Setup {
         if let Some(OutsidePolicies { name, make }) = &choices.outside
             && !volume.take_outside_policy(&**make)
         {
-            return Err(SetupError::NoUseForPolicy { scheme: scheme.name, policy: name.clone() });
+            return Err(SetupError::NoUseForPolicy { scheme: scheme.name.to_owned(), policy: name.clone() });
+        }
+        if let Some(OutsideDirector { name, make }) = &choices.director
+            && !volume.take_director(&**make)
+        {
+            return Err(SetupError::NoUseForDirector { scheme: scheme.name.to_owned(), director: name.clone() });
         }
         volume.foresee(&Foresight { requests: survey.requests, files: &choices.files });
         let assumed = plan.assumed;

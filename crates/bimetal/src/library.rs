@@ -11,7 +11,16 @@ use crate::error::Error;
 use crate::exported_table;
 use crate::in_memory::InMemory;
 pub use crate::progress::Watch;
-pub use bimetal_sim::outside::OutsidePolicies;
+pub use bimetal_sim::outside::{OutsideDirector, OutsidePolicies};
+
+/// Policies and directors of the caller.
+#[derive(Default)]
+pub struct Outside {
+    /// Policies, for `simulate` (one) and `mrc`.
+    pub policies: Vec<OutsidePolicies>,
+    /// Director of the cache, for `simulate`.
+    pub director: Option<OutsideDirector>,
+}
 
 /// Result of a command.
 #[derive(Debug)]
@@ -24,14 +33,14 @@ pub struct Answer {
 
 /// Runs the command line `arguments`, which begins with the name of a command, over `traces`. The
 /// traces stand for the files that the command line names, in order; without traces, files are
-/// read. `outside` has policies of the caller, for `simulate` (one) and `mrc`.
+/// read. `outside` has the caller's own classes.
 ///
 /// # Errors
 /// The command line or a trace is wrong, or the command has no such document.
 pub fn document(
     arguments: &[String],
     traces: &[InMemory],
-    outside: Vec<OutsidePolicies>,
+    outside: Outside,
     watch: &dyn Watch,
 ) -> Result<Answer, Error> {
     let line = || Some(shell_line(arguments.iter().cloned()));
@@ -39,11 +48,13 @@ pub fn document(
     let command = command_of(program.chain(arguments.iter().map(OsString::from)).collect())?;
     let json = match command {
         Command::Simulate(mut arguments) => {
-            let name = outside.first().map(|policies| policies.name.clone());
-            arguments.options.outside = outside.into_iter().next();
+            let Outside { policies, director } = outside;
+            let eviction = policies.first().map(|policies| ("eviction".to_owned(), policies.name.clone()));
+            let directed = director.as_ref().map(|director| ("director".to_owned(), director.name.clone()));
+            (arguments.options.outside, arguments.options.director) = (policies.into_iter().next(), director);
             let mut document = simulate::document(arguments, traces, watch)?;
             document.command = line();
-            document.options.extend(name.map(|name| ("eviction".to_owned(), name)));
+            document.options.extend(eviction.into_iter().chain(directed));
             simulate::json(&document)
         }
         Command::Compare(arguments) => {
@@ -60,7 +71,7 @@ pub fn document(
             planned.answer.command = line();
             plan::json(&planned)
         }
-        Command::Mrc(arguments) => mrc::json_of(&arguments, first(traces)?, &outside)?,
+        Command::Mrc(arguments) => mrc::json_of(&arguments, first(traces)?, &outside.policies)?,
         Command::Analyze(arguments) => analyze::json_of(&arguments, first(traces)?)?,
         Command::Sweep(arguments) => sweep::json(&arguments, watch)?,
         Command::Schemes(arguments) => schemes::json(&arguments)?,

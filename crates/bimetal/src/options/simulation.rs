@@ -14,7 +14,7 @@ use bimetal_plan::catalogue::Catalogue;
 use bimetal_plan::drives::model::sizes_on_sale;
 use bimetal_sim::findings::Finding;
 use bimetal_sim::market::Market;
-use bimetal_sim::outside::OutsidePolicies;
+use bimetal_sim::outside::{OutsideDirector, OutsidePolicies};
 use bimetal_sim::ownership::Terms;
 use bimetal_sim::setup::{Choices, DefaultSize, DriveChoice, Size};
 use bimetal_sim::simulator::Replay;
@@ -77,6 +77,9 @@ pub(crate) struct SimulationOptions {
     /// Policy of another program that chooses the blocks to evict.
     #[arg(skip)]
     pub(crate) outside: Option<OutsidePolicies>,
+    /// Program that chooses the blocks that enter the cache.
+    #[arg(skip)]
+    pub(crate) director: Option<OutsideDirector>,
     /// Number of runs of each scheme, of which all but the first are disturbed.
     #[arg(skip)]
     pub(crate) runs: u32,
@@ -200,6 +203,7 @@ impl SimulationOptions {
             also_share: _,
             over_share: _,
             outside: _,
+            director: _,
             runs: _,
             repeat: _,
             member,
@@ -482,9 +486,11 @@ pub(crate) fn choices(options: &SimulationOptions) -> Result<Choices, Error> {
         },
         hints: Hints::default(),
         outside: options.outside.clone(),
+        director: options.director.clone(),
         is_part: options.trace.limit.is_some(),
         seed: options.seed,
-        steady_wear: true,
+        // A program that learns would see the workload again and again.
+        steady_wear: options.director.is_none(),
         ownership: Terms { years: options.years, usd_per_kwh: options.power_price },
     })
 }
