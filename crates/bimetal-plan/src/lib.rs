@@ -11,7 +11,8 @@
 //! takes.
 //!
 //! [`mixcp`] answers by regression, as the paper MixedStore (2009) does. [`sweep`] is the other
-//! grid: every combination that a file lists, without a budget.
+//! grid: every combination that a file lists, without a budget. [`fleet`] chooses from its results,
+//! for many volumes with one budget.
 //!
 //! Read first: [`plan()`] below, then [`search`].
 
@@ -27,6 +28,7 @@ mod closest;
 pub mod create;
 pub mod drives;
 pub mod evaluate;
+pub mod fleet;
 pub mod grid;
 pub mod growth;
 pub mod halves;

@@ -6,7 +6,7 @@
 use std::ffi::OsString;
 
 use crate::cli::{Command, command_of, shell_line};
-use crate::commands::{analyze, catalog, compare, mrc, plan, profiles, schemes, simulate, sweep};
+use crate::commands::{analyze, catalog, compare, fleet, mrc, plan, profiles, schemes, simulate, sweep};
 use crate::error::Error;
 use crate::exported_table;
 use crate::in_memory::InMemory;
@@ -67,6 +67,9 @@ pub fn document(
             return Ok(Answer { json: compared.json(), csv });
         }
         Command::Plan(arguments) => {
+            if let Some(folder) = &arguments.fleet {
+                return Ok(Answer { json: fleet::json(folder, arguments.max_cost)?, csv: None });
+            }
             let mut planned = plan::planned(&arguments, traces, watch)?;
             planned.answer.command = line();
             plan::json(&planned)

@@ -19,6 +19,7 @@ pub(crate) mod drain;
 pub(crate) mod dump;
 pub(crate) mod extract;
 pub(crate) mod fault;
+pub(crate) mod fleet;
 pub(crate) mod formats;
 pub(crate) mod generate;
 pub(crate) mod man;

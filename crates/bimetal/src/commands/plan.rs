@@ -21,6 +21,7 @@ use bimetal_sim::setup::{Choices, DriveChoice, Size};
 use clap::Args;
 
 use crate::cli::command_line;
+use crate::commands::fleet;
 use crate::error::Error;
 use crate::in_memory::InMemory;
 use crate::memory::take_large_blocks_from_the_system;
@@ -43,14 +44,22 @@ use crate::workloads::Workloads;
     bimetal plan monday.bin.zst --latency 'p99<5ms' --lifetime 5y\n  \
     bimetal plan monday.bin.zst --latency 'mean<1ms,read.p999<20ms' --max-cost 400 --catalog shop.toml\n  \
     bimetal plan monday.bin.zst --latency 'p99<5ms' --lifetime 5y --sure\n  \
-    bimetal plan monday.bin.zst --latency 'write_savings>0.3' --schemes griffin --vary timeout=60s,300s,900s\n\n\
+    bimetal plan monday.bin.zst --latency 'write_savings>0.3' --schemes griffin --vary timeout=60s,300s,900s\n  \
+    bimetal plan --fleet results --max-cost 20000\n\n\
     A budget is a response time (mean, p50 to p9999, max; read. or write. in front) or the dotted path of any figure of\n\
     `bimetal simulate --json`, with < <= > or >= and a limit. The exit status is 3 if nothing keeps the budgets.")]
 pub(crate) struct Arguments {
     /// The trace, or a workload described as for `generate --config` (.toml); several are played at
     /// the same time
-    #[arg(value_name = "TRACE", required = true)]
+    #[arg(value_name = "TRACE", required_unless_present = "fleet")]
     traces: Vec<PathBuf>,
+    /// Share --max-cost among many volumes, so that all together wait least: the volumes are the
+    /// traces of the sweep in this folder, and their options its results
+    #[arg(long, value_name = "DIR", conflicts_with_all = [
+        "traces", "latency", "lifetime", "energy", "growth", "catalog", "schemes", "vary", "holdout", "sure", "model",
+        "significant", "exhaustive", "report", "ssd", "hdd", "ssd_size", "hdd_size", "set",
+    ])]
+    pub(crate) fleet: Option<PathBuf>,
     /// Limits of response times or of any other figure, with commas between, like 'p99<5ms'
     #[arg(long, help_heading = heading::BUDGETS, value_name = "BUDGET", value_delimiter = ',')]
     latency: Vec<String>,
@@ -59,7 +68,7 @@ pub(crate) struct Arguments {
     lifetime: Option<String>,
     /// Highest price of all drives together, in US dollars, like 400
     #[arg(long, help_heading = heading::BUDGETS, value_name = "USD", value_parser = dollars, allow_hyphen_values = true)]
-    max_cost: Option<f64>,
+    pub(crate) max_cost: Option<f64>,
     /// Highest energy of all drives over the trace (500J, 0.2kWh), or highest mean power (6W)
     #[arg(long, help_heading = heading::BUDGETS, value_name = "ENERGY")]
     energy: Option<String>,
@@ -207,6 +216,9 @@ fn check_model(arguments: &Arguments) -> Result<(), Error> {
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
+    if let Some(folder) = &arguments.fleet {
+        return fleet::show(folder, arguments.max_cost, arguments.json.json);
+    }
     let planned = planned(&arguments, &[], &Stages::default())?;
     if planned.answer.catalogue.example {
         note("prices are those of the built-in example catalogue, and out of date: give your own with --catalog");
