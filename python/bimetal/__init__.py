@@ -20,7 +20,7 @@ import pathlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Union
 
-from . import _native
+from . import _cluster, _native
 from ._gym import Gym
 from ._native import Error, Frame, Request, Trace, __version__
 from ._options import arguments as _arguments
@@ -245,6 +245,8 @@ def sweep(
     shard: str | None = None,
     jobs: int | None = None,
     retry: bool = False,
+    on: str | _cluster.Executor | None = None,
+    tasks: int | None = None,
     progress: _Progress | None = None,
 ) -> Sweep:
     """Runs every combination of a grid, and keeps the results in a folder: `bimetal sweep`.
@@ -252,7 +254,14 @@ def sweep(
     The grid is a TOML file, or a mapping with its keys; a mapping is written to a file beside
     the folder, with `.toml` behind its name. A job whose result is in the folder is not run again.
     `progress` is called with the numbers of jobs done and in all.
+
+    `on` runs the jobs elsewhere, as tasks with one core each: `"ray"` is a Ray cluster, and an executor
+    like `concurrent.futures.ProcessPoolExecutor(8)` its workers. All machines see the grid, its traces
+    and the folder under the same paths. `tasks` is the number of tasks, by default four for each worker.
+    `progress` counts tasks then. A task whose worker dies is begun again, on another worker.
     """
+    if on is not None and (shard is not None or jobs is not None):
+        raise Error("on= makes the shards itself, with one job at a time: leave shard= and jobs= out")
     if isinstance(grid, Mapping):
         text = _toml(grid)
         grid = pathlib.Path(os.fspath(output).rstrip("/") + ".toml")
@@ -260,6 +269,11 @@ def sweep(
         grid.write_text(text, encoding="utf-8")
     options = {"output": output, "shard": shard, "jobs": jobs, "retry": retry}
     line = ["sweep", os.fspath(grid), *_arguments(options)]
+    if on is not None:
+        run = _cluster.run(line, output, on, tasks, progress)
+        # All jobs are done: this writes the plan of the whole grid, and the tables.
+        answer = json.loads(_native.document(["sweep", os.fspath(grid), *_arguments({"output": output})], [])[0])
+        return Sweep({**answer, "run": run, "done_before": answer["jobs"] - run})
     return Sweep(json.loads(_native.document(line, [], progress)[0]))
 
 
