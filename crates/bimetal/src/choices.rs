@@ -4,7 +4,8 @@
 //! A run is beaten if a run that costs no more is as fast and its SSD lasts as long. The 99th
 //! percentile of the response times is the speed. A gain in speed counts if it is larger than the ±
 //! of both percentiles, and at least 1 %, which nobody would notice. A gain in life counts from 5 %
-//! on, and so does a gain in speed if a percentile has no ± (`--runs 1`).
+//! on, and so does a gain in speed if a percentile has no ± (`--runs 1`). No life beyond ten years
+//! counts.
 
 use bimetal_measure::text::{dollars, lifetime, milliseconds, milliseconds_with_half, three_digits};
 use bimetal_sim::results::Run;
@@ -18,8 +19,8 @@ const GAIN: f64 = 0.05;
 /// Relative gain in speed that nobody would notice.
 const NOTICED: f64 = 0.01;
 
-/// Years beyond which a longer life has no meaning, as in the tables.
-const YEARS_MAX: f64 = 1000.0;
+/// Years beyond which a longer life gains nothing: drives are replaced for other reasons first.
+const YEARS_MAX: f64 = 10.0;
 
 /// Runs of a comparison, sorted into those that nothing beats and all others.
 pub(crate) struct Choices {
@@ -51,7 +52,8 @@ struct Merits {
     p99_ms: f64,
     /// Half the 95 % interval of the percentile.
     p99_half: Option<f64>,
-    /// Years that the SSD lasts; the most without one, or if no life of this comparison counts.
+    /// Years that the SSD lasts, at most [`YEARS_MAX`]; the most without one, or if no life of this
+    /// comparison counts.
     years: f64,
     has_ssd: bool,
 }
@@ -234,11 +236,13 @@ mod tests {
         assert_eq!(Choices::of(&runs, None).unwrap().best.len(), 1);
     }
 
-    /// "An SSD that lasts longer than >1000 y" once recommended a dearer drive for nothing.
+    /// "An SSD that lasts longer than 132 y" once recommended a drive of twice the price.
     #[test]
-    fn lives_beyond_a_thousand_years_are_equal() {
-        let runs = [run("flash", 80.0, 4.0, Some(1200.0)), run("dear", 170.0, 4.0, Some(1500.0))];
+    fn lives_beyond_ten_years_are_equal() {
+        let runs = [run("flash", 90.0, 4.0, Some(132.0)), run("dear", 170.0, 4.0, Some(157.0))];
         assert_eq!(Choices::of(&runs, None).unwrap().beaten, [1]);
+        let runs = [run("flash", 90.0, 4.0, Some(9.0)), run("dear", 170.0, 4.0, Some(157.0))];
+        assert_eq!(Choices::of(&runs, None).unwrap().best.len(), 2);
         let runs = [run("flash", 80.0, 4.0, Some(2.0)), run("dear-disk", 170.0, 4.0, None)];
         assert_eq!(Choices::of(&runs, None).unwrap().beaten, [1]);
     }
