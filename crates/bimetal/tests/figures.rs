@@ -171,7 +171,7 @@ fn agreed(name: &str, case: &Case) -> Value {
 
 #[test]
 fn griffin_has_the_same_figures_live_and_simulated() {
-    let set = "--set migration_size=40 --set timeout=off --set read_threshold=off --set log_buffer=0";
+    let set = "--set migration_size=160KiB --set timeout=off --set read_threshold=off --set log_buffer=0";
     let of = agreed("griffin", &Case::of("griffin", set));
     assert_eq!((&of["migration"]["count"], &of["migration"]["bytes"]), (&1.into(), &163_840.into()));
     // 40 blocks migrated and 30 wait, of 90 written; 22 of 72 reads are of blocks in the log.

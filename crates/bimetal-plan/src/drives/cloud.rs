@@ -266,7 +266,7 @@ mod tests {
             while sent - done < depth {
                 let slot = if random { (sent * 7919 + 13) % slots } else { sent % slots };
                 let range = SectorRange::new(slot * bytes / 512, bytes / 512);
-                model.submit(now, Token(now.0 << 12 | sent % 4096), Command { kind, range, fua: false });
+                model.submit(now, Token((now.0 << 12) | (sent % 4096)), Command { kind, range, fua: false });
                 sent += 1;
             }
             now = model.next_event().expect("requests are under way");

@@ -233,7 +233,7 @@ fn the_timer_restarts_when_nothing_is_logged_and_counts_nothing() {
 }
 
 /// A trace of a few requests with centuries in between reached the end of the clock. A timeout that
-/// began there was due as soon as it had begun, and the volume stopped: "due for work and has none".
+/// began there was due as soon as it had begun, and the volume stopped for want of work.
 #[test]
 fn timeout_behind_the_end_of_the_clock_never_fires() {
     let mut bench = Bench::new("griffin", ONLY_TIMEOUT);
