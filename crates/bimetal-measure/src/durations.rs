@@ -180,7 +180,7 @@ impl Durations {
         }
     }
 
-    /// Returns the curve, thinned to a point for each [`CURVE_POINTS_PER_DECADE`]th of a power of
+    /// Returns the curve, thinned to a point for each `CURVE_POINTS_PER_DECADE`th of a power of
     /// ten. It ends at the exact maximum.
     pub fn cdf(&self) -> Cdf {
         let mut cdf = Cdf::default();

@@ -11,7 +11,7 @@
 //! 6. The donor, which has the old blocks now, is closed. That frees them.
 //!
 //! On XFS, which exchanges no single blocks, each file moves alone and as a whole
-//! ([`crate::swap`]).
+//! (`swap.rs`).
 //!
 //! A run may be killed after any step. The kernel exchanges blocks within a transaction of the file
 //! system, and writes the copied content before that transaction commits.
