@@ -3,8 +3,8 @@
 //! A profile has the keys that every drive has (`name`, `kind`, `summary`, `capacity`, `price_usd`,
 //! `price_date`, `price_source`). Beside them are the figures of its kind as plain keys
 //! ([`HddProfile`] for `kind = "hdd"`, [`FlashProfile`] for `kind = "flash"`, [`CloudProfile`] for
-//! `kind = "cloud"`). A table `[sources]` gives, under the same keys, the source of each figure. A key that the kind does not have is an
-//! error.
+//! `kind = "cloud"`). A table `[sources]` gives, under the same keys, the source of each figure. A
+//! key that the kind does not have is an error.
 //!
 //! To add a drive, write its file into `profiles/` and its line into `BUILTIN`.
 

@@ -49,8 +49,8 @@ mod tests {
         assert_eq!(nearest("cloud", ["cloudphysics-csv", "clod"]), Some("clod"));
     }
 
-    /// For `samsung-970` the program suggested `samsung-pm9a3`, four edits away, in place of the one
-    /// drive whose name begins so.
+    /// For `samsung-970` the program suggested `samsung-pm9a3`, four edits away, in place of the
+    /// one drive whose name begins so.
     #[test]
     fn begun_name_is_nearer_than_one_with_many_edits() {
         let known = ["samsung-870-qvo-1tb", "samsung-pm9a3", "samsung-970-evo-plus-500gb"];

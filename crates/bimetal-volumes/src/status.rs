@@ -1,6 +1,6 @@
 //! Document of the `status` command, as data. The figures that a simulation has, too, are those of
-//! `bimetal-measure`. A figure that does not apply or is unknown is null, never 0. Figures count from the start
-//! of the server.
+//! `bimetal-measure`. A figure that does not apply or is unknown is null, never 0. Figures count
+//! from the start of the server.
 //!
 //! A server fills it from its counters, [`offline`](crate::offline) from the drives.
 

@@ -369,8 +369,8 @@ impl Griffin {
         }
     }
 
-    /// Returns the end of the timeout. A timeout that ends behind the last moment of the clock never
-    /// fires: if it did, a restart would leave it due.
+    /// Returns the end of the timeout. A timeout that ends behind the end of the clock never fires:
+    /// if it did, a restart would leave it due.
     fn timer_ends(&self) -> Option<Nanoseconds> {
         let at = self.timer_started.saturating_add(self.timeout?);
         (at < Nanoseconds(u64::MAX)).then_some(at)

@@ -249,8 +249,8 @@ mod tests {
     /// Requests under way.
     const DEPTH: u64 = 64;
 
-    /// Keeps `depth` requests of `bytes` under way from `from_s` to `until_s`. Returns the requests a
-    /// second.
+    /// Keeps `depth` requests of `bytes` under way from `from_s` to `until_s`. Returns the requests
+    /// a second.
     fn rate(
         model: &mut dyn DeviceModel,
         (kind, bytes, random): (OpKind, u64, bool),

@@ -48,7 +48,7 @@ const UNITS: [&str; 5] = ["gb", "tb", "gib", "tib", "iops"];
 
 /// Construction of a shingled disk, of which no data sheet tells: its staging area, its bands, and
 /// the idle time before it cleans. General knowledge that nobody has checked.
-const SHINGLED: [(&str, &str); 3] = [("staging_area", "25GB"), ("band", "32MiB"), ("clean_after_s", "1")];
+const SHINGLED: [(&str, &str); 3] = [("staging_area", "24GiB"), ("band", "32MiB"), ("clean_after_s", "1")];
 
 /// A drive in one size.
 struct Row {

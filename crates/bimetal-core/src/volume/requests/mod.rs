@@ -1,8 +1,8 @@
 //! Requests: their admission, their order, and what each waits for.
 //!
 //! A request that arrives is queued. At most a fixed number are *admitted*: each of these is a
-//! task. A change enters the [order](ordering) of changes, and cancels the promotions of its blocks.
-//! A task that cannot go on joins the [waiters](waiters) of what it needs.
+//! task. A change enters the [order](ordering) of changes, and cancels the promotions of its
+//! blocks. A task that cannot go on joins the [waiters](waiters) of what it needs.
 
 pub(super) mod ordering;
 pub(super) mod promotions;

@@ -30,7 +30,8 @@ impl Change {
 }
 
 /// The changes under way and the reads that wait for them, in order of arrival, each in its
-/// lane: the run by which it conflicts with others. Their number is bounded by the requests that a volume admits.
+/// lane: the run by which it conflicts with others. Their number is bounded by the requests that a
+/// volume admits.
 #[derive(Default)]
 pub(crate) struct Ordering {
     changes: VecDeque<Change>,
