@@ -19,6 +19,30 @@ const fn budget(name: &'static str, says: &'static str, paper: f64, workload: Wo
     }
 }
 
+/// Score of the SSD a dollar, relative to the disk.
+const fn per_dollar(name: &'static str, workload: Workload) -> Claim {
+    Claim {
+        name,
+        place: "section IV, figure 8",
+        says: "score a dollar of the SSD relative to the disk (223 to 77)",
+        expected: factor(223.0 / 77.0),
+        unit: Unit::Times,
+        workload,
+    }
+}
+
+/// Budget of the best manager, relative to the next.
+const fn best_budget(name: &'static str, workload: Workload) -> Claim {
+    Claim {
+        name,
+        place: "section IV",
+        says: "budget of HyperDuo relative to Smart Response (76 to 74)",
+        expected: factor(76.0 / 74.0),
+        unit: Unit::Times,
+        workload,
+    }
+}
+
 /// Trace of eight tasks of a desktop, as PCMark has eight.
 const MIX: Workload = Workload::Recorded("application-mix");
 
@@ -27,46 +51,18 @@ pub(super) const CLAIMS: &[Claim] = &[
     share("managers-srt", "score of Smart Response, enhanced, relative to the SSD", 0.81, Workload::Shipped),
     share("managers-hyperduo", "score of HyperDuo, safe, relative to the SSD", 0.46, Workload::Shipped),
     share("managers-hddboost", "score of HDDBoost relative to the SSD", 0.44, Workload::Shipped),
-    Claim {
-        name: "managers-per-dollar",
-        place: "section IV, figure 8",
-        says: "score a dollar of the SSD relative to the disk (223 to 77)",
-        expected: factor(223.0 / 77.0),
-        unit: Unit::Times,
-        workload: Workload::Shipped,
-    },
+    per_dollar("managers-per-dollar", Workload::Shipped),
     budget("managers-budget-hyperduo", "budget of HyperDuo", 76.0, Workload::Shipped),
     budget("managers-budget-srt", "budget of Smart Response", 74.0, Workload::Shipped),
     budget("managers-budget-hddboost", "budget of HDDBoost", 67.0, Workload::Shipped),
-    Claim {
-        name: "managers-best-budget",
-        place: "section IV",
-        says: "budget of HyperDuo relative to Smart Response (76 to 74)",
-        expected: factor(76.0 / 74.0),
-        unit: Unit::Times,
-        workload: Workload::Shipped,
-    },
+    best_budget("managers-best-budget", Workload::Shipped),
     share("managers-hdd-mix", "score of the disk relative to the SSD", 0.20, MIX),
     share("managers-srt-mix", "score of Smart Response, enhanced, relative to the SSD", 0.81, MIX),
     share("managers-hyperduo-mix", "score of HyperDuo, safe, relative to the SSD", 0.46, MIX),
     share("managers-hddboost-mix", "score of HDDBoost relative to the SSD", 0.44, MIX),
-    Claim {
-        name: "managers-per-dollar-mix",
-        place: "section IV, figure 8",
-        says: "score a dollar of the SSD relative to the disk (223 to 77)",
-        expected: factor(223.0 / 77.0),
-        unit: Unit::Times,
-        workload: MIX,
-    },
+    per_dollar("managers-per-dollar-mix", MIX),
     budget("managers-budget-hyperduo-mix", "budget of HyperDuo", 76.0, MIX),
     budget("managers-budget-srt-mix", "budget of Smart Response", 74.0, MIX),
     budget("managers-budget-hddboost-mix", "budget of HDDBoost", 67.0, MIX),
-    Claim {
-        name: "managers-best-budget-mix",
-        place: "section IV",
-        says: "budget of HyperDuo relative to Smart Response (76 to 74)",
-        expected: factor(76.0 / 74.0),
-        unit: Unit::Times,
-        workload: MIX,
-    },
+    best_budget("managers-best-budget-mix", MIX),
 ];
