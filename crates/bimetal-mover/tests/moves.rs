@@ -178,26 +178,64 @@ fn wrong(side: Side) -> usize {
     usize::from(side == Side::Ssd)
 }
 
+/// Inode number, length and time of the last write of a file.
+type About = (u64, u64, i64, i64);
+
+/// Files of all sizes that move together, with their state before the first move.
+struct Files<'a> {
+    mounted: &'a Mounted,
+    paths: Vec<PathBuf>,
+    sizes: [usize; 6],
+    before: Vec<About>,
+}
+
+impl<'a> Files<'a> {
+    fn of(mounted: &'a Mounted, largest: usize) -> Self {
+        let sizes = [1, 4096, 5000, 70_000, 900_000, largest];
+        let paths: Vec<PathBuf> = (0..).zip(sizes).map(|(at, size)| mounted.write(&Self::name(at), size)).collect();
+        let before = paths.iter().map(Self::about).collect();
+        Self { mounted, paths, sizes, before }
+    }
+
+    fn name(at: usize) -> String {
+        format!("f{at}")
+    }
+
+    fn about(path: &PathBuf) -> About {
+        let metadata = fs::metadata(path).expect("it is there");
+        (metadata.ino(), metadata.len(), metadata.mtime(), metadata.mtime_nsec())
+    }
+
+    /// Moves all files, and asserts that they lie on the drive with their content.
+    fn move_to(&self, side: Side) {
+        let report = self.mounted.run(&all_to(side, &self.paths));
+        assert_eq!(report.skipped, []);
+        for (at, (path, size)) in self.paths.iter().zip(self.sizes).enumerate() {
+            let name = Self::name(at);
+            assert_eq!(blocks_of(path)[wrong(side)], 0, "{name} has blocks on the wrong drive");
+            assert!(has_content(path, &name, size), "{name}");
+        }
+    }
+
+    /// Asserts that the files have the inodes, lengths and times that they had before.
+    fn assert_same(&self) {
+        assert_eq!(self.paths.iter().map(Self::about).collect::<Vec<_>>(), self.before);
+    }
+
+    /// Returns the number of blocks on the SSD and on the HDD, for each file.
+    fn blocks(&self) -> Vec<[u64; 2]> {
+        self.paths.iter().map(|path| blocks_of(path)).collect()
+    }
+}
+
 #[test]
 fn files_move_and_keep_content_times_and_inode() {
     let Some(mounted) = Mounted::new("keep", &[]) else { return };
-    let sizes = [1, 4096, 5000, 70_000, 900_000, 30 << 20];
-    let names: Vec<String> = (0..sizes.len()).map(|number| format!("f{number}")).collect();
-    let files: Vec<PathBuf> = names.iter().zip(sizes).map(|(name, size)| mounted.write(name, size)).collect();
-    let about = |path: &PathBuf| {
-        let metadata = fs::metadata(path).expect("it is there");
-        (metadata.ino(), metadata.len(), metadata.mtime(), metadata.mtime_nsec())
-    };
-    let before: Vec<_> = files.iter().map(about).collect();
+    let files = Files::of(&mounted, 30 << 20);
     for side in [Side::Hdd, Side::Ssd, Side::Hdd, Side::Ssd] {
-        let report = mounted.run(&all_to(side, &files));
-        assert_eq!(report.skipped, []);
-        for ((path, name), size) in files.iter().zip(&names).zip(sizes) {
-            assert_eq!(blocks_of(path)[wrong(side)], 0, "{name} has blocks on the wrong drive");
-            assert!(has_content(path, name, size), "{name}");
-        }
+        files.move_to(side);
     }
-    assert_eq!(files.iter().map(about).collect::<Vec<_>>(), before);
+    files.assert_same();
     mounted.check_file_system();
 }
 
@@ -401,31 +439,19 @@ fn wait_until_quiet() {
 #[test]
 fn xfs_files_move_and_undo_brings_them_back() {
     let Some(mounted) = Mounted::xfs("keep") else { return };
-    let sizes = [1, 4096, 5000, 70_000, 900_000, 12 << 20];
-    let names: Vec<String> = (0..sizes.len()).map(|number| format!("f{number}")).collect();
-    let files: Vec<PathBuf> = names.iter().zip(sizes).map(|(name, size)| mounted.write(name, size)).collect();
-    let about = |path: &PathBuf| {
-        let metadata = fs::metadata(path).expect("it is there");
-        (metadata.ino(), metadata.len(), metadata.mtime(), metadata.mtime_nsec())
-    };
-    let before: Vec<_> = files.iter().map(about).collect();
-    let first: Vec<[u64; 2]> = files.iter().map(|path| blocks_of(path)).collect();
+    let files = Files::of(&mounted, 12 << 20);
+    let first = files.blocks();
     for side in [Side::Hdd, Side::Ssd, Side::Hdd] {
         wait_until_quiet();
-        let report = mounted.run(&all_to(side, &files));
-        assert_eq!(report.skipped, []);
-        for ((path, name), size) in files.iter().zip(&names).zip(sizes) {
-            assert_eq!(blocks_of(path)[wrong(side)], 0, "{name} has blocks on the wrong drive");
-            assert!(has_content(path, name, size), "{name}");
-        }
+        files.move_to(side);
     }
-    assert_eq!(files.iter().map(about).collect::<Vec<_>>(), before);
+    files.assert_same();
     wait_until_quiet();
     let file_system = mounted.file_system();
     let mover = Mover::open(&file_system, mounted.settings()).expect("files can be moved here");
     let report = mover.undo(&|_| {}).expect("the run ends well");
     assert_eq!(report.skipped, []);
-    assert_eq!(files.iter().map(|path| blocks_of(path)).collect::<Vec<_>>(), first);
+    assert_eq!(files.blocks(), first);
     assert!(!mounted.path(FOLDER).exists(), "the state is removed");
     mounted.check_file_system();
 }
