@@ -1,64 +1,22 @@
 //! One vocabulary: the same trace through the simulator and through a live volume of emulated
 //! drives gives the same keys, and the same values where time has no part in them.
 
+#[path = "support/served.rs"]
+mod served;
+
 use std::fs;
-use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
+use served::{BIMETAL, Place};
 
-const BIMETAL: &str = env!("CARGO_BIN_EXE_bimetal");
 const SSD: &str = "intel-x25-m-80gb";
 const HDD: &str = "seagate-barracuda-7200.12-1tb";
 
-/// A directory with drives and with the program's own state.
-struct Place(PathBuf);
-
-/// A running server; killed at the end of the test.
-struct Running(Child);
-
 impl Place {
-    fn new(name: &str) -> Self {
-        let directory = std::env::temp_dir().join(format!("bimetal-figures-{name}-{}", std::process::id()));
-        let _ = fs::remove_dir_all(&directory);
-        fs::create_dir_all(&directory).expect("a folder for the test");
-        Self(directory)
-    }
-
-    fn command(&self, line: &str) -> Command {
-        let mut command = Command::new(BIMETAL);
-        command.args(line.split_whitespace()).current_dir(&self.0);
-        command.env("XDG_STATE_HOME", self.0.join("state")).env("XDG_RUNTIME_DIR", self.0.join("run"));
-        command
-    }
-
     fn succeed(&self, line: &str) -> Value {
-        let output = self.command(&format!("{line} --json")).output().expect("bimetal starts");
+        let output = self.command(BIMETAL, &format!("{line} --json")).output().expect("bimetal starts");
         assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
         serde_json::from_slice(&output.stdout).expect("one document")
-    }
-
-    fn serve(&self, name: &str) -> Running {
-        let mut child = self.command(&format!("serve {name}")).stdout(Stdio::piped()).spawn().expect("bimetal starts");
-        let mut ready = String::new();
-        let stdout = child.stdout.take().expect("its output is ours");
-        BufReader::new(stdout).read_line(&mut ready).expect("it says when it is ready");
-        assert!(ready.starts_with("ready "), "{ready}");
-        Running(child)
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }
 

@@ -1,35 +1,17 @@
 //! `bimetal replay` against a server of emulated drives, and its refusals.
 
-use std::fs;
-use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
-use std::process::{Child, Command, Output, Stdio};
+#[path = "support/served.rs"]
+mod served;
 
-const BIMETAL: &str = env!("CARGO_BIN_EXE_bimetal");
+use std::fs;
+use std::process::Output;
+
+use served::{BIMETAL, Place};
+
 const DRIVES: &str = "--ssd emulate:samsung-970-evo-plus-500gb:ssd.img --ssd-size 64MiB \
                       --hdd emulate:seagate-barracuda-7200.12-1tb:hdd.img --hdd-size 256MiB";
 
-/// A directory with drives and with the program's own state.
-struct Place(PathBuf);
-
-/// A running server; killed at the end of the test.
-struct Running(Child);
-
 impl Place {
-    fn new(name: &str) -> Self {
-        let directory = std::env::temp_dir().join(format!("bimetal-replay-{name}-{}", std::process::id()));
-        let _ = fs::remove_dir_all(&directory);
-        fs::create_dir_all(&directory).expect("a folder for the test");
-        Self(directory)
-    }
-
-    fn command(&self, program: &str, line: &str) -> Command {
-        let mut command = Command::new(program);
-        command.args(line.split_whitespace()).current_dir(&self.0);
-        command.env("XDG_STATE_HOME", self.0.join("state")).env("XDG_RUNTIME_DIR", self.0.join("run"));
-        command
-    }
-
     fn run(&self, line: &str) -> Output {
         self.command("timeout", &format!("-k 1 60 {BIMETAL} {line}")).output().expect("bimetal starts")
     }
@@ -46,16 +28,6 @@ impl Place {
         String::from_utf8(output.stderr).expect("text")
     }
 
-    fn serve(&self, name: &str) -> Running {
-        let mut child =
-            self.command(BIMETAL, &format!("serve {name}")).stdout(Stdio::piped()).spawn().expect("bimetal starts");
-        let mut ready = String::new();
-        let stdout = child.stdout.take().expect("its output is ours");
-        BufReader::new(stdout).read_line(&mut ready).expect("it says when it is ready");
-        assert!(ready.starts_with("ready "), "{ready}");
-        Running(child)
-    }
-
     /// Writes a trace of a few seconds on the first MiBs of two devices.
     fn trace(&self, requests: u64) {
         let mut text = "time_ns,device,op,lba,sectors,fua,response_ns\n".to_owned();
@@ -64,19 +36,6 @@ impl Place {
             text += &format!("{},{device},{op},{},8,0,\n", at * 5_000_000, (at * 7919 % 2000) * 8);
         }
         fs::write(self.0.join("work.csv"), text).expect("a trace for the test");
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }
 
