@@ -270,7 +270,7 @@ fn add_requests(batch: &RecordBatch, requests: &mut Vec<Request>) -> Result<bool
             response: response.as_ref().and_then(|response| response[at]).map(Nanoseconds),
         };
         request.check().map_err(|error| format!("row {at}: {error}"))?;
-        requests.push(request);
+        requests.push(request.without_place_of_flush());
     }
     Ok(has_times)
 }

@@ -49,6 +49,12 @@ def test_device_selects_its_requests():
         trace.device(7)
 
 
+def test_flush_of_a_table_has_no_place():
+    columns = {"time_ns": [1, 2], "op": ["write", "flush"], "lba": [0, 10**9], "sectors": [8, 0]}
+    trace = bimetal.Trace.from_frame(columns)
+    assert trace.frame().to_dict()["lba"] == [0, 0]
+
+
 def test_requests_of_a_table_are_sorted_by_time():
     trace = bimetal.Trace.from_frame({"time_ns": [30, 10, 20], "lba": [3, 1, 2], "sectors": [8, 8, 8]})
     columns = trace.frame().to_dict()

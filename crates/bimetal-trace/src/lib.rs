@@ -95,4 +95,11 @@ impl Request {
     pub fn check(&self) -> Result<(), String> {
         entry::checked(self).map_err(|bad| format!("{} {}: expected {}", bad.field, bad.value, bad.expected))
     }
+
+    /// Returns the request; a flush loses its first sector, which means nothing. Outside a volume,
+    /// it would be refused.
+    #[must_use]
+    pub fn without_place_of_flush(self) -> Self {
+        if self.kind == OpKind::Flush { Self { range: SectorRange::default(), ..self } } else { self }
+    }
 }

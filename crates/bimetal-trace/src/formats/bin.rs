@@ -355,7 +355,8 @@ impl Record<'_> {
             return Err(Bad::value("sectors", sectors, "at least one sector, and none for a flush"));
         }
         before.end = start + sectors;
-        let mut entry = Entry::request(before.time, before.device, kind, SectorRange::new(start, sectors));
+        let range = if empty { SectorRange::default() } else { SectorRange::new(start, sectors) };
+        let mut entry = Entry::request(before.time, before.device, kind, range);
         entry.fua = control & FUA != 0;
         if control & RESPONSE != 0 {
             entry.response = Some(Nanoseconds(self.number()?));
@@ -422,6 +423,19 @@ mod tests {
             assert_eq!((entry.time, entry.device, entry.kind), (request.arrival, request.device, request.kind));
             assert_eq!((entry.range, entry.response), (request.range, request.response));
         }
+    }
+
+    /// A mutant of three requests had a flush behind the end of the volume. Each of 692 options of a
+    /// plan refused it, so the plan ran them all.
+    #[test]
+    fn flush_has_no_place_of_its_own() {
+        let requests = [
+            request(0, 0, OpKind::Write, 0, 8),
+            request(1, 0, OpKind::Flush, 79, 0),
+            request(2, 0, OpKind::Read, 79, 8),
+        ];
+        let ranges: Vec<SectorRange> = decoded(file(&requests)).unwrap().iter().map(|entry| entry.range).collect();
+        assert_eq!(ranges, [requests[0].range, SectorRange::default(), requests[2].range]);
     }
 
     #[test]
