@@ -69,9 +69,11 @@ impl Place {
         said
     }
 
-    /// Returns the results of a folder: JSON lines and table.
-    fn results(&self, folder: &str) -> [String; 2] {
-        ["results.jsonl", "results.csv"].map(|name| self.read(&format!("{folder}/{name}")))
+    /// Returns the results of a folder: JSON lines, CSV, and the bytes of the Parquet file as text.
+    fn results(&self, folder: &str) -> [String; 3] {
+        let [lines, table] = ["results.jsonl", "results.csv"].map(|name| self.read(&format!("{folder}/{name}")));
+        let parquet = fs::read(self.0.join(folder).join("results.parquet")).expect("a Parquet file");
+        [lines, table, format!("{parquet:02x?}")]
     }
 
     /// Returns the lines that processes have written to the parts of a folder.
@@ -101,7 +103,7 @@ fn results_have_equal_bytes_for_any_number_of_jobs() {
     place.done("sweep grid.toml -o two --jobs 64");
     let results = place.results("one");
     assert_eq!(results, place.results("two"));
-    let [lines, table] = results;
+    let [lines, table, _] = results;
     assert_eq!((lines.lines().count(), table.lines().count()), (GRID_JOBS, GRID_JOBS + 1));
     assert!(lines.lines().is_sorted());
     for result in parsed(&lines) {
@@ -114,7 +116,7 @@ fn results_have_equal_bytes_for_any_number_of_jobs() {
 fn job_has_the_figures_of_simulate() {
     let place = Place::new("simulate");
     place.done("sweep grid.toml -o out");
-    let [lines, _] = place.results("out");
+    let [lines, ..] = place.results("out");
     for (job, command) in [
         (
             r#""options":{"limit":"400","seed":"2","ssd-size":"268435456"}"#,
@@ -232,7 +234,7 @@ fn failing_job_is_recorded_and_stops_nothing() {
         ),
         "{said}"
     );
-    let [lines, table] = place.results("out");
+    let [lines, table, parquet] = place.results("out");
     let results = parsed(&lines);
     let failed: Vec<_> = results.iter().filter(|result| !result["error"].is_null()).collect();
     assert_eq!((results.len(), failed.len()), (30, 10));
@@ -243,7 +245,7 @@ fn failing_job_is_recorded_and_stops_nothing() {
     assert!(status == Some(3) && said.starts_with("30 jobs: 0 run, 30 done before;"), "{said}");
     let (status, said) = place.run("sweep grid.toml -o out --retry");
     assert!(status == Some(3) && said.starts_with("30 jobs: 10 run, 20 done before;"), "{said}");
-    assert_eq!(place.results("out"), [lines, table]);
+    assert_eq!(place.results("out"), [lines, table, parquet]);
 }
 
 /// The trace was read with the speed of its first job: if a closed replay refused that speed, all
@@ -294,7 +296,7 @@ fn scheme_that_fits_no_drive_is_left_out_without_failure() {
     place.write("grid.toml", &GRID.replace("'bcache'", "'griffin'"));
     let said = place.done("sweep grid.toml -o out");
     assert!(said.starts_with("20 jobs: 20 run, 0 done before; 8 left out, 0 failed\n"), "{said}");
-    let [lines, _] = place.results("out");
+    let [lines, ..] = place.results("out");
     assert_eq!(lines.matches("\"left_out\":\"griffin: the ssd drive of").count(), 8);
 }
 
@@ -311,7 +313,7 @@ fn equal_jobs_run_once_within_and_between_grids() {
     assert!(said.starts_with("2 jobs: 2 run"), "{said}");
     let said = place.done("sweep b.toml -o out");
     assert!(said.starts_with("2 jobs: 1 run, 1 done before;"), "{said}");
-    let [lines, _] = place.results("out");
+    let [lines, ..] = place.results("out");
     assert_eq!(lines.lines().count(), 3);
     assert_eq!(lines.matches("\"traces\":[\"again.bin.zst\",\"one.bin.zst\"]").count(), 2);
     // Other content under the same name is another job.

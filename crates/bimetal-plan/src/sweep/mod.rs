@@ -9,6 +9,7 @@
 
 pub mod grid;
 pub mod key;
+mod parquet;
 pub mod shard;
 pub mod store;
 pub mod table;

@@ -6,7 +6,7 @@
 //! | `plans/GRID-I-of-N.json` | the keys of the jobs of a grid, or of a shard of it |
 //! | `parts/NUMBER.jsonl` | results, in the order in which one process finished them |
 //! | `runs/NUMBER.jsonl` | times and memory of the same process |
-//! | `results.jsonl`, `results.csv` | results of all plans, sorted by key |
+//! | `results.jsonl`, `results.csv`, `results.parquet` | results of all plans, sorted by key |
 //!
 //! A result is appended to its part with one write. A line that was cut short is no JSON, and is
 //! passed over: its job counts as not done. So a killed process costs only the jobs under way.
@@ -23,7 +23,7 @@ use serde_json::Value;
 
 use super::SweepError;
 use super::shard::Shard;
-use super::table;
+use super::table::{self, Table};
 
 /// Form of the folder.
 const FOLDER: &str = "bimetal/sweep-folder/2";
@@ -38,6 +38,7 @@ const PARTS: &str = "parts";
 const RUNS: &str = "runs";
 const RESULTS: &str = "results.jsonl";
 const TABLE: &str = "results.csv";
+const PARQUET: &str = "results.parquet";
 const MERGED: &str = "merged.jsonl";
 
 /// Folder of a sweep.
@@ -219,7 +220,7 @@ impl Store {
             )));
         }
         let marker = folder.join(MARKER);
-        let written = write_whole(&marker, &format!("{{\"schema\":\"{FOLDER}\"}}\n"));
+        let written = write_whole(&marker, format!("{{\"schema\":\"{FOLDER}\"}}\n").as_bytes());
         // Another shard may have marked the folder in the meantime.
         written.or_else(|error| if marker.exists() { Ok(()) } else { Err(error) })
     }
@@ -229,9 +230,9 @@ impl Store {
         &self.folder
     }
 
-    /// Returns the files of the assembled results: JSON lines and CSV.
-    pub fn outputs(&self) -> [PathBuf; 2] {
-        [self.folder.join(RESULTS), self.folder.join(TABLE)]
+    /// Returns the files of the assembled results: JSON lines, CSV and Parquet.
+    pub fn outputs(&self) -> [PathBuf; 3] {
+        [RESULTS, TABLE, PARQUET].map(|name| self.folder.join(name))
     }
 
     /// Returns every finished job. Of a job that failed once and succeeded later, the success
@@ -282,7 +283,7 @@ impl Store {
             }
         }
         let text = serde_json::to_string(plan).map_err(|error| SweepError::new(error.to_string()))?;
-        write_whole(&self.folder.join(PLANS).join(plan.file_name()), &format!("{text}\n"))
+        write_whole(&self.folder.join(PLANS).join(plan.file_name()), format!("{text}\n").as_bytes())
     }
 
     /// Begins a part under a number that no other process has.
@@ -306,7 +307,7 @@ impl Store {
         }
     }
 
-    /// Writes the results of all plans as JSON lines and as a table, sorted by key. Returns their
+    /// Writes the results of all plans as JSON lines and as tables, sorted by key. Returns their
     /// number.
     ///
     /// # Errors
@@ -322,12 +323,15 @@ impl Store {
             let traces = serde_json::to_string(traces).map_err(|error| SweepError::new(error.to_string()))?;
             lines += &format!("{front}\"traces\":{traces},{}\n", &finished.line[front.len()..]);
         }
-        let [lines_path, table_path] = self.outputs();
-        write_whole(&lines_path, &lines)?;
-        write_whole(
-            &table_path,
-            &table::csv(rows.iter().map(|(key, traces, finished)| (*key, *traces, &finished.value))),
-        )?;
+        let rows: Vec<table::Row<'_>> =
+            rows.iter().map(|(key, traces, finished)| (key.as_str(), *traces, &finished.value)).collect();
+        let table = Table::of(&rows);
+        let [lines_path, table_path, parquet_path] = self.outputs();
+        let parquet =
+            table.parquet().map_err(|error| SweepError::new(format!("{}: {error}", parquet_path.display())))?;
+        write_whole(&lines_path, lines.as_bytes())?;
+        write_whole(&table_path, table.csv().as_bytes())?;
+        write_whole(&parquet_path, &parquet)?;
         Ok(rows.len())
     }
 
@@ -360,7 +364,7 @@ impl Store {
             }
         }
         let lines: String = results.values().map(|finished| format!("{}\n", finished.line)).collect();
-        write_whole(&self.folder.join(PARTS).join(MERGED), &lines)?;
+        write_whole(&self.folder.join(PARTS).join(MERGED), lines.as_bytes())?;
         plans.iter().try_for_each(|plan| self.write_plan(plan))?;
         self.merge_runs(others)
     }
@@ -375,7 +379,7 @@ impl Store {
             }
         }
         let text: String = lines.into_iter().map(|line| line + "\n").collect();
-        write_whole(&self.folder.join(RUNS).join(MERGED), &text)
+        write_whole(&self.folder.join(RUNS).join(MERGED), text.as_bytes())
     }
 
     /// Returns the files with this ending in a folder of the store, sorted by name.
@@ -427,10 +431,10 @@ fn add(results: &mut Results, key: String, finished: Finished, place: &Path) -> 
 }
 
 /// Writes a file that appears under its name only when it is complete.
-fn write_whole(path: &Path, text: &str) -> Result<(), SweepError> {
+fn write_whole(path: &Path, content: &[u8]) -> Result<(), SweepError> {
     let refuse = |error: io::Error| unwritable(path, &error);
     let (partial, mut file) = create_partial(path).map_err(refuse)?;
-    let written = file.write_all(text.as_bytes()).and_then(|()| fs::rename(&partial, path));
+    let written = file.write_all(content).and_then(|()| fs::rename(&partial, path));
     written.map_err(|error| {
         let _ = fs::remove_file(&partial);
         refuse(error)

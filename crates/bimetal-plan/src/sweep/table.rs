@@ -1,5 +1,7 @@
-//! Table: a row for each job, with its options and its main figures, for spreadsheets.
+//! Table: a row for each job, with its options and its main figures, for spreadsheets (CSV) and
+//! data frames (Parquet, [`write_parquet`](Table::write_parquet)).
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use bimetal_sim::csv::line;
@@ -36,45 +38,105 @@ const FIGURES: [&str; 25] = [
     "cost.total_usd",
 ];
 
-/// Returns the table of results, as CSV with a heading. A row has the key, the traces and the
-/// result.
-pub fn csv<'a>(rows: impl Iterator<Item = (&'a String, &'a BTreeSet<&'a str>, &'a Value)> + Clone) -> String {
-    let names = |of: &str| -> BTreeSet<&'a str> {
-        let keys =
-            |result: &'a Value| result.pointer(of).and_then(Value::as_object).into_iter().flat_map(|map| map.keys());
-        rows.clone().flat_map(|(_, _, result)| keys(result)).map(String::as_str).collect()
-    };
-    let (options, settings) = (names("/job/options"), names("/job/set"));
-    let mut text = line(
-        ["key", "engine", "traces", "trace_digest", "scheme"]
-            .into_iter()
-            .map(str::to_owned)
-            .chain(options.iter().map(|name| (*name).to_owned()))
-            .chain(settings.iter().map(|name| format!("set.{name}")))
-            .chain(["requests".to_owned()])
-            .chain(FIGURES.map(str::to_owned))
-            .chain(["left_out".to_owned(), "error".to_owned()]),
-    );
-    for (key, traces, result) in rows {
-        let traces = traces.iter().copied().collect::<Vec<_>>().join(" ");
-        let at = |path: &[&str]| cell(path.iter().try_fold(result, |value, name| value.get(name)));
-        let figure = |path: &&str| cell(result.get("run").and_then(|run| budget::at(run, path)));
-        text += &line(
-            [key.clone(), at(&["engine"]), traces, at(&["job", "trace"]), at(&["job", "scheme"])]
-                .into_iter()
-                .chain(options.iter().map(|name| at(&["job", "options", name])))
-                .chain(settings.iter().map(|name| at(&["job", "set", name])))
-                .chain([at(&["trace", "requests"])])
-                .chain(FIGURES.iter().map(figure))
-                .chain([at(&["left_out"]), at(&["error"])]),
-        );
-    }
-    text
+/// Type of the values of a column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Text.
+    Text,
+    /// Whole numbers that fit in 63 bits.
+    Whole,
+    /// Floating-point numbers.
+    Number,
 }
 
-fn cell(value: Option<&Value>) -> String {
+/// Column of a table. A cell without a value is `None`.
+pub(super) struct Column<'a> {
+    /// Heading.
+    pub(super) name: String,
+    /// Type of the values.
+    pub(super) kind: Kind,
+    /// Cell of each row.
+    pub(super) cells: Vec<Option<Cow<'a, Value>>>,
+}
+
+/// Result with its key and the paths of its traces.
+pub type Row<'a> = (&'a str, &'a BTreeSet<&'a str>, &'a Value);
+
+/// Table of results.
+pub struct Table<'a> {
+    /// Columns, in order.
+    pub(super) columns: Vec<Column<'a>>,
+    rows: usize,
+}
+
+impl<'a> Table<'a> {
+    /// Returns the table of `rows`. Options and settings of any row have a column each.
+    pub fn of(rows: &[Row<'a>]) -> Self {
+        let mut table = Self { columns: Vec::new(), rows: rows.len() };
+        table.add(Kind::Text, "key", rows, |(key, _, _)| Some(Cow::Owned(Value::from(*key))));
+        table.add_path("engine", &["engine"], rows);
+        table.add(Kind::Text, "traces", rows, |(_, traces, _)| Some(Cow::Owned(Value::from(joined(traces)))));
+        table.add_path("trace_digest", &["job", "trace"], rows);
+        table.add_path("scheme", &["job", "scheme"], rows);
+        for name in names(rows, "/job/options") {
+            table.add_path(name, &["job", "options", name], rows);
+        }
+        for name in names(rows, "/job/set") {
+            table.add_path(&format!("set.{name}"), &["job", "set", name], rows);
+        }
+        table.add(Kind::Whole, "requests", rows, |(_, _, result)| at(result, &["trace", "requests"]));
+        for path in FIGURES {
+            let figure = |(_, _, result): &Row<'a>| {
+                let value = result.get("run").and_then(|run| budget::at(run, path));
+                value.filter(|value| !value.is_null()).map(Cow::Borrowed)
+            };
+            table.add(kind_of(path), path, rows, figure);
+        }
+        table.add_path("left_out", &["left_out"], rows);
+        table.add_path("error", &["error"], rows);
+        table
+    }
+
+    fn add(&mut self, kind: Kind, name: &str, rows: &[Row<'a>], cell: impl Fn(&Row<'a>) -> Option<Cow<'a, Value>>) {
+        self.columns.push(Column { name: name.to_owned(), kind, cells: rows.iter().map(cell).collect() });
+    }
+
+    /// Adds a column of the texts at `path` of each result.
+    fn add_path(&mut self, name: &str, path: &[&str], rows: &[Row<'a>]) {
+        self.add(Kind::Text, name, rows, |(_, _, result)| at(result, path));
+    }
+
+    /// Returns the table as CSV with a heading.
+    pub fn csv(&self) -> String {
+        let heading = line(self.columns.iter().map(|column| column.name.clone()));
+        let row = |row: usize| line(self.columns.iter().map(move |column| text(column.cells[row].as_deref())));
+        (0..self.rows).map(row).fold(heading, |csv, line| csv + &line)
+    }
+}
+
+/// Returns the type of a figure. Whole figures are bytes and counts.
+fn kind_of(path: &str) -> Kind {
+    if path.ends_with("_bytes") || path.ends_with("erases") { Kind::Whole } else { Kind::Number }
+}
+
+fn names<'a>(rows: &[Row<'a>], of: &str) -> BTreeSet<&'a str> {
+    let keys = |result: &'a Value| result.pointer(of).and_then(Value::as_object).into_iter().flat_map(|map| map.keys());
+    rows.iter().flat_map(|&(_, _, result)| keys(result)).map(String::as_str).collect()
+}
+
+fn joined(traces: &BTreeSet<&str>) -> String {
+    traces.iter().copied().collect::<Vec<_>>().join(" ")
+}
+
+fn at<'a>(result: &'a Value, path: &[&str]) -> Option<Cow<'a, Value>> {
+    let value = path.iter().try_fold(result, |value, name| value.get(name))?;
+    (!value.is_null()).then_some(Cow::Borrowed(value))
+}
+
+/// Returns a cell as text; empty without a value.
+pub(super) fn text(value: Option<&Value>) -> String {
     match value {
-        None | Some(Value::Null) => String::new(),
+        None => String::new(),
         Some(Value::String(text)) => text.clone(),
         Some(other) => other.to_string(),
     }
@@ -95,7 +157,7 @@ mod tests {
             serde_json::json!({"job": {"scheme": "smq", "options": {"ssd-size": "10%"}}, "error": "a \"b\", c"});
         let (one, other) = ("k1".to_owned(), "k2".to_owned());
         let traces = BTreeSet::from(["a", "b"]);
-        let text = csv([(&one, &traces, &done), (&other, &traces, &failed)].into_iter());
+        let text = Table::of(&[(&one, &traces, &done), (&other, &traces, &failed)]).csv();
         let rows: Vec<&str> = text.lines().collect();
         assert!(
             rows[0].starts_with("key,engine,traces,trace_digest,scheme,seed,ssd-size,set.timeout,requests,"),

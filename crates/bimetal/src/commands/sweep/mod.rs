@@ -89,8 +89,8 @@ enum Action {
     },
     /// Put the results of several folders into one, sorted by key
     ///
-    /// Also writes results.jsonl and results.csv of a folder into which several shards have
-    /// written: name that folder twice.
+    /// Also writes results.jsonl, results.csv and results.parquet of a folder into which several
+    /// shards have written: name that folder twice.
     #[command(after_help = "Examples:\n  \
         bimetal sweep merge results-1 results-2 -o results\n  \
         bimetal sweep merge results -o results")]
@@ -142,8 +142,7 @@ fn sweep(grid: &Path, folder: &Path, shard: Shard, threads: Option<u64>, retry: 
     print(&format!("{of_shard}{}: {of_jobs}\n{}", status::jobs(all as u64), status::failures(&failures)))?;
     if shard == Shard::ALL {
         store.assemble()?;
-        let [lines, table] = store.outputs();
-        print(&format!("results: {} and {}\n", lines.display(), table.display()))?;
+        print(&format!("results: {}\n", named(&store)))?;
     } else {
         note(format_args!("when all shards have run: bimetal sweep merge {0} -o {0}", folder.display()));
     }
@@ -165,8 +164,8 @@ pub(crate) fn json(arguments: &Arguments, watch: &dyn Watch) -> Result<String, E
     let Swept { all, run, left_out, failures } = swept(&sweep, &store, *jobs, *retry, watch)?;
     store.assemble()?;
     let counts = [("jobs", all), ("run", run), ("done_before", all - run), ("left_out", left_out)];
-    let [lines, table] = store.outputs();
-    let mut answer = serde_json::json!({ "failures": failures, "results": lines, "table": table });
+    let [lines, table, parquet] = store.outputs();
+    let mut answer = serde_json::json!({ "failures": failures, "results": lines, "table": table, "parquet": parquet });
     counts.into_iter().for_each(|(name, count)| answer[name] = count.into());
     Ok(serde_json::to_string(&answer)?)
 }
@@ -236,6 +235,11 @@ fn merge(folders: &[PathBuf], output: &Path) -> Result<(), Error> {
         target.merge(&others)?;
     }
     let count = target.assemble()?;
-    let [lines, table] = target.outputs();
-    print(&format!("{count} results: {} and {}\n", lines.display(), table.display()))
+    print(&format!("{count} results: {}\n", named(&target)))
+}
+
+/// Returns the paths of the assembled results.
+fn named(store: &Store) -> String {
+    let [lines, table, parquet] = store.outputs();
+    format!("{}, {} and {}", lines.display(), table.display(), parquet.display())
 }

@@ -68,7 +68,7 @@ struct Point {
 pub(super) fn write(arguments: &Arguments) -> Result<(), Error> {
     let store = Store::open(&arguments.folder)?;
     store.assemble()?;
-    let [lines, _] = store.outputs();
+    let [lines, ..] = store.outputs();
     let text = fs::read_to_string(&lines).map_err(|error| Error::new(format!("{}: {error}", lines.display())))?;
     let results: Vec<Value> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
     let points: Vec<Point> = results.iter().filter_map(|result| point(result, &arguments.figure)).collect();
