@@ -92,11 +92,12 @@ impl State {
         self.sequence & 1
     }
 
-    /// Returns true if, by this state, content may be old that recovery would take for the newest
-    /// by `earlier`.
-    pub(crate) fn is_needed_more_than(&self, earlier: &Self) -> bool {
-        let dirty = self.dirty && !earlier.dirty;
-        dirty || self.failed & !earlier.failed != 0 || (self.refusing.is_some() && self.refusing != earlier.refusing)
+    /// Returns two facts: by this state, content may be old that recovery would take for the newest
+    /// by `earlier`; and the digests of the table of places differ.
+    pub(crate) fn tells_more_than(&self, earlier: &Self) -> (bool, bool) {
+        let left = self.refusing.is_some() && self.refusing != earlier.refusing;
+        let members = left || self.dirty && !earlier.dirty || self.failed & !earlier.failed != 0;
+        (members, self.places != earlier.places)
     }
 
     /// Returns the state as a page of the volume `volume`.

@@ -14,9 +14,11 @@
 //!
 //! A state may record more than the state before about other members' content: that it is needed,
 //! old or void. Then the other turn gets the same content under the next number, while requests go
-//! on. So both copies of one turn may revert to earlier content, and the fact is not lost. A
-//! recovery that finds the content in one turn alone writes the other turn. A write of an old turn
-//! that fails is repeated up to [`OLD_TURN_TRIES`] times, and again after the next recovery.
+//! on. A new digest of the table of places goes to the other turn of the witness as well. Until it
+//! is there, home does not change: a range that has moved would differ from its old place. So both
+//! copies of one turn may revert to earlier content, and the fact is not lost. A recovery that
+//! finds the content in one turn alone writes the other turn. A write of an old turn that fails is
+//! repeated up to [`OLD_TURN_TRIES`] times, and again after the next recovery.
 //!
 //! A home that cannot be written is still read, and is never written again. Its old state does no
 //! harm then, because its content changes no more.
@@ -34,8 +36,38 @@ const FAILURES_MAX: u8 = 4;
 /// Number of writes of an old turn, at most. A page that can never be written costs no more.
 const OLD_TURN_TRIES: u8 = 3;
 
-/// Turns of a state, each marked if it lacks a fact that recovery needs.
-pub(super) type OldTurns = [bool; TURNS];
+/// Facts of the durable state that one of its turns lacks.
+#[derive(Clone, Copy, Default)]
+pub(super) struct OldTurn {
+    /// Number of writes that the turn may still get; 0 if it lacks nothing, or is given up.
+    tries: u8,
+    /// Set if the turn lacks, on some home, a fact about other members' content.
+    lacks_members: bool,
+    /// Set if the witness lacks the digest of the table of places.
+    lacks_places: bool,
+}
+
+impl OldTurn {
+    /// Returns a turn that lacks these facts.
+    pub(super) fn lacking(members: bool, places: bool) -> Self {
+        let tries = if members || places { OLD_TURN_TRIES } else { 0 };
+        Self { tries, lacks_members: members, lacks_places: places }
+    }
+
+    /// Records that the turn was written, to the witness alone or to all homes.
+    fn written(self, to_witness_alone: bool) -> Self {
+        Self::lacking(self.lacks_members && to_witness_alone, false)
+    }
+
+    /// Records that a write of the turn failed. The last of all writes gives up the turn.
+    fn failed(self) -> Self {
+        let tries = self.tries.saturating_sub(1);
+        if tries > 0 { Self { tries, ..self } } else { Self::default() }
+    }
+}
+
+/// The turns of a state.
+pub(super) type OldTurns = [OldTurn; TURNS];
 
 #[derive(Default)]
 pub(crate) struct Announcements {
@@ -48,9 +80,7 @@ pub(crate) struct Announcements {
     writing: Option<State>,
     /// Extent of the present write of a state.
     extent: Extent,
-    /// Number of writes that each turn without a fact of the durable state may still get; 0 for a
-    /// turn that has them all.
-    old_turns: [u8; TURNS],
+    old_turns: OldTurns,
     /// Set while the second copies are being written.
     second: bool,
     /// Set once a home has stored a page of the state being written. `failed` is set once a page
@@ -73,34 +103,48 @@ enum Extent {
     Witness,
     /// The durable content, to an old turn of all homes.
     OldTurn,
+    /// The durable content, to an old turn of the witness.
+    OldTurnOfWitness,
+}
+
+impl Extent {
+    fn is_repetition(self) -> bool {
+        matches!(self, Self::OldTurn | Self::OldTurnOfWitness)
+    }
+
+    fn is_of_witness(self) -> bool {
+        matches!(self, Self::Witness | Self::OldTurnOfWitness)
+    }
 }
 
 impl Announcements {
     /// Returns the announcements after a recovery that found the state `durable`. A cut or an error
     /// kept its content from the `old` turns.
-    pub(super) fn new(durable: State, old: OldTurns) -> Self {
-        let old_turns = old.map(|is_old| if is_old { OLD_TURN_TRIES } else { 0 });
+    pub(super) fn new(durable: State, old_turns: OldTurns) -> Self {
         Self { told: durable.failed, durable: durable.clone(), wanted: durable, old_turns, ..Self::default() }
     }
 
-    /// Returns true if the wanted state is durable.
+    /// Returns true if the wanted state is durable, with the digest of the table of places in both
+    /// turns.
     pub(super) fn are_durable(&self) -> bool {
-        !self.changed && (self.writing.is_none() || self.extent == Extent::OldTurn)
+        let is_written = !self.changed && (self.writing.is_none() || self.extent.is_repetition());
+        is_written && !self.old_turns.iter().any(|turn| turn.lacks_places)
     }
 
     /// Begins to write the wanted state. Returns false if a state is being written, or if there is
     /// nothing to write.
     fn begin(&mut self) -> bool {
-        let is_owed = |number: &u64| self.old_turns[*number as usize % TURNS] > 0;
+        let old_turn = |number: u64| self.old_turns[number as usize % TURNS];
         let next = self.durable.sequence + 1;
-        let of_old_turn = [next, next + 1].into_iter().find(is_owed);
+        let of_old_turn = [next, next + 1].into_iter().find(|&number| old_turn(number).tries > 0);
         let Some(sequence) = (if self.changed { Some(next) } else { of_old_turn }) else { return false };
         if self.writing.is_some() {
             return false;
         }
         let without_digest = State { places: self.wanted.places, ..self.durable.clone() };
         self.extent = match () {
-            () if !self.changed => Extent::OldTurn,
+            () if !self.changed && old_turn(sequence).lacks_members => Extent::OldTurn,
+            () if !self.changed => Extent::OldTurnOfWitness,
             () if without_digest == self.wanted => Extent::Witness,
             () => Extent::Homes,
         };
@@ -109,18 +153,20 @@ impl Announcements {
         true
     }
 
-    /// Updates the set of old turns after a state was written to its turn.
+    /// Updates the old turns after a state was written to its turn.
     fn note_turn(&mut self, written: &State, is_stored: bool) {
-        let turn = written.turn() as usize;
-        match self.extent {
-            Extent::OldTurn if !is_stored => self.old_turns[turn] -= 1,
-            // Homes other than the witness have the turn as it was.
-            Extent::Witness => {}
-            _ if is_stored => self.old_turns[turn] = 0,
-            _ => {}
+        let (turn, extent) = (written.turn() as usize, self.extent);
+        if !is_stored {
+            if extent.is_repetition() {
+                self.old_turns[turn] = self.old_turns[turn].failed();
+            }
+            return;
         }
-        if is_stored && written.is_needed_more_than(&self.durable) {
-            self.old_turns[1 - turn] = OLD_TURN_TRIES;
+        self.old_turns[turn] = self.old_turns[turn].written(extent.is_of_witness());
+        let (members, places) = written.tells_more_than(&self.durable);
+        if members || places {
+            let other = &mut self.old_turns[1 - turn];
+            *other = OldTurn::lacking(members || other.lacks_members, places || other.lacks_places);
         }
     }
 
@@ -194,7 +240,7 @@ impl<P: Payload> Volume<P> {
     }
 
     fn write_copies_of_state(&mut self, task: TaskId, state: &State, copy: usize) {
-        let witness = self.view.layout.places_witness().filter(|_| self.announcements.extent == Extent::Witness);
+        let witness = self.view.layout.places_witness().filter(|_| self.announcements.extent.is_of_witness());
         for member in self.view.layout.homes() {
             let is_addressed = witness.is_none_or(|witness| witness == member);
             if is_addressed && self.view.member(member).state == MemberState::Online {
@@ -224,7 +270,7 @@ impl<P: Payload> Volume<P> {
             return;
         }
         self.announcements.failed = true;
-        let is_repetition = self.announcements.extent == Extent::OldTurn;
+        let is_repetition = self.announcements.extent.is_repetition();
         if self.announcements.failures >= FAILURES_MAX && !is_repetition {
             self.refuse_writes(member);
         }
@@ -249,7 +295,7 @@ impl<P: Payload> Volume<P> {
         let written = announcements.writing.take().expect("a state was being written");
         let kept = std::mem::take(&mut announcements.kept);
         let failed = std::mem::take(&mut announcements.failed);
-        let is_repetition = announcements.extent == Extent::OldTurn;
+        let is_repetition = announcements.extent.is_repetition();
         let again = failed && (is_repetition || announcements.failures < FAILURES_MAX && online);
         announcements.note_turn(&written, kept && !again);
         if again {
@@ -262,7 +308,7 @@ impl<P: Payload> Volume<P> {
             } else {
                 // No home changes any more, but no home records that slots are needed either.
                 announcements.wanted.dirty = announcements.durable.dirty;
-                announcements.old_turns = [0; TURNS];
+                announcements.old_turns = OldTurns::default();
             }
             announcements.durable = State { dirty: written.dirty && (kept || announcements.durable.dirty), ..written };
         }

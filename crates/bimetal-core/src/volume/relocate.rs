@@ -114,6 +114,12 @@ impl<P: Payload> Volume<P> {
             return self.relocation_failed(task, job);
         }
         match job.phase {
+            // The free place may still have the content of a range that has left it: the state must
+            // record the table that says so, in both turns.
+            Phase::Reading if !self.announcements.are_durable() => {
+                self.put_job(task, Job::Relocate(job));
+                return self.await_announcement(task);
+            }
             Phase::Reading => {
                 job.phase = Phase::Writing;
                 job.begun_before_writing = self.operations.begun();

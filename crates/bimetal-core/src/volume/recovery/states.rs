@@ -1,6 +1,7 @@
 //! Recovery of the volume's state from its homes: the members that were taken out, and whether
 //! slots are needed.
 
+use super::super::announce::OldTurn;
 use super::{Answer, Recovery, RecoveryError, only_page};
 use crate::journal::state::{State, StateCopies};
 use crate::journal::turns::{COPIES, TURNS};
@@ -15,10 +16,13 @@ pub(super) struct HomeStates {
 }
 
 impl HomeStates {
-    /// Returns true if this turn lacks a fact of `newest` that recovery needs.
-    fn lacks_in(&self, turn: usize, newest: &State) -> bool {
-        let found = self.found.content(turn);
-        !self.found.is_of_version_1() && found.is_none_or(|found| newest.is_needed_more_than(found))
+    /// Returns two facts about this turn: it lacks a fact of `newest` about other members, and it
+    /// lacks the digest of the table of places.
+    fn lacks_in(&self, turn: usize, newest: &State) -> (bool, bool) {
+        if self.found.is_of_version_1() {
+            return (false, false);
+        }
+        self.found.content(turn).map_or((true, true), |found| newest.tells_more_than(found))
     }
 }
 
@@ -58,8 +62,14 @@ impl<P: Payload> Recovery<P> {
                 self.state = newest;
             }
         }
-        let is_old = |turn| self.home_states.values().any(|states| states.lacks_in(turn, &self.state));
-        self.old_turns = std::array::from_fn(is_old);
+        let witness = self.layout().places_witness();
+        let old_turn = |turn| {
+            let lacks = |states: &HomeStates| states.lacks_in(turn, &self.state);
+            let members = self.home_states.values().any(|states| lacks(states).0);
+            let of_witness = witness.and_then(|witness| self.home_states.get(&witness));
+            OldTurn::lacking(members, of_witness.is_some_and(|states| lacks(states).1))
+        };
+        self.old_turns = std::array::from_fn(old_turn);
         let current = |states: &HomeStates| !states.found.is_of_version_1();
         self.of_version_1 = !self.home_states.values().any(current);
         if self.of_version_1 && self.state.sequence == 0 && !self.layout().is_mirrored() {
