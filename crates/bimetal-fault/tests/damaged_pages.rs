@@ -709,6 +709,52 @@ fn state_whose_other_turn_failed_is_written_there_again() {
     }
 }
 
+/// One copy of a state was damaged by a power cut, and its repair failed. Then the write of the
+/// next state destroyed the other copy, and another cut came. The turn had no sound copy, and the
+/// volume was refused. Now the copy that may be damaged is written first.
+#[test]
+fn copy_of_a_state_that_was_damaged_is_written_first() {
+    for at in 0..4 {
+        let mut story = Story::new(1, "smart-response", MAXIMIZED, 8000);
+        let all = pages(&mut story, Structure::State);
+        story.cut_power();
+        flip_bit(&mut story, &all[at], 100);
+        story.recover();
+        story.send(OpKind::Write, 0, 8, false);
+        let of_turn = [all[at].sector, all[(at + 2) % 4].sector];
+        let mut written = Vec::new();
+        story.answer_failing(|operation| {
+            let start = operation.command.range.start.0;
+            let is_of_turn = operation.target == HDD && of_turn.contains(&start);
+            written.extend((is_of_turn && operation.command.kind == OpKind::Write).then_some(start));
+            false
+        });
+        assert_eq!(written, of_turn, "page {at}");
+    }
+}
+
+/// The write of a copy of a state failed, and destroyed the page. The next state of that turn
+/// begins with this copy.
+#[test]
+fn copy_of_a_state_that_could_not_be_written_is_written_first() {
+    for failing in 0..2 {
+        let mut story = Story::new(1, "smart-response", MAXIMIZED, 8000);
+        let pages: Vec<u64> = pages(&mut story, Structure::State).iter().map(|page| page.sector).collect();
+        story.send(OpKind::Write, 0, 8, false);
+        let mut written = Vec::new();
+        story.answer_failing(|operation| {
+            let page = pages.iter().position(|&page| page == operation.command.range.start.0);
+            let page = page.filter(|_| operation.target == HDD && operation.command.kind == OpKind::Write);
+            written.extend(page);
+            page.is_some() && written.len() > failing && written[failing..].iter().all(|page| *page == written[failing])
+        });
+        let failed = written[failing];
+        let others = written[failing..].iter().skip_while(|page| **page == failed);
+        let again = others.clone().find(|page| *page % 2 == failed % 2);
+        assert_eq!(again, Some(&failed), "{written:?}");
+    }
+}
+
 /// A page of a state that can never be written costs no home, and its writes come to an end.
 #[test]
 fn state_page_that_is_never_written_costs_no_home() {

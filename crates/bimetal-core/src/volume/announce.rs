@@ -10,7 +10,9 @@
 //!
 //! One state is written at a time, in two turns, so that a torn state leaves the previous state.
 //! Each turn has two copies. The second copy is written when the first is stable, so a page that is
-//! damaged later costs nothing.
+//! damaged later costs nothing. A copy that recovery found damaged, or whose write failed, is
+//! written before the other copy of its turn: a failed write may destroy a page, and a turn without
+//! a sound copy is refused.
 //!
 //! A state may record more than the state before about other members' content: that it is needed,
 //! old or void. Then the other turn gets the same content under the next number, while requests go
@@ -22,6 +24,8 @@
 //!
 //! A home that cannot be written is still read, and is never written again. Its old state does no
 //! harm then, because its content changes no more.
+
+use std::collections::BTreeSet;
 
 use super::{Job, TaskId, Volume};
 use crate::journal::state::State;
@@ -69,6 +73,9 @@ impl OldTurn {
 /// The turns of a state.
 pub(super) type OldTurns = [OldTurn; TURNS];
 
+/// Turns of homes whose second copy is written first, because it may be damaged.
+pub(super) type SecondFirst = BTreeSet<(MemberId, usize)>;
+
 #[derive(Default)]
 pub(crate) struct Announcements {
     /// The state that is durable.
@@ -81,6 +88,7 @@ pub(crate) struct Announcements {
     /// Extent of the present write of a state.
     extent: Extent,
     old_turns: OldTurns,
+    second_first: SecondFirst,
     /// Set while the second copies are being written.
     second: bool,
     /// Set once a home has stored a page of the state being written. `failed` is set once a page
@@ -120,8 +128,24 @@ impl Extent {
 impl Announcements {
     /// Returns the announcements after a recovery that found the state `durable`. A cut or an error
     /// kept its content from the `old` turns.
-    pub(super) fn new(durable: State, old_turns: OldTurns) -> Self {
-        Self { told: durable.failed, durable: durable.clone(), wanted: durable, old_turns, ..Self::default() }
+    pub(super) fn new(durable: State, old_turns: OldTurns, second_first: SecondFirst) -> Self {
+        let (told, wanted) = (durable.failed, durable.clone());
+        Self { told, durable, wanted, old_turns, second_first, ..Self::default() }
+    }
+
+    /// Returns the copy that is written as number `at` to a home's turn, 0 or 1.
+    fn copy_at(&self, member: MemberId, turn: u64, at: usize) -> usize {
+        if self.second_first.contains(&(member, turn as usize)) { 1 - at } else { at }
+    }
+
+    /// Makes the copy that could not be written the first of its turn.
+    fn note_failure(&mut self, member: MemberId) {
+        let turn = self.writing.as_ref().map(|state| state.turn() as usize).filter(|_| self.second);
+        if let Some(turn) = turn
+            && !self.second_first.remove(&(member, turn))
+        {
+            self.second_first.insert((member, turn));
+        }
     }
 
     /// Returns true if the wanted state is durable, with the digest of the table of places in both
@@ -239,11 +263,13 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    fn write_copies_of_state(&mut self, task: TaskId, state: &State, copy: usize) {
+    /// Writes a copy to each home: the first with `at` 0, the other with 1.
+    fn write_copies_of_state(&mut self, task: TaskId, state: &State, at: usize) {
         let witness = self.view.layout.places_witness().filter(|_| self.announcements.extent.is_of_witness());
         for member in self.view.layout.homes() {
             let is_addressed = witness.is_none_or(|witness| witness == member);
             if is_addressed && self.view.member(member).state == MemberState::Online {
+                let copy = self.announcements.copy_at(member, state.turn(), at);
                 let range = self.view.layout.state_place(member, state.turn(), copy);
                 let payload = if P::CARRIES_DATA { P::from_metadata(&state.encode(self.identity)) } else { P::empty() };
                 self.issue_metadata(task, member, range, true, payload);
@@ -270,6 +296,7 @@ impl<P: Payload> Volume<P> {
             return;
         }
         self.announcements.failed = true;
+        self.announcements.note_failure(member);
         let is_repetition = self.announcements.extent.is_repetition();
         if self.announcements.failures >= FAILURES_MAX && !is_repetition {
             self.refuse_writes(member);

@@ -29,7 +29,7 @@ mod superblocks;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::announce::{Announcements, OldTurns};
+use super::announce::{Announcements, OldTurns, SecondFirst};
 use super::damage::{GaveUp, Lost};
 use super::mover::age::DirtySince;
 use super::recovery_error::RecoveryError;
@@ -73,6 +73,7 @@ pub struct Recovery<P: Payload> {
     state_in_doubt: bool,
     /// Turns in which a home lacks a fact of the state.
     old_turns: OldTurns,
+    second_first: SecondFirst,
     /// Set if the newest state is of version 1 of the format.
     of_version_1: bool,
     superblocks: superblocks::Superblocks,
@@ -209,6 +210,7 @@ impl<P: Payload> Recovery<P> {
             home_states: BTreeMap::new(),
             state_in_doubt: false,
             old_turns: OldTurns::default(),
+            second_first: SecondFirst::new(),
             of_version_1: false,
             superblocks: superblocks::Superblocks::default(),
             chunks: chunks::Chunks::default(),
@@ -275,7 +277,7 @@ impl<P: Payload> Recovery<P> {
             self.volume.mover.dirty_since = DirtySince::Before;
         }
         let members = [self.absent, self.refusing, self.attached];
-        self.volume.begin_life(self.state, self.old_turns, members);
+        self.volume.begin_life(self.state, (self.old_turns, self.second_first), members);
         Ok(self.volume)
     }
 
@@ -553,14 +555,19 @@ impl<P: Payload> Volume<P> {
 
     /// Begins to serve a recovered volume. The members that are absent, refuse writes, or were
     /// attached again have a bit each.
-    fn begin_life(&mut self, mut state: State, old_turns: OldTurns, [absent, refusing, attached]: [u64; 3]) {
+    fn begin_life(
+        &mut self,
+        mut state: State,
+        (old_turns, second_first): (OldTurns, SecondFirst),
+        [absent, refusing, attached]: [u64; 3],
+    ) {
         if absent != 0 && self.view.layout.is_mirrored() {
             state.pass_by_absent();
         }
         let attached_again = state.failed & attached != 0;
         let slots = self.view.layout.slots.map_or(0, |slots| 1 << slots.member.0);
         let refusing = refusing | if state.refusing.is_some() { slots } else { 0 };
-        self.announcements = Announcements::new(state, old_turns);
+        self.announcements = Announcements::new(state, old_turns, second_first);
         if let Some(digest) = self.view.layout.places.as_ref().map(Places::digest) {
             self.announce(|state| state.places = digest);
         }

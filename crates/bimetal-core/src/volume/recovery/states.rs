@@ -70,6 +70,11 @@ impl<P: Payload> Recovery<P> {
             OldTurn::lacking(members, of_witness.is_some_and(|states| lacks(states).1))
         };
         self.old_turns = std::array::from_fn(old_turn);
+        let repairs = self
+            .home_states
+            .iter()
+            .flat_map(|(&home, states)| states.found.repairs().into_iter().map(move |(repair, _)| (home, repair)));
+        self.second_first = repairs.filter(|(_, repair)| repair.copy > 0).map(|(home, at)| (home, at.turn)).collect();
         let current = |states: &HomeStates| !states.found.is_of_version_1();
         self.of_version_1 = !self.home_states.values().any(current);
         if self.of_version_1 && self.state.sequence == 0 && !self.layout().is_mirrored() {
