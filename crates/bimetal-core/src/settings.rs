@@ -163,14 +163,13 @@ pub const MOVE_RATE: Parameter = Parameter {
     live: true,
 };
 
-/// Parameter of a scheme with a log on a disk: the memory of a migration that would read too much
-/// of the log with 64 MiB.
+/// Parameter of a scheme with a log on a disk: the memory of a migration.
 pub const MOVE_MEMORY: Parameter = Parameter {
     name: "move_memory",
     kind: Kind::Size,
-    default: "256MiB",
-    doc: "memory of a migration, beside 24 bytes a block and two operations at least; more than 64MiB is used only if \
-          that spares reads of the log (5.4)",
+    default: "64MiB",
+    doc: "memory of a migration, beside 24 bytes a block and two operations at least; what is much larger is sorted by \
+          runs in the free part of the log (5.4), and more than 64MiB is used only if that spares these or reads",
     live: true,
 };
 

@@ -171,19 +171,21 @@ struct Scene {
     /// Number of these blocks at the address behind the block written before.
     in_order: u64,
     last: u64,
+    /// Number of blocks read from the log's drive, and written to it.
+    on_log: u64,
 }
 
 impl Scene {
-    fn new(settings: &[(&str, &str)]) -> Self {
+    fn new(settings: &[(&str, &str)], log_mib: u64) -> Self {
         let scheme = schemes::find("griffin").unwrap();
         let settings = Settings::new(scheme.name, scheme.parameters, settings.iter().copied()).unwrap();
         let member = |role, mib| MemberInfo { role, capacity: Bytes::from_mib(mib).sectors() };
-        let members = [member(Role::Ssd, 4128), member(Role::Hdd, 1200)];
+        let members = [member(Role::Ssd, 4128), member(Role::Hdd, log_mib)];
         let drives = [0, 1].map(|at: usize| vec![0; members[at].capacity.0 as usize / SECTORS]);
         let layout = LayoutRequest { block: BlockSize::default(), members: &members, units: &[] };
         let volume = Volume::new(&VolumeConfig { scheme, settings: &settings, layout, identity: 7 }).unwrap();
         let (under_way, now) = (VecDeque::new(), Nanoseconds::ZERO);
-        Self { volume, drives, under_way, now, requests: 0, written: 0, in_order: 0, last: 0 }
+        Self { volume, drives, under_way, now, requests: 0, written: 0, in_order: 0, last: 0, on_log: 0 }
     }
 
     fn request(&mut self, kind: OpKind, block: u64, payload: Content) {
@@ -211,6 +213,7 @@ impl Scene {
         let Some((operation, into)) = self.under_way.pop_front() else { return false };
         let Operation { token, target, command: Command { kind, range, .. }, payload } = operation;
         let first = range.start.0 as usize / SECTORS;
+        self.on_log += if target == 1 { range.len.0 / SECTORS as u64 } else { 0 };
         let drive = &mut self.drives[usize::from(target)];
         let mut read = Content::empty();
         if into.is_some() {
@@ -241,12 +244,24 @@ struct Migration {
     in_order: f64,
     /// Share of blocks with a block at the next address.
     with_neighbour: f64,
+    /// Blocks read from the log's drive and written to it, for each block of the log.
+    passes: f64,
 }
 
 /// Returns the migration of `writes`, each with its first block and number of blocks. During the
 /// migration `reads` requests read the log and pass the read threshold, forty at a time.
 fn migration(settings: &[(&str, &str)], writes: impl Iterator<Item = (u64, usize)>, reads: usize) -> Migration {
-    let mut scene = Scene::new(&[&[("timeout", "1000s"), ("read_window", "1")], settings].concat());
+    migration_of_log(settings, writes, reads, 2400)
+}
+
+/// As [`migration`], with a log of `log_mib` MiB.
+fn migration_of_log(
+    settings: &[(&str, &str)],
+    writes: impl Iterator<Item = (u64, usize)>,
+    reads: usize,
+    log_mib: u64,
+) -> Migration {
+    let mut scene = Scene::new(&[&[("timeout", "1000s"), ("read_window", "1")], settings].concat(), log_mib);
     let mut newest = vec![0u32; 1 << 20];
     for ((block, blocks), number) in writes.zip(1..) {
         newest[block as usize..block as usize + blocks].fill(number);
@@ -259,6 +274,7 @@ fn migration(settings: &[(&str, &str)], writes: impl Iterator<Item = (u64, usize
     let blocks = scene.volume.view().map.len() as usize;
     let logged: Vec<u64> = scene.volume.view().map.occupied().map(|(_, entry)| entry.block.0).collect();
     let mut logged = logged.chunks(40).take(reads / 40);
+    let of_log = std::mem::take(&mut scene.on_log) as f64;
     (scene.written, scene.in_order) = (0, 0);
     let before = IN_USE.get();
     PEAK.set(before);
@@ -283,6 +299,7 @@ fn migration(settings: &[(&str, &str)], writes: impl Iterator<Item = (u64, usize
         peak,
         in_order: share(scene.in_order as f64, scene.written as f64),
         with_neighbour: share(neighbours as f64, blocks as f64),
+        passes: share(scene.on_log as f64, of_log),
     }
 }
 
@@ -319,10 +336,22 @@ fn content_of_a_migration_is_kept_in_memory_of_its_length() {
     assert!(of.peak <= most, "{} of {most} bytes", of.peak);
 }
 
-/// Section 5.4: a migration "sorts the logged data based on their logical addresses".
+/// Section 5.4: a migration "sorts the logged data based on their logical addresses". Before it
+/// sorted by runs, 64 MiB gave 3.7 % in order, and 256 MiB were the default.
 #[test]
 fn migration_is_in_order_within_its_default_memory() {
     let of = migration(&[("read_threshold", "off")], random(), 0);
     assert!(of.in_order > of.with_neighbour - 0.02, "{} of {}", of.in_order, of.with_neighbour);
     assert!(of.with_neighbour > 0.15, "{}", of.with_neighbour);
+    assert!(of.passes < 3.05, "a read of the log, and a write and a read of the runs: {}", of.passes);
+    assert!(of.peak <= (64 << 20) + 24 * of.blocks, "{} bytes", of.peak);
+}
+
+/// The log has room for a third of the runs, and sorts three stretches one after the other.
+#[test]
+fn migration_without_room_for_its_runs_sorts_in_stretches() {
+    let of = migration_of_log(&[("read_threshold", "off")], random(), 0, 1200);
+    assert!((0.04..0.08).contains(&of.in_order), "{} of {}", of.in_order, of.with_neighbour);
+    assert!(of.passes < 3.05, "{}", of.passes);
+    assert!(of.peak <= (64 << 20) + 24 * of.blocks, "{} bytes", of.peak);
 }

@@ -80,7 +80,9 @@ impl<P: Payload> Volume<P> {
                 let of_block = map.get(entry.block).map(|(slot, _)| slot);
                 assert_eq!(of_block, Some(slot), "slot of block {}", entry.block.0);
             }
-            Store::Log(_) => {
+            Store::Log(log) => {
+                let is_lent = log.scratch().is_some_and(|scratch| scratch.contains(&log.position(slot)));
+                assert!(!is_lent, "slot {} holds block {} and is lent to a migration", slot.0, entry.block.0);
                 let pieces = map.pieces(entry.block);
                 assert!(pieces.iter().any(|&(piece, _)| piece == slot), "piece of block {}", entry.block.0);
             }

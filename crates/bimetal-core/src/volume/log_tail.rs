@@ -82,6 +82,8 @@ pub(crate) struct LogTail<P> {
     head: Position,
     tail: Position,
     truncations: VecDeque<(Position, Serial)>,
+    /// Part of the free room that is lent to a migration for its runs.
+    scratch: Option<std::ops::Range<Position>>,
     pub(crate) filling: Option<Segment<P>>,
     writing: VecDeque<Segment<P>>,
     /// Set once the drive is gone: content in memory may be older than home.
@@ -104,6 +106,7 @@ impl<P> LogTail<P> {
             head: 0,
             tail: 0,
             truncations: VecDeque::new(),
+            scratch: None,
             filling: None,
             writing: VecDeque::new(),
             gone: false,
@@ -139,7 +142,28 @@ impl<P> LogTail<P> {
 
     /// Returns the number of slots that can still be appended to, heads and feet not subtracted.
     pub(crate) fn free(&self) -> u64 {
-        self.slots - (self.head() - self.tail)
+        let end = self.scratch.as_ref().map_or(self.tail + self.slots, |scratch| scratch.start);
+        end - self.head()
+    }
+
+    /// Lends `blocks` slots of the free room to a migration. Nothing is appended there until they
+    /// are given back. No record ever names them, so a recovery takes them for free. They begin
+    /// four times their length behind the log's end if there is so much room: near, since a disk's
+    /// arm goes there and back, and far enough for appends.
+    pub(super) fn lend_scratch(&mut self, blocks: u64) {
+        assert!(self.scratch.is_none() && blocks <= self.free(), "{blocks} slots are lent of {}", self.free());
+        let first = self.head() + (4 * blocks).min(self.free() - blocks);
+        self.scratch = Some(first..first + blocks);
+    }
+
+    /// Takes the room back that was lent. Returns true if there was any.
+    pub(super) fn take_scratch_back(&mut self) -> bool {
+        self.scratch.take().is_some()
+    }
+
+    /// Returns the room that is lent.
+    pub(super) fn scratch(&self) -> Option<std::ops::Range<Position>> {
+        self.scratch.clone()
     }
 
     /// Returns the number of slots that become free when tasks under way have ended.
@@ -229,6 +253,8 @@ impl<P> LogTail<P> {
             self.content_end = self.head;
         }
         assert!(self.head - self.tail <= self.slots, "the log would overwrite what has not gone home");
+        let lent_from = self.scratch.as_ref().map_or(u64::MAX, |scratch| scratch.start);
+        assert!(self.head <= lent_from, "the log would overwrite the runs of a migration");
         self.writing.push_back(segment);
         self.writing.back().expect("just pushed")
     }
@@ -491,6 +517,32 @@ mod tests {
         assert!(!log.is_trusted(second));
         let third = append(&mut log);
         assert_eq!([first, second, third].map(|slot| log.is_trusted(slot)), [true, true, false]);
+    }
+
+    /// A migration writes runs to the end of the free room. Segments go up to there.
+    #[test]
+    fn lent_room_is_not_appended_to() {
+        let mut log = LogTail::new(40, 4, false, 0);
+        log.append(piece(0));
+        log.seal(&mut Vec::new());
+        log.lend_scratch(20);
+        assert_eq!((log.scratch(), log.free()), (Some(20..40), 17));
+        let mut appended = 0;
+        while log.room().is_ok() {
+            log.append(piece(appended));
+            appended += 1;
+            if log.is_full() {
+                log.seal(&mut Vec::new());
+            }
+        }
+        assert_eq!(log.room(), Err(NoRoom::Log));
+        assert!(log.head() <= 20 && appended > 0, "head {}, {appended} appended", log.head());
+        assert!(log.take_scratch_back() && !log.take_scratch_back());
+        let (head, free) = (log.head(), log.free());
+        log.lend_scratch(2);
+        assert_eq!((log.scratch(), log.free()), (Some(head + 8..head + 10), 8), "of {free} free slots");
+        log.take_scratch_back();
+        assert_eq!((log.room(), log.free()), (Ok(()), 40 - log.head()));
     }
 
     #[test]

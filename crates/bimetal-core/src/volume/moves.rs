@@ -1,6 +1,7 @@
 //! Moves: content that is off home is written back, in batches of bounded size.
 //!
-//! The batches are of consecutive addresses ([`order`]). A batch reads its slots in the order in
+//! The batches are of consecutive addresses ([`order`]). A migration that is much larger than memory
+//! sorts itself in the free part of its log first ([`runs`]). A batch reads its slots in the order in
 //! which they lie, and makes sure that their records are durable. It writes home in order of
 //! address, flushes home, and only then changes the map. So a crash at any point finds the content
 //! whole in its slot or at home. A block that was written again meanwhile keeps its new slot. A few
@@ -15,7 +16,9 @@
 mod begin;
 mod order;
 mod reads;
+mod runs;
 mod turns;
+mod writes;
 
 use std::collections::VecDeque;
 
@@ -35,7 +38,7 @@ use crate::operation::{Command, OpKind, Status};
 use crate::payload::Payload;
 use crate::scheme::MemberState;
 use crate::units::{Bytes, Nanoseconds, SectorRange, Sectors};
-use order::{MoveOrder, ToMove};
+use order::{Batch, MoveOrder, ToMove};
 
 /// Largest gap, in blocks, that a migration reads through in a log on a disk. 128 KiB of 4 KiB
 /// blocks pass sooner than a second command would.
@@ -63,6 +66,11 @@ pub(crate) struct MoveJob<P> {
     phase: Phase,
     /// The batch's pieces, in order of address.
     batch: Vec<Moving<P>>,
+    /// Place in the log's scratch part of the run that is made of the batch; `None` if the batch
+    /// goes home.
+    run: Option<usize>,
+    /// Set once a run could not be written.
+    run_failed: bool,
     /// Operations of the phase that have not started. Reads count in `order`, writes in `batch`.
     todo: VecDeque<Transfer>,
     /// Number of blocks in the batch that is being written home.
@@ -95,6 +103,8 @@ enum Phase {
     Marking,
     NextBatch,
     Reading,
+    /// Writes the batch as a run.
+    Sorting,
     /// Waits for the log's segments with the batch's content. They must be stable on the log's
     /// drive before home changes.
     Logging,
@@ -114,6 +124,8 @@ enum Phase {
 
 struct Moving<P> {
     slot: Slot,
+    /// The slot that is read: `slot`, or the place of its copy in a run.
+    place: Slot,
     entry: Entry,
     content: Option<P>,
     /// Number of failed reads of the slot.
@@ -165,6 +177,7 @@ impl<P: Payload> Volume<P> {
                 job.phase = Phase::Ended;
                 job.todo.clear();
             }
+            self.stop_sorting_if_due(&mut job);
             if !job.todo.is_empty() {
                 // The move rate or appends to the log held these operations back.
                 self.start_transfers(task, &mut job);
@@ -210,6 +223,14 @@ impl<P: Payload> Volume<P> {
                     job.phase = Phase::Reading;
                     // All content of a migration was in the log when the migration began.
                     job.log_is_stable = job.log_end.is_some() && !job.incomplete;
+                }
+                Phase::Reading if job.run.is_some() => {
+                    job.phase = Phase::Sorting;
+                    self.plan_run(&mut job);
+                }
+                Phase::Sorting => {
+                    job.phase = Phase::NextBatch;
+                    self.run_is_made(&mut job);
                 }
                 Phase::Reading => {
                     job.phase = Phase::Writing;
@@ -294,26 +315,29 @@ impl<P: Payload> Volume<P> {
 
     /// Takes the blocks of the next batch. An urgent move takes the batch where a request has just
     /// read from a slot.
-    fn take_next(&mut self, job: &mut MoveJob<P>) -> Option<Vec<ToMove>> {
+    fn take_next(&mut self, job: &mut MoveJob<P>) -> Option<Batch> {
         if !job.urgent && self.scheme.is_move_urgent() {
             job.urgent = true;
-            *job.left = self.order_of_move(std::mem::take(&mut *job.left).into_left(), true);
+            *job.left = self.order_of_move(std::mem::take(&mut *job.left).into_left(), true, 0);
         }
-        let batch = match self.mover.last_slot_read().filter(|_| job.urgent) {
+        match self.mover.last_slot_read().filter(|_| job.urgent) {
             Some(block) => job.left.next_batch_at(block),
             None => job.left.next_batch(),
-        };
-        batch.map(<[ToMove]>::to_vec)
+        }
     }
 
     fn add_to_batch(&mut self, job: &mut MoveJob<P>, to_move: ToMove, home_failed: bool) {
-        let slot = to_move.slot;
+        let ToMove { slot, place, .. } = to_move;
         match self.to_move(slot) {
+            Some(entry) if job.run.is_some() => job.batch.push(Moving::new(slot, place, entry)),
             // Home is not online: the content stays in its slot, without an operation that would
             // fail.
             Some(entry) if home_failed && !self.home_takes_writes(entry.block) => job.incomplete = true,
-            Some(entry) if self.requests.ordering.is_changing_home(entry.block) => job.held_back.push(to_move),
-            Some(entry) => job.batch.push(Moving::new(slot, entry)),
+            Some(entry) if self.requests.ordering.is_changing_home(entry.block) => {
+                // Another stretch may write its runs over the copy.
+                job.held_back.push(ToMove::new(entry.block, slot));
+            }
+            Some(entry) => job.batch.push(Moving::new(slot, place, entry)),
             None => {}
         }
     }
@@ -327,11 +351,17 @@ impl<P: Payload> Volume<P> {
         while job.batch.is_empty()
             && let Some(batch) = self.take_next(job)
         {
+            let (batch, run) = match batch {
+                Batch::Home(batch) => (batch, None),
+                Batch::Run(batch, into) => (batch, Some(into)),
+            };
+            job.run = run;
             job.batch.reserve_exact(batch.len());
             batch.into_iter().for_each(|to_move| self.add_to_batch(job, to_move, home_failed));
         }
         if job.batch.is_empty() && !job.held_back.is_empty() {
-            *job.left = self.order_of_move(std::mem::take(&mut job.held_back), job.urgent);
+            *job.left = self.order_of_move(std::mem::take(&mut job.held_back), job.urgent, 0);
+            self.give_scratch_back();
             return;
         }
         if job.batch.is_empty() {
@@ -346,38 +376,43 @@ impl<P: Payload> Volume<P> {
         job.batch.sort_unstable_by_key(|moving| (moving.entry.block, moving.slot));
         let batch = &job.batch;
         match &self.store {
-            Store::Log(log) => job.order.sort_unstable_by_key(|&at| log.position(batch[at as usize].slot)),
+            Store::Log(log) => job.order.sort_unstable_by_key(|&at| log.position(batch[at as usize].place)),
             _ => job.order.sort_unstable_by_key(|&at| batch[at as usize].slot),
         }
         job.phase = Phase::Reading;
-        job.committed = job.log_is_stable;
+        // A run changes nothing at home.
+        job.committed = job.log_is_stable || job.run.is_some();
         self.plan_reads(job);
     }
 
     /// Starts operations of the phase, up to the move's share of the drive.
     fn start_transfers(&mut self, task: TaskId, job: &mut MoveJob<P>) {
         let reading = job.phase == Phase::Reading;
-        // Reads that begin at the same time are one turn.
-        if reading && self.next_turn_at() > self.view.now {
+        let uses_slots = reading || job.phase == Phase::Sorting;
+        // Reads that begin at the same time are one turn, and so are writes of a run.
+        if uses_slots && self.next_turn_at() > self.view.now {
             return;
         }
         while let Some(next) = job.todo.front() {
             if self.outstanding(task) >= self.operations_of_move_max(job, next.member) {
                 return;
             }
-            if !reading && !job.instant && self.move_may_go_on_at() > self.view.now {
+            if !uses_slots && !job.instant && self.move_may_go_on_at() > self.view.now {
                 return;
             }
             let Some(Transfer { member, range, first, count, valid }) = job.todo.pop_front() else { return };
-            if reading {
+            if uses_slots {
                 self.take_turn();
             } else {
                 self.mover.pace.wrote(self.view.now, range.len.bytes());
                 job.note_started(first, count);
             }
             let kind = if reading { OpKind::Read } else { OpKind::Write };
-            let payload =
-                if reading || !P::CARRIES_DATA { P::empty() } else { job.content_home(self, first, count, valid) };
+            let payload = match job.phase {
+                _ if reading || !P::CARRIES_DATA => P::empty(),
+                Phase::Sorting => self.content_of_run(job, first, count),
+                _ => job.content_home(self, first, count, valid),
+            };
             let purpose = purpose::BACKGROUND | count << purpose::MOVED_COUNT_SHIFT | first;
             self.issue(task, purpose, member, Command { kind, range, fua: false }, payload);
         }
@@ -440,6 +475,10 @@ impl<P: Payload> Volume<P> {
                 job.batch[first..first + count].iter_mut().for_each(|moving| moving.state = State::Stays);
                 job.stop_writing(|transfer| self.is_unwritable(transfer.member));
             }
+            Phase::Sorting if status != Status::Done => {
+                job.run_failed = true;
+                job.todo.clear();
+            }
             // After a failed state write or flush, no slot of this batch may be freed.
             Phase::Marking
             | Phase::FlushingLog
@@ -466,18 +505,21 @@ impl<P: Payload> Volume<P> {
             return;
         }
         let whole = self.view.layout.block.sectors();
-        let first_slot = job.batch[job.order[first] as usize].slot;
+        let first_slot = job.batch[job.order[first] as usize].place;
         let (mut kept, mut kept_of) = (P::empty(), Vec::with_capacity(count));
         for position in first..first + count {
             let moving = &mut job.batch[job.order[position] as usize];
-            let into = u64::from(moving.slot.0 - first_slot.0);
+            let into = u64::from(moving.place.0 - first_slot.0);
             let content = payload.slice(Sectors(into * whole), Sectors(whole));
             moving.differs = content.checksum() != moving.entry.checksum;
+            let is_copy = moving.place != moving.slot;
             if moving.differs {
-                self.statistics.checksum_errors += 1;
+                self.statistics.checksum_errors += u64::from(!is_copy);
                 self.read_again(job, position);
             } else {
-                self.damage.slot_is_sound(moving.entry.block, moving.slot);
+                if !is_copy {
+                    self.damage.slot_is_sound(moving.entry.block, moving.slot);
+                }
                 kept.join(content);
                 kept_of.push(position);
             }
@@ -493,10 +535,12 @@ impl<P: Payload> Volume<P> {
     }
 
     /// Plans another read of a block whose read failed, alone or with others. The block is read
-    /// alone up to [`READ_TRIES`] times before it counts as lost.
+    /// alone up to [`READ_TRIES`] times before it counts as lost. A copy in a run is not read again:
+    /// its slot is.
     fn read_again(&self, job: &mut MoveJob<P>, position: usize) {
         let moving = &mut job.batch[job.order[position] as usize];
-        moving.failures += 1;
+        moving.failures += u8::from(moving.place == moving.slot);
+        moving.place = moving.slot;
         if moving.failures > READ_TRIES || !self.view.slots_readable() {
             moving.state = State::Lost;
             return;
@@ -628,6 +672,7 @@ impl<P: Payload> Volume<P> {
     }
 
     fn end_move(&mut self, task: TaskId, job: MoveJob<P>) {
+        self.give_scratch_back();
         if let Some(end) = job.log_end.filter(|_| !job.incomplete) {
             self.give_log_up(end);
             if let Some(superblock) = job.superblock {
@@ -673,6 +718,9 @@ impl<P: Payload> Volume<P> {
     pub(super) fn is_moving(&self, blocks: BlockRun) -> bool {
         let Some(task) = self.mover.task() else { return false };
         let Job::Move(job) = self.tasks.job(task) else { return false };
+        if job.run.is_some() {
+            return false;
+        }
         let from = job.batch.partition_point(|moving| moving.entry.block < blocks.first);
         job.batch.get(from).is_some_and(|moving| moving.entry.block.0 < blocks.end())
     }
@@ -686,8 +734,8 @@ impl Transfer {
 }
 
 impl<P> Moving<P> {
-    fn new(slot: Slot, entry: Entry) -> Self {
-        Self { slot, entry, content: None, failures: 0, differs: false, state: State::Moved }
+    fn new(slot: Slot, place: Slot, entry: Entry) -> Self {
+        Self { slot, place, entry, content: None, failures: 0, differs: false, state: State::Moved }
     }
 }
 
@@ -703,6 +751,8 @@ impl<P: Payload> MoveJob<P> {
             marked: false,
             phase: Phase::NextBatch,
             batch: Vec::new(),
+            run: None,
+            run_failed: false,
             todo: VecDeque::new(),
             blocks: 0,
             blocks_waiting: 0,
@@ -766,66 +816,9 @@ impl<P: Payload> MoveJob<P> {
         self.incomplete = true;
     }
 
-    /// Plans the batch's writes in order of address. Runs of whole blocks are joined; parts of
-    /// blocks are written by their valid eighths. The adjacent pieces of a block are written
-    /// together.
-    fn plan_writes(&mut self, volume: &Volume<P>) {
-        self.begun_before_writing = volume.operations.begun();
-        let blocks_max = OPERATION_BLOCKS * volume.view.layout.block.sectors();
-        let mut transfers: Vec<Transfer> = Vec::new();
-        let mut first = 0;
-        for pieces in self.batch.chunk_by(|piece, next| piece.entry.block == next.entry.block) {
-            let count = pieces.len() as u32;
-            let goes = pieces.iter().filter(|piece| piece.goes_home());
-            let valid = goes.fold(ValidMask::NONE, |valid, piece| valid.union(piece.entry.valid));
-            if valid == ValidMask::ALL {
-                let (member, range) = volume.home_piece(volume.whole_block(pieces[0].entry.block));
-                match transfers.last_mut() {
-                    Some(last)
-                        if last.valid == ValidMask::ALL
-                            && last.member == member
-                            && last.range.end() == range.start
-                            && last.range.len.0 < blocks_max =>
-                    {
-                        last.range.len += range.len;
-                        last.count += count;
-                    }
-                    _ => transfers.push(Transfer { member, range, first, count, valid }),
-                }
-            } else {
-                transfers.extend(part_transfers(volume, pieces[0].entry.block, valid, (first, count)));
-            }
-            first += count;
-        }
-        self.todo = transfers.into();
-        self.count_blocks();
-    }
-
     /// Returns the pieces that a write home carries.
     fn pieces(&self, first: u32, count: u32) -> &[Moving<P>] {
         &self.batch[first as usize..(first + count) as usize]
-    }
-
-    /// Returns the payload of a write home: the eighths `valid` of each block, from the pieces that
-    /// have them.
-    fn content_home(&self, volume: &Volume<P>, first: u32, count: u32, valid: ValidMask) -> P {
-        let eighth = volume.view.layout.block.eighth_sectors();
-        let mut payload = P::empty();
-        let pieces = &self.batch[first as usize..(first + count) as usize];
-        for pieces in pieces.chunk_by(|piece, next| piece.entry.block == next.entry.block) {
-            let runs = |piece: &'_ Moving<P>| piece.entry.valid.intersection(valid).runs().collect::<Vec<_>>();
-            // If another part of the block failed, all its pieces stay; this planned write still
-            // carries its content.
-            let goes = pieces.iter().filter(|piece| piece.entry.dirty && piece.content.is_some());
-            let mut runs: Vec<_> =
-                goes.flat_map(|piece| runs(piece).into_iter().map(move |run| (run, piece))).collect();
-            runs.sort_by_key(|((from, _), _)| *from);
-            for ((from, eighths), piece) in runs {
-                let Some(content) = &piece.content else { continue };
-                payload.join(content.slice(Sectors(u64::from(from) * eighth), Sectors(u64::from(eighths) * eighth)));
-            }
-        }
-        payload
     }
 }
 
@@ -839,23 +832,4 @@ impl<P> Moving<P> {
 /// Returns the number of distinct blocks in `pieces`, which are in order of block.
 fn blocks_of<P>(pieces: &[Moving<P>]) -> u64 {
     pieces.chunk_by(|piece, next| piece.entry.block == next.entry.block).count() as u64
-}
-
-/// Returns the writes home of the eighths `valid` of a block. `first` is its first piece in the
-/// batch, `pieces` their number.
-fn part_transfers<P: Payload>(
-    volume: &Volume<P>,
-    block: Block,
-    valid: ValidMask,
-    (first, pieces): (u32, u32),
-) -> impl Iterator<Item = Transfer> {
-    let eighth = volume.view.layout.block.eighth_sectors();
-    let (member, whole) = volume.home_piece(volume.whole_block(block));
-    valid.runs().map(move |(from, count)| Transfer {
-        member,
-        range: SectorRange::new(whole.start.0 + u64::from(from) * eighth, u64::from(count) * eighth),
-        first,
-        count: pieces,
-        valid: ValidMask((((1u16 << count) - 1) << from) as u8),
-    })
 }

@@ -34,7 +34,7 @@ impl<P: Payload> Volume<P> {
     /// Begins a move of everything that is off home now.
     pub(in crate::volume) fn begin_migration(&mut self) {
         let mut blocks = Vec::with_capacity(self.view.map.slots_in_use() as usize);
-        blocks.extend(self.view.map.occupied().map(|(slot, entry)| ToMove { block: entry.block, slot }));
+        blocks.extend(self.view.map.occupied().map(|(slot, entry)| ToMove::new(entry.block, slot)));
         if !self.scheme.properties().migrates_instantly {
             // A segment ends here, so that the log's first segment after the migration is whole.
             self.write_segment();
@@ -54,11 +54,12 @@ impl<P: Payload> Volume<P> {
     /// Begins a move of the content of `slots`; with `keep` they keep clean copies.
     pub(in crate::volume) fn begin_move(&mut self, slots: Vec<Slot>, keep: bool) {
         let block = |slot| self.view.map.in_slot(slot).map(|entry| entry.block);
-        let blocks = slots.into_iter().filter_map(|slot| Some(ToMove { block: block(slot)?, slot })).collect();
+        let blocks = slots.into_iter().filter_map(|slot| Some(ToMove::new(block(slot)?, slot))).collect();
         self.begin(blocks, keep, None, false);
     }
 
-    pub(super) fn order_of_move(&self, blocks: Vec<ToMove>, urgent: bool) -> MoveOrder {
+    /// Returns the order of a move of `blocks`. It may make runs in `scratch_blocks` slots.
+    pub(super) fn order_of_move(&self, blocks: Vec<ToMove>, urgent: bool, scratch_blocks: u64) -> MoveOrder {
         let block_bytes = self.view.layout.block.bytes().0;
         let in_blocks = |bytes: u64| bytes.clamp(1, BATCH_BLOCKS_MAX) as usize;
         let Store::Log(log) = &self.store else {
@@ -73,9 +74,11 @@ impl<P: Payload> Volume<P> {
             return MoveOrder::by_address(blocks, in_memory(if urgent { URGENT_BATCH } else { LOG_BATCH }));
         }
         let bounds = if urgent {
-            Bounds { batch_blocks: [in_memory(URGENT_BATCH); 2], reads_max: URGENT_READS_MAX }
+            let batch_blocks = [in_memory(URGENT_BATCH); 2];
+            Bounds { batch_blocks, reads_max: URGENT_READS_MAX, scratch_blocks: 0 }
         } else {
-            Bounds { batch_blocks: [LOG_BATCH, self.mover.pace.memory()].map(in_memory), reads_max: LOG_READS_MAX }
+            let batch_blocks = [LOG_BATCH, self.mover.pace.memory()].map(in_memory);
+            Bounds { batch_blocks, reads_max: LOG_READS_MAX, scratch_blocks: scratch_blocks as usize }
         };
         MoveOrder::of_log_on_disk(blocks, &bounds, |slot| log.position(slot))
     }
@@ -113,6 +116,8 @@ impl<P: Payload> Volume<P> {
         let is_dirty = |to_move: &&ToMove| self.view.map.in_slot(to_move.slot).is_some_and(|entry| entry.dirty);
         let all = blocks.iter().filter(is_dirty).count() as u64 == u64::from(self.view.map.dirty_slots());
         let urgent = self.scheme.is_move_urgent();
+        let left = self.order_of_move(blocks, urgent, if log_end.is_some() { self.room_for_runs() } else { 0 });
+        self.lend_scratch(&left);
         let job = MoveJob {
             all_since: all.then_some(self.view.now),
             keep,
@@ -120,7 +125,7 @@ impl<P: Payload> Volume<P> {
             marked,
             phase: if marked { Phase::Marking } else { Phase::NextBatch },
             urgent,
-            ..MoveJob::of(self.order_of_move(blocks, urgent))
+            ..MoveJob::of(left)
         };
         let task = self.begin_task(Job::Running);
         self.view.moving = true;
@@ -139,7 +144,7 @@ impl<P: Payload> Volume<P> {
         blocks.sort_unstable_by_key(|to_move| to_move.block);
         let mut moved = MoveJob { keep, log_end, ..MoveJob::of(MoveOrder::default()) };
         let entries = blocks.iter().filter_map(|to_move| Some((to_move.slot, self.view.map.in_slot(to_move.slot)?)));
-        moved.batch = entries.map(|(slot, entry)| Moving::new(slot, entry)).collect();
+        moved.batch = entries.map(|(slot, entry)| Moving::new(slot, slot, entry)).collect();
         moved.plan_writes(self);
         self.apply_batch_to_map(&mut moved);
         if let Some(end) = log_end {

@@ -25,9 +25,10 @@ impl<P: Payload> Volume<P> {
                 behind = None;
                 continue;
             }
-            let gap = behind.and_then(|behind| slot.0.checked_sub(behind)).filter(|gap| *gap <= gap_max);
-            behind = Some(slot.0 + 1);
-            let read = self.slot_read(slot, position as u32);
+            let place = job.batch[at as usize].place;
+            let gap = behind.and_then(|behind| place.0.checked_sub(behind)).filter(|gap| *gap <= gap_max);
+            behind = Some(place.0 + 1);
+            let read = self.slot_read(place, position as u32);
             match (gap, transfers.last_mut()) {
                 (Some(gap), Some(last)) if last.blocks(self) + u64::from(gap) < OPERATION_BLOCKS => {
                     last.range.len = read.range.end() - last.range.start;

@@ -43,7 +43,7 @@ impl<P: Payload> Volume<P> {
     /// Returns the time at which the next operation of a move may begin.
     pub(super) fn job_may_go_on_at(&self, job: &MoveJob<P>) -> Nanoseconds {
         match job.phase {
-            Phase::Reading | Phase::Logging | Phase::Settled => self.next_turn_at(),
+            Phase::Reading | Phase::Sorting | Phase::Logging | Phase::Settled => self.next_turn_at(),
             _ => self.move_may_go_on_at(),
         }
     }
@@ -77,7 +77,7 @@ impl<P: Payload> Volume<P> {
     pub(super) fn operations_of_move_max(&self, job: &MoveJob<P>, member: MemberId) -> u32 {
         let wanted = job.log_end.is_some() || self.is_move_awaited();
         let most = operations_at_once(self.view.member(member).foreground, wanted, self.scheme.is_move_urgent());
-        if job.phase != Phase::Reading || !matches!(self.store, Store::Log(_)) {
+        if !matches!(job.phase, Phase::Reading | Phase::Sorting) || !matches!(self.store, Store::Log(_)) {
             return most;
         }
         let in_turn = self.appends_come_first() && !self.is_move_awaited();
