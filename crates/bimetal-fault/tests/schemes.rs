@@ -78,6 +78,7 @@ fn the_cases_exercise_what_they_are_meant_to() {
         assert!(total.faults > 100, "{}: {total:?}", scheme.name);
         let has = |name: &str| scheme.name == name;
         assert!(total.migrations > 100 || !(has("griffin") || has("hybrid-disk")), "{}: {total:?}", scheme.name);
+        assert!(total.run_writes > 20 || !has("griffin"), "{}: {total:?}", scheme.name);
         assert!(total.evictions > 100 || !has("smart-response"), "{}: {total:?}", scheme.name);
         assert!(total.checkpoints > 5 || !has("smart-response"), "{}: {total:?}", scheme.name);
     }

@@ -231,7 +231,7 @@ impl Tester {
     }
 
     /// Returns true if the payload of a write belongs to the region.
-    fn belongs(&self, region: Region, payload: &Tags) -> bool {
+    fn belongs(&mut self, region: Region, payload: &Tags) -> bool {
         let layout = &self.volume.view().layout;
         let sectors = layout.block.sectors();
         match region {
@@ -251,11 +251,12 @@ impl Tester {
                 let whole = into.is_multiple_of(sectors) && payload.sectors().0.is_multiple_of(sectors);
                 let len = payload.sectors().0;
                 let segment = log && self.is_segment(payload, sectors);
-                let framed = !log || segment || self.is_unused(into / sectors, len / sectors);
+                let run = log && !segment && self.is_unused(into / sectors, len / sectors);
                 let pages = if segment { sectors } else { 0 };
                 let data = payload.iter().enumerate().take((len - pages) as usize).skip(pages as usize);
+                self.report.run_writes += u64::from(run);
                 whole
-                    && framed
+                    && (!log || segment || run)
                     && data.into_iter().all(|(at, sector)| match sector {
                         Sector::Data { sector, .. } => u64::from(sector) % sectors == at as u64 % sectors,
                         other => other == Sector::Zero,

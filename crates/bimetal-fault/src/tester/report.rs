@@ -78,6 +78,8 @@ pub struct Report {
     /// Number of migrations. Like checkpoints and evictions, it shows how much of the engine was
     /// exercised.
     pub migrations: u64,
+    /// Number of writes of runs, by migrations that sort in the free part of their log.
+    pub run_writes: u64,
     /// Number of checkpoints of the journal.
     pub checkpoints: u64,
     /// Number of evicted copies.
@@ -166,6 +168,7 @@ impl Report {
         self.faults += other.faults;
         self.hash = self.hash.rotate_left(7) ^ other.hash;
         self.migrations += other.migrations;
+        self.run_writes += other.run_writes;
         self.checkpoints += other.checkpoints;
         self.evictions += other.evictions;
         self.read_only += other.read_only;
@@ -183,6 +186,9 @@ impl fmt::Display for Report {
         let Self { requests, failed, operations, faults, migrations, checkpoints, evictions, .. } = self;
         write!(f, "{requests} requests ({failed} ended with an error), {operations} operations ")?;
         write!(f, "({faults} failed), {migrations} moves, {checkpoints} checkpoints, {evictions} evictions")?;
+        if self.run_writes > 0 {
+            write!(f, ", {} writes of runs", self.run_writes)?;
+        }
         if self.cuts > 0 {
             write!(f, ", {} power cuts ({} during a recovery)", self.cuts, self.cut_recoveries)?;
         }
