@@ -34,7 +34,7 @@ struct Sorting {
     under_way: VecDeque<Operation<Raw>>,
     /// Slots of the log's drive.
     slots: SectorRange,
-    /// What writes that no flush has covered have replaced: member, sector, content before.
+    /// Content that unflushed writes have replaced: member, sector, content before.
     replaced: Vec<(u16, u64, Option<[u8; 512]>)>,
     /// Number of blocks written to runs, and home.
     in_runs: u64,
@@ -232,7 +232,8 @@ fn log_appended_over_forgotten_runs_is_recovered() {
     }
 }
 
-/// A copy in a run is damaged, or cannot be read. Its slot has the content, and no error is counted.
+/// A copy in a run is damaged, or cannot be read. Its slot has the content, and no error is
+/// counted.
 #[test]
 fn damaged_copy_in_a_run_is_read_from_its_slot() {
     for is_unreadable in [false, true] {
@@ -263,8 +264,8 @@ fn damaged_copy_in_a_run_is_read_from_its_slot() {
     }
 }
 
-/// The move goes on from the slots, in the order that memory allows, and makes no more runs. The log
-/// still takes writes.
+/// The move goes on from the slots, in the order that memory allows, and makes no more runs. The
+/// log still takes writes.
 #[test]
 fn migration_goes_on_without_a_run_that_cannot_be_written() {
     let mut sorting = Sorting::new(SETTINGS);
@@ -301,7 +302,7 @@ fn append_without_room_gets_that_of_the_runs() {
         let mut of_move = Vec::new();
         while sorting.volume.view().waiting_for_slots == 0 {
             written += 1;
-            sorting.submit(OpKind::Write, 1 << 14 | written * 8, 7);
+            sorting.submit(OpKind::Write, (1 << 14) + written * 8, 7);
             while let Some(operation) = sorting.next() {
                 let is_of_move = sorting.is_of_run(&operation) || operation.command.kind != OpKind::Write;
                 if is_of_move { of_move.push(operation) } else { sorting.answer(operation) }
@@ -315,11 +316,11 @@ fn append_without_room_gets_that_of_the_runs() {
         }
         assert!(sorting.home - home <= 80, "the append waited for two batches at most");
         assert!(sorting.volume.view().free_slots + written > free, "the room of the runs is the log's");
-        (0..150).for_each(|at| _ = sorting.submit(OpKind::Write, 1 << 15 | at * 8, 8));
+        (0..150).for_each(|at| _ = sorting.submit(OpKind::Write, (1 << 15) + at * 8, 8));
         sorting.end();
         while sorting.volume.next_finished().is_some() {}
-        (1..=written).for_each(|at| sorting.world.reads(&mut sorting.volume, 1 << 14 | at * 8, 8, 7));
-        (0..150).for_each(|at| sorting.world.reads(&mut sorting.volume, 1 << 15 | at * 8, 8, 8));
+        (1..=written).for_each(|at| sorting.world.reads(&mut sorting.volume, (1 << 14) + at * 8, 8, 7));
+        (0..150).for_each(|at| sorting.world.reads(&mut sorting.volume, (1 << 15) + at * 8, 8, 8));
         sorting.reads_all();
     }
 }

@@ -1,13 +1,14 @@
 //! Moves: content that is off home is written back, in batches of bounded size.
 //!
-//! The batches are of consecutive addresses ([`order`]). A migration that is much larger than memory
-//! sorts itself in the free part of its log first ([`runs`]). A batch reads its slots in the order in
-//! which they lie, and makes sure that their records are durable. It writes home in order of
-//! address, flushes home, and only then changes the map. So a crash at any point finds the content
-//! whole in its slot or at home. A block that was written again meanwhile keeps its new slot. A few
-//! operations of a move are under way at a time, and fewer while a request uses the drive. Moves
-//! yield to requests, unless the scheme finds them [urgent](crate::scheme::Scheme::is_move_urgent).
-//! Even then they yield to appends to a log on a disk ([`turns`]).
+//! The batches are of consecutive addresses ([`order`]). A migration that is much larger than
+//! memory sorts itself in the free part of its log first ([`runs`]). A batch reads its slots in the
+//! order in which they lie, and makes sure that their records are durable. It writes home in order
+//! of address, flushes home, and only then changes the map. So a crash at any point finds the
+//! content whole in its slot or at home. A block that was written again meanwhile keeps its new
+//! slot. A few operations of a move are under way at a time, and fewer while a request uses the
+//! drive. Moves yield to requests, unless the scheme finds them
+//! [urgent](crate::scheme::Scheme::is_move_urgent). Even then they yield to appends to a log on a
+//! disk ([`turns`]).
 //!
 //! A move of everything is a *migration*. In a log its end frees all slots written before its
 //! start. The state on the home drive records the migration from before its first write until its
@@ -535,8 +536,8 @@ impl<P: Payload> Volume<P> {
     }
 
     /// Plans another read of a block whose read failed, alone or with others. The block is read
-    /// alone up to [`READ_TRIES`] times before it counts as lost. A copy in a run is not read again:
-    /// its slot is.
+    /// alone up to [`READ_TRIES`] times before it counts as lost. A copy in a run is not read
+    /// again: its slot is.
     fn read_again(&self, job: &mut MoveJob<P>, position: usize) {
         let moving = &mut job.batch[job.order[position] as usize];
         moving.failures += u8::from(moving.place == moving.slot);

@@ -425,8 +425,8 @@ mod tests {
         }
     }
 
-    /// A mutant of three requests had a flush behind the end of the volume. Each of 692 options of a
-    /// plan refused it, so the plan ran them all.
+    /// A mutant of three requests had a flush behind the end of the volume. Each of 692 options of
+    /// a plan refused it, so the plan ran them all.
     #[test]
     fn flush_has_no_place_of_its_own() {
         let requests = [

@@ -8,8 +8,8 @@
 //! are taken. If the largest batches read too much, too, the blocks are sorted outside of memory:
 //! the log is read once in its own order, in *runs* of one batch each, and each run is written in
 //! order of address to a free part of the log ([`runs`](super::runs)). Then a batch reads one piece
-//! of each run. Without room for that, the log is cut into *stretches*. The batches of a stretch are
-//! sorted by address among themselves, and a stretch is as long as the bound allows.
+//! of each run. Without room for that, the log is cut into *stretches*. The batches of a stretch
+//! are sorted by address among themselves, and a stretch is as long as the bound allows.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -106,8 +106,8 @@ impl MoveOrder {
         let is_all = |batch_blocks| stretch(0, batch_blocks) == blocks.len();
         let suits_usual = is_all(usual);
         let batch_blocks = if suits_usual { usual } else { largest };
-        if !suits_usual
-            && !(usual < largest && is_all(largest))
+        let suits_largest = usual < largest && is_all(largest);
+        if !(suits_usual || suits_largest)
             && let Some(sorted) = sorted_stretch(&blocks, batch_blocks, bounds, &position)
         {
             return Self::by_runs(blocks, batch_blocks, sorted);

@@ -5,10 +5,10 @@
 //! room that the log lends it ([`lend_scratch`](crate::volume::log_tail::LogTail::lend_scratch)).
 //! Each batch then goes home in order of address, and reads one piece of each run.
 //!
-//! A run is a copy, and no record names it. The slots stay the truth until the content is home, so a
-//! crash forgets the runs and loses nothing. A copy that cannot be read, or has a wrong checksum, is
-//! read from its slot. The room is given back as soon as an append waits for it. Then, and if a run
-//! cannot be written, the move goes on without runs. An urgent move makes no more runs.
+//! A run is a copy, and no record names it. The slots stay the truth until the content is home, so
+//! a crash forgets the runs and loses nothing. A copy that cannot be read, or has a wrong checksum,
+//! is read from its slot. The room is given back as soon as an append waits for it. Then, and if a
+//! run cannot be written, the move goes on without runs. An urgent move makes no more runs.
 
 use super::order::{MoveOrder, ToMove};
 use super::{MoveJob, OPERATION_BLOCKS, Phase, State, Transfer};
@@ -71,8 +71,8 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Plans the writes of the run that is made of the batch. Blocks that could not be read are left
-    /// out: they go home from their slots.
+    /// Plans the writes of the run that is made of the batch. Blocks that could not be read are
+    /// left out: they go home from their slots.
     pub(super) fn plan_run(&self, job: &mut MoveJob<P>) {
         job.batch.retain(|moving| moving.state == State::Moved && (moving.content.is_some() || !P::CARRIES_DATA));
         let mut transfers: Vec<Transfer> = Vec::new();
