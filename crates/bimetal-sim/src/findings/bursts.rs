@@ -7,6 +7,7 @@ use bimetal_core::units::Bytes;
 
 use super::{Finding, size};
 use crate::results::Run;
+use crate::sizing::Sizing;
 use crate::survey::{BURST, Survey};
 
 /// Returns true if the SSD of a run holds writes for the HDD.
@@ -17,22 +18,49 @@ fn has_buffer(run: &Run) -> bool {
     })
 }
 
+/// Returns the sizes of the SSDs with the runs that have them, as text: `5.0 MiB under bcache, smq`.
+fn sizes(runs: &[&Run]) -> String {
+    let mut groups: Vec<(u64, Vec<&str>)> = Vec::new();
+    for run in runs {
+        let bytes = run.ssd_bytes.unwrap_or_default();
+        match groups.iter_mut().find(|(known, _)| *known == bytes) {
+            Some((_, names)) => names.push(&run.label),
+            None => groups.push((bytes, vec![&run.label])),
+        }
+    }
+    groups.sort_by_key(|&(bytes, _)| bytes);
+    let text = groups.iter().map(|(bytes, names)| format!("{} under {}", size(*bytes), names.join(", ")));
+    text.collect::<Vec<_>>().join("; ")
+}
+
 pub(super) fn of(survey: &Survey, runs: &[Run]) -> Option<Finding> {
     let burst = survey.burst_bytes.0;
     let is_small = |run: &&Run| has_buffer(run) && run.ssd_bytes.is_some_and(|bytes| bytes < burst);
-    let small: Vec<&Run> = runs.iter().filter(is_small).collect();
-    let least = small.iter().filter_map(|run| run.ssd_bytes).min()?;
-    let names: Vec<&str> = small.iter().map(|run| run.label.as_str()).collect();
+    let small = runs.iter().filter(is_small);
+    // A reader buys whole drives, so these come first.
+    let (shares, whole): (Vec<&Run>, Vec<&Run>) = small.partition(|run| run.sizing == Sizing::Share);
+    let smaller = match (whole.is_empty(), shares.is_empty()) {
+        (true, true) => return None,
+        (false, true) => format!("The SSD has {}.", sizes(&whole)),
+        (true, false) => format!("As a share of the working set, the SSD has {}.", sizes(&shares)),
+        (false, false) => {
+            format!("The SSD has {}. As a share of the working set, it has {}.", sizes(&whole), sizes(&shares))
+        }
+    };
     let text = format!(
-        "A burst of writes is larger than the SSD: {} came within {:.0} s, and the SSD has {} or more under {}. The rest \
-         of a burst is written at the speed of the HDD.",
+        "A burst of writes is larger than the SSD: {} came within {:.0} s. {smaller} The rest of a burst is written at \
+         the speed of the HDD.",
         size(burst),
         BURST.as_seconds_f64(),
-        size(least),
-        names.join(", ")
     );
     let enough = Bytes(burst.next_multiple_of(1 << 20));
-    Some(Finding::new("cache-smaller-than-bursts", "warning", text, &format!("--ssd-size {enough} or more"), None))
+    // Drives that hold the burst need no remedy: the runs with a share show smaller caches.
+    let is_held = whole.is_empty() && runs.iter().any(|run| has_buffer(run) && run.sizing != Sizing::Share);
+    let (severity, remedy) = match is_held {
+        true => ("note", "the whole drives hold it".to_owned()),
+        false => ("warning", format!("--ssd-size {enough} or more")),
+    };
+    Some(Finding::new("cache-smaller-than-bursts", severity, text, &remedy, None))
 }
 
 #[cfg(test)]
@@ -46,8 +74,27 @@ mod tests {
         let runs = [run("ssd-only", 1 << 20), run("bcache", 9 << 20), run("smq", 10 << 20), run("writeboost", 5 << 20)];
         let found = of(&survey, &runs).expect("two are smaller");
         assert!(found.text.contains("10.0 MiB came within 30 s"), "{}", found.text);
-        assert!(found.text.contains("the SSD has 5.0 MiB or more under bcache, writeboost."), "{}", found.text);
+        assert!(found.text.contains("The SSD has 5.0 MiB under writeboost; 9.0 MiB under bcache."), "{}", found.text);
+        assert_eq!(found.severity, "warning");
         assert_eq!(found.remedy.as_deref(), Some("--ssd-size 10MiB or more"));
         assert_eq!(of(&survey, &[runs[0].clone(), runs[2].clone()]), None);
+    }
+
+    /// The sentence spoke of the smallest share, in words that a reader took for the whole drives.
+    #[test]
+    fn whole_drives_are_named_before_shares() {
+        let survey = Survey { burst_bytes: Bytes(10 << 20), ..Survey::default() };
+        let share = |scheme, bytes| Run { sizing: Sizing::Share, ..run(scheme, bytes) };
+        let runs = [share("bcache", 1 << 20), run("smq", 9 << 20), share("smq", 1 << 20), run("bcache", 20 << 20)];
+        let found = of(&survey, &runs).expect("three are smaller");
+        let named = "The SSD has 9.0 MiB under smq. As a share of the working set, it has 1.0 MiB under bcache, smq.";
+        assert!(found.text.contains(named), "{}", found.text);
+        assert_eq!(found.severity, "warning");
+        let found = of(&survey, &runs[2..]).expect("one share is smaller");
+        let named = "As a share of the working set, the SSD has 1.0 MiB under smq.";
+        assert!(found.text.contains(named), "{}", found.text);
+        assert_eq!((found.severity.as_str(), found.remedy.as_deref()), ("note", Some("the whole drives hold it")));
+        let found = of(&survey, &runs[..1]).expect("a share is smaller");
+        assert_eq!(found.severity, "warning", "no whole drive was tried");
     }
 }
