@@ -5,6 +5,7 @@ mod bursts;
 mod cold_start;
 mod faster_device;
 mod holds_everything;
+mod life_of_short_trace;
 mod misaligned;
 mod no_responses;
 mod no_times;
@@ -66,6 +67,7 @@ pub fn of(survey: &Survey, runs: &[Run], block: BlockSize, replay: Replay) -> Ve
             findings.extend(faster_device::of(survey, runs));
             findings.extend(timers::of(survey, runs));
             findings.extend(bursts::of(survey, runs));
+            findings.extend(life_of_short_trace::of(survey, runs));
         }
         Replay::Think { .. } => {
             findings.extend(no_responses::of(survey));
