@@ -1,5 +1,5 @@
 //! Table: a row for each job, with its options and its main figures, for spreadsheets (CSV) and
-//! data frames (Parquet, [`write_parquet`](Table::write_parquet)).
+//! data frames (Parquet, [`parquet`](Table::parquet)).
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
