@@ -5,6 +5,7 @@
 //! that is possible. The labels are written after the recovery and before the volume is served.
 //! From then on, a drive that was missing is outdated.
 
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -14,13 +15,14 @@ use bimetal_core::label::{Format, Guard, Label};
 use bimetal_core::layout::{Layout, MemberId};
 use bimetal_core::schemes;
 use bimetal_core::settings::SettingError;
-use bimetal_core::units::Bytes;
+use bimetal_core::units::{Bytes, Sectors};
 use bimetal_core::volume::{GaveUp, Recovery, Volume, VolumeError};
 use bimetal_device::buffer::Buffers;
 use bimetal_device::drive::absent::Absent;
 use bimetal_device::drive::emulated::{Emulated, EmulationError, Player, home_of};
 use bimetal_device::drive::file::{DriveFile, OpenError};
 use bimetal_device::drive::{self, Drive, Engine};
+use bimetal_device::signature::{self, Content};
 
 use crate::find::{Labelled, Located};
 use crate::held::{Held, HoldError};
@@ -28,6 +30,7 @@ use crate::plan::Plan;
 use crate::startup::{self, StartupError};
 use crate::state::{given_up, is_dirty};
 use crate::system::seconds_since_1970;
+use crate::verdict::{Drive as Judged, Purpose, Refusal, judge};
 
 /// Options for missing drives and for the way operations are carried out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -62,6 +65,15 @@ pub enum AttachError {
         name: String,
         /// Drives that are missing.
         absent: Vec<Missing>,
+    },
+    /// Home was a plain disk, and its file system has grown beyond the volume's size. The volume
+    /// would write over its end.
+    #[error("volume '{name}': {refusal}")]
+    Grown {
+        /// Name of the volume.
+        name: String,
+        /// File system, its end, and commands that help.
+        refusal: Refusal,
     },
     /// A missing drive is home of blocks, so the volume cannot be served without it.
     #[error("volume '{name}': {}: this member is home of blocks, and the volume cannot be served without it: connect \
@@ -184,6 +196,27 @@ fn without_read_only(located: &Located, layout: &Layout, options: Options) -> Re
     Ok(located)
 }
 
+/// Refuses a home that was a plain disk if its file system ends beyond the volume. Other content
+/// may stay: a client may have written it through the volume.
+fn refuse_grown_file_system(located: &Located, layout: &Layout) -> Result<(), AttachError> {
+    let label = &located.assembly.label;
+    let Some((member, Guard::Down)) = label.guard else { return Ok(()) };
+    let drive = located.members().nth(usize::from(member.0)).flatten();
+    let home = layout.home.iter().find(|home| home.member == member);
+    let Some((Labelled { probe, .. }, home)) = drive.zip(home) else { return Ok(()) };
+    let limit = Sectors(home.blocks.count * layout.block.sectors()).bytes();
+    let is_grown = |content: &Content| matches!(content, Content::FileSystem { end: Some(end) } if *end > limit);
+    let signatures = File::open(&probe.path).and_then(|file| signature::scan(&file, probe.size));
+    let signatures = signatures.map_err(|error| AttachError::Drive { path: probe.path.clone(), error })?;
+    let purpose = Purpose::Home(limit);
+    let judged = Judged { path: &probe.path, is_file: probe.is_file(), size: probe.size, is_member: true, purpose };
+    let mut grown = signatures.into_iter().filter(|found| is_grown(&found.content));
+    match grown.next().map(|found| judge(&judged, &[found], false)) {
+        Some(Err(refusal)) => Err(AttachError::Grown { name: label.name.clone(), refusal }),
+        _ => Ok(()),
+    }
+}
+
 fn missing(absent: &[Missing]) -> String {
     let one = |absent: &Missing| match &absent.behind {
         Some(path) => format!("{} ({path}) is out of date, because the volume went on without it", absent.member),
@@ -245,6 +278,7 @@ pub(crate) fn recover(
     let plan = Plan::of(label, scheme)?;
     let layout = plan.lay_out().map_err(VolumeError::from)?;
     let located = &without_read_only(located, &layout, options)?;
+    refuse_grown_file_system(located, &layout)?;
     let seats = located.members().enumerate();
     let missing: Vec<MemberId> =
         seats.filter(|(_, drive)| drive.is_none()).map(|(at, _)| MemberId(at as u16)).collect();

@@ -446,6 +446,26 @@ fn rescue_leaves_the_file_system_on_a_plain_disk_alone() {
     assert!(place.bytes() == before, "nothing is written");
 }
 
+/// A drained volume's home was a plain disk, and `resize2fs` made its file system as large as the
+/// image. The next `serve` wrote its header's area and labels over files at the end.
+#[test]
+fn grown_file_system_of_a_plain_disk_is_not_written_over() {
+    let place = Place::new("grown");
+    place.succeed("drain box --detach");
+    if !overwrite(&place, "hdd.img", "mkfs.ext4 -V", false) {
+        return;
+    }
+    // The file system ends in front of the labels.
+    let blocks = (HDD_MIB << 20) / BLOCK - 32;
+    let make = format!("sh -c 'mkfs.ext4 -q -F -E nodiscard -b 4096 hdd.img {blocks}'");
+    assert!(overwrite(&place, "hdd.img", &make, false));
+    let before = place.bytes();
+    let message = place.refuse("serve box");
+    assert!(message.contains("carries ext4 of") && message.contains("Shrink it first"), "{message}");
+    place.succeed("check box --scrub");
+    assert!(place.bytes() == before, "nothing is written");
+}
+
 /// A program that wipes the last 64 KiB destroys both first pages of a label. The drive is found by
 /// the second copy.
 #[test]

@@ -447,9 +447,9 @@ fn served_volume_moves_by_a_map_that_is_refreshed() {
     place.succeed(&format!("{create} --files map.csv"));
     let server = place.serve("serve box --files map.csv");
     // Waits until this many bytes have come to the SSD. For each MiB, one range comes and another
-    // leaves, and each move is recorded on the SSD by two pages of state.
+    // leaves, and each move is recorded on the SSD by four pages of state.
     let wait_for = |moved: u64| {
-        let bytes = moved + moved / mib(1) * 4 * 4096;
+        let bytes = moved + moved / mib(1) * 8 * 4096;
         let limit = Instant::now() + Duration::from_secs(40);
         loop {
             let status = place.bimetal("status box --json").output().expect("bimetal starts").stdout;

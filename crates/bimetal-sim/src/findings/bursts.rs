@@ -18,7 +18,8 @@ fn has_buffer(run: &Run) -> bool {
     })
 }
 
-/// Returns the sizes of the SSDs with the runs that have them, as text: `5.0 MiB under bcache, smq`.
+/// Returns the sizes of the SSDs with the runs that have them, as text: `5.0 MiB under bcache,
+/// smq`.
 fn sizes(runs: &[&Run]) -> String {
     let mut groups: Vec<(u64, Vec<&str>)> = Vec::new();
     for run in runs {
