@@ -203,6 +203,8 @@ fn refuse_grown_file_system(located: &Located, layout: &Layout) -> Result<(), At
     let Some((member, Guard::Down)) = label.guard else { return Ok(()) };
     let drive = located.members().nth(usize::from(member.0)).flatten();
     let home = layout.home.iter().find(|home| home.member == member);
+    // A drive whose label was written over is refused later, with the command that rescues it.
+    let drive = drive.filter(|drive| !drive.by_second_copy);
     let Some((Labelled { probe, .. }, home)) = drive.zip(home) else { return Ok(()) };
     let limit = Sectors(home.blocks.count * layout.block.sectors()).bytes();
     let is_grown = |content: &Content| matches!(content, Content::FileSystem { end: Some(end) } if *end > limit);
