@@ -9,7 +9,7 @@ use bimetal_core::scheme::MemberState;
 use bimetal_core::units::Nanoseconds;
 use bimetal_core::volume::RecoveryError;
 use bimetal_fault::damage::Structure;
-use story::{ALL, HDD, SSD, Story, flip_bit, keep, pages, put_back};
+use story::{ALL, HDD, Kept, SSD, Story, flip_bit, keep, pages, put_back};
 
 const MAXIMIZED: &[(&str, &str)] = &[("mode", "maximized"), ("idle", "1h")];
 
@@ -149,6 +149,20 @@ fn pass_some(story: &mut Story, time: Nanoseconds, mut steps: u64) -> bool {
     }
 }
 
+/// Puts each turn of the state back to an earlier time, in both copies, and asserts that home alone
+/// is refused then: the other turn says that the SSD is needed.
+fn assert_older_turn_is_refused(story: &mut Story, earlier: &Kept, newest: &Kept, what: &str) {
+    for turn in 0..2 {
+        for copy in [turn, turn + 2] {
+            put_back(story, &earlier[copy].0, &earlier[copy].1);
+        }
+        assert!(story.try_to_recover(&[MemberId(SSD)]).is_err(), "{what}, turn {turn} is older: home alone is served");
+        for copy in [turn, turn + 2] {
+            put_back(story, &newest[copy].0, &newest[copy].1);
+        }
+    }
+}
+
 /// Both copies of the newest state came back from an earlier time, when nothing was off home. With
 /// the SSD away home was served, with old content.
 #[test]
@@ -161,15 +175,7 @@ fn state_put_back_in_both_copies_forgets_no_needed_member() {
     story.cut_power();
     let changed = |turn: usize| earlier[turn].1 != newest[turn].1;
     assert!(changed(0) && changed(1), "the first dirty block is recorded in both turns");
-    for turn in 0..2 {
-        for copy in [turn, turn + 2] {
-            put_back(&mut story, &earlier[copy].0, &earlier[copy].1);
-        }
-        assert!(story.try_to_recover(&[MemberId(SSD)]).is_err(), "turn {turn} is older: home alone is served");
-        for copy in [turn, turn + 2] {
-            put_back(&mut story, &newest[copy].0, &newest[copy].1);
-        }
-    }
+    assert_older_turn_is_refused(&mut story, &earlier, &newest, "nothing was off home");
 }
 
 /// A power cut came between the two turns of a state that says that the SSD is needed. The next
@@ -190,15 +196,7 @@ fn state_cut_between_its_turns_is_completed_by_recovery() {
         let newest = keep(&mut story, Structure::State);
         story.cut_power();
         completed += usize::from((0..4).all(|page| earlier[page].1 != newest[page].1));
-        for turn in 0..2 {
-            for copy in [turn, turn + 2] {
-                put_back(&mut story, &earlier[copy].0, &earlier[copy].1);
-            }
-            assert!(story.try_to_recover(&[MemberId(SSD)]).is_err(), "{steps} steps, turn {turn} is older");
-            for copy in [turn, turn + 2] {
-                put_back(&mut story, &newest[copy].0, &newest[copy].1);
-            }
-        }
+        assert_older_turn_is_refused(&mut story, &earlier, &newest, &format!("{steps} steps"));
     }
     assert_eq!(completed, 8, "the state lies in all pages, wherever it was cut");
 }
@@ -221,16 +219,12 @@ fn state_whose_other_turn_failed_is_written_there_again() {
         story.flush();
         let newest = keep(&mut story, Structure::State);
         story.cut_power();
-        for turn in 0..2 {
-            for copy in [turn, turn + 2] {
-                put_back(&mut story, &earlier[copy].0, &earlier[copy].1);
-            }
-            let what = format!("{errors} errors behind {failing} writes, turn {turn} is older");
-            assert!(story.try_to_recover(&[MemberId(SSD)]).is_err(), "{what}");
-            for copy in [turn, turn + 2] {
-                put_back(&mut story, &newest[copy].0, &newest[copy].1);
-            }
-        }
+        assert_older_turn_is_refused(
+            &mut story,
+            &earlier,
+            &newest,
+            &format!("{errors} errors behind {failing} writes"),
+        );
     }
 }
 

@@ -15,22 +15,22 @@ use bimetal_core::label::{Format, Guard, Label};
 use bimetal_core::layout::{Layout, MemberId};
 use bimetal_core::schemes;
 use bimetal_core::settings::SettingError;
-use bimetal_core::units::{Bytes, Sectors};
+use bimetal_core::units::Bytes;
 use bimetal_core::volume::{GaveUp, Recovery, Volume, VolumeError};
 use bimetal_device::buffer::Buffers;
 use bimetal_device::drive::absent::Absent;
 use bimetal_device::drive::emulated::{Emulated, EmulationError, Player, home_of};
 use bimetal_device::drive::file::{DriveFile, OpenError};
 use bimetal_device::drive::{self, Drive, Engine};
-use bimetal_device::signature::{self, Content};
 
 use crate::find::{Labelled, Located};
 use crate::held::{Held, HoldError};
+use crate::home_content::{is_too_long, judge_home};
 use crate::plan::Plan;
 use crate::startup::{self, StartupError};
 use crate::state::{given_up, is_dirty};
 use crate::system::seconds_since_1970;
-use crate::verdict::{Drive as Judged, Purpose, Refusal, judge};
+use crate::verdict::Refusal;
 
 /// Options for missing drives and for the way operations are carried out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -201,22 +201,13 @@ fn without_read_only(located: &Located, layout: &Layout, options: Options) -> Re
 fn refuse_grown_file_system(located: &Located, layout: &Layout) -> Result<(), AttachError> {
     let label = &located.assembly.label;
     let Some((member, Guard::Down)) = label.guard else { return Ok(()) };
-    let drive = located.members().nth(usize::from(member.0)).flatten();
-    let home = layout.home.iter().find(|home| home.member == member);
     // A drive whose label was written over is refused later, with the command that rescues it.
-    let drive = drive.filter(|drive| !drive.by_second_copy);
+    let drive = located.members().nth(usize::from(member.0)).flatten().filter(|drive| !drive.by_second_copy);
+    let home = layout.home.iter().find(|home| home.member == member);
     let Some((Labelled { probe, .. }, home)) = drive.zip(home) else { return Ok(()) };
-    let limit = Sectors(home.blocks.count * layout.block.sectors()).bytes();
-    let is_grown = |content: &Content| matches!(content, Content::FileSystem { end: Some(end) } if *end > limit);
-    let signatures = File::open(&probe.path).and_then(|file| signature::scan(&file, probe.size));
-    let signatures = signatures.map_err(|error| AttachError::Drive { path: probe.path.clone(), error })?;
-    let purpose = Purpose::Home(limit);
-    let judged = Judged { path: &probe.path, is_file: probe.is_file(), size: probe.size, is_member: true, purpose };
-    let mut grown = signatures.into_iter().filter(|found| is_grown(&found.content));
-    match grown.next().map(|found| judge(&judged, &[found], false)) {
-        Some(Err(refusal)) => Err(AttachError::Grown { name: label.name.clone(), refusal }),
-        _ => Ok(()),
-    }
+    let judged = File::open(&probe.path).and_then(|file| judge_home(&file, probe, layout, home, is_too_long));
+    let judged = judged.map_err(|error| AttachError::Drive { path: probe.path.clone(), error })?;
+    judged.map(drop).map_err(|refusal| AttachError::Grown { name: label.name.clone(), refusal })
 }
 
 fn missing(absent: &[Missing]) -> String {

@@ -36,6 +36,7 @@ pub mod directories;
 pub mod examine;
 pub mod find;
 pub mod held;
+mod home_content;
 pub mod labels;
 pub mod lost;
 pub mod offline;

@@ -23,11 +23,11 @@ use bimetal_core::units::{Bytes, SECTOR_BYTES, Sectors};
 use bimetal_core::volume::{self, VolumeError};
 use bimetal_device::drive::file::{DriveFile, OpenError};
 use bimetal_device::drive::{self, Drive, Engine};
-use bimetal_device::signature::{self, Content};
 
 use crate::attach::{self, AttachError, Options};
 use crate::find::{Labelled, Located};
 use crate::held::{HoldError, lock};
+use crate::home_content::{is_foreign, judge_home};
 use crate::labels::{self, LabelError};
 use crate::plan::Plan;
 use crate::registry;
@@ -35,7 +35,7 @@ use crate::report;
 use crate::startup::{self, StartupError};
 use crate::state::newest_state;
 use crate::system::{random, random_life, seconds_since_1970};
-use crate::verdict::{Drive as Judged, Purpose, Refusal, judge};
+use crate::verdict::Refusal;
 use crate::volume_lock::VolumeLock;
 
 /// Reasons for which sizes do not change. The content of the volume is not touched then.
@@ -290,11 +290,7 @@ fn refuse_content_behind(drives: &[&Labelled], before: &Layout, after: &Layout) 
     let probe = &drives[usize::from(home.member.0)].probe;
     let io = |error| ResizeError::Io { path: probe.path.clone(), error };
     let drive = std::fs::File::open(&probe.canonical).map_err(io)?;
-    let mut signatures = signature::scan(&drive, probe.size).map_err(io)?;
-    signatures.retain(|signature| !matches!(signature.content, Content::Label(_)));
-    let purpose = Purpose::Home(Sectors(new.blocks.count * after.block.sectors()).bytes());
-    let (path, is_file, size) = (probe.path.as_path(), probe.is_file(), probe.size);
-    judge(&Judged { path, is_file, size, is_member: true, purpose }, &signatures, false)?;
+    judge_home(&drive, probe, after, new, is_foreign).map_err(io)??;
     Ok(())
 }
 

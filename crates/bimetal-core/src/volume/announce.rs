@@ -127,7 +127,7 @@ impl Extent {
 
 impl Announcements {
     /// Returns the announcements after a recovery that found the state `durable`. A cut or an error
-    /// kept its content from the `old` turns.
+    /// kept facts of its content from `old_turns`.
     pub(super) fn new(durable: State, old_turns: OldTurns, second_first: SecondFirst) -> Self {
         let (told, wanted) = (durable.failed, durable.clone());
         Self { told, durable, wanted, old_turns, second_first, ..Self::default() }

@@ -35,10 +35,11 @@ use serde::{Deserialize, Serialize};
 use crate::examine::look_off_home;
 use crate::find::{FindError, Labelled, Located, find_among};
 use crate::held::{Held, HoldError, lock};
+use crate::home_content::{is_foreign, judge_home};
 use crate::labels::{self, LabelError};
 use crate::plan::Plan;
 use crate::state::given_up;
-use crate::verdict::{Drive as Judged, Purpose, Refusal, judge};
+use crate::verdict::Refusal;
 use crate::volume_lock::{VolumeLockError, owner};
 
 pub mod evidence;
@@ -500,11 +501,7 @@ fn refuse_plain_disk(layout: &Layout, seated: &Seated<'_>, file: &File) -> Resul
         return Ok(());
     };
     let probe = &seated.drive.probe;
-    let mut signatures = signature::scan(file, probe.size).map_err(io_error(&probe.path))?;
-    signatures.retain(|signature| !matches!(signature.content, Content::Label(_)));
-    let purpose = Purpose::Home(Sectors(home.blocks.count * layout.block.sectors()).bytes());
-    let judged = Judged { path: &probe.path, is_file: probe.is_file(), size: probe.size, is_member: true, purpose };
-    match judge(&judged, &signatures, false) {
+    match judge_home(file, probe, layout, home, is_foreign).map_err(io_error(&probe.path))? {
         Ok(_) => Ok(()),
         Err(refusal) => Err(RescueError::Plain { path: probe.path.clone(), refusal }),
     }

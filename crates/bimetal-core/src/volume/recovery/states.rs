@@ -1,12 +1,12 @@
 //! Recovery of the volume's state from its homes: the members that were taken out, and whether
 //! slots are needed.
 
-use super::super::announce::OldTurn;
 use super::{Answer, Recovery, RecoveryError, only_page};
 use crate::journal::state::{State, StateCopies};
 use crate::journal::turns::{COPIES, TURNS};
 use crate::layout::MemberId;
 use crate::payload::Payload;
+use crate::volume::announce::OldTurn;
 
 /// The states found on one home.
 #[derive(Default)]
