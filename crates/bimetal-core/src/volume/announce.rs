@@ -271,7 +271,8 @@ impl<P: Payload> Volume<P> {
             if is_addressed && self.view.member(member).state == MemberState::Online {
                 let copy = self.announcements.copy_at(member, state.turn(), at);
                 let range = self.view.layout.state_place(member, state.turn(), copy);
-                let payload = if P::CARRIES_DATA { P::from_metadata(&state.encode(self.identity)) } else { P::empty() };
+                let payload =
+                    if P::CARRIES_DATA { P::from_metadata(&state.encode(self.store.identity())) } else { P::empty() };
                 self.issue_metadata(task, member, range, true, payload);
             }
         }

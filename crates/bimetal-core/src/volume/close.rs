@@ -3,7 +3,7 @@
 //! The next recovery then trusts every clean copy. A volume that was not closed recovers as well,
 //! but drops the clean copies in marked regions, because home may be newer there.
 
-use super::{Job, Store, TaskId, Volume};
+use super::{Job, TaskId, Volume};
 use crate::operation::Status;
 use crate::payload::Payload;
 use crate::units::Nanoseconds;
@@ -63,7 +63,7 @@ impl<P: Payload> Volume<P> {
 
     /// Takes the next step of closing. Returns true if there was one.
     pub(super) fn close_on(&mut self) -> bool {
-        let is_quiet = self.requests.are_all_answered() && !self.checkpointing;
+        let is_quiet = self.requests.are_all_answered() && !self.is_checkpointing();
         let Some(next) = self.closing.next(is_quiet, self.tasks.len() == 0) else { return false };
         self.closing = next;
         if next == Closing::Committing {
@@ -87,12 +87,14 @@ impl<P: Payload> Volume<P> {
         if self.status_if_told(status) == Status::Done && self.view.layout.is_mirrored() {
             self.announce_equal();
         }
-        let has_marks = matches!(self.store, Store::Cache { .. }) && self.view.slots_online();
+        let has_marks = self.store.cache().is_some() && self.view.slots_online();
         let sure = status == Status::Done && !self.homes_have_failed_since(0);
-        let nothing_open = self.requests.promotions.is_empty() && self.mover.is_idle() && !self.checkpointing;
+        let nothing_open = self.requests.promotions.is_empty() && self.mover.is_idle() && !self.is_checkpointing();
         match last_write(has_marks, sure, nothing_open) {
             LastWrite::Unmarked => {
-                self.intents.clear();
+                if let Some((cache, _)) = self.store.cache_mut() {
+                    cache.marks.clear();
+                }
                 self.begin_checkpoint();
             }
             LastWrite::Note => self.begin_note(),

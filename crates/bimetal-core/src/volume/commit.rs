@@ -6,35 +6,29 @@
 //! durable (to free slots, or for a mark) flushes the member that holds them. Where that member is
 //! read-only, a commit waits instead until the affected regions are evacuated (`refusal.rs`).
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use super::log_tail::Position;
 use super::operations::purpose;
 use super::refusal::Departure;
-use super::{Job, Store, TaskId, Volume};
-use crate::bit_set::BitSet;
+use super::store::cache::Cache;
+use super::store::cache::checkpoint::{Checkpoint, Facts, Place, Step, next_superblock};
+use super::store::{CommitState, CommitWrite, MakeRoom};
+use super::{Job, TaskId, Volume};
 use crate::block::{Block, BlockRun};
+use crate::journal::SEGMENT_PAGES;
 use crate::journal::record::{self, Kind, PageHeader, Record};
 use crate::journal::ring::{Sequence, Taken};
-use crate::journal::superblock::{Pair, Superblock};
-use crate::journal::table::Writer;
-use crate::journal::turns::{COPIES, TURNS};
-use crate::journal::{MARK_REGION_BLOCKS, SEGMENT_PAGES, SLOTS_PER_TABLE_PAGE, marks_pages, page, table};
+use crate::journal::superblock::Superblock;
+use crate::journal::turns::COPIES;
 use crate::layout::MemberId;
 use crate::operation::{Command, OpKind, Status};
 use crate::payload::Payload;
 use crate::scheme::MemberState;
 use crate::units::{SectorRange, Sectors};
 
-/// Records that wait in memory at most: 48 KiB of them.
-const RECORDS_MAX: usize = 2048;
 /// Writes of a segment before its drive becomes read-only.
 const SEGMENT_TRIES: u8 = 3;
 /// Failed commits in a row after which the drive with the records becomes read-only.
 const COMMIT_TRIES: u8 = 3;
-/// Table pages of one operation of a checkpoint.
-const TABLE_PAGES_MAX: u32 = 64;
-const TABLE_OPERATIONS_MAX: u32 = 4;
 
 #[derive(Default)]
 pub(crate) struct Commit {
@@ -96,78 +90,6 @@ impl Commit {
     }
 }
 
-/// The dirty-region marks: regions of home that may differ from clean copies. A durable mark
-/// precedes the first change in place, so that after a crash no copy outlives the content it was
-/// made of.
-pub(crate) struct Intents {
-    /// Pages of the marks on a drive.
-    pages: u64,
-    durable: BitSet,
-    asked: BTreeMap<u32, Sequence>,
-}
-
-impl Intents {
-    pub(super) fn new(blocks: u64) -> Self {
-        Self {
-            pages: marks_pages(blocks),
-            durable: BitSet::new(blocks.div_ceil(MARK_REGION_BLOCKS) as u32),
-            asked: BTreeMap::new(),
-        }
-    }
-
-    /// Clears all marks: home durably has what clean copies have.
-    pub(super) fn clear(&mut self) {
-        while let Some(region) = self.durable.next_member(0) {
-            self.durable.remove(region);
-        }
-        self.asked.clear();
-    }
-
-    /// Returns all marks, a bit each, as whole pages; `None` if there are none.
-    fn encode(&self) -> Option<Vec<u8>> {
-        if self.durable.len() == 0 && self.asked.is_empty() {
-            return None;
-        }
-        let mut bytes = vec![0; self.pages as usize * page::PAGE_BYTES];
-        let durable = std::iter::successors(self.durable.next_member(0), |&last| self.durable.next_member(last + 1));
-        for region in durable.chain(self.asked.keys().copied()) {
-            bytes[region as usize / 8] |= 1 << (region % 8);
-        }
-        Some(bytes)
-    }
-}
-
-/// A checkpoint: writes the changed pages of the slot table, then a pair of superblocks. First
-/// copies are stable before second copies are written, so a power cut tears at most one copy of a
-/// page.
-#[derive(Default)]
-pub(crate) struct Checkpoint {
-    phase: CheckpointPhase,
-    superblock: Option<Superblock>,
-    /// The marks that the superblock refers to.
-    marks: Option<Vec<u8>>,
-    failed: bool,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Default)]
-enum CheckpointPhase {
-    #[default]
-    Table,
-    FlushingTable,
-    SecondTable,
-    Flushing,
-    /// Writes a pair of superblocks. The number counts the copies whose write has begun.
-    Superblock(usize),
-    /// Writes the marks for the second superblock of the pair.
-    SecondMarks,
-}
-
-impl Checkpoint {
-    pub(super) fn note(&mut self, status: Status) {
-        self.failed |= !matches!(status, Status::Done | Status::Unsupported);
-    }
-}
-
 impl<P: Payload> Volume<P> {
     /// Parks `task` until a commit that begins from now on has ended. With `all`, that commit
     /// flushes every member.
@@ -177,16 +99,16 @@ impl<P: Payload> Volume<P> {
     }
 
     pub(super) fn commit_is_due(&self) -> bool {
-        if self.commit.is_busy() || self.noting {
+        if self.commit.is_busy() || self.is_noting() {
             return false;
         }
         let pressed = self.view.free_slots < self.view.freeing_slots;
         let starved = self.requests.waiters.any_for_slots() && self.view.freeing_slots > 0;
         // The slots of a read-only member are not reused.
-        let cache = matches!(self.store, Store::Cache { .. }) && !self.slots_refuse();
+        let cache = self.store.cache().is_some() && !self.slots_refuse();
         !self.commit.next.is_empty()
-            || (cache && (pressed || starved) && self.pending.durable < self.pending.appended)
-            || self.pending.records.len() >= RECORDS_MAX
+            || (cache && (pressed || starved) && self.store.has_records_to_commit())
+            || self.store.has_many_records()
     }
 
     pub(super) fn begin_commit(&mut self) {
@@ -194,7 +116,7 @@ impl<P: Payload> Volume<P> {
         self.commit.phase = Phase::Writing;
         self.commit.waiters = std::mem::take(&mut self.commit.next);
         self.commit.all = std::mem::take(&mut self.commit.next_all);
-        self.commit.up_to = self.pending.appended;
+        self.commit.up_to = self.store.pending.appended;
         self.commit.sealed = false;
         self.commit.status = None;
         self.commit.told = self.commit.untold.filter(|_| self.commit.all);
@@ -282,7 +204,7 @@ impl<P: Payload> Volume<P> {
         while self.outstanding(task) == 0 {
             match self.commit.phase {
                 Phase::Writing if self.slots_refuse() => {
-                    self.pending.records.clear();
+                    self.store.pending.records.clear();
                     match self.departures_of_commit() {
                         Departure::Over => {}
                         Departure::Awaited => {
@@ -308,7 +230,7 @@ impl<P: Payload> Volume<P> {
                     }
                 }
                 Phase::FlushingPart if self.commit.status.is_none() && !self.commit.again => {
-                    self.made_durable(self.pending.written());
+                    self.made_durable(self.store.pending.written());
                     self.commit.phase = Phase::Writing;
                 }
                 _ if std::mem::take(&mut self.commit.again) => self.commit.phase = Phase::Writing,
@@ -321,19 +243,19 @@ impl<P: Payload> Volume<P> {
     /// Handles a full ring or log. Returns true if the commit can go on now; otherwise it is run
     /// again when there is room.
     fn make_room_for_commit(&mut self, task: TaskId) -> bool {
-        match &self.store {
-            Store::Cache { ring, .. } if ring.has_unflushed() => {
+        match self.store.kind().make_room() {
+            MakeRoom::FlushPart => {
                 self.commit.phase = Phase::FlushingPart;
                 self.flush_members(task, false);
                 return true;
             }
-            Store::Cache { .. } => {
+            MakeRoom::Checkpoint => {
                 self.put_job(task, Job::Commit);
-                if !self.checkpointing {
+                if !self.is_checkpointing() {
                     self.begin_checkpoint();
                 }
             }
-            _ => {
+            MakeRoom::FreeSlots => {
                 self.await_slots(task);
                 self.park(task, Job::Commit);
             }
@@ -341,60 +263,35 @@ impl<P: Payload> Volume<P> {
         false
     }
 
-    /// Begins to write everything in memory. Returns true if all of it is being written.
+    /// Begins to write everything in memory. Returns true if all of it is being written, and false
+    /// while the store is full.
     fn write_what_is_in_memory(&mut self, task: TaskId) -> bool {
-        match &self.store {
-            Store::HomeOnly => {
-                self.pending.give_up();
-                true
+        loop {
+            let Commit { up_to, sealed, .. } = self.commit;
+            let is_there = self.view.slots_online();
+            match self.store.commit(CommitState { task, up_to, is_there, sealed }) {
+                CommitWrite::Nothing => return true,
+                CommitWrite::Full => return false,
+                CommitWrite::Pages(taken) => self.issue_ring_pages(task, taken, false),
+                CommitWrite::Segment => self.write_segment(),
+                CommitWrite::Await { segments, end } => {
+                    (self.commit.sealed, self.commit.log_end) = (true, end);
+                    self.tasks.expect(task, segments);
+                    return true;
+                }
             }
-            Store::Log(_) => self.write_log_out(task),
-            Store::Cache { .. } => self.write_pages(task),
         }
-    }
-
-    /// Writes every segment that is not on the drive yet; the commit goes on when all of them are.
-    /// Returns false while the log is full.
-    fn write_log_out(&mut self, task: TaskId) -> bool {
-        if !self.view.slots_online() {
-            self.pending.give_up();
-            return true;
-        }
-        if self.commit.sealed {
-            return true;
-        }
-        while self.pending.written() < self.commit.up_to || self.log_is_filling() {
-            let Store::Log(log) = &mut self.store else { return true };
-            if !log.has_room_for_records() {
-                return false;
-            }
-            log.open();
-            self.write_segment();
-        }
-        self.commit.sealed = true;
-        if let Store::Log(log) = &mut self.store {
-            self.commit.log_end = log.sealed();
-            let segments = log.await_all(task);
-            self.tasks.expect(task, segments);
-        }
-        true
-    }
-
-    fn log_is_filling(&self) -> bool {
-        matches!(&self.store, Store::Log(log) if log.filling.as_ref().is_some_and(|segment| !segment.pieces.is_empty()))
     }
 
     /// Begins to write the segment that is filling.
     pub(super) fn write_segment(&mut self) {
-        let refused = self.slots_refuse();
-        let Store::Log(log) = &mut self.store else { return };
-        if log.filling.is_none() || refused {
+        if self.slots_refuse() {
             return;
         }
-        let first = log.seal(&mut self.pending.records).first;
+        let Some(first) = self.store.seal_segment() else { return };
         if P::CARRIES_DATA {
             let records = self.segment_records(first);
-            if let Store::Log(log) = &mut self.store {
+            if let Some(log) = self.store.log_mut() {
                 log.index.sealed(log.sealed(), records);
             }
         }
@@ -405,7 +302,7 @@ impl<P: Payload> Volume<P> {
     }
 
     fn issue_segment(&mut self, task: TaskId, first: Position) {
-        let Store::Log(log) = &self.store else { return };
+        let Some(log) = self.store.log() else { return };
         let segment = log.segment_being_written(first);
         let (blocks, fua) = (segment.pieces.len() as u64 + SEGMENT_PAGES, segment.is_note);
         let start = log.slot(first);
@@ -417,7 +314,7 @@ impl<P: Payload> Volume<P> {
             }
             payload.join(self.segment_page(Kind::Foot, first));
         }
-        if let Store::Log(log) = &mut self.store {
+        if let Some(log) = self.store.log_mut() {
             log.claim_stable(first);
         }
         let range = self.slot_sectors(start, blocks);
@@ -428,7 +325,7 @@ impl<P: Payload> Volume<P> {
 
     /// Returns the head or foot of a segment, as large as a block.
     fn segment_page(&self, kind: Kind, first: Position) -> P {
-        let Store::Log(log) = &self.store else { return P::empty() };
+        let Some(log) = self.store.log() else { return P::empty() };
         let header = self.page_header(first, log.stable());
         let mut page = P::from_metadata(&record::encode_page(kind, header, &self.segment_records(first)));
         page.join(P::zeroes(Sectors(self.view.layout.block.sectors() - page.sectors().0)));
@@ -436,7 +333,7 @@ impl<P: Payload> Volume<P> {
     }
 
     pub(super) fn page_header(&self, number: u64, stable: u64) -> PageHeader {
-        PageHeader { volume: self.identity, number, life: self.superblock.life().number, stable }
+        PageHeader { volume: self.store.identity(), number, life: self.store.superblock.life().number, stable }
     }
 
     pub(super) fn note_segment(&mut self, task: TaskId, first: Position, tries: u8, status: Status) {
@@ -450,7 +347,7 @@ impl<P: Payload> Volume<P> {
             let member = self.member_of_slots();
             self.refuse_writes(member);
         }
-        let Store::Log(log) = &mut self.store else { return };
+        let Some(log) = self.store.log_mut() else { return };
         let landed = matches!(status, Status::Done | Status::Gone);
         let waiting = if landed { log.written(first) } else { log.stays(first) };
         self.end_task(task);
@@ -477,28 +374,12 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Writes pages for all records; the end of the ring may split them. Returns false while the
-    /// ring is full.
-    fn write_pages(&mut self, task: TaskId) -> bool {
-        let metadata = self.view.layout.metadata.expect("a cache has its journal");
-        while self.pending.written() < self.commit.up_to {
-            if self.view.member(metadata.member).state == MemberState::Failed {
-                self.pending.give_up();
-                break;
-            }
-            let Store::Cache { ring, .. } = &mut self.store else { unreachable!("only a cache has a ring") };
-            let Some(taken) = ring.take_pages(self.pending.records.len()) else { return false };
-            self.issue_ring_pages(task, taken, false);
-        }
-        true
-    }
-
     /// Writes pages that were taken from the ring, with the oldest records, in both copies.
     pub(super) fn issue_ring_pages(&mut self, task: TaskId, taken: Taken, fua: bool) {
-        let Store::Cache { ring, .. } = &self.store else { unreachable!("only a cache has a ring") };
+        let ring = &self.store.cache().expect("only a cache has a ring").ring;
         let places: [SectorRange; COPIES] = std::array::from_fn(|copy| ring.place(taken.first, taken.count, copy));
         let header = self.page_header(taken.first, ring.durable());
-        let records: Vec<Record> = self.pending.records.drain(..taken.records).collect();
+        let records: Vec<Record> = self.store.pending.records.drain(..taken.records).collect();
         let payload: P = encode_pages(header, &records, taken.count);
         let member = self.metadata_member();
         for place in places {
@@ -579,26 +460,14 @@ impl<P: Payload> Volume<P> {
     /// Records that every record up to `durable`, and the data it names, is durable.
     fn made_durable(&mut self, durable: Sequence) {
         let log_end = self.commit.log_end;
-        let refused = self.slots_refuse();
-        let ring = match &mut self.store {
-            _ if refused => None,
-            Store::Cache { ring, .. } => {
-                ring.all_durable();
-                Some(ring)
-            }
-            Store::Log(log) => {
-                log.made_stable(log_end);
-                None
-            }
-            Store::HomeOnly => None,
-        };
-        self.pending.made_durable(durable, ring);
-        if !refused {
+        // A read-only member makes nothing stable.
+        let stable = (!self.slots_refuse()).then_some(log_end);
+        self.store.made_durable(durable, stable);
+        if stable.is_some() {
             self.index_stable_segments(log_end);
         }
         self.note_later();
         self.damage.lost.made_durable(durable);
-        self.make_marks_durable();
     }
 
     /// Fails a commit that waited for room in the log, because no room can be made.
@@ -620,144 +489,75 @@ impl<P: Payload> Volume<P> {
     }
 
     pub(super) fn checkpoint_is_due(&self) -> bool {
-        matches!(&self.store, Store::Cache { ring, .. } if !self.checkpointing && ring.wants_checkpoint())
-            && self.view.slots_online()
+        self.store.cache().is_some_and(Cache::wants_checkpoint) && self.view.slots_online()
+    }
+
+    /// Returns true if a checkpoint is under way.
+    pub(super) fn is_checkpointing(&self) -> bool {
+        self.store.cache().is_some_and(|cache| cache.checkpointing)
+    }
+
+    /// Returns true if a note is being written to a cache's ring.
+    pub(super) fn is_noting(&self) -> bool {
+        self.store.cache().is_some_and(Cache::is_noting)
     }
 
     pub(super) fn begin_checkpoint(&mut self) {
-        let Store::Cache { ring, .. } = &mut self.store else { return };
-        ring.begin_checkpoint();
-        self.checkpointing = true;
+        let Some((cache, _)) = self.store.cache_mut() else { return };
+        cache.ring.begin_checkpoint();
+        cache.checkpointing = true;
         self.statistics.checkpoints += 1;
         let task = self.begin_task(Job::Running);
         self.run_checkpoint(task, Checkpoint::default());
     }
 
     pub(super) fn run_checkpoint(&mut self, task: TaskId, mut job: Checkpoint) {
-        self.write_table(task, &job);
-        while self.outstanding(task) == 0 {
-            match job.phase {
-                _ if job.failed => return self.end_checkpoint(task, job),
-                CheckpointPhase::Table => {
-                    job.phase = CheckpointPhase::FlushingTable;
+        loop {
+            let under_way = self.outstanding(task);
+            let (cache, pending, newest) = self.store.checkpointed().expect("only a cache has a slot table");
+            let (map, lost) = (&self.view.map, &self.damage.lost);
+            let facts = Facts { map, pending, lost, newest, carries_data: P::CARRIES_DATA };
+            match job.step(under_way, cache, &facts) {
+                Step::Write { place, fua, bytes } => self.write_metadata(task, place, fua, &bytes),
+                Step::Flush => {
                     self.issue(task, purpose::BACKGROUND, self.metadata_member(), Command::FLUSH, P::empty());
                 }
-                CheckpointPhase::FlushingTable => {
-                    job.phase = CheckpointPhase::SecondTable;
-                    job.marks = self.intents.encode();
-                    let superblock = self.checkpoint_superblock(job.marks.as_deref());
-                    self.write_marks(task, &job, superblock.turn());
-                    job.superblock = Some(superblock);
-                    self.write_table(task, &job);
-                }
-                CheckpointPhase::SecondTable => {
-                    job.phase = CheckpointPhase::Flushing;
-                    self.issue(task, purpose::BACKGROUND, self.metadata_member(), Command::FLUSH, P::empty());
-                }
-                CheckpointPhase::Flushing => {
-                    job.phase = CheckpointPhase::Superblock(1);
-                    self.issue_superblock_of(task, &job, 0);
-                }
-                CheckpointPhase::Superblock(COPIES) => {
-                    job.phase = CheckpointPhase::SecondMarks;
-                    job.superblock = job.superblock.map(|first| first.second());
-                    self.write_marks(task, &job, job.superblock.as_ref().map_or(0, Superblock::turn));
-                }
-                CheckpointPhase::SecondMarks => {
-                    job.phase = CheckpointPhase::Superblock(COPIES + 1);
-                    self.issue_superblock_of(task, &job, 0);
-                }
-                CheckpointPhase::Superblock(begun) if begun < TURNS * COPIES => {
-                    job.phase = CheckpointPhase::Superblock(begun + 1);
-                    self.issue_superblock_of(task, &job, begun % COPIES);
-                }
-                CheckpointPhase::Superblock(_) => return self.end_checkpoint(task, job),
+                Step::Wait => return self.put_job(task, Job::Checkpoint(job)),
+                Step::End => return self.end_checkpoint(task, job),
             }
         }
-        self.put_job(task, Job::Checkpoint(job));
     }
 
-    /// Starts writes of table pages for this phase, up to the limit of operations under way.
-    fn write_table(&mut self, task: TaskId, job: &Checkpoint) {
-        let copy = match job.phase {
-            CheckpointPhase::Table => 0,
-            CheckpointPhase::SecondTable => 1,
-            _ => return,
+    fn write_metadata(&mut self, task: TaskId, place: Place, fua: bool, bytes: &[u8]) {
+        let range = match place {
+            Place::Sectors(range) => Some(range),
+            Place::Superblock { turn, copy } => self.view.layout.superblock_place(turn, copy),
         };
-        while !job.failed && self.outstanding(task) < TABLE_OPERATIONS_MAX {
-            let Store::Cache { ring, .. } = &mut self.store else { unreachable!("only a cache has a slot table") };
-            let pages = if copy == 0 {
-                ring.next_table_pages(TABLE_PAGES_MAX)
-            } else {
-                ring.next_second_copies(TABLE_PAGES_MAX)
-            };
-            let Some((first, count)) = pages else { break };
-            let range = ring.table_place(first, count, copy);
-            let payload = self.table_pages(first, count);
-            self.write_metadata(task, range, false, payload);
-        }
+        let range = range.expect("what has a superblock has metadata of slots");
+        let payload = if bytes.is_empty() { P::empty() } else { P::from_metadata(bytes) };
+        self.issue_metadata(task, self.metadata_member(), range, fua, payload);
     }
 
-    /// Returns the superblock that completes the checkpoint under way, and begins the second copies
-    /// of the table.
-    fn checkpoint_superblock(&mut self, marks: Option<&[u8]>) -> Superblock {
-        let marks = marks.map(crc32c::crc32c);
-        let generation = table::generation(self.superblock.sequence + 1, Writer::Checkpoint);
-        let Store::Cache { ring, .. } = &mut self.store else { unreachable!("only a cache has a ring") };
-        ring.begin_second_copies();
-        let (tail, table) = (ring.tail_afterwards(), ring.digest_afterwards(generation).0);
-        Superblock { table, ..self.next_superblock(tail, marks) }
-    }
-
-    /// Returns the first superblock of the next pair, with the ring or log beginning at `tail`.
-    pub(super) fn next_superblock(&self, tail: u64, marks: Option<u32>) -> Superblock {
-        let sequence = self.superblock.sequence + 1;
-        let lost = self.damage.lost.for_superblock();
-        Superblock { sequence, pair: Pair::First, tail, marks, lost, ..self.superblock.clone() }
-    }
-
-    fn issue_superblock_of(&mut self, task: TaskId, job: &Checkpoint, copy: usize) {
-        let superblock = job.superblock.as_ref().expect("a checkpoint has its superblock when its table is written");
-        self.issue_superblock(task, superblock, copy);
+    /// Returns the first superblock of the next pair, with the log beginning at `tail`.
+    pub(super) fn next_superblock(&self, tail: u64) -> Superblock {
+        next_superblock(&self.store.superblock, &self.damage.lost, tail, None)
     }
 
     pub(super) fn issue_superblock(&mut self, task: TaskId, superblock: &Superblock, copy: usize) {
-        let place = self.view.layout.superblock_place(superblock.turn(), copy);
-        let place = place.expect("what has a superblock has metadata of slots");
-        let payload = if P::CARRIES_DATA { P::from_metadata(&superblock.encode()) } else { P::empty() };
-        self.issue_metadata(task, self.metadata_member(), place, true, payload);
-    }
-
-    /// Writes the marks of a checkpoint in the area of a turn. Beside the table's second copies a
-    /// flush follows; for the second superblock the write itself is stable.
-    fn write_marks(&mut self, task: TaskId, job: &Checkpoint, turn: u64) {
-        let Store::Cache { ring, .. } = &self.store else { unreachable!("only a cache has marks") };
-        let range = ring.marks_place(turn);
-        if let Some(bytes) = &job.marks {
-            self.write_metadata(task, range, job.phase == CheckpointPhase::SecondMarks, P::from_metadata(bytes));
-        }
+        let place = Place::Superblock { turn: superblock.turn(), copy };
+        let bytes = if P::CARRIES_DATA { superblock.encode().to_vec() } else { Vec::new() };
+        self.write_metadata(task, place, true, &bytes);
     }
 
     pub(super) fn metadata_member(&self) -> MemberId {
         self.view.layout.metadata.expect("this layout has metadata").member
     }
 
-    fn write_metadata(&mut self, task: TaskId, range: SectorRange, fua: bool, payload: P) {
-        self.issue_metadata(task, self.metadata_member(), range, fua, payload);
-    }
-
     fn end_checkpoint(&mut self, task: TaskId, job: Checkpoint) {
-        self.checkpointing = false;
-        let Store::Cache { ring, .. } = &mut self.store else { unreachable!("only a cache has a slot table") };
-        match job.superblock.filter(|_| !job.failed) {
-            Some(superblock) => {
-                ring.end_checkpoint(table::generation(self.superblock.sequence + 1, Writer::Checkpoint));
-                self.superblock = superblock;
-            }
-            None => {
-                ring.abandon_checkpoint();
-                self.refuse_writes(self.metadata_member());
-            }
+        let (cache, _, newest) = self.store.checkpointed().expect("only a cache has a slot table");
+        match job.end(cache, newest) {
+            Some(superblock) => self.store.superblock = superblock,
+            None => self.refuse_writes(self.metadata_member()),
         }
         self.end_task(task);
         let waits = |job: &Job<P>| matches!(job, Job::Commit) && !self.commit.parked;
@@ -765,60 +565,13 @@ impl<P: Payload> Volume<P> {
         self.tasks.wake_all(stuck);
     }
 
-    fn table_pages(&self, first: u32, count: u32) -> P {
-        let Store::Cache { ring, .. } = &self.store else { unreachable!("only a cache has a slot table") };
-        if !P::CARRIES_DATA {
-            return P::empty();
-        }
-        let generation = table::generation(self.superblock.sequence + 1, Writer::Checkpoint);
-        let mut bytes = Vec::new();
-        for index in first..first + count {
-            let start = index * SLOTS_PER_TABLE_PAGE as u32;
-            let end = start + SLOTS_PER_TABLE_PAGE as u32;
-            let header = ring.table_header(self.identity, index, generation);
-            let entries = self.pending.durable_entries(&self.view.map, start, end);
-            bytes.extend_from_slice(&table::encode_page(header, entries));
-        }
-        P::from_metadata(&bytes)
-    }
-
     /// Returns true if a change in place of `blocks` must wait for a mark, and asks for the mark.
     pub(super) fn marks_needed(&mut self, blocks: BlockRun) -> bool {
-        let all_dirty = self.view.map.len() == u64::from(self.view.map.dirty_blocks());
-        let no_copies = all_dirty && self.pending.nothing_could_come_back();
-        let journalled = matches!(self.store, Store::Cache { .. }) && !self.slots_keep_blocks();
-        if no_copies || !journalled || !self.view.slots_online() {
+        if self.slots_keep_blocks() || !self.view.slots_online() {
             return false;
         }
-        let wanted = self.regions_to_mark(blocks);
-        wanted.iter().for_each(|&region| self.ask_for_mark(region));
-        !wanted.is_empty()
-    }
-
-    /// Returns the regions of `blocks` that lack a durable mark, and that have clean copies or
-    /// could have them after a crash.
-    fn regions_to_mark(&self, blocks: BlockRun) -> Vec<u32> {
-        let is_unmarked = |region: &u32| !self.intents.durable.contains(*region);
-        let region_of = |block: u64| (block / MARK_REGION_BLOCKS) as u32;
-        if blocks.count <= self.view.map.len() {
-            let unmarked: Vec<u32> =
-                (region_of(blocks.first.0)..=region_of(blocks.end() - 1)).filter(is_unmarked).collect();
-            return if unmarked.is_empty() || self.has_clean_copies(blocks) { unmarked } else { Vec::new() };
-        }
-        // If the map is smaller than `blocks`, the map is walked. So a discard of a whole drive
-        // costs only as much as it changes.
-        let within = |block: &Block| (blocks.first.0..blocks.end()).contains(&block.0);
-        let copies = self.view.map.occupied().filter(|(_, entry)| !entry.dirty).map(|(_, entry)| entry.block);
-        let all = copies.chain(self.pending.copies_that_could_come_back()).filter(within);
-        let regions: BTreeSet<u32> = all.map(|block| region_of(block.0)).collect();
-        regions.into_iter().filter(is_unmarked).collect()
-    }
-
-    fn ask_for_mark(&mut self, region: u32) {
-        if !self.intents.durable.contains(region) && !self.intents.asked.contains_key(&region) {
-            let sequence = self.pending.append(Record::Intent { region });
-            self.intents.asked.insert(region, sequence);
-        }
+        let map = &self.view.map;
+        self.store.cache_mut().is_some_and(|(cache, pending)| cache.marks.are_needed(blocks, map, pending))
     }
 
     /// Asks for a mark before a copy of `block` is called clean, if a power cut may still take that
@@ -826,25 +579,10 @@ impl<P: Payload> Volume<P> {
     pub(super) fn mark_if_home_is_unstable(&mut self, block: Block) {
         let (home, ..) = self.view.layout.home_of(block);
         let stability = self.operations.stability(home);
-        if P::CARRIES_DATA && (stability.wants_flush() || stability.has_failed_since(0)) {
-            self.ask_for_mark((block.0 / MARK_REGION_BLOCKS) as u32);
+        let is_unstable = P::CARRIES_DATA && (stability.wants_flush() || stability.has_failed_since(0));
+        if let Some((cache, pending)) = self.store.cache_mut().filter(|_| is_unstable) {
+            cache.marks.ask_for(block, pending);
         }
-    }
-
-    fn has_clean_copies(&self, blocks: BlockRun) -> bool {
-        blocks.blocks().any(|block| self.view.map.get(block).is_some_and(|(_, entry)| !entry.dirty))
-            || self.pending.could_come_back(blocks, false)
-    }
-
-    fn make_marks_durable(&mut self) {
-        let durable = self.pending.durable;
-        let Intents { durable: marks, asked, .. } = &mut self.intents;
-        asked.retain(|&region, &mut sequence| {
-            if sequence <= durable {
-                marks.insert(region);
-            }
-            sequence > durable
-        });
     }
 }
 

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Store, Volume};
+use super::Volume;
 use crate::block::BlockRun;
 use crate::operation::Token;
 use crate::payload::Payload;
@@ -37,7 +37,7 @@ impl<P: Payload> Volume<P> {
     /// Takes a director; to be called before the first request of a simulation. Returns false if
     /// the scheme is no cache whose admission can be chosen.
     pub fn take_director(&mut self, make: &dyn Fn(&View) -> Box<dyn Director>) -> bool {
-        let takes = !P::CARRIES_DATA && matches!(self.store, Store::Cache { .. }) && self.scheme.takes_director();
+        let takes = !P::CARRIES_DATA && self.store.cache().is_some() && self.scheme.takes_director();
         if takes {
             self.directed = Some(Directed { director: make(&self.view), decisions: BTreeMap::new() });
         }

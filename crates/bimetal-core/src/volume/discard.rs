@@ -6,7 +6,7 @@
 //! that no write overtakes the discard.
 
 use super::operations::purpose;
-use super::{Job, Store, TaskId, Volume};
+use super::{Job, TaskId, Volume};
 use crate::block_map::Slot;
 use crate::operation::{Command, OpKind, Status};
 use crate::payload::Payload;
@@ -28,18 +28,20 @@ pub(crate) struct DiscardJob {
 impl<P: Payload> Volume<P> {
     /// Returns the time at which the next discard may begin.
     pub(super) fn discard_at(&self) -> Option<Nanoseconds> {
-        let Store::Cache { space, .. } = &self.store else { return None };
-        let wanted =
-            space.holds_stale() && !self.discarding && !self.is_closing() && !self.requests.waiters.any_for_slots();
+        let cache = self.store.cache()?;
+        let wanted = cache.space.holds_stale()
+            && !cache.discarding
+            && !self.is_closing()
+            && !self.requests.waiters.any_for_slots();
         let load = self.view.member(self.member_of_slots());
         if wanted && load.state == MemberState::Online { load.idle_at(IDLE) } else { None }
     }
 
     /// Discards the next run of adjacent free slots.
     pub(super) fn begin_discard(&mut self) {
-        let Store::Cache { space, .. } = &mut self.store else { return };
-        let Some((first, count)) = space.take_stale(SLOTS_MAX) else { return };
-        self.discarding = true;
+        let Some((cache, _)) = self.store.cache_mut() else { return };
+        let Some((first, count)) = cache.space.take_stale(SLOTS_MAX) else { return };
+        cache.discarding = true;
         self.update_free_slots();
         let range = self.slot_sectors(first, count.into());
         let task = self.begin_idle_task(Job::Discard(DiscardJob { first, count }));
@@ -50,11 +52,11 @@ impl<P: Payload> Volume<P> {
     /// Ends a discard, successful or not, and frees its slots. A drive that failed it is never
     /// asked again.
     pub(super) fn end_discard(&mut self, task: TaskId, job: &DiscardJob, status: Status) {
-        self.discarding = false;
-        let Store::Cache { space, .. } = &mut self.store else { return };
-        (job.first.0..job.first.0 + job.count).for_each(|slot| space.give_back_unused(Slot(slot)));
+        let Some((cache, _)) = self.store.cache_mut() else { return };
+        cache.discarding = false;
+        (job.first.0..job.first.0 + job.count).for_each(|slot| cache.space.give_back_unused(Slot(slot)));
         if status != Status::Done {
-            space.forget_stale();
+            cache.space.forget_stale();
         }
         self.end_task(task);
         self.update_free_slots();

@@ -6,9 +6,8 @@
 //! blocks off home. A *detach* takes the member with the slots out afterwards: home alone serves,
 //! and nothing on that member is trusted again.
 
-use super::{Job, Store, Volume};
+use super::{Job, Volume};
 use crate::block_map::Slot;
-use crate::journal::superblock::Superblock;
 use crate::layout::MemberId;
 use crate::payload::Payload;
 use crate::scheme::MemberState;
@@ -160,7 +159,7 @@ impl<P: Payload> Volume<P> {
         if !self.view.slots_online() {
             return false;
         }
-        if matches!(self.store, Store::Log(_)) {
+        if self.store.appends() {
             let in_use = self.log_is_in_use();
             if in_use {
                 self.begin_migration();
@@ -197,10 +196,7 @@ impl<P: Payload> Volume<P> {
         if !is_slots || self.view.slots_readable() || !self.view.map.is_empty() || in_use {
             return false;
         }
-        self.store = Store::new(&self.view.layout, self.scheme.as_ref());
-        self.intents.clear();
-        self.pending.give_up();
-        self.superblock = Superblock::first(self.identity, life).second();
+        self.store.begin_again(&self.view.layout, &self.scheme.properties(), life);
         self.view.members[usize::from(member.0)].state = MemberState::Online;
         self.operations.forget_failures(member);
         self.announce(|state| state.failed &= !(1 << member.0));

@@ -60,6 +60,6 @@ impl<P: Payload> Volume<P> {
     /// Appends a record to the journal. If slots keep their blocks there is no journal, and the
     /// record counts as durable.
     pub(super) fn journal(&mut self, record: Record) -> Sequence {
-        if self.slots_keep_blocks() { 0 } else { self.pending.append(record) }
+        if self.slots_keep_blocks() { 0 } else { self.store.pending.append(record) }
     }
 }

@@ -10,7 +10,7 @@
 //! Checks that cost time with the number of tasks run at every [`EACH`]th operation when tasks are
 //! many. One slot is checked at a time, a different one at each operation.
 
-use super::{Job, Store, Volume};
+use super::{Job, Volume};
 use crate::block_map::Slot;
 use crate::payload::Payload;
 
@@ -58,34 +58,26 @@ impl<P: Payload> Volume<P> {
     }
 
     fn check_a_slot(&self) {
-        let (free, freeing) = match &self.store {
-            Store::HomeOnly => (0, 0),
-            Store::Cache { space, .. } => (space.free(), space.freeing()),
-            Store::Log(log) => (log.free(), log.freeing()),
-        };
+        let store = self.store.kind();
+        let (free, freeing) = (store.free(), store.freeing());
         assert_eq!(
             (self.view.free_slots, self.view.freeing_slots),
             (free, freeing),
             "free slots and slots being freed"
         );
+        if !store.has_slots() {
+            return;
+        }
         let map = &self.view.map;
         let slots = u64::from(map.slots());
         let Some(slot) = (self.operations.begun().wrapping_mul(STRIDE)).checked_rem(slots) else { return };
         let slot = Slot(slot as u32);
         let Some(entry) = map.in_slot(slot) else { return };
-        match &self.store {
-            Store::HomeOnly => {}
-            Store::Cache { space, .. } => {
-                assert!(space.is_taken(slot), "slot {} holds block {} and is free", slot.0, entry.block.0);
-                let of_block = map.get(entry.block).map(|(slot, _)| slot);
-                assert_eq!(of_block, Some(slot), "slot of block {}", entry.block.0);
-            }
-            Store::Log(log) => {
-                let is_lent = log.scratch().is_some_and(|scratch| scratch.contains(&log.position(slot)));
-                assert!(!is_lent, "slot {} holds block {} and is lent to a migration", slot.0, entry.block.0);
-                let pieces = map.pieces(entry.block);
-                assert!(pieces.iter().any(|&(piece, _)| piece == slot), "piece of block {}", entry.block.0);
-            }
-        }
+        assert!(store.is_taken(slot), "slot {} holds block {} and is free or lent", slot.0, entry.block.0);
+        let is_found = match map.get(entry.block) {
+            Some(_) if self.store.appends() => map.pieces(entry.block).iter().any(|&(piece, _)| piece == slot),
+            found => found.is_some_and(|(found, _)| found == slot),
+        };
+        assert!(is_found, "slot {} of block {}", slot.0, entry.block.0);
     }
 }

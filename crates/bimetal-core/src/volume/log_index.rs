@@ -10,7 +10,7 @@
 use std::collections::VecDeque;
 
 use super::log_tail::Position;
-use super::{Job, Store, TaskId, Volume};
+use super::{Job, TaskId, Volume};
 use crate::journal::record::{self, Kind, PageHeader, RECORDS_PER_PAGE, Record};
 use crate::journal::{COPIES, PAGE_SECTORS, SUPERBLOCK_SECTORS, index_pages, page};
 use crate::operation::{Command, OpKind};
@@ -192,7 +192,7 @@ impl LogIndex {
 impl<P: Payload> Volume<P> {
     /// Returns the records of a segment, in the order of its head.
     pub(super) fn segment_records(&self, first: Position) -> Vec<Record> {
-        let Store::Log(log) = &self.store else { return Vec::new() };
+        let Some(log) = self.store.log() else { return Vec::new() };
         let segment = log.segment_being_written(first);
         let pieces = segment.pieces.iter().enumerate().map(|(at, piece)| Record::Map {
             block: piece.block,
@@ -207,7 +207,7 @@ impl<P: Payload> Volume<P> {
     /// Adds the segments before `to`, which is stable, to the index.
     pub(super) fn index_stable_segments(&mut self, to: Position) {
         let header = self.page_header(0, 0);
-        if let Store::Log(log) = &mut self.store
+        if let Some(log) = self.store.log_mut()
             && P::CARRIES_DATA
         {
             let writes = log.index.made_stable(to, header);
@@ -218,7 +218,7 @@ impl<P: Payload> Volume<P> {
     /// Writes pages of the index, one write after another, because the ring wraps. No task waits
     /// for them. If both copies of a page are missing, recovery takes longer.
     pub(super) fn write_index(&mut self, writes: Vec<IndexWrite>) {
-        let Store::Log(log) = &mut self.store else { return };
+        let Some(log) = self.store.log_mut() else { return };
         log.index.queue.extend(writes);
         if log.index.queue.is_empty() || std::mem::replace(&mut log.index.writing, true) {
             return;
@@ -230,7 +230,7 @@ impl<P: Payload> Volume<P> {
     pub(super) fn write_next_of_index(&mut self, task: TaskId) {
         let member = self.member_of_slots();
         let online = self.view.slots_online();
-        let Store::Log(log) = &mut self.store else { return };
+        let Some(log) = self.store.log_mut() else { return };
         let Some(IndexWrite { places, bytes }) = log.index.queue.pop_front().filter(|_| online) else {
             log.index.writing = false;
             log.index.queue.clear();

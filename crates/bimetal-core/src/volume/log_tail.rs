@@ -15,6 +15,7 @@ use crate::block::{Block, ValidMask};
 use crate::block_map::Slot;
 use crate::journal::SEGMENT_PAGES;
 use crate::journal::record::{RECORDS_PER_PAGE, Record};
+use crate::units::Nanoseconds;
 use crate::volume::TaskId;
 
 /// A position in the log, counted from the beginning of time.
@@ -94,6 +95,8 @@ pub(crate) struct LogTail<P> {
     stable_on_drive: Position,
     /// End of the last segment that holds blocks or records.
     content_end: Position,
+    /// Time of the last append.
+    appended_at: Nanoseconds,
 }
 
 impl<P> LogTail<P> {
@@ -113,6 +116,7 @@ impl<P> LogTail<P> {
             stable: 0,
             stable_on_drive: 0,
             content_end: 0,
+            appended_at: Nanoseconds::ZERO,
         }
     }
 
@@ -236,6 +240,21 @@ impl<P> LogTail<P> {
         segment.pieces.push(piece);
         let position = segment.positions().end - 1;
         self.slot(position)
+    }
+
+    /// Notes the time of an append.
+    pub(crate) fn note_append(&mut self, now: Nanoseconds) {
+        self.appended_at = now;
+    }
+
+    /// Returns the time of the last append, if blocks wait in memory for their segment to fill.
+    pub(crate) fn waits_since(&self) -> Option<Nanoseconds> {
+        self.is_filling().then_some(self.appended_at)
+    }
+
+    /// Returns true if blocks wait in memory for their segment to fill.
+    pub(crate) fn is_filling(&self) -> bool {
+        self.filling.as_ref().is_some_and(|segment| !segment.pieces.is_empty())
     }
 
     /// Returns true if the segment that is filling is full.
@@ -408,7 +427,7 @@ impl<P> LogTail<P> {
 pub(crate) enum NoRoom {
     /// The segment is full and older ones are still being written.
     Buffer,
-    /// The log is full: a migration must make room.
+    /// No slot is free: a migration or a commit must free some.
     Log,
 }
 

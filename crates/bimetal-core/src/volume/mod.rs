@@ -60,6 +60,7 @@ mod scrub_copies;
 mod slots;
 mod space;
 mod statistics;
+mod store;
 mod tasks;
 mod timeouts;
 mod trouble;
@@ -67,9 +68,7 @@ mod write;
 
 use crate::block::{Block, BlockRun};
 use crate::block_map::{BLOCK_LIMIT, BlockMap, Slot};
-use crate::journal::ring::{Pending, Ring};
-use crate::journal::superblock::Superblock;
-use crate::layout::{Layout, LayoutRequest, MemberId, MemberInfo, SlotKind, SlotRegion};
+use crate::layout::{Layout, LayoutRequest, MemberId, MemberInfo, SlotRegion};
 use crate::operation::{Command, Completion, OpKind, Operation, Status, Token};
 use crate::payload::Payload;
 use crate::scheme::{
@@ -79,7 +78,7 @@ use crate::settings::{MOVE_MEMORY, MOVE_RATE, SettingError, Settings};
 use crate::units::{Bytes, Nanoseconds, SectorRange, Sectors};
 use announce::Announcements;
 use close::Closing;
-use commit::{Checkpoint, Commit, Intents};
+use commit::Commit;
 use damage::Damage;
 pub use damage::{GaveUp, Trouble};
 use directed::Directed;
@@ -88,7 +87,6 @@ pub use drain::Drain;
 use drain::Draining;
 use fetch::FetchJob;
 pub use log_tail::LOG_BLOCKS_IN_MEMORY_MAX;
-use log_tail::LogTail;
 use mover::Mover;
 use mover::pace::Pace;
 use moves::MoveJob;
@@ -104,8 +102,9 @@ use requests::Requests;
 pub use scrub::{BadBlock, Outcome, Scrub};
 use scrub::{ScrubJob, Scrubber};
 use scrub_copies::CopiesJob;
-use space::CacheSpace;
 pub use statistics::{Migrations, Statistics};
+use store::Store;
+use store::cache::checkpoint::Checkpoint;
 use tasks::{TaskId, Tasks};
 pub use timeouts::TimeoutReason;
 use write::WriteJob;
@@ -121,63 +120,22 @@ const ROUNDS_MAX: u64 = 1 << 24;
 
 /// A scheme over its members. See the [module](self).
 pub struct Volume<P: Payload> {
-    /// Number that names the volume in its metadata.
-    identity: u64,
     view: View,
     scheme: Box<dyn Scheme>,
     directed: Option<Directed>,
     store: Store<P>,
-    pending: Pending,
     commit: Commit,
-    intents: Intents,
     announcements: Announcements,
     departures: Departures,
-    /// The newest durable superblock.
-    superblock: Superblock,
     tasks: Tasks<Job<P>>,
     operations: Operations<P>,
     requests: Requests<P>,
     mover: Mover,
-    checkpointing: bool,
-    last_append: Nanoseconds,
     damage: Damage,
-    /// Time at which a note of what is stable is due.
-    note_at: Option<Nanoseconds>,
-    /// Set while a note is being written to a cache's ring.
-    noting: bool,
     draining: Draining,
     closing: Closing,
-    left_places: Vec<relocate::Left>,
-    /// Range whose home is ambiguous: after a crash it may lie in either of two places.
-    frozen: Option<BlockRun>,
     scrub: Scrubber,
-    /// Set while slots are being discarded.
-    discarding: bool,
     statistics: Statistics,
-}
-
-/// The content off home, by kind of region.
-enum Store<P> {
-    HomeOnly,
-    Cache { space: CacheSpace, ring: Ring },
-    Log(LogTail<P>),
-}
-
-impl<P> Store<P> {
-    /// Returns an empty store for a layout.
-    fn new(layout: &Layout, scheme: &dyn Scheme) -> Self {
-        match (layout.slots, layout.metadata) {
-            (Some(SlotRegion { kind: SlotKind::Cache, count, bucket, .. }), Some(metadata)) => {
-                let ring = Ring::new(metadata.first_sector, count, layout.total_blocks());
-                Store::Cache { space: CacheSpace::new(count, bucket, scheme.properties().discards_free_slots), ring }
-            }
-            (Some(SlotRegion { kind: SlotKind::Log { buffer_blocks }, count, .. }), Some(metadata)) => {
-                let unbounded = scheme.properties().migrates_instantly;
-                Store::Log(LogTail::new(count, buffer_blocks, unbounded, metadata.first_sector))
-            }
-            _ => Store::HomeOnly,
-        }
-    }
 }
 
 enum Job<P> {
@@ -259,11 +217,10 @@ impl<P: Payload> Volume<P> {
 
     /// Makes a volume with every block at its home.
     fn assemble(identity: u64, layout: Layout, members: &[MemberInfo], scheme: Box<dyn Scheme>) -> Self {
-        let store = Store::new(&layout, scheme.as_ref());
+        let store = Store::new(&layout, &scheme.properties(), identity, 0);
         // Where migrations take no time, decisions do not wait either: each is made when its
         // request arrives.
         let admitted_max = if scheme.properties().migrates_instantly { u32::MAX } else { ADMITTED_MAX };
-        let intents = Intents::new(layout.total_blocks());
         let loads = members.iter().map(|member| MemberLoad {
             role: member.role,
             state: MemberState::Online,
@@ -290,32 +247,21 @@ impl<P: Payload> Volume<P> {
             draining: false,
         };
         let mut volume = Self {
-            identity,
             view,
             scheme,
             directed: None,
             store,
-            pending: Pending::default(),
             commit: Commit::default(),
-            intents,
             announcements: Announcements::default(),
             departures: Departures::default(),
-            superblock: Superblock::first(identity, 0).second(),
             tasks: Tasks::default(),
             operations: Operations::new(members.len()),
             requests: Requests::new(admitted_max),
             mover: Mover::new(Pace::default()),
-            checkpointing: false,
-            last_append: Nanoseconds::ZERO,
             damage,
-            note_at: None,
-            noting: false,
             draining: Draining::No,
             closing: Closing::No,
-            left_places: Vec::new(),
-            frozen: None,
             scrub: Scrubber::default(),
-            discarding: false,
             statistics: Statistics::new(members.len()),
         };
         volume.update_free_slots();
@@ -672,9 +618,7 @@ impl<P: Payload> Volume<P> {
             self.note_loss();
             self.end_departures();
             self.give_up_clean_copies();
-            if let Store::Log(log) = &mut self.store {
-                log.drive_gone();
-            }
+            self.store.kind_mut().drive_gone();
         }
         self.update_free_slots();
         // Tasks that wait for slots are placed again, elsewhere.
@@ -742,11 +686,10 @@ impl<P: Payload> Volume<P> {
     }
 
     fn log_idle_at(&self) -> Option<Nanoseconds> {
-        let Store::Log(log) = &self.store else { return None };
-        log.filling.as_ref().filter(|segment| !segment.pieces.is_empty() && self.view.slots_online())?;
+        let since = self.store.log()?.waits_since().filter(|_| self.view.slots_online())?;
         let load = self.view.member(self.member_of_slots());
         let busy = load.foreground + load.background > 0;
-        (!busy).then(|| load.idle_since.max(self.last_append).saturating_add(LOG_IDLE))
+        (!busy).then(|| load.idle_since.max(since).saturating_add(LOG_IDLE))
     }
 }
 

@@ -27,7 +27,7 @@ use super::log_tail::Position;
 use super::members::health::ASK_AGAIN;
 use super::mover::age::DirtySince;
 use super::operations::purpose;
-use super::{Job, Store, TaskId, Volume, blocks_bytes};
+use super::{Job, TaskId, Volume, blocks_bytes};
 use crate::block::{Block, BlockRun, ValidMask};
 use crate::block_map::{Entry, Slot};
 use crate::journal::ring::Sequence;
@@ -197,21 +197,22 @@ impl<P: Payload> Volume<P> {
                     }
                 }
                 Phase::Reading if !std::mem::replace(&mut job.committed, true) && !self.slots_refuse() => {
-                    match &mut self.store {
-                        Store::Log(log) => {
+                    let is_durable = self.store.pending.is_durable();
+                    match self.store.log_mut() {
+                        Some(log) => {
                             // A commit is avoided here: a full log may have no room for its records
                             // before the migration ends.
                             let segments = log.await_all(task);
                             self.tasks.expect(task, segments);
                             job.phase = Phase::Logging;
                         }
-                        _ if !self.pending.is_durable() => {
+                        None if !is_durable => {
                             // The task is not parked: it still reads its slots, so they must not be
                             // reused.
                             self.put_job(task, Job::Move(job));
                             return self.await_commit(task, false);
                         }
-                        _ => {}
+                        None => {}
                     }
                 }
                 Phase::Logging | Phase::Settled if self.must_await_turn(&job) => break,
@@ -292,7 +293,7 @@ impl<P: Payload> Volume<P> {
     /// migration. The migration moves the versions from its start, so that home is of one time
     /// without the log (Griffin 5.3).
     pub(super) fn note_superseded(&mut self, block: Block) {
-        if self.view.moving && !self.mover.is_idle() && matches!(self.store, Store::Log(_)) {
+        if self.view.moving && !self.mover.is_idle() && self.store.appends() {
             let pieces = self.view.map.pieces(block);
             pieces.iter().for_each(|&(slot, entry)| self.mover.superseded.note(slot, entry));
         }
@@ -376,10 +377,8 @@ impl<P: Payload> Volume<P> {
         job.order = (0..job.batch.len() as u32).collect();
         job.batch.sort_unstable_by_key(|moving| (moving.entry.block, moving.slot));
         let batch = &job.batch;
-        match &self.store {
-            Store::Log(log) => job.order.sort_unstable_by_key(|&at| log.position(batch[at as usize].place)),
-            _ => job.order.sort_unstable_by_key(|&at| batch[at as usize].slot),
-        }
+        let store = self.store.kind();
+        job.order.sort_unstable_by_key(|&at| store.order_of(batch[at as usize].place));
         job.phase = Phase::Reading;
         // A run changes nothing at home.
         job.committed = job.log_is_stable || job.run.is_some();
@@ -629,8 +628,8 @@ impl<P: Payload> Volume<P> {
     /// newest record.
     fn settle_log(&mut self, task: TaskId) -> (Position, Sequence) {
         self.write_segment();
-        let newest = self.pending.written();
-        let Store::Log(log) = &mut self.store else { return (0, newest) };
+        let newest = self.store.pending.written();
+        let Some(log) = self.store.log_mut() else { return (0, newest) };
         let segments = log.await_all(task);
         let end = log.sealed();
         self.tasks.expect(task, segments);
@@ -638,7 +637,7 @@ impl<P: Payload> Volume<P> {
     }
 
     fn log_made_stable(&mut self, (to, newest): (Position, Sequence)) {
-        if let Store::Log(log) = &mut self.store {
+        if let Some(log) = self.store.log_mut() {
             log.made_stable(to);
         }
         self.damage.lost.made_durable(newest);
@@ -659,9 +658,9 @@ impl<P: Payload> Volume<P> {
     /// Returns the superblock that ends a migration, and writes the index that it names.
     fn superblock_after(&mut self, job: &MoveJob<P>) -> Superblock {
         let tail = job.log_end.expect("what a log moves has an end");
-        let mut superblock = self.next_superblock(tail, None);
+        let mut superblock = self.next_superblock(tail);
         let header = self.page_header(0, 0);
-        if let Store::Log(log) = &mut self.store
+        if let Some(log) = self.store.log_mut()
             && P::CARRIES_DATA
         {
             let (index_tail, writes) = log.index.tail_after_migration(header);
@@ -677,7 +676,7 @@ impl<P: Payload> Volume<P> {
         if let Some(end) = job.log_end.filter(|_| !job.incomplete) {
             self.give_log_up(end);
             if let Some(superblock) = job.superblock {
-                self.superblock = superblock;
+                self.store.superblock = superblock;
             }
         }
         self.mover.end();

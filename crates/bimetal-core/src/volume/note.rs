@@ -13,7 +13,8 @@
 //!
 //! Volumes without data, of the simulator, write no notes.
 
-use super::{Job, Store, TaskId, Volume};
+use super::store::Note;
+use super::{Job, TaskId, Volume};
 use crate::operation::Status;
 use crate::payload::Payload;
 use crate::units::Nanoseconds;
@@ -24,44 +25,32 @@ const NOTE_AFTER: Nanoseconds = Nanoseconds::from_millis(500);
 impl<P: Payload> Volume<P> {
     /// Schedules a note of the stable end, unless another page or segment records it first.
     pub(super) fn note_later(&mut self) {
-        self.note_at = self.wants_note().then(|| self.view.now.saturating_add(NOTE_AFTER));
+        let at = self.wants_note().then(|| self.view.now.saturating_add(NOTE_AFTER));
+        self.store.note_later(at);
     }
 
     /// Returns the time at which a note is due.
     pub(super) fn note_at(&self) -> Option<Nanoseconds> {
-        self.note_at
+        self.store.note_at
     }
 
     fn wants_note(&self) -> bool {
-        let wanted = match &self.store {
-            Store::HomeOnly => false,
-            Store::Cache { ring, .. } => ring.wants_note(),
-            Store::Log(log) => log.wants_note(),
-        };
-        P::CARRIES_DATA && wanted && self.view.slots_online()
+        P::CARRIES_DATA && self.store.kind().wants_note() && self.view.slots_online()
     }
 
     /// Writes a note if one is still wanted and has room.
     pub(super) fn begin_note(&mut self) {
-        self.note_at = None;
+        self.store.note_later(None);
         // The end of a commit schedules the note again.
-        if !self.wants_note() || self.slots_refuse() || self.commit.is_busy() || self.noting {
+        if !self.wants_note() || self.slots_refuse() || self.commit.is_busy() || self.is_noting() {
             return;
         }
-        match &mut self.store {
-            Store::HomeOnly => {}
-            Store::Log(log) => {
-                if log.fill_note() {
-                    self.write_segment();
-                }
-            }
-            Store::Cache { ring, .. } => {
-                let stable = ring.durable();
-                // A checkpoint is about to empty a full ring, which ends the doubt too.
-                let Some(taken) = ring.take_pages(0) else { return };
+        match self.store.kind_mut().begin_note() {
+            None => {}
+            Some(Note::Segment) => self.write_segment(),
+            Some(Note::Pages { stable, taken }) => {
                 let task = self.begin_task(Job::Running);
                 self.put_job(task, Job::Note { stable, status: Status::Done });
-                self.noting = true;
                 self.issue_ring_pages(task, taken, true);
             }
         }
@@ -69,12 +58,12 @@ impl<P: Payload> Volume<P> {
 
     /// Ends the note of a cache, stored or failed.
     pub(super) fn end_note(&mut self, task: TaskId, stable: u64, status: Status) {
-        self.noting = false;
         self.end_task(task);
-        match &mut self.store {
-            Store::Cache { ring, .. } if status == Status::Done => ring.has_noted(stable),
-            Store::Cache { .. } if status == Status::MediaError => self.refuse_writes(self.metadata_member()),
-            _ => {}
+        if let Some((cache, _)) = self.store.cache_mut() {
+            cache.note_ended(stable, status == Status::Done);
+        }
+        if status == Status::MediaError {
+            self.refuse_writes(self.metadata_member());
         }
     }
 }

@@ -5,7 +5,7 @@
 //! that changes its blocks in between cancels it, because the copy would be old.
 
 use super::operations::purpose;
-use super::{Job, Store, TaskId, Volume};
+use super::{Job, TaskId, Volume};
 use crate::block::{Block, BlockRun, ValidMask};
 use crate::block_map::{Entry, Slot};
 use crate::operation::{Command, OpKind, Status};
@@ -81,14 +81,12 @@ impl<P: Payload> Volume<P> {
     /// Takes adjacent cache slots if any are free and their drive is online.
     pub(super) fn take_cache_slots(&mut self, count_max: u64) -> Option<(Slot, u64)> {
         let online = self.view.slots_online();
-        match &mut self.store {
-            Store::Cache { space, .. } if online => {
-                let taken = space.take(count_max);
-                self.view.free_slots = space.free();
-                taken
-            }
-            _ => None,
+        let store = self.store.kind_mut();
+        let taken = if online { store.take_for_copies(count_max) } else { None };
+        if taken.is_some() {
+            self.view.free_slots = store.free();
         }
+        taken
     }
 
     fn copy_of(&self, block: Block, slot: Slot, sectors: SectorRange, payload: &P) -> Copy<P> {

@@ -1,8 +1,9 @@
 //! Discard and write-zeroes: ranges stay ranges. Home gets the range as a whole. Its blocks off
 //! home leave their slots; they are found in the map or in the range, whichever is smaller.
 
+use super::log_tail::LogTail;
 use super::refusal::Departure;
-use super::{Job, Store, TaskId, Volume};
+use super::{Job, TaskId, Volume};
 use crate::block::{Block, BlockRun, ValidMask};
 use crate::operation::{Command, OpKind, Status, Token};
 use crate::payload::Payload;
@@ -116,14 +117,16 @@ impl<P: Payload> Volume<P> {
             return self.put_job(task, Job::Range(job));
         }
         if job.phase == Phase::AtHome {
-            let newest = self.pending.appended;
+            let newest = self.store.pending.appended;
             if job.status == Status::Done {
                 self.give_up_range(job.sectors);
             }
             self.give_up_copies(job.sectors);
             self.changes_home(task, false);
             job.phase = Phase::Committing;
-            if job.command.fua && (self.pending.appended > newest || self.pending.could_come_back(blocks, true)) {
+            if job.command.fua
+                && (self.store.pending.appended > newest || self.store.pending.could_come_back(blocks, true))
+            {
                 self.park(task, Job::Range(job));
                 return self.await_commit(task, false);
             }
@@ -143,12 +146,12 @@ impl<P: Payload> Volume<P> {
 
     /// Returns true if changes go to the log, and its drive is there.
     fn log_serves(&self) -> bool {
-        P::CARRIES_DATA && matches!(self.store, Store::Log(_)) && self.view.slots_online() && !self.is_draining()
+        P::CARRIES_DATA && self.store.appends() && self.view.slots_online() && !self.is_draining()
     }
 
     /// Returns true if the log has any blocks, live or dead.
     pub(super) fn log_is_in_use(&self) -> bool {
-        matches!(&self.store, Store::Log(log) if log.is_in_use())
+        self.store.log().is_some_and(LogTail::is_in_use)
     }
 
     /// Continues as an ordinary write, which can merge.
@@ -198,7 +201,7 @@ impl<P: Payload> Volume<P> {
         // still has their old pieces.
         self.drop_from_log(whole);
         for block in blocks {
-            if matches!(self.store, Store::Log(_)) {
+            if self.store.appends() {
                 self.take_pieces(block);
             } else {
                 self.leave_slot(block);

@@ -1,9 +1,8 @@
 //! Reads: each block from its slot, from home, or joined from both; and promotions after a read.
 
-use super::{Job, Store, TaskId, Volume, access};
+use super::{Job, TaskId, Volume, access};
 use crate::block::{Block, BlockRun, BlockSize, ValidMask};
 use crate::block_map::{Entry, Slot};
-use crate::journal::SEGMENT_PAGES;
 use crate::operation::{Command, OpKind, Status, Token};
 use crate::payload::Payload;
 use crate::scheme::{Access, Promotion, Reason};
@@ -98,7 +97,7 @@ impl<P: Payload> Volume<P> {
             job.status = Status::MediaError;
             return;
         }
-        let is_log = matches!(self.store, Store::Log(_));
+        let is_log = self.store.appends();
         let mut pieces = Vec::new();
         let mut block = access.blocks.first;
         while block.0 < access.blocks.end() {
@@ -133,7 +132,7 @@ impl<P: Payload> Volume<P> {
         self.count_by_home(run, false);
         let sectors = self.sectors_of(job.sectors, run);
         self.read_home(task, job, sectors, 0);
-        if self.store_exists() {
+        if self.store.kind().has_slots() {
             match self.promotion(job.token, access, run) {
                 Promotion::Never => {}
                 _ if self.slots_refuse() => self.statistics.bypassed(Reason::MEMBER_READ_ONLY, run.count),
@@ -275,10 +274,7 @@ impl<P: Payload> Volume<P> {
     /// Returns true if one operation reads two slots of a log. Both slots must be on the drive,
     /// at most a foot and a head apart.
     fn is_beside(&self, slot: Slot, next: Slot) -> bool {
-        let Store::Log(log) = &self.store else { return false };
-        let (at, next_at) = (log.position(slot), log.position(next));
-        let is_near = next.0 > slot.0 && next_at > at && next_at <= at + 1 + SEGMENT_PAGES;
-        is_near && !self.is_in_memory(slot) && !self.is_in_memory(next)
+        self.store.kind().are_read_together(slot, next)
     }
 
     /// Adds a new part for slots of a log. They are read from the first to the last, gaps included;
@@ -286,9 +282,7 @@ impl<P: Payload> Volume<P> {
     fn read_together(&mut self, task: TaskId, job: &mut ReadJob<P>, pieces: Vec<(Slot, Block, u32)>) {
         let (first, last) = (pieces[0].0, pieces[pieces.len() - 1].0);
         let part = job.parts.len() as u32;
-        if let Store::Log(log) = &self.store
-            && let Some(piece) = log.in_memory(first)
-        {
+        if let Some(piece) = self.store.kind().in_memory(first) {
             let payload = P::CARRIES_DATA.then(|| piece.content.slice(Sectors::ZERO, piece.content.sectors()));
             return job.parts.push(Part { source: Source::Pieces(pieces), payload });
         }
@@ -411,14 +405,6 @@ impl<P: Payload> Volume<P> {
             let start = job.sectors.start.0 + fragment.request_at;
             self.read_home(task, job, SectorRange::new(start, fragment.sectors), asked);
         }
-    }
-
-    fn is_in_memory(&self, slot: Slot) -> bool {
-        matches!(&self.store, Store::Log(log) if log.in_memory(slot).is_some())
-    }
-
-    fn store_exists(&self) -> bool {
-        !matches!(self.store, Store::HomeOnly)
     }
 
     /// Returns the sectors of `request` that lie in `run`.

@@ -28,7 +28,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Job, Store, TaskId, Volume};
+use super::{Job, TaskId, Volume};
 use crate::block::{Block, BlockRun};
 use crate::block_map::Slot;
 use crate::journal::state::{Left, left_region, left_region_of};
@@ -119,14 +119,13 @@ impl<P: Payload> Volume<P> {
     /// Makes regions owed by rule 2, for changes that are not durable when the first write is
     /// refused.
     fn owe_what_is_not_durable(&mut self) {
-        let mut blocks = self.pending.blocks_not_durable(&self.view.map);
+        let mut blocks = self.store.pending.blocks_not_durable(&self.view.map);
         blocks.extend(self.damage.lost.found_again());
-        if let Store::Log(log) = &self.store {
-            let unstable = |slot: Slot| log.position(slot) >= log.stable();
-            blocks.extend(self.view.map.occupied().filter(|(slot, _)| unstable(*slot)).map(|(_, entry)| entry.block));
-        }
+        let store = self.store.kind();
+        let unstable = self.view.map.occupied().filter(|&(slot, _)| store.is_unstable(slot));
+        blocks.extend(unstable.map(|(_, entry)| entry.block));
         blocks.into_iter().for_each(|block| self.owe(BlockRun { first: block, count: 1 }));
-        let dropped: Vec<BlockRun> = self.pending.dropped_not_durable().collect();
+        let dropped: Vec<BlockRun> = self.store.pending.dropped_not_durable().collect();
         dropped.into_iter().for_each(|run| self.owe(run));
     }
 

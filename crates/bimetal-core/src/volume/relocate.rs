@@ -5,7 +5,6 @@
 //! both hold the same.
 
 use super::operations::purpose;
-use super::space::Serial;
 use super::{Job, TaskId, Volume};
 use crate::block::BlockRun;
 use crate::layout::MemberId;
@@ -63,14 +62,17 @@ impl<P: Payload> Volume<P> {
         let online = [member, table, witness].map(|member| self.view.member(member).state) == [MemberState::Online; 3];
         let places = self.view.layout.places.as_mut().expect("a scheme relocates what has places");
         let oldest = self.tasks.oldest_serial();
-        let in_use = |place: u32| self.left_places.iter().any(|&(left, since)| left == place && since > oldest);
-        let Some(to) = places.free_on(member, range, |place| !in_use(place)).filter(|_| online) else { return };
+        let ranges = self.store.ranges_mut().expect("a scheme relocates what has places");
+        let Some(to) = places.free_on(member, range, |place| !ranges.may_be_read(place, oldest)).filter(|_| online)
+        else {
+            return;
+        };
         if !P::CARRIES_DATA && self.scheme.properties().moves_instantly {
             places.set(range, to);
             self.statistics.relocated_ranges += 1;
             return;
         }
-        self.left_places.retain(|&(_, since)| since > oldest);
+        ranges.forget_read(oldest);
         places.set_copying(Some((range, to)));
         let blocks = places.blocks(range);
         self.view.relocating = true;
@@ -164,7 +166,8 @@ impl<P: Payload> Volume<P> {
                 let left = places.place(job.range);
                 places.set(job.range, job.to);
                 // Earlier reads may still use the old place.
-                self.left_places.push((left, self.tasks.next_serial()));
+                let next = self.tasks.next_serial();
+                self.store.ranges_mut().expect("a scheme relocates what has places").leave(left, next);
                 self.statistics.relocated_ranges += 1;
                 return self.end_relocation(task);
             }
@@ -176,7 +179,7 @@ impl<P: Payload> Volume<P> {
         let layout = &self.view.layout;
         let places = layout.places.as_ref().expect("a scheme relocates what has places");
         let table = layout.metadata.expect("places have a table");
-        let (number, page) = places.page_with(job.range, job.to, self.identity);
+        let (number, page) = places.page_with(job.range, job.to, self.store.identity());
         let range = page_place(table.first_sector, number, usize::from(job.phase == Phase::Second));
         let payload = P::from_metadata(&page);
         self.count_metadata(table.member, range.len);
@@ -205,14 +208,15 @@ impl<P: Payload> Volume<P> {
         }
         // After a crash either place may count. Both hold the same, and no change is allowed any
         // more.
-        self.frozen = Some(places.blocks(job.range));
+        let blocks = places.blocks(job.range);
+        self.store.ranges_mut().expect("a scheme relocates what has places").freeze(blocks);
         self.leave_ordering(task);
         self.end_task(task);
     }
 
     /// Returns true if `blocks` may lie in two places, so that neither may change.
     pub(super) fn is_frozen(&self, blocks: BlockRun) -> bool {
-        self.frozen.is_some_and(|frozen| frozen.overlaps(blocks))
+        self.store.ranges().is_some_and(|ranges| ranges.is_frozen(blocks))
     }
 
     fn end_relocation(&mut self, task: TaskId) {
@@ -224,6 +228,3 @@ impl<P: Payload> Volume<P> {
         self.end_task(task);
     }
 }
-
-/// A place that was left, and the first task that cannot be reading it.
-pub(super) type Left = (u32, Serial);

@@ -8,7 +8,7 @@
 //! ([`scrub_copies`](super::scrub_copies)).
 
 use super::operations::purpose;
-use super::{Job, Store, TaskId, Volume};
+use super::{Job, TaskId, Volume};
 use crate::block::{Block, BlockRun};
 use crate::block_map::{Entry, Slot};
 use crate::label::report::Kind;
@@ -325,7 +325,7 @@ impl<P: Payload> Volume<P> {
         let mut at = scrubbing.next.0;
         while at < self.view.map.slots() && entries.len() < READ_BLOCKS {
             let slot = Slot(at);
-            let in_memory = matches!(&self.store, Store::Log(log) if log.in_memory(slot).is_some());
+            let in_memory = self.store.kind().in_memory(slot).is_some();
             match self.view.map.in_slot(slot).filter(|_| !in_memory) {
                 Some(entry) => entries.push((slot, entry)),
                 None if entries.is_empty() => {}

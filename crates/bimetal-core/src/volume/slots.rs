@@ -1,7 +1,7 @@
 //! Slots and the map: giving a slot to a block, freeing a slot, and waking the tasks that wait for
 //! slots.
 
-use super::{Store, TaskId, Volume};
+use super::{TaskId, Volume};
 use crate::block::{Block, BlockRun, ValidMask};
 use crate::block_map::{Entry, Slot};
 use crate::journal::record::Record;
@@ -12,10 +12,7 @@ impl<P: Payload> Volume<P> {
     /// in doubt against their checksums, and takes a mismatch for a write that never happened. It
     /// cannot tell bit rot of the last flush from that.
     pub fn is_trusted(&self, slot: Slot) -> bool {
-        match &self.store {
-            Store::Log(log) => log.is_trusted(slot),
-            _ => true,
-        }
+        self.store.kind().is_trusted(slot)
     }
 
     /// Takes `block` out of the map; its slot becomes free once that is durable.
@@ -26,7 +23,7 @@ impl<P: Payload> Volume<P> {
 
     /// As [`send_home`](Self::send_home), for a block whose home has the slot's content.
     pub(super) fn leave_slot(&mut self, block: Block) {
-        if matches!(self.store, Store::Log(_)) {
+        if self.store.appends() {
             if self.take_pieces(block) {
                 self.drop_from_log(BlockRun { first: block, count: 1 });
             }
@@ -35,7 +32,7 @@ impl<P: Payload> Volume<P> {
         let before = self.before_change(block);
         if let Some(slot) = self.take_from_map(block) {
             let record = self.journal(Record::Home { block });
-            self.pending.remember_all(record, before);
+            self.store.pending.remember_all(record, before);
             self.give_up_slot(slot, record);
         }
     }
@@ -43,19 +40,19 @@ impl<P: Payload> Volume<P> {
     /// Returns the slot and entry of `block`, if they must be remembered until a change of it is
     /// durable.
     pub(super) fn before_change(&self, block: Block) -> Option<(Slot, Entry)> {
-        let cache = matches!(self.store, Store::Cache { .. });
-        (P::CARRIES_DATA && cache).then(|| self.view.map.get(block)).flatten()
+        (P::CARRIES_DATA && self.store.kind().records_each_change()).then(|| self.view.map.get(block)).flatten()
     }
 
     /// Records that the log's content of `blocks` up to now is void.
     pub(super) fn drop_from_log(&mut self, blocks: BlockRun) {
         self.owe(blocks);
         self.mover.superseded.forget(blocks);
-        if let Store::Log(log) = &self.store {
+        if let Some(log) = self.store.log() {
             let before = log.next();
-            let record = self.pending.append(Record::Dropped { first: blocks.first, count: blocks.count, before });
+            let record =
+                self.store.pending.append(Record::Dropped { first: blocks.first, count: blocks.count, before });
             if P::CARRIES_DATA {
-                self.pending.remember_dropped(record, blocks);
+                self.store.pending.remember_dropped(record, blocks);
             }
         }
     }
@@ -89,7 +86,7 @@ impl<P: Payload> Volume<P> {
     /// it: until it is truncated it has the same content as home, and a full log has no room for a
     /// record of each block. A change of home before the truncation leaves a record.
     pub(super) fn moved_out(&mut self, slot: Slot, block: Block) {
-        if matches!(self.store, Store::Log(_)) {
+        if self.store.appends() {
             self.take_piece(slot, block);
         } else {
             self.leave_slot(block);
@@ -106,29 +103,25 @@ impl<P: Payload> Volume<P> {
         self.view.map.mark_clean(slot);
         let Entry { block, valid, checksum, .. } = *entry;
         let record = self.journal(Record::Map { block, slot, valid, dirty: false, checksum });
-        self.pending.remember_all(record, before);
-        if let Store::Cache { ring, .. } = &mut self.store
-            && !P::CARRIES_DATA
-        {
-            ring.touch_slot(slot);
+        self.store.pending.remember_all(record, before);
+        if !P::CARRIES_DATA {
+            self.store.kind_mut().touch(slot);
         }
     }
 
     pub(super) fn give_up_slot(&mut self, slot: Slot, record: u64) {
-        if let Store::Cache { space, ring } = &mut self.store {
-            if !P::CARRIES_DATA {
-                ring.touch_slot(slot);
-            }
-            space.give_up(slot, record, self.tasks.next_serial());
-            self.view.freeing_slots += 1;
+        let store = self.store.kind_mut();
+        if !P::CARRIES_DATA {
+            store.touch(slot);
         }
+        self.view.freeing_slots += u64::from(store.give_up(slot, record, self.tasks.next_serial()));
     }
 
     /// Returns a cache slot that never held a known block.
     pub(super) fn give_back_unused(&mut self, slot: Slot) {
-        if let Store::Cache { space, .. } = &mut self.store {
-            space.give_back_unused(slot);
-            self.view.free_slots = space.free();
+        let store = self.store.kind_mut();
+        if store.give_back(slot) {
+            self.view.free_slots = store.free();
             self.wake_slot_waiters();
         }
     }
@@ -136,12 +129,7 @@ impl<P: Payload> Volume<P> {
     /// Frees slots that may be free now, and wakes the tasks that wait for them.
     pub(super) fn release_slots(&mut self) {
         let oldest = self.tasks.oldest_serial();
-        let released = match &mut self.store {
-            Store::HomeOnly => 0,
-            Store::Cache { space, .. } => space.release(self.pending.durable, oldest),
-            Store::Log(log) => log.release(oldest),
-        };
-        if released > 0 {
+        if self.store.release(oldest) > 0 {
             self.update_free_slots();
             self.wake_slot_waiters();
         }
@@ -153,11 +141,8 @@ impl<P: Payload> Volume<P> {
     }
 
     pub(super) fn update_free_slots(&mut self) {
-        (self.view.free_slots, self.view.freeing_slots) = match &self.store {
-            Store::HomeOnly => (0, 0),
-            Store::Cache { space, .. } => (space.free(), space.freeing()),
-            Store::Log(log) => (log.free(), log.freeing()),
-        };
+        let store = self.store.kind();
+        (self.view.free_slots, self.view.freeing_slots) = (store.free(), store.freeing());
     }
 
     /// Queues a task until slots are free, and asks the scheme to free some.
@@ -181,7 +166,7 @@ impl<P: Payload> Volume<P> {
 
     /// Puts `block` into the map at `slot`, journals it and tells the scheme.
     pub(super) fn map_block(&mut self, slot: Slot, entry: Entry) {
-        if matches!(self.store, Store::Log(_)) {
+        if self.store.appends() {
             return self.map_piece(slot, entry);
         }
         let Entry { block, valid, dirty, checksum } = entry;
@@ -193,13 +178,13 @@ impl<P: Payload> Volume<P> {
         if !dirty {
             self.mark_if_home_is_unstable(block);
         }
-        if matches!(self.store, Store::Cache { .. }) {
+        if self.store.kind().records_each_change() {
             let record = self.journal(Record::Map { block, slot, valid, dirty, checksum });
             if P::CARRIES_DATA {
-                self.pending.remember(record, slot, None);
-                self.pending.remember_all(record, before);
-            } else if let Store::Cache { ring, .. } = &mut self.store {
-                ring.touch_slot(slot);
+                self.store.pending.remember(record, slot, None);
+                self.store.pending.remember_all(record, before);
+            } else {
+                self.store.kind_mut().touch(slot);
             }
             if let Some(old) = replaced {
                 self.give_up_slot(old, record);
@@ -239,7 +224,7 @@ impl<P: Payload> Volume<P> {
 
     /// Sets the lost eighths of `block`.
     pub(super) fn set_lost(&mut self, block: Block, eighths: ValidMask) {
-        let record = self.pending.append(Record::Lost { block, eighths });
+        let record = self.store.pending.append(Record::Lost { block, eighths });
         self.damage.set_lost(block, eighths, record);
     }
 }

@@ -18,7 +18,7 @@ mod assemble;
 use super::log_tail::{NoRoom, Piece};
 use super::operations::purpose;
 use super::refusal::Departure;
-use super::{Job, Store, TaskId, Volume, access};
+use super::{Job, TaskId, Volume, access};
 use crate::block::{Block, BlockRun, BlockSize, ValidMask};
 use crate::block_map::{Entry, Slot};
 use crate::label::report::Kind;
@@ -115,6 +115,15 @@ enum Obstacle {
     Departure(BlockRun),
     /// The part can never be carried out.
     Refused,
+}
+
+impl From<NoRoom> for Obstacle {
+    fn from(reason: NoRoom) -> Self {
+        match reason {
+            NoRoom::Buffer => Self::Buffer,
+            NoRoom::Log => Self::Slots,
+        }
+    }
 }
 
 impl<P: Payload> WriteJob<P> {
@@ -307,7 +316,7 @@ impl<P: Payload> Volume<P> {
     }
 
     fn is_log(&self) -> bool {
-        matches!(self.store, Store::Log(_))
+        self.store.appends()
     }
 
     /// Parks a write until `obstacle` is gone. The task joins the queue first: parking can free the
@@ -346,9 +355,10 @@ impl<P: Payload> Volume<P> {
     /// Returns the run by which a request for `sectors` conflicts with others: its blocks, or its
     /// sectors where all content stays at home.
     pub(super) fn lane(&self, sectors: SectorRange) -> BlockRun {
-        match self.store {
-            Store::HomeOnly => BlockRun { first: Block(sectors.start.0), count: sectors.len.0 },
-            _ => self.view.layout.block.touched(sectors),
+        if self.store.kind().has_slots() {
+            self.view.layout.block.touched(sectors)
+        } else {
+            BlockRun { first: Block(sectors.start.0), count: sectors.len.0 }
         }
     }
 
@@ -502,19 +512,7 @@ impl<P: Payload> Volume<P> {
         if in_place && self.is_moving(run) {
             return Err(Obstacle::Move);
         }
-        let (slot, count) = match &self.store {
-            Store::HomeOnly => panic!("the scheme places a write in slots that its layout does not have"),
-            Store::Cache { .. } if in_place => (None, count),
-            Store::Cache { .. } => {
-                let (slot, count) = self.take_cache_slots(run.count).ok_or(Obstacle::Slots)?;
-                (Some(slot), count)
-            }
-            Store::Log(log) => match log.room() {
-                Ok(()) => (None, run.count),
-                Err(NoRoom::Buffer) => return Err(Obstacle::Buffer),
-                Err(NoRoom::Log) => return Err(Obstacle::Slots),
-            },
-        };
+        let (slot, count) = if in_place { (None, count) } else { self.take_room(run.count)? };
         for at in 0..count {
             let slot = slot.map(|first| Slot(first.0 + at as u32));
             let piece = self.slot_write(Block(run.first.0 + at), slot, job.sectors, both);
@@ -534,6 +532,17 @@ impl<P: Payload> Volume<P> {
         }
         job.changed_map = true;
         Ok(count)
+    }
+
+    /// Takes room in the store for up to `count_max` blocks.
+    fn take_room(&mut self, count_max: u64) -> Result<(Option<Slot>, u64), Obstacle> {
+        let online = self.view.slots_online();
+        let store = self.store.kind_mut();
+        let taken = store.take_room(count_max, online)?;
+        if taken.0.is_some() {
+            self.view.free_slots = store.free();
+        }
+        Ok(taken)
     }
 
     fn slot_write(&self, block: Block, slot: Option<Slot>, sectors: SectorRange, both: bool) -> SlotWrite<P> {
@@ -578,9 +587,7 @@ impl<P: Payload> Volume<P> {
         for index in 0..job.pieces.len() {
             for (number, old) in job.pieces[index].from_slots.iter_mut().enumerate() {
                 let Some(old) = old else { continue };
-                if let Store::Log(log) = &self.store
-                    && let Some(buffered) = log.in_memory(old.slot)
-                {
+                if let Some(buffered) = self.store.kind().in_memory(old.slot) {
                     let whole = Sectors(self.view.layout.block.sectors());
                     old.content = P::CARRIES_DATA.then(|| buffered.content.slice(Sectors::ZERO, whole));
                 } else if let Some(content) = self.requests.recent.content(old.slot, &old.entry) {
@@ -682,12 +689,8 @@ impl<P: Payload> Volume<P> {
             return Ok(());
         }
         while job.appended < job.pieces.len() {
-            let Store::Log(log) = &mut self.store else { unreachable!("only a log is appended to") };
-            match log.room() {
-                Ok(()) => {}
-                Err(NoRoom::Buffer) => return Err(Obstacle::Buffer),
-                Err(NoRoom::Log) => return Err(Obstacle::Slots),
-            }
+            let Some(log) = self.store.log_mut() else { unreachable!("only a log is appended to") };
+            log.room()?;
             let piece = &mut job.pieces[job.appended];
             let content = if P::CARRIES_DATA {
                 piece.assemble(self.view.layout.block, job.sectors, &job.payload)
@@ -708,7 +711,7 @@ impl<P: Payload> Volume<P> {
             }
             let full = log.is_full();
             job.appended += 1;
-            self.last_append = self.view.now;
+            log.note_append(self.view.now);
             self.map_block(slot, Entry { block, valid, dirty: true, checksum });
             // The loss ends here and not at the end of the part: a migration that makes room for
             // the rest may lose the block again.
@@ -717,7 +720,7 @@ impl<P: Payload> Volume<P> {
                 self.write_segment();
             }
         }
-        if matches!(&self.store, Store::Log(log) if !log.is_buffered() && log.filling.is_some()) {
+        if self.store.log().is_some_and(|log| !log.is_buffered() && log.filling.is_some()) {
             self.write_segment();
         }
         self.update_free_slots();
@@ -762,7 +765,8 @@ impl<P: Payload> Volume<P> {
                 }
                 // An earlier change may have sent the blocks home, but it is not durable: after a
                 // crash they may be in their slots again.
-                job.changed_map |= self.replaced_in_log(home.blocks) || self.pending.could_come_back(home.blocks, true);
+                job.changed_map |=
+                    self.replaced_in_log(home.blocks) || self.store.pending.could_come_back(home.blocks, true);
             }
         }
         job.appended = 0;

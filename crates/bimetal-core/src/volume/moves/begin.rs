@@ -6,10 +6,10 @@ use crate::block_map::Slot;
 use crate::layout::Role;
 use crate::payload::Payload;
 use crate::units::Bytes;
-use crate::volume::log_tail::Position;
+use crate::volume::log_tail::{LogTail, Position};
 use crate::volume::mover::pace::LOG_BATCH;
 use crate::volume::operations::purpose;
-use crate::volume::{Job, Store, TaskId, Volume};
+use crate::volume::{Job, TaskId, Volume};
 
 /// Content that a move of cached blocks has in memory at once. Its slots are freed batch by batch.
 const CACHE_BATCH: Bytes = Bytes::from_mib(32);
@@ -39,12 +39,9 @@ impl<P: Payload> Volume<P> {
             // A segment ends here, so that the log's first segment after the migration is whole.
             self.write_segment();
         }
-        let log_end = match &self.store {
-            Store::Log(log) => Some(log.next()),
-            _ => None,
-        };
+        let log_end = self.store.log().map(LogTail::next);
         // If all logged blocks were discarded meanwhile, no block is written home.
-        if let (Store::Log(log), Some(end)) = (&mut self.store, log_end) {
+        if let (Some(log), Some(end)) = (self.store.log_mut(), log_end) {
             log.index.migration_began(end);
         }
         let marked = log_end.is_some() && !blocks.is_empty();
@@ -62,7 +59,7 @@ impl<P: Payload> Volume<P> {
     pub(super) fn order_of_move(&self, blocks: Vec<ToMove>, urgent: bool, scratch_blocks: u64) -> MoveOrder {
         let block_bytes = self.view.layout.block.bytes().0;
         let in_blocks = |bytes: u64| bytes.clamp(1, BATCH_BLOCKS_MAX) as usize;
-        let Store::Log(log) = &self.store else {
+        let Some(log) = self.store.log() else {
             return MoveOrder::by_address(blocks, in_blocks(CACHE_BATCH.0 / block_bytes));
         };
         // A migration has in memory one batch, its bookkeeping, and the reads under way.
@@ -109,7 +106,7 @@ impl<P: Payload> Volume<P> {
         }
         assert!(!self.view.moving, "one move at a time");
         // Moves of evicted blocks of a log are not counted as migrations.
-        let is_migration = log_end.is_some() || !matches!(self.store, Store::Log(_));
+        let is_migration = log_end.is_some() || !self.store.appends();
         if !blocks.is_empty() && is_migration {
             self.statistics.migrations.begin(self.view.now);
         }
@@ -179,7 +176,7 @@ impl<P: Payload> Volume<P> {
     /// Frees the log before `end` once no request reads there any more.
     pub(super) fn give_log_up(&mut self, end: Position) {
         let next = self.tasks.next_serial();
-        if let Store::Log(log) = &mut self.store {
+        if let Some(log) = self.store.log_mut() {
             log.truncate(end, next);
             log.index.migration_ended(end);
         }

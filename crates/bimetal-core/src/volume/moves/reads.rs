@@ -5,16 +5,13 @@ use crate::block::ValidMask;
 use crate::block_map::Slot;
 use crate::payload::Payload;
 use crate::units::Sectors;
-use crate::volume::{Store, Volume};
+use crate::volume::Volume;
 
 impl<P: Payload> Volume<P> {
     /// Plans one read for each run of adjacent slots, in order. On a disk a run may have small
     /// gaps. Content in memory needs no read.
     pub(super) fn plan_reads(&mut self, job: &mut MoveJob<P>) {
-        let gap_max = match self.store {
-            Store::Log(_) if self.slots_are_on_disk() => GAP_BLOCKS_MAX,
-            _ => 0,
-        };
+        let gap_max = if self.store.appends() && self.slots_are_on_disk() { GAP_BLOCKS_MAX } else { 0 };
         let mut transfers: Vec<Transfer> = Vec::new();
         // Slot behind the last read; `None` if the slot after the last read was in memory.
         let mut behind = None;
@@ -43,8 +40,7 @@ impl<P: Payload> Volume<P> {
     /// Returns the content of `slot` if it is in the log's memory. Without data the content is
     /// `None`.
     fn in_memory_to_move(&self, slot: Slot) -> Option<Option<P>> {
-        let Store::Log(log) = &self.store else { return None };
-        let piece = log.in_memory(slot)?;
+        let piece = self.store.kind().in_memory(slot)?;
         let whole = Sectors(self.view.layout.block.sectors());
         Some(P::CARRIES_DATA.then(|| piece.content.slice(Sectors::ZERO, whole)))
     }

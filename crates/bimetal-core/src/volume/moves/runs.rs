@@ -16,14 +16,14 @@ use crate::block::ValidMask;
 use crate::block_map::Slot;
 use crate::payload::Payload;
 use crate::units::Sectors;
-use crate::volume::{Store, Volume};
+use crate::volume::Volume;
 
 impl<P: Payload> Volume<P> {
     /// Returns the number of slots that a migration may take for runs: half of the free ones of a
     /// log on a disk.
     pub(super) fn room_for_runs(&self) -> u64 {
-        match &self.store {
-            Store::Log(log) if self.slots_are_on_disk() && !self.requests.waiters.any_for_slots() => log.free() / 2,
+        match self.store.log() {
+            Some(log) if self.slots_are_on_disk() && !self.requests.waiters.any_for_slots() => log.free() / 2,
             _ => 0,
         }
     }
@@ -31,7 +31,7 @@ impl<P: Payload> Volume<P> {
     /// Has the log lend the room that the runs of `order` need.
     pub(super) fn lend_scratch(&mut self, order: &MoveOrder) {
         let blocks = order.scratch_blocks() as u64;
-        if let Store::Log(log) = &mut self.store
+        if let Some(log) = self.store.log_mut()
             && blocks > 0
         {
             log.lend_scratch(blocks);
@@ -41,7 +41,7 @@ impl<P: Payload> Volume<P> {
 
     /// Gives the room of the runs back to the log, and wakes the tasks that wait for it.
     pub(super) fn give_scratch_back(&mut self) {
-        if let Store::Log(log) = &mut self.store
+        if let Some(log) = self.store.log_mut()
             && log.take_scratch_back()
         {
             self.update_free_slots();
@@ -53,7 +53,7 @@ impl<P: Payload> Volume<P> {
     /// the run that is being made if the move has become urgent. No operation of the move is under
     /// way.
     pub(super) fn stop_sorting_if_due(&mut self, job: &mut MoveJob<P>) {
-        if !matches!(&self.store, Store::Log(log) if log.scratch().is_some()) {
+        if self.store.log().is_none_or(|log| log.scratch().is_none()) {
             return;
         }
         let gives_back = job.run_failed || self.requests.waiters.any_for_slots();
@@ -94,7 +94,7 @@ impl<P: Payload> Volume<P> {
 
     /// Returns the place of a block of the batch in the run that is made of it.
     fn place_in_run(&self, job: &MoveJob<P>, at: usize) -> Slot {
-        let Store::Log(log) = &self.store else { unreachable!("only a log lends room for runs") };
+        let Some(log) = self.store.log() else { unreachable!("only a log lends room for runs") };
         let first = log.scratch().map_or(0, |scratch| scratch.start);
         log.slot(first + (job.run.unwrap_or(0) + at) as u64)
     }

@@ -16,7 +16,8 @@ use super::{MoveJob, Phase};
 use crate::layout::MemberId;
 use crate::payload::Payload;
 use crate::units::Nanoseconds;
-use crate::volume::{Store, Volume};
+use crate::volume::Volume;
+use crate::volume::log_tail::LogTail;
 
 /// Largest number of operations of a move under way at once on a drive that no request uses.
 const OPERATIONS_MAX: u32 = 4;
@@ -65,7 +66,7 @@ impl<P: Payload> Volume<P> {
 
     /// Returns true if a log on a disk is being appended to.
     fn appends_come_first(&self) -> bool {
-        matches!(&self.store, Store::Log(log) if log.is_being_written()) && self.slots_are_on_disk()
+        self.store.log().is_some_and(LogTail::is_being_written) && self.slots_are_on_disk()
     }
 
     /// Notes that a move begins to use the drive with the slots.
@@ -77,7 +78,7 @@ impl<P: Payload> Volume<P> {
     pub(super) fn operations_of_move_max(&self, job: &MoveJob<P>, member: MemberId) -> u32 {
         let wanted = job.log_end.is_some() || self.is_move_awaited();
         let most = operations_at_once(self.view.member(member).foreground, wanted, self.scheme.is_move_urgent());
-        if !matches!(job.phase, Phase::Reading | Phase::Sorting) || !matches!(self.store, Store::Log(_)) {
+        if !matches!(job.phase, Phase::Reading | Phase::Sorting) || !self.store.appends() {
             return most;
         }
         let in_turn = self.appends_come_first() && !self.is_move_awaited();

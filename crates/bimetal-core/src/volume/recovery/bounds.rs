@@ -9,7 +9,6 @@ use crate::block_map::Slot;
 use crate::journal::MARK_REGION_BLOCKS;
 use crate::journal::superblock::{LIVES_MAX, LOST_MAX, Life, Pair, Superblock};
 use crate::payload::Payload;
-use crate::volume::Store;
 
 /// The error of a recovery that finds more lost blocks than a superblock can name.
 pub(super) const TOO_MANY_LOST: &str = "its records name more lost blocks than a superblock can list";
@@ -47,12 +46,12 @@ impl<P: Payload> Recovery<P> {
         let numbers = [*sequence, *tail, *index_tail, began_at, index_began_at];
         // A tail may have moved on past the position at which the epoch began.
         let near = |began: u64, tail: u64, room: u64| began.saturating_sub(tail) <= room;
-        let fits = match &self.volume.store {
-            Store::Log(log) => {
+        let fits = match self.volume.store.log() {
+            Some(log) => {
                 near(began_at, *tail, u64::from(self.volume.view.map.slots()))
                     && near(index_began_at, *index_tail, log.index.pages())
             }
-            _ => true,
+            None => true,
         };
         let follows = |pair: &[Life]| {
             let [before, after] = [pair[0], pair[1]];

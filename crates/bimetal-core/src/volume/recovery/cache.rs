@@ -28,7 +28,6 @@ use crate::journal::{MARK_REGION_BLOCKS, PAGE_SECTORS, SLOTS_PER_TABLE_PAGE, tab
 use crate::layout::MemberId;
 use crate::operation::Command;
 use crate::payload::Payload;
-use crate::volume::Store;
 use crate::volume::damage::Lost;
 
 /// Pages of one read. With [`READS_MAX`] reads under way at once that is 4 MiB of the slot table.
@@ -118,8 +117,8 @@ impl<P: Payload> Recovery<P> {
     }
 
     fn ring(&mut self) -> &mut Ring {
-        let Store::Cache { ring, .. } = &mut self.volume.store else { unreachable!("a cache has a ring") };
-        ring
+        let Some((cache, _)) = self.volume.store.cache_mut() else { unreachable!("a cache has a ring") };
+        &mut cache.ring
     }
 
     pub(super) fn cache_takes(&mut self, answer: Answer<P>) {
@@ -319,7 +318,8 @@ impl<P: Payload> Recovery<P> {
     /// Returns the header of a page that belongs at this place of the table.
     fn table_header(&self, page: &Page, index: u32) -> Option<TableHeader> {
         let header = table::decode_header(page).ok()?;
-        (header.volume == self.volume.identity && header.index == index && header.generation > 0).then_some(header)
+        (header.volume == self.volume.store.identity() && header.index == index && header.generation > 0)
+            .then_some(header)
     }
 
     fn takes_table_page(&mut self, header: TableHeader, page: &Page) {
@@ -486,7 +486,7 @@ impl<P: Payload> Recovery<P> {
 
     /// Returns the header and records of `page` if it is the ring's page `number` of this epoch.
     fn ring_page(&mut self, page: &Page, number: u64) -> Option<(PageHeader, Vec<Record>)> {
-        let (volume, life) = (self.volume.identity, self.cache().superblock().life().number);
+        let (volume, life) = (self.volume.store.identity(), self.cache().superblock().life().number);
         let (header, records) = record::decode_page(Kind::Ring, page).ok()?;
         (header.volume == volume && header.life == life && header.number == number).then_some((header, records))
     }
@@ -495,7 +495,7 @@ impl<P: Payload> Recovery<P> {
     /// records the missing one as stable proves that one damaged. A page of a later epoch, or with
     /// a higher number than belongs there, proves that the newest superblock is lost.
     fn look_for_damage(&mut self, number: u64, pages: [Option<&Page>; 2]) {
-        let identity = self.volume.identity;
+        let identity = self.volume.store.identity();
         let (end, life) = (self.cache().next, self.cache().superblock().life().number);
         for page in pages.into_iter().flatten() {
             let may_matter = |header: &PageHeader| header.volume == identity && header.number >= end;
@@ -670,7 +670,7 @@ impl<P: Payload> Recovery<P> {
 
     fn write_table(&mut self, copy: usize) {
         let generation = table::generation(self.cache().superblock().sequence + 1, Writer::Recovery);
-        let identity = self.volume.identity;
+        let identity = self.volume.store.identity();
         while !self.slots_refuse() && self.in_flight.len() < READS_MAX {
             let ring = self.ring();
             let most = PAGES_AT_ONCE as u32;
@@ -735,7 +735,7 @@ impl<P: Payload> Recovery<P> {
         self.ring().begin_again(next);
         self.volume.damage.lost = Lost::new(lost);
         let superblock = superblock.expect("the superblock was read first");
-        self.volume.superblock = superblock;
+        self.volume.store.superblock = superblock;
         self.succeed();
     }
 

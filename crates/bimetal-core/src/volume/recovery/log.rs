@@ -24,7 +24,6 @@ use crate::journal::{PAGE_SECTORS, SEGMENT_PAGES};
 use crate::operation::{Command, OpKind};
 use crate::payload::Payload;
 use crate::units::{Bytes, SectorRange, Sectors};
-use crate::volume::Store;
 use crate::volume::damage::Lost;
 use crate::volume::log_tail::{LogTail, Position, SEGMENT_MIN};
 
@@ -167,7 +166,7 @@ impl<P: Payload> Recovery<P> {
     }
 
     fn tail(&mut self) -> &mut LogTail<P> {
-        let Store::Log(log) = &mut self.volume.store else { unreachable!("the volume has a log") };
+        let Some(log) = self.volume.store.log_mut() else { unreachable!("the volume has a log") };
         log
     }
 
@@ -256,7 +255,7 @@ impl<P: Payload> Recovery<P> {
             let pages = copies_of(number, first, second);
             let found = pages.into_iter().flatten().find_map(|page| self.index_page(page, number));
             let Some((stable, records)) = found.filter(|&(stable, _)| stable <= limit) else { continue };
-            let Store::Log(tail) = &self.volume.store else { unreachable!("the volume has a log") };
+            let Some(tail) = self.volume.store.log() else { unreachable!("the volume has a log") };
             let position = |record| match record {
                 Record::Map { block, slot, .. } if self.is_possible(block, slot) => Some(tail.position(slot) + 1),
                 _ => None,
@@ -288,7 +287,7 @@ impl<P: Payload> Recovery<P> {
     }
 
     fn index_page(&mut self, page: &Page, number: u64) -> Option<(Position, Vec<Record>)> {
-        let volume = self.volume.identity;
+        let volume = self.volume.store.identity();
         let lives = self.log().superblock().index_lives_at(number);
         let (header, records) = record::decode_page(Kind::Index, page).ok()?;
         let belongs = header.volume == volume && header.number == number && lives.contains(&header.life);
@@ -314,7 +313,7 @@ impl<P: Payload> Recovery<P> {
 
     /// Begins to read the segments behind the index.
     fn begin_scan(&mut self) {
-        let Store::Log(tail) = &self.volume.store else { unreachable!("the volume has a log") };
+        let Some(tail) = self.volume.store.log() else { unreachable!("the volume has a log") };
         self.volume.view.map.build_index_of_pieces(|slot, other| tail.position(slot) > tail.position(other));
         for (blocks, before) in std::mem::take(&mut self.log().dropped) {
             self.drop_before(blocks, before);
@@ -426,7 +425,7 @@ impl<P: Payload> Recovery<P> {
     /// Returns the segment at `first` if `page` is its head or foot.
     fn segment(&mut self, kind: Kind, first: Position, page: &Page) -> Option<Segment> {
         let (header, records) = record::decode_page(kind, page).ok()?;
-        let volume = self.volume.identity;
+        let volume = self.volume.store.identity();
         let slots = u64::from(self.volume.view.map.slots());
         let limit = self.limit();
         if first >= limit {
@@ -489,7 +488,7 @@ impl<P: Payload> Recovery<P> {
     /// Returns the position of a later segment whose head or foot is the page at `position`, if it
     /// records the segment at `first` as stable.
     fn proves_stable(&mut self, page: &Page, position: Position, first: Position) -> Option<Position> {
-        let volume = self.volume.identity;
+        let volume = self.volume.store.identity();
         let is_one = |kind| {
             let header: PageHeader = record::peek(kind, page)?;
             (header.volume == volume && header.number >= first).then_some((kind, header.number))
@@ -533,7 +532,7 @@ impl<P: Payload> Recovery<P> {
         let life = *self.log().superblock().lives_at(first).end();
         if first + SEGMENT_PAGES <= next {
             let record = Record::Dropped { first: Block(0), count: 0, before: next };
-            let header = PageHeader { volume: self.volume.identity, number: first, life, stable: next };
+            let header = PageHeader { volume: self.volume.store.identity(), number: first, life, stable: next };
             let segment = Segment { first, pieces: 0, records: vec![record], header, leap: Some(next) };
             self.repair(Kind::Head, &segment);
             self.repair(Kind::Foot, &segment);
@@ -600,7 +599,7 @@ impl<P: Payload> Recovery<P> {
 
     /// Removes the pieces of `blocks` that lie before a position.
     fn drop_before(&mut self, blocks: BlockRun, before: Position) {
-        let Store::Log(log) = &self.volume.store else { unreachable!("the volume has a log") };
+        let Some(log) = self.volume.store.log() else { unreachable!("the volume has a log") };
         let map = &self.volume.view.map;
         let is_old = |(slot, _): &(Slot, Entry)| log.position(*slot) < before;
         let within = |block: Block| (blocks.first.0..blocks.first.0.saturating_add(blocks.count)).contains(&block.0);
@@ -739,7 +738,7 @@ impl<P: Payload> Recovery<P> {
         tail.recovered(superblock.tail, head);
         tail.index.recovered((superblock.index_tail, next_page), indexed, not_indexed, head);
         self.volume.damage.lost = Lost::new(lost);
-        self.volume.superblock = superblock;
+        self.volume.store.superblock = superblock;
         self.succeed();
     }
 }

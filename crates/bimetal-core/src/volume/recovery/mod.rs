@@ -33,7 +33,7 @@ use super::announce::{Announcements, OldTurns, SecondFirst};
 use super::damage::{GaveUp, Lost};
 use super::mover::age::DirtySince;
 use super::recovery_error::RecoveryError;
-use super::{Store, Volume, VolumeConfig, VolumeError};
+use super::{Volume, VolumeConfig, VolumeError};
 use crate::block::{Block, ValidMask};
 use crate::block_map::{BlockMap, Entry, Slot};
 use crate::journal::COPIES;
@@ -437,9 +437,10 @@ impl<P: Payload> Recovery<P> {
             let migrating = self.state.migrating;
             return self.fail(|member, role| RecoveryError::Needed { member, role, migrating }, slots.member);
         }
-        self.step = match &self.volume.store {
-            Store::Log(_) => Step::Log(log::LogRecovery::default()),
-            _ => Step::Cache(cache::CacheRecovery::default()),
+        self.step = if self.volume.store.appends() {
+            Step::Log(log::LogRecovery::default())
+        } else {
+            Step::Cache(cache::CacheRecovery::default())
         };
         self.read_superblocks();
     }
@@ -571,9 +572,8 @@ impl<P: Payload> Volume<P> {
         if let Some(digest) = self.view.layout.places.as_ref().map(Places::digest) {
             self.announce(|state| state.places = digest);
         }
-        if let Store::Cache { space, .. } = &mut self.store {
-            self.view.map.occupied().for_each(|(slot, _)| space.occupy(slot));
-        }
+        let store = self.store.kind_mut();
+        self.view.map.occupied().for_each(|(slot, _)| store.occupy(slot));
         for (slot, entry) in self.view.map.occupied() {
             self.scheme.mapped(&self.view, slot, entry.valid, None);
         }

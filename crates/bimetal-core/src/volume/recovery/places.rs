@@ -38,7 +38,7 @@ impl<P: Payload> Recovery<P> {
     }
 
     pub(super) fn places_take(&mut self, answer: &Answer<P>) {
-        let identity = self.volume.identity;
+        let identity = self.volume.store.identity();
         let Step::Places(found) = &mut self.step else { return };
         if found.repairing {
             return;
@@ -75,7 +75,7 @@ impl<P: Payload> Recovery<P> {
             };
             let places = self.volume.view.layout.places.as_mut().expect("this layout has places");
             possible &= places.load(number, newest.map(|(_, page)| page));
-            let page = newest.map_or_else(|| places.page(number, self.volume.identity), |(_, page)| *page);
+            let page = newest.map_or_else(|| places.page(number, self.volume.store.identity()), |(_, page)| *page);
             let wanted = newest.map(|(version, _)| version);
             for (at, copy) in pair.iter().enumerate() {
                 if wanted.is_none() || copy.number() != wanted {

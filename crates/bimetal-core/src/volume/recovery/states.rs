@@ -40,7 +40,7 @@ impl<P: Payload> Recovery<P> {
 
     pub(super) fn take_state(&mut self, answer: &Answer<P>) {
         let (turn, copy) = (answer.purpose as usize / COPIES, answer.purpose as usize % COPIES);
-        let identity = self.volume.identity;
+        let identity = self.volume.store.identity();
         let page = answer.payload.as_ref().and_then(only_page);
         let home = self.home_states.entry(answer.member).or_default();
         home.found.note(turn, copy, page.as_ref(), identity);
@@ -114,7 +114,7 @@ impl<P: Payload> Recovery<P> {
     /// Queues repairs of copies that are torn, damaged or older, for the end of a successful
     /// recovery. A state of version 1 stays as it is, and gets the copies that version 2 has.
     pub(super) fn repair_states(&mut self) {
-        let identity = self.volume.identity;
+        let identity = self.volume.store.identity();
         for (home, states) in std::mem::take(&mut self.home_states) {
             if self.is_out(home) {
                 continue;
@@ -141,7 +141,7 @@ impl<P: Payload> Recovery<P> {
             let is_found = found.is_some();
             let next = (self.state.sequence as usize % TURNS == turn).then(|| self.state.clone());
             let Some(state) = found.or(next) else { continue };
-            let bytes = state.encode(self.volume.identity);
+            let bytes = state.encode(self.volume.store.identity());
             for copy in usize::from(is_found)..COPIES {
                 self.repairs.push((home, self.layout().state_place(home, turn as u64, copy), bytes.to_vec()));
             }

@@ -5,7 +5,6 @@ use crate::journal::superblock::{Pair, Superblock};
 use crate::journal::turns::{COPIES, Found, NoneHolds, TURNS, Turns};
 use crate::payload::Payload;
 use crate::units::SectorRange;
-use crate::volume::Store;
 use std::collections::VecDeque;
 
 /// The superblocks found.
@@ -35,7 +34,7 @@ impl<P: Payload> Recovery<P> {
     pub(super) fn take_superblock(&mut self, answer: &Answer<P>) -> Option<Superblock> {
         let (turn, copy) = (answer.purpose as usize / COPIES, answer.purpose as usize % COPIES);
         let page = answer.payload.as_ref().and_then(only_page);
-        let identity = self.volume.identity;
+        let identity = self.volume.store.identity();
         let decode = |page: &_| {
             let superblock = Superblock::decode(page).ok().filter(|superblock| superblock.volume == identity)?;
             Some((superblock.sequence, superblock))
@@ -101,9 +100,9 @@ impl<P: Payload> Recovery<P> {
             let lacks = |copy: &usize| !found.has(turn as usize, *copy, superblock);
             let missing: Vec<usize> = (0..COPIES).filter(lacks).collect();
             if !missing.is_empty()
-                && let (Some(bytes), Store::Cache { ring, .. }) = (marks, &self.volume.store)
+                && let (Some(bytes), Some(cache)) = (marks, self.volume.store.cache())
             {
-                self.superblocks.missing.push_back((ring.marks_place(turn), bytes));
+                self.superblocks.missing.push_back((cache.ring.marks_place(turn), bytes));
             }
             let places = missing.into_iter().filter_map(|copy| self.layout().superblock_place(turn, copy));
             let writes: Vec<_> = places.map(|place| (place, superblock.encode().to_vec())).collect();
