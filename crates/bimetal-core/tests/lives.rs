@@ -116,6 +116,9 @@ fn drained_home_has_everything_without_the_other_member() {
         }
         drop(volume);
         let mut volume = world.recover(&[other]).unwrap();
+        // The reason once said that the member was needed.
+        let reason = volume.began_without();
+        assert!(matches!(reason, Some(RecoveryError::LeftOut { member, .. }) if *member == other), "{reason:?}");
         (0..50).for_each(|block| world.reads(&mut volume, block * 80, 8, block as u8 + 1));
         world.write(&mut volume, 80, 8, 99);
         world.flush(&mut volume);
@@ -224,7 +227,7 @@ fn what_another_volume_left_on_a_drive_is_not_taken_for_its_own() {
         let completion = world.answer(operation);
         recovery.complete(completion);
     }
-    assert!(matches!(recovery.finish(), Err(RecoveryError::Unformatted { .. })));
+    assert!(matches!(recovery.finish(), Err(error) if matches!(error.cause(), RecoveryError::Unformatted { .. })));
 }
 
 /// The time since which content is dirty is known while the volume runs. After a restart it is

@@ -226,7 +226,7 @@ fn torn_head_is_written_again_before_its_superblock() {
         for (at, sector) in (head.0.sector + 8..).zip(block) {
             story.drives[usize::from(HDD)].replace(at, sector);
         }
-        let is_over = story.recover_some(answered);
+        let is_over = story.recover_some(answered, |recovery| recovery);
         story.cut_power();
         flip_bit(&mut story, &foot.0, 100);
         reads_back(&mut story, &written, &format!("{answered} steps of a recovery"));

@@ -213,7 +213,7 @@ fn second_copy_of_the_slot_table_is_written_again_first() {
         story.cut_power();
         flip_bit(&mut story, second, 100);
         let bad = sectors(&story, second);
-        let has_ended = story.recover_some(steps);
+        let has_ended = story.recover_some(steps, |recovery| recovery);
         let is_bad = sectors(&story, second) == bad;
         assert!(!is_bad || sectors(&story, first) == before, "{steps} steps: neither copy is whole if one is torn");
         mended += u64::from(!is_bad);
@@ -282,6 +282,95 @@ fn cache_that_home_does_not_need_begins_empty_when_damaged() {
         }
     }
     assert!(begun_empty.into_iter().all(|caches| caches > 0), "{begun_empty:?}");
+}
+
+/// Runs a request of the unit that the flash is at home in.
+fn on_flash_unit<T>(story: &mut Story, run: impl FnOnce(&mut Story) -> T) -> T {
+    story.unit = 1;
+    let answer = run(story);
+    story.unit = 0;
+    answer
+}
+
+/// Returns a volume of `os-managed` with writes offloaded to its flash and a block of the flash's
+/// own unit, all flushed. `goes_home` sends the offloaded writes home. Then all superblocks are
+/// damaged by `harm`.
+fn os_managed(goes_home: bool, harm: fn(&mut Story, &Page)) -> (Story, Vec<u64>, u64) {
+    let (mut story, written) = flushed("os-managed", &[("flush_period", "off")]);
+    let of_flash = on_flash_unit(&mut story, |story| story.write(8, 8));
+    story.flush();
+    if goes_home {
+        let now = story.now;
+        story.volume().drain(now, false);
+        story.answer(ALL);
+        story.flush();
+    }
+    assert_eq!(story.volume().view().map.dirty_blocks() == 0, goes_home);
+    let superblocks = pages(&mut story, Structure::Superblock);
+    assert_eq!(superblocks.len(), 4);
+    story.cut_power();
+    superblocks.iter().for_each(|page| harm(&mut story, page));
+    (story, written, of_flash)
+}
+
+const ONE_BIT: fn(&mut Story, &Page) = |story, page| flip_bit(story, page, 100);
+const ZEROED: fn(&mut Story, &Page) = |story, page| {
+    (page.sector..page.sector + 8).for_each(|at| story.drives[usize::from(page.member)].replace(at, Sector::Zero));
+};
+
+/// All superblocks of a cache were damaged, on a drive that is home of other blocks. The volume was
+/// refused for good, even where the loss was accepted: its sound blocks could not be read any more.
+#[test]
+fn cache_on_a_home_begins_anew_without_superblocks() {
+    for (goes_home, harm) in [(false, ONE_BIT), (false, ZEROED), (true, ONE_BIT), (true, ZEROED)] {
+        let (mut story, mut written, of_flash) = os_managed(goes_home, harm);
+        if goes_home {
+            story.recover();
+            assert!(story.volume().began_empty().is_some() && story.volume().gave_up().is_none());
+            assert_eq!(blocks_as_written(&mut story, &written).len() as u64, BLOCKS);
+        } else {
+            let Err(error) = story.try_to_recover(&[]) else { panic!("old content is served in silence") };
+            assert!(error.to_string().contains("--accept-loss"), "{error}");
+            story.recover_giving_up();
+            assert_eq!(story.volume().gave_up(), Some(GaveUp::All));
+            assert!(blocks_as_written(&mut story, &written).is_empty(), "home has older content");
+        }
+        assert_eq!(on_flash_unit(&mut story, |story| story.read(8, 8)), [of_flash; 8], "the flash's own unit is sound");
+        for block in 0..BLOCKS {
+            written[block as usize] = story.write(block * 8, 8);
+            story.flush();
+        }
+        story.cut_power();
+        reads_back(&mut story, &written, "the cache is used again");
+        assert!(story.volume().began_empty().is_none());
+    }
+}
+
+/// A recovery that begins a cache anew is cut behind each of its operations. Old superblocks go
+/// first: nothing of the old map counts behind new ones.
+#[test]
+fn cut_while_a_cache_begins_anew_takes_nothing_back() {
+    for goes_home in [true, false] {
+        let mut cuts = 0;
+        for count in 0.. {
+            let (mut story, written, of_flash) = os_managed(goes_home, ONE_BIT);
+            let ended = story.recover_some(count, |recovery| if goes_home { recovery } else { recovery.accept_loss() });
+            story.cut_power();
+            story.recover_giving_up();
+            assert_eq!(
+                on_flash_unit(&mut story, |story| story.read(8, 8)),
+                [of_flash; 8],
+                "cut behind {count} operations"
+            );
+            let right = if goes_home { BLOCKS } else { 0 };
+            assert_eq!(blocks_as_written(&mut story, &written).len() as u64, right, "cut behind {count} operations");
+            cuts += 1;
+            if ended {
+                break;
+            }
+        }
+        assert!(cuts > 20, "{cuts} cuts");
+    }
 }
 
 /// A stretch of a log longer than three segments was wiped. It was taken for the log's end. The
@@ -587,7 +676,7 @@ fn superblock_lost_after_a_cut_recovery_takes_nothing_back() {
         for answered in 0.. {
             let (mut story, written) = flushed("smart-response", MAXIMIZED);
             let superblocks = cut_in_a_checkpoint(&mut story, steps);
-            let is_over = story.recover_some(answered);
+            let is_over = story.recover_some(answered, |recovery| recovery);
             story.cut_power();
             together.iter().for_each(|&at| flip_bit(&mut story, &superblocks[at], 100));
             reads_back(&mut story, &written, &format!("{steps} steps, {answered} of a recovery, pages {together:?}"));
@@ -630,7 +719,7 @@ fn superblock_written_alone_survives_cuts_of_its_recovery() {
         let superblocks = pages(&mut story, Structure::Superblock);
         story.cut_power();
         write_alone(&mut story, &superblocks);
-        let is_over = story.recover_some(answered);
+        let is_over = story.recover_some(answered, |recovery| recovery);
         story.cut_power();
         reads_back(&mut story, &written, &format!("{answered} steps of the first recovery"));
         if is_over {
@@ -648,7 +737,7 @@ fn log_survives_a_lost_superblock_after_two_cut_recoveries() {
             let superblocks = pages(&mut story, Structure::Superblock);
             story.cut_power();
             for answered in [first, second] {
-                story.recover_some(answered);
+                story.recover_some(answered, |recovery| recovery);
                 story.cut_power();
             }
             together.iter().for_each(|&at| flip_bit(&mut story, &superblocks[at], 100));

@@ -27,6 +27,14 @@ pub enum RecoveryError {
         /// Set if home is between two states.
         migrating: bool,
     },
+    /// A member is missing or was taken out, and the others have everything.
+    #[error("member {} ({}) is missing or was taken out, and the other members have everything", member.0, role.name())]
+    LeftOut {
+        /// The member.
+        member: MemberId,
+        /// Role of the member.
+        role: Role,
+    },
     /// A member lacks the metadata of this volume.
     #[error("member {} ({}) has no metadata of this volume", member.0, role.name())]
     Unformatted {
@@ -79,6 +87,12 @@ pub enum RecoveryError {
         /// The damage, in words.
         what: &'static str,
     },
+    /// The content of a member cannot be used, and the volume can go on without it.
+    #[error("{error}; `bimetal serve --accept-loss` serves the volume without the content that only this member has")]
+    Unusable {
+        /// The error of the content.
+        error: Box<RecoveryError>,
+    },
     /// A member failed while it was read.
     #[error("member {} ({}) failed during recovery", member.0, role.name())]
     Failed {
@@ -87,4 +101,21 @@ pub enum RecoveryError {
         /// Role of the member.
         role: Role,
     },
+}
+
+impl RecoveryError {
+    /// Returns the error of the content for [`Unusable`](Self::Unusable), else the error itself.
+    pub fn cause(&self) -> &Self {
+        if let Self::Unusable { error } = self { error } else { self }
+    }
+
+    /// Returns true if the content of a member is at fault.
+    pub(super) fn is_of_content(&self) -> bool {
+        matches!(self, Self::Unformatted { .. } | Self::Unreadable { .. } | Self::Damaged { .. })
+    }
+
+    /// Adds the remedy to an error of the content.
+    pub(super) fn with_remedy(self) -> Self {
+        Self::Unusable { error: Box::new(self) }
+    }
 }

@@ -498,12 +498,16 @@ impl Tester {
         let broken = layout.slots.is_some_and(|slots| {
             self.atlas.has_given_up(slots.member) || self.drives[usize::from(slots.member.0)].is_gone()
         });
-        let passing = matches!(error, RecoveryError::Unreadable { .. } | RecoveryError::Failed { .. });
-        // Without its map, a drive that is also home can neither take part nor be detached.
+        let passing = matches!(error.cause(), RecoveryError::Unreadable { .. } | RecoveryError::Failed { .. });
+        // A drive that is also home is not detached without its map. Its cache begins anew, unless
+        // the drive takes no writes.
         let lost_map = layout.slots.is_some_and(|slots| layout.homes().contains(&slots.member));
-        let lost_map = lost_map && matches!(error, RecoveryError::Unreadable { .. } | RecoveryError::Damaged { .. });
+        let cause = error.cause();
+        let lost_map = lost_map && matches!(cause, RecoveryError::Unreadable { .. } | RecoveryError::Damaged { .. });
         match error {
-            _ if home_gone || (lost_map && self.atlas.faults() > 0) => Ok(Refusal::Final),
+            _ if home_gone => Ok(Refusal::Final),
+            RecoveryError::Unusable { .. } if lost_map && self.atlas.faults() > 0 => Ok(Refusal::OfLoss),
+            _ if lost_map && self.atlas.faults() > 0 => Ok(Refusal::Final),
             RecoveryError::Needed { .. } if broken && (self.may_be_dirty() || self.is_state_damaged()) => {
                 Ok(Refusal::OfLoss)
             }

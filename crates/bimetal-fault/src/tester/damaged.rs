@@ -347,7 +347,7 @@ impl Tester {
         let damages = self.damaged.iter().flat_map(|damaged| &damaged.damages);
         let unreadable = damages.filter(|damage| damage.kind.is_unreadable()).flat_map(|damage| &damage.pages);
         let in_slots = unreadable.filter(|page| page.slot.is_some()).count();
-        self.has_log() && in_slots > 1 && matches!(error, RecoveryError::Unreadable { .. })
+        self.has_log() && in_slots > 1 && matches!(error.cause(), RecoveryError::Unreadable { .. })
     }
 
     fn changes(&self) -> u64 {

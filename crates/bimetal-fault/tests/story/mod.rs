@@ -29,6 +29,8 @@ pub struct Story {
     pub finished: BTreeMap<u64, Completion<Tags>>,
     pub now: Nanoseconds,
     pub tokens: u64,
+    /// Unit that requests address.
+    pub unit: u16,
     pub random: Random,
 }
 
@@ -59,8 +61,19 @@ impl Story {
         let drives = members.iter().map(drive).collect();
         let random = Random::new(seed);
         let (waiting, finished, now) = (VecDeque::new(), BTreeMap::new(), Nanoseconds::ZERO);
-        let mut story =
-            Self { settings, members, scheme, drives, volume: None, waiting, finished, now, tokens: 0, random };
+        let mut story = Self {
+            settings,
+            members,
+            scheme,
+            drives,
+            volume: None,
+            waiting,
+            finished,
+            now,
+            tokens: 0,
+            unit: 0,
+            random,
+        };
         story.format(0, usize::MAX);
         story.recover();
         story
@@ -122,8 +135,8 @@ impl Story {
     }
 
     /// Recovers with at most `count` operations answered. Returns true if the recovery ended.
-    pub fn recover_some(&mut self, count: u64) -> bool {
-        let mut recovery = Recovery::new(&self.config(), &[]).unwrap();
+    pub fn recover_some(&mut self, count: u64, how: impl FnOnce(Recovery<Tags>) -> Recovery<Tags>) -> bool {
+        let mut recovery = how(Recovery::new(&self.config(), &[]).unwrap());
         for _ in 0..count {
             let Some(operation) = recovery.next_operation() else { return true };
             let completion = self.apply(operation);
@@ -154,8 +167,8 @@ impl Story {
         let payload =
             if kind == OpKind::Write { Tags::written(number as u32, start, sectors) } else { Tags::default() };
         let command = Command { kind, range: SectorRange::new(start, sectors), fua };
-        let now = self.now;
-        self.volume().submit(now, Operation { token: Token(number), target: 0, command, payload });
+        let (now, target) = (self.now, self.unit);
+        self.volume().submit(now, Operation { token: Token(number), target, command, payload });
         number
     }
 

@@ -17,6 +17,7 @@
 //! Nothing is written on a read-only member, and entries of its map count only in regions that have
 //! not left it (`refusal.rs`).
 
+mod anew;
 mod bounds;
 mod cache;
 mod chunks;
@@ -76,6 +77,10 @@ pub struct Recovery<P: Payload> {
     second_first: SecondFirst,
     /// Set if the newest state is of version 1 of the format.
     of_version_1: bool,
+    /// The error after which the cache begins anew, once no operation is under way; and true if the
+    /// cache may have had content that home lacks.
+    anew: Option<(RecoveryError, bool)>,
+    has_begun_anew: bool,
     superblocks: superblocks::Superblocks,
     chunks: chunks::Chunks,
     /// Pages that are torn, damaged or older than their other copy. They are written when the
@@ -96,6 +101,7 @@ enum Step<P> {
     Places(places::PlacesRecovery),
     Mirror(mirror::MirrorRecovery),
     Cache(cache::CacheRecovery),
+    Anew(anew::Anew),
     Log(log::LogRecovery<P>),
 }
 
@@ -212,6 +218,8 @@ impl<P: Payload> Recovery<P> {
             old_turns: OldTurns::default(),
             second_first: SecondFirst::new(),
             of_version_1: false,
+            anew: None,
+            has_begun_anew: false,
             superblocks: superblocks::Superblocks::default(),
             chunks: chunks::Chunks::default(),
             repairs: Vec::new(),
@@ -286,6 +294,15 @@ impl<P: Payload> Recovery<P> {
     /// # Panics
     /// Panics if no operation with this token is under way.
     pub fn complete(&mut self, completion: Completion<P>) {
+        self.take_completion(completion);
+        if self.in_flight.is_empty()
+            && let Some((error, lost)) = self.anew.take()
+        {
+            self.begin_anew(error, lost);
+        }
+    }
+
+    fn take_completion(&mut self, completion: Completion<P>) {
         let Completion { token, status, payload } = completion;
         let mut asked = self.in_flight.remove(&token).expect("a completion answers an operation under way");
         asked.tries_left -= 1;
@@ -329,6 +346,7 @@ impl<P: Payload> Recovery<P> {
             Step::Places(_) => self.places_take(&answer),
             Step::Mirror(_) => return self.mirror_takes(answer),
             Step::Cache(_) => return self.cache_takes(answer),
+            Step::Anew(_) => return self.anew_takes(&answer),
             Step::Log(_) => return self.log_takes(answer),
         }
         if self.in_flight.is_empty() && self.outcome.is_none() {
@@ -434,8 +452,12 @@ impl<P: Payload> Recovery<P> {
         }
         let given_up = (self.state.failed & !self.attached) & 1 << slots.member.0 != 0;
         if given_up || self.is_out(slots.member) {
-            let migrating = self.state.migrating;
-            return self.fail(|member, role| RecoveryError::Needed { member, role, migrating }, slots.member);
+            let (is_needed, migrating) = (self.may_be_needed(), self.state.migrating);
+            let error = |member, role| match is_needed {
+                true => RecoveryError::Needed { member, role, migrating },
+                false => RecoveryError::LeftOut { member, role },
+            };
+            return self.fail(error, slots.member);
         }
         self.step = if self.volume.store.appends() {
             Step::Log(log::LogRecovery::default())
@@ -445,7 +467,8 @@ impl<P: Payload> Recovery<P> {
         self.read_superblocks();
     }
 
-    /// Ends the recovery with an error, unless the member held only copies or the loss is accepted.
+    /// Ends the recovery with an error, unless the member held only copies or the loss is accepted:
+    /// then the volume goes on without the member, or with an empty cache if the member is a home.
     fn fail(&mut self, error: impl FnOnce(MemberId, Role) -> RecoveryError, member: MemberId) {
         let role = self.volume.view.member(member).role;
         let error = error(member, role);
@@ -460,7 +483,11 @@ impl<P: Payload> Recovery<P> {
             self.volume.damage.began_without = Some(error);
             Ok(())
         } else {
-            Err(error)
+            let is_given_up = error.is_of_content() && (!is_home || self.may_begin_anew(&error, member));
+            if is_given_up && (!dirty || self.accept_loss) {
+                self.anew = Some((error.clone(), dirty));
+            }
+            Err(if is_given_up { error.with_remedy() } else { error })
         };
         self.outgoing.drain(..).for_each(|operation| {
             self.in_flight.remove(&operation.token);
