@@ -24,7 +24,11 @@ pub enum Content {
         end: Option<Bytes>,
     },
     /// Table of partitions.
-    Partitions,
+    Partitions {
+        /// End of the last partition or of the table's own space, whichever is later, counted from
+        /// the drive's first byte; `None` if unknown.
+        end: Option<Bytes>,
+    },
     /// Part of a larger whole: RAID, LVM, a pool, an encrypted device, another cache.
     Part,
     /// Swap space.
@@ -55,6 +59,9 @@ const fn magic(at: u64, bytes: &'static [u8], name: &'static str, content: Conte
 }
 
 const FILE_SYSTEM: Content = Content::FileSystem { end: None };
+const PARTITIONS: Content = Content::Partitions { end: None };
+/// Entries of a GPT that are read at most; tables have 128.
+const GPT_ENTRIES_MAX: u64 = 1024;
 const MD_MAGIC: &[u8] = &[0xfc, 0x4e, 0x2b, 0xa9];
 
 /// Signatures at a fixed position from the drive's beginning.
@@ -84,8 +91,8 @@ const FROM_START: &[Magic] = &[
     magic(4096, MD_MAGIC, "md RAID member", Content::Part),
     magic(4096 + 24, b"\xc6\x85\x73\xf6\x4e\x1a\x45\xca\x82\x65\xf5\x7f\x48\xba\x6d\x81", "bcache", Content::Part),
     magic(4096 + 24, b"\xc6\x85\x73\xf6\x66\xce\x90\xa9\xd9\x6a\x60\xcf\x80\x3d\xf7\xef", "bcachefs", FILE_SYSTEM),
-    magic(512, b"EFI PART", "GPT", Content::Partitions),
-    magic(4096, b"EFI PART", "GPT", Content::Partitions),
+    magic(512, b"EFI PART", "GPT", PARTITIONS),
+    magic(4096, b"EFI PART", "GPT", PARTITIONS),
 ];
 
 /// Returns signatures at a position that depends on the size of the drive.
@@ -97,8 +104,8 @@ fn from_end(size: u64) -> Vec<Magic> {
     at((size & !0xffff).checked_sub(0x1_0000), MD_MAGIC, "md RAID member", Content::Part);
     let sectors = size / 512;
     at(sectors.checked_sub(16).map(|sector| (sector & !7) * 512), MD_MAGIC, "md RAID member", Content::Part);
-    at(size.checked_sub(512), b"EFI PART", "GPT", Content::Partitions);
-    at(size.checked_sub(4096), b"EFI PART", "GPT", Content::Partitions);
+    at(size.checked_sub(512), b"EFI PART", "GPT", PARTITIONS);
+    at(size.checked_sub(4096), b"EFI PART", "GPT", PARTITIONS);
     at(size.checked_sub(1024), b"Intel Raid ISM Cfg Sig. ", "Intel RAID member", Content::Part);
     magics
 }
@@ -121,8 +128,9 @@ pub fn scan(drive: &File, size: Bytes) -> io::Result<Vec<Signature>> {
     if let Some(content) = reader.label()? {
         found.push(Signature { name: "Bimetal label", content });
     }
-    if found.is_empty() && reader.is_mbr()? {
-        found.push(Signature { name: "MBR", content: Content::Partitions });
+    let has_label_at_most = found.iter().all(|signature| matches!(signature.content, Content::Label(_)));
+    if has_label_at_most && reader.is_mbr()? {
+        found.push(Signature { name: "MBR", content: Content::Partitions { end: reader.mbr_end()? } });
     }
     let mut names = Vec::new();
     found.retain(|signature| {
@@ -162,6 +170,9 @@ impl Reader<'_> {
 
     /// Returns the exact name for a `magic` that was found, with the size if the content states it.
     fn look_closer(&self, magic: &Magic) -> io::Result<Signature> {
+        if magic.name == "GPT" {
+            return Ok(Signature { name: "GPT", content: Content::Partitions { end: self.gpt_end(magic.at)? } });
+        }
         let told = match magic.name {
             "ext" => self.read(1024)?.map(|superblock| ext(&superblock)),
             "xfs" => self.read(0)?.map(|superblock| ("xfs", xfs_end(&superblock))),
@@ -205,6 +216,34 @@ impl Reader<'_> {
             Err(LabelPageError::Io(error)) => Err(error),
             Err(LabelPageError::Page(_)) => Ok(Some(Content::Label(None))),
         }
+    }
+
+    /// Returns the end of the partitions of a GPT, and of its backup header, from the header at
+    /// `at`; `None` for the backup header, whose sector size is unknown.
+    fn gpt_end(&self, at: u64) -> io::Result<Option<Bytes>> {
+        let sector = at;
+        let Some(header) = self.read::<92>(at)?.filter(|_| [512, 4096].contains(&sector)) else { return Ok(None) };
+        let (backup, entries) = (u64_le(&header, 32), u64_le(&header, 72).checked_mul(sector));
+        let (count, size) = (u64::from(u32_le(&header, 80)), u64::from(u32_le(&header, 84)));
+        let mut last = backup;
+        for number in 0..count.min(GPT_ENTRIES_MAX) {
+            let place = entries.and_then(|entries| entries.checked_add(number.checked_mul(size)?));
+            let Some(entry) = place.map_or(Ok(None), |place| self.read::<48>(place))? else { break };
+            if entry[..16] != [0; 16] {
+                last = last.max(u64_le(&entry, 40));
+            }
+        }
+        Ok(last.checked_add(1).and_then(|sectors| sectors.checked_mul(sector)).map(Bytes))
+    }
+
+    /// Returns the end of the last primary partition of a boot sector, counted in sectors of 512
+    /// bytes.
+    fn mbr_end(&self) -> io::Result<Option<Bytes>> {
+        let ends = self.read::<512>(0)?.map(|sector| {
+            let entries = sector[446..510].chunks_exact(16).filter(|entry| entry[4] != 0);
+            entries.map(|entry| 512 * (u64::from(u32_le(entry, 8)) + u64::from(u32_le(entry, 12)))).max()
+        });
+        Ok(ends.flatten().map(Bytes))
     }
 
     /// Returns true for a boot sector with at least one partition, if every entry of its table is
@@ -375,8 +414,40 @@ mod tests {
         let mut entry = [0; 16];
         (entry[0], entry[4], entry[8], entry[12]) = (0x80, 0x83, 1, 100);
         image.write(446, &entry);
-        assert_eq!(image.scan(), [Signature { name: "MBR", content: Content::Partitions }]);
+        let end = Some(Bytes(101 * 512));
+        assert_eq!(image.scan(), [Signature { name: "MBR", content: Content::Partitions { end } }]);
         image.write(446, &[0x77]);
         assert_eq!(image.names(), Vec::<&str>::new());
+    }
+
+    /// The end of a GPT is that of its backup header, or of a partition that lies behind it.
+    #[test]
+    fn gpt_says_where_its_partitions_end() {
+        let end_of = |image: &Image| match &image.scan()[..] {
+            [Signature { name: "GPT", content: Content::Partitions { end } }] => *end,
+            other => panic!("{other:?}"),
+        };
+        for sector in [512, 4096] {
+            let image = Image::new("gpt", 16);
+            let mut header = [0; 92];
+            header[..8].copy_from_slice(b"EFI PART");
+            header[32..40].copy_from_slice(&999u64.to_le_bytes());
+            header[72..80].copy_from_slice(&2u64.to_le_bytes());
+            header[80..84].copy_from_slice(&128u32.to_le_bytes());
+            header[84..88].copy_from_slice(&128u32.to_le_bytes());
+            image.write(sector, &header);
+            assert_eq!(end_of(&image), Some(Bytes(1000 * sector)));
+            let mut entry = [0; 48];
+            (entry[0], entry[41]) = (1, 8);
+            image.write(2 * sector + 5 * 128, &entry);
+            assert_eq!(end_of(&image), Some(Bytes((0x800 + 1) * sector)), "the sixth partition is last");
+            // Numbers that no table has.
+            header[80..88].fill(0xff);
+            image.write(sector, &header);
+            assert!(end_of(&image).is_some());
+            header[32..40].fill(0xff);
+            image.write(sector, &header);
+            assert_eq!(end_of(&image), None);
+        }
     }
 }

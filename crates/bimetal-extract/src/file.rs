@@ -152,7 +152,7 @@ impl Candidate {
             return Err(FileError::Member { path, volume });
         }
         if let Some(signature) = found.first() {
-            let partitions = if signature.content == Content::Partitions { " partitions" } else { "" };
+            let partitions = if matches!(signature.content, Content::Partitions { .. }) { " partitions" } else { "" };
             return Err(FileError::Carries { path, what: format!("{}{partitions}", signature.name) });
         }
         Ok(Self { probe, writes, lock: Some(lock) })

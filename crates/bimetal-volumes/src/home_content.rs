@@ -34,7 +34,12 @@ pub(crate) fn is_foreign(content: &Content, _: Bytes) -> bool {
     !matches!(content, Content::Label(_))
 }
 
-/// Returns true for a file system that ends beyond `end`.
+/// Returns true for a file system, or partitions, that end beyond `end`.
 pub(crate) fn is_too_long(content: &Content, end: Bytes) -> bool {
-    matches!(content, Content::FileSystem { end: Some(of_file_system) } if *of_file_system > end)
+    match content {
+        Content::FileSystem { end: Some(of_content) } | Content::Partitions { end: Some(of_content) } => {
+            *of_content > end
+        }
+        _ => false,
+    }
 }

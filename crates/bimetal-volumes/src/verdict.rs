@@ -67,6 +67,22 @@ pub enum Refusal {
         /// Harm that the volume would do to the table.
         harm: &'static str,
     },
+    /// A table of partitions reaches too far on a drive of the volume.
+    #[error(
+        "{0}: carries {name} partitions up to byte {end}, and the volume ends at byte {limit}. Shrink the last partition \
+         below that byte, and let the table end there, on a loop device of that size: losetup --find --show --sizelimit \
+         {limit} {0}", path.display()
+    )]
+    TableTooLong {
+        /// Path of the drive.
+        path: PathBuf,
+        /// Kind of the table.
+        name: &'static str,
+        /// End of its partitions, in bytes.
+        end: u64,
+        /// End of the volume's home, in bytes.
+        limit: u64,
+    },
     /// A file system reaches too far.
     #[error("{}: carries {name} of {end} bytes, and the volume needs the space after byte {limit}. {remedy}", path.display())]
     TooLong {
@@ -116,6 +132,11 @@ pub fn judge(drive: &Drive<'_>, signatures: &[Signature], force: bool) -> Result
     let &Drive { path, purpose, .. } = drive;
     let refusal = match signatures {
         [] => return Ok(Verdict::Empty),
+        [Signature { name, content: Content::Partitions { end: Some(end) } }] if drive.is_member => match purpose {
+            Purpose::Home(limit) if *end <= limit => return Ok(Verdict::Adopted { name, end: *end }),
+            Purpose::Home(limit) => Refusal::TableTooLong { path: path.to_owned(), name, end: end.0, limit: limit.0 },
+            Purpose::PartOfHome | Purpose::Slots => in_the_way(path, &signatures[0], purpose),
+        },
         [Signature { name, content: Content::FileSystem { end: Some(end) } }] => match purpose {
             Purpose::Home(limit) if *end <= limit => return Ok(Verdict::Adopted { name, end: *end }),
             Purpose::Home(limit) => too_long(drive, name, *end, limit),
@@ -124,7 +145,7 @@ pub fn judge(drive: &Drive<'_>, signatures: &[Signature], force: bool) -> Result
         [.., last] => {
             // A label is the most specific, then a partition table, then the signature found last.
             let label = signatures.iter().find(|signature| matches!(signature.content, Content::Label(_)));
-            let table = signatures.iter().find(|signature| signature.content == Content::Partitions);
+            let table = signatures.iter().find(|signature| matches!(signature.content, Content::Partitions { .. }));
             in_the_way(path, label.or(table).unwrap_or(last), purpose)
         }
     };
@@ -142,7 +163,7 @@ fn in_the_way(path: &Path, signature: &Signature, purpose: Purpose) -> Refusal {
             let named = volume.as_ref().map(|name| format!("volume '{name}'"));
             Refusal::Labelled { path, volume: named.unwrap_or_else(|| "a volume that cannot be read".to_owned()) }
         }
-        Content::Partitions => {
+        Content::Partitions { .. } => {
             let harm = match purpose {
                 Purpose::Slots => "overwrite them",
                 Purpose::Home(_) | Purpose::PartOfHome => {
@@ -226,6 +247,26 @@ mod tests {
         }
     }
 
+    /// Partitions on a drive of a volume are content of the volume. They stay if they end in it.
+    #[test]
+    fn partitions_of_a_member_stay_if_they_end_in_time() {
+        let judged = |end, is_member| {
+            let drive = Drive {
+                path: Path::new("/dev/h"),
+                is_file: false,
+                size: Bytes::from_mib(101),
+                is_member,
+                purpose: HOME,
+            };
+            let end = Some(Bytes::from_mib(end));
+            judge(&drive, &[found("GPT", Content::Partitions { end })], false).map_err(|refusal| refusal.to_string())
+        };
+        let limit = if let Purpose::Home(limit) = HOME { limit.0 >> 20 } else { 0 };
+        assert!(matches!(judged(limit, true), Ok(Verdict::Adopted { .. })));
+        assert!(judged(limit + 1, true).is_err_and(|message| message.contains("partitions up to byte")));
+        assert!(judged(limit, false).is_err_and(|message| message.contains("--force")));
+    }
+
     /// A file system that reaches too far is refused with the command that shrinks it or makes
     /// room.
     #[test]
@@ -249,7 +290,7 @@ mod tests {
     #[test]
     fn everything_else_is_refused_and_erased_with_force() {
         let label = found("Bimetal label", Content::Label(Some("mail".into())));
-        let gpt = found("GPT", Content::Partitions);
+        let gpt = found("GPT", Content::Partitions { end: None });
         let cases = [
             (vec![label.clone()], HOME, "is labelled as a drive of volume 'mail' already"),
             (vec![ext4(5), label], HOME, "is labelled as a drive of volume 'mail' already"),

@@ -466,6 +466,33 @@ fn grown_file_system_of_a_plain_disk_is_not_written_over() {
     assert!(place.bytes() == before, "nothing is written");
 }
 
+/// As above, with partitions instead of a file system: the last one ends behind the volume.
+#[test]
+fn grown_partitions_of_a_plain_disk_are_not_written_over() {
+    for (table, behind_mib, fits) in [("dos", 0, false), ("gpt", 0, false), ("gpt", 2, true)] {
+        let place = Place::new(&format!("grown-{table}-{behind_mib}"));
+        place.succeed("drain box --detach");
+        // The table is made on a file of its own, so that no backup of it lies over the labels.
+        let make = format!(
+            "sh -c 'truncate -s {}M table.img && printf \"label: {table}\\nstart=2048\\n\" | sfdisk -q table.img && dd \
+             if=table.img of=hdd.img bs=64k count=1 conv=notrunc status=none'",
+            HDD_MIB - behind_mib
+        );
+        if !overwrite(&place, "hdd.img", "sfdisk --version", false) {
+            return;
+        }
+        assert!(overwrite(&place, "hdd.img", &make, false));
+        let before = place.bytes();
+        if fits {
+            place.succeed("drain box");
+            continue;
+        }
+        let message = place.refuse("serve box");
+        assert!(message.contains("partitions up to byte") && message.contains("--sizelimit"), "{message}");
+        assert!(place.bytes() == before, "nothing is written");
+    }
+}
+
 /// A program that wipes the last 64 KiB destroys both first pages of a label. The drive is found by
 /// the second copy.
 #[test]
