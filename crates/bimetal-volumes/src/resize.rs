@@ -191,8 +191,8 @@ fn change(located: &Located, drives: &[&Labelled], spans: Vec<Span>) -> Result<R
     goal.members.iter_mut().zip(&spans).for_each(|(member, span)| member.size = span.goal);
     let (before, after) = (lay_out(label)?, lay_out(&goal)?);
     refuse_other_addresses(label, &before, &after)?;
-    refuse_content_behind(drives, &before, &after)?;
-    let exported = [before, after].map(|layout| Sectors(layout.total_blocks() * layout.block.sectors()).bytes());
+    let exported =
+        [&before, &after].map(|layout: &Layout| Sectors(layout.total_blocks() * layout.block.sectors()).bytes());
     let names = (0..label.members.len()).map(|at| label.member_name(MemberId(at as u16)));
     let used = names.zip(label.members.iter().zip(&spans));
     let members = used.map(|(name, (member, span))| (name, member.size.bytes(), span.goal.bytes())).collect();
@@ -201,6 +201,12 @@ fn change(located: &Located, drives: &[&Labelled], spans: Vec<Span>) -> Result<R
     if is_same && !located.assembly.resizing && label.format == Format::NEWEST {
         return Ok(resized);
     }
+    if matches!(label.guard, Some((_, Guard::Up))) && !located.assembly.resizing {
+        // A guard is not content: it is refused before the content behind the new end is judged.
+        let of = if label.format == Format::NEWEST { ResizeError::NotDrained } else { ResizeError::Version1NotDrained };
+        return Err(of(label.name.clone()));
+    }
+    refuse_content_behind(drives, &before, &after)?;
     let lock = if located.assembly.resizing {
         lock(&label.name, drives.iter().map(|drive| &drive.probe))?
     } else if label.format == Format::NEWEST {
@@ -297,9 +303,6 @@ fn refuse_content_behind(drives: &[&Labelled], before: &Layout, after: &Layout) 
 /// Opens the volume as it is, to check that nothing is off home.
 fn lock_drained(located: &Located) -> Result<VolumeLock, ResizeError> {
     let label = &located.assembly.label;
-    if matches!(label.guard, Some((_, Guard::Up))) {
-        return Err(ResizeError::NotDrained(label.name.clone()));
-    }
     let attached = attach::recover(located, Options { engine: Engine::Pool, ..Options::default() }, |_, _| {})?;
     if attached.volume.view().map.dirty_blocks() > 0 {
         return Err(ResizeError::NotDrained(label.name.clone()));
@@ -316,8 +319,7 @@ fn lock_drained_version_1(located: &Located, drives: &[&Labelled]) -> Result<Vol
     let label = &located.assembly.label;
     let lock = lock(&label.name, drives.iter().map(|drive| &drive.probe))?;
     let is_clean = |state: &State| !state.dirty && !state.migrating && state.refusing.is_none() && state.failed == 0;
-    let is_up = matches!(label.guard, Some((_, Guard::Up)));
-    if is_up || !newest_state(located).is_some_and(|state| is_clean(&state)) {
+    if !newest_state(located).is_some_and(|state| is_clean(&state)) {
         return Err(ResizeError::Version1NotDrained(label.name.clone()));
     }
     Ok(lock)
