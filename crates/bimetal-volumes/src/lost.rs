@@ -238,10 +238,10 @@ pub fn meaning(report: &Report, lost_blocks: u64, name: &str, refuses: bool) -> 
     let (lost, acknowledged) = (report.lost_blocks().max(lost_blocks), report.acknowledged_blocks());
     if lost > 0 {
         let until = if refuses {
-            "while a drive is read-only, writes near these blocks fail, too: once nothing else is off home, stop the \
+            "while a drive is read-only, writes near a lost block fail, too: once nothing else is off home, stop the \
              server, take that drive out, and run `bimetal serve` with --accept-loss"
         } else {
-            "reads of these blocks fail until they are written or discarded"
+            "reads of a lost block fail until it is written or discarded"
         };
         let known = match acknowledged {
             0 => String::new(),
@@ -249,7 +249,7 @@ pub fn meaning(report: &Report, lost_blocks: u64, name: &str, refuses: bool) -> 
             some => format!(", {some} of them acknowledged"),
         };
         troubles.push(format!(
-            "{} lost{known}: no drive has their newest content; {until} (`bimetal check {name}` lists them)",
+            "{} lost{known}: no drive has the newest content; {until} (`bimetal check {name}` lists them)",
             counted_are(lost, "block")
         ));
     }
@@ -281,8 +281,8 @@ pub fn meaning(report: &Report, lost_blocks: u64, name: &str, refuses: bool) -> 
     let other = report.other_blocks().saturating_sub(uncertain + differing);
     if other > 0 {
         troubles.push(format!(
-            "{} had bad content, and none of it is lost now: home had the same content, or the blocks were written \
-             again or given up",
+            "{} had bad content, and none of it is lost now: home had the same content, or the content was \
+             replaced or given up",
             counted(other, "block")
         ));
     }

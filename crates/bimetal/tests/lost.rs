@@ -245,7 +245,7 @@ fn lost_content_is_told_until_it_is_acknowledged() {
     });
     std::thread::sleep(Duration::from_millis(1500));
     let said = served.kill();
-    assert!(said.contains("blocks 0 to 63 (bytes 0 to 262143) do not match their checksum"), "{said}");
+    assert!(said.contains("blocks 0 to 63 (bytes 0 to 262143) do not match their checksums"), "{said}");
     told(&place);
     let served = place.serve("box");
     told(&place);
@@ -353,7 +353,7 @@ fn repaired_copies_are_told_too() {
     assert!(place.json()["meaning"].as_str().unwrap().starts_with("everything is at home"));
     drop(disk);
     let said = served.stop();
-    assert!(said.contains("home has the same content and serves them"), "{said}");
+    assert!(said.contains("home has the same content and serves it"), "{said}");
 }
 
 /// Regression: the superblock names 251 lost blocks at most, and status counted 248 instead of

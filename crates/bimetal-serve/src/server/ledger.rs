@@ -144,7 +144,7 @@ impl Server {
         }
         let drive = self.called(finding.member.0);
         let place = self.place_of(finding.run);
-        let line = format!("{drive}: {place} {}", in_words(finding.kind, finding.state));
+        let line = format!("{drive}: {place} {}", in_words(finding.kind, finding.state, finding.run.count));
         self.say(&line);
     }
 
@@ -241,20 +241,23 @@ impl Server {
     }
 }
 
-fn in_words(kind: Kind, state: State) -> String {
+/// Describes a finding of `count` blocks, as the part of a sentence behind their place.
+fn in_words(kind: Kind, state: State, count: u64) -> String {
+    let is_one = count == 1;
     let found = match kind {
-        Kind::Checksum => "do not match their checksum",
+        Kind::Checksum if is_one => "does not match its checksum",
+        Kind::Checksum => "do not match their checksums",
+        Kind::Scrub if is_one => "was found bad by a scrub",
         Kind::Scrub => "were found bad by a scrub",
         Kind::Unreadable => "cannot be read",
+        Kind::CopiesDiffer if is_one => "has two copies that differ",
         Kind::CopiesDiffer => "have two copies that differ",
     };
     let means = match state {
         State::Uncertain if kind == Kind::CopiesDiffer => "which copy is right is unknown, and reads return either",
-        State::Lost => {
-            "home has only older content, so they are lost, and reads of them fail until they are written or discarded"
-        }
-        State::Repaired => "home has the same content and serves them: nothing is lost",
-        State::Rewritten => "they have good content again",
+        State::Lost => "home has only older content, so reads fail until new content is written, or a discard",
+        State::Repaired => "home has the same content and serves it: nothing is lost",
+        State::Rewritten => "there is good content again",
         State::GivenUp | State::Uncertain => "reads may return home's older content",
     };
     format!("{found}; {means}")

@@ -21,6 +21,8 @@ use crate::output::{note, print};
 use crate::progress::Progress;
 use crate::target::{control, let_go, run_time};
 
+/// Smallest time between scrubs.
+const SCRUB_PERIOD_MIN: Nanoseconds = Nanoseconds::from_millis(1000);
 /// Smallest rate of a scrub, in bytes per second.
 const SCRUB_RATE_MIN: Bytes = Bytes::from_kib(64);
 
@@ -70,7 +72,7 @@ pub(crate) struct Arguments {
     socket_group: Option<u32>,
     /// Time between scrubs, like 7d; a scrub reads all blocks off home and compares them with their
     /// checksums [default: never]
-    #[arg(long, value_name = "DURATION")]
+    #[arg(long, value_name = "DURATION", value_parser = scrub_period)]
     scrub_every: Option<Nanoseconds>,
     /// Most bytes that a scrub reads in a second, like 50MiB [default: all that requests leave
     /// free]
@@ -97,6 +99,17 @@ fn clients_max(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(clients @ 1..=4096) => Ok(clients),
         _ => Err("expected a number of clients from 1 to 4096, like 64".to_owned()),
+    }
+}
+
+/// Reads the time between scrubs.
+fn scrub_period(text: &str) -> Result<Nanoseconds, String> {
+    match text.parse() {
+        Ok(period) if period >= SCRUB_PERIOD_MIN => Ok(period),
+        Ok(_) => {
+            Err("expected a duration of at least 1s, like 7d; without --scrub-every there are no scrubs".to_owned())
+        }
+        Err(error) => Err(format!("{error}")),
     }
 }
 
@@ -188,7 +201,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     }
     let access = SocketAccess { mode: arguments.socket_mode, group: arguments.socket_group };
     let clients_max = arguments.clients_max;
-    let scrub = ScrubPlan { every: arguments.scrub_every.filter(|every| every.0 > 0), rate: arguments.scrub_rate };
+    let scrub = ScrubPlan { every: arguments.scrub_every, rate: arguments.scrub_rate };
     let options =
         ServerOptions { names: vec![name.clone()], tcp, clients_max, access, scrub, ..ServerOptions::default() };
     let mut server = Server::new(volume, drives, options)?;
