@@ -260,6 +260,9 @@ fn grown_drives_are_used_to_their_end_after_a_resize() {
         running.qemu_io(&["write -P 0x51 0 1M", "write -P 0x52 40M 64k", "flush"]);
         assert_eq!(running.terminate(), 0);
         place.succeed("resize tank");
+        // The header of an attached home was once taken for a file system in the way.
+        let message = place.refuse(&format!("resize tank --{home}-size 44MiB"));
+        assert!(message.contains("bimetal drain tank --detach"), "{message}");
         place.file(home, 96);
         // The volume has its old size. The grown drive's label is found at the position that the
         // other drive's label records.
