@@ -19,7 +19,7 @@ use bimetal_core::volume::GaveUp;
 use bimetal_fault::damage::{Page, Structure, copies_of, survey};
 use bimetal_fault::payload::{Sector, Tags};
 use bimetal_fault::run_damage_case;
-use story::{ALL, SSD, Story, flip_bit, keep, pages, put_back, reads_back, sectors};
+use story::{ALL, Kept, SSD, Story, flip_bit, keep, pages, put_back, reads_back, sectors};
 
 /// Smallest number of cases of all schemes together, in the two tests that run at the same time on
 /// two cores.
@@ -292,10 +292,22 @@ fn on_flash_unit<T>(story: &mut Story, run: impl FnOnce(&mut Story) -> T) -> T {
     answer
 }
 
+/// A volume of `os-managed` whose superblocks are damaged.
+struct OsManaged {
+    story: Story,
+    /// Writes of the disk's first blocks.
+    written: Vec<u64>,
+    /// Write of the flash's own unit.
+    of_flash: u64,
+    superblocks: Vec<Page>,
+    /// The journal and the slot table.
+    map: Kept,
+}
+
 /// Returns a volume of `os-managed` with writes offloaded to its flash and a block of the flash's
 /// own unit, all flushed. `goes_home` sends the offloaded writes home. Then all superblocks are
 /// damaged by `harm`.
-fn os_managed(goes_home: bool, harm: fn(&mut Story, &Page)) -> (Story, Vec<u64>, u64) {
+fn os_managed(goes_home: bool, harm: fn(&mut Story, &Page)) -> OsManaged {
     let (mut story, written) = flushed("os-managed", &[("flush_period", "off")]);
     let of_flash = on_flash_unit(&mut story, |story| story.write(8, 8));
     story.flush();
@@ -308,9 +320,10 @@ fn os_managed(goes_home: bool, harm: fn(&mut Story, &Page)) -> (Story, Vec<u64>,
     assert_eq!(story.volume().view().map.dirty_blocks() == 0, goes_home);
     let superblocks = pages(&mut story, Structure::Superblock);
     assert_eq!(superblocks.len(), 4);
+    let map = [Structure::Ring, Structure::Table].map(|structure| keep(&mut story, structure)).concat();
     story.cut_power();
     superblocks.iter().for_each(|page| harm(&mut story, page));
-    (story, written, of_flash)
+    OsManaged { story, written, of_flash, superblocks, map }
 }
 
 const ONE_BIT: fn(&mut Story, &Page) = |story, page| flip_bit(story, page, 100);
@@ -323,7 +336,7 @@ const ZEROED: fn(&mut Story, &Page) = |story, page| {
 #[test]
 fn cache_on_a_home_begins_anew_without_superblocks() {
     for (goes_home, harm) in [(false, ONE_BIT), (false, ZEROED), (true, ONE_BIT), (true, ZEROED)] {
-        let (mut story, mut written, of_flash) = os_managed(goes_home, harm);
+        let OsManaged { mut story, mut written, of_flash, .. } = os_managed(goes_home, harm);
         if goes_home {
             story.recover();
             assert!(story.volume().began_empty().is_some() && story.volume().gave_up().is_none());
@@ -333,6 +346,7 @@ fn cache_on_a_home_begins_anew_without_superblocks() {
             assert!(error.to_string().contains("--accept-loss"), "{error}");
             story.recover_giving_up();
             assert_eq!(story.volume().gave_up(), Some(GaveUp::All));
+            assert!(story.volume().began_empty().is_some());
             assert!(blocks_as_written(&mut story, &written).is_empty(), "home has older content");
         }
         assert_eq!(on_flash_unit(&mut story, |story| story.read(8, 8)), [of_flash; 8], "the flash's own unit is sound");
@@ -346,6 +360,25 @@ fn cache_on_a_home_begins_anew_without_superblocks() {
     }
 }
 
+/// One of the superblocks could not be erased. The rest of the map was erased behind it, and that
+/// superblock might have counted at the next start, without its journal.
+#[test]
+fn superblock_that_is_not_erased_keeps_the_rest_of_the_map() {
+    for at in 0..4 {
+        let OsManaged { mut story, superblocks, map, .. } = os_managed(false, ONE_BIT);
+        let place = superblocks[at].sector;
+        let fails = |operation: &Operation<Tags>| {
+            operation.target == SSD
+                && operation.command.kind == OpKind::WriteZeroes
+                && operation.command.range.start.0 == place
+        };
+        assert!(story.recover_giving_up_failing(fails).is_err());
+        for (page, content) in &map {
+            assert!(sectors(&story, page) == *content, "{page} is erased");
+        }
+    }
+}
+
 /// A recovery that begins a cache anew is cut behind each of its operations. Old superblocks go
 /// first: nothing of the old map counts behind new ones.
 #[test]
@@ -353,7 +386,7 @@ fn cut_while_a_cache_begins_anew_takes_nothing_back() {
     for goes_home in [true, false] {
         let mut cuts = 0;
         for count in 0.. {
-            let (mut story, written, of_flash) = os_managed(goes_home, ONE_BIT);
+            let OsManaged { mut story, written, of_flash, .. } = os_managed(goes_home, ONE_BIT);
             let ended = story.recover_some(count, |recovery| if goes_home { recovery } else { recovery.accept_loss() });
             story.cut_power();
             story.recover_giving_up();

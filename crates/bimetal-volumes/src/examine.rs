@@ -8,6 +8,7 @@ use bimetal_device::drive::{self, Drive, Engine};
 use crate::find::{Labelled, Located};
 use crate::plan::Plan;
 use crate::startup;
+use crate::state::is_dirty;
 use crate::volume_lock;
 
 /// Returns the number of bytes that are off home only, by a recovery that changes nothing, or the
@@ -32,7 +33,12 @@ pub(crate) fn look_off_home(located: &Located) -> Result<u64, String> {
     };
     let mut drives: Vec<_> = located.members().map(open).collect::<Result<_, _>>()?;
     let recovery = Recovery::new(&plan.config(), &[]).map_err(|error| error.to_string())?;
-    let volume = startup::recover(recovery, &mut drives, |_, _| {}).map_err(|error| error.to_string())?;
+    let volume = match startup::recover(recovery, &mut drives, |_, _| {}) {
+        Ok(volume) => volume,
+        // A cache that home does not need may begin anew, which these drives do not let it.
+        Err(_) if is_dirty(located) == Some(false) => return Ok(0),
+        Err(error) => return Err(error.to_string()),
+    };
     let view = volume.view();
     Ok(u64::from(view.map.dirty_blocks()) * view.block().bytes().0)
 }

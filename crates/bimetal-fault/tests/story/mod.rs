@@ -134,6 +134,27 @@ impl Story {
         recovery.finish()
     }
 
+    /// Recovers and accepts the loss, on drives that fail the operations that `fails` selects, before
+    /// they answer any other.
+    pub fn recover_giving_up_failing(&mut self, fails: impl Fn(&Operation<Tags>) -> bool) -> Result<(), RecoveryError> {
+        let mut recovery = Recovery::new(&self.config(), &[]).unwrap().accept_loss();
+        let mut waiting = Vec::new();
+        loop {
+            waiting.extend(std::iter::from_fn(|| recovery.next_operation()));
+            let failing = waiting.iter().position(&fails);
+            if waiting.is_empty() {
+                return recovery.finish().map(drop);
+            }
+            let operation = waiting.remove(failing.unwrap_or(0));
+            let token = operation.token;
+            let completion = match failing {
+                Some(_) => Completion { token, status: Status::MediaError, payload: Tags::default() },
+                None => self.apply(operation),
+            };
+            recovery.complete(completion);
+        }
+    }
+
     /// Recovers with at most `count` operations answered. Returns true if the recovery ended.
     pub fn recover_some(&mut self, count: u64, how: impl FnOnce(Recovery<Tags>) -> Recovery<Tags>) -> bool {
         let mut recovery = how(Recovery::new(&self.config(), &[]).unwrap());

@@ -185,7 +185,11 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
         note(format_args!("'{name}': the volume is served without a drive: {reason}"));
     }
     if let Some(damage) = volume.began_empty() {
-        note(format_args!("'{name}': the cache begins empty: {damage}; home had everything, so nothing is lost"));
+        let cost = match volume.gave_up() {
+            Some(_) => "content that only it had is given up (--accept-loss)",
+            None => "home had everything, so nothing is lost",
+        };
+        note(format_args!("'{name}': the cache begins empty: {damage}; {cost}"));
     }
     if held.has_overwritten() {
         note(format_args!(

@@ -4,7 +4,7 @@
 //! A member without blocks of its own is left out instead. Superblocks are erased first, and that
 //! is durable before anything else is erased: a power cut in between leaves a cache without
 //! superblocks, never one with a part of its map. The new superblocks are written last, in an epoch
-//! of their own, so that no old page counts that a drive may bring back.
+//! of their own, so that old pages do not count if a drive brings them back.
 
 use super::{Answer, Recovery, RecoveryError, Step, superblocks};
 use crate::block_map::BlockMap;
@@ -47,7 +47,7 @@ impl<P: Payload> Recovery<P> {
         volume.store.begin_again(&volume.view.layout, &properties, life);
         volume.damage.lost = Lost::default();
         volume.damage.gave_up = lost.then_some(GaveUp::All);
-        volume.damage.began_empty = (!lost).then_some(error);
+        volume.damage.began_empty = Some(error);
         self.superblocks = superblocks::Superblocks::default();
         self.repairs.clear();
         (self.has_begun_anew, self.outcome) = (true, None);
@@ -60,6 +60,10 @@ impl<P: Payload> Recovery<P> {
     pub(super) fn anew_takes(&mut self, _: &Answer<P>) {
         if !self.in_flight.is_empty() || self.outcome.is_some() {
             return;
+        }
+        if self.slots_refuse() {
+            // One of several erasures failed. Nothing more is erased; what is left is read again.
+            return self.next_step();
         }
         let Step::Anew(phase) = self.step else { return };
         let metadata = self.layout().metadata.expect("slots have metadata");
@@ -99,8 +103,9 @@ impl<P: Payload> Recovery<P> {
         self.ask(member, Command { kind: OpKind::WriteZeroes, range, fua: false }, P::empty(), 0);
     }
 
-    /// Returns an epoch that no page on the drive has, as far as chance goes. It is made of the
-    /// number of the newest state, which grows before the cache is used.
+    /// Returns an epoch that the old pages on the drive hardly have. It is made of the number of the
+    /// newest state. After a second loss before the next state the epoch is the same, and that the
+    /// old pages were erased durably is the only guard.
     fn life_from_state(&self) -> u32 {
         let of = [self.volume.store.identity(), self.state.sequence].map(u64::to_le_bytes).concat();
         crc32c::crc32c(&of) >> 1

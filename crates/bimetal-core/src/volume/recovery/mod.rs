@@ -576,7 +576,8 @@ impl<P: Payload> Volume<P> {
         self.damage.began_without.as_ref()
     }
 
-    /// Returns the damage for which recovery emptied the cache. Home had everything.
+    /// Returns the damage for which recovery emptied the cache. Home had everything, unless content
+    /// [was given up](Self::gave_up).
     pub fn began_empty(&self) -> Option<&RecoveryError> {
         self.damage.began_empty.as_ref()
     }
