@@ -110,12 +110,13 @@ fn from_end(size: u64) -> Vec<Magic> {
     magics
 }
 
-/// Returns the content of `drive` of `size` bytes, each kind once.
+/// Returns the content of `drive` of `size` bytes, each kind once. An MBR counts in sectors of
+/// `logical_sector` bytes.
 ///
 /// # Errors
 /// Fails if the drive cannot be read.
-pub fn scan(drive: &File, size: Bytes) -> io::Result<Vec<Signature>> {
-    let reader = Reader { drive, size: size.0 };
+pub fn scan(drive: &File, size: Bytes, logical_sector: u32) -> io::Result<Vec<Signature>> {
+    let reader = Reader { drive, size: size.0, logical_sector: u64::from(logical_sector) };
     let mut found: Vec<Signature> = Vec::new();
     for magic in FROM_START.iter().chain(&from_end(size.0)) {
         if reader.is_at(magic.at, magic.bytes)? {
@@ -145,6 +146,7 @@ pub fn scan(drive: &File, size: Bytes) -> io::Result<Vec<Signature>> {
 struct Reader<'a> {
     drive: &'a File,
     size: u64,
+    logical_sector: u64,
 }
 
 impl Reader<'_> {
@@ -236,14 +238,14 @@ impl Reader<'_> {
         Ok(last.checked_add(1).and_then(|sectors| sectors.checked_mul(sector)).map(Bytes))
     }
 
-    /// Returns the end of the last primary partition of a boot sector, counted in sectors of 512
-    /// bytes.
+    /// Returns the end of the last primary partition of a boot sector. The entry that protects a GPT
+    /// says nothing about the end.
     fn mbr_end(&self) -> io::Result<Option<Bytes>> {
-        let ends = self.read::<512>(0)?.map(|sector| {
-            let entries = sector[446..510].chunks_exact(16).filter(|entry| entry[4] != 0);
-            entries.map(|entry| 512 * (u64::from(u32_le(entry, 8)) + u64::from(u32_le(entry, 12)))).max()
+        let ends = self.read::<512>(0)?.and_then(|sector| {
+            let entries = sector[446..510].chunks_exact(16).filter(|entry| is_used(entry) && entry[4] != 0xee);
+            entries.map(|entry| u64::from(u32_le(entry, 8)) + u64::from(u32_le(entry, 12))).max()
         });
-        Ok(ends.flatten().map(Bytes))
+        Ok(ends.map(|sectors| Bytes(sectors * self.logical_sector)))
     }
 
     /// Returns true for a boot sector with at least one partition, if every entry of its table is
@@ -252,9 +254,13 @@ impl Reader<'_> {
         let Some(sector) = self.read::<512>(0)? else { return Ok(false) };
         let entries = sector[446..510].chunks_exact(16);
         let possible = entries.clone().all(|entry| entry[0] & 0x7f == 0);
-        let used = |entry: &[u8]| entry[4] != 0 && u32_le(entry, 12) != 0;
-        Ok(sector[510..] == [0x55, 0xaa] && possible && entries.clone().any(used))
+        Ok(sector[510..] == [0x55, 0xaa] && possible && entries.clone().any(is_used))
     }
+}
+
+/// Returns true for an entry of a boot sector that is a partition.
+fn is_used(entry: &[u8]) -> bool {
+    entry[4] != 0 && u32_le(entry, 12) != 0
 }
 
 /// Returns name and end of an ext file system, from its superblock.
@@ -329,7 +335,7 @@ mod tests {
         }
 
         fn scan(&self) -> Vec<Signature> {
-            scan(&File::open(&self.0).expect("a file"), Bytes(self.1)).expect("scanned")
+            scan(&File::open(&self.0).expect("a file"), Bytes(self.1), 512).expect("scanned")
         }
 
         fn names(&self) -> Vec<&'static str> {
@@ -414,6 +420,14 @@ mod tests {
         let mut entry = [0; 16];
         (entry[0], entry[4], entry[8], entry[12]) = (0x80, 0x83, 1, 100);
         image.write(446, &entry);
+        let end = Some(Bytes(101 * 512));
+        assert_eq!(image.scan(), [Signature { name: "MBR", content: Content::Partitions { end } }]);
+        let of_4_kib = scan(&File::open(&image.0).expect("a file"), Bytes(image.1), 4096).expect("scanned");
+        let end = Some(Bytes(101 * 4096));
+        assert_eq!(of_4_kib, [Signature { name: "MBR", content: Content::Partitions { end } }]);
+        // An entry without sectors, and one that protects a GPT, are no partitions.
+        image.write(446 + 16 + 4, &[0x83, 0, 0, 0, 0xff, 0xff, 0xff, 0xff]);
+        image.write(446 + 32 + 4, &[0xee, 0, 0, 0, 1, 0, 0, 0, 0xff, 0xff, 0xff, 0xff]);
         let end = Some(Bytes(101 * 512));
         assert_eq!(image.scan(), [Signature { name: "MBR", content: Content::Partitions { end } }]);
         image.write(446, &[0x77]);

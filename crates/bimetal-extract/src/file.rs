@@ -134,7 +134,7 @@ impl Candidate {
         }
         let read = |error| FileError::Io { path: path.clone(), error };
         let drive = File::open(&probe.canonical).map_err(read)?;
-        let found = signature::scan(&drive, probe.size).map_err(read)?;
+        let found = signature::scan(&drive, probe.size, probe.logical_sector).map_err(read)?;
         if let Some(volume) = label(&found) {
             return Err(FileError::Member { path, volume });
         }
@@ -147,7 +147,7 @@ impl Candidate {
         }
         let lock = DriveLock::take(&probe)?;
         // No other program writes to the drive from here on.
-        let found = signature::scan(lock.file(), probe.size).map_err(read)?;
+        let found = signature::scan(lock.file(), probe.size, probe.logical_sector).map_err(read)?;
         if let Some(volume) = label(&found) {
             return Err(FileError::Member { path, volume });
         }

@@ -366,7 +366,7 @@ fn judge_drives(
     let mut drives = Vec::new();
     for (at, (probe, lock)) in probes.into_iter().zip(locks).enumerate() {
         let read = |error| CreateError::Read { path: probe.path.clone(), error };
-        let signatures = signature::scan(lock.file(), probe.size).map_err(read)?;
+        let signatures = signature::scan(lock.file(), probe.size, probe.logical_sector).map_err(read)?;
         let purpose = purpose_of(layout, MemberId(at as u16));
         let drive =
             verdict::Drive { path: &probe.path, is_file: probe.is_file(), size: probe.size, is_member: false, purpose };

@@ -23,7 +23,7 @@ pub(crate) fn judge_home(
     matters: impl Fn(&Content, Bytes) -> bool,
 ) -> io::Result<Result<Verdict, Refusal>> {
     let end = Sectors(home.blocks.count * layout.block.sectors()).bytes();
-    let mut signatures = signature::scan(file, probe.size)?;
+    let mut signatures = signature::scan(file, probe.size, probe.logical_sector)?;
     signatures.retain(|signature| matters(&signature.content, end));
     let (path, is_file, size, purpose) = (probe.path.as_path(), probe.is_file(), probe.size, Purpose::Home(end));
     Ok(judge(&Judged { path, is_file, size, is_member: true, purpose }, &signatures, false))

@@ -266,7 +266,7 @@ fn judge_it(
         own.is_ok_and(|own| own.label.volume == label.volume && own.label.own().uuid == seat.uuid)
     });
     let io = |error| ReplaceError::Io { path: found.path.clone(), error };
-    let signatures = signature::scan(lock.file(), found.size).map_err(io)?;
+    let signatures = signature::scan(lock.file(), found.size, found.logical_sector).map_err(io)?;
     let (path, is_file, size) = (found.path.as_path(), found.is_file(), found.size);
     let judged = Judged { path, is_file, size, is_member: false, purpose: Purpose::Slots };
     let verdict = judge(&judged, &signatures, force || comes_back)?;

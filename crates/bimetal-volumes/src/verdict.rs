@@ -146,7 +146,10 @@ pub fn judge(drive: &Drive<'_>, signatures: &[Signature], force: bool) -> Result
             // A label is the most specific, then a partition table, then the signature found last.
             let label = signatures.iter().find(|signature| matches!(signature.content, Content::Label(_)));
             let table = signatures.iter().find(|signature| matches!(signature.content, Content::Partitions { .. }));
-            in_the_way(path, label.or(table).unwrap_or(last), purpose)
+            // --force is no remedy for a drive of the volume.
+            let alone = |signature| judge(drive, std::slice::from_ref(signature), false).err();
+            let of_member = if drive.is_member { signatures.iter().find_map(alone) } else { None };
+            of_member.unwrap_or_else(|| in_the_way(path, label.or(table).unwrap_or(last), purpose))
         }
     };
     if !force {

@@ -106,7 +106,7 @@ pub fn look(label: &Label, layout: &Layout, probe: &Probe, drive: &File) -> io::
         proofs.push(format!("{count} of the first {of} pages of its map name the volume"));
     }
     let mut foreign = Vec::new();
-    for signature in signature::scan(drive, probe.size)? {
+    for signature in signature::scan(drive, probe.size, probe.logical_sector)? {
         // The remains of a guarded drive's header may have a signature themselves.
         let own = matches!(signature.content, Content::Label(_)) || (area.is_some() && signature.name == "romfs");
         if !own {

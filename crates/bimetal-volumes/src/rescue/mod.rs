@@ -410,7 +410,7 @@ fn named_drive<'a>(
         return Err(RescueError::Size { path: path.to_owned(), member, is: is.bytes().0, was: was.bytes().0 });
     }
     let file = open(&probe)?;
-    let of_other = signature::scan(&file, probe.size).map_err(io_error(path))?;
+    let of_other = signature::scan(&file, probe.size, probe.logical_sector).map_err(io_error(path))?;
     let of_other = of_other.into_iter().find_map(|signature| match signature.content {
         Content::Label(Some(volume)) => Some(volume),
         _ => None,
@@ -472,7 +472,8 @@ fn refuse_missing(located: &Located, reports: &[MemberReport]) -> Result<(), Res
 pub(crate) fn suspects(located: &Located, size: Sectors) -> Vec<(PathBuf, Vec<String>)> {
     let of_size = located.unlabelled.iter().filter(|probe| usable(probe.size) == size);
     let look = |probe: &Probe| {
-        let found = File::open(&probe.canonical).and_then(|file| signature::scan(&file, probe.size));
+        let found =
+            File::open(&probe.canonical).and_then(|file| signature::scan(&file, probe.size, probe.logical_sector));
         let names = found.unwrap_or_default().into_iter().map(|signature| signature.name.to_owned()).collect();
         (probe.path.clone(), names)
     };
