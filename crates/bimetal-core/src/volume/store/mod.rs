@@ -204,7 +204,7 @@ impl<P> Kind<P> for NoSlots {
 enum Slots<P> {
     None(NoSlots),
     Cache(Box<Cache>),
-    Log(LogTail<P>),
+    Log(Box<LogTail<P>>),
     Ranges(Ranges),
 }
 
@@ -230,7 +230,7 @@ impl<P> Store<P> {
             }
             (Some(SlotRegion { kind: SlotKind::Log { buffer_blocks }, count, .. }), Some(metadata)) => {
                 let unbounded = properties.migrates_instantly;
-                Slots::Log(LogTail::new(count, buffer_blocks, unbounded, metadata.first_sector))
+                Slots::Log(Box::new(LogTail::new(count, buffer_blocks, unbounded, metadata.first_sector)))
             }
             _ if layout.places.is_some() => Slots::Ranges(Ranges::default()),
             _ => Slots::None(NoSlots),
@@ -262,7 +262,7 @@ impl<P> Store<P> {
         match &self.slots {
             Slots::None(none) => none,
             Slots::Cache(cache) => &**cache,
-            Slots::Log(log) => log,
+            Slots::Log(log) => &**log,
             Slots::Ranges(ranges) => ranges,
         }
     }
@@ -272,7 +272,7 @@ impl<P> Store<P> {
         let kind: &mut dyn Kind<P> = match &mut self.slots {
             Slots::None(none) => none,
             Slots::Cache(cache) => &mut **cache,
-            Slots::Log(log) => log,
+            Slots::Log(log) => &mut **log,
             Slots::Ranges(ranges) => ranges,
         };
         (kind, &mut self.pending)

@@ -129,12 +129,10 @@ impl<P> Kind<P> for Cache {
     }
 
     fn made_durable(&mut self, pending: &mut Pending, durable: Sequence, stable: Option<Position>) {
-        let ring = stable.map(|_| &mut self.ring);
-        let ring = ring.map(|ring| {
-            ring.all_durable();
-            ring
-        });
-        pending.made_durable(durable, ring);
+        if stable.is_some() {
+            self.ring.all_durable();
+        }
+        pending.made_durable(durable, stable.map(|_| &mut self.ring));
         self.marks.made_durable(durable);
     }
 
