@@ -238,8 +238,8 @@ impl Reader<'_> {
         Ok(last.checked_add(1).and_then(|sectors| sectors.checked_mul(sector)).map(Bytes))
     }
 
-    /// Returns the end of the last primary partition of a boot sector. The entry that protects a GPT
-    /// says nothing about the end.
+    /// Returns the end of the last primary partition of a boot sector. The entry that protects a
+    /// GPT says nothing about the end.
     fn mbr_end(&self) -> io::Result<Option<Bytes>> {
         let ends = self.read::<512>(0)?.and_then(|sector| {
             let entries = sector[446..510].chunks_exact(16).filter(|entry| is_used(entry) && entry[4] != 0xee);

@@ -134,8 +134,8 @@ impl Story {
         recovery.finish()
     }
 
-    /// Recovers and accepts the loss, on drives that fail the operations that `fails` selects, before
-    /// they answer any other.
+    /// Recovers and accepts the loss, on drives that fail the operations that `fails` selects,
+    /// before they answer any other.
     pub fn recover_giving_up_failing(&mut self, fails: impl Fn(&Operation<Tags>) -> bool) -> Result<(), RecoveryError> {
         let mut recovery = Recovery::new(&self.config(), &[]).unwrap().accept_loss();
         let mut waiting = Vec::new();

@@ -103,9 +103,9 @@ impl<P: Payload> Recovery<P> {
         self.ask(member, Command { kind: OpKind::WriteZeroes, range, fua: false }, P::empty(), 0);
     }
 
-    /// Returns an epoch that the old pages on the drive hardly have, made of the number of the newest
-    /// state. After a second loss before the next state the epoch is the same: then nothing but the
-    /// durable erasure guards against old pages.
+    /// Returns an epoch that the old pages on the drive hardly have, made of the number of the
+    /// newest state. After a second loss before the next state the epoch is the same: then nothing
+    /// but the durable erasure guards against old pages.
     fn life_from_state(&self) -> u32 {
         let of = [self.volume.store.identity(), self.state.sequence].map(u64::to_le_bytes).concat();
         crc32c::crc32c(&of) >> 1
