@@ -7,7 +7,6 @@
 
 #![allow(unsafe_code, reason = "aligned memory shared with the kernel")]
 
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
@@ -16,8 +15,10 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use bimetal_core::payload::Payload;
 use bimetal_core::units::{SECTOR_BYTES, Sectors};
 
+use crate::memory;
+
 /// Alignment of every region of memory.
-pub const ALIGNMENT: usize = 4096;
+pub const ALIGNMENT: usize = memory::PAGE_BYTES;
 
 /// Size of the smallest region; each class of the pool has twice the size of the class before.
 const REGION_BYTES_MIN: usize = 4096;
@@ -27,11 +28,13 @@ const CLASSES: usize = 11;
 /// Maximum that the pool keeps of each class, in bytes; but at least [`KEPT_REGIONS_MIN`] regions.
 const KEPT_BYTES: usize = 16 << 20;
 const KEPT_REGIONS_MIN: usize = 8;
-/// Size of the region of zeroes.
+/// The same for a class whose regions lie in chunks: new ones need no call of the system.
+const KEPT_BYTES_IN_CHUNKS: usize = 2 << 20;
+/// Size of the region of zeroes. Memory of this size is a mapping of its own, which is zeroes.
 const ZERO_BYTES: usize = 1 << 20;
+const _: () = assert!(ZERO_BYTES > memory::CHUNK_BYTES);
 
-/// Aligned memory, zeroed at its first allocation. So it is always initialised, although a reused
-/// region has old content.
+/// Aligned memory. It is always initialised: by the system with zeroes, or with old content.
 struct Region {
     start: NonNull<u8>,
     bytes: usize,
@@ -43,16 +46,9 @@ unsafe impl Send for Region {}
 unsafe impl Sync for Region {}
 
 impl Region {
-    fn layout(bytes: usize) -> Layout {
-        Layout::from_size_align(bytes, ALIGNMENT).expect("a region is smaller than the address space")
-    }
-
     fn new(bytes: usize) -> Self {
-        assert!(bytes > 0, "a region has bytes");
-        let layout = Self::layout(bytes);
-        // SAFETY: the layout has a size above zero.
-        let Some(start) = NonNull::new(unsafe { alloc_zeroed(layout) }) else { handle_alloc_error(layout) };
-        Self { start, bytes }
+        assert!(bytes > 0 && bytes.is_multiple_of(ALIGNMENT), "a region has whole pages");
+        Self { start: memory::take(bytes / ALIGNMENT), bytes }
     }
 
     fn bytes(&self) -> &[u8] {
@@ -69,8 +65,8 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        // SAFETY: allocated in `new` with this layout, and freed once.
-        unsafe { dealloc(self.start.as_ptr(), Self::layout(self.bytes)) }
+        // SAFETY: taken in `new`, and given back once.
+        unsafe { memory::give_back(self.start, self.bytes / ALIGNMENT) }
     }
 }
 
@@ -99,7 +95,8 @@ fn give_back(mut region: Arc<Region>) {
     }
     // A region whose length is no power of two was made for one buffer, and belongs to no class.
     let Some(class) = class_of(region.bytes).filter(|_| region.bytes.is_power_of_two()) else { return };
-    let limit = (KEPT_BYTES / region.bytes).max(KEPT_REGIONS_MIN);
+    let kept_bytes = if region.bytes <= memory::CHUNK_BYTES { KEPT_BYTES_IN_CHUNKS } else { KEPT_BYTES };
+    let limit = (kept_bytes / region.bytes).max(KEPT_REGIONS_MIN);
     let mut kept = POOL[class].lock().unwrap_or_else(PoisonError::into_inner);
     if kept.len() < limit {
         kept.push(region);

@@ -13,6 +13,7 @@
 pub mod buffer;
 pub mod drive;
 pub mod lock;
+mod memory;
 pub mod page;
 pub mod probe;
 pub mod signature;
