@@ -96,6 +96,15 @@ unit! {
     Bytes
 }
 
+/// Returns the earlier of two times that may be unset.
+#[inline]
+pub fn sooner(one: Option<Nanoseconds>, other: Option<Nanoseconds>) -> Option<Nanoseconds> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
+}
+
 impl Nanoseconds {
     /// Returns `micros` microseconds.
     pub const fn from_micros(micros: u64) -> Self {

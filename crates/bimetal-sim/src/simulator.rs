@@ -15,7 +15,7 @@ use std::fmt;
 
 use bimetal_core::operation::{Command, Completion, OpKind, Operation, Status, Token};
 use bimetal_core::payload::NoPayload;
-use bimetal_core::units::{Bytes, Nanoseconds, Sectors};
+use bimetal_core::units::{Bytes, Nanoseconds, Sectors, sooner};
 use bimetal_core::volume::Statistics;
 use bimetal_measure::response_time::ResponseTimeRecorder;
 use bimetal_measure::sequentiality::WriteSequentiality;
@@ -534,10 +534,9 @@ impl Simulator<'_> {
 
     #[inline]
     fn next_event_at(&self) -> Option<Nanoseconds> {
-        let drives = self.next_event.iter().flatten().min().copied();
         let copy = self.copying.peek().map(|Reverse((at, _))| *at);
         let timer = self.setup.tree.next_timeout();
-        [drives, copy, timer].into_iter().flatten().min()
+        self.next_event.iter().fold(sooner(copy, timer), |first, &drive| sooner(first, drive))
     }
 
     /// Handles one moment: every drive that is due, then the copies in memory, then the volume's

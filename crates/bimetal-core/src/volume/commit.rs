@@ -508,10 +508,10 @@ impl<P: Payload> Volume<P> {
         cache.checkpointing = true;
         self.statistics.checkpoints += 1;
         let task = self.begin_task(Job::Running);
-        self.run_checkpoint(task, Checkpoint::default());
+        self.run_checkpoint(task, Box::default());
     }
 
-    pub(super) fn run_checkpoint(&mut self, task: TaskId, mut job: Checkpoint) {
+    pub(super) fn run_checkpoint(&mut self, task: TaskId, mut job: Box<Checkpoint>) {
         loop {
             let under_way = self.outstanding(task);
             let (cache, pending, newest) = self.store.checkpointed().expect("only a cache has a slot table");
@@ -523,7 +523,7 @@ impl<P: Payload> Volume<P> {
                     self.issue(task, purpose::BACKGROUND, self.metadata_member(), Command::FLUSH, P::empty());
                 }
                 Step::Wait => return self.put_job(task, Job::Checkpoint(job)),
-                Step::End => return self.end_checkpoint(task, job),
+                Step::End => return self.end_checkpoint(task, *job),
             }
         }
     }

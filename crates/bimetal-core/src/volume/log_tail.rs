@@ -140,7 +140,8 @@ impl<P> LogTail<P> {
     }
 
     pub(crate) fn position(&self, slot: Slot) -> Position {
-        let into = (u64::from(slot.0) + self.slots - self.tail % self.slots) % self.slots;
+        let (slot, first) = (u64::from(slot.0), self.tail % self.slots);
+        let into = if slot >= first { slot - first } else { slot + self.slots - first };
         self.tail + into
     }
 

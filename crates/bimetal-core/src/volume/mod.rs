@@ -146,7 +146,9 @@ enum Job<P> {
     Promote(PromoteJob<P>),
     Fetch(FetchJob<P>),
     Relocate(RelocateJob<P>),
-    Move(MoveJob<P>),
+    // Moves and checkpoints are few, and larger than all others. Jobs of requests are copied often,
+    // and would be as large.
+    Move(Box<MoveJob<P>>),
     Scrub(ScrubJob),
     Compare(CopiesJob<P>),
     /// A hint, with the answer of a drive that supports it.
@@ -154,7 +156,7 @@ enum Job<P> {
     Discard(DiscardJob),
     Segment(log_tail::Position, u8),
     Commit,
-    Checkpoint(Checkpoint),
+    Checkpoint(Box<Checkpoint>),
     Announce,
     /// A write of pages of a log's index.
     Index,

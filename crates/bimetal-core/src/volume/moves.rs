@@ -159,7 +159,7 @@ struct Transfer {
 impl<P: Payload> Volume<P> {
     /// Records on home members whether a migration writes there. The job goes on in `phase` once
     /// the record is durable.
-    fn announce_migrating(&mut self, task: TaskId, mut job: MoveJob<P>, migrating: bool, phase: Phase) {
+    fn announce_migrating(&mut self, task: TaskId, mut job: Box<MoveJob<P>>, migrating: bool, phase: Phase) {
         job.phase = phase;
         self.park(task, Job::Move(job));
         self.announce(|state| state.migrating = migrating || state.refusing.is_some());
@@ -167,7 +167,7 @@ impl<P: Payload> Volume<P> {
     }
 
     /// Continues a move until it waits for operations.
-    pub(super) fn run_move(&mut self, task: TaskId, mut job: MoveJob<P>) {
+    pub(super) fn run_move(&mut self, task: TaskId, mut job: Box<MoveJob<P>>) {
         if job.instant {
             return self.run_instant_move(task, job);
         }
@@ -459,7 +459,14 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    pub(super) fn note_move(&mut self, task: TaskId, mut job: MoveJob<P>, purpose: u32, status: Status, payload: P) {
+    pub(super) fn note_move(
+        &mut self,
+        task: TaskId,
+        mut job: Box<MoveJob<P>>,
+        purpose: u32,
+        status: Status,
+        payload: P,
+    ) {
         if job.instant {
             self.start_transfers(task, &mut job);
             return self.run_instant_move(task, job);
@@ -671,7 +678,7 @@ impl<P: Payload> Volume<P> {
         superblock
     }
 
-    fn end_move(&mut self, task: TaskId, job: MoveJob<P>) {
+    fn end_move(&mut self, task: TaskId, job: Box<MoveJob<P>>) {
         self.give_scratch_back();
         if let Some(end) = job.log_end.filter(|_| !job.incomplete) {
             self.give_log_up(end);

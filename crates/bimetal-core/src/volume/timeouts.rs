@@ -2,7 +2,7 @@
 
 use super::Volume;
 use crate::payload::Payload;
-use crate::units::Nanoseconds;
+use crate::units::{Nanoseconds, sooner};
 
 /// Reasons for which a volume acts at a time.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -27,7 +27,13 @@ impl<P: Payload> Volume<P> {
     /// Returns the time by which [`advance`](Self::advance) must be called, unless something else
     /// happens first.
     pub fn next_timeout(&self) -> Option<Nanoseconds> {
-        self.next_timeout_reason().map(|(at, _)| at)
+        let scheme = if self.is_closing() { None } else { self.scheme.next_timeout(&self.view) };
+        let log = sooner(self.log_idle_at(), self.note_at());
+        let moves = sooner(self.mover.pauses.until(), self.move_goes_on_at());
+        let idle = sooner(self.discard_at(), self.scrub_goes_on_at());
+        let first = sooner(sooner(scheme, log), sooner(moves, idle));
+        debug_assert_eq!(first, self.next_timeout_reason().map(|(at, _)| at), "a reason is missing");
+        first
     }
 
     /// Returns the time by which [`advance`](Self::advance) must be called, and why. Of several

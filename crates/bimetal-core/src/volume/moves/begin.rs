@@ -115,7 +115,7 @@ impl<P: Payload> Volume<P> {
         let urgent = self.scheme.is_move_urgent();
         let left = self.order_of_move(blocks, urgent, if log_end.is_some() { self.room_for_runs() } else { 0 });
         self.lend_scratch(&left);
-        let job = MoveJob {
+        let job = Box::new(MoveJob {
             all_since: all.then_some(self.view.now),
             keep,
             log_end,
@@ -123,7 +123,7 @@ impl<P: Payload> Volume<P> {
             phase: if marked { Phase::Marking } else { Phase::NextBatch },
             urgent,
             ..MoveJob::of(left)
-        };
+        });
         let task = self.begin_task(Job::Running);
         self.view.moving = true;
         self.mover.begin(task);
@@ -156,7 +156,8 @@ impl<P: Payload> Volume<P> {
                 // The task reads no slot, so the moved slots are free at once.
                 let task = self.begin_idle_task(Job::Running);
                 self.mover.begin(task);
-                (task, MoveJob { phase: Phase::Writing, instant: true, ..MoveJob::of(MoveOrder::default()) })
+                let job = MoveJob { phase: Phase::Writing, instant: true, ..MoveJob::of(MoveOrder::default()) };
+                (task, Box::new(job))
             }
         };
         job.todo.append(&mut moved.todo);
@@ -165,7 +166,7 @@ impl<P: Payload> Volume<P> {
     }
 
     /// Continues the writes of instant moves.
-    pub(super) fn run_instant_move(&mut self, task: TaskId, job: MoveJob<P>) {
+    pub(super) fn run_instant_move(&mut self, task: TaskId, job: Box<MoveJob<P>>) {
         if self.outstanding(task) > 0 {
             return self.put_job(task, Job::Move(job));
         }
