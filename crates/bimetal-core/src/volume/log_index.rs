@@ -113,6 +113,11 @@ impl LogIndex {
             }
             self.ready.extend(records);
             self.complete = end;
+            // A flush makes a whole log stable at once. Its records and pages are not in memory
+            // together.
+            if self.ready.len() >= PAGES_AT_ONCE as usize * RECORDS_PER_PAGE {
+                self.write_ready(header, &mut writes);
+            }
         }
         let at_once = PAGES_AT_ONCE.min(self.pages / 32).max(1);
         if self.ready.len() as u64 >= at_once * RECORDS_PER_PAGE as u64 {
@@ -286,6 +291,31 @@ mod tests {
         assert_eq!(pages.iter().map(|(_, records)| records).sum::<usize>(), 30 * 32);
         assert_eq!(pages.last().unwrap().0.stable, 33 * 30);
         assert!(pages[..pages.len() - 1].iter().all(|(header, _)| header.stable == 0));
+    }
+
+    /// The records of a whole log became stable together, before a migration. They were encoded as
+    /// one write: a log of 4 GiB took 110 MB for its records, its pages and their two copies.
+    #[test]
+    fn whole_log_that_becomes_stable_is_written_in_parts() {
+        let mut index = LogIndex::new(0, 400_000);
+        let count = 5 * PAGES_AT_ONCE * RECORDS_PER_PAGE as u64 / 64;
+        for first in (0..33 * count).step_by(33) {
+            let (end, records) = segment(first);
+            index.sealed(end, records);
+        }
+        let writes = index.made_stable(33 * count, HEADER);
+        let (mut records, mut pages) = (index.ready.len() as u64, 0);
+        for write in &writes {
+            assert!(write.bytes.len() <= (PAGES_AT_ONCE as usize + 1) * page::PAGE_BYTES, "{}", write.bytes.len());
+            let part = decoded(std::slice::from_ref(write));
+            assert!(part.iter().map(|(header, _)| header.number).eq(pages..pages + part.len() as u64));
+            pages += part.len() as u64;
+            records += part.iter().map(|&(_, count)| count as u64).sum::<u64>();
+            // Each part is complete up to the end of its last segment.
+            let complete = part.last().map(|(header, _)| header.stable);
+            assert_eq!(complete, Some((records - index.ready.len() as u64) / 32 * 33));
+        }
+        assert_eq!((writes.len(), records), (2, 32 * count));
     }
 
     /// A migration leaves an index without entries of the segments that it freed.
