@@ -49,24 +49,43 @@ pub struct HostTiming {
     pub read_overhead: Nanoseconds,
     /// Time added to each write, flush and discard.
     pub write_overhead: Nanoseconds,
-    /// Time for which a command occupies its direction of the link, beside its data: the inverse of
-    /// the drive's largest rate of commands.
-    pub command: Nanoseconds,
-    /// Bytes that the link moves in a second, in each direction; 0: no limit.
-    pub link_bytes_per_second: u64,
+    /// Direction of the link that reads use.
+    pub reads: LinkTiming,
+    /// Direction of the link that writes, flushes and discards use.
+    pub writes: LinkTiming,
     /// Time added to a flush once the write buffer is drained, for the drive's own tables. With
     /// power-loss protection it is the whole cost of a flush.
     pub flush: Nanoseconds,
 }
 
-impl HostTiming {
-    /// Returns the time for which a command that moves `bytes` occupies the link.
-    pub(crate) fn link_time(&self, bytes: u64) -> Nanoseconds {
-        let data = if self.link_bytes_per_second == 0 {
+/// Times of one direction of the link.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct LinkTiming {
+    /// Time for which a command occupies the direction, beside its data.
+    pub command: Nanoseconds,
+    /// Bytes that cross the link in a second; 0: no limit.
+    pub bytes_per_second: u64,
+}
+
+impl LinkTiming {
+    /// Returns the direction in which a command takes `command_us` microseconds beside its data, at
+    /// `mb_per_s` times 10^6 bytes a second.
+    pub(crate) fn new(command_us: f64, mb_per_s: f64) -> Self {
+        Self { command: micros(command_us), bytes_per_second: (mb_per_s * 1e6) as u64 }
+    }
+
+    /// Returns the time for which a command that moves `bytes` occupies the direction.
+    pub(crate) fn time(&self, bytes: u64) -> Nanoseconds {
+        let data = if self.bytes_per_second == 0 {
             0
         } else {
-            (u128::from(bytes) * 1_000_000_000 / u128::from(self.link_bytes_per_second)) as u64
+            (u128::from(bytes) * 1_000_000_000 / u128::from(self.bytes_per_second)) as u64
         };
         Nanoseconds(self.command.0 + data)
     }
+}
+
+/// Returns a time of a profile, given in microseconds.
+pub(crate) fn micros(value: f64) -> Nanoseconds {
+    Nanoseconds((value * 1e3).round() as u64)
 }

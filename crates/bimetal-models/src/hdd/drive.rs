@@ -63,6 +63,8 @@ pub struct Hdd {
     physical: PhysicalSectors,
     /// Write cache; if `None`, writes go to the medium before they finish.
     write_cache: Option<WriteCache>,
+    /// Number of runs of the write cache among which a destage chooses.
+    destage_window: usize,
     /// Commands that the drive has not taken yet, in order of arrival.
     waiting: VecDeque<Pending>,
     /// Commands that wait for the arm.
@@ -117,6 +119,7 @@ impl Hdd {
             read_buffer: ReadBuffer::new(profile.read_segments, segment.0, capacity.0),
             physical: PhysicalSectors::new(profile.physical_sector.0.sectors().0, segment.0),
             write_cache,
+            destage_window: profile.destage_window as usize,
             waiting: VecDeque::new(),
             queue: Queue::new(profile.scheduler, profile.sptf_ageing),
             no_room: VecDeque::new(),
@@ -401,8 +404,15 @@ impl Hdd {
     /// Begins to write the next dirty run, at most to the end of its track: a command of the host
     /// never waits for more. Returns false if everything is clean.
     fn start_destage(&mut self, from_ns: u64) -> bool {
+        let begin_ns = from_ns.max(self.arm_free_ns);
         let Some(cache) = &self.write_cache else { return false };
-        let Some((start, run_end)) = cache.next_run(self.head_lbn) else { return false };
+        let nearest = |(start, _): &(u64, u64)| {
+            let place = self.mechanics.layout().place(*start);
+            self.mechanics.positioning_ns(begin_ns, &place, true)
+        };
+        let next = cache.next_runs(self.head_lbn).take(self.destage_window);
+        let run = if self.destage_window > 1 { next.min_by_key(nearest) } else { { next }.next() };
+        let Some((start, run_end)) = run else { return false };
         let place = self.mechanics.layout().place(start);
         let track_rest = self.mechanics.layout().sectors_per_track(&place) - place.sector;
         let end = run_end.min(start + u64::from(track_rest));
@@ -411,7 +421,7 @@ impl Hdd {
         let is_dirty = |sector: &u64| cache.covers(*sector, sector + 1);
         let leaves_from = (first..start).find(is_dirty).unwrap_or(start);
         let leaves_to = (end..last).rev().find(is_dirty).map_or(end, |sector| sector + 1);
-        let start_ns = self.power.ready_at_ns(from_ns.max(self.arm_free_ns));
+        let start_ns = self.power.ready_at_ns(begin_ns);
         self.read_buffer.stop(start_ns, &mut self.mechanics);
         let written_ns = self.write_medium(start_ns, start, end);
         if let Some(cache) = &mut self.write_cache {

@@ -106,6 +106,10 @@ pub struct HddProfile {
     /// State of the write cache. When on, writes finish in the part of the buffer that
     /// `read_segments` leaves.
     pub write_cache: Switch,
+    /// Number of runs of the write cache, next in the order of addresses, of which the drive writes
+    /// the one that its head reaches first. With 1 the order of addresses alone counts.
+    #[serde(default = "default_destage_window")]
+    pub destage_window: u32,
     /// Figures of a drive that serves one command at a time from a segmented buffer, as the drives
     /// of the 1990s did.
     pub controller: Option<ControllerFigures>,
@@ -197,6 +201,10 @@ fn default_band_cylinders() -> u32 {
 
 fn default_physical_sector() -> Size {
     Size(Bytes(SECTOR_BYTES))
+}
+
+fn default_destage_window() -> u32 {
+    1
 }
 
 fn default_sparing_range() -> u32 {
@@ -317,6 +325,7 @@ impl HddProfile {
         in_range("rpm", Some(self.rpm), 100.0, 100_000.0)?;
         in_range("heads", Some(f64::from(self.heads)), 1.0, 1000.0)?;
         in_range("queue_depth", Some(f64::from(self.queue_depth)), 1.0, 1_000_000.0)?;
+        in_range("destage_window", Some(f64::from(self.destage_window)), 1.0, 4096.0)?;
         in_range("sptf_ageing", Some(self.sptf_ageing), 0.0, 1e6)?;
         in_range("bus_mb_per_s", Some(self.bus_mb_per_s), 0.01, 1e6)?;
         for (key, milliseconds) in [

@@ -87,10 +87,10 @@ impl WriteCache {
         }
     }
 
-    /// Returns the run to write next, in C-LOOK order from `head_lbn` on.
-    pub fn next_run(&self, head_lbn: u64) -> Option<(u64, u64)> {
-        let run = self.runs.range(head_lbn..).next().or_else(|| self.runs.iter().next());
-        run.map(|(&start, &end)| (start, end))
+    /// Returns the runs to write next, in C-LOOK order from `head_lbn` on, each once.
+    pub fn next_runs(&self, head_lbn: u64) -> impl Iterator<Item = (u64, u64)> {
+        let ahead = self.runs.range(head_lbn..);
+        ahead.chain(self.runs.range(..head_lbn)).map(|(&start, &end)| (start, end))
     }
 
     /// Begins to write the sectors from `start` to before `end` to the medium.
@@ -149,7 +149,8 @@ mod tests {
                 }
                 let whole = (start..end).all(|sector| plain.contains(&sector));
                 prop_assert_eq!(cache.covers(start, end), whole);
-                prop_assert_eq!(cache.next_run(start).is_some(), !plain.is_empty());
+                let sectors: u64 = cache.next_runs(start).map(|(start, end)| end - start).sum();
+                prop_assert_eq!(sectors, plain.len() as u64);
             }
         }
     }

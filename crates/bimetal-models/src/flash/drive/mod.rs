@@ -168,7 +168,7 @@ impl Flash {
         let Request { command, stage, .. } = &mut self.requests[slot as usize];
         *stage = Stage::Finishing;
         let at = if command.kind == OpKind::Read {
-            self.link_out = now.max(self.link_out) + self.timing.link_time(command.range.len.bytes().0);
+            self.link_out = now.max(self.link_out) + self.timing.reads.time(command.range.len.bytes().0);
             self.link_out + self.timing.read_overhead
         } else {
             now + self.timing.write_overhead
@@ -306,7 +306,7 @@ impl DeviceModel for Flash {
             OpKind::Read => self.read(now, slot),
             OpKind::Write | OpKind::Discard | OpKind::WriteZeroes => {
                 let bytes = if command.kind == OpKind::Write { command.range.len.bytes().0 } else { 0 };
-                self.link_in = now.max(self.link_in) + self.timing.link_time(bytes);
+                self.link_in = now.max(self.link_in) + self.timing.writes.time(bytes);
                 self.schedule(self.link_in, slot);
             }
         }

@@ -2,12 +2,12 @@
 
 mod values;
 
-use bimetal_core::units::{Bytes, Nanoseconds, Sectors};
+use bimetal_core::units::{Bytes, Sectors};
 use serde::Deserialize;
 
 use super::ftl::page::Options;
 use super::geometry::{Geometry, GeometryRequest};
-use super::timing::{HostTiming, NandTiming, Parallelism};
+use super::timing::{HostTiming, LinkTiming, NandTiming, Parallelism, micros};
 use super::wear::WearLevellingKind;
 use crate::hdd::profile::Switch;
 use crate::profile::{BadFigure, Size};
@@ -75,6 +75,11 @@ pub struct FlashProfile {
     /// commands.
     #[serde(default)]
     pub command_us: f64,
+    /// Rate of the link for writes, if it differs from reads.
+    pub write_link_mb_per_s: Option<f64>,
+    /// Time for which each write, flush and discard occupies the link beside its data, if it
+    /// differs from reads.
+    pub write_command_us: Option<f64>,
     /// Time added to each read, while other operations proceed. With serial timing it precedes the
     /// read, and nothing else proceeds.
     #[serde(default)]
@@ -256,8 +261,11 @@ impl FlashProfile {
         HostTiming {
             read_overhead: overhead(self.read_overhead_us),
             write_overhead: overhead(self.write_overhead_us),
-            command: micros(self.command_us),
-            link_bytes_per_second: (self.link_mb_per_s * 1e6) as u64,
+            reads: LinkTiming::new(self.command_us, self.link_mb_per_s),
+            writes: LinkTiming::new(
+                self.write_command_us.unwrap_or(self.command_us),
+                self.write_link_mb_per_s.unwrap_or(self.link_mb_per_s),
+            ),
             flush: micros(self.flush_us),
         }
     }
@@ -295,11 +303,13 @@ impl FlashProfile {
             ("erase_microjoules", self.erase_microjoules),
             ("suspend_us", self.suspend_us),
             ("slc_program_us", self.slc_program_us),
+            ("write_command_us", self.write_command_us),
             ("expected_write_mb_per_s", self.expected_write_mb_per_s),
         ] {
             in_range(key, value, 0.0, 1e9)?;
         }
         in_range("warranty_years", self.warranty_years, 0.1, 100.0)?;
+        in_range("write_link_mb_per_s", self.write_link_mb_per_s, 0.01, 1e6)?;
         self.check_cells()?;
         self.check_wear_levelling(capacity)?;
         if self.prewrite_probability > 0.0 && self.ftl.0.name != "page-in-place" {
@@ -412,10 +422,6 @@ impl FlashProfile {
     pub(crate) fn copy_back(&self) -> bool {
         self.copy_back == Switch::On
     }
-}
-
-fn micros(value: f64) -> Nanoseconds {
-    Nanoseconds((value * 1e3).round() as u64)
 }
 
 fn in_range(key: &'static str, value: Option<f64>, min: f64, max: f64) -> Result<(), BadFigure> {

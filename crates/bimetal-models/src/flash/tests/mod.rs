@@ -380,6 +380,17 @@ fn the_link_serves_one_command_after_another_each_way() {
     assert_eq!(times(&mut drive, us(100), &writes), [115 + 9, 130 + 9]);
 }
 
+/// Rates of the two directions of a data sheet differ: reads keep theirs when writes have their own.
+#[test]
+fn writes_have_a_link_of_their_own_where_it_is_given() {
+    let link = [("link_mb_per_s", "409.6"), ("command_us", "5")];
+    let mut drive = drive(&[link[0], link[1], ("write_link_mb_per_s", "204.8"), ("write_command_us", "2")]);
+    let reads = [command(OpKind::Read, 0, 8), command(OpKind::Read, 8, 8)];
+    assert_eq!(times(&mut drive, us(0), &reads), [15, 30]);
+    let writes = [command(OpKind::Write, 0, 8), command(OpKind::Write, 8, 8)];
+    assert_eq!(times(&mut drive, us(100), &writes), [122, 144]);
+}
+
 #[test]
 fn hints_are_unsupported_and_empty_commands_finish() {
     let mut drive = drive(&[]);
