@@ -66,7 +66,7 @@ impl Intake {
         Some(Self {
             at_once: buffer + 2.0 * rows_at_once,
             per_ns: rows_at_once / (flash.fastest_program_us() * 1e3).max(1.0),
-            link_per_ns: flash.link_mb_per_s * 1e-3,
+            link_per_ns: flash.write_link_mb_per_s.unwrap_or(flash.link_mb_per_s) * 1e-3,
         })
     }
 

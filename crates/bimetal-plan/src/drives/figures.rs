@@ -28,9 +28,9 @@ pub struct Key {
 impl Key {
     /// Returns true if a drive of `kind` can have the key.
     pub fn fits(&self, kind: Kind) -> bool {
-        const SSD_ONLY: [&str; 6] =
-            ["cell", "map_memory", "tbw_tb", "dwpd", "mapping_unit_bytes", "sustained_write_mb_per_s"];
-        const HDD_ONLY: [&str; 4] = ["recording", "actuators", "rpm", "workload_tb_per_year"];
+        const SSD_ONLY: [&str; 7] =
+            ["cell", "map_memory", "tbw_tb", "dwpd", "mapping_unit_bytes", "write_rates", "sustained_write_mb_per_s"];
+        const HDD_ONLY: [&str; 5] = ["recording", "actuators", "rpm", "workload_tb_per_year", "random_depth"];
         match kind {
             Kind::Ssd => !HDD_ONLY.contains(&self.name),
             Kind::Hdd => !SSD_ONLY.contains(&self.name),
@@ -65,7 +65,7 @@ macro_rules! shaped {
 }
 
 shaped! {
-    Text: String, Cell, Recording, MapMemory, PowerLossProtection, Size, Rate, Date, Market, Condition;
+    Text: String, Cell, Recording, WriteRates, MapMemory, PowerLossProtection, Size, Rate, Date, Market, Condition;
     PerSize: PerSize;
     List: Vec<u32>, Vec<String>;
     Flag: bool;
@@ -121,9 +121,11 @@ figures! {
         mapping_unit_bytes: PerSize, "a number above 0, or one for each of sizes", "Unit of an SSD's map, in bytes; smaller random writes cost a whole unit.";
         sequential_read_mb_per_s: PerSize, "a number above 0, or one for each of sizes", "Sequential reads, in MB/s.";
         sequential_write_mb_per_s: PerSize, "a number above 0, or one for each of sizes", "Sequential writes, in MB/s.";
+        write_rates: WriteRates, "burst or steady", "State of an SSD at its rates of writes: burst, into an SLC cache with room; or steady, full and overwritten.";
         sustained_write_mb_per_s: PerSize, "a number above 0, or one for each of sizes", "Upper limit of writes once the SLC cache is full, in MB/s.";
         random_read_iops: PerSize, "a number above 0, or one for each of sizes", "Random reads of 4 KiB with many requests under way, in a second.";
         random_write_iops: PerSize, "a number above 0, or one for each of sizes", "Random writes of 4 KiB with many requests under way, in a second.";
+        random_depth: PerSize, "a number above 0, or one for each of sizes", "Random requests under way at a hard disk's rates; 16 without this key.";
         qd1_read_iops: PerSize, "a number above 0, or one for each of sizes", "Random reads of 4 KiB, one after the other, in a second.";
         qd1_write_iops: PerSize, "a number above 0, or one for each of sizes", "Random writes of 4 KiB, one after the other, in a second.";
         read_latency_us: PerSize, "a number above 0, or one for each of sizes", "Typical time of a read of 4 KiB, in µs.";
@@ -215,6 +217,14 @@ words! {
         Cmr = "CMR": "Conventional tracks.";
         DriveManagedSmr = "DM-SMR": "Shingled tracks; the drive rewrites bands itself.";
         HostManagedSmr = "HM-SMR": "Shingled tracks; the host writes zones in order.";
+    }
+}
+
+words! {
+    /// State of an SSD at the rates of writes that its data sheet names.
+    WriteRates {
+        Burst = "burst": "Writes into a cache of single-bit cells that has room.";
+        Steady = "steady": "Writes to a drive that is full, and collects garbage.";
     }
 }
 

@@ -9,9 +9,11 @@
 pub mod cloud;
 pub mod date;
 pub mod figures;
+mod flash;
 pub mod import;
 pub mod load;
 pub mod model;
+pub mod rated;
 #[cfg(test)]
 mod tests;
 

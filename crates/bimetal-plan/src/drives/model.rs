@@ -7,11 +7,10 @@
 //! |---|---|
 //! | `sizes` | `capacity`: the sectors that makers give a nominal size |
 //! | `tbw_tb`, or `dwpd`; `warranty_years` | the warranted writes |
-//! | `sequential_read_mb_per_s` | rate of the link; outer rate of a disk |
-//! | `sustained_write_mb_per_s`; for data centres the sequential rate | time to program a page |
-//! | `random_read_iops`, `random_write_iops` | time of a command, by the higher rate |
-//! | `qd1_read_iops` or `read_latency_us` | overhead of a read, or time to sense a page |
-//! | `qd1_write_iops` or `write_latency_us` | overhead of a write |
+//! | rates and times of an SSD | its link, dies, cells and spare area: see [`flash`] |
+//! | `sequential_read_mb_per_s` | outer rate of a disk |
+//! | `random_read_iops`, `random_depth` | seek times of a disk |
+//! | `random_write_iops` | number of cached writes among which a disk chooses |
 //! | `actuators` | the actuators; each has its share of the rate |
 //! | `recording` | `DM-SMR`: a staging area and bands |
 //! | `rpm`, `cache_mb`, powers, prices | the figures of the same meaning |
@@ -22,26 +21,29 @@
 use std::sync::OnceLock;
 
 use bimetal_core::units::Bytes;
-use bimetal_models::profile::{Further, Price, Profile};
+use bimetal_models::flash::FlashProfile;
+use bimetal_models::hdd::HddProfile;
+use bimetal_models::profile::{Body, Further, Price, Profile};
 use bimetal_sim::market::OnSale;
 use bimetal_sim::ownership::HOURS_A_YEAR;
 use toml::{Table, Value};
 
-use super::figures::{PerSize, PowerLossProtection, Recording};
+use super::figures::{PerSize, PowerLossProtection, Recording, Size, WriteRates};
+use super::flash::{self, Rates};
 use super::{Drive, DriveFile, built_in, cloud};
 use crate::catalogue::Kind;
 
 /// Profiles of the catalogue, for [`Profile::add_further`].
 pub const CATALOGUE: Further = Further { text: profile_text, names };
 
-/// Class of drives with power-loss protection and steady rates of writes.
-const DATACENTRE: &str = "datacentre-ssd";
-
-/// Time to move 4 KiB over the channel and the link of today's drives, in µs.
-const TRANSFER_US: f64 = 4.0;
-
 /// Share of a disk's outer rate that its innermost tracks have: the ratio of their radii.
 const INNER_SHARE: f64 = 0.46;
+
+/// Random writes a second of a disk whose row does not know them: those of most rows.
+const DISK_WRITES: f64 = 550.0;
+
+/// Random requests under way at the rates of a disk's row that names no number.
+pub(super) const DISK_DEPTH: f64 = 16.0;
 
 /// Units in names.
 const UNITS: [&str; 5] = ["gb", "tb", "gib", "tib", "iops"];
@@ -51,9 +53,8 @@ const UNITS: [&str; 5] = ["gb", "tb", "gib", "tib", "iops"];
 const SHINGLED: [(&str, &str); 3] = [("staging_area", "24GiB"), ("band", "32MiB"), ("clean_after_s", "1")];
 
 /// A drive in one size.
-struct Row {
-    file: &'static DriveFile,
-    drive: &'static Drive,
+struct Row<'a> {
+    drive: &'a Drive,
     size: usize,
 }
 
@@ -62,9 +63,20 @@ pub(super) fn files() -> &'static [DriveFile] {
     FILES.get_or_init(built_in)
 }
 
-fn rows() -> impl Iterator<Item = Row> {
-    let of_drive = |file, drive: &'static Drive| (0..drive.sizes.len()).map(move |size| Row { file, drive, size });
-    files().iter().flat_map(move |file| file.drives.iter().flat_map(move |drive| of_drive(file, drive)))
+fn rows() -> impl Iterator<Item = Row<'static>> {
+    let of_drive = |drive: &'static Drive| (0..drive.sizes.len()).map(move |size| Row { drive, size });
+    files().iter().flat_map(move |file| file.drives.iter().flat_map(of_drive))
+}
+
+/// Returns the profile of `drive` in the size at `size`.
+///
+/// # Errors
+/// Refuses a drive for which there is no model, with the reason, and figures that no drive can
+/// have.
+pub fn profile(drive: &Drive, size: usize) -> Result<Profile, String> {
+    let row = Row { drive, size };
+    let text = row.table(row.name())?.to_string();
+    Profile::parse(&text, &row.name()).map_err(|error| error.to_string())
 }
 
 /// Returns a name in the form of names for commands: `Samsung 990 Pro 1 TB` as
@@ -90,11 +102,7 @@ fn is_named(drive: &Drive, wanted: &str) -> bool {
     slug(&drive.name) == wanted || slug(&drive.model) == wanted
 }
 
-impl Row {
-    fn name(&self) -> String {
-        format!("{}-{}", self.drive.name, slug(&self.drive.sizes[self.size].text))
-    }
-
+impl Row<'static> {
     /// Returns the row of `name` and the name of its profile: with a size the row of that size,
     /// without one the smallest.
     fn find(name: &str) -> Option<(Self, String)> {
@@ -107,9 +115,24 @@ impl Row {
         let of_any = || rows().find(|row| is_named(row.drive, &wanted)).map(|row| (row.drive.name.clone(), row));
         of_size.or_else(of_any).map(|(name, row)| (row, name))
     }
+}
+
+impl Row<'_> {
+    fn name(&self) -> String {
+        format!("{}-{}", self.drive.name, slug(&self.drive.sizes[self.size].text))
+    }
 
     fn figure(&self, figure: Option<&PerSize>) -> Option<f64> {
         figure.and_then(|figure| figure.get(self.size))
+    }
+
+    /// Returns the rate of this size. If the row does not know it, returns that of the next size
+    /// whose rate it knows, of two the larger.
+    fn rate(&self, rate: &Option<PerSize>) -> Option<f64> {
+        let rate = rate.as_ref()?;
+        let sizes = (0..self.drive.sizes.len()).filter(|size| rate.get(*size).is_some());
+        let next = sizes.min_by_key(|size| (size.abs_diff(self.size), *size < self.size));
+        next.and_then(|size| rate.get(size))
     }
 
     /// Returns the newest price in dollars.
@@ -149,7 +172,7 @@ impl Row {
             "3D XPoint" => return Err("its cells are 3D XPoint, for which there is no model".to_owned()),
             "QLC" if interface.contains("SATA") => "samsung-870-qvo-1tb",
             "QLC" => "intel-660p-1tb",
-            _ if self.file.name == DATACENTRE => "samsung-pm983-960gb",
+            _ if figures.write_rates == Some(WriteRates::Steady) => "samsung-pm983-960gb",
             _ => "samsung-970-evo-plus-500gb",
         })
     }
@@ -175,48 +198,50 @@ impl Row {
             set("afr_percent", percent.into());
         }
         set("capacity", Value::Integer(sold_as(size.bytes).0 as i64));
-        match self.drive.kind {
-            Kind::Ssd => {
-                set("mapping_unit", mapping_unit(sold_as(size.bytes))?.into());
-                self.set_flash(&built_in, &mut table);
-            }
-            Kind::Hdd => self.set_disk(&mut table),
+        match &built_in.body {
+            Body::Flash(template) => self.set_flash(template, &mut table)?,
+            Body::Hdd(template) => self.set_disk(template, &mut table),
+            Body::Cloud(_) => return Err(format!("{template} is a cloud volume")),
         }
         Ok(table)
     }
 
-    fn set_flash(&self, template: &Profile, table: &mut Table) {
+    /// Returns the rates of an SSD's row.
+    fn rates(&self, mapping_unit: u64) -> Rates {
         let figures = &self.drive.figures;
-        let own = |key: &str| {
-            let mut found = template.figures().filter(|(known, ..)| *known == key);
-            found.next().and_then(|(_, value, _)| value.parse::<f64>().ok()).unwrap_or(0.0)
-        };
-        let mut set = |key: &str, value: f64| _ = table.insert(key.to_owned(), value.into());
-        let mut rate = own("command_us");
-        let most = [&figures.random_read_iops, &figures.random_write_iops];
-        if let Some(iops) = most.into_iter().filter_map(|iops| self.figure(iops.as_ref())).reduce(f64::max) {
-            rate = 1e6 / iops;
-            set("command_us", rate);
-        }
-        if let Some(link) = self.figure(figures.sequential_read_mb_per_s.as_ref()) {
-            set("link_mb_per_s", link);
-            set("channel_mb_per_s", own("channel_mb_per_s").max(1.2 * link / own("channels")));
-        }
         let one = |iops: &Option<PerSize>, us: &Option<PerSize>| {
-            self.figure(iops.as_ref()).map(|iops| 1e6 / iops).or_else(|| self.figure(us.as_ref()))
+            self.rate(iops).map(|iops| 1e6 / iops).or_else(|| self.rate(us))
         };
-        if let Some(us) = one(&figures.qd1_read_iops, &figures.read_latency_us) {
-            let sense = own("read_us").min((us - rate - TRANSFER_US).max(1.0));
-            set("read_us", sense);
-            set("read_overhead_us", (us - rate - TRANSFER_US - sense).max(0.0));
+        Rates {
+            capacity_bytes: sold_as(self.drive.sizes[self.size].bytes).0 as f64,
+            mapping_unit_bytes: mapping_unit as f64,
+            is_burst: figures.write_rates != Some(WriteRates::Steady),
+            sequential_read_mb_per_s: self.rate(&figures.sequential_read_mb_per_s),
+            sequential_write_mb_per_s: self.rate(&figures.sequential_write_mb_per_s),
+            sustained_write_mb_per_s: self.rate(&figures.sustained_write_mb_per_s),
+            random_read_iops: self.rate(&figures.random_read_iops),
+            random_write_iops: self.rate(&figures.random_write_iops),
+            read_us: one(&figures.qd1_read_iops, &figures.read_latency_us),
+            write_us: one(&figures.qd1_write_iops, &figures.write_latency_us),
         }
-        if let Some(us) = one(&figures.qd1_write_iops, &figures.write_latency_us) {
-            set("write_overhead_us", (us - rate - TRANSFER_US).max(0.0));
+    }
+
+    fn set_flash(&self, template: &FlashProfile, table: &mut Table) -> Result<(), String> {
+        let figures = &self.drive.figures;
+        let unit = mapping_unit(&self.drive.sizes[self.size], self.figure(figures.mapping_unit_bytes.as_ref()))?;
+        let made = flash::construct(&self.rates(unit.0), template);
+        let mut set = |key: &str, value: Value| _ = table.insert(key.to_owned(), value);
+        set("mapping_unit", size_text(unit.0 as f64));
+        set("planes_per_die", Value::Integer(1));
+        set("dies_per_channel", Value::Integer(made.dies_per_channel.into()));
+        set("page_size", size_text(made.page_bytes));
+        set("write_buffer", size_text(made.write_buffer_bytes));
+        set("slc_cache", made.single_bit_cache.map_or_else(|| "off".into(), |(bytes, _)| size_text(bytes)));
+        for (key, value) in &made.figures {
+            set(key, (*value).into());
         }
-        let steady = figures.sequential_write_mb_per_s.as_ref().filter(|_| self.file.name == DATACENTRE);
-        if let Some(mb_per_s) = self.figure(figures.sustained_write_mb_per_s.as_ref().or(steady)) {
-            let planes = own("channels") * own("dies_per_channel") * own("planes_per_die");
-            set("program_us", planes * 16_384.0 / mb_per_s);
+        if let Some((_, us)) = made.single_bit_cache {
+            set("slc_program_us", us.into());
         }
         for (key, figure) in [
             ("warranted_terabytes_written", &figures.tbw_tb),
@@ -226,20 +251,21 @@ impl Row {
             ("idle_watts", &figures.idle_w),
         ] {
             if let Some(value) = self.figure(figure.as_ref()) {
-                set(key, value);
+                set(key, value.into());
             }
+        }
+        if let Some(protection) = figures.power_loss_protection {
+            let is_full = protection == PowerLossProtection::Full;
+            set("power_loss_protection", if is_full { "on" } else { "off" }.into());
         }
         // A row has one of both; the template's own terabytes are those of another size.
         let has_terabytes = self.figure(figures.tbw_tb.as_ref()).is_some();
         let unwanted = if has_terabytes { "warranted_drive_writes_per_day" } else { "warranted_terabytes_written" };
         table.remove(unwanted);
-        if let Some(protection) = figures.power_loss_protection {
-            let is_full = protection == PowerLossProtection::Full;
-            table.insert("power_loss_protection".to_owned(), if is_full { "on" } else { "off" }.into());
-        }
+        Ok(())
     }
 
-    fn set_disk(&self, table: &mut Table) {
+    fn set_disk(&self, template: &HddProfile, table: &mut Table) {
         let figures = &self.drive.figures;
         let mut set = |key: &str, value: Value| _ = table.insert(key.to_owned(), value);
         let actuators = self.figure(figures.actuators.as_ref()).unwrap_or(1.0).max(1.0);
@@ -252,9 +278,28 @@ impl Row {
                 set(key, parsed(value).unwrap_or_else(|| value.into()));
             }
         }
-        if let Some(rate) = self.figure(figures.sequential_read_mb_per_s.as_ref()).map(|rate| rate / actuators) {
+        if let Some(rate) = self.rate(&figures.sequential_read_mb_per_s).map(|rate| rate / actuators) {
             set("outer_mb_per_s", rate.into());
             set("inner_mb_per_s", (rate * INNER_SHARE).into());
+        }
+        let writes = self.rate(&figures.random_write_iops).unwrap_or(DISK_WRITES) / actuators;
+        let rpm = self.figure(figures.rpm.as_ref()).unwrap_or(template.rpm);
+        set("destage_window", Value::Integer(destage_window(writes, rpm, template.head_switch_ms)));
+        if let Some(reads) = self.rate(&figures.random_read_iops) {
+            let depth = self.rate(&figures.random_depth).unwrap_or(DISK_DEPTH) / actuators;
+            let share = seek_share(1000.0 * actuators / reads, depth, rpm);
+            for (key, own) in [
+                ("seek_track_to_track_ms", template.seek_track_to_track_ms),
+                ("seek_average_ms", template.seek_average_ms),
+                ("seek_full_stroke_ms", template.seek_full_stroke_ms),
+                ("write_seek_track_to_track_ms", template.write_seek_track_to_track_ms),
+                ("write_seek_average_ms", template.write_seek_average_ms),
+                ("write_seek_full_stroke_ms", template.write_seek_full_stroke_ms),
+            ] {
+                if let Some(ms) = own {
+                    set(key, (ms * share).into());
+                }
+            }
         }
         for (key, figure) in
             [("rpm", &figures.rpm), ("active_watts", &figures.active_w), ("idle_watts", &figures.idle_w)]
@@ -277,12 +322,42 @@ fn sold_as(size: Bytes) -> Bytes {
     if gigabytes < SMALLEST { size } else { Bytes((97_696_368 + 1_953_504 * (gigabytes - SMALLEST)) * 512) }
 }
 
-/// Returns the smallest mapping unit with which the model of a drive can number all units.
-fn mapping_unit(size: Bytes) -> Result<&'static str, String> {
-    let units = [("4KiB", 4096), ("8KiB", 8192), ("16KiB", 16_384)];
-    let unit = units.into_iter().find(|(_, bytes)| size.0 / bytes < u64::from(u32::MAX) - 1);
-    let reason = || format!("it has {size}, a size for which there is no model");
-    unit.map(|(name, _)| name).ok_or_else(reason)
+/// Returns the mapping unit of the model of a drive of `size`: `own`, or 4 KiB; the next larger one
+/// with which the model can number all units of the flash.
+fn mapping_unit(size: &Size, own: Option<f64>) -> Result<Bytes, String> {
+    const MOST: u64 = 1 << 20;
+    let own = own.map_or(4096, |bytes| (bytes as u64).max(512));
+    let flash = sold_as(size.bytes).0.checked_next_power_of_two().unwrap_or(u64::MAX);
+    let units = std::iter::successors(Some(own), |unit| Some(2 * unit)).take_while(|unit| *unit <= MOST);
+    let unit = units.into_iter().find(|unit| flash / unit < u64::from(u32::MAX) / 8 * 7);
+    unit.map(Bytes).ok_or_else(|| format!("it has {}, a size for which there is no model", size.text))
+}
+
+/// Returns the number of cached writes among which a disk chooses the one that its head reaches
+/// first, by its rate of random writes. With n of them it waits for a part of 1 / (n + 1) of a turn
+/// behind the move to another track.
+fn destage_window(writes_per_s: f64, rpm: f64, move_ms: f64) -> i64 {
+    const MOST: f64 = 64.0;
+    let turn_ms = 60_000.0 / rpm;
+    let wait_ms = (1000.0 / writes_per_s - move_ms).max(turn_ms / MOST);
+    (turn_ms / wait_ms - 1.0).round().max(1.0) as i64
+}
+
+/// Returns the seek times of a disk whose arm serves a random read in `read_ms` with `depth` under
+/// way, as a share of those of the built-in disk.
+///
+/// The model of that disk needs 5.78 ms with 16 reads under way at 7200 revolutions a minute. With
+/// seek times of 0.6 to 1.2 of its own, depths of 4 to 32, and 5400 revolutions, it needs what the
+/// powers below give within 6 %.
+fn seek_share(read_ms: f64, depth: f64, rpm: f64) -> f64 {
+    const OWN_MS: f64 = 5.78;
+    let own_ms = OWN_MS * (depth / DISK_DEPTH).powf(-1.0 / 3.0) * (7200.0 / rpm).powf(0.25);
+    (read_ms / own_ms).powf(4.0 / 3.0).clamp(0.2, 3.0)
+}
+
+/// Returns a size as a profile takes it, in whole KiB.
+fn size_text(bytes: f64) -> Value {
+    format!("{}KiB", (bytes / 1024.0).round()).into()
 }
 
 /// Returns a value as a profile shows it, read as TOML.
@@ -374,7 +449,8 @@ mod tests {
     #[test]
     fn model_has_the_times_of_the_data_sheet() {
         let Body::Flash(flash) = profile("samsung-870-evo-1tb").body else { panic!("it is flash") };
-        let read = flash.read_us + flash.read_overhead_us + flash.command_us + TRANSFER_US;
+        let moved = 4096.0 / flash.channel_mb_per_s + 4096.0 / flash.link_mb_per_s;
+        let read = flash.read_us + flash.read_overhead_us + flash.command_us + moved;
         assert!((read - 1e6 / 13_000.0).abs() < 0.5, "{read} us");
         assert!(flash.link_mb_per_s < 600.0);
         let disk = profile("seagate-exos-x24-24tb");
