@@ -7,7 +7,7 @@
 //! |---|---|
 //! | `sizes` | `capacity`: the sectors that makers give a nominal size |
 //! | `tbw_tb`, or `dwpd`; `warranty_years` | the warranted writes |
-//! | rates and times of an SSD | its link, dies, cells and spare area: see [`flash`] |
+//! | rates and times of an SSD | its link, dies, cells and spare area: see `drives/flash.rs` |
 //! | `sequential_read_mb_per_s` | outer rate of a disk |
 //! | `random_read_iops`, `random_depth` | seek times of a disk |
 //! | `random_write_iops` | number of cached writes among which a disk chooses |
