@@ -469,7 +469,7 @@ fn grown_file_system_of_a_plain_disk_is_not_written_over() {
 /// As above, with partitions instead of a file system: the last one ends behind the volume.
 #[test]
 fn grown_partitions_of_a_plain_disk_are_not_written_over() {
-    for (table, behind_mib, fits) in [("dos", 0, false), ("gpt", 0, false), ("gpt", 2, true)] {
+    for (table, behind_mib, fits) in [("dos", 0, false), ("gpt", 0, false), ("gpt", 3, true)] {
         let place = Place::new(&format!("grown-{table}-{behind_mib}"));
         place.succeed("drain box --detach");
         // The table is made on a file of its own, so that no backup of it lies over the labels.

@@ -380,7 +380,8 @@ fn the_link_serves_one_command_after_another_each_way() {
     assert_eq!(times(&mut drive, us(100), &writes), [115 + 9, 130 + 9]);
 }
 
-/// Rates of the two directions of a data sheet differ: reads keep theirs when writes have their own.
+/// Rates of the two directions of a data sheet differ: reads keep theirs when writes have their
+/// own.
 #[test]
 fn writes_have_a_link_of_their_own_where_it_is_given() {
     let link = [("link_mb_per_s", "409.6"), ("command_us", "5")];
