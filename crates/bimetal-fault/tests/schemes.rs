@@ -52,6 +52,14 @@ fn every_scheme_keeps_its_word_whatever_drives_do_again() {
     run_all(SEEDS);
 }
 
+/// In this case, all five reads of one slot failed by chance. The engine called the block lost, and
+/// a later read of it an error. The tester said that no fault explained that.
+#[test]
+fn slot_whose_reads_all_fail_by_chance_may_be_lost() {
+    let scheme = schemes::find("writeboost").unwrap();
+    run_case(scheme, 77_123_400_365, Options::default()).unwrap_or_else(|failure| panic!("{failure}"));
+}
+
 #[test]
 fn the_same_scheme_and_seed_give_the_same_operations() {
     for scheme in schemes::every() {

@@ -48,6 +48,9 @@ use scrubs::Scrubs;
 const IDLE_OPERATIONS_MAX: u64 = 3000;
 /// Sectors per read when the whole volume is read back.
 const READ_BACK_SECTORS: u64 = 96;
+/// Failed reads of a slot, one after the other, from which on a volume may call its block lost. A
+/// move reads a slot five times.
+const READS_OF_A_SLOT_MIN: u32 = 4;
 /// Longest delay of a timer.
 const PATIENCE_MAX: Nanoseconds = Nanoseconds::from_seconds(10);
 
@@ -203,6 +206,8 @@ struct Tester {
     power: Option<Power>,
     /// Promised changes by sector. See [`was_promised_in_slot`](Self::was_promised_in_slot).
     promised_in_slots: BTreeMap<u64, u32>,
+    /// Reads that failed one after the other, of slots that were read alone, by slot.
+    failed_reads: BTreeMap<u32, u32>,
     /// Damage and its possible cost, in a damage case.
     damaged: Option<Damaged>,
     /// Time at which a request last arrived or ended; `None` if the volume was closed since.
@@ -238,6 +243,7 @@ impl Tester {
             setup: case.setup,
             power: None,
             promised_in_slots: BTreeMap::new(),
+            failed_reads: BTreeMap::new(),
             damaged: None,
             last_request: None,
             trace: options.trace,
@@ -402,10 +408,35 @@ impl Tester {
                 _ => {}
             }
         }
+        self.note_read_of_slot(&operation, completion.status);
         for sector in spoilt {
             self.suspect_home(member, sector);
         }
         (!self.is_cut_now(operation.command)).then_some(completion)
+    }
+
+    /// Marks the block of a slot as suspect whose reads have all failed, although each alone would
+    /// have succeeded when repeated: no volume repeats a read for ever.
+    fn note_read_of_slot(&mut self, operation: &Operation<Tags>, status: Status) {
+        let Operation { target, command: Command { kind, range, .. }, .. } = *operation;
+        let view = self.volume.view();
+        let size = view.block().sectors();
+        let region = view.layout.slots.filter(|slots| slots.member == MemberId(target) && kind == OpKind::Read);
+        let Some(region) = region.filter(|slots| range.start.0 >= slots.first_sector && range.len.0 <= size) else {
+            return;
+        };
+        let slot = ((range.start.0 - region.first_sector) / size) as u32;
+        if status == Status::Done {
+            self.failed_reads.remove(&slot);
+            return;
+        }
+        let failed = self.failed_reads.entry(slot).or_default();
+        *failed += 1;
+        if *failed >= READS_OF_A_SLOT_MIN
+            && let Some(entry) = view.map.in_slot(Slot(slot)).filter(|_| slot < region.count)
+        {
+            self.atlas.suspect(entry.block);
+        }
     }
 
     /// Marks the block of a sector that became unreadable as suspect, if the sector lies at home.
