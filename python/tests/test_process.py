@@ -32,6 +32,8 @@ def long_trace():
 
 
 def interrupt_after(seconds):
+    # A shell lets the programs that it starts in the background ignore interrupts.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT)).start()
 
 
