@@ -27,29 +27,27 @@ impl<P: Payload> Volume<P> {
     /// Returns the time by which [`advance`](Self::advance) must be called, unless something else
     /// happens first.
     pub fn next_timeout(&self) -> Option<Nanoseconds> {
-        let scheme = if self.is_closing() { None } else { self.scheme.next_timeout(&self.view) };
-        let log = sooner(self.log_idle_at(), self.note_at());
-        let moves = sooner(self.mover.pauses.until(), self.move_goes_on_at());
-        let idle = sooner(self.discard_at(), self.scrub_goes_on_at());
-        let first = sooner(sooner(scheme, log), sooner(moves, idle));
-        debug_assert_eq!(first, self.next_timeout_reason().map(|(at, _)| at), "a reason is missing");
-        first
+        self.timeouts().into_iter().fold(None, |first, (at, _)| sooner(first, at))
     }
 
     /// Returns the time by which [`advance`](Self::advance) must be called, and why. Of several
     /// reasons with the same time, it is the first in the order of [`TimeoutReason`].
     pub fn next_timeout_reason(&self) -> Option<(Nanoseconds, TimeoutReason)> {
-        let scheme = self.scheme.next_timeout(&self.view);
-        let timeouts = [
-            (scheme.filter(|_| !self.is_closing()), TimeoutReason::Scheme),
+        self.timeouts().into_iter().filter_map(|(at, reason)| Some((at?, reason))).min()
+    }
+
+    #[inline]
+    fn timeouts(&self) -> [(Option<Nanoseconds>, TimeoutReason); 7] {
+        let scheme = if self.is_closing() { None } else { self.scheme.next_timeout(&self.view) };
+        [
+            (scheme, TimeoutReason::Scheme),
             (self.log_idle_at(), TimeoutReason::Segment),
             (self.mover.pauses.until(), TimeoutReason::MoveAgain),
             (self.move_goes_on_at(), TimeoutReason::MoveGoesOn),
             (self.discard_at(), TimeoutReason::Discard),
             (self.note_at(), TimeoutReason::Note),
             (self.scrub_goes_on_at(), TimeoutReason::Scrub),
-        ];
-        timeouts.into_iter().filter_map(|(at, reason)| Some((at?, reason))).min()
+        ]
     }
 }
 
