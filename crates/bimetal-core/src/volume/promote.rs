@@ -81,11 +81,9 @@ impl<P: Payload> Volume<P> {
     /// Takes adjacent cache slots if any are free and their drive is online.
     pub(super) fn take_cache_slots(&mut self, count_max: u64) -> Option<(Slot, u64)> {
         let online = self.view.slots_online();
-        let store = self.store.kind_mut();
-        let taken = if online { store.take_for_copies(count_max) } else { None };
-        if taken.is_some() {
-            self.view.free_slots = store.free();
-        }
+        let (cache, _) = self.store.cache_mut().filter(|_| online)?;
+        let taken = cache.space.take(count_max);
+        self.view.free_slots = cache.space.free();
         taken
     }
 

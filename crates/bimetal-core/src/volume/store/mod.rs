@@ -99,11 +99,6 @@ pub(super) trait Kind<P> {
     /// written, and their number. `online` is set if the member with the slots takes writes.
     fn take_room(&mut self, count_max: u64, online: bool) -> Result<(Option<Slot>, u64), NoRoom>;
 
-    /// Takes adjacent free slots for copies of home.
-    fn take_for_copies(&mut self, _count_max: u64) -> Option<(Slot, u64)> {
-        None
-    }
-
     /// Marks a slot as taken that a recovery found in use.
     fn occupy(&mut self, _slot: Slot) {}
 

@@ -82,10 +82,6 @@ impl<P> Kind<P> for Cache {
         taken.map(|(slot, count)| (Some(slot), count)).ok_or(NoRoom::Log)
     }
 
-    fn take_for_copies(&mut self, count_max: u64) -> Option<(Slot, u64)> {
-        self.space.take(count_max)
-    }
-
     fn occupy(&mut self, slot: Slot) {
         self.space.occupy(slot);
     }
