@@ -498,11 +498,11 @@ impl Tester {
         let broken = layout.slots.is_some_and(|slots| {
             self.atlas.has_given_up(slots.member) || self.drives[usize::from(slots.member.0)].is_gone()
         });
-        let passing = matches!(error.cause(), RecoveryError::Unreadable { .. } | RecoveryError::Failed { .. });
+        let cause = error.cause();
+        let passing = matches!(cause, RecoveryError::Unreadable { .. } | RecoveryError::Failed { .. });
         // A drive that is also home is not detached without its map. Its cache begins anew, unless
         // the drive takes no writes.
         let lost_map = layout.slots.is_some_and(|slots| layout.homes().contains(&slots.member));
-        let cause = error.cause();
         let lost_map = lost_map && matches!(cause, RecoveryError::Unreadable { .. } | RecoveryError::Damaged { .. });
         match error {
             _ if home_gone => Ok(Refusal::Final),

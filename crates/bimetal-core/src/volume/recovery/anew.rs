@@ -6,7 +6,7 @@
 //! superblocks, never one with a part of its map. The new superblocks are written last, in an epoch
 //! of their own, so that old pages do not count if a drive brings them back.
 
-use super::{Answer, Recovery, RecoveryError, Step, superblocks};
+use super::{Recovery, RecoveryError, Step, superblocks};
 use crate::block_map::BlockMap;
 use crate::journal::superblock::Superblock;
 use crate::journal::turns::{COPIES, TURNS};
@@ -57,7 +57,8 @@ impl<P: Payload> Recovery<P> {
         }
     }
 
-    pub(super) fn anew_takes(&mut self, _: &Answer<P>) {
+    /// Takes the end of an operation.
+    pub(super) fn anew_goes_on(&mut self) {
         if !self.in_flight.is_empty() || self.outcome.is_some() {
             return;
         }
@@ -91,11 +92,6 @@ impl<P: Payload> Recovery<P> {
         let first = Superblock::first(second.volume, second.life().number);
         self.write_superblock(if begun < COPIES { &first } else { &second }, begun % COPIES);
         Anew::Writing(begun + 1)
-    }
-
-    fn superblock_places(&self) -> Vec<SectorRange> {
-        let places = (0..TURNS * COPIES).map(|at| self.layout().superblock_place((at / COPIES) as u64, at % COPIES));
-        places.flatten().collect()
     }
 
     fn erase(&mut self, range: SectorRange) {

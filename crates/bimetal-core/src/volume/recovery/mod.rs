@@ -346,7 +346,7 @@ impl<P: Payload> Recovery<P> {
             Step::Places(_) => self.places_take(&answer),
             Step::Mirror(_) => return self.mirror_takes(answer),
             Step::Cache(_) => return self.cache_takes(answer),
-            Step::Anew(_) => return self.anew_takes(&answer),
+            Step::Anew(_) => return self.anew_goes_on(),
             Step::Log(_) => return self.log_takes(answer),
         }
         if self.in_flight.is_empty() && self.outcome.is_none() {

@@ -22,11 +22,17 @@ impl<P: Payload> Recovery<P> {
     /// Reads all copies.
     pub(super) fn read_superblocks(&mut self) {
         let member = self.volume.member_of_slots();
-        for purpose in 0..TURNS * COPIES {
-            let place = self.layout().superblock_place((purpose / COPIES) as u64, purpose % COPIES);
-            let place = place.expect("slots have superblocks");
-            self.read(member, place, purpose as u64);
+        for (purpose, place) in (0..).zip(self.superblock_places()) {
+            self.read(member, place, purpose);
         }
+    }
+
+    /// Returns the places of all copies, turn by turn.
+    pub(super) fn superblock_places(&self) -> [SectorRange; TURNS * COPIES] {
+        std::array::from_fn(|at| {
+            let place = self.layout().superblock_place((at / COPIES) as u64, at % COPIES);
+            place.expect("slots have superblocks")
+        })
     }
 
     /// Takes a copy. Returns the newest superblock once all copies were read. If there is none, the
