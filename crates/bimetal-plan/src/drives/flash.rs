@@ -171,6 +171,14 @@ struct Cells {
     unit_us: f64,
 }
 
+impl Cells {
+    /// Returns the time to program a page with which `dies` take `mb_per_s` times 10^6 bytes a
+    /// second.
+    fn program_us(&self, dies: f64, mb_per_s: f64) -> f64 {
+        (dies * self.page / mb_per_s - self.page_us).max(1.0)
+    }
+}
+
 /// Figures on which the rates of writes depend.
 struct Writes {
     program_us: f64,
@@ -180,9 +188,8 @@ struct Writes {
 }
 
 fn burst(rates: &Rates, template: &FlashProfile, cells: &Cells, dies: f64) -> Writes {
-    let by_rate = |rate: f64| (dies * cells.page / rate - cells.page_us).max(1.0);
     Writes {
-        program_us: rates.sustained_write_mb_per_s.map_or(template.program_us, by_rate),
+        program_us: rates.sustained_write_mb_per_s.map_or(template.program_us, |rate| cells.program_us(dies, rate)),
         spare_factor: spare_of(rates.nominal()),
         link_mb_per_s: rates.sequential_write_mb_per_s,
     }
@@ -199,7 +206,7 @@ fn steady(rates: &Rates, template: &FlashProfile, cells: &Cells, dies: f64) -> W
     let blocks = flash_pages / pages;
     let used = 1.0 - COLLECTORS_BLOCKS / blocks;
     let in_order = rates.sequential_write_mb_per_s;
-    let by_order = in_order.map(|rate| (dies * cells.page / rate - cells.page_us).max(1.0));
+    let by_order = in_order.map(|rate| cells.program_us(dies, rate));
     let own = Writes {
         program_us: by_order.unwrap_or(template.program_us),
         spare_factor: spare_of(nominal),
@@ -227,8 +234,7 @@ fn steady(rates: &Rates, template: &FlashProfile, cells: &Cells, dies: f64) -> W
                 let amplification = dies * cells.page / (written * (by_order + collection_us(share)));
                 share = 1.0 - 1.0 / amplification.max(1.01);
             }
-            let flash = (1.0 / share).ln() / (1.0 - share);
-            Writes { spare_factor: spare_of(flash / used), ..own }
+            Writes { spare_factor: spare_of(flash_of(share) / used), ..own }
         }
         _ => Writes { program_us: by_random.max(1.0), link_mb_per_s: in_order, ..own },
     }
@@ -245,6 +251,12 @@ fn spare_of(flash: f64) -> f64 {
     (1.0 - 1.0 / flash).max(SPARE_MIN)
 }
 
+/// Returns the flash of a drive, as a multiple of its data, whose victims have this share of valid
+/// units.
+fn flash_of(share: f64) -> f64 {
+    (1.0 / share).ln() / (1.0 - share)
+}
+
 /// Returns the share of valid units in the victims of greedy collection on a drive whose flash is
 /// `flash` times its data.
 fn victim_share(flash: f64) -> f64 {
@@ -252,7 +264,7 @@ fn victim_share(flash: f64) -> f64 {
     for _ in 0..60 {
         let share = (low + high) / 2.0;
         // The more valid units in victims, the less flash.
-        if (1.0_f64 / share).ln() / (1.0 - share) > flash { low = share } else { high = share }
+        if flash_of(share) > flash { low = share } else { high = share }
     }
     low
 }
