@@ -116,6 +116,14 @@ impl Atlas {
         self.failed[usize::from(member.0)]
     }
 
+    /// Follows a recovery. A copy of a mirror is in use again if the power was cut before the mark
+    /// that it failed was durable. No write was acknowledged without that copy.
+    pub fn follow_recovery(&mut self, view: &View) {
+        for copy in view.layout.copies().filter(|&copy| view.member(copy).state != MemberState::Failed) {
+            self.failed[usize::from(copy.0)] = false;
+        }
+    }
+
     /// Records a failed operation on `member`.
     pub fn note_fault(&mut self, member: u16, now: Moment) {
         self.faults[usize::from(member)] += 1;

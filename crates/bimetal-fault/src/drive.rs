@@ -91,6 +91,8 @@ pub struct Drive {
     in_flight: Vec<InFlight>,
     /// Number of operations started.
     started: u64,
+    /// Time that operations took longer because the drive was stuck.
+    stuck_for: Nanoseconds,
     /// Changes that a power cut may lose, in cases with power cuts.
     cache: Option<WriteCache>,
     gone: bool,
@@ -114,6 +116,7 @@ impl Drive {
             forgotten: Vec::new(),
             in_flight: Vec::new(),
             started: 0,
+            stuck_for: Nanoseconds::ZERO,
             cache: None,
             gone: false,
             before: BTreeMap::new(),
@@ -282,10 +285,17 @@ impl Drive {
             latency = Nanoseconds(latency.0 * 50);
         }
         if random.one_in(self.plan.stuck) {
-            latency += random.around(Nanoseconds::from_seconds(5));
+            let longer = random.around(Nanoseconds::from_seconds(5));
+            latency += longer;
+            self.stuck_for += longer;
         }
         self.started += 1;
         self.in_flight.push(InFlight { operation, due: now + latency, begun: self.changes });
+    }
+
+    /// Returns the time that operations took longer because the drive was stuck.
+    pub fn stuck_for(&self) -> Nanoseconds {
+        self.stuck_for
     }
 
     /// Returns the time at which the next operation ends.

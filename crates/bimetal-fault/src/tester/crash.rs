@@ -374,6 +374,7 @@ impl Tester {
                 Attempt::Recovered(_) if self.all_copies_are_out() => return Ok(false),
                 Attempt::Recovered(volume) => {
                     self.volume = *volume;
+                    self.atlas.follow_recovery(self.volume.view());
                     self.suspect_damaged_slots();
                     if accept_loss {
                         self.fall_back()?;
