@@ -32,6 +32,16 @@ enum Source {
     Pieces(Vec<(Slot, Block, u32)>),
 }
 
+/// Reads that are planned and not yet issued, as more may join them.
+#[derive(Default)]
+struct Plan {
+    /// Sectors to read from home. The next block may continue them: a block of which a slot has
+    /// only a part must not split a sequential read of the drive.
+    home: Option<SectorRange>,
+    /// Pieces to read from a log.
+    pieces: Vec<WantedPiece>,
+}
+
 /// Eighths of a block to be read from a piece in a log.
 struct WantedPiece {
     slot: Slot,
@@ -98,28 +108,57 @@ impl<P: Payload> Volume<P> {
             return;
         }
         let is_log = self.store.appends();
-        let mut pieces = Vec::new();
+        let mut plan = Plan::default();
         let mut block = access.blocks.first;
         while block.0 < access.blocks.end() {
             let run = match self.view.map.get(block) {
-                Some(_) if is_log => self.plan_pieces(task, job, block, &mut pieces),
-                None => self.plan_home_run(task, job, &access, BlockRun { first: block, ..access.blocks }),
+                Some(_) if is_log => self.plan_pieces(task, job, block, &mut plan),
+                None => {
+                    let from = BlockRun { first: block, ..access.blocks };
+                    self.plan_home_run(task, job, &mut plan, &access, from)
+                }
                 Some((slot, entry)) => {
                     let (touched, _) = size.masks(size.clip(job.sectors, block));
                     if entry.valid.contains(touched) {
+                        self.read_planned_home(task, job, &mut plan);
                         self.plan_slot_run(task, job, &access, BlockRun { first: block, count: 1 }, slot)
                     } else {
-                        self.plan_joined(task, job, block, slot)
+                        self.plan_joined(task, job, &mut plan, block, slot)
                     }
                 }
             };
             block.0 += run;
         }
-        self.read_pieces(task, job, pieces);
+        self.read_planned_home(task, job, &mut plan);
+        self.read_pieces(task, job, plan.pieces);
+    }
+
+    /// Plans a read of home, as a part of the one before if it continues that one.
+    fn plan_home(&mut self, task: TaskId, job: &mut ReadJob<P>, plan: &mut Plan, sectors: SectorRange) {
+        match &mut plan.home {
+            Some(before) if before.end() == sectors.start => before.len.0 += sectors.len.0,
+            _ => {
+                self.read_planned_home(task, job, plan);
+                plan.home = Some(sectors);
+            }
+        }
+    }
+
+    fn read_planned_home(&mut self, task: TaskId, job: &mut ReadJob<P>, plan: &mut Plan) {
+        if let Some(sectors) = plan.home.take() {
+            self.read_home(task, job, sectors, 0);
+        }
     }
 
     /// Plans the run from `from.first` on of blocks that have no slot. Returns its length.
-    fn plan_home_run(&mut self, task: TaskId, job: &mut ReadJob<P>, access: &Access, from: BlockRun) -> u64 {
+    fn plan_home_run(
+        &mut self,
+        task: TaskId,
+        job: &mut ReadJob<P>,
+        plan: &mut Plan,
+        access: &Access,
+        from: BlockRun,
+    ) -> u64 {
         let mut end = from.first.0 + 1;
         if self.view.map.is_empty() {
             end = access.blocks.end();
@@ -131,7 +170,7 @@ impl<P: Payload> Volume<P> {
         self.scheme.read(&self.view, run, false);
         self.count_by_home(run, false);
         let sectors = self.sectors_of(job.sectors, run);
-        self.read_home(task, job, sectors, 0);
+        self.plan_home(task, job, plan, sectors);
         if self.store.kind().has_slots() {
             match self.promotion(job.token, access, run) {
                 Promotion::Never => {}
@@ -187,7 +226,7 @@ impl<P: Payload> Volume<P> {
     }
 
     /// Plans a block whose slot holds only a part of the requested eighths.
-    fn plan_joined(&mut self, task: TaskId, job: &mut ReadJob<P>, block: Block, slot: Slot) -> u64 {
+    fn plan_joined(&mut self, task: TaskId, job: &mut ReadJob<P>, plan: &mut Plan, block: Block, slot: Slot) -> u64 {
         let size = self.view.layout.block;
         let entry = self.view.map.in_slot(slot).expect("the map just gave this slot");
         let run = BlockRun { first: block, count: 1 };
@@ -199,17 +238,24 @@ impl<P: Payload> Volume<P> {
             let part = self.read_slots(task, job, slot, run, !entry.dirty, checksums);
             job.take_eighths(size, block, from_slot, part, 0);
         }
-        self.read_rest_from_home(task, job, block, touched.without(entry.valid));
+        self.plan_rest_at_home(task, job, plan, block, touched.without(entry.valid));
         self.count_joined(run, !from_slot.is_empty(), true);
         1
     }
 
-    /// Reads the eighths of a block that are in none of its slots.
-    fn read_rest_from_home(&mut self, task: TaskId, job: &mut ReadJob<P>, block: Block, eighths: ValidMask) {
+    /// Plans the eighths of a block that are in none of its slots.
+    fn plan_rest_at_home(
+        &mut self,
+        task: TaskId,
+        job: &mut ReadJob<P>,
+        plan: &mut Plan,
+        block: Block,
+        eighths: ValidMask,
+    ) {
         let size = self.view.layout.block;
         for run in eighths.runs() {
             let sectors = sectors_of_eighths(size, job.sectors, block, run);
-            self.read_home(task, job, sectors, 0);
+            self.plan_home(task, job, plan, sectors);
         }
     }
 
@@ -227,21 +273,21 @@ impl<P: Payload> Volume<P> {
 
     /// Plans a block of which a log has pieces: lists the pieces to read, and reads the rest from
     /// home.
-    fn plan_pieces(&mut self, task: TaskId, job: &mut ReadJob<P>, block: Block, wanted: &mut Vec<WantedPiece>) -> u64 {
+    fn plan_pieces(&mut self, task: TaskId, job: &mut ReadJob<P>, block: Block, plan: &mut Plan) -> u64 {
         let size = self.view.layout.block;
         let (touched, _) = size.masks(size.clip(job.sectors, block));
-        let before = wanted.len();
+        let before = plan.pieces.len();
         let mut rest = touched;
         for &(slot, entry) in self.view.map.pieces(block).iter() {
             let eighths = touched.intersection(entry.valid);
             if !eighths.is_empty() {
                 self.scheme.touched(slot);
-                wanted.push(WantedPiece { slot, entry, eighths });
+                plan.pieces.push(WantedPiece { slot, entry, eighths });
                 rest = rest.without(eighths);
             }
         }
-        self.read_rest_from_home(task, job, block, rest);
-        self.count_joined(BlockRun { first: block, count: 1 }, wanted.len() > before, !rest.is_empty());
+        self.plan_rest_at_home(task, job, plan, block, rest);
+        self.count_joined(BlockRun { first: block, count: 1 }, plan.pieces.len() > before, !rest.is_empty());
         1
     }
 
