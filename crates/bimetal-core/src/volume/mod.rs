@@ -57,6 +57,7 @@ mod relocate;
 mod requests;
 mod scrub;
 mod scrub_copies;
+mod shared_blocks;
 mod slots;
 mod space;
 mod statistics;

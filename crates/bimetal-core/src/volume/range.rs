@@ -103,6 +103,10 @@ impl<P: Payload> Volume<P> {
                 self.park(task, Job::Range(job));
                 return self.await_commit(task, false);
             }
+            if !self.claim_ends(task, job.sectors) {
+                self.park(task, Job::Range(job));
+                return self.await_claim(task);
+            }
             job.phase = Phase::AtHome;
             // The content that the log's drive would lose is newer than home's (Griffin 5.3), so
             // home gets the range only if the log is empty. Copies of a mirror get no discards: two

@@ -75,10 +75,10 @@ impl<P: Payload> Volume<P> {
             fragments: Vec::with_capacity(1),
         };
         let task = self.begin_task(Job::Running);
-        let lane = self.lane(sectors);
-        if self.requests.ordering.touches(lane) {
+        let (lane, blocks) = (self.lane(sectors), self.view.layout.block.touched(sectors));
+        if self.requests.ordering.conflicts(lane, blocks) {
             self.statistics.waited += 1;
-            self.requests.ordering.enter_read(task, lane);
+            self.requests.ordering.enter_read(task, lane, blocks);
             return self.park(task, Job::Read(job));
         }
         self.run_read(task, job);

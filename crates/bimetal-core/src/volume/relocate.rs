@@ -82,7 +82,7 @@ impl<P: Payload> Volume<P> {
             RelocateJob { range, to, phase, parts: Vec::new(), status, tries_left: TRIES, begun_before_writing: 0 };
         let block = self.view.layout.block.sectors();
         let sectors = SectorRange::new(blocks.first.0 * block, blocks.count * block);
-        if self.requests.ordering.enter(task, self.lane(sectors)) {
+        if self.requests.ordering.enter(task, self.lane(sectors), blocks) {
             self.read_range(task, job);
         } else {
             self.park(task, Job::Relocate(job));

@@ -7,7 +7,7 @@
 use super::operations::purpose;
 use super::scrub::{BadBlock, Outcome};
 use super::{Job, TaskId, Volume};
-use crate::block::Block;
+use crate::block::{Block, BlockRun};
 use crate::layout::MemberId;
 use crate::operation::{Command, OpKind, Status};
 use crate::payload::Payload;
@@ -55,7 +55,7 @@ impl<P: Payload> Volume<P> {
         };
         let task = self.begin_task(Job::Running);
         let lane = self.lane(self.flat_sectors(&job));
-        if self.requests.ordering.enter(task, lane) {
+        if self.requests.ordering.enter(task, lane, BlockRun { first, count }) {
             self.run_comparison(task, job);
         } else {
             self.park(task, Job::Compare(job));

@@ -111,6 +111,8 @@ enum Obstacle {
     Move,
     Mark,
     State,
+    /// Another change has claimed the first block.
+    Claim,
     /// The regions of these blocks must be evacuated from a read-only member first.
     Departure(BlockRun),
     /// The part can never be carried out.
@@ -254,8 +256,8 @@ impl<P: Payload> Volume<P> {
                     return self.await_commit(task, false);
                 }
                 Phase::Placing => {
-                    match self.place_part(&mut job) {
-                        Ok(()) => {}
+                    match self.place_part(task, &mut job) {
+                        Ok(()) => self.claim_shared_blocks(task, &job),
                         Err(Obstacle::Refused) => return self.end_write(task, job, Status::MediaError),
                         Err(obstacle) => return self.park_before(task, job, &obstacle),
                     }
@@ -292,6 +294,9 @@ impl<P: Payload> Volume<P> {
                         return self.end_write(task, job, status);
                     }
                     self.changes_home(task, false);
+                    if !job.fua {
+                        self.end_claims(task);
+                    }
                     job.phase = Phase::Placing;
                 }
                 Phase::Committing => {
@@ -335,6 +340,7 @@ impl<P: Payload> Volume<P> {
                 self.requests.waiters.await_move(task);
             }
             Obstacle::Mark => self.await_commit(task, false),
+            Obstacle::Claim => self.await_claim(task),
             Obstacle::State => self.await_announcement(task),
             Obstacle::Departure(blocks) => self.await_departure(task, *blocks),
             Obstacle::Refused => unreachable!("no request waits for a write that will never be possible"),
@@ -352,40 +358,19 @@ impl<P: Payload> Volume<P> {
         self.end_request(task, job.token, status, P::empty());
     }
 
-    /// Returns the run by which a request for `sectors` conflicts with others: its blocks, or its
-    /// sectors where all content stays at home.
-    pub(super) fn lane(&self, sectors: SectorRange) -> BlockRun {
-        if self.store.kind().has_slots() {
-            self.view.layout.block.touched(sectors)
-        } else {
-            BlockRun { first: Block(sectors.start.0), count: sectors.len.0 }
-        }
-    }
-
-    /// Sets whether `task` is changing home. When it no longer is, a move that held back from its
-    /// blocks continues.
-    pub(super) fn changes_home(&mut self, task: TaskId, at_home: bool) {
-        let ended = self.requests.ordering.set_at_home(task, at_home) && !at_home;
-        if ended {
-            self.tasks.wake_all(self.mover.home_changed());
-        }
-    }
-
-    pub(super) fn leave_ordering(&mut self, task: TaskId) {
-        self.changes_home(task, false);
-        let tasks = &mut self.tasks;
-        self.requests.ordering.leave(task, &mut |freed| tasks.wake(freed));
-    }
-
     /// Asks the scheme for places until the part is large enough or meets an obstacle.
-    fn place_part(&mut self, job: &mut WriteJob<P>) -> Result<(), Obstacle> {
+    fn place_part(&mut self, task: TaskId, job: &mut WriteJob<P>) -> Result<(), Obstacle> {
         let access = access(&self.view.layout, OpKind::Write, job.sectors);
         let first = job.next;
-        while job.next < access.blocks.end() && job.next - first < PART_BLOCKS_MAX {
+        let end = self.end_of_unclaimed(task, BlockRun { first: Block(first), count: access.blocks.end() - first });
+        if end == first {
+            return Err(Obstacle::Claim);
+        }
+        while job.next < end && job.next - first < PART_BLOCKS_MAX {
             // The scheme gets only the blocks of this part. Otherwise a scheme that looks at each
             // block would look at all of a long write for every part.
             let room = PART_BLOCKS_MAX - (job.next - first);
-            let rest = BlockRun { first: Block(job.next), count: room.min(access.blocks.end() - job.next) };
+            let rest = BlockRun { first: Block(job.next), count: room.min(end - job.next) };
             let (placement, blocks) = if self.is_draining() {
                 (Placement::Home(Some(Reason::DRAINING)), rest.count)
             } else if self.slots_refuse() {
@@ -783,6 +768,11 @@ impl<P: Payload> Volume<P> {
             return found;
         }
         let Some((_, entry)) = self.view.map.get(block) else { return found };
+        let (touched, _) = access_masks(size, sectors, block);
+        if self.view.map.valid_of(block).intersection(touched).is_empty() {
+            // The slots of the block hold other eighths of it.
+            return found;
+        }
         if self.view.map.valid_of(block).without(covered).is_empty() || !entry.dirty {
             self.send_home(block);
             self.update_free_slots();
@@ -855,6 +845,20 @@ impl<P: Payload> Volume<P> {
 }
 
 impl<P: Payload> WriteJob<P> {
+    pub(super) fn sectors(&self) -> SectorRange {
+        self.sectors
+    }
+
+    /// Returns true if the present part places `block` in a slot.
+    pub(super) fn places_in_slot(&self, block: Block) -> bool {
+        self.pieces.iter().any(|piece| piece.block == block)
+    }
+
+    /// Returns true if the present part places `block` at home.
+    pub(super) fn places_at_home(&self, block: Block) -> bool {
+        self.homes.iter().any(|home| (home.blocks.first.0..home.blocks.end()).contains(&block.0))
+    }
+
     fn worst(&self) -> Status {
         if self.home_status == Status::Done { self.slot_status } else { self.home_status }
     }

@@ -91,7 +91,7 @@ impl<P: Payload> Requests<P> {
     /// content from before the change are not made. Returns true if the change may start at once.
     pub(super) fn begin_change(&mut self, task: TaskId, lane: BlockRun, blocks: BlockRun) -> bool {
         self.promotions.cancel(blocks);
-        self.ordering.enter(task, lane)
+        self.ordering.enter(task, lane, blocks)
     }
 
     /// Returns the number of requests that are admitted and not answered.

@@ -3,9 +3,23 @@
 //! not. A change need not wait for a read: the content that the read found stays in place until the
 //! read ends.
 //!
-//! Two changes of one block conflict even if their sectors do not, provided that blocks may lie off
-//! home: the later change merges with the result of the earlier change. In a volume whose content
-//! all stays at home, only requests that share a sector conflict.
+//! Two requests conflict if their *lanes* overlap. A lane is the smallest part of the volume that a
+//! change replaces: sectors, if all content stays at home; eighths of blocks in a cache; blocks in
+//! a log, which records a block as a whole.
+//!
+//! A stream that is not aligned with the blocks writes each block at its borders in two parts. The
+//! lanes of the two parts do not overlap, so both changes run at once. One of them may need the
+//! block alone: a write that places it in a slot merges with the content that the block has. Such a
+//! change *claims* the block. It waits for the claim of another change, and other changes of the
+//! block that have not begun wait for its claim.
+//!
+//! A change in place of a block that has no slot needs no claim, and a claim does not wait for it:
+//! the slot then holds only eighths that the change in place leaves alone.
+//!
+//! A claim ends with the part of the change that needed it. A write with FUA keeps its claims until
+//! it is stable: another write would merge its content into a slot that is not. Claims do not wait
+//! in a circle. A change waits for a claim with none of its own, or with a claim of its first block
+//! for one of its last block.
 
 use std::collections::VecDeque;
 
@@ -15,6 +29,7 @@ use crate::volume::tasks::TaskId;
 
 struct Change {
     task: TaskId,
+    lane: BlockRun,
     blocks: BlockRun,
     waits: bool,
     /// Set for a read that waits. No request waits for it, and it leaves as soon as it may start.
@@ -24,43 +39,72 @@ struct Change {
 }
 
 impl Change {
-    fn precedes(&self, blocks: BlockRun) -> bool {
-        !self.reads && self.blocks.overlaps(blocks)
+    fn precedes(&self, lane: BlockRun) -> bool {
+        !self.reads && self.lane.overlaps(lane)
     }
 }
 
-/// The changes under way and the reads that wait for them, in order of arrival, each in its
-/// lane: the run by which it conflicts with others. Their number is bounded by the requests that a
-/// volume admits.
+/// The changes under way and the reads that wait for them, in order of arrival. Their number is
+/// bounded by the requests that a volume admits.
 #[derive(Default)]
 pub(crate) struct Ordering {
     changes: VecDeque<Change>,
-    /// Index of the changes, without waiting reads.
+    /// Index of the blocks of the changes, without waiting reads.
     regions: Regions,
+    claims: Vec<(Block, TaskId)>,
     waiting: u32,
     at_home: u32,
 }
 
 impl Ordering {
     /// Adds `task` as a change. Returns true if it may start at once.
-    pub(crate) fn enter(&mut self, task: TaskId, blocks: BlockRun) -> bool {
-        let waits = self.touches(blocks);
-        self.changes.push_back(Change { task, blocks, waits, reads: false, at_home: false });
+    pub(crate) fn enter(&mut self, task: TaskId, lane: BlockRun, blocks: BlockRun) -> bool {
+        let waits = self.conflicts(lane, blocks);
+        self.changes.push_back(Change { task, lane, blocks, waits, reads: false, at_home: false });
         self.regions.note(blocks);
         self.waiting += u32::from(waits);
         !waits
     }
 
     /// Adds a read that waits for the changes it must see; only valid if there [are
-    /// any](Self::touches).
-    pub(crate) fn enter_read(&mut self, task: TaskId, blocks: BlockRun) {
-        self.changes.push_back(Change { task, blocks, waits: true, reads: true, at_home: false });
+    /// any](Self::conflicts).
+    pub(crate) fn enter_read(&mut self, task: TaskId, lane: BlockRun, blocks: BlockRun) {
+        self.changes.push_back(Change { task, lane, blocks, waits: true, reads: true, at_home: false });
         self.waiting += 1;
+    }
+
+    /// Returns true if a change under way overlaps `lane`, which lies in `blocks`.
+    pub(crate) fn conflicts(&self, lane: BlockRun, blocks: BlockRun) -> bool {
+        self.regions.may_touch(blocks) && self.changes.iter().any(|change| change.precedes(lane))
     }
 
     /// Returns true if a change of `blocks` is under way.
     pub(crate) fn touches(&self, blocks: BlockRun) -> bool {
-        self.regions.may_touch(blocks) && self.changes.iter().any(|change| change.precedes(blocks))
+        let touches = |change: &Change| !change.reads && change.blocks.overlaps(blocks);
+        self.regions.may_touch(blocks) && self.changes.iter().any(touches)
+    }
+
+    /// Claims `block` for `task`, a change under way.
+    ///
+    /// # Panics
+    /// Panics if another task has claimed it.
+    pub(crate) fn claim(&mut self, task: TaskId, block: Block) {
+        assert!(!self.is_claimed(task, block), "block {} is claimed twice", block.0);
+        if !self.claims.contains(&(block, task)) {
+            self.claims.push((block, task));
+        }
+    }
+
+    /// Returns true if a task other than `task` has claimed `block`.
+    pub(crate) fn is_claimed(&self, task: TaskId, block: Block) -> bool {
+        self.claims.iter().any(|&(claimed, by)| claimed == block && by != task)
+    }
+
+    /// Ends the claims of `task`. Returns true if it had any.
+    pub(crate) fn end_claims(&mut self, task: TaskId) -> bool {
+        let before = self.claims.len();
+        self.claims.retain(|&(_, by)| by != task);
+        self.claims.len() < before
     }
 
     /// Sets whether `task` changes the home of its blocks. Returns true if that is new.
@@ -96,8 +140,8 @@ impl Ordering {
         let mut at = at;
         while at < self.changes.len() && self.waiting > 0 {
             let change = &self.changes[at];
-            let freed = change.waits && change.blocks.overlaps(gone.blocks);
-            if freed && !self.changes.range(..at).any(|other| other.precedes(change.blocks)) {
+            let freed = change.waits && change.lane.overlaps(gone.lane);
+            if freed && !self.changes.range(..at).any(|other| other.precedes(change.lane)) {
                 self.waiting -= 1;
                 start(change.task);
                 if change.reads {
@@ -123,11 +167,11 @@ mod tests {
     #[test]
     fn overlapping_changes_run_in_order_of_arrival() {
         let mut ordering = Ordering::default();
-        assert!(ordering.enter(1, run(0, 10)));
-        assert!(ordering.enter(2, run(20, 10)));
-        assert!(!ordering.enter(3, run(5, 20)), "overlaps 1 and 2");
-        assert!(!ordering.enter(4, run(24, 2)), "overlaps 2 and 3");
-        assert!(ordering.enter(5, run(100, 1)));
+        assert!(ordering.enter(1, run(0, 10), run(0, 10)));
+        assert!(ordering.enter(2, run(20, 10), run(20, 10)));
+        assert!(!ordering.enter(3, run(5, 20), run(5, 20)), "overlaps 1 and 2");
+        assert!(!ordering.enter(4, run(24, 2), run(24, 2)), "overlaps 2 and 3");
+        assert!(ordering.enter(5, run(100, 1), run(100, 1)));
         let mut started = Vec::new();
         ordering.leave(2, &mut |task| started.push(task));
         assert_eq!(started, []);
@@ -140,13 +184,13 @@ mod tests {
     #[test]
     fn runs_of_any_length_meet_those_that_they_overlap() {
         let mut ordering = Ordering::default();
-        assert!(ordering.enter(1, run(SPAN_BLOCKS + 5, 0)), "nothing is a change too");
-        assert!(ordering.enter(2, run(100, 3)));
+        assert!(ordering.enter(1, run(SPAN_BLOCKS + 5, 0), run(SPAN_BLOCKS + 5, 0)), "nothing is a change too");
+        assert!(ordering.enter(2, run(100, 3), run(100, 3)));
         assert!(
             !ordering.touches(run(103, 1)) && !ordering.touches(run(SPAN_BLOCKS + 100, 3)),
             "the same region, other blocks"
         );
-        assert!(!ordering.enter(3, run(0, 2 * SPAN_BLOCKS)), "overlaps all");
+        assert!(!ordering.enter(3, run(0, 2 * SPAN_BLOCKS), run(0, 2 * SPAN_BLOCKS)), "overlaps all");
         assert!(ordering.touches(run(SPAN_BLOCKS, 1)) && ordering.touches(run(50, u64::from(u32::MAX))));
         let mut started = Vec::new();
         ordering.leave(1, &mut |task| started.push(task));
@@ -159,10 +203,10 @@ mod tests {
     #[test]
     fn a_read_sees_the_changes_before_it_and_holds_nobody_up() {
         let mut ordering = Ordering::default();
-        assert!(ordering.enter(1, run(0, 10)));
+        assert!(ordering.enter(1, run(0, 10), run(0, 10)));
         assert!(ordering.touches(run(9, 1)) && !ordering.touches(run(10, 1)));
-        ordering.enter_read(2, run(9, 4));
-        assert!(ordering.enter(3, run(10, 4)), "a read that waits is no obstacle");
+        ordering.enter_read(2, run(9, 4), run(9, 4));
+        assert!(ordering.enter(3, run(10, 4), run(10, 4)), "a read that waits is no obstacle");
         let mut started = Vec::new();
         ordering.leave(1, &mut |task| started.push(task));
         assert_eq!(started, [2], "what arrived after the read does not matter to it");

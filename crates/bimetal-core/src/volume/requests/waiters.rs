@@ -1,5 +1,5 @@
 //! Tasks that wait for something other than their operations and each other: for free slots, for
-//! room in a log's buffer, or for the batch of a move.
+//! room in a log's buffer, for the batch of a move, or for a claim of a block.
 //!
 //! A task that waits for slots also makes the scheme look for work that frees some.
 
@@ -12,6 +12,7 @@ pub(in crate::volume) struct Waiters {
     for_slots: VecDeque<TaskId>,
     for_buffer: VecDeque<TaskId>,
     for_move: Vec<TaskId>,
+    for_claim: Vec<TaskId>,
     /// Set when something changed for the tasks that wait for slots, so that the scheme may find
     /// work for them.
     work_requested: bool,
@@ -32,6 +33,16 @@ impl Waiters {
     /// Queues a task until the batch of the running move has ended.
     pub(in crate::volume) fn await_move(&mut self, task: TaskId) {
         self.for_move.push(task);
+    }
+
+    /// Queues a task until a change ends its claims.
+    pub(in crate::volume) fn await_claim(&mut self, task: TaskId) {
+        self.for_claim.push(task);
+    }
+
+    /// Takes the tasks that wait for a claim.
+    pub(in crate::volume) fn take_for_claim(&mut self) -> Vec<TaskId> {
+        std::mem::take(&mut self.for_claim)
     }
 
     /// Takes the tasks that wait for slots.
@@ -78,7 +89,8 @@ impl Waiters {
 
     /// Returns all waiting tasks.
     pub(in crate::volume) fn all(&self) -> impl Iterator<Item = TaskId> {
-        self.for_slots.iter().chain(&self.for_buffer).chain(&self.for_move).copied()
+        let queues = self.for_slots.iter().chain(&self.for_buffer);
+        queues.chain(&self.for_move).chain(&self.for_claim).copied()
     }
 }
 
@@ -108,9 +120,11 @@ mod tests {
         waiters.await_move(3);
         waiters.await_slots(1);
         waiters.await_buffer(4);
-        assert_eq!(waiters.all().collect::<Vec<_>>(), [1, 2, 4, 3]);
+        waiters.await_claim(5);
+        assert_eq!(waiters.all().collect::<Vec<_>>(), [1, 2, 4, 3, 5]);
         assert_eq!(waiters.take_for_buffer(), [2, 4]);
         assert_eq!(waiters.take_for_move(), [3]);
+        assert_eq!(waiters.take_for_claim(), [5]);
         assert_eq!(waiters.all().collect::<Vec<_>>(), [1]);
     }
 }

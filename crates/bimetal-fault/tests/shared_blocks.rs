@@ -1,0 +1,248 @@
+//! Requests that share a block and no sector of it, as in a stream that is not aligned with the
+//! blocks.
+
+mod story;
+
+use bimetal_core::block::{Block, ValidMask};
+use bimetal_core::operation::{OpKind, Operation, Status};
+use bimetal_core::units::{Bytes, Nanoseconds};
+use bimetal_fault::payload::{Sector, Tags};
+use story::{ALL, HDD, SSD, Story};
+
+const ON_SSD: fn(&Operation<Tags>) -> bool = |operation| operation.target == SSD;
+
+/// Returns a volume whose label says already that it is in use.
+fn story(scheme: &'static str, settings: &[(&str, &str)]) -> Story {
+    let mut story = Story::new(1, scheme, settings, Bytes::from_mib(4).sectors().0);
+    story.write(8000, 1);
+    story
+}
+
+/// Returns the sectors of the operations of `kind` that wait for a member, as (start, length).
+fn waiting(story: &mut Story, member: u16, kind: OpKind) -> Vec<(u64, u64)> {
+    story.answer_some(ALL, 0);
+    let wanted = story.waiting.iter().filter(|next| next.target == member && next.command.kind == kind);
+    wanted.map(|next| (next.command.range.start.0, next.command.range.len.0)).collect()
+}
+
+fn valid(story: &mut Story, block: u64) -> ValidMask {
+    story.volume().view().map.valid_of(Block(block))
+}
+
+/// A disk that gets two operations for adjacent sectors may take a turn for the second.
+#[test]
+fn half_cached_block_does_not_split_a_read_of_home() {
+    let mut story = story("smart-response", &[]);
+    let number = story.write(8, 4);
+    let read = story.send(OpKind::Read, 0, 32, false);
+    assert_eq!(waiting(&mut story, HDD, OpKind::Read), [(0, 8), (12, 20)]);
+    story.answer(ALL);
+    assert_eq!(story.finished[&read].status, Status::Done);
+    let mut expected = vec![0; 32];
+    expected[8..12].fill(number);
+    assert_eq!(story.read(0, 32), expected);
+}
+
+/// A stream of writes to the disk, each of which ends in the middle of a block, keeps the disk's
+/// queue full.
+#[test]
+fn changes_in_place_run_at_once_in_one_block() {
+    let mut story = story("smart-response", &[("write_allocate", "off")]);
+    let numbers = [(0, 12), (12, 12), (24, 3)].map(|(start, sectors)| story.send(OpKind::Write, start, sectors, false));
+    assert_eq!(waiting(&mut story, HDD, OpKind::Write), [(0, 12), (12, 12), (24, 3)]);
+    let overlaps = story.send(OpKind::Write, 11, 2, false);
+    assert_eq!(waiting(&mut story, HDD, OpKind::Write).len(), 3, "it waits for both writes before it");
+    story.answer(ALL);
+    let mut expected = [[numbers[0]; 12], [numbers[1]; 12]].concat();
+    expected[11..13].fill(overlaps);
+    assert_eq!(story.read(0, 24), expected);
+}
+
+/// A slot has the content of both writes only if the second merges with the result of the first.
+#[test]
+fn writes_to_slots_of_one_block_run_one_by_one() {
+    let mut story = story("smart-response", &[("mode", "maximized")]);
+    let first = story.send(OpKind::Write, 4, 8, false);
+    let second = story.send(OpKind::Write, 12, 8, false);
+    assert_eq!(waiting(&mut story, SSD, OpKind::Write).len(), 1);
+    story.answer(ALL);
+    story.flush();
+    story.cut();
+    assert_eq!(story.read(4, 16), [[first; 8], [second; 8]].concat());
+    assert_eq!(valid(&mut story, 1), ValidMask::ALL);
+}
+
+/// A write in place is under way when another write places the block in a slot. The slot holds the
+/// eighths of the second write alone, and keeps them when the write in place ends.
+#[test]
+fn slot_lacks_what_a_write_in_place_is_writing() {
+    for mode in ["enhanced", "maximized"] {
+        let mut story = story("smart-response", &[("mode", mode), ("stream_bypass", "8KiB")]);
+        let in_place = story.send(OpKind::Write, 12, 20, false);
+        assert_eq!(waiting(&mut story, HDD, OpKind::Write), [(12, 20)]);
+        let in_slot = story.send(OpKind::Write, 8, 4, false);
+        story.answer(ON_SSD);
+        if mode == "enhanced" {
+            let at = story.waiting.iter().position(|next| next.command.range.start.0 == 8);
+            let at = at.expect("a write to both drives");
+            story.waiting.swap(0, at);
+            story.answer_some(ALL, 1);
+        }
+        assert_eq!(story.finished[&in_slot].status, Status::Done);
+        assert_eq!(valid(&mut story, 1), ValidMask(0b1111));
+        assert!(!story.finished.contains_key(&in_place));
+        story.answer(ALL);
+        assert_eq!(valid(&mut story, 1), ValidMask(0b1111), "{mode}: the slot is kept");
+        let expected = [vec![in_slot; 4], vec![in_place; 20]].concat();
+        assert_eq!(story.read(8, 24), expected);
+        story.flush();
+        story.cut();
+        assert_eq!(story.read(8, 24), expected, "{mode}: after a cut");
+    }
+}
+
+/// A write to a slot would merge with the copy that a change at home is about to drop.
+#[test]
+fn slot_waits_for_a_change_at_home_of_its_cached_block() {
+    for kind in [OpKind::Write, OpKind::Discard] {
+        let mut story = story("smart-response", &[("stream_bypass", "8KiB")]);
+        let before = story.write(8, 8);
+        let at_home = story.send(kind, 12, 20, false);
+        // The SSD records first that its copy may be older than home.
+        story.answer(ON_SSD);
+        assert_eq!(waiting(&mut story, HDD, kind), [(12, 20)]);
+        let in_slot = story.send(OpKind::Write, 8, 2, false);
+        assert_eq!(waiting(&mut story, SSD, OpKind::Write), [], "{kind:?}");
+        story.answer(ALL);
+        let after = if kind == OpKind::Write { at_home } else { 0 };
+        assert_eq!(story.read(8, 12), [vec![in_slot; 2], vec![before; 2], vec![after; 8]].concat());
+    }
+}
+
+/// Zeroes at the end of a block wait until a write has placed the block in a slot, and merge with
+/// it.
+#[test]
+fn zeroes_wait_for_the_slot_of_their_block() {
+    let mut story = story("smart-response", &[("mode", "maximized")]);
+    let before = story.write(8, 8);
+    let write = story.send(OpKind::Write, 8, 4, false);
+    let zeroes = story.send(OpKind::WriteZeroes, 12, 8, false);
+    assert_eq!(waiting(&mut story, HDD, OpKind::WriteZeroes), []);
+    story.answer(ALL);
+    assert_eq!(story.finished[&zeroes].status, Status::Done);
+    assert!(before < write);
+    assert_eq!(story.read(8, 12), [vec![write; 4], vec![0; 8]].concat());
+}
+
+/// A write with FUA was in its slot, and its record on its way, when another write of the block
+/// merged its content into a new slot. That slot was not stable when the write with FUA was
+/// acknowledged.
+#[test]
+fn write_with_fua_has_its_block_alone_until_it_is_stable() {
+    let mut story = story("smart-response", &[("mode", "maximized")]);
+    let forced = story.send(OpKind::Write, 8, 4, true);
+    let other = story.send(OpKind::Write, 12, 4, false);
+    while !story.finished.contains_key(&forced) {
+        assert_eq!(valid(&mut story, 1).without(ValidMask(0b1111)), ValidMask::NONE);
+        story.answer_some(ALL, 1);
+    }
+    story.answer(ALL);
+    assert_eq!(story.read(8, 8), [[forced; 4], [other; 4]].concat());
+}
+
+/// Content of the first sectors of a volume, and the requests that were sent.
+struct Sent {
+    /// Number of the last write of each sector; 0 if it was zeroed or never written.
+    newest: Vec<u64>,
+    /// Reads, as the number, the first sector and the content at arrival.
+    reads: Vec<(u64, u64, Vec<u64>)>,
+    /// Changes, as the number, the sectors and the content.
+    changes: Vec<(u64, std::ops::Range<u64>, u64)>,
+}
+
+impl Sent {
+    fn send_at_random(&mut self, story: &mut Story) {
+        let total = self.newest.len() as u64;
+        let start = story.random.below(total);
+        let range = start..(start + story.random.between(1, 14)).min(total);
+        let sectors = range.start as usize..range.end as usize;
+        let kind = story.random.pick(&[OpKind::Write, OpKind::Write, OpKind::Read, OpKind::WriteZeroes]);
+        let forced = kind != OpKind::Read && story.random.one_in(4);
+        let number = story.send(kind, start, range.end - start, forced);
+        if kind == OpKind::Read {
+            return self.reads.push((number, start, self.newest[sectors].to_vec()));
+        }
+        let content = if kind == OpKind::Write { number } else { 0 };
+        self.newest[sectors].fill(content);
+        self.changes.push((number, range, content));
+    }
+
+    /// Checks that each read returned what was there at its arrival, or the content of a change
+    /// that arrived later.
+    fn check_reads(&mut self, story: &Story, what: &str) {
+        for (read, start, expected) in self.reads.drain(..) {
+            let found = story.finished[&read].payload.iter().map(|sector| match sector {
+                Sector::Data { request, .. } => u64::from(request),
+                _ => 0,
+            });
+            for (sector, (found, expected)) in (start..).zip(found.zip(expected)) {
+                let is_later = |(number, range, content): &(u64, std::ops::Range<u64>, u64)| {
+                    *number > read && range.contains(&sector) && *content == found
+                };
+                let is_right = found == expected || self.changes.iter().any(is_later);
+                assert!(is_right, "{what}: sector {sector} is of {found}, not of {expected}, in read {read}");
+            }
+        }
+    }
+}
+
+/// Lets the drives answer in any order.
+fn answer_in_any_order(story: &mut Story) {
+    while !story.answer_some(ALL, 0) {
+        let count = story.waiting.len() as u64;
+        let at = story.random.below(count) as usize;
+        story.waiting.swap(0, at);
+        story.answer_some(ALL, 1);
+    }
+}
+
+/// Requests of a few blocks run at once, and the drives answer in any order. Each read returns what
+/// arrived before it, and so does the volume after a flush and a cut.
+#[test]
+fn requests_of_shared_blocks_keep_their_order() {
+    let schemes = [
+        ("smart-response", [("mode", "enhanced"), ("stream_bypass", "12KiB")].as_slice()),
+        ("smart-response", &[("mode", "maximized"), ("stream_bypass", "12KiB")]),
+        ("hybrid-disk", &[]),
+        ("dataplex", &[]),
+        ("hyperduo", &[]),
+        ("bcache", &[]),
+        ("smq", &[]),
+        ("writeboost", &[]),
+        ("griffin", &[("timeout", "1s")]),
+    ];
+    for (scheme, settings) in schemes {
+        for seed in 0..60 {
+            let mut story = Story::new(seed, scheme, settings, 6000);
+            let mut sent = Sent { newest: vec![0; 44], reads: Vec::new(), changes: Vec::new() };
+            for round in 0..8 {
+                let what = format!("{scheme} {settings:?}, seed {seed}, round {round}");
+                for _ in 0..story.random.between(1, 12) {
+                    sent.send_at_random(&mut story);
+                    let steps = story.random.below(4);
+                    story.answer_some(ALL, steps);
+                }
+                answer_in_any_order(&mut story);
+                sent.check_reads(&story, &what);
+                assert_eq!(story.read(0, 44), sent.newest, "{what}");
+                if round % 3 == 2 {
+                    story.flush();
+                    story.cut();
+                    assert_eq!(story.read(0, 44), sent.newest, "{what}, after a cut");
+                } else {
+                    story.pass(Nanoseconds::from_seconds(2), ALL);
+                }
+            }
+        }
+    }
+}
