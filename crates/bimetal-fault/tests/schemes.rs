@@ -60,8 +60,8 @@ fn slot_whose_reads_all_fail_by_chance_may_be_lost() {
     run_case(scheme, 77_123_400_365, Options::default()).unwrap_or_else(|failure| panic!("{failure}"));
 }
 
-/// In this case, a write of 334 blocks went through a cache of a few slots, on a drive that was stuck
-/// once in 30 operations. The tester took a slow write for one that never ends.
+/// In this case, a write of 334 blocks went through a cache of a few slots, on a drive that was
+/// stuck once in 30 operations. The tester took a slow write for one that never ends.
 #[test]
 fn long_write_may_meet_a_stuck_drive_hundreds_of_times() {
     let scheme = schemes::find("hybrid-disk").unwrap();
