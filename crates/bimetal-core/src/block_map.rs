@@ -1,9 +1,9 @@
 //! The block map: for each block off home, the slot with the block's newest content.
 //!
-//! A block that is not in the map is only at its home. Memory is bounded by the number of blocks
-//! off home, not by the size of a drive. Entries lie in chunks that exist while a slot in them is
-//! in use, and are found by slot. A hash index of slot numbers finds them by block. An entry is 12
-//! bytes and the index at most 11.5 ([`BYTES_PER_BLOCK`]).
+//! A block that is not in the block map is only at its home. Memory is bounded by the number of
+//! blocks off home, not by the size of a drive. Entries lie in chunks that exist while a slot in
+//! them is in use, and are found by slot. A hash index of slot numbers finds them by block. An
+//! entry is 12 bytes and the index at most 11.5 ([`BYTES_PER_BLOCK`]).
 //!
 //! In a simulation, a mirror can exist before the first request. Its first copies lie in the slots
 //! with their blocks' numbers, and take a bit each ([`GRANTED_BYTES_PER_BLOCK`]) until they change.
@@ -24,13 +24,14 @@ pub use pieces::{BYTES_PER_FURTHER_PIECE, Pieces};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub struct Slot(pub u32);
 
-/// Resident bytes of the map for each slot in use, in the worst case: 12 for the entry, and 5 for a
-/// bucket of the index at the lowest load to which a doubling leads (7/16). The two bits "in use"
-/// and "dirty", with their summaries, take a quarter each.
+/// Resident bytes of the block map for each slot in use, in the worst case: 12 for the entry, and 5
+/// for a bucket of the index at the lowest load to which a doubling leads (7/16). The two bits "in
+/// use" and "dirty", with their summaries, take a quarter each.
 pub const BYTES_PER_BLOCK: f64 = 12.0 + 5.0 * 16.0 / 7.0 + 0.5;
 
-/// Resident bytes of a simulation for each granted copy that has not changed: bits of the map, of
-/// the free slots, of the dirty slots and of the blocks that a mirror lacks, with their summaries.
+/// Resident bytes of a simulation for each granted copy that has not changed: bits of the block
+/// map, of the free slots, of the dirty slots and of the blocks that a mirror lacks, with their
+/// summaries.
 pub const GRANTED_BYTES_PER_BLOCK: f64 = 0.6;
 
 /// Content of a slot: a block, or a part of it.
@@ -147,8 +148,8 @@ impl BlockMap {
         Self { chunks, index: HashTable::new(), granted, granted_end: 0, dirty, slots, further: 0 }
     }
 
-    /// Gives the first `blocks` blocks clean copies in the slots with their numbers. The map must
-    /// be empty.
+    /// Gives the first `blocks` blocks clean copies in the slots with their numbers. The block map
+    /// must be empty.
     pub(crate) fn grant(&mut self, blocks: u32) {
         assert!(self.is_empty() && blocks <= self.slots, "{blocks} copies for {} slots", self.slots);
         (self.granted, self.granted_end) = (BitSet::of_all(blocks), blocks);
@@ -239,7 +240,7 @@ impl BlockMap {
         sorted.into_iter().map(move |(slot, low, high): (u32, u32, u32)| (Slot(slot), block(low, high)))
     }
 
-    /// Returns the number of blocks in the map.
+    /// Returns the number of blocks in the block map.
     pub fn len(&self) -> u64 {
         self.index.len() as u64 + u64::from(self.granted.len())
     }
@@ -371,8 +372,8 @@ impl BlockMap {
         self.dirty.remove(slot);
     }
 
-    /// Takes `block` out of the map, so that it is only at its home. Returns the slot that it had.
-    /// In a log, takes one piece of the block out.
+    /// Takes `block` out of the block map, so that it is only at its home. Returns the slot that it
+    /// had. In a log, takes one piece of the block out.
     pub(crate) fn remove(&mut self, block: Block) -> Option<Slot> {
         if self.take_back(block.0) {
             return Some(Slot(block.0 as u32));

@@ -17,7 +17,7 @@ pub struct UnitId(pub u16);
 /// The use of slots.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SlotKind {
-    /// A cache: any free slot takes any block. A journal ring and a slot table make the map
+    /// A cache: any free slot takes any block. A journal ring and a slot table make the block map
     /// durable.
     Cache,
     /// A log: slots are filled in order, in segments that describe themselves. Space is freed from

@@ -9,7 +9,7 @@
 //! - [`tree`]: volumes as members of volumes.
 //! - [`layout`]: the regions on each member.
 //! - [`block_map`]: the blocks off home.
-//! - [`journal`]: the metadata that makes the map durable.
+//! - [`journal`]: the metadata that makes the block map durable.
 //! - [`policies`]: the axes that schemes share.
 //! - [`uses`]: the future uses of each block, for policies that must know them.
 //! - [`units`], [`block`], [`member`], [`operation`] and [`payload`]: the basic types.

@@ -1,9 +1,9 @@
 //! Schemes: a scheme decides, and the [`Volume`](crate::volume::Volume) carries the decision out.
 //!
 //! The volume asks the scheme at each decision: where a write goes, whether blocks that a read
-//! fetched are promoted, and which content to move now. The scheme sees the map, the load of the
-//! members and the time through a [`View`], read-only. It never touches a drive, a byte of payload
-//! or the journal. Its own state is soft, and is lost at each start.
+//! fetched are promoted, and which content to move now. The scheme sees the block map, the load of
+//! the members and the time through a [`View`], read-only. It never touches a drive, a byte of
+//! payload or the journal. Its own state is soft, and is lost at each start.
 
 mod extension;
 
@@ -350,7 +350,7 @@ pub trait Scheme: Send {
     }
 
     /// Supplies facts about the workload. A simulation supplies them before the first request, a
-    /// server only the files of a map, whenever the map has changed.
+    /// server only the extents of a map of files, whenever that map has changed.
     fn foresee(&mut self, view: &View, foresight: &Foresight<'_>) {
         let _ = (view, foresight);
     }

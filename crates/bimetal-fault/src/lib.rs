@@ -11,8 +11,9 @@
 //! - the run of a case and its power cuts ([`tester`]), and of trees of volumes ([`tree`]);
 //! - ways to break the engine from outside ([`Sabotage`]).
 //!
-//! The checks stand outside the engine. They see requests, operations and the map, and nothing
-//! inside. The crate knows nothing about any scheme: it finds new schemes in `schemes::every`.
+//! The checks stand outside the engine. They see requests, operations and the block map, and
+//! nothing inside. The crate knows nothing about any scheme: it finds new schemes in
+//! `schemes::every`.
 //!
 //! Read first: [`tester`], then [`shadow`]. A case is one scheme and one seed: the same pair gives
 //! the same run.

@@ -31,8 +31,9 @@ use rayon::prelude::*;
 const DRIVE: &str = "super-talent-32gb";
 const DISK: &str = "ibm-ultrastar-36z15-36gb";
 
-/// Cycles that table 4 assumes, and memory for all of DFTL's map. The paper does not give the map's
-/// size. With less memory, a small drive writes fewer translation pages than a large one.
+/// Cycles that table 4 assumes, and memory for all of DFTL's mapping table. The paper does not give
+/// the size of the table. With less memory, a small drive writes fewer translation pages than a
+/// large one.
 const SETTINGS: [(&str, &str); 2] = [("rated_cycles", "10000"), ("map_cache", "128MiB")];
 
 /// Amount of work: less is quicker, and less exact.

@@ -29,7 +29,7 @@ use crate::grid::Candidate;
 /// Beginning of the reason for options whose map is too large for a plan.
 pub(crate) const MAP_TOO_LARGE: &str = "a map of every block of its SSD takes";
 
-/// Largest amount of memory for the map of an option, in bytes.
+/// Largest amount of memory for the block map of an option, in bytes.
 const MAP_BYTES_MAX: f64 = (160 << 20) as f64;
 
 /// Bytes per SSD block above which a scheme has large tables beside its map and recency list. Such
@@ -359,9 +359,10 @@ fn why_not_built(error: SetupError) -> String {
     }
 }
 
-/// Returns the reason for which a map takes more memory than allowed, or `None`. The check applies
-/// to schemes that hold a place for every SSD block from the start, some bits a block. The map of
-/// other schemes grows with the addresses that the workload touches.
+/// Returns the reason for which a block map takes more memory than allowed, or `None`. The check
+/// applies to schemes that have an entry for every block of the SSD from the start, of some bits
+/// each. The block map of schemes without such entries takes memory as the workload touches
+/// addresses.
 fn too_large_a_map(candidate: &Candidate, choices: &Choices) -> Option<String> {
     let has_map = candidate.scheme.memory_bytes_per_block > 0.0;
     let mirrors = has_map && candidate.scheme.members.contains(&(Role::Ssd, Holds::Ranges));

@@ -116,7 +116,7 @@ pub enum PlacementError {
     NoFiles,
 }
 
-/// A file of the map, with its use by the requests of the search.
+/// A file of the map of files, with its use by the requests of the search.
 #[derive(Default)]
 struct File<'a> {
     path: &'a str,
@@ -138,7 +138,7 @@ impl File<'_> {
 struct Judge<'a> {
     search: &'a Search<'a>,
     choices: Choices,
-    /// File of each extent in the map of the choices; `None` for free space.
+    /// File of each extent in the map of files of the choices; `None` for free space.
     file_of: Vec<Option<usize>>,
     simulations: AtomicU32,
 }
@@ -283,7 +283,8 @@ impl Search<'_> {
     }
 }
 
-/// Returns the files of the map with their use by `requests`, and the file of each extent.
+/// Returns the files of the map of files, with their use by `requests`, and the file of each
+/// extent.
 fn files_of<'a>(
     choices: &'a Choices,
     settings: &Settings,
@@ -305,7 +306,7 @@ fn files_of<'a>(
         files[number].ranges.extend(start / range_sectors..end.div_ceil(range_sectors));
         file_of.push(Some(number));
     }
-    // The map numbers files in the same order.
+    // The map of files numbers its files in the same order.
     let map = FileMap::new(&choices.files, |_| 0);
     let mut streams = Streams::default();
     for request in requests.iter().filter(|request| matches!(request.kind, OpKind::Read | OpKind::Write)) {

@@ -11,9 +11,9 @@
 //! - All fragments are put in random order, and laid one behind the other over the ranges that
 //!   files and free space had. Where a range ends, a fragment is cut once more.
 //!
-//! No two bytes get the same place, and what is in no line of the map stays: the metadata of the
-//! file system. A request becomes one request for each fragment that it touches, all at its time of
-//! arrival; each has the whole recorded response time.
+//! No two bytes get the same place, and what is in no line of the map of files stays: the metadata
+//! of the file system. A request becomes one request for each fragment that it touches, all at its
+//! time of arrival; each has the whole recorded response time.
 
 use std::io::{self, Write};
 
@@ -37,7 +37,7 @@ const FRAGMENTS_MAX: u64 = 1 << 25;
 /// Reasons for which files cannot be scattered.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum AgeingError {
-    /// The map has no extent of a file.
+    /// The map of files has no extent of a file.
     #[error("the map has no file, so nothing can be scattered: expected lines offset,length,path, as place -o writes")]
     NoFile,
     /// An extent does not begin or end at a sector.
@@ -61,7 +61,7 @@ struct Fragment {
     from: u64,
     sectors: u64,
     to: u64,
-    /// Number of its extent in the map; `None` for free space.
+    /// Number of the file's extent in the map of files; `None` for free space.
     file: Option<u32>,
 }
 
@@ -74,7 +74,7 @@ pub struct Ageing {
     paths: Vec<String>,
 }
 
-/// A range of the map, in sectors.
+/// An extent of the map of files, in sectors.
 struct Range {
     start: u64,
     end: u64,
@@ -86,7 +86,7 @@ impl Ageing {
     /// places.
     ///
     /// # Errors
-    /// The map has no file, too large ones, or an extent with a part of a sector.
+    /// The map of files has no file, too large extents, or an extent with a part of a sector.
     pub fn new(map: &FileMap, seed: u64, fragment: Bytes) -> Result<Self, AgeingError> {
         let ranges = ranges(map)?;
         let sum = |of_file: bool| -> u64 {
@@ -158,7 +158,7 @@ impl Ageing {
         extents
     }
 
-    /// Writes the map of the scattered files, as [`FileMap::read`] takes it.
+    /// Writes the map of files with the scattered files, as [`FileMap::read`] takes it.
     ///
     /// # Errors
     /// The output cannot be written.
@@ -272,8 +272,8 @@ mod tests {
     }
 
     proptest! {
-        /// Each sector of the map gets one place of the map, no two the same, and the aged map says
-        /// at each place which file's sector it is. What no line names stays.
+        /// Each sector of the map of files gets a place of that map, no two sectors the same place.
+        /// The aged map names the right file at each place. Sectors in no line of the map stay.
         #[test]
         fn scattered_sectors_are_a_permutation(layout in layouts(), seed in any::<u64>(), pages in 1_u64..30) {
             const PATHS: [&str; 5] = ["", FREE, "a", "b", "c"];

@@ -2,8 +2,8 @@
 //! eighths.
 //!
 //! A partial overwrite appends a piece with the eighths that it writes. Older pieces keep only the
-//! eighths that the new piece lacks; a piece without eighths leaves the map. So the masks of a
-//! block's pieces never overlap, their order need not be recorded, and there are at most eight.
+//! eighths that the new piece lacks; a piece without eighths leaves the block map. So the masks of
+//! a block's pieces never overlap, their order need not be recorded, and there are at most eight.
 //!
 //! The index has one piece of a block. Each piece but the last has a link to the next piece in
 //! place of the block's number; the last piece has the number. So a further piece takes
@@ -103,7 +103,7 @@ impl BlockMap {
     }
 
     /// Makes `slot`, which is in a log, the newest place of the eighths in `entry`. Returns the
-    /// block's pieces that left the map, with their former entries.
+    /// block's pieces that left the block map, with their former entries.
     pub(crate) fn insert_piece(&mut self, slot: Slot, entry: Entry) -> Pieces {
         assert!(entry.block.0 < BLOCK_LIMIT, "block {} is beyond what the map addresses", entry.block.0);
         assert!(!entry.valid.is_empty(), "block {} would be off home with nothing valid", entry.block.0);
@@ -148,8 +148,8 @@ impl BlockMap {
         left
     }
 
-    /// Takes one piece of a block out of the map, and returns it. `None` if the map has no entry in
-    /// `slot`.
+    /// Takes one piece of a block out of the block map, and returns it. `None` if the block map has
+    /// no entry in `slot`.
     pub(crate) fn remove_piece(&mut self, slot: Slot) -> Option<Entry> {
         let entry = self.in_slot(slot)?;
         let pieces = self.pieces(entry.block);
@@ -299,8 +299,8 @@ mod tests {
             }
         }
 
-        /// A recovery loads the records of a log in any order. It must find the same map as a log
-        /// that was appended to.
+        /// A recovery loads the records of a log in any order. It must find the same block map as a
+        /// log that was appended to.
         #[test]
         fn loaded_pieces_are_those_that_were_appended(
             written in proptest::collection::vec((0..BLOCKS, 1u8..), 0..60),

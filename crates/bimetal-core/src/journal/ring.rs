@@ -13,8 +13,8 @@ use crate::block::{Block, BlockRun};
 use crate::block_map::{BlockMap, Entry, Slot};
 use crate::units::SectorRange;
 
-/// Numbers map changes in the order they were made. A change is durable once the journal's durable
-/// number reaches it.
+/// Numbers changes of the block map in the order they were made. A change is durable once the
+/// journal's durable number reaches it.
 pub(crate) type Sequence = u64;
 
 pub(crate) struct Ring {

@@ -21,8 +21,8 @@ pub struct State {
     pub dirty: bool,
     /// Set while a migration writes home: without the log, home is between two states.
     pub migrating: bool,
-    /// Set while the member with the slots is read-only, so that its map cannot change: the regions
-    /// of the volume whose entries in that map no longer count.
+    /// Set while the member with the slots is read-only, so that its block map cannot change: the
+    /// regions of the volume whose entries in that block map no longer count.
     pub refusing: Option<Left>,
     /// Digest of the versions of all pages of the table of places; 0: not recorded. It proves that
     /// no page of the table came back from an earlier time in both copies.
@@ -30,7 +30,7 @@ pub struct State {
 }
 
 /// Regions of a volume that were evacuated from a read-only member: home has all their blocks, and
-/// the map on that member no longer counts for them.
+/// the block map on that member no longer counts for them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Left(Box<[u8; LEFT_BYTES]>);
 

@@ -32,8 +32,8 @@ struct File {
 }
 
 impl FileMap {
-    /// Returns the map of `extents`; extents without a path are free space. `class_of` gives each
-    /// extent the class by which the scheme sorts files.
+    /// Returns the map of files with `extents`; extents without a path are free space. `class_of`
+    /// gives each extent the class by which the scheme sorts files.
     pub fn new(extents: &[FileExtent], class_of: impl Fn(&FileExtent) -> u32) -> Self {
         let mut map = Self::default();
         let mut numbers: HashMap<&str, u32> = HashMap::new();
@@ -54,12 +54,12 @@ impl FileMap {
         map
     }
 
-    /// Returns true if the map names no file and no free space.
+    /// Returns true if the map of files names no file and no free space.
     pub(crate) fn is_empty(&self) -> bool {
         self.extents.is_empty() && self.free.is_empty()
     }
 
-    /// Returns the number of files in the map.
+    /// Returns the number of files in the map of files.
     pub(crate) fn files(&self) -> usize {
         self.files.len()
     }

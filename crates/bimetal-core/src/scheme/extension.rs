@@ -18,8 +18,8 @@ pub struct Properties {
     /// layer need not keep their content.
     pub discards_free_slots: bool,
     /// Set if moves take no time and no decision waits for a drive, as in the papers' policy
-    /// simulators. The map changes when a request arrives or a trigger fires. Drives still do the
-    /// work, and wear, afterwards. Only for the simulator.
+    /// simulators. The block map changes when a request arrives or a trigger fires. Drives still do
+    /// the work, and wear, afterwards. Only for the simulator.
     pub migrates_instantly: bool,
     /// Set if ranges change their homes in no time and without operations, so that a run shows the
     /// worth of a placement without the cost of the moves. For the simulator only.

@@ -425,7 +425,7 @@ impl Optimizer {
         self.next_run.filter(|_| wanted)
     }
 
-    /// Replaces the map of files; there is no map if `files` is empty.
+    /// Replaces the map of files; there is no map of files if `files` is empty.
     fn take_files(&mut self, files: &[FileExtent], range_sectors: u64) {
         let map = FileMap::new(files, |extent| match self.strategy {
             Strategy::List => extent.listed.map_or(0, |line| line.saturating_add(1)),
@@ -533,7 +533,7 @@ mod tests {
         FileExtent { path: path.into(), sectors: SectorRange::new(start, sectors), listed: None }
     }
 
-    /// Gives the optimizer a map. Extents without a path are free.
+    /// Gives the optimizer a map of files. Extents without a path are free.
     fn take(bench: &mut Bench, files: &[FileExtent]) {
         bench.volume.foresee(&Foresight { requests: 0, files });
     }

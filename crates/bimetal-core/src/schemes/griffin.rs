@@ -15,9 +15,9 @@
 //! overwritten often. It counts the writes of every block, a byte each, since the volume was
 //! started.
 //!
-//! The map in memory need not be flushed every 30 s, as the paper's prototype does (6.4): segments
-//! of the log describe themselves, and an index of them is written as they fill. These writes are
-//! counted as the log's metadata.
+//! The block map in memory need not be flushed every 30 s, as the paper's prototype does (6.4):
+//! segments of the log describe themselves, and an index of them is written as they fill. These
+//! writes are counted as the log's metadata.
 //!
 //! This file has the decisions of 5.1 and 5.2. The volume carries them out, for every log:
 //! - 5.3, consistency after a crash: `volume/announce.rs` marks a migration on the SSD before its
@@ -349,8 +349,8 @@ impl Griffin {
     }
 
     /// Returns true if the log has reached the migration size. Callers ask only while no migration
-    /// runs. During one, the map still holds the blocks that it moves, and only newer blocks belong
-    /// to the next one.
+    /// runs. During one, the block map still holds the blocks that it moves, and only newer blocks
+    /// belong to the next one.
     fn is_large(&self, view: &View) -> bool {
         self.migration_blocks.is_some_and(|limit| view.map.len() >= limit)
     }

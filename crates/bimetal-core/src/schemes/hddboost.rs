@@ -10,7 +10,7 @@
 //!
 //! Our choices: *later* is when the HDD has had no request for `idle`, in order of address, round
 //! and round. A read of a block that is not mirrored yet makes no copy, since the mirror copies it
-//! later. The copies lie in slots with their map on the SSD, so any SSD may be attached or
+//! later. The copies lie in slots with their block map on the SSD, so any SSD may be attached or
 //! detached. A few slots stay free, so that a copy is never overwritten before its successor is
 //! durable.
 

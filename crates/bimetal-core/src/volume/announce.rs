@@ -207,7 +207,7 @@ impl Announcements {
     }
 
     /// Returns true if `region` has been evacuated, so that its entries in the read-only member's
-    /// map no longer count.
+    /// block map no longer count.
     pub(super) fn has_left(&self, region: u32) -> bool {
         self.wanted.refusing.as_ref().is_some_and(|left| left.contains(region))
     }

@@ -4,7 +4,8 @@
 //!
 //! - A write or a range with such a record is written through (FUA) at home. Its records gather
 //!   only when home has answered.
-//! - Every record of a move is of this kind. So a move flushes home before it changes the map.
+//! - Every record of a move is of this kind. So a move flushes home before it changes the block
+//!   map.
 //! - A record of a block whose slot was clean needs no order: home had the content before.
 
 use super::Volume;
@@ -19,8 +20,8 @@ impl<P: Payload> Volume<P> {
         P::CARRIES_DATA && (self.log_is_in_use() || ends_a_loss() || self.has_dirty(run))
     }
 
-    /// Returns true if a block of `run` has newer content in a slot than at home. Looks at the map
-    /// or at the run, whichever is smaller.
+    /// Returns true if a block of `run` has newer content in a slot than at home. Looks at the
+    /// block map or at the run, whichever is smaller.
     fn has_dirty(&self, run: BlockRun) -> bool {
         let map = &self.view.map;
         if map.dirty_blocks() == 0 {

@@ -1,5 +1,5 @@
 //! Slots that keep their blocks: a block that is written again is overwritten in its slot, and no
-//! journal records the map.
+//! journal records the block map.
 //!
 //! The hybrid disks of Konanki's thesis do so (sections 3.3 and 4.2); the thesis leaves recovery
 //! out. A crash would leave parts of two versions, and no map. So only a volume without data does

@@ -4,8 +4,8 @@
 //! 1. Each open request is a task, and each such task is counted as admitted.
 //! 2. Each waiter is a parked task. While a request is open, an operation is under way or a time is
 //!    set: otherwise the request would never end.
-//! 3. The map and the slots agree: a slot in the map is taken, its block names it, and the counts
-//!    of free slots that a scheme sees are those of the store.
+//! 3. The block map and the slots agree: a slot in the block map is taken, its block names it, and
+//!    the counts of free slots that a scheme sees are those of the store.
 //!
 //! Checks that cost time with the number of tasks run at every [`EACH`]th operation when tasks are
 //! many. One slot is checked at a time, a different one at each operation.

@@ -10,7 +10,8 @@
 //!
 //! A request becomes a *task* (at most [`ADMITTED_MAX`]; further requests queue).
 //!
-//! - A read looks each block up in the map, joins slot and home, and may leave a promotion behind.
+//! - A read looks each block up in the block map, joins slot and home, and may leave a promotion
+//!   behind.
 //! - A write asks the scheme for a place: home (in place), a free slot, or both. A slot needs a map
 //!   record, and the old slot is free once that record is durable.
 //! - A part of a block takes a slot with only those eighths valid. If the block is already off
@@ -18,7 +19,7 @@
 //! - A flush makes one *commit* for all waiting tasks: a log segment or journal pages, then one
 //!   flush of each member.
 //! - A move works in bounded batches: read slots in order, write home in order of address, flush
-//!   home, then change the map.
+//!   home, then change the block map.
 //!
 //! Read `read.rs`, `write.rs`, `moves.rs` and `commit.rs` in this order. `refusal.rs` has the
 //! effects of a read-only member on them.
@@ -180,7 +181,7 @@ pub enum VolumeError {
     /// Only a simulation can do what the settings ask, for the given reason.
     #[error("only a simulation can do that: {0}")]
     OnlySimulated(&'static str),
-    /// More blocks than the map can name.
+    /// More blocks than the block map can name.
     #[error("{0} blocks are more than a volume can address ({BLOCK_LIMIT})")]
     TooLarge(u64),
 }

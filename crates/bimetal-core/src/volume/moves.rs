@@ -3,7 +3,7 @@
 //! The batches are of consecutive addresses ([`order`]). A migration that is much larger than
 //! memory sorts itself in the free part of its log first ([`runs`]). A batch reads its slots in the
 //! order in which they lie, and makes sure that their records are durable. It writes home in order
-//! of address, flushes home, and only then changes the map. So a crash at any point finds the
+//! of address, flushes home, and only then changes the block map. So a crash at any point finds the
 //! content whole in its slot or at home. A block that was written again meanwhile keeps its new
 //! slot. A few operations of a move are under way at a time, and fewer while a request uses the
 //! drive. Moves yield to requests, unless the scheme finds them
@@ -93,7 +93,7 @@ pub(crate) struct MoveJob<P> {
     log_is_stable: bool,
     /// Set once some content could not be moved.
     incomplete: bool,
-    /// Set for the job that writes for instant moves. The map has changed already.
+    /// Set for the job that writes for instant moves. The block map has changed already.
     instant: bool,
     /// Start of a move of all dirty slots; `None` for other moves.
     all_since: Option<Nanoseconds>,

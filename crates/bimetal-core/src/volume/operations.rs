@@ -44,8 +44,8 @@ impl<P> InFlight<P> {
     }
 }
 
-/// A write of metadata that is repeated when it fails. The map in memory is right, and a sector
-/// that is bad for a moment must not cost its drive.
+/// A write of metadata that is repeated when it fails. The block map in memory is right, and a
+/// sector that is bad for a moment must not cost its drive.
 pub(super) struct Again<P> {
     pub(super) command: Command,
     pub(super) payload: P,

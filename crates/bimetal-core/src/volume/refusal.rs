@@ -2,19 +2,20 @@
 //! and nothing new is put on it. Content that only this member has is written back, and then the
 //! volume no longer needs it.
 //!
-//! The map on that member cannot change any more: a recovery after a crash finds it as it was when
-//! the first write was refused. So the homes keep, in their [state](crate::journal::state), the
-//! regions that have *left*: for these the map's entries no longer count. The rules, and why they
-//! suffice:
+//! The block map on that member cannot change any more: a recovery after a crash finds it as it was
+//! when the first write was refused. So the homes keep, in their [state](crate::journal::state),
+//! the regions that have *left*: for these the block map's entries no longer count. The rules, and
+//! why they suffice:
 //!
 //! 1. A region leaves when home has all its blocks and is flushed. The state durably records that
 //!    before a request changes home there. In a region that has not left, only moves change home,
-//!    to the content that the member's map names. A recovery that follows that map after a crash
-//!    reads the same content, however far a move came.
-//! 2. A map change after the last commit may be missing on the member. It makes its region *owed*:
-//!    no flush is answered before every owed region has left. So flushed content is at home, or
-//!    where the member's map has it. After a recovery every region with something to move is owed,
-//!    because content that was read then may lie in the member's write cache alone.
+//!    to the content that the member's block map names. A recovery that follows that block map
+//!    after a crash reads the same content, however far a move came.
+//! 2. A change of the block map after the last commit may be missing on the member. It makes its
+//!    region *owed*: no flush is answered before every owed region has left. So flushed content is
+//!    at home, or where the member's block map has it. After a recovery every region with something
+//!    to move is owed, because content that was read then may lie in the member's write cache
+//!    alone.
 //! 3. When nothing is left to move, one state records at once that nothing is needed and that the
 //!    member has been detached.
 //!
@@ -129,7 +130,8 @@ impl<P: Payload> Volume<P> {
         dropped.into_iter().for_each(|run| self.owe(run));
     }
 
-    /// Makes the regions of `blocks` owed: these blocks no longer match the map on the member.
+    /// Makes the regions of `blocks` owed: these blocks no longer match the block map on the
+    /// member.
     pub(super) fn owe(&mut self, blocks: BlockRun) {
         if !self.slots_refuse() {
             return;

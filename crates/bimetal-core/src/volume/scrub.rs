@@ -26,7 +26,7 @@ const READS_WHEN_BUSY: u32 = 1;
 const READ_TRIES: u8 = 2;
 /// Bad blocks that are listed; further ones are only counted.
 const NAMED_MAX: usize = 4096;
-/// Errors of the map that are listed.
+/// Errors of the block map that are listed.
 const WRONG_MAX: usize = 100;
 
 /// A block whose copy off home is bad.
@@ -432,9 +432,9 @@ impl<P: Payload> Volume<P> {
         self.scrub.found(bad, has_pieces);
     }
 
-    /// Returns the errors of the map in `count` slots from `from` on, in words; not necessarily
-    /// all. The map has none at any time, so an error here is a fault of the program or of the
-    /// machine's memory.
+    /// Returns the errors of the block map in `count` slots from `from` on, in words; not
+    /// necessarily all. The block map has none at any time, so an error here is a fault of the
+    /// program or of the machine's memory.
     pub fn check_slots(&self, from: Slot, count: u32) -> Vec<String> {
         let mut wrong = Vec::new();
         let end = from.0.saturating_add(count).min(self.view.map.slots());

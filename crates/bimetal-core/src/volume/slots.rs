@@ -1,5 +1,5 @@
-//! Slots and the map: giving a slot to a block, freeing a slot, and waking the tasks that wait for
-//! slots.
+//! Slots and the block map: giving a slot to a block, freeing a slot, and waking the tasks that
+//! wait for slots.
 
 use super::{TaskId, Volume};
 use crate::block::{Block, BlockRun, ValidMask};
@@ -15,7 +15,7 @@ impl<P: Payload> Volume<P> {
         self.store.kind().is_trusted(slot)
     }
 
-    /// Takes `block` out of the map; its slot becomes free once that is durable.
+    /// Takes `block` out of the block map; its slot becomes free once that is durable.
     pub(super) fn send_home(&mut self, block: Block) {
         self.owe(BlockRun { first: block, count: 1 });
         self.leave_slot(block);
@@ -57,7 +57,7 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Takes `block`, or one of its pieces, out of the map.
+    /// Takes `block`, or one of its pieces, out of the block map.
     fn take_from_map(&mut self, block: Block) -> Option<Slot> {
         let slot = self.view.map.remove(block)?;
         self.scheme.unmapped(slot, block);
@@ -65,7 +65,7 @@ impl<P: Payload> Volume<P> {
         Some(slot)
     }
 
-    /// Takes all pieces of `block` out of the map of a log. Returns false if there is none.
+    /// Takes all pieces of `block` out of the block map of a log. Returns false if there is none.
     pub(super) fn take_pieces(&mut self, block: Block) -> bool {
         let mut any = false;
         while self.take_from_map(block).is_some() {
@@ -74,7 +74,7 @@ impl<P: Payload> Volume<P> {
         any
     }
 
-    /// Takes one piece of `block` out of the map of a log; its other pieces stay.
+    /// Takes one piece of `block` out of the block map of a log; its other pieces stay.
     pub(super) fn take_piece(&mut self, slot: Slot, block: Block) {
         if self.view.map.remove_piece(slot).is_some() {
             self.scheme.unmapped(slot, block);
@@ -82,9 +82,9 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Takes the content of `block` in `slot` out of the map after a move. A log needs no record of
-    /// it: until it is truncated it has the same content as home, and a full log has no room for a
-    /// record of each block. A change of home before the truncation leaves a record.
+    /// Takes the content of `block` in `slot` out of the block map after a move. A log needs no
+    /// record of it: until it is truncated it has the same content as home, and a full log has no
+    /// room for a record of each block. A change of home before the truncation leaves a record.
     pub(super) fn moved_out(&mut self, slot: Slot, block: Block) {
         if self.store.appends() {
             self.take_piece(slot, block);
@@ -164,7 +164,7 @@ impl<P: Payload> Volume<P> {
         self.update_free_slots();
     }
 
-    /// Puts `block` into the map at `slot`, journals it and tells the scheme.
+    /// Puts `block` into the block map at `slot`, journals it and tells the scheme.
     pub(super) fn map_block(&mut self, slot: Slot, entry: Entry) {
         if self.store.appends() {
             return self.map_piece(slot, entry);
@@ -195,7 +195,7 @@ impl<P: Payload> Volume<P> {
         self.requests.waiters.request_work_for_slots();
     }
 
-    /// Puts a piece of a block into the map of a log. Its segment has the record.
+    /// Puts a piece of a block into the block map of a log. Its segment has the record.
     fn map_piece(&mut self, slot: Slot, entry: Entry) {
         self.note_superseded(entry.block);
         let left = self.view.map.insert_piece(slot, entry);

@@ -41,8 +41,8 @@ pub(super) struct Dies {
 }
 
 impl Drive<'_, '_> {
-    /// Brings the part of the map for `lbn` into memory, if the map is on flash, and waits until
-    /// the evicted part is written.
+    /// Brings the part of the mapping table for `lbn` into memory, if the mapping table is on
+    /// flash, and waits until the evicted part is written.
     fn fetch_map(&mut self, lbn: u64, sectors: u64) -> Result<(), ExtractError> {
         if self.map_reads.is_some() {
             self.prober.read(lbn, sectors)?;

@@ -1,6 +1,6 @@
-//! Detects whether the map of the translation layer is completely in memory. If it is not, the
-//! first read of a place also reads a part of the map. The next read of the place finds that part
-//! in memory.
+//! Detects whether the mapping table of the translation layer is completely in memory. If it is
+//! not, the first read of a place also reads a part of the mapping table. The next read of the
+//! place finds that part in memory.
 
 use super::Drive;
 use crate::ExtractError;
@@ -9,7 +9,8 @@ use crate::ExtractError;
 const PLACES: usize = 64;
 /// Smallest time of a read in the flash.
 const FLASH_NS: f64 = 2_000.0;
-/// Number of places that must show it. If half of the map is in memory, half of the places show it.
+/// Number of places that must show it. If half of the mapping table is in memory, half of the
+/// places show it.
 const SHOWN_MIN: usize = 8;
 
 impl Drive<'_, '_> {

@@ -2,10 +2,10 @@
 //! other.
 //!
 //! Read the files in the order of the measurement. `link.rs`: the controller without the flash.
-//! `dies.rs`: rows, dies and channels, by reads. `map.rs`: whether the layer's map is in memory.
-//! `programs.rs`: programming, flush and write buffer. `erases.rs`: erases. `wear.rs`: the spare
-//! area, by random writes on a used drive. `layer.rs`: the translation layer with the best fit.
-//! `used.rs`: the layer and the erases of a used drive without a buffer.
+//! `dies.rs`: rows, dies and channels, by reads. `map.rs`: whether the layer's mapping table is in
+//! memory. `programs.rs`: programming, flush and write buffer. `erases.rs`: erases. `wear.rs`: the
+//! spare area, by random writes on a used drive. `layer.rs`: the translation layer with the best
+//! fit. `used.rs`: the layer and the erases of a used drive without a buffer.
 //!
 //! Some drives show no dies, because they do one thing at a time or only reads are allowed.
 //! `lines.rs` measures these drives by Konanki's lines through pages (thesis, section 5.2).
@@ -60,8 +60,8 @@ pub(crate) struct Drive<'p, 'a> {
     command: f64,
     /// Nanoseconds from the arrival of a write to its end.
     write_overhead: f64,
-    /// Number of first reads, of 64, that read a part of the layer's map; `None` if the map is in
-    /// memory.
+    /// Number of first reads, of 64, that read a part of the layer's mapping table; `None` if the
+    /// mapping table is in memory.
     map_reads: Option<usize>,
 }
 
@@ -145,7 +145,8 @@ impl<'p, 'a> Drive<'p, 'a> {
         let until = self.prober.used() + REST_MAX;
         for _ in 0..RESTS_MAX {
             self.prober.pause(20 * SETTLE_NS);
-            // The part of the map that the first read fetched is in memory for the others.
+            // The part of the mapping table that the first read fetched is in memory for the
+            // others.
             self.prober.read(self.region.0, self.prober.grain)?;
             let (mut least, mut most) = (f64::MAX, 0.0_f64);
             for _ in 0..8 {
@@ -353,7 +354,7 @@ fn writing(
     Ok(())
 }
 
-/// Adds the layer, by the number of reads that read the map.
+/// Adds the layer, by the number of reads that read the mapping table.
 fn map_figures(shown: usize, figures: &mut Figures) {
     let how = format!(
         "{shown} of 64 first reads of a place took a read more than the second: a part of the map was not in memory"
@@ -362,8 +363,8 @@ fn map_figures(shown: usize, figures: &mut Figures) {
     figures.assumed("map_cache", quoted("1MiB"), "the part of the map that is in memory is not measured");
 }
 
-/// Adds what is known if no program shows at all, or if the layer's map lies on flash. Writes of
-/// the map hide rows, blocks and erases.
+/// Adds what is known if no program shows at all, or if the layer's mapping table lies on flash.
+/// Writes of the mapping table hide rows, blocks and erases.
 fn writes_hidden(dies: &Dies, programs: Option<Programs>, map_reads: Option<usize>, figures: &mut Figures) {
     let why = match map_reads {
         Some(shown) => {

@@ -136,7 +136,7 @@ impl Tester {
     }
 
     /// Checks sectors of `range` whose content is certain since before `moment`. Each must lie
-    /// where the map says, and be stable there.
+    /// where the block map says, and be stable there.
     fn check_stable(&self, range: SectorRange, moment: Moment) -> Result<(), String> {
         if self.saboteur.is_at_work() {
             return Ok(());
@@ -268,8 +268,8 @@ impl Tester {
         }
     }
 
-    /// Returns true if a migration is under way and no block of the map lies in the slots. It may
-    /// write its runs there.
+    /// Returns true if a migration is under way and no block of the block map lies in the slots. It
+    /// may write its runs there.
     fn is_unused(&self, first: u64, slots: u64) -> bool {
         let view = self.volume.view();
         let is_free = |slot| view.map.in_slot(Slot(slot as u32)).is_none();

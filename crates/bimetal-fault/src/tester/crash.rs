@@ -501,8 +501,8 @@ impl Tester {
         });
         let cause = error.cause();
         let passing = matches!(cause, RecoveryError::Unreadable { .. } | RecoveryError::Failed { .. });
-        // A drive that is also home is not detached without its map. Its cache begins anew, unless
-        // the drive takes no writes.
+        // A drive that is also home is not detached without its block map. Its cache begins anew,
+        // unless the drive takes no writes.
         let lost_map = layout.slots.is_some_and(|slots| layout.homes().contains(&slots.member));
         let lost_map = lost_map && matches!(cause, RecoveryError::Unreadable { .. } | RecoveryError::Damaged { .. });
         match error {

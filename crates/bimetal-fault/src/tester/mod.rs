@@ -6,7 +6,7 @@
 //! - Every read returns a value that the shadow allows.
 //! - Every operation lies in one region of its member, has a payload that belongs there, and
 //!   overlaps no conflicting operation.
-//! - Data that a flush or a forced write acknowledged are stable where the map says.
+//! - Data that a flush or a forced write acknowledged are stable where the block map says.
 //! - The engine asks to be called only when it has something to do.
 //!
 //! At the end every touched sector is read back.

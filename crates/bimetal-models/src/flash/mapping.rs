@@ -12,7 +12,7 @@ pub(crate) const NONE: u32 = u32::MAX;
 /// Number of entries in a chunk.
 pub(crate) const CHUNK_UNITS: u32 = 1024;
 
-/// Map of the places of logical units.
+/// Mapping table of the places of logical units.
 pub(crate) struct Mapping {
     chunks: Vec<Option<Box<[u32; CHUNK_UNITS as usize]>>>,
     /// Bit for each chunk that is not resident and maps nothing, whatever the layout contains.
@@ -22,7 +22,7 @@ pub(crate) struct Mapping {
 }
 
 impl Mapping {
-    /// Creates the map of `units` logical units, in the places of the layout.
+    /// Creates the mapping table of `units` logical units, in the places of the layout.
     pub(crate) fn new(units: u32) -> Self {
         let count = units.div_ceil(CHUNK_UNITS) as usize;
         let mut chunks = Vec::new();

@@ -3,12 +3,11 @@
 //! Read [`drive`] first, which is the path of a command. [`layout`] gives the place of a sector,
 //! [`seek_curve`] the time of the arm, and [`mechanics`] combines both with rotation. [`scheduler`]
 //! chooses the next command; [`read_buffer`] and [`write_cache`] share the memory on board;
-//! [`physical_sectors`] are the units in which the medium is written.
-//! [`actuators`] makes one drive of several arms, and [`shingled`] one that stages writes and
-//! cleans bands ([`staging`] is the map of what is staged).
-//! [`power`] holds the spindle's standby and the energy; `account.rs` counts commands. [`profile`]
-//! holds the figures that a drive's TOML file gives. Nothing here depends on the content of a
-//! sector or on the origin of a command.
+//! [`physical_sectors`] are the units in which the medium is written. [`actuators`] makes one drive
+//! of several arms, and [`shingled`] one that stages writes and cleans bands ([`staging`] is the
+//! table of staged sectors). [`power`] holds the spindle's standby and the energy; `account.rs`
+//! counts commands. [`profile`] holds the figures that a drive's TOML file gives. Nothing here
+//! depends on the content of a sector or on the origin of a command.
 //!
 //! [`segmented`] is another kind of drive: it serves one command at a time from a segmented buffer.
 //! Its figures are those of [`controller`], as DiskSim's parameter files ([`diskspecs`]) describe

@@ -12,8 +12,8 @@
 //! last `STREAMS` writes for that. A band that a stream left half written is cleaned, too.
 //!
 //! The arm, the buffer and the queue are those of an [`Hdd`], whose first sectors are the staging
-//! area. Cleaning is a sequence of its commands, one at a time, among those of the host. The map of
-//! the staging area costs no time.
+//! area. Cleaning is a sequence of its commands, one at a time, among those of the host. The table
+//! of staged sectors costs no time.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 

@@ -1,5 +1,5 @@
-//! Staging area of a shingled disk: conventional tracks to which writes are appended, and the map
-//! of what they hold.
+//! Staging area of a shingled disk: conventional tracks to which writes are appended, and the table
+//! of the sectors that they have.
 //!
 //! The area is a ring. Sectors are appended at its head. At its tail the oldest sectors leave, once
 //! no address has its newest content there.

@@ -105,7 +105,7 @@ fn bursts(requests: u64, flash: Bytes, faster: u64, skew: Option<Skew>) -> Resul
 }
 
 fn mixedstore(flash: Bytes, settings: &[(&str, &str)]) -> Plan {
-    // All of the map is in memory, as in the planner's tables.
+    // The whole mapping table is in memory, as in the planner's tables.
     let common = [("ssd.rated_cycles", "10000"), ("ssd.map_cache", "4MiB")];
     Plan::new("mixedstore").ssd(SSD).ssd_size(flash).hdd(HDD).set(&common).set(settings)
 }

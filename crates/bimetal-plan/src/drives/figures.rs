@@ -229,7 +229,7 @@ words! {
 }
 
 words! {
-    /// Memory for the map of an SSD.
+    /// Memory for the mapping table of an SSD.
     MapMemory {
         Dram = "DRAM": "Memory of the drive.";
         Host = "HMB": "Memory of the host.";

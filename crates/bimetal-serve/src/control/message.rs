@@ -45,7 +45,7 @@ pub enum Request {
         /// Value, as `--set` takes it.
         value: String,
     },
-    /// Checks the map and, with `scrub`, the content off home.
+    /// Checks the block map and, with `scrub`, the content off home.
     Check {
         /// Set to read every block off home and compare it with its checksum.
         #[serde(default)]

@@ -1,6 +1,7 @@
-//! Checks: whether the map is consistent, and whether the content off home has the checksums that
-//! were written. The map is checked a part at a time, between other events. The volume reads the
-//! content off home in the background ([`Volume::scrub`](bimetal_core::volume::Volume::scrub)).
+//! Checks: whether the block map is consistent, and whether the content off home has the checksums
+//! that were written. The block map is checked a part at a time, between other events. The volume
+//! reads the content off home in the background
+//! ([`Volume::scrub`](bimetal_core::volume::Volume::scrub)).
 
 use bimetal_core::block_map::Slot;
 use bimetal_core::units::{counted, counted_are};
@@ -13,20 +14,20 @@ use crate::control::message::{BadBlock, CheckReport, Done, Reply};
 
 /// Number of slots that are checked between other events: some milliseconds.
 const SLOTS_AT_ONCE: u32 = 1 << 16;
-/// Maximum of faults of the map that are reported.
+/// Maximum of faults of the block map that are reported.
 const WRONG_MAX: usize = 100;
 
 /// Check under way.
 #[derive(Default)]
 pub(super) struct Checkup {
     scrub: bool,
-    /// Next slot to check; `None` when the map is done.
+    /// Next slot to check; `None` when the block map is done.
     next: Option<u32>,
     wrong: Vec<String>,
 }
 
 impl Checkup {
-    /// Returns true while slots of the map are left to check.
+    /// Returns true while slots of the block map are left to check.
     pub(super) fn is_looking(&self) -> bool {
         self.next.is_some()
     }
@@ -42,8 +43,8 @@ impl Server {
         None
     }
 
-    /// Checks the next part of the map, or the progress of the scrub. Returns true if the volume
-    /// has new work.
+    /// Checks the next part of the block map, or the progress of the scrub. Returns true if the
+    /// volume has new work.
     pub(super) fn go_on_checking(&mut self) -> bool {
         let slots = self.volume.view().map.slots();
         let Some(checkup) = &mut self.control.checkup else { return false };

@@ -55,7 +55,7 @@ impl Handle {
     }
 
     /// Replaces the map of files of the volume's scheme. A scheme without a use for files ignores
-    /// the map.
+    /// the map of files.
     ///
     /// # Errors
     ///

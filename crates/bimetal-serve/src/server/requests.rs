@@ -41,7 +41,7 @@ impl Server {
     pub(super) fn submit(&mut self, key: usize, number: u64, request: Request) {
         let Request { ticket, export, mut command, payload } = request;
         let asker = Asker::Client { key, number, ticket };
-        // Records that a discard adds to the map are stable only after a flush.
+        // Records that a discard adds to the block map are stable only after a flush.
         let flush_first = (command.fua && command.kind != OpKind::Write).then_some(export);
         command.fua &= command.kind == OpKind::Write;
         let now = self.now;

@@ -68,7 +68,7 @@ impl Placement {
 pub struct Placed<'a> {
     /// The workload as it was read.
     pub workload: &'a dyn Workload,
-    /// The map of its addresses.
+    /// Places of the requests on the volume.
     pub placement: &'a Placement,
 }
 

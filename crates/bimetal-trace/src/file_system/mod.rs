@@ -12,9 +12,9 @@ pub use free_space::free_space;
 
 use crate::analysis::FREE;
 
-/// Writes the map that [`FileMap`](crate::analysis::FileMap) reads: the extents of `files`, and the
-/// free ranges by first byte and length. Bytes that several files share belong to the first file. A
-/// file whose path has a quote or the end of a line is left out.
+/// Writes the map of files that [`FileMap`](crate::analysis::FileMap) reads: the extents of
+/// `files`, and the free ranges by first byte and length. Bytes that several files share belong to
+/// the first file. A file whose path has a quote or the end of a line is left out.
 ///
 /// # Errors
 /// Fails if the output cannot be written.

@@ -279,9 +279,9 @@ pub struct Report {
     pub dry_run: bool,
     /// Members of the volume, in order.
     pub members: Vec<MemberReport>,
-    /// Size of content that is off home only, if the map could be read.
+    /// Size of content that is off home only, if the block map could be read.
     pub dirty_bytes: Option<u64>,
-    /// Reason for which the map could not be read.
+    /// Reason for which the block map could not be read.
     pub trouble: Option<String>,
 }
 

@@ -53,7 +53,7 @@ pub enum State {
     /// The range was lost, and has good content again: it was written, discarded, or read after
     /// all.
     Rewritten,
-    /// The range was lost, and after a crash its slot is no longer in the map. Either it was
+    /// The range was lost, and after a crash its slot is no longer in the block map. Either it was
     /// written again and written back, or recovery dropped its last write as one that never
     /// happened, and home's older content is read. In a mirror: two copies differ, and reads return
     /// either.

@@ -76,8 +76,8 @@ fn full_flash_takes_overwrites_in_place_without_a_flush() {
     assert_eq!((bench.volume.statistics().migrations.count, bench.volume.view().map.len()), (1, 4));
 }
 
-/// The overwrite waits for the batch of the move that has the page. Otherwise the map would drop
-/// the newest version together with the old one.
+/// The overwrite waits for the batch of the move that has the page. Otherwise the block map would
+/// drop the newest version together with the old one.
 #[test]
 fn overwrite_in_place_waits_for_the_move_of_its_page() {
     let mut bench = Bench::new("hybrid-disk", &[IN_PLACE, ("flush", "periodic"), ("period", "10s")]);
@@ -189,7 +189,7 @@ fn write_beside_a_page_in_place_frees_one_slot() {
     assert!(slot(&bench, 0).is_some() && slot(&bench, 1).is_some() && slot(&bench, 2).is_none());
 }
 
-/// A failed overwrite does not free the slot of its page, which is still in the map.
+/// A failed overwrite does not free the slot of its page, which is still in the block map.
 #[test]
 fn failed_overwrite_in_place_keeps_the_slot() {
     let mut bench = Bench::new("hybrid-disk", &[IN_PLACE]);
@@ -208,7 +208,7 @@ fn failed_overwrite_in_place_keeps_the_slot() {
 }
 
 /// All policies and flushes serve pages that are overwritten again and again, with slow drives.
-/// Every request ends, and the number of slots in use matches the map.
+/// Every request ends, and the number of slots in use matches the block map.
 #[test]
 fn every_flush_and_victim_serves_pages_in_place() {
     use crate::policies::replacement;

@@ -131,7 +131,7 @@ impl<P: Payload> Volume<P> {
         self.run_move(task, job);
     }
 
-    /// Moves `blocks` in no time: the map changes at once, and the log's slots are freed. The
+    /// Moves `blocks` in no time: the block map changes at once, and the log's slots are freed. The
     /// writes follow in order. They wear the flash, and requests do not wait for them.
     fn move_instantly(&mut self, mut blocks: Vec<ToMove>, keep: bool, log_end: Option<Position>) {
         // The moves of single blocks by an oracle are not counted as migrations.

@@ -3,8 +3,8 @@
 //!
 //! A member without blocks of its own is left out instead. Superblocks are erased first, and that
 //! is durable before anything else is erased: a power cut in between leaves a cache without
-//! superblocks, never one with a part of its map. The new superblocks are written last, in an epoch
-//! of their own, so that old pages do not count if a drive brings them back.
+//! superblocks, never one with a part of its block map. The new superblocks are written last, in an
+//! epoch of their own, so that old pages do not count if a drive brings them back.
 
 use super::{Recovery, RecoveryError, Step, superblocks};
 use crate::block_map::BlockMap;

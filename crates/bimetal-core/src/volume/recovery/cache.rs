@@ -624,7 +624,7 @@ impl<P: Payload> Recovery<P> {
         }
     }
 
-    /// Compares a slot with its record. An unreadable slot stays in the map: reads of it are
+    /// Compares a slot with its record. An unreadable slot stays in the block map: reads of it are
     /// errors, and do not return older content.
     fn takes_slot(&mut self, answer: Answer<P>) {
         let place = &mut self.cache().in_doubt[answer.purpose as usize];
@@ -633,8 +633,8 @@ impl<P: Payload> Recovery<P> {
         }
     }
 
-    /// Drops clean copies from which home may differ: in marked regions, or everywhere. The map of
-    /// a read-only member may have copies of blocks that a move has changed at home since.
+    /// Drops clean copies from which home may differ: in marked regions, or everywhere. The block
+    /// map of a read-only member may have copies of blocks that a move has changed at home since.
     fn drop_doubtful_copies(&mut self) {
         let marks = std::mem::take(&mut self.cache().marks);
         let all = self.home_was_plain || self.state.refusing.is_some() || self.cache().all_marked;
@@ -648,8 +648,8 @@ impl<P: Payload> Recovery<P> {
         self.drop_entries(|entry| !entry.dirty && doubtful(entry.block));
     }
 
-    /// Removes the entries for which `is_dropped` returns true, from the map and, with the next
-    /// pages of the table, from the drive.
+    /// Removes the entries for which `is_dropped` returns true, from the block map and, with the
+    /// next pages of the table, from the drive.
     fn drop_entries(&mut self, is_dropped: impl Fn(&Entry) -> bool) {
         let dropped = self.volume.view.map.occupied().filter(|(_, entry)| is_dropped(entry));
         for (slot, entry) in dropped.collect::<Vec<_>>() {

@@ -654,9 +654,9 @@ impl<P: Payload> Recovery<P> {
         self.begin_next_life_of_log();
     }
 
-    /// Checks a piece or the foot. An unreadable piece stays in the map: reads of it are errors,
-    /// and do not return older content. A missing foot was torn by the power cut, and is written
-    /// again.
+    /// Checks a piece or the foot. An unreadable piece stays in the block map: reads of it are
+    /// errors, and do not return older content. A missing foot was torn by the power cut, and is
+    /// written again.
     fn takes_piece(&mut self, answer: &Answer<P>) {
         let Some(segment) = self.log().in_doubt.front() else { return };
         let (first, pieces) = (segment.first, segment.pieces);

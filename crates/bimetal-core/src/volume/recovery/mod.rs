@@ -14,8 +14,8 @@
 //! 6. A pair of superblocks of the next epoch ends the recovery. A recovery that is cut short at
 //!    any point begins again and ends with the same result.
 //!
-//! Nothing is written on a read-only member, and entries of its map count only in regions that have
-//! not left it (`refusal.rs`).
+//! Nothing is written on a read-only member, and entries of its block map count only in regions
+//! that have not left it (`refusal.rs`).
 
 mod anew;
 mod bounds;
@@ -555,7 +555,7 @@ impl<P: Payload> Recovery<P> {
         self.in_flight.insert(token, asked);
     }
 
-    /// Puts an entry that recovery found for a slot into the map, in place of any other.
+    /// Puts an entry that recovery found for a slot into the block map, in place of any other.
     fn restore(&mut self, slot: Slot, entry: Entry) {
         let map = &mut self.volume.view.map;
         if let Some(other) = map.in_slot(slot) {

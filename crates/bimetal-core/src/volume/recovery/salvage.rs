@@ -23,8 +23,8 @@ fn has_zeroed_sector(page: &Page) -> bool {
 
 impl<P: Payload> Recovery<P> {
     /// Returns true if a part of a cache that is damaged in both copies may be left out. A cache
-    /// begins empty if home has the newest content of every block: no sound part of the map is
-    /// trusted then, as each may be older than the damaged one.
+    /// begins empty if home has the newest content of every block: no sound part of the block map
+    /// is trusted then, as each may be older than the damaged one.
     pub(super) fn cache_may_give_up_a_part(&mut self, what: &'static str) -> bool {
         if self.may_be_needed() || self.slots_refuse() {
             return self.may_give_up_a_part(what);

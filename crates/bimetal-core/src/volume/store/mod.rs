@@ -80,7 +80,7 @@ pub(super) trait Kind<P> {
         true
     }
 
-    /// Returns true if the journal has a record of each change of the map.
+    /// Returns true if the journal has a record of each change of the block map.
     fn records_each_change(&self) -> bool {
         false
     }
@@ -102,7 +102,7 @@ pub(super) trait Kind<P> {
     /// Marks a slot as taken that a recovery found in use.
     fn occupy(&mut self, _slot: Slot) {}
 
-    /// Returns true if a slot of the map is taken, as it must be.
+    /// Returns true if a slot of the block map is taken, as it must be.
     fn is_taken(&self, _slot: Slot) -> bool {
         true
     }
@@ -123,7 +123,7 @@ pub(super) trait Kind<P> {
         0
     }
 
-    /// Notes that the map changed at a slot, where no record tells.
+    /// Notes that the block map changed at a slot, where no record tells.
     fn touch(&mut self, _slot: Slot) {}
 
     /// Returns true if recovery would trust the content of `slot` unread.

@@ -16,7 +16,7 @@ struct Entry {
     previous: u32,
     next: u32,
     segment: usize,
-    /// Set if the page of the map on flash does not have the entry yet.
+    /// Set if the page of the mapping table on flash does not have the entry yet.
     dirty: bool,
 }
 

@@ -11,11 +11,11 @@
 //! the cache, if they are cached (lazy copying). The others are changed in their translation pages,
 //! page by page, when the victim is erased.
 //!
-//! Beyond the paper: with a cache as large as the map, the whole map is loaded at power-on, and
-//! none of this is needed. A request that needs several entries of one translation page reads the
-//! page once. A mapping unit holds the entries of a translation page, and translation pages are
-//! gathered into rows like the host's data. An entry takes eight bytes in the cache and four on
-//! flash.
+//! Beyond the paper: with a cache as large as the mapping table, the whole mapping table is loaded
+//! at power-on, and none of this is needed. A request that needs several entries of one translation
+//! page reads the page once. A mapping unit holds the entries of a translation page, and
+//! translation pages are gathered into rows like the host's data. An entry takes eight bytes in the
+//! cache and four on flash.
 
 use std::collections::BTreeMap;
 
@@ -47,7 +47,7 @@ pub(crate) const INFO: Info = Info {
 
 pub(crate) struct Dftl {
     pages: PageMapping,
-    /// Cached entries; `None`: the whole map is in memory.
+    /// Cached entries; `None`: the whole mapping table is in memory.
     cache: Option<CachedMap>,
     /// Number of units of the host; the translation pages are the units behind them.
     units: u32,
@@ -306,8 +306,8 @@ mod tests {
         logical_units: 512 * 64 * 8 / 10,
     };
 
-    /// Returns the counters of the layer `ftl` with a cache for `part` of the map. It has served
-    /// `rounds` times its size of uniform overwrites, with one read for each.
+    /// Returns the counters of the layer `ftl` with a cache for `part` of the mapping table. It has
+    /// served `rounds` times its size of uniform overwrites, with one read for each.
     fn after(ftl: &str, part: f64, rounds: u32, precondition: Precondition) -> Counters {
         let units = GEOMETRY.logical_units;
         let cache = (f64::from(units) * part * CACHED_ENTRY_BYTES as f64).ceil().to_string();

@@ -406,7 +406,7 @@ fn large_drive_takes_memory_only_for_touched_units() {
         let touched = ftl.memory_bytes();
         eprintln!("{state:?}: untouched {untouched} bytes, touched {touched} bytes");
         // In the random state each overwrite touches another block, and entries in a chunk of the
-        // map.
+        // mapping table.
         assert!(touched < 32 << 20, "{touched} bytes");
     }
 }

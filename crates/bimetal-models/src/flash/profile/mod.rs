@@ -133,7 +133,7 @@ pub struct FlashProfile {
     /// Number of free blocks below which a die collects when the drive has been idle for a while.
     #[serde(default)]
     pub gc_idle_free_blocks: u32,
-    /// Size of the memory for the map of `dftl`, 8 bytes for each entry.
+    /// Size of the memory for the mapping table of `dftl`, 8 bytes for each entry.
     #[serde(default = "default_map_cache")]
     pub map_cache: Size,
     /// Wear levelling: policy that spreads erases over the blocks, for `page` and `dftl`.

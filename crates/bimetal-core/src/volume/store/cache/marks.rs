@@ -82,8 +82,8 @@ impl Marks {
             let has_copies = || has_clean_copies(blocks, map) || pending.could_come_back(blocks, false);
             return if unmarked.is_empty() || has_copies() { unmarked } else { Vec::new() };
         }
-        // If the map is smaller than `blocks`, the map is walked. So a discard of a whole drive
-        // costs only as much as it changes.
+        // If the block map is smaller than `blocks`, the block map is walked. So a discard of a
+        // whole drive costs only as much as it changes.
         let within = |block: &Block| (blocks.first.0..blocks.end()).contains(&block.0);
         let copies = map.occupied().filter(|(_, entry)| !entry.dirty).map(|(_, entry)| entry.block);
         let all = copies.chain(pending.copies_that_could_come_back()).filter(within);

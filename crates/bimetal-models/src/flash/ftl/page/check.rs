@@ -12,8 +12,8 @@ impl PageMapping {
         (first..first + self.blocks_per_die).map(|block| u64::from(self.blocks.get(block, &self.layout).1)).sum()
     }
 
-    /// Checks that every unit is where the map says, and that the counts of every die and block are
-    /// right.
+    /// Checks that every unit is where the mapping table says, and that the counts of every die and
+    /// block are right.
     pub(super) fn check_tables(&self) -> Checked {
         let mut valid_of_die = vec![0; self.dies.len()];
         let mut mapped = 0;

@@ -1,8 +1,9 @@
 //! State of the page-mapped layer between two runs.
 //!
-//! Only state that cannot be computed is saved: the use and the erases of each block, the map, the
-//! blocks being written and collected, and the order in which policies hold their blocks. The
-//! content of a block follows from the map; untouched content follows from the layout.
+//! Only state that cannot be computed is saved: the use and the erases of each block, the mapping
+//! table, the blocks being written and collected, and the order in which policies hold their
+//! blocks. The content of a block follows from the mapping table; untouched content follows from
+//! the layout.
 
 use super::PageMapping;
 use super::die::{Collection, Die, Frontier, NO_FRONTIER, Stream};
@@ -92,7 +93,7 @@ impl PageMapping {
         Ok(())
     }
 
-    /// Reads the map and puts every unit into its block.
+    /// Reads the mapping table and puts every unit into its block.
     fn restore_map(&mut self, archive: &mut Archive) -> Checked {
         let (units, blocks_per_die) = (self.units_per_block, self.blocks_per_die);
         let (layout, blocks, dies) = (&self.layout, &mut self.blocks, &mut self.dies);
