@@ -103,7 +103,7 @@ figures! {
         recording: Recording, "CMR, DM-SMR or HM-SMR", "Recording of a hard disk: conventional, shingled and managed by the drive, or by the host.";
         actuators: PerSize, "a number above 0, or one for each of sizes", "Independent actuators of a hard disk.";
         rpm: PerSize, "a number above 0, or one for each of sizes", "Revolutions of a hard disk in a minute.";
-        map_memory: MapMemory, "DRAM, HMB or none", "Memory for the map of an SSD: its own, or the host's (HMB).";
+        map_memory: MapMemory, "DRAM, HMB or none", "Memory for the mapping table of an SSD: its own, or the host's (HMB).";
         cache_mb: PerSize, "a number above 0, or one for each of sizes", "Cache of a hard disk, in MB.";
         tbw_tb: PerSize, "a list with a number above 0 for each of sizes", "Rated TB written during the warranty.";
         dwpd: PerSize, "a number above 0, or one for each of sizes", "Rated drive writes a day during the warranty.";
