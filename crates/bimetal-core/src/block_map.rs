@@ -5,8 +5,9 @@
 //! them is in use, and are found by slot. A hash index of slot numbers finds them by block. An
 //! entry is 12 bytes and the index at most 11.5 ([`BYTES_PER_BLOCK`]).
 //!
-//! In a simulation, a mirror can exist before the first request. Its first copies lie in the slots
-//! with their blocks' numbers, and take a bit each ([`GRANTED_BYTES_PER_BLOCK`]) until they change.
+//! In a simulation, a mirror can exist before the first request. The mirror's first copies lie in
+//! the slots with their blocks' numbers. An unchanged first copy takes one bit
+//! ([`GRANTED_BYTES_PER_BLOCK`]).
 //!
 //! In a cache, a block has one slot. In a log, it may have several *pieces* (`pieces.rs`), each in
 //! a slot of its own and linked to the next. Only the first piece is in the index.
@@ -360,7 +361,7 @@ impl BlockMap {
         }
     }
 
-    /// Empties a slot. Its chunk is freed if this was the last slot in use there.
+    /// Empties a slot, and frees the chunk of the slot if no other slot of the chunk is in use.
     fn clear(&mut self, slot: u32) {
         let place = &mut self.chunks[slot as usize / CHUNK];
         let chunk = place.as_mut().expect("a slot in use lies in a chunk");

@@ -40,9 +40,9 @@ pub struct SlotRegion {
     pub count: u32,
     /// The use of the slots.
     pub kind: SlotKind,
-    /// Slots per bucket, in a cache. A bucket begins at a multiple of this number. It is filled in
-    /// order, once all its slots are free; other slots are taken only if no such bucket exists. 1:
-    /// any free slot will do.
+    /// Slots per bucket, in a cache. A bucket begins at a multiple of this number. A bucket is
+    /// filled in order, once all its slots are free; other slots are taken only if no such bucket
+    /// exists. 1: any free slot will do.
     pub bucket: u32,
 }
 
@@ -361,8 +361,8 @@ impl LayoutRequest<'_> {
         self.usable_blocks(member)
     }
 
-    /// Adds the slots and their metadata to `layout`. They fill `member` behind the blocks that are
-    /// at home there.
+    /// Adds the slots and their metadata to `layout`. Slots and metadata fill `member` behind the
+    /// blocks that are at home there.
     pub fn with_slots(&self, mut layout: Layout, member: MemberId, kind: SlotKind) -> Result<Layout, LayoutError> {
         let block_sectors = self.block.sectors();
         let at_home = layout.home.iter().filter(|home| home.member == member);

@@ -1,9 +1,9 @@
-//! The engine of Bimetal, which decides where each block lies. It is written once and driven by
-//! three clocks: of the server, the simulator and the fault tester.
+//! The engine of Bimetal, which decides where each block lies. The engine is written once and
+//! driven by three clocks: of the server, the simulator and the fault tester.
 //!
-//! It does no I/O and has no threads and no clock. Its arguments are requests, completions and the
-//! time; its results are operations to start and finished requests. Read [`volume`] first (the
-//! mechanism that every scheme needs), then [`scheme`] (the decisions), then any file of
+//! The engine does no I/O and has no threads and no clock. The arguments are requests, completions
+//! and the time; the results are operations to start and finished requests. Read [`volume`] first
+//! (the mechanism that every scheme needs), then [`scheme`] (the decisions), then any file of
 //! [`schemes`].
 //!
 //! - [`tree`]: volumes as members of volumes.

@@ -14,14 +14,14 @@ pub enum OpKind {
     Read,
     /// Stores bytes; with `fua` they are stable when the operation completes.
     Write,
-    /// Makes every write that completed before it stable. Its range is empty.
+    /// Makes every write stable that completed before the flush. The range of a flush is empty.
     Flush,
     /// Tells the drive that the content is no longer needed.
     Discard,
     /// Stores zeroes without carrying them.
     WriteZeroes,
-    /// Asks the drive's translation layer for the sectors in the most outdated flash blocks. It
-    /// asks from the start of the range on, for at most as many sectors as the range has. Real
+    /// Asks the drive's translation layer for the sectors in the most outdated flash blocks. The
+    /// hint asks from the start of the range on, for at most as many sectors as the range has. Real
     /// drives answer [`Status::Unsupported`].
     Hint,
 }
@@ -76,7 +76,7 @@ impl Command {
 /// An operation with its payload: a request to a volume, or an operation of a volume on a member.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Operation<P> {
-    /// Its name until it completes.
+    /// Name of the operation until it completes.
     pub token: Token,
     /// Number of the unit, in a request to a volume. Number of the member, in an operation of a
     /// volume.

@@ -235,7 +235,7 @@ impl Places {
         self.versions.len()
     }
 
-    /// Returns the digest of the versions of all pages. It is never 0, up to chance.
+    /// Returns the digest of the versions of all pages. The digest is never 0, up to chance.
     pub(crate) fn digest(&self) -> u64 {
         let mut digest = Digest::default();
         for (number, &version) in self.versions.iter().enumerate() {

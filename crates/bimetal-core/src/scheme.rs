@@ -2,8 +2,8 @@
 //!
 //! The volume asks the scheme at each decision: where a write goes, whether blocks that a read
 //! fetched are promoted, and which content to move now. The scheme sees the block map, the load of
-//! the members and the time through a [`View`], read-only. It never touches a drive, a byte of
-//! payload or the journal. Its own state is soft, and is lost at each start.
+//! the members and the time through a [`View`], read-only. A scheme never touches a drive, a byte
+//! of payload or the journal. The state of a scheme is soft, and is lost at each start.
 
 mod extension;
 
@@ -154,7 +154,8 @@ pub enum Promotion {
     Admit,
     /// The blocks get no copies, for this reason.
     Bypass(Reason),
-    /// The blocks get no copies because the scheme never promotes. This is not counted as a bypass.
+    /// The blocks get no copies because the scheme never promotes. A missing copy is then not
+    /// counted as a bypass.
     Never,
 }
 
@@ -174,7 +175,7 @@ pub enum Work {
         /// Set if the slots stay as clean copies.
         keep: bool,
     },
-    /// These clean copies are evicted.
+    /// Clean copies in the listed slots are evicted.
     Evict(Vec<Slot>),
     /// The blocks of these runs that are only at home are read in the background and get clean
     /// copies in slots. Each run has at most [`FETCH_BLOCKS_MAX`] blocks. Runs that a request is
@@ -487,8 +488,8 @@ pub enum Holds {
 /// Function that makes a scheme for a layout.
 pub type BuildScheme = fn(&Settings, &Layout) -> Result<Box<dyn Scheme>, SettingError>;
 
-/// Target of the Linux kernel that resembles a scheme. Its policies are its own, and are not
-/// translated.
+/// Target of the Linux kernel that resembles a scheme. The policies of the target are Linux's own;
+/// a scheme's settings are not translated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LinuxCounterpart {
     /// dm-cache, as lvmcache sets it up.

@@ -46,7 +46,7 @@ pub enum Kind {
     Admission,
     /// Ranges of addresses, such as `0-1GiB,4GiB-5GiB`, or `off`.
     RangesOrOff,
-    /// This many numbers with colons between, or `off`.
+    /// Numbers with colons between, as many as this value tells, or `off`.
     NumbersOrOff(usize),
     /// One of these words.
     Choice(&'static [&'static str]),

@@ -34,7 +34,8 @@ const KEPT_BYTES_IN_CHUNKS: usize = 2 << 20;
 const ZERO_BYTES: usize = 1 << 20;
 const _: () = assert!(ZERO_BYTES > memory::CHUNK_BYTES);
 
-/// Aligned memory. It is always initialised: by the system with zeroes, or with old content.
+/// Aligned memory. The memory is always initialised: by the system with zeroes, or with old
+/// content.
 struct Region {
     start: NonNull<u8>,
     bytes: usize,
@@ -123,8 +124,8 @@ impl Filling {
         Self { region, len: u32::try_from(len).expect("a buffer is smaller than 4 GiB") }
     }
 
-    /// Returns a buffer of `len` bytes that stays for long. It takes no more memory than that; a
-    /// buffer of the pool may have twice as much.
+    /// Returns a buffer of `len` bytes that stays for long. The buffer takes `len` bytes of memory
+    /// and no more; a buffer of the pool may have twice as much.
     fn to_stay(len: usize) -> Self {
         let bytes = len.max(1).next_multiple_of(ALIGNMENT);
         let region = ManuallyDrop::new(Arc::new(Region::new(bytes)));
@@ -437,8 +438,9 @@ mod tests {
         assert_eq!(part.parts()[0].bytes().as_ptr(), whole.parts()[0].bytes()[3 * 512..].as_ptr());
     }
 
-    /// A migration keeps a third of what it reads, in memory of exactly that length. Such memory
-    /// belongs to no class of the pool: the next user of 16 KiB must not get these 12 KiB.
+    /// A migration keeps a third of what it reads, in memory of exactly that length. Memory of an
+    /// exact length belongs to no class of the pool: the next user of 16 KiB must not get these 12
+    /// KiB.
     #[test]
     fn detached_content_takes_no_more_than_its_length() {
         let mut spread = numbered(40).slice(Sectors(0), Sectors(8));

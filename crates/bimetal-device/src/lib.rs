@@ -1,5 +1,5 @@
-//! Drives: devices, files, and files that are as slow as another drive. They are opened, examined,
-//! locked, and given operations.
+//! Drives: devices, files, and files that are as slow as another drive. Drives are opened,
+//! examined, locked, and given operations.
 //!
 //! A drive here stands alone: nothing here makes, finds or serves a volume of drives. A label is
 //! content of a drive, which is found and not overwritten. Read first: [`drive`].

@@ -25,8 +25,8 @@ const SPARE_CHUNKS: usize = 4;
 /// Chunks in order of address.
 static CHUNKS: Mutex<Chunks> = Mutex::new(Chunks { chunks: Vec::new(), unused: 0 });
 
-/// Takes `pages` adjacent pages. Their content is zeroes, or that of their last use. More than
-/// [`CHUNK_BYTES`] are always zeroes.
+/// Takes `pages` adjacent pages. The content of the pages is zeroes, or that of their last use.
+/// More than [`CHUNK_BYTES`] are always zeroes.
 ///
 /// # Panics
 ///

@@ -187,8 +187,8 @@ impl Reader<'_> {
         })
     }
 
-    /// Returns true for a ZFS pool. Its uberblocks are in four labels of 256 KiB, two at each end,
-    /// in either byte order.
+    /// Returns true for a ZFS pool. The uberblocks of a pool are in four labels of 256 KiB, two at
+    /// each end, in either byte order.
     fn is_zfs(&self) -> io::Result<bool> {
         const LABEL: u64 = 256 << 10;
         let end = self.size / LABEL * LABEL;

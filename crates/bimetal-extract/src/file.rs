@@ -220,7 +220,8 @@ impl Candidate {
         })
     }
 
-    /// Returns true if another program uses the drive. Its requests then affect the measurement.
+    /// Returns true if another program uses the drive. The requests of that program affect the
+    /// measurement.
     pub fn is_in_use(&self) -> bool {
         !self.probe.uses.is_empty()
     }

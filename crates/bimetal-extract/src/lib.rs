@@ -3,8 +3,8 @@
 //! A [`target::Target`] takes commands and returns the time at which each is done: a model, or a
 //! file or block device. The prober issues commands and sees nothing but their times; it has no
 //! clock of its own. [`extract`] determines the kind of drive and measures it (`disk/` and
-//! `flash/`, one file for each part of a drive). It returns figures with their errors, from which
-//! [`figures::Extraction::to_toml`] makes a profile that `--ssd` and `--hdd` take.
+//! `flash/`, one file for each part of a drive). `extract` returns figures with their errors, from
+//! which [`figures::Extraction::to_toml`] makes a profile that `--ssd` and `--hdd` take.
 //!
 //! Read first: [`extract`] below, then `disk/mod.rs` or `flash/mod.rs`.
 

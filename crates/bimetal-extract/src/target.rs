@@ -7,7 +7,7 @@ use bimetal_core::operation::{Command, Status, Token};
 use bimetal_core::units::{Nanoseconds, Sectors};
 use bimetal_models::{DeviceModel, Finished};
 
-/// Drive that can be timed. It has its own clock, which the prober only reads.
+/// Drive that can be timed. The drive has its own clock, which the prober only reads.
 pub trait Target {
     /// Returns the number of sectors.
     fn capacity(&self) -> Sectors;

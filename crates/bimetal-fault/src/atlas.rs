@@ -3,7 +3,7 @@
 //! An error without a fault behind it is a failure of the engine. The kinds of fault explain
 //! different errors:
 //! - A passing fault (an operation that fails once) explains errors of the requests that it could
-//!   touch. These were in flight at the time, or waited for a move that the fault hit.
+//!   touch. Such requests were in flight at the time, or waited for a move that the fault hit.
 //! - A lasting fault explains errors of its block until the case ends. Examples are an unreadable
 //!   sector with the only copy, and a dirty block on a member that is gone.
 //! - Content rots only in slots, where a checksum detects it. At home nothing could detect it.

@@ -36,8 +36,8 @@ pub struct Faults {
 pub enum Scale {
     /// Volumes of up to 16 MiB.
     Large,
-    /// Volumes of at most 4 MiB and 500 requests, with frequent flushes. They run again and again
-    /// between power cuts.
+    /// Volumes of at most 4 MiB and 500 requests, with frequent flushes. The cases run again and
+    /// again between power cuts.
     Small,
 }
 

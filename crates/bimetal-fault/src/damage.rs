@@ -8,11 +8,11 @@
 //! One damaged page of metadata must cost nothing. With several damaged pages, requests may fail or
 //! the volume may be refused, but old content is never returned in silence. Two combinations are
 //! undetectable for any engine, so no case has them:
-//! - Some pages of a structure are put back to an earlier state while others are damaged. This may
-//!   leave a consistent older image. One page may be put back in both copies where the structure
-//!   has a witness.
+//! - Some pages of a structure are put back to an earlier state while others are damaged. The
+//!   result may be a consistent older image. One page may be put back in both copies where the
+//!   structure has a witness.
 //! - The newest page of a structure, or a page of records that no later page declares stable, has
-//!   no sound copy. This looks as if the power was cut before the page was written.
+//!   no sound copy. The loss looks as if the power was cut before the page was written.
 
 use std::collections::BTreeSet;
 use std::fmt;

@@ -23,7 +23,7 @@ pub struct Plan {
     pub read_error: u64,
     /// Writes that leave their sectors old, new or unreadable until they are written again.
     pub write_error: u64,
-    /// Reads and writes that transfer only a part of their range.
+    /// Reads and writes that transfer only a part of the addresses asked for.
     pub short: u64,
     /// Flushes that fail and make nothing stable.
     pub flush_error: u64,
@@ -39,7 +39,8 @@ pub struct Plan {
     pub refuses_from: Option<u64>,
     /// Set if the drive also refuses flushes from then on.
     pub refuses_flushes: bool,
-    /// Lie that the drive tells. No scheme survives a lie, and the tester must notice it.
+    /// Lie of the drive, such as a write that is acknowledged and dropped. No scheme survives a
+    /// lie, and the tester must notice each lie.
     pub lie: Option<Lie>,
 }
 

@@ -1,5 +1,5 @@
-//! The fault tester. It runs the engine over in-memory drives that answer in any order, fail,
-//! vanish and lose power. It checks every read against a reference model.
+//! The fault tester. The tester runs the engine over in-memory drives that answer in any order,
+//! fail, vanish and lose power. The tester checks every read against a reference model.
 //!
 //! The crate contains:
 //! - payloads that name the writer of each sector ([`payload`]);
@@ -11,7 +11,7 @@
 //! - the run of a case and its power cuts ([`tester`]), and of trees of volumes ([`tree`]);
 //! - ways to break the engine from outside ([`Sabotage`]).
 //!
-//! The checks stand outside the engine. They see requests, operations and the block map, and
+//! The checks stand outside the engine. The checks see requests, operations and the block map, and
 //! nothing inside. The crate knows nothing about any scheme: it finds new schemes in
 //! `schemes::every`.
 //!

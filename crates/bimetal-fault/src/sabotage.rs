@@ -1,5 +1,6 @@
-//! Sabotage: the engine broken on purpose, from outside. An error between engine and drives
-//! imitates a defect of the engine. The tester must notice it.
+//! Sabotage: an error that a test of the fault tester inserts between engine and drives, such as a
+//! flush that never reaches its drive. To the tester, the error looks like a defect of the engine.
+//! The tester must notice the error.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;

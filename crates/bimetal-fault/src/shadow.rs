@@ -1,17 +1,17 @@
 //! The shadow, a reference model: the values that a read of each sector may return.
 //!
-//! A read may return the newest change that arrived before the read and has succeeded. It may also
-//! return any change that arrived after that change and before the read ended. The engine promises
-//! that changes of one place run in order of arrival, and that a read sees the changes that arrived
-//! before it. A failed change may show or not until it is overwritten. A discard leaves any older
-//! value of the sector, or zeroes. Once read, that value stays.
+//! A read may return the newest change that arrived before the read and has succeeded. The read may
+//! also return any change that arrived after that change and before the read ended. The engine
+//! promises that changes of one place run in order of arrival, and that a read sees the changes
+//! that arrived before it. A failed change may show or not until it is overwritten. A discard
+//! leaves any older value of the sector, or zeroes. Once read, that value stays.
 //!
 //! A change is stable once it was acknowledged as forced, or was acknowledged before an
-//! acknowledged flush began. A [cut](Shadow::cut) of the power puts every other change in doubt.
-//! Such a change may show or not, sector by sector, beside any older one down to the newest stable
-//! change. The value that a read then finds is pinned: it stays, across further cuts too, until the
-//! next change. A doubtful write that went off its block's home shows in each block wholly or not
-//! at all ([`check_whole`](Shadow::check_whole)).
+//! acknowledged flush began. A [cut](Shadow::cut) of the power puts every other change in doubt. A
+//! change in doubt may show or not, sector by sector, beside any older one down to the newest
+//! stable change. The value that a read then finds is settled: the value stays, across further cuts
+//! too, until the next change. A doubtful write that went off its block's home shows in each block
+//! wholly or not at all ([`check_whole`](Shadow::check_whole)).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -175,9 +175,9 @@ impl Shadow {
         self.settled.retain(|_, (discard, ..)| !requests[*discard as usize].doubtful);
     }
 
-    /// Records that a slot with the content of `range` rots. Its checksum detects that. But if the
-    /// power is cut before its record is known to be stable, the slot looks as if it was never
-    /// written. From a cut on, these sectors may read as any value that they ever held.
+    /// Records that a slot with the content of `range` rots. The slot's checksum detects the rot.
+    /// But if the power is cut before its record is known to be stable, the slot looks as if it was
+    /// never written. From a cut on, these sectors may read as any value that they ever held.
     pub fn distrust(&mut self, range: SectorRange) {
         self.rotten.extend(range.start.0..range.end().0);
     }
@@ -252,8 +252,8 @@ impl Shadow {
         self.changes(sector).next().filter(|&newest| self.request(newest).stable)
     }
 
-    /// Returns the required content of `sector`. It is known if the newest change succeeded before
-    /// `moment` and was no discard.
+    /// Returns the required content of `sector`. The content is known if the newest change
+    /// succeeded before `moment` and was no discard.
     pub fn certain(&self, sector: u64, moment: Moment) -> Option<Sector> {
         let newest = self.changes(sector).next()?;
         let request = self.request(newest);

@@ -1,11 +1,11 @@
 //! The volatile write cache of a drive: the changes that a power cut may lose, and the manners in
 //! which it loses them.
 //!
-//! Beside a drive's newest content, the cache knows the stable content of the medium. It also
-//! keeps, in order, every completed change that no flush has covered. At a power cut, any part of
-//! those changes and of the changes in flight may reach the medium. So an older change may land
-//! without a newer one, or single sectors of a write, or nothing. After the
-//! power cut, all that reached the medium is stable.
+//! Beside a drive's newest content, the cache knows the stable content of the medium. The cache
+//! also keeps, in order, every completed change that no flush has covered. At a power cut, any part
+//! of those changes and of the changes in flight may reach the medium. So an older change may land
+//! without a newer one, or single sectors of a write, or nothing. After the power cut, all that
+//! reached the medium is stable.
 
 use std::collections::VecDeque;
 

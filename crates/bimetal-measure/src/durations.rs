@@ -55,8 +55,8 @@ pub struct Distribution {
     pub max_pm: Option<f64>,
 }
 
-/// Cumulative distribution: `requests[i]` requests took at most `ms[i]`. It holds counts instead of
-/// shares, so that the tail is exact.
+/// Cumulative distribution: `requests[i]` requests took at most `ms[i]`. The distribution holds
+/// counts instead of shares, so that the tail is exact.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Cdf {
     /// Response times in milliseconds, ascending.
@@ -65,8 +65,8 @@ pub struct Cdf {
     pub requests: Vec<u64>,
 }
 
-/// Recorder of durations. It grows with the longest one: to some 250 KiB for an hour, and to 350
-/// KiB at most.
+/// Recorder of durations. The recorder grows with the longest duration: to some 250 KiB for an
+/// hour, and to 350 KiB at most.
 #[derive(Debug, Clone)]
 pub struct Durations {
     histogram: Histogram<u64>,
@@ -181,7 +181,7 @@ impl Durations {
     }
 
     /// Returns the curve, thinned to a point for each `CURVE_POINTS_PER_DECADE`th of a power of
-    /// ten. It ends at the exact maximum.
+    /// ten. The curve ends at the exact maximum.
     pub fn cdf(&self) -> Cdf {
         let mut cdf = Cdf::default();
         let mut bin_of_last = None;

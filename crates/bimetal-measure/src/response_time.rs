@@ -86,8 +86,8 @@ impl ResponseTimeRecorder {
     }
 
     /// Returns the largest vertical distance of two distributions (Kolmogorov and Smirnov): of all
-    /// requests, of reads, and of writes. It is `None` if either distribution has no request of the
-    /// kind. Times closer to each other than 0.1 % count as equal.
+    /// requests, of reads, and of writes. A distance is `None` if either distribution has no
+    /// request of the kind. Times closer to each other than 0.1 % count as equal.
     pub fn ks_distances(&self, other: &Self) -> [Option<f64>; 3] {
         [
             self.all().ks_distance(&other.all()),

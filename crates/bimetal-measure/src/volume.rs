@@ -61,8 +61,9 @@ impl Shape {
         Self { about_write_savings: is_about_write_savings(scheme), is_flash, ..Self::of_inner(layout) }
     }
 
-    /// Returns the shape of a volume that is a member of a volume. Its migrations and bypasses
-    /// count with those of the outermost one, and it has no other figures.
+    /// Returns the shape of a volume that is a member of a volume. The migrations and bypasses of
+    /// an inner volume count with those of the outermost volume. An inner volume has no other
+    /// figures.
     pub fn of_inner(layout: &Layout) -> Self {
         let block = layout.block.bytes();
         Self {

@@ -134,8 +134,9 @@ mod tests {
         }
     }
 
-    /// Makers of drives for data centres warrant drive writes a day. Their own terabytes written
-    /// are this number times the size and the days of the warranty.
+    /// Makers of drives for data centres warrant drive writes a day. The terabytes written that
+    /// these makers state are the drive writes a day, times the size, times the days of the
+    /// warranty.
     #[test]
     fn drive_writes_a_day_are_a_warranty_too() {
         let mut profile = Profile::load("samsung-pm983-960gb").unwrap();

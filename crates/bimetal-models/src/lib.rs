@@ -2,8 +2,8 @@
 //! its effect on the drive.
 //!
 //! A model takes operations with the time at which they arrive, and returns the time at which each
-//! finishes; it keeps its own queue, scheduler and state. It knows nothing of schemes and carries
-//! no data.
+//! finishes; it keeps its own queue, scheduler and state. A model knows nothing of schemes and
+//! carries no data.
 //!
 //! Read first: [`DeviceModel`] below, then [`profile`], which makes a model of a named drive, then
 //! [`hdd`], [`flash`] and [`cloud`].
@@ -85,6 +85,7 @@ pub trait DeviceModel: Send {
     }
 
     /// Returns what the drive has done from time zero up to `now`, which is not earlier than the
-    /// last call. It is meant for the end of a run or a progress line, not for every operation.
+    /// last call. The call is meant for the end of a run or a progress line, not for every
+    /// operation.
     fn statistics(&self, now: Nanoseconds) -> DeviceStatistics;
 }

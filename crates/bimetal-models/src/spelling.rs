@@ -5,7 +5,7 @@ const SLIPS: usize = 2;
 
 /// Returns the name in `known` nearest to `name`, without regard to case. Nearest is the name with
 /// the fewest letters left out, put in, changed, or swapped with their neighbour; the first of
-/// equals. These edits may be at most half as many as the longer name has letters. With more than
+/// equals. The edits may be at most half as many as the longer name has letters. With more than
 /// `SLIPS` of them, the first name that begins with `name` is nearer. `None` if nothing is near.
 pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let wanted = name.to_lowercase();

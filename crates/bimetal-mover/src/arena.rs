@@ -1,13 +1,13 @@
 //! Donors: files without a name, with blocks on the wanted drive.
 //!
-//! ext4 allocates a block near the blocks that the file has beside it. It aims as many blocks away
-//! on the device as the new block is away in the file. So a donor first gets one block, the seed,
-//! anywhere. To aim at a block of the device, the donor allocates at the same distance from the
-//! seed. The allocator takes free blocks of the group aimed at (128 MiB), or of a group behind it:
-//! measured on Linux 6.18, for requests of 1 to 5000 blocks. The first group of each 16 (a flex
-//! group) gives its blocks to requests of one block only. The allocator may take other blocks, too:
-//! FIEMAP tells which blocks a donor has, and only blocks on the wanted drive are used. A request
-//! that misses is repeated with half the size.
+//! ext4 allocates a block near the blocks that the file has beside it. The allocator aims as many
+//! blocks away on the device as the new block is away in the file. So a donor first gets one block,
+//! the seed, anywhere. To aim at a block of the device, the donor allocates at the same distance
+//! from the seed. The allocator takes free blocks of the group aimed at (128 MiB), or of a group
+//! behind it: measured on Linux 6.18, for requests of 1 to 5000 blocks. The first group of each 16
+//! (a flex group) gives its blocks to requests of one block only. The allocator may take other
+//! blocks, too: FIEMAP tells which blocks a donor has, and only blocks on the wanted drive are
+//! used. A request that misses is repeated with half the size.
 //!
 //! A donor has no name (`O_TMPFILE`). When its program ends, however it ends, the kernel frees its
 //! blocks, and after a power cut the file system's recovery does. So no donor is ever left.

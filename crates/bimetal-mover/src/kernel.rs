@@ -16,7 +16,7 @@ use crate::runs::Run;
 pub struct Extent {
     /// First block of the part in the file.
     pub logical: u64,
-    /// Its blocks on the device.
+    /// Blocks of the extent on the device.
     pub physical: Run,
 }
 

@@ -8,7 +8,7 @@
 //! 4. The kernel exchanges blocks, `PIECE` at a time. A part that was not exchanged is found by
 //!    its extents, and tried again.
 //! 5. The extents are read again: a file has moved only if they say so.
-//! 6. The donor, which has the old blocks now, is closed. That frees them.
+//! 6. The donor, which has the old blocks now, is closed. Closing the donor frees the old blocks.
 //!
 //! On XFS, which exchanges no single blocks, each file moves alone and as a whole
 //! (`swap.rs`).

@@ -1,8 +1,8 @@
 //! Moves on XFS: a file swaps all its extents for those of a copy (`XFS_IOC_SWAPEXT`), as `xfs_fsr`
 //! does.
 //!
-//! 1. The file's times are read (`XFS_IOC_FSBULKSTAT_SINGLE`). They must lie some time back: a
-//!    later write leaves other times then, however coarse the clock is.
+//! 1. The file's times are read (`XFS_IOC_FSBULKSTAT_SINGLE`). The times must lie some time back:
+//!    then a later write leaves other times, however coarse the clock is.
 //! 2. A donor gets as many blocks on the wanted drive, and a copy of the content.
 //! 3. The kernel locks both files, and swaps their extents if the times are still the same.
 //!    Otherwise it refuses, and the file stays.
@@ -48,7 +48,8 @@ fn because(error: &io::Error) -> Unswapped {
     Unswapped::Because(error.to_string())
 }
 
-/// Size of `struct xfs_bstat` of `xfs_fs.h`, in words. Its fields are only handed back.
+/// Size of `struct xfs_bstat` of `xfs_fs.h`, in words. The fields of the structure are only handed
+/// back.
 const STAT_WORDS: usize = 17;
 
 /// `struct xfs_fsop_bulkreq`: the state of one inode is asked for.
@@ -137,8 +138,8 @@ fn bulk_stat(file: &File, inode: u64) -> Result<[u64; STAT_WORDS], Errno> {
         found: (&raw mut found).expose_provenance() as u64,
     };
     // SAFETY: XFS_IOC_FSBULKSTAT_SINGLE reads one `struct xfs_fsop_bulkreq` and the number of the
-    // inode at its address. It writes one `struct xfs_bstat`, for which `stat` has the size, and
-    // the number of inodes found. All three live until the call has ended.
+    // inode at its address. The call writes one `struct xfs_bstat`, for which `stat` has the size,
+    // and the number of inodes found. All three live until the call has ended.
     #[expect(unsafe_code, reason = "the state that a swap compares has no other way in")]
     unsafe {
         ioctl(file, Updater::<BULK_STAT, BulkRequest>::new(&mut request))?;

@@ -1,11 +1,12 @@
-//! Tables 3 and 4 and figures 6 and 7 of MixedStore's section 4, repeated. They compare the paper's
-//! figures, the predictions of equations 2 and 3 for the model of its SSD, and simulation.
+//! Tables 3 and 4 and figures 6 and 7 of MixedStore's section 4, repeated. The tables compare the
+//! paper's figures, the predictions of equations 2 and 3 for the model of its SSD, and simulation.
 //!
 //! The paper leaves some inputs open. The choices here:
 //! - The SSD has the cycles of table 4, and all of its map in memory.
-//! - Financial is the workload of table 3 (W5). Its utilisation of 0.91 is taken to be that of the
+//! - Financial is the workload of table 3 (W5). The utilisation of 0.91 is taken to be that of the
 //!   flash that the planner chose, 1 GB. The ratios of the lifetimes in table 4 fit that.
-//! - Of TPC-H, only the averages in table 2 are known. It gets the same working set.
+//! - Of TPC-H, only the averages in table 2 are known. TPC-H gets the same working set as
+//!   Financial.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,10 +1,10 @@
 //! Distribution of erases over the blocks under translation layers: the two experiments of section
 //! 5.4 of Konanki's thesis.
 //!
-//! A file of 85 MB is written to a clean stick. It is written once over a partition of 100 MB (the
-//! thesis's figure 5.7), or fifteen times over the whole stick (figure 5.8). The partition starts
-//! at sector 63, as partitions did, so that requests do not fall on the boundaries of flash pages.
-//! Request sizes are those of the thesis's downloads (table 5.1).
+//! A file of 85 MB is written to a clean stick. The file is written once over a partition of 100 MB
+//! (the thesis's figure 5.7), or fifteen times over the whole stick (figure 5.8). The partition
+//! starts at sector 63, as partitions did, so that requests do not fall on the boundaries of flash
+//! pages. Request sizes are those of the thesis's downloads (table 5.1).
 
 use std::collections::BTreeMap;
 

@@ -102,7 +102,7 @@ pub(crate) struct Bursts {
     block: BlockSize,
     /// Intake of each drive among the options.
     drives: BTreeMap<Drive, Option<Intake>>,
-    /// Number of late writes for drives and a limit. It is the same under every scheme.
+    /// Number of late writes for drives and a limit. The number is the same under every scheme.
     known: Mutex<HashMap<(Vec<Drive>, Nanoseconds), u64>>,
 }
 

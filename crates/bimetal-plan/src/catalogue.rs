@@ -7,7 +7,8 @@ use bimetal_models::profile::{Price, Profile, ProfileError};
 use bimetal_sim::market::{Market, OnSale};
 use serde::Deserialize;
 
-/// Catalogue that is used if none is given. Its prices are old: it only shows the format.
+/// Catalogue that is used if none is given. The prices of the example are old: the example only
+/// shows the format.
 const EXAMPLE: &str = include_str!("example-catalogue.toml");
 
 /// Smallest size of a drive.

@@ -246,8 +246,8 @@ impl Search<'_> {
         let Some(worst) = worst else { return Some(f64::INFINITY) };
         match least.without_factor.cmp(&worst.without_factor) {
             Ordering::Equal => Some(worst.times / least.times).filter(|room| *room >= 1.0),
-            // The option breaks fewer budgets without a factor. It is nearer, by whatever factor it
-            // breaks the other budgets.
+            // The option breaks fewer budgets without a factor. The option is nearer, by whatever
+            // factor it breaks the other budgets.
             Ordering::Less => Some(f64::INFINITY),
             Ordering::Greater => None,
         }

@@ -32,8 +32,8 @@ pub(crate) const MAP_TOO_LARGE: &str = "a map of every block of its SSD takes";
 /// Largest amount of memory for the block map of an option, in bytes.
 const MAP_BYTES_MAX: f64 = (160 << 20) as f64;
 
-/// Bytes per SSD block above which a scheme has large tables beside its map and recency list. Such
-/// tables fill with every address that the workload touches. A scheme that is home to address
+/// Bytes per SSD block above which a scheme has large tables beside its block map and recency list.
+/// Large tables fill with every address that the workload touches. A scheme that is home to address
 /// ranges has a table of all of them. Options with large tables run one at a time.
 const SLIM_BYTES_PER_BLOCK: f64 = 36.0;
 static LARGE: Mutex<()> = Mutex::new(());

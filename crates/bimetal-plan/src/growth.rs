@@ -123,7 +123,7 @@ mod tests {
         let growth = Growth::parse("20%/y", Some("5y")).unwrap();
         assert!((growth.factor() - 2.488).abs() < 0.001);
         let life = growth.life(10.0, 10.0 / growth.factor());
-        // Wear of 1/10 per year grows by a fifth each year. Its sum reaches 1 after
+        // Wear of 1/10 per year grows by a fifth each year. The sum of the wear reaches 1 after
         // ln(1 + 10 ln 1.2) / ln 1.2 years.
         assert!((life - 5.692).abs() < 0.01, "{life}");
         assert_eq!(growth.life(10.0, 10.0), 10.0);

@@ -1,5 +1,5 @@
-//! Commands that set up the function of Linux that is most similar to a scheme. They are not a
-//! translation: Linux has policies of its own. The plan's predictions hold for Bimetal only.
+//! Commands that set up the function of Linux that is most similar to a scheme. The commands are
+//! not a translation: Linux has policies of its own. The plan's predictions hold for Bimetal only.
 
 use bimetal_core::scheme::{CacheMode, LinuxCounterpart};
 use bimetal_core::settings::Settings;

@@ -1,11 +1,11 @@
 //! The search: the cheapest option that keeps every budget.
 //!
-//! The search takes options by price. It ends at the first price at which an option keeps the
-//! budgets, because a dearer option cannot win. Some options break a budget for certain before any
-//! run ([`crate::bounds`]). Slow options are found out early: a run stops once a broken budget is
-//! certain ([`bimetal_sim::limits`]). The lifetime of flash costs several runs. So among options of
-//! one price, the search computes it in order of speed, until an option keeps all budgets. All of
-//! this is exact: an exhaustive search chooses the same option.
+//! The search takes options by price. The search ends at the first price at which an option keeps
+//! the budgets, because a dearer option cannot win. Some options break a budget for certain before
+//! any run ([`crate::bounds`]). Slow options are found out early: a run stops once a broken budget
+//! is certain ([`bimetal_sim::limits`]). The lifetime of flash costs several runs. So among options
+//! of one price, the search computes it in order of speed, until an option keeps all budgets. All
+//! of this is exact: an exhaustive search chooses the same option.
 //!
 //! Among options of one price, the option with the better first response time wins. Ties go to the
 //! better mean, then to the option that is earlier in the grid.
@@ -212,8 +212,8 @@ impl Search<'_> {
     }
 
     /// Runs the winner's scheme and settings on the other SSDs, which were left out for their
-    /// price. Their results show what more money would buy. A scheme without an SSD is run on the
-    /// other disks instead.
+    /// price. The results of these runs show what more money would buy. A scheme without an SSD is
+    /// run on the other disks instead.
     ///
     /// # Errors
     /// Returns an error if the totals of a run contradict each other.

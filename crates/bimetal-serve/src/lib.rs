@@ -1,10 +1,10 @@
 //! The server of a volume: runs [`bimetal_core::volume::Volume`] over real drives and serves it as
 //! a block device.
 //!
-//! It moves bytes between drives and clients, keeps the time, and counts. It decides nothing about
-//! bytes on disk: the core decides the places of blocks, and `bimetal-volumes` opens, labels and
-//! recovers the volume before it is served. Start with [`server`], which owns all state and runs
-//! the loop.
+//! The server moves bytes between drives and clients, keeps the time, and counts. The server
+//! decides nothing about bytes on disk: the core decides the places of blocks, and
+//! `bimetal-volumes` opens, labels and recovers the volume before it is served. Start with
+//! [`server`], which owns all state and runs the loop.
 //!
 //! - [`nbd`]: the protocol of the clients. [`replay`]: a client that plays a trace.
 //! - [`control`]: requests to a running server about itself.

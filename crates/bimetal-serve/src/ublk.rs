@@ -176,7 +176,7 @@ fn work(number: u16, device: &UblkDev, mut line: Line) -> Result<(), UblkError> 
     queue.wait_and_handle_io(|queue, tag, _| {
         let buffer = &mut buffers[usize::from(tag)];
         let result = answer(queue, tag, buffer, &mut line);
-        // This fails only when the queue is removed, and then no requester waits.
+        // The call fails only when the queue is removed, and then no requester waits.
         let _ = queue.complete_io_cmd_unified(tag, BufDesc::Slice(buffer.as_slice()), Ok(UblkIORes::Result(result)));
     });
     Ok(())

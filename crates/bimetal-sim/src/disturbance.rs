@@ -3,9 +3,9 @@
 //!
 //! - *Addresses.* All requests of a device move up by the same number of whole blocks, so that
 //!   their alignment stays. The move is at most [`SHIFT_MAX`], a 64th of the addresses in use and
-//!   of each drive that is home, and the room that the drives have. It changes the places of track
-//!   borders, of pages of flash, and of the border between concatenated drives. With a map of files
-//!   or with hints, which name addresses, nothing moves.
+//!   of each drive that is home, and the room that the drives have. The move changes the places of
+//!   track borders, of pages of flash, and of the border between concatenated drives. With a map of
+//!   files or with hints, which name addresses, nothing moves.
 //! - *Phase.* The run starts up to [`START_MAX`] later. The platters have then turned on by a
 //!   random angle, and the timers of a scheme are at another point.
 //! - *Arrivals.* Each tick of the clock that recorded the trace is later by a random part of a

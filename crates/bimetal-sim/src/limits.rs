@@ -101,8 +101,8 @@ impl Limits {
         }
     }
 
-    /// Counts the late requests at time `now` among `requests`. These are under way or done, in
-    /// order of arrival, and the first has number `first`. Requests up to number `unmeasured` do
+    /// Counts the late requests at time `now` among `requests`. The requests are under way or done,
+    /// in order of arrival, and the first has number `first`. Requests up to number `unmeasured` do
     /// not count.
     pub(crate) fn look_at_late<'a, R: UnderWay + 'a>(
         &mut self,

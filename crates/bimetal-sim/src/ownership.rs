@@ -1,8 +1,8 @@
 //! Cost of owning a volume, and the probability that it loses data in a year.
 //!
-//! A volume is kept for some years. Its drives are bought once, and again when they are worn or
-//! fail. Its energy is paid for. For each drive of price P, with lifetime L under this load and the
-//! share F of drives that fail in a year, Y years cost on average
+//! A volume is kept for some years. The drives of the volume are bought once, and again when they
+//! are worn or fail. Energy is paid for. For each drive of price P, with lifetime L under this load
+//! and the share F of drives that fail in a year, Y years cost on average
 //!
 //! ```text
 //! P · max(1, Y / L) + P · F · Y
@@ -144,7 +144,7 @@ fn all_fail(failures_per_year: &[f64]) -> f64 {
     failures_per_year.len() as f64 * all * REPAIR.as_years_f64().powi(others as i32)
 }
 
-/// Range of the carbon dioxide (equivalent) that making a TB of disk sets free, in kg. Low: a
+/// Range of the carbon dioxide (equivalent) that making a TB of hard disk sets free, in kg. Low: a
 /// maker's figure for the Exos X20; high: the mean of 24 life-cycle assessments (Tannu and Nair,
 /// arXiv 2207.10793). Sources differ by more than an order of magnitude.
 const DISK_CARBON_KG_PER_TB: [f64; 2] = [1.2, 20.0];

@@ -1,6 +1,6 @@
-//! The search for a placement of files by simulation. It is the "model-based optimizer" that Combo
-//! Drive's section 3.2 has in mind. This optimizer searches "for files and sectors with a potential
-//! for improving overall system performance when moved using a detailed model".
+//! The search for a placement of files by simulation. The search is the "model-based optimizer" of
+//! Combo Drive's section 3.2. That optimizer searches "for files and sectors with a potential for
+//! improving overall system performance when moved using a detailed model".
 //!
 //! A placement is a list of files that are to lie on the SSD of a `combo`. The score of a placement
 //! is the mean response time of a simulation with these files there. Ranges change their home
@@ -8,12 +8,12 @@
 //! counted both ways: the range that moves to the SSD, and the range that it is exchanged for.
 //!
 //! The search begins with the best of the paper's three strategies and leaves out files without
-//! accesses. It continues greedily: it adds the files with the largest gain per moved byte first.
-//! Then it searches again, beginning with no file, and keeps the better of both results. Gains are
-//! simulated, at first for each candidate alone. Later only the best candidate is simulated anew
-//! (lazy evaluation, Minoux 1978): the gain of a file seldom grows when other files are there
-//! already. Moved bytes and simulations are bounded. Files that lie in the same ranges move
-//! together, so they are one candidate.
+//! accesses. The search continues greedily: it adds the files with the largest gain per moved byte
+//! first. Then it searches again, beginning with no file, and keeps the better of both results.
+//! Gains are simulated, at first for each candidate alone. Later only the best candidate is
+//! simulated anew (lazy evaluation, Minoux 1978): the gain of a file seldom grows when other files
+//! are there already. Moved bytes and simulations are bounded. Files that lie in the same ranges
+//! move together, so they are one candidate.
 //!
 //! A placement may fit the requests of the search better than other requests of the same kind. So
 //! the search uses the first part of a trace, and the rest of the trace judges its result.
@@ -341,7 +341,7 @@ fn strategies(files: &[File<'_>], settings: &Settings) -> [(&'static str, Vec<us
 
 impl Judge<'_> {
     /// Leaves out files without accesses, and adds the candidates with the largest gain per moved
-    /// byte. It ends when no candidate gains anything, or when `all` simulations were made.
+    /// byte. The search ends when no candidate gains anything, or when `all` simulations were made.
     fn improve(
         &self,
         part: &Vec<Request>,

@@ -345,7 +345,8 @@ mod tests {
         assert_eq!(burst(&[first[0], first[1], at(30, OpKind::WriteZeroes, 9)]), Bytes(25 * 512));
     }
 
-    /// A read that follows the request before it may come from a disk's cache. It tells nothing.
+    /// A read that follows the request before it may come from a disk's cache. Such a read tells
+    /// nothing about the recorded drive.
     #[test]
     fn only_random_reads_with_response_times_tell_the_device() {
         let read = |start: u64, response: Option<u64>| Request {
@@ -365,7 +366,7 @@ mod tests {
         assert_eq!((survey.answered_random_reads, survey.quick_random_reads), (3, 2));
     }
 
-    /// Compacted addresses are dense. They keep their order and their neighbours.
+    /// Compacted addresses are dense. Compaction keeps the order and the neighbours of addresses.
     #[test]
     fn compacted_addresses_are_dense_and_keep_their_order() {
         let far = 400 << 21;

@@ -5,8 +5,9 @@
 //! goes to gaps, so a file consists of fragments that lie far from each other. No rule says how
 //! many: it depends on the file system, on its fill and on its use. The rule here is this:
 //!
-//! - Each extent of a file is cut into fragments. Their lengths are geometrically distributed in
-//!   steps of a page, with a given mean. A file shorter than its first fragment stays whole.
+//! - Each extent of a file is cut into fragments. The lengths of fragments are geometrically
+//!   distributed in steps of a page, with a given mean. A file shorter than its first fragment
+//!   stays whole.
 //! - Free space is cut likewise, into about as many fragments as files are.
 //! - All fragments are put in random order, and laid one behind the other over the ranges that
 //!   files and free space had. Where a range ends, a fragment is cut once more.

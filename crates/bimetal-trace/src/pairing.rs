@@ -13,7 +13,7 @@
 //!   the drive may serve several queued flushes; each of them then completes as `WS 0 + 0`. If the
 //!   trace lacks these completions, the drive's flushes complete the queued flushes, in order.
 //! * A write with a preflush (`FWFS`) is a flush and a write when it is queued, and is issued in
-//!   parts. It completes as a write, and once more with length 0 when it is stable. No event
+//!   parts. The write completes as a write, and once more with length 0 when it is stable. No event
 //!   reports the end of its flush.
 
 use std::collections::{BTreeSet, VecDeque};
@@ -49,7 +49,8 @@ enum Class {
     IssuedFlush,
     /// A flush that was queued, before the drive has done a flush for it.
     QueuedFlush,
-    /// A queued flush for which the drive has done a flush. Its own completion may still come.
+    /// A queued flush for which the drive has done a flush. The completion of the queued flush may
+    /// still come.
     ServedFlush,
     /// A FUA write that is done. A completion of length 0 reports that it is stable.
     UnstableWrite,
@@ -95,8 +96,8 @@ pub(crate) struct Pairing {
     first: u64,
     /// Device, class, first sector and number of each request that waits for a completion.
     open: BTreeSet<(u32, Class, u64, u64)>,
-    /// Length of the longest range in `open`, by class. It bounds how far before a completion an
-    /// overlapping request may start.
+    /// Length of the longest range in `open`, by class. This length bounds how far before a
+    /// completion an overlapping request may start.
     sectors_max: [u64; CLASSES_WITH_SECTORS],
     /// Numbers of the requests that a completion overlaps; kept to save allocations.
     touched: Vec<u64>,

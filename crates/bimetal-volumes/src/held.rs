@@ -3,9 +3,9 @@
 //!
 //! 1. [`Held::take`] locks the drives and changes no content, so that a recovery may still refuse.
 //!    With permission, it restores a header that another program has overwritten.
-//! 2. [`Held::begin`] follows, before the volume is served. It writes the next generation of the
-//!    labels, so that a drive that is missing now is outdated from then on. It also raises the
-//!    guard of the home drive.
+//! 2. [`Held::begin`] follows, before the volume is served. `begin` writes the next generation of
+//!    the labels, so that a drive that is missing now is outdated from then on. `begin` also raises
+//!    the guard of the home drive.
 //! 3. [`Held::close`] writes the labels at the end. So does [`Held::lower_guard`], after a drain
 //!    and with the drives flushed, which makes the home drive a plain disk again.
 //!
@@ -285,8 +285,8 @@ impl Held {
         self.present.iter().find(|present| present.id == member).map(|present| present.before).unwrap_or_default()
     }
 
-    /// Writes the totals of members. They are the totals before the members were taken, plus the
-    /// bytes written to each, in order, and the seconds of service.
+    /// Writes the totals of members. The written totals are the totals before the members were
+    /// taken, plus the bytes written to each, in order, and the seconds of service.
     ///
     /// # Errors
     /// Fails if a drive fails.

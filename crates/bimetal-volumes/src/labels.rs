@@ -156,8 +156,8 @@ pub fn write_lifetime(
         .map_err(|error| written(path, error))
 }
 
-/// Writes `label` at the end of `capacity` of an open member. It takes the next turn if there is a
-/// label of this volume; otherwise any other content is overwritten.
+/// Writes `label` at the end of `capacity` of an open member. The label takes the next turn if
+/// there is a label of this volume; otherwise any other content is overwritten.
 ///
 /// # Errors
 /// Fails for the reasons of [`write()`].

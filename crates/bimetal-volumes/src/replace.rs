@@ -158,8 +158,8 @@ pub fn replace(held: &mut Held, path: &Path, force: bool, least: u32) -> Result<
     let slots = plan.lay_out().map_err(VolumeError::from)?.slots.ok_or_else(unknown)?;
     let member = slots.member;
 
-    // A detached drive may be the replacement of itself. Its lock is released first, so that it
-    // does not count as in use.
+    // A detached drive may be the replacement of itself. The lock of the drive is released first,
+    // so that the drive does not count as in use.
     held.release(member);
     let found = look_at(path, &label, member)?;
     let lock = DriveLock::take(&found)?;
@@ -259,8 +259,8 @@ fn judge_it(
 ) -> Result<Checked, ReplaceError> {
     let capacity = usable(found.size);
     let seat = &label.members[usize::from(member.0)];
-    // A detached drive may return: its former content is outdated. Its label may be at the end of a
-    // smaller size.
+    // A detached drive may return: its former content is outdated. The label of the drive may be at
+    // the end of a smaller size.
     let comes_back = [capacity, seat.size].into_iter().any(|size| {
         let own = labels::read(lock.file(), size, &found.path);
         own.is_ok_and(|own| own.label.volume == label.volume && own.label.own().uuid == seat.uuid)

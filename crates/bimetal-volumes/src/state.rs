@@ -60,9 +60,9 @@ pub(crate) fn is_dirty(located: &Located) -> Option<bool> {
     Some(newest_state(located)?.dirty)
 }
 
-/// Returns members that failed or were detached and whose content is not needed, a bit each. These
-/// are caches and logs only, while home has everything. A mirrored drive that failed counts as
-/// missing.
+/// Returns members that failed or were detached and whose content is not needed, a bit each. Only
+/// caches and logs count, and only while home has everything. A mirrored drive that failed counts
+/// as missing.
 pub(crate) fn given_up(located: &Located) -> u64 {
     given_up_in(&located.assembly.label, newest_state(located).as_ref())
 }

@@ -1,10 +1,10 @@
 //! Verdict about a drive that is to become a member, from its existing content: kept, erased with
 //! the user's permission, or refused.
 //!
-//! A file system on a drive that is to be home is kept ("adopted") under two conditions. It
-//! verifiably ends before the part that the volume needs at the drive's end, and the drive has no
-//! other content. All other content is in the way: without `--force` the drive is refused, with the
-//! kind of content and the remedy. There is no I/O here.
+//! A file system on a drive that is to be home is kept ("adopted") under two conditions. The file
+//! system verifiably ends before the part that the volume needs at the drive's end, and the drive
+//! has no other content. All other content is in the way: without `--force` the drive is refused,
+//! with the kind of content and the remedy. There is no I/O here.
 
 use std::path::{Path, PathBuf};
 
@@ -250,7 +250,8 @@ mod tests {
         }
     }
 
-    /// Partitions on a drive of a volume are content of the volume. They stay if they end in it.
+    /// Partitions on a drive of a volume are content of the volume. The partitions stay if they end
+    /// before the part that the volume needs at the drive's end.
     #[test]
     fn partitions_of_a_member_stay_if_they_end_in_time() {
         let judged = |end, is_member| {

@@ -299,8 +299,8 @@ mod tests {
             }
         }
 
-        /// A recovery loads the records of a log in any order. It must find the same block map as a
-        /// log that was appended to.
+        /// A recovery loads the records of a log in any order. The recovery must find the same
+        /// block map as a log that was appended to.
         #[test]
         fn loaded_pieces_are_those_that_were_appended(
             written in proptest::collection::vec((0..BLOCKS, 1u8..), 0..60),

@@ -13,9 +13,9 @@
 //! cut at any point leaves valid content.
 //!
 //! While the guard is up, every sector in the header's place is the header's or, after a cut, the
-//! volume's own. Anything else was written by a program that used the drive without the volume.
-//! Such a change is refused, and is overwritten only on request ([`Change::overwrite_foreign`]):
-//! the copies have the volume's own content.
+//! volume's own. Anything else was written by a program that used the drive without the volume. A
+//! change of sectors with foreign content is refused, and is overwritten only on request
+//! ([`Change::overwrite_foreign`]): the copies have the volume's own content.
 
 use super::Area;
 use crate::label::Guard;
@@ -44,7 +44,7 @@ pub enum Answer {
     Done,
     /// The bytes that were read.
     Bytes(Vec<u8>),
-    /// These sectors cannot be read.
+    /// Sectors of the guard that cannot be read.
     Unreadable,
 }
 
@@ -151,7 +151,7 @@ impl Change {
     /// Takes the result of the step that [`next`](Self::next) returned.
     ///
     /// # Errors
-    /// The change cannot go on. It can be tried again.
+    /// The change of the guard cannot go on. The caller may try the change again.
     pub fn answer(&mut self, answer: Answer) -> Result<(), ChangeError> {
         match self.phase {
             Phase::Place(from) => {

@@ -1,9 +1,9 @@
 //! The header at the beginning of a home drive while its volume is attached: a tiny file system
 //! with a notice.
 //!
-//! It is a romfs: read-only by nature and known to `blkid` and `file`. Mounted by hand, it shows
-//! one file with an explanation. Everything behind it is zero, so that no other signature is left.
-//! It is big-endian, as romfs is.
+//! The header is a romfs: read-only by nature and known to `blkid` and `file`. Mounted by hand, it
+//! shows one file with an explanation. Everything behind the romfs is zero, so that no other
+//! signature is left. Numbers in the header are big-endian, as in every romfs.
 
 use crate::label::Label;
 
@@ -27,8 +27,8 @@ pub fn header(label: &Label, length: usize) -> Vec<u8> {
     put_text(&mut image, VOLUME_NAME);
     let root = image.len();
     let readme = root + 2 * UNIT;
-    // The root directory, whose first entry is the file. It has no neighbour, and its name is a
-    // dot.
+    // The root directory, whose first entry is the file. The root directory has no neighbour, and
+    // its name is a dot.
     put_entry(&mut image, 0, KIND_DIRECTORY, readme as u32, 0, ".");
     put_entry(&mut image, 0, KIND_FILE, 0, text.len() as u32, FILE_NAME);
     image.extend(text.as_bytes());

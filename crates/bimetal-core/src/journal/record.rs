@@ -47,8 +47,8 @@ pub enum Record {
         /// The region's number.
         region: u32,
     },
-    /// These eighths of `block` are lost: their newest content could not be read. No eighths: the
-    /// block was written again.
+    /// Eighths of `block` are lost: the newest content of `eighths` could not be read. No eighths:
+    /// the block was written again.
     Lost {
         /// The block.
         block: Block,

@@ -1,7 +1,8 @@
 //! The state of a volume, kept on its home members: the facts that matter when another member is
-//! missing. It has two turns at the beginning of the tail, each written twice ([`turns`]). A state
-//! that records more than before about other members' content is written in both turns, one after
-//! the other. So no fact is lost if both copies of a turn revert to an earlier state.
+//! missing. The state has two turns at the beginning of a member's tail, each written twice
+//! ([`turns`]). A state that records more than before about other members' content is written in
+//! both turns, one after the other. So no fact is lost if both copies of a turn revert to an
+//! earlier state.
 //!
 //! [`turns`]: super::turns
 
@@ -24,8 +25,8 @@ pub struct State {
     /// Set while the member with the slots is read-only, so that its block map cannot change: the
     /// regions of the volume whose entries in that block map no longer count.
     pub refusing: Option<Left>,
-    /// Digest of the versions of all pages of the table of places; 0: not recorded. It proves that
-    /// no page of the table came back from an earlier time in both copies.
+    /// Digest of the versions of all pages of the table of places; 0: not recorded. The digest
+    /// proves that no page of the table came back from an earlier time in both copies.
     pub places: u64,
 }
 

@@ -46,7 +46,7 @@ pub struct Superblock {
     pub volume: u64,
     /// Number of the superblock; its lowest bit is its turn.
     pub sequence: u64,
-    /// Its place in its pair.
+    /// Place of the superblock in its pair.
     pub pair: Pair,
     /// The first page of the ring that the slot table has not taken over. In a log, the first
     /// position that was not written back.
@@ -263,8 +263,8 @@ mod tests {
             let _ = Superblock::decode(&page::tests::disguise(MAGIC, &bytes));
         }
 
-        /// A page belongs to the epoch that wrote it, whatever the number of epochs. It is found
-        /// exactly as long as all epochs can be named.
+        /// A page belongs to the epoch that wrote it, whatever the number of epochs. The page is
+        /// found exactly as long as all epochs can be named.
         #[test]
         fn lives_tell_who_wrote_a_position(gaps in proptest::collection::vec(0u64..3, 1..60), tail in 0u64..40) {
             let mut superblock = Superblock::first(1, 10);

@@ -61,8 +61,8 @@ impl TableHeader {
 pub enum Writer {
     /// A volume that serves.
     Checkpoint,
-    /// A recovery. Its page may differ from the page of a checkpoint that was cut short before the
-    /// same superblock.
+    /// A recovery. A page that a recovery writes may differ from the page of a checkpoint that was
+    /// cut short before the same superblock.
     Recovery,
 }
 

@@ -89,7 +89,7 @@ mod tests {
     }
 
     /// The newer page of totals counts. A torn page and a page of another volume do not count.
-    /// These pages never overlap a label.
+    /// Pages of totals never overlap a label.
     #[test]
     fn newest_whole_totals_page_of_the_volume_counts() {
         let first = Lifetime::default().and(Bytes(10), 1);

@@ -2,11 +2,11 @@
 //!
 //! This folder has the label itself, its form on a drive ([`page`]) and the [`places`] of its
 //! copies. [`assembly`] has the rules by which labels that were found make a volume or are refused,
-//! and [`resize`] the steps by which drives change their sizes. It also has the totals of each
-//! drive ([`lifetime`]) and the [`report`] of lost content. A label is static identity. Facts that
-//! change with writes, such as whether a volume is clean, belong to the engine. They lie in pages
-//! of its own in the same tail. No drive is opened here, and no clock is read: callers pass times
-//! in. Read first: [`Label`].
+//! and [`resize`] the steps by which drives change their sizes. The folder also has the totals of
+//! each drive ([`lifetime`]) and the [`report`] of lost content. A label is static identity. Facts
+//! that change with writes, such as whether a volume is clean, belong to the engine. Such facts lie
+//! in pages of the engine in the same tail. No drive is opened here, and no clock is read: callers
+//! pass times in. Read first: [`Label`].
 
 mod area;
 pub mod assembly;
@@ -132,8 +132,8 @@ pub struct Label {
     /// Set if every member without a guard ends 64 KiB earlier for the engine. Then a second copy
     /// of the label lies before the last 64 KiB of every drive.
     pub second_tail: bool,
-    /// Compatible features of later programs, a bit each: kept as they are. This program knows
-    /// none.
+    /// Compatible features of later programs, a bit each: kept as they are. This program knows no
+    /// compatible feature.
     pub compatible: u32,
     /// Number of the labels' writing; it rises by one each time.
     pub generation: u64,
@@ -177,7 +177,8 @@ impl Label {
     }
 
     /// Returns the next generation, written at `now` (seconds since 1970) while the members in
-    /// `present` are there, each with the writing that it carries. `writing` is a random number.
+    /// `present` are there, each with the number of the label writing that it carries. `writing` is
+    /// a random number that identifies the new label writing.
     pub fn next(&self, now: u64, writing: u64, present: impl IntoIterator<Item = (MemberId, u64)>) -> Self {
         let mut label = Self { generation: self.generation.saturating_add(1), writing, written: now, ..self.clone() };
         for (id, carried) in present {
@@ -254,7 +255,7 @@ pub const NAME_MAX: usize = 64;
 /// it.
 ///
 /// # Errors
-/// It cannot.
+/// The name cannot be the name of a volume.
 pub fn check_name(name: &str) -> Result<(), NameError> {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     let begins = name.as_bytes().first().is_some_and(u8::is_ascii_alphanumeric);

@@ -207,7 +207,7 @@ fn newest(labels: &[Read]) -> Option<&Read> {
 /// Returns `label` as a page.
 ///
 /// # Errors
-/// Its texts are too long.
+/// The texts of the label are too long for its page.
 pub fn encode(label: &Label) -> Result<[u8; PAGE_BYTES], TooLongError> {
     let mut out = Vec::with_capacity(PAGE_BYTES);
     let features = features_of(label);
@@ -606,7 +606,7 @@ mod tests {
         let checksum = crc32c::crc32c_append(crc32c::crc32c(&page[..28]), &page[32..]);
         page[28..32].copy_from_slice(&checksum.to_le_bytes());
         assert_eq!(decode(&page), Ok(label()));
-        // Such a volume also stays readable for the first version.
+        // A volume with such a label also stays readable for the first version.
         assert_eq!(encode(&label()), Ok(page));
     }
 

@@ -22,7 +22,8 @@ pub enum CopyPlace {
     /// Pages 8 and 9 of the tail: the first copy.
     First,
     /// Pages 14 and 15 of the tail: the second copy where the engine leaves no room before the
-    /// tail. It is also the second copy of a label at the end of a drive that is used only in part.
+    /// tail. These pages also have the second copy of a label at the end of a drive that is used
+    /// only in part.
     InTail,
     /// Pages 8 and 9 of the 64 KiB before the tail: the second copy on members that have a second
     /// tail.

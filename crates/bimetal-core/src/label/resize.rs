@@ -55,7 +55,7 @@ pub struct Span {
     pub goal: Sectors,
 }
 
-/// A step of a change. It must be stable before the next.
+/// A step of a change. A step must be stable before the next step begins.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Step {
     /// Write this label in the tail of its member, which lies at the end of this size.
@@ -124,8 +124,9 @@ pub fn plan(label: &Label, spans: &[Span], now: u64, writings: [u64; 2]) -> Resu
     Ok(steps)
 }
 
-/// Returns the places of second copies before the tails of a member, at each of its ends. They are
-/// of no use while first copies record a change of sizes, and wrong once the new sizes hold.
+/// Returns the places of second copies before the tails of a member, at each of its ends. The
+/// second copies are of no use while first copies record a change of sizes, and wrong once the new
+/// sizes hold.
 fn second_copies(label: &Label, span: Span) -> impl Iterator<Item = SectorRange> {
     let place = label.second_copy(label.own().size);
     let mut ends = vec![span.found, span.drive, span.goal];
@@ -259,7 +260,8 @@ mod tests {
         }
 
         /// Checks that a wipe of the last 64 KiB of a drive leaves its label where the engine
-        /// leaves room for a copy. That includes labels whose place the other drive's label tells.
+        /// leaves room for a copy. The check includes labels whose place the other drive's label
+        /// tells.
         fn assert_wiped_is_found(&self, sizes: &[Sectors]) {
             for (at, &size) in sizes.iter().enumerate() {
                 let mut wiped = self.clone();

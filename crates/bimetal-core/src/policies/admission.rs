@@ -4,8 +4,8 @@
 //! - `all`: every block.
 //! - `write-size:SIZE`: no block that a write of at least SIZE brings.
 //! - `n-hit:N`: a block that was requested N times while it was not cached. The counts cover about
-//!   as many blocks as the cache has slots. They lie in sets of four blocks; the block of the set
-//!   that was requested longest ago is forgotten first. A read of several blocks brings them in
+//!   as many blocks as the cache has slots. The counts lie in sets of four blocks; the block of the
+//!   set that was requested longest ago is forgotten first. A read of several blocks brings them in
 //!   together, once each of them was requested often enough.
 //! - `sequential:SIZE`: no block of adjacent requests that together reach SIZE.
 //! - `wear-budget:SIZE/d`: at most SIZE is written to slots in a day, blocks that are already

@@ -1,6 +1,6 @@
 //! Belady's MIN (Belady: *A Study of Replacement Algorithms for a Virtual-Storage Computer*, 1966):
-//! the block whose next use is farthest in the future is evicted. No policy misses less. It needs
-//! to know all future uses, so it is a bound, not an option for a real cache.
+//! the block whose next use is farthest in the future is evicted. No policy misses less. Belady's
+//! MIN needs to know all future uses, so it is a bound, not an option for a real cache.
 //!
 //! The caller of [`Belady`] supplies the next use of each block. [`Foretold`] finds the next use
 //! itself, in a list of all uses, so it is a policy for schemes in a simulation.
@@ -66,8 +66,8 @@ impl Replacement for Belady {
     }
 }
 
-/// Belady's MIN for a scheme, whose cache learns of uses late and out of order. It gets the list of
-/// all uses once, and is notified of each request that arrives.
+/// Belady's MIN for a scheme, whose cache learns of uses late and out of order. The policy gets the
+/// list of all uses once, and is notified of each request that arrives.
 pub struct Foretold {
     belady: Belady,
     uses: Option<Uses>,
@@ -78,7 +78,8 @@ pub struct Foretold {
 }
 
 impl Foretold {
-    /// Returns the policy over `slots` slots. It needs the list of uses before the first request.
+    /// Returns the policy over `slots` slots. The policy needs the list of uses before the first
+    /// request.
     pub fn new(slots: u32) -> Self {
         Self { belady: Belady::new(slots), uses: None, arrived: 0, keys: vec![Key(0); slots as usize] }
     }

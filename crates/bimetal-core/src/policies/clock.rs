@@ -1,5 +1,5 @@
 //! CLOCK (Corbató, *A Paging Experiment with the Multics System*, 1968): a hand goes round the
-//! slots. It passes over a block that was used since the hand's last visit, once; it evicts every
+//! slots. The hand passes over a block that was used since the hand's last visit, and evicts every
 //! other block.
 //!
 //! The ring is kept as a queue, which is equivalent (*FIFO with reinsertion*): the hand stands at

@@ -23,7 +23,7 @@ const COLD: usize = 2;
 
 /// Pages that leave flash now.
 pub(crate) enum Leaving {
-    /// This number of the coldest pages.
+    /// The coldest pages, as many as the number tells.
     Coldest(usize),
     /// Pages that the drive named.
     Named(Vec<Slot>),
@@ -124,8 +124,8 @@ fn coldest_of(map: &BlockMap, pages: &Lru, slots: &[Slot]) -> Vec<Slot> {
 mod tests {
     use super::*;
 
-    /// A drive may not tell which of its blocks are fragmented. Such a drive is judged by its write
-    /// times, compared with those in training.
+    /// A drive may not tell which of its blocks are fragmented. A drive without an answer is judged
+    /// by its write times, compared with those in training.
     #[test]
     fn unaided_buster_is_due_while_writes_take_twice_as_long() {
         let (map, pages) = (BlockMap::new(16), Lru::new(16));

@@ -1,5 +1,5 @@
 //! Hot reads of MixedStore's controller (section 5): small data that is read often while it is on
-//! the disk. It moves to flash in idle periods.
+//! the disk. Hot data moves to flash in idle periods.
 
 use crate::block::BlockRun;
 use crate::mixing::GOLDEN_RATIO;

@@ -1,4 +1,4 @@
-//! The hotspot queue of dm-cache's policy smq. It ranks regions of the address space by how
+//! The hotspot queue of dm-cache's policy smq. The queue ranks regions of the address space by how
 //! steadily they are requested, regardless of whether any block of a region is cached. See
 //! `multi_queue` for how regions rise and sink.
 

@@ -10,7 +10,7 @@
 //! are kept free, Q gets as many more, or it would always be empty. A slot that the caller refuses
 //! stays in its position. When Q has nothing to offer, LIR blocks are evicted from the bottom of S.
 //!
-//! S is a ring of entries in order of use. It has gaps where blocks were used again, and is
+//! S is a ring of entries in order of use. The ring has gaps where blocks were used again, and is
 //! compacted when full.
 
 use super::ghosts::KeyIndex;

@@ -5,8 +5,8 @@
 //!
 //! The paper leaves λ to the workload; ours is 0.001, in the middle of the range where its figures
 //! show the best hit ratios. An evicted block leaves no ghost. Sums are kept as the logarithm to
-//! base 2 of their value at time 0, so that their order does not change as they age. This is exact
-//! to about ten digits after a billion accesses.
+//! base 2 of their value at time 0, so that their order does not change as they age. The logarithm
+//! is exact to about ten digits after a billion accesses.
 
 use super::indexed_heap::{self, IndexedHeap};
 use super::replacement::{Key, Replacement, Verdict};

@@ -1,9 +1,9 @@
 //! Policies: the axes inside a scheme, one file each. The schemes and `bimetal mrc` share them. A
-//! policy knows slots or sectors by number and decides an order or a class. It never touches the
-//! block map or a drive.
+//! policy knows slots or sectors by number and decides an order or a class. A policy never touches
+//! the block map or a drive.
 //!
-//! Read [`replacement`] first: the trait of all replacement policies and the table of them. Their
-//! parts are `slot_lists`, `ghosts` and `indexed_heap`.
+//! Read [`replacement`] first: the trait of all replacement policies and the table of them. The
+//! parts of the policies are `slot_lists`, `ghosts` and `indexed_heap`.
 
 pub mod admission;
 pub mod arc;

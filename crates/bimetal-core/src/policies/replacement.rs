@@ -1,9 +1,10 @@
 //! Replacement policies: the order in which cached blocks are evicted from their slots.
 //!
 //! A policy knows slots, and a [`Key`] for each block, by which it recognises blocks that it
-//! evicted before. It is notified when a block is inserted, used, moved to another slot or removed.
-//! It offers slots to a caller that needs room. A scheme may refuse slots with dirty content. Every
-//! step is deterministic and allocates nothing: all memory is allocated when the policy is made.
+//! evicted before. A policy is notified when a block is inserted, used, moved to another slot or
+//! removed. It offers slots to a caller that needs room. A scheme may refuse slots with dirty
+//! content. Every step is deterministic and allocates nothing: all memory is allocated when the
+//! policy is made.
 
 use super::{arc, belady, clock, lirs, lrfu, lru, s3fifo, sieve, two_queues, wtinylfu};
 pub use crate::block::Key;
@@ -67,16 +68,17 @@ pub trait Replacement: Send {
     /// Notes a use of the block in `slot`.
     fn touch(&mut self, slot: Slot);
 
-    /// Moves the block in `from` to `to`, which the policy does not hold. This is not a use of the
-    /// block.
+    /// Moves the block in `from` to `to`, which the policy does not hold. A change of the slot is
+    /// not a use of the block.
     fn rename(&mut self, from: Slot, to: Slot);
 
     /// Removes `slot` for any reason other than [`evict`](Self::evict). A policy with ghosts
     /// remembers the block nevertheless. Nothing happens if the policy does not hold the slot.
     fn remove(&mut self, slot: Slot);
 
-    /// Offers slots in the order in which the policy would evict them, each at most once. It ends
-    /// when no slot is left, or `judge` wants no more. Slots that `judge` takes leave the policy.
+    /// Offers slots in the order in which the policy would evict them, each at most once. The offer
+    /// ends when no slot is left, or `judge` wants no more. Slots that `judge` takes leave the
+    /// policy.
     fn evict(&mut self, judge: &mut dyn FnMut(Slot) -> Verdict);
 
     /// Returns the number of slots that the policy holds.
@@ -223,7 +225,7 @@ impl Value for OnlinePolicy {
 /// Name of Belady's MIN, which needs to know all future uses: [`belady::Belady`].
 pub const OFFLINE_NAME: &str = belady::NAME;
 
-/// Belady's MIN for a scheme in a simulation. Its memory is the list of the workload's uses, so it
-/// counts no bytes for each slot.
+/// Belady's MIN for a scheme in a simulation. The policy's memory is the list of the workload's
+/// uses, so no bytes are counted for each slot.
 static OFFLINE: PolicyInfo =
     PolicyInfo { name: OFFLINE_NAME, bytes_per_slot: 0.0, build: |slots| Box::new(belady::Foretold::new(slots)) };

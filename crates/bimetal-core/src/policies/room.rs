@@ -166,7 +166,8 @@ impl<R: Replacement> Room<R> {
         clean
     }
 
-    /// Returns the first `wanted` copies that the policy offers. They stay in the policy.
+    /// Returns the first `wanted` copies that the policy offers. The returned copies stay in the
+    /// policy.
     pub fn first(&mut self, wanted: usize) -> Vec<Slot> {
         let mut slots = Vec::with_capacity(wanted);
         self.replacement.evict(&mut |slot| {

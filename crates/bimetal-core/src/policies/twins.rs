@@ -11,7 +11,7 @@ use super::replacement::{
 use super::sketch::Sketch;
 use crate::block_map::Slot;
 
-/// A reference model of a cache. It returns whether an access hits.
+/// A reference model of a cache. The model returns true if an access hits.
 type Twin = Box<dyn FnMut(u32) -> bool>;
 
 /// Function that makes the model of a cache for a number of objects.

@@ -1,5 +1,5 @@
-//! MixedStore's monitor of flash wear (section 5.4). It tells when flash wears faster than
-//! expected: then writes are regulated, and the drive halts its wear levelling (5.5).
+//! MixedStore's monitor of flash wear (section 5.4). The monitor finds out when flash wears faster
+//! than expected: then writes are regulated, and the drive halts its wear levelling (5.5).
 //!
 //! The pressure is the ratio of two erase rates of one kind: the rate at which flash would erase if
 //! it took every write meant for it, over the expected rate. Writes that training diverts and
@@ -34,8 +34,8 @@ const LN_BELOW: f64 = 0.048_790_164_169_432_05;
 /// the first write.
 const SECONDS: f64 = 60.0;
 const SECONDS_AT_FIRST: f64 = 20.0;
-/// Smallest number of writes over which the rate is averaged. Its standard error is then 5 % if
-/// writes arrive at random.
+/// Smallest number of writes over which the rate is averaged. With 200 writes that arrive at
+/// random, the standard error of the rate is 5 %.
 const WRITES: f64 = 200.0;
 /// Number of blocks erased during one measurement of erases per byte. For the 32 blocks of a flash
 /// of 4 MiB under steady random writes, measurements scatter by 6 %.

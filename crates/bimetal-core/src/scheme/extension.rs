@@ -11,7 +11,7 @@ use crate::layout::MemberId;
 use crate::operation::Token;
 use crate::units::{Nanoseconds, SectorRange};
 
-/// Properties of a scheme with its settings. They hold as long as the scheme lives.
+/// Properties of a scheme with its settings. The properties hold as long as the scheme lives.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Properties {
     /// Set if free slots are discarded on their drive while it is idle, so that its translation
@@ -92,8 +92,8 @@ pub trait Hints {
         let _ = (view, blocks);
     }
 
-    /// Pins `blocks` to flash for a host, or ends that. Returns false, and changes nothing, if more
-    /// would be pinned than the scheme allows.
+    /// Pins `blocks` to flash for a host, or ends the pin if `pinned` is false. Returns false, and
+    /// changes nothing, if more would be pinned than the scheme allows.
     fn pin(&mut self, view: &View, blocks: BlockRun, pinned: bool) -> bool {
         let _ = (view, blocks, pinned);
         true

@@ -10,8 +10,9 @@
 //!   when the HDD has been idle for half a minute. Neither happens before `writeback_delay` has
 //!   passed since the first block became dirty. Above 40 % dirty blocks, writes go to both drives.
 //! - *Sequential bypass*: a request bypasses the cache when the stream that it continues is at
-//!   least `sequential_cutoff`. It also does when the average of the streams before it (each new
-//!   stream counts an eighth) is. So a backup or a copy bypasses the cache from its second file on.
+//!   least `sequential_cutoff`. The request also bypasses the cache when the average of the streams
+//!   before its own is as long (each new stream counts an eighth). So a backup or a copy bypasses
+//!   the cache from its second file on.
 //!
 //! Our choices: streams are averaged over the volume, since a block device does not know their
 //! tasks (bcache averages for each task). Dirty blocks are written back in order of slot, as fast
@@ -144,8 +145,8 @@ struct Buckets {
     /// Set if no clean bucket was found to evict while a move was under way.
     starved: bool,
     replacement: Box<dyn Replacement>,
-    /// Number of times that any bucket was filled. It is the key of a bucket, so that a policy's
-    /// ghost of old content never matches new content.
+    /// Number of times that any bucket was filled. The number is the key of a bucket, so that a
+    /// policy's ghost of old content never matches new content.
     fillings: u32,
 }
 
@@ -357,8 +358,8 @@ mod tests {
         assert!(bench.volume.statistics().evicted_blocks >= 2 * count - 64);
     }
 
-    /// An overwritten block takes a new slot. Its old slot stays unused until the whole bucket is
-    /// evicted.
+    /// An overwritten block takes a new slot. The block's old slot stays unused until the whole
+    /// bucket is evicted.
     #[test]
     fn overwritten_slot_stays_unused_until_bucket_is_evicted() {
         let mut bench = Bench::new("bcache", &[("bucket_size", "64KiB"), ("writeback_delay", "0s")]);

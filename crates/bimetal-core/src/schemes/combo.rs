@@ -18,15 +18,16 @@
 //!
 //! The statistics are taken "periodically", and "the optimizer is applied after each period".
 //!
-//! Addresses that a map does not name are *undefined* (3.1's sixth state); they may be metadata of
-//! the file system. They are never moved. Files are exchanged for free space first, as for "other
-//! free logical clusters" in the paper, then for files that belong on the HDD. *Type* and *list*
-//! need no statistics, and are applied as soon as there is a map.
+//! Addresses that a map of files does not name are *undefined* (the sixth state of the paper's
+//! section 3.1); they may be metadata of the file system. Undefined addresses are never moved.
+//! Files are exchanged for free space first, as for "other free logical clusters" in the paper,
+//! then for files that belong on the HDD. *Type* and *list* need no statistics, and are applied as
+//! soon as there is a map of files.
 //!
 //! Our choices. An access is contiguous if it begins where another access ended, or if it covers a
-//! whole file (without a map: a range). A file is accessed randomly if at least `random` of its
-//! accesses are not contiguous. It is frequently used from `frequent` accesses a period on. If not
-//! all files fit on the SSD, those come first that are accessed most for their size.
+//! whole file (without a map of files: a range). A file is accessed randomly if at least `random`
+//! of its accesses are not contiguous. A file is frequently used from `frequent` accesses a period
+//! on. If not all files fit on the SSD, those come first that are accessed most for their size.
 //!
 //! Content leaves the SSD in this order: contiguously accessed first (strategy 2), then least used
 //! for its size, then large. Nothing leaves unless other content takes its place. Files move by the
@@ -538,9 +539,9 @@ mod tests {
         bench.volume.foresee(&Foresight { requests: 0, files });
     }
 
-    /// A regression: metadata of a file system lay low and was in no file. It left the SSD first,
-    /// since no access to it had been counted, and a disk became five to eight times as slow as
-    /// without an optimizer.
+    /// A regression: metadata of a file system lay low and was in no file. The metadata left the
+    /// SSD first, since no access to it had been counted, and a disk became five to eight times as
+    /// slow as without an optimizer.
     #[test]
     fn undefined_ranges_stay_and_free_ones_are_exchanged_first() {
         for strategy in ["type", "frequency", "access"] {

@@ -3,9 +3,9 @@
 //! worth caching.
 //!
 //! Publicly known: its algorithm "learns user behavior and decides which data should reside in the
-//! SSD", and among its criteria are "frequency and recentness of the data". It requires an SSD of
-//! at least four times the system's memory, since a smaller working set stays in memory. The SSD
-//! must be much faster than the HDD. It sees blocks and files.
+//! SSD", and among its criteria are "frequency and recentness of the data". Dataplex requires an
+//! SSD of at least four times the system's memory, since a smaller working set stays in memory. The
+//! SSD must be much faster than the HDD. Dataplex sees blocks and files.
 //!
 //! The rest is unpublished, and our choice here. *Recentness*: cached blocks are in the order of
 //! `replacement`, by default of last use. *Frequency*: every request is counted in a sketch whose
@@ -114,7 +114,7 @@ struct Dataplex {
     /// Number of uses of files' blocks after which all counts are halved, as the sketch halves the
     /// counts of blocks.
     uses_max: u64,
-    /// Slot that would be evicted next. It is looked up again once it is evicted or used.
+    /// Slot that would be evicted next. The slot is looked up again once it is evicted or used.
     next_to_go: Option<Slot>,
 }
 

@@ -12,14 +12,15 @@
 //!
 //! A full log forces a migration. Writes gather in a small buffer before the log (5.4), which
 //! counts as a drive's volatile cache. *Selective caching* (5.1) logs only blocks that are
-//! overwritten often. It counts the writes of every block, a byte each, since the volume was
+//! overwritten often. Griffin counts the writes of every block, a byte each, since the volume was
 //! started.
 //!
 //! The block map in memory need not be flushed every 30 s, as the paper's prototype does (6.4):
-//! segments of the log describe themselves, and an index of them is written as they fill. These
-//! writes are counted as the log's metadata.
+//! segments of the log describe themselves, and an index of them is written as they fill. Writes of
+//! the index are counted as the log's metadata.
 //!
-//! This file has the decisions of 5.1 and 5.2. The volume carries them out, for every log:
+//! This file has the decisions of the paper's sections 5.1 and 5.2. The volume carries these
+//! decisions out, for every log:
 //! - 5.3, consistency after a crash: `volume/announce.rs` marks a migration on the SSD before its
 //!   first write there, `volume/moves.rs` takes the mark back, and `volume/recovery/log.rs`
 //!   recovers the log;
@@ -48,9 +49,9 @@
 //! penalty below its bound; none of them counts with `migration=instant`.
 //! 1. The threshold counts ahead the blocks that reads will find in the log until a migration has
 //!    ended, at the rate of the last 100 ms.
-//! 2. A migration does not yield to reads if the threshold began it, or is passed while it runs. It
-//!    goes on where a request has just read from the log. Appends come first even then: the log is
-//!    read in their pauses.
+//! 2. A migration does not yield to reads if the threshold began it, or is passed while it runs.
+//!    The migration goes on where a request has just read from the log. Appends come first even
+//!    then: the log is read in their pauses.
 //! 3. If reads during a migration pass the threshold, the counts go on behind its end. Each read
 //!    from the log then begins a migration, until the share is below the threshold again.
 
@@ -245,7 +246,7 @@ impl Inflow {
     fn written(&mut self, now: Nanoseconds, bytes: u64) {
         let gap = (now.0 - self.last.0) as f64 / 1e9;
         self.last = now;
-        // This is the mean over about the last second.
+        // `rate` is the mean over about the last second.
         self.rate = self.rate / (1.0 + gap) + bytes as f64;
     }
 

@@ -6,7 +6,7 @@
 //! copied to the SSD. "If the data resides in the SSD, the request data is serviced with the data
 //! in SSD, otherwise it fetches the data from the HDD". All writes go to the HDD, "there are no
 //! write operations to the SSD from the host", and the changes of the mirrored area are "later
-//! updated to SSD". Its example, figure 5, is a test below.
+//! updated to SSD". The example in the paper's figure 5 is a test below.
 //!
 //! Our choices: *later* is when the HDD has had no request for `idle`, in order of address, round
 //! and round. A read of a block that is not mirrored yet makes no copy, since the mirror copies it

@@ -10,18 +10,18 @@
 //!
 //! *Flush* is an axis (section 3.3):
 //! - `full`: the thesis's own. On demand everything is written back, and the flash is empty
-//!   afterwards. This puts the next flush off as long as possible.
+//!   afterwards. An empty flash puts the next flush off as long as possible.
 //! - `partial`: flushes only the pages that a write needs, the *victims*, by default those used
 //!   longest ago.
-//! - `idle`, `periodic`: flush like `partial`. They also write back everything dirty, when the disk
-//!   is idle or once in a period. The clean copies stay, and are evicted at once when room is
-//!   needed.
+//! - `idle`, `periodic`: flush like `partial`. These two policies also write back everything dirty,
+//!   when the disk is idle or once in a period. The clean copies stay, and are evicted at once when
+//!   room is needed.
 //! - `watermark`: flushes victims when little is free.
 //!
-//! *Pinned* ranges (section 3.5) are never victims. Their writes go to flash whatever their size,
-//! and so do blocks of them that are read. Pins change while the volume is served, by its settings.
-//! In a simulation they also change by the host's hints beside its requests (3.5: "a request
-//! flag").
+//! *Pinned* ranges (section 3.5) are never victims. Writes to pinned ranges go to flash whatever
+//! their size, and so do blocks of pinned ranges that are read. Pins change while the volume is
+//! served, by its settings. In a simulation they also change by the host's hints beside its
+//! requests (3.5: "a request flag").
 //!
 //! *Holding* keeps dirty pages on flash until they are a certain share of it, or for a certain
 //! time. Then all of them are written back at once; before that only want of room flushes. The disk
@@ -315,7 +315,7 @@ impl HybridDisk {
         if slots.is_empty() { self.clean_pinned(view) } else { Work::MoveHome { slots, keep: false } }
     }
 
-    /// Writes back pinned pages, when only they are dirty. They stay on flash.
+    /// Writes back pinned pages, when only they are dirty. The pinned pages stay on flash.
     fn clean_pinned(&mut self, view: &View) -> Work {
         match view.map.dirty_blocks() {
             0 => Work::Nothing,
@@ -584,7 +584,7 @@ mod tests {
     fn flush_that_writes_wait_for_has_a_quarter_of_the_queue() {
         let mut bench = Bench::new("hybrid-disk", &[("flush", "partial")]);
         let slots = fill(&mut bench);
-        // These reads of the disk are not answered.
+        // Twelve reads of the disk are not answered.
         (0..12).for_each(|at| {
             bench.submit(0, OpKind::Read, 120_000 + at * 16, 8);
         });

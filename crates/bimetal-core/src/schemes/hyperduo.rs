@@ -2,8 +2,8 @@
 //! Manager*, section III B): in safe mode the SSD mirrors a part of the HDD; in capacity mode both
 //! are one drive.
 //!
-//! Publicly known: safe mode is RAID 1, so a write goes to both drives. It "duplicates first few
-//! GBytes of the HDD to SSD and manages hot files in SSD": an "MRU data structure periodically
+//! Publicly known: safe mode is RAID 1, so a write goes to both drives. Safe mode "duplicates first
+//! few GBytes of the HDD to SSD and manages hot files in SSD": an "MRU data structure periodically
 //! identifies hot and cold LBA ranges and pin the hot to SSD". Of capacity mode, the paper has only
 //! the name and figure 4: the sum of both drives.
 //!
@@ -381,7 +381,8 @@ mod tests {
         assert_eq!(bench.volume.view().map.dirty_blocks(), 0);
     }
 
-    /// Hot ranges are copied to the SSD at the end of a period. They leave once they are cold.
+    /// Hot ranges are copied to the SSD at the end of a period. Ranges leave the SSD once they are
+    /// cold.
     #[test]
     fn hot_ranges_are_pinned_until_they_are_cold() {
         let mut bench = Bench::new("hyperduo", RANGE);

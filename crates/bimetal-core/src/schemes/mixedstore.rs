@@ -7,12 +7,12 @@
 //! response times. A table tells where the newest content is; here, blocks that only the SSD has
 //! are dirty. Reads go to the drive with the content. Small data that is read often moves to flash
 //! in idle periods (`policies::hot_reads`). *Write regulation* (5.4, `policies::wear_regulator`)
-//! acts while flash wears faster than expected. It sends 25 % or 50 % of the writes meant for
-//! flash, picked uniformly at random, to the disk. *Adaptive wear levelling* (5.5) halts the
-//! drive's levelling for as long. The *fragmentation buster* (5.3, `policies::fragmentation`) moves
-//! pages to the disk in idle periods. It takes the least recently used of the fragments that the
-//! drive names, or the coldest pages if the drive names none. `static` is the baseline of figure 4:
-//! writes over 4 KiB go to the disk.
+//! acts while flash wears faster than expected. Write regulation sends 25 % or 50 % of the writes
+//! meant for flash, picked uniformly at random, to the disk. *Adaptive wear levelling* (5.5) halts
+//! the drive's levelling for as long. The *fragmentation buster* (5.3, `policies::fragmentation`)
+//! moves pages to the disk in idle periods. The fragmentation buster takes the least recently used
+//! of the fragments that the drive names, or the coldest pages if the drive names none. `static` is
+//! the baseline of figure 4: writes over 4 KiB go to the disk.
 //!
 //! An idle period has no request in the volume: neither drive serves one, and none has arrived for
 //! a while. `profiled` is the paper's offline profile: idle periods are known in advance, and used

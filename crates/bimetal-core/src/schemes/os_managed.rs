@@ -14,7 +14,7 @@
 //! system. Metadata lies in `regions`. With `metadata=on`, all addresses outside of the files and
 //! the free space in the host's map of files are metadata, too. The host flushes everything a
 //! period after the last flush, or after the first write since, as Linux writes back pages that are
-//! 30 s old. It also flushes when a write finds no room.
+//! 30 s old. The host also flushes when a write finds no room.
 
 use crate::block::{Block, BlockRun, ValidMask};
 use crate::block_map::{self, Slot};

@@ -3,14 +3,14 @@
 //!
 //! Publicly known: *enhanced* mode is write-through ("reflects all writes to HDD and SSD
 //! simultaneously"). *Maximized* mode is write-back ("holds the written data to the SSD, and
-//! synchronize the data to HDD at system idle time"). The cache works by blocks. It recognises a
-//! "one-time accessed sequential data stream" and does not cache it.
+//! synchronize the data to HDD at system idle time"). The cache works by blocks. The cache
+//! recognises a "one-time accessed sequential data stream" and does not cache the stream.
 //!
 //! Our choices, since the algorithm is unpublished: a stream is recognised by adjacent requests
 //! that together reach `stream_bypass`. Replacement is any policy, by default LRU. Idle is `idle`
-//! without a request on either drive. The text leaves open whether a write miss allocates. Its
-//! prose says that all writes reach the SSD (`write_allocate=on`, the default); its table 1 lists
-//! only reads as cached in enhanced mode (`off`).
+//! without a request on either drive. The text leaves open whether a write miss allocates. The
+//! prose of the text says that all writes reach the SSD (`write_allocate=on`, the default); its
+//! table 1 lists only reads as cached in enhanced mode (`off`).
 //!
 //! The prose gives "application, user, and boot data" a higher value than a one-time stream; table
 //! 1 adds paging. Without a map of files only streams can be told apart. A map (`--files`) gives
@@ -309,8 +309,8 @@ mod tests {
         assert_eq!(bench.take_log(), ["ssd read 8"]);
     }
 
-    /// Maximized mode writes to the SSD alone. It writes dirty blocks back when the HDD is idle,
-    /// and they stay cached.
+    /// Maximized mode writes to the SSD alone. Dirty blocks are written back when the HDD is idle,
+    /// and stay cached.
     #[test]
     fn maximized_mode_synchronises_when_the_hdd_is_idle() {
         let mut bench = Bench::new("smart-response", &[("mode", "maximized")]);

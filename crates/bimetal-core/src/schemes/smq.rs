@@ -5,9 +5,9 @@
 //! Cached blocks stand in one [multi-queue](crate::policies::multi_queue). A second multi-queue,
 //! the *hotspot queue*, ranks larger regions of the address space, regardless of whether any of
 //! their blocks are cached. A block is promoted when its region stands high enough there. The level
-//! for it is set anew every second. It is low while the cache has room. Otherwise it depends on the
-//! cache's hits: few blocks are promoted when the cache hits well or badly, more in between. The
-//! level is higher if the hotspot queue predicts badly; then regions also move faster. A whole
+//! for it is set anew every second. The level is low while the cache has room. Otherwise it depends
+//! on the cache's hits: few blocks are promoted when the cache hits well or badly, more in between.
+//! The level is higher if the hotspot queue predicts badly; then regions also move faster. A whole
 //! block that is written is admitted while there is room. Levels are made equally full every second
 //! (hotspots) and every ten seconds (cache). Write-back: dirty blocks are written back while the
 //! HDD has been idle for a second, and when less than 5 % of the cache is clean.
@@ -263,7 +263,7 @@ mod tests {
         assert!(bench.volume.view().map.dirty_blocks() > 0);
     }
 
-    /// Dirty blocks are written back when the disk is idle. They stay cached as clean copies.
+    /// Dirty blocks are written back when the disk is idle. The blocks stay cached as clean copies.
     #[test]
     fn dirty_blocks_are_written_back_and_stay_on_an_idle_disk() {
         let mut bench = Bench::new("smq", &[]);

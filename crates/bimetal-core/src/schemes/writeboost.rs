@@ -9,8 +9,8 @@
 //!
 //! Our choices: the whole log is written back in one move, and its slots are freed at the move's
 //! end; dm-writeboost takes a batch of its oldest segments at a time. The HDD is idle after `idle`
-//! without a request; dm-writeboost looks at the share of time in which the HDD is in use. Its
-//! optional caching of reads is left out.
+//! without a request; dm-writeboost looks at the share of time in which the HDD is in use. The
+//! optional caching of reads of dm-writeboost is left out.
 
 use crate::block::BlockRun;
 use crate::block_map;

@@ -22,8 +22,8 @@
 //! finds the content in one turn alone writes the other turn. A write of an old turn that fails is
 //! repeated up to [`OLD_TURN_TRIES`] times, and again after the next recovery.
 //!
-//! A home that cannot be written is still read, and is never written again. Its old state does no
-//! harm then, because its content changes no more.
+//! A home that cannot be written is still read, and is never written again. The old state on such a
+//! home does no harm, because the content of the home changes no more.
 
 use std::collections::BTreeSet;
 

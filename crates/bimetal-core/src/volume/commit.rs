@@ -177,7 +177,8 @@ impl<P: Payload> Volume<P> {
     /// Handles a failed flush of `member`. The drive may have dropped the data that the flush was
     /// to make stable, and the next flush may succeed without that data.
     ///
-    /// - Slots and records on the drive count only as far as they can be read back.
+    /// - Slots and records on the member that failed the flush are believed only if they are read
+    ///   back and are whole.
     /// - A flush request must report the loss of changes that requests made at home there,
     ///   regardless of the task that issued the failed flush.
     /// - Moves that wrote home there begin anew.

@@ -1,9 +1,9 @@
 //! The order of home and journal. A record says that home has a block's newest content, or that the
-//! loss of a block has ended. It must not be stable before home is: after a power cut, home's older
-//! content would pass for the newest.
+//! loss of a block has ended. The record must not be stable before home is stable: after a power
+//! cut, home's older content would pass for the newest.
 //!
-//! - A write or a range with such a record is written through (FUA) at home. Its records gather
-//!   only when home has answered.
+//! - A write or a range with such a record is written through (FUA) at home. The records of the
+//!   write or range gather only when home has answered.
 //! - Every record of a move is of this kind. So a move flushes home before it changes the block
 //!   map.
 //! - A record of a block whose slot was clean needs no order: home had the content before.

@@ -1,11 +1,11 @@
 //! The index of a log: a packed copy of the records of its stable segments. Recovery reads it in
 //! one go instead of going from segment to segment across the whole log.
 //!
-//! Its pages lie in a ring beside the superblocks. Each page records up to which position of the
-//! log it and the pages before it are complete. Recovery walks the segments behind that position.
-//! So a missing page costs only time: pages are written when enough records have gathered, and no
-//! task waits for them. When a migration frees segments, the index begins anew at a page that has
-//! no record of them.
+//! The pages of the index lie in a ring beside the superblocks. Each page has a position of the
+//! log: up to this position, the page and the pages before it have all records. Recovery walks the
+//! segments behind that position. So a missing page costs only time: pages are written when enough
+//! records have gathered, and no task waits for them. When a migration frees segments, the index
+//! begins anew at a page that has no record of them.
 
 use std::collections::VecDeque;
 
@@ -113,8 +113,8 @@ impl LogIndex {
             }
             self.ready.extend(records);
             self.complete = end;
-            // A flush makes a whole log stable at once. Its records and pages are not in memory
-            // together.
+            // A flush makes a whole log stable at once. The records and the pages of the index are
+            // not in memory together.
             if self.ready.len() >= PAGES_AT_ONCE as usize * RECORDS_PER_PAGE {
                 self.write_ready(header, &mut writes);
             }
@@ -293,8 +293,9 @@ mod tests {
         assert!(pages[..pages.len() - 1].iter().all(|(header, _)| header.stable == 0));
     }
 
-    /// The records of a whole log became stable together, before a migration. They were encoded as
-    /// one write: a log of 4 GiB took 110 MB for its records, its pages and their two copies.
+    /// The records of a whole log became stable together, before a migration. The records were
+    /// encoded as one write: a log of 4 GiB took 110 MB for its records, its pages and their two
+    /// copies.
     #[test]
     fn whole_log_that_becomes_stable_is_written_in_parts() {
         let mut index = LogIndex::new(0, 400_000);

@@ -151,10 +151,10 @@ impl<P> LogTail<P> {
         end - self.head()
     }
 
-    /// Lends `blocks` slots of the free room to a migration. Nothing is appended there until they
-    /// are given back. No record ever names them, so a recovery takes them for free. They begin
-    /// four times their length behind the log's end if there is so much room: near, since a disk's
-    /// arm goes there and back, and far enough for appends.
+    /// Lends `blocks` slots of the free room to a migration. Nothing is appended to lent slots
+    /// until they are given back. No record ever names a lent slot, so a recovery takes lent slots
+    /// for free. Lent slots begin four times their length behind the log's end if there is so much
+    /// room: near, since a disk's arm goes there and back, and far enough for appends.
     pub(super) fn lend_scratch(&mut self, blocks: u64) {
         assert!(self.scratch.is_none() && blocks <= self.free(), "{blocks} slots are lent of {}", self.free());
         let first = self.head() + (4 * blocks).min(self.free() - blocks);
@@ -203,8 +203,8 @@ impl<P> LogTail<P> {
         self.open_for(0)
     }
 
-    /// As [`open`](Self::open), for `blocks` blocks that are present already. They need not gather,
-    /// so the buffer's size does not limit the segment.
+    /// As [`open`](Self::open), for `blocks` blocks that are present already. Present blocks need
+    /// not gather, so the buffer's size does not limit the segment.
     pub(crate) fn open_for(&mut self, blocks: u64) -> &mut Segment<P> {
         if self.filling.is_none() {
             let left = self.slots - self.head % self.slots;

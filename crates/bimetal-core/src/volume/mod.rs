@@ -1,8 +1,8 @@
 //! The volume: the mechanism that every scheme needs, as one state machine without I/O, threads or
 //! a clock.
 //!
-//! Its inputs are requests ([`submit`](Volume::submit)), completions
-//! ([`complete`](Volume::complete)) and the time ([`advance`](Volume::advance)). Its outputs are
+//! The inputs of a volume are requests ([`submit`](Volume::submit)), completions
+//! ([`complete`](Volume::complete)) and the time ([`advance`](Volume::advance)). The outputs are
 //! operations for the members ([`next_operation`](Volume::next_operation)), finished requests
 //! ([`next_finished`](Volume::next_finished)), and the time of the next call it needs
 //! ([`next_timeout`](Volume::next_timeout)). A request to a volume and an operation on a member
@@ -353,8 +353,9 @@ impl<P: Payload> Volume<P> {
         if taken { Ok(()) } else { Err(SettingError::NotLive { scheme: settings.scheme(), key: key.to_owned() }) }
     }
 
-    /// Takes a request to the unit `request.target`. Its completion carries its token; the caller
-    /// does not reuse the token. A range outside the unit completes with [`Status::OutOfRange`].
+    /// Takes a request to the unit `request.target`. The completion of the request carries the
+    /// request's token; the caller does not reuse the token. A range outside the unit completes
+    /// with [`Status::OutOfRange`].
     pub fn submit(&mut self, now: Nanoseconds, request: Operation<P>) {
         self.set_time(now);
         self.statistics.arrived += 1;
@@ -367,8 +368,8 @@ impl<P: Payload> Volume<P> {
     ///
     /// # Panics
     ///
-    /// Panics if no operation with this token is under way. Such a completion means that the driver
-    /// mixes up drives or requests, and going on could corrupt data.
+    /// Panics if no operation with this token is under way. A completion without its operation
+    /// means that the driver mixes up drives or requests, and going on could corrupt data.
     pub fn complete(&mut self, now: Nanoseconds, completion: Completion<P>) {
         self.set_time(now);
         self.end_operation(completion);

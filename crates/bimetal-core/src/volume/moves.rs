@@ -2,11 +2,11 @@
 //!
 //! The batches are of consecutive addresses ([`order`]). A migration that is much larger than
 //! memory sorts itself in the free part of its log first ([`runs`]). A batch reads its slots in the
-//! order in which they lie, and makes sure that their records are durable. It writes home in order
-//! of address, flushes home, and only then changes the block map. So a crash at any point finds the
-//! content whole in its slot or at home. A block that was written again meanwhile keeps its new
-//! slot. A few operations of a move are under way at a time, and fewer while a request uses the
-//! drive. Moves yield to requests, unless the scheme finds them
+//! order in which they lie, and makes sure that their records are durable. The batch writes home in
+//! order of address, flushes home, and only then changes the block map. So a crash at any point
+//! finds the content whole in its slot or at home. A block that was written again meanwhile keeps
+//! its new slot. A few operations of a move are under way at a time, and fewer while a request uses
+//! the drive. Moves yield to requests, unless the scheme finds them
 //! [urgent](crate::scheme::Scheme::is_move_urgent). Even then they yield to appends to a log on a
 //! disk ([`turns`]).
 //!
@@ -56,8 +56,8 @@ pub(crate) struct MoveJob<P> {
     left: Box<MoveOrder>,
     /// Set while `left` is in the order of an urgent move.
     urgent: bool,
-    /// Slots passed over because a request is changing their block's home. That change makes the
-    /// slot's content old.
+    /// Slots passed over because a request is changing their block's home. The change makes the
+    /// content of these slots old.
     held_back: Vec<ToMove>,
     keep: bool,
     /// End of the part of a log that a migration moves; `None` for other moves.
@@ -106,14 +106,14 @@ enum Phase {
     Reading,
     /// Writes the batch as a run.
     Sorting,
-    /// Waits for the log's segments with the batch's content. They must be stable on the log's
-    /// drive before home changes.
+    /// Waits for the log's segments with the batch's content. The segments must be stable on the
+    /// log's drive before home changes.
     Logging,
     FlushingLog,
     Writing,
     Flushing,
-    /// Waits for newer versions of moved blocks. They must be stable in the log before it frees the
-    /// older versions' slots.
+    /// Waits for newer versions of moved blocks. Newer versions must be stable in the log before
+    /// the log frees the older versions' slots.
     Settling,
     Settled,
     MakingStable,
@@ -783,7 +783,7 @@ impl<P: Payload> MoveJob<P> {
         unread.for_each(|moving| moving.state = State::Stays);
     }
 
-    /// Drops the writes that are `futile`. Their content stays in its slots.
+    /// Drops the writes that are `futile`. The content of the dropped writes stays in its slots.
     fn stop_writing(&mut self, futile: impl Fn(&Transfer) -> bool) {
         let batch = &mut self.batch;
         self.todo.retain(|transfer| {

@@ -1,15 +1,15 @@
 //! Notes: pages on the drive that record up to where everything is stable, data included.
 //!
 //! A page of the ring, or the head of a segment, records the stable end at the time when it was
-//! written. That proves that the flush before it has ended. So after a crash the slots of the last
-//! flush are in doubt. Such a slot that does not match its checksum may never have been written, or
-//! may have been damaged since. A mismatch is an error only if the slot's record is surely stable.
-//! A note without records, forced to the drive within [`NOTE_AFTER`] of the last flush, ends the
-//! doubt. After that time an idle drive is not woken.
+//! written. The page proves that the flush before the page has ended. So after a crash the slots of
+//! the last flush are in doubt. A slot in doubt that does not match its checksum may never have
+//! been written, or may have been damaged since. A mismatch is an error only if the slot's record
+//! is surely stable. A note without records, forced to the drive within [`NOTE_AFTER`] of the last
+//! flush, ends the doubt. After that time an idle drive is not woken.
 //!
 //! No commit runs beside the note of a cache. The flush of a commit makes all pages durable that
-//! were taken from the ring. It would not cover a note that is still being written. Recovery would
-//! take a hole before flushed pages for the ring's end.
+//! were taken from the ring. The flush would not cover a note that is still being written. Recovery
+//! would take a hole before flushed pages for the ring's end.
 //!
 //! Volumes without data, of the simulator, write no notes.
 

@@ -1,6 +1,6 @@
-//! A member that refuses writes and still reads: a read-only member. Its content stays readable,
-//! and nothing new is put on it. Content that only this member has is written back, and then the
-//! volume no longer needs it.
+//! A member that refuses writes and still reads: a read-only member. The content of a read-only
+//! member stays readable, and nothing new is put on the member. Content that only this member has
+//! is written back, and then the volume no longer needs it.
 //!
 //! The block map on that member cannot change any more: a recovery after a crash finds it as it was
 //! when the first write was refused. So the homes keep, in their [state](crate::journal::state),
@@ -11,21 +11,23 @@
 //!    before a request changes home there. In a region that has not left, only moves change home,
 //!    to the content that the member's block map names. A recovery that follows that block map
 //!    after a crash reads the same content, however far a move came.
-//! 2. A change of the block map after the last commit may be missing on the member. It makes its
-//!    region *owed*: no flush is answered before every owed region has left. So flushed content is
-//!    at home, or where the member's block map has it. After a recovery every region with something
-//!    to move is owed, because content that was read then may lie in the member's write cache
-//!    alone.
+//! 2. A change of the block map after the last commit may be missing on the member. The missing
+//!    change makes its region *owed*: no flush is answered before every owed region has left. So
+//!    flushed content is at home, or where the member's block map has it. After a recovery every
+//!    region with something to move is owed, because content that was read then may lie in the
+//!    member's write cache alone.
 //! 3. When nothing is left to move, one state records at once that nothing is needed and that the
 //!    member has been detached.
 //!
-//! A recovery that finds the state drops the entries of regions that have left, and goes on. It
-//! writes nothing on the member, so repeated recoveries end with the same result. A region with an
-//! unreadable block does not leave: writes to it are errors, and reads go on. Content that was
-//! written and never flushed may be written back in place, and a crash tears it as on a bare drive.
+//! A recovery that finds the state drops the entries of regions that have left, and goes on. The
+//! recovery writes nothing on the member, so repeated recoveries end with the same result. A region
+//! with an unreadable block does not leave: writes to it are errors, and reads go on. Content that
+//! was written and never flushed may be written back in place, and a crash tears it as on a bare
+//! drive.
 //!
-//! A log promises that home alone is consistent as of one time. That ends here: home counts as
-//! being between two states, as in a migration, until all of the log has been written back.
+//! A log promises that home alone is consistent as of one time. The promise ends when the log's
+//! member becomes read-only: home counts as being between two states, as in a migration, until all
+//! of the log has been written back.
 
 use std::collections::BTreeSet;
 
@@ -152,7 +154,7 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Takes the move under way out of the commit that it waits for. That commit waits for
+    /// Takes the move under way out of the commit that it waits for. The commit waits for
     /// evacuations, and so for the move.
     fn release_move_from_commit(&mut self) {
         let Some(task) = self.mover.task().filter(|&task| self.commit.forget(task)) else { return };

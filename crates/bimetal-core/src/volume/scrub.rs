@@ -1,11 +1,11 @@
 //! Scrub: reads everything off home and compares it with its checksums, while the volume serves.
 //!
-//! It goes in order of slot, a few adjacent blocks at a time, within its rate in bytes a second.
-//! While a request uses the drive, fewer reads are under way. A block is read again alone before it
-//! counts as bad. A bad copy that home has too is dropped, and another slot is filled from home;
-//! until then home serves. Where only the slot had the content it stays, and the block is reported:
-//! the next read of it is an error, and a write heals it. For a mirror the copies are compared
-//! ([`scrub_copies`](super::scrub_copies)).
+//! A scrub reads in order of slot, a few adjacent blocks at a time, within its rate in bytes a
+//! second. While a request uses the drive, fewer reads are under way. A block is read again alone
+//! before it counts as bad. A bad copy that home has too is dropped, and another slot is filled
+//! from home; until then home serves. Where only the slot had the content, the bad copy stays, and
+//! the block is reported: the next read of it is an error, and a write heals it. For a mirror the
+//! copies are compared ([`scrub_copies`](super::scrub_copies)).
 
 use super::operations::purpose;
 use super::{Job, TaskId, Volume};

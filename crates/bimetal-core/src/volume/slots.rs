@@ -9,8 +9,8 @@ use crate::payload::Payload;
 
 impl<P: Payload> Volume<P> {
     /// Returns true if recovery would take the content of `slot` unchecked. Recovery checks slots
-    /// in doubt against their checksums, and takes a mismatch for a write that never happened. It
-    /// cannot tell bit rot of the last flush from that.
+    /// in doubt against their checksums, and takes a mismatch for a write that never happened.
+    /// Recovery cannot tell bit rot in data of the last flush from such a write.
     pub fn is_trusted(&self, slot: Slot) -> bool {
         self.store.kind().is_trusted(slot)
     }
@@ -195,7 +195,8 @@ impl<P: Payload> Volume<P> {
         self.requests.waiters.request_work_for_slots();
     }
 
-    /// Puts a piece of a block into the block map of a log. Its segment has the record.
+    /// Puts a piece of a block into the block map of a log. The segment of the piece has the
+    /// record.
     fn map_piece(&mut self, slot: Slot, entry: Entry) {
         self.note_superseded(entry.block);
         let left = self.view.map.insert_piece(slot, entry);

@@ -2,9 +2,9 @@
 //! go on.
 //!
 //! A task that may read slots has a serial number. The oldest serial under way limits the slots
-//! that may be reused. A *parked* task waits for something other than its operations. It reads no
-//! slot until it runs again, so no slot is kept from reuse for it: it might wait for these very
-//! slots.
+//! that may be reused. A *parked* task waits for something other than its operations. A parked task
+//! reads no slot until it runs again, so no slot is kept from reuse for a parked task: the task
+//! might wait for that slot.
 
 use std::collections::VecDeque;
 

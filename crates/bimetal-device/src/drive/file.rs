@@ -196,8 +196,8 @@ impl DriveFile {
         self.block_device && !matches!(device_bytes(&self.fd), Ok(1..))
     }
 
-    /// Carries a step out if it needs no waiting. These are copies from or to the page cache, and
-    /// short steps on a file in memory. Returns `None` for other steps, which are not begun.
+    /// Carries a step out if it needs no waiting. Copies from or to the page cache need no waiting,
+    /// nor do short steps on a file in memory. Returns `None` for other steps, which are not begun.
     pub(super) fn perform_at_once(&self, step: Step<'_>) -> Option<Result<u64, Errno>> {
         match step {
             Step::Read { offset, bytes } if bytes.len() as u64 <= AT_ONCE_BYTES_MAX => {
@@ -284,8 +284,8 @@ fn alignment(fd: &OwnedFd, block_device: bool) -> u32 {
         Ok(stat) if stat.stx_mask & StatxFlags::DIOALIGN.bits() != 0 && stat.stx_dio_offset_align > 0 => {
             stat.stx_dio_offset_align.max(SECTOR_BYTES as u32)
         }
-        // Kernels before 6.1 do not report the alignment. Their file systems all accept their block
-        // size.
+        // Kernels before 6.1 do not report the alignment. All file systems of such kernels accept
+        // their block size as the alignment.
         _ => 4096,
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! A [`Job`] makes no call itself: a thread or the kernel's ring makes it. This module has the
 //! rules for short transfers (the rest is requested again) and for commands that a drive does not
-//! support. It also maps each error to a [`Status`].
+//! support. The module also maps each error to a [`Status`].
 
 use bimetal_core::operation::{Command, Completion, OpKind, Operation, Status, Token};
 use bimetal_core::payload::Payload;

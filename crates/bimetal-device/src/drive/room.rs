@@ -1,11 +1,11 @@
 //! Operations that wait for room: the file system below a file is full, or its owner's quota is
 //! used up.
 //!
-//! Such a drive is not broken, so an operation that finds no room does not fail. It is repeated
-//! after 10 ms at first, and then after twice the last pause, up to a second. Repetition ends when
-//! there is room, or when the server ends. Waiting loses no acknowledged data, and operations
-//! continue when there is room again. The requester waits, as with thinly provisioned LVM volumes
-//! that queue when they are full. Reads are not delayed.
+//! A drive whose file system is full is not broken, so an operation that finds no room does not
+//! fail. The operation is repeated after 10 ms at first, and then after twice the last pause, up to
+//! a second. Repetition ends when there is room, or when the server ends. Waiting loses no
+//! acknowledged data, and operations continue when there is room again. The requester waits, as
+//! with thinly provisioned LVM volumes that queue when they are full. Reads are not delayed.
 
 use std::time::{Duration, Instant};
 

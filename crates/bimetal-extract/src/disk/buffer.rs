@@ -48,8 +48,8 @@ impl Turning<'_, '_> {
             loop {
                 let lbn = turning.prober.anywhere(ahead + grain);
                 turning.leave(lbn)?;
-                // The buffer may still have the sector from an earlier read. Such a read begins no
-                // read-ahead.
+                // The buffer may still have the sector from an earlier read. A read from the buffer
+                // begins no read-ahead.
                 let first = turning.prober.read(lbn, grain)?;
                 if turning.is_hit(first) && !turning.prober.is_late() {
                     continue;

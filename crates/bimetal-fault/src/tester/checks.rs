@@ -212,7 +212,8 @@ impl Tester {
         let Some(region) = region_of(layout, MemberId(target), drive.capacity(), command.range) else {
             return wrong("an operation across regions");
         };
-        // A hint is a question. Its range says where the answer may lie, and touches nothing.
+        // A hint is a question. The range of a hint says where the answer may lie; a hint changes
+        // nothing.
         if command.kind == OpKind::Hint {
             return Ok(());
         }
@@ -268,8 +269,8 @@ impl Tester {
         }
     }
 
-    /// Returns true if a migration is under way and no block of the block map lies in the slots. It
-    /// may write its runs there.
+    /// Returns true if a migration is under way and no block of the block map lies in the slots.
+    /// The migration may write its runs to such slots.
     fn is_unused(&self, first: u64, slots: u64) -> bool {
         let view = self.volume.view();
         let is_free = |slot| view.map.in_slot(Slot(slot as u32)).is_none();

@@ -71,8 +71,8 @@ pub(super) struct Power {
     home_is_plain: bool,
 }
 
-/// State that the home alone would show under a scheme with a log (Griffin 5.3). It is the state at
-/// the start of the last completed migration. Between the start and the end of a migration, each
+/// State that the home alone would show under a scheme with a log (Griffin 5.3). The state is that
+/// at the start of the last completed migration. Between the start and the end of a migration, each
 /// block has that state or a newer one.
 #[derive(Default)]
 struct HomeState {
@@ -181,8 +181,8 @@ impl Tester {
             let range = SectorRange::new(at, u64::from(len));
             at += u64::from(len);
             let Sector::Data { request, .. } = *first else { continue };
-            // Data evacuated from a read-only member may have no record there. They are written
-            // home like a write in place.
+            // Data evacuated from a read-only member may have no record there. Evacuated data are
+            // written home like a write in place.
             if self.shadow.request(request).ended.is_some() && !refusing {
                 continue;
             }
@@ -393,9 +393,10 @@ impl Tester {
     }
 
     /// Marks blocks of damaged slots as suspect. A write that failed, and could not be retried
-    /// before the power cut, leaves slots that cannot be read. It is unknown whether their content
-    /// was promised, so an error is right and older content is not. The same holds for a slot that
-    /// rotted while home had its content too, if the power cut took back the record of that.
+    /// before the power cut, leaves slots that cannot be read. The tester does not know whether the
+    /// content of such slots was promised, so an error is right and older content is not. The same
+    /// holds for a slot that rotted while home had its content too, if the power cut took back the
+    /// record of that.
     fn suspect_damaged_slots(&mut self) {
         let view = self.volume.view();
         let Some(region) = view.layout.slots else { return };
@@ -501,8 +502,8 @@ impl Tester {
         });
         let cause = error.cause();
         let passing = matches!(cause, RecoveryError::Unreadable { .. } | RecoveryError::Failed { .. });
-        // A drive that is also home is not detached without its block map. Its cache begins anew,
-        // unless the drive takes no writes.
+        // A drive that is also home is not detached without its block map. The cache on such a
+        // drive begins anew, unless the drive takes no writes.
         let lost_map = layout.slots.is_some_and(|slots| layout.homes().contains(&slots.member));
         let lost_map = lost_map && matches!(cause, RecoveryError::Unreadable { .. } | RecoveryError::Damaged { .. });
         match error {

@@ -24,8 +24,8 @@ impl Tester {
             homes.iter().all(|home| lost[usize::from(home.0)].contains(&at))
         };
         let promised_in_slot = |sector: &u64| {
-            // A slot written since then may be lost with the power. It has its home's content, and
-            // promises nothing.
+            // A slot written since then may be lost with the power. The slot has its home's
+            // content, and promises nothing.
             let slot = self.slot_of(*sector).filter(|&slot| self.volume.is_trusted(slot));
             let is_in_slot = slot.is_some() && self.shadow.promised(*sector).is_some();
             is_in_slot || self.was_promised_in_slot(*sector)
@@ -57,8 +57,8 @@ impl Tester {
         self.promised_in_slots.extend(promised);
     }
 
-    /// Distrusts the sectors that homes forgot, just before a power cut. They may have any older
-    /// value.
+    /// Distrusts the sectors that homes forgot, just before a power cut. Such sectors may have any
+    /// older value.
     pub(super) fn distrust_what_homes_forgot(&mut self) {
         let forgotten: Vec<BTreeSet<u64>> = self.drives.iter().map(Drive::forgotten).collect();
         for sector in self.lost_at_home(&forgotten) {

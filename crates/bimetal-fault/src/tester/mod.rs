@@ -134,7 +134,7 @@ pub fn run_scrub_case(scheme: &'static SchemeInfo, seed: u64, options: Options) 
     })
 }
 
-/// Runs the cases that the replay line of a failure names. These are the fault, crash, refusal,
+/// Runs the cases that the replay line of a failure names. The cases are the fault, crash, refusal,
 /// damage and scrub cases `seed` of `scheme`, or only the kind in `options`.
 ///
 /// # Errors

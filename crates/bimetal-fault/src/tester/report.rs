@@ -73,7 +73,7 @@ pub struct Report {
     pub operations: u64,
     /// Number of operations that failed.
     pub faults: u64,
-    /// Hash of every operation in order. It is equal for equal scheme and seed.
+    /// Hash of every operation in order. The hash is equal for equal scheme and seed.
     pub hash: u64,
     /// Number of migrations. Like checkpoints and evictions, it shows how much of the engine was
     /// exercised.

@@ -1,4 +1,4 @@
-//! Scrubs in the run of a case. They begin at any time, at any rate, and must find nothing if
+//! Scrubs in the run of a case. Scrubs begin at any time, at any rate, and must find nothing if
 //! nothing failed. The checks of every operation and every read cover all that scrubs rewrite or
 //! drop.
 

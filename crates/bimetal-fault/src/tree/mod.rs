@@ -68,7 +68,7 @@ fn run(scheme: &'static SchemeInfo, seed: u64, shape: impl Fn(&mut Random) -> Sh
 enum Trouble {
     /// Nothing fails but the power.
     None,
-    /// This leaf vanishes at this time.
+    /// A leaf, by its number, that vanishes at a time.
     Vanishes(u16, Nanoseconds),
     /// Operations of every leaf fail at times.
     Errors,

@@ -382,8 +382,8 @@ impl Blocks {
         (state, valid, self.blocks.get(block).map_or(0, |block| block.erases))
     }
 
-    /// Returns the erases since time zero of the block with the most of them, and the sum over all
-    /// blocks. Each of `planes` planes counts in the sum.
+    /// Returns the erases since time zero of the block with the most erases, and the sum of the
+    /// erases of all blocks. Each block counts once for each of `planes` planes.
     pub(crate) fn erases_of_run(&self, planes: u32) -> (u32, u64) {
         let of_run = self.blocks.resident().map(|block| block.erases - block.erases_before);
         of_run.fold((0, 0), |(most, all), erases| (most.max(erases), all + u64::from(erases) * u64::from(planes)))

@@ -237,8 +237,8 @@ impl Dies {
         &self.busy
     }
 
-    /// Returns the time that operations for which a request waits spent in the queue of a die. It
-    /// is split by the cause of the operation that occupied the die.
+    /// Returns the time that operations for which a request waits spent in the queue of a die. The
+    /// time is split by the cause of the operation that occupied the die.
     pub(crate) fn waited(&self) -> &TimeByCause {
         &self.waited
     }

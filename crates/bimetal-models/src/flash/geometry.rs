@@ -343,8 +343,8 @@ mod tests {
         }
     }
 
-    /// A smaller drive has fewer and shorter blocks. It has fewer dies only if a die would hold no
-    /// data otherwise.
+    /// A smaller drive has fewer and shorter blocks. A smaller drive has fewer dies only if a die
+    /// would hold no data otherwise.
     #[test]
     fn small_drive_gets_fewer_shorter_blocks_before_fewer_dies() {
         // Size, dies, planes, blocks of a plane, pages of a block: a plane of a die holds size /

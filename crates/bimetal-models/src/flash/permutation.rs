@@ -1,8 +1,8 @@
 //! Random order without a table: the places of units in a drive that was overwritten at random.
 
-/// Permutation of 0..len that looks random and can be computed in both directions. It is a Feistel
-/// network over the next power of two, iterated until the result is inside (Black and Rogaway,
-/// "Ciphers with arbitrary finite domains", CT-RSA 2002).
+/// Permutation of 0..len that looks random and can be computed in both directions. The permutation
+/// is a Feistel network over the next power of two, iterated until the result is inside (Black and
+/// Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002).
 pub(crate) struct Permutation {
     /// Number of numbers that are permuted.
     pub(crate) len: u32,

@@ -116,10 +116,10 @@ impl Meter {
     }
 
     /// Returns the wear. The lifetime assumes that the drive continues as from time zero to `now`.
-    /// By the mean it is blocks × rated cycles / (erases / time); by the worst block, rated cycles
-    /// / (its erases / time). Erases before time zero do not count in the lifetime. They do count
-    /// in the distribution over the blocks, as a restored drive brings the erases of earlier runs
-    /// with it.
+    /// By the mean, the lifetime is blocks × rated cycles / (erases / time); by the worst block,
+    /// rated cycles / (its erases / time). Erases before time zero do not count in the lifetime.
+    /// Earlier erases do count in the distribution over the blocks, as a restored drive brings the
+    /// erases of earlier runs with it.
     fn flash(&self, now: Nanoseconds, geometry: &Geometry, layer: &dyn TranslationLayer) -> FlashStatistics {
         let (counters, erases_of_blocks) = (layer.counters(), layer.erases_of_blocks());
         let erase_count = EraseCount::of(&erases_of_blocks);

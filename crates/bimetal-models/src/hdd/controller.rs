@@ -72,7 +72,8 @@ pub struct ControllerFigures {
     #[serde(default)]
     pub keeps_free_sectors: bool,
     /// Set if a read starts with the first of its sectors that passes under the head. Without
-    /// `keeps_free_sectors` it has no effect: such a drive takes in no sector out of order.
+    /// `keeps_free_sectors` the setting has no effect: a drive without `keeps_free_sectors` reads
+    /// sectors into its buffer in order only.
     #[serde(default)]
     pub zero_latency_read: bool,
     /// Set if a write starts with the first of its sectors that passes under the head.

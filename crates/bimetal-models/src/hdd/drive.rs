@@ -2,8 +2,8 @@
 //!
 //! Two parts work at the same time. The electronics answer commands that need no medium (hits,
 //! cached writes, discards), one after another. The arm serves one transfer at a time, chosen by
-//! the queue. It writes the cache out when no command waits, when a flush asks for it, or when a
-//! write finds no room.
+//! the queue. The arm writes the cache out when no command waits, when a flush asks for it, or when
+//! a write finds no room.
 
 use std::collections::VecDeque;
 
@@ -71,7 +71,8 @@ pub struct Hdd {
     queue: Queue,
     /// Writes that wait for room in the write cache.
     no_room: VecDeque<Pending>,
-    /// Flush under way. It waits until the cache is clean, and later commands wait for the flush.
+    /// Flush under way. The flush waits until the cache is clean, and later commands wait for the
+    /// flush.
     flush: Option<Pending>,
     /// Time at which the arm's current work ends, and the work.
     active: Option<(u64, Work)>,

@@ -31,8 +31,8 @@ pub struct Mechanics {
     read_seek: SeekCurve,
     write_seek: SeekCurve,
     head_switch_ns: u64,
-    /// Time that a write settles. Below zero, a write may start before the head has settled as a
-    /// read needs it.
+    /// Additional time that the head settles on a track before a write. Below zero: a write may
+    /// start before the head has settled for a read.
     write_settle_ns: i64,
     arm_cylinder: u32,
     arm_head: u32,

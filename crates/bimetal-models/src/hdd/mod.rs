@@ -10,8 +10,8 @@
 //! depends on the content of a sector or on the origin of a command.
 //!
 //! [`segmented`] is another kind of drive: it serves one command at a time from a segmented buffer.
-//! Its figures are those of [`controller`], as DiskSim's parameter files ([`diskspecs`]) describe
-//! the drives of the 1990s. Layout and mechanics are the same.
+//! The figures of a segmented drive are those of [`controller`], as DiskSim's parameter files
+//! ([`diskspecs`]) describe the drives of the 1990s. Layout and mechanics are the same.
 
 pub(crate) mod account;
 pub mod actuators;

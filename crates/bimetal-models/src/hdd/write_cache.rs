@@ -10,8 +10,8 @@ pub struct WriteCache {
     runs: BTreeMap<u64, u64>,
     /// Number of sectors in all runs.
     dirty: u64,
-    /// Sectors that are being written to the medium, from the first to before the second. They
-    /// still occupy room.
+    /// Sectors that are being written to the medium, from the first to before the second. These
+    /// sectors still occupy room.
     leaving: (u64, u64),
     /// Number of sectors that fit.
     room: u64,

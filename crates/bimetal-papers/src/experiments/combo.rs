@@ -6,8 +6,8 @@
 //!   starts.
 //! - Word is a part of `office-start`, a text program of today that starts, opens a document and
 //!   prints it to a file; the start of the system is `boot`. Both recordings have marks at their
-//!   starts. Their SSD holds a quarter more than all programs of the map of files, since 32 GB are
-//!   more than all programs of a system of that time.
+//!   starts. The SSD of these runs holds a quarter more than all programs of the map of files,
+//!   since 32 GB are more than all programs of a system of that time.
 //! - The processor of `boot` was emulated, and that of `office-start` was busy. So three parts of
 //!   the recorded think time are tried. If the verdict differs, the claim counts as not run.
 //! - An aged disk has the files scattered by `bimetal_trace::age`, in fragments of 16, 64 and 256

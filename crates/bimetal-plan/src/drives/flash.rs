@@ -19,7 +19,8 @@
 //!
 //! Under random overwrites, greedy collection finds victims with a share z of valid units, for
 //! which flash / data = ln(1/z) / (1 − z) (Desnoyers, "Analytic Models of SSD Write Performance",
-//! ACM Transactions on Storage, 2014). It writes 1 / (1 − z) units for each unit of the host.
+//! ACM Transactions on Storage, 2014). The drive then writes 1 / (1 − z) units for each unit of the
+//! host.
 
 use bimetal_models::flash::FlashProfile;
 

@@ -323,8 +323,8 @@ mod tests {
         assert!(measured > 900 && differ.is_empty(), "{} of {measured} differ: {differ:#?}", differ.len());
     }
 
-    /// Drives that the rules of construction were not made for: no file of the catalogue has them.
-    /// Their figures are those of data sheets, from memory.
+    /// Drives that the rules of construction were not made for: no file of `drives/` has them. The
+    /// figures of these drives are those of data sheets, from memory.
     const LEFT_OUT: &str = include_str!("left-out.toml");
 
     #[test]

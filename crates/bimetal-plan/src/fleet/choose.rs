@@ -31,7 +31,8 @@ pub struct Chosen {
     pub cost: u64,
     /// Wait of all.
     pub wait: u64,
-    /// No choice within the budget waits less than this. It is `wait` if the choice is exact.
+    /// No choice within the budget waits less than this. The bound is `wait` if the choice is
+    /// exact.
     pub wait_min: u64,
 }
 
@@ -109,7 +110,7 @@ fn efficiency(one: &Step, other: &Step) -> Ordering {
 /// Sums of costs and gains of the steps that remain, as a Fenwick tree in order of efficiency.
 struct Remaining<'a> {
     steps: &'a [Step],
-    /// Sums from index 1 on.
+    /// Sums of cost and gain over the steps, as a Fenwick tree whose first node has index 1.
     sums: Vec<(u64, u64)>,
 }
 

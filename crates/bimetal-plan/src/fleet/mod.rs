@@ -1,5 +1,5 @@
-//! Fleet: many volumes with one budget. It answers which of them deserve flash, how much, and which
-//! drives to buy.
+//! Fleet: many volumes with one budget. The answer says which volumes deserve flash, how much, and
+//! which drives to buy.
 //!
 //! The options of each volume are the results of a sweep over its trace. The volumes shall wait
 //! least together. The wait of a volume is the mean number of its requests that are under way, by
@@ -85,7 +85,7 @@ pub struct Fleet {
     pub requests_under_way: f64,
     /// The same with the cheapest option of each volume.
     pub requests_under_way_cheapest: f64,
-    /// No plan within the budget has fewer requests under way than this. It equals
+    /// No plan within the budget has fewer requests under way than this. The bound equals
     /// `requests_under_way` if the plan is certainly the best.
     pub requests_under_way_min: f64,
     /// Drives to buy, by name and size.

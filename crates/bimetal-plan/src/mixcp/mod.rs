@@ -1,7 +1,7 @@
 //! MixCP, the capacity planner of MixedStore, as the paper describes it (section 4). Two
 //! regressions predict an SSD's mean response time (equation 2) and its rate of block erases
-//! (equation 3). Their predictors are five averages of a workload. MixCP buys the cheapest SSD that
-//! keeps the budgets by these predictions (equation 1).
+//! (equation 3). The predictors of both regressions are five averages of a workload. MixCP buys the
+//! cheapest SSD that keeps the budgets by these predictions (equation 1).
 //!
 //! The SSD is a black box. [`training`] simulates synthetic workloads on it and [`regression`]
 //! explains the measurements. [`plan`](plan()) answers a question with the regressions instead of

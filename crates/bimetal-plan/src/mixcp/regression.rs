@@ -192,8 +192,9 @@ impl<const N: usize> Design<N> {
     }
 }
 
-/// Fits the plane to `values` over `rows`, without insignificant predictors. These leave one by
-/// one, the least significant first (backward elimination). A predictor that left has a slope of 0.
+/// Fits the plane to `values` over `rows`, without insignificant predictors. Insignificant
+/// predictors leave one by one, the least significant first (backward elimination). A predictor
+/// that left has a slope of 0.
 ///
 /// # Errors
 /// Returns the errors of [`Design::new`] and [`Design::fit`].

@@ -112,7 +112,7 @@ fn the_small_drive_does_as_a_larger_one() {
     }
 }
 
-/// A trained model predicts more wear for faster and larger writes and for fuller flash. It
+/// A trained model predicts more wear for faster and larger writes and for fuller flash. The model
 /// predicts less for more reads.
 #[test]
 fn trained_model_predicts_more_wear_for_heavier_writes() {

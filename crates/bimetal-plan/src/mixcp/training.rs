@@ -2,8 +2,8 @@
 //!
 //! The drive is made small, so that some ten thousand requests overwrite all of it, yet it behaves
 //! as the whole drive does ([`small`]). A workload begins in the steady state of random writes over
-//! the working set. It then overwrites the working set twice with its own writes, and is measured
-//! from then on. So the model learns the behaviour of a used drive, not of a new one.
+//! the working set. The workload then overwrites the working set twice with its own writes, and is
+//! measured from then on. So the model learns the behaviour of a used drive, not of a new one.
 
 use bimetal_core::operation::{Command, Token};
 use bimetal_core::units::{Bytes, Nanoseconds, SectorRange};
@@ -55,8 +55,8 @@ pub struct Spans {
 
 impl Spans {
     /// Spans of the paper's table 3, with room on both sides. The table has sequentialities of 0.03
-    /// to 0.7, sizes of 6.6 to 116 sectors, and utilisations of 0.58 to 0.94. Its times are 80 to
-    /// 322 ms, which figure 7 divides by 8.
+    /// to 0.7, sizes of 6.6 to 116 sectors, and utilisations of 0.58 to 0.94. The times in table 3
+    /// are 80 to 322 ms, which figure 7 divides by 8.
     pub const PAPER: Self = Self {
         sequentiality: (0.0, 0.9),
         request_sectors: (2.0, 128.0),

@@ -90,8 +90,8 @@ impl Plan {
         format!("{}-{}-of-{}.json", self.grid, self.shard.0, self.shard.1)
     }
 
-    /// Returns true if the plans have different engines, or different content of one path. Their
-    /// grids may differ: an edited grid is another grid.
+    /// Returns true if the plans have different engines, or different content of one path. The
+    /// grids of the plans may differ: an edited grid is another grid.
     fn contradicts(&self, other: &Self) -> bool {
         let other_file = |(path, digest): (&String, &String)| other.files.get(path).is_some_and(|own| own != digest);
         self.engine != other.engine || self.files.iter().any(other_file)

@@ -1,7 +1,7 @@
 //! Control side of a running server: requests of people and scripts, and their replies.
 //!
-//! The protocol is one JSON document a line, in either direction ([`message`]). It uses a Unix
-//! socket of the owner, beside the socket that serves blocks.
+//! The protocol is one JSON document a line, in either direction ([`message`]). The protocol uses a
+//! Unix socket of the owner, beside the socket that serves blocks.
 //!
 //! - [`codec`]: the protocol without a socket, with bounds.
 //! - [`exchange`]: the buffers below the codecs.

@@ -1,10 +1,10 @@
 //! NBD protocol as a state machine: bytes in, requests out; replies in, bytes out. There is no
 //! socket, clock or thread.
 //!
-//! It supports the fixed newstyle handshake with its options, simple and structured replies, and
-//! the block status of `base:allocation`. The specification is doc/proto.md of the NBD project.
-//! Whatever bytes a client sends, memory stays within [`Limits`], and the worst effect is that the
-//! client's connection is closed.
+//! The server supports the fixed newstyle handshake with its options, simple and structured
+//! replies, and the block status of `base:allocation`. The specification is doc/proto.md of the NBD
+//! project. Whatever bytes a client sends, memory stays within [`Limits`], and the worst effect is
+//! that the client's connection is closed.
 //!
 //! [`codec`] is one connection; `handshake` and `transmission` are its two phases. [`outbox`] holds
 //! the bytes to be sent, and `protocol` has the numbers.

@@ -173,7 +173,7 @@ impl Server {
     fn end_drain(&mut self) {
         let Some(Drainage { then, force, .. }) = self.control.drainage.take() else { return };
         if let Some(message) = self.clients_in_the_way().filter(|_| then == Then::Stop && !force) {
-            // These clients connected during the drain.
+            // Clients have connected during the drain.
             self.volume.end_drain(self.now);
             let message = format!("everything was written home, and serving goes on: {message}");
             return self.tell_watchers(Watch::Drain, &Reply::Error { message });

@@ -1,10 +1,10 @@
-//! The server: one owner of all state, one thread, no locks. It *selects* the events that happened,
-//! *applies* each, and *settles* before it waits for the next events.
+//! The server: one owner of all state, one thread, no locks. The server *selects* the events that
+//! happened, *applies* each, and *settles* before it waits for the next events.
 //!
 //! An `Event` has its payload: a request of a client, the ended operations of a drive, a control
 //! request, a signal, the time. Applying an event changes only the server's own state. Then
-//! `settle` lets the volume do all that it can. Its operations go to the drives in one batch.
-//! Finished requests become replies, and each client gets its replies with one call.
+//! `settle` lets the volume do all that it can. The operations of the volume go to the drives in
+//! one batch. Finished requests become replies, and each client gets its replies with one call.
 //!
 //! Other threads (signals, control socket, metrics) send messages to the server through a
 //! [`Handle`]. The price of this design is that nothing in the loop may block. Calls that may block
@@ -315,8 +315,8 @@ impl Server {
     }
 }
 
-/// Returns one export for each unit. Its minimum block size is the largest logical block of the
-/// drives.
+/// Returns one export for each unit. The minimum block size of an export is the largest logical
+/// block of the drives.
 fn exports(volume: &Volume<Buffers>, drives: &[Box<dyn Drive>], names: &[String]) -> Arc<[Export]> {
     let block_min_bytes = drives.iter().map(|drive| drive.logical_block()).max().unwrap_or(SECTOR_BYTES as u32);
     let block = volume.view().block().bytes().0 as u32;

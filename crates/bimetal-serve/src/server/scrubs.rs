@@ -1,6 +1,7 @@
-//! Scrubs on a schedule: a scrub begins a given time after the end of the last one. This holds even
-//! if the last one was requested, or ran in an earlier server. The rate of scrubs is limited. The
-//! volume does the work ([`Volume::scrub`](bimetal_core::volume::Volume::scrub)).
+//! Scrubs on a schedule: a scrub begins a given time after the end of the last scrub. The schedule
+//! counts from the last scrub even if that scrub was requested, or ran in an earlier server. The
+//! rate of scrubs is limited. The volume does the work
+//! ([`Volume::scrub`](bimetal_core::volume::Volume::scrub)).
 //!
 //! A scrub that is interrupted, by the end of the server or a missing drive, does not count: it
 //! begins anew.

@@ -120,7 +120,7 @@ pub(super) struct Tls {
     plain_bytes: usize,
 }
 
-/// Socket with the interface of the TLS library. It never waits.
+/// Socket with the interface of the TLS library. The socket never waits.
 struct Wire<'a>(&'a OwnedFd);
 
 impl Read for Wire<'_> {

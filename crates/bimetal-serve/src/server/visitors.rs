@@ -1,5 +1,5 @@
-//! Visitors: connections with control requests, or for metrics. They are few and small, so each is
-//! read and answered at once.
+//! Visitors: connections with control requests, or for metrics. Visitors are few and small, so each
+//! is read and answered at once.
 
 use std::os::fd::{AsFd, OwnedFd};
 

@@ -2,7 +2,8 @@
 //! plugged, merged and dispatched.
 //!
 //! A queue event is a request of a file system; the block layer turns it into requests to a drive.
-//! Its steps, in order (`block/blk-merge.c`, `blk-core.c`, `blk-mq.c`, `mq-deadline.c` of Linux 6):
+//! The steps of the block layer, in order (`block/blk-merge.c`, `blk-core.c`, `blk-mq.c`,
+//! `mq-deadline.c` of Linux 6):
 //!
 //! 1. *Split*: a request longer than `max_sectors_kb` becomes several.
 //! 2. *Plug*: requests that one task issues together are collected before any is dispatched. A

@@ -1,5 +1,5 @@
-//! Requests that begin inside the volume's blocks. Such a write changes a part of its first and of
-//! its last block, and such a read touches a block more.
+//! Requests that begin inside the volume's blocks. A misaligned write changes a part of its first
+//! and of its last block, and a misaligned read touches a block more.
 
 use bimetal_core::block::BlockSize;
 

@@ -13,9 +13,9 @@
 //!
 //! The maker's warranty may end a life before the rated cycles do ([`bimetal_models::endurance`]).
 //!
-//! A range covers what a short trace cannot show. Its short end assumes writes at random over the
-//! part in use. Their number is that of the first round, when all data were new, or that of all
-//! data waiting in a log.
+//! A range covers what a short trace cannot show. The short end of the range assumes writes at
+//! random over the part in use. The number of these writes is that of the first round, when all
+//! data were new, or that of all data waiting in a log.
 
 mod chunks;
 mod record;
@@ -252,9 +252,9 @@ fn flash_drives(setup: &Setup) -> impl Iterator<Item = &Drive> {
     setup.drives.iter().filter(|drive| matches!(drive.profile.body, Body::Flash(_)))
 }
 
-/// Computes the lifetimes of the flash drives of `setup`, which no request has reached yet. They
-/// are unknown unless requests are issued at their times: the recording needs to know when a round
-/// begins.
+/// Computes the lifetimes of the flash drives of `setup`, which no request has reached yet. The
+/// lifetimes are unknown unless requests are issued at their times: the recording needs to know
+/// when a round begins.
 ///
 /// # Errors
 /// Returns an error if the workload cannot be read, or the totals of a run contradict each other.
@@ -315,10 +315,10 @@ fn rounds_max(period: Nanoseconds, load: &Repeated<'_>) -> u64 {
     limits.map(|(most, of_round)| most / of_round.max(1)).into_iter().fold(u64::MAX, u64::min)
 }
 
-/// Returns the number of warm-up rounds and of recorded rounds. They are long enough for each of
-/// `timers` that fires at all within `rounds_max` rounds, if they allow it: once in the warm-up,
-/// and `TIMERS` times while commands are recorded. No round is played for a timer that would not
-/// fire.
+/// Returns the number of warm-up rounds and of recorded rounds. The rounds are long enough for each
+/// of `timers` that fires at all within `rounds_max` rounds, if these many rounds allow it: once in
+/// the warm-up, and `TIMERS` times while commands are recorded. No round is played for a timer that
+/// would not fire.
 fn rounds_of(timers: impl Iterator<Item = Nanoseconds>, period: Nanoseconds, rounds_max: u64) -> (u64, u64) {
     let each = rounds_max / (TIMERS + 1);
     let reach = period.0.saturating_mul(each * (TIMERS + 1)).saturating_add(GAP.0);
@@ -334,8 +334,8 @@ fn timers(setup: &Setup) -> impl Iterator<Item = Nanoseconds> {
     timers.filter_map(|timer| setup.settings.declared::<Option<Nanoseconds>>(timer.name)?)
 }
 
-/// Wear of drives under random writes, computed once. It is the same for every scheme that uses a
-/// drive alike.
+/// Wear of drives under random writes, computed once. The wear is the same for every scheme that
+/// uses a drive alike.
 #[derive(Default)]
 pub struct KnownWear(Mutex<HashMap<Use, Option<f64>>>);
 
@@ -576,7 +576,8 @@ mod tests {
         assert!(lives[0].erased_per_written.unwrap() > 0.9, "{lives:?}");
     }
 
-    /// A short trace does not show the wear of many writes of its kind. Its range covers that wear.
+    /// A short trace does not show the wear of many writes of its kind. The range of the lifetime
+    /// covers that wear.
     #[test]
     fn the_range_of_a_short_trace_holds_the_life_under_a_long_one() {
         let ssd = [(Role::Ssd, "intel-x25-m-80gb", Bytes::from_mib(256))];
@@ -595,8 +596,8 @@ mod tests {
     }
 
     /// A log emptied every 15 minutes writes nothing back within a minute. The write-back shows
-    /// when the minute is repeated for an hour. It does not show when a millisecond is repeated,
-    /// but the lifetime is still finite.
+    /// when the minute is repeated for an hour. The write-back does not show when a millisecond is
+    /// repeated, but the lifetime is still finite.
     #[test]
     fn what_waits_in_a_log_wears_the_flash_that_it_goes_to() {
         let drives = [
@@ -645,7 +646,8 @@ mod tests {
     }
 
     /// A drive of 500 GB that is written 1 GiB in 1000 s: the 300 TB that its maker warrants limit
-    /// its life, and no block is erased within the trace. Its life was once said to be unlimited.
+    /// its life, and no block is erased within the trace. The life of this drive was once reported
+    /// as unlimited.
     #[test]
     fn warranty_limits_the_life_of_a_drive_that_erases_nothing() {
         let ssd = [(Role::Ssd, "samsung-970-evo-plus-500gb", Bytes(500_107_862_016))];

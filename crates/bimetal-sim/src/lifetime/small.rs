@@ -6,8 +6,8 @@
 //! at rest.
 //!
 //! Four details keep the wear the same:
-//! - Blocks that a die keeps open or free are as many on a small die as on a large one. They are
-//!   added, not scaled.
+//! - Blocks that a die keeps open or free are as many on a small die as on a large one. These
+//!   blocks are added, not scaled.
 //! - Blocks with few pages wear less than long blocks. So the small drive drops dies before pages
 //!   per block.
 //! - Data at rest between changing data stay between them, because the collector moves them
@@ -38,13 +38,13 @@ const BLOCKS: u64 = 128;
 const PAGES_MIN: u32 = 32;
 
 /// Factors of the changing data beyond which free space and data at rest are left out under a
-/// greedy collector. Such a collector never moves data at rest once they lie alone. With that much
-/// free space, a collector moves less than a hundredth.
+/// greedy collector. A greedy collector never moves data at rest once they lie alone. With that
+/// much free space, a collector moves less than a hundredth.
 const FREE_MAX: f64 = 6.0;
 const REST_MAX: f64 = 2.0;
 
-/// Factor for other collectors, which move data at rest now and then. It limits both together, in
-/// their proportion.
+/// Factor for other collectors, which move data at rest now and then. The factor limits free space
+/// and data at rest together, in their proportion.
 const BESIDE_MAX: f64 = 16.0;
 
 /// Mean number of blocks of a die, with two free blocks, that hold no closed data. Open blocks are

@@ -13,7 +13,7 @@ use super::chunks::{Chunks, hash};
 use super::record::{Member, stores};
 use super::small::{Played, maps_pages};
 
-/// Number of samples of one stream. Their spread is the error.
+/// Number of samples of one stream. The spread of the samples is the error.
 const SAMPLES: u64 = 2;
 
 /// Relative difference between the wear of two windows below which the wear is steady.

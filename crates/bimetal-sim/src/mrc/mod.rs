@@ -172,7 +172,8 @@ pub fn measure<E>(options: &Options, read: impl FnMut(&mut Vec<Request>) -> Resu
     measure_with(options, &[], read)
 }
 
-/// Measures as [`measure`] does, also under policies of another program. Their points come last.
+/// Measures as [`measure`] does, also under policies of another program. The points of the other
+/// program's policies come last.
 ///
 /// # Errors
 /// As for [`measure`].

@@ -49,8 +49,8 @@ impl Numbering {
     pub fn number_all(&mut self, ids: &[u64], numbers: &mut Vec<u32>, mut new: impl FnMut(usize)) {
         let mask = self.entries.len() - 1;
         numbers.clear();
-        // Most addresses are found at their first position. These loads miss the processor's
-        // caches, and are independent of each other.
+        // Most addresses are found at their first position. The loads miss the processor's caches,
+        // and are independent of each other.
         numbers.extend(ids.iter().map(|&id| {
             let entry = self.entries[folded(id) as usize & mask];
             if entry.is(id) { entry.number } else { EMPTY.number }

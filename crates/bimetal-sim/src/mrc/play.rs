@@ -67,8 +67,8 @@ pub fn next_uses(accesses: &Accesses) -> Vec<u32> {
     next
 }
 
-/// Plays `accesses` through a cache of `size` objects. Calls `miss` with the object and the bytes
-/// of each access that misses.
+/// Plays `accesses` through a cache of `size` objects. Calls `miss` for each access that misses,
+/// with the number of the object and the number of bytes accessed.
 pub fn play<P: Replacement + ?Sized>(policy: &mut P, accesses: &Accesses, size: u32, miss: impl FnMut(u32, u64)) {
     play_with(policy, accesses, size, |_, _| (), miss);
 }

@@ -2,8 +2,8 @@
 //! response times.
 //!
 //! The figure is defined by Ruemmler and Wilkes ("An Introduction to Disk Drive Modeling", IEEE
-//! Computer, March 1994). It is computed as in DiskSim's validation, bins and rounding included, so
-//! that the figures compare digit by digit.
+//! Computer, March 1994). The demerit figure is computed as in DiskSim's validation, bins and
+//! rounding included, so that the figures compare digit by digit.
 
 use bimetal_core::units::Nanoseconds;
 

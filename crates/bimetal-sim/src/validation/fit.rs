@@ -212,8 +212,8 @@ mod tests {
         rms_demerit_ms(&Curve::new(&measured[half..]), &Curve::new(&simulated[half..]))
     }
 
-    /// The fit finds the figures of an unknown drive. They hold for samples that the fit did not
-    /// use.
+    /// The fit finds the figures of an unknown drive. The fitted figures hold for samples that the
+    /// fit did not use.
     #[test]
     fn fit_finds_figures_that_hold_for_unseen_samples() {
         let samples = measured();

@@ -22,7 +22,7 @@
 //! | 2 | a request is its arrival in the block layer, before merging: a queue event |
 //! | 3 | a request is what the device got, after merging: an issue event |
 //!
-//! Bits 2 and 3 are both 0 or both 1 if the event is not known. They are 0 in files of earlier
+//! Bits 2 and 3 are both 0 or both 1 if the event is not known. Both bits are 0 in files of earlier
 //! builds, and readers of earlier builds ignore them.
 //!
 //! The order of the numbers is: ns since the record before, device, distance, sectors, response

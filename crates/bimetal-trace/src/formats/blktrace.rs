@@ -9,9 +9,9 @@
 //! categories that are no requests (messages, commands of the SCSI layer). The device is a number
 //! by first appearance of major and minor.
 //!
-//! blktrace writes a file for each CPU. Such a file alone holds the events of its CPU. Concatenated
-//! files are sorted only as far as the window of `time_order` reaches;
-//! `blkparse -i NAME -d FILE` merges them.
+//! blktrace writes a file for each CPU. A file of one CPU holds only the events of that CPU.
+//! Concatenated files are sorted only as far as the window of `time_order` reaches; `blkparse -i
+//! NAME -d FILE` merges them.
 
 use bimetal_core::operation::OpKind;
 

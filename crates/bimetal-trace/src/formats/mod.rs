@@ -1,5 +1,5 @@
 //! Formats of traces, one file each. Each file's head describes the format, names the source of the
-//! description, and warns of the traps in its traces. Its `INFO` declares the format.
+//! description, and warns of the traps in its traces. The `INFO` of a file declares the format.
 //!
 //! A text format implements `LineFormat` and is read through `Lines`; a binary format implements
 //! `Decoder`. A new format needs its file here, its line in [`ALL`], and a corpus for the fuzzer.

@@ -175,8 +175,8 @@ impl Recorder {
     }
 
     /// Fetches the events since the last call, and appends the requests that are now final to
-    /// `requests`. They are in order of arrival, the first at time 0. Does not wait. It should be
-    /// called some twenty times a second.
+    /// `requests`. Appended requests are in order of arrival, the first at time 0. The call does
+    /// not wait, and should be made some twenty times a second.
     ///
     /// # Errors
     /// Fails if the kernel's files cannot be read or have unknown content.

@@ -1,9 +1,9 @@
 //! Synthetic workloads: requests drawn from a seed to a specification, in successive phases.
 //!
 //! This folder holds [`WorkloadSpec`] with the mini-languages of its parts, and [`Generator`],
-//! which draws the requests. It holds nothing that is read from a trace. The same specification and
-//! seed always give the same requests: the random numbers are PCG-64's, and a test pins the stream.
-//! Memory does not grow with the footprint or the number of requests.
+//! which draws the requests. The folder holds nothing that is read from a trace. The same
+//! specification and seed always give the same requests: the random numbers are PCG-64's, and a
+//! test pins the stream. Memory does not grow with the footprint or the number of requests.
 //!
 //! Read first: `spec.rs`, then one file for each part: `sizes.rs`, `interarrival.rs`, `skew.rs`.
 

@@ -3,8 +3,8 @@
 //! The unit of popularity is the *extent*. An extent is as large as the phase's largest request,
 //! and at least 4 KiB. So with one size of whole blocks a request hits one extent. A request stays
 //! within its extent. Extents are ranked by popularity. A fixed pseudo-random permutation scatters
-//! the ranks over the footprint, so that popular extents are spread. They lie at the same places
-//! with every seed and in every phase of equal footprint and extents.
+//! the ranks over the footprint, so that popular extents are spread. Popular extents lie at the
+//! same places with every seed and in every phase of equal footprint and extents.
 
 use std::fmt;
 use std::str::FromStr;

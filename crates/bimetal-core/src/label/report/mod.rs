@@ -2,11 +2,11 @@
 //!
 //! A [`Finding`] is a range of blocks with the kind of damage, its present [`State`] and the time.
 //! Findings of lost blocks stay in the report, acknowledged or not, until the blocks have good
-//! content again. All others stay until a user acknowledges them. The report also has a count of
-//! checksum errors, the last scrub, the losses that were accepted with `--accept-loss`, and a short
-//! history of lines. Everything is bounded: whatever has no room in a [`page`] is counted there.
-//! The engine finds ([`Trouble`](crate::volume::Trouble)); a server writes the report. This module
-//! does no I/O, and callers pass times in.
+//! content again. All other findings stay until a user acknowledges them. The report also has a
+//! count of checksum errors, the last scrub, the losses that were accepted with `--accept-loss`,
+//! and a short history of lines. Everything is bounded: whatever has no room in a [`page`] is
+//! counted there. The engine finds ([`Trouble`](crate::volume::Trouble)); a server writes the
+//! report. This module does no I/O, and callers pass times in.
 
 pub mod page;
 #[cfg(test)]
@@ -315,8 +315,8 @@ impl Report {
         }
     }
 
-    /// Records a scrub that has read everything off home. It has found again every lost block whose
-    /// place was forgotten.
+    /// Records a scrub that has read everything off home. The scrub has found again every lost
+    /// block whose place was forgotten.
     pub fn scrubbed(&mut self, scrub: LastScrub) {
         self.last_scrub = Some(scrub);
         let Unlisted { lost, acknowledged, .. } = std::mem::take(&mut self.forgotten);
@@ -404,8 +404,8 @@ impl Report {
         }
     }
 
-    /// Adds blocks that are not in the list. Returns true if nothing was known of some of them.
-    /// Such blocks may be among those that were only counted.
+    /// Adds blocks that are not in the list. Returns true if nothing was known of some of the
+    /// blocks. Unknown blocks may be among the blocks that were only counted.
     fn add(&mut self, new: Finding) -> bool {
         let mut rest = new.run;
         if new.state == State::Lost {

@@ -41,8 +41,9 @@ pub fn places(capacity: Sectors) -> Option<[[SectorRange; 2]; 2]> {
 /// be read.
 pub type Pages = [[Option<Page>; 2]; 2];
 
-/// Returns the newest report in the pages of all members of the volume `volume`. It is
-/// doubtful if a newer report may have been there; `now` is the time of the line that records this.
+/// Returns the newest report in the pages of all members of the volume `volume`. The returned
+/// report is marked doubtful if a page may have had a newer report; `now` is the time of the line
+/// that records this.
 pub fn newest(members: &[Pages], volume: u64, now: u64) -> Report {
     let mut newest = Report::default();
     // For each turn: a copy can be read, and a member has a damaged copy that may have been stable.

@@ -110,7 +110,8 @@ fn apply_to_blocks(blocks: &mut BTreeMap<u64, (State, bool)>, event: &Event) {
 }
 
 proptest! {
-    /// Ranges are joined and cut. They must have the same blocks as a plain list of blocks.
+    /// Ranges are joined and cut. Joined and cut ranges must have the same blocks as a plain list
+    /// of blocks.
     #[test]
     fn ranges_say_what_single_blocks_say(events in proptest::collection::vec(event(), 0..60)) {
         let (mut report, mut blocks) = (Report::default(), BTreeMap::new());

@@ -280,7 +280,7 @@ fn triggers_change_while_it_serves_and_the_log_does_not() {
 #[test]
 fn a_migration_is_no_faster_than_its_rate() {
     let mut bench = Bench::new("griffin", &[("timeout", "100s"), ("read_threshold", "off"), ("move_rate", "64KiB")]);
-    // These are 64 runs of 4 KiB.
+    // Writes of 64 runs of 4 KiB.
     (0..64).for_each(|block| bench.request(OpKind::Write, block * 16, 8));
     bench.pass(Nanoseconds::from_seconds(100));
     bench.take_log();
@@ -306,8 +306,8 @@ fn the_read_threshold_fires_once_the_window_is_full() {
     assert_eq!(bench.volume.statistics().migrations.count, 1, "2 of 21 is");
 }
 
-/// The log has served two of ten blocks when a read of forty blocks from home begins. Its tenth
-/// block fills the window: two of twenty is above 5 %, two of fifty is not.
+/// The log has served two of ten blocks when a read of forty blocks from home begins. The tenth
+/// block of the read fills the window: two of twenty is above 5 %, two of fifty is not.
 #[test]
 fn read_that_crosses_the_window_fires_at_its_end() {
     let settings = [("timeout", "off"), ("read_threshold", "0.05"), ("read_window", "20"), ("log_buffer", "0")];
@@ -600,9 +600,9 @@ fn progress_of_a_drain_counts_blocks_as_their_writes_begin() {
     assert!(seen.iter().all(|&(_, on_their_way)| on_their_way == 0 || on_their_way == 4), "{seen:?}");
 }
 
-/// A log is full, and its migration has ended. Its slots are freed once a read has ended that began
-/// before the migration's end. A write waits for the slots, and no other migration begins
-/// meanwhile.
+/// A log is full, and its migration has ended. The slots of the log are freed once a read has ended
+/// that began before the migration's end. A write waits for the slots, and no other migration
+/// begins meanwhile.
 #[test]
 fn full_log_waits_for_room_that_is_on_its_way() {
     let mut bench = Bench::new("griffin", &[("timeout", "off"), ("log_buffer", "0")]);

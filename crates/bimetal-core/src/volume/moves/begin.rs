@@ -11,7 +11,8 @@ use crate::volume::mover::pace::LOG_BATCH;
 use crate::volume::operations::purpose;
 use crate::volume::{Job, TaskId, Volume};
 
-/// Content that a move of cached blocks has in memory at once. Its slots are freed batch by batch.
+/// Content that a move of cached blocks has in memory at once. The slots of the move are freed
+/// batch by batch.
 const CACHE_BATCH: Bytes = Bytes::from_mib(32);
 /// Largest cost of a migration's reads of a log on a disk, as a multiple of one read in order.
 /// Sorting by address needs more than one read.
@@ -55,7 +56,8 @@ impl<P: Payload> Volume<P> {
         self.begin(blocks, keep, None, false);
     }
 
-    /// Returns the order of a move of `blocks`. It may make runs in `scratch_blocks` slots.
+    /// Returns the order of a move of `blocks`. The order may sort by runs in `scratch_blocks`
+    /// slots.
     pub(super) fn order_of_move(&self, blocks: Vec<ToMove>, urgent: bool, scratch_blocks: u64) -> MoveOrder {
         let block_bytes = self.view.layout.block.bytes().0;
         let in_blocks = |bytes: u64| bytes.clamp(1, BATCH_BLOCKS_MAX) as usize;
@@ -132,7 +134,7 @@ impl<P: Payload> Volume<P> {
     }
 
     /// Moves `blocks` in no time: the block map changes at once, and the log's slots are freed. The
-    /// writes follow in order. They wear the flash, and requests do not wait for them.
+    /// writes of the blocks follow in order, wear the flash, and delay no request.
     fn move_instantly(&mut self, mut blocks: Vec<ToMove>, keep: bool, log_end: Option<Position>) {
         // The moves of single blocks by an oracle are not counted as migrations.
         if !blocks.is_empty() && log_end.is_some() {

@@ -65,10 +65,10 @@ pub(super) struct MoveOrder {
     run: Range<usize>,
 }
 
-/// A step of a move. Its blocks are a range of the move's.
+/// A step of a move. The blocks of a step are a range of the blocks of the move.
 #[derive(Clone)]
 enum Step {
-    /// Writes a batch home. It is in order of address.
+    /// Writes a batch home, in order of address.
     Home(Range<usize>),
     /// Makes a run of a batch, which is in order of position. `into` is the run's place in the
     /// scratch part of the log.

@@ -26,7 +26,8 @@ const OPERATIONS_MAX: u32 = 4;
 /// other move gets one operation while requests use the drive.
 const REQUESTS_FOR_ONE: u32 = 4;
 /// Time between two turns of a move on a log's disk if appends leave no pause. A turn reads 2 MiB
-/// at most. That takes some 30 ms with both ways, so appends lose 3 % of the disk's time.
+/// at most. A turn takes some 30 ms with the arm's way there and back, so appends lose 3 % of the
+/// disk's time.
 const TURN_EVERY: Nanoseconds = Nanoseconds::from_seconds(1);
 
 /// Returns the largest number of operations of a move on a drive on which requests have
@@ -54,9 +55,9 @@ impl<P: Payload> Volume<P> {
         !job.incomplete && self.next_turn_at() > self.view.now
     }
 
-    /// Returns the time at which a move may begin to use the drive with the slots. That is now if
-    /// nothing is appended to a log on a disk, or if requests wait for the move. Otherwise it is
-    /// [`TURN_EVERY`] after the last turn.
+    /// Returns the time at which a move may begin to use the drive with the slots. The time is now
+    /// if nothing is appended to a log on a disk, or if requests wait for the move. Otherwise the
+    /// time is [`TURN_EVERY`] after the last turn.
     pub(super) fn next_turn_at(&self) -> Nanoseconds {
         if !self.appends_come_first() || self.is_move_awaited() {
             return self.view.now;
@@ -189,8 +190,9 @@ mod tests {
     const TIMED: &[(&str, &str)] = &[("timeout", "10s"), ("read_threshold", "off"), ("log_buffer", "0")];
 
     /// On the trace CloudPhysics, between appends that left the disk no pause, the reads of a
-    /// migration took 57 % of the disk's time. 128 MiB that were written in one second took nine,
-    /// and the mean response time was 98 ms. It is 18 ms now that moves wait for appends.
+    /// migration took 57 % of the disk's time. Writes of 128 MiB that were recorded in one second
+    /// took nine seconds, and the mean response time was 98 ms. With moves that wait for appends,
+    /// the mean response time is 18 ms.
     #[test]
     fn migration_reads_the_log_only_between_appends() {
         let mut scene = Scene::migrating(TIMED);

@@ -332,7 +332,7 @@ impl<P: Payload> Recovery<P> {
         let before = std::mem::replace(&mut self.cache().taken[header.index as usize], header.generation);
         self.ring().found_table_page(header.index, header.completed(sequence));
         if header.is_unfinished(sequence) {
-            // This page is of a checkpoint that was cut short.
+            // The page is of a checkpoint that was cut short.
             self.ring().touch_page(header.index);
         }
         let first = header.index * SLOTS_PER_TABLE_PAGE as u32;

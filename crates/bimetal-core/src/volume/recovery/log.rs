@@ -71,7 +71,7 @@ struct Search {
     /// The next block to search. The search ends at `end`.
     next: Position,
     end: Position,
-    /// Position of the first later segment that records this one as stable.
+    /// Position of the first later segment with a record that the found segment is stable.
     proof: Option<Position>,
     /// Sector of the head, if it cannot be read. `foot_unreadable`: a page that may be its foot
     /// cannot be read.
@@ -92,7 +92,8 @@ pub(super) struct LogRecovery<P> {
     /// The first copies of pages of the index whose second copies are being read.
     first_copies: Option<Chunk>,
     in_doubt: VecDeque<Segment>,
-    /// The last segment that was found by its head. Its foot is read together with the next head.
+    /// The last segment that was found by its head. The foot of this segment is read together with
+    /// the next head.
     unchecked: Option<Segment>,
     /// The next piece of the first segment in doubt to check.
     next_piece: u64,
@@ -108,7 +109,7 @@ pub(super) struct LogRecovery<P> {
     named: Position,
     /// Position up to which a page of the index behind a lost page declares the log stable.
     proven: Position,
-    /// Drop records of the index. They apply once the whole index is read.
+    /// Drop records of the index. The drop records apply once the whole index is read.
     dropped: Vec<(BlockRun, Position)>,
     /// Records of segments behind the index.
     not_indexed: Vec<Record>,
@@ -221,8 +222,8 @@ impl<P: Payload> Recovery<P> {
         self.read_chunk(self.volume.member_of_slots(), range, next, 0);
     }
 
-    /// Takes pages of the index. It ends at the first page that neither copy has: the log itself
-    /// has the rest.
+    /// Takes pages of the index. The index ends at the first page of which both copies are missing:
+    /// the log itself has the rest.
     fn takes_index_pages(&mut self, chunk: Chunk) {
         let (first, second) = match self.log().first_copies.take() {
             Some(first) => (first, Some(chunk)),
@@ -545,8 +546,8 @@ impl<P: Payload> Recovery<P> {
         }
     }
 
-    /// Queues a write of the head or foot of a segment. It precedes the superblock of the next
-    /// epoch, by which the segment was found: if that superblock is there, both pages are.
+    /// Queues a write of the head or foot of a segment. The write precedes the superblock of the
+    /// next epoch. So if that superblock is there, head and foot are there.
     fn repair(&mut self, kind: Kind, segment: &Segment) {
         let page = record::encode_page(kind, segment.header, &segment.records);
         let position = if kind == Kind::Foot { segment.own_end() - 1 } else { segment.first };

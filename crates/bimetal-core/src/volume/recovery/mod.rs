@@ -1,6 +1,6 @@
 //! Recovery: makes a volume that serves from the content of its members.
 //!
-//! It is a state machine like the volume itself: its outputs are operations, its inputs
+//! Recovery is a state machine like the volume itself: its outputs are operations, its inputs
 //! completions, and its result is the [`Volume`]. The steps are:
 //!
 //! 1. Every member is flushed, so that nothing recovery builds on can be lost later.
@@ -83,8 +83,8 @@ pub struct Recovery<P: Payload> {
     has_begun_anew: bool,
     superblocks: superblocks::Superblocks,
     chunks: chunks::Chunks,
-    /// Pages that are torn, damaged or older than their other copy. They are written when the
-    /// recovery has succeeded.
+    /// Pages that are torn, damaged or older than their other copy. These pages are written when
+    /// the recovery has succeeded.
     repairs: Vec<(MemberId, SectorRange, Vec<u8>)>,
     outgoing: VecDeque<Operation<P>>,
     in_flight: BTreeMap<Token, Asked<P>>,
@@ -611,7 +611,7 @@ impl<P: Payload> Volume<P> {
         }
         let of = |mask: u64| (0..64).map(MemberId).filter(move |member| mask & 1 << member.0 != 0);
         of(absent).for_each(|member| self.fail_member(member));
-        // It is known now which of these members has another copy.
+        // From here on, the volume knows which of these members has another copy.
         of(refusing & !absent).for_each(|member| self.refuse_writes(member));
         self.owe_what_is_dirty();
         self.damage.tell_lost();

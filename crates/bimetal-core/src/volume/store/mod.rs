@@ -30,7 +30,7 @@ const RECORDS_MAX: usize = 2048;
 pub(super) enum CommitWrite {
     /// Everything is being written.
     Nothing,
-    /// These pages of the ring, with the oldest records.
+    /// Pages of the ring, with the oldest records.
     Pages(Taken),
     /// The segment that is filling.
     Segment,
@@ -56,7 +56,7 @@ pub(super) enum MakeRoom {
 pub(super) enum Note {
     /// The segment that is filling records it.
     Segment,
-    /// These pages of the ring record that everything before the page `stable` is stable.
+    /// Pages of the ring that record that everything before the page `stable` is stable.
     Pages { stable: u64, taken: Taken },
 }
 
@@ -206,8 +206,8 @@ enum Slots<P> {
 /// The content off home, and the records of it that are not on a drive yet.
 pub(super) struct Store<P> {
     pub(super) pending: Pending,
-    /// The newest durable superblock. It has the volume's identity, and so has that of a volume
-    /// without slots, which is on no drive.
+    /// The newest durable superblock. The superblock has the volume's identity, even in a volume
+    /// without slots, whose superblock is on no drive.
     pub(super) superblock: Superblock,
     /// Time at which a note of what is stable is due.
     pub(super) note_at: Option<Nanoseconds>,

@@ -68,8 +68,8 @@ fn late_poll_gives_all_completions_in_model_order() {
     assert_eq!(order, simulated(&STARTS).into_iter().map(|(token, _)| token).collect::<Vec<_>>());
 }
 
-/// A real operation that takes longer than the model is counted as an overrun. It delays only
-/// itself.
+/// A real operation that takes longer than the model is counted as an overrun. The overrun delays
+/// only its own operation.
 #[test]
 fn overrun_of_the_real_part_delays_only_its_own_operation() {
     let mut pace = hdd();

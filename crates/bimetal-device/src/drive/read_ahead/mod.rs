@@ -1,10 +1,10 @@
 //! Read-ahead for sequential reads. Direct I/O has no read-ahead of the page cache. If a client
 //! requests one part after the other, the drive would be idle while each answer is sent.
 //!
-//! `ReadAhead` is a drive that wraps a drive. It follows a few runs: sequences of reads that each
-//! begin at the end of the last one. It reads ahead of each run, in pieces, as far as the run is
-//! long, within bounds. A read within pieces is answered from them, without a copy, when they have
-//! arrived. Each sector is returned once.
+//! `ReadAhead` is a drive that wraps a drive. `ReadAhead` follows a few runs: sequences of reads
+//! that each begin at the end of the read before. It reads ahead of each run, in pieces, as far as
+//! the run is long, within bounds. A read within pieces is answered from them, without a copy, when
+//! they have arrived. Each sector is returned once.
 //!
 //! A change invalidates the pieces that it overlaps, whether they have arrived or not. Nothing is
 //! read ahead of a run where a change is under way. So data from a piece was read after the last

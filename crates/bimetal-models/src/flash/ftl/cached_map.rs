@@ -39,8 +39,8 @@ pub(crate) struct CachedMap {
 }
 
 impl CachedMap {
-    /// Creates a cache without entries for `units` units. It has room for `capacity` entries, at
-    /// least 2, of which half are protected.
+    /// Creates a cache without entries for `units` units. The cache has room for `capacity`
+    /// entries, at least 2, of which half are protected.
     pub(crate) fn new(units: u32, capacity: u32) -> Self {
         let nothing = Segment { first: NONE, last: NONE, len: 0 };
         Self {

@@ -124,8 +124,8 @@ impl Dftl {
         self.pages.append_table(self.units + table, operations);
     }
 
-    /// Brings the translation pages up to date with moved units, once a victim is erased. This may
-    /// move units again, which wait for the next victim.
+    /// Brings the translation pages up to date with moved units, once a victim is erased.
+    /// Programming translation pages may move further units, which wait for the next victim.
     fn update_moved(&mut self, operations: &mut Vec<NandOp>) {
         let erases = self.pages.counters().blocks_erased.iter().sum();
         let Some(cache) = self.cache.as_mut().filter(|_| erases != self.erases) else { return };
@@ -306,8 +306,8 @@ mod tests {
         logical_units: 512 * 64 * 8 / 10,
     };
 
-    /// Returns the counters of the layer `ftl` with a cache for `part` of the mapping table. It has
-    /// served `rounds` times its size of uniform overwrites, with one read for each.
+    /// Returns the counters of the layer `ftl` with a cache for `part` of the mapping table. The
+    /// layer has served `rounds` times its size of uniform overwrites, with one read for each.
     fn after(ftl: &str, part: f64, rounds: u32, precondition: Precondition) -> Counters {
         let units = GEOMETRY.logical_units;
         let cache = (f64::from(units) * part * CACHED_ENTRY_BYTES as f64).ceil().to_string();

@@ -1,6 +1,6 @@
-//! `ideal`: Griffin's lower bound of erasures (section 6.3): a perfect layer that erases as many
-//! blocks as the written pages fill, pages / pages of a block, and moves nothing. Its erases rotate
-//! over all blocks of a die.
+//! `ideal`: Griffin's lower bound of erasures (Griffin's section 6.3): a perfect layer that erases
+//! as many blocks as the written pages fill, pages / pages of a block, and moves nothing. Erases
+//! rotate over all blocks of a die.
 //!
 //! No real layer can do this: pages are overwritten in place.
 

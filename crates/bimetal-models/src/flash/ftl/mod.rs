@@ -1,11 +1,11 @@
 //! Flash translation layers (FTLs): each chooses the place of a written unit, and moves data for
 //! it. One file each.
 //!
-//! A layer keeps state and counts; it knows no time. It appends the operations of the dies to a
-//! list of [`NandOp`]s, in the order in which each die must perform them. Read [`TranslationLayer`]
-//! first, then `page.rs`. The layers of the papers manage one die by pages on the medium of
-//! `nand.rs`: see [`DieLayer`], then `page_in_place.rs`, the shortest. `striped.rs` spreads the
-//! pages over the dies.
+//! A layer keeps state and counts; it knows no time. A layer appends the operations of the dies to
+//! a list of [`NandOp`]s, in the order in which each die must perform them. Read
+//! [`TranslationLayer`] first, then `page.rs`. The layers of the papers manage one die by pages on
+//! the medium of `nand.rs`: see [`DieLayer`], then `page_in_place.rs`, the shortest. `striped.rs`
+//! spreads the pages over the dies.
 //!
 //! A new layer needs its file with an [`Info`], and its line in [`ALL`].
 
@@ -199,8 +199,8 @@ pub(crate) trait DieLayer: Send {
     /// has data.
     fn locate(&self, page: u32, nand: &Nand) -> Place;
 
-    /// Reads the pages that a layer needs to find the newest version of `page`. Called before each
-    /// read of a page.
+    /// Reads the flash pages that the translation layer must read to find the newest version of
+    /// `page`. Called before each read of a page.
     fn search(&self, _page: u32, _nand: &mut Nand) {}
 
     /// Returns true if `page` waits in the controller's memory, so that reading it does not need

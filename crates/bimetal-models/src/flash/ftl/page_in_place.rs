@@ -3,8 +3,8 @@
 //! the same number.
 //!
 //! A clean page is written directly. If a page of a request is dirty, its block is read into memory
-//! and erased. It is then written back with the request's pages in it, once for each request.
-//! `prewrite_probability` makes this part of all pages dirty at first.
+//! and erased. The block is then written back with the request's pages in it, once for each
+//! request. `prewrite_probability` is the share of all pages that are dirty at first.
 //!
 //! As printed, `pageswritten` is the number of the last page minus `(i + 1)`, which never advances
 //! on a one-page write. Here it is the number of pages up to the end of the block or of the

@@ -20,7 +20,7 @@ enum Step {
     Flush,
 }
 
-/// Numbers from which a geometry is drawn. Its capacity depends on the layer.
+/// Numbers from which a geometry is drawn. The capacity of the geometry depends on the layer.
 #[derive(Clone, Copy, Debug)]
 struct Shape {
     channels: u32,

@@ -4,7 +4,7 @@
 //! The paper does not describe the other pages of the block: here they are read before the erase.
 //! The pages before the written page are programmed again at once. The pages behind it wait in the
 //! controller's memory, so that a write that continues there finds clean pages: a sequential run
-//! erases a block once. They are programmed when a write elsewhere follows.
+//! erases a block once. The waiting pages are programmed when a write elsewhere follows.
 
 use super::striped::Striped;
 use super::{DieLayer, Info};

@@ -15,8 +15,8 @@ use super::precondition::Layout;
 use super::profile::GcKind;
 use super::state::archive::{Archive, Checked};
 
-/// Policy that keeps the closed blocks of each die and chooses among them. It has no use for blocks
-/// without an invalid unit.
+/// Policy that keeps the closed blocks of each die and chooses among them. The policy has no use
+/// for blocks without an invalid unit.
 ///
 /// Blocks untouched since preconditioning are known from the layout until they are reported here.
 pub(crate) trait VictimSelection: Send {
@@ -31,8 +31,8 @@ pub(crate) trait VictimSelection: Send {
     /// unit. `is_untouched` returns whether a block is still in the state of the layout.
     fn pick(&mut self, die: u32, is_untouched: &dyn Fn(u32) -> bool) -> Option<u32>;
 
-    /// Removes `block` of `die`, which is emptied for another reason. It is closed, was reported
-    /// here, and has `valid` valid units.
+    /// Removes `block` of `die`, which is emptied for another reason. The block is closed, was
+    /// reported here, and has `valid` valid units.
     fn taken(&mut self, die: u32, block: u32, valid: u32);
 
     /// Saves the state that does not follow from the blocks, or restores it. A restored policy must

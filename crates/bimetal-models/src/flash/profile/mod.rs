@@ -51,7 +51,7 @@ pub struct FlashProfile {
     /// Terabytes (10^12 bytes) that the maker warrants can be written.
     pub warranted_terabytes_written: Option<f64>,
     /// Drive writes a day (DWPD) that the maker warrants for `warranty_years`, as multiples of the
-    /// drive's size. It precedes `warranted_terabytes_written`.
+    /// drive's size. This key precedes `warranted_terabytes_written`.
     pub warranted_drive_writes_per_day: Option<f64>,
     /// Years of warranty; five without this key.
     pub warranty_years: Option<f64>,
@@ -115,9 +115,9 @@ pub struct FlashProfile {
     /// Share of the pages that hold data before time zero, drawn at random; for `page-in-place`.
     #[serde(default)]
     pub prewrite_probability: f64,
-    /// With serial timing: erases that each write takes in addition to the layer's own. This is the
-    /// mean k of Konanki's L = n·WL + k·EL for a drive that is not clean (section 5.2). These
-    /// erases take time and cause no wear.
+    /// With serial timing: erases that each write takes in addition to the layer's own. The number
+    /// is the mean k of Konanki's L = n·WL + k·EL for a drive that is not clean (section 5.2).
+    /// These erases take time and cause no wear.
     #[serde(default)]
     pub erases_per_write_request: f64,
     /// Set to `on` if copies inside a die stay there (copy-back) instead of crossing the channel;

@@ -304,7 +304,7 @@ fn the_serial_module_takes_overhead_and_constant_latencies() {
     assert_eq!(times(&mut drive, us(40_000), &[command(OpKind::Read, 512, 8)]), [40_000 + 30], "nothing is there");
 }
 
-/// A write to a drive that is not clean takes n page writes and k erases. These erases take time
+/// A write to a drive that is not clean takes n page writes and k erases. The k erases take time
 /// but are not counted.
 #[test]
 fn write_to_a_used_drive_takes_n_programs_and_k_erases() {
@@ -338,8 +338,8 @@ fn anand_read_pays_for_each_unit_of_its_chain() {
         let now = now + us(10_000);
         assert_eq!(times(&mut drive, now, &[page(OpKind::Read)]), [now.0 / 1000 + 30 + 50 * units], "{units} units");
     }
-    // Page 9 shares the chain. It lies in the first unit, and a look at the second unit shows that
-    // no newer version follows.
+    // Page 9 shares the chain. Page 9 lies in the first unit, and a look at the second unit shows
+    // that no newer version follows.
     let other = |kind| command(kind, 72, 8);
     assert_eq!(times(&mut drive, us(600_000), &[other(OpKind::Write)]), [600_000 + 40 + 500]);
     assert_eq!(times(&mut drive, us(700_000), &[other(OpKind::Read)]), [700_000 + 30 + 2 * 50]);

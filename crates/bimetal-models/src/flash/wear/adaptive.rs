@@ -1,6 +1,6 @@
 //! Adaptive wear levelling (MixedStore, section 5.5): static wear levelling that is suspended while
 //! the host writes more than the drive was planned for. The erases of its moves would be added to
-//! those of the host. It catches up afterwards.
+//! those of the host. Levelling catches up afterwards.
 
 use std::ops::Range;
 

@@ -1,6 +1,7 @@
 //! Static wear levelling: dynamic wear levelling, and moves. A closed block lags behind if it was
-//! erased more than a threshold less often than the most worn block of its die. Its data then move
-//! to a worn block, so that it takes its share of the erases.
+//! erased more than a threshold less often than the most worn block of its die. The data of the
+//! lagging block then move to a worn block, so that the lagging block takes its share of the
+//! erases.
 //!
 //! Only data that stay are moved: the data of a block closed at least as long ago as it takes to
 //! write as many blocks as the die has. Other data will be overwritten in their place, and their

@@ -113,7 +113,7 @@ fn empty_layout() -> Layout {
     Layout::new(Precondition::Clean, &GEOMETRY, 0, 0, 3, 1)
 }
 
-/// Adaptive levelling moves nothing while the host writes more than planned. It catches up
+/// Adaptive levelling moves nothing while the host writes more than planned. Levelling catches up
 /// afterwards.
 #[test]
 fn adaptive_levelling_waits_for_the_end_of_a_burst() {

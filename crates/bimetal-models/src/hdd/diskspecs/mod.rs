@@ -1,7 +1,7 @@
 //! Reads DiskSim's parameter files of a drive, and writes them as a profile.
 //!
-//! A `.diskspecs` file holds the electronics and names the `.model` file. That file holds layout
-//! and mechanics and names the `.seek` file with the points of the seek curve (DiskSim 4.0
+//! A `.diskspecs` file holds the electronics and names the `.model` file. The `.model` file holds
+//! layout and mechanics and names the `.seek` file with the points of the seek curve (DiskSim 4.0
 //! Reference Manual, CMU-PDL-08-101). `parser.rs` parses their syntax, and `fields.rs` looks up
 //! figures in them. `layout.rs` and `electronics.rs` write the profile's parts, and `unused.rs`
 //! lists the settings that were ignored.

@@ -22,9 +22,9 @@ impl Segment {
 /// Result of a look-up for a read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Hit {
-    /// This segment holds the whole read.
+    /// Number of the segment that holds the whole read.
     Whole(usize),
-    /// This segment holds the start of the read.
+    /// Number of the segment that holds the start of the read.
     Part(usize),
     /// No segment holds the start of the read.
     None,
@@ -114,7 +114,8 @@ impl Segments {
         self.touch(index);
     }
 
-    /// Extends a segment to the sectors up to `end`. Its first sectors are dropped if it is full.
+    /// Extends a segment to the sectors up to `end`. The first sectors of a full segment are
+    /// dropped.
     pub(super) fn extend(&mut self, index: usize, end: u64) {
         let segment = &mut self.segments[index];
         segment.end = segment.end.max(end);

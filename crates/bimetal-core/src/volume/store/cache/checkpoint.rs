@@ -2,7 +2,7 @@
 //! copies are stable before second copies are written, so a power cut tears at most one copy of a
 //! page.
 //!
-//! It is fed by hand: [`step`](Checkpoint::step) returns the next write or flush.
+//! The caller drives a checkpoint: [`step`](Checkpoint::step) returns the next write or flush.
 
 use super::Cache;
 use crate::block_map::BlockMap;
@@ -59,7 +59,7 @@ pub(in crate::volume) enum Step {
 /// The place of a write of metadata.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::volume) enum Place {
-    /// These sectors.
+    /// Sectors of the slot table or of the marks.
     Sectors(SectorRange),
     /// A copy of a superblock of a turn.
     Superblock { turn: u64, copy: usize },
@@ -265,7 +265,8 @@ mod tests {
         }
     }
 
-    /// A cut between any two of these steps leaves a table and a superblock that belong together.
+    /// A power cut between any two steps of a checkpoint leaves a slot table and a superblock that
+    /// belong together.
     #[test]
     fn checkpoint_makes_first_copies_stable_before_second_ones() {
         let mut scene = Scene::new();

@@ -49,7 +49,7 @@ impl Cache {
         self.noting
     }
 
-    /// Ends the note that everything before the page `stable` is stable. It was `stored`, or
+    /// Ends the note that everything before the page `stable` is stable. The note was `stored`, or
     /// failed.
     pub(in crate::volume) fn note_ended(&mut self, stable: u64, stored: bool) {
         self.noting = false;

@@ -7,9 +7,9 @@
 //! `log` appends and outdates units, `setup` makes the layer.
 //!
 //! With a cache of single-bit cells (`slc_cache`), the host's blocks are programmed with one bit in
-//! each cell while the die has blocks to spare. Such blocks are faster, and hold fewer units
-//! accordingly. As such a block has few valid units, the collector takes it soon and packs its
-//! valid units into all bits of another block. In this way the cache is emptied.
+//! each cell while the die has blocks to spare. Blocks with one bit in each cell are faster, and
+//! hold fewer units accordingly. As a single-bit block has few valid units, the collector takes it
+//! soon and packs its valid units into all bits of another block. In this way the cache is emptied.
 
 mod check;
 mod collection;

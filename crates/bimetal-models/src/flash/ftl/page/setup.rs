@@ -119,8 +119,8 @@ impl PageMapping {
         let first = die * self.blocks_per_die;
         let programmed = self.layout.programmed_blocks(die);
         self.dies.push(Die::new(self.layout.units_of_die(die), first + programmed..first + self.blocks_per_die));
-        // A die may hold a unit less than its share, or not the end of a sequential fill. Its last
-        // block then holds less than its level, and the collector must know.
+        // A die may hold a unit less than its share, or not the end of a sequential fill. The last
+        // block of the die then holds less than its level, and the collector must know.
         let Some(last) = programmed.checked_sub(1).map(|last| first + last) else { return };
         let expected = self.layout.levels().last().map_or(self.units_per_block, |level| level.valid);
         let (_, valid) = self.blocks.get(last, &self.layout);

@@ -131,8 +131,8 @@ impl PageMapping {
         Ok(())
     }
 
-    /// Saves or restores the blocks that a die writes and collects. Its free, retired and
-    /// single-bit blocks follow from the states of all blocks.
+    /// Saves or restores the blocks that a die writes and collects. The free, retired and
+    /// single-bit blocks of the die follow from the states of all blocks.
     fn transfer_die(&mut self, number: u32, archive: &mut Archive) -> Checked {
         let first = number * self.blocks_per_die;
         let (units, last) = (self.units_per_block, first + self.blocks_per_die - 1);
