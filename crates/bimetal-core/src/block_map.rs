@@ -487,7 +487,7 @@ mod tests {
             map.grant(granted);
             let mut model: BTreeMap<u64, (u32, Entry)> =
                 (0..granted).map(|number| (u64::from(number), (number, BlockMap::granted_entry(number)))).collect();
-            // Slots above those of the granted copies.
+            // Slots above the slots of the granted copies.
             let mut next_slot = 1u32;
             let spread = if granted > 0 { 1 } else { 0x3_0000_0001 };
             for (step, number, valid, dirty) in steps {

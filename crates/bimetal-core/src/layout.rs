@@ -143,11 +143,11 @@ pub enum LayoutError {
     TooSmall {
         /// The drive's role.
         role: Role,
-        /// Size that it needs.
+        /// Size that the member needs.
         needed: Bytes,
-        /// Size that it has.
+        /// Size that the member has.
         available: Bytes,
-        /// The use for which it is too small.
+        /// The use for which the member is too small.
         reason: &'static str,
     },
 }
@@ -361,7 +361,7 @@ impl LayoutRequest<'_> {
         self.usable_blocks(member)
     }
 
-    /// Adds the slots and their metadata to `layout`. Slots and metadata fill `member` behind the
+    /// Adds slots, with their metadata, to `layout`. Slots and metadata fill `member` behind the
     /// blocks that are at home there.
     pub fn with_slots(&self, mut layout: Layout, member: MemberId, kind: SlotKind) -> Result<Layout, LayoutError> {
         let block_sectors = self.block.sectors();

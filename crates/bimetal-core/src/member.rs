@@ -19,7 +19,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// Returns its name on the command line.
+    /// Returns the name of the role on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Role::Ssd => "ssd",

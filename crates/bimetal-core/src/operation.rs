@@ -18,7 +18,7 @@ pub enum OpKind {
     Flush,
     /// Tells the drive that the content is no longer needed.
     Discard,
-    /// Stores zeroes without carrying them.
+    /// Stores zeroes; the operation has no payload.
     WriteZeroes,
     /// Asks the drive's translation layer for the sectors in the most outdated flash blocks. The
     /// hint asks from the start of the range on, for at most as many sectors as the range has. Real
@@ -37,7 +37,7 @@ impl OpKind {
 /// The outcome of an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Status {
-    /// All of it was done.
+    /// The whole operation was done.
     Done,
     /// The medium could not read or store it. The content of a failed write is undefined until it
     /// is written again.

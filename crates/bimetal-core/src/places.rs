@@ -225,7 +225,8 @@ impl Places {
         self.copying = None;
     }
 
-    /// Returns all pages of the table as it is now, with their numbers and copies.
+    /// Returns all pages of the table of places as it is now, each with the numbers of page and
+    /// copy.
     pub(crate) fn pages_twice(&self, volume: u64) -> impl Iterator<Item = (usize, usize, Page)> {
         (0..self.pages()).flat_map(move |number| [0, 1].map(|copy| (number, copy, self.page(number, volume))))
     }

@@ -137,11 +137,12 @@ impl Reason {
 /// Destination of a write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Placement {
-    /// Written to its home, in place. A copy off home is dropped.
+    /// The block is written to its home, in place. A copy off home is dropped.
     Home(Option<Reason>),
     /// Written to a free slot. Home has older content from then on.
     Slot,
-    /// Written to its home and to a free slot at once. The write is done when both are.
+    /// The block is written to its home and to a free slot at once. The write is done when both
+    /// are.
     Both,
     /// Delayed until slots are free. The scheme is asked for work, and then again for a place.
     Wait,
@@ -167,8 +168,8 @@ pub enum Work {
     /// Everything that is off home when the migration starts is written back, and its slots become
     /// free. If nothing is off home, a log frees the space that is no longer in use.
     MigrateAll,
-    /// The dirty content of these slots is written back. The slots stay as clean copies if `keep`
-    /// is set, and become free otherwise.
+    /// The dirty content of the listed slots is written back. The slots stay as clean copies if
+    /// `keep` is set, and become free otherwise.
     MoveHome {
         /// Slots to write back.
         slots: Vec<Slot>,
@@ -189,7 +190,7 @@ pub enum Work {
     Relocate {
         /// Range to relocate.
         range: u32,
-        /// Member that becomes its home.
+        /// Member that becomes the home of the range.
         to: MemberId,
     },
 }
@@ -538,7 +539,7 @@ pub struct SchemeInfo {
     pub takes_only_what_is_accessed: bool,
     /// Returns the Linux target that resembles the scheme with these settings, if there is one.
     pub linux_counterpart: fn(&Settings) -> Option<LinuxCounterpart>,
-    /// Returns the layout for these settings and members.
+    /// Returns the layout for the given settings and members.
     pub layout: fn(&Settings, &LayoutRequest<'_>) -> Result<Layout, SchemeError>,
     /// Makes the scheme for a layout that [`layout`](Self::layout) returned.
     pub build: BuildScheme,

@@ -48,7 +48,7 @@ pub enum Kind {
     RangesOrOff,
     /// Numbers with colons between, as many as this value tells, or `off`.
     NumbersOrOff(usize),
-    /// One of these words.
+    /// One word of a list.
     Choice(&'static [&'static str]),
 }
 

@@ -24,10 +24,11 @@ pub enum Member {
 
 struct Node<P: Payload> {
     volume: Volume<P>,
-    /// The volume whose member it is; `None` for the outermost volume.
+    /// The volume that has this volume as a member; `None` for the outermost volume.
     above: Option<usize>,
     members: Vec<Member>,
-    /// Operations that it got as requests. `given_back` counts those that it finished.
+    /// Number of operations that the volume above sent as requests. `given_back` counts those that
+    /// it finished.
     taken: u64,
     given_back: u64,
 }

@@ -4,7 +4,7 @@
 //! Uses of a drive are searched in several ways, because each way misses some uses:
 //!
 //! - mounts of the drive and of its partitions, and swap
-//! - devices stacked on it (LVM, md, bcache, loop)
+//! - devices stacked on the drive (LVM, md, bcache, loop)
 //! - an exclusive owner
 //! - a lock on a file
 
@@ -98,7 +98,7 @@ impl Use {
 /// Properties of a path.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Probe {
-    /// Path as it was given.
+    /// Path of the drive, as the user gave it.
     pub path: PathBuf,
     /// Path without links and dots.
     pub canonical: PathBuf,

@@ -6,7 +6,8 @@ use bimetal_core::units::SectorRange;
 /// A region of a member.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Region {
-    /// Blocks at their own address. The number is the flat sector of the operation's first sector.
+    /// Home: blocks at their own addresses. The number is the flat sector of the operation's first
+    /// sector.
     Home(u64),
     /// Slots. The number is the operation's first sector within the region.
     Slots(u64),

@@ -111,7 +111,7 @@ impl ResponseTimeRecorder {
     }
 }
 
-/// Returns the durations of both.
+/// Returns the durations of two sets together.
 fn together(one: &Durations, other: &Durations) -> Durations {
     let mut both = one.clone();
     both.absorb(other);

@@ -43,7 +43,8 @@ pub struct Migration {
 /// Properties of a volume that decide which figures apply to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shape {
-    /// Set for Griffin and for the scheme with which it is compared.
+    /// Set if write savings apply to the volume: for Griffin, and for the scheme to which Griffin
+    /// is compared.
     about_write_savings: bool,
     /// For each member, true if it is flash.
     is_flash: Vec<bool>,

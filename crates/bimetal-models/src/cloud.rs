@@ -65,7 +65,7 @@ pub struct CloudProfile {
     pub mb_per_s_per_gib_burst: Option<f64>,
     /// Bytes that a full bucket of credit holds for each GiB.
     pub credit_per_gib: Option<Size>,
-    /// Longest request that counts as one; a longer request counts as several.
+    /// Longest request that counts as one request of the limit; a longer request counts as several.
     pub request_max: Size,
     /// Bytes that a request counts for at least, unless it follows the request before it.
     #[serde(default)]

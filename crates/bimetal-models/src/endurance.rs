@@ -104,7 +104,7 @@ mod tests {
     }
 
     /// An office server writes 78.2 TB a year. The 300 TB that the maker warrants last 3.8 years,
-    /// and the rated 1500 cycles would last longer. The planner once promised the latter.
+    /// and the rated 1500 cycles would last longer. The planner once promised the longer time.
     #[test]
     fn warranted_writes_limit_a_life_before_rated_cycles() {
         let rate = 78.2e12 / YEAR_S;

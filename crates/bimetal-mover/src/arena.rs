@@ -45,7 +45,7 @@ pub(crate) struct Arena {
     pub(crate) donor: File,
     /// Blocks on the wanted drive.
     pub(crate) free: Runs,
-    /// Extents of these blocks.
+    /// Extents of the donor's blocks.
     extents: Vec<Extent>,
 }
 

@@ -1,6 +1,6 @@
 //! Moves of files, batch by batch.
 //!
-//! A batch takes these steps:
+//! A batch of file moves has the following steps:
 //!
 //! 1. Each file is opened and its extents are read anew; the parts on the wrong drive are to move.
 //! 2. A donor gets as many blocks on the wanted drive ([`crate::arena`]).
@@ -66,7 +66,7 @@ pub struct Request {
     pub path: PathBuf,
     /// Inode number of the file.
     pub inode: u64,
-    /// Drive to which its blocks move.
+    /// Drive to which the file's blocks move.
     pub to: Side,
     /// Parts of the file that move, in blocks of the file; `None`: all parts on the other drive.
     pub only: Option<Vec<Run>>,
@@ -92,7 +92,7 @@ pub struct Report {
     pub to_ssd: (u64, u64),
     /// Files moved to the HDD, and their blocks.
     pub to_hdd: (u64, u64),
-    /// Files among them that have more extents than before.
+    /// Number of moved files that have more extents than before.
     pub split: u64,
     /// Files whose checksums were compared.
     pub verified: u64,
@@ -495,7 +495,8 @@ impl<'a> Mover<'a> {
         Ok(before.swap(&work.file, &donor, bytes, &mut self.settings.pace))
     }
 
-    /// Reads the extents again, and compares the content if asked to.
+    /// Ends a move of a file: reads the file's extents again, and compares the content if the
+    /// settings ask for it.
     fn finish(&mut self, work: Work<'_>, ended: Result<(), Ended>) -> Result<(), MoverError> {
         let path = &work.request.path;
         let now = extents(&work.file, WHOLE).unwrap_or_default();

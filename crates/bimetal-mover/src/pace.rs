@@ -14,7 +14,7 @@ const NAP: Duration = Duration::from_millis(200);
 /// Reasons for which a run ends before its last move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
-    /// A signal has stopped it.
+    /// A signal has stopped the program.
     Stopped,
     /// The device was not idle for ten minutes.
     NeverIdle,

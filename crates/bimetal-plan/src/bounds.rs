@@ -274,7 +274,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 6, ..ProptestConfig::default() })]
 
-        /// Every excluded option breaks its budget when it is run.
+        /// Every excluded option breaks its budget when the option is run.
         #[test]
         fn what_is_excluded_breaks_its_budget(
             first in 16u64..40,

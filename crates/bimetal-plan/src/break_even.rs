@@ -62,7 +62,7 @@ pub(crate) fn between(best: &Candidate, other: &Candidate, name: &str) -> Vec<Br
 }
 
 fn of_model(best: &Candidate, other: &Candidate, model: &str, name: &str) -> Option<BreakEven> {
-    // Gigabytes of the model, its price, and the price of everything else.
+    // Gigabytes of the model, the price of the model, and the price of everything else.
     let split = |candidate: &Candidate| {
         let own = candidate.drives.iter().filter(|(_, offer)| offer.model == model);
         let (gb, usd) = own.fold((0.0, 0.0), |(gb, usd), (_, offer)| (gb + offer.size.0 as f64 / 1e9, usd + offer.usd));

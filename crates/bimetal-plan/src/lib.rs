@@ -224,7 +224,8 @@ impl Planned {
         })
     }
 
-    /// Adds the prices at which the winner and the options with these numbers cost the same.
+    /// Adds the prices at which the winner and each option of `rivals`, by its number, cost the
+    /// same.
     fn note_break_even(&mut self, rivals: &[usize]) {
         let Some((best, _)) = self.best() else { return };
         let rivals = rivals.iter().filter_map(|&index| self.tried.iter().find(|tried| tried.candidate.index == index));

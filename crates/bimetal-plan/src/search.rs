@@ -47,7 +47,7 @@ const LIVES_BATCH: usize = 2;
 pub struct Tried {
     /// The option.
     pub candidate: Candidate,
-    /// Outcome of its run, if it was run.
+    /// Outcome of the option's run, if the option was run.
     pub outcome: Option<Outcome>,
     /// Budgets that the option breaks, or the reason for which it was not run. Empty: it keeps
     /// every budget checked so far.
@@ -485,7 +485,7 @@ mod tests {
         let mut text = String::new();
         for (kind, (mib, usd)) in ssds.iter().enumerate() {
             let model = ["intel-x25-e-32gb", "micron-c200-60gb", "samsung-970-evo-plus-500gb"][kind % 3];
-            // Each SSD is 1 MiB larger than the one before, so that no size is sold twice.
+            // Each SSD is 1 MiB larger than the SSD before, so that no size is sold twice.
             let mib = mib + kind as u64;
             text += &format!(
                 "[[drive]]\nmodel = \"{model}\"\nsizes = [\"{mib}MiB\"]\nprices_usd = [{usd}]\ndate = \"d\"\nsource = \"s\"\n"

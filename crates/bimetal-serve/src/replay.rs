@@ -154,7 +154,7 @@ pub struct Answered {
     pub response: Nanoseconds,
     /// Time by which the request was issued late.
     pub late: Nanoseconds,
-    /// Number of bytes that it read or wrote.
+    /// Number of bytes that the request read or wrote.
     pub bytes: u64,
     /// Number of the server's error; 0 for success.
     pub error: u32,

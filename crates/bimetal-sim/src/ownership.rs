@@ -68,7 +68,7 @@ struct OwnedDrive {
     failures_per_year: Option<f64>,
     holds: Holds,
     is_rented: bool,
-    /// Number of drives that are used as this one.
+    /// Number of equal drives that are used as one drive.
     count: u64,
     /// Mass of carbon dioxide (equivalent) that making the drives set free, in kg: a range.
     carbon_kg: Option<[f64; 2]>,
@@ -165,7 +165,8 @@ fn embodied_carbon(drive: &Drive) -> Option<[f64; 2]> {
 }
 
 impl OwnedDrive {
-    /// Returns the probability that a drive of those used as this one fails in a year.
+    /// Returns the probability that at least one of the drives that are used as one drive fails in
+    /// a year.
     fn any_fails(&self) -> Option<f64> {
         Some(1.0 - (1.0 - self.failures_per_year?).powf(self.count as f64))
     }

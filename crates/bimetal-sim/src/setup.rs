@@ -355,7 +355,7 @@ pub struct Drive {
     pub(crate) is_share: bool,
     /// Price of the drive; `None` if no price is known.
     pub price: Option<Price>,
-    /// Number of drives that are bought and used as this one.
+    /// Number of equal drives that are bought and used as one drive.
     pub bought: u64,
     /// Model of the drive.
     pub model: Box<dyn DeviceModel>,

@@ -267,7 +267,7 @@ struct Simulator<'a> {
     submitted: u64,
     /// Number of requests to the volume.
     issued: u64,
-    /// Requests that the next one waits for, if the host thinks between requests.
+    /// Requests that the next request waits for, if the host thinks between requests.
     dependencies: Option<Dependencies>,
     /// Block layer that makes requests of queue events, if the trace has them.
     block_layer: Option<BlockLayer>,

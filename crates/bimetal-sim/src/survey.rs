@@ -52,7 +52,7 @@ pub struct Survey {
     pub answered: u64,
     /// Number of random reads whose response time was recorded.
     pub answered_random_reads: u64,
-    /// Number of these that were answered within 0.5 ms.
+    /// Number of the random reads that were answered within 0.5 ms.
     pub quick_random_reads: u64,
     /// First sector behind the highest sector touched, for each device of the trace.
     pub address_end: BTreeMap<u32, Sectors>,

@@ -49,7 +49,7 @@ pub struct WarmUp {
 /// Counts of a run at the end of each window.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Curve {
-    /// Read blocks, and those of them that SSDs served, since the beginning.
+    /// Numbers of blocks that were read and of blocks that SSDs served, since the beginning.
     reads: Vec<(u64, u64)>,
     /// Slots in use.
     in_use: Vec<u64>,

@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Largest number of bytes held at a time. Recognition looks at no more than these.
+/// Largest number of bytes held at a time. Recognition of the format looks at no more bytes.
 const BUFFER_BYTES: usize = 256 << 10;
 
 /// Longest line that a text format may have.

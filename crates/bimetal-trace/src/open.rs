@@ -85,8 +85,8 @@ pub struct Trace {
     capacity: Option<Sectors>,
     notes: Vec<String>,
     options: OpenOptions,
-    /// Event that stands for a request, in formats that record several events or name the one that
-    /// they record.
+    /// Event that stands for a request, in formats that record several events or name the event
+    /// that they record.
     event: Option<Event>,
     event_is_guessed: bool,
     input: Input,

@@ -84,7 +84,8 @@ struct Waiting {
     entry: Entry,
     /// Number of sectors whose completion was not seen.
     open_sectors: u64,
-    /// Class of completion that the request waits for; `None` if it waits for none.
+    /// Class of completion that the request waits for; `None` if the request waits for no
+    /// completion.
     class: Option<Class>,
 }
 

@@ -150,8 +150,8 @@ mod tests {
         (issues, held)
     }
 
-    /// Two requests overlap from 10 to 30; the third comes 70 after the latter's end, and the
-    /// fourth 5 after the third's.
+    /// Two requests overlap from 10 to 30; the third request comes 70 after the end of the second,
+    /// and the fourth 5 after the end of the third.
     #[test]
     fn request_waits_for_what_was_complete_and_then_thinks() {
         let recorded = |takes: [u64; 4]| {

@@ -72,7 +72,7 @@ pub enum AttachError {
     Grown {
         /// Name of the volume.
         name: String,
-        /// File system, its end, and commands that help.
+        /// File system, the end of the file system, and commands that help.
         refusal: Refusal,
     },
     /// A missing drive is home of blocks, so the volume cannot be served without it.
@@ -100,7 +100,7 @@ pub enum AttachError {
         name: String,
         /// Name of the member.
         member: String,
-        /// Path of its drive.
+        /// Path of the member's drive.
         path: PathBuf,
         /// Set if the member is home of blocks.
         is_home: bool,
@@ -116,7 +116,7 @@ pub enum AttachError {
         /// Name of the scheme.
         scheme: String,
     },
-    /// A file cannot emulate its drive.
+    /// A file cannot emulate the drive of its profile.
     #[error(transparent)]
     Emulation(#[from] EmulationError),
     /// The scheme does not take the settings.

@@ -72,7 +72,7 @@ pub struct Request {
 /// Volume that was created.
 #[derive(Clone, Debug)]
 pub struct Created {
-    /// Label on its drives.
+    /// Label on the drives of the new volume.
     pub label: Label,
     /// Layout of the volume.
     pub layout: Layout,
@@ -99,7 +99,7 @@ pub enum CreateError {
     /// A setting is not valid.
     #[error(transparent)]
     Setting(#[from] SettingError),
-    /// The scheme cannot use these drives.
+    /// The scheme cannot use the given drives.
     #[error(transparent)]
     Scheme(#[from] SchemeError),
     /// The volume is not possible.

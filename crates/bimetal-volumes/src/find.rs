@@ -52,7 +52,7 @@ pub enum FindError {
     Former {
         /// Path of the drive.
         path: PathBuf,
-        /// Name of its former volume.
+        /// Name of the volume that the drive belonged to before.
         name: String,
     },
 }

@@ -15,9 +15,9 @@ pub struct Lost {
     /// Number of blocks whose newest content is on no drive, acknowledged or not: reads of them are
     /// errors.
     pub blocks: u64,
-    /// Size of these blocks, in bytes.
+    /// Size of the lost blocks, in bytes.
     pub bytes: u64,
-    /// Number of these blocks that were acknowledged.
+    /// Number of lost blocks that were acknowledged.
     pub acknowledged_blocks: u64,
     /// Number of blocks that were bad and are not lost: home had the same content, they were
     /// written again, or their content was given up.
@@ -87,7 +87,7 @@ pub struct AcceptedLoss {
 /// Last scrub that read everything off home.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct LastScrub {
-    /// Time of its end, in seconds since 1970.
+    /// Time of the scrub's end, in seconds since 1970.
     pub at_s: u64,
     /// Number of blocks that were read.
     pub blocks_read: u64,

@@ -69,7 +69,7 @@ pub enum ReplaceError {
         /// Size that is needed.
         was: u64,
     },
-    /// The drive's smallest write is larger than the one that clients know.
+    /// The drive's smallest write is larger than the smallest write that clients know.
     #[error(
         "{}: writes units of at least {is} bytes, and clients were told {least}: attach a drive with smaller units, \
          or stop the server and attach it then; users of the volume must then write blocks of {is} bytes",

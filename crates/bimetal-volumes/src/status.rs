@@ -236,7 +236,7 @@ pub struct Wear {
     pub lifetime_write_bytes: u64,
     /// Seconds for which the drive was served since it became a member.
     pub lifetime_served_s: f64,
-    /// Bytes for which its maker rates the drive; null if unknown.
+    /// Bytes for which the maker rates the drive; null if unknown.
     pub rated_write_bytes: Option<u64>,
     /// Share of the rating that is used up, without writes before the drive became a member. Null
     /// without a rating.

@@ -78,7 +78,7 @@ pub enum Refusal {
         path: PathBuf,
         /// Kind of the table.
         name: &'static str,
-        /// End of its partitions, in bytes.
+        /// End of the drive's last partition, in bytes.
         end: u64,
         /// End of the volume's home, in bytes.
         limit: u64,

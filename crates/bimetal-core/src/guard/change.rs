@@ -24,9 +24,9 @@ use crate::units::{SECTOR_BYTES, SectorRange};
 /// The next step of a change.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Step {
-    /// Read these sectors of the drive; the answer is their content.
+    /// Read of sectors of the drive; the answer is their content.
     Read(SectorRange),
-    /// Write these bytes from this sector on.
+    /// Write of bytes, from a sector on.
     Write(u64, Vec<u8>),
     /// Flush the drive.
     Flush,
@@ -51,7 +51,7 @@ pub enum Answer {
 /// Reasons for which the guard cannot be raised or lowered. The attempt loses nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ChangeError {
-    /// No copy has these sectors.
+    /// A sector, and every copy of it, cannot be read.
     #[error("sector {0} of the drive's beginning cannot be read, neither there nor from its copies")]
     Unreadable(u64),
     /// Another program used the drive.
@@ -94,7 +94,7 @@ pub struct Change {
 enum Phase {
     /// Reading the header's place from this sector on: the guard is down.
     Place(u64),
-    /// Reading this chunk from this one of the three places: the guard is up.
+    /// Read of a chunk, by its number, from one of the three places, by its index: the guard is up.
     Compare(u64, usize),
     /// Carrying out the queue.
     Queue,

@@ -75,7 +75,7 @@ pub struct RecordsPage {
     pub head: Head,
     /// First page or position that may not have been stable when this page was written.
     pub stable: U64,
-    /// The records, [`Head::count`] of them.
+    /// The records, [`Head::count`] in number.
     pub records: [[u8; RECORD_BYTES]; RECORDS_PER_PAGE],
 }
 
@@ -150,7 +150,7 @@ pub struct SuperblockPage {
     pub has_marks: u8,
     /// Number of epochs.
     pub lives_count: u8,
-    /// Place in its pair: 0 unknown, 1 first, 2 second.
+    /// Place of the superblock in its pair: 0 unknown, 1 first, 2 second.
     pub pair: u8,
     unused: u8,
     /// The epochs, the oldest first.

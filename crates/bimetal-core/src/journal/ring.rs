@@ -206,7 +206,7 @@ impl Ring {
         Some((first, end - first))
     }
 
-    /// Begins the second copies, once the first ones are stable.
+    /// Begins the second copies, once the first copies are stable.
     pub(crate) fn begin_second_copies(&mut self) {
         self.checkpoint.as_mut().expect("a checkpoint is under way").next_page = 0;
     }
@@ -316,7 +316,7 @@ impl Pending {
         self.appended
     }
 
-    /// Remembers the entry of `slot` before the change by the newest record, or the next one.
+    /// Remembers the entry of `slot` before the change by the newest record, or by the next record.
     pub(crate) fn remember(&mut self, record: Sequence, slot: Slot, before: Option<Entry>) {
         self.undo.push_back(Undo { record, slot, before });
     }

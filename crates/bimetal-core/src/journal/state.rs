@@ -40,7 +40,8 @@ pub(super) const LEFT_BYTES: usize = page::PAGE_BYTES - 512;
 /// Blocks of a region at least.
 const REGION_BLOCKS_MIN: u64 = 64;
 
-/// Returns the blocks of a region that leaves as one, in a volume of `blocks` blocks.
+/// Returns the number of blocks of a region that is evacuated as a whole, in a volume of `blocks`
+/// blocks.
 pub const fn left_region_blocks(blocks: u64) -> u64 {
     let least = blocks.div_ceil(8 * LEFT_BYTES as u64);
     if least < REGION_BLOCKS_MIN { REGION_BLOCKS_MIN } else { least }

@@ -35,7 +35,7 @@ pub enum Pair {
     Unknown,
     /// The first superblock of a pair.
     First,
-    /// The second: it repeats the superblock before it.
+    /// The second superblock of a pair: it repeats the first superblock.
     Second,
 }
 
@@ -58,10 +58,10 @@ pub struct Superblock {
     pub table: u64,
     /// CRC32C of the marks written with it, in the area of its turn; `None`: no region is marked.
     pub marks: Option<u32>,
-    /// The epochs that wrote the content that counts, the oldest first. The last one is the present
-    /// epoch.
+    /// The epochs in which the valid content was written, the oldest first. The last epoch is the
+    /// present epoch.
     pub lives: Vec<Life>,
-    /// Lost blocks, with their lost eighths.
+    /// Lost blocks, each with its lost eighths.
     pub lost: Vec<(Block, ValidMask)>,
 }
 

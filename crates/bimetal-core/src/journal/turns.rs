@@ -16,14 +16,14 @@ pub const TURNS: usize = 2;
 /// Copies of each turn.
 pub const COPIES: usize = 2;
 
-/// A copy as it was found.
+/// A copy of a page, as it was read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Found<T> {
     /// Never written, or erased.
     Blank,
     /// Torn, damaged or unreadable.
     Bad,
-    /// Undamaged: its number and its content.
+    /// Number and content of an undamaged copy.
     Sound(u64, T),
 }
 
@@ -46,7 +46,7 @@ impl<T> Found<T> {
     }
 }
 
-/// All copies as they were found, by turn.
+/// All copies of a page as they were read, by turn.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Turns<T>([[Found<T>; COPIES]; TURNS]);
 

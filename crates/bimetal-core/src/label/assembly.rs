@@ -61,9 +61,9 @@ pub struct Absent {
     pub uuid: Uuid,
     /// The member's size.
     pub size: Bytes,
-    /// Time at which it was last present, in seconds since 1970.
+    /// Time at which the drive was last present, in seconds since 1970.
     pub last_seen: u64,
-    /// The drive that carries its label, if one is there but behind.
+    /// Path of the drive with the missing member's label, if that drive is present but outdated.
     pub behind: Option<String>,
 }
 

@@ -56,7 +56,7 @@ pub struct MemberLabel {
     pub uuid: Uuid,
     /// The member's role.
     pub role: Role,
-    /// Size when it was labelled. The volume uses no more of it.
+    /// Size of the member when it was labelled. The volume uses no more of it.
     pub size: Sectors,
     /// The profile of the drive that it emulates, if a file is to be as slow as a drive.
     pub emulates: Option<String>,
@@ -65,14 +65,14 @@ pub struct MemberLabel {
     /// The writing that it carried before that, and still carries if the labels were not all
     /// written.
     pub carried: u64,
-    /// Time at which it was last present, in seconds since 1970.
+    /// Time at which the member was last present, in seconds since 1970.
     pub last_seen: u64,
 }
 
 /// The place of a guarded drive's beginning ([`crate::guard`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Guard {
-    /// The beginning lies in its own place: the drive may be read without Bimetal.
+    /// The beginning of the drive lies in its own place: the drive may be read without Bimetal.
     Down,
     /// The beginning lies in two copies at the drive's end, and a header with a notice stands in
     /// its place.

@@ -122,7 +122,7 @@ pub struct Seen<'a> {
     pub page: &'a [u8; PAGE_BYTES],
 }
 
-/// The label of a drive, and the turn for the next one.
+/// The label of a drive, and the turn for the next label.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Current {
     /// The newest label in the pages.
@@ -656,7 +656,7 @@ mod tests {
         assert_eq!(read(label.own().size, seen).map(|current| current.label), Ok(label));
     }
 
-    /// A drive: pages by their first sector.
+    /// A drive of a test: pages by their first sector.
     #[derive(Clone)]
     struct Drive {
         size: Sectors,

@@ -6,7 +6,7 @@ use crate::scheme::View;
 use crate::units::Nanoseconds;
 
 /// Pause after a fetch that made no copy, because its blocks were being changed or a drive failed.
-/// Each further pause is twice the one before, up to `PAUSE_MAX`.
+/// Each further pause is twice the pause before, up to `PAUSE_MAX`.
 const PAUSE: Nanoseconds = Nanoseconds::from_millis(1);
 const PAUSE_MAX: Nanoseconds = Nanoseconds::from_seconds(60);
 

@@ -96,7 +96,8 @@ impl Missing {
         block.0 < u64::from(self.blocks)
     }
 
-    /// Notes that `block` lacks a copy or has one. Nothing happens for a block beyond the mirror.
+    /// Notes that `block` lacks a copy or has one. A block beyond the mirrored area changes
+    /// nothing.
     fn set(&mut self, block: Block, missing: bool) {
         if self.covers(block) {
             let block = block.0 as u32;

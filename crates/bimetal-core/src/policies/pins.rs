@@ -105,7 +105,7 @@ impl Pins {
 /// Room in a cache some of whose blocks are pinned. Slots of pinned blocks are never evicted.
 pub(crate) struct PinnedRoom {
     pins: Pins,
-    /// Slots that their pins keep on flash; all other slots are in `room`.
+    /// Slots whose blocks are pinned to flash; all other slots are in `room`.
     slots: BitSet,
     /// Set if pins have changed since slots were last sorted by their pins.
     unsorted: bool,

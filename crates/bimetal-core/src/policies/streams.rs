@@ -36,7 +36,7 @@ impl Streams {
         self.ends.iter().position(|&other| other == end)
     }
 
-    /// Notes a request: it continues a stream, or begins a stream in place of the one continued
+    /// Notes a request: it continues a stream, or begins a stream in place of the stream continued
     /// longest ago.
     pub fn note(&mut self, kind: OpKind, sectors: SectorRange) {
         let continued = self.place(end_key(kind, sectors.start.0));

@@ -157,7 +157,7 @@ struct Griffin {
     timer_started: Nanoseconds,
     /// Number of blocks read since the last migration started.
     blocks_read: u64,
-    /// Number of these blocks that the log served.
+    /// Number of the read blocks that the log served.
     blocks_read_from_log: u64,
     log_reads: Rate,
     /// Set once the read threshold has been passed.
@@ -211,7 +211,8 @@ impl Overwrites {
 }
 
 /// Bytes that a migration is taken to move in a second while reads come in; the time of the next
-/// migration is not known before. Our figure, a fifth of a disk's rate when it only reads.
+/// migration is not known before. The figure is our choice: a fifth of the rate of a disk that only
+/// reads.
 const MIGRATES: f64 = 16e6;
 /// Time over which the rate of reads from the log is averaged, in seconds (our figure).
 const READS_OVER: f64 = 0.1;
@@ -350,8 +351,8 @@ impl Griffin {
     }
 
     /// Returns true if the log has reached the migration size. Callers ask only while no migration
-    /// runs. During one, the block map still holds the blocks that it moves, and only newer blocks
-    /// belong to the next one.
+    /// runs. During a migration, the block map still has the blocks that the migration moves, and
+    /// only newer blocks belong to the next migration.
     fn is_large(&self, view: &View) -> bool {
         self.migration_blocks.is_some_and(|limit| view.map.len() >= limit)
     }

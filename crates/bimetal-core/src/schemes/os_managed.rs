@@ -9,7 +9,7 @@
 //! written to the disk".
 //!
 //! Our choices. The host's driver is this scheme. The disk is the first unit, a share of the flash
-//! (`flash_unit`) the last one, and the rest of the flash holds offloaded writes. A write of the
+//! (`flash_unit`) the last unit, and the rest of the flash holds offloaded writes. A write of the
 //! disk is selected by its size, as in configuration 2, or because it lies in metadata of a file
 //! system. Metadata lies in `regions`. With `metadata=on`, all addresses outside of the files and
 //! the free space in the host's map of files are metadata, too. The host flushes everything a
@@ -251,8 +251,8 @@ mod tests {
         assert_eq!(bench.take_log(), ["ssd write 1024", "hdd write 8"]);
     }
 
-    /// Addresses that a map of files does not name are metadata of the file system. A new map
-    /// replaces the one before.
+    /// Addresses that a map of files does not name are metadata of the file system. A new map of
+    /// files replaces the map before.
     #[test]
     fn metadata_of_a_file_system_is_what_no_file_has() {
         let mut bench = Bench::new("os-managed", &[("write_threshold", "off"), ("metadata", "on")]);

@@ -2,10 +2,10 @@
 //! on the SSD.
 //!
 //! Writes gather in a buffer in memory, and are written to the SSD in whole segments, each behind
-//! the one before. A flush writes the buffer out. Small random writes so become large sequential
-//! ones, for the SSD too. The log is written back when the HDD is idle, in order of address, and
-//! when the log fills up. Reads find the newest content in the buffer, in the log, or at home. No
-//! read puts anything on the SSD.
+//! the segment before. A flush writes the buffer out. So small random writes become large
+//! sequential writes, for the SSD too. The log is written back when the HDD is idle, in order of
+//! address, and when the log fills up. Reads find the newest content in the buffer, in the log, or
+//! at home. No read puts anything on the SSD.
 //!
 //! Our choices: the whole log is written back in one move, and its slots are freed at the move's
 //! end; dm-writeboost takes a batch of its oldest segments at a time. The HDD is idle after `idle`

@@ -40,7 +40,7 @@ const FAILURES_MAX: u8 = 4;
 /// Number of writes of an old turn, at most. A page that can never be written costs no more.
 const OLD_TURN_TRIES: u8 = 3;
 
-/// Facts of the durable state that one of its turns lacks.
+/// Facts of the durable state that one turn of the state lacks.
 #[derive(Clone, Copy, Default)]
 pub(super) struct OldTurn {
     /// Number of writes that the turn may still get; 0 if it lacks nothing, or is given up.

@@ -1,7 +1,7 @@
 //! Close: makes everything acknowledged stable, and records that nothing is in doubt.
 //!
-//! The next recovery then trusts every clean copy. A volume that was not closed recovers as well,
-//! but drops the clean copies in marked regions, because home may be newer there.
+//! After a close, the next recovery trusts every clean copy. A volume that was not closed recovers
+//! as well, but drops the clean copies in marked regions, because home may be newer there.
 
 use super::{Job, TaskId, Volume};
 use crate::operation::Status;
@@ -30,8 +30,8 @@ enum LastWrite {
 }
 
 impl Closing {
-    /// Returns the state after this one, if it is reached. `is_quiet` tells whether every request
-    /// is answered and no checkpoint is under way, `is_idle` whether no task is left.
+    /// Returns the next state of the close, if that state is reached. `is_quiet` tells whether
+    /// every request is answered and no checkpoint is under way, `is_idle` whether no task is left.
     fn next(self, is_quiet: bool, is_idle: bool) -> Option<Self> {
         match self {
             Self::Wanted if is_quiet => Some(Self::Committing),

@@ -33,8 +33,8 @@ const COMMIT_TRIES: u8 = 3;
 #[derive(Default)]
 pub(crate) struct Commit {
     phase: Phase,
-    /// Tasks that wait for the commit under way. `next` has those that wait for the next one. `all`
-    /// and `next_all`: the commit flushes all members.
+    /// Tasks that wait for the commit under way. `next` has the tasks that wait for the next
+    /// commit. `all` and `next_all`: the commit flushes all members.
     waiters: Vec<TaskId>,
     next: Vec<TaskId>,
     all: bool,
@@ -52,7 +52,8 @@ pub(crate) struct Commit {
     next_quiet_at: Option<u64>,
     /// The newest record when the commit began.
     up_to: Sequence,
-    /// Set once all segments of the log are being written. `log_end` is the end of the last one.
+    /// Set once all segments of the log are being written. `log_end` is the end of the last
+    /// segment.
     sealed: bool,
     log_end: Position,
     status: Option<Status>,

@@ -58,7 +58,7 @@ enum Step {
 }
 
 impl Draining {
-    /// Returns the state after this one, and the step to take. `at_home` tells whether home has
+    /// Returns the next state of the drain, and the step to take. `at_home` tells whether home has
     /// everything, `is_told` whether the homes durably record what they should.
     fn next(self, is_moving: bool, at_home: impl Fn() -> bool, is_told: bool) -> (Self, Step) {
         match self {

@@ -52,9 +52,9 @@ pub(crate) struct Segment<P> {
     written: bool,
     /// Set for a note: the segment is forced to the drive to record what is stable.
     pub(crate) is_note: bool,
-    /// The stable position that its head records.
+    /// The stable position that the segment's head records.
     pub(crate) says_stable: Position,
-    /// Set once its write has failed for good: it stays in memory.
+    /// Set once the segment's write has failed for good: the segment stays in memory.
     stays: bool,
 }
 
@@ -214,7 +214,7 @@ impl<P> LogTail<P> {
             let left = self.slots - self.head % self.slots;
             let mut limit = u64::from(self.segment_limit());
             if self.is_buffered() {
-                // As in `room`: twice its size is free.
+                // As in `room`: twice the size of the segment is free.
                 let largest = (self.free() / 2).saturating_sub(SEGMENT_MIN).min(RECORDS_PER_PAGE as u64);
                 limit = limit.max(blocks.min(largest));
             }
@@ -426,7 +426,7 @@ impl<P> LogTail<P> {
 /// Reasons for which no block can be appended now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum NoRoom {
-    /// The segment is full and older ones are still being written.
+    /// The segment is full, and older segments are still being written.
     Buffer,
     /// No slot is free: a migration or a commit must free some.
     Log,

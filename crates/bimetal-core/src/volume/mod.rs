@@ -162,7 +162,8 @@ enum Job<P> {
     Announce,
     /// A write of pages of a log's index.
     Index,
-    /// A write of a page of a cache's ring that records up to which page everything is stable.
+    /// A write of a note: a page of a cache's ring with the number of the page up to which all
+    /// pages are stable.
     Note {
         stable: u64,
         status: Status,

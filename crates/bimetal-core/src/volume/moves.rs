@@ -76,7 +76,7 @@ pub(crate) struct MoveJob<P> {
     todo: VecDeque<Transfer>,
     /// Number of blocks in the batch that is being written home.
     blocks: u64,
-    /// Number of these blocks whose write has not started.
+    /// Number of blocks of the batch whose write has not started.
     blocks_waiting: u64,
     /// Positions in `batch`, in order of slot.
     order: Vec<u32>,

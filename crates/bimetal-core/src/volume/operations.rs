@@ -26,7 +26,8 @@ pub(super) struct InFlight<P> {
     pub(super) sectors: Sectors,
     pub(super) begun: Nanoseconds,
     pub(super) foreground: bool,
-    /// Number of changes of its member that had completed before it: a flush makes these stable.
+    /// Number of changes of the member that had completed before the operation began: a flush makes
+    /// these changes stable.
     covers: u64,
     /// The write to repeat, for metadata or one of several copies.
     pub(super) again: Option<Box<Again<P>>>,
@@ -323,8 +324,8 @@ mod tests {
         assert_eq!(refused(OpKind::Flush, MemberState::Failed), Some(Status::Gone));
     }
 
-    /// The second flush began before the first one failed, so its success proves nothing. The
-    /// change still waits for a flush.
+    /// The second flush began before the first flush failed, so the success of the second flush
+    /// proves nothing. The change still waits for a flush.
     #[test]
     fn flush_beside_a_failed_flush_counts_as_failed() {
         let mut operations = Operations::new(1);

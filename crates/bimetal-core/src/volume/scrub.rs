@@ -34,12 +34,12 @@ const WRONG_MAX: usize = 100;
 pub struct BadBlock {
     /// The block, in the volume's flat address space.
     pub block: Block,
-    /// The outcome for its content.
+    /// The outcome for the content of the slot.
     pub outcome: Outcome,
 }
 
 impl BadBlock {
-    /// Returns true if another place has its content, so that nothing is lost.
+    /// Returns true if another place has the content of the block, so that nothing is lost.
     pub fn home_has_it(&self) -> bool {
         !matches!(self.outcome, Outcome::NoGoodCopy | Outcome::CopiesDiffer)
     }
@@ -55,7 +55,7 @@ pub enum Outcome {
     Rewritten,
     /// Another member of a mirror has its content, and the bad copy cannot be written again.
     OneCopyLeft,
-    /// No other place has its content.
+    /// The content is in no other place.
     NoGoodCopy,
     /// The members of a mirror can all be read and differ.
     CopiesDiffer,
@@ -76,11 +76,11 @@ pub struct Scrub {
     pub lost_blocks: u64,
     /// Time at which the scrub began.
     pub began: Nanoseconds,
-    /// Time at which it ended, once it has.
+    /// Time at which the scrub ended, once it has ended.
     pub ended: Option<Nanoseconds>,
-    /// Set once it has ended.
+    /// Set once the scrub has ended.
     pub finished: bool,
-    /// Set if it ended early because the drive is gone or fails every read.
+    /// Set if the scrub ended early because the drive is gone or fails every read.
     pub interrupted: bool,
 }
 

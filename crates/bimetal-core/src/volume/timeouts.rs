@@ -7,7 +7,7 @@ use crate::units::{Nanoseconds, sooner};
 /// Reasons for which a volume acts at a time.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum TimeoutReason {
-    /// The scheme has work: its timer, an idle drive, slots to free.
+    /// The scheme has work: a timer of the scheme, an idle drive, slots to free.
     Scheme,
     /// The segment of the log that is being filled is written, because no more blocks came.
     Segment,

@@ -169,7 +169,7 @@ fn write_seeks(
     {
         let write = within(less(write, base), track_ns);
         let longer = Taken { ns: write.ns - head.ns, error: write.error + head.error };
-        // A time below its error counts as none.
+        // A time below its error counts as zero.
         if longer.ns.abs() > 2.0 * longer.error {
             settle = longer;
             figures.number(

@@ -57,7 +57,7 @@ const PATIENCE_MAX: Nanoseconds = Nanoseconds::from_seconds(10);
 /// Runs the case `seed` of `scheme`, without power cuts.
 ///
 /// # Errors
-/// Returns the first violation. A panic of the engine counts as one.
+/// Returns the first violation. A panic of the engine counts as a violation.
 pub fn run_case(scheme: &'static SchemeInfo, seed: u64, options: Options) -> Result<Report, Box<Failure>> {
     guarded(scheme, seed, options, |description| {
         let mut random = Random::new(seed);
@@ -70,7 +70,7 @@ pub fn run_case(scheme: &'static SchemeInfo, seed: u64, options: Options) -> Res
 /// Runs the crash case `seed` of `scheme`: the power is cut, also while the volume recovers.
 ///
 /// # Errors
-/// Returns the first violation. A panic of the engine counts as one.
+/// Returns the first violation. A panic of the engine counts as a violation.
 pub fn run_crash_case(scheme: &'static SchemeInfo, seed: u64, options: Options) -> Result<Report, Box<Failure>> {
     guarded(scheme, seed, options, |description| {
         let mut random = Random::new(!seed);
@@ -84,7 +84,7 @@ pub fn run_crash_case(scheme: &'static SchemeInfo, seed: u64, options: Options) 
 /// still reads, with power cuts.
 ///
 /// # Errors
-/// Returns the first violation. A panic of the engine counts as one.
+/// Returns the first violation. A panic of the engine counts as a violation.
 pub fn run_refusal_case(scheme: &'static SchemeInfo, seed: u64, options: Options) -> Result<Report, Box<Failure>> {
     guarded(scheme, seed, options, |description| {
         let mut random = Random::new(seed.wrapping_mul(5) ^ 0x7265_6675_7365);
@@ -99,7 +99,7 @@ pub fn run_refusal_case(scheme: &'static SchemeInfo, seed: u64, options: Options
 /// off.
 ///
 /// # Errors
-/// Returns the first violation. A panic of the engine counts as one.
+/// Returns the first violation. A panic of the engine counts as a violation.
 pub fn run_damage_case(scheme: &'static SchemeInfo, seed: u64, options: Options) -> Result<Report, Box<Failure>> {
     guarded(scheme, seed, options, |description| {
         let mut random = Random::new(seed.wrapping_mul(7) ^ 0x6461_6d61_6765);
@@ -113,7 +113,7 @@ pub fn run_damage_case(scheme: &'static SchemeInfo, seed: u64, options: Options)
 /// power cuts.
 ///
 /// # Errors
-/// Returns the first violation. A panic of the engine counts as one.
+/// Returns the first violation. A panic of the engine counts as a violation.
 pub fn run_scrub_case(scheme: &'static SchemeInfo, seed: u64, options: Options) -> Result<Report, Box<Failure>> {
     guarded(scheme, seed, options, |description| {
         let mut random = Random::new(seed.wrapping_mul(9) ^ 0x7363_7275_6273);

@@ -160,7 +160,7 @@ impl DamageReport {
 }
 
 impl Report {
-    /// Adds the report of another case. The hash becomes that of both.
+    /// Adds the report of another case. The hash becomes the hash over both reports.
     pub fn add(&mut self, other: &Self) {
         self.requests += other.requests;
         self.failed += other.failed;

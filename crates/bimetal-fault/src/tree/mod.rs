@@ -40,7 +40,7 @@ const READ_BACK_SECTORS: u64 = 96;
 /// Runs the case `seed` of a tree whose outermost volume has `scheme`.
 ///
 /// # Errors
-/// Returns the first violation. A panic of the engine counts as one.
+/// Returns the first violation. A panic of the engine counts as a violation.
 pub fn run_tree_case(scheme: &'static SchemeInfo, seed: u64) -> Result<Report, Box<Failure>> {
     run(scheme, seed, |random| Shape::draw(scheme, random))
 }

@@ -17,7 +17,7 @@ const DRAWS_MAX: u32 = 2000;
 /// Number of draws after which settings stay at their defaults.
 const WITH_SETTINGS: u32 = 1000;
 
-/// A tree, or a member of one.
+/// A tree, or a member of a tree.
 #[derive(Clone, Debug)]
 pub enum Shape {
     /// A drive with this role.

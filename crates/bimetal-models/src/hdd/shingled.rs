@@ -33,7 +33,7 @@ use crate::{DeviceModel, Finished};
 const STREAMS: usize = 32;
 
 /// Number of sectors that cleaning reads or writes at once: about a track. A read of the host waits
-/// for no more.
+/// for at most one such step of cleaning.
 const STEP_SECTORS: u64 = 4096;
 
 /// Number of sectors that flushes, discards and hints have on the arm.
@@ -84,7 +84,7 @@ pub struct ShingledHdd {
     staging_sectors: u64,
     staging: Staging,
     hdd: Hdd,
-    /// Sequential writers, the one that wrote last behind the others.
+    /// Sequential writers, the latest writer last.
     streams: VecDeque<Stream>,
     /// Bands that a stream left half written.
     half_written: BTreeSet<u64>,

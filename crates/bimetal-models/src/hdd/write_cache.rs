@@ -15,7 +15,8 @@ pub struct WriteCache {
     leaving: (u64, u64),
     /// Number of sectors that fit.
     room: u64,
-    /// Number of these that the other actuators of the drive use, or wait for since earlier.
+    /// Number of cached sectors that the other actuators of the drive use, or wait for since
+    /// earlier.
     pub(super) taken: u64,
 }
 

@@ -69,7 +69,7 @@ pub enum ExperimentsError {
     NoFigure(String),
 }
 
-/// Amount of work of the long experiments.
+/// Share of the long experiments that is run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Effort {
     /// The whole experiments.

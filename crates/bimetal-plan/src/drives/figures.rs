@@ -17,9 +17,9 @@ pub(super) const UNKNOWN: &str = "unknown";
 pub struct Key {
     /// Name of the key.
     pub name: &'static str,
-    /// Form of its value.
+    /// Form of the key's value.
     pub shape: Shape,
-    /// Values that it takes.
+    /// Values that the key takes.
     pub expected: &'static str,
     /// Meaning of the key.
     pub doc: &'static str,
@@ -336,7 +336,7 @@ macro_rules! measured {
         #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
         #[serde(into = "String", try_from = "String")]
         pub struct $name {
-            /// The text as it was written.
+            /// The date as the file has it.
             pub text: String,
             /// The text's value in bytes.
             pub bytes: Bytes,

@@ -86,7 +86,7 @@ struct Load {
     kind: OpKind,
     is_random: bool,
     depth: u64,
-    /// Number of requests before those that count, which fill queues and caches.
+    /// Number of requests that fill queues and caches before the measured requests.
     before: u64,
     count: u64,
     /// Number of places at which requests in order proceed side by side.

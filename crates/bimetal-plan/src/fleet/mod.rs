@@ -77,7 +77,7 @@ pub struct Purchase {
 pub struct Fleet {
     /// Money that all drives may cost.
     pub budget_usd: f64,
-    /// Money that they cost.
+    /// Cost of the choices.
     pub cost_usd: f64,
     /// Money that the cheapest option of each volume costs.
     pub cost_cheapest_usd: f64,

@@ -319,7 +319,7 @@ impl Fit {
         Self { slopes: wide(&self.slopes), slope_errors: wide(&self.slope_errors), ..self }
     }
 
-    /// Returns the prediction for these predictors.
+    /// Returns the prediction for values of the predictors.
     pub fn predict(&self, predictors: &[f64]) -> f64 {
         self.intercept + self.slopes.iter().zip(predictors).map(|(slope, value)| slope * value).sum::<f64>()
     }

@@ -174,7 +174,7 @@ pub fn block_bytes(flash: &FlashProfile) -> f64 {
     f64::from(flash.pages_per_block) * flash.page_size.0.0 as f64
 }
 
-/// Simulates a workload with these characteristics on `profile` with `size` bytes, alone.
+/// Simulates a workload with the given characteristics on `profile` with `size` bytes, alone.
 ///
 /// # Errors
 /// Returns an error if the drive is not flash or cannot have that size, or the workload does not

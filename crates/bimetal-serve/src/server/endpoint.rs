@@ -243,7 +243,7 @@ impl Listener {
         }
     }
 
-    /// Returns the address, if it is TCP.
+    /// Returns the address of a TCP endpoint.
     pub(super) fn address(&self) -> Option<SocketAddr> {
         if let Bound::Tcp { address, .. } = self.bound { Some(address) } else { None }
     }

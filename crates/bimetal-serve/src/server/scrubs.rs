@@ -22,7 +22,7 @@ const AGAIN: Nanoseconds = Nanoseconds::from_seconds(3600);
 /// Schedule and rate of scrubs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ScrubPlan {
-    /// Time between the end of a scrub and the next one; `None` for no scheduled scrubs.
+    /// Time between the end of a scrub and the next scrub; `None` for no scheduled scrubs.
     pub every: Option<Nanoseconds>,
     /// Maximum of bytes read in a second.
     pub rate: Option<Bytes>,
@@ -38,7 +38,7 @@ pub(super) struct Scrubs {
 }
 
 impl Server {
-    /// Plans the next scrub after the last one in the report.
+    /// Plans the next scrub after the last scrub in the report.
     pub(super) fn plan_scrubs(&mut self) {
         let last = self.known_report().last_scrub;
         let next_at = self.options.scrub.every.map(|every| {

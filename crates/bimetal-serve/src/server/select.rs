@@ -101,7 +101,7 @@ impl Selector {
     }
 
     pub(super) fn remove(&self, event: BorrowedFd<'_>) {
-        // Closing the descriptor removes it anyway.
+        // Closing the descriptor removes the descriptor from the poll anyway.
         let _ = epoll::delete(&self.epoll, event);
     }
 

@@ -1,4 +1,4 @@
-//! A server that is fed by hand, for the tests of the files beside this one.
+//! A server whose events come from the test, for the tests of the files in this folder.
 //!
 //! Its drives keep their content in memory, and end an operation when a test says so. Its clients
 //! and visitors have their codecs and no sockets. Its clock is the clock of the test.

@@ -8,8 +8,8 @@ use bimetal_device::drive::Failure;
 
 use crate::snapshot::Failing;
 
-/// Number of failed reads or writes in a row, each at another range than the one before, from which
-/// a drive counts as failing.
+/// Number of failed reads or writes in a row, each at another range than the failure before, from
+/// which a drive counts as failing.
 const IN_A_ROW: u32 = 3;
 
 /// Counters of one member, or of all requests.

@@ -37,7 +37,7 @@ pub(super) struct Door {
 }
 
 impl Door {
-    /// Returns the address, if it is TCP.
+    /// Returns the address of a TCP listener.
     pub(super) fn address(&self) -> Option<String> {
         self.listener.address().map(|address| address.to_string())
     }

@@ -6,7 +6,7 @@ use crate::survey::Survey;
 /// Share of requests without a response time from which on the finding is given. Recorders miss a
 /// few completions.
 const SHARE_MIN: f64 = 0.01;
-/// Share from which on it is a warning.
+/// Share of requests without a response from which on the finding is a warning.
 const SHARE_WARNING: f64 = 0.5;
 
 pub(super) fn of(survey: &Survey) -> Option<Finding> {

@@ -662,7 +662,7 @@ mod tests {
         assert!(least <= life.years.unwrap() && most <= life.warranted_years.unwrap() * 1.001, "{life:?}");
     }
 
-    /// The life in the document of `simulate` and `compare` is the one that `plan` computes.
+    /// The life in the document of `simulate` and `compare` is the life that `plan` computes.
     #[test]
     fn run_has_the_life_that_the_planner_computes() {
         let drives =

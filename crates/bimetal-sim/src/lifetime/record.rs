@@ -19,7 +19,7 @@ const RECORDED_MAX: usize = 2_000_000;
 /// Commands to a drive, with their times.
 pub(super) type Stream = Vec<(Nanoseconds, Command)>;
 
-/// Recording of a drive: its first commands, and the amount of all.
+/// Recording of a drive: the first commands, and the amount of all commands.
 #[derive(Debug, Default)]
 pub(super) struct Tape {
     /// The first commands.
@@ -77,7 +77,7 @@ pub(super) struct Member {
     pub(super) size: Sectors,
     /// Sectors that are full before the first request.
     pub(super) used: SectorRange,
-    /// State of these sectors.
+    /// State of the sectors in `used` at time zero.
     pub(super) precondition: Precondition,
     /// Set if the drive is home to addresses of the volume.
     pub(super) is_home: bool,
@@ -199,7 +199,7 @@ impl DeviceModel for Instant {
 }
 
 /// Puts a recorder in front of each flash drive; `rounds` decides what it records. A drive that is
-/// alone need not be simulated for that.
+/// alone need not be simulated for a recording.
 pub(super) fn record_members(setup: &mut Setup, choices: &Choices, rounds: Rounds) -> Vec<Member> {
     let layouts: Vec<Layout> = setup.tree.volumes().map(|volume| volume.view().layout.clone()).collect();
     let alone = setup.drives.len() == 1;

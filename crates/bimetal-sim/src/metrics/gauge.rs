@@ -16,7 +16,7 @@ pub struct Gauge {
 }
 
 impl Gauge {
-    /// Creates a gauge with `level` at time `start`, from which on it is measured.
+    /// Creates a gauge with `level` at time `start`. The average counts from `start` on.
     pub fn new(start: Nanoseconds, level: u64) -> Self {
         Self { buckets: Buckets::new(start), level, since: start, max: level }
     }

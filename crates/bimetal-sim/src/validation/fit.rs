@@ -90,7 +90,7 @@ impl Figures {
             && (10.0..=400.0).contains(&self.outer_mb_per_s)
     }
 
-    /// Returns these figures with every spindle speed, and with and without write cache.
+    /// Returns the figures with every spindle speed, and with and without write cache.
     fn starts(self) -> impl Iterator<Item = Self> {
         let caches = [Switch::On, Switch::Off];
         RPM.iter().flat_map(move |rpm| caches.map(|write_cache| Self { rpm: *rpm, write_cache, ..self }))
@@ -115,8 +115,8 @@ impl Figures {
     }
 }
 
-/// Moves from figures to their best neighbour, for each step, while that is better. `distance_ms`
-/// is infinite for figures that are impossible together.
+/// Moves from figures to their best neighbour, for each step, while the neighbour is better.
+/// `distance_ms` is infinite for figures that are impossible together.
 fn descend(mut best: (f64, Figures), steps: &[f64], distance_ms: &impl Fn(&Figures) -> f64) -> (f64, Figures) {
     for step in steps {
         loop {
@@ -137,7 +137,7 @@ fn descend(mut best: (f64, Figures), steps: &[f64], distance_ms: &impl Fn(&Figur
 /// Returns the fitted figures, as keys and values.
 ///
 /// # Errors
-/// Refuses a profile without these figures, or one that cannot be built.
+/// Refuses a profile without the figures to fit, or a profile that cannot be built.
 pub fn fit(
     profile: &mut Profile,
     samples: &[Sample],

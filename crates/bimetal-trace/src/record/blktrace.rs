@@ -142,7 +142,7 @@ fn interrupt(child: &Child) {
     }
 }
 
-/// Ends a program: interrupts it, waits two seconds, kills it.
+/// Ends a program: interrupts the program, waits two seconds, then kills it.
 fn end(child: &mut Child) {
     if matches!(child.try_wait(), Ok(Some(_))) {
         return;

@@ -8,18 +8,18 @@ use bimetal_core::units::{SectorRange, Sectors};
 
 use super::RecordError;
 
-/// Block device: a whole disk, or a partition of one.
+/// Block device: a whole disk, or a partition of a disk.
 #[derive(Debug, Clone)]
 pub(super) struct Device {
     /// Path that the user gave.
     pub(super) path: PathBuf,
-    /// Device numbers of its events. The kernel reports queue events under the number of the target
-    /// partition, and issue events under the number of the disk. Sectors count from the start of
-    /// the disk in both.
+    /// Device numbers of the device's events. The kernel reports queue events under the number of
+    /// the target partition, and issue events under the number of the disk. Sectors count from the
+    /// start of the disk for both kinds of events.
     pub(super) numbers: Vec<(u32, u32)>,
     /// Number of sectors.
     pub(super) size: Sectors,
-    /// Range on its disk, for a partition.
+    /// Range on the disk, for a partition.
     pub(super) partition: Option<SectorRange>,
 }
 

@@ -38,7 +38,7 @@ pub use spec::{SpecError, WorkloadSpec};
 /// ended. Any other request, or one that would exceed the footprint, starts at a place drawn by the
 /// skew, on a multiple of 4 KiB. All requests are to device 0.
 pub struct Generator {
-    /// Phases that have not begun, the next one last.
+    /// Phases that have not begun, the next phase last.
     waiting: Vec<Phase>,
     phase: Phase,
     clock: Option<Nanoseconds>,

@@ -108,7 +108,7 @@ pub enum RescueError {
     OtherVolume {
         /// Path of the drive.
         path: PathBuf,
-        /// Name of its volume.
+        /// Name of the volume to which the drive belongs.
         volume: String,
     },
     /// The volume was served without the member.
@@ -182,7 +182,7 @@ pub enum RescueError {
     Plain {
         /// Path of the drive.
         path: PathBuf,
-        /// Reason for which its content is in the way.
+        /// Reason for which the drive's content is in the way.
         refusal: Refusal,
     },
     /// A path is not a drive.
@@ -240,9 +240,9 @@ pub enum LabelLeft {
 pub struct MemberReport {
     /// Name on the command line.
     pub id: String,
-    /// Path of its drive.
+    /// Path of the member's drive.
     pub path: Option<String>,
-    /// Remains of its label.
+    /// Remains of the label on the member's drive.
     pub label: LabelLeft,
     /// Proofs that the drive is the member, if its label is lost.
     pub proofs: Vec<String>,
@@ -545,7 +545,7 @@ fn report_of(
     }
 }
 
-/// Returns the volume with these drives as its members.
+/// Returns the volume with the given drives as its members.
 fn with_seats(located: &Located, seated: &[Seated<'_>]) -> Located {
     let mut whole = located.clone();
     for seat in seated.iter().filter(|seat| seat.left == LabelLeft::Nothing) {

@@ -20,7 +20,7 @@ use crate::units::counted;
 
 /// Ranges that are kept in memory; blocks beyond them are counted.
 pub const RANGES_MAX: usize = 1 << 16;
-/// Accepted losses that are kept; older ones are counted.
+/// Accepted losses that are kept; older losses are counted.
 pub const LOSSES_MAX: usize = 8;
 /// Lines of the history that are kept.
 pub const LINES_MAX: usize = 8;
@@ -107,7 +107,7 @@ pub struct AcceptedLoss {
 /// The last scrub that read everything off home.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LastScrub {
-    /// The time of its end, in seconds since 1970.
+    /// The time of the scrub's end, in seconds since 1970.
     pub at: u64,
     /// Blocks that were read.
     pub blocks_read: u64,
@@ -115,7 +115,7 @@ pub struct LastScrub {
     pub blocks_bad: u64,
     /// Bad blocks without a good copy, or with two that differ.
     pub blocks_lost: u64,
-    /// The time that it took, in milliseconds.
+    /// The duration of the scrub, in milliseconds.
     pub took_ms: u64,
 }
 
@@ -159,8 +159,8 @@ pub struct Report {
     pub checksum_errors: u64,
     /// The last scrub.
     pub last_scrub: Option<LastScrub>,
-    /// Set if a newer report may have been damaged, so that this one may lack findings. An
-    /// acknowledgement clears it.
+    /// Set if a newer report may have been damaged, so that this report may lack findings. An
+    /// acknowledgement clears the flag.
     pub doubtful: bool,
     /// Findings by first block; no two overlap.
     findings: BTreeMap<u64, Finding>,

@@ -1,7 +1,7 @@
 //! A report as it lies in the tails of members: a page in two turns, each in two copies.
 //!
 //! A writer takes the turn of the report's sequence, writes its first copy, then its second copy.
-//! Of all readable copies on all members, the one with the highest sequence counts. If a turn was
+//! Of all readable copies on all members, the copy with the highest sequence counts. If a turn was
 //! written and no copy of it can be read, the result is *doubtful*: a newer report may have been
 //! there.
 

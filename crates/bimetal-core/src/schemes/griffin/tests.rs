@@ -115,7 +115,7 @@ fn migration_writes_newest_versions_in_order_of_address() {
     // The expected operations, in order:
     // 1. a state that records the migration, in two copies;
     // 2. one read of the log over the three live blocks and the gaps between them;
-    // 3. a flush that makes these blocks stable in the log before home changes;
+    // 3. a flush that makes the moved blocks stable in the log before home changes;
     // 4. a write of blocks 4 and 5, a write of block 9, and a flush of home;
     // 5. a state that records the migration's end, in two copies;
     // 6. a pair of superblocks with the log's new tail, each in two copies.

@@ -130,7 +130,7 @@ fn clean_page_is_not_evicted_while_it_is_overwritten() {
     bench.take_log();
     bench.submit(0, OpKind::Write, 0, 8);
     let first: Token = bench.volume.next_operation().expect("a write to flash").token;
-    // Each of these writes needs a slot, and page 0 was used longest ago.
+    // Each write needs a slot, and page 0 was used longest ago.
     (0..slots - 1).for_each(|at| {
         bench.submit(0, OpKind::Write, (slots + at) * 8, 8);
     });

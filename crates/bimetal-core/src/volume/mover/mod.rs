@@ -1,5 +1,5 @@
-//! The mover: which move is under way, when the next one may begin, and since when content has
-//! waited for one.
+//! The mover: which move is under way, when the next move may begin, and since when content has
+//! waited for a move.
 //!
 //! The steps of a move are in `moves.rs`.
 
@@ -67,7 +67,7 @@ impl Mover {
         self.held_back = true;
     }
 
-    /// Notes that a change of home ended. Returns the move, if it waited for that.
+    /// Notes that a change of home ended. Returns the move, if it waited for that change.
     pub(super) fn home_changed(&mut self) -> Option<TaskId> {
         if std::mem::take(&mut self.held_back) { self.task } else { None }
     }

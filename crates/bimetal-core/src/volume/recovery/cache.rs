@@ -389,8 +389,8 @@ impl<P: Payload> Recovery<P> {
         self.cache().said.extend(header.map(|header| (index, header)));
     }
 
-    /// Checks whether the generations of the damaged pages complete the digest. If not, an unknown
-    /// number of slots is given up.
+    /// Checks that the generations of the damaged pages of the slot table complete the digest of
+    /// the table. Otherwise an unknown number of slots is given up.
     fn judge_damaged_table(&mut self) {
         let sequence = self.cache().superblock().sequence;
         let mut digest = self.ring().digest();
@@ -492,8 +492,9 @@ impl<P: Payload> Recovery<P> {
     }
 
     /// Searches a page at or behind the apparent end of the ring for proof of damage. A page that
-    /// records the missing one as stable proves that one damaged. A page of a later epoch, or with
-    /// a higher number than belongs there, proves that the newest superblock is lost.
+    /// records the missing page as stable proves that the missing page is damaged. A page of a
+    /// later epoch, or with a higher number than belongs there, proves that the newest superblock
+    /// is lost.
     fn look_for_damage(&mut self, number: u64, pages: [Option<&Page>; 2]) {
         let identity = self.volume.store.identity();
         let (end, life) = (self.cache().next, self.cache().superblock().life().number);

@@ -35,7 +35,7 @@ impl Chunk {
         self.readable.len() as u64
     }
 
-    /// Returns the number behind its last page.
+    /// Returns the number behind the chunk's last page.
     pub(super) fn end(&self) -> u64 {
         self.first + self.count()
     }

@@ -77,7 +77,7 @@ struct Search {
     /// cannot be read.
     head_unreadable: Option<u64>,
     foot_unreadable: bool,
-    /// The segment, from its foot.
+    /// The segment, as its foot describes it.
     found: Option<Segment>,
 }
 

@@ -34,7 +34,7 @@ pub(super) enum CommitWrite {
     Pages(Taken),
     /// The segment that is filling.
     Segment,
-    /// The commit waits for these segments that are being written; the last ends at `end`.
+    /// The commit waits for the segments that are being written; the last ends at `end`.
     Await { segments: u32, end: Position },
     /// There is no room, and the commit must make some.
     Full,

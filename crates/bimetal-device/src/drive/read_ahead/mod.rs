@@ -80,7 +80,7 @@ struct Passing {
 pub(super) struct ReadAhead {
     drive: Box<dyn Drive>,
     capacity: Sectors,
-    /// Runs in order of their last read; the newest is last.
+    /// Runs in order of each run's last read; the newest is last.
     runs: Vec<Run>,
     pieces: Slab<Piece>,
     kept: Sectors,

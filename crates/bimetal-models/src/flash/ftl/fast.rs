@@ -3,12 +3,12 @@
 //! FAST).
 //!
 //! Data blocks keep offsets. A page that is clean in its data block is written there. Any other
-//! page that begins a block, or continues where the last one ended, is written to the log block for
-//! sequential writes (SW). All other pages are written to the shared log blocks for random writes
-//! (RW), page after page. An SW block becomes the data block: unchanged when it is full (switch
-//! merge), else with the remaining pages copied into it (partial merge). When RW blocks run out,
-//! the oldest is merged and erased: each logical block with a valid page in it is copied into a new
-//! data block (full merge).
+//! page that begins a block, or continues where the last write ended, is written to the log block
+//! for sequential writes (SW). All other pages are written to the shared log blocks for random
+//! writes (RW), page after page. An SW block becomes the data block: unchanged when it is full
+//! (switch merge), else with the remaining pages copied into it (partial merge). When RW blocks run
+//! out, the oldest is merged and erased: each logical block with a valid page in it is copied into
+//! a new data block (full merge).
 //!
 //! The SW block is merged before one of its pages is written again, and the page is written to an
 //! RW block. So the content of the SW block is always the newest.
@@ -40,7 +40,7 @@ pub(crate) const INFO: Info = Info {
 /// Log block for sequential writes.
 struct Sequential {
     block: u32,
-    /// Logical block whose pages it has, from offset 0 up to `next`.
+    /// Logical block whose pages the SW block has, from offset 0 up to `next`.
     owner: u32,
     next: u32,
 }
@@ -51,7 +51,7 @@ struct Fast {
     /// Data blocks by logical block.
     data: Vec<u32>,
     sw: Option<Sequential>,
-    /// RW blocks, the oldest first; the last one is written from page `rw_next` on.
+    /// RW blocks, the oldest first; the last block is written from page `rw_next` on.
     rw: VecDeque<u32>,
     rw_next: u32,
     /// Page of an RW block with the newest version, by logical page, or [`NONE`].

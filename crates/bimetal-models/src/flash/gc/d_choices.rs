@@ -23,7 +23,7 @@ pub(crate) struct DChoices {
     candidates: Candidates,
     /// Candidates by die.
     lists: Vec<Vec<u32>>,
-    /// Position in its list by block, or [`NONE`].
+    /// Position of each block in its list, or [`NONE`].
     positions: Vec<u32>,
 }
 

@@ -26,9 +26,9 @@ pub(crate) fn ensure(holds: bool, what: impl FnOnce() -> String) -> Checked {
 
 /// State that is being written or read.
 pub(crate) enum Archive<'a> {
-    /// Appends the values that it is given.
+    /// Archive being written: the walk's values are appended.
     Writing(Vec<u8>),
-    /// Replaces the values that it is given by those that are read next.
+    /// Archive being read: the walk's values are replaced by the values that are read next.
     Reading(&'a [u8]),
 }
 

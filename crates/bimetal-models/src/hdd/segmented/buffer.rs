@@ -5,7 +5,8 @@
 pub(super) struct Segment {
     /// First sector held.
     pub(super) start: u64,
-    /// First sector behind those held. An empty segment has `end` equal to `start`.
+    /// First sector behind the sectors that the segment holds. An empty segment has `end` equal to
+    /// `start`.
     pub(super) end: u64,
     /// Set if a write left the sectors here.
     pub(super) written: bool,
@@ -50,7 +51,7 @@ impl Segments {
         &self.segments[index]
     }
 
-    /// Returns the number of segments for reads, which are the first ones.
+    /// Returns the number of segments for reads, which are the first segments.
     fn for_reads(&self) -> usize {
         self.segments.len() - usize::from(self.separate)
     }
