@@ -534,8 +534,8 @@ pub struct SchemeInfo {
     /// Resident bytes for each block off home, in the worst case.
     pub memory_bytes_per_block: f64,
     /// Set if an SSD in front of a home disk takes a block only while a request reads or writes the
-    /// block. Then no SSD of its size serves more reads than under Belady's MIN. Clear if blocks
-    /// enter in the background, or lie there from the start.
+    /// block. For such a scheme, Belady's MIN is a bound: no SSD of the same size serves more
+    /// reads. Clear if blocks enter in the background, or lie there from the start.
     pub takes_only_what_is_accessed: bool,
     /// Returns the Linux target that resembles the scheme with these settings, if there is one.
     pub linux_counterpart: fn(&Settings) -> Option<LinuxCounterpart>,

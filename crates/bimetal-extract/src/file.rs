@@ -118,7 +118,8 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    /// Checks `path`, for writing or only for reading.
+    /// Checks that the drive or file at `path` may be measured, by reads and writes or by reads
+    /// only.
     ///
     /// # Errors
     /// Refuses a path that is neither a file nor a block device. For writing, refuses a drive that

@@ -22,7 +22,7 @@ use crate::tester::Options;
 /// Number of times that settings are drawn anew before the defaults are taken.
 const DRAWS_MAX: u32 = 20;
 
-/// Faults of a case, beside those of the drives' plans.
+/// Faults of a case, beside the faults in the plans of the drives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Faults {
     /// Mean number of events until a sector rots or becomes unreadable at rest; 0: never.
@@ -77,7 +77,7 @@ pub struct Case {
     pub plans: Vec<Plan>,
     /// Approximate latency of each drive's operations.
     pub latencies: Vec<Nanoseconds>,
-    /// Faults beside those of the drives' plans.
+    /// Faults beside the faults in the plans of the drives.
     pub faults: Faults,
     /// The requests.
     pub workload: Workload,

@@ -185,8 +185,8 @@ impl Kind {
     }
 }
 
-/// Identity of a sound page among those of its structure: epoch (called life in the format), and
-/// number within the epoch.
+/// Identity of a sound page among the pages of its structure: epoch (called life in the format),
+/// and number within the epoch.
 type Stamp = (u32, u64);
 
 /// A page that may be damaged.

@@ -37,7 +37,7 @@ pub struct Plan {
     /// Number of the operation from which on the drive refuses writes. Existing data stay, and
     /// reads continue.
     pub refuses_from: Option<u64>,
-    /// Set if the drive also refuses flushes from then on.
+    /// Set if the drive also refuses flushes once it refuses writes.
     pub refuses_flushes: bool,
     /// Lie of the drive, such as a write that is acknowledged and dropped. No scheme survives a
     /// lie, and the tester must notice each lie.

@@ -183,7 +183,7 @@ struct Bucket {
 
 impl Bucket {
     /// Makes a full bucket. `burst` holds the rate while there is credit, and the credit. A burst
-    /// that is slower than the rate is none.
+    /// rate below the rate is ignored.
     fn new(rate: f64, burst: Option<(f64, f64)>) -> Self {
         let (peak, size) = burst.filter(|(peak, _)| *peak > rate).unwrap_or((rate, 0.0));
         Self { rate, peak, size, level: size, level_at_ns: 0, free_at_ns: 0 }

@@ -1,6 +1,6 @@
 //! The calls of the operating system that rustix does not have: extents of a file (FIEMAP), and the
 //! exchange of blocks between two files (`EXT4_IOC_MOVE_EXT`). The crate `fiemap` lists the extents
-//! of whole files only. A move asks for those of a few blocks, time and again.
+//! of whole files only. A move of a file asks for the extents of a few blocks, time and again.
 
 use std::fs::File;
 use std::ops::Range;

@@ -129,7 +129,7 @@ pub struct Mover<'a> {
 enum Way {
     /// Exchange of any blocks (ext4), with the allocator's setting that donors need.
     Exchange(Knob),
-    /// Swap of all extents for those of a copy (XFS).
+    /// Swap of all extents of a file for the extents of a copy (XFS).
     Swap(Nests),
 }
 
@@ -281,8 +281,8 @@ impl<'a> Mover<'a> {
         self.move_batch(batch, progress)
     }
 
-    /// Opens a file, and finds its parts on the wrong drive. `Ok(None)`: there are none. An error
-    /// is the reason for which the file does not move.
+    /// Opens a file, and finds its parts on the wrong drive. `Ok(None)`: no part is on the wrong
+    /// drive. An error is the reason for which the file does not move.
     fn prepare<'r>(&mut self, request: &'r Request) -> Result<Option<Work<'r>>, String> {
         let needed = self.way.needed_flag();
         let file = open(&request.path, needed)?;
@@ -648,8 +648,8 @@ fn checksum(file: &File) -> Result<(u32, Stamp), String> {
     read().map_err(|error| error.to_string())
 }
 
-/// Returns a checksum with the times that the file has now. A write while the content was read has
-/// changed both the content and the times.
+/// Returns the checksum of a file's content, with the file's present times. A write while the
+/// content was read has changed both the content and the times.
 fn still(file: &File, (sum, _): (u32, Stamp)) -> Result<(u32, Stamp), String> {
     Ok((sum, stamp(file).map_err(|error| error.to_string())?))
 }

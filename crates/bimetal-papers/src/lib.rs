@@ -1,7 +1,7 @@
 //! Experiments of the papers, repeated: for each the paper's claims, the paper's figures and ours.
 //!
-//! [`claims`] lists sentences of the papers with a number; [`experiments`] measures ours. The other
-//! files are one experiment each. An experiment states its source and its own choices in its head,
+//! [`claims`] lists sentences of the papers with a number; [`experiments`] measures ours. Each
+//! other file is one experiment. An experiment states its source and its own choices in its head,
 //! and returns numbers; `bimetal reproduce` prints and draws them. Nothing in the product uses an
 //! experiment. A general part that an experiment needs belongs in the simulator or the planner.
 

@@ -19,7 +19,7 @@ pub struct BreakEven {
     pub usd_per_gb: f64,
     /// Price today, in the size of the option that has more of this model.
     pub usd_per_gb_today: f64,
-    /// The other option.
+    /// Name of the option with which the winner is compared.
     pub against: String,
     /// Scheme of the option that wins while the model costs more than this price.
     pub wins_above: String,

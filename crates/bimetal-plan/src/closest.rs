@@ -61,7 +61,8 @@ pub(crate) struct Broken<'b> {
     value: Option<f64>,
     /// Factor by which the figure exceeds an upper limit or falls below a lower limit.
     factor: f64,
-    /// Set if the figure is that of the grown load, which is worse than today's.
+    /// Set if the figure is measured under the grown load, where it is worse than under today's
+    /// load.
     when_grown: bool,
 }
 

@@ -121,7 +121,7 @@ pub enum Outcome {
     Done(Box<Figures>),
     /// The option was certain to break a limit before its end.
     Stopped {
-        /// Number of requests finished by then.
+        /// Number of requests finished before the run was stopped.
         finished: u64,
         /// Text of the broken limit.
         broken: String,

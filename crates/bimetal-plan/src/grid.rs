@@ -229,8 +229,8 @@ mod tests {
         assert!(candidates.iter().enumerate().all(|(index, candidate)| candidate.index == index));
     }
 
-    /// The first parameter of a scheme is varied unless it is set. Other parameters are varied on
-    /// request.
+    /// The first parameter of a scheme is varied unless it is set. Parameters beyond the first are
+    /// varied on request.
     #[test]
     fn first_parameter_is_varied_unless_set() {
         let catalogue = Catalogue::example();

@@ -112,8 +112,8 @@ fn is_flash(drive: &Drive) -> bool {
     drive.profile.kind() == "flash"
 }
 
-/// Returns true if a volume has slots. Then blocks can be off home, be moved, and be served by
-/// either drive.
+/// Returns true if a volume has slots. In such a volume, blocks can be off home, be moved, and be
+/// served by either drive.
 fn has_slots(setup: &Setup) -> bool {
     setup.tree.volumes().any(|volume| volume.view().layout.slots.is_some())
 }

@@ -135,7 +135,8 @@ pub struct Run {
     pub exported_bytes: u64,
     /// Parameters of the scheme, as `--set` takes them.
     pub settings: BTreeMap<String, String>,
-    /// All other values that were not given: sizes, drives, format, preconditioning.
+    /// All values beside the scheme's settings that were not given: sizes, drives, format,
+    /// preconditioning.
     pub assumed: BTreeMap<String, String>,
     /// Response times, from arrival to completion.
     pub response_time_ms: ResponseTimes,

@@ -1,4 +1,5 @@
-//! Scheme of an experiment, with settings of its own: two runs of one scheme differ in them.
+//! Scheme of an experiment, with settings of its own: two runs of one scheme differ in these
+//! settings.
 
 use std::borrow::Cow;
 use std::fmt;

@@ -181,7 +181,7 @@ pub enum SetupError {
     MemberGap {
         /// Name of the member.
         member: String,
-        /// Name of the missing member before it.
+        /// Name of the missing member that comes before.
         missing: String,
     },
     /// The scheme takes only one drive of the role.

@@ -137,7 +137,7 @@ pub enum SimulationError {
     /// A limit is certainly broken, whatever the rest of the run gives, so the run stopped.
     #[error("stopped after {finished} requests: {broken}")]
     LimitBroken {
-        /// Number of requests finished until then.
+        /// Number of requests finished before the run was stopped.
         finished: u64,
         /// Name of the limit.
         broken: String,
@@ -159,8 +159,8 @@ fn why(status: &Status) -> &'static str {
 }
 
 /// Time of the first access of a copy through memory; the rest takes `MEMORY_BYTES_PER_SECOND`.
-/// Both are the line through a copy by one core, measured over 512 MiB in random order (DDR4
-/// server, 2026): 1.9 µs for 4 KiB, 8.6 µs for 64 KiB, 127 µs for 1 MiB.
+/// Both constants are of the line through the times of a copy by one core, measured over 512 MiB in
+/// random order (DDR4 server, 2026): 1.9 µs for 4 KiB, 8.6 µs for 64 KiB, 127 µs for 1 MiB.
 const MEMORY_FIRST: Nanoseconds = Nanoseconds(1400);
 const MEMORY_BYTES_PER_SECOND: f64 = 8.3e9;
 

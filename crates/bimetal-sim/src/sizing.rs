@@ -72,8 +72,8 @@ pub(crate) fn hold_capacity(units: &mut [Sectors], choices: &Choices) {
     last.0 = last.0.max(choices.least_sectors().saturating_sub(before));
 }
 
-/// Returns the price of a drive of `size` whose model has this name and profile, and the number of
-/// drives that are bought for it.
+/// Returns the price of a drive of `size` whose model has the given name and profile, and the
+/// number of drives that are bought for it.
 pub(crate) fn price_of(
     (model, profile): (&str, &Profile),
     size: Sectors,

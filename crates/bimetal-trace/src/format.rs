@@ -40,7 +40,7 @@ pub(crate) enum Recognition {
     Lines,
     /// Lines that several formats' readers accept. The function chooses one of these formats.
     Choice(fn(&[&[u8]]) -> Recognised),
-    /// None: the format must be named.
+    /// The format is never recognised: the user must name it.
     Never,
 }
 

@@ -182,7 +182,8 @@ fn without_read_only(located: &Located, layout: &Layout, options: Options) -> Re
         let is_guarded = label.guard.is_some_and(|(guarded, _)| guarded == member);
         let is_home = layout.homes().contains(&member);
         if is_home && !is_guarded {
-            // Other homes may have labels that can be written, and blocks that can be read.
+            // Homes beside this member may have labels that can be written, and blocks that can be
+            // read.
             continue;
         }
         if is_home || !is_dirty && !options.degraded && !options.accept_loss {
@@ -196,8 +197,8 @@ fn without_read_only(located: &Located, layout: &Layout, options: Options) -> Re
     Ok(located)
 }
 
-/// Refuses a home that was a plain disk if its file system ends beyond the volume. Other content
-/// may stay: a client may have written it through the volume.
+/// Refuses a home that was a plain disk if its file system ends beyond the volume. Content of other
+/// kinds may stay: a client may have written it through the volume.
 fn refuse_grown_file_system(located: &Located, layout: &Layout) -> Result<(), AttachError> {
     let label = &located.assembly.label;
     let Some((member, Guard::Down)) = label.guard else { return Ok(()) };

@@ -1,4 +1,5 @@
-//! Known content on a member that is home: judged before the volume writes where it may lie.
+//! Known content on a member that is home: judged before the volume writes to the sectors of that
+//! content.
 
 use std::fs::File;
 use std::io;

@@ -1,8 +1,9 @@
 //! Replacement of a missing or detached cache or log: the new drive is judged, formatted and
 //! labelled, while the volume runs without it.
 //!
-//! Then the engine attaches the drive ([`Volume::attach`](bimetal_core::volume::Volume::attach)).
-//! So the labels know the drive before any data is written to it.
+//! Once the drive is labelled, the engine attaches the drive
+//! ([`Volume::attach`](bimetal_core::volume::Volume::attach)). So the labels know the drive before
+//! any data is written to it.
 
 use std::io;
 use std::path::{Path, PathBuf};

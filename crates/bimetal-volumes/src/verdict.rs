@@ -97,7 +97,7 @@ pub enum Refusal {
         /// Commands that help.
         remedy: String,
     },
-    /// Other content would be harmed.
+    /// Content beside the file system would be harmed.
     #[error("{}: carries {name}, {why}. --force erases it", path.display())]
     InTheWay {
         /// Path of the drive.

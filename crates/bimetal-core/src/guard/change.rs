@@ -1,11 +1,12 @@
 //! Raising and lowering the guard, as a state machine: its output is the next step, its input the
 //! step's result.
 //!
-//! - *Raise* from down: the drive's beginning is copied to both places and flushed; the labels
-//!   record up; the header is written and flushed.
-//! - *Raise* from up (a start after a stop or a crash): the copies are compared, and the second is
-//!   made like the first. A copy that cannot be read is written from the readable copy. The header
-//!   is written again if it is not intact.
+//! - *Raise* a guard that is down: the drive's beginning is copied to the two places near the
+//!   drive's end and flushed; the labels record that the guard is up; the header is written and
+//!   flushed.
+//! - *Raise* a guard that is up (a start after a stop or a crash): the two copies are compared, and
+//!   the second copy is made like the first. A copy that cannot be read is written from the
+//!   readable copy. The header is written again if it is not intact.
 //! - *Lower*: the beginning is written back from the first readable copy and flushed; the labels
 //!   record down.
 //!

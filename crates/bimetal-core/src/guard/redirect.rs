@@ -121,7 +121,8 @@ impl<P: Payload> Redirect<P> {
         let command = Command { range: SectorRange::new(range.start.0 + shift, range.len.0), ..own.command };
         let part = self.parts.insert(Part { whole, range, copy });
         self.begun += 1;
-        // The slab's index is used again, but not with the same count before it.
+        // The slab uses an index again, but a token never repeats: it also has the number of
+        // operations begun.
         let token = Token(OURS | (self.begun << 32) & !OURS | part as u64);
         self.outgoing.push_back(Operation { token, target: own.target, command, payload });
     }

@@ -155,7 +155,7 @@ pub struct SuperblockPage {
     unused: u8,
     /// The epochs, the oldest first.
     pub lives: [LifeBytes; LIVES_MAX],
-    /// The lost blocks, [`Head::count`] of them.
+    /// The lost blocks, [`Head::count`] in number.
     pub lost: [LostBytes; LOST_MAX],
 }
 

@@ -22,8 +22,8 @@ pub(crate) struct Ring {
     pages: u64,
     slots: u32,
     marks_pages: u64,
-    /// Pages written since the beginning. `durable` of them are durable, and the slot table has
-    /// taken over `tail` of them.
+    /// Pages written since the beginning. The first `durable` pages are durable, and the slot table
+    /// has taken over the first `tail` pages.
     head: u64,
     durable: u64,
     tail: u64,
@@ -57,7 +57,7 @@ pub(crate) struct Taken {
     pub(crate) first: u64,
     /// Number of pages.
     pub(crate) count: u64,
-    /// Number of records that fit in them.
+    /// Number of records that fit in the pages.
     pub(crate) records: usize,
 }
 

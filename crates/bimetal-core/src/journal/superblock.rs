@@ -142,8 +142,8 @@ impl Superblock {
         self.lives_where(|life| life.index_began_at <= number)
     }
 
-    /// Returns the last epoch that has begun there, and any epochs that were joined with it. Both
-    /// bounds rise with the epochs.
+    /// Returns the last epoch for which `has_begun` is true, and any epochs that were joined with
+    /// that epoch. Both bounds of an epoch rise with its number.
     fn lives_where(&self, has_begun: impl Fn(&Life) -> bool) -> std::ops::RangeInclusive<u32> {
         let after = self.lives.partition_point(has_begun);
         let first = self.lives.get(after.saturating_sub(1)).copied().unwrap_or_default().number;

@@ -103,7 +103,7 @@ pub enum AssemblyError {
         uuid: Uuid,
         /// A drive.
         first: String,
-        /// The other drive.
+        /// Path of the other drive.
         second: String,
     },
     /// Two drives of a volume were each used without the other.
@@ -116,7 +116,7 @@ pub enum AssemblyError {
         name: String,
         /// A drive.
         first: String,
-        /// The other drive.
+        /// Path of the other drive.
         second: String,
     },
     /// A drive is larger or smaller than it was.

@@ -56,7 +56,7 @@ pub struct MemberLabel {
     pub uuid: Uuid,
     /// The member's role.
     pub role: Role,
-    /// Size of the member when it was labelled. The volume uses no more of it.
+    /// Size of the member when it was labelled. The volume uses no more than this size.
     pub size: Sectors,
     /// The profile of the drive that it emulates, if a file is to be as slow as a drive.
     pub emulates: Option<String>,

@@ -686,9 +686,9 @@ mod tests {
     }
 
     proptest! {
-        /// Cuts writings anywhere, and tears the page at each cut. Then any page is damaged, or the
-        /// last 64 KiB are wiped. The label is the newest that was written whole, or a label whose
-        /// writing was cut short.
+        /// Cuts writings anywhere, and tears the page at each cut. After the cuts one page of the
+        /// drive is damaged, or the last 64 KiB are wiped. The label is the newest that was written
+        /// whole, or a label whose writing was cut short.
         #[test]
         fn newest_label_survives_cuts_and_the_loss_of_a_page(
             cuts in proptest::collection::vec(0usize..3, 1..8),

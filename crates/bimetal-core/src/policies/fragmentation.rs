@@ -4,7 +4,7 @@
 //! A drive that names fragments is asked again once as many blocks were written as leave at once.
 //! Of the pages that it names, the least recently used leave. A drive that names none counts as
 //! fragmented while its recent writes take more than twice as long as in training; then the coldest
-//! pages leave. Both rules, and all figures, are our choice.
+//! pages leave. The two rules of this module, and all its figures, are our choice.
 
 use super::lru::Lru;
 use super::mean::Mean;

@@ -83,7 +83,8 @@ impl Stack {
         self.positions[slot.0 as usize] != NOWHERE
     }
 
-    /// Returns the lowest entry of `of` at or above `from`. Both are counted from the tail.
+    /// Returns the lowest entry of `of` at or above `from`. Both positions are counted from the
+    /// tail.
     fn lowest(&self, of: &BitSet, from: u32) -> Option<u32> {
         let (tail, capacity) = (self.tail(), self.capacity());
         if tail + from < capacity {

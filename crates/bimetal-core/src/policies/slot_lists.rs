@@ -1,4 +1,5 @@
-//! Doubly linked lists of slots, each slot in at most one list. Most policies are built from them.
+//! Doubly linked lists of slots, each slot in at most one list. Most policies are built from these
+//! lists.
 //!
 //! A list has a newest and an oldest end; every step is O(1).
 

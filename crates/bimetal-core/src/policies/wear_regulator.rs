@@ -58,7 +58,7 @@ words! {
         Quarter = "25%",
         /// Half of the writes goes to the disk while flash wears too fast.
         Half = "50%",
-        /// As many writes go to the disk as the expected rate requires.
+        /// The disk takes as many writes as the expected erase rate of the flash requires.
         Budget = "budget",
     }
 }
@@ -238,7 +238,7 @@ struct Erased {
     long: Span,
 }
 
-/// Start of a measurement: bytes erased and bytes taken by then.
+/// Start of a measurement: bytes erased and bytes taken before the start.
 #[derive(Default, Clone, Copy)]
 struct Span {
     erased: f64,

@@ -187,7 +187,7 @@ struct Optimizer {
     moves: VecDeque<(u32, MemberId)>,
     /// Number of tries of the first move.
     tries: u8,
-    /// Time from which the first move may be tried again.
+    /// Time from which the first planned change of a home may be tried again.
     not_before: Nanoseconds,
 }
 

@@ -165,7 +165,7 @@ struct Griffin {
     /// Set if the last migration began because of the read threshold.
     began_for_reads: bool,
     /// Set while the share of reads from the log is above the threshold, after it was passed during
-    /// a migration. Then only reads from the log begin a migration.
+    /// a migration. While the flag is set, only reads from the log begin a migration.
     in_debt: bool,
     overwrites: Option<Overwrites>,
     bypass: Option<Inflow>,

@@ -1,4 +1,4 @@
-//! The HDD alone: the performance of the disk without flash. Hybrids are compared with it.
+//! The HDD alone: the performance of the disk without flash. Hybrids are compared with `hdd-only`.
 
 use crate::layout::Role;
 use crate::scheme::{Holds, Scheme, SchemeInfo};

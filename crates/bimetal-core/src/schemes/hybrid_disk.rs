@@ -233,7 +233,7 @@ impl HybridDisk {
     }
 
     /// Returns whether the first of `blocks` is overwritten in its slot, and the number of leading
-    /// blocks with the same answer. The others need slots.
+    /// blocks with the same answer. The other pages need slots.
     fn in_place(&self, view: &View, blocks: BlockRun) -> (bool, u64) {
         if !self.in_place {
             return (false, blocks.count);
@@ -565,7 +565,7 @@ mod tests {
         let mut bench = Bench::new("hybrid-disk", &[("flush", "partial")]);
         let slots = fill(&mut bench);
         let eighth = slots / super::WANTED_PART;
-        // The first write finds no page and waits alone. All others wait together.
+        // The first write finds no page and waits alone. All other requests wait together.
         (0..256).for_each(|at| {
             bench.submit(0, OpKind::Write, (slots + at) * 16, 8);
         });
@@ -579,7 +579,7 @@ mod tests {
     }
 
     /// A flush that writes wait for gets a quarter as many operations on the disk as requests have
-    /// under way there. With fewer it would wait behind all of them.
+    /// under way there. With fewer operations, the flush would wait behind all requests.
     #[test]
     fn flush_that_writes_wait_for_has_a_quarter_of_the_queue() {
         let mut bench = Bench::new("hybrid-disk", &[("flush", "partial")]);

@@ -1,4 +1,5 @@
-//! The SSD alone: the cost and performance of flash without a disk. Hybrids are compared with it.
+//! The SSD alone: the cost and performance of flash without a disk. Hybrids are compared with
+//! `ssd-only`.
 
 use crate::layout::Role;
 use crate::scheme::{Holds, Scheme, SchemeInfo};

@@ -221,7 +221,7 @@ impl<P: Payload> Volume<P> {
     }
 
     /// Writes pages of the index, one write after another, because the ring wraps. No task waits
-    /// for them. If both copies of a page are missing, recovery takes longer.
+    /// for the pages. If both copies of a page are missing, recovery takes longer.
     pub(super) fn write_index(&mut self, writes: Vec<IndexWrite>) {
         let Some(log) = self.store.log_mut() else { return };
         log.index.queue.extend(writes);

@@ -91,7 +91,8 @@ pub(crate) struct LogTail<P> {
     gone: bool,
     /// End of the stable part of the log.
     stable: Position,
-    /// The stable end that a stable segment records. Recovery checks the segments behind it.
+    /// The stable end that a stable segment records. Recovery checks the segments behind this
+    /// position.
     stable_on_drive: Position,
     /// End of the last segment that holds blocks or records.
     content_end: Position,
@@ -322,7 +323,8 @@ impl<P> LogTail<P> {
         self.writing.iter().find(|segment| segment.first == first).expect("the segment is being written")
     }
 
-    /// Records that the segment at `first` is on the drive. Returns the tasks that waited for it.
+    /// Records that the segment at `first` is on the drive. Returns the tasks that waited for the
+    /// segment.
     pub(crate) fn written(&mut self, first: Position) -> Vec<TaskId> {
         let segment = self.writing.iter_mut().find(|segment| segment.first == first);
         let segment = segment.expect("the segment is being written");
@@ -339,7 +341,7 @@ impl<P> LogTail<P> {
     }
 
     /// Records that the segment at `first` can never be written and stays in memory. Returns the
-    /// tasks that waited for it.
+    /// tasks that waited for the segment.
     pub(crate) fn stays(&mut self, first: Position) -> Vec<TaskId> {
         let segment = self.writing.iter_mut().find(|segment| segment.first == first);
         let segment = segment.expect("the segment is being written");

@@ -22,7 +22,7 @@
 //!   home, then change the block map.
 //!
 //! Read `read.rs`, `write.rs`, `moves.rs` and `commit.rs` in this order. `refusal.rs` has the
-//! effects of a read-only member on them.
+//! effects of a read-only member on the other files.
 
 mod announce;
 mod close;

@@ -65,7 +65,8 @@ impl<P: Payload> Volume<P> {
         Some(slot)
     }
 
-    /// Takes all pieces of `block` out of the block map of a log. Returns false if there is none.
+    /// Takes all pieces of `block` out of the block map of a log. Returns false if the block has no
+    /// piece in the log.
     pub(super) fn take_pieces(&mut self, block: Block) -> bool {
         let mut any = false;
         while self.take_from_map(block).is_some() {

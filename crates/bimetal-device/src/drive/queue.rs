@@ -64,7 +64,7 @@ impl<T> Ended<T> {
         Self(Mutex::new(Vec::new()))
     }
 
-    /// Adds a completion; then `wake` wakes the server.
+    /// Adds the completion of an operation to the queue. Then `wake` wakes the server.
     pub(super) fn push(&self, one: T, wake: impl FnOnce()) {
         lock(&self.0).push(one);
         wake();

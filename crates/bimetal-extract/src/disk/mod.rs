@@ -152,7 +152,7 @@ fn seeks(
 }
 
 /// Measures seeks of writes past the cache: their additional time on the track, and their curve.
-/// `known` are the time of a read beside a seek, and of a switch of heads; `skews` are those of
+/// `known` are the time of a read beside a seek, and of a switch of heads; `skews` are the skews of
 /// tracks and cylinders in nanoseconds.
 fn write_seeks(
     turning: &mut Turning<'_, '_>,

@@ -1,4 +1,4 @@
-//! Erases: their duration and their frequency.
+//! Measurement of erases: duration and frequency.
 //!
 //! A range that is repeatedly written in order gives the drive blocks without a valid page. So each
 //! die erases a block for each block that it fills. Two reads of one die follow each row: the first

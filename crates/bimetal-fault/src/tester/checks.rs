@@ -148,7 +148,7 @@ impl Tester {
             let block = size.block_of(sector);
             if quiet.0 != block {
                 // A later change may have taken the whole block to a place that is not stable yet.
-                // The earlier place is kept until then.
+                // The earlier place is kept until the new place is stable.
                 quiet =
                     (block, self.shadow.is_quiet(SectorRange::new(size.first_sector(block), size.sectors()), moment));
             }

@@ -49,7 +49,7 @@ enum Below {
 struct Surroundings {
     /// Members of the volume.
     below: Vec<Below>,
-    /// Other parts of the tree.
+    /// Parts of the tree that are not below the volume.
     beside: Vec<Option<Part>>,
 }
 

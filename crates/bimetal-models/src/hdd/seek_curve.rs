@@ -219,7 +219,8 @@ mod tests {
 
     #[test]
     fn a_longer_seek_never_takes_less() {
-        // Both ends of the range of averages, where the curve is straight, or flat at its end.
+        // Averages at both ends of the possible range, where the curve is straight, or flat at its
+        // end.
         for average in [7.0, 9.0, 11.9] {
             let curve = FittedCurve::fit(figures(1.0, average, 18.0), 20_000, KEYS).unwrap();
             assert!((1..19_998).all(|d| curve.time_ns(d) <= curve.time_ns(d + 1)), "{average}");

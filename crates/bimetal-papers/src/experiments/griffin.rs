@@ -9,7 +9,8 @@
 //!   that what waits in the log is migrated, and counts.
 //! - Figure 9 has a timeout of 900 s alone, as in 6.4. A mean over traces is a geometric mean of
 //!   ratios.
-//! - The drives are those of 6.4: an X25-M of 80 GB, and a Barracuda of 7200 rpm.
+//! - The drives are those of the paper's section 6.4: an X25-M of 80 GB, and a Barracuda of 7200
+//!   rpm.
 
 use bimetal_core::block::BlockSize;
 use bimetal_core::operation::OpKind;

@@ -39,7 +39,7 @@ pub const CATALOGUE: Further = Further { text: profile_text, names };
 /// Share of a disk's outer rate that its innermost tracks have: the ratio of their radii.
 const INNER_SHARE: f64 = 0.46;
 
-/// Random writes a second of a disk whose row does not know them: those of most rows.
+/// Random writes a second of a disk whose row has no such rate: the rate in most rows.
 const DISK_WRITES: f64 = 550.0;
 
 /// Random requests under way at the rates of a disk's row that names no number.
@@ -126,8 +126,8 @@ impl Row<'_> {
         figure.and_then(|figure| figure.get(self.size))
     }
 
-    /// Returns the rate of this size. If the row does not know it, returns that of the next size
-    /// whose rate it knows, of two the larger.
+    /// Returns the rate of the drive's size. If the row has no rate of this size, returns the rate
+    /// of the nearest size that has one; of two sizes equally near, the larger.
     fn rate(&self, rate: &Option<PerSize>) -> Option<f64> {
         let rate = rate.as_ref()?;
         let sizes = (0..self.drive.sizes.len()).filter(|size| rate.get(*size).is_some());

@@ -44,7 +44,7 @@ const RANDOM_BYTES: u64 = 4096;
 
 const MB: f64 = 1e6;
 
-/// A rate of a data sheet, and that of the model.
+/// A rate of a data sheet, and the same rate of the model.
 #[derive(Clone, Copy, Debug)]
 pub struct Rate {
     /// Key of the figure.

@@ -127,7 +127,7 @@ date = "2026-11"
 sources = ["shop"]
 "#;
 
-/// Returns the message about the good file with `from` replaced by `to`.
+/// Returns the error message for the file `GOOD` with `from` replaced by `to`.
 fn refused(from: &str, to: &str) -> String {
     assert!(GOOD.contains(from), "{from}");
     parse(&GOOD.replacen(from, to, 1), "f.toml").unwrap_err().to_string()

@@ -140,7 +140,7 @@ pub enum ModelError {
     NotPredicted(String),
 }
 
-/// Both regressions for a drive.
+/// The regressions for a drive: response time (equation 2) and erase rate (equation 3).
 #[derive(Clone, Debug)]
 pub struct Model {
     /// Name of the drive's profile.

@@ -38,7 +38,7 @@ const MEASURED_REQUESTS: (u64, u64) = (2_000, 20_000);
 /// Alignment of the addresses of generated workloads, in bytes.
 const ALIGNMENT: u64 = 4096;
 
-/// Span of each characteristic in a training set. Values are drawn uniformly from it.
+/// Span of each characteristic in a training set. Values are drawn uniformly from the span.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spans {
     /// Share of sequential requests.
@@ -88,7 +88,7 @@ impl Spans {
     }
 }
 
-/// A workload and the behaviour of the drive under it.
+/// A training workload, and the behaviour of the drive under this workload.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sample {
     /// Characteristics of the generated workload, which differ a little from those requested.

@@ -130,7 +130,8 @@ impl Finished {
 /// Results by key.
 pub type Results = BTreeMap<String, Finished>;
 
-/// Returns the front of each line of a part. The assembled results have the traces behind it.
+/// Returns the front of each line of a part. In the assembled results, the traces follow this
+/// front.
 fn front(key: &str) -> String {
     format!("{{\"schema\":\"{RESULT}\",\"key\":\"{key}\",")
 }

@@ -219,7 +219,7 @@ mod tests {
         assert!(!bench.server.snapshot().members[SSD].failing.reads);
     }
 
-    /// Home is gone: its blocks are errors from then on, and the drive is not asked again.
+    /// Home is gone: reads of its blocks are errors from now on, and the drive is not asked again.
     #[test]
     fn home_that_is_gone_is_reported_once_and_fails_its_reads() {
         let mut bench = Bench::new("hybrid-disk");

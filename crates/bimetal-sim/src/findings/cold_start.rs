@@ -1,5 +1,5 @@
 //! Reads of content that no earlier request of the trace accessed. A cache that begins empty misses
-//! all of them, whatever its policy.
+//! all first reads of blocks, whatever its policy.
 
 use super::Finding;
 use super::holds_everything::has_cache;

@@ -6,7 +6,7 @@ use crate::results::Run;
 use crate::survey::Survey;
 
 /// Share of quick random reads from which on the device counts as faster than a hard disk. A hard
-/// disk's own cache answers some of them, too.
+/// disk's own cache answers some reads that fast, too.
 const QUICK_SHARE: f64 = 0.5;
 /// Fewest random reads from which a share is taken.
 const READS_MIN: u64 = 100;

@@ -189,7 +189,7 @@ pub struct Repeated<'a> {
     pub workload: &'a dyn Workload,
     /// Number of requests.
     pub requests: u64,
-    /// Bytes read, written and discarded by all of them.
+    /// Bytes read, written and discarded by all requests.
     pub bytes: Bytes,
     /// Arrival of the first request.
     pub first: Nanoseconds,

@@ -31,7 +31,8 @@ use super::record::{Member, Stream};
 /// Fewest chosen chunks: fewer do not show the spread.
 const CHUNKS_MIN: usize = 48;
 
-/// Blocks of the small drive's die. With fewer blocks, the collector has too little choice.
+/// Number of blocks in a die of the small drive. With fewer blocks, the garbage collector has too
+/// little choice.
 const BLOCKS: u64 = 128;
 
 /// Fewest pages in a block of a small drive.
@@ -82,7 +83,7 @@ struct Filling {
     near: f64,
     /// Data at rest elsewhere.
     rest: f64,
-    /// All other space, without the open blocks.
+    /// Bytes of flash beyond the data, without the open blocks.
     free: f64,
 }
 

@@ -13,14 +13,15 @@ const WINDOW: Nanoseconds = Nanoseconds::from_seconds(600);
 pub struct HeadTime {
     /// Start of the window that is open.
     opened: Nanoseconds,
-    /// Head time of all disks until then, since time zero.
+    /// Head time of all disks from time zero until the window was opened.
     until_then: Nanoseconds,
     /// Head time of the busiest window that is closed.
     peak: Option<Nanoseconds>,
 }
 
 impl HeadTime {
-    /// Opens the first window at `start`. The disks had `total` of head time until then.
+    /// Opens the first window at `start`. `total` is the head time of all disks from time zero
+    /// until that time.
     pub fn new(start: Nanoseconds, total: Nanoseconds) -> Self {
         Self { opened: start, until_then: total, peak: None }
     }

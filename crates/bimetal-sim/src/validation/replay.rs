@@ -9,8 +9,8 @@ use super::sample::Sample;
 /// Times at which requests are sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pace {
-    /// Each request is sent its think time after the simulated completion of the previous one: one
-    /// request at a time.
+    /// One request at a time: each request is sent its think time after the simulated completion of
+    /// the request before it.
     Closed,
     /// Requests are sent at the times of the trace, whatever is still under way.
     Timed,

@@ -18,7 +18,8 @@ use crate::formats::blkparse::Blkparse;
 /// always printed.
 const FORMAT: &str = "%D %c %s %T.%9t %p %a %d %S + %n [%C]\\n";
 
-/// Processes of blktrace and of blkparse, which reads from it. Both are ended on drop.
+/// Processes of blktrace and of blkparse, which reads from it. Dropping the value ends both
+/// processes.
 pub(super) struct Blktrace {
     tracer: Child,
     parser: Child,

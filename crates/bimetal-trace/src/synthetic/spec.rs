@@ -64,8 +64,8 @@ pub struct WorkloadSpec {
     /// Popularity of blocks among the requests that are not sequential.
     #[serde(default = "default_skew")]
     pub skew: Skew,
-    /// Seed of this phase alone. Without it, the seed follows from the workload's seed and the
-    /// phase's index.
+    /// Seed of this phase alone. Without a seed of its own, the phase's seed follows from the
+    /// workload's seed and the phase's index.
     #[serde(default)]
     pub seed: Option<u64>,
 }

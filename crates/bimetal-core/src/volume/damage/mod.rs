@@ -109,7 +109,7 @@ pub(super) struct Damage {
 pub(super) enum Consequence {
     /// Home has the content: the copy can be dropped.
     CopyIsUseless,
-    /// No other place has the content: the slot stays.
+    /// The slot has the only copy: the slot stays in use.
     NoOtherCopy,
 }
 

@@ -358,7 +358,8 @@ impl<P: Payload> Recovery<P> {
     }
 
     /// Checks the foot that was read together with the head of the next segment, and queues a write
-    /// of a foot that differs from its head. Returns false if the head has to be read alone.
+    /// of a foot that differs from its head. Returns false if the head of the next segment has to
+    /// be read alone.
     fn check_foot_before(&mut self, answer: &Answer<P>) -> bool {
         let before = self.log().unchecked.take();
         let Some(before) = before.filter(|_| answer.range.len.0 > PAGE_SECTORS) else { return true };

@@ -117,7 +117,7 @@ impl<P: Payload> Recovery<P> {
         twin.filter(|_| newest.pair == Pair::First).unwrap_or_else(|| newest.clone())
     }
 
-    /// Begins the next planned write. Returns false if there is none.
+    /// Begins the next planned write. Returns false if no write is planned.
     pub(super) fn write_next_of_pair(&mut self) -> bool {
         let Some((place, bytes)) = self.superblocks.missing.pop_front() else { return false };
         self.write(place, &bytes, true);

@@ -166,7 +166,7 @@ pub(super) trait Kind<P> {
     }
 
     /// Records that every record up to `durable` is durable. With `stable`, the pages or segments
-    /// with them are, too; those of a log end there.
+    /// with these records are stable, too; the segments of a log end at that position.
     fn made_durable(&mut self, pending: &mut Pending, durable: Sequence, _stable: Option<Position>) {
         pending.made_durable(durable, None);
     }

@@ -76,7 +76,7 @@ struct Request {
 /// Background work of the drive while the host is idle.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Idle {
-    /// None.
+    /// No work.
     No,
     /// The work begins at this time.
     From(Nanoseconds),

@@ -74,8 +74,8 @@ impl Flash {
         Ok(drive)
     }
 
-    /// Returns the tables of the FTL, for [`restore`](Self::restore). Writes that are not done yet
-    /// are no part of them.
+    /// Returns the tables of the FTL, for [`restore`](Self::restore). The tables leave out writes
+    /// that are not done yet.
     pub fn save(&mut self) -> Vec<u8> {
         let mut archive = Archive::Writing(Vec::new());
         let saved = self.origin.transfer(&mut archive).and_then(|()| Ok(self.layer.transfer(&mut archive)?));

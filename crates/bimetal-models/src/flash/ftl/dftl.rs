@@ -8,8 +8,8 @@
 //! by reading its translation page. The entry that is evicted for it is written back if it changed:
 //! its translation page is read, and a new one is written with every other changed entry of that
 //! page in the cache (batch update). The entries of units that the collector moved are changed in
-//! the cache, if they are cached (lazy copying). The others are changed in their translation pages,
-//! page by page, when the victim is erased.
+//! the cache, if they are cached (lazy copying). The entries that are not in the cache are changed
+//! in their translation pages, page by page, when the victim is erased.
 //!
 //! Beyond the paper: with a cache as large as the mapping table, the whole mapping table is loaded
 //! at power-on, and none of this is needed. A request that needs several entries of one translation

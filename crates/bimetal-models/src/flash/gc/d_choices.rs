@@ -28,8 +28,8 @@ pub(crate) struct DChoices {
 }
 
 impl DChoices {
-    /// Returns the candidates of a drive in the state of `layout`. Each choice draws `draws` of
-    /// them, from `seed` on.
+    /// Returns the candidates of a drive in the state of `layout`. Each choice draws `draws`
+    /// candidates at random, beginning with `seed`.
     pub(crate) fn new(geometry: &Geometry, layout: &Layout, draws: u32, seed: u64) -> Self {
         let mut lists = vec![Vec::new(); geometry.dies() as usize];
         let mut positions = vec![NONE; geometry.blocks() as usize];

@@ -32,8 +32,8 @@ pub struct FlashProfile {
     pub dies_per_channel: u32,
     /// Number of planes in a die, which work in lockstep.
     pub planes_per_die: u32,
-    /// Number of blocks in a plane. Without it, as many as capacity and spare factor need; with it,
-    /// the capacity follows.
+    /// Number of blocks in a plane. Without this key there are as many blocks as capacity and spare
+    /// factor need; with it, the capacity follows.
     pub blocks_per_plane: Option<u32>,
     /// Number of pages in a block.
     pub pages_per_block: u32,
@@ -106,8 +106,8 @@ pub struct FlashProfile {
     /// Translation layer, which chooses the places of units.
     #[serde(default)]
     pub ftl: FtlKind,
-    /// Number of log blocks in the whole drive, for layers that have them. Without it, all spare
-    /// blocks.
+    /// Number of log blocks in the whole drive, for layers that have them. Without this key all
+    /// spare blocks.
     pub log_blocks: Option<u32>,
     /// Largest number of units in a chain of `anand`.
     #[serde(default = "default_chain_length_max")]

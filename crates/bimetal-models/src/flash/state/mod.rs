@@ -3,9 +3,9 @@
 //!
 //! `archive` writes and reads tables; the owner of each table lists its parts in one walk. This
 //! module adds a checksum over all, the drives by name, and the figures for which each drive was
-//! made: tables of another drive are meaningless. Times, the write buffer and the statistics of the
-//! run are no part of it. A restored drive is at rest, and its pending operations have reached the
-//! dies.
+//! made: tables of another drive are meaningless. The saved state leaves out times, the write
+//! buffer and the statistics of the run. A restored drive is at rest, and its pending operations
+//! have reached the dies.
 
 pub(crate) mod archive;
 #[cfg(any(test, feature = "fuzzing"))]

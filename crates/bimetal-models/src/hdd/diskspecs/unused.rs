@@ -21,8 +21,8 @@ const FIXED: [(&str, &str); 14] = [
 ];
 
 /// Settings without effect on the model. Some change nothing with one drive on its bus and one
-/// command at a time, and some only steer DiskSim's computation or output. Others depend on another
-/// setting (write segments with pre-buffering, reading ahead over what was requested without a
+/// command at a time, and some only steer DiskSim's computation or output. Other settings depend on
+/// a setting (write segments with pre-buffering, reading ahead over what was requested without a
 /// most, …).
 const WITHOUT_EFFECT: [&str; 23] = [
     "Hold bus entire read xfer",

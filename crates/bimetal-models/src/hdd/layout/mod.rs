@@ -28,8 +28,8 @@ pub enum Mapping {
     /// As serpentine, but each zone starts with the first head.
     SerpentineInZone,
     /// Band by band: over the `band_cylinders` cylinders of a band on the first head, back over
-    /// them on the next head, and so on. Current drives do this, as a change to the next cylinder
-    /// takes them less time than a change of head.
+    /// them on the next head, and so on. Current drives have this order, as a change to the next
+    /// cylinder takes them less time than a change of head.
     HeadMajor,
 }
 
