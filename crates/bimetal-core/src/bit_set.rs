@@ -1,6 +1,6 @@
 //! A set of slot numbers as bits with one summary level. The next member or the next gap is found
-//! without a walk over all words. The system zeroes its memory on demand: an untouched part is
-//! never resident.
+//! without a walk over all words. The system zeroes the memory of the set on demand: an untouched
+//! part is never resident.
 
 /// A set of numbers below a fixed limit.
 pub(crate) struct BitSet {

@@ -9,8 +9,8 @@
 //! the slots with their blocks' numbers. An unchanged first copy takes one bit
 //! ([`GRANTED_BYTES_PER_BLOCK`]).
 //!
-//! In a cache, a block has one slot. In a log, it may have several *pieces* (`pieces.rs`), each in
-//! a slot of its own and linked to the next. Only the first piece is in the index.
+//! In a cache, a block has one slot. In a log, a block may have several *pieces* (`pieces.rs`),
+//! each in a slot of its own and linked to the next. Only the first piece is in the index.
 
 mod pieces;
 

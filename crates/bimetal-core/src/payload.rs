@@ -8,8 +8,8 @@ use crate::units::Sectors;
 ///
 /// Slicing must be cheap (a reference count, not a copy); joining may produce a scatter list.
 pub trait Payload: Sized {
-    /// Set if there is content at all. If it is `false` the engine keeps no parts and encodes no
-    /// metadata, and the compiler removes that code.
+    /// Set if there is content at all. If the constant is `false`, the engine keeps no parts and
+    /// encodes no metadata, and the compiler removes that code.
     const CARRIES_DATA: bool;
 
     /// Returns a payload of no sectors.
@@ -40,8 +40,8 @@ pub trait Payload: Sized {
     /// Returns metadata of the engine as a payload; `bytes` is a whole number of sectors long.
     fn from_metadata(bytes: &[u8]) -> Self;
 
-    /// Returns the bytes of a payload that was read from a place of metadata. For other content it
-    /// returns bytes with which no page begins.
+    /// Returns the bytes of a payload that was read from a place of metadata. For other content the
+    /// method returns bytes with which no page begins.
     fn to_metadata(&self) -> Vec<u8>;
 }
 

@@ -351,7 +351,7 @@ pub trait Scheme: Send {
         Work::Nothing
     }
 
-    /// Supplies facts about the workload. A simulation supplies them before the first request, a
+    /// Supplies facts about the workload. A simulation supplies facts before the first request, a
     /// server only the extents of a map of files, whenever that map has changed.
     fn foresee(&mut self, view: &View, foresight: &Foresight<'_>) {
         let _ = (view, foresight);

@@ -27,8 +27,8 @@ struct Node<P: Payload> {
     /// The volume that has this volume as a member; `None` for the outermost volume.
     above: Option<usize>,
     members: Vec<Member>,
-    /// Number of operations that the volume above sent as requests. `given_back` counts those that
-    /// it finished.
+    /// Number of operations that the volume above sent as requests. `given_back` is the number of
+    /// these operations that the volume has finished.
     taken: u64,
     given_back: u64,
 }

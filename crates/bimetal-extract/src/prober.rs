@@ -129,8 +129,8 @@ impl<'a> Prober<'a> {
         }
     }
 
-    /// Returns the result of a part of the measurement. If its time was over, returns nothing,
-    /// waits for the pending commands, and records what is missing.
+    /// Returns the result of a part of the measurement. If the time of that part was over, returns
+    /// nothing, waits for the pending commands, and records what is missing.
     ///
     /// # Errors
     /// Fails if the part failed for another reason, or if a pending command failed.

@@ -1,5 +1,5 @@
-//! Older content of a drive's sectors, from before their last few writes. A drive returns it after
-//! it lost a write or mixed two up.
+//! Older content of a drive's sectors, from before their last few writes. A drive returns older
+//! content after it lost a write or mixed two writes up.
 
 use std::collections::{BTreeMap, VecDeque};
 

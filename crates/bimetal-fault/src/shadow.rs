@@ -532,7 +532,8 @@ mod tests {
         assert!(shadow.check_read(SECTOR, &data(0), began).is_ok());
     }
 
-    /// A discarded sector may hold any value that it held before. Once it is read, the value stays.
+    /// A discarded sector may hold any value that it held before. Once a value is read, the value
+    /// stays.
     #[test]
     fn discarded_sector_reads_any_old_value_then_stays() {
         let mut shadow = Shadow::new(10);
@@ -567,8 +568,8 @@ mod tests {
         number
     }
 
-    /// Returns which of zeroes and the first few requests a read after a cut may find. A read pins
-    /// its value, so each value is tried alone.
+    /// Returns the values that a read after a cut may find: zeroes, or the values of the first few
+    /// requests. A read pins its value, so each value is tried alone.
     fn allowed_after_cut(prepare: impl Fn(&mut Shadow)) -> Vec<bool> {
         let mut values = vec![Sector::Zero];
         values.extend((0..4).map(data));

@@ -5,9 +5,9 @@
 //! bytes, then it takes the base latency. Requests start in order of arrival. There is no seek, no
 //! wear and no cache: a write that finished is stable.
 //!
-//! Each limit is a token bucket. Without credit it is paced: requests start evenly, as a provider's
-//! window of less than a second is not known. With credit, requests pass at the rate of bursts
-//! while credit lasts, and at the base rate behind. The bucket is full at time zero.
+//! Each limit is a token bucket. Without credit a limit is paced: requests start evenly, as a
+//! provider's window of less than a second is not known. With credit, requests pass at the rate of
+//! bursts while credit lasts, and at the base rate behind. The bucket is full at time zero.
 //!
 //! Latency is constant and everything behind the limits is always fast. So a real volume's highest
 //! percentiles are worse. Limits of the machine to which the volume is attached are not known.

@@ -1,7 +1,7 @@
 //! Profiles: a profile is a TOML file for a named drive, from which a model of the drive is made.
 //!
 //! A profile has the keys that every drive has (`name`, `kind`, `summary`, `capacity`, `price_usd`,
-//! `price_date`, `price_source`). Beside them are the figures of its kind as plain keys
+//! `price_date`, `price_source`). Beside these keys, the figures of the drive's kind are plain keys
 //! ([`HddProfile`] for `kind = "hdd"`, [`FlashProfile`] for `kind = "flash"`, [`CloudProfile`] for
 //! `kind = "cloud"`). A table `[sources]` gives, under the same keys, the source of each figure. A
 //! key that the kind does not have is an error.

@@ -163,8 +163,8 @@ impl Search<'_> {
     }
 
     /// Takes what the allocator holds ready for small files of this processor, up to 512 blocks at
-    /// another place. As long as it has these, small requests get them instead of the blocks aimed
-    /// at.
+    /// another place. As long as the allocator has such blocks, small requests get these blocks
+    /// instead of the blocks aimed at.
     fn drain(&mut self) -> Result<(), Errno> {
         for size in (0..9).rev().map(|power| 1 << power) {
             let end = self.drain_at + size;

@@ -19,7 +19,7 @@ const RAISED: &str = "4294967295";
 /// Value of a file system that nobody has changed.
 const DEFAULT: &str = "16";
 
-/// The setting, for a run. Dropping it restores the setting.
+/// The setting, for a run. Dropping the value restores the setting.
 #[derive(Debug)]
 pub struct Knob {
     setting: PathBuf,

@@ -12,13 +12,13 @@
 //!
 //! The SSD is the first part of the device. A file's inode number, size, times and content stay.
 //!
-//! - [`runs`]: runs of blocks, and free space as runs. [`plan`](mod@plan): the files that move, and
+//! - [`runs`]: runs of blocks, and free space as runs. [`plan`](mod@plan): the files that move, in
 //!   their order; pure functions.
 //! - [`file_system`]: the mounted file system, and the folder in which the Mover keeps its state.
 //!   [`kernel`]: the calls of the operating system.
 //! - [`arena`]: donors, with blocks on the wanted drive. [`knob`]: the allocator's setting that
 //!   donors need, restored after each use and after a crash.
-//! - [`mover`]: moves, batch by batch. [`pace`]: their rate, and idle moments of the device.
+//! - [`mover`]: moves, batch by batch. [`pace`]: the rate of moves, and idle moments of the device.
 //!   [`journal`]: places from which files came, so that moves can be undone.
 //!
 //! Read first: [`mover`].

@@ -5,7 +5,7 @@
 //!    then a later write leaves other times, however coarse the clock is.
 //! 2. A donor gets as many blocks on the wanted drive, and a copy of the content.
 //! 3. The kernel locks both files, and swaps their extents if the times are still the same.
-//!    Otherwise it refuses, and the file stays.
+//!    Otherwise the kernel refuses, and the file stays.
 //!
 //! The kernel swaps whole files of equal size without holes here. Files that share blocks stay.
 //!

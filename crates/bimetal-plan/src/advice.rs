@@ -1,6 +1,6 @@
-//! Confidence in the answer, and its sensitivity to changes. For the first, the winning option runs
-//! over windows of the trace and over its second half. For the second, it runs with a fifth more
-//! and less load, and with half the SSD.
+//! Confidence in the answer, and its sensitivity to changes. For the confidence, the winning option
+//! runs over windows of the trace and over its second half. For the sensitivity, the option runs
+//! with a fifth more and less load, and with half the SSD.
 
 use bimetal_core::block::BlockSize;
 use bimetal_core::layout::Role;

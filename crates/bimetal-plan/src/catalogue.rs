@@ -185,7 +185,7 @@ impl Catalogue {
         Self::parse(&text, &file)
     }
 
-    /// Parses the catalogue in `text`. Messages call it `name`.
+    /// Parses the catalogue in `text`. Messages call the file `name`.
     ///
     /// # Errors
     /// Returns the same errors as [`read`](Self::read).

@@ -2,8 +2,8 @@
 //! its main parameter.
 //!
 //! Schemes come from the registry of `bimetal-core`. By convention, a scheme's first parameter is
-//! its main parameter. The grid varies it unless the user sets it. Other parameters vary only if
-//! the user gives values for them.
+//! its main parameter. The grid varies this parameter unless the user sets it. Other parameters
+//! vary only if the user gives values for them.
 
 use std::collections::BTreeMap;
 

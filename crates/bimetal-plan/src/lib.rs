@@ -2,17 +2,17 @@
 //! price.
 //!
 //! A [`budget`] is a limit that an option must keep. A [`catalogue`] lists the drives for sale. The
-//! [`grid`] combines them with the schemes of the registry into all options. [`evaluate`] runs one
-//! option over the workload, exactly as `simulate` does. [`search`] finds the cheapest option that
-//! keeps every budget, without running all of them. [`bimetal_sim::lifetime`] estimates how long
-//! the option's flash lasts, [`advice`] how certain the answer is, [`break_even`] at which prices
-//! it changes. [`answer`] is the document that the planner produces. [`drives`] holds figures and
-//! prices of drives on the market. Nothing here decides where a block lies or how long a drive
-//! takes.
+//! [`grid`] combines these drives with the schemes of the registry into all options. [`evaluate`]
+//! runs one option over the workload, exactly as `simulate` does. [`search`] finds the cheapest
+//! option that keeps every budget, without running all of them. [`bimetal_sim::lifetime`] estimates
+//! how long the option's flash lasts, [`advice`] how certain the answer is, [`break_even`] at which
+//! prices it changes. [`answer`] is the document that the planner produces. [`drives`] holds
+//! figures and prices of drives on the market. Nothing here decides where a block lies or how long
+//! a drive takes.
 //!
 //! [`mixcp`] answers by regression, as the paper MixedStore (2009) does. [`sweep`] is the other
-//! grid: every combination that a file lists, without a budget. [`fleet`] chooses from its results,
-//! for many volumes with one budget.
+//! grid: every combination that a file lists, without a budget. [`fleet`] chooses from the results
+//! of a sweep, for many volumes with one budget.
 //!
 //! Read first: [`plan()`] below, then [`search`].
 

@@ -49,8 +49,8 @@ pub struct Tried {
     pub candidate: Candidate,
     /// Outcome of the option's run, if the option was run.
     pub outcome: Option<Outcome>,
-    /// Budgets that the option breaks, or the reason for which it was not run. Empty: it keeps
-    /// every budget checked so far.
+    /// Budgets that the option breaks, or the reason for which it was not run. Empty: the option
+    /// keeps every budget checked so far.
     pub reasons: Vec<String>,
     /// Set once every budget was checked, including budgets that cost extra runs.
     pub(crate) judged: bool,

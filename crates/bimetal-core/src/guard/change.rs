@@ -487,7 +487,7 @@ mod tests {
     }
 
     /// A sector that another program wrote stops the change. Only `overwrite_foreign` overwrites
-    /// it.
+    /// foreign content.
     #[test]
     fn foreign_sector_is_overwritten_only_on_request() {
         let (begin, content) = raised();

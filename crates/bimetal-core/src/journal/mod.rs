@@ -11,8 +11,8 @@
 //!
 //! A log needs no ring: each segment begins and ends with a page of records that describe it.
 //! Records that belong to no segment wait for the next segment. The log's superblocks record where
-//! its tail is. Beside them lies an *index*, a ring of pages with the records of stable segments;
-//! it saves recovery from reading segment by segment. The [`state`] lies on home members.
+//! its tail is. Beside the superblocks lies an *index*, a ring of pages with the records of stable
+//! segments; it saves recovery from reading segment by segment. The [`state`] lies on home members.
 //!
 //! Ring, slot table, index, superblocks and states are written twice, on two stretches of the
 //! drive. The head of a segment has a foot. Therefore one damaged page costs nothing. Only marks

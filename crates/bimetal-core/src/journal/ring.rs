@@ -131,7 +131,7 @@ impl Ring {
     }
 
     /// Returns true if records are durable that no page on the drive records as stable. A crash
-    /// leaves their slots in doubt.
+    /// leaves the slots of these records in doubt.
     pub(crate) fn wants_note(&self) -> bool {
         self.noted < self.durable.min(self.recorded)
     }

@@ -80,7 +80,7 @@ impl Left {
 const MAGIC: u32 = 0x746d_4942; // "BImt"
 
 /// Number of states by which an absent member may be ahead of the present members, at most. After a
-/// crash it may be the only member that has them.
+/// crash the absent member may be the only member that has these states.
 pub(crate) const AHEAD_MAX: u64 = 16;
 
 impl State {

@@ -7,7 +7,7 @@
 //!
 //! Version 2 has feature flags behind the header. The program refuses a drive with an incompatible
 //! feature that it does not know, and keeps unknown compatible features as they are. A label that
-//! needs none is written as version 1.
+//! needs no features is written as version 1.
 
 use std::mem::offset_of;
 

@@ -1,5 +1,5 @@
 //! Admission: the rule that decides which uncached blocks may enter a cache. Every scheme that
-//! caches blocks has it.
+//! caches blocks has the parameter `admission`.
 //!
 //! - `all`: every block.
 //! - `write-size:SIZE`: no block that a write of at least SIZE brings.

@@ -2,9 +2,10 @@
 //! idle period.
 //!
 //! A drive that names fragments is asked again once as many blocks were written as leave at once.
-//! Of the pages that it names, the least recently used leave. A drive that names none counts as
-//! fragmented while its recent writes take more than twice as long as in training; then the coldest
-//! pages leave. The two rules of this module, and all its figures, are our choice.
+//! Of the pages that the drive names, the least recently used leave. A drive that names no
+//! fragments counts as fragmented while its recent writes take more than twice as long as in
+//! training; then the coldest pages leave. The two rules of this module, and all its figures, are
+//! our choice.
 
 use super::lru::Lru;
 use super::mean::Mean;
@@ -74,7 +75,7 @@ impl Buster {
     }
 
     /// Takes the drive's answer: the slots in fragmented flash, or `None` if it does not know.
-    /// `pages` has all pages, and `map` their slots.
+    /// `pages` has all pages, and `map` is the block map with their slots.
     pub(crate) fn answered(&mut self, map: &BlockMap, pages: &Lru, slots: Option<&[Slot]>) {
         self.asked = false;
         self.unaided = slots.is_none();

@@ -95,8 +95,8 @@ impl Rivalry {
     }
 
     /// Returns true if the regression did better, both over the recent `window` and since it was
-    /// made. Over the window it must lead by more than a standard error of the sum. In doubt, the
-    /// last value predicts.
+    /// made. Over the window the model must lead by more than a standard error of the sum. In
+    /// doubt, the last value predicts.
     fn regression_leads(&self, window: usize) -> bool {
         let sum: f64 = self.recent.iter().sum();
         let squares: f64 = self.recent.iter().map(|more| more * more).sum();
@@ -198,8 +198,8 @@ impl ResponseModel {
     }
 
     /// Notes that an operation of `size` has ended `now`, `took` after it began. The model learns
-    /// from the operation if `learns`. The prediction for it counts in the error record if
-    /// `judged`.
+    /// from the operation if `learns`. The prediction for the operation counts in the error record
+    /// if `judged`.
     pub(crate) fn served(&mut self, now: Nanoseconds, size: Sectors, took: Nanoseconds, learns: bool, judged: bool) {
         let (took_ms, begun) = (ms(took), Nanoseconds(now.0 - took.0));
         let after = self.moments.partition_point(|moment| moment.at <= begun);

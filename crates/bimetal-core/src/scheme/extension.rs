@@ -59,7 +59,7 @@ pub enum Destination {
     Home,
     /// Slots: a write leaves home with older content, and a read brings copies in.
     Slot,
-    /// Home and slots. For a read it means the same as [`Slot`](Self::Slot).
+    /// Home and slots. For a read, this placement means the same as [`Slot`](Self::Slot).
     Both,
 }
 

@@ -6,9 +6,10 @@
 //!   Replacement chooses among buckets (LRU by default, where a read is a use of its bucket). The
 //!   dirty blocks of a bucket are written back before it is evicted.
 //! - *Write-back*: the newest content stays on the SSD. Once more than `writeback_percent` of the
-//!   cache is dirty, dirty blocks are written back until it is less. All of them are written back
-//!   when the HDD has been idle for half a minute. Neither happens before `writeback_delay` has
-//!   passed since the first block became dirty. Above 40 % dirty blocks, writes go to both drives.
+//!   cache is dirty, dirty blocks are written back until it is less. All dirty blocks are written
+//!   back when the HDD has been idle for half a minute. No write-back begins before
+//!   `writeback_delay` has passed since the first block became dirty. Above 40 % dirty blocks,
+//!   writes go to both drives.
 //! - *Sequential bypass*: a request bypasses the cache when the stream that it continues is at
 //!   least `sequential_cutoff`. The request also bypasses the cache when the average of the streams
 //!   before its own is as long (each new stream counts an eighth). So a backup or a copy bypasses
@@ -389,8 +390,8 @@ mod tests {
         assert_eq!(bench.take_log()[0], "hdd read 8", "in the next one");
     }
 
-    /// A long stream bypasses the cache. After several of them the average is above the cutoff, so
-    /// the next request bypasses at once.
+    /// A long stream bypasses the cache. After several such streams the average is above the
+    /// cutoff, so the next request bypasses at once.
     #[test]
     fn long_streams_bypass_the_cache_by_average_length() {
         let mut bench = Bench::new("bcache", &[("sequential_cutoff", "256KiB")]);

@@ -9,13 +9,13 @@
 //!
 //! The rest is unpublished, and our choice here. *Recentness*: cached blocks are in the order of
 //! `replacement`, by default of last use. *Frequency*: every request is counted in a sketch whose
-//! counts are halved now and then. A block is admitted while there is room. Later it is admitted
-//! only if it was used more often than the block that would be evicted for it. So one pass over
-//! much data displaces nothing. Several blocks read at once are admitted together, by the block
-//! used least. The scheme works by blocks, and by files as well if a map of files is given. Then
-//! the uses of a block's file, divided by the file's blocks, are added to the uses of the block. So
-//! the rest of a file in use is worth more than an unknown block. Writes go to both drives, since
-//! no source says that a write may stay on the SSD alone.
+//! counts are halved now and then. A block is admitted while there is room. Once the cache is full,
+//! a block is admitted only if it was used more often than the block that would be evicted for it.
+//! So one pass over much data displaces nothing. Several blocks read at once are admitted together,
+//! by the block used least. The scheme works by blocks, and by files as well if a map of files is
+//! given. Then the uses of a block's file, divided by the file's blocks, are added to the uses of
+//! the block. So the rest of a file in use is worth more than an unknown block. Writes go to both
+//! drives, since no source says that a write may stay on the SSD alone.
 
 use super::cache::{Cache, Decisions};
 use crate::block::{Block, BlockRun};

@@ -20,12 +20,13 @@
 //!
 //! *Pinned* ranges (section 3.5) are never victims. Writes to pinned ranges go to flash whatever
 //! their size, and so do blocks of pinned ranges that are read. Pins change while the volume is
-//! served, by its settings. In a simulation they also change by the host's hints beside its
+//! served, by its settings. In a simulation pins also change by the host's hints beside its
 //! requests (3.5: "a request flag").
 //!
 //! *Holding* keeps dirty pages on flash until they are a certain share of it, or for a certain
-//! time. Then all of them are written back at once; before that only want of room flushes. The disk
-//! so stays "in a low power state for a longer duration" (sections 1 and 3.3).
+//! time. Once the share or the time is reached, all dirty pages are written back at once. Before
+//! that, only want of room causes a flush. The disk so stays "in a low power state for a longer
+//! duration" (sections 1 and 3.3).
 //!
 //! Our choices: the thesis puts the threshold "slightly less than the maximum request size
 //! supported by the device"; 512 KiB is the largest request of Linux on SATA. A page is free when

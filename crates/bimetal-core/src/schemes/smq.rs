@@ -5,12 +5,13 @@
 //! Cached blocks stand in one [multi-queue](crate::policies::multi_queue). A second multi-queue,
 //! the *hotspot queue*, ranks larger regions of the address space, regardless of whether any of
 //! their blocks are cached. A block is promoted when its region stands high enough there. The level
-//! for it is set anew every second. The level is low while the cache has room. Otherwise it depends
-//! on the cache's hits: few blocks are promoted when the cache hits well or badly, more in between.
-//! The level is higher if the hotspot queue predicts badly; then regions also move faster. A whole
-//! block that is written is admitted while there is room. Levels are made equally full every second
-//! (hotspots) and every ten seconds (cache). Write-back: dirty blocks are written back while the
-//! HDD has been idle for a second, and when less than 5 % of the cache is clean.
+//! at which blocks are promoted is set anew every second. The level is low while the cache has
+//! room. Once the cache is full, the level depends on the cache's hits: few blocks are promoted
+//! when the cache hits well or badly, more in between. The level is higher if the hotspot queue
+//! predicts badly; then regions also move faster. A whole block that is written is admitted while
+//! there is room. Levels are made equally full every second (hotspots) and every ten seconds
+//! (cache). Write-back: dirty blocks are written back while the HDD has been idle for a second, and
+//! when less than 5 % of the cache is clean.
 //!
 //! Our choices: a block is the volume's (4 KiB). dm-cache's blocks are 32 KiB to 1 GiB; here a
 //! block is promoted only when it is read, from the content of the read, and is not copied whole. A

@@ -16,11 +16,11 @@
 //!
 //! A state may record more than the state before about other members' content: that it is needed,
 //! old or void. Then the other turn gets the same content under the next number, while requests go
-//! on. A new digest of the table of places goes to the other turn of the witness as well. Until it
-//! is there, home does not change: a range that has moved would differ from its old place. So both
-//! copies of one turn may revert to earlier content, and the fact is not lost. A recovery that
-//! finds the content in one turn alone writes the other turn. A write of an old turn that fails is
-//! repeated up to [`OLD_TURN_TRIES`] times, and again after the next recovery.
+//! on. A new digest of the table of places goes to the other turn of the witness as well. Until
+//! both turns have the state, home does not change: a range that has moved would differ from its
+//! old place. So both copies of one turn may revert to earlier content, and the fact is not lost. A
+//! recovery that finds the content in one turn alone writes the other turn. A write of an old turn
+//! that fails is repeated up to [`OLD_TURN_TRIES`] times, and again after the next recovery.
 //!
 //! A home that cannot be written is still read, and is never written again. The old state on such a
 //! home does no harm, because the content of the home changes no more.
@@ -290,7 +290,7 @@ impl<P: Payload> Volume<P> {
     }
 
     /// Records the end of a write of a page of the state. If a page cannot be written, the next
-    /// state goes to the other turn. A home that stores neither becomes read-only.
+    /// state goes to the other turn. A home that stores neither copy becomes read-only.
     pub(super) fn note_announcement(&mut self, member: MemberId, status: Status) {
         if status == Status::Done {
             self.announcements.kept = true;
@@ -308,7 +308,8 @@ impl<P: Payload> Volume<P> {
         self.view.layout.homes().into_iter().any(|home| self.view.member(home).state == MemberState::Online)
     }
 
-    /// Returns true if slots may become dirty. A home that cannot be written could not record it.
+    /// Returns true if slots may become dirty. A home that cannot be written could not record the
+    /// state.
     pub(super) fn may_become_dirty(&self) -> bool {
         !P::CARRIES_DATA || self.announcements.is_dirty() || self.is_home_online()
     }

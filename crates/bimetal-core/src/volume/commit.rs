@@ -129,8 +129,8 @@ impl<P: Payload> Volume<P> {
         self.run_commit(task);
     }
 
-    /// Notes that the drive with the slots is gone. If only it had some content, the next flush
-    /// reports the loss.
+    /// Notes that the drive with the slots is gone. If only this member had some content, the next
+    /// flush reports the loss.
     pub(super) fn note_loss(&mut self) {
         if self.view.map.dirty_blocks() > 0 {
             self.note_untold(Status::Gone);
@@ -140,8 +140,8 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Notes that a home is gone. If it had changes that were not stable, the next flush reports
-    /// the loss.
+    /// Notes that a home is gone. If the member had changes that were not stable, the next flush
+    /// reports the loss.
     pub(super) fn note_loss_of_home(&mut self, member: MemberId) {
         let unstable = self.operations.stability(member).wants_flush();
         let is_only_home = self.view.layout.homes().contains(&member) && !self.has_other_copy(member);

@@ -49,8 +49,8 @@ impl<P: Payload> Volume<P> {
         self.issue(task, purpose::BACKGROUND, self.member_of_slots(), command, P::empty());
     }
 
-    /// Ends a discard, successful or not, and frees its slots. A drive that failed it is never
-    /// asked again.
+    /// Ends a discard, successful or not, and frees its slots. A drive that failed a discard is
+    /// never asked again.
     pub(super) fn end_discard(&mut self, task: TaskId, job: &DiscardJob, status: Status) {
         let Some((cache, _)) = self.store.cache_mut() else { return };
         cache.discarding = false;

@@ -88,9 +88,9 @@ impl<P: Payload> Volume<P> {
     }
 
     /// Returns true if the operation is a forced change of a drive that is only a home. The drive
-    /// may carry it out as a change and a flush. If it fails, the drive may have dropped other
-    /// unstable changes, too. Drives with slots are excepted: a single bad sector must not cost
-    /// such a drive.
+    /// may carry it out as a change and a flush. If the operation fails, the drive may have dropped
+    /// other unstable changes, too. Drives with slots are excepted: a single bad sector must not
+    /// cost such a drive.
     fn is_flush_of_home(&self, operation: &InFlight<P>) -> bool {
         let layout = &self.view.layout;
         let has_slots = layout.slots.is_some_and(|slots| slots.member == operation.member);

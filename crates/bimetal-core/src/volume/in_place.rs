@@ -13,8 +13,8 @@
 //! 2. A move skips a block while a write changes its slot, as it does while a write changes its
 //!    home.
 //! 3. A clean copy is dirty from the moment at which a write has its slot, so the copy is not
-//!    evicted. The scheme learns it at the same moment: a timer of the scheme that runs from the
-//!    first dirty block would otherwise run from an earlier one.
+//!    evicted. The scheme learns at the same moment that the copy is dirty: a timer of the scheme
+//!    that runs from the first dirty block would otherwise run from an earlier one.
 
 use super::Volume;
 use crate::block::{BlockRun, ValidMask};

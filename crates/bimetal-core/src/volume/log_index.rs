@@ -1,5 +1,5 @@
-//! The index of a log: a packed copy of the records of its stable segments. Recovery reads it in
-//! one go instead of going from segment to segment across the whole log.
+//! The index of a log: a packed copy of the records of its stable segments. Recovery reads the
+//! index in one go instead of going from segment to segment across the whole log.
 //!
 //! The pages of the index lie in a ring beside the superblocks. Each page has a position of the
 //! log: up to this position, the page and the pages before it have all records. Recovery walks the

@@ -297,7 +297,7 @@ impl<P> LogTail<P> {
     }
 
     /// Returns true if the log holds stable content that no stable segment records as stable. A
-    /// crash leaves it in doubt.
+    /// crash leaves the segment in doubt.
     pub(crate) fn wants_note(&self) -> bool {
         self.stable_on_drive < self.stable.min(self.content_end) && self.tail < self.stable
     }

@@ -7,12 +7,12 @@
 //! finds the content whole in its slot or at home. A block that was written again meanwhile keeps
 //! its new slot. A few operations of a move are under way at a time, and fewer while a request uses
 //! the drive. Moves yield to requests, unless the scheme finds them
-//! [urgent](crate::scheme::Scheme::is_move_urgent). Even then they yield to appends to a log on a
-//! disk ([`turns`]).
+//! [urgent](crate::scheme::Scheme::is_move_urgent). Even urgent moves yield to appends to a log on
+//! a disk ([`turns`]).
 //!
-//! A move of everything is a *migration*. In a log its end frees all slots written before its
-//! start. The state on the home drive records the migration from before its first write until its
-//! last write is stable (Griffin 5.2, 5.3).
+//! A move of everything is a *migration*. In a log, the end of a migration frees all slots written
+//! before its start. The state on the home drive records the migration from before its first write
+//! until its last write is stable (Griffin 5.2, 5.3).
 
 mod begin;
 mod order;
@@ -617,7 +617,7 @@ impl<P: Payload> Volume<P> {
     }
 
     /// Records that a slot with the only copy of a block, or of eighths of it, cannot be read.
-    /// Reads of them fail until they are written again.
+    /// Reads of these eighths fail until they are written again.
     fn lose(&mut self, slot: Slot, entry: &Entry) {
         if entry.dirty {
             self.set_lost(entry.block, self.damage.lost.of(entry.block).union(entry.valid));

@@ -133,7 +133,8 @@ impl DriveFile {
     /// Returns the size of the smallest part that can be written, in bytes.
     ///
     /// A write that does not begin and end on a multiple of this size ends as unsupported, and
-    /// changes nothing. Merging it here would risk data outside the write. Reads are widened.
+    /// changes nothing. Merging the write here would risk data outside the write. Reads are
+    /// widened.
     pub fn logical_block(&self) -> u32 {
         self.logical_block
     }

@@ -144,7 +144,7 @@ impl Turning<'_, '_> {
 }
 
 /// Returns the largest number up to `most` for which `holds` is true, which is then true for
-/// smaller numbers, too. `None` if it is false for `first`.
+/// smaller numbers, too. `None` if the condition is false for `first`.
 fn largest<T>(
     turning: &mut T,
     first: u64,

@@ -62,8 +62,9 @@ impl Drive<'_, '_> {
     }
 
     /// Returns whether two simultaneous reads of the smallest size wait for one die; a single read
-    /// takes `alone` in the flash. If they do, the second is ready a read later, else it waits for
-    /// the link alone. `None` if the link is too slow to distinguish the two.
+    /// takes `alone` in the flash. If the reads wait for one die, the second read is ready a read
+    /// later, else it waits for the link alone. `None` if the link is too slow to distinguish the
+    /// two.
     fn disturb(&mut self, one: u64, other: u64, alone: f64) -> Result<Option<bool>, ExtractError> {
         let link = self.occupied_ns(self.prober.grain);
         if link > 0.8 * alone {

@@ -15,8 +15,8 @@ use crate::statistics::{Line, line, median, quantile};
 const PAGES: [u64; 6] = [1, 2, 3, 4, 6, 7];
 /// Number of tries for each time.
 const TRIES: usize = 10;
-/// Smallest speed-up of simultaneous reads that overlap. A drive that does one thing at a time has
-/// 1.
+/// Smallest speed-up of simultaneous reads that overlap. A drive that does one operation at a time
+/// has 1.
 const AT_ONCE_MIN: f64 = 1.05;
 /// Smallest time of a page, in nanoseconds, and greatest error of a time as a part of it: a line
 /// beyond these limits is of something else.

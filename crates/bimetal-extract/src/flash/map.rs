@@ -1,6 +1,6 @@
-//! Detects whether the mapping table of the translation layer is completely in memory. If it is
-//! not, the first read of a place also reads a part of the mapping table. The next read of the
-//! place finds that part in memory.
+//! Detects whether the mapping table of the translation layer is completely in memory. If a part of
+//! the table is on flash, the first read of a place also reads a part of the mapping table. The
+//! next read of the place finds that part in memory.
 
 use super::Drive;
 use crate::ExtractError;

@@ -3,9 +3,9 @@
 //! On a used drive nearly every write copies a block, whatever the layer: no unit is free, so
 //! chains and replacements cannot grow. The layers differ where a block more is in use than the
 //! data need. The prober searches for such places and writes each from its start, which folds what
-//! it had. Then it overwrites single pages of these places only: the free units stay among them, so
-//! that chains and replacements grow and fold there. The same search and the same writes go to each
-//! layer.
+//! it had. Then the prober overwrites single pages of these places only: the free units stay among
+//! them, so that chains and replacements grow and fold there. The same search and the same writes
+//! go to each layer.
 
 use bimetal_core::operation::OpKind;
 use rand_core::Rng;

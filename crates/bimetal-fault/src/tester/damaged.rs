@@ -5,8 +5,8 @@
 //! read again.
 //! - One damaged page of metadata costs nothing: no refusal, no error, no member, and no read of
 //!   old content.
-//! - A damaged page of a slot costs at most the data that only the slot has. A read of them is an
-//!   error.
+//! - A damaged page of a slot costs at most the data that only the slot has. A read of such blocks
+//!   is an error.
 //! - Several damaged pages of metadata may cost a refusal or errors, and never give wrong content.
 //!
 //! The exceptions, and the damage that no case has, are described in [`damage`](crate::damage) and
@@ -233,8 +233,8 @@ impl Tester {
         lost.filter(|(unreadable, page)| *unreadable || !page.is_metadata()).filter_map(|(_, page)| page.slot).collect()
     }
 
-    /// Marks the blocks whose only copy a damaged slot has, by the present map. Reads of them may
-    /// fail.
+    /// Marks the blocks whose only copy a damaged slot has, by the present map. Reads of the marked
+    /// blocks may fail.
     fn suspect_what_slots_had(&mut self) {
         let map = &self.volume.view().map;
         let entries = self.damaged_slots().into_iter().filter_map(|slot| map.in_slot(slot));
@@ -248,8 +248,8 @@ impl Tester {
     }
 
     /// Distrusts the blocks of damaged slots in doubt. A slot that is damaged before its write is
-    /// known looks as if it was never written. So its block may read as any older value. A log ends
-    /// at such a slot, so every block in doubt may.
+    /// known looks as if it was never written. So the block in the slot may read as any older
+    /// value. A log ends at such a slot, so every block in doubt may.
     fn distrust_slots(&mut self, in_doubt: &BTreeSet<InDoubt>) {
         let damaged = self.damaged_slots();
         let is_damaged = |doubt: &InDoubt| doubt.slot.is_some_and(|slot| damaged.contains(&slot));
@@ -293,7 +293,7 @@ impl Tester {
     }
 
     /// Returns the pages of records from number `begin` on, up to the first page that the cut has
-    /// taken. Pages behind it count as never written.
+    /// taken. Pages behind the damaged page count as never written.
     fn in_reach(&self, begin: u64, mut pages: Vec<RecordPage>) -> Vec<RecordPage> {
         let is_log = self.has_log();
         // A segment does not begin in the last slots, which have no room for one.

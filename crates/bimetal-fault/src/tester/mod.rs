@@ -502,8 +502,8 @@ impl Tester {
         }
     }
 
-    /// Returns the home of a sector: the member, and the sector there. Copies have it at the same
-    /// place.
+    /// Returns the home of a sector: the member, and the sector there. Copies on other members lie
+    /// at the same place.
     fn home_of(&self, sector: u64) -> (MemberId, u64) {
         let layout = &self.volume.view().layout;
         let block = layout.block.block_of(sector);

@@ -110,8 +110,8 @@ pub struct DamageReport {
     pub errors: u64,
     /// Number of damage cases in which the recovery refused.
     pub refusals: u64,
-    /// Number of damage cases with at most one damaged page of metadata. In these, everything but
-    /// slots must be right.
+    /// Number of damage cases with at most one damaged page of metadata. In these cases, everything
+    /// but slots must be right.
     pub single: u64,
     by_structure: [u64; STRUCTURES.len()],
     by_kind: [u64; KINDS.len()],

@@ -199,8 +199,8 @@ impl TreeTester {
         unreachable!("attempts have no end")
     }
 
-    /// Returns true if a fault explains any error. A leaf that vanishes below a mirror explains
-    /// none.
+    /// Returns true if a fault explains any error. A leaf that vanishes below a mirror explains no
+    /// failed request.
     fn may_fail(&self) -> bool {
         match self.trouble {
             Trouble::None => false,

@@ -99,7 +99,7 @@ impl Dies {
         }
     }
 
-    /// Submits `job` to its die at time `now`. With `waited_for` it is a foreground operation.
+    /// Submits `job` to its die at time `now`. With `waited_for` the job is a foreground operation.
     pub(crate) fn submit(&mut self, now: Nanoseconds, job: Job, waited_for: bool) {
         let serial = self.timing.parallelism == Parallelism::Serial;
         let number = if serial { 0 } else { job.operation.die };

@@ -54,7 +54,7 @@ pub struct HostTiming {
     /// Direction of the link that writes, flushes and discards use.
     pub writes: LinkTiming,
     /// Time added to a flush once the write buffer is drained, for the drive's own tables. With
-    /// power-loss protection it is the whole cost of a flush.
+    /// power-loss protection this time is the whole cost of a flush.
     pub flush: Nanoseconds,
 }
 

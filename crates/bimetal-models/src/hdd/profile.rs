@@ -153,10 +153,10 @@ pub struct ZoneFigures {
     /// Number of sectors on each track of the zone.
     pub sectors_per_track: u32,
     /// Sectors by which a track is rotated against the previous track on the same cylinder. If not
-    /// given, it covers the head switch.
+    /// given, the skew covers the head switch.
     pub track_skew: Option<f64>,
     /// Sectors by which the first track of a cylinder is rotated against the last track of the
-    /// previous cylinder. If not given, it covers the seek.
+    /// previous cylinder. If not given, the skew covers the seek.
     pub cylinder_skew: Option<f64>,
     /// Number of cylinders in front of the zone that hold no data.
     #[serde(default)]

@@ -9,8 +9,8 @@
 //!   There are twice as many as the random reads keep busy, and as many as the rate of writes
 //!   needs.
 //! * **Burst.** Where the row's writes are those into single-bit cells, the drive has such a cache:
-//!   a quarter of its capacity. Behind it, pages take the time that `sustained_write_mb_per_s`
-//!   leaves them.
+//!   a quarter of its capacity. Behind the cache, pages take the time that follows from
+//!   `sustained_write_mb_per_s`.
 //! * **Steady.** Where the row's writes are those of a full drive, random writes are in-order
 //!   writes that share the dies with garbage collection. The spare area follows from the nominal
 //!   capacity, and the time to program a page from the rate of random writes. If that time is

@@ -61,7 +61,7 @@ pub enum DriveError {
     },
 }
 
-/// Reads the file with the content `text`. Messages call it `name`.
+/// Reads the file with the content `text`. Messages call the file `name`.
 ///
 /// # Errors
 /// Returns an error if the text is no TOML, or an entry is invalid.
@@ -73,7 +73,7 @@ pub fn parse(text: &str, name: &str) -> Result<DriveFile, DriveError> {
     of_table(table, name)
 }
 
-/// Reads the file with the content `table`. Messages call it `name`.
+/// Reads the file with the content `table`. Messages call the file `name`.
 pub(super) fn of_table(table: Table, name: &str) -> Result<DriveFile, DriveError> {
     let mut root = Reader { file: name, drive: "top level".to_owned(), table };
     let summary = root.take("summary", "a text")?.unwrap_or_default();

@@ -120,8 +120,8 @@ pub fn samples(
 }
 
 /// Returns `profile` as a drive that is quick to overwrite, and its size. The size is the smallest
-/// that keeps all dies with enough blocks. If none does, it is the largest size that is quick
-/// enough.
+/// that keeps all dies with enough blocks. If no size does, the returned size is the largest size
+/// that is quick enough.
 ///
 /// # Errors
 /// Returns an error if the drive is not flash, or cannot be made small.

@@ -339,8 +339,8 @@ impl Store {
     /// Takes over the results and plans of other folders.
     ///
     /// # Errors
-    /// A file cannot be read or written. Or the folders contradict each other: one job with two
-    /// results, two engines, or two contents of one file.
+    /// A file cannot be read or written. The folders may also contradict each other: one job with
+    /// two results, two engines, or two contents of one file.
     pub fn merge(&self, others: &[Self]) -> Result<(), SweepError> {
         let mut results = self.results()?;
         let mut plans = self.plans()?;

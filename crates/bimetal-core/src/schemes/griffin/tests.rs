@@ -323,7 +323,8 @@ fn read_that_crosses_the_window_fires_at_its_end() {
 }
 
 /// A burst reads fifty blocks of the log in five milliseconds, after sixteen hundred from home. The
-/// share is 3 %. At this rate it would pass 5 % before three megabytes have been written home.
+/// share is 3 %. At this rate the share would pass 5 % before three megabytes have been written
+/// home.
 #[test]
 fn read_threshold_counts_ahead_what_a_migration_will_meet() {
     let fires = |gap: Nanoseconds, migration: &str| {
@@ -572,8 +573,8 @@ fn writes_that_come_faster_than_the_log_sustains_pass_it_by() {
     assert_eq!(bench.take_log().last().unwrap(), "hdd write 24");
 }
 
-/// Progress is reported after each of a drain's operations. Counting it anew over the whole batch
-/// each time took 18 s of a processor for a drain of 182,000 blocks.
+/// Progress is reported after each of a drain's operations. Counting the blocks anew over the whole
+/// batch each time took 18 s of a processor for a drain of 182,000 blocks.
 #[test]
 fn progress_of_a_drain_counts_blocks_as_their_writes_begin() {
     let settings = [("timeout", "off"), ("read_threshold", "off"), ("log_buffer", "0")];

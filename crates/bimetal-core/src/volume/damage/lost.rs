@@ -1,5 +1,5 @@
 //! Blocks whose newest content no member can return any more, with their lost eighths. Reads of
-//! them are errors until they are written again, before and after a restart.
+//! lost blocks are errors until the blocks are written again, before and after a restart.
 
 use std::collections::{BTreeMap, VecDeque};
 

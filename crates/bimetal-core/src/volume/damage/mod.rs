@@ -19,7 +19,8 @@ use crate::label::report::{Kind, State};
 use crate::layout::MemberId;
 pub(super) use lost::Lost;
 
-/// Queued troubles at most. Lost blocks beyond them are listed again once the queue is empty.
+/// Queued troubles at most. Lost blocks beyond this number are listed again once the queue is
+/// empty.
 const QUEUE_MAX: usize = 4096;
 /// Bad slots that are remembered: about 5 MiB.
 const BAD_MAX: usize = 1 << 18;

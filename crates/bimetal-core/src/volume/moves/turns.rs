@@ -8,9 +8,9 @@
 //! the disk's cache is written. So a move begins neither a read nor a flush while an append is
 //! under way. Reads go on in the pauses.
 //!
-//! A log that is appended to without pause must be emptied, too. Otherwise it fills, and the writes
-//! that a loss of its drive would lose reach further back in time. So a move then takes a turn of a
-//! few reads once in [`TURN_EVERY`].
+//! A log that is appended to without pause must be emptied, too. Otherwise the log fills, and the
+//! writes that a loss of its drive would lose reach further back in time. So a move then takes a
+//! turn of a few reads once in [`TURN_EVERY`].
 
 use super::{MoveJob, Phase};
 use crate::layout::MemberId;

@@ -65,8 +65,8 @@ impl<P: Payload> MoveJob<P> {
     }
 }
 
-/// Returns the writes home of the eighths `valid` of a block. `first` is its first piece in the
-/// batch, `pieces` their number.
+/// Returns the writes home of the eighths `valid` of a block. `first` is the block's first piece in
+/// the batch, `pieces` the number of its pieces.
 fn part_transfers<P: Payload>(
     volume: &Volume<P>,
     block: Block,

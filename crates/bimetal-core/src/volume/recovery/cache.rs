@@ -421,8 +421,8 @@ impl<P: Payload> Recovery<P> {
         }
     }
 
-    /// Takes the marks. If they are unreadable or do not match the superblock, every region counts
-    /// as marked.
+    /// Takes the marks. If the marks are unreadable or do not match the superblock, every region
+    /// counts as marked.
     fn takes_marks(&mut self, answer: &Answer<P>) {
         let bytes = answer.payload.as_ref().map(P::to_metadata);
         let cache = self.cache();

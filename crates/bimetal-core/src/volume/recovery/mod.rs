@@ -135,7 +135,7 @@ struct Answer<P> {
 }
 
 /// Returns the writes that make empty members a volume, in order; each member is flushed at the
-/// end. The content of its homes stays.
+/// end. The content of the volume's homes stays.
 ///
 /// # Errors
 /// As [`Volume::new`].

@@ -92,8 +92,8 @@ impl<P: Payload> Recovery<P> {
 
     /// Plans the writes by which both turns get the content of `newest`, in two copies. A cut
     /// between the superblocks of a pair, or in between two copies, leaves them incomplete;
-    /// whatever the recovery writes behind them depends on `newest`. `marks` are those that it
-    /// refers to. Returns the last superblock of the pair.
+    /// whatever the recovery writes behind them depends on `newest`. `marks` are the marks to which
+    /// the superblock refers. Returns the last superblock of the pair.
     ///
     /// A superblock that was written alone stays alone: with the number of its repetition, pages of
     /// a checkpoint that was cut short would count as completed.

@@ -2,8 +2,8 @@
 //! model.
 //!
 //! An operation begins in the file and in the model at once, and ends when both are done
-//! (`pace.rs`). In the model it begins when the engine requested it: further delays of the server
-//! do not count as drive time.
+//! (`pace.rs`). In the model an operation begins when the engine requested it: further delays of
+//! the server do not count as drive time.
 //!
 //! A copy from or to the page cache is made at once: a thread takes longer to wake than a fast
 //! drive needs for an operation. Operations that may block go to threads. With a volatile cache

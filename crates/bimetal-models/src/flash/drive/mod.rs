@@ -2,11 +2,10 @@
 //!
 //! A read asks the FTL for pages, waits for the dies that hold them, then for the link to the host.
 //! A write crosses the link, takes room in the write buffer one mapping unit after the other (and
-//! waits for room), and is done. Without a buffer it is done when its pages are programmed. The
-//! FTL's tables change when a mapping unit enters the buffer, so that the places of writes do not
-//! depend on time. The
-//! operations that the FTL requests are queued at the dies. `setup` makes a drive, saves it and
-//! restores it; `changes` is the path of commands that change content.
+//! waits for room), and is done. Without a buffer a write is done when its pages are programmed.
+//! The FTL's tables change when a mapping unit enters the buffer, so that the places of writes do
+//! not depend on time. The operations that the FTL requests are queued at the dies. `setup` makes a
+//! drive, saves it and restores it; `changes` is the path of commands that change content.
 
 mod changes;
 mod setup;

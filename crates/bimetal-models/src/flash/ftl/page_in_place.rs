@@ -7,8 +7,8 @@
 //! request. `prewrite_probability` is the share of all pages that are dirty at first.
 //!
 //! As printed, `pageswritten` is the number of the last page minus `(i + 1)`, which never advances
-//! on a one-page write. Here it is the number of pages up to the end of the block or of the
-//! request.
+//! on a one-page write. In this layer `pageswritten` is the number of pages up to the end of the
+//! block or of the request.
 
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64;

@@ -17,8 +17,8 @@ struct Links {
 }
 
 /// Candidates in buckets by number of valid units, each a doubly linked list: O(1) for every
-/// change. A choice walks up from the lowest bucket that may be filled. In total it climbs no
-/// further than changes have lowered it, plus a block's units.
+/// change. A choice walks up from the lowest bucket that may be filled. In total the lowest bucket
+/// rises no further than changes have lowered it, plus a block's units.
 pub(crate) struct Greedy {
     units_per_block: u32,
     blocks_per_die: u32,

@@ -21,7 +21,7 @@ use super::state::archive::{Archive, Checked};
 /// Blocks untouched since preconditioning are known from the layout until they are reported here.
 pub(crate) trait VictimSelection: Send {
     /// Reports that `block` of `die` is closed, or is no longer untouched, and has `valid` valid
-    /// units. `is_new`: it was closed just now.
+    /// units. `is_new`: the block was closed just now.
     fn closed(&mut self, die: u32, block: u32, valid: u32, is_new: bool);
 
     /// Reports that the valid units of a closed block fell from `before` to `after`.

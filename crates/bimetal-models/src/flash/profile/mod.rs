@@ -80,12 +80,12 @@ pub struct FlashProfile {
     /// Time for which each write, flush and discard occupies the link beside its data, if it
     /// differs from reads.
     pub write_command_us: Option<f64>,
-    /// Time added to each read, while other operations proceed. With serial timing it precedes the
-    /// read, and nothing else proceeds.
+    /// Time added to each read, while other operations proceed. With serial timing the overhead
+    /// precedes the read, and nothing else proceeds.
     #[serde(default)]
     pub read_overhead_us: f64,
     /// Time added to each write, flush and discard, while other operations proceed. With serial
-    /// timing it precedes each write, and nothing else proceeds.
+    /// timing the overhead precedes each write, and nothing else proceeds.
     #[serde(default)]
     pub write_overhead_us: f64,
     /// Time added to each flush that has something to make stable.
@@ -143,9 +143,9 @@ pub struct FlashProfile {
     /// adaptive wear levelling.
     #[serde(default = "default_wear_threshold")]
     pub wear_threshold: u32,
-    /// Rate of writes, in 10^6 bytes a second, that the drive is planned for. Above it adaptive
-    /// wear levelling is suspended. Without this key it is the warranted writes over the years of
-    /// warranty.
+    /// Rate of writes, in 10^6 bytes a second, that the drive is planned for. Above this rate
+    /// adaptive wear levelling is suspended. Without this key the rate is the warranted writes over
+    /// the years of warranty.
     pub expected_write_mb_per_s: Option<f64>,
     /// Set to `on` if a block that was erased `rated_cycles` times is not used again, by `page` and
     /// `dftl`. A drive with too few blocks left takes no more writes.

@@ -4,8 +4,8 @@
 //! erases.
 //!
 //! Only data that stay are moved: the data of a block closed at least as long ago as it takes to
-//! write as many blocks as the die has. Other data will be overwritten in their place, and their
-//! block erased without a move.
+//! write as many blocks as the die has. Data that change are soon overwritten, and their block is
+//! then erased without a move.
 
 use std::collections::BTreeSet;
 use std::ops::Range;

@@ -137,8 +137,8 @@ fn adaptive_levelling_waits_for_the_end_of_a_burst() {
 }
 
 /// MixedStore, section 5.5: a drive with hot and cold regions, whose host writes in unexpected
-/// bursts, has a lifetime about 33 % longer with adaptive wear levelling. Between the bursts it
-/// catches up, so the wear is as even in the end.
+/// bursts, has a lifetime about 33 % longer with adaptive wear levelling. Between the bursts
+/// levelling catches up, so the wear is as even in the end.
 #[test]
 fn adaptive_levelling_lengthens_lifetime_under_bursts() {
     let wear_of = |levelling, threshold| {

@@ -3,7 +3,7 @@
 //!
 //! The behaviour follows DiskSim's disk module (DiskSim 4.0 Reference Manual, CMU-PDL-08-101):
 //! overheads by kind, a bus that carries data while the medium turns, read-ahead over think times,
-//! writes that finish in the buffer. Here it is computed for each command instead of for each
+//! writes that finish in the buffer. This model computes times for each command instead of for each
 //! sector.
 //!
 //! Read `read.rs` and `write.rs` first, which follow a command from the host to its completion.
