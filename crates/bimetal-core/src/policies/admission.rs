@@ -29,7 +29,8 @@ parameters! {
     struct Parameters {
         /// rule for the blocks that may enter the cache; all: every block; write-size:SIZE: no
         /// write of at least SIZE; n-hit:N: blocks requested N times; sequential:SIZE: no stream of
-        /// at least SIZE; wear-budget:SIZE/d: as many as SIZE bytes written a day allow
+        /// at least SIZE; wear-budget:SIZE/d: as many blocks as SIZE bytes written to the SSD in a
+        /// day allow
         admission: Rule = "all",
     }
 }

@@ -37,16 +37,16 @@ parameters! {
     /// Parameters of the scheme.
     struct Parameters {
         /// size of a bucket, whose slots are evicted together: the flash's erase block, at most an
-        /// eighth of the SSD (make-bcache --bucket; its default)
+        /// eighth of the SSD (default of make-bcache --bucket)
         bucket_size: Bytes = "512KiB",
         /// a request bypasses the cache if its stream, or the average of the streams before it, is
-        /// at least this long (bcache.rst; its default)
+        /// at least this long (default of Linux's bcache.rst)
         sequential_cutoff: Option<Bytes> = "4MiB" live,
         /// share of the cache, 0.1 or 10%, that may stay dirty while the HDD is in use (bcache.rst:
         /// 10 percent); off: any share
         writeback_percent: Option<Share> = "0.1" live,
-        /// time after the first block became dirty, before which no block is written back
-        /// (bcache.rst; its default)
+        /// time after the first block became dirty, before which no block is written back (default
+        /// of Linux's bcache.rst)
         writeback_delay: Nanoseconds = "30s" live,
         /// policy that chooses the bucket to evict (bcache.rst: cache_replacement_policy, lru)
         replacement: OnlinePolicy = "lru",

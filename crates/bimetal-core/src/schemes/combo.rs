@@ -53,14 +53,14 @@ parameters! {
     /// Parameters of the scheme.
     pub struct Parameters {
         /// content of the SSD; none: the low addresses; type: executables and libraries (strategy
-        /// 1, needs a map of files); access: files or ranges accessed randomly (2); frequency:
-        /// files or ranges accessed frequently (3); list: the files of a list, the first lines
-        /// first (needs a map of files)
+        /// 1, needs a map of files); access: files or ranges accessed randomly (strategy 2);
+        /// frequency: files or ranges accessed frequently (strategy 3); list: the files of a list,
+        /// the first lines first (needs a map of files)
         strategy: Strategy = "none",
         /// size of the ranges that move (our figure)
         range: Bytes = "1MiB",
-        /// time for which accesses are counted before the optimizer is applied (3.1.2; our figure);
-        /// strategies type and list: applied at once
+        /// time for which accesses are counted before the optimizer is applied (section 3.1.2; our
+        /// figure); strategies type and list: applied at once
         period: Nanoseconds = "300s",
         /// on: the optimizer is applied after each period; off: it is applied once
         repeat: bool = "on",
@@ -70,13 +70,13 @@ parameters! {
         /// strategy=frequency: accesses in a period from which on a file or range is frequently
         /// used (our figure)
         frequent: u64 = "2",
-        /// on: parts of a file move by their own accesses (3.1.2, future work); off: a file moves
-        /// as a whole
+        /// on: parts of a file move by their own accesses (section 3.1.2, future work); off: a file
+        /// moves as a whole
         refine: bool = "off",
         /// ranges move when no request has used the HDD for this long (our figure)
         idle: Nanoseconds = "100ms" live,
         /// timed: the drives read and write what moves; instant: ranges move at once, without work
-        /// for a drive, which shows the worth of a placement alone (simulator only)
+        /// for a drive, to show the worth of a placement alone (simulator only)
         moves: Moves = "timed",
     }
 }

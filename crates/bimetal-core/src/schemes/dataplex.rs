@@ -35,10 +35,10 @@ parameters! {
     /// Parameters of the scheme.
     struct Parameters {
         /// on: once the cache is full, a block enters only if it was used more often than the copy
-        /// that it would evict (II A: frequency); off: every block enters
+        /// that it would evict (section II A: frequency); off: every block enters
         learning: bool = "on" live,
-        /// policy that chooses the copy to evict (II A: recentness; the policy is our choice);
-        /// belady: the bound that knows the future, in a simulation only
+        /// policy that chooses the copy to evict (section II A: recentness; the policy is our
+        /// choice); belady: the bound that knows the future, in a simulation only
         replacement: Policy = "lru",
     }
     and admission::PARAMETER

@@ -69,35 +69,38 @@ use crate::units::{Bytes, Nanoseconds};
 parameters! {
     /// Parameters of the scheme.
     struct Parameters {
-        /// migrate when this time has passed since the last migration started (5.2; 900 s: 6.1.2)
+        /// migrate when this time has passed since the last migration started (section 5.2; 900 s:
+        /// section 6.1.2)
         timeout: Option<Nanoseconds> = "900s" live,
         /// migrate when the log serves more than this share of the blocks read since the last
-        /// migration (5.2)
+        /// migration (section 5.2)
         read_threshold: Option<Share> = "0.05" live,
         /// number of blocks read since the last migration, before which read_threshold does not
         /// count (our figure)
         read_window: u64 = "100" live,
-        /// migrate when the distinct live blocks in the log reach this size (5.2)
+        /// migrate when the distinct live blocks in the log reach this size (section 5.2)
         migration_size: Option<Bytes> = "off" live,
-        /// memory that gathers writes before they go to the log (5.4); 0: each write waits for the
-        /// log itself
+        /// memory that gathers writes before they go to the log (section 5.4); 0: each write waits
+        /// for the log itself
         log_buffer: Bytes = "128KiB",
-        /// log a block if its overwrites / writes, the present write included, are at least this;
-        /// 0: every write is logged (5.1)
+        /// log a block if the overwrites of the block, divided by its writes, are at least this
+        /// share, the present write included; 0: every write is logged (section 5.1)
         overwrite_threshold: Share = "0",
-        /// on: writes bypass the log while they arrive faster than log_rate (7); off: writes wait
-        /// for the log
+        /// on: writes bypass the log while they arrive faster than log_rate (section 7); off:
+        /// writes wait for the log
         log_bypass: bool = "off",
-        /// bytes a second that the log sustains (7: 70 to 80 MB/s); counts with log_bypass=on
+        /// bytes a second that the log sustains (section 7: 70 to 80 MB/s); used only with
+        /// log_bypass=on
         log_rate: Bytes = "70MB",
-        /// on: a logged block is written back just before it is read (3.2, the idealized cache);
-        /// with migration=instant only
+        /// on: a logged block is written back just before it is read (section 3.2, the idealized
+        /// cache); with migration=instant only
         oracle: bool = "off",
-        /// size of a simulated buffer cache of the host: a block is written back when that cache
-        /// evicts it (7); with migration=instant only; --hints gives the evictions of a real cache
+        /// size of a simulated buffer cache of the host: a block is written back when the simulated
+        /// cache evicts the block (section 7); with migration=instant only; --hints gives the
+        /// evictions of a real buffer cache
         eviction_hint: Option<Bytes> = "off",
         /// timed: migrations read and write the drives; instant: migrations take no time, as in the
-        /// paper's policy simulator (6.1; simulator only)
+        /// paper's policy simulator (section 6.1; simulator only)
         migration: Migration = "timed",
     }
     and MOVE_RATE, MOVE_MEMORY

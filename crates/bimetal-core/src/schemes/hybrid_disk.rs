@@ -53,41 +53,42 @@ use crate::uses::Uses;
 parameters! {
     /// Parameters of the scheme.
     struct Parameters {
-        /// writes of at least this size go to the disk, unless flash has a page of them already
-        /// (3.3)
+        /// writes of at least this size go to the disk, unless a page of the write is on flash
+        /// already (section 3.3)
         write_threshold: Option<Bytes> = "512KiB" live,
         /// pages that are flushed, and when; full: all, when a write finds no free page; partial:
         /// only the pages that the write needs; watermark: as partial, but when little is free;
         /// idle: as partial, and all dirty pages when the disk is idle; periodic: as partial, and
-        /// all dirty pages once in a period (3.3)
+        /// all dirty pages once in a period (section 3.3)
         flush: Flush = "full",
-        /// policy that chooses the pages to flush first, where not all are flushed (3.3: LRU, which
-        /// "can easily be swapped out"); belady: the bound that knows the future, in a simulation
-        /// only
+        /// policy that chooses the pages to flush first, where not all pages are flushed (section
+        /// 3.3: LRU, which "can easily be swapped out"); belady: the bound that knows the future,
+        /// in a simulation only
         victim: Policy = "lru",
-        /// another name for victim, as all caching schemes have it; give at most one of victim and
-        /// replacement
+        /// another name for victim: other caching schemes call their policy replacement; give at
+        /// most one of victim and replacement
         replacement: Policy = "lru",
-        /// flush=watermark: pages are flushed when less than this share of the flash is free (3.3;
-        /// our figure)
+        /// flush=watermark: pages are flushed when less than this share of the flash is free
+        /// (section 3.3; our figure)
         low_watermark: Option<Share> = "0.1" live,
-        /// flush=idle: the disk is idle when no request has used it for this long (3.3; our figure)
-        idle: Nanoseconds = "1s" live,
-        /// flush=periodic: longest time between two flushes while any page is dirty (3.3; our
+        /// flush=idle: the disk is idle when no request has used it for this long (section 3.3; our
         /// figure)
+        idle: Nanoseconds = "1s" live,
+        /// flush=periodic: longest time between two flushes while any page is dirty (section 3.3;
+        /// our figure)
         period: Nanoseconds = "60s" live,
-        /// dirty pages stay on flash until they are this share of it; then all are flushed; before
-        /// that, pages are flushed only if a write finds no room
+        /// dirty pages stay on flash until they are this share of the flash; then all dirty pages
+        /// are flushed; before, pages are flushed only if a write finds no room
         hold_share: Option<Share> = "off" live,
-        /// dirty pages stay on flash until the first has been dirty for this long; then all are
-        /// flushed
+        /// dirty pages stay on flash until the first page has been dirty for this long; then all
+        /// dirty pages are flushed
         hold_time: Option<Nanoseconds> = "off" live,
-        /// addresses whose pages stay on flash once they were written or read (3.5), at most half
-        /// of the flash; a new list replaces the old one and the pins of --hints
+        /// addresses whose pages stay on flash once they were written or read (section 3.5), at
+        /// most half of the flash; a new list replaces the old list and the pins of --hints
         pin: Ranges = "off" live,
-        /// on: a page on flash is overwritten in place, and no journal is written (3.3, 4.2), which
-        /// shows the effect of ssd.ftl (simulator only); off: an overwritten page takes another
-        /// slot, so a crash leaves its old or its new content
+        /// on: a page on flash is overwritten in place, and no journal is written (section 3.3,
+        /// 4.2), which shows the effect of ssd.ftl (simulator only); off: an overwritten page takes
+        /// another slot, so a crash leaves its old or its new content
         in_place: bool = "off",
     }
     and admission::PARAMETER, MOVE_RATE

@@ -53,8 +53,8 @@ use crate::units::{Bytes, Nanoseconds, SectorRange, Sectors};
 parameters! {
     /// Parameters of the scheme.
     struct Parameters {
-        /// dynamic: a write goes to the drive that is predicted to serve it sooner (5.2); static:
-        /// writes over 4 KiB go to the HDD (figure 4)
+        /// dynamic: a write goes to the drive that is predicted to serve it sooner (section 5.2);
+        /// static: writes over 4 KiB go to the HDD (figure 4)
         partition: Partition = "dynamic",
         // Mean error relative to the last value's, by window 16, 32, 64. Chosen on three
         // traces: Financial1 .558 .511 .467, DiskMon mayun .881 .864 .852, SQLite's log 1.007
@@ -63,20 +63,20 @@ parameters! {
         // P2P .938 .924 .865, iozone .841 .801 .708, TPC-C .448 .429 .460, MSR and YCSB 1.000
         // at each.
         /// requests in the sliding window of the SSD's response-time model; chosen by a sweep over
-        /// public traces (the source code has its figures)
+        /// public traces (figures of the sweep: source code)
         window: u64 = "32",
-        /// trained: coefficients stay as the training phase leaves them (5.1); online: coefficients
-        /// keep changing after it (our addition)
+        /// trained: coefficients stay as the training phase leaves them (section 5.1); online:
+        /// coefficients keep changing after the training phase (our addition)
         learning: Learning = "trained",
         /// requests of the training phase if the length of the workload is unknown; half of a trace
-        /// otherwise (5.1)
+        /// otherwise (section 5.1)
         training: u64 = "10000",
         /// 25% or 50%: share of the writes meant for flash that goes to the HDD once flash wears
-        /// 1.2 times as fast as expected, until below 1.05 (5.4); budget: the share that keeps to
-        /// expected_writes (our addition)
+        /// 1.2 times as fast as expected, until flash wears less than 1.05 times as fast (section
+        /// 5.4); budget: the share that keeps to expected_writes (our addition)
         regulation: Regulation = "off",
         /// bytes of flash expected to be erased in a day, for a drive that reports its erases, as a
-        /// simulated one does; `bimetal plan --model mixcp` gives the value
+        /// simulated drive does; `bimetal plan --model mixcp` gives the value
         expected_erases: Option<Bytes> = "off",
         /// expected lifetime of the flash, for a drive that reports its wear; expected_erases takes
         /// precedence
@@ -84,22 +84,24 @@ parameters! {
         /// MixCP's lifetime model, for a drive that does not report its wear: coefficients of the
         /// logarithm of erases over expected erases, as
         /// constant:sequentiality:sectors:interarrival_ms:utilisation:read_fraction; `bimetal plan
-        /// --model mixcp` gives them
+        /// --model mixcp` gives the coefficients
         wear_model: Option<[f64; COEFFICIENTS]> = "off",
         /// bytes expected to be written to flash in a day, if expected_erases, expected_life and
         /// wear_model are off; off: the wear of the training phase is expected
         expected_writes: Option<Bytes> = "off",
-        /// wear levelling of a simulated SSD with ssd.ftl=page or dftl (a real drive keeps its
-        /// own); adaptive: stopped while flash wears faster than expected (5.5); static: always on,
-        /// the default, because the worst block lasts 1.2 to 3.2 times as long (docs/mixedstore.md)
+        /// wear levelling of a simulated SSD with ssd.ftl=page or dftl (a real drive keeps its own
+        /// levelling); adaptive: stopped while flash wears faster than expected (section 5.5);
+        /// static: always on, the default, because the worst block lasts 1.2 to 3.2 times as long
+        /// (docs/mixedstore.md)
         wear_levelling: WearLevelling = "static",
-        /// on: in idle periods, pages move off fragmented flash: the least recently used of those
-        /// that the drive names, or the coldest if it names none (5.3)
+        /// on: in idle periods, pages move off fragmented flash: the least recently used pages of
+        /// those that the drive names, or the coldest pages if the drive names none (section 5.3)
         fragmentation_buster: bool = "on",
         /// an idle period begins when the volume has had no request for this long (our figure)
         idle: Nanoseconds = "100ms",
         /// detected: an idle period is used once it is detected; profiled: periods of at least
-        /// `idle` are known in advance and used from their beginning (5.3), in a simulation only
+        /// `idle` are known in advance and used from their beginning (section 5.3), in a simulation
+        /// only
         idle_periods: IdlePeriods = "detected",
     }
     and MOVE_RATE

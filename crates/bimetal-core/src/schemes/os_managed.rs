@@ -30,16 +30,17 @@ parameters! {
         /// share of the flash that is a unit of its own; the rest holds offloaded writes (our
         /// figure)
         flash_unit: Share = "0.25",
-        /// writes below this size are offloaded (3.3); off: no write is offloaded for its size
+        /// writes below this size are offloaded (section 3.3); off: no write is offloaded for its
+        /// size
         write_threshold: Option<Bytes> = "512KiB" live,
         /// addresses of the disk whose writes are offloaded at any size, such as metadata of file
-        /// systems (3.2)
+        /// systems (section 3.2)
         regions: Ranges = "off",
         /// on: with a map of files, writes of the disk that touch neither a file nor free space are
-        /// offloaded at any size, as metadata of the file system (3.2)
+        /// offloaded at any size, as metadata of the file system (section 3.2)
         metadata: bool = "off",
         /// offloaded writes are flushed to the disk this long after the last flush (our figure);
-        /// off: only when a write finds no room
+        /// off: offloaded writes are flushed only when a write finds no room
         flush_period: Option<Nanoseconds> = "30s" live,
     }
     and MOVE_RATE

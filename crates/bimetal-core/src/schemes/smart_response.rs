@@ -61,15 +61,15 @@ parameters! {
         /// enhanced: write-through; maximized: write-back, with dirty blocks written back when both
         /// drives are idle (table 1)
         mode: Mode = "enhanced",
-        /// on: a write of an uncached block is cached, as the article's prose says; off: it goes to
-        /// the HDD alone, as table 1 says
+        /// on: a write of an uncached block is cached, as the article's prose says; off: the write
+        /// goes to the HDD alone, as table 1 says
         write_allocate: bool = "on" live,
         /// adjacent requests that together reach this size are a one-time stream and bypass the
         /// cache (our figure, measured)
         stream_bypass: Option<Bytes> = "256KiB" live,
         /// use of a map of files; priority: streams of boot, paging and application data are
-        /// cached, and user data is evicted first (our choice); streams: such streams are cached;
-        /// off: the map has no effect
+        /// cached, and user data is evicted first (our choice); streams: streams of boot, paging
+        /// and application data are cached; off: the map of files has no effect
         classes: Classes = "priority" live,
         /// the drives are idle when no request has used them for this long (our figure)
         idle: Nanoseconds = "100ms" live,

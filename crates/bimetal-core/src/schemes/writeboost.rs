@@ -26,7 +26,7 @@ parameters! {
         /// each write waits for the log itself
         log_buffer: Bytes = "508KiB",
         /// logged blocks are written back when no request has used the HDD for this long (our
-        /// figure); off: only by writeback_threshold
+        /// figure); off: only writeback_threshold writes blocks back
         idle: Option<Nanoseconds> = "1s" live,
         /// logged blocks are written back, idle or not, when this share of the log is in use (our
         /// figure); off: when the log is full
