@@ -3,10 +3,10 @@
 //! it leaves its old place.
 //!
 //! A table, in pages that are written twice, records the place of each range. A range is copied to
-//! a free place and made stable there. Then both copies of its page are written, one after the
-//! other, and only then is the old place free. So a torn or damaged page costs nothing: the range
-//! is in the place that either copy names. Both copies of all pages are written when the volume is
-//! made.
+//! a free place and made stable there. Then both copies of the range's page in the table are
+//! written, one after the other, and only then is the old place free. So a torn or damaged page
+//! costs nothing: the range is in the place that either copy names. Both copies of all pages are
+//! written when the volume is made.
 //!
 //! Each page has a version, the number of its writings. A digest of all versions lies in the state
 //! of a home without the table ([`Layout::places_witness`](crate::layout::Layout::places_witness)).

@@ -10,12 +10,12 @@
 //! - Loss of a clean copy explains nothing, because home has the data too. The exception is a power
 //!   cut that takes back the record that home has them.
 //!
-//! Data may also be damaged at rest on sound drives ([`damage`](crate::damage)). Then only requests
-//! of blocks that the damage may have cost may fail, and no member may be marked failed. If
-//! several pages of metadata are damaged, any request may fail.
+//! Data may also be damaged at rest on sound drives ([`damage`](crate::damage)). In a damage case,
+//! only requests of blocks that the damage may have cost may fail, and no member may be marked
+//! failed. If several pages of metadata are damaged, any request may fail.
 //!
-//! A member that refuses writes may be the only fault. Then no read may fail, and no change except
-//! of data with its home there.
+//! A member that refuses writes may be the only fault of a case. In such a case no read may fail,
+//! and no change except of data with its home there.
 
 use std::collections::BTreeSet;
 

@@ -77,7 +77,8 @@ pub const SUBJECTS: [Subject; 5] = [
 const POSITIONS: u64 = 100;
 /// Number of sectors in a request of the throughput test: 64 KiB.
 const STEP: u64 = 128;
-/// Number of requests at a position. The first half, which fills the write cache, is not counted.
+/// Number of requests at each position on the drive. The first half, which fills the write cache,
+/// is not counted.
 const STEPS: u64 = 1024;
 /// Number of accesses of the latency test.
 const ACCESSES: u64 = 400;

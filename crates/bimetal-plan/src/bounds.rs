@@ -2,8 +2,8 @@
 //! certainly breaks a budget is left out without a run.
 //!
 //! The first read of an untouched block must come from the disk that is its home. The read takes at
-//! least as long as the disk's electronics need for a command. So does every request if there is
-//! only a disk.
+//! least as long as the disk's electronics need for a command. If there is only a disk, every
+//! request takes at least this time.
 //!
 //! No cache serves more reads than a cache of its size under Belady's MIN with one extra block. The
 //! extra block is needed because a cache may bypass a block. If there are many blocks, the

@@ -4,8 +4,8 @@
 //! the budgets, because a dearer option cannot win. Some options break a budget for certain before
 //! any run ([`crate::bounds`]). Slow options are found out early: a run stops once a broken budget
 //! is certain ([`bimetal_sim::limits`]). The lifetime of flash costs several runs. So among options
-//! of one price, the search computes it in order of speed, until an option keeps all budgets. All
-//! of this is exact: an exhaustive search chooses the same option.
+//! of one price, the search computes the lifetime in order of speed, until an option keeps all
+//! budgets. All of this is exact: an exhaustive search chooses the same option.
 //!
 //! Among options of one price, the option with the better first response time wins. Ties go to the
 //! better mean, then to the option that is earlier in the grid.

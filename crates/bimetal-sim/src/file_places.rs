@@ -1,8 +1,8 @@
 //! Files of a file system, sorted by the strategies of Combo Drive's section 3.1: the drive on
 //! which each file belongs, and the drive on which it lies now.
 //!
-//! The scheme `combo` applies the same strategies to ranges while it runs. Here they are applied
-//! once, to files at rest, by their names and by a trace of their device.
+//! The scheme `combo` applies the same strategies to ranges while it runs. Here the strategies are
+//! applied once, to files at rest, by their names and by a trace of their device.
 //! [`placement`](crate::placement) searches for a better answer by simulation.
 
 use std::cmp::Reverse;

@@ -9,11 +9,11 @@
 //!
 //! The search begins with the best of the paper's three strategies and leaves out files without
 //! accesses. The search continues greedily: it adds the files with the largest gain per moved byte
-//! first. Then it searches again, beginning with no file, and keeps the better of both results.
-//! Gains are simulated, at first for each candidate alone. Later only the best candidate is
-//! simulated anew (lazy evaluation, Minoux 1978): the gain of a file seldom grows when other files
-//! are there already. Moved bytes and simulations are bounded. Files that lie in the same ranges
-//! move together, so they are one candidate.
+//! first. A second search begins with no file, and the better of both results is kept. Gains are
+//! simulated, at first for each candidate alone. Later only the best candidate is simulated anew
+//! (lazy evaluation, Minoux 1978): the gain of a file seldom grows when other files are there
+//! already. Moved bytes and simulations are bounded. Files that lie in the same ranges move
+//! together, so they are one candidate.
 //!
 //! A placement may fit the requests of the search better than other requests of the same kind. So
 //! the search uses the first part of a trace, and the rest of the trace judges its result.

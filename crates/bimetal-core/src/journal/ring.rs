@@ -291,8 +291,8 @@ pub(crate) struct Pending {
     /// Number up to which every record is durable.
     pub(crate) durable: Sequence,
     /// Entries of slots before changes whose records are not durable, in order. The slot table may
-    /// show only what is durable. Otherwise a crash would find a slot free that is the only one
-    /// with its block.
+    /// show only what is durable. If the table showed other changes, a crash could find a slot free
+    /// that is the only slot with its block.
     undo: VecDeque<Undo>,
     /// Blocks that a log dropped by records that are not durable.
     dropped: VecDeque<(Sequence, BlockRun)>,

@@ -3,14 +3,14 @@
 //!
 //! The label that knows all other labels decides. Each label records for every member the writing
 //! for which it was present, and the writing that it carried before. So the deciding label knows a
-//! drive that carries either.
+//! drive that carries either writing.
 //!
 //! - A drive that the deciding label does not name was replaced.
 //! - A drive that was absent when that label was written is *behind*, and counts as missing.
 //! - A drive whose label is older only because the writing was cut short is present.
 //! - Two drives with the same label (a clone) are refused, because any use would be wrong on one of
-//!   them. So are two halves that were each used without the other, and a drive that changed its
-//!   size.
+//!   them. Two halves that were each used without the other are refused, too, and so is a drive
+//!   that changed its size.
 
 use super::{Label, MemberLabel, Uuid, member_name};
 use crate::layout::MemberId;

@@ -129,8 +129,8 @@ pub struct Label {
     pub resizing: bool,
     /// The format of the engine's pages.
     pub format: Format,
-    /// Set if every member without a guard ends 64 KiB earlier for the engine. Then a second copy
-    /// of the label lies before the last 64 KiB of every drive.
+    /// Set if every member without a guard ends 64 KiB earlier for the engine. With second tails, a
+    /// second copy of the label lies before the last 64 KiB of every drive.
     pub second_tail: bool,
     /// Compatible features of later programs, a bit each: kept as they are. This program knows no
     /// compatible feature.

@@ -92,10 +92,10 @@ const IDLE: Nanoseconds = Nanoseconds::from_seconds(30);
 const WRITE_THROUGH_ABOVE: f64 = 0.4;
 /// Divisor of a new stream's weight in the average: a new stream counts one eighth.
 const AVERAGE_OF: u64 = 8;
-/// Number of blocks that are written back together with the blocks beyond the share. Otherwise
-/// blocks would go home one by one as others are written, each with a commit of its own. The number
-/// is small because requests for the disk wait for the whole batch. A batch is at most the share of
-/// dirty blocks divided by [`BATCH_OF_SHARE`], so that a batch does not empty the share.
+/// Number of blocks that are written back together with the blocks beyond the share. Without a
+/// batch, blocks would go home one by one as others are written, each with a commit of its own. The
+/// number is small because requests for the disk wait for the whole batch. A batch is at most the
+/// share of dirty blocks divided by [`BATCH_OF_SHARE`], so that a batch does not empty the share.
 const BATCH: usize = 8;
 const BATCH_OF_SHARE: usize = 8;
 /// Number of buckets looked at for a bucket without dirty blocks.

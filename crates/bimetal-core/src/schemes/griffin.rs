@@ -3,9 +3,9 @@
 //! front of it.
 //!
 //! *What* (5.1): full caching: every write goes to the log. *How long* (5.2): until a trigger
-//! fires. Then everything in the log migrates: it is read in the order of the log, older versions
-//! skipped, sorted by address, and written to the SSD (5.4).
-//! Triggers, alone and together:
+//! fires. When a trigger fires, everything in the log migrates: it is read in the order of the log,
+//! older versions skipped, sorted by address, and written to the SSD (5.4). Triggers, alone and
+//! together:
 //! - *timeout* bounds how old the writes are that are lost with the HDD;
 //! - *read threshold* bounds the share of reads that the slow log serves;
 //! - *migration size* bounds how much is lost with the HDD.

@@ -4,8 +4,8 @@
 //!
 //! The block map on that member cannot change any more: a recovery after a crash finds it as it was
 //! when the first write was refused. So the homes keep, in their [state](crate::journal::state),
-//! the regions that have *left*: for these the block map's entries no longer count. The rules, and
-//! why they suffice:
+//! the regions that have *left*: the block map's entries for regions that have left no longer
+//! count. The rules, and why they suffice:
 //!
 //! 1. A region leaves when home has all its blocks and is flushed. The state durably records that
 //!    before a request changes home there. In a region that has not left, only moves change home,

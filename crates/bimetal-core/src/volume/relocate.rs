@@ -1,8 +1,8 @@
 //! Relocation: moves a range of addresses to another home. The range is read, written to a free
-//! place and made stable there. Then the page of the table with its new place is written, and the
-//! [state](super::announce) records that it was. Requests for the range wait meanwhile, as for a
-//! write of all of it. After a cut at any point the range lies in its old or its new place, and
-//! both hold the same.
+//! place and made stable there. Then the page of the table of places with the range's new place is
+//! written, and the [state](super::announce) records that the page was written. Requests for the
+//! range wait meanwhile, as for a write of all of it. After a cut at any point the range lies in
+//! its old or its new place, and both hold the same.
 
 use super::operations::purpose;
 use super::{Job, TaskId, Volume};

@@ -18,7 +18,8 @@ pub(super) struct Stretch {
     pub(super) error: f64,
     /// Number of sectors behind `lbn` that are known to lie on the stretch.
     reach: u64,
-    /// Set if the first four sectors agree. Otherwise a track ends there, or a read was late.
+    /// Set if the first four sectors agree. If the sectors differ, a track ends there, or a read
+    /// was late.
     sure: bool,
 }
 

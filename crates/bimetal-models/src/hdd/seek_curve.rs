@@ -159,7 +159,7 @@ impl FittedCurve {
         Ok(Self { shortest_ns: shortest * 1e6, root_ns: root * 1e6, linear_ns: linear * 1e6 })
     }
 
-    /// Returns the nanoseconds over `distance` cylinders.
+    /// Returns the time of a seek over `distance` cylinders, in nanoseconds.
     #[inline]
     pub fn time_ns(&self, distance: u32) -> u64 {
         if distance == 0 {

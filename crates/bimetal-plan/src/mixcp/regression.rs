@@ -1,10 +1,11 @@
 //! Multiple linear regression by least squares, with figures of its reliability: standard errors,
 //! adjusted R², and the dependence of the predictors on each other.
 //!
-//! Predictors are centred and scaled to length one before the decomposition. Otherwise their
-//! different magnitudes, such as a hundred sectors and a share of a tenth, would cost precision.
-//! The decomposition is QR by Householder's reflections, exact to the last digits in a known number
-//! of steps. Iterated singular values were less exact: coefficients were off in the seventh digit.
+//! Predictors are centred and scaled to length one before the decomposition. Without this step, the
+//! different magnitudes of predictors, such as a hundred sectors and a share of a tenth, would cost
+//! precision. The decomposition is QR by Householder's reflections, exact to the last digits in a
+//! known number of steps. Iterated singular values were less exact: coefficients were off in the
+//! seventh digit.
 
 use nalgebra::{DMatrix, DVector};
 

@@ -616,7 +616,7 @@ impl<P: Payload> Volume<P> {
         self.owe_what_is_dirty();
         self.damage.tell_lost();
         if !self.view.slots_readable() {
-            // There are no slots, or their content was given up.
+            // The volume has no slots, or the content of its slots was given up.
             self.announce(|state| (state.dirty, state.migrating) = (false, false));
         }
         self.write_state();

@@ -235,7 +235,8 @@ impl<P> Store<P> {
     }
 
     /// Empties the store: its member was replaced by an empty one, in the epoch `life`. Records go
-    /// on in number, because tasks may wait for them. So do tasks of the store that have not ended.
+    /// on in number, because tasks may wait for them. Tasks of the store that have not ended go on,
+    /// too.
     pub(super) fn begin_again(&mut self, layout: &Layout, properties: &Properties, life: u32) {
         let mut new = Self::new(layout, properties, self.identity(), life);
         if let (Slots::Cache(new), Slots::Cache(old)) = (&mut new.slots, &self.slots) {

@@ -83,8 +83,8 @@ impl Segments {
     }
 
     /// Returns the segment for a read that the buffer does not hold: an empty segment, or else the
-    /// least recently used. `busy` is in use until the read is done, so it is chosen only if there
-    /// is no other.
+    /// least recently used. The segment `busy` is in use until its read is done, so `busy` is
+    /// chosen only if no other segment is left.
     pub(super) fn for_read(&self, busy: Option<usize>) -> usize {
         self.least_used(0..self.for_reads(), busy)
     }
