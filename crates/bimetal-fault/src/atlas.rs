@@ -143,9 +143,9 @@ impl Atlas {
         self.may_tell = Some(now);
     }
 
-    /// Records a failed flush of `member`. If the fault may have cost data that only a home has,
-    /// `at_risk` is the latest acknowledgement of that data. A later flush of the volume must then
-    /// report the error.
+    /// Records a failed flush of `member`. If the failed flush may have cost data that only a home
+    /// has, `at_risk` is the latest acknowledgement of that data. A later flush of the volume must
+    /// then report the error.
     pub fn note_failed_flush(&mut self, member: usize, now: Moment, at_risk: Option<Moment>) {
         self.unflushed[member] = true;
         self.may_tell = Some(now);

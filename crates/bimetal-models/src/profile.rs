@@ -77,7 +77,7 @@ pub struct Profile {
     /// Price of the drive; `None` if no price is known.
     pub price: Option<Price>,
     /// Share of drives that fail in a year (AFR, annualized failure rate), from 0 to 1; `None` if
-    /// it is not known. Failures leave out the wear of flash.
+    /// it is not known. Drives whose flash wears out are not counted.
     pub failures_per_year: Option<f64>,
     /// Source of each figure: its key, then the text. Sorted by key.
     pub sources: BTreeMap<String, String>,
@@ -585,8 +585,8 @@ impl Profile {
     /// starts its random numbers. A flash drive is clean.
     ///
     /// An HDD with more than its profile's capacity gets more cylinders, in each zone by the same
-    /// factor, and keeps its seek times. With less than the whole capacity, the HDD uses its outer
-    /// part only. A flash drive of another capacity has other blocks; see
+    /// factor, and keeps its seek times. With less than its profile's capacity, the HDD uses its
+    /// outer part only. A flash drive of another capacity has other blocks; see
     /// [`GeometryRequest::resolve`](crate::flash::geometry::GeometryRequest::resolve).
     ///
     /// # Errors

@@ -235,7 +235,7 @@ impl HybridDisk {
     }
 
     /// Returns whether the first of `blocks` is overwritten in its slot, and the number of leading
-    /// blocks with the same answer. The other pages need slots.
+    /// blocks with the same answer. A block that is not overwritten in its slot needs a free slot.
     fn in_place(&self, view: &View, blocks: BlockRun) -> (bool, u64) {
         if !self.in_place {
             return (false, blocks.count);

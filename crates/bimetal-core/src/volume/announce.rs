@@ -290,7 +290,7 @@ impl<P: Payload> Volume<P> {
     }
 
     /// Records the end of a write of a page of the state. If a page cannot be written, the next
-    /// state goes to the other turn. A home that stores neither copy becomes read-only.
+    /// state goes to the other turn. A home that stores neither turn becomes read-only.
     pub(super) fn note_announcement(&mut self, member: MemberId, status: Status) {
         if status == Status::Done {
             self.announcements.kept = true;

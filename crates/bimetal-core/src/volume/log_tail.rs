@@ -297,7 +297,7 @@ impl<P> LogTail<P> {
     }
 
     /// Returns true if the log holds stable content that no stable segment records as stable. A
-    /// crash leaves the segment in doubt.
+    /// crash leaves this content in doubt.
     pub(crate) fn wants_note(&self) -> bool {
         self.stable_on_drive < self.stable.min(self.content_end) && self.tail < self.stable
     }

@@ -5,8 +5,8 @@
 //! read again.
 //! - One damaged page of metadata costs nothing: no refusal, no error, no member, and no read of
 //!   old content.
-//! - A damaged page of a slot costs at most the data that only the slot has. A read of such blocks
-//!   is an error.
+//! - A damaged page of a slot costs at most the data that only the slot has. A read of such data is
+//!   an error.
 //! - Several damaged pages of metadata may cost a refusal or errors, and never give wrong content.
 //!
 //! The exceptions, and the damage that no case has, are described in [`damage`](crate::damage) and
@@ -293,7 +293,7 @@ impl Tester {
     }
 
     /// Returns the pages of records from number `begin` on, up to the first page that the cut has
-    /// taken. Pages behind the damaged page count as never written.
+    /// taken. Pages behind the first lost page count as never written.
     fn in_reach(&self, begin: u64, mut pages: Vec<RecordPage>) -> Vec<RecordPage> {
         let is_log = self.has_log();
         // A segment does not begin in the last slots, which have no room for one.

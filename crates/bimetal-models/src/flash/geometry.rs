@@ -87,9 +87,9 @@ impl GeometryRequest {
     /// Returns the geometry that was asked for.
     ///
     /// With `blocks_per_plane` the size follows from the geometry and the spare factor, and a
-    /// `size` that differs by more than 1 % is an error. Without this key, the number of blocks
-    /// follows from the size. A drive smaller than the profile's keeps its dies, and with them its
-    /// speed, as long as possible:
+    /// `size` that differs by more than 1 % is an error. Without `blocks_per_plane`, the number of
+    /// blocks follows from the size. A drive smaller than the profile's keeps its dies, and with
+    /// them its speed, as long as possible:
     ///
     /// 1. planes have fewer blocks, down to 256;
     /// 2. blocks have fewer pages, halved each time, down to 32;

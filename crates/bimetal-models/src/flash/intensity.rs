@@ -1,5 +1,5 @@
 //! Compares the host's rate of writes with the rate that the drive is planned for. Adaptive wear
-//! levelling depends on this rate.
+//! levelling depends on the comparison.
 
 use bimetal_core::units::{Bytes, Nanoseconds};
 

@@ -15,7 +15,7 @@ pub struct WriteCache {
     leaving: (u64, u64),
     /// Number of sectors that fit.
     room: u64,
-    /// Number of cached sectors that the other actuators of the drive use, or wait for since
+    /// Number of sectors of this room that the other actuators of the drive use, or wait for since
     /// earlier.
     pub(super) taken: u64,
 }

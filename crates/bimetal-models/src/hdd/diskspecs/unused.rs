@@ -21,9 +21,9 @@ const FIXED: [(&str, &str); 14] = [
 ];
 
 /// Settings without effect on the model. Some change nothing with one drive on its bus and one
-/// command at a time, and some only steer DiskSim's computation or output. Other settings depend on
-/// a setting (write segments with pre-buffering, reading ahead over what was requested without a
-/// most, …).
+/// command at a time, and some only steer DiskSim's computation or output. The effect of other
+/// settings depends on a further setting (write segments with pre-buffering, reading ahead over
+/// what was requested without a most, …).
 const WITHOUT_EFFECT: [&str; 23] = [
     "Hold bus entire read xfer",
     "Hold bus entire write xfer",
