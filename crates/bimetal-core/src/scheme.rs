@@ -90,7 +90,8 @@ pub struct PredictionError {
     pub last_value_mean_ms: f64,
     /// Mean absolute error of the regression alone, within the observed range.
     pub regression_mean_ms: f64,
-    /// Share of the predictions that the regression made. The last value made the rest.
+    /// Share of the predictions that the regression made. The other predictions repeated the last
+    /// value.
     pub by_regression: f64,
     /// Share of the training phase's variance that the regression explains.
     pub training_r2: Option<f64>,
@@ -144,7 +145,8 @@ pub enum Placement {
     /// The block is written to its home and to a free slot at once. The write is done when both
     /// are.
     Both,
-    /// Delayed until slots are free. The scheme is asked for work, and then again for a place.
+    /// The write is delayed until slots are free. The scheme is asked for work, and then again for
+    /// a place.
     Wait,
 }
 

@@ -354,7 +354,7 @@ pub fn copies_of<'a>(page: &'a Page, pages: &'a [Page]) -> impl Iterator<Item = 
     })
 }
 
-/// Draws a structure. All are equally likely, except that blank pages are rare.
+/// Draws a structure. All structures are equally likely, except that blank pages are rare.
 fn draw_structure(pages: &[Page], random: &mut Random) -> Structure {
     let there: BTreeSet<Structure> = pages.iter().map(|page| page.structure).collect();
     let there: Vec<Structure> = there.into_iter().collect();

@@ -67,7 +67,7 @@ pub struct Finding {
     pub acknowledged: bool,
 }
 
-/// Start with `--accept-loss` that gave content up.
+/// Start of a volume with `--accept-loss` that gave content up.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct AcceptedLoss {
     /// Time, in seconds since 1970.

@@ -86,7 +86,7 @@ pub enum AssemblyError {
     SameName {
         /// The name.
         name: String,
-        /// Each of the volumes, with a drive of it.
+        /// UUID of each volume with this name, with the path of a drive of the volume.
         volumes: Vec<(Uuid, String)>,
     },
     /// Two drives carry the same member's label.

@@ -560,8 +560,8 @@ mod tests {
         assert_eq!((migrations.blocks, migrations.count), (20, 2), "the first came alone");
     }
 
-    /// Each of these flushes is a move of its own, so requests that arrive meanwhile have the disk
-    /// in between.
+    /// Each partial flush is a move of its own, so requests that arrive during a flush have the
+    /// disk between two flushes.
     #[test]
     fn partial_flush_moves_at_most_an_eighth_of_the_flash() {
         let mut bench = Bench::new("hybrid-disk", &[("flush", "partial")]);

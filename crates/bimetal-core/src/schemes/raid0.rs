@@ -63,8 +63,8 @@ mod tests {
         assert_eq!(bench.take_log(), ["ssd read 2", "hdd read 2"]);
     }
 
-    /// A discard of a whole large array was once an operation for each stripe, and failed because
-    /// there were too many.
+    /// A regression: a discard of a whole large array was an operation for each stripe, and failed
+    /// because there were too many operations.
     #[test]
     fn discard_is_one_operation_on_each_member() {
         let mut bench = Bench::new("raid0", &[("stripe", "8KiB")]);

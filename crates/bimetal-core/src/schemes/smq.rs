@@ -225,7 +225,7 @@ mod tests {
     }
 
     /// Blocks of regions that are requested again and again enter the cache. Blocks that are
-    /// requested once do not.
+    /// requested once do not enter the cache.
     #[test]
     fn only_blocks_of_hot_regions_are_promoted() {
         let mut bench = Bench::new("smq", &[]);

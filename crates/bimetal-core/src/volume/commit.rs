@@ -47,7 +47,7 @@ pub(crate) struct Commit {
     /// Set if a flush waits for the next commit that covers, and so reports, every unreported loss.
     next_tells: bool,
     /// Number of operations begun when a flush joined the commit under way, if no change was open
-    /// then. `next_quiet_at` is for the next commit.
+    /// at that time. `next_quiet_at` is for the next commit.
     quiet_at: Option<u64>,
     next_quiet_at: Option<u64>,
     /// The newest record when the commit began.

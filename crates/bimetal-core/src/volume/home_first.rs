@@ -14,7 +14,7 @@ use crate::payload::Payload;
 
 impl<P: Payload> Volume<P> {
     /// Returns true if a change of `run` at home will make a record that must not be stable before
-    /// home is. The change is written through then.
+    /// home is stable. Such a change is written through.
     pub(super) fn home_goes_first(&self, run: BlockRun) -> bool {
         let ends_a_loss = || self.damage.lost.between(run.first.0, run.end()).next().is_some();
         P::CARRIES_DATA && (self.log_is_in_use() || ends_a_loss() || self.has_dirty(run))

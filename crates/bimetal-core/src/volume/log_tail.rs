@@ -541,7 +541,8 @@ mod tests {
         assert_eq!([first, second, third].map(|slot| log.is_trusted(slot)), [true, true, false]);
     }
 
-    /// A migration writes runs to the end of the free room. Segments go up to there.
+    /// A migration writes runs to the end of the free room. Segments fill the room in front of the
+    /// runs only.
     #[test]
     fn lent_room_is_not_appended_to() {
         let mut log = LogTail::new(40, 4, false, 0);

@@ -340,7 +340,7 @@ impl<P: Payload> Volume<P> {
     ///
     /// # Errors
     /// The parameter can only change while the volume is not served, or the value makes no sense.
-    /// Nothing changes then.
+    /// After an error the parameter is unchanged.
     pub fn set(&mut self, now: Nanoseconds, key: &str, settings: &Settings) -> Result<(), SettingError> {
         self.set_time(now);
         let of_moves = [MOVE_RATE.name, MOVE_MEMORY.name].contains(&key);
@@ -627,7 +627,7 @@ impl<P: Payload> Volume<P> {
             self.store.kind_mut().drive_gone();
         }
         self.update_free_slots();
-        // Tasks that wait for slots are placed again, elsewhere.
+        // Tasks that wait for slots get another place.
         self.wake_slot_waiters();
         let waiters = self.requests.waiters.take_for_buffer();
         self.tasks.wake_all(waiters);

@@ -157,8 +157,8 @@ struct Transfer {
 }
 
 impl<P: Payload> Volume<P> {
-    /// Records on home members whether a migration writes there. The job goes on in `phase` once
-    /// the record is durable.
+    /// Records on the home members that a migration writes to home, or no longer does. The job goes
+    /// on in `phase` once the record is durable.
     fn announce_migrating(&mut self, task: TaskId, mut job: Box<MoveJob<P>>, migrating: bool, phase: Phase) {
         job.phase = phase;
         self.park(task, Job::Move(job));
@@ -349,7 +349,8 @@ impl<P: Payload> Volume<P> {
     fn next_batch(&mut self, job: &mut MoveJob<P>) {
         job.batch.clear();
         let home_failed = !self.view.layout.homes().into_iter().all(|member| self.takes_writes(member));
-        // All content of a batch may be gone from its slots by now. The next batch is taken then.
+        // All content of a batch may be gone from its slots by now. Instead of such a batch the
+        // next batch is taken.
         while job.batch.is_empty()
             && let Some(batch) = self.take_next(job)
         {

@@ -206,8 +206,8 @@ impl<P: Payload> Volume<P> {
             places.set(job.range, job.to);
             return self.end_relocation(task);
         }
-        // After a crash either place may count. Both hold the same, and no change is allowed any
-        // more.
+        // After a crash either place may count. Both places hold the same content, and no change of
+        // the range is allowed any more.
         let blocks = places.blocks(job.range);
         self.store.ranges_mut().expect("a scheme relocates what has places").freeze(blocks);
         self.leave_ordering(task);

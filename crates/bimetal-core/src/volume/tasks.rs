@@ -60,7 +60,7 @@ impl<J> Tasks<J> {
     }
 
     /// Gives a task that runs again its serial, and returns its job. `running` stands for the job
-    /// meanwhile.
+    /// while the task runs.
     pub(super) fn resume(&mut self, task: TaskId, running: J) -> J {
         let resumed = &mut self.tasks[task as usize];
         if resumed.serial.is_none() {
@@ -69,7 +69,7 @@ impl<J> Tasks<J> {
         std::mem::replace(&mut resumed.job, running)
     }
 
-    /// Takes a job out of its task. `running` stands for the job meanwhile.
+    /// Takes a job out of its task. `running` stands for the job while it is out.
     pub(super) fn take_job(&mut self, task: TaskId, running: J) -> J {
         std::mem::replace(&mut self.tasks[task as usize].job, running)
     }
@@ -86,7 +86,7 @@ impl<J> Tasks<J> {
         &mut self.tasks[task as usize].job
     }
 
-    /// Ends a task. Slots may be free then.
+    /// Ends a task. The end of a task may free slots.
     pub(super) fn end(&mut self, task: TaskId) {
         let ended = self.tasks.remove(task as usize);
         debug_assert_eq!(ended.outstanding, 0, "task {task} ends and waits for operations");

@@ -14,9 +14,9 @@ const FLASH_NS: f64 = 2_000.0;
 const SHOWN_MIN: usize = 8;
 
 impl Drive<'_, '_> {
-    /// Returns how many of 64 first reads took at least half a read of the flash longer than the
-    /// second. The second read came from the flash as well. `None` if the number is so small that
-    /// it is chance.
+    /// Returns the number of places, of 64, whose first read took longer than the second by at
+    /// least half a read of the flash. The second read came from the flash as well. `None` if the
+    /// number is so small that it is chance.
     pub(super) fn map_reads(&mut self) -> Result<Option<usize>, ExtractError> {
         let (mut shown, grain) = (0, self.prober.grain);
         for _ in 0..PLACES {

@@ -135,8 +135,8 @@ impl Tester {
         Ok(())
     }
 
-    /// Checks sectors of `range` whose content is certain since before `moment`. Each must lie
-    /// where the block map says, and be stable there.
+    /// Checks sectors of `range` whose content is certain since before `moment`. The certain
+    /// content must lie where the block map says, and be stable there.
     fn check_stable(&self, range: SectorRange, moment: Moment) -> Result<(), String> {
         if self.saboteur.is_at_work() {
             return Ok(());

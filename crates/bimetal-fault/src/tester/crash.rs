@@ -58,7 +58,7 @@ pub(super) struct Power {
     countdown: Option<u64>,
     at_barrier: bool,
     cut: bool,
-    /// Set while everything is being read. No requests arrive meanwhile.
+    /// Set while everything is being read. No requests arrive during this reading.
     checking: bool,
     /// Values that the last reading found.
     pub(super) seen: Option<Vec<Option<Sector>>>,
@@ -181,8 +181,8 @@ impl Tester {
             let range = SectorRange::new(at, u64::from(len));
             at += u64::from(len);
             let Sector::Data { request, .. } = *first else { continue };
-            // Data evacuated from a read-only member may have no record there. Evacuated data are
-            // written home like a write in place.
+            // Data evacuated from a read-only member may have no record on the member. Evacuated
+            // data are written home like a write in place.
             if self.shadow.request(request).ended.is_some() && !refusing {
                 continue;
             }
@@ -285,7 +285,8 @@ impl Tester {
     pub(super) fn cut_power(&mut self) {
         self.report.cuts += 1;
         self.count_statistics();
-        // Content of a log's buffer never began its way to a slot, so it is recorded here.
+        // Content of a log's buffer has not begun its way to a slot, so its blocks are recorded as
+        // off home now.
         let dirty = self.volume.view().map.occupied().filter(|(_, entry)| entry.dirty);
         let dirty: Vec<Block> = dirty.map(|(_, entry)| entry.block).collect();
         self.power().off_home.extend(dirty);

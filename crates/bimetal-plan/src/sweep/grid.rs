@@ -385,7 +385,7 @@ mod tests {
             ("compact = 3", "key 'compact': expected true or false, found 3"),
             ("seed = [[1]]", "key 'seed': expected a text, a number, or a list of them, found [1]"),
             ("[set]\ntimeout = []", "key 'set': setting 'timeout': has an empty list"),
-            // One of the two lists was lost in silence.
+            // A regression: one of two lists for a key was lost in silence.
             ("ssd-size = '1GiB'\nssd_size = '2GiB'", "key 'ssd_size': 'ssd-size' has a second list: expected one"),
             (
                 "[set]\n'griffin.timeout' = '60s'\n[set.griffin]\ntimeout = '900s'",

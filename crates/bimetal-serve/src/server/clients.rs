@@ -35,8 +35,8 @@ pub(super) struct Client {
 }
 
 impl Server {
-    /// Accepts waiting clients. Each may negotiate; it counts as connected when it chooses an
-    /// export.
+    /// Accepts waiting clients. Each client may negotiate, and counts as connected when it chooses
+    /// an export.
     pub(super) fn accept(&mut self, number: usize) {
         while let Some(listener) = self.listeners.get(number) {
             match listener.accept() {

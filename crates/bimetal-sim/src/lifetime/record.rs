@@ -12,8 +12,8 @@ use bimetal_models::{DeviceModel, DeviceStatistics, Finished, Wear};
 
 use crate::setup::{Choices, Setup};
 
-/// Largest number of commands that are recorded of a drive. More of them would only cost memory,
-/// because no drive plays more ([`super::wear`]).
+/// Largest number of commands that are recorded of a drive. More commands would only cost memory,
+/// because no drive plays more commands ([`super::wear`]).
 const RECORDED_MAX: usize = 2_000_000;
 
 /// Commands to a drive, with their times.

@@ -13,7 +13,7 @@
 //! - Data at rest between changing data stay between them, because the collector moves them
 //!   together.
 //! - Data at rest elsewhere, and free space of many times the changing data, are left out beyond a
-//!   limit. More of them makes no difference.
+//!   limit. More data or space makes no difference.
 
 use std::collections::HashMap;
 

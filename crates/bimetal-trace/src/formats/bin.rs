@@ -426,7 +426,7 @@ mod tests {
     }
 
     /// A mutant of three requests had a flush behind the end of the volume. Each of 692 options of
-    /// a plan refused it, so the plan ran them all.
+    /// a plan refused the flush, so the plan ran all options.
     #[test]
     fn flush_has_no_place_of_its_own() {
         let requests = [

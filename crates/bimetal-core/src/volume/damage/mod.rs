@@ -138,8 +138,8 @@ impl Damage {
         Some(self.found(Block(block), Kind::Unreadable, State::Lost))
     }
 
-    /// Restores the losses that an earlier epoch reported for `blocks`. Returns those that have no
-    /// slot they may have had then.
+    /// Restores the losses that an earlier epoch reported for `blocks`. Returns the blocks that are
+    /// in no slot in which they may have been in that epoch.
     pub(super) fn recall(&mut self, map: &BlockMap, blocks: BlockRun) -> Vec<BlockRun> {
         let mut others: Vec<BlockRun> = Vec::new();
         for block in blocks.blocks() {

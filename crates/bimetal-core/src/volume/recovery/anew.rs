@@ -63,7 +63,7 @@ impl<P: Payload> Recovery<P> {
             return;
         }
         if self.slots_refuse() {
-            // One of several erasures failed. Nothing more is erased; what is left is read again.
+            // An erasure failed. Nothing more is erased; the remaining metadata is read again.
             return self.next_step();
         }
         let Step::Anew(phase) = self.step else { return };

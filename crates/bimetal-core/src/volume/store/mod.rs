@@ -66,7 +66,7 @@ pub(super) struct CommitState {
     pub(super) task: TaskId,
     /// The newest record when the commit began.
     pub(super) up_to: Sequence,
-    /// Set if the member with the records is there.
+    /// Set if the member with the records is present.
     pub(super) is_there: bool,
     /// Set once all segments of a log are being written.
     pub(super) sealed: bool,

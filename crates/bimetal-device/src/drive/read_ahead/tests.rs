@@ -219,7 +219,8 @@ fn a_change_on_its_way_is_never_overtaken() {
     bench.submit(OpKind::Write, 3 * MIB, 8, filled(201, 8));
     bench.submit(OpKind::Read, MIB, MIB, Buffers::empty());
     assert!(bench.drive.pieces.iter().all(|(_, piece)| piece.range.end().0 <= 3 * MIB));
-    // A write into a piece under way; the write begins and ends meanwhile.
+    // A write into a piece that is being read ahead; the write begins and ends before the piece
+    // arrives.
     bench.submit(OpKind::Write, 2 * MIB + 8, 8, filled(202, 8));
     assert!(bench.drive.pieces.iter().any(|(_, piece)| !piece.usable));
     bench.inside.lock().unwrap().stopped = false;

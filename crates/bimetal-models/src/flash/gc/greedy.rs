@@ -27,8 +27,8 @@ pub(crate) struct Greedy {
     heads: Vec<u32>,
     /// Bucket, for each die, below which no bucket is filled.
     lowest: Vec<u32>,
-    /// Untouched blocks, die by die for each level of the layout: the next block, and the first
-    /// behind the last.
+    /// Untouched blocks, die by die for each level of the layout: the next untouched block, and the
+    /// first block behind the last untouched block.
     untouched: Vec<(u32, u32)>,
     /// Level of the layout with this number of valid units, or [`NONE`].
     level_of: Vec<u32>,

@@ -252,9 +252,9 @@ impl Layout {
         on_track.min(self.run_end(place.run as usize) - lbn)
     }
 
-    /// Returns the first address on the track of `place`, and the first address behind its last.
-    /// Both are limited to the addresses that are consecutive around `lbn`, including slipped
-    /// sectors between, but not remapped ones.
+    /// Returns the first address on the track of `place`, and the first address behind the track.
+    /// Both addresses are limited to the addresses that are consecutive around `lbn`, including
+    /// slipped sectors between, but not remapped ones.
     pub fn track_bounds(&self, place: &Place, lbn: u64) -> (u64, u64) {
         let sectors = u64::from(self.zones[place.zone as usize].sectors_per_track);
         let track = (u64::from(place.track) * sectors, u64::from(place.track + 1) * sectors);

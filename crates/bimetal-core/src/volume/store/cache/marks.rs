@@ -91,7 +91,7 @@ impl Marks {
         regions.into_iter().filter(is_unmarked).collect()
     }
 
-    /// Counts the marks as durable whose records are: all up to `durable`.
+    /// Counts marks as durable if their records are durable, that is, up to record `durable`.
     pub(in crate::volume) fn made_durable(&mut self, durable: Sequence) {
         let Self { durable: marks, asked, .. } = self;
         asked.retain(|&region, &mut sequence| {
@@ -153,7 +153,7 @@ mod tests {
         assert!(marks.are_needed(run(0, 9), &map, &mut pending));
     }
 
-    /// A copy that was evicted comes back if a crash takes the record of that.
+    /// A copy that was evicted comes back if a crash takes the record of its eviction.
     #[test]
     fn copy_that_a_crash_brings_back_needs_a_mark() {
         let (mut marks, mut map, mut pending) = (Marks::new(1 << 20), copies(&[3]), Pending::default());

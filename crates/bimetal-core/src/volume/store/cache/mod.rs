@@ -44,7 +44,7 @@ impl Cache {
         (self.checkpointing, self.noting, self.discarding) = (old.checkpointing, old.noting, old.discarding);
     }
 
-    /// Returns true if a note is being written. No commit begins meanwhile.
+    /// Returns true if a note is being written. No commit begins while a note is being written.
     pub(in crate::volume) fn is_noting(&self) -> bool {
         self.noting
     }
