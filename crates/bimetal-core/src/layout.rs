@@ -408,7 +408,8 @@ impl Layout {
         homes
     }
 
-    /// Returns the home that records the versions of the table of places: one without the table.
+    /// Returns the home that records the versions of the table of places: a home that does not have
+    /// the table.
     pub fn places_witness(&self) -> Option<MemberId> {
         let table = self.metadata.filter(|_| self.places.is_some())?.member;
         self.homes().into_iter().find(|&home| home != table)

@@ -19,8 +19,8 @@
 //!
 //! # Example
 //!
-//! A driver takes each operation, carries it out and reports its completion. Here every operation
-//! takes 5 ms, and the same 4 KiB are read twice:
+//! A driver takes each operation, carries it out and reports its completion. In this example every
+//! operation takes 5 ms, and the same 4 KiB are read twice:
 //!
 //! ```
 //! use bimetal_core::block::BlockSize;

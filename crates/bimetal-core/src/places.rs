@@ -3,16 +3,17 @@
 //! it leaves its old place.
 //!
 //! A table, in pages that are written twice, records the place of each range. A range is copied to
-//! a free place and made stable there. Then both copies of the range's page in the table are
-//! written, one after the other, and only then is the old place free. So a torn or damaged page
+//! a free place and made stable there. Then both copies of the range's page in the table of places
+//! are written, one after the other, and only then is the old place free. So a torn or damaged page
 //! costs nothing: the range is in the place that either copy names. Both copies of all pages are
 //! written when the volume is made.
 //!
 //! Each page has a version, the number of its writings. A digest of all versions lies in the state
-//! of a home without the table ([`Layout::places_witness`](crate::layout::Layout::places_witness)).
-//! The digest is written after the page, before the old place is free. So the table matches the
-//! digest, or one page is one version ahead. A page that reverted to an earlier version in both
-//! copies fits neither case, and the recovery refuses the table.
+//! of a home without the table of places
+//! ([`Layout::places_witness`](crate::layout::Layout::places_witness)). The digest is written after
+//! the page, before the old place is free. So the table of places matches the digest, or one page
+//! is one version ahead. A page that reverted to an earlier version in both copies fits neither
+//! case, and the recovery refuses the table of places.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +24,7 @@ use crate::journal::table::Digest;
 use crate::member::{HomeExtent, MemberId};
 use crate::units::SectorRange;
 
-/// Ranges in one page of the table.
+/// Ranges in one page of the table of places.
 const RANGES_PER_PAGE: usize = (PAGE_BYTES - 32) / 4;
 const MAGIC: u32 = 0x6c70_4942; // "BIpl"
 const FREE: u32 = u32::MAX;
@@ -44,7 +45,7 @@ pub struct Places {
     free: BTreeSet<u32>,
     /// The range being copied, and the free place that it is copied to.
     copying: Option<(u32, u32)>,
-    /// Number of writings of each page of the table.
+    /// Number of writings of each page of the table of places.
     versions: Vec<u64>,
 }
 
@@ -189,14 +190,14 @@ impl Places {
         self.copying = copying;
     }
 
-    /// Returns the page of the table with `range` at `place`: its number and its bytes.
+    /// Returns the page of the table of places with `range` at `place`: its number and its bytes.
     pub(crate) fn page_with(&self, range: u32, place: u32, volume: u64) -> (usize, Page) {
         let number = range as usize / RANGES_PER_PAGE;
         let new = |at: usize, old: u32| if at == range as usize { place } else { old };
         (number, self.encode(number, self.versions[number] + 1, volume, new))
     }
 
-    /// Returns a page of the table as it is now.
+    /// Returns a page of the table of places as it is now.
     pub(crate) fn page(&self, number: usize, volume: u64) -> Page {
         self.encode(number, self.versions[number], volume, |_, place| place)
     }
@@ -231,7 +232,7 @@ impl Places {
         (0..self.pages()).flat_map(move |number| [0, 1].map(|copy| (number, copy, self.page(number, volume))))
     }
 
-    /// Returns the number of pages of the table, without their second copies.
+    /// Returns the number of pages of the table of places, without their second copies.
     pub(crate) fn pages(&self) -> usize {
         self.versions.len()
     }
@@ -251,8 +252,8 @@ impl Places {
         stepped(self.digest(), number, self.versions[number])
     }
 
-    /// Returns true if the table is as it was when `recorded` was its digest, or one page has been
-    /// written since. A digest of 0 was never recorded.
+    /// Returns true if the table of places is as it was when `recorded` was its digest, or one page
+    /// has been written since. A digest of 0 was never recorded.
     pub(crate) fn fits(&self, recorded: u64) -> bool {
         let digest = self.digest();
         let is_behind =
@@ -260,8 +261,9 @@ impl Places {
         recorded == 0 || digest == recorded || self.versions.iter().enumerate().any(is_behind)
     }
 
-    /// Loads a page of the table: the newer of two copies, or `None` if the page was never written.
-    /// Returns false if it names an impossible place, or has a version that no table reaches.
+    /// Loads a page of the table of places: the newer of two copies, or `None` if the page was
+    /// never written. Returns false if it names an impossible place, or has a version that no table
+    /// reaches.
     pub(crate) fn load(&mut self, number: usize, page: Option<&Page>) -> bool {
         let first = number * RANGES_PER_PAGE;
         let Some(page) = page else { return true };
@@ -296,16 +298,16 @@ fn stepped(digest: u64, number: usize, version: u64) -> u64 {
     digest.0
 }
 
-/// Returns the place of a copy of a page of the table, in a region of metadata that begins at
-/// `first_sector`.
+/// Returns the place of a copy of a page of the table of places, in a region of metadata that
+/// begins at `first_sector`.
 pub(crate) fn page_place(first_sector: u64, number: usize, copy: usize) -> SectorRange {
     SectorRange::new(first_sector + (2 * number + copy) as u64 * PAGE_SECTORS, PAGE_SECTORS)
 }
 
-/// A page of the table, decoded.
+/// A page of the table of places, decoded.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TablePage {
-    /// Number of the page in the table.
+    /// Number of the page in the table of places.
     pub number: u32,
     /// Number of writings of the page.
     pub version: u64,
@@ -314,7 +316,7 @@ pub struct TablePage {
     pub places: Vec<u32>,
 }
 
-/// Decodes a page of the table.
+/// Decodes a page of the table of places.
 ///
 /// # Errors
 /// The page is not a page of such a table, is torn, or of a later version.

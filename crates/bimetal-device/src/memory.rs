@@ -1,7 +1,7 @@
 //! Page-aligned memory from the system, in runs of pages.
 //!
 //! The C library keeps a header in the page before each aligned block. So 4 KiB of its memory takes
-//! 8 KiB, and holes remain where blocks of many lengths are freed. Here, runs of up to
+//! 8 KiB, and holes remain where blocks of many lengths are freed. In this pool, runs of up to
 //! [`CHUNK_PAGES`] pages lie in chunks without headers; a bit for each page says that it is in use.
 //! A chunk goes back to the system when none of its pages is in use. A longer run is a mapping of
 //! its own.

@@ -2,7 +2,7 @@
 //! the SSD and the HDD while they are in use.
 //!
 //! The paper's library moves clusters of files "to other free logical clusters of the disk" by a
-//! call of the operating system. Here the call is ext4's `EXT4_IOC_MOVE_EXT`, which exchanges the
+//! call of the operating system. On ext4, the call is `EXT4_IOC_MOVE_EXT`, which exchanges the
 //! blocks of two files. The second file is a *donor*: a file without a name, whose blocks were
 //! allocated on the wanted drive. The kernel copies the content and exchanges the blocks under the
 //! locks of both files, so a reader or writer never sees a difference.

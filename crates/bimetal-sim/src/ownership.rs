@@ -58,7 +58,7 @@ pub(crate) struct Owned {
     span: Nanoseconds,
     /// Set if any block was newest off home.
     was_dirty: bool,
-    /// Set if the run has one volume. What a tree of volumes loses is not known here.
+    /// Set if the run has one volume. The losses of a tree of volumes are unknown to this module.
     is_single: bool,
 }
 

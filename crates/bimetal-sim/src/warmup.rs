@@ -4,8 +4,8 @@
 //! when it is warm:
 //!
 //! - *Hits.* The share of the read blocks that the SSD served, window by window, is truncated where
-//!   the standard error of its mean is least (MSER, White 1997). What is left out before is the
-//!   transient. The rule has no parameter but the number of windows.
+//!   the standard error of its mean is least (MSER, White 1997). The requests left out before are
+//!   the transient. The rule has no parameter but the number of windows.
 //! - *Allocation.* If the cache fills up at all, the run is not warm before `FULL` of its slots
 //!   are in use. A cache that is larger than what the trace touches never fills, and hits alone
 //!   decide.

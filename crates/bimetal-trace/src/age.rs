@@ -1,9 +1,9 @@
 //! Ageing: files that lie in one piece each are scattered over the device, as years of use scatter
 //! them.
 //!
-//! A file system that has been in use for long has no large free ranges left. What is written then
-//! goes to gaps, so a file consists of fragments that lie far from each other. No rule says how
-//! many: it depends on the file system, on its fill and on its use. The rule here is this:
+//! A file system that has been in use for long has no large free ranges left. Later writes go to
+//! gaps, so a file consists of fragments that lie far from each other. No rule says how many: it
+//! depends on the file system, on its fill and on its use. The rule here is this:
 //!
 //! - Each extent of a file is cut into fragments. The lengths of fragments are geometrically
 //!   distributed in steps of a page, with a given mean. A file shorter than its first fragment

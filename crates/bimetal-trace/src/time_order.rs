@@ -63,7 +63,7 @@ pub(crate) struct TimeOrder {
     released: Nanoseconds,
     /// Newest entry, which the next entry's time decides on.
     newest: Option<(Entry, Place)>,
-    /// Time of the entry before `newest`.
+    /// Time of the entry before the entry `newest`.
     previous: Option<Nanoseconds>,
 }
 

@@ -3,11 +3,11 @@
 //! Every change of the block map is a [`Record`](record::Record). Records gather in memory. The
 //! records are written together in pages, at a flush or when memory is full, into a ring on the
 //! metadata member. A *slot table* (16 bytes a slot) lies behind the ring. Before the ring is full,
-//! a *checkpoint* brings the table up to date, and writes only the pages that changed. So recovery
-//! reads the table and at most one ring. The table holds only what the ring has made durable. Two
-//! areas of *marks* and a pair of superblocks, one in each turn, complete a checkpoint. A mark is a
-//! bit for a region of home that may differ from clean copies. The superblock records where the
-//! ring's tail is.
+//! a *checkpoint* brings the slot table up to date, and writes only the pages that changed. So
+//! recovery reads the slot table and at most one ring. The slot table holds only what the ring has
+//! made durable. Two areas of *marks* and a pair of superblocks, one in each turn, complete a
+//! checkpoint. A mark is a bit for a region of home that may differ from clean copies. The
+//! superblock records where the ring's tail is.
 //!
 //! A log needs no ring: each segment begins and ends with a page of records that describe it.
 //! Records that belong to no segment wait for the next segment. The log's superblocks record where

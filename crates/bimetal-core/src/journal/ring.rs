@@ -43,7 +43,7 @@ pub(crate) struct Ring {
 }
 
 struct Checkpoint {
-    /// Pages of the table whose first copies are being written or were written.
+    /// Pages of the slot table whose first copies are being written or were written.
     pages: BitSet,
     /// The next page to write.
     next_page: u32,
@@ -85,7 +85,7 @@ impl Ring {
     }
 
     /// Resets the ring after a recovery, to begin at the page `head`. The slot table has taken over
-    /// everything before, unless the table could not be written.
+    /// all records before this page, unless the slot table could not be written.
     pub(crate) fn begin_again(&mut self, head: u64) {
         (self.head, self.durable, self.tail) = (head, head, head);
         (self.recorded, self.noted, self.claimed) = (head, head, head);
@@ -104,7 +104,7 @@ impl Ring {
         self.digest
     }
 
-    /// Marks the table page of `slot` as stale, because its entry changed.
+    /// Marks the page of the slot table of `slot` as stale, because its entry changed.
     pub(crate) fn touch_slot(&mut self, slot: Slot) {
         self.touch_page(slot.0 / SLOTS_PER_TABLE_PAGE as u32);
     }
@@ -291,8 +291,8 @@ pub(crate) struct Pending {
     /// Number up to which every record is durable.
     pub(crate) durable: Sequence,
     /// Entries of slots before changes whose records are not durable, in order. The slot table may
-    /// show only what is durable. If the table showed other changes, a crash could find a slot free
-    /// that is the only slot with its block.
+    /// show only what is durable. If the slot table showed other changes, a crash could find a slot
+    /// free that is the only slot with its block.
     undo: VecDeque<Undo>,
     /// Blocks that a log dropped by records that are not durable.
     dropped: VecDeque<(Sequence, BlockRun)>,
@@ -345,8 +345,8 @@ impl Pending {
         places.flatten().map(|entry| entry.block).collect()
     }
 
-    /// Records that every record up to `durable` is durable, and marks the table pages of their
-    /// slots as stale.
+    /// Records that every record up to `durable` is durable, and marks the pages of the slot table
+    /// of their slots as stale.
     pub(crate) fn made_durable(&mut self, durable: Sequence, ring: Option<&mut Ring>) {
         self.durable = durable;
         let ended = self.undo.partition_point(|undo| undo.record <= durable);

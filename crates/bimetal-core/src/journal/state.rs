@@ -26,7 +26,7 @@ pub struct State {
     /// regions of the volume whose entries in that block map no longer count.
     pub refusing: Option<Left>,
     /// Digest of the versions of all pages of the table of places; 0: not recorded. The digest
-    /// proves that no page of the table came back from an earlier time in both copies.
+    /// proves that no page of the table of places came back from an earlier time in both copies.
     pub places: u64,
 }
 

@@ -2,8 +2,8 @@
 //! ([`turns`](super::turns)).
 //!
 //! Superblocks are written in pairs: the first, and then its content once more under the next
-//! number, in the other turn. What a superblock makes possible (a slot that is written again, a new
-//! epoch) happens once the pair is stable. So either turn may be lost, or revert to an earlier
+//! number, in the other turn. A slot that a superblock frees is written again, and a new epoch
+//! begins, only once the pair is stable. So either turn may be lost, or revert to an earlier
 //! superblock: the other turn has the same content, or a superblock that nothing depends on yet.
 
 use super::format::{LifeBytes, LostBytes, SuperblockPage, view, view_mut};

@@ -29,12 +29,12 @@ const DIRTY: u8 = 2;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rotten;
 
-/// The header of a page of the table.
+/// The header of a page of the slot table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TableHeader {
     /// The volume's identity.
     pub volume: u64,
-    /// The page's place in the table.
+    /// The page's place in the slot table.
     pub index: u32,
     /// Generation of the page: the superblock that completes it, and its writer ([`generation`]).
     pub generation: u64,
@@ -56,7 +56,7 @@ impl TableHeader {
     }
 }
 
-/// The writer of a page of the table.
+/// The writer of a page of the slot table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Writer {
     /// A volume that serves.

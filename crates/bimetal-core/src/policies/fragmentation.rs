@@ -89,7 +89,7 @@ impl Buster {
         self.on && if self.unaided { slow } else { aided }
     }
 
-    /// Returns the pages that leave now.
+    /// Returns the pages that are to leave fragmented flash now.
     pub(crate) fn next(&mut self, map: &BlockMap) -> Leaving {
         if self.unaided {
             return Leaving::Coldest(PAGES);

@@ -2,8 +2,8 @@
 //! direction.
 //!
 //! A table of the ends of the most recently continued streams. bcache keeps one table for each
-//! task. Here the table tells directions apart instead, since a block device does not know the
-//! task.
+//! task. The table of this module tells directions apart instead, since a block device does not
+//! know the task.
 
 use crate::operation::OpKind;
 use crate::units::{Bytes, SectorRange, Sectors};

@@ -16,7 +16,7 @@ use crate::units::SectorRange;
 
 /// Sectors of one operation: 512 KiB bound how long a request waits behind it.
 const OPERATION_SECTORS: u64 = 1024;
-/// Tries of a page of the table before its member becomes read-only.
+/// Tries of a page of the table of places before its member becomes read-only.
 const TRIES: u8 = 4;
 
 pub(crate) struct RelocateJob<P> {
@@ -36,10 +36,11 @@ enum Phase {
     Reading,
     Writing,
     Flushing,
-    /// The first copy of the table's page is being written; in `Second`, the second copy.
+    /// The first copy of the page of the table of places is being written; in `Second`, the second
+    /// copy.
     First,
     Second,
-    /// The new digest of the table is being recorded.
+    /// The new digest of the table of places is being recorded.
     Recording,
 }
 
@@ -117,7 +118,7 @@ impl<P: Payload> Volume<P> {
         }
         match job.phase {
             // The free place may still have the content of a range that has left it: the state must
-            // record the table that says so, in both turns.
+            // record the table of places that says so, in both turns.
             Phase::Reading if !self.announcements.are_durable() => {
                 self.put_job(task, Job::Relocate(job));
                 return self.await_announcement(task);
@@ -140,7 +141,7 @@ impl<P: Payload> Volume<P> {
             Phase::Flushing if self.homes_have_failed_since(job.begun_before_writing) => {
                 return self.end_relocation(task);
             }
-            // The state must record the table as it is before its next page is written.
+            // The state must record the table of places as it is before its next page is written.
             Phase::Flushing if !self.announcements.are_durable() => {
                 self.put_job(task, Job::Relocate(job));
                 return self.await_announcement(task);
@@ -186,8 +187,8 @@ impl<P: Payload> Volume<P> {
         self.issue(task, purpose::BACKGROUND, table.member, Command { kind: OpKind::Write, range, fua: true }, payload);
     }
 
-    /// Handles a failed relocation. Before the table is touched, nothing has changed. After that
-    /// the page must be written, because the place that it names is unknown.
+    /// Handles a failed relocation. Before the table of places is touched, nothing has changed.
+    /// After that the page must be written, because the place that it names is unknown.
     fn relocation_failed(&mut self, task: TaskId, mut job: RelocateJob<P>) {
         if !matches!(job.phase, Phase::First | Phase::Second) {
             return self.end_relocation(task);

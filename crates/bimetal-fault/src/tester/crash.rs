@@ -76,7 +76,7 @@ pub(super) struct Power {
 /// block has that state or a newer one.
 #[derive(Default)]
 struct HomeState {
-    /// Moment whose state the home has.
+    /// Moment in the order of requests: the home's content is that of this moment.
     as_of: Moment,
     /// Set if a migration has changed a part of the home.
     mixed: bool,

@@ -67,8 +67,8 @@ struct Stream {
 #[derive(Clone, Debug)]
 struct Cleaning {
     band: u64,
-    /// Number of sectors that the staging area had taken when cleaning began. What came later stays
-    /// staged.
+    /// Number of sectors that the staging area had taken when cleaning began. Sectors that came
+    /// later stay staged.
     until: u64,
     /// Commands that are left, on the sectors of the arm.
     steps: VecDeque<(OpKind, SectorRange)>,

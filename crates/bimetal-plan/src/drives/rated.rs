@@ -74,7 +74,7 @@ impl Rate {
 enum State {
     /// Nothing was written.
     Empty,
-    /// The span of the load was written once, in order.
+    /// Before the requests, the whole span of the load was written once, in order.
     Filled,
     /// The whole drive was overwritten at random.
     Overwritten,

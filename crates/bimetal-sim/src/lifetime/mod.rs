@@ -1,7 +1,7 @@
 //! Lifetime of an option's flash at steady state.
 //!
-//! A short trace never fills a large drive, so the wear of one run says little. Here the workload
-//! is repeated:
+//! A short trace never fills a large drive, so the wear of one run says little. To compute a
+//! lifetime, the workload is repeated:
 //! 1. The volume serves the workload twice. Caches are warm in the second round. The commands to
 //!    each flash member in the second round are recorded (`record`). If the trace is shorter than a
 //!    timer of the scheme, enough further rounds follow to show the timer's effect.
@@ -634,7 +634,7 @@ mod tests {
 
     /// Griffin, section 7: an SLC log has ten times the cycles. At savings of a half it takes twice
     /// the writes, so it lasts as long with a fifth of the MLC's size. The paper counts data alone.
-    /// Here each request of 16 blocks is a segment with a head and a foot.
+    /// In this test each request of 16 blocks is a segment with a head and a foot.
     #[test]
     fn an_slc_log_must_be_a_fifth_of_the_mlc_at_savings_of_a_half() {
         let data = 16.0 / 18.0;

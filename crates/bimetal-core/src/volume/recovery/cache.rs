@@ -2,9 +2,10 @@
 //! Records of pages that the last known flush may not have covered are in doubt: each is taken only
 //! if its slot matches the record.
 //!
-//! Both copies of each page of the table are read, and the digest in the superblock proves that the
-//! pages are the newest. A checkpoint writes first copies first, and a power cut may tear them. So
-//! a bad second copy is written again, from the first copy, before any first copy is written.
+//! Both copies of each page of the slot table are read, and the digest in the superblock proves
+//! that the pages are the newest. A checkpoint writes first copies first, and a power cut may tear
+//! them. So a bad second copy is written again, from the first copy, before any first copy is
+//! written.
 //!
 //! The first copy of each page of the ring is read, and the second if the first does not belong
 //! there. The ring ends at the first page that neither copy has. The rest of the ring is searched
@@ -41,18 +42,18 @@ pub(super) struct CacheRecovery {
     superblock: Option<Superblock>,
     /// The next page of the slot table to read, or to write.
     next_page: u64,
-    /// The generation of each page of the table on the drive; 0: none was found.
+    /// The generation of each page of the slot table on the drive; 0: none was found.
     taken: Vec<u64>,
     /// Number of the next page of the ring.
     next: u64,
     /// The next page of the ring to read.
     next_read: u64,
-    /// Pages of the table whose second copies are to be written again, with the generations of
+    /// Pages of the slot table whose second copies are to be written again, with the generations of
     /// their first copies.
     bad_seconds: Vec<(u32, u64)>,
-    /// The page of the table whose first copy is being read for its second copy.
+    /// The page of the slot table whose first copy is being read for its second copy.
     mending: Option<(u32, u64)>,
-    /// The generations in the headers of damaged pages of the table.
+    /// The generations in the headers of damaged pages of the slot table.
     said: Vec<(u32, TableHeader)>,
     /// Set once the end of the ring is found, at [`next`](Self::next).
     has_ended: bool,
@@ -89,7 +90,7 @@ enum Phase {
     Verifying,
     /// Completes the pair of the newest superblock.
     Pairing,
-    /// Writes bad second copies of the table again.
+    /// Writes bad second copies of the slot table again.
     Mending,
     WritingTable,
     FlushingTable,
@@ -100,7 +101,7 @@ enum Phase {
 }
 
 impl CacheRecovery {
-    /// Returns true if a copy of this page of the table was sound.
+    /// Returns true if a copy of this page of the slot table was sound.
     pub(super) fn has_table_page(&self, number: u64) -> bool {
         self.taken[number as usize] > 0
     }
@@ -287,8 +288,8 @@ impl<P: Payload> Recovery<P> {
         }
     }
 
-    /// Returns true if a second copy of a page of the table has the content that its first copy
-    /// completes or replaces.
+    /// Returns true if a second copy of a page of the slot table has the content that its first
+    /// copy completes or replaces.
     fn is_as_first(&mut self, index: u32, second: Option<TableHeader>) -> bool {
         let sequence = self.cache().superblock().sequence;
         let generation = self.ring().generation(index);
@@ -315,7 +316,7 @@ impl<P: Payload> Recovery<P> {
         }
     }
 
-    /// Returns the header of a page that belongs at this place of the table.
+    /// Returns the header of a page that belongs at this place of the slot table.
     fn table_header(&self, page: &Page, index: u32) -> Option<TableHeader> {
         let header = table::decode_header(page).ok()?;
         (header.volume == self.volume.store.identity() && header.index == index && header.generation > 0)
@@ -349,7 +350,7 @@ impl<P: Payload> Recovery<P> {
         }
     }
 
-    /// Begins to search the damaged pages of the table for sound entries, if entries count.
+    /// Begins to search the damaged pages of the slot table for sound entries, if entries count.
     fn go_on_with_damaged_table(&mut self) {
         if self.volume.damage.began_empty.is_some() {
             return self.read_marks();
@@ -358,7 +359,7 @@ impl<P: Payload> Recovery<P> {
         (cache.phase, cache.next_page) = (Phase::SalvagingTable, 0);
     }
 
-    /// Reads both copies of the next pages of the table once more.
+    /// Reads both copies of the next pages of the slot table once more.
     fn read_damaged_table(&mut self) {
         let pages = table_pages(u64::from(self.volume.view.map.slots()));
         let first = self.cache().next_page;
@@ -390,7 +391,7 @@ impl<P: Payload> Recovery<P> {
     }
 
     /// Checks that the generations of the damaged pages of the slot table complete the digest of
-    /// the table. Otherwise an unknown number of slots is given up.
+    /// the slot table. Otherwise an unknown number of slots is given up.
     fn judge_damaged_table(&mut self) {
         let sequence = self.cache().superblock().sequence;
         let mut digest = self.ring().digest();
@@ -401,7 +402,7 @@ impl<P: Payload> Recovery<P> {
         }
     }
 
-    /// Returns true if the pages of the table that were found are the newest.
+    /// Returns true if the pages of the slot table that were found are the newest.
     fn table_is_newest(&mut self) -> bool {
         self.ring().digest().0 == self.cache().superblock().table
     }
@@ -650,7 +651,7 @@ impl<P: Payload> Recovery<P> {
     }
 
     /// Removes the entries for which `is_dropped` returns true, from the block map and, with the
-    /// next pages of the table, from the drive.
+    /// next pages of the slot table, from the drive.
     fn drop_entries(&mut self, is_dropped: impl Fn(&Entry) -> bool) {
         let dropped = self.volume.view.map.occupied().filter(|(_, entry)| is_dropped(entry));
         for (slot, entry) in dropped.collect::<Vec<_>>() {

@@ -4,8 +4,8 @@
 //! Each entry of the slot table has a check of its own. So of a page that is damaged in both
 //! copies, all entries count that are sound in either. A page of the journal that is damaged in
 //! both copies is left out, and later pages count. So is a segment of a log. The generations in
-//! damaged pages of the table tell whether each page was the newest. Only then is the number of
-//! slots known whose content cannot be found any more.
+//! damaged pages of the slot table tell whether each page was the newest. Only then is the number
+//! of slots known whose content cannot be found any more.
 
 use super::chunks::Chunk;
 use super::{Recovery, RecoveryError};
@@ -59,8 +59,8 @@ impl<P: Payload> Recovery<P> {
         self.volume.damage.gave_up = Some(GaveUp::Part(sum));
     }
 
-    /// Takes the sound entries of pages of the table that are damaged in both copies. Returns the
-    /// number of slots without a sound entry.
+    /// Takes the sound entries of pages of the slot table that are damaged in both copies. Returns
+    /// the number of slots without a sound entry.
     pub(super) fn takes_damaged_table_pages(&mut self, copies: [&Chunk; 2]) -> u64 {
         let mut unknown = 0;
         for number in copies[0].first..copies[0].end() {

@@ -176,7 +176,8 @@ impl Checkpoint {
     }
 }
 
-/// Returns the superblock that completes a checkpoint, and begins the second copies of the table.
+/// Returns the superblock that completes a checkpoint, and begins the second copies of the slot
+/// table.
 fn superblock_of(marks: Option<&[u8]>, cache: &mut Cache, facts: &Facts<'_>) -> Superblock {
     cache.ring.begin_second_copies();
     let (tail, table) = (cache.ring.tail_afterwards(), cache.ring.digest_afterwards(facts.generation()).0);
