@@ -86,7 +86,8 @@ pub struct PredictionError {
     /// Share of the variance that the predictions explain, over operations that the model did not
     /// learn from.
     pub r2: f64,
-    /// Mean absolute error of a baseline that always predicts the last value (figure 9).
+    /// Mean absolute error of a baseline that always predicts the last value (MixedStore, figure
+    /// 9).
     pub last_value_mean_ms: f64,
     /// Mean absolute error of the regression alone, within the observed range.
     pub regression_mean_ms: f64,

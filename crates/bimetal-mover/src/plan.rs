@@ -1,7 +1,7 @@
 //! The plan of moves: the files that move to the SSD, the files that leave it to make room, and
 //! their order.
 //!
-//! Section 3.1 of the paper places files "contiguously on either the SSD exclusively, or else on
+//! Combo Drive's section 3.1 places files "contiguously on either the SSD exclusively, or else on
 //! the HDD exclusively", and splits a file "into smaller pieces that fit contiguously into free
 //! space" where no free space holds it. This plan does the same: a move takes the smallest free run
 //! that fits, or else the largest runs.

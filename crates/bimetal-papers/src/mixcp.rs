@@ -180,11 +180,11 @@ pub struct Reproduction {
     pub workloads: [usize; 2],
     /// Predicted and measured behaviour of the held-out workloads, drawn in figure 5.
     pub held_out: Vec<(Behaviour, Behaviour)>,
-    /// Table 3.
+    /// Rows of MixedStore's table 3.
     pub table_3: Vec<Row>,
-    /// Table 4 and figure 6.
+    /// Rows of MixedStore's table 4 and figure 6.
     pub table_4: Vec<Provisioned>,
-    /// Figure 7.
+    /// Points of MixedStore's figure 7.
     pub figure_7: Vec<Point>,
 }
 

@@ -2,9 +2,9 @@
 //! 5.4 of Konanki's thesis.
 //!
 //! A file of 85 MB is written to a clean stick. The file is written once over a partition of 100 MB
-//! (the thesis's figure 5.7), or fifteen times over the whole stick (figure 5.8). The partition
-//! starts at sector 63, as partitions did, so that requests do not fall on the boundaries of flash
-//! pages. Request sizes are those of the thesis's downloads (table 5.1).
+//! (the thesis's figure 5.7), or fifteen times over the whole stick (Konanki, figure 5.8). The
+//! partition starts at sector 63, as partitions did, so that requests do not fall on the boundaries
+//! of flash pages. Request sizes are those of the thesis's downloads (table 5.1).
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ pub const STICK: &str = "sandisk-usb-1gb";
 pub const LAYERS: [(&str, &str); 4] =
     [("ANAND", "anand"), ("FMAX", "fmax"), ("log block", "log-block"), ("page level", "page-in-place")];
 
-/// A figure of section 5.4.
+/// A figure of section 5.4 of Konanki's thesis.
 pub struct Figure {
     /// Number of the figure, and what is written.
     pub title: &'static str,
@@ -31,7 +31,7 @@ pub struct Figure {
     pub claim: &'static str,
 }
 
-/// Figures of section 5.4.
+/// Figures of section 5.4 of Konanki's thesis.
 pub const FIGURES: [Figure; 2] = [
     Figure {
         title: "Figure 5.7: an 85 MB file written once over a 100 MB partition",
@@ -64,7 +64,8 @@ const PARTITION_START: u64 = 63;
 /// Number of sectors in the file: 85 MB.
 const FILE_SECTORS: u64 = 85_000_000 / 512;
 
-/// Sectors of a request, and percentage of requests with this size (table 5.1, "Download").
+/// Sectors of a request, and percentage of requests with this size (Konanki, table 5.1,
+/// "Download").
 const SIZES: [(u64, u32); 3] = [(8, 1), (32, 2), (256, 97)];
 
 /// Returns the number of the stick's blocks by number of erases, after the file was written `times`

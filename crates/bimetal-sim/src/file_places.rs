@@ -43,8 +43,8 @@ pub enum Place {
     Mixed,
 }
 
-/// State of a file: one of the six of section 3.1. A file with one range on the device is
-/// contiguous.
+/// State of a file: one of the six states of Combo Drive's section 3.1. A file with one range on
+/// the device is contiguous.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {

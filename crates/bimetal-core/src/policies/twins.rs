@@ -150,7 +150,7 @@ fn s3fifo(size: usize) -> Twin {
     })
 }
 
-/// ARC: figure 4 of the paper, case by case.
+/// ARC: figure 4 of the paper of Megiddo and Modha, case by case.
 fn arc(size: usize) -> Twin {
     let (mut t1, mut t2, mut b1, mut b2) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let mut p: f64 = 0.0;

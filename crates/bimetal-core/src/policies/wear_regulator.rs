@@ -1,5 +1,6 @@
 //! MixedStore's monitor of flash wear (section 5.4). The monitor finds out when flash wears faster
-//! than expected: then writes are regulated, and the drive halts its wear levelling (5.5).
+//! than expected: then writes are regulated, and the drive halts its wear levelling (MixedStore,
+//! section 5.5).
 //!
 //! The pressure is the ratio of two erase rates of one kind: the rate at which flash would erase if
 //! it took every write meant for it, over the expected rate. Writes that training diverts and

@@ -1,20 +1,21 @@
 //! Combo Drive (Payer, Sanvido, Bandic, Kirsch: *Combo Drive*, WISH 2009): SSD and HDD
 //! concatenated.
 //!
-//! Section 2: of n = k + l clusters the SSD holds the lower addresses, 0 to k − 1, and the HDD the
-//! higher ones. The drive moves nothing by itself; file systems that prefer low addresses gain at
-//! once. No content is held twice, so no drive can stand in for the other drive.
+//! Combo Drive, section 2: of n = k + l clusters the SSD holds the lower addresses, 0 to k − 1, and
+//! the HDD the higher ones. The drive moves nothing by itself; file systems that prefer low
+//! addresses gain at once. No content is held twice, so no drive can stand in for the other drive.
 //!
-//! Section 3.1's optimizers move files. With a map of files, files are counted and chosen, and
-//! their extents move. Without a map, ranges of addresses of one size are counted and moved.
+//! The optimizers of Combo Drive's section 3.1 move files. With a map of files, files are counted
+//! and chosen, and their extents move. Without a map of files, ranges of addresses of one size are
+//! counted and moved.
 //! - *Type*, strategy 1: "move executable files and program libraries to the SSD and move the
-//!   remaining files to the HDD" (table 1, and Linux's counterparts).
+//!   remaining files to the HDD" (Combo Drive, table 1, and Linux's counterparts).
 //! - *Access*, strategy 2: "move files that are randomly accessed to the SSD, move files that are
 //!   contiguously accessed to the HDD, and move files that are both [...] to the HDD".
 //! - *Frequency*, strategy 3: "move the most frequently used files to the SSD and move all other
 //!   files to the HDD".
-//! - *List*: the files of a written list, such as the result of a search by simulation (3.2: "a
-//!   model-based optimizer"; `bimetal optimize`).
+//! - *List*: the files of a written list, such as the result of a search by simulation (Combo
+//!   Drive, section 3.2: "a model-based optimizer"; `bimetal optimize`).
 //!
 //! The statistics are taken "periodically", and "the optimizer is applied after each period".
 //!
@@ -636,7 +637,7 @@ mod tests {
         assert_eq!(places, ["ssd", "hdd", "ssd"]);
     }
 
-    /// Section 3.2: the result of a search is written as a list.
+    /// Combo Drive, section 3.2: the result of a search is written as a list.
     #[test]
     fn files_of_a_list_move_and_its_first_lines_first() {
         let listed = |line, at, sectors| FileExtent { listed: line, ..file(&format!("{at}.so"), at, sectors) };

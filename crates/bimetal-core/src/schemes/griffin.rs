@@ -2,22 +2,22 @@
 //! Disk-Based Write Caches*, FAST 2010): home on the SSD, a log on the HDD as a write cache in
 //! front of it.
 //!
-//! *What* (5.1): full caching: every write goes to the log. *How long* (5.2): until a trigger
-//! fires. When a trigger fires, everything in the log migrates: it is read in the order of the log,
-//! older versions skipped, sorted by address, and written to the SSD (5.4). Triggers, alone and
-//! together:
+//! *What* (Griffin, section 5.1): full caching: every write goes to the log. *How long* (Griffin,
+//! section 5.2): until a trigger fires. When a trigger fires, everything in the log migrates: it is
+//! read in the order of the log, older versions skipped, sorted by address, and written to the SSD
+//! (Griffin, section 5.4). Triggers, alone and together:
 //! - *timeout* bounds how old the writes are that are lost with the HDD;
 //! - *read threshold* bounds the share of reads that the slow log serves;
 //! - *migration size* bounds how much is lost with the HDD.
 //!
-//! A full log forces a migration. Writes gather in a small buffer before the log (5.4), which
-//! counts as a drive's volatile cache. *Selective caching* (5.1) logs only blocks that are
-//! overwritten often. Griffin counts the writes of every block, a byte each, since the volume was
-//! started.
+//! A full log forces a migration. Writes gather in a small buffer before the log (Griffin, section
+//! 5.4), which counts as a drive's volatile cache. *Selective caching* (Griffin, section 5.1) logs
+//! only blocks that are overwritten often. Griffin counts the writes of every block, a byte each,
+//! since the volume was started.
 //!
-//! The block map in memory need not be flushed every 30 s, as the paper's prototype does (6.4):
-//! segments of the log describe themselves, and an index of them is written as they fill. Writes of
-//! the index are counted as the log's metadata.
+//! The block map in memory need not be flushed every 30 s, as the paper's prototype does (Griffin,
+//! section 6.4): segments of the log describe themselves, and an index of them is written as they
+//! fill. Writes of the index are counted as the log's metadata.
 //!
 //! This file has the decisions of the paper's sections 5.1 and 5.2. The volume carries these
 //! decisions out, for every log:
@@ -30,14 +30,15 @@
 //!   order of the log, `volume/moves/turns.rs` yields to appends.
 //!
 //! Two variants know more than a device does, and are for the simulator. The *oracle* writes a
-//! block home just before it is read (3.2). The *eviction hint* writes a block home when a host's
-//! buffer cache evicts it (7). Evictions come from a recording beside the requests, or from a
-//! buffer cache that is simulated from the requests. A block that is read or written is in that
-//! cache until `eviction_hint` bytes of other blocks have been used since. With timed migrations,
-//! evictions of a recording gather while a move is under way, and their blocks are written home
-//! together after it. A trigger that is due comes first. An evicted block that is written again
-//! before its move stays in the log. Evicted blocks are written home before older blocks. So the
-//! loss of the log leaves home without the order of time that full caching has (5.3).
+//! block home just before it is read (Griffin, section 3.2). The *eviction hint* writes a block
+//! home when a host's buffer cache evicts it (Griffin, section 7). Evictions come from a recording
+//! beside the requests, or from a buffer cache that is simulated from the requests. A block that is
+//! read or written is in that cache until `eviction_hint` bytes of other blocks have been used
+//! since. With timed migrations, evictions of a recording gather while a move is under way, and
+//! their blocks are written home together after it. A trigger that is due comes first. An evicted
+//! block that is written again before its move stays in the log. Evicted blocks are written home
+//! before older blocks. So the loss of the log leaves home without the order of time that full
+//! caching has (Griffin, section 5.3).
 //!
 //! The triggers count by fixed rules, so that figures compare. The timer restarts when a migration
 //! starts, and when it fires while nothing is logged. The read threshold is tested after each block
@@ -125,7 +126,8 @@ pub const INFO: SchemeInfo = SchemeInfo {
     takes_only_what_is_accessed: false,
     linux_counterpart: |_| None,
     layout: |settings, request| {
-        // One log may serve several SSDs (7); each is then a unit, if units are asked for.
+        // One log may serve several SSDs (Griffin, section 7); each is then a unit, if units are
+        // asked for.
         let home = request.side_by_side(&request.all(Role::Ssd)?)?;
         let log = request.first_of(&[Role::Log, Role::Hdd])?;
         let buffer = Parameters::of(settings).log_buffer.0 / request.block.bytes().0;

@@ -114,8 +114,8 @@ mod tests {
     use crate::testing::Bench;
     use crate::units::Nanoseconds;
 
-    /// Figure 5: the HDD has data 1 to 8, and the SSD mirrors the first five. In this test, "data
-    /// 6" of figure 5 is the first block beyond the mirror.
+    /// Lee and others, figure 5: the HDD has data 1 to 8, and the SSD mirrors the first five. In
+    /// this test, "data 6" of figure 5 is the first block beyond the mirror.
     #[test]
     fn the_example_of_figure_5() {
         let mut bench = Bench::new("hddboost", &[]);

@@ -1,14 +1,14 @@
 //! The hybrid hard disk of Konanki's thesis (*An Exploration of Hybrid Hard Disk Designs*),
-//! configuration 2: home on the disk, flash used exclusively "to offload write requests" (section
-//! 3.3), since the system's own memory caches reads.
+//! configuration 2: home on the disk, flash used exclusively "to offload write requests" (Konanki,
+//! section 3.3), since the system's own memory caches reads.
 //!
-//! *Read* (figure 4.8): each block from flash if it is there, else from the disk. A read never puts
-//! anything on flash.
-//! *Write* (figure 4.9): a request that reaches the threshold goes to the disk if none of its pages
-//! is on flash. Any other request goes to flash whole, page by page. A page that finds no free page
-//! on flash first flushes. So flash always has the newest content of its pages.
+//! *Read* (Konanki, figure 4.8): each block from flash if it is there, else from the disk. A read
+//! never puts anything on flash. *Write* (Konanki, figure 4.9): a request that reaches the
+//! threshold goes to the disk if none of its pages is on flash. Any other request goes to flash
+//! whole, page by page. A page that finds no free page on flash first flushes. So flash always has
+//! the newest content of its pages.
 //!
-//! *Flush* is an axis (section 3.3):
+//! *Flush* is an axis (Konanki, section 3.3):
 //! - `full`: the thesis's own. On demand everything is written back, and the flash is empty
 //!   afterwards. An empty flash puts the next flush off as long as possible.
 //! - `partial`: flushes only the pages that a write needs, the *victims*, by default those used
@@ -18,15 +18,15 @@
 //!   room is needed.
 //! - `watermark`: flushes victims when little is free.
 //!
-//! *Pinned* ranges (section 3.5) are never victims. Writes to pinned ranges go to flash whatever
-//! their size, and so do blocks of pinned ranges that are read. Pins change while the volume is
-//! served, by its settings. In a simulation pins also change by the host's hints beside its
-//! requests (3.5: "a request flag").
+//! *Pinned* ranges (Konanki, section 3.5) are never victims. Writes to pinned ranges go to flash
+//! whatever their size, and so do blocks of pinned ranges that are read. Pins change while the
+//! volume is served, by its settings. In a simulation pins also change by the host's hints beside
+//! its requests (Konanki, section 3.5: "a request flag").
 //!
 //! *Holding* keeps dirty pages on flash until they are a certain share of it, or for a certain
 //! time. Once the share or the time is reached, all dirty pages are written back at once. Before
 //! that, only want of room causes a flush. The disk so stays "in a low power state for a longer
-//! duration" (sections 1 and 3.3).
+//! duration" (Konanki, sections 1 and 3.3).
 //!
 //! Our choices: the thesis puts the threshold "slightly less than the maximum request size
 //! supported by the device"; 512 KiB is the largest request of Linux on SATA. A page is free when

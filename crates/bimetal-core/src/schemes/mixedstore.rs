@@ -2,17 +2,18 @@
 //! Storage System Combining Solid-state and Hard Disk Drives*, 2008), its dynamic controller MixDC
 //! (section 5).
 //!
-//! Every write goes to the drive that is predicted to answer sooner (5.2): the SSD by regression
-//! over a sliding window (5.1, `policies::response_model`), the disk by the mean of its recent
-//! response times. A table tells where the newest content is; here, blocks that only the SSD has
-//! are dirty. Reads go to the drive with the content. Small data that is read often moves to flash
-//! in idle periods (`policies::hot_reads`). *Write regulation* (5.4, `policies::wear_regulator`)
-//! acts while flash wears faster than expected. Write regulation sends 25 % or 50 % of the writes
-//! meant for flash, picked uniformly at random, to the disk. *Adaptive wear levelling* (5.5) halts
-//! the drive's levelling for as long. The *fragmentation buster* (5.3, `policies::fragmentation`)
-//! moves pages to the disk in idle periods. The fragmentation buster takes the least recently used
-//! of the fragments that the drive names, or the coldest pages if the drive names none. `static` is
-//! the baseline of figure 4: writes over 4 KiB go to the disk.
+//! Every write goes to the drive that is predicted to answer sooner (MixedStore, section 5.2): the
+//! SSD by regression over a sliding window (MixedStore, section 5.1, `policies::response_model`),
+//! the disk by the mean of its recent response times. A table tells where the newest content is;
+//! here, blocks that only the SSD has are dirty. Reads go to the drive with the content. Small data
+//! that is read often moves to flash in idle periods (`policies::hot_reads`). *Write regulation*
+//! (MixedStore, section 5.4, `policies::wear_regulator`) acts while flash wears faster than
+//! expected. Write regulation sends 25 % or 50 % of the writes meant for flash, picked uniformly at
+//! random, to the disk. *Adaptive wear levelling* (MixedStore, section 5.5) halts the drive's
+//! levelling for as long. The *fragmentation buster* (MixedStore, section 5.3,
+//! `policies::fragmentation`) moves pages to the disk in idle periods. The fragmentation buster
+//! takes the least recently used of the fragments that the drive names, or the coldest pages if the
+//! drive names none. `static` is the baseline of figure 4: writes over 4 KiB go to the disk.
 //!
 //! An idle period has no request in the volume: neither drive serves one, and none has arrived for
 //! a while. `profiled` is the paper's offline profile: idle periods are known in advance, and used
@@ -262,7 +263,7 @@ fn build(settings: &Settings, layout: &Layout) -> Result<Box<dyn Scheme>, Settin
 /// Mean response time of the disk.
 #[derive(Default)]
 struct Disk {
-    /// Mean of the training phase (5.2).
+    /// Mean of the training phase (MixedStore, section 5.2).
     trained: Mean,
     /// Mean of the recent operations, as an average that weighs old ones less.
     recent_ms: f64,
@@ -295,7 +296,7 @@ struct Idle {
     profile: Option<Profile>,
 }
 
-/// Idle periods of the whole workload (5.3).
+/// Idle periods of the whole workload (MixedStore, section 5.3).
 #[derive(Default)]
 struct Profile {
     /// For each period, the number of requests before it.

@@ -242,8 +242,8 @@ mod tests {
         assert!(bench.volume.view().map.is_empty());
     }
 
-    /// Section 3.2: "file metadata could be written to flash whereas file data could be directly
-    /// written to the disk".
+    /// Konanki, section 3.2: "file metadata could be written to flash whereas file data could be
+    /// directly written to the disk".
     #[test]
     fn writes_of_a_region_are_offloaded_whatever_their_size() {
         let mut bench = Bench::new("os-managed", &[("write_threshold", "off"), ("regions", "0-1MiB")]);

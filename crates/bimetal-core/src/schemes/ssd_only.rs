@@ -18,7 +18,8 @@ pub const INFO: SchemeInfo = SchemeInfo {
     memory_bytes_per_block: 0.0,
     takes_only_what_is_accessed: false,
     linux_counterpart: |_| None,
-    // Under Griffin, one log serves several SSDs (7), so the baseline takes several SSDs as well.
+    // Under Griffin, one log serves several SSDs (Griffin, section 7), so the baseline takes
+    // several SSDs as well.
     layout: |_, request| Ok(request.side_by_side(&request.all(Role::Ssd)?)?),
     build: |_, _| Ok(Box::new(SsdOnly)),
 };

@@ -14,8 +14,8 @@
 //!   KiB on average. Each is tried with each part of the think time, as above.
 //! - The time of a start is the time in which the recording had no request under way, its think
 //!   time, and the time of the requests, one after another.
-//! - The SSD holds 6 % of the recorded addresses, as in section 5. Files move before the start, by
-//!   strategy 1 with the trace's map. SSD and disk alone hold the whole recording.
+//! - The SSD holds 6 % of the recorded addresses, as in Combo Drive's section 5. Files move before
+//!   the start, by strategy 1 with the trace's map. SSD and disk alone hold the whole recording.
 
 use bimetal_core::operation::OpKind;
 use bimetal_core::scheme::FileExtent;
@@ -212,7 +212,7 @@ fn each_age(recorded: &Recorded, times: &Times, parts: [f64; 3], figure: impl Fn
     times.aged.iter().flat_map(|aged| recorded.each(parts, |think| figure(*aged, think))).collect()
 }
 
-/// Figure 8 with an office program.
+/// Measures Combo Drive's figure 8 with an office program.
 fn office(values: &mut Values, traces: &Traces) -> Result<(), ExperimentsError> {
     // Each start lies between two marks, and a film follows.
     let recorded = Recorded::of(traces, "office-start", Bytes::from_gib(2), |at| at % 2 == 1)?;
@@ -227,7 +227,7 @@ fn office(values: &mut Values, traces: &Traces) -> Result<(), ExperimentsError> 
     decide_among(values, "combo-start-aged", &aged, &format!("for each length of fragments {each}"))
 }
 
-/// Figure 7 with the start of a system.
+/// Measures Combo Drive's figure 7 with the start of a system.
 fn boot(values: &mut Values, traces: &Traces) -> Result<(), ExperimentsError> {
     let recorded = Recorded::of(traces, "boot", Bytes::from_gib(4), |at| at < BOOTS)?;
     let times = recorded.times()?;

@@ -7,8 +7,8 @@
 //!   paper's policy simulator. Latencies come from migrations that take their time.
 //! - The shipped traces are shorter than the timeout. Behind each comes one read after 2000 s, so
 //!   that what waits in the log is migrated, and counts.
-//! - Figure 9 has a timeout of 900 s alone, as in 6.4. A mean over traces is a geometric mean of
-//!   ratios.
+//! - Griffin's figure 9 has a timeout of 900 s alone, as in the paper's section 6.4. A mean over
+//!   traces is a geometric mean of ratios.
 //! - The drives are those of the paper's section 6.4: an X25-M of 80 GB, and a Barracuda of 7200
 //!   rpm.
 
@@ -92,7 +92,7 @@ fn analysis(trace: &Loaded) -> Result<Analysis, ExperimentsError> {
     Ok(analyzer.finish())
 }
 
-/// Tables 1 and 3, figures 1 and 2.
+/// Measures Griffin's tables 1 and 3, and figures 1 and 2.
 fn analysed(values: &mut Values, desktops: &[Loaded], servers: &[Loaded]) -> Result<(), ExperimentsError> {
     let all = |traces: &[Loaded]| traces.iter().map(analysis).collect::<Result<Vec<_>, _>>();
     let (desktops, servers) = (all(desktops)?, all(servers)?);
@@ -162,7 +162,7 @@ fn life(traces: &[Loaded], ftl: &str) -> Result<Option<f64>, ExperimentsError> {
     Ok(geometric_mean(with.iter().zip(&without).map(|(with, without)| ratio(erases(without), erases(with)))))
 }
 
-/// Section 7: a log of SLC flash that lasts as long as the SSD.
+/// Griffin, section 7: a log of SLC flash that lasts as long as the SSD.
 fn log_of_slc(values: &mut Values, claim: &'static str, traces: &[Loaded]) -> Result<(), ExperimentsError> {
     let logged = each(traces, || griffin(&COMPOSITE[1..]).member("log", SLC))?;
     let cycles = ratio(rated_cycles(MLC)?, rated_cycles(SLC)?);
@@ -240,7 +240,7 @@ fn directions([with, without]: &[Run; 2]) -> String {
     )
 }
 
-/// Figure 9 over the shipped desktops.
+/// Measures Griffin's figure 9 over the shipped desktops.
 fn latency(values: &mut Values, desktops: &[Loaded]) -> Result<(), ExperimentsError> {
     let play = |replay| -> Result<Vec<_>, ExperimentsError> {
         desktops.par_iter().with_max_len(1).map(|trace| relative(trace, replay)).collect()
@@ -256,7 +256,7 @@ fn latency(values: &mut Values, desktops: &[Loaded]) -> Result<(), ExperimentsEr
     values.explain("griffin-latency", all.map(|relative| relative - 1.0), text)
 }
 
-/// Figure 9 over the public desktop, whose partition does not begin at a block.
+/// Measures Griffin's figure 9 over the public desktop, whose partition does not begin at a block.
 fn aligned_latency(values: &mut Values, mayun: &Loaded) -> Result<(), ExperimentsError> {
     let (as_recorded, runs) = relative(mayun, TIMED)?;
     // The partition begins at sector 63, so most requests start at 7 modulo 8.
@@ -275,7 +275,7 @@ fn wrong(error: bimetal_sim::workload::WorkloadError) -> ExperimentsError {
     ExperimentsError::Run(bimetal_sim::experiment::ExperimentError::Workload(error))
 }
 
-/// Figures 5 and 6, table 3: one long desktop.
+/// Measures Griffin's figures 5 and 6 and table 3 over one long desktop.
 fn timeouts(
     values: &mut Values,
     [raw_claim, savings, penalty, threshold_claim]: [&'static str; 4],
@@ -372,7 +372,7 @@ fn overwritten(traces: &Traces, desktop: &Loaded) -> Result<String, ExperimentsE
     Ok(first.collect::<Vec<_>>().join(", "))
 }
 
-/// Section 2: the X25-M's data sheet measures at queue depth 32 over 8 GB.
+/// Griffin, section 2: the X25-M's data sheet measures at queue depth 32 over 8 GB.
 fn random_writes(values: &mut Values) -> Result<(), ExperimentsError> {
     let rate = |size: &str, sequential: f64, fill: Precondition| -> Result<Option<f64>, ExperimentsError> {
         let spec = WorkloadSpec {

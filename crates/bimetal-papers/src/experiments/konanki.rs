@@ -1,13 +1,13 @@
 //! Claims of Konanki's thesis.
 //!
 //! Choices of ours, where the thesis leaves them open:
-//! - Figures 5.9 to 5.11 played recorded traces. Tables 5.3 and 5.4 give their sizes and their
-//!   randomness, and only writes count there; so writes are generated, over 1 GiB, the size of the
-//!   stick. The tables give no times: the requests are played one after another.
+//! - Konanki's figures 5.9 to 5.11 played recorded traces. Tables 5.3 and 5.4 give their sizes and
+//!   their randomness, and only writes count there; so writes are generated, over 1 GiB, the size
+//!   of the stick. The tables give no times: the requests are played one after another.
 //! - The thesis's tables give no number of requests. Three numbers are tried. If the verdict
 //!   differs between them, the claim counts as not run.
-//! - The disk is the Cheetah 15K.5 of section 5.2. The flash is the stick of 5.3 with 256 MiB,
-//!   written in place as in 4.2.
+//! - The disk is the Cheetah 15K.5 of the thesis's section 5.2. The flash is the stick of section
+//!   5.3 with 256 MiB, written in place as in section 4.2.
 
 use bimetal_core::units::Bytes;
 use bimetal_sim::results::Run;
@@ -99,7 +99,7 @@ fn within_10_ms(run: &Run) -> f64 {
     within.map_or(0.0, |(_, requests)| *requests as f64 / all)
 }
 
-/// Figures 5.7 and 5.8.
+/// Measures Konanki's figures 5.7 and 5.8.
 fn wear(values: &mut Values) -> Result<(), ExperimentsError> {
     let once = |ftl| -> Result<Option<f64>, ExperimentsError> {
         Ok(erases_of_blocks(ftl, 1, 1)?.last_key_value().map(|(erases, _)| f64::from(*erases)))

@@ -19,7 +19,7 @@ use crate::traces::{DESKTOPS, Loaded, SERVERS, Traces, is_shipped};
 const SSD: &str = "ocz-solid-3-60gb";
 const HDD: &str = "wd-caviar-blue-wd10ealx-1tb";
 
-/// Score of the SSD alone (figure 6).
+/// Score of the SSD alone (Lee and others, figure 6).
 const SSD_SCORE: f64 = 25_000.0;
 /// Prices that follow from figures 6 and 8.
 const SSD_USD: f64 = SSD_SCORE / 223.0;

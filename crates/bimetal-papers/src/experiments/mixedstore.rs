@@ -2,7 +2,8 @@
 //!
 //! Choices of ours, where the paper leaves them open:
 //! - Financial is generated from the averages of table 2, over the working set that fills 0.91 of 1
-//!   GB (table 3). 400,000 requests write the flash about twice; the last quarter is measured.
+//!   GB (MixedStore, table 3). 400,000 requests write the flash about twice; the last quarter is
+//!   measured.
 //! - The published beginning of Financial runs on 32 MiB of flash, which its 28.6 MiB fill to 0.9.
 //! - Bursts of 5.4 and 5.5: half of the requests come at the usual rate and train the controller.
 //!   Then eight phases alternate between the usual rate and a faster one: twice, four times and
@@ -10,8 +11,8 @@
 //! - Hot and cold data of 5.5: 80 % of the accesses go to 20 % of the blocks. The flash is an
 //!   eighth, and levelling begins at a difference of 2, 4 and 8 erases: the whole flash, or the
 //!   profile's 50 erases, would need many more requests before any levelling.
-//! - Figure 10a names no response time. The claim takes the greatest difference between both
-//!   distributions, the most favourable reading.
+//! - MixedStore's figure 10a names no response time. The claim takes the greatest difference
+//!   between both distributions, the most favourable reading.
 //! - Life is compared by mean wear, the erases of the same requests.
 
 use bimetal_core::units::{Bytes, Nanoseconds};
@@ -110,7 +111,7 @@ fn mixedstore(flash: Bytes, settings: &[(&str, &str)]) -> Plan {
     Plan::new("mixedstore").ssd(SSD).ssd_size(flash).hdd(HDD).set(&common).set(settings)
 }
 
-/// Figure 8, and the fit of 5.2.
+/// Measures MixedStore's figure 8, and the fit of section 5.2.
 fn response(
     values: &mut Values,
     [claim, fit]: [&'static str; 2],
@@ -149,7 +150,8 @@ fn erases(run: &Run) -> Option<f64> {
     run.devices.ssd.flash.erases.map(|erases| erases as f64)
 }
 
-/// Table 5, for each rate of the bursts: the runs without regulation, with 25 % and with 50 %.
+/// Measures MixedStore's table 5, for each rate of the bursts: the runs without regulation, with 25
+/// % and with 50 %.
 fn regulation() -> Result<Values, ExperimentsError> {
     let mut values = Values::new();
     let of_rate = |faster: &u64| -> Result<[Run; 3], ExperimentsError> {
@@ -180,7 +182,7 @@ fn flash_share(run: &Run) -> Option<f64> {
     run.ssd_hit_ratio.write
 }
 
-/// Figure 10.
+/// Measures MixedStore's figure 10.
 fn buster() -> Result<Values, ExperimentsError> {
     let mut values = Values::new();
     let trace = bursts(REQUESTS, FLASH, FASTER[1], None)?;
@@ -213,7 +215,7 @@ fn greatest_gain(one: &Cdf, other: &Cdf) -> f64 {
     gains.fold(0.0, |most: f64, gain| if gain.abs() > most.abs() { gain } else { most })
 }
 
-/// Figure 11.
+/// Measures MixedStore's figure 11.
 fn levelling() -> Result<Values, ExperimentsError> {
     let mut values = Values::new();
     let trace = bursts(REQUESTS / 2, WORN_FLASH, FASTER[1], Some("hot:0.2,0.8".parse()?))?;
@@ -241,7 +243,7 @@ fn levelling() -> Result<Values, ExperimentsError> {
     Ok(values)
 }
 
-/// Tables 3 and 4.
+/// Measures MixedStore's tables 3 and 4.
 fn planner(values: &mut Values) -> Result<(), ExperimentsError> {
     let again = mixcp::reproduce(&SCALE, &|_, _| {})?;
     values.note("mixcp-response-r2", Some(again.model.response.adjusted_r2))?;

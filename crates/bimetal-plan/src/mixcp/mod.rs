@@ -1,5 +1,5 @@
-//! MixCP, the capacity planner of MixedStore, as the paper describes it (section 4). Two
-//! regressions predict an SSD's mean response time (equation 2) and its rate of block erases
+//! MixCP, the capacity planner of MixedStore, as the paper of MixedStore describes it (section 4).
+//! Two regressions predict an SSD's mean response time (equation 2) and its rate of block erases
 //! (equation 3). The predictors of both regressions are five averages of a workload. MixCP buys the
 //! cheapest SSD that keeps the budgets by these predictions (equation 1).
 //!
@@ -25,7 +25,8 @@ use crate::budget::years_of_wear;
 use regression::{Design, Fit, RegressionError, fit_significant};
 use training::{Sample, Spans};
 
-/// Averages of a workload from which MixCP predicts the behaviour of an SSD (section 4.2).
+/// Averages of a workload from which MixCP predicts the behaviour of an SSD (MixedStore, section
+/// 4.2).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Characteristics {
     /// Share of the requests that start where the previous request of their device and direction

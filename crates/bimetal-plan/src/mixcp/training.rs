@@ -18,7 +18,7 @@ use rayon::prelude::*;
 
 use super::{Behaviour, Characteristics, ModelError};
 
-/// Number of workloads in the training set of the paper (section 4.4).
+/// Number of workloads in the training set of the paper (MixedStore, section 4.4).
 pub const WORKLOADS: usize = 900;
 
 /// Smallest and largest size of the drive that stands for the real drive.

@@ -141,8 +141,8 @@ fn migration_writes_newest_versions_in_order_of_address() {
     assert!(bench.volume.view().map.is_empty());
 }
 
-/// Section 5.4: the migration "sorts the logged data by logical address". A batch has 256 blocks
-/// here, as half of the move's memory is for reads. The log's order leaves no two adjacent
+/// Griffin, section 5.4: the migration "sorts the logged data by logical address". A batch has 256
+/// blocks here, as half of the move's memory is for reads. The log's order leaves no two adjacent
 /// addresses in one batch of log order.
 #[test]
 fn migration_of_many_batches_writes_in_order_of_address() {
@@ -412,8 +412,8 @@ fn blocks_written(settings: &[(&str, &str)], requests: &str) -> u64 {
     statistics.home_blocks_written + bench.volume.view().map.len()
 }
 
-/// Section 3.2: "WWW RWW [...] a sequence of operations to the SSD that contains two writes and one
-/// read".
+/// Griffin, section 3.2: "WWW RWW [...] a sequence of operations to the SSD that contains two
+/// writes and one read".
 #[test]
 fn oracle_writes_back_before_each_read() {
     assert_eq!(blocks_written(&[("oracle", "on")], "WWWRWW"), 2);
@@ -549,7 +549,7 @@ fn what_knows_more_than_a_device_does_is_for_the_simulator() {
     }
 }
 
-/// Section 5.1: only "blocks which have a higher overwrite ratio [...] are cached".
+/// Griffin, section 5.1: only "blocks which have a higher overwrite ratio [...] are cached".
 #[test]
 fn selective_caching_logs_what_is_overwritten_often() {
     let mut bench = Bench::new("griffin", &[ONLY_TIMEOUT, &[("overwrite_threshold", "0.6")]].concat());
@@ -560,8 +560,8 @@ fn selective_caching_logs_what_is_overwritten_often() {
     assert_eq!(bench.take_log(), ["ssd write 8", "hdd write 24", "ssd write 8"]);
 }
 
-/// Section 7: "disabling caching whenever the data rate of the combined workloads exceeds HDD
-/// speed".
+/// Griffin, section 7: "disabling caching whenever the data rate of the combined workloads exceeds
+/// HDD speed".
 #[test]
 fn writes_that_come_faster_than_the_log_sustains_pass_it_by() {
     let mut bench = Bench::new("griffin", &[ONLY_TIMEOUT, &[("log_bypass", "on"), ("log_rate", "16KiB")]].concat());

@@ -25,7 +25,7 @@ fn fill(bench: &mut Bench) -> u64 {
     slots
 }
 
-/// Section 3.3 of the thesis: flash has the newest content of each of its pages, at one place.
+/// Konanki, section 3.3: flash has the newest content of each of its pages, at one place.
 #[test]
 fn overwritten_page_keeps_its_slot_in_place() {
     for (in_place, kept) in [("on", true), ("off", false)] {

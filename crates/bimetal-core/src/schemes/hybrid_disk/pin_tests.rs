@@ -25,7 +25,7 @@ fn set_pin(bench: &mut Bench, ranges: &str) -> Result<(), SettingError> {
     bench.volume.set(now, "pin", &settings)
 }
 
-/// Section 3.5 of the thesis: "a request flag to indicate that a page must be pinned to the flash".
+/// Konanki, section 3.5: "a request flag to indicate that a page must be pinned to the flash".
 #[test]
 fn host_pins_and_unpins_pages_while_it_serves() {
     for flush in ["full", "partial", "watermark", "idle", "periodic"] {

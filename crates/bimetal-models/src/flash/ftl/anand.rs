@@ -7,11 +7,12 @@
 //! are copied into its last unit, and the other units are erased. All units are used before any is
 //! erased, as free units are taken in turn.
 //!
-//! A read goes through the chain (figure 4.5): it "sequentially searches" the chain (section 2.1),
-//! so it "might read several pages to find the right page" (3.1). Each unit up to the newest
-//! version costs the sensing of a page. The clean page behind the newest version, which ends the
-//! search, costs the sensing of a page, too. A chain of one unit is not searched. Writes and folds
-//! know where they write. (Our choice: the thesis gives a search no cost of its own.)
+//! A read goes through the chain (Konanki, figure 4.5): it "sequentially searches" the chain
+//! (Konanki, section 2.1), so it "might read several pages to find the right page" (Konanki,
+//! section 3.1). Each unit up to the newest version costs the sensing of a page. The clean page
+//! behind the newest version, which ends the search, costs the sensing of a page, too. A chain of
+//! one unit is not searched. Writes and folds know where they write. (Our choice: the thesis gives
+//! a search no cost of its own.)
 //!
 //! Errors in the figures of the paper: the offset is the offset of p', not of v. The units that may
 //! be lacking ("no free virtual units") are physical units. Figure 4.5 does not cover the case that
@@ -142,7 +143,7 @@ impl DieLayer for Anand {
     fn locate(&self, page: u32, nand: &Nand) -> Place {
         let (v, offset) = (page / self.per_block, page % self.per_block);
         let chain = &self.chains[v as usize];
-        // Figure 4.5: the unit before the first that is clean there, or the last unit.
+        // Konanki, figure 4.5: the unit before the first that is clean there, or the last unit.
         let clean = chain.iter().position(|&block| nand.is_clean(Place { block, offset }));
         Place { block: chain[clean.unwrap_or(chain.len()) - 1], offset }
     }

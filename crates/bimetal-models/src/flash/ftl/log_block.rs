@@ -85,7 +85,7 @@ impl LogBlock {
         self.free.pop_front().unwrap_or_else(|| unreachable!("a merge keeps a block free"))
     }
 
-    /// Merges the log block and the data block of `b` (figure 4.3).
+    /// Merges the log block and the data block of `b` (Konanki, figure 4.3).
     fn merge(&mut self, b: u32, nand: &mut Nand) {
         let Some(log) = self.logs[b as usize].take() else { return };
         self.assigned.retain(|assigned| *assigned != b);

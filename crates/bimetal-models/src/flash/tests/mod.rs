@@ -325,9 +325,9 @@ fn a_drive_written_before_erases_before_it_writes() {
     }
 }
 
-/// Section 3.1 of the thesis: "the FTL might read several pages to find the right page to be
-/// returned to a read request". After n writes of a page its chain has n units. A read then senses
-/// n pages, and the clean page behind the newest one ends the search.
+/// Konanki, section 3.1: "the FTL might read several pages to find the right page to be returned to
+/// a read request". After n writes of a page its chain has n units. A read then senses n pages, and
+/// the clean page behind the newest one ends the search.
 #[test]
 fn anand_read_pays_for_each_unit_of_its_chain() {
     let mut drive = serial(&[("ftl", "anand"), ("chain_length_max", "4")], Precondition::Clean);
