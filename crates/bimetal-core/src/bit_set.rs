@@ -42,7 +42,7 @@ impl BitSet {
         self.words[number as usize / 64] >> (number % 64) & 1 == 1
     }
 
-    /// Adds `number`. Returns true if it was not in the set before.
+    /// Adds `number`. Returns true if `number` was not in the set before.
     #[inline]
     pub(crate) fn insert(&mut self, number: u32) -> bool {
         assert!(number < self.limit, "slot {number} beyond {}", self.limit);
@@ -60,7 +60,7 @@ impl BitSet {
         true
     }
 
-    /// Removes `number`. Returns true if it was in the set.
+    /// Removes `number`. Returns true if `number` was in the set.
     #[inline]
     pub(crate) fn remove(&mut self, number: u32) -> bool {
         let word = number as usize / 64;

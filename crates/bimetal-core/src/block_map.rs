@@ -165,7 +165,7 @@ impl BlockMap {
         Entry { block: Block(u64::from(number)), valid: ValidMask::ALL, dirty: false, checksum: 0 }
     }
 
-    /// Revokes the granted copy `number`. Returns true if it was still granted.
+    /// Revokes the granted copy `number`. Returns true if the copy was still granted.
     #[inline]
     fn take_back(&mut self, number: u64) -> bool {
         self.is_granted(number) && self.granted.remove(number as u32)
@@ -197,8 +197,8 @@ impl BlockMap {
     }
 
     /// Builds the index over the loaded entries. If two slots claim one block, the second slot
-    /// keeps it if it `is_newer` than the first. Returns the slots that lost their block; they are
-    /// empty now.
+    /// keeps it if it `is_newer` than the first. Returns the slots that lost their block; these
+    /// slots are empty now.
     ///
     /// The index is filled in the order in which it lies in memory, part by part. In random order,
     /// each of some hundred million blocks would miss the processor's cache.
@@ -373,8 +373,8 @@ impl BlockMap {
         self.dirty.remove(slot);
     }
 
-    /// Takes `block` out of the block map, so that it is only at its home. Returns the slot that it
-    /// had. In a log, takes one piece of the block out.
+    /// Takes `block` out of the block map, so that it is only at its home. Returns the slot that
+    /// the block had. In a log, takes one piece of the block out.
     pub(crate) fn remove(&mut self, block: Block) -> Option<Slot> {
         if self.take_back(block.0) {
             return Some(Slot(block.0 as u32));

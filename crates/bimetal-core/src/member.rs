@@ -7,7 +7,8 @@ use crate::units::Sectors;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct MemberId(pub u16);
 
-/// The part that a member plays for the volume. The engine knows no more about it.
+/// The part that a member plays for the volume. The engine knows no more about a member than its
+/// role.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Role {
     /// The fast drive.

@@ -39,8 +39,8 @@ impl OpKind {
 pub enum Status {
     /// The whole operation was done.
     Done,
-    /// The medium could not read or store it. The content of a failed write is undefined until it
-    /// is written again.
+    /// The medium could not read or store the content. The sectors of a failed write have undefined
+    /// content until they are written again.
     MediaError,
     /// Only this many sectors were done, from the start of the range.
     Short(u32),

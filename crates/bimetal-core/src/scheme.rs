@@ -202,7 +202,8 @@ pub enum Work {
 /// waits behind a fetch.
 pub const FETCH_BLOCKS_MAX: u64 = 128;
 
-/// Setting for idle periods that are known in advance. Only a simulation knows them.
+/// Setting for idle periods that are known in advance. Only a simulation knows idle periods in
+/// advance.
 pub const PROFILED: &str = "profiled";
 
 /// State of a member.
@@ -210,7 +211,7 @@ pub const PROFILED: &str = "profiled";
 pub enum MemberState {
     /// The member serves reads and writes.
     Online,
-    /// The member refuses writes, but still reads. No new content goes to it.
+    /// The member refuses writes, but still reads. No new content goes to the member.
     ReadOnly,
     /// The member is gone.
     Failed,
@@ -298,7 +299,7 @@ impl View {
 /// The decisions of a scheme. Each has a default, which keeps everything at home.
 pub trait Scheme: Send {
     /// Notes that a read or write arrives. Called once for each request, before any decision about
-    /// it.
+    /// the request.
     fn arrived(&mut self, view: &View, access: &Access) {
         let _ = (view, access);
     }
@@ -347,8 +348,8 @@ pub trait Scheme: Send {
     }
 
     /// Returns the content to move now. Called when the timeout has passed, and when requests wait
-    /// for slots. The scheme sets its timeout anew. If it returns [`Work::Nothing`], it must not be
-    /// due any more.
+    /// for slots. The scheme sets its timeout anew. If the scheme returns [`Work::Nothing`], its
+    /// timeout must not be due any more.
     fn work(&mut self, view: &View) -> Work {
         let _ = view;
         Work::Nothing

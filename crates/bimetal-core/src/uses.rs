@@ -1,5 +1,5 @@
 //! Future uses of each block, by the number of the request. A first pass over a workload collects
-//! them; Belady's MIN needs them.
+//! the uses; Belady's MIN needs the uses.
 
 use hashbrown::HashTable;
 

@@ -349,7 +349,7 @@ mod tests {
         }
     }
 
-    /// Runs a program on `image`. Returns false if it is not installed.
+    /// Runs a program on `image`. Returns false if the program is not installed.
     fn made_by(program: &str, arguments: &[&str], image: &Path) -> bool {
         match Command::new(program).args(arguments).arg(image).output() {
             Ok(output) => {

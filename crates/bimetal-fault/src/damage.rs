@@ -3,7 +3,7 @@
 //!
 //! A page is 4 KiB of the engine's metadata, or of a slot. The data of a home are never damaged,
 //! because they have no checksum. A page's magic word tells its structure. Without a magic word,
-//! the region tells it.
+//! the region tells the structure.
 //!
 //! One damaged page of metadata must cost nothing. With several damaged pages, requests may fail or
 //! the volume may be refused, but old content is never returned in silence. Two combinations are

@@ -2,7 +2,8 @@
 //!
 //! An operation takes effect when it completes. A read may see concurrent writes, sector by sector.
 //! A failed write leaves each of its sectors old, new or unreadable. The drive knows the changes
-//! since the last flush ([`Drive::is_stable`]). A [power cut](Drive::power_cut) may lose them.
+//! since the last flush ([`Drive::is_stable`]). A [power cut](Drive::power_cut) may lose these
+//! changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -498,8 +498,8 @@ impl Profile {
         }
     }
 
-    /// Returns true if the drive can be where one of this kind, `"hdd"` or `"flash"`, is wanted. A
-    /// cloud volume can be either.
+    /// Returns true if the drive can stand for a drive of this kind, `"hdd"` or `"flash"`. A cloud
+    /// volume can stand for either kind.
     pub fn serves_as(&self, kind: &str) -> bool {
         [kind, "cloud"].contains(&self.kind())
     }

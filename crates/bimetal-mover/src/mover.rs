@@ -213,7 +213,8 @@ impl<'a> Mover<'a> {
     }
 
     /// Moves all files of the journal back to the drives from which they came, as far as there is
-    /// room. Files that are back leave the journal. If none is left, the state is removed.
+    /// room. Files that are back leave the journal. If no file is left in the journal, the state is
+    /// removed.
     ///
     /// # Errors
     /// As [`run`](Self::run); or the journal has no move.

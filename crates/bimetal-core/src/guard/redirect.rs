@@ -236,7 +236,7 @@ mod tests {
 
     proptest! {
         /// A guarded drive answers as a plain drive does, even if one sector of a copy is
-        /// unreadable. The header stays as it is.
+        /// unreadable. The header is not changed.
         #[test]
         fn guarded_drive_answers_as_a_plain_one(
             operations in proptest::collection::vec((0u8..4, 0u64..60, 1u64..40), 1..60),

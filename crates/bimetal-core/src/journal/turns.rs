@@ -59,7 +59,7 @@ pub enum NoneHolds {
     Damaged {
         /// The turn.
         turn: usize,
-        /// The largest number that it may have had; `None` if that is unknown.
+        /// The largest number that the lost content may have had; `None` if the number is unknown.
         at_most: Option<u64>,
     },
 }

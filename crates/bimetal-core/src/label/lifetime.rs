@@ -13,7 +13,7 @@ pub struct Lifetime {
     pub sequence: u64,
     /// Bytes written to the drive, the engine's metadata included.
     pub written: Bytes,
-    /// Seconds for which a server had it.
+    /// Seconds for which a server had the drive.
     pub served_s: u64,
 }
 

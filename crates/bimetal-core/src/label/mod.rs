@@ -60,10 +60,10 @@ pub struct MemberLabel {
     pub size: Sectors,
     /// The profile of the drive that it emulates, if a file is to be as slow as a drive.
     pub emulates: Option<String>,
-    /// The last [`writing`](Label::writing) of labels for which it was present.
+    /// The last [`writing`](Label::writing) of labels at which the member was present.
     pub seen_in: u64,
-    /// The writing that it carried before that, and still carries if the labels were not all
-    /// written.
+    /// The writing that the member carried before its last one, and still carries if the labels
+    /// were not all written.
     pub carried: u64,
     /// Time at which the member was last present, in seconds since 1970.
     pub last_seen: u64,

@@ -3,7 +3,7 @@
 //! A label lies at the end of the part of its drive that the volume uses. A drive that has grown
 //! has its label at its old end, which the labels of the other members tell. A drive that is used
 //! only in part has a second label at its own end, which only points to the first. [`search`]
-//! handles both.
+//! handles both cases.
 //!
 //! [`plan`] is for a drained volume: everything is at home, so the engine's metadata can be written
 //! anew. First all labels record that sizes are changing, also at the new ends, so from then on

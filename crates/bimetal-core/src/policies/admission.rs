@@ -54,7 +54,7 @@ pub const REASONS: [(Reason, &str); 4] = [
 /// State of an admission rule, which gives the reason for which a block is not admitted.
 trait Admission: Send {
     /// Notes that a request has arrived. Called once for each request, before any question about
-    /// it.
+    /// the request.
     fn arrived(&mut self, view: &View, access: &Access) {
         let _ = (view, access);
     }

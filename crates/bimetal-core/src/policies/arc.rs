@@ -1,7 +1,7 @@
 //! ARC (Megiddo, Modha: *ARC: A Self-Tuning, Low Overhead Replacement Cache*, FAST 2003, figure 4).
-//! List T1 has the blocks that were used once recently, T2 those used more often. B1 and B2 have
-//! the ghosts of either. A target for the size of T1 moves towards the list whose ghosts are
-//! requested.
+//! List T1 has the blocks that were used once recently, T2 those used more often. B1 has the ghosts
+//! of T1, and B2 the ghosts of T2. A target for the size of T1 moves towards the list whose ghosts
+//! are requested.
 //!
 //! The target is a real number, as in the paper: it moves by the quotient of the ghosts' numbers,
 //! not rounded.

@@ -17,7 +17,7 @@ impl BufferCache {
         Self { map: BlockMap::new(blocks), order: Lru::new(blocks) }
     }
 
-    /// Notes a read or write of `block`. Returns the block that is evicted for it.
+    /// Notes a read or write of `block`. Returns the block that is evicted for `block`.
     pub(crate) fn use_block(&mut self, block: Block) -> Option<Block> {
         if let Some((slot, _)) = self.map.get(block) {
             self.order.touch(slot);

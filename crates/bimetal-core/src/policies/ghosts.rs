@@ -65,7 +65,7 @@ impl KeyIndex {
         self.places[place] = position + 1;
     }
 
-    /// Takes `key` out of the index. Entries that collided with it move up.
+    /// Takes `key` out of the index. Entries that collided with `key` move up.
     pub(super) fn remove(&mut self, key: u32, ring: &[u32]) {
         let Some(mut gap) = self.place(key, ring) else { return };
         let len = self.places.len();

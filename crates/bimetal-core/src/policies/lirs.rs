@@ -138,7 +138,7 @@ impl Stack {
         self.index.insert(key.0, position);
     }
 
-    /// Takes the ghost of `key` out of S. Returns true if S had it.
+    /// Takes the ghost of `key` out of S. Returns true if S had the ghost.
     fn take_ghost(&mut self, key: Key) -> bool {
         let Some(position) = self.index.get(key.0, &self.ring) else { return false };
         self.index.remove(key.0, &self.ring);
@@ -238,7 +238,7 @@ impl Lirs {
         self.prune();
     }
 
-    /// Offers the slots of Q. Returns true if `judge` wants more slots after them.
+    /// Offers the slots of Q. Returns true if `judge` wants more slots after those of Q.
     fn evict_from_queue(&mut self, judge: &mut dyn FnMut(Slot) -> Verdict) -> bool {
         let mut next = self.queue.oldest(Q);
         while let Some(slot) = next {

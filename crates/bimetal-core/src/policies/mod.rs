@@ -1,6 +1,6 @@
-//! Policies: the axes inside a scheme, one file each. The schemes and `bimetal mrc` share them. A
-//! policy knows slots or sectors by number and decides an order or a class. A policy never touches
-//! the block map or a drive.
+//! Policies: the axes inside a scheme, one file each. The schemes and `bimetal mrc` share policies.
+//! A policy knows slots or sectors by number and decides an order or a class. A policy never
+//! touches the block map or a drive.
 //!
 //! Read [`replacement`] first: the trait of all replacement policies and the table of them. The
 //! parts of the policies are `slot_lists`, `ghosts` and `indexed_heap`.

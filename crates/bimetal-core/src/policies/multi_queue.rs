@@ -29,7 +29,7 @@ pub struct MultiQueue {
 }
 
 impl MultiQueue {
-    /// Returns the queue over `slots` slots, which holds none.
+    /// Returns the empty queue over `slots` slots.
     pub fn new(slots: u32) -> Self {
         Self { levels: SlotLists::new(slots), used: BitSet::new(slots), rose: Vec::new(), held: 0 }
     }

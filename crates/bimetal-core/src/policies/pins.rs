@@ -134,7 +134,7 @@ impl PinnedRoom {
         &mut self.room
     }
 
-    /// Takes other pins. Slots are sorted by them at the next [`sort`](Self::sort).
+    /// Takes other pins. Slots are sorted by the new pins at the next [`sort`](Self::sort).
     pub(crate) fn pin_instead(&mut self, pins: Pins) {
         self.pins = pins;
         self.unsorted = true;
@@ -168,8 +168,8 @@ impl PinnedRoom {
         }
     }
 
-    /// Pins `blocks`, or ends that. Returns false, and changes nothing, if more blocks would be
-    /// pinned than possible.
+    /// Pins `blocks`, or ends their pin. Returns false, and changes nothing, if more blocks would
+    /// be pinned than possible.
     pub(crate) fn pin(&mut self, view: &View, blocks: BlockRun, pinned: bool) -> bool {
         let taken = if pinned {
             self.pins.pin(blocks)

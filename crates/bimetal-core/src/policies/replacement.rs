@@ -187,7 +187,7 @@ pub const ONLINE: &[PolicyInfo] = &[
 /// Names of [`ONLINE`], for the parameter of a scheme that replaces other things than blocks.
 pub const ONLINE_NAMES: &[&str] = &["lru", "clock", "arc", "lirs", "2q", "s3fifo", "sieve", "wtinylfu", "lrfu"];
 
-/// Names of all policies, for a scheme's parameter. The last is for simulations only.
+/// Names of all policies, for a scheme's parameter. The last policy is for simulations only.
 pub const NAMES: &[&str] = &["lru", "clock", "arc", "lirs", "2q", "s3fifo", "sieve", "wtinylfu", "lrfu", OFFLINE_NAME];
 
 /// Largest number of bytes that any policy of [`ONLINE`] needs for each slot.

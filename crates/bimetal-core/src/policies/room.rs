@@ -110,8 +110,8 @@ impl<R: Replacement> Room<R> {
         if others.is_empty() { self.make(view) } else { Work::Evict(others) }
     }
 
-    /// Returns the next work of a cache that writes back in rounds. Room comes first, if it is due.
-    /// Otherwise the next dirty slots are written back, if `write_back_at` has passed.
+    /// Returns the next work of a cache that writes back in rounds. Making room comes first, if
+    /// room is due. Otherwise the next dirty slots are written back, if `write_back_at` has passed.
     pub fn work(&mut self, view: &View, write_back_at: Option<Nanoseconds>, round: &mut Round) -> Work {
         if self.is_due(view) {
             return self.make(view);
@@ -210,7 +210,7 @@ impl Round {
 }
 
 /// Time since which the oldest dirty block may be dirty. A write-back of all dirty blocks restarts
-/// it.
+/// the time.
 #[derive(Default)]
 pub struct DirtySince {
     time: Nanoseconds,

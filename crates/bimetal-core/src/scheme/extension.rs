@@ -28,7 +28,7 @@ pub struct Properties {
     /// places of blocks. A crash would leave neither version whole. For the simulator only.
     pub overwrites_in_place: bool,
     /// Time without requests that counts as an idle period in a profile of the whole workload.
-    /// `None` if the scheme wants no such profile. Only a simulation has one.
+    /// `None` if the scheme wants no such profile. Only a simulation has a profile of idle periods.
     pub idle_profile: Option<Nanoseconds>,
     /// Set if the scheme wants to know the evictions of a host's buffer cache.
     pub takes_evictions: bool,
@@ -87,7 +87,7 @@ pub trait Copies {
 /// A scheme that hears of a host's hints.
 pub trait Hints {
     /// Notes that a host's buffer cache has evicted `blocks`: from now on the host reads them from
-    /// the volume. Only a simulation knows it.
+    /// the volume. Only a simulation knows such evictions.
     fn evicted(&mut self, view: &View, blocks: BlockRun) {
         let _ = (view, blocks);
     }

@@ -198,8 +198,8 @@ impl Buckets {
         map.next_dirty(Slot(bucket.0 * self.size)).is_none_or(|dirty| self.of(dirty) > bucket)
     }
 
-    /// Returns the first bucket without dirty blocks that the policy offers. If none is found, the
-    /// error has all buckets that were looked at.
+    /// Returns the first bucket without dirty blocks that the policy offers. If no such bucket is
+    /// found, the error has all buckets that were looked at.
     fn offered(&mut self, map: &BlockMap) -> Result<Slot, Vec<Slot>> {
         let mut offers = Vec::with_capacity(LOOKS);
         self.replacement.evict(&mut |bucket| {
@@ -410,8 +410,8 @@ mod tests {
         assert!(bench.volume.statistics().bypassed_blocks[&Reason::SEQUENTIAL] > 20 * 64);
     }
 
-    /// After the delay, write-back keeps dirty blocks below their share. An idle disk takes all of
-    /// them, and clean copies stay cached.
+    /// After the delay, write-back keeps dirty blocks below their share. An idle disk takes all
+    /// dirty blocks, and clean copies stay cached.
     #[test]
     fn dirty_blocks_stay_below_their_share_after_the_delay() {
         let mut bench = Bench::new("bcache", &[]);

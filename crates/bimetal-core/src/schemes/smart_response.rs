@@ -221,7 +221,7 @@ impl SmartResponse {
 }
 
 /// Returns the classes of the files that `sectors` touch: whether any is user data, and whether any
-/// is of higher value. Metadata of the file system is neither.
+/// is of higher value. Metadata of the file system is not user data, and not of higher value.
 fn classes_in(files: Option<&FileMap>, sectors: SectorRange) -> (bool, bool) {
     let Some(files) = files else { return (false, false) };
     files.parts(sectors).fold((false, false), |(user, valued), (file, _)| {

@@ -241,7 +241,7 @@ mod tests {
     }
 
     /// A write of a whole uncached block enters the cache, dirty, while slots are free. A write of
-    /// a part of it goes home.
+    /// a part of an uncached block goes home.
     #[test]
     fn whole_block_write_is_cached_dirty_while_there_is_room() {
         let mut bench = Bench::new("smq", &[]);

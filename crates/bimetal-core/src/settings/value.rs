@@ -12,7 +12,8 @@ pub trait Value: Sized {
     /// Kind of the parameter.
     const KIND: Kind;
 
-    /// Reads a value in the form that `--set` takes. `None` if the parameter does not take it.
+    /// Reads a value in the form that `--set` takes. `None` if the parameter does not take the
+    /// value.
     fn read(text: &str) -> Option<Self>;
 }
 

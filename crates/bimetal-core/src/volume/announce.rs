@@ -6,7 +6,7 @@
 //! - A member is detached or has failed: before home changes in a way that this member misses.
 //! - A migration writes home: before its first write (Griffin 5.3).
 //! - A page of the table of places was written: before its old place is free. Only the
-//!   [witness](crate::layout::Layout::places_witness) records it.
+//!   [witness](crate::layout::Layout::places_witness) records the write.
 //!
 //! One state is written at a time, in two turns, so that a torn state leaves the previous state.
 //! Each turn has two copies. The second copy is written when the first is stable, so a page that is

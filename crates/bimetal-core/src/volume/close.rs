@@ -61,7 +61,7 @@ impl<P: Payload> Volume<P> {
         self.closing == Closing::Closed
     }
 
-    /// Takes the next step of closing. Returns true if there was one.
+    /// Takes the next step of closing. Returns true if a step was left.
     pub(super) fn close_on(&mut self) -> bool {
         let is_quiet = self.requests.are_all_answered() && !self.is_checkpointing();
         let Some(next) = self.closing.next(is_quiet, self.tasks.len() == 0) else { return false };

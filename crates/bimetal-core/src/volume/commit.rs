@@ -82,7 +82,7 @@ impl Commit {
         self.phase != Phase::Idle
     }
 
-    /// Removes `task` from the waiting tasks. Returns true if it was one of them.
+    /// Removes `task` from the waiting tasks. Returns true if `task` was waiting.
     pub(super) fn forget(&mut self, task: TaskId) -> bool {
         let waited = self.waiters.len() + self.next.len();
         self.waiters.retain(|&waiter| waiter != task);
@@ -150,7 +150,8 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Records a possible loss. Flushes report it until a flush has done so that covers it.
+    /// Records a possible loss. Flushes report the loss until a flush that covers it has reported
+    /// it.
     pub(super) fn note_untold(&mut self, status: Status) {
         self.commit.untold = Some(status);
         self.commit.next_tells = false;

@@ -121,7 +121,7 @@ impl<P: Payload> Volume<P> {
         self.draining != Draining::No
     }
 
-    /// Takes the next step of a drain. Returns true if there was one.
+    /// Takes the next step of a drain. Returns true if a step was left.
     pub(super) fn drain_on(&mut self) -> bool {
         let is_told = self.announcements.are_durable();
         let (next, step) = self.draining.next(self.view.moving, || self.is_all_at_home(), is_told);

@@ -10,7 +10,8 @@ use crate::units::{Nanoseconds, SectorRange};
 
 impl<P: Payload> Volume<P> {
     /// Takes a policy of another program in place of the scheme's own replacement policy; to be
-    /// called before the first request of a simulation. Returns false if the scheme has none.
+    /// called before the first request of a simulation. Returns false if the scheme has no
+    /// replacement policy.
     pub fn take_outside_policy(&mut self, make: &dyn Fn(u32) -> Box<dyn OutsidePolicy>) -> bool {
         self.scheme.take_outside_policy(make)
     }

@@ -145,7 +145,7 @@ impl<P: Payload> Operations<P> {
         self.under_way[index].again = (again.tries_left > 0).then(|| Box::new(again));
     }
 
-    /// Ends an operation. Returns it, with the status that counts, before it is
+    /// Ends an operation. Returns the operation, with the status that counts, before it is
     /// [judged](Self::judge).
     ///
     /// # Panics

@@ -232,7 +232,7 @@ impl<P: Payload> Volume<P> {
         self.departures.commit = Some(commit);
     }
 
-    /// Takes the next step of an evacuation. Returns true if there was one.
+    /// Takes the next step of an evacuation. Returns true if a step was left.
     pub(super) fn refusal_on(&mut self) -> bool {
         if !self.slots_refuse() || !self.announcements.are_durable() {
             return false;

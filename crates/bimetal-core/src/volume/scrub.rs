@@ -108,7 +108,7 @@ struct Scrubbing {
 pub(crate) struct ScrubJob {
     /// The adjacent slots of the read, with their entries when it began.
     entries: Vec<(Slot, Entry)>,
-    /// The slots to read again alone. The last one is being read.
+    /// The slots to read again alone. The last slot of the list is being read.
     again: Vec<(Slot, Entry)>,
     tries_left: u8,
     /// Set if the slots are checked for a failed read, not for a scrub.
@@ -433,7 +433,7 @@ impl<P: Payload> Volume<P> {
     }
 
     /// Returns the errors of the block map in `count` slots from `from` on, in words; not
-    /// necessarily all. The block map has none at any time, so an error here is a fault of the
+    /// necessarily all. The block map has no error at any time, so an error here is a fault of the
     /// program or of the machine's memory.
     pub fn check_slots(&self, from: Slot, count: u32) -> Vec<String> {
         let mut wrong = Vec::new();

@@ -18,9 +18,9 @@ pub(crate) struct CopiesJob<P> {
     first: Block,
     count: u64,
     copies: Vec<Copy<P>>,
-    /// Blocks to read alone, as (copy, block of the run). The last is being read.
+    /// Blocks to read alone, as (copy, block of the run). The last block of the list is being read.
     again: Vec<(usize, u64)>,
-    /// Blocks to write again, with their content. The last is being written.
+    /// Blocks to write again, with their content. The last block of the list is being written.
     repairs: Vec<(usize, u64, P)>,
     phase: Phase,
 }

@@ -160,7 +160,7 @@ impl<P: Payload> Volume<P> {
             self.send_home(entry.block);
             self.statistics.evicted_blocks += 1;
         }
-        // Where there is no journal, no commit frees them.
+        // Where there is no journal, no commit frees these slots.
         self.release_slots();
         self.update_free_slots();
     }

@@ -78,7 +78,7 @@ impl CacheSpace {
         self.set_taken(slot.0);
     }
 
-    /// Takes a slot if it is free. Returns true if it was.
+    /// Takes a slot if it is free. Returns true if the slot was free.
     fn set_taken(&mut self, slot: u32) -> bool {
         let was_free = self.taken.insert(slot);
         if let Some(stale) = &mut self.stale {

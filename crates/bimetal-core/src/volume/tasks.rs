@@ -106,8 +106,8 @@ impl<J> Tasks<J> {
         self.tasks[task as usize].outstanding += count;
     }
 
-    /// Counts the end of an operation or segment that a task waited for. Returns true if it waits
-    /// for no other.
+    /// Counts the end of an operation or segment that a task waited for. Returns true if the task
+    /// waits for no other operation or segment.
     pub(super) fn arrived(&mut self, task: TaskId) -> bool {
         let outstanding = &mut self.tasks[task as usize].outstanding;
         *outstanding -= 1;

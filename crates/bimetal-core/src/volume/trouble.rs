@@ -16,9 +16,9 @@ impl<P: Payload> Volume<P> {
     }
 
     /// Restores the losses that an earlier epoch reported for `blocks`. Blocks that still have the
-    /// slot they may have had then stay lost. Returns the remaining blocks: they were written and
-    /// moved since, or recovery dropped their last write, taking it for a write that never
-    /// happened.
+    /// slot that they may have had in that epoch stay lost. Returns the remaining blocks: they were
+    /// written and moved since, or recovery dropped their last write, taking it for a write that
+    /// never happened.
     pub fn recall_lost(&mut self, blocks: BlockRun) -> Vec<BlockRun> {
         self.damage.recall(&self.view.map, blocks)
     }

@@ -145,7 +145,7 @@ pub fn attach(file: DriveFile, engine: Engine) -> io::Result<Box<dyn Drive>> {
     Ok(if direct { Box::new(read_ahead::ReadAhead::new(drive, capacity)) } else { drive })
 }
 
-/// Locks of the queues. The test of the queues replaces them.
+/// Locks of the queues. The test of the queues replaces these locks.
 mod sync {
     pub(super) use std::sync::{Condvar, Mutex, MutexGuard};
 }

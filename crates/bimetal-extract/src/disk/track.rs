@@ -1,7 +1,7 @@
 //! Tracks: distance between sectors, ends of tracks, and rotation of tracks against each other.
 //!
 //! Along a track the angle of a sector rises with its address, by the same amount for each sector.
-//! At the end of a track it jumps by the skew.
+//! At the end of a track the angle jumps by the skew.
 
 use super::spindle::Turning;
 use crate::ExtractError;

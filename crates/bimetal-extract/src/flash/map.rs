@@ -9,8 +9,8 @@ use crate::ExtractError;
 const PLACES: usize = 64;
 /// Smallest time of a read in the flash.
 const FLASH_NS: f64 = 2_000.0;
-/// Number of places that must show it. If half of the mapping table is in memory, half of the
-/// places show it.
+/// Number of places that must show a read of the mapping table. If half of the mapping table is in
+/// memory, half of the places show it.
 const SHOWN_MIN: usize = 8;
 
 impl Drive<'_, '_> {

@@ -197,7 +197,7 @@ struct Tester {
     /// Delay of the volume's calls at its timers.
     patience: Nanoseconds,
     any_no_discard: bool,
-    /// Set if a member refuses writes. The power is cut soon after the engine finds that.
+    /// Set if a member refuses writes. The power is cut soon after the engine finds the refusal.
     refuses: bool,
     saboteur: Saboteur,
     scrubs: Option<Scrubs>,
@@ -392,7 +392,8 @@ impl Tester {
         }
     }
 
-    /// Ends the next operation of a drive. Returns its completion, unless the power is cut at it.
+    /// Ends the next operation of a drive. Returns the completion, unless the power is cut at this
+    /// operation.
     fn end_next(&mut self, member: usize) -> Option<Completion<Tags>> {
         let ended = self.drives[member].end_next(&mut self.random)?;
         let mut ended = self.saboteur.ended(ended)?;

@@ -43,9 +43,9 @@ pub struct Options {
     /// Set if drives fail. A replay needs faults on, because a seed without faults is a different
     /// case.
     pub faults: bool,
-    /// Lie that every drive tells. The tester must notice it.
+    /// Lie that every drive tells. The tester must notice the lie.
     pub lie: Option<Lie>,
-    /// Sabotage of the engine. The tester must notice it.
+    /// Sabotage of the engine. The tester must notice the sabotage.
     pub sabotage: Option<Sabotage>,
     /// Parameters of the scheme that are drawn, if not all, and whether each takes its drawn value.
     /// So the seed of a failure stays the same case when the scheme gets a parameter.

@@ -293,7 +293,7 @@ impl TreeTester {
     }
 
     /// Ends the operation that is due first, if it is due now. Returns `None` if the power is cut
-    /// at it.
+    /// at this operation.
     fn end_due(&mut self) -> Option<(u16, Completion<Tags>)> {
         let due = |drive: &Drive| drive.next_due().unwrap_or(Nanoseconds::MAX);
         let leaf = (0..self.drives.len()).min_by_key(|&leaf| due(&self.drives[leaf]))?;
@@ -306,7 +306,7 @@ impl TreeTester {
         (!self.is_cut_now()).then_some((leaf as u16, ended.completion))
     }
 
-    /// Starts an operation on a leaf. Returns false if the power is cut at it.
+    /// Starts an operation on a leaf. Returns false if the power is cut at this operation.
     fn start(&mut self, operation: Operation<Tags>) -> bool {
         if self.is_cut_now() {
             return false;

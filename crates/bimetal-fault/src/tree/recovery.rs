@@ -119,7 +119,7 @@ impl TreeTester {
         self.bring_up(true)
     }
 
-    /// Recovers the tree. Returns false if it is lost, or the power was cut.
+    /// Recovers the tree. Returns false if the tree is lost, or the power was cut.
     pub(super) fn recover(&mut self) -> Result<bool, String> {
         self.bring_up(false)
     }
@@ -241,7 +241,7 @@ impl TreeTester {
         answered
     }
 
-    /// Handles the next event. Returns false if the power is cut at it.
+    /// Handles the next event. Returns false if the power is cut at this event.
     fn pass_time(&mut self, asks: &mut dyn Asks, around: &mut Surroundings) -> Result<bool, String> {
         let timeouts = around.parts().filter_map(|part| part.tree.next_timeout());
         let next = self.drives.iter().filter_map(Drive::next_due).chain(timeouts).min();

@@ -14,7 +14,7 @@ use crate::profile::BadFigure;
 pub(crate) const RESERVED_BLOCKS_PER_DIE: u32 = 3;
 
 /// Number of blocks in a die below which the collector's reserve is a visible part of the spare
-/// area. A drive made smaller gets shorter blocks before it has fewer.
+/// area. A drive made smaller gets shorter blocks before it has fewer blocks.
 const BLOCKS_PER_DIE_GOOD: u64 = 256;
 
 /// Number of blocks in a die below which the reserve takes a large part of the spare area. A drive
@@ -22,7 +22,7 @@ const BLOCKS_PER_DIE_GOOD: u64 = 256;
 const BLOCKS_PER_DIE_FEW: u64 = 128;
 
 /// Number of data blocks in a die below which the reserve is as large as the data. A drive made
-/// smaller loses planes and dies before it has fewer.
+/// smaller loses planes and dies before it has fewer blocks.
 const BLOCKS_PER_DIE_MIN: u64 = 4;
 
 /// Number of pages in a block below which an erase of the profile's duration would take a visible

@@ -68,7 +68,7 @@ impl Epochs {
         self.first + last as u64
     }
 
-    /// Makes `request` wait for every program so far. Returns false if there is none.
+    /// Makes `request` wait for every program so far. Returns false if no program is under way.
     pub(crate) fn wait(&mut self, request: u32) -> bool {
         if self.outstanding == 0 {
             return false;

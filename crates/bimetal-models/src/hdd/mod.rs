@@ -11,7 +11,8 @@
 //!
 //! [`segmented`] is another kind of drive: it serves one command at a time from a segmented buffer.
 //! The figures of a segmented drive are those of [`controller`], as DiskSim's parameter files
-//! ([`diskspecs`]) describe the drives of the 1990s. Layout and mechanics are the same.
+//! ([`diskspecs`]) describe the drives of the 1990s. Layout and mechanics are those of a drive with
+//! a command queue.
 
 pub(crate) mod account;
 pub mod actuators;

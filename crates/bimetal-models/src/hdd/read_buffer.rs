@@ -143,7 +143,7 @@ impl ReadBuffer {
     }
 
     /// Drops the sectors from `start` to before `end`, which are written. Each segment keeps the
-    /// sectors in front of them.
+    /// sectors in front of the written sectors.
     pub fn invalidate(&mut self, start: u64, end: u64, now_ns: u64, mechanics: &mut Mechanics) {
         if let Some(ahead) = self.ahead
             && start < ahead.limit

@@ -115,8 +115,8 @@ impl Queue {
     }
 }
 
-/// Returns, of two neighbours in address, the one whose cylinder is nearer to the arm. Addresses
-/// rise with the cylinder, so no other command is nearer than both.
+/// Returns, of two neighbours in address, the command whose cylinder is nearer to the arm.
+/// Addresses rise with the cylinder, so no other command is nearer than both.
 fn nearer(before: Option<(u64, u64)>, next: Option<(u64, u64)>, mechanics: &Mechanics) -> Option<(u64, u64)> {
     let (Some(before), Some(next)) = (before, next) else { return before.or(next) };
     let distance = |lbn: u64| mechanics.layout().place(lbn).cylinder.abs_diff(mechanics.cylinder());

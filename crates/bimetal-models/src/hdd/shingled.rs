@@ -8,8 +8,9 @@
 //! and writes the band anew.
 //!
 //! A write goes straight to its band if it covers the whole band, or if it continues an earlier
-//! write and either begins the band or continues what went straight before. The drive follows the
-//! last `STREAMS` writes for that. A band that a stream left half written is cleaned, too.
+//! write and either begins the band or continues what went straight before. To see continued
+//! writes, the drive remembers the last `STREAMS` writes. A band that a stream left half written is
+//! cleaned, too.
 //!
 //! The arm, the buffer and the queue are those of an [`Hdd`], whose first sectors are the staging
 //! area. Cleaning is a sequence of its commands, one at a time, among those of the host. The table

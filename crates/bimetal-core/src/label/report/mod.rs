@@ -254,7 +254,7 @@ impl Report {
     }
 
     /// Records that blocks have good content again: they were written, discarded or read
-    /// successfully. Returns true if any of them was lost.
+    /// successfully. Returns true if any of these blocks was lost.
     pub fn over(&mut self, run: BlockRun) -> bool {
         let mut changed = false;
         for (part, old) in self.cut(run) {

@@ -176,7 +176,7 @@ impl Damage {
     }
 
     /// Reports that two readable copies of `block` in a mirror differ, one of them on `member`.
-    /// Reads return either.
+    /// Reads return either copy.
     pub(super) fn copies_differ(&mut self, block: Block, member: MemberId) {
         let blocks = BlockRun { first: block, count: 1 };
         self.troubles.push(Trouble::Found { blocks, kind: Kind::CopiesDiffer, state: State::Uncertain, member });

@@ -24,7 +24,7 @@ impl DirtySince {
         };
     }
 
-    /// Returns the time, if it is within this epoch.
+    /// Returns the time since which content may be dirty, if that time is within this epoch.
     pub(in crate::volume) fn time(self) -> Option<Nanoseconds> {
         if let Self::At(since) = self { Some(since) } else { None }
     }

@@ -3,7 +3,8 @@
 
 use crate::units::Nanoseconds;
 
-/// Half the pause after the first incomplete move. The pause doubles with each further one.
+/// Half the pause after the first incomplete move. The pause doubles with each further incomplete
+/// move.
 const UNIT: Nanoseconds = Nanoseconds::from_millis(10);
 /// Incomplete moves in a row after which the pause no longer doubles.
 const DOUBLED_MAX: u32 = 10;

@@ -38,7 +38,7 @@ impl<P: Payload> Recovery<P> {
         error.is_of_content() && is_of_slots && !self.slots_refuse() && !self.has_begun_anew
     }
 
-    /// Begins the cache anew. `lost` is set if it may have had content that home lacks.
+    /// Begins the cache anew. `lost` is set if the old cache may have had content that home lacks.
     pub(super) fn begin_anew(&mut self, error: RecoveryError, lost: bool) {
         let properties = self.volume.scheme.properties();
         let life = self.life_from_state();

@@ -72,7 +72,8 @@ impl<P: Payload> Recovery<P> {
     }
 }
 
-/// Updates the lost blocks by a record. Returns true if a superblock can still name all of them.
+/// Updates the lost blocks by a record. Returns true if a superblock can still name all lost
+/// blocks.
 pub(super) fn note_lost(lost: &mut BTreeMap<u64, ValidMask>, block: Block, eighths: ValidMask) -> bool {
     if eighths.is_empty() {
         lost.remove(&block.0);

@@ -67,7 +67,7 @@ pub(super) struct CacheRecovery {
     /// matches).
     in_doubt: VecDeque<(u64, Record, bool)>,
     next_in_doubt: usize,
-    /// Blocks whose newest record names a slot that does not match it.
+    /// Blocks whose newest record names a slot that does not match the record.
     torn: BTreeSet<u64>,
     marks: Vec<u8>,
     /// The area of marks as it was read, for the other superblock of the pair.

@@ -366,7 +366,7 @@ impl<P: Payload> Recovery<P> {
             return self.go_on_reading();
         }
         if matches!(self.step, Step::Flushing) && !self.layout().homes().contains(&failed) {
-            // The state will tell whether it is needed.
+            // The state will tell whether the failed member is needed.
             self.absent |= 1 << failed.0;
             if self.in_flight.is_empty() {
                 self.next_step();

@@ -54,7 +54,7 @@ pub(super) enum MakeRoom {
 /// A note of what is stable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Note {
-    /// The segment that is filling records it.
+    /// The segment that is filling records that everything before it is stable.
     Segment,
     /// Pages of the ring that record that everything before the page `stable` is stable.
     Pages { stable: u64, taken: Taken },
@@ -113,7 +113,7 @@ pub(super) trait Kind<P> {
         false
     }
 
-    /// Frees a slot that never held a known block. Returns true if it was taken.
+    /// Frees a slot that never held a known block. Returns true if the slot was taken.
     fn give_back(&mut self, _slot: Slot) -> bool {
         false
     }
@@ -160,7 +160,7 @@ pub(super) trait Kind<P> {
         CommitWrite::Nothing
     }
 
-    /// Returns the way to make room for a commit that found none.
+    /// Returns the way to make room for a commit that found no room.
     fn make_room(&self) -> MakeRoom {
         MakeRoom::FreeSlots
     }
@@ -358,7 +358,7 @@ impl<P> Store<P> {
         self.pending.durable < self.pending.appended
     }
 
-    /// Schedules a note at `at`, or none.
+    /// Schedules a note at `at`, or no note.
     pub(super) fn note_later(&mut self, at: Option<Nanoseconds>) {
         self.note_at = at;
     }

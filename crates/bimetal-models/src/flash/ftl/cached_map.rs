@@ -53,7 +53,7 @@ impl CachedMap {
         }
     }
 
-    /// Uses the entry of `unit`. Returns whether it is cached.
+    /// Uses the entry of `unit`. Returns true if the entry is cached.
     pub(crate) fn use_entry(&mut self, unit: u32) -> bool {
         let Some(number) = self.entry(unit) else { return false };
         self.unlink(number);
@@ -93,7 +93,7 @@ impl CachedMap {
         lost
     }
 
-    /// Marks the entry of `unit` as changed. Returns whether it is cached.
+    /// Marks the entry of `unit` as changed. Returns true if the entry is cached.
     pub(crate) fn set_dirty(&mut self, unit: u32) -> bool {
         let Some(number) = self.entry(unit) else { return false };
         self.entries[number as usize].dirty = true;

@@ -435,7 +435,7 @@ fn sequential_block_rewrite_costs_what_each_paper_states() {
 
 /// Griffin 6.3: a write to a page that cannot be overwritten erases its block. The pages behind it
 /// are clean then: a run erases a block once, whether the run is one request or many. The pages
-/// that the run did not reach are programmed again when it ends.
+/// that the run did not reach are programmed again when the run ends.
 #[test]
 fn simple_erases_once_for_a_run_of_requests() {
     let page_by_page = |pages: std::ops::Range<u32>| pages.map(|page| (page, page + 1)).collect::<Vec<_>>();

@@ -33,8 +33,8 @@ pub enum WearLevellingKind {
     /// The host writes to the erased block with the fewest erases. The collector, whose data live
     /// longer, writes to the block with the most.
     Dynamic,
-    /// As dynamic; data that stay are moved, too, once their block lags behind by more than a
-    /// threshold.
+    /// As dynamic wear levelling; data that stay are moved, too, once their block lags behind by
+    /// more than a threshold.
     Static,
     /// As static, but nothing is moved while the host writes more than planned.
     Adaptive,

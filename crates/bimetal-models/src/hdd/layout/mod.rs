@@ -359,7 +359,7 @@ impl Layout {
     }
 
     /// Returns the nanoseconds from the start of a track in the zone of `place` to the start of
-    /// `sector`. For the sector behind the last, it is a whole revolution.
+    /// `sector`. For the sector behind the last sector of a track, the time is a whole revolution.
     #[inline]
     pub fn offset_ns(&self, place: &Place, sector: u32) -> u64 {
         // The value is rounded to the nearest, so that the sector behind the last is exactly a

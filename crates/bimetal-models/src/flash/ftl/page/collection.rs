@@ -22,8 +22,8 @@ impl PageMapping {
         true
     }
 
-    /// Starts to empty the block of `die` that wear levelling selects. Returns whether there is
-    /// one.
+    /// Starts to empty the block of `die` that wear levelling selects. Returns true if wear
+    /// levelling selects a block.
     fn start_levelling(&mut self, die: u32) -> bool {
         let Some(victim) = self.levelling.lagging(die) else { return false };
         self.touch(die, victim);
