@@ -4,7 +4,8 @@
 //! The paper leaves some inputs open. The choices here:
 //! - The SSD has the cycles of table 4, and all of its map in memory.
 //! - Financial is the workload of table 3 (W5). The utilisation of 0.91 is taken to be that of the
-//!   flash that the planner chose, 1 GB. The ratios of the lifetimes in table 4 fit that.
+//!   flash that the planner chose, 1 GB. The ratios of the lifetimes in table 4 fit this
+//!   utilisation.
 //! - Of TPC-H, only the averages in table 2 are known. TPC-H gets the same working set as
 //!   Financial.
 

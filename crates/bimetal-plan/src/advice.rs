@@ -147,7 +147,7 @@ pub fn confidence(
 }
 
 /// Computes the flash lifetime under each half alone, repeated. Widens the ranges in `figures` to
-/// include both.
+/// include both lifetimes.
 fn life_in_halves(
     evaluator: &Evaluator<'_>,
     candidate: &Candidate,

@@ -360,7 +360,7 @@ mod tests {
     }
 
     /// A burst that no drives can take within the limit excludes all candidates. With a looser
-    /// limit it excludes none.
+    /// limit, the same burst excludes no candidate.
     #[test]
     fn burst_excludes_candidates_only_if_they_cannot_take_it() {
         let load = bursts(2000, 2000, 0.0, 1);

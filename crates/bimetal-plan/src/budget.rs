@@ -269,7 +269,7 @@ impl Budget {
         };
         let figure = RESPONSE_TIMES.iter().find(|(known, _)| *known == name)?.1;
         // A response time is a whole number of nanoseconds. Rounding the limit up refuses no value
-        // that keeps it.
+        // that keeps the limit.
         let limits = self.is_upper() && self.limit.is_finite();
         limits.then(|| (which, figure, Nanoseconds((self.limit * 1e6).ceil() as u64)))
     }

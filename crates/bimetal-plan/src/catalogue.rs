@@ -211,9 +211,9 @@ impl Catalogue {
         offers
     }
 
-    /// Keeps only the offers of a kind with this `model` and `size`. If none is for sale, offers a
-    /// part of a larger drive. If no larger drive is for sale, offers the model at its profile's
-    /// price.
+    /// Keeps only the offers of a kind with this `model` and `size`. If no such offer is for sale,
+    /// offers a part of a larger drive. If no larger drive is for sale, offers the model at its
+    /// profile's price.
     ///
     /// # Errors
     /// Returns an error for a model without a profile, of the other kind, or without a price.

@@ -1,10 +1,10 @@
 //! Growth: the workload at the time when the flash is to be replaced.
 //!
 //! A workload that grows by a factor has that many times the requests, on that many times the
-//! addresses. Growth adds copies of the requests, on addresses behind the last one. There is a copy
-//! for each whole unit that the factor exceeds 1. The remaining fraction copies that share of the
-//! 1 MiB chunks. A copy arrives together with its original. So bursts grow too, which is the harder
-//! case.
+//! addresses. Growth adds copies of the requests, on addresses behind the last address. There is a
+//! copy for each whole unit that the factor exceeds 1. The remaining fraction copies that share of
+//! the 1 MiB chunks. A copy arrives together with its original. So bursts grow too, which is the
+//! harder case.
 
 use bimetal_core::units::{Nanoseconds, SectorRange, Sectors};
 use bimetal_sim::survey::Survey;

@@ -77,7 +77,7 @@ pub struct Question<'a> {
     pub schemes: Vec<&'static SchemeInfo>,
     /// Budgets that an option must keep.
     pub budgets: Vec<Budget>,
-    /// Choices that all options share. Drives and sizes in them are ignored.
+    /// Choices that all options share. Drives and sizes among these choices are ignored.
     pub common: Choices,
     /// Growth of the load, if any.
     pub growth: Option<Growth>,

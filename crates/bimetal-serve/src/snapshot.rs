@@ -95,7 +95,7 @@ pub struct Failing {
 }
 
 impl Failing {
-    /// Returns the kinds that fail in either.
+    /// Returns the kinds of operations that fail in `self` or in `other`.
     pub(crate) fn or(self, other: Self) -> Self {
         Self {
             reads: self.reads || other.reads,
@@ -211,7 +211,8 @@ mod tests {
         assert!(largest.iter().all(|&largest| largest >= LATENCY_MIN), "{largest:?}");
     }
 
-    /// Zeroes are writes, as in a simulation and in a replay. Flushes and discards are neither.
+    /// Zeroes are writes, as in a simulation and in a replay. Flushes and discards are neither
+    /// reads nor writes.
     #[test]
     fn response_times_of_writes_count_zeroes_and_no_flush() {
         let mut latencies = Latencies::new(1);

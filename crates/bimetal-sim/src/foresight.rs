@@ -1,5 +1,5 @@
 //! Knowledge of the future for schemes that need it: the uses of each block, and idle times. A
-//! first pass over the workload finds both.
+//! first pass over the workload finds the uses and the idle times.
 
 use bimetal_core::block::Block;
 use bimetal_core::operation::OpKind;

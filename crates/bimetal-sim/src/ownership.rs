@@ -8,7 +8,7 @@
 //! P · max(1, Y / L) + P · F · Y
 //! ```
 //!
-//! Energy is that of the run, at its mean power. Work and the time of people are not part of it.
+//! Energy is that of the run, at its mean power. The cost leaves out work and the time of people.
 //!
 //! Data are lost with a drive that has the only copy of a block. Home has such blocks, and every
 //! part of a volume of ranges. A cache or a log has them if any block was newest there in the run.

@@ -504,8 +504,8 @@ pub struct ExistingDrive {
 }
 
 impl Setup {
-    /// Makes an existing volume over models, empty. A workload for it names one device, 0, which is
-    /// its first unit.
+    /// Makes an existing volume over models, empty. A workload for the volume names one device, 0,
+    /// which is the volume's first unit.
     ///
     /// # Errors
     /// Refuses a drive that is impossible with its profile, and settings that the scheme refuses.

@@ -254,7 +254,7 @@ impl Survey {
     }
 
     /// Returns the tick of the clock that recorded the trace: the largest time, up to a second, of
-    /// which all times are multiples. The clock may have been coarser where it was recorded.
+    /// which all times are multiples. The recording machine's clock may have been coarser.
     pub fn clock(&self) -> Nanoseconds {
         clock_of(self.common_step_ns, self.requests)
     }

@@ -225,7 +225,7 @@ pub(crate) fn sector_range(start: u64, count: u64) -> Result<SectorRange, Box<Ba
     }
 }
 
-/// Checks the sectors of a request. A flush has none.
+/// Checks the sectors of a request. A flush has no sectors.
 ///
 /// # Errors
 /// As [`sector_range`] and [`Entry::bounded`].

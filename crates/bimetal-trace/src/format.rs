@@ -1,5 +1,5 @@
 //! Description of a trace format: its names, and the functions that recognise, read and write it.
-//! Each file of [`formats`] declares one.
+//! Each file of [`formats`] declares one format.
 
 use std::fmt;
 use std::str::FromStr;

@@ -52,7 +52,7 @@ enum Class {
     /// A queued flush for which the drive has done a flush. The completion of the queued flush may
     /// still come.
     ServedFlush,
-    /// A FUA write that is done. A completion of length 0 reports that it is stable.
+    /// A FUA write that is done. A completion of length 0 reports that the write is stable.
     UnstableWrite,
 }
 

@@ -4,7 +4,7 @@
 //! The options of each volume are the results of a sweep over its trace. The volumes shall wait
 //! least together. The wait of a volume is the mean number of its requests that are under way, by
 //! Little's law: mean response time × requests / duration. So a busy volume counts more than a
-//! quiet one. Results that differ only in their seed are one option, with the longest wait.
+//! quiet volume. Results that differ only in their seed are one option, with the longest wait.
 //!
 //! [`choose`](mod@choose) has the choice itself.
 

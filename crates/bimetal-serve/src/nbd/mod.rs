@@ -49,7 +49,7 @@ pub struct Limits {
     /// Maximum of requests under way.
     pub requests: usize,
     /// Maximum of bytes in requests under way and in replies that the client has not taken. One
-    /// more request may exceed it.
+    /// more request may exceed this maximum.
     pub bytes: u64,
 }
 

@@ -129,7 +129,7 @@ impl Server {
     }
 
     /// Returns the function that writes the totals of each drive to the drives. A thread of its own
-    /// runs it.
+    /// runs the function.
     pub(super) fn keeping_lifetimes(&self) -> Option<impl FnOnce() + Send + 'static> {
         let held = self.control.held.clone()?;
         let written: Vec<Bytes> = self.traffic.1.iter().map(|traffic| traffic.written).collect();

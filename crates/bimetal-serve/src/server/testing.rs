@@ -183,7 +183,7 @@ impl Bench {
         self.try_to_connect().expect("the client is not refused")
     }
 
-    /// Connects a client, which chooses the export. Returns `None` if it is refused.
+    /// Connects a client, which chooses the export. Returns `None` if the client is refused.
     pub(super) fn try_to_connect(&mut self) -> Option<usize> {
         let key = self.server.let_in(None)?;
         let mut client = Client::new("");

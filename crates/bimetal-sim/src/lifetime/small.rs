@@ -1,4 +1,4 @@
-//! The small drive that stands for a large one.
+//! The small drive that stands for a large drive.
 //!
 //! The collector's work depends on the free space beside the changing data, and on the rate at
 //! which each address is overwritten. So the small drive has a few chunks of the large drive, which
@@ -88,7 +88,7 @@ struct Filling {
 }
 
 impl Played {
-    /// Returns `member` as it is.
+    /// Returns `member` at its full size, not made smaller.
     ///
     /// # Errors
     /// Returns an error if the drive cannot be built.

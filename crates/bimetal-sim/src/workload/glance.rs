@@ -41,7 +41,7 @@ impl Glance {
 }
 
 /// Returns the phase of a request: its first sector within a block. A request that is no multiple
-/// of a block has none.
+/// of a block has no phase.
 pub(crate) fn phase_of(start: u64, sectors: u64, block: BlockSize) -> Option<u64> {
     (sectors > 0 && sectors.is_multiple_of(block.sectors())).then_some(start % block.sectors())
 }

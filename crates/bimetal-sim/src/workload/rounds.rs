@@ -29,7 +29,8 @@ pub struct Rounds<'a> {
 }
 
 impl<'a> Rounds<'a> {
-    /// Returns `workload`, played `rounds` times. Without times, the rounds have none either.
+    /// Returns `workload`, played `rounds` times. Rounds of a workload without times have no times
+    /// either.
     ///
     /// # Errors
     /// Fails if the workload cannot be read.

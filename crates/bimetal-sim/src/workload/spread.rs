@@ -1,6 +1,6 @@
 //! Requests of one second, spread over that second. A trace that was recorded in whole seconds has
-//! many requests at the same time. Played as it is, it measures queues that the recorded machine
-//! never had.
+//! many requests at the same time. Played without a change, such a trace measures queues that the
+//! recorded machine never had.
 
 use bimetal_core::units::Nanoseconds;
 use bimetal_trace::Request;

@@ -45,7 +45,8 @@ const OPERATIONS: [(&str, OpKind); 5] = [
 #[derive(Default)]
 pub(crate) struct Csv {
     header: Header,
-    /// Set to true if the first request has a time. All requests must have times, or none.
+    /// Set to true if the first request has a time. All requests must have times, or no request may
+    /// have a time.
     timed: Option<bool>,
 }
 

@@ -49,8 +49,9 @@ impl Rwbs {
     }
 
     /// Returns the entry of a request or completion of `sectors` sectors from `sector` on, `None`
-    /// if it is neither. Without sectors, it is a flush if the letters name one. A completion of a
-    /// write without sectors means that a write or a flush from `sector` on is stable.
+    /// for other events. An event without sectors is a flush if the letters name a flush. A
+    /// completion of a write without sectors means that a write or a flush from `sector` on is
+    /// stable.
     ///
     /// # Errors
     /// Refuses a request without sectors that is no flush, and an impossible range.
