@@ -78,7 +78,7 @@ struct Chunk {
     used: u32,
 }
 
-/// Map between slots and the blocks in them.
+/// Block map: the slots, and the blocks in them.
 pub struct BlockMap {
     chunks: Vec<Option<Chunk>>,
     index: HashTable<u32>,

@@ -246,7 +246,7 @@ pub struct View {
     pub now: Nanoseconds,
     /// Layout of the volume.
     pub layout: Layout,
-    /// Map of the blocks off home.
+    /// Block map: the blocks off home, with their slots.
     pub map: BlockMap,
     /// Members, in order of [`MemberId`].
     pub members: Vec<MemberLoad>,

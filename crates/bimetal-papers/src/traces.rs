@@ -123,7 +123,7 @@ impl Traces {
     }
 }
 
-/// Returns the extents of the files and of the free space of a map.
+/// Returns the extents of the files and of the free space of a map of files.
 pub(crate) fn extents(map: &FileMap) -> Vec<FileExtent> {
     let extent = |start: u64, end: u64, path: &str| {
         let first = start / SECTOR_BYTES;

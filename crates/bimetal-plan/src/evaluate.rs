@@ -26,7 +26,7 @@ use crate::advice::Confidence;
 use crate::budget::{Budget, Metric, at};
 use crate::grid::Candidate;
 
-/// Beginning of the reason for options whose map is too large for a plan.
+/// Beginning of the reason for options whose block map is too large for a plan.
 pub(crate) const MAP_TOO_LARGE: &str = "a map of every block of its SSD takes";
 
 /// Largest amount of memory for the block map of an option, in bytes.

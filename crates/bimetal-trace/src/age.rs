@@ -83,8 +83,8 @@ struct Range {
 }
 
 impl Ageing {
-    /// Scatters the files of a map, in fragments of this mean length. The same seed gives the same
-    /// places.
+    /// Scatters the files of a map of files, in fragments of this mean length. The same seed gives
+    /// the same places.
     ///
     /// # Errors
     /// The map of files has no file, too large extents, or an extent with a part of a sector.

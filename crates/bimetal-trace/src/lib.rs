@@ -3,7 +3,7 @@
 //!
 //! Everything here exchanges [`Request`]s in order of time. Read first: [`Trace`], the reader of
 //! every format; [`formats`] has one file for each format. [`file_system`] reads the places of
-//! files from the kernel, for a map of blocks to files. Nothing here knows a drive or a scheme.
+//! files from the kernel, for a map of files. Nothing here knows a drive or a scheme.
 //!
 //! # Example
 //!

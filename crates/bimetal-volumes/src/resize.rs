@@ -118,16 +118,16 @@ pub enum ResizeError {
     /// Another process holds the volume.
     #[error(transparent)]
     Hold(#[from] HoldError),
-    /// A label cannot be written. The command can be repeated.
+    /// A label cannot be written. The user can repeat `resize`.
     #[error(transparent)]
     Label(#[from] LabelError),
     /// A drive cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// The engine's pages cannot be written. The command can be repeated.
+    /// The engine's pages cannot be written. The user can repeat `resize`.
     #[error(transparent)]
     Format(#[from] StartupError),
-    /// A drive or the system fails. The command can be repeated.
+    /// A drive or the system fails. The user can repeat `resize`.
     #[error("{}: {error}", path.display())]
     Io {
         /// Path that fails.

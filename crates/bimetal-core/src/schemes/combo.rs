@@ -192,7 +192,7 @@ struct Optimizer {
     not_before: Nanoseconds,
 }
 
-/// Map of files, and accesses to each file.
+/// A map of files, with the accesses to each file.
 struct Files {
     map: FileMap,
     counts: Vec<Counts>,

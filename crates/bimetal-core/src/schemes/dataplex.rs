@@ -134,7 +134,8 @@ fn build(settings: &Settings, layout: &Layout) -> Result<Box<dyn Scheme>, Settin
 }
 
 impl Dataplex {
-    /// Returns the uses of `block` and, if there is a map, the mean uses of its file, in [`PARTS`].
+    /// Returns the uses of `block` and, if there is a map of files, the mean uses of its file, in
+    /// [`PARTS`].
     fn uses_of(&self, block: Block) -> u64 {
         let sectors = SectorRange::new(block.0 * self.block_sectors, self.block_sectors);
         let of_file = self.files.as_ref().map_or(0, |files| files.mean_of(sectors, self.block_sectors));

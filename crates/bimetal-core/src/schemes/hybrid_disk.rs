@@ -751,7 +751,7 @@ mod tests {
     }
 
     /// All of the flash is being written when a write waits and dirty pages have been held long
-    /// enough. No room can be made, and the held pages are still written back.
+    /// enough. Even if no room can be made for the write, the held pages are written back.
     #[test]
     fn what_is_held_goes_home_while_no_room_can_be_made() {
         let settings = [("flush", "partial"), ("hold_time", "10s"), ("pin", "0-64KiB"), ("write_threshold", "off")];

@@ -364,8 +364,8 @@ mod tests {
         }
     }
 
-    /// Returns a bench whose map has programs in the first 64 sectors from 8000 on, and user data
-    /// behind.
+    /// Returns a bench whose map of files has programs in the first 64 sectors from 8000 on, and
+    /// user data behind.
     fn with_map(settings: &[(&str, &str)]) -> Bench {
         let mut bench = Bench::new("smart-response", settings);
         let extent = |path: &str, start, sectors| FileExtent {

@@ -2,7 +2,7 @@
 //! journal records the block map.
 //!
 //! The hybrid disks of Konanki's thesis do so (sections 3.3 and 4.2); the thesis leaves recovery
-//! out. A crash would leave parts of two versions, and no map. So only a volume without data
+//! out. A crash would leave parts of two versions, and no block map. So only a volume without data
 //! overwrites in place, in a simulation, if the scheme [asks for
 //! it](crate::scheme::Properties::overwrites_in_place).
 //!

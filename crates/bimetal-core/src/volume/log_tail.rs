@@ -24,8 +24,8 @@ pub(crate) type Position = u64;
 /// Blocks of a segment in a log without a buffer: a long write is cut into segments of this size.
 const UNBUFFERED_SEGMENT_BLOCKS: u32 = 128;
 
-/// Full segments being written before writes wait: enough that a drive which takes several at once
-/// is never idle, few enough that a power cut takes little.
+/// Full segments being written before writes wait: enough that a drive which takes several segments
+/// at once is never idle, few enough that a power cut takes little.
 const SEGMENTS_ON_THE_WAY_MAX: usize = 8;
 
 /// Blocks that a log has in memory at most, unless it is unbounded. Writes to these blocks may be

@@ -12,8 +12,8 @@
 //!
 //! - A read looks each block up in the block map, joins slot and home, and may leave a promotion
 //!   behind.
-//! - A write asks the scheme for a place: home (in place), a free slot, or both. A slot needs a map
-//!   record, and the old slot is free once that record is durable.
+//! - A write asks the scheme for a place: home (in place), a free slot, or both. A slot needs a
+//!   record of the block map, and the old slot is free once that record is durable.
 //! - A part of a block takes a slot with only those eighths valid. If the block is already off
 //!   home, the part merges with its slot in a cache, and is one more piece in a log.
 //! - A flush makes one *commit* for all waiting tasks: a log segment or journal pages, then one

@@ -21,7 +21,7 @@ const STEPS_SINGLE: u64 = 512;
 /// Number of tries for each time; the least time counts.
 const TRIES: usize = 3;
 
-/// Longest time that parts of a map take to be written.
+/// Longest time in which a drive writes parts of its mapping table.
 const MAP_NS: u64 = 5_000_000;
 
 /// Result of measuring the dies.

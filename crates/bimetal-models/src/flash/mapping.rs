@@ -1,4 +1,5 @@
-//! Map from logical to physical units: two levels, u32 entries, resident only where it was changed.
+//! Mapping table from logical to physical units: two levels, u32 entries, resident only where it
+//! was changed.
 //!
 //! Entries that no write or discard has touched are computed from the [`Layout`] that
 //! preconditioning left.

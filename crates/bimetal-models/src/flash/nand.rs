@@ -90,8 +90,8 @@ impl Nand {
         self.pages_per_block
     }
 
-    /// Returns the place with the same number as the logical page. FTLs without a map keep the page
-    /// there.
+    /// Returns the place with the same number as the logical page. FTLs without a mapping table
+    /// keep the page there.
     pub(crate) fn own_place(&self, page: u32) -> Place {
         Place { block: page / self.pages_per_block, offset: page % self.pages_per_block }
     }

@@ -31,7 +31,7 @@ impl Account {
         self.state_since_ns = now_ns;
     }
 
-    /// Records that the busy drive becomes idle.
+    /// Records that a busy drive becomes idle.
     #[inline]
     pub(crate) fn end_busy(&mut self, now_ns: u64) {
         self.counters.busy += Nanoseconds(now_ns - self.state_since_ns);

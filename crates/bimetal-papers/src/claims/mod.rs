@@ -253,7 +253,7 @@ pub enum Workload {
     Servers,
     /// All seven shipped traces that write.
     Shipped,
-    /// The shipped start of a program, with its map of files.
+    /// The shipped trace of a program's start, with its map of files.
     ProgramStart,
     /// One shipped trace, by name.
     Recorded(&'static str),

@@ -202,7 +202,7 @@ struct Gathering {
     /// Reuse distances of LRU, if LRU is requested.
     reuse: Option<ReuseDistances>,
     histogram: Histogram,
-    /// Accesses themselves, if a policy must be played or the error of a sample be estimated.
+    /// Accesses of the trace, if a policy must be played or the error of a sample be estimated.
     sequence: Option<Accesses>,
     /// Addresses of the accesses that are not handled yet; `waiting_bytes` are their bytes.
     waiting: Vec<u64>,

@@ -30,7 +30,7 @@ pub fn spread(requests: Requests<'_>, within: Within) -> Requests<'_> {
 /// Iterator over the requests of one second after the other.
 struct Seconds<'a> {
     requests: Requests<'a>,
-    /// First request of the next second.
+    /// First request of the next second of the trace.
     next: Option<Result<Request, WorkloadError>>,
     second: std::vec::IntoIter<Request>,
     random: Option<Pcg64Mcg>,

@@ -142,7 +142,7 @@ impl MoveOrder {
         self.steps.iter().map(length).max().unwrap_or(0)
     }
 
-    /// Returns the blocks that are left, in order.
+    /// Returns the blocks that are still to be moved, in order.
     pub(super) fn left(&self) -> impl Iterator<Item = ToMove> {
         self.steps.iter().filter_map(Step::leaves).flat_map(|range| &self.blocks[range]).copied()
     }

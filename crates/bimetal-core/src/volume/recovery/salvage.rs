@@ -1,5 +1,5 @@
-//! Recovery of a cache or log whose map is damaged in both copies, if the owner accepts the loss:
-//! sound parts are taken, and damaged parts are given up.
+//! Recovery of a cache or log whose block map is damaged in both copies, if the owner accepts the
+//! loss: sound parts are taken, and damaged parts are given up.
 //!
 //! Each entry of the slot table has a check of its own. So of a page that is damaged in both
 //! copies, all entries count that are sound in either. A page of the journal that is damaged in

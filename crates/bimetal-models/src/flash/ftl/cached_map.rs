@@ -1,4 +1,4 @@
-//! Part of a map in the controller's memory: entries in a segmented LRU, as in DFTL.
+//! Part of a mapping table in the controller's memory: entries in a segmented LRU, as in DFTL.
 //!
 //! A new entry is put at the front of the probationary segment. An entry that is used again moves
 //! to the front of the protected segment, whose last entry returns to the front of the probationary

@@ -1,7 +1,7 @@
-//! `dftl`: page mapping with a map on flash and a cache of map entries in the controller's memory
-//! (Gupta, Kim and Urgaonkar, "DFTL: a flash translation layer employing demand-based selective
-//! caching of page-level address mappings", ASPLOS 2009). MixedStore uses this layer (its section
-//! 2.1).
+//! `dftl`: page mapping with a mapping table on flash and a cache of its entries in the
+//! controller's memory (Gupta, Kim and Urgaonkar, "DFTL: a flash translation layer employing
+//! demand-based selective caching of page-level address mappings", ASPLOS 2009). MixedStore uses
+//! this layer (its section 2.1).
 //!
 //! Translation pages hold the entries of consecutive units; the places of translation pages are
 //! always in memory. Every read and write needs its entry in the cache. A missing entry is fetched
