@@ -2,9 +2,9 @@
 //! their order.
 //!
 //! Combo Drive's section 3.1 places files "contiguously on either the SSD exclusively, or else on
-//! the HDD exclusively", and splits a file "into smaller pieces that fit contiguously into free
-//! space" where no free space holds it. This plan does the same: a move takes the smallest free run
-//! that fits, or else the largest runs.
+//! the HDD exclusively", and splits other files "into smaller pieces that fit contiguously into
+//! free space". This plan does the same: a move takes the smallest free run that fits, or else the
+//! largest runs.
 //!
 //! Our choices. Only the blocks on the wrong drive move. A file leaves the SSD only if its room is
 //! needed. Moves come in rounds: files leave the SSD first, then files move in. A round ends after

@@ -1,11 +1,11 @@
 //! Disk benchmark of the drives of the Combo Drive paper: its figures 5 and 6.
 //!
 //! Combo Drive's paper ran HD Tune over the hard disk, two SSDs of 32 GB, and each SSD with the
-//! disk behind it (Combo Drive, section 5.1). The paper shows the rate of sequential reads and
-//! writes by position, and the time of an access by the distance from the previous access. This
-//! module measures the models in the same way, through the trait that the simulator uses. The
-//! drives are concatenated as in the Combo scheme: addresses up to the SSD's end belong to the SSD,
-//! addresses behind it to the disk.
+//! disk behind it (section 5.1). The paper shows the rate of sequential reads and writes by
+//! position, and the time of an access by the distance from the previous access. This module
+//! measures the models in the same way, through the trait that the simulator uses. The drives are
+//! concatenated as in the Combo scheme: addresses up to the SSD's end belong to the SSD, addresses
+//! behind it to the disk.
 
 use bimetal_core::operation::{Command, OpKind, Token};
 use bimetal_core::units::{Nanoseconds, SectorRange, Sectors};

@@ -3,7 +3,7 @@
 //!
 //! There is one thread and one connection. In an open loop, a request is issued when it is due,
 //! regardless of requests under way. The response time of a request counts from the time at which
-//! it is due, so that lateness of the replay adds to the response time; lateness is counted as
+//! it is due, so that lateness of the replay adds to the response time. Lateness is counted as
 //! well. The thread sleeps until shortly before the next request is due, and then polls. With think
 //! times ([`bimetal_trace::think`]), a request becomes due with the answers on which it depends.
 

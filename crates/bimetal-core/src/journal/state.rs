@@ -22,8 +22,8 @@ pub struct State {
     pub dirty: bool,
     /// Set while a migration writes home: without the log, home is between two states.
     pub migrating: bool,
-    /// Set while the member with the slots is read-only, so that its block map cannot change: the
-    /// regions of the volume whose entries in that block map no longer count.
+    /// Set while the member with the slots is read-only, so that its block map cannot change. Has
+    /// the regions of the volume whose entries in that block map no longer count.
     pub refusing: Option<Left>,
     /// Digest of the versions of all pages of the table of places; 0: not recorded. The digest
     /// proves that no page of the table of places came back from an earlier time in both copies.

@@ -1,6 +1,6 @@
 //! The hybrid hard disk of Konanki's thesis (*An Exploration of Hybrid Hard Disk Designs*),
-//! configuration 2: home on the disk, flash used exclusively "to offload write requests" (Konanki,
-//! section 3.3), since the system's own memory caches reads.
+//! configuration 2: home on the disk, flash used exclusively "to offload write requests" (section
+//! 3.3), since the system's own memory caches reads.
 //!
 //! *Read* (Konanki, figure 4.8): each block from flash if it is there, else from the disk. A read
 //! never puts anything on flash. *Write* (Konanki, figure 4.9): a request that reaches the

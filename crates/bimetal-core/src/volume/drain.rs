@@ -131,9 +131,8 @@ impl<P: Payload> Volume<P> {
             Step::GoOn => true,
             Step::MoveHome => self.move_all_home(),
             Step::Announce { detach } => {
-                // The state without `dirty` is written first: a power cut between this state and
-                // the detachment must not leave a home that records the member as detached and as
-                // needed.
+                // The state without `dirty` is written first. Otherwise a power cut could leave a
+                // home that records the member as detached and as needed.
                 self.announce(|state| state.dirty = false);
                 // A member that is also a home stays.
                 if detach && self.view.slots_online() && !self.view.layout.homes().contains(&self.member_of_slots()) {

@@ -41,8 +41,8 @@ pub(super) struct Dies {
 }
 
 impl Drive<'_, '_> {
-    /// Brings the part of the mapping table for `lbn` into memory, if the mapping table is on
-    /// flash, and waits until the drive has written the part of the table that left the memory.
+    /// Brings the part of the mapping table for `lbn` into memory, if the table is on flash. Waits
+    /// until the drive has written the part that left the memory.
     fn fetch_map(&mut self, lbn: u64, sectors: u64) -> Result<(), ExtractError> {
         if self.map_reads.is_some() {
             self.prober.read(lbn, sectors)?;

@@ -76,8 +76,8 @@ pub(super) fn measure(drive: &mut Drive<'_, '_>, figures: &mut Figures) -> Resul
     Ok(())
 }
 
-/// Measures reads of a drive whose controller was measured, but whose rows of pages could not be:
-/// the time of a read in the flash, and the number of simultaneous reads.
+/// Measures the time of a read in the flash, and the number of simultaneous reads. For drives whose
+/// controller was measured, but not their rows of pages.
 pub(super) fn beside(drive: &mut Drive<'_, '_>, figures: &mut Figures) -> Result<(), ExtractError> {
     drive.prober.step("reads of the flash", 0.5);
     let mut times = Vec::new();

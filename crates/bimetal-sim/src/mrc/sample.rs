@@ -1,8 +1,8 @@
 //! Sample of the objects that represents all (Waldspurger, Park, Garthwaite, Ahmad: *Efficient MRC
 //! Construction with SHARDS*, FAST 2015). A hash of an object's address decides whether the object,
 //! with all its accesses, is in the sample. A cache of the sample is smaller by the rate of the
-//! sample. Misses are divided by the accesses expected in the sample (SHARDS-adj, section 3.4 of
-//! the paper), as the presence of a hot object determines the actual number.
+//! sample. Misses are divided by the accesses expected in the sample (SHARDS-adj, section 3.4), as
+//! the presence of a hot object determines the actual number.
 //!
 //! Two things are random in a miss ratio of a sample, and half an interval is the sum of both:
 //!

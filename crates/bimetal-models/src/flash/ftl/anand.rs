@@ -8,11 +8,11 @@
 //! erased, as free units are taken in turn.
 //!
 //! A read goes through the chain (Konanki, figure 4.5): it "sequentially searches" the chain
-//! (Konanki, section 2.1), so it "might read several pages to find the right page" (Konanki,
-//! section 3.1). Each unit up to the newest version costs the sensing of a page. The clean page
-//! behind the newest version, which ends the search, costs the sensing of a page, too. A chain of
-//! one unit is not searched. Writes and folds know where they write. (Our choice: the thesis gives
-//! a search no cost of its own.)
+//! (section 2.1), so it "might read several pages to find the right page" (section 3.1). Each unit
+//! up to the newest version costs the sensing of a page. The clean page behind the newest version,
+//! which ends the search, costs the sensing of a page, too. A chain of one unit is not searched.
+//! Writes and folds know where they write. (Our choice: the thesis gives a search no cost of its
+//! own.)
 //!
 //! Errors in the figures of the paper: the offset is the offset of p', not of v. The units that may
 //! be lacking ("no free virtual units") are physical units. Figure 4.5 does not cover the case that
