@@ -283,7 +283,7 @@ fn stamp_of(drive: &Drive, sector: u64) -> Option<Stamp> {
     sound.then(|| (number(24), u64::from(number(20)) << 32 | u64::from(number(16))))
 }
 
-/// New state of a sector.
+/// New content of a sector, as damage leaves it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Change {
     Becomes(Sector),

@@ -38,7 +38,7 @@ pub enum StartupError {
 ///
 /// # Errors
 ///
-/// Fails with the reason for which there is no volume.
+/// Fails with the reason for which the recovery ends without a volume.
 pub fn recover(
     mut recovery: Recovery<Buffers>,
     drives: &mut [Box<dyn Drive>],

@@ -31,8 +31,8 @@ pub enum Step {
     Write(u64, Vec<u8>),
     /// Flush the drive.
     Flush,
-    /// Write the labels with this guard, and wait until they are stable on every member, the
-    /// guarded drive's first.
+    /// Write of the labels with the given state of the guard. Wait until they are stable on every
+    /// member, the guarded drive's first.
     Label(Guard),
     /// Nothing: the guard is in the wanted state.
     Finished,

@@ -1,5 +1,5 @@
-//! Superblocks: the pages from which recovery begins. There are two turns, each written twice
-//! ([`turns`](super::turns)).
+//! Superblocks: the pages from which recovery begins. Superblocks have two turns, each written
+//! twice ([`turns`](super::turns)).
 //!
 //! Superblocks are written in pairs: the first, and then its content once more under the next
 //! number, in the other turn. A slot that a superblock frees is written again, and a new epoch

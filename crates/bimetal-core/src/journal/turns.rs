@@ -114,8 +114,8 @@ impl<T> Turns<T> {
         }
     }
 
-    /// Returns the newest copy of pages that version 1 wrote. If one turn is torn or was never
-    /// written, the other turn counts.
+    /// Returns the newest copy, of pages that version 1 of the format wrote. If one turn is torn or
+    /// was never written, the other turn counts.
     pub fn newest_of_version_1(&self) -> Option<(u64, &T)> {
         let turns = (0..TURNS).filter_map(|turn| self.newest_of(turn));
         turns.max_by_key(|(number, _)| *number)

@@ -64,8 +64,8 @@ pub(super) fn measure(prober: &mut Prober<'_>) -> Result<Spindle, ExtractError> 
     }
 }
 
-/// Returns the response time of a sector that was just read; 0 if it takes as long as the first
-/// read.
+/// Returns the response time of a sector that was just read; 0 if the sector takes as long as the
+/// first read.
 fn buffered_ns(prober: &mut Prober<'_>) -> Result<f64, ExtractError> {
     let (mut first, mut again) = (Vec::new(), Vec::new());
     for _ in 0..9 {

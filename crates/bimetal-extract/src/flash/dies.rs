@@ -157,7 +157,8 @@ impl Drive<'_, '_> {
     }
 
     /// Returns the number of channels on which the dies lie: whole rows of two dies on one channel
-    /// cross it one after the other. Returns the number of dies if this does not show.
+    /// cross it one after the other. Returns the number of dies if the number of channels does not
+    /// show.
     fn channels(&mut self, row_start: u64, row: u64, dies: u64, line: Line, unit: u64) -> Result<u64, ExtractError> {
         let transfer = (row / unit) as f64 * line.slope;
         let apart = line.intercept + transfer + self.occupied_ns(row);

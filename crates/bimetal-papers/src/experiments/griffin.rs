@@ -314,7 +314,7 @@ fn timeouts(
     )
 }
 
-/// All figures over the recorded desktop of three hours.
+/// Measures all figures over the recorded desktop of three hours.
 fn recorded(values: &mut Values, traces: &Traces) -> Result<(), ExperimentsError> {
     let desktop = traces.shipped("desktop")?;
     let of = analysis(&desktop)?;
