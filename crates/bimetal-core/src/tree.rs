@@ -109,14 +109,14 @@ impl<P: Payload> Tree<P> {
         self.outermost().units()
     }
 
-    /// As [`Volume::submit`], for the outermost volume.
+    /// Works as [`Volume::submit`], for the outermost volume.
     #[inline]
     pub fn submit(&mut self, now: Nanoseconds, request: Operation<P>) {
         self.nodes[0].volume.submit(now, request);
         self.pass_on(now);
     }
 
-    /// As [`Volume::complete`], from a leaf.
+    /// Works as [`Volume::complete`], from a leaf.
     ///
     /// # Panics
     /// Panics if no operation with this token is under way there.
@@ -126,7 +126,7 @@ impl<P: Payload> Tree<P> {
         self.pass_on(now);
     }
 
-    /// As [`Volume::answer_hint`], from a leaf.
+    /// Works as [`Volume::answer_hint`], from a leaf.
     ///
     /// # Panics
     /// Panics if no operation with this token is under way there.
@@ -135,27 +135,28 @@ impl<P: Payload> Tree<P> {
         self.pass_on(now);
     }
 
-    /// As [`Volume::tell_evicted`], for the outermost volume, which is the volume that a host sees.
+    /// Works as [`Volume::tell_evicted`], for the outermost volume, which is the volume that a host
+    /// sees.
     pub fn tell_evicted(&mut self, now: Nanoseconds, unit: u16, range: SectorRange) {
         self.nodes[0].volume.tell_evicted(now, unit, range);
     }
 
-    /// As [`Volume::pin`], of the outermost volume.
+    /// Works as [`Volume::pin`], of the outermost volume.
     pub fn pin(&mut self, now: Nanoseconds, unit: u16, range: SectorRange, pinned: bool) -> bool {
         self.nodes[0].volume.pin(now, unit, range, pinned)
     }
 
-    /// As [`Volume::tell_wear`], from a leaf, which is `member` of its volume.
+    /// Works as [`Volume::tell_wear`], from a leaf, which is `member` of its volume.
     pub fn tell_wear(&mut self, now: Nanoseconds, leaf: u16, member: MemberId, wear: Wear) {
         self.nodes[self.leaves[usize::from(leaf)]].volume.tell_wear(now, member, wear);
     }
 
-    /// As [`Volume::halts_wear_levelling`], for the volume of a leaf.
+    /// Works as [`Volume::halts_wear_levelling`], for the volume of a leaf.
     pub fn halts_wear_levelling(&self, leaf: u16) -> bool {
         self.nodes[self.leaves[usize::from(leaf)]].volume.halts_wear_levelling()
     }
 
-    /// As [`Volume::advance`], for every volume.
+    /// Works as [`Volume::advance`], for every volume.
     pub fn advance(&mut self, now: Nanoseconds) {
         for node in &mut self.nodes {
             node.volume.advance(now);

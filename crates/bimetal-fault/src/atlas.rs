@@ -40,11 +40,11 @@ pub struct Atlas {
     was_moving: bool,
     failed: Vec<bool>,
     faults: Vec<u64>,
-    /// Set per member once a flush of it failed. The cost is unknown, so one failed flush justifies
-    /// marking the member failed.
+    /// Set for each member once a flush of the member failed. The data that a failed flush lost are
+    /// unknown, so one failed flush justifies marking the member failed.
     unflushed: Vec<bool>,
-    /// Moment of a drive's failed flush, which a flush of the volume may report. `must_tell` is the
-    /// last acknowledgement of data whose possible loss a flush must report.
+    /// Moment of a drive's failed flush. The next flush of the volume may report the failure.
+    /// `must_tell` is the last acknowledgement of data whose possible loss a flush must report.
     may_tell: Option<Moment>,
     must_tell: Option<Moment>,
     /// Member that is detached on request.

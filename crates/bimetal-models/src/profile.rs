@@ -400,7 +400,7 @@ impl Profile {
     /// Reads the text of a profile. Messages call the profile `origin`.
     ///
     /// # Errors
-    /// As [`load`](Self::load).
+    /// Returns the errors of [`load`](Self::load).
     pub fn parse(text: &str, origin: &str) -> Result<Self, ProfileError> {
         let table = text.parse::<Table>().map_err(|error| ProfileError::Syntax {
             file: origin.to_owned(),
@@ -559,7 +559,7 @@ impl Profile {
     /// Changes several figures at once. Only the result of all changes must be valid.
     ///
     /// # Errors
-    /// As [`set`](Self::set).
+    /// Returns the errors of [`set`](Self::set).
     pub fn set_all<'a>(&mut self, changes: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<(), ProfileError> {
         let mut table = self.table.clone();
         for (key, value) in changes {
@@ -599,7 +599,7 @@ impl Profile {
     /// state `precondition` at time zero, and the other sectors are clean.
     ///
     /// # Errors
-    /// As [`build`](Self::build).
+    /// Returns the errors of [`build`](Self::build).
     pub fn build_preconditioned(
         &self,
         capacity: Option<Sectors>,

@@ -217,7 +217,7 @@ impl<'a> Mover<'a> {
     /// removed.
     ///
     /// # Errors
-    /// As [`run`](Self::run); or the journal has no move.
+    /// Returns the errors of [`run`](Self::run); or the journal has no move.
     pub fn undo(mut self, progress: &dyn Fn(u64)) -> Result<Report, MoverError> {
         let begun = Instant::now();
         let back = moves_back(&self.journal);

@@ -149,7 +149,7 @@ impl Experiment<'_> {
     /// warm-up.
     ///
     /// # Errors
-    /// As [`run`](Self::run).
+    /// Returns the errors of [`run`](Self::run).
     pub fn find_warmup(&mut self, progress: &dyn Progress) -> Result<(Survey, Finding), ExperimentError> {
         self.check()?;
         let survey = Survey::of(self.workload, self.choices.block, &|read| progress.surveyed(read))?;
@@ -226,7 +226,7 @@ impl Experiment<'_> {
     /// runs on the thread of the caller.
     ///
     /// # Errors
-    /// As [`run`](Self::run).
+    /// Returns the errors of [`run`](Self::run).
     pub fn run_surveyed(
         &self,
         survey: &Survey,

@@ -51,8 +51,9 @@ pub struct DriveChoice {
 /// Size of a drive for which no size is given.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DefaultSize {
-    /// A cache has this percentage of the footprint, and a drive that holds ranges that of the
-    /// address range; both cost a share of a drive's price. Other drives are those on sale.
+    /// A cache has this percentage of the footprint, and a drive that holds ranges this percentage
+    /// of the address range. Such a cache or drive costs a share of a drive's price. All other
+    /// drives are drives on sale.
     Share {
         /// Percentage of what the trace touches.
         percent: u64,

@@ -313,7 +313,7 @@ pub fn simulate(
 /// of requests issued.
 ///
 /// # Errors
-/// As for [`simulate`].
+/// Returns the errors of [`simulate`].
 pub(crate) fn simulate_watched(
     setup: &mut Setup,
     requests: Requests<'_>,
@@ -326,7 +326,7 @@ pub(crate) fn simulate_watched(
 /// Plays requests as [`simulate`] does, and stops as soon as one of `limits` is certainly broken.
 ///
 /// # Errors
-/// As for [`simulate`], and [`SimulationError::LimitBroken`].
+/// Returns the errors of [`simulate`], and [`SimulationError::LimitBroken`].
 pub fn simulate_within(
     setup: &mut Setup,
     requests: Requests<'_>,

@@ -164,7 +164,8 @@ pub(crate) trait Decoder: Send {
     /// Appends the next entries to `entries`, and returns whether there may be more.
     ///
     /// # Errors
-    /// As [`next`](Self::next), for what stands behind the entries that were appended.
+    /// Returns the errors of [`next`](Self::next), for what stands behind the entries that were
+    /// appended.
     fn fill(&mut self, input: &mut Input, entries: &mut VecDeque<Entry>) -> Result<bool, Fault> {
         for _ in 0..FILLED {
             match self.next(input)? {
@@ -228,7 +229,7 @@ pub(crate) fn sector_range(start: u64, count: u64) -> Result<SectorRange, Box<Ba
 /// Checks the sectors of a request. A flush has no sectors.
 ///
 /// # Errors
-/// As [`sector_range`] and [`Entry::bounded`].
+/// Returns the errors of [`sector_range`] and [`Entry::bounded`].
 pub(crate) fn checked(request: &Request) -> Result<(), Box<Bad>> {
     let Request { kind, range, .. } = *request;
     if kind == OpKind::Flush {

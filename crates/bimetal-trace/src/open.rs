@@ -137,7 +137,7 @@ impl Trace {
     /// Reads a trace from `reader` under `name`; `size` is the number of bytes, if known.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// Returns the errors of [`open`](Self::open).
     pub fn from_reader(
         name: impl Into<String>,
         reader: impl Read + Send + 'static,

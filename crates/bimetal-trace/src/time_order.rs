@@ -95,7 +95,7 @@ impl TimeOrder {
     /// Handles the end of the file.
     ///
     /// # Errors
-    /// As for [`push`](Self::push), for the last entry.
+    /// Returns the errors of [`push`](Self::push), for the last entry.
     pub(crate) fn finish(&mut self) -> Result<(), (Box<Bad>, Place)> {
         match self.newest.take() {
             Some((judged, place)) => self.settle(judged, place, None),

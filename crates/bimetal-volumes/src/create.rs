@@ -4,7 +4,7 @@
 //! Nothing is written before every drive has passed. Then content that the user allowed to erase is
 //! erased, the engine's metadata is formatted and flushed, and the drives are labelled in turn. If
 //! a step fails, the labels written so far are erased, so that an incomplete volume is never found.
-//! The error lists the writes.
+//! The error lists what was written.
 
 use std::fmt::Write as _;
 use std::fs::File;

@@ -7,8 +7,8 @@
 //! - *Raise* a guard that is up (a start after a stop or a crash): the two copies are compared, and
 //!   the second copy is made like the first. A copy that cannot be read is written from the
 //!   readable copy. The header is written again if it is not intact.
-//! - *Lower*: the beginning is written back from the first readable copy and flushed; the labels
-//!   record down.
+//! - *Lower* the guard: the drive's beginning is written back from the first readable copy and
+//!   flushed; the labels record that the guard is down.
 //!
 //! At every moment the labels record whether the beginning itself or its copies count. So a power
 //! cut at any point leaves valid content.

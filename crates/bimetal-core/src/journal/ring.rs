@@ -211,7 +211,7 @@ impl Ring {
         self.checkpoint.as_mut().expect("a checkpoint is under way").next_page = 0;
     }
 
-    /// As [`next_table_pages`](Self::next_table_pages), for second copies.
+    /// Works as [`next_table_pages`](Self::next_table_pages), for second copies.
     pub(crate) fn next_second_copies(&mut self, pages_max: u32) -> Option<(u32, u32)> {
         let checkpoint = self.checkpoint.as_mut().expect("a checkpoint is under way");
         let first = checkpoint.pages.next_member(checkpoint.next_page)?;
@@ -321,7 +321,7 @@ impl Pending {
         self.undo.push_back(Undo { record, slot, before });
     }
 
-    /// As [`remember`](Self::remember), if there is an entry.
+    /// Works as [`remember`](Self::remember), if there is an entry.
     pub(crate) fn remember_all(&mut self, record: Sequence, held: Option<(Slot, Entry)>) {
         if let Some((slot, entry)) = held {
             self.remember(record, slot, Some(entry));

@@ -290,8 +290,8 @@ impl Optimizer {
         }
     }
 
-    /// Returns the ranges that belong on the SSD with their merits, in order of range. A larger
-    /// merit is preferred.
+    /// Returns the ranges that belong on the SSD with their merits, in order of range. Ranges with
+    /// a larger merit go to the SSD first.
     fn merits(&self, range_sectors: u64) -> Vec<(u32, u64)> {
         match &self.files {
             Some(files) if !self.refine || self.strategy.is_static() => self.merits_of_files(files, range_sectors),

@@ -124,9 +124,9 @@ words! {
         Partial = "partial",
         /// Victims, when little is free.
         Watermark = "watermark",
-        /// As `Partial`, and all dirty pages when the disk is idle.
+        /// The pages that a write needs, and all dirty pages when the disk is idle.
         Idle = "idle",
-        /// As `Partial`, and all dirty pages once in a period.
+        /// The pages that a write needs, and all dirty pages once in a period.
         Periodic = "periodic",
     }
 }

@@ -167,9 +167,9 @@ impl<P: Payload> Volume<P> {
         self.commit.next_quiet_at = is_quiet.then_some(self.operations.begun());
     }
 
-    /// Handles a flush request that failed because a member failed. The request reports the failure
-    /// itself. So the unreported loss is cleared if no change was open when the request arrived and
-    /// none has begun since.
+    /// Handles a flush request that failed because a member failed. The failed request reports the
+    /// loss to its client. So the unreported loss is cleared if no change was open when the request
+    /// arrived and none has begun since.
     fn note_told(&mut self) {
         if self.commit.quiet_at.is_some_and(|at| !self.operations.has_change_since(at)) {
             self.commit.untold = None;

@@ -25,7 +25,7 @@ impl<P: Payload> Volume<P> {
     ///
     /// # Panics
     ///
-    /// As [`complete`](Self::complete).
+    /// Panics as [`complete`](Self::complete).
     pub fn answer_hint(&mut self, now: Nanoseconds, token: Token, fragmented: &[SectorRange]) {
         self.set_time(now);
         let region = self.slot_region();

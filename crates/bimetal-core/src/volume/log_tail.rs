@@ -204,8 +204,8 @@ impl<P> LogTail<P> {
         self.open_for(0)
     }
 
-    /// As [`open`](Self::open), for `blocks` blocks that are present already. Present blocks need
-    /// not gather, so the buffer's size does not limit the segment.
+    /// Works as [`open`](Self::open), for `blocks` blocks that are present already. Present blocks
+    /// need not gather, so the buffer's size does not limit the segment.
     pub(crate) fn open_for(&mut self, blocks: u64) -> &mut Segment<P> {
         if self.filling.is_none() {
             let left = self.slots - self.head % self.slots;

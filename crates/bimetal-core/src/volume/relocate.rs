@@ -188,7 +188,8 @@ impl<P: Payload> Volume<P> {
     }
 
     /// Handles a failed relocation. Before the table of places is touched, nothing has changed.
-    /// After that the page must be written, because the place that it names is unknown.
+    /// Once the table's page may have been written, it must be written again, because the place
+    /// that it names is unknown.
     fn relocation_failed(&mut self, task: TaskId, mut job: RelocateJob<P>) {
         if !matches!(job.phase, Phase::First | Phase::Second) {
             return self.end_relocation(task);

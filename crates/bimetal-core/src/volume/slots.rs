@@ -21,7 +21,7 @@ impl<P: Payload> Volume<P> {
         self.leave_slot(block);
     }
 
-    /// As [`send_home`](Self::send_home), for a block whose home has the slot's content.
+    /// Works as [`send_home`](Self::send_home), for a block whose home has the slot's content.
     pub(super) fn leave_slot(&mut self, block: Block) {
         if self.store.appends() {
             if self.take_pieces(block) {

@@ -218,8 +218,8 @@ impl Drive<'_, '_> {
     }
 }
 
-/// Returns the times of rows of a die in turn, by type of page: the shortest cycle that fits nine
-/// of ten.
+/// Returns the program times of the rows of a die, by type of page: the shortest cycle of types
+/// that fits nine of ten rows.
 fn by_type(times: &[f64]) -> Programs {
     let mut sorted = times.to_vec();
     let middle = median(&mut sorted);

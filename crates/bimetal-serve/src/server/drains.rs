@@ -44,7 +44,7 @@ pub(super) struct Drainage {
     force: bool,
     /// Number of dirty blocks at the beginning.
     blocks: u64,
-    /// Times with the number of blocks left, in order.
+    /// Times, in order, each with the number of dirty blocks left.
     left: VecDeque<(Nanoseconds, u64)>,
 }
 

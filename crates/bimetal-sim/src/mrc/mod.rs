@@ -176,7 +176,7 @@ pub fn measure<E>(options: &Options, read: impl FnMut(&mut Vec<Request>) -> Resu
 /// program's policies come last.
 ///
 /// # Errors
-/// As for [`measure`].
+/// Returns the errors of [`measure`].
 pub fn measure_with<E>(
     options: &Options,
     outside: &[OutsidePolicies],

@@ -191,7 +191,7 @@ impl Recorder {
     /// Stops recording, and appends the remaining requests to `requests`.
     ///
     /// # Errors
-    /// As [`poll`](Self::poll).
+    /// Returns the errors of [`poll`](Self::poll).
     pub fn finish(mut self, requests: &mut Vec<Request>) -> Result<Summary, RecordError> {
         self.source.stop()?;
         self.poll(requests)?;

@@ -101,8 +101,8 @@ pub(super) struct LogRecovery<P> {
     /// Set once a piece fails the checksum in its segment's head.
     torn: bool,
     lost: BTreeMap<u64, ValidMask>,
-    /// The next page of the index. `indexed` is the position up to which the pages before it are
-    /// complete.
+    /// The next page of the index. `indexed` is the position up to which the pages before
+    /// `next_page` have all records.
     next_page: u64,
     indexed: Position,
     /// Position behind the newest block that the index names, which may lie beyond `indexed`. Only

@@ -138,17 +138,17 @@ struct Answer<P> {
 /// end. The content of the volume's homes stays.
 ///
 /// # Errors
-/// As [`Volume::new`].
+/// Returns the errors of [`Volume::new`].
 pub fn format<P: Payload>(config: &VolumeConfig<'_>) -> Result<Vec<Operation<P>>, VolumeError> {
     format_again(config, 0)
 }
 
-/// As [`format`](fn@format), for members that may have been part of this volume before. The random
-/// number `life` below 2³¹ distinguishes old pages from new ones: epochs (called lives in the
-/// format) count from it.
+/// Works as [`format`](fn@format), for members that may have been part of this volume before. The
+/// random number `life` below 2³¹ distinguishes old pages from new ones: epochs (called lives in
+/// the format) count from it.
 ///
 /// # Errors
-/// As [`Volume::new`].
+/// Returns the errors of [`Volume::new`].
 pub fn format_again<P: Payload>(config: &VolumeConfig<'_>, life: u32) -> Result<Vec<Operation<P>>, VolumeError> {
     assert!(life < 1 << 31, "lives are counted from there");
     let layout = (config.scheme.layout)(config.settings, &config.layout)?;
@@ -195,7 +195,7 @@ impl<P: Payload> Recovery<P> {
     /// Begins to recover a volume whose members `absent` are missing.
     ///
     /// # Errors
-    /// As [`Volume::new`].
+    /// Returns the errors of [`Volume::new`].
     pub fn new(config: &VolumeConfig<'_>, absent: &[MemberId]) -> Result<Self, VolumeError> {
         let volume = Volume::new(config)?;
         if config.layout.members.len() > 64 {

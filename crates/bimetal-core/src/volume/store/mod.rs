@@ -263,7 +263,7 @@ impl<P> Store<P> {
         }
     }
 
-    /// As [`kind`](Self::kind), to be changed, with the records that are not on a drive yet.
+    /// Works as [`kind`](Self::kind), to be changed, with the records that are not on a drive yet.
     fn parts(&mut self) -> (&mut dyn Kind<P>, &mut Pending) {
         let kind: &mut dyn Kind<P> = match &mut self.slots {
             Slots::None(none) => none,

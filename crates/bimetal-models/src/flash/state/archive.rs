@@ -51,7 +51,7 @@ impl Archive<'_> {
         Ok(())
     }
 
-    /// Transfers a number below `below`, or [`NONE`].
+    /// Saves or restores a number below `below`, or [`NONE`].
     pub(crate) fn place(&mut self, value: &mut u32, below: u32) -> Checked {
         let mut shifted = u64::from(value.wrapping_add(1));
         self.number(&mut shifted, below.into())?;

@@ -21,7 +21,7 @@ const LOOKED_AT: usize = 8;
 
 /// Closed blocks of a die.
 struct Die {
-    /// Closed blocks as erases, number of the closing, and block.
+    /// Closed blocks, each with its erases, the number of its closing, and its own number.
     closed: BTreeSet<(u32, u64, u32)>,
     closings: u64,
     /// Erases of the most worn block.

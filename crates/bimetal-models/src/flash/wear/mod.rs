@@ -36,7 +36,7 @@ pub enum WearLevellingKind {
     /// As dynamic wear levelling; data that stay are moved, too, once their block lags behind by
     /// more than a threshold.
     Static,
-    /// As static, but nothing is moved while the host writes more than planned.
+    /// As static wear levelling, but nothing is moved while the host writes more than planned.
     Adaptive,
 }
 

@@ -25,7 +25,7 @@ pub enum Mapping {
     /// Cylinder by cylinder, on every second cylinder from the last head to the first, so that a
     /// change of cylinder needs no change of head.
     Serpentine,
-    /// As serpentine, but each zone starts with the first head.
+    /// As the serpentine order, but each zone starts with the first head.
     SerpentineInZone,
     /// Band by band: over the `band_cylinders` cylinders of a band on the first head, back over
     /// them on the next head, and so on. Current drives have this order, as a change to the next
