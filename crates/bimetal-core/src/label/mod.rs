@@ -35,7 +35,8 @@ impl Uuid {
         Self(uuid::Builder::from_random_bytes(bits).into_uuid().into_bytes())
     }
 
-    /// Returns both halves in one number, by which pages of the engine name their volume.
+    /// Returns both halves of the UUID combined into one number, by which pages of the engine name
+    /// their volume.
     pub fn identity(self) -> u64 {
         let (low, high) = self.0.split_at(8);
         let half = |bytes: &[u8]| bytes.iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte));

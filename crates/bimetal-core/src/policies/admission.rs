@@ -219,8 +219,8 @@ struct WearBudget {
     block: i128,
     /// Budget that is left, in bytes times the nanoseconds of a day. Negative if more was written.
     left: i128,
-    /// Time of the last request; `None` before the first request. Slots mapped before it were
-    /// written before this start, so they cost nothing.
+    /// Time of the last request; `None` before the first request. Slots mapped before the first
+    /// request were written before this start, so they cost nothing.
     last: Option<Nanoseconds>,
 }
 

@@ -104,14 +104,14 @@ pub(crate) struct Announcements {
 /// Extents of a write of a state.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 enum Extent {
-    /// New content, to all homes.
+    /// New content of the state is written to all homes.
     #[default]
     Homes,
-    /// A new digest of the table of places, to its witness.
+    /// A new digest of the table of places is written to the table's witness.
     Witness,
-    /// The durable content, to an old turn of all homes.
+    /// The durable content of the state is written to an old turn of all homes.
     OldTurn,
-    /// The durable content, to an old turn of the witness.
+    /// The durable content of the state is written to an old turn of the witness.
     OldTurnOfWitness,
 }
 

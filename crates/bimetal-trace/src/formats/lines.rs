@@ -58,7 +58,7 @@ impl Header {
         Ok(true)
     }
 
-    /// Returns whether the header was taken.
+    /// Returns true if the header of the file was read.
     pub(crate) fn was_seen(&self) -> bool {
         self.seen
     }
