@@ -24,7 +24,7 @@ pub struct Plan {
     pub read_error: u64,
     /// Writes that leave their sectors old, new or unreadable until they are written again.
     pub write_error: u64,
-    /// Reads and writes that transfer only a part of the addresses asked for.
+    /// Reads and writes that transfer only a part of their range.
     pub short: u64,
     /// Flushes that fail and make nothing stable.
     pub flush_error: u64,

@@ -45,7 +45,7 @@ pub enum Answer {
     Done,
     /// The bytes that were read.
     Bytes(Vec<u8>),
-    /// Sectors of the guard that cannot be read.
+    /// The sectors of the step cannot be read.
     Unreadable,
 }
 

@@ -59,7 +59,7 @@ words! {
         Quarter = "25%",
         /// Half of the writes goes to the disk while flash wears too fast.
         Half = "50%",
-        /// The disk takes as many writes as the expected erase rate of the flash requires.
+        /// The disk takes the writes beyond the expected rate of writes to the flash.
         Budget = "budget",
     }
 }

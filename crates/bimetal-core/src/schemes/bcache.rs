@@ -7,7 +7,7 @@
 //!   dirty blocks of a bucket are written back before it is evicted.
 //! - *Write-back*: the newest content stays on the SSD. Once more than `writeback_percent` of the
 //!   cache is dirty, dirty blocks are written back until it is less. All dirty blocks are written
-//!   back when the HDD has been idle for half a minute. No write-back begins before
+//!   back when the HDD has been idle for half a minute. Neither write-back begins before
 //!   `writeback_delay` has passed since the first block became dirty. Above 40 % dirty blocks,
 //!   writes go to both drives.
 //! - *Sequential bypass*: a request bypasses the cache when the stream that it continues is at

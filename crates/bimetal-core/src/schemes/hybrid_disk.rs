@@ -86,7 +86,7 @@ parameters! {
         /// addresses whose pages stay on flash once they were written or read (section 3.5), at
         /// most half of the flash; a new list replaces the old list and the pins of --hints
         pin: Ranges = "off" live,
-        /// on: a page on flash is overwritten in place, and no journal is written (section 3.3,
+        /// on: a page on flash is overwritten in place, and no journal is written (sections 3.3 and
         /// 4.2), which shows the effect of ssd.ftl (simulator only); off: an overwritten page takes
         /// another slot, so a crash leaves its old or its new content
         in_place: bool = "off",

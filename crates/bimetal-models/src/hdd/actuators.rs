@@ -2,8 +2,8 @@
 //! part of the addresses.
 //!
 //! The addresses are divided into equal runs, one for each actuator in order, as on drives that are
-//! sold as one unit. So a command lies on one actuator, or on both sides of a border. A divided
-//! command ends with its last part. A flush goes to all actuators.
+//! sold as one unit. So a command lies on one actuator, or on both sides of a border, and is then
+//! divided. A divided command ends with its last part. A flush goes to all actuators.
 //!
 //! Each actuator is an [`Hdd`] with its share of the heads, of the read segments and of the power.
 //! Rates and seek times are those of one actuator. The queue and the buffer for writes belong to

@@ -115,7 +115,7 @@ pub(super) enum Consequence {
 }
 
 impl Damage {
-    /// Makes the record of a volume's damage, without any damage. `member` has the slots.
+    /// Makes the record of a volume without damage. `member` has the slots.
     pub(super) fn new(member: MemberId) -> Self {
         Self {
             member,

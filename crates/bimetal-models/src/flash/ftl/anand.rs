@@ -14,10 +14,10 @@
 //! Writes and folds know where they write. (Our choice: the thesis gives a search no cost of its
 //! own.)
 //!
-//! Errors in the figures of the paper: the offset is the offset of p', not of v. The units that may
-//! be lacking ("no free virtual units") are physical units. Figure 4.5 does not cover the case that
-//! every unit of the chain is dirty at the offset: the last unit holds the page. Of chains of equal
-//! length, the longest chain is the chain of the lowest virtual unit.
+//! Errors in the figures of the thesis: the offset is the offset of p', not of v. The units that
+//! may be lacking ("no free virtual units") are physical units. Figure 4.5 does not cover the case
+//! that every unit of the chain is dirty at the offset: the last unit holds the page. Of chains of
+//! equal length, the longest chain is the chain of the lowest virtual unit.
 
 use std::collections::{BTreeSet, VecDeque};
 

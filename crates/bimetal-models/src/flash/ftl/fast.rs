@@ -3,8 +3,8 @@
 //! FAST).
 //!
 //! Data blocks keep offsets. A page that is clean in its data block is written there. Any other
-//! page that begins a block, or continues where the last write ended, is written to the log block
-//! for sequential writes (SW). All other pages are written to the shared log blocks for random
+//! page that begins a block is written to a new log block for sequential writes (SW), and the pages
+//! that continue it follow there. All other pages are written to the shared log blocks for random
 //! writes (RW), page after page. An SW block becomes the data block: unchanged when it is full
 //! (switch merge), else with the remaining pages copied into it (partial merge). When RW blocks run
 //! out, the oldest is merged and erased: each logical block with a valid page in it is copied into

@@ -5,7 +5,7 @@
 //! place, searched from the page's offset on and wrapping around at the end. When the replacement
 //! unit is full, both units are folded into a new primary unit.
 //!
-//! Errors in the figures of the paper: the offset is the offset of p', not of v. Figure 4.6's last
+//! Errors in the figures of the thesis: the offset is the offset of p', not of v. Figure 4.6's last
 //! branch writes to "the newly assigned primary unit", which is the replacement unit. A fold for p'
 //! omits its old version, so that p' is written into the new primary unit. "The first chain that
 //! has a replacement unit" is the chain that has had one longest. The chain of the lowest virtual

@@ -246,7 +246,7 @@ mod tests {
             checkpoint.step(under_way, cache, &facts)
         }
 
-        /// Takes the next step in words. All operations before the checkpoint have ended.
+        /// Takes the next step in words. All operations before the step have ended.
         fn said(&mut self) -> String {
             match self.step(0) {
                 Step::Write { place: Place::Superblock { turn, copy }, fua, .. } => {
