@@ -1,5 +1,5 @@
-//! Tables 3 and 4 and figures 6 and 7 of MixedStore's section 4, repeated. The tables compare the
-//! paper's figures, the predictions of equations 2 and 3 for the model of its SSD, and simulation.
+//! Tables 3 and 4 and figures 6 and 7 of MixedStore's section 4, repeated. They compare the
+//! paper's values, the predictions of equations 2 and 3 for the model of its SSD, and simulation.
 //!
 //! The paper leaves some inputs open. The choices here:
 //! - The SSD has the cycles of table 4, and all of its map in memory.

@@ -87,7 +87,7 @@ impl Ageing {
     /// the same places.
     ///
     /// # Errors
-    /// The map of files has no file, too large extents, or an extent with a part of a sector.
+    /// The map of files has no file, too large files, or an extent with a part of a sector.
     pub fn new(map: &FileMap, seed: u64, fragment: Bytes) -> Result<Self, AgeingError> {
         let ranges = ranges(map)?;
         let sum = |of_file: bool| -> u64 {

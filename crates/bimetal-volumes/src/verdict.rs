@@ -97,7 +97,7 @@ pub enum Refusal {
         /// Commands that help.
         remedy: String,
     },
-    /// Content beside the file system would be harmed.
+    /// Content that cannot stay on the drive would be harmed.
     #[error("{}: carries {name}, {why}. --force erases it", path.display())]
     InTheWay {
         /// Path of the drive.

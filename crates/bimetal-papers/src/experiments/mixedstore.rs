@@ -150,8 +150,8 @@ fn erases(run: &Run) -> Option<f64> {
     run.devices.ssd.flash.erases.map(|erases| erases as f64)
 }
 
-/// Measures MixedStore's table 5, for each rate of the bursts: the runs without regulation, with 25
-/// % and with 50 %.
+/// Measures MixedStore's table 5, for each rate of the bursts: the runs without regulation, and
+/// with 25 % and 50 %.
 fn regulation() -> Result<Values, ExperimentsError> {
     let mut values = Values::new();
     let of_rate = |faster: &u64| -> Result<[Run; 3], ExperimentsError> {

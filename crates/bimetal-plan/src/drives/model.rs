@@ -334,8 +334,8 @@ fn mapping_unit(size: &Size, own: Option<f64>) -> Result<Bytes, String> {
 }
 
 /// Returns the number of cached writes among which a disk chooses the one that its head reaches
-/// first, by its rate of random writes. With n cached writes the disk waits for a part of 1 / (n +
-/// 1) of a turn behind the move to another track.
+/// first, by its rate of random writes. With n cached writes the disk waits for 1 / (n + 1) of a
+/// turn behind the move to another track.
 fn destage_window(writes_per_s: f64, rpm: f64, move_ms: f64) -> i64 {
     const MOST: f64 = 64.0;
     let turn_ms = 60_000.0 / rpm;

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use crate::held::foreign_sector;
 use crate::state;
 
-/// Maximum of pages of the journal and slot table that are read, from the first page on.
+/// Maximum of pages of the engine's metadata region that are read, from the first page on.
 const MAP_PAGES: u64 = 256;
 /// Number of pages in a tail for the state and its second copies.
 const STATE_PAGES: u64 = 4;
@@ -164,8 +164,8 @@ fn has_state(label: &Label, layout: &Layout, drive: &File) -> bool {
     matches!(state::read(drive, label, layout, label.index).newest(), (Some(_), None))
 }
 
-/// Counts the pages of the volume at the beginning of journal and slot table. Returns the count,
-/// and the number of pages read.
+/// Counts the pages of the volume at the beginning of the engine's metadata region. Returns the
+/// count, and the number of pages read.
 fn map_pages(label: &Label, layout: &Layout, drive: &File) -> io::Result<Option<(u64, u64)>> {
     let Some(region) = layout.metadata.filter(|region| region.member == label.index) else { return Ok(None) };
     let sectors = region.sectors.min(MAP_PAGES * PAGE_BYTES as u64 / SECTOR_BYTES);
