@@ -316,7 +316,7 @@ fn rounds_max(period: Nanoseconds, load: &Repeated<'_>) -> u64 {
 }
 
 /// Returns the number of warm-up rounds and of recorded rounds. The rounds are long enough for each
-/// of `timers` that fires at all within `rounds_max` rounds, if these many rounds allow it: once in
+/// of `timers` that fires at all within `rounds_max` rounds, if that many rounds allow it: once in
 /// the warm-up, and `TIMERS` times while commands are recorded. No round is played for a timer that
 /// would not fire.
 fn rounds_of(timers: impl Iterator<Item = Nanoseconds>, period: Nanoseconds, rounds_max: u64) -> (u64, u64) {
