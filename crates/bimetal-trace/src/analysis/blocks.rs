@@ -4,8 +4,13 @@
 //! the states of these blocks. The states of a group lie in one cache line of one array. Memory
 //! grows with the blocks touched: about 25 bytes a block if dense (directory and spare room
 //! included), about 100 bytes for a block without neighbours.
+//!
+//! A *region* of [`REGION_BLOCKS`] neighbouring blocks has one state for all of them if requests
+//! touched only all of them together. The first access to a part of it gives each block its own
+//! state. So the memory for a few enormous requests is small.
 
 use std::hint::black_box;
+use std::iter::repeat_n;
 
 use bimetal_core::units::Nanoseconds;
 use foldhash::fast::FixedState;
@@ -15,6 +20,12 @@ const GROUP_SHIFT: u32 = 2;
 /// Number of neighbouring blocks whose states lie side by side.
 const GROUP_BLOCKS: u64 = 1 << GROUP_SHIFT;
 
+const REGION_SHIFT: u32 = 10;
+/// Number of neighbouring blocks, whole groups, that can have one state.
+pub(super) const REGION_BLOCKS: u64 = 1 << REGION_SHIFT;
+/// Number of groups of a region.
+const REGION_GROUPS: u64 = REGION_BLOCKS / GROUP_BLOCKS;
+
 const ACCESS_BITS: u64 = 0b11;
 const READ: u64 = 1;
 const WRITE: u64 = 2;
@@ -22,7 +33,7 @@ const WRITE: u64 = 2;
 /// History of a block: its last access, and the numbers of its writes and reads.
 ///
 /// Counts stop at 2^32 − 1 per block; times are kept for 146 years.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(super) struct BlockState {
     /// Time of the last access in nanoseconds, shifted left by two; below it READ, WRITE, or 0 for
     /// never accessed.
@@ -125,6 +136,8 @@ impl Access {
 struct Device {
     number: u32,
     groups: HashMap<u64, u32, FixedState>,
+    /// State of all blocks of a region, by the region's number. These blocks are in no group.
+    regions: HashMap<u64, BlockState, FixedState>,
 }
 
 /// States of neighbouring blocks, in one cache line.
@@ -151,7 +164,7 @@ impl BlockTable {
     pub(super) fn device_index(&mut self, number: u32) -> usize {
         if self.devices.get(self.last_device).is_none_or(|device| device.number != number) {
             self.last_device = *self.index_of_device.entry(number).or_insert_with(|| {
-                self.devices.push(Device { number, groups: HashMap::default() });
+                self.devices.push(Device { number, groups: HashMap::default(), regions: HashMap::default() });
                 self.devices.len() - 1
             });
         }
@@ -163,15 +176,49 @@ impl BlockTable {
         self.devices.len()
     }
 
+    /// Returns the number of the region of `block`.
+    pub(super) fn region_of(block: u64) -> u64 {
+        block >> REGION_SHIFT
+    }
+
+    /// Returns true if the blocks of a region have one state.
+    #[inline]
+    pub(super) fn is_alike(&self, device: usize, region: u64) -> bool {
+        let regions = &self.devices[device].regions;
+        !regions.is_empty() && regions.contains_key(&region)
+    }
+
+    /// Returns the state of all blocks of a region, to access all of them; `None` if they have
+    /// states of their own. All earlier accesses must have been visited.
+    pub(super) fn region(&mut self, device: usize, region: u64) -> Option<&mut BlockState> {
+        let Device { groups, regions, .. } = &mut self.devices[device];
+        let first = region * REGION_GROUPS;
+        if !regions.contains_key(&region) && (first..first + REGION_GROUPS).any(|group| groups.contains_key(&group)) {
+            return None;
+        }
+        Some(regions.entry(region).or_default())
+    }
+
+    /// Gives each block of a region whose blocks have one state a state of its own. All earlier
+    /// accesses must have been visited.
+    pub(super) fn split(&mut self, device: usize, region: u64) {
+        let Device { groups, regions, .. } = &mut self.devices[device];
+        let Some(state) = regions.remove(&region) else { return };
+        for group in region * REGION_GROUPS..(region + 1) * REGION_GROUPS {
+            groups.insert(group, next_index(&self.groups));
+            self.groups.push(Group([state; GROUP_BLOCKS as usize]));
+        }
+    }
+
     /// Calls `visit` with each block of `accesses`, in order: the access, the block's number and
-    /// its state.
+    /// its state. No block is in a region whose blocks have one state.
     ///
     /// First finds the states of all accesses, then loads them, then visits them. So the cache
     /// misses of a batch overlap, instead of each being waited for before the next is known.
     pub(super) fn visit(&mut self, accesses: &mut [Access], mut visit: impl FnMut(&Access, u64, &mut BlockState)) {
         for access in accesses.iter_mut() {
             access.index = *self.devices[access.device].groups.entry(access.group).or_insert_with(|| {
-                let index = u32::try_from(self.groups.len()).expect("fewer than 2^32 groups of blocks fit in memory");
+                let index = next_index(&self.groups);
                 self.groups.push(Group::default());
                 index
             });
@@ -190,22 +237,51 @@ impl BlockTable {
 
     /// Returns the blocks that were read or written, in arbitrary order.
     pub(super) fn touched(&self) -> impl Iterator<Item = &BlockState> {
-        self.groups.iter().flat_map(|group| &group.0).filter(|state| state.last != 0)
+        let regions = self.devices.iter().flat_map(|device| device.regions.values());
+        let in_groups = self.groups.iter().flat_map(|group| &group.0).filter(|state| state.last != 0);
+        regions.flat_map(|state| repeat_n(state, REGION_BLOCKS as usize)).chain(in_groups)
     }
 
     /// Returns the blocks that were read or written, by device number, then by block number.
     pub(super) fn in_order(&self) -> impl Iterator<Item = &BlockState> {
-        let mut order: Vec<(u32, u64, u32)> = Vec::with_capacity(self.groups.len());
-        for device in &self.devices {
-            order.extend(device.groups.iter().map(|(&group, &index)| (device.number, group, index)));
+        let mut order: Vec<(u32, u64, Place<'_>)> = Vec::with_capacity(self.groups.len());
+        for Device { number, groups, regions } in &self.devices {
+            let of_region = |(region, state)| (*number, region * REGION_GROUPS, Place::Region(state));
+            order.extend(groups.iter().map(|(&group, &index)| (*number, group, Place::Group(index))));
+            order.extend(regions.iter().map(of_region));
         }
-        order.sort_unstable();
-        order.into_iter().flat_map(|(_, _, index)| &self.groups[index as usize].0).filter(|state| state.last != 0)
+        order.sort_unstable_by_key(|&(number, group, _)| (number, group));
+        order.into_iter().flat_map(|(.., place)| {
+            let (states, times) = match place {
+                Place::Group(index) => (&self.groups[index as usize].0[..], 1),
+                Place::Region(state) => (std::slice::from_ref(state), REGION_BLOCKS as usize),
+            };
+            states.iter().filter(|state| state.last != 0).flat_map(move |state| repeat_n(state, times))
+        })
     }
+}
+
+/// Place of the states of neighbouring blocks.
+#[derive(Clone, Copy)]
+enum Place<'a> {
+    /// Position of a group in the table.
+    Group(u32),
+    /// State of all blocks of a region.
+    Region(&'a BlockState),
+}
+
+/// Returns the position of the next group behind `groups`.
+fn next_index(groups: &[Group]) -> u32 {
+    u32::try_from(groups.len()).expect("fewer than 2^32 groups of blocks fit in memory")
 }
 
 #[cfg(test)]
 impl BlockTable {
+    /// Returns the number of groups whose blocks have states of their own.
+    pub(super) fn groups_in_memory(&self) -> usize {
+        self.groups.len()
+    }
+
     /// Calls `visit` with the blocks from `first` to `last` of the device that the trace calls
     /// `number`.
     pub(super) fn visit_range(

@@ -72,16 +72,16 @@ impl IntervalHistogram {
         Self { counts: [0; BOUND_COUNT + 1], total: 0 }
     }
 
-    /// Counts one interval.
+    /// Counts one interval of each of `count` blocks.
     #[inline]
-    pub(super) fn add(&mut self, interval: Nanoseconds) {
+    pub(super) fn add(&mut self, interval: Nanoseconds, count: u64) {
         let bits = u64::BITS - interval.get().leading_zeros();
         let mut bin = FIRST_BIN[bits as usize] as usize;
         while bin < BOUND_COUNT && interval.get() > BOUNDS[bin] {
             bin += 1;
         }
-        self.counts[bin] += 1;
-        self.total += 1;
+        self.counts[bin] += count;
+        self.total += count;
     }
 
     /// Returns the share of intervals no longer than `bound`, which must be a bound of the bins;
@@ -132,8 +132,8 @@ mod tests {
     fn a_bound_is_within_itself_and_a_nanosecond_more_is_not() {
         for bound in [Nanoseconds(1_000), Nanoseconds::from_seconds(30), Nanoseconds::from_seconds(3600)] {
             let mut histogram = IntervalHistogram::new();
-            histogram.add(bound);
-            histogram.add(bound + Nanoseconds(1));
+            histogram.add(bound, 1);
+            histogram.add(bound + Nanoseconds(1), 1);
             assert_eq!(histogram.share_within(bound), Some(0.5), "{bound}");
         }
     }
@@ -143,7 +143,7 @@ mod tests {
         let mut interval = 0u64;
         while interval < u64::MAX / 3 {
             let mut histogram = IntervalHistogram::new();
-            histogram.add(Nanoseconds(interval));
+            histogram.add(Nanoseconds(interval), 1);
             let bin = BOUNDS.partition_point(|bound| *bound < interval);
             assert_eq!(histogram.counts[bin], 1, "{interval}");
             interval += interval / 20 + 1;
@@ -160,8 +160,8 @@ mod tests {
     #[test]
     fn the_curve_ends_where_all_intervals_are_counted() {
         let mut histogram = IntervalHistogram::new();
-        histogram.add(Nanoseconds::from_seconds(25));
-        histogram.add(Nanoseconds::from_seconds(35));
+        histogram.add(Nanoseconds::from_seconds(25), 1);
+        histogram.add(Nanoseconds::from_seconds(35), 1);
         assert_eq!(histogram.cdf(), Some(vec![[30.0, 0.5], [40.0, 1.0]]));
     }
 }

@@ -3,7 +3,8 @@
 //! This folder holds the figures of Griffin section 4, Konanki tables 5.1 to 5.4 and MixedStore
 //! table 2, each defined at its field of [`Analysis`]. It holds nothing that depends on a drive, a
 //! cache or a scheme. Memory grows with the blocks that a trace touches, not with its length: 16
-//! bytes a block and its share of a directory, and histograms of fixed size.
+//! bytes a block and its share of a directory, and histograms of fixed size. Blocks of enormous
+//! requests share a state while their histories are equal.
 //!
 //! Read first: [`Analysis`] (`figures.rs`), then `blocks.rs` (history of each block),
 //! `intervals.rs` and `popularity.rs`. `files.rs` attributes accesses to files, `table.rs` writes
@@ -20,7 +21,7 @@ use bimetal_core::operation::OpKind;
 use bimetal_core::units::{Bytes, Nanoseconds, SECTOR_BYTES, SectorRange, Sectors};
 
 use crate::Request;
-use blocks::{Access, BlockTable};
+use blocks::{Access, BlockState, BlockTable, REGION_BLOCKS};
 use figures::QUOTED_SECONDS;
 use files::FileCounter;
 use intervals::IntervalHistogram;
@@ -70,10 +71,41 @@ pub struct Analyzer {
     sizes: [u64; 64],
     address_end: Sectors,
     arrivals: Option<(Nanoseconds, Nanoseconds)>,
+    effects: Effects,
+}
+
+/// Counts of what accesses found in the history of their blocks.
+struct Effects {
     write_runs: u64,
     waw: IntervalHistogram,
     raw: IntervalHistogram,
     files: Option<FileCounter>,
+}
+
+impl Effects {
+    /// Counts an access to the `count` blocks from `first` on, which all have the history `state`,
+    /// and adds it to their history.
+    #[inline]
+    fn access(&mut self, at: Nanoseconds, is_write: bool, (first, count): (u64, u64), state: &mut BlockState) {
+        if is_write {
+            let effect = state.write(at);
+            match effect.after_write {
+                Some(interval) => self.waw.add(interval, count),
+                None => self.write_runs += count,
+            }
+            if let Some(files) = &mut self.files {
+                (0..count).for_each(|offset| files.write(first + offset, effect));
+            }
+        } else {
+            let after_write = state.read(at);
+            if let Some(interval) = after_write {
+                self.raw.add(interval, count);
+            }
+            if let Some(files) = &mut self.files {
+                (0..count).for_each(|offset| files.read(first + offset, after_write));
+            }
+        }
+    }
 }
 
 impl Analyzer {
@@ -98,16 +130,18 @@ impl Analyzer {
             sizes: [0; 64],
             address_end: Sectors::ZERO,
             arrivals: None,
-            write_runs: 0,
-            waw: IntervalHistogram::new(),
-            raw: IntervalHistogram::new(),
-            files: None,
+            effects: Effects {
+                write_runs: 0,
+                waw: IntervalHistogram::new(),
+                raw: IntervalHistogram::new(),
+                files: None,
+            },
         })
     }
 
     /// Also finds the most overwritten files of `map`, which describes the trace's only device.
     pub fn with_files(mut self, map: FileMap) -> Self {
-        self.files = Some(FileCounter::new(map, self.block()));
+        self.effects.files = Some(FileCounter::new(map, self.block()));
         self
     }
 
@@ -156,35 +190,39 @@ impl Analyzer {
         let last = (end.get() - 1) >> self.block_shift;
         direction.block_ios += last - first + 1;
         let is_write = request.kind == OpKind::Write;
-        for access in Access::split(request.arrival, is_write, device, first, last) {
-            self.waiting.push(access);
-            if self.waiting.len() == BATCH {
+        for region in BlockTable::region_of(first)..=BlockTable::region_of(last) {
+            let start = first.max(region * REGION_BLOCKS);
+            let end = last.min(region * REGION_BLOCKS + (REGION_BLOCKS - 1));
+            if end - start == REGION_BLOCKS - 1 && self.access_region(device, region, request.arrival, is_write) {
+                continue;
+            }
+            if self.blocks.is_alike(device, region) {
                 self.access_blocks();
+                self.blocks.split(device, region);
+            }
+            for access in Access::split(request.arrival, is_write, device, start, end) {
+                self.waiting.push(access);
+                if self.waiting.len() == BATCH {
+                    self.access_blocks();
+                }
             }
         }
     }
 
+    /// Applies an access to all blocks of a region, if they have one state. Returns false if they
+    /// have not.
+    fn access_region(&mut self, device: usize, region: u64, at: Nanoseconds, is_write: bool) -> bool {
+        self.access_blocks();
+        let Some(state) = self.blocks.region(device, region) else { return false };
+        self.effects.access(at, is_write, (region * REGION_BLOCKS, REGION_BLOCKS), state);
+        true
+    }
+
     /// Applies the waiting accesses to the blocks.
     fn access_blocks(&mut self) {
+        let effects = &mut self.effects;
         self.blocks.visit(&mut self.waiting, |access, block, state| {
-            if access.is_write {
-                let effect = state.write(access.at);
-                match effect.after_write {
-                    Some(interval) => self.waw.add(interval),
-                    None => self.write_runs += 1,
-                }
-                if let Some(files) = &mut self.files {
-                    files.write(block, effect);
-                }
-            } else {
-                let after_write = state.read(access.at);
-                if let Some(interval) = after_write {
-                    self.raw.add(interval);
-                }
-                if let Some(files) = &mut self.files {
-                    files.read(block, after_write);
-                }
-            }
+            effects.access(access.at, access.is_write, (block, 1), state);
         });
         self.waiting.clear();
     }
@@ -222,16 +260,16 @@ impl Analyzer {
             random_write_fraction: share(writes.requests - writes.sequential, writes.requests),
             request_size_sectors: size_histogram(&self.sizes),
             aligned_fraction: share(self.aligned, transfers),
-            max_write_savings: share(writes.block_ios - self.write_runs, writes.block_ios),
+            max_write_savings: share(writes.block_ios - self.effects.write_runs, writes.block_ios),
             overwrites_in_top_1pct: popularity.overwrites_in_top,
             reads_in_top_1pct: popularity.reads_of_top.and_then(|top| share(top, reads.block_ios)),
-            waw: quoted_shares(&self.waw).filter(|_| has_times),
-            raw: quoted_shares(&self.raw).filter(|_| has_times),
+            waw: quoted_shares(&self.effects.waw).filter(|_| has_times),
+            raw: quoted_shares(&self.effects.raw).filter(|_| has_times),
             overwrite_cdf: popularity.overwrite_cdf,
             top1pct_histogram: popularity.top_histogram,
-            waw_cdf: self.waw.cdf().filter(|_| has_times),
-            raw_cdf: self.raw.cdf().filter(|_| has_times),
-            files: self.files.filter(|_| self.blocks.device_count() == 1).map(|files| files.finish(has_times)),
+            waw_cdf: self.effects.waw.cdf().filter(|_| has_times),
+            raw_cdf: self.effects.raw.cdf().filter(|_| has_times),
+            files: self.effects.files.filter(|_| self.blocks.device_count() == 1).map(|files| files.finish(has_times)),
         }
     }
 }

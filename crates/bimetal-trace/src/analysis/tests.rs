@@ -1,4 +1,5 @@
 use bimetal_core::operation::OpKind::{Discard, Flush, Read, Write, WriteZeroes};
+use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
@@ -238,4 +239,64 @@ fn block_sizes_that_are_no_power_of_two_are_refused() {
     let arrival = Nanoseconds::ZERO;
     analyzer.request(&Request { arrival, device: 0, kind: Write, fua: false, range, response: None });
     assert_eq!(analyzer.finish().block_ios, 8);
+}
+
+/// Access of the property test: device, set for a write, first block, number of blocks.
+fn accesses() -> impl Strategy<Value = Vec<(u32, bool, u64, u64)>> {
+    let near = |border: u64| border.saturating_sub(2)..border + 3;
+    let first = prop_oneof![
+        0u64..5000,
+        (0u64..5).prop_map(|region| region * 1024),
+        (0u64..5).prop_flat_map(move |r| near(r * 1024))
+    ];
+    let count = prop_oneof![1u64..20, 1020u64..1030, 2000u64..4200];
+    prop::collection::vec((0u32..2, any::<bool>(), first, count), 1..40)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Figures, files and histories equal those of a table with an entry for each block. Blocks are
+    /// sectors, so that a region is no larger than it must be.
+    #[test]
+    fn blocks_that_share_a_state_count_like_single_ones(accesses in accesses()) {
+        let map = || FileMap::read("map.csv", "0,614400,/a\n614400,700000,/b\n1900000,512,/c\n".as_bytes()).unwrap();
+        let mut analyzer = Analyzer::new(Bytes(512)).unwrap().with_files(map());
+        let mut plain = Analyzer::new(Bytes(512)).unwrap().with_files(map()).effects;
+        let mut states = std::collections::BTreeMap::new();
+        for (second, &(device, is_write, first, count)) in accesses.iter().enumerate() {
+            let (arrival, kind) = (Nanoseconds::from_seconds(7 * second as u64), if is_write { Write } else { Read });
+            let range = SectorRange::new(first, count);
+            analyzer.request(&Request { arrival, device, kind, fua: false, range, response: None });
+            for block in first..first + count {
+                let state = states.entry((device, block)).or_insert_with(BlockState::default);
+                plain.access(arrival, is_write, (block, 1), state);
+            }
+        }
+        analyzer.access_blocks();
+        prop_assert!(analyzer.blocks.in_order().eq(states.values()));
+        prop_assert_eq!(analyzer.blocks.touched().count(), states.len());
+        prop_assert_eq!(analyzer.effects.write_runs, plain.write_runs);
+        prop_assert_eq!(analyzer.effects.waw.cdf(), plain.waw.cdf());
+        prop_assert_eq!(analyzer.effects.raw.cdf(), plain.raw.cdf());
+        prop_assert_eq!(analyzer.effects.files.unwrap().finish(true), plain.files.unwrap().finish(true));
+    }
+}
+
+/// Regression: each block had its own state, so that 1,260 reads of 165 MiB each took 1.3 GiB.
+#[test]
+fn enormous_requests_share_states_until_a_part_is_accessed() {
+    let mut analyzer = Analyzer::new(Bytes::from_kib(4)).unwrap();
+    let mut request = |second: u64, start: u64, len: u64| {
+        let (arrival, range) = (Nanoseconds::from_seconds(second), SectorRange::new(start, len));
+        analyzer.request(&Request { arrival, device: 0, kind: Write, fua: false, range, response: None });
+        analyzer.access_blocks();
+        analyzer.blocks.groups_in_memory()
+    };
+    // 165 regions of 4 MiB, twice.
+    assert_eq!(request(0, 0, 165 * 8192), 0);
+    assert_eq!(request(1, 0, 165 * 8192), 0);
+    assert_eq!(request(2, 8192, 8), 256, "one region has its blocks apart");
+    assert_eq!(request(3, 0, 165 * 8192), 256);
+    assert_eq!(analyzer.finish().footprint_bytes, 165 << 22);
 }
