@@ -557,6 +557,22 @@ fn writes_are_fast_until_the_slc_cache_is_full() {
     drive.check();
 }
 
+/// Regression: each erase counted once for every plane of the die, at the size of the block in all
+/// planes. A drive with four planes seemed to wear four times as fast, to MixedStore's lifetime.
+#[test]
+fn wear_counts_a_block_once_however_many_planes_it_has() {
+    for planes in [1, 2, 4] {
+        let changes = [("planes_per_die", &*planes.to_string()), ("ftl", "page-in-place"), ("write_buffer", "off")];
+        let mut drive = drive_in(&changes, Precondition::Sequential);
+        assert_eq!(drive.wear().unwrap().erased, Bytes(0));
+        // This layer erases a block to overwrite a page of it.
+        times(&mut drive, us(0), &[command(OpKind::Write, 0, 32)]);
+        let (wear, block) = (drive.wear().unwrap(), Bytes::from_kib(16 * 16 * planes));
+        assert_eq!((wear.erased, wear.block), (block, block), "{planes} planes");
+        assert_eq!((wear.flash, wear.endurance), (Bytes(128 * block.0), Bytes(128_000 * block.0)));
+    }
+}
+
 /// An idle drive collects blocks until it has the number of free blocks in its profile.
 #[test]
 fn idle_drive_collects_up_to_gc_idle_free_blocks() {
