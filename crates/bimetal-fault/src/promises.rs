@@ -35,7 +35,7 @@ pub fn promises(scheme: &SchemeInfo) -> Vec<String> {
         let home_is_ssd = scheme.members.iter().any(|(role, holds)| role.name() == "ssd" && *holds == Holds::Home);
         let (lost, loss) = if home_is_ssd { ("HDD", scheme.hdd_loss) } else { ("SSD", scheme.ssd_loss) };
         promises.push(format!("the {lost} that becomes read-only loses nothing, and service goes on without it"));
-        promises.push(format!("a missing {lost} loses {loss}; all other reads as before"));
+        promises.push(format!("a missing {lost} loses {}; all other reads as before", scheme.loss_in_words(loss)));
     }
     promises
 }

@@ -1,10 +1,28 @@
 //! Reasons for bypasses: those that a scheme declares, and those that follow from its parameters
-//! and members.
+//! and members; and losses in words.
 
 use crate::policies::admission;
 use crate::scheme::{Holds, Reason, SchemeInfo};
+use crate::settings::{Kind, Parameter};
 
 impl SchemeInfo {
+    /// Returns a loss in words. A part that holds under one value of a parameter has the setting
+    /// behind it: `nothing (mode=enhanced)`.
+    pub fn loss_in_words(&self, loss: &str) -> String {
+        let parameter_of = |value: &str| {
+            let has = |parameter: &&Parameter| matches!(parameter.kind, Kind::Choice(words) if words.contains(&value));
+            self.parameters.iter().find(has)
+        };
+        let clause = |clause: &str| {
+            let found = clause.split_once(": ").and_then(|(value, lost)| Some((parameter_of(value)?, value, lost)));
+            match found {
+                Some((parameter, value, lost)) => format!("{lost} ({}={value})", parameter.name),
+                None => clause.to_owned(),
+            }
+        };
+        loss.split("; ").map(clause).collect::<Vec<_>>().join("; ")
+    }
+
     /// Returns all reasons for which the scheme's bypasses can be counted, each with its meaning.
     /// One reason may have several meanings.
     pub fn reasons(&self) -> Vec<(Reason, &'static str)> {
@@ -28,5 +46,23 @@ impl SchemeInfo {
         }
         reasons.push((Reason::DRAINING, "the volume is being drained: all writes go to their home"));
         reasons
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::schemes;
+
+    /// `SSD lost     loses enhanced: nothing; maximized: …` told nobody what is lost.
+    #[test]
+    fn loss_under_a_setting_has_the_setting_behind_it() {
+        let info = schemes::find("smart-response").expect("a scheme");
+        assert_eq!(
+            info.loss_in_words(info.ssd_loss),
+            "nothing (mode=enhanced); writes that were not written back yet (mode=maximized)"
+        );
+        // A colon without a setting in front stays.
+        let info = schemes::find("hdd-only").expect("a scheme");
+        assert_eq!(info.loss_in_words(info.ssd_loss), info.ssd_loss);
     }
 }
