@@ -13,6 +13,7 @@ use bimetal_models::profile::Profile;
 
 use crate::find::{Labelled, Located};
 use crate::labels;
+use crate::rating::rated_writes;
 
 /// Description of a volume, from its labels.
 #[derive(Clone)]
@@ -49,7 +50,7 @@ pub struct AboutMember {
 }
 
 /// Setting of a real drive: the rating of its maker, stated by its owner
-/// (`ssd.rated_writes=150TB`).
+/// (`ssd.rated_writes=150TB`, `ssd.rated_writes=1dwpd/5y`).
 pub const RATED_WRITES: &str = "rated_writes";
 
 impl About {
@@ -67,7 +68,7 @@ impl About {
             bytes: member.size.bytes(),
             profile: member.emulates.clone(),
             is_flash: is_flash(member, drive),
-            rated_write_bytes: rating(label, member.role),
+            rated_write_bytes: rating(label, member.role, member.size.bytes()),
             before: drive.and_then(|drive| lifetime(label, member, drive)).unwrap_or_default(),
         });
         let members = members.collect();
@@ -77,10 +78,9 @@ impl About {
     /// Applies a drive's rating, if `name` is this setting. Returns true if it is.
     ///
     /// # Errors
-    /// Fails if there is no such drive, the drive is emulated, or the value is no size.
+    /// Fails if there is no such drive, the drive is emulated, or the value is no rating.
     pub fn take_rating(&mut self, name: &str, value: &str) -> Result<bool, String> {
         let Some((id, RATED_WRITES)) = name.split_once('.') else { return Ok(false) };
-        let rated: Bytes = value.parse().map_err(|error| format!("{name}: {error}"))?;
         let member = self.members.iter_mut().find(|member| member.id == id && member.profile.is_none());
         let member = member.ok_or_else(|| {
             format!(
@@ -88,6 +88,7 @@ impl About {
                                                    no emulated drive of this volume"
             )
         })?;
+        let rated = rated_writes(value, member.bytes).map_err(|error| format!("{name}: {error}"))?;
         member.rated_write_bytes = Some(rated);
         self.settings.insert(name.to_owned(), value.to_owned());
         Ok(true)
@@ -135,7 +136,8 @@ fn lifetime(label: &Label, member: &MemberLabel, drive: &Labelled) -> Option<Lif
     labels::read_lifetime(&file, member.size, &drive.probe.path, label.volume.identity()).ok()
 }
 
-/// Returns the rating of the drives with a role, as stated by their owner.
-fn rating(label: &Label, role: Role) -> Option<Bytes> {
-    label.drive_settings(role).find(|(key, _)| *key == RATED_WRITES).and_then(|(_, rated)| rated.parse().ok())
+/// Returns the rating of a drive of `size` with a role, as stated by its owner.
+fn rating(label: &Label, role: Role, size: Bytes) -> Option<Bytes> {
+    let mut settings = label.drive_settings(role);
+    settings.find(|(key, _)| *key == RATED_WRITES).and_then(|(_, rated)| rated_writes(rated, size).ok())
 }

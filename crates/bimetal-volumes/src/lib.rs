@@ -41,6 +41,7 @@ pub mod labels;
 pub mod lost;
 pub mod offline;
 pub mod plan;
+pub mod rating;
 pub mod registry;
 pub mod replace;
 pub mod report;

@@ -11,7 +11,7 @@ use bimetal_core::units::{Bytes, Nanoseconds};
 use bimetal_measure::response_time::ResponseTimes;
 use bimetal_measure::throughput::Throughput;
 use bimetal_measure::volume::{HitRatio, Migration};
-use bimetal_models::endurance::Endurance;
+use bimetal_models::endurance::{Endurance, drive_writes_per_day};
 use serde::{Deserialize, Serialize};
 
 use crate::about::AboutMember;
@@ -236,6 +236,10 @@ pub struct Wear {
     pub lifetime_write_bytes: u64,
     /// Seconds for which the drive was served since it became a member.
     pub lifetime_served_s: f64,
+    /// Drive writes a day since the drive became a member: bytes written for each day of service, as
+    /// a multiple of the drive's size. Null before it was served.
+    #[serde(default)]
+    pub dwpd: Option<f64>,
     /// Bytes for which the maker rates the drive; null if unknown.
     pub rated_write_bytes: Option<u64>,
     /// Share of the rating that is used up, without writes before the drive became a member. Null
@@ -259,12 +263,15 @@ impl Wear {
         let years = Nanoseconds::from_seconds_f64(served).as_years_f64();
         let warranted = rated.filter(|&rated| rated > 0).map(|rated| rated as f64);
         let endurance = Endurance { warranted, rated: None };
-        let life = if served > 0.0 { endurance.lifetime(lifetime as f64 / served, 0.0).years() } else { None };
+        let rate = lifetime as f64 / served;
+        let life = if served > 0.0 { endurance.lifetime(rate, 0.0).years() } else { None };
+        let dwpd = (served > 0.0).then(|| drive_writes_per_day(rate, about.bytes.sectors()));
         Self {
             id: about.id.clone(),
             write_bytes: written.0,
             lifetime_write_bytes: lifetime,
             lifetime_served_s: served,
+            dwpd: dwpd.filter(|writes| writes.is_finite()),
             rated_write_bytes: rated,
             rated_used: used,
             rated_life_years: life,

@@ -13,6 +13,7 @@ use bimetal_device::drive::emulated::Player;
 use bimetal_sim::setup::WANT_FILES;
 use bimetal_volumes::about::RATED_WRITES;
 use bimetal_volumes::create::{Created, DriveChoice, Request, create};
+use bimetal_volumes::rating::rated_writes;
 use bimetal_volumes::verdict::Verdict;
 use clap::Args;
 use serde::Serialize;
@@ -24,6 +25,9 @@ use crate::names::schemes_named;
 use crate::options::{BlockOption, JsonOption};
 use crate::output::{note, print, print_json};
 use crate::volume::{DrivePath, drive_path, member, setting, size};
+
+/// Size for which the form of a rating is checked.
+const RATED_DRIVE: Bytes = Bytes(1_000_000_000_000);
 
 /// Make a hybrid volume from drives: check the drives, write their metadata and label them
 ///
@@ -227,7 +231,8 @@ fn check_drive_setting(role: &str, key: &str, value: &str, drives: &[DriveChoice
     for drive in of_role {
         let Some(profile) = &drive.emulates else {
             if key == RATED_WRITES {
-                value.parse::<Bytes>().map_err(|error| Error::new(format!("--set {role}.{key}: {error}")))?;
+                // The size of the drive does not decide on the form.
+                rated_writes(value, RATED_DRIVE).map_err(|error| Error::new(format!("--set {role}.{key}: {error}")))?;
                 continue;
             }
             return Err(Error::new(format!(
@@ -271,7 +276,7 @@ fn describe(created: &Created, scheme: &SchemeInfo) -> String {
     let _ = writeln!(text, "worst crash  loses {}", scheme.worst_crash);
     for (role, loss) in [(Role::Ssd, scheme.ssd_loss), (Role::Hdd, scheme.hdd_loss)] {
         if scheme.members.iter().any(|&(member, _)| member == role) {
-            let _ = writeln!(text, "{} lost     loses {loss}", role.name().to_uppercase());
+            let _ = writeln!(text, "{} lost     loses {}", role.name().to_uppercase(), scheme.loss_in_words(loss));
         }
     }
     text.push_str(match (layout.home.len(), label.guard) {

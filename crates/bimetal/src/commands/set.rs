@@ -23,7 +23,8 @@ use crate::volume::setting;
 #[command(after_help = "Examples:\n  \
     bimetal set mail timeout=5min\n  \
     bimetal set mail move_rate=50MiB          write back at most 50 MiB a second\n  \
-    bimetal set mail ssd.rated_writes=150TB   the maker's rating of the SSD, for its end of life in status")]
+    bimetal set mail ssd.rated_writes=150TB   the maker's rating of the SSD, for its end of life in status\n  \
+    bimetal set mail ssd.rated_writes=1dwpd/5y   the same, as drive writes a day")]
 pub(crate) struct Arguments {
     /// The volume's name, or the path of any of its drives
     volume: String,

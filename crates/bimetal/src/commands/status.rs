@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use bimetal_core::units::{Bytes, counted};
 use bimetal_measure::durations::Distribution;
+use bimetal_measure::text::three_digits;
 use bimetal_serve::control::client::ClientError;
 use bimetal_serve::control::message::{Reply, Request};
 use bimetal_volumes::lost::{Finding, Lost};
@@ -223,8 +224,9 @@ fn describe_wear(status: &Status, text: &mut String) {
             }
             _ => String::new(),
         };
+        let days = wear.dwpd.map(|writes| format!("; {} drive writes a day", three_digits(writes))).unwrap_or_default();
         let lifetime = size(Bytes(wear.lifetime_write_bytes));
-        line!(text, "wear     {}: {lifetime} written since it became a member{now}{life}", wear.id);
+        line!(text, "wear     {}: {lifetime} written since it became a member{now}{days}{life}", wear.id);
     }
 }
 
