@@ -13,7 +13,7 @@ pub fn short(value: f64) -> String {
 /// Formats a price: with cents only below 10 dollars and only if they are not 0.
 pub fn price(usd: f64) -> String {
     let cents = (usd * 100.0).round() / 100.0;
-    if cents < 10.0 && cents.fract() != 0.0 { format!("{cents:.2} $") } else { format!("{usd:.0} $") }
+    if cents < 10.0 && cents.fract() != 0.0 { format!("${cents:.2}") } else { format!("${usd:.0}") }
 }
 
 /// Formats years: rounded to a tenth, or `over 100`.
@@ -67,8 +67,7 @@ pub fn lifetime(years: f64) -> String {
     const DAYS: f64 = 365.25;
     match years {
         _ if years >= 1000.0 => ">1000 y".to_owned(),
-        _ if years >= 1.0 => format!("{} y", three_digits(years)),
-        _ if years * 12.0 >= 2.0 => format!("{} mo", three_digits(years * 12.0)),
+        _ if years * 12.0 >= 2.0 => format!("{} y", three_digits(years)),
         _ if years * DAYS >= 2.0 => format!("{} d", three_digits(years * DAYS)),
         _ => format!("{} h", three_digits(years * DAYS * 24.0)),
     }
@@ -162,7 +161,7 @@ mod tests {
         assert_eq!(texts, ["0", "1.2e-4", "0.0123", "1.00", "1.23", "12.3", "123", "12345", "123k", "1.2M", "1.0e12"]);
         assert_eq!(percent(0.3254), "32.5");
         let lives: Vec<_> = [2e4, 14.23, 0.5, 0.0134, 0.001].map(lifetime).into();
-        assert_eq!(lives, [">1000 y", "14.2 y", "6.00 mo", "4.89 d", "8.77 h"]);
+        assert_eq!(lives, [">1000 y", "14.2 y", "0.500 y", "4.89 d", "8.77 h"]);
         assert_eq!((dollars(52.5), dollars(1234.5)), ("52.50".to_owned(), "1234".to_owned()));
     }
 

@@ -158,7 +158,7 @@ mod tests {
         assert_eq!(
             of_drives(&run, 2026.9),
             "life of ssd (p): 3.84 y, until 2030; limited by the writes that the maker warrants, \
-             while the rated cycles last 10.8 y;\n  the trace leaves 10.8 mo to 3.84 y possible; 0.430 drive writes a day\n"
+             while the rated cycles last 10.8 y;\n  the trace leaves 0.900 y to 3.84 y possible; 0.430 drive writes a day\n"
         );
         assert_eq!((until(4.2, 2026.9), until(60.0, 2026.9)), (", until 2031".to_owned(), String::new()));
     }

@@ -107,8 +107,8 @@ pub fn plan(results: &Results, plans: &[Plan], budget_usd: f64) -> Result<Fleet,
     let chosen = choose(&weighed, (budget_usd * COSTS_PER_USD).round() as u64).map_err(|least| {
         let (least, volumes) = (least as f64 / COSTS_PER_USD, volumes.len());
         FleetError(format!(
-            "the budget of {budget_usd} $ is too small: the cheapest option of each of the {volumes} volumes costs {least} \
-             $ in all"
+            "the budget of ${budget_usd} is too small: the cheapest option of each of the {volumes} volumes costs \
+             ${least} in all"
         ))
     })?;
     Ok(answer(&volumes, &chosen, budget_usd))
@@ -270,7 +270,7 @@ mod tests {
     fn fleet_without_an_answer_is_refused_with_the_reason() {
         let refused = |jobs: &[(&str, Value)], budget| planned(jobs, budget).expect_err("no plan").to_string();
         let message = refused(&two_volumes(), 159.0);
-        assert!(message.contains("the 2 volumes costs 160 $ in all"), "{message}");
+        assert!(message.contains("the 2 volumes costs $160 in all"), "{message}");
         assert!(refused(&[("a", Value::Null)], 1e6).starts_with("a: job 0 has no result yet: expected a sweep"));
         let failed = json!({"error": "the drive is too small"});
         assert!(refused(&[("a", failed)], 1e6).starts_with("a: no job of the sweep has figures: expected one option"));

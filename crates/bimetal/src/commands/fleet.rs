@@ -43,10 +43,8 @@ fn text(fleet: &Fleet) -> String {
     let with_flash = volumes.iter().filter(|volume| volume.chosen.ssd.is_some()).count();
     let mut text = format!("fleet        {} volumes, {with_flash} with an SSD\n", volumes.len());
     // Writing to a string cannot fail.
-    let _ = writeln!(
-        text,
-        "cost         {cost_usd:.2} $ of {budget_usd:.2} $; the cheapest options {cost_cheapest_usd:.2} $"
-    );
+    let _ =
+        writeln!(text, "cost         ${cost_usd:.2} of ${budget_usd:.2}; the cheapest options ${cost_cheapest_usd:.2}");
     let (least, cheapest) = (fleet.requests_under_way_min, fleet.requests_under_way_cheapest);
     let best = if least == fleet.requests_under_way {
         "no plan has fewer".to_owned()
