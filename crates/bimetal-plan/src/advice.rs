@@ -12,7 +12,7 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use crate::budget::{Budget, Metric};
-use crate::evaluate::{Evaluator, Figures, Load, Outcome};
+use crate::evaluate::{Evaluator, Figures, Load, Outcome, drive_writes};
 use crate::grid::Candidate;
 use crate::halves;
 
@@ -32,7 +32,7 @@ pub struct Confidence {
     /// Number of windows, of equally many requests, from which the error is estimated; 0 if the
     /// trace is too short.
     pub windows: u64,
-    /// Spread of each budgeted figure of the run, and of the budgeted lifetime.
+    /// Spread of each budgeted figure of the run, and of the life of the flash.
     pub budgets: Vec<Spread>,
     /// Set if every budget is kept at the short end of its figure's range, too.
     pub proven: bool,
@@ -133,8 +133,9 @@ pub fn confidence(
         });
     }
     let has_flash = figures.lives.as_ref().is_some_and(|lives| !lives.is_empty());
-    if let Some(budget) = budgets.iter().find(|budget| budget.metric == Metric::Lifetime).filter(|_| has_flash) {
-        confidence.budgets.push(life_in_halves(evaluator, candidate, figures, budget)?);
+    let of_life: Vec<&Budget> = budgets.iter().filter(|budget| budget.is_of_life()).collect();
+    if has_flash && !of_life.is_empty() {
+        confidence.budgets.extend(life_in_halves(evaluator, candidate, figures, &of_life)?);
     }
     confidence.proven =
         confidence.budgets.iter().all(|spread| spread.proven) && confidence.lacks(figures, budgets).is_empty();
@@ -146,23 +147,23 @@ pub fn confidence(
     Ok(confidence)
 }
 
-/// Computes the flash lifetime under each half alone, repeated. Widens the ranges in `figures` to
-/// include both lifetimes.
+/// Computes the life of the flash under each half alone, repeated. Widens the ranges in `figures` to
+/// include both. Returns the spread of each of `budgets`, which limit figures of the life.
 fn life_in_halves(
     evaluator: &Evaluator<'_>,
     candidate: &Candidate,
     figures: &mut Figures,
-    budget: &Budget,
-) -> Result<Spread, SimulationError> {
+    budgets: &[&Budget],
+) -> Result<Vec<Spread>, SimulationError> {
     let load = evaluator.load;
     let (half, end) = (load.half(), load.requests.len() as u64);
-    let years = |(from, to)| {
+    let lives = |(from, to)| {
         let load = Load::alone(load, from, to);
         let evaluator = Evaluator { load: &load, ..*evaluator };
         evaluator.lives(candidate)
     };
     let halves: Result<Vec<Vec<Life>>, SimulationError> =
-        [(load.warmup_requests, half), (half, end)].into_par_iter().with_max_len(1).map(years).collect();
+        [(load.warmup_requests, half), (half, end)].into_par_iter().with_max_len(1).map(lives).collect();
     let halves = halves?;
     // Lifetimes under growing load are shorter than those of the halves, which do not grow.
     for life in figures.lives.iter_mut().flatten().filter(|_| figures.grown.is_none()) {
@@ -170,12 +171,20 @@ fn life_in_halves(
             life.may_be(half.years.filter(|_| half.member == life.member));
         }
     }
+    let spread = |budget: &&Budget| match budget.metric {
+        Metric::DriveWrites => drive_writes_in_halves(figures, &halves, budget),
+        _ => lifetime_in_halves(figures, &halves, budget),
+    };
+    Ok(budgets.iter().map(spread).collect())
+}
+
+fn lifetime_in_halves(figures: &Figures, halves: &[Vec<Life>], budget: &Budget) -> Spread {
     let halves: Vec<Option<f64>> =
         halves.iter().map(|lives| lives.iter().map(Life::years_or_more).reduce(f64::min)).collect();
     let finite = |years: Option<f64>| years.filter(|years| years.is_finite());
     let kept_in_second_half = halves[1].is_none_or(|years| budget.kept_by(Some(years)));
     let (short_end, long_end) = figures.life_range();
-    Ok(Spread {
+    Spread {
         budget: budget.text.clone(),
         predicted: finite(figures.life_years()),
         error: None,
@@ -187,7 +196,28 @@ fn life_in_halves(
         kept_in_windows: None,
         short_end: finite(short_end),
         proven: kept_in_second_half && budget.kept_by(short_end),
-    })
+    }
+}
+
+fn drive_writes_in_halves(figures: &Figures, halves: &[Vec<Life>], budget: &Budget) -> Spread {
+    let predicted = figures.predicted(budget);
+    let halves: Vec<Option<f64>> = halves.iter().map(|lives| drive_writes(lives)).collect();
+    let all = || [predicted, halves[0], halves[1]].into_iter().flatten();
+    let (least, most) = (all().reduce(f64::min), all().reduce(f64::max));
+    let short_end = if budget.is_upper() { most } else { least };
+    Spread {
+        budget: budget.text.clone(),
+        predicted,
+        error: None,
+        least,
+        most,
+        first_half: halves[0],
+        second_half: halves[1],
+        kept_in_second_half: budget.kept_by(halves[1]),
+        kept_in_windows: None,
+        short_end,
+        proven: budget.kept_by(short_end),
+    }
 }
 
 impl Confidence {
@@ -199,7 +229,7 @@ impl Confidence {
     /// Returns the budgets that need a proof, and for which the trace is too short.
     pub(crate) fn lacks<'b>(&self, figures: &Figures, budgets: &'b [Budget]) -> Vec<&'b Budget> {
         let wears = figures.lives.as_ref().is_some_and(|lives| !lives.is_empty());
-        let needs = |budget: &&Budget| budget.is_of_run() || (budget.metric == Metric::Lifetime && wears);
+        let needs = |budget: &&Budget| budget.is_of_run() || (budget.is_of_life() && wears);
         budgets.iter().filter(needs).filter(|budget| self.of(budget).is_none()).collect()
     }
 
@@ -297,7 +327,8 @@ fn notes(figures: &Figures, budgets: &[Budget]) -> Vec<String> {
     notes
 }
 
-/// Computes the effects of a fifth more load, a fifth less load, and half the SSD on `candidate`.
+/// Computes the effects of a fifth more load, a fifth less load, and half the SSD on `candidate`:
+/// on the budgeted figures of a run, or else on the figure that `latency` names.
 ///
 /// # Errors
 /// Returns an error if the totals of a run contradict each other.
@@ -305,7 +336,12 @@ pub fn sensitivity(
     evaluator: &Evaluator<'_>,
     candidate: &Candidate,
     budgets: &[Budget],
+    latency: &Budget,
 ) -> Result<Vec<Sensitivity>, SimulationError> {
+    let mut shown: Vec<&Budget> = budgets.iter().filter(|budget| budget.is_of_run()).collect();
+    if shown.is_empty() {
+        shown.push(latency);
+    }
     let mut changes: Vec<(String, Replay, Candidate)> = Vec::new();
     if let Replay::Timed { speedup } = evaluator.replay {
         for (name, factor) in [("a fifth more load", 1.2), ("a fifth less load", 0.8)] {
@@ -320,7 +356,9 @@ pub fn sensitivity(
     changes
         .into_par_iter()
         .with_max_len(1)
-        .map(|(change, replay, candidate)| changed(&Evaluator { replay, ..*evaluator }, change, &candidate, budgets))
+        .map(|(change, replay, candidate)| {
+            changed(&Evaluator { replay, ..*evaluator }, change, &candidate, budgets, &shown)
+        })
         .collect()
 }
 
@@ -329,6 +367,7 @@ fn changed(
     change: String,
     candidate: &Candidate,
     budgets: &[Budget],
+    shown: &[&Budget],
 ) -> Result<Sensitivity, SimulationError> {
     let nothing = |reason: String, change: String| Sensitivity {
         change,
@@ -343,11 +382,10 @@ fn changed(
         Outcome::Impossible(why) => return Ok(nothing(why, change)),
     };
     figures.set_lives(evaluator.lives(candidate)?);
-    let of_run = budgets.iter().filter(|budget| budget.is_of_run());
     let reasons: Vec<String> = budgets.iter().filter_map(|budget| figures.breaks(budget)).collect();
     Ok(Sensitivity {
         change,
-        figures: of_run.map(|budget| (budget.name(), figures.of(budget))).collect(),
+        figures: shown.iter().map(|budget| (budget.name(), figures.of(budget))).collect(),
         lifetime_years: figures.life_years().filter(|years| years.is_finite()),
         keeps_budgets: reasons.is_empty(),
         reasons,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bimetal_core::block::BlockSize;
 use bimetal_core::layout::Role;
-use bimetal_core::units::significant;
+use bimetal_core::units::{Bytes, significant};
 use bimetal_measure::text::{decimal, price, short_years};
 use bimetal_sim::lifetime::Life;
 use bimetal_sim::results::TraceSummary;
@@ -22,7 +22,7 @@ use crate::kernel;
 use crate::search::Tried;
 
 /// Figures that describe every option, beside the figures that a budget limits.
-const PREDICTED: [&str; 17] = [
+const PREDICTED: [&str; 18] = [
     "response_time_ms.all.mean",
     "response_time_ms.all.p50",
     "response_time_ms.all.p99",
@@ -39,6 +39,7 @@ const PREDICTED: [&str; 17] = [
     "devices.ssd.write_bytes",
     "devices.ssd.energy_j",
     "devices.ssd.flash.lifetime_years",
+    "devices.ssd.flash.dwpd",
     "devices.hdd.energy_j",
 ];
 
@@ -231,7 +232,10 @@ fn predicted(figures: &Figures, budgets: &[Budget]) -> BTreeMap<String, Value> {
     });
     let value = |path: &str| at(&figures.run, path).cloned().unwrap_or(Value::Null);
     // Without the lifetimes in steady state, the figure of the run alone would mislead.
-    let known = |path: &&str| figures.lives.is_some() || !path.starts_with("devices.ssd.flash.lifetime_");
+    let known = |path: &&str| {
+        let of_life = ["devices.ssd.flash.lifetime_", "devices.ssd.flash.dwpd"];
+        figures.lives.is_some() || !of_life.iter().any(|of_life| path.starts_with(of_life))
+    };
     PREDICTED.into_iter().chain(limited).filter(known).map(|path| (path.to_owned(), value(path))).collect()
 }
 
@@ -260,18 +264,26 @@ fn kept_in_windows(confidence: &Confidence) -> BTreeMap<String, (u64, u64)> {
 }
 
 /// Returns scheme, parameters that are not at their defaults, drives and price:
-/// `griffin (timeout=225s) on MODEL 500 GB and MODEL 1 TB for 212 $`.
+/// `griffin (timeout=225s) on MODEL 500 GB and MODEL 1 TB for $212`.
 pub fn name(candidate: &Candidate) -> String {
     let settings: Vec<String> = candidate.settings.iter().map(|(key, value)| format!("{key}={value}")).collect();
     let settings = if settings.is_empty() { String::new() } else { format!(" ({})", settings.join(", ")) };
-    let drive = |role| candidate.drive(role).map(|offer| format!("{} {}", offer.model, decimal(offer.size.0)));
+    let drive =
+        |role| candidate.drive(role).map(|offer| format!("{} {}", without_size(&offer.model), decimal(offer.size.0)));
     let drives: Vec<String> = [Role::Ssd, Role::Log, Role::Hdd].into_iter().filter_map(drive).collect();
     let (scheme, drives) = (candidate.scheme.name, drives.join(" and "));
     format!("{scheme}{settings} on {drives} for {}", price(candidate.cost_usd))
 }
 
+/// Returns a model's name without the size at its end: an option has its own, and
+/// `samsung-970-evo-plus-500gb 250 GB` names two.
+fn without_size(model: &str) -> &str {
+    let is_size = |part: &str| part.ends_with(['b', 'B']) && part.to_uppercase().parse::<Bytes>().is_ok();
+    model.rsplit_once('-').filter(|(_, last)| is_size(last)).map_or(model, |(rest, _)| rest)
+}
+
 /// Returns an option as a sentence with the ranges of its figures, and the verdict on its budgets:
-/// `500 GB TLC, griffin, p99 3.1 ms (0.6 to 10), life 0.9 to 3.8 years, 212 $: not proven`.
+/// `500 GB TLC, griffin, p99 3.1 ms (0.6 to 10), life 0.9 to 3.8 years, $212: not proven`.
 pub fn sentence(tried: &Tried, budget: &Budget) -> String {
     let candidate = &tried.candidate;
     let flash = |role: Role| {
@@ -340,4 +352,22 @@ pub fn pareto<'t>(tried: &[&'t Tried], latency: &Budget) -> Vec<&'t Tried> {
     let mut front: Vec<usize> = (0..tried.len()).filter(|&index| on_front(index)).collect();
     front.sort_by(|&one, &other| keys[one][0].total_cmp(&keys[other][0]).then(keys[one][1].total_cmp(&keys[other][1])));
     front.into_iter().map(|index| tried[index]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn name_of_a_drive_has_one_size() {
+        for (model, name) in [
+            ("samsung-970-evo-plus-500gb", "samsung-970-evo-plus"),
+            ("seagate-barracuda-7200.12-1tb", "seagate-barracuda-7200.12"),
+            ("aws-gp3", "aws-gp3"),
+            ("disksim-atlas10k", "disksim-atlas10k"),
+            ("drives/shop.toml", "drives/shop.toml"),
+        ] {
+            assert_eq!(without_size(model), name);
+        }
+    }
 }

@@ -26,6 +26,9 @@ const RESPONSE_TIMES: [(&str, Figure); 8] = [
 /// Path of the lifetime, which costs extra runs.
 const LIFETIME: &str = "devices.ssd.flash.lifetime_years";
 
+/// Path of the drive writes a day, which cost the same runs.
+const DRIVE_WRITES: &str = "devices.ssd.flash.dwpd";
+
 /// Figure that a budget limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Metric {
@@ -33,6 +36,9 @@ pub enum Metric {
     Path(String),
     /// Years until the first flash drive is worn out, at steady state.
     Lifetime,
+    /// Drive writes a day (DWPD) of the flash drive that has most, in the steady state that the
+    /// lifetime is computed for.
+    DriveWrites,
     /// US dollars for all drives.
     Cost,
     /// Joules that all drives use over the trace.
@@ -75,7 +81,7 @@ pub enum BudgetError {
     Form(String),
     /// The figure does not exist.
     #[error(
-        "budget '{text}': unknown figure '{name}'{hint}: expected mean, p99, read.p999 and the like, or the dotted \
+        "budget '{text}': unknown figure '{name}'{hint}: expected mean, p99, read.p999, dwpd and the like, or the dotted \
          path of a figure of `simulate --json`"
     )]
     Figure {
@@ -147,7 +153,11 @@ impl Budget {
             value: value.to_owned(),
             expected,
         })?;
-        let metric = if path == LIFETIME { Metric::Lifetime } else { Metric::Path(path) };
+        let metric = match path.as_str() {
+            LIFETIME => Metric::Lifetime,
+            DRIVE_WRITES => Metric::DriveWrites,
+            _ => Metric::Path(path),
+        };
         Ok(Self { text: text.to_owned(), metric, side, limit })
     }
 
@@ -216,7 +226,7 @@ impl Budget {
     pub fn excess(&self, value: Option<f64>) -> f64 {
         let Some(value) = value else {
             // Lifetimes are not computed for options that break other budgets.
-            return if self.is_upper() || self.metric == Metric::Lifetime { 1.0 } else { f64::INFINITY };
+            return if self.is_upper() || self.is_of_life() { 1.0 } else { f64::INFINITY };
         };
         let (above, below) = if self.is_upper() { (value, self.limit) } else { (self.limit, value) };
         if below > 0.0 {
@@ -232,6 +242,11 @@ impl Budget {
     /// lifetimes cost extra runs.
     pub(crate) fn is_of_run(&self) -> bool {
         matches!(self.metric, Metric::Path(_) | Metric::Power)
+    }
+
+    /// Returns true if the budget limits a figure of the life of flash.
+    pub(crate) fn is_of_life(&self) -> bool {
+        matches!(self.metric, Metric::Lifetime | Metric::DriveWrites)
     }
 
     /// Returns the budget with its limit relaxed by the factor `times`. The new limit itself keeps
@@ -253,7 +268,7 @@ impl Budget {
     pub(crate) fn broken_by(&self, value: Option<f64>) -> String {
         match (&self.metric, value) {
             (Metric::Cost, Some(usd)) => format!("{} over {self}", self.show(Some(usd - self.limit))),
-            _ => format!("{} {}, and not {self}", self.name(), self.show(value)),
+            _ => format!("{} {} breaks {self}", self.name(), self.show(value)),
         }
     }
 
@@ -282,6 +297,7 @@ impl Budget {
                 None => path.clone(),
             },
             Metric::Lifetime => "lifetime".to_owned(),
+            Metric::DriveWrites => "dwpd".to_owned(),
             Metric::Cost => "cost".to_owned(),
             Metric::Energy => "energy".to_owned(),
             Metric::Power => "power".to_owned(),
@@ -297,7 +313,8 @@ impl Budget {
             Metric::Path(path) if path.ends_with("_years") => format!("{number} years"),
             Metric::Path(_) => number,
             Metric::Lifetime => format!("{number} years"),
-            Metric::Cost => format!("{number} $"),
+            Metric::DriveWrites => format!("{number} drive writes a day"),
+            Metric::Cost => format!("${number}"),
             Metric::Energy => format!("{number} J"),
             Metric::Power => format!("{number} W"),
         }
@@ -342,6 +359,7 @@ fn path_of(name: &str) -> String {
     match name.split_once('.') {
         None if is_response_time(name) => format!("response_time_ms.all.{name}"),
         Some(("all" | "read" | "write", rest)) if is_response_time(rest) => format!("response_time_ms.{name}"),
+        None if name.eq_ignore_ascii_case("dwpd") => DRIVE_WRITES.to_owned(),
         _ => name.to_owned(),
     }
 }
@@ -470,6 +488,10 @@ mod tests {
         // The lifetime of a run is that in steady state, which `--lifetime` limits.
         let life = Budget::parse("devices.ssd.flash.lifetime_years>=5y").unwrap();
         assert_eq!((life.metric, life.limit), (Metric::Lifetime, 5.0));
+        for text in ["dwpd<0.3", "DWPD<0.3", "devices.ssd.flash.dwpd<0.3"] {
+            let writes = Budget::parse(text).unwrap();
+            assert_eq!((writes.metric, writes.limit), (Metric::DriveWrites, 0.3), "{text}");
+        }
     }
 
     #[test]

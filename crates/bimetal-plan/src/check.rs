@@ -6,7 +6,6 @@ use bimetal_core::settings::{SettingError, Settings};
 use bimetal_models::spelling::nearest;
 use bimetal_sim::simulator::Replay;
 
-use crate::budget::Metric;
 use crate::grid::names;
 use crate::{PlanError, Question, budget};
 
@@ -48,7 +47,7 @@ pub enum ParameterError {
 /// Returns an error that names the invalid flag.
 pub(crate) fn check(question: &Question<'_>) -> Result<(), PlanError> {
     budget::check(&question.budgets)?;
-    let life = question.budgets.iter().find(|budget| budget.metric == Metric::Lifetime);
+    let life = question.budgets.iter().find(|budget| budget.is_of_life());
     if let (Some(life), Replay::Closed { .. } | Replay::Think { .. }) = (life, question.replay) {
         return Err(PlanError::NeedsTimes { budget: life.to_string() });
     }

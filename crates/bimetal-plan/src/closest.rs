@@ -256,7 +256,7 @@ impl Search<'_> {
 
     /// Returns true if all figures that the budgets need are known of an option.
     fn knows_all_of(&self, tried: &Tried) -> bool {
-        let asks_life = self.budgets.iter().any(|budget| budget.metric == Metric::Lifetime);
+        let asks_life = self.budgets.iter().any(|budget| budget.is_of_life());
         let knows = |figures: &Figures| {
             (figures.lives.is_some() || !asks_life) && (figures.grown.is_some() || self.grown.is_none())
         };

@@ -191,6 +191,7 @@ impl Figures {
         let shortest = lives.iter().min_by(|one, other| one.years_or_more().total_cmp(&other.years_or_more()));
         if let (Some(life), Some(flash)) = (shortest, self.run.pointer_mut("/devices/ssd/flash")) {
             replace_life(flash, life);
+            flash["dwpd"] = drive_writes(&lives).into();
         }
         self.lives = Some(lives);
     }
@@ -222,6 +223,7 @@ impl Figures {
         match &budget.metric {
             Metric::Path(path) => self.at(path),
             Metric::Lifetime => self.life_years(),
+            Metric::DriveWrites => drive_writes(self.lives.as_deref()?),
             Metric::Cost => Some(self.cost_usd),
             Metric::Energy => self.energy_j,
             Metric::Power => Some(self.energy_j? / self.span_s?),
@@ -238,6 +240,11 @@ impl Figures {
         let broken = !budget.kept_by(value);
         broken.then(|| budget.broken_by(value))
     }
+}
+
+/// Returns the drive writes a day of the flash drive that has most; `None` without such a drive.
+pub(crate) fn drive_writes(lives: &[Life]) -> Option<f64> {
+    lives.iter().filter_map(|life| life.dwpd).reduce(f64::max)
 }
 
 /// Keys of a drive's flash that depend on its life.

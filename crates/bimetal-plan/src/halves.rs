@@ -2,8 +2,7 @@
 //! fail on the second.
 
 use bimetal_core::block::BlockSize;
-use bimetal_core::units::Bytes;
-use bimetal_measure::text::short;
+use bimetal_measure::text::{bytes, short};
 use bimetal_sim::survey::Surveyor;
 use bimetal_trace::Request;
 
@@ -50,8 +49,8 @@ pub fn difference(requests: &[Request], cut: usize, block: BlockSize) -> String 
     }
     let size = second.mean_bytes / first.mean_bytes;
     if !(1.0 / NOTABLE..NOTABLE).contains(&size) {
-        let bytes = |half: &Half| Bytes((half.mean_bytes / 512.0).round() as u64 * 512).to_string();
-        differences.push(format!("requests of {} after {} on average", bytes(&second), bytes(&first)));
+        let size = |half: &Half| bytes(half.mean_bytes as u64);
+        differences.push(format!("requests of {} after {} on average", size(&second), size(&first)));
     }
     let new = (all - first.blocks) as f64 / second.blocks.max(1) as f64;
     if new > NOTABLE - 1.0 {

@@ -117,7 +117,7 @@ pub enum PlanError {
     Parameter(#[from] ParameterError),
     /// A lifetime is budgeted, and the requests have no times.
     #[error(
-        "{budget}: a lifetime needs times, and the requests are not replayed at any (--replay closed or think, or a trace \
+        "{budget}: the life of flash needs times, and the requests are not replayed at any (--replay closed or think, or a trace \
          without times): expected a trace with times and --replay timed; `bimetal record` records one. Or leave this \
          budget out"
     )]
@@ -168,7 +168,8 @@ pub struct Planned {
 impl Planned {
     /// Formats `value` as a figure of the budget that has this text or name.
     pub fn show(&self, budget: &str, value: Option<f64>) -> String {
-        let budget = self.budgets.iter().find(|known| known.text == budget || known.name() == budget);
+        let mut known = self.budgets.iter().chain([&self.latency]);
+        let budget = known.find(|known| known.text == budget || known.name() == budget);
         match (budget, value) {
             (Some(Budget { metric: Metric::Lifetime, .. }), None) => "unlimited".to_owned(),
             (_, None) => "–".to_owned(),
@@ -301,7 +302,7 @@ pub fn plan(question: &Question<'_>, progress: &dyn Progress) -> Result<Planned,
         figures.confidence = Some(Box::new(found.clone()));
         confidence = Some(found);
         steps.over();
-        sensitivity = advice::sensitivity(&evaluator, candidate, &question.budgets)?;
+        sensitivity = advice::sensitivity(&evaluator, candidate, &question.budgets, &search.first_response_budget())?;
         if question.growth.is_some() {
             sensitivity.iter_mut().for_each(|change| change.change += ", before growth");
         }

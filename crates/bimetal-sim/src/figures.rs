@@ -441,7 +441,7 @@ fn flash_total(left: FlashFigures, right: &FlashFigures) -> FlashFigures {
         lifetime_years_cycles: shorter.lifetime_years_cycles,
         lifetime_range_years: shorter.lifetime_range_years,
         lifetime_unknown: shorter.lifetime_unknown,
-        dwpd: None,
+        dwpd: [left.dwpd, right.dwpd].into_iter().flatten().reduce(f64::max),
         pages_programmed_host: plus(left.pages_programmed_host, right.pages_programmed_host),
         pages_programmed_gc: plus(left.pages_programmed_gc, right.pages_programmed_gc),
         pages_programmed_by_cause: add(&left.pages_programmed_by_cause, &right.pages_programmed_by_cause),

@@ -313,6 +313,6 @@ fn is_predicted(budget: &Budget) -> bool {
     match &budget.metric {
         Metric::Path(path) => path == "response_time_ms.all.mean",
         Metric::Lifetime | Metric::Cost => true,
-        Metric::Energy | Metric::Power => false,
+        Metric::DriveWrites | Metric::Energy | Metric::Power => false,
     }
 }

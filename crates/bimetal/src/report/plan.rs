@@ -162,7 +162,7 @@ fn front(planned: &Planned) -> String {
     let heads: String = figures.iter().map(|budget| format!("<th>{}</th>", escaped(&budget.name()))).collect();
     let rows: String = planned.front.iter().map(|&at| front_row(&planned.tried[at], &figures)).collect();
     format!(
-        "<section aria-labelledby=\"front\"><h2 id=\"front\">The front</h2>\n<p>No other option that was simulated is better in \
+        "<section aria-labelledby=\"front\"><h2 id=\"front\">Options that nothing beats</h2>\n<p>No other option that was simulated is better in \
          price, {}, life and energy at once.</p>\n<div class=\"scroll\"><table><thead><tr><th>option</th><th>price</th>{heads}\
          <th>life <small>years</small></th><th>energy</th></tr></thead><tbody>{rows}</tbody></table></div>\n</section>\n",
         escaped(&planned.latency.name())
@@ -249,7 +249,7 @@ fn point(tried: &Tried, value: f64, latency: &Budget, on_front: bool) -> Value {
     let candidate = &tried.candidate;
     let scheme = candidate.scheme.name;
     let verdict = if tried.reasons.is_empty() { "keeps the budgets".to_owned() } else { tried.reasons.join("; ") };
-    let on_front = if on_front { "; on the front" } else { "" };
+    let on_front = if on_front { "; nothing beats it" } else { "" };
     json!({
         "label": scheme,
         "name": match candidate.drive(Role::Ssd) {
