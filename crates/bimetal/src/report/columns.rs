@@ -27,6 +27,9 @@ impl Better {
 /// Heading of the lifetimes.
 const LIFE: &str = "life";
 
+/// Heading of the share of time in which a drive has work.
+const BUSY: &str = "busy";
+
 /// A figure of a run.
 pub(crate) struct Column {
     /// Heading over this column and its neighbours of the same kind.
@@ -227,7 +230,7 @@ pub(crate) const COLUMNS: [Column; 17] = [
     },
     Column {
         group: "HDD",
-        title: "busy",
+        title: BUSY,
         unit: "%",
         meaning: "Share of the time in which the HDD had work. Near 100 %, the HDD does not keep up, and response \
                   times measure its queue.",
@@ -289,10 +292,12 @@ impl Column {
 
     /// Returns, for each run, whether it has the best value of the column. Values that look equal
     /// tie. No run is best where all values tie, where only one run has a value, and where luck
-    /// explains the lead over the next value.
+    /// explains the lead over the next value. A drive without work is no best one: it was bought in
+    /// vain.
     pub(crate) fn best(&self, runs: &[Run]) -> Vec<bool> {
         let none = vec![false; runs.len()];
-        let value = |run: &Run| Some(((self.value)(run)?, self.half_of(run)));
+        let is_idle = |value: f64| self.title == BUSY && value == 0.0;
+        let value = |run: &Run| Some(((self.value)(run).filter(|value| !is_idle(*value))?, self.half_of(run)));
         let values: Vec<_> = runs.iter().map(value).collect();
         let better = |a: (f64, Option<f64>), b: (f64, Option<f64>)| {
             let is_a = if self.better == Better::Higher { a.0 >= b.0 } else { a.0 <= b.0 };
@@ -355,6 +360,20 @@ mod tests {
         assert_eq!(best(&[run(10.0, Some(0.5)), run(11.0, Some(0.5)), run(90.0, Some(4.0))]), [true, false, false]);
         assert_eq!(best(&[run(10.0, Some(0.5)), run(10.001, Some(0.5)), run(11.0, None)]), [true, true, false]);
         assert_eq!(best(&[run(10.0, Some(0.5)), run(10.4, Some(0.5))]), [false; 2]);
+    }
+
+    /// The disk that Combo bought and never used once had the star of the least busy.
+    #[test]
+    fn drive_without_work_is_no_best() {
+        let run = |busy| {
+            let mut run = Run::default();
+            run.devices.hdd.busy_fraction = Some(busy);
+            run
+        };
+        let column = COLUMNS.iter().find(|column| column.title == BUSY).expect("the column exists");
+        assert_eq!(column.best(&[run(0.0), run(0.2), run(0.4)]), [false, true, false]);
+        assert_eq!(column.best(&[run(0.0), run(0.2)]), [false, false]);
+        assert_eq!(column.shown(&run(0.0)), "0.0");
     }
 
     #[test]
