@@ -10,6 +10,7 @@ use bimetal_plan::drives::{CloudVolume, Drive, DriveFile, Provenance, kind_text}
 use serde_json::{Value, json};
 
 use crate::error::Error;
+use crate::sheet::{Cell, Sheet};
 
 /// Mark of a figure without a source.
 const UNVERIFIED: &str = "?";
@@ -140,7 +141,7 @@ fn size_row(drive: &Drive, at: usize, today: i64) -> Row {
     let unknown = || "–".to_owned();
     let (price, age) = match drive.price(at) {
         Some((list, amount)) => {
-            let price = marked(&format!("{amount} {}", list.sign()), list.unverified == Some(true));
+            let price = marked(&format!("{}{amount}", list.sign()), list.unverified == Some(true));
             (price, list.date.map_or_else(unknown, |date| age(date, today)))
         }
         None => (unknown(), unknown()),
@@ -175,13 +176,13 @@ fn volume_row(volume: &CloudVolume, today: i64) -> Row {
     let figures = &volume.figures;
     let unknown = || "–".to_owned();
     let price = [
-        ("usd_per_gb_month", &figures.usd_per_gb_month, "$/GB month"),
-        ("usd_per_gib_month", &figures.usd_per_gib_month, "$/GiB month"),
-        ("usd_per_month", &figures.usd_per_month, "$/month"),
+        ("usd_per_gb_month", &figures.usd_per_gb_month, "/GB month"),
+        ("usd_per_gib_month", &figures.usd_per_gib_month, "/GiB month"),
+        ("usd_per_month", &figures.usd_per_month, "/month"),
     ];
     let price = price.into_iter().find_map(|(key, number, unit)| {
         let number = number.as_ref().and_then(|number| number.get(0))?;
-        Some(marked(&format!("{number} {unit}"), volume.provenance.is_unverified(key, None)))
+        Some(marked(&format!("${number}{unit}"), volume.provenance.is_unverified(key, None)))
     });
     let size = match (&figures.size_min, &figures.size_max) {
         (Some(min), Some(max)) if min == max => max.text.clone(),
@@ -196,6 +197,85 @@ fn volume_row(volume: &CloudVolume, today: i64) -> Row {
     };
     let kind = format!("cloud {}", kind_text(volume.kind));
     [volume.model.clone(), kind, size, price.unwrap_or_else(unknown), age, unknown(), unknown()]
+}
+
+/// Returns a row for each size of a drive, and for each cloud volume, in the order of the table.
+/// `unverified` names the figures without a source.
+pub(crate) fn sheet(entries: &[Entry<'_>], today: i64) -> Sheet {
+    let mut sheet = Sheet::new([
+        "class",
+        "name",
+        "model",
+        "kind",
+        "size_bytes",
+        "price",
+        "unit",
+        "price_date",
+        "price_age_days",
+        "endurance",
+        "power_loss_protection",
+        "unverified",
+    ]);
+    for entry in entries {
+        match entry {
+            Entry::Drive(file, drive) => {
+                (0..drive.sizes.len()).for_each(|at| sheet.push(row_of_size(&file.name, drive, at, today)));
+            }
+            Entry::Volume(file, volume) => sheet.push(row_of_volume(&file.name, volume, today)),
+        }
+    }
+    sheet
+}
+
+fn row_of_size(class: &str, drive: &Drive, at: usize, today: i64) -> [Cell; 12] {
+    let (size, origins) = (&drive.sizes[at], &drive.provenance);
+    let price = drive.price(at);
+    let date = price.and_then(|(list, _)| list.date);
+    let plp = drive.figures.power_loss_protection.map(|plp| json!(plp).as_str().unwrap_or_default().to_owned());
+    let of_price = price.is_some_and(|(list, _)| list.unverified == Some(true)).then_some("price");
+    let of_size = origins.unverified.iter().filter_map(|entry| match entry.split_once('@') {
+        None => Some(entry.as_str()),
+        Some((key, of)) => (of == size.text).then_some(key),
+    });
+    [
+        class.into(),
+        drive.name.as_str().into(),
+        drive.model.as_str().into(),
+        kind_text(drive.kind).into(),
+        size.bytes.0.into(),
+        price.map(|(_, amount)| amount).into(),
+        price.map_or("", |(list, _)| if list.eur.is_some() { "eur" } else { "usd" }).into(),
+        date.map(|date| date.to_string()).unwrap_or_default().into(),
+        date.map(|date| date.age_days(today) as f64).into(),
+        drive.endurance(at).map(|(text, _)| text).unwrap_or_default().into(),
+        plp.unwrap_or_default().into(),
+        of_size.chain(of_price).collect::<Vec<_>>().join(" ").into(),
+    ]
+}
+
+fn row_of_volume(class: &str, volume: &CloudVolume, today: i64) -> [Cell; 12] {
+    let figures = &volume.figures;
+    let price = [
+        ("usd_per_gb_month", &figures.usd_per_gb_month),
+        ("usd_per_gib_month", &figures.usd_per_gib_month),
+        ("usd_per_month", &figures.usd_per_month),
+    ];
+    let price = price.into_iter().find_map(|(key, number)| Some((key, number.as_ref().and_then(|all| all.get(0))?)));
+    let date = volume.price_date.or(volume.price_read);
+    [
+        class.into(),
+        volume.name.as_str().into(),
+        volume.model.as_str().into(),
+        format!("cloud {}", kind_text(volume.kind)).into(),
+        figures.size_max.as_ref().map(|size| size.bytes.0).into(),
+        price.map(|(_, amount)| amount).into(),
+        price.map_or("", |(unit, _)| unit).into(),
+        date.map(|date| date.to_string()).unwrap_or_default().into(),
+        date.map(|date| date.age_days(today) as f64).into(),
+        "".into(),
+        "".into(),
+        volume.provenance.unverified.join(" ").into(),
+    ]
 }
 
 /// Returns every figure of an entry with its sources, as text.
@@ -218,7 +298,7 @@ pub fn in_full(entry: &Entry<'_>, today: i64) -> String {
             let source = if names.is_empty() { "unverified".to_owned() } else { names.join(", ") };
             let _ = writeln!(
                 text,
-                "  {:width$}  {amounts} {} on {date}, {days} days ago  ({source})",
+                "  {:width$}  {}{amounts} on {date}, {days} days ago  ({source})",
                 "price",
                 price.sign()
             );
@@ -321,11 +401,11 @@ mod tests {
     fn table_marks_unverified_figures_and_ages() {
         let lines: Vec<String> = shown("crucial-t500").lines().map(str::to_owned).collect();
         assert_eq!(lines[0], "model         kind      size  price  age (days)  endurance   PLP");
-        assert_eq!(lines[1], "Crucial T500  ssd TLC  500GB   73 $         487    300 TBW?  none?");
-        assert_eq!(lines[2], "Crucial T500  ssd TLC    1TB   75 $         487    600 TBW   none?");
-        assert!(shown("samsung-990-pro").contains("218 $        ~294"), "{}", shown("samsung-990-pro"));
-        assert!(shown("aws-gp3").contains("0.08 $/GB month          ≥0"), "{}", shown("aws-gp3"));
-        assert!(shown("azure-premium-ssd-p30").contains("148.68 $/month         235"), "{}", shown("azure"));
+        assert_eq!(lines[1], "Crucial T500  ssd TLC  500GB    $73         487    300 TBW?  none?");
+        assert_eq!(lines[2], "Crucial T500  ssd TLC    1TB    $75         487    600 TBW   none?");
+        assert!(shown("samsung-990-pro").contains("$218        ~294"), "{}", shown("samsung-990-pro"));
+        assert!(shown("aws-gp3").contains("$0.08/GB month          ≥0"), "{}", shown("aws-gp3"));
+        assert!(shown("azure-premium-ssd-p30").contains("$148.68/month         235"), "{}", shown("azure"));
     }
 
     #[test]
@@ -361,6 +441,6 @@ mod tests {
         let text = in_full(&entries[0], DAY);
         assert!(text.contains("(pcspecchart-25-27, kitguru-t500; unverified: 500GB 2TB)"), "{text}");
         assert!(text.contains("warranty_years             5  (unverified)"), "{text}");
-        assert!(text.contains("73/75/125/300 $ on 2025-07-23, 487 days ago  (pcpartpicker-2025-07-23)"), "{text}");
+        assert!(text.contains("$73/75/125/300 on 2025-07-23, 487 days ago  (pcpartpicker-2025-07-23)"), "{text}");
     }
 }

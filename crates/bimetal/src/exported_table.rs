@@ -1,35 +1,52 @@
 //! The table of a comparison for other programs: comma-separated values, and Markdown.
 
-use bimetal_measure::json::{FIGURE_DIGITS, round_to_digits};
-use bimetal_sim::csv::line;
 use bimetal_sim::results::{Document, Run};
 
 use crate::report::columns::{COLUMNS, Column};
 use crate::report::sections::label;
+use crate::sheet::{Cell, Sheet, markdown_line};
 
 /// Returns a row for each run of both blocks: plain numbers in the unit of their heading, shares
 /// from 0 to 1, and an empty cell for a figure that does not apply. Half the 95 % interval of a
 /// figure stands beside it.
 pub(crate) fn csv(document: &Document) -> String {
+    sheet(document).csv()
+}
+
+/// Returns the rows of [`csv`] for each trace, with the name of the trace in front.
+pub(crate) fn csv_of_traces(documents: &[Document]) -> String {
+    let mut all = Sheet::default();
+    documents.iter().for_each(|document| {
+        all.append(sheet(document).labelled("trace", &document.trace.name.as_str().into()));
+    });
+    all.csv()
+}
+
+fn sheet(document: &Document) -> Sheet {
     let headings = COLUMNS.iter().flat_map(|column| {
         let heading = heading(column);
         let half = column.half.map(|_| format!("{heading}_pm"));
         std::iter::once(heading).chain(half)
     });
-    let mut text = line(["scheme".to_owned(), "sizing".to_owned()].into_iter().chain(headings));
+    let mut sheet = Sheet::new(["scheme".to_owned(), "sizing".to_owned()].into_iter().chain(headings));
     let (first, share) = document.blocks();
     for runs in [first, share] {
         for (at, run) in runs.iter().enumerate() {
             let sizing = format!("{:?}", run.sizing).to_lowercase();
-            let cell = |figure: Option<f64>| figure.map_or_else(String::new, number);
             let figures = COLUMNS.iter().flat_map(|column| {
-                let half = column.half.map(|half| cell(half(run)));
-                std::iter::once(cell((column.value)(run))).chain(half)
+                let half = column.half.map(|half| Cell::from(half(run)));
+                std::iter::once(Cell::from((column.value)(run))).chain(half)
             });
-            text += &line([label(runs, at), sizing].into_iter().chain(figures));
+            sheet.push([label(runs, at).into(), sizing.into()].into_iter().chain(figures));
         }
     }
-    text
+    sheet
+}
+
+/// Returns the tables of each trace under its name.
+pub(crate) fn markdown_of_traces(documents: &[Document]) -> String {
+    let tables = documents.iter().map(|document| format!("**{}**\n\n{}", document.trace.name, markdown(document)));
+    tables.collect::<Vec<_>>().join("\n")
 }
 
 /// Returns both blocks as tables, with the columns and the marks of the terminal's.
@@ -45,9 +62,8 @@ pub(crate) fn markdown(document: &Document) -> String {
 
 fn markdown_of(runs: &[Run]) -> String {
     let columns: Vec<&Column> = COLUMNS.iter().filter(|column| column.in_terminal).collect();
-    let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
     let heading = |column: &&Column| format!("{} {} {}", column.group, column.title, column.unit).trim_end().to_owned();
-    let mut text = line(std::iter::once("scheme".to_owned()).chain(columns.iter().map(heading)).collect());
+    let mut text = markdown_line(std::iter::once("scheme".to_owned()).chain(columns.iter().map(heading)));
     text += &format!("|---|{}\n", "---:|".repeat(columns.len()));
     let best: Vec<Vec<bool>> = columns.iter().map(|column| column.best(runs)).collect();
     for (at, run) in runs.iter().enumerate() {
@@ -55,7 +71,7 @@ fn markdown_of(runs: &[Run]) -> String {
             let shown = column.shown_with_half(run);
             if best[at] { format!("**{shown}**") } else { shown }
         });
-        text += &line(std::iter::once(format!("`{}`", label(runs, at))).chain(cells).collect());
+        text += &markdown_line(std::iter::once(format!("`{}`", label(runs, at))).chain(cells));
     }
     text
 }
@@ -74,11 +90,6 @@ fn heading(column: &Column) -> String {
         .collect::<Vec<_>>()
         .join("_")
         .to_lowercase()
-}
-
-/// Returns a number with as many digits as the JSON has.
-fn number(value: f64) -> String {
-    round_to_digits(value, FIGURE_DIGITS).to_string()
 }
 
 #[cfg(test)]

@@ -33,6 +33,7 @@ mod replay;
 pub mod report;
 pub mod sample;
 mod self_check;
+mod sheet;
 mod standard_input;
 pub mod table;
 mod target;

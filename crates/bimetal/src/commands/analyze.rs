@@ -9,8 +9,9 @@ use serde::Serialize;
 use crate::error::Error;
 use crate::files::file_map;
 use crate::in_memory::InMemory;
-use crate::options::{BlockOption, ConfigOption, JsonOption, TraceOptions};
+use crate::options::{BlockOption, ConfigOption, TableForm, TraceOptions};
 use crate::output::{json_text, print};
+use crate::sheet::{Cell, Sheet};
 use crate::trace_file::TraceReader;
 
 /// Characterise a workload
@@ -22,6 +23,7 @@ use crate::trace_file::TraceReader;
 #[command(after_help = "Examples:\n  \
     bimetal analyze monday.bin.zst\n  \
     bimetal analyze web_0.csv.gz --format msr --limit 1000000 --json\n  \
+    bimetal analyze monday.bin.zst --markdown\n  \
     ssh server cat monday.bin.zst | bimetal analyze -")]
 pub(crate) struct Arguments {
     /// The trace: a file in any format that `bimetal formats` lists, or - for standard input
@@ -37,7 +39,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     config: ConfigOption,
     #[command(flatten)]
-    json: JsonOption,
+    form: TableForm,
 }
 
 /// Document that `--json` prints.
@@ -82,6 +84,30 @@ fn json(name: &str, format: &'static str, skipped_lines: u64, analysis: &Analysi
     json_text("analyze", &Document { bimetal: env!("CARGO_PKG_VERSION"), trace, analysis })
 }
 
+/// Spans within which the shares of `waw` and `raw` are counted, in seconds.
+const SPANS: [&str; 4] = ["30", "60", "900", "3600"];
+
+/// Returns the single figures of the document as a row. Curves and histograms are in the JSON.
+fn sheet(name: &str, analysis: &Analysis) -> Result<Sheet, Error> {
+    let document = serde_json::to_value(analysis)?;
+    let (mut headings, mut row): (Vec<String>, Vec<Cell>) = (vec!["trace".to_owned()], vec![name.into()]);
+    for (key, value) in document.as_object().into_iter().flatten() {
+        if key == "waw" || key == "raw" {
+            headings.extend(SPANS.map(|span| format!("{key}_{span}s")));
+            row.extend(SPANS.map(|span| Cell::from(value[span].as_f64())));
+        } else if let Some(count) = value.as_u64() {
+            headings.push(key.clone());
+            row.push(count.into());
+        } else if (value.is_null() && !key.ends_with("_cdf")) || value.is_f64() {
+            headings.push(key.clone());
+            row.push(value.as_f64().into());
+        }
+    }
+    let mut sheet = Sheet::new(headings);
+    sheet.push(row);
+    Ok(sheet)
+}
+
 pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     let mut analyzer = analyzer(&arguments)?;
     let mut reader = TraceReader::open(&arguments.trace, &arguments.options)?;
@@ -90,7 +116,12 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     }
     let trace = reader.finish();
     let analysis = analyzer.finish();
-    if arguments.json.json {
+    let form = &arguments.form;
+    if form.csv || form.markdown {
+        let sheet = sheet(trace.name(), &analysis)?;
+        return print(&if form.csv { sheet.csv() } else { sheet.transposed().markdown() });
+    }
+    if form.json {
         return print(&json(trace.name(), trace.format().name, trace.skipped_lines(), &analysis)?);
     }
     print(&format!("trace        {} ({})\n{analysis}", trace.name(), trace.format()))

@@ -11,9 +11,9 @@ use bimetal_plan::drives::figures::{DRIVE_KEYS, Key};
 use bimetal_plan::drives::import::{NEEDED, OTHERS, from_csv};
 use clap::{Args, Subcommand};
 
-use crate::drives::{Entry, chosen, in_full, table, to_json};
+use crate::drives::{Entry, chosen, in_full, sheet, table, to_json};
 use crate::error::Error;
-use crate::options::JsonOption;
+use crate::options::TableForm;
 use crate::output::{OutputFile, json_list, print};
 
 /// Show drives for sale with figures and prices, or import a table of drives
@@ -39,12 +39,13 @@ enum Action {
     #[command(after_help = "Examples:\n  \
         bimetal catalog show\n  \
         bimetal catalog show nearline-hdd\n  \
+        bimetal catalog show datacentre-ssd --csv > drives.csv\n  \
         bimetal catalog show crucial-t500 --json")]
     Show {
         /// A drive, a class of drives, or a part of a drive's name
         name: Option<String>,
         #[command(flatten)]
-        json: JsonOption,
+        form: TableForm,
     },
     /// Make a TOML file of drives out of a table
     #[command(after_help = columns())]
@@ -60,7 +61,7 @@ enum Action {
 
 pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     match arguments.action {
-        Action::Show { name, json } => show(name.as_deref(), json.json),
+        Action::Show { name, form } => show(name.as_deref(), &form),
         Action::Import { table, output } => import(&table, output.as_deref()),
     }
 }
@@ -124,12 +125,15 @@ pub(crate) fn shown(arguments: &Arguments) -> Result<String, Error> {
     }
 }
 
-fn show(name: Option<&str>, as_json: bool) -> Result<(), Error> {
+fn show(name: Option<&str>, form: &TableForm) -> Result<(), Error> {
     let files = built_in();
     let entries = chosen(Entry::all(&files), name)?;
     let today = today();
-    if as_json {
+    if form.json {
         return print(&json(&entries, today)?);
+    }
+    if let Some(table) = form.of(|| sheet(&entries, today)) {
+        return print(&table);
     }
     let mut text = table(&entries, today);
     if let [entry] = entries.as_slice() {

@@ -148,14 +148,9 @@ fn described(arguments: &Arguments) -> Result<Described<'_>, Error> {
 
 /// Refuses several traces beside an option that is about one.
 fn check_is_about_one(arguments: &Arguments) -> Result<(), Error> {
-    let Arguments { traces, form, report, hints, .. } = arguments;
+    let Arguments { traces, report, hints, .. } = arguments;
     if traces.len() <= 1 {
         return Ok(());
-    }
-    if form.csv || form.markdown {
-        return Err(Error::new(
-            "--csv and --markdown print the table of one trace: expected one trace, or --json for several",
-        ));
     }
     if report.is_some() {
         return Err(Error::new("--report makes a page about one trace: expected one trace, or --json for several"));
@@ -172,7 +167,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     let compared = compared(arguments, &[], &Stages::default())?;
     let document = match &compared {
         Compared::One(document) => document,
-        Compared::Several(comparison) => return print_several(comparison, &compared, form.json),
+        Compared::Several(comparison) => return print_several(comparison, &compared, &form),
     };
     if let Some(path) = report {
         note(format_args!("the report is in {}", path.display()));
@@ -194,9 +189,12 @@ fn choices(document: &Document, today: f64) -> String {
 }
 
 /// Prints the comparison of each trace, and the geometric means over all traces.
-fn print_several(comparison: &Comparison, compared: &Compared, as_json: bool) -> Result<(), Error> {
-    if as_json {
-        return print(&compared.json());
+fn print_several(comparison: &Comparison, compared: &Compared, form: &TableForm) -> Result<(), Error> {
+    match form {
+        TableForm { json: true, .. } => return print(&compared.json()),
+        TableForm { csv: true, .. } => return print(&exported_table::csv_of_traces(comparison.traces())),
+        TableForm { markdown: true, .. } => return print(&exported_table::markdown_of_traces(comparison.traces())),
+        _ => {}
     }
     for document in comparison.traces() {
         print(&format!("{}\n\n{}\n", head(document), table::blocks(document)))?;

@@ -11,8 +11,9 @@ use serde::Serialize;
 use crate::error::Error;
 use crate::in_memory::InMemory;
 use crate::options::parse::whole_number;
-use crate::options::{BlockOption, ConfigOption, JsonOption, TraceOptions};
+use crate::options::{BlockOption, ConfigOption, TableForm, TraceOptions};
 use crate::output::{json_text, print};
+use crate::sheet::{Cell, Sheet};
 use crate::trace_file::TraceReader;
 
 /// Print miss ratios and miss-ratio curves of replacement policies
@@ -22,7 +23,8 @@ use crate::trace_file::TraceReader;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     bimetal mrc monday.bin.zst --policies lru,arc,s3fifo --sizes 1%,10%,64MiB\n  \
-    bimetal mrc monday.bin.zst --sample 0.01 --json\n\n\
+    bimetal mrc monday.bin.zst --sample 0.01 --json\n  \
+    bimetal mrc monday.bin.zst --policies all --csv > curves.csv\n\n\
     Policies: lru clock arc lirs 2q s3fifo sieve wtinylfu lrfu belady, or all. Belady's MIN knows the future: no policy\n\
     misses less.")]
 pub(crate) struct Arguments {
@@ -53,7 +55,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     config: ConfigOption,
     #[command(flatten)]
-    json: JsonOption,
+    form: TableForm,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -137,10 +139,29 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     let mut reader = TraceReader::open(&arguments.trace, &arguments.options)?;
     let measured = measure(&options, |requests| reader.read(requests))?;
     let trace = reader.finish();
-    if arguments.json.json {
+    if arguments.form.json {
         return print(&json(trace.name(), trace.format().name, trace.skipped_lines(), &measured)?);
     }
+    if let Some(table) = arguments.form.of(|| sheet(&measured)) {
+        return print(&table);
+    }
     print(&format!("trace        {} ({})\n{}", trace.name(), trace.format(), table(&options, &measured)))
+}
+
+/// Returns a row for each policy and size.
+fn sheet(measured: &MissRatios) -> Sheet {
+    let mut sheet = Sheet::new(["policy", "objects", "miss_ratio", "byte_miss_ratio", "error"]);
+    for point in &measured.results {
+        let policy = Cell::Text(point.policy.to_string());
+        sheet.push([
+            policy,
+            u64::from(point.size).into(),
+            point.miss_ratio.into(),
+            point.byte_miss_ratio.into(),
+            point.error.into(),
+        ]);
+    }
+    sheet
 }
 
 /// Returns the table of miss ratios: a row per size, a column per policy.

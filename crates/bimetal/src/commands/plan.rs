@@ -4,15 +4,17 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::PathBuf;
 
+use bimetal_core::layout::Role;
 use bimetal_core::units::Bytes;
 use bimetal_measure::json::to_json;
 use bimetal_measure::text::short_years;
+use bimetal_plan::advice::Confidence;
 use bimetal_plan::answer::{CLOSEST, Closest, sentence};
 use bimetal_plan::break_even::BreakEven;
 use bimetal_plan::budget::Budget;
 use bimetal_plan::catalogue::{Catalogue, Kind, SIZE_MIN};
 use bimetal_plan::create;
-use bimetal_plan::evaluate::Outcome;
+use bimetal_plan::evaluate::{Figures, Outcome};
 use bimetal_plan::growth::Growth;
 use bimetal_plan::search::Tried;
 use bimetal_plan::{PlanError, Planned, Progress as PlanProgress, Question, Stage, mixcp, plan};
@@ -27,11 +29,12 @@ use crate::in_memory::InMemory;
 use crate::memory::take_large_blocks_from_the_system;
 use crate::names::schemes_named;
 use crate::options::simulation::{SimulationOptions, choices};
-use crate::options::{JsonOption, heading};
+use crate::options::{TableForm, heading};
 use crate::output::{OutputFile, Versioned, note, print};
 use crate::progress::Stages;
 use crate::report;
 use crate::self_check::self_check;
+use crate::sheet::{Cell, Sheet};
 use crate::workloads::Workloads;
 
 /// Find the cheapest SSD and scheme that keep a latency, a lifetime and other budgets
@@ -45,9 +48,10 @@ use crate::workloads::Workloads;
     bimetal plan monday.bin.zst --latency 'mean<1ms,read.p999<20ms' --max-cost 400 --catalog shop.toml\n  \
     bimetal plan monday.bin.zst --latency 'p99<5ms' --lifetime 5y --sure\n  \
     bimetal plan monday.bin.zst --latency 'write_savings>0.3' --schemes griffin --vary timeout=60s,300s,900s\n  \
+    bimetal plan monday.bin.zst --latency 'p99<5ms,dwpd<1' --csv > options.csv\n  \
     bimetal plan --fleet results --max-cost 20000\n\n\
-    A budget is a response time (mean, p50 to p9999, max; read. or write. in front) or the dotted path of any figure of\n\
-    `bimetal simulate --json`, with < <= > or >= and a limit. The exit status is 3 if nothing keeps the budgets.")]
+    A budget is a response time (mean, p50 to p9999, max; read. or write. in front), the drive writes a day of the SSD\n\
+    (dwpd) or the dotted path of any figure of `bimetal simulate --json`, with < <= > or >= and a limit. The exit status is 3 if nothing keeps the budgets.")]
 pub(crate) struct Arguments {
     /// The trace, or a workload described as for `generate --config` (.toml); several are played at
     /// the same time
@@ -57,7 +61,7 @@ pub(crate) struct Arguments {
     /// traces of the sweep in this folder, and their options its results
     #[arg(long, value_name = "DIR", conflicts_with_all = [
         "traces", "latency", "lifetime", "energy", "growth", "catalog", "schemes", "vary", "holdout", "sure", "model",
-        "significant", "exhaustive", "report", "ssd", "hdd", "ssd_size", "hdd_size", "set",
+        "significant", "exhaustive", "report", "ssd", "hdd", "ssd_size", "hdd_size", "set", "csv", "markdown",
     ])]
     pub(crate) fleet: Option<PathBuf>,
     /// Limits of response times or of any other figure, with commas between, like 'p99<5ms'
@@ -110,7 +114,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     options: SimulationOptions,
     #[command(flatten)]
-    json: JsonOption,
+    form: TableForm,
 }
 
 fn dollars(text: &str) -> Result<f64, String> {
@@ -166,6 +170,12 @@ fn searched(arguments: &Arguments, memory: &[InMemory], progress: &dyn PlanProgr
     let (name, format) = (workload.name.clone(), workload.format.clone());
     common.merge = arguments.options.merges(workload.queue_events);
     common.capacity = common.capacity.or(workload.capacity);
+    if common.capacity.is_none() {
+        note(
+            "nothing tells how large the volume must be: options hold the addresses of the trace; --capacity SIZE asks \
+             for more",
+        );
+    }
     let question = Question {
         workload: &workload,
         catalogue,
@@ -217,7 +227,7 @@ fn check_model(arguments: &Arguments) -> Result<(), Error> {
 
 pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     if let Some(folder) = &arguments.fleet {
-        return fleet::show(folder, arguments.max_cost, arguments.json.json);
+        return fleet::show(folder, arguments.max_cost, arguments.form.json);
     }
     let planned = planned(&arguments, &[], &Stages::default())?;
     if planned.answer.catalogue.example {
@@ -226,7 +236,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     if let Some(path) = &arguments.report {
         note(format_args!("the report is in {}", path.display()));
     }
-    print(&if arguments.json.json { json(&planned) } else { text(&planned) })?;
+    let form = &arguments.form;
+    let table = form.of(|| sheet(&planned, form.csv));
+    print(&table.unwrap_or_else(|| if form.json { json(&planned) } else { text(&planned) }))?;
     // The status says whether anything keeps the budgets.
     if planned.kept == 0 { Err(Error::No) } else { Ok(()) }
 }
@@ -327,6 +339,39 @@ impl PlanProgress for Stages {
 /// Number of other options that keep the budgets and are shown.
 const KEEPERS_SHOWN: usize = 4;
 
+/// Returns a row for each option: for `all` of them, or for those that the text shows.
+fn sheet(planned: &Planned, all: bool) -> Sheet {
+    let times = ["all.mean", "all.p99", "read.mean", "read.p99", "write.mean", "write.p99"];
+    let drives = ["ssd", "ssd_bytes", "log", "log_bytes", "hdd", "hdd_bytes", "cost_usd"].map(str::to_owned);
+    let times_named = times.map(|time| format!("{}_ms", time.trim_start_matches("all.").replace('.', "_")));
+    let last = ["life_years", "life_least_years", "life_most_years", "dwpd", "why_not"].map(str::to_owned);
+    let first = ["scheme", "settings"].map(str::to_owned);
+    let mut sheet = Sheet::new(first.into_iter().chain(drives).chain(times_named).chain(last));
+    let shown: Vec<&Tried> = match all {
+        true => planned.tried.iter().collect(),
+        false => planned.tried.iter().take(planned.kept.min(1)).chain(others(planned)).collect(),
+    };
+    for tried in shown {
+        let Tried { candidate, reasons, .. } = tried;
+        let figures = tried.figures();
+        let settings = candidate.settings.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>();
+        let mut row: Vec<Cell> = vec![candidate.scheme.name.into(), settings.join(" ").into()];
+        for role in [Role::Ssd, Role::Log, Role::Hdd] {
+            let offer = candidate.drive(role);
+            row.push(offer.map_or("", |offer| offer.model.as_str()).into());
+            row.push(offer.map(|offer| offer.size.0).into());
+        }
+        row.push(candidate.cost_usd.into());
+        row.extend(times.map(|time| Cell::from(figures.and_then(|all| all.at(&format!("response_time_ms.{time}"))))));
+        let (least, most) = figures.map_or((None, None), Figures::life_range);
+        let dwpd = figures.filter(|all| all.lives.is_some()).and_then(|all| all.at("devices.ssd.flash.dwpd"));
+        row.extend([figures.and_then(Figures::life_years), least, most, dwpd].map(Cell::from));
+        row.push(reasons.join("; ").into());
+        sheet.push(row);
+    }
+    sheet
+}
+
 /// Returns the answer as text for people.
 fn text(planned: &Planned) -> String {
     let Planned { answer, tried, kept, latency, .. } = planned;
@@ -408,7 +453,9 @@ fn advice(planned: &Planned) -> String {
     for command in answer.best.iter().flat_map(|best| &best.kernel_commands) {
         let _ = writeln!(text, "similar in Linux: {command}");
     }
-    if let Some(confidence) = &answer.confidence {
+    // Without budgets there may be nothing to say.
+    let says = |confidence: &&Confidence| !(confidence.budgets.is_empty() && confidence.notes.is_empty());
+    if let Some(confidence) = answer.confidence.as_ref().filter(says) {
         text.push_str("\nhow sure:\n");
         for spread in &confidence.budgets {
             let verdict = spread.verdict();

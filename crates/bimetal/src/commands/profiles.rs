@@ -11,8 +11,9 @@ use clap::Args;
 use serde::Serialize;
 
 use crate::error::Error;
-use crate::options::JsonOption;
+use crate::options::TableForm;
 use crate::output::{OutputFile, json_list, note, print};
+use crate::sheet::Sheet;
 
 /// List the built-in drives, or every figure of one drive
 #[derive(Debug, Args)]
@@ -26,7 +27,7 @@ pub(crate) struct Arguments {
     name: Option<String>,
     /// Make a profile from a drive's DiskSim parameter files: the .diskspecs, with the .model and
     /// .seek files that it names
-    #[arg(long, value_name = "FILE.diskspecs", requires = "output", conflicts_with_all = ["name", "json"])]
+    #[arg(long, value_name = "FILE.diskspecs", requires = "output", conflicts_with_all = ["name", "json", "csv", "markdown"])]
     import: Option<PathBuf>,
     /// File for the imported profile, in TOML
     #[arg(short, long, value_name = "FILE.toml", requires = "import")]
@@ -36,7 +37,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "R[,W]", requires = "import", value_parser = bus_times)]
     bus_ms_per_sector: Option<BusTimes>,
     #[command(flatten)]
-    json: JsonOption,
+    form: TableForm,
 }
 
 /// A profile in JSON.
@@ -128,19 +129,39 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     if let (Some(file), Some(output)) = (&arguments.import, &arguments.output) {
         return import_drive(file, arguments.bus_ms_per_sector, output);
     }
-    if arguments.json.json {
+    if arguments.form.json {
         return print(&json(&arguments)?);
     }
     let (profiles, in_full) = (chosen(&arguments)?, arguments.name.is_some());
+    if let Some(table) = arguments.form.of(|| sheet(&profiles)) {
+        return print(&table);
+    }
     let text: String = if in_full { profiles.iter().map(describe).collect() } else { list(&profiles) };
     print(&text)
+}
+
+/// Returns a row for each profile.
+fn sheet(profiles: &[Profile]) -> Sheet {
+    let mut sheet = Sheet::new(["name", "kind", "capacity_bytes", "price_usd", "price_date", "summary"]);
+    for profile in profiles {
+        let price = profile.price.as_ref();
+        sheet.push([
+            profile.name.as_str().into(),
+            profile.kind().into(),
+            profile.capacity.bytes().get().into(),
+            price.map(|price| price.usd).into(),
+            price.map_or("", |price| price.date.as_str()).into(),
+            profile.summary.as_str().into(),
+        ]);
+    }
+    sheet
 }
 
 fn list(profiles: &[Profile]) -> String {
     let width = profiles.iter().map(|profile| profile.name.len()).max().unwrap_or(0);
     let mut text = String::new();
     for profile in profiles {
-        let price = profile.price.as_ref().map_or_else(|| "-".to_owned(), |price| format!("{:.0} USD", price.usd));
+        let price = profile.price.as_ref().map_or_else(|| "-".to_owned(), |price| format!("${:.0}", price.usd));
         let capacity = profile.capacity.bytes().get() as f64 / 1e9;
         let _ = writeln!(
             text,
@@ -157,7 +178,7 @@ fn list(profiles: &[Profile]) -> String {
 fn describe(profile: &Profile) -> String {
     let mut text = format!("{}: {}\n", profile.name, profile.summary);
     if let Some(Price { usd, date, source }) = &profile.price {
-        let _ = writeln!(text, "  price: {usd} USD ({date}, {source})");
+        let _ = writeln!(text, "  price: ${usd} ({date}, {source})");
     }
     let _ = writeln!(text, "\nFigures (`--set {}.KEY=VALUE` changes one):", role_of(profile));
     let figures: Vec<_> = profile.figures().collect();

@@ -9,10 +9,11 @@ use clap::Args;
 
 use crate::error::Error;
 use crate::experiment::{self, Described};
+use crate::exported_table;
 use crate::in_memory::InMemory;
 use crate::life;
 use crate::names::schemes_chosen;
-use crate::options::JsonOption;
+use crate::options::TableForm;
 use crate::options::simulation::{HintsOption, RepeatOption, RestoreOption, RunsOption, SimulationOptions};
 use crate::output::{Versioned, print};
 use crate::progress::Stages;
@@ -54,7 +55,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE")]
     save_state: Option<PathBuf>,
     #[command(flatten)]
-    json: JsonOption,
+    form: TableForm,
 }
 
 /// Runs the simulation and returns its document. The trace may be in `memory`.
@@ -83,10 +84,13 @@ pub(crate) fn json(document: &Document) -> String {
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
-    let prints_json = arguments.json.json;
+    let form = arguments.form.clone();
     let document = document(arguments, &[], &Stages::default())?;
-    if prints_json {
-        return print(&json(&document));
+    match form {
+        TableForm { json: true, .. } => return print(&json(&document)),
+        TableForm { csv: true, .. } => return print(&exported_table::csv(&document)),
+        TableForm { markdown: true, .. } => return print(&exported_table::markdown(&document)),
+        _ => {}
     }
     let predictions: String = document.runs.iter().filter_map(prediction).collect();
     let lives: String = document.runs.iter().map(|run| life::of_drives(run, life::today())).collect();

@@ -14,6 +14,7 @@ use clap::Args;
 
 use crate::error::Error;
 use crate::names::format_named;
+use crate::sheet::Sheet;
 use parse::{device_number, whole_number};
 
 /// Options for reading a trace.
@@ -91,6 +92,17 @@ pub struct TableForm {
     /// Print the table in Markdown
     #[arg(long, help_heading = heading::OUTPUT, conflicts_with = "json")]
     pub markdown: bool,
+}
+
+impl TableForm {
+    /// Returns the table in the form that was asked for; `None` for text and JSON.
+    pub(crate) fn of(&self, sheet: impl FnOnce() -> Sheet) -> Option<String> {
+        match self {
+            Self { csv: true, .. } => Some(sheet().csv()),
+            Self { markdown: true, .. } => Some(sheet().markdown()),
+            _ => None,
+        }
+    }
 }
 
 /// Option for the form of the result.
