@@ -5,8 +5,9 @@
 //! changes its type, is a new version of its document.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use serde_json::{Map, Value, json};
 
@@ -21,6 +22,8 @@ const MAPS: &[&str] = &[
     "die_busy_s_by_cause",
     "energy_j_by_operation",
     "erases_by_cause",
+    "failures",
+    "figures",
     "kept_in_windows",
     "pages_programmed_by_cause",
     "predicted",
@@ -46,8 +49,9 @@ struct Place(PathBuf);
 
 impl Place {
     fn new() -> Self {
-        let directory = std::env::temp_dir().join(format!("bimetal-schemas-{}", std::process::id()));
-        std::fs::create_dir_all(&directory).expect("a folder for the test");
+        // A system's folder for temporary files is often in memory, and its files are on no device.
+        let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("schemas-{}", std::process::id()));
+        std::fs::create_dir_all(directory.join("files")).expect("a folder for the test");
         for (name, mib) in [("ssd.img", 64), ("hdd.img", 256)] {
             let file = std::fs::File::create(directory.join(name));
             file.and_then(|file| file.set_len(mib << 20)).expect("a file for a drive");
@@ -55,15 +59,70 @@ impl Place {
         let map = std::fs::read(trace("program-start.files.csv.zst")).expect("the map of files");
         let map = zstd::decode_all(&map[..]).expect("it is compressed");
         std::fs::write(directory.join("map.csv"), map).expect("the map is written");
+        for name in ["libtool.so.1", "letter.txt"] {
+            std::fs::write(directory.join("files").join(name), vec![7; 1 << 20]).expect("a file to place");
+        }
+        let grid = format!(
+            "traces = '{}'\nschemes = ['hdd-only', 'bcache', 'griffin']\nssd-size = ['4MiB', '1GiB']\nlimit = 500\n",
+            trace("sqlite.bin.zst")
+        );
+        std::fs::write(directory.join("grid.toml"), grid).expect("a grid");
         Self(directory)
+    }
+
+    fn command(&self, line: &str) -> Command {
+        let line = line.replace("SQLITE", &trace("sqlite.bin.zst")).replace("START", &trace("program-start.bin.zst"));
+        let mut command = Command::new(BIMETAL);
+        command.args(line.split_whitespace()).current_dir(&self.0);
+        command.env("XDG_STATE_HOME", self.0.join("state")).env("XDG_RUNTIME_DIR", self.0.join("run"));
+        command
+    }
+
+    /// Returns the documents of `sweep`: the lines of its results.
+    fn sweep(&self) -> Vec<Value> {
+        let done = self.command("sweep grid.toml -o results").output().expect("the program runs");
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        let lines = std::fs::read_to_string(self.0.join("results/results.jsonl")).expect("results");
+        lines.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect()
+    }
+
+    /// Returns the documents of `place`, without and with a trace that uses the files; none where
+    /// the file system does not report the places of files.
+    fn place(&self) -> Vec<Value> {
+        let placed = self.command("place files -o places.csv").output().expect("the program runs");
+        let told = String::from_utf8_lossy(&placed.stderr).into_owned();
+        if told.contains("FIEMAP") {
+            println!("skipped: {told}");
+            assert!(std::env::var_os("BIMETAL_REQUIRE_ALL").is_none());
+            return Vec::new();
+        }
+        assert!(placed.status.success(), "{told}");
+        let map = std::fs::read_to_string(self.0.join("places.csv")).expect("a map");
+        let file = map.lines().find(|line| line.ends_with("letter.txt")).expect("the file is in the map");
+        let offset: u64 = file.split(',').next().and_then(|offset| offset.parse().ok()).expect("an offset");
+        let mut load = String::from("time_ns,device,op,lba,sectors,fua,response_ns\n");
+        (0..200).for_each(|at| load += &format!("{},0,read,{},8,0,\n", at * 1_000_000, offset / 512));
+        std::fs::write(self.0.join("load.csv"), load).expect("a trace");
+        ["place files", "place files --strategy frequency --trace load.csv --ssd-size 64MiB"]
+            .map(|line| self.document(line))
+            .into()
+    }
+
+    /// Returns the status of the volume while it is served.
+    fn served(&self) -> Value {
+        let mut server = self.command("serve mail").stdout(Stdio::piped()).spawn().expect("the program runs");
+        let mut line = String::new();
+        BufReader::new(server.stdout.take().expect("a pipe")).read_line(&mut line).expect("a line of the server");
+        let status = line.starts_with("ready mail ").then(|| self.document("status mail"));
+        let ended = Command::new("kill").args(["-TERM", &server.id().to_string()]).status();
+        assert!(ended.is_ok_and(|ended| ended.success()) && server.wait().is_ok(), "the server ends");
+        status.unwrap_or_else(|| panic!("{line}"))
     }
 
     /// Returns the document that a command prints. Its status may be 3: an answer that is no.
     fn document(&self, line: &str) -> Value {
-        let line = line.replace("SQLITE", &trace("sqlite.bin.zst")).replace("START", &trace("program-start.bin.zst"));
-        let mut command = Command::new(BIMETAL);
-        command.args(line.split_whitespace()).arg("--json").current_dir(&self.0);
-        command.env("XDG_STATE_HOME", self.0.join("state")).env("XDG_RUNTIME_DIR", self.0.join("run"));
+        let mut command = self.command(line);
+        command.arg("--json");
         let output = command.output().expect("the program runs");
         let told = String::from_utf8_lossy(&output.stderr);
         serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{line}: {error}\n{told}"))
@@ -90,7 +149,12 @@ const COMMANDS: &[(&str, &str)] = &[
     ("schemes", "schemes"),
     ("simulate", "simulate SQLITE --limit 3000 --scheme griffin"),
     ("simulate", "simulate SQLITE --limit 3000 --scheme combo"),
-    ("create", "create mail --scheme smart-response --ssd ssd.img --hdd hdd.img"),
+    ("extract", "extract intel-x25-m-80gb -o flash.toml"),
+    ("extract", "extract seagate-barracuda-7200.12-1tb -o disk.toml"),
+    ("validate", "validate SQLITE --limit 1000 --ssd intel-x25-m-80gb"),
+    ("validate", "validate SQLITE --limit 1000 --hdd seagate-barracuda-7200.12-1tb --fit"),
+    ("create", "create mail --scheme smart-response --ssd ssd.img --hdd hdd.img --set ssd.rated_writes=1dwpd/5y"),
+    ("status", "status mail"),
     ("check", "check mail"),
     ("check", "check mail --scrub"),
     ("drain", "drain mail"),
@@ -102,6 +166,13 @@ fn documents() -> BTreeMap<&'static str, Vec<Value>> {
     let mut found: BTreeMap<&'static str, Vec<Value>> = BTreeMap::new();
     for (name, line) in COMMANDS {
         found.entry(name).or_default().push(place.document(line));
+    }
+    found.insert("sweep", place.sweep());
+    found.insert("sweep-status", vec![place.document("sweep status results")]);
+    found.entry("status").or_default().push(place.served());
+    let placed = place.place();
+    if !placed.is_empty() {
+        found.insert("place", placed);
     }
     std::fs::remove_dir_all(&place.0).expect("the folder is removed");
     found
@@ -133,7 +204,7 @@ fn schema_of(values: &[&Value], key: &str) -> Value {
     let objects: Vec<&Map<String, Value>> = values.iter().filter_map(|value| value.as_object()).collect();
     let elements: Vec<&Value> = values.iter().filter_map(|value| value.as_array()).flatten().collect();
     if !elements.is_empty() {
-        schema.insert("items".to_owned(), schema_of(&elements, key));
+        schema.insert("items".to_owned(), schema_of(&elements, ""));
     }
     if MAPS.contains(&key) {
         let all: Vec<&Value> = objects.iter().flat_map(|object| object.values()).collect();

@@ -16,8 +16,9 @@ macro_rules! schemas {
 }
 
 schemas! {
-    "analyze", "catalog", "check", "compare", "compare-traces", "create", "drain", "fault", "formats", "mrc", "optimize",
-    "plan", "profiles", "reproduce", "schemes", "simulate",
+    "analyze", "catalog", "check", "compare", "compare-traces", "create", "drain", "extract", "fault", "formats", "mrc",
+    "optimize", "place", "plan", "profiles", "reproduce", "schemes", "simulate", "status", "sweep", "sweep-status",
+    "validate",
 }
 
 /// Print the JSON Schema of a document that a command prints with --json
