@@ -1,5 +1,6 @@
 //! A table for other programs: comma-separated values with plain numbers, or Markdown. Every
-//! command with `--csv` and `--markdown` makes its table here; `compare` adds marks to its Markdown.
+//! command with `--csv` and `--markdown` makes its table here; `compare` adds marks to its
+//! Markdown.
 
 use bimetal_measure::json::{FIGURE_DIGITS, round_to_digits};
 use bimetal_measure::text::short;
