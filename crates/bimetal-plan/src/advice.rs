@@ -147,8 +147,8 @@ pub fn confidence(
     Ok(confidence)
 }
 
-/// Computes the life of the flash under each half alone, repeated. Widens the ranges in `figures` to
-/// include both. Returns the spread of each of `budgets`, which limit figures of the life.
+/// Computes the life of the flash under each half alone, repeated. Widens the ranges in `figures`
+/// to include both. Returns the spread of each of `budgets`, which limit figures of the life.
 fn life_in_halves(
     evaluator: &Evaluator<'_>,
     candidate: &Candidate,
