@@ -236,3 +236,17 @@ fn torn_head_is_written_again_before_its_superblock() {
         }
     }
 }
+
+/// A write home failed, and home may have its content or not. Reads went on from the older copy,
+/// and would have found something else once the copy was evicted.
+#[test]
+fn failed_write_home_leaves_no_older_copy() {
+    let mut story = Story::new(3, "smart-response", &[("stream_bypass", "16KiB")], 8000);
+    story.write(8, 8);
+    assert!(story.volume().view().map.get(Block(1)).is_some());
+    story.pass(Nanoseconds::from_seconds(1), ALL);
+    let failed = story.send(OpKind::Write, 8, 64, false);
+    story.answer_failing(|operation| operation.target == HDD && operation.command.kind == OpKind::Write);
+    assert_eq!(story.finished[&failed].status, Status::MediaError);
+    assert!(story.volume().view().map.get(Block(1)).is_none());
+}

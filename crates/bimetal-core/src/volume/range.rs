@@ -3,6 +3,7 @@
 
 use super::log_tail::LogTail;
 use super::refusal::Departure;
+use super::write::WriteJob;
 use super::{Job, TaskId, Volume};
 use crate::block::{Block, BlockRun, ValidMask};
 use crate::operation::{Command, OpKind, Status, Token};
@@ -103,9 +104,9 @@ impl<P: Payload> Volume<P> {
                 self.park(task, Job::Range(job));
                 return self.await_commit(task, false);
             }
-            if !self.claim_ends(task, job.sectors) {
+            if let Err(block) = self.claim_ends(task, job.sectors) {
                 self.park(task, Job::Range(job));
-                return self.await_claim(task);
+                return self.await_claim(task, block);
             }
             job.phase = Phase::AtHome;
             // The content that the log's drive would lose is newer than home's (Griffin 5.3), so
@@ -235,6 +236,14 @@ impl<P: Payload> Volume<P> {
             }
         }
         self.update_free_slots();
+    }
+
+    /// Drops clean copies of what a write was writing home when the drive failed it: home may have
+    /// the old or the new content.
+    pub(super) fn give_up_copies_of(&mut self, job: &WriteJob<P>) {
+        for run in job.homes() {
+            self.give_up_copies(self.sectors_of(job.sectors(), run));
+        }
     }
 
     /// Returns the blocks of `run` that are in the map, found in the map or in the run, whichever

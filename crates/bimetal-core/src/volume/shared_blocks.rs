@@ -51,32 +51,37 @@ impl<P: Payload> Volume<P> {
     pub(super) fn claim_shared_blocks(&mut self, task: TaskId, job: &WriteJob<P>) {
         for block in self.may_be_shared(job.sectors()) {
             let has_slot = self.view.map.get(block).is_some();
-            if job.places_in_slot(block) || has_slot && job.places_at_home(block) {
+            if job.places_in_slot(block)
+                || has_slot && job.homes().any(|run| (run.first.0..run.end()).contains(&block.0))
+            {
                 self.requests.ordering.claim(task, block);
             }
         }
     }
 
-    /// Claims the shared blocks of a range. Returns false, and claims none, if another task has
-    /// claimed one.
-    pub(super) fn claim_ends(&mut self, task: TaskId, sectors: SectorRange) -> bool {
-        if self.may_be_shared(sectors).any(|block| self.requests.ordering.is_claimed(task, block)) {
-            return false;
+    /// Claims the shared blocks of a range.
+    ///
+    /// # Errors
+    /// Returns a block that another task has claimed, and claims none.
+    pub(super) fn claim_ends(&mut self, task: TaskId, sectors: SectorRange) -> Result<(), Block> {
+        let ordering = &self.requests.ordering;
+        if let Some(block) = self.may_be_shared(sectors).find(|&block| ordering.is_claimed(task, block)) {
+            return Err(block);
         }
         self.may_be_shared(sectors).for_each(|block| self.requests.ordering.claim(task, block));
-        true
+        Ok(())
     }
 
-    /// Makes `task` wait for the end of a claim.
-    pub(super) fn await_claim(&mut self, task: TaskId) {
+    /// Makes `task` wait for the end of the claim of `block`.
+    pub(super) fn await_claim(&mut self, task: TaskId, block: Block) {
         self.statistics.waited += 1;
-        self.requests.waiters.await_claim(task);
+        self.requests.waiters.await_claim(task, block);
     }
 
-    /// Ends the claims of `task`. Tasks that wait for a claim look again.
+    /// Ends the claims of `task`. Tasks that wait for one of them look again.
     pub(super) fn end_claims(&mut self, task: TaskId) {
-        if self.requests.ordering.end_claims(task) {
-            let waiting = self.requests.waiters.take_for_claim();
+        while let Some(block) = self.requests.ordering.end_claim(task) {
+            let waiting = self.requests.waiters.take_for_claim(block);
             self.tasks.wake_all(waiting);
         }
     }

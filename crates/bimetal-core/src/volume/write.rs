@@ -111,8 +111,8 @@ enum Obstacle {
     Move,
     Mark,
     State,
-    /// Another change has claimed the first block.
-    Claim,
+    /// Another change has claimed this block.
+    Claim(Block),
     /// The regions of these blocks must be evacuated from a read-only member first.
     Departure(BlockRun),
     /// The part can never be carried out.
@@ -340,7 +340,7 @@ impl<P: Payload> Volume<P> {
                 self.requests.waiters.await_move(task);
             }
             Obstacle::Mark => self.await_commit(task, false),
-            Obstacle::Claim => self.await_claim(task),
+            Obstacle::Claim(block) => self.await_claim(task, *block),
             Obstacle::State => self.await_announcement(task),
             Obstacle::Departure(blocks) => self.await_departure(task, *blocks),
             Obstacle::Refused => unreachable!("no request waits for a write that will never be possible"),
@@ -364,7 +364,7 @@ impl<P: Payload> Volume<P> {
         let first = job.next;
         let end = self.end_of_unclaimed(task, BlockRun { first: Block(first), count: access.blocks.end() - first });
         if end == first {
-            return Err(Obstacle::Claim);
+            return Err(Obstacle::Claim(Block(first)));
         }
         while job.next < end && job.next - first < PART_BLOCKS_MAX {
             // The scheme gets only the blocks of this part. Otherwise a scheme that looks at each
@@ -722,6 +722,9 @@ impl<P: Payload> Volume<P> {
         }
         if job.home_status != Status::Done {
             let status = job.home_status;
+            if status != Status::Gone {
+                self.give_up_copies_of(job);
+            }
             self.drop_part(job);
             return Err(status);
         }
@@ -854,9 +857,9 @@ impl<P: Payload> WriteJob<P> {
         self.pieces.iter().any(|piece| piece.block == block)
     }
 
-    /// Returns true if the present part places `block` at home.
-    pub(super) fn places_at_home(&self, block: Block) -> bool {
-        self.homes.iter().any(|home| (home.blocks.first.0..home.blocks.end()).contains(&block.0))
+    /// Returns the runs that the present part places at home.
+    pub(super) fn homes(&self) -> impl Iterator<Item = BlockRun> {
+        self.homes.iter().map(|home| home.blocks)
     }
 
     fn worst(&self) -> Status {

@@ -17,9 +17,12 @@
 //! the slot then holds only eighths that the change in place leaves alone.
 //!
 //! A claim ends with the part of the change that needed it. A write with FUA keeps its claims until
-//! it is stable: another write would merge its content into a slot that is not. Claims do not wait
-//! in a circle. A change waits for a claim with none of its own, or with a claim of its first block
-//! for one of its last block.
+//! it is stable: another write would merge its content into a slot that is not.
+//!
+//! Claims do not wait in a circle. A change has claims of its first and its last block only, and
+//! waits with a claim of one for the other. A change that has the block which is waited for has it
+//! as its last block, seen from the same side, or as its only one. So each further change in a
+//! chain of waiting lies further to the same side.
 
 use std::collections::VecDeque;
 
@@ -100,11 +103,10 @@ impl Ordering {
         self.claims.iter().any(|&(claimed, by)| claimed == block && by != task)
     }
 
-    /// Ends the claims of `task`. Returns true if it had any.
-    pub(crate) fn end_claims(&mut self, task: TaskId) -> bool {
-        let before = self.claims.len();
-        self.claims.retain(|&(_, by)| by != task);
-        self.claims.len() < before
+    /// Ends a claim of `task`. Returns its block, or `None` if the task has no claim.
+    pub(crate) fn end_claim(&mut self, task: TaskId) -> Option<Block> {
+        let at = self.claims.iter().position(|&(_, by)| by == task)?;
+        Some(self.claims.swap_remove(at).0)
     }
 
     /// Sets whether `task` changes the home of its blocks. Returns true if that is new.

@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 
+use crate::block::Block;
 use crate::volume::tasks::TaskId;
 
 #[derive(Default)]
@@ -12,7 +13,7 @@ pub(in crate::volume) struct Waiters {
     for_slots: VecDeque<TaskId>,
     for_buffer: VecDeque<TaskId>,
     for_move: Vec<TaskId>,
-    for_claim: Vec<TaskId>,
+    for_claim: Vec<(Block, TaskId)>,
     /// Set when something changed for the tasks that wait for slots, so that the scheme may find
     /// work for them.
     work_requested: bool,
@@ -35,14 +36,14 @@ impl Waiters {
         self.for_move.push(task);
     }
 
-    /// Queues a task until a change ends its claims.
-    pub(in crate::volume) fn await_claim(&mut self, task: TaskId) {
-        self.for_claim.push(task);
+    /// Queues a task until a change ends its claim of `block`.
+    pub(in crate::volume) fn await_claim(&mut self, task: TaskId, block: Block) {
+        self.for_claim.push((block, task));
     }
 
-    /// Takes the tasks that wait for a claim.
-    pub(in crate::volume) fn take_for_claim(&mut self) -> Vec<TaskId> {
-        std::mem::take(&mut self.for_claim)
+    /// Takes the tasks that wait for the claim of `block`.
+    pub(in crate::volume) fn take_for_claim(&mut self, block: Block) -> Vec<TaskId> {
+        self.for_claim.extract_if(.., |&mut (claimed, _)| claimed == block).map(|(_, task)| task).collect()
     }
 
     /// Takes the tasks that wait for slots.
@@ -90,7 +91,7 @@ impl Waiters {
     /// Returns all waiting tasks.
     pub(in crate::volume) fn all(&self) -> impl Iterator<Item = TaskId> {
         let queues = self.for_slots.iter().chain(&self.for_buffer);
-        queues.chain(&self.for_move).chain(&self.for_claim).copied()
+        queues.chain(&self.for_move).copied().chain(self.for_claim.iter().map(|&(_, task)| task))
     }
 }
 
@@ -120,11 +121,13 @@ mod tests {
         waiters.await_move(3);
         waiters.await_slots(1);
         waiters.await_buffer(4);
-        waiters.await_claim(5);
-        assert_eq!(waiters.all().collect::<Vec<_>>(), [1, 2, 4, 3, 5]);
+        waiters.await_claim(5, Block(7));
+        waiters.await_claim(6, Block(8));
+        assert_eq!(waiters.all().collect::<Vec<_>>(), [1, 2, 4, 3, 5, 6]);
         assert_eq!(waiters.take_for_buffer(), [2, 4]);
         assert_eq!(waiters.take_for_move(), [3]);
-        assert_eq!(waiters.take_for_claim(), [5]);
+        assert_eq!(waiters.take_for_claim(Block(8)), [6]);
+        assert_eq!(waiters.take_for_claim(Block(7)), [5]);
         assert_eq!(waiters.all().collect::<Vec<_>>(), [1]);
     }
 }
