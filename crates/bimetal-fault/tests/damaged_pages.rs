@@ -480,6 +480,63 @@ fn in_slot_of(story: &mut Story, block: u64) -> (usize, u64) {
     (slots.member.0.into(), slots.first_sector + u64::from(slot.0) * 8 + 2)
 }
 
+/// One bit of a slot of the last flush was damaged, half a second after the flush at most. The log
+/// seemed to end at this slot, so it lost the whole flush without a word.
+#[test]
+fn damaged_slot_of_the_last_flush_costs_its_block_alone() {
+    for (scheme, settings) in [("writeboost", [("idle", "off")].as_slice()), ("griffin", &[("timeout", "off")])] {
+        for damaged in [0, 13, 29] {
+            let mut story = Story::new(7, scheme, settings, 8000);
+            let older: Vec<u64> = (0..30).map(|block| story.write(block * 8, 8)).collect();
+            story.flush();
+            let newer: Vec<u64> = (0..30).map(|block| story.write(block * 8, 8)).collect();
+            story.flush();
+            let (drive, sector) = in_slot_of(&mut story, damaged);
+            story.drives[drive].rot(sector);
+            for again in 0..3 {
+                story.cut();
+                for block in 0..30 {
+                    let expected = if block == damaged { &older } else { &newer }[block as usize];
+                    let what = format!("{scheme}, block {block}, recovery {again}");
+                    assert_eq!(story.read(block * 8, 8), vec![expected; 8], "{what}");
+                }
+            }
+            let again = story.write(damaged * 8, 8);
+            story.flush();
+            story.cut();
+            assert_eq!(story.read(damaged * 8, 8), vec![again; 8], "{scheme}");
+        }
+    }
+}
+
+/// Heads and feet of all segments are gone, long after the last flush or after a close. Nothing
+/// else told where the log ended, so flushed blocks were old without a word. The index tells it.
+#[test]
+fn index_alone_recovers_a_log_at_rest() {
+    for (scheme, settings) in [("writeboost", [("idle", "off")].as_slice()), ("griffin", &[("timeout", "off")])] {
+        for closes in [false, true] {
+            let mut story = Story::new(7, scheme, settings, 8000);
+            let written: Vec<u64> = (0..60).map(|block| story.write(block * 8, 8)).collect();
+            story.flush();
+            if closes {
+                let now = story.now;
+                story.volume().close(now);
+                story.answer(ALL);
+                assert!(story.volume().is_closed());
+            } else {
+                story.pass(Nanoseconds::from_seconds(1), ALL);
+            }
+            for page in pages(&mut story, Structure::Segment) {
+                put_back(&mut story, &page, &vec![Sector::Zero; 8]);
+            }
+            story.cut();
+            for (block, &number) in written.iter().enumerate() {
+                assert_eq!(story.read(block as u64 * 8, 8), vec![number; 8], "{scheme}, block {block}");
+            }
+        }
+    }
+}
+
 /// Returns a log after a power cut that the `kept` pages of its index survived: three pages in two
 /// copies, for 400 blocks that one flush made durable. Then the slot of block `rotten` is damaged,
 /// and both copies of the page `gone` are zero. Also returns the numbers of the writes. The index

@@ -55,6 +55,16 @@ pub enum Record {
         /// The lost eighths.
         eighths: ValidMask,
     },
+    /// In a segment of a log, in place of a `Map`: a recovery found that the slot does not hold the
+    /// content of its record. It holds nothing.
+    Void {
+        /// The block.
+        block: Block,
+        /// The slot.
+        slot: Slot,
+        /// The eighths that the slot was to hold.
+        valid: ValidMask,
+    },
 }
 
 /// The header of a page of records.
@@ -108,6 +118,7 @@ const KIND_HOME: u8 = 3;
 const KIND_INTENT: u8 = 4;
 const KIND_DROPPED: u8 = 5;
 const KIND_LOST: u8 = 6;
+const KIND_VOID: u8 = 7;
 
 /// Encodes up to [`RECORDS_PER_PAGE`] records as a page.
 pub fn encode_page(kind: Kind, header: PageHeader, records: &[Record]) -> Page {
@@ -187,6 +198,12 @@ fn encode(record: &Record) -> [u8; RECORD_BYTES] {
             bytes.eighths = eighths.0;
             bytes.block = block.0.into();
         }
+        Record::Void { block, slot, valid } => {
+            bytes.kind = KIND_VOID;
+            bytes.eighths = valid.0;
+            bytes.slot = slot.0.into();
+            bytes.block = block.0.into();
+        }
     }
     zerocopy::transmute!(bytes)
 }
@@ -212,6 +229,7 @@ fn decode(place: &[u8; RECORD_BYTES]) -> Option<Record> {
             (before < 1 << 56).then_some(Record::Dropped { first: Block(first), count, before })
         }
         KIND_LOST => Some(Record::Lost { block, eighths }),
+        KIND_VOID => Some(Record::Void { block, slot: Slot(bytes.slot.get()), valid: eighths }),
         _ => None,
     }
 }
@@ -242,6 +260,11 @@ mod tests {
             any::<u32>().prop_map(|region| Record::Intent { region }),
             (any::<u64>(), any::<u8>())
                 .prop_map(|(block, eighths)| Record::Lost { block: Block(block), eighths: ValidMask(eighths) }),
+            (any::<u64>(), any::<u32>(), any::<u8>()).prop_map(|(block, slot, valid)| Record::Void {
+                block: Block(block),
+                slot: Slot(slot),
+                valid: ValidMask(valid)
+            }),
         ]
     }
 

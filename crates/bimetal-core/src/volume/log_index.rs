@@ -4,7 +4,8 @@
 //! The pages of the index lie in a ring beside the superblocks. Each page has a position of the
 //! log: up to this position, the page and the pages before it have all records. Recovery walks the
 //! segments behind that position. So a missing page costs only time: pages are written when enough
-//! records have gathered, and no task waits for them. When a migration frees segments, the index
+//! records have gathered, and no task waits for them. Half a second after the last flush, and when
+//! the volume is closed, all records that are left are written. When a migration frees segments, the index
 //! begins anew at a page that has no record of them.
 
 use std::collections::VecDeque;
@@ -25,6 +26,8 @@ const PAGES_AT_ONCE: u64 = 64;
 pub(super) struct IndexWrite {
     pub(super) places: [SectorRange; COPIES],
     pub(super) bytes: Vec<u8>,
+    /// Set if the pages are written through.
+    through: bool,
 }
 
 pub(crate) struct LogIndex {
@@ -38,8 +41,10 @@ pub(crate) struct LogIndex {
     /// they complete the index.
     ready: Vec<Record>,
     complete: Position,
-    /// The complete position that the last page records.
+    /// The complete position that the last full page records.
     written: Position,
+    /// Set if page `head` is on the drive with the first of the records that are ready.
+    last_is_begun: bool,
     /// Position before which the migration under way frees everything. `tail_afterwards` is the
     /// first page without records of that part.
     boundary: Option<Position>,
@@ -63,6 +68,7 @@ impl LogIndex {
             ready: Vec::new(),
             complete: 0,
             written: 0,
+            last_is_begun: false,
             boundary: None,
             tail_afterwards: None,
             queue: VecDeque::new(),
@@ -126,6 +132,19 @@ impl LogIndex {
         writes
     }
 
+    /// Returns the pages to write so that the index has all records of stable segments; none if the
+    /// ring has no room. If the last page is not full, the next records join it: it is written
+    /// again in its place.
+    pub(super) fn write_rest(&mut self, header: PageHeader) -> Vec<IndexWrite> {
+        let pages = self.ready.len().div_ceil(RECORDS_PER_PAGE) as u64;
+        let mut writes = Vec::new();
+        if self.written == self.complete || self.head - self.tail + pages > self.pages {
+            return writes;
+        }
+        self.write_pages(header, &mut writes, true);
+        writes
+    }
+
     /// Notes that a migration begins which will free everything before `end`.
     pub(super) fn migration_began(&mut self, end: Position) {
         self.boundary = Some(end);
@@ -167,30 +186,42 @@ impl LogIndex {
         if needed == 0 {
             return;
         }
+        let is_begun = std::mem::take(&mut self.last_is_begun);
         if self.head - self.tail + needed > self.pages {
             self.ready.clear();
+            // The page that was begun stays as it is. Another page follows it.
+            self.head += u64::from(is_begun);
             return self.leave_out_what_waits();
         }
+        self.write_pages(header, writes, false);
+    }
+
+    /// Writes the records that are ready. If the last page `may_be_begun` and is not full, its
+    /// records stay ready, and its number is the next page's.
+    fn write_pages(&mut self, header: PageHeader, writes: &mut Vec<IndexWrite>, may_be_begun: bool) {
         let records = std::mem::take(&mut self.ready);
         let mut chunks = records.chunks(RECORDS_PER_PAGE).peekable();
         let mut bytes = Vec::new();
         let mut first = self.head;
         while let Some(chunk) = chunks.next() {
-            let stable = if chunks.peek().is_none() { self.complete } else { self.written };
-            bytes.extend_from_slice(&record::encode_page(
-                Kind::Index,
-                PageHeader { number: self.head, stable, ..header },
-                chunk,
-            ));
-            self.head += 1;
-            if self.head.is_multiple_of(self.pages) || chunks.peek().is_none() {
+            let is_last = chunks.peek().is_none();
+            let page =
+                PageHeader { number: self.head, stable: if is_last { self.complete } else { self.written }, ..header };
+            bytes.extend_from_slice(&record::encode_page(Kind::Index, page, chunk));
+            self.last_is_begun = is_last && may_be_begun && chunk.len() < RECORDS_PER_PAGE;
+            self.head += u64::from(!self.last_is_begun);
+            if self.head.is_multiple_of(self.pages) || is_last {
                 let count = (bytes.len() / page::PAGE_BYTES) as u64;
                 let places = std::array::from_fn(|copy| self.place(first, count, copy));
-                writes.push(IndexWrite { places, bytes: std::mem::take(&mut bytes) });
+                writes.push(IndexWrite { places, bytes: std::mem::take(&mut bytes), through: may_be_begun });
                 first = self.head;
             }
         }
-        self.written = self.complete;
+        if self.last_is_begun {
+            self.ready = records[records.len() - records.len() % RECORDS_PER_PAGE..].to_vec();
+        } else {
+            self.written = self.complete;
+        }
     }
 }
 
@@ -220,6 +251,20 @@ impl<P: Payload> Volume<P> {
         }
     }
 
+    /// Completes the index when a log comes to rest. The index then tells on another stretch of the
+    /// drive which blocks the log has, and a damaged stretch of the log is no end of it.
+    pub(super) fn complete_index(&mut self) {
+        let header = self.page_header(0, 0);
+        let takes_writes = self.view.slots_online() && !self.slots_refuse();
+        if let Some(log) = self.store.log_mut()
+            && P::CARRIES_DATA
+            && takes_writes
+        {
+            let writes = log.index.write_rest(header);
+            self.write_index(writes);
+        }
+    }
+
     /// Writes pages of the index, one write after another, because the ring wraps. No task waits
     /// for the pages. If both copies of a page are missing, recovery takes longer.
     pub(super) fn write_index(&mut self, writes: Vec<IndexWrite>) {
@@ -236,14 +281,14 @@ impl<P: Payload> Volume<P> {
         let member = self.member_of_slots();
         let online = self.view.slots_online();
         let Some(log) = self.store.log_mut() else { return };
-        let Some(IndexWrite { places, bytes }) = log.index.queue.pop_front().filter(|_| online) else {
+        let Some(IndexWrite { places, bytes, through }) = log.index.queue.pop_front().filter(|_| online) else {
             log.index.writing = false;
             log.index.queue.clear();
             return self.end_task(task);
         };
         for range in places {
             self.count_metadata(member, range.len);
-            let command = Command { kind: OpKind::Write, range, fua: false };
+            let command = Command { kind: OpKind::Write, range, fua: through };
             self.issue(task, purpose::BACKGROUND, member, command, P::from_metadata(&bytes));
         }
         self.put_job(task, Job::Index);
@@ -317,6 +362,48 @@ mod tests {
             assert_eq!(complete, Some((records - index.ready.len() as u64) / 32 * 33));
         }
         assert_eq!((writes.len(), records), (2, 32 * count));
+    }
+
+    /// A log at rest has all its records in the index. Later records join the page that was begun.
+    #[test]
+    fn page_that_was_begun_is_written_again_with_more() {
+        let mut index = LogIndex::new(0, 20_000);
+        let seal = |index: &mut LogIndex, first| {
+            let (end, records) = segment(first);
+            index.sealed(end, records);
+            index.made_stable(end, HEADER);
+        };
+        let rest = |index: &mut LogIndex| {
+            let pages = decoded(&index.write_rest(HEADER));
+            pages.iter().map(|(header, records)| (header.number, header.stable, *records)).collect::<Vec<_>>()
+        };
+        assert_eq!(rest(&mut index), []);
+        seal(&mut index, 0);
+        assert_eq!(rest(&mut index), [(0, 33, 32)]);
+        (1..6).for_each(|number| seal(&mut index, 33 * number));
+        // The full page leaves out a part of the last segment.
+        assert_eq!(rest(&mut index), [(0, 0, 169), (1, 198, 23)]);
+        index.migration_began(198);
+        seal(&mut index, 198);
+        let (tail, _) = index.tail_after_migration(HEADER);
+        assert_eq!(tail, 2, "page 1 has records of what is freed");
+    }
+
+    #[test]
+    fn page_that_was_begun_stays_when_the_ring_is_full() {
+        let mut index = LogIndex::new(0, 400);
+        let mut first = 0;
+        while index.left_out.is_none() {
+            let (end, records) = segment(first);
+            index.sealed(end, records);
+            index.made_stable(end, HEADER);
+            index.write_rest(HEADER);
+            first += 33;
+        }
+        index.migration_began(first);
+        let (tail, _) = index.tail_after_migration(HEADER);
+        assert!(tail > index.tail && !index.last_is_begun && index.ready.is_empty());
+        assert_eq!(tail, index.head);
     }
 
     /// A migration leaves an index without entries of the segments that it freed.

@@ -41,6 +41,7 @@ impl<P: Payload> Volume<P> {
     /// Writes a note if one is still wanted and has room.
     pub(super) fn begin_note(&mut self) {
         self.store.note_later(None);
+        self.complete_index();
         // The end of a commit schedules the note again.
         if !self.wants_note() || self.slots_refuse() || self.commit.is_busy() || self.is_noting() {
             return;

@@ -294,7 +294,9 @@ impl Tester {
         let total = view.layout.total_blocks();
         record::decode_page(kind, &page).is_ok_and(|(_, records)| {
             records.iter().all(|record| match *record {
-                Record::Map { block, slot, .. } => block.0 < total && slot.0 < view.map.slots(),
+                Record::Map { block, slot, .. } | Record::Void { block, slot, .. } => {
+                    block.0 < total && slot.0 < view.map.slots()
+                }
                 Record::Dropped { first, count, .. } => first.0 + count <= total,
                 Record::Home { block } | Record::Lost { block, .. } => block.0 < total,
                 Record::Intent { .. } => true,

@@ -71,7 +71,7 @@ impl InDoubt {
             Record::Map { block, slot, .. } => vec![Self { block, slot: Some(slot) }],
             Record::Dropped { first, count, .. } => BlockRun { first, count }.blocks().map(left).collect(),
             Record::Home { block } => vec![left(block)],
-            Record::Intent { .. } | Record::Lost { .. } => Vec::new(),
+            Record::Intent { .. } | Record::Lost { .. } | Record::Void { .. } => Vec::new(),
         }
     }
 }
@@ -249,13 +249,12 @@ impl Tester {
 
     /// Distrusts the blocks of damaged slots in doubt. A slot that is damaged before its write is
     /// known looks as if it was never written. So the block in the slot may read as any older
-    /// value. A log ends at such a slot, so every block in doubt may.
+    /// value.
     fn distrust_slots(&mut self, in_doubt: &BTreeSet<InDoubt>) {
         let damaged = self.damaged_slots();
         let is_damaged = |doubt: &InDoubt| doubt.slot.is_some_and(|slot| damaged.contains(&slot));
-        let all = self.has_log() && in_doubt.iter().any(is_damaged);
         let size = self.volume.view().block();
-        for doubt in in_doubt.iter().filter(|doubt| all || is_damaged(doubt)) {
+        for doubt in in_doubt.iter().filter(|doubt| is_damaged(doubt)) {
             self.may_be_an_error(doubt.block);
             self.shadow.distrust_at_rest(SectorRange::new(size.first_sector(doubt.block), size.sectors()));
         }

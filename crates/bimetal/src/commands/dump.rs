@@ -250,6 +250,7 @@ fn of_records(kind: &str, of: Kind, page: &Page) -> Value {
         Record::Dropped { first, count, before } => json!({"dropped": first.0, "blocks": count, "before": before}),
         Record::Intent { region } => json!({"intent": region}),
         Record::Lost { block, eighths } => json!({"lost": block.0, "eighths": eighths.0}),
+        Record::Void { block, slot, valid } => json!({"void": block.0, "slot": slot.0, "eighths": valid.0}),
     });
     json!({"kind": kind, "number": header.number, "life": header.life, "stable": header.stable,
            "records": records.collect::<Vec<_>>()})

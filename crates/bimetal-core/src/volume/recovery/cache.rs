@@ -12,10 +12,11 @@
 //! for pages of this epoch that record the missing page as stable: then that page is damaged, and
 //! is not the end.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use super::bounds::{TOO_MANY_LOST, note_lost};
 use super::chunks::{Chunk, copies_of};
+use super::torn::Torn;
 use super::{Answer, Recovery, RecoveryError, Step, only_page};
 use crate::block::{Block, ValidMask};
 use crate::block_map::{Entry, Slot};
@@ -67,8 +68,7 @@ pub(super) struct CacheRecovery {
     /// matches).
     in_doubt: VecDeque<(u64, Record, bool)>,
     next_in_doubt: usize,
-    /// Blocks whose newest record names a slot that does not match the record.
-    torn: BTreeSet<u64>,
+    torn: Torn,
     marks: Vec<u8>,
     /// The area of marks as it was read, for the other superblock of the pair.
     area_of_marks: Option<Vec<u8>>,
@@ -550,18 +550,30 @@ impl<P: Payload> Recovery<P> {
                 if self.is_of_a_move(record) {
                     self.apply(Record::Home { block });
                 } else {
-                    self.cache().torn.insert(block.0);
+                    // A slot of a cache has all content of its block that home lacks.
+                    self.cache().torn.tear(block, ValidMask::ALL);
                 }
             }
         }
     }
 
-    /// Applies a record, unless it ends the loss of a block by a slot that was never written.
+    /// Applies a record. The loss of a block ends only with content that is there.
     fn apply_in_order(&mut self, record: Record) {
+        let lost_of = |cache: &CacheRecovery, block: Block| cache.lost.get(&block.0).copied();
         match record {
-            Record::Lost { block, .. } if self.cache().torn.contains(&block.0) => return,
+            Record::Lost { block, eighths } => {
+                let cache = self.cache();
+                let lost = lost_of(cache, block).unwrap_or(ValidMask::NONE);
+                let eighths = cache.torn.lost(block, eighths, lost);
+                return self.apply(Record::Lost { block, eighths });
+            }
             Record::Map { block, .. } | Record::Home { block } => {
-                self.cache().torn.remove(&block.0);
+                let cache = self.cache();
+                let before = lost_of(cache, block).unwrap_or(ValidMask::NONE);
+                let eighths = cache.torn.written(block, ValidMask::ALL, before);
+                if eighths != before {
+                    self.apply(Record::Lost { block, eighths });
+                }
             }
             _ => {}
         }
@@ -608,7 +620,9 @@ impl<P: Payload> Recovery<P> {
                 }
             }
             Record::Intent { .. } | Record::Lost { .. } => self.damaged("its journal has an invalid record"),
-            Record::Dropped { .. } => self.damaged("its journal has a record that only a log may have"),
+            Record::Dropped { .. } | Record::Void { .. } => {
+                self.damaged("its journal has a record that only a log may have");
+            }
         }
     }
 

@@ -1,6 +1,7 @@
 //! Recovery of a log: its index first, as far as it goes, then the head of each segment behind it.
-//! Segments behind the last known flush are in doubt: the log ends before the first of them that
-//! does not match its head.
+//! Segments behind the last known flush are in doubt. A slot of such a segment that does not match
+//! its record was not written whole, or is damaged: its piece is left out, and head and foot of the
+//! segment are written again without it. All other pieces count.
 //!
 //! The first copy of each page of the index is read, and the second if the first does not belong
 //! there. Each head is read together with the foot before it, and a foot that is not sound is
@@ -14,6 +15,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::bounds::{TOO_MANY_LOST, note_lost};
 use super::chunks::{Chunk, copies_of};
+use super::torn::Torn;
 use super::{Answer, REPAIR, Recovery, Step, only_page};
 use crate::block::{Block, BlockRun, ValidMask};
 use crate::block_map::{Entry, Slot};
@@ -98,8 +100,13 @@ pub(super) struct LogRecovery<P> {
     unchecked: Option<Segment>,
     /// The next piece of the first segment in doubt to check.
     next_piece: u64,
-    /// Set once a piece fails the checksum in its segment's head.
-    torn: bool,
+    /// Pieces of the first segment in doubt that do not match their records.
+    mismatched: Vec<u64>,
+    /// Set if the foot of the first segment in doubt is missing.
+    foot_missing: bool,
+    /// Eighths of each block that were in pieces left out.
+    left_out: BTreeMap<u64, ValidMask>,
+    torn: Torn,
     lost: BTreeMap<u64, ValidMask>,
     /// The next page of the index. `indexed` is the position up to which the pages before
     /// `next_page` have all records.
@@ -129,7 +136,10 @@ impl<P> Default for LogRecovery<P> {
             in_doubt: VecDeque::new(),
             unchecked: None,
             next_piece: 0,
-            torn: false,
+            mismatched: Vec::new(),
+            foot_missing: false,
+            left_out: BTreeMap::new(),
+            torn: Torn::default(),
             lost: BTreeMap::new(),
             next_page: 0,
             indexed: 0,
@@ -438,7 +448,9 @@ impl<P: Payload> Recovery<P> {
         if header.volume != volume || header.number != first || !lives.contains(&header.life) {
             return None;
         }
-        let pieces = records.iter().take_while(|record| matches!(record, Record::Map { .. })).count() as u64;
+        let pieces =
+            records.iter().take_while(|record| matches!(record, Record::Map { .. } | Record::Void { .. })).count()
+                as u64;
         let leap = records.iter().find_map(|record| match record {
             Record::Dropped { count: 0, before, .. } => Some(*before),
             _ => None,
@@ -553,7 +565,9 @@ impl<P: Payload> Recovery<P> {
     fn repair(&mut self, kind: Kind, segment: &Segment) {
         let page = record::encode_page(kind, segment.header, &segment.records);
         let position = if kind == Kind::Foot { segment.own_end() - 1 } else { segment.first };
-        self.repairs.push((self.volume.member_of_slots(), self.page_at(position), page.to_vec()));
+        let place = self.page_at(position);
+        self.repairs.retain(|&(_, other, _)| other != place);
+        self.repairs.push((self.volume.member_of_slots(), place, page.to_vec()));
     }
 
     /// Applies the segments that are no longer in doubt.
@@ -567,23 +581,37 @@ impl<P: Payload> Recovery<P> {
 
     fn apply_segment(&mut self) {
         let Some(segment) = self.log().in_doubt.pop_front() else { return };
-        self.log().not_indexed.extend_from_slice(&segment.records);
+        let is_there = |record: &&Record| !matches!(record, Record::Void { .. });
+        self.log().not_indexed.extend(segment.records.iter().filter(is_there));
         for (at, &record) in segment.records.iter().enumerate() {
             match record {
-                Record::Map { block, slot, valid, dirty, checksum } => {
+                Record::Map { block, slot, valid, .. } | Record::Void { block, slot, valid } => {
                     let expected = self.tail().slot(segment.first + 1 + at as u64);
                     if !self.is_possible(block, slot) || slot != expected || at as u64 >= segment.pieces {
                         return self.damaged("a page of its log names a block or a slot that does not exist");
                     }
-                    // The eighths in its mask are newer than the block's earlier pieces, whose
-                    // other eighths stay.
                     self.volume.view.map.remove_piece(slot);
-                    self.volume.view.map.insert_piece(slot, Entry { block, valid, dirty, checksum });
+                    match record {
+                        // The eighths in its mask are newer than the block's earlier pieces, whose
+                        // other eighths stay.
+                        Record::Map { dirty, checksum, .. } => {
+                            self.volume.view.map.insert_piece(slot, Entry { block, valid, dirty, checksum });
+                            self.is_written(block, valid);
+                        }
+                        _ => self.log().torn.tear(block, valid),
+                    }
                 }
                 Record::Dropped { first, count, before } if self.has_all(BlockRun { first, count }) => {
                     self.drop_before(BlockRun { first, count }, before);
+                    for block in self.log().torn.between(first.0, first.0.saturating_add(count)) {
+                        self.is_written(block, ValidMask::ALL);
+                    }
                 }
-                Record::Lost { block, eighths } if self.has(block) => self.note_lost(block, eighths),
+                Record::Lost { block, eighths } if self.has(block) => {
+                    let lost = self.lost_of(block);
+                    let lost = self.log().torn.lost(block, eighths, lost);
+                    self.note_lost(block, lost);
+                }
                 Record::Dropped { .. } | Record::Lost { .. } => {
                     return self.damaged("a page of its log names blocks that do not exist");
                 }
@@ -591,6 +619,19 @@ impl<P: Payload> Recovery<P> {
                     return self.damaged("a page of its log has a record that only a cache may have");
                 }
             }
+        }
+    }
+
+    fn lost_of(&mut self, block: Block) -> ValidMask {
+        self.log().lost.get(&block.0).copied().unwrap_or(ValidMask::NONE)
+    }
+
+    /// Notes sound content of eighths of `block`, in a piece or at home.
+    fn is_written(&mut self, block: Block, eighths: ValidMask) {
+        let before = self.lost_of(block);
+        let lost = self.log().torn.written(block, eighths, before);
+        if lost != before {
+            self.note_lost(block, lost);
         }
     }
 
@@ -625,20 +666,12 @@ impl<P: Payload> Recovery<P> {
         self.verify();
     }
 
-    /// Checks the segments in doubt one after the other, until one is torn.
+    /// Checks the segments in doubt one after the other.
     fn verify(&mut self) {
-        loop {
-            let torn = self.log().torn;
-            if torn && self.in_flight.is_empty() {
-                // Content behind a hole was never acknowledged as durable.
-                let cut = self.log().in_doubt[0].first;
-                self.log().head = cut;
-                self.log().in_doubt.clear();
-            }
-            let Some(segment) = self.log().in_doubt.front() else { break };
+        while let Some(segment) = self.log().in_doubt.front() {
             let (first, pieces) = (segment.first, segment.pieces);
             // The foot lies behind the pieces.
-            while !torn && self.in_flight.len() < READS_MAX && self.log().next_piece <= pieces {
+            while self.in_flight.len() < READS_MAX && self.log().next_piece <= pieces {
                 let piece = self.log().next_piece;
                 self.log().next_piece += 1;
                 let slot = self.tail().slot(first + 1 + piece);
@@ -649,6 +682,7 @@ impl<P: Payload> Recovery<P> {
                 return;
             }
             self.log().next_piece = 0;
+            self.leave_out_mismatched();
             self.apply_segment();
             if self.outcome.is_some() {
                 return;
@@ -666,19 +700,48 @@ impl<P: Payload> Recovery<P> {
         if answer.purpose == pieces {
             let page = answer.payload.as_ref().and_then(only_page);
             let foot = page.and_then(|page| self.segment(Kind::Foot, first, &page));
-            if foot.is_none_or(|foot| foot.pieces != pieces)
-                && let Some(segment) = self.log().in_doubt.pop_front()
-            {
-                self.repair(Kind::Foot, &segment);
-                self.log().in_doubt.push_front(segment);
-            }
+            self.log().foot_missing = foot.is_none_or(|foot| foot.pieces != pieces);
             return;
         }
         let Some(payload) = &answer.payload else { return };
-        let found = payload.checksum();
+        if let Some(Record::Map { checksum, .. }) = segment.records.get(answer.purpose as usize)
+            && *checksum != payload.checksum()
+        {
+            self.log().mismatched.push(answer.purpose);
+        }
+    }
+
+    /// Leaves pieces that do not match out of the first segment in doubt. They were not written
+    /// whole before the power cut, or are damaged. Other pieces are as they were written, and may
+    /// be of the last flush.
+    ///
+    /// Where an eighth is several sectors, a later piece may have sectors of an earlier one in the
+    /// same eighth. If the earlier piece is left out, so is the later one: otherwise a part of a
+    /// write would be there without the rest.
+    fn leave_out_mismatched(&mut self) {
+        let merges = self.layout().block.eighth_sectors() > 1;
         let log = self.log();
-        let says = log.in_doubt.front().and_then(|segment| segment.records.get(answer.purpose as usize)).copied();
-        log.torn |= !matches!(says, Some(Record::Map { checksum, .. }) if checksum == found);
+        let mismatched = std::mem::take(&mut log.mismatched);
+        let foot_missing = std::mem::take(&mut log.foot_missing);
+        let Some(mut segment) = log.in_doubt.pop_front() else { return };
+        let mut is_whole = true;
+        for (at, record) in segment.records.iter_mut().enumerate() {
+            let Record::Map { block, slot, valid, .. } = *record else { continue };
+            let left_out = log.left_out.get(&block.0).copied().unwrap_or(ValidMask::NONE);
+            let has_parts_of_them = merges && !left_out.intersection(valid).is_empty();
+            if has_parts_of_them || mismatched.contains(&(at as u64)) {
+                *record = Record::Void { block, slot, valid };
+                log.left_out.insert(block.0, left_out.union(valid));
+                is_whole = false;
+            }
+        }
+        if foot_missing || !is_whole {
+            self.repair(Kind::Foot, &segment);
+        }
+        if !is_whole {
+            self.repair(Kind::Head, &segment);
+        }
+        self.log().in_doubt.push_front(segment);
     }
 
     fn begin_next_life_of_log(&mut self) {

@@ -27,6 +27,7 @@ mod places;
 mod salvage;
 mod states;
 mod superblocks;
+mod torn;
 
 use std::collections::{BTreeMap, VecDeque};
 
