@@ -175,7 +175,7 @@ mod tests {
     #[test]
     fn price_has_cents_below_ten_dollars_alone() {
         let prices = [0.5, 3.0, 9.999, 12.4].map(price);
-        assert_eq!(prices, ["0.50 $", "3 $", "10 $", "12 $"]);
+        assert_eq!(prices, ["$0.50", "$3", "$10", "$12"]);
         assert_eq!([decimal(960_000_000_000), decimal(1_500_000), decimal(12)], ["960 GB", "1.5 MB", "12 B"]);
         assert_eq!([short_years(0.94), short_years(3.06), short_years(100.0)], ["0.9", "3.1", "over 100"]);
     }

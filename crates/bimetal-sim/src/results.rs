@@ -311,8 +311,8 @@ pub struct FlashFigures {
     pub lifetime_range_years: Option<(f64, f64)>,
     /// Reason for which the lifetime is unknown; null if it is known.
     pub lifetime_unknown: Option<Unknown>,
-    /// Drive writes a day: bytes written a day, as a multiple of the drive's size; of several drives,
-    /// those of the drive with most. Null without times.
+    /// Drive writes a day: bytes written a day, as a multiple of the drive's size; of several
+    /// drives, those of the drive with most. Null without times.
     pub dwpd: Option<f64>,
     /// Lifetime in years until the most worn block has used up its cycles; null with
     /// `lifetime_unlimited`.
