@@ -236,8 +236,8 @@ pub struct Wear {
     pub lifetime_write_bytes: u64,
     /// Seconds for which the drive was served since it became a member.
     pub lifetime_served_s: f64,
-    /// Drive writes a day since the drive became a member: bytes written for each day of service, as
-    /// a multiple of the drive's size. Null before it was served.
+    /// Drive writes a day since the drive became a member: bytes written for each day of service,
+    /// as a multiple of the drive's size. Null before it was served.
     #[serde(default)]
     pub dwpd: Option<f64>,
     /// Bytes for which the maker rates the drive; null if unknown.

@@ -5,7 +5,8 @@
 //! log: up to this position, the page and the pages before it have all records. Recovery walks the
 //! segments behind that position. So a missing page costs only time: pages are written when enough
 //! records have gathered, and no task waits for them. Half a second after the last flush, and when
-//! the volume is closed, all records that are left are written. When a migration frees segments, the index
+//! the volume is closed, all records that are left are written, while pages are to spare. When a
+//! migration frees segments, the index
 //! begins anew at a page that has no record of them.
 
 use std::collections::VecDeque;
@@ -21,6 +22,9 @@ use crate::volume::operations::purpose;
 
 /// Pages that are written at once, in a large log.
 const PAGES_AT_ONCE: u64 = 64;
+
+/// Pages that stay free when a log at rest completes its index, for records without slots.
+const PAGES_TO_SPARE: u64 = 2;
 
 /// Pages of the index to be written.
 pub(super) struct IndexWrite {
@@ -41,10 +45,8 @@ pub(crate) struct LogIndex {
     /// they complete the index.
     ready: Vec<Record>,
     complete: Position,
-    /// The complete position that the last full page records.
+    /// The complete position that the last page records.
     written: Position,
-    /// Set if page `head` is on the drive with the first of the records that are ready.
-    last_is_begun: bool,
     /// Position before which the migration under way frees everything. `tail_afterwards` is the
     /// first page without records of that part.
     boundary: Option<Position>,
@@ -68,7 +70,6 @@ impl LogIndex {
             ready: Vec::new(),
             complete: 0,
             written: 0,
-            last_is_begun: false,
             boundary: None,
             tail_afterwards: None,
             queue: VecDeque::new(),
@@ -133,15 +134,16 @@ impl LogIndex {
     }
 
     /// Returns the pages to write so that the index has all records of stable segments; none if the
-    /// ring has no room. If the last page is not full, the next records join it: it is written
-    /// again in its place.
-    pub(super) fn write_rest(&mut self, header: PageHeader) -> Vec<IndexWrite> {
-        let pages = self.ready.len().div_ceil(RECORDS_PER_PAGE) as u64;
+    /// ring would then have no room for the `free` slots of the log. A page is never written again:
+    /// its earlier content would look like the page.
+    pub(super) fn write_rest(&mut self, free: u64, header: PageHeader) -> Vec<IndexWrite> {
+        let pages = |records: u64| records.div_ceil(RECORDS_PER_PAGE as u64);
+        let used = self.head - self.tail + pages(self.ready.len() as u64);
         let mut writes = Vec::new();
-        if self.written == self.complete || self.head - self.tail + pages > self.pages {
-            return writes;
+        if used + pages(free) + pages(free) / 32 + PAGES_TO_SPARE <= self.pages {
+            self.write_ready(header, &mut writes);
         }
-        self.write_pages(header, &mut writes, true);
+        writes.iter_mut().for_each(|write| write.through = true);
         writes
     }
 
@@ -186,42 +188,30 @@ impl LogIndex {
         if needed == 0 {
             return;
         }
-        let is_begun = std::mem::take(&mut self.last_is_begun);
         if self.head - self.tail + needed > self.pages {
             self.ready.clear();
-            // The page that was begun stays as it is. Another page follows it.
-            self.head += u64::from(is_begun);
             return self.leave_out_what_waits();
         }
-        self.write_pages(header, writes, false);
-    }
-
-    /// Writes the records that are ready. If the last page `may_be_begun` and is not full, its
-    /// records stay ready, and its number is the next page's.
-    fn write_pages(&mut self, header: PageHeader, writes: &mut Vec<IndexWrite>, may_be_begun: bool) {
         let records = std::mem::take(&mut self.ready);
         let mut chunks = records.chunks(RECORDS_PER_PAGE).peekable();
         let mut bytes = Vec::new();
         let mut first = self.head;
         while let Some(chunk) = chunks.next() {
-            let is_last = chunks.peek().is_none();
-            let page =
-                PageHeader { number: self.head, stable: if is_last { self.complete } else { self.written }, ..header };
-            bytes.extend_from_slice(&record::encode_page(Kind::Index, page, chunk));
-            self.last_is_begun = is_last && may_be_begun && chunk.len() < RECORDS_PER_PAGE;
-            self.head += u64::from(!self.last_is_begun);
-            if self.head.is_multiple_of(self.pages) || is_last {
+            let stable = if chunks.peek().is_none() { self.complete } else { self.written };
+            bytes.extend_from_slice(&record::encode_page(
+                Kind::Index,
+                PageHeader { number: self.head, stable, ..header },
+                chunk,
+            ));
+            self.head += 1;
+            if self.head.is_multiple_of(self.pages) || chunks.peek().is_none() {
                 let count = (bytes.len() / page::PAGE_BYTES) as u64;
                 let places = std::array::from_fn(|copy| self.place(first, count, copy));
-                writes.push(IndexWrite { places, bytes: std::mem::take(&mut bytes), through: may_be_begun });
+                writes.push(IndexWrite { places, bytes: std::mem::take(&mut bytes), through: false });
                 first = self.head;
             }
         }
-        if self.last_is_begun {
-            self.ready = records[records.len() - records.len() % RECORDS_PER_PAGE..].to_vec();
-        } else {
-            self.written = self.complete;
-        }
+        self.written = self.complete;
     }
 }
 
@@ -260,7 +250,8 @@ impl<P: Payload> Volume<P> {
             && P::CARRIES_DATA
             && takes_writes
         {
-            let writes = log.index.write_rest(header);
+            let free = log.free();
+            let writes = log.index.write_rest(free, header);
             self.write_index(writes);
         }
     }
@@ -364,46 +355,24 @@ mod tests {
         assert_eq!((writes.len(), records), (2, 32 * count));
     }
 
-    /// A log at rest has all its records in the index. Later records join the page that was begun.
+    /// A log at rest has all its records in the index, as long as the ring has pages to spare.
     #[test]
-    fn page_that_was_begun_is_written_again_with_more() {
-        let mut index = LogIndex::new(0, 20_000);
-        let seal = |index: &mut LogIndex, first| {
+    fn log_at_rest_completes_its_index_in_pages_to_spare() {
+        let slots = 20_000;
+        let mut index = LogIndex::new(0, slots as u32);
+        let mut rests = 0;
+        for first in (0..slots * 3 / 4).step_by(33) {
             let (end, records) = segment(first);
             index.sealed(end, records);
             index.made_stable(end, HEADER);
-        };
-        let rest = |index: &mut LogIndex| {
-            let pages = decoded(&index.write_rest(HEADER));
-            pages.iter().map(|(header, records)| (header.number, header.stable, *records)).collect::<Vec<_>>()
-        };
-        assert_eq!(rest(&mut index), []);
-        seal(&mut index, 0);
-        assert_eq!(rest(&mut index), [(0, 33, 32)]);
-        (1..6).for_each(|number| seal(&mut index, 33 * number));
-        // The full page leaves out a part of the last segment.
-        assert_eq!(rest(&mut index), [(0, 0, 169), (1, 198, 23)]);
-        index.migration_began(198);
-        seal(&mut index, 198);
-        let (tail, _) = index.tail_after_migration(HEADER);
-        assert_eq!(tail, 2, "page 1 has records of what is freed");
-    }
-
-    #[test]
-    fn page_that_was_begun_stays_when_the_ring_is_full() {
-        let mut index = LogIndex::new(0, 400);
-        let mut first = 0;
-        while index.left_out.is_none() {
-            let (end, records) = segment(first);
-            index.sealed(end, records);
-            index.made_stable(end, HEADER);
-            index.write_rest(HEADER);
-            first += 33;
+            let pages = decoded(&index.write_rest(slots - end, HEADER));
+            assert!(pages.len() <= 1 && index.left_out.is_none(), "room for the rest of the log is left");
+            if let Some((page, _)) = pages.first() {
+                assert_eq!((page.number, page.stable), (rests, end));
+                rests += 1;
+            }
         }
-        index.migration_began(first);
-        let (tail, _) = index.tail_after_migration(HEADER);
-        assert!(tail > index.tail && !index.last_is_begun && index.ready.is_empty());
-        assert_eq!(tail, index.head);
+        assert!(rests >= 10, "{rests}");
     }
 
     /// A migration leaves an index without entries of the segments that it freed.

@@ -715,9 +715,9 @@ impl<P: Payload> Recovery<P> {
     /// whole before the power cut, or are damaged. Other pieces are as they were written, and may
     /// be of the last flush.
     ///
-    /// Where an eighth is several sectors, a later piece may have sectors of an earlier one in the
-    /// same eighth. If the earlier piece is left out, so is the later one: otherwise a part of a
-    /// write would be there without the rest.
+    /// A later piece may have sectors of an earlier one in the same eighth, if an eighth is several
+    /// sectors. If the earlier piece is left out, so is the later one: otherwise a part of a write
+    /// would be there without the rest.
     fn leave_out_mismatched(&mut self) {
         let merges = self.layout().block.eighth_sectors() > 1;
         let log = self.log();
