@@ -6,7 +6,7 @@ mod story;
 use bimetal_core::block::{Block, ValidMask};
 use bimetal_core::operation::{OpKind, Operation, Status};
 use bimetal_core::units::{Bytes, Nanoseconds};
-use bimetal_fault::payload::{Sector, Tags};
+use bimetal_fault::payload::Tags;
 use story::{ALL, HDD, SSD, Story};
 
 const ON_SSD: fn(&Operation<Tags>) -> bool = |operation| operation.target == SSD;
@@ -181,11 +181,8 @@ impl Sent {
     /// that arrived later.
     fn check_reads(&mut self, story: &Story, what: &str) {
         for (read, start, expected) in self.reads.drain(..) {
-            let found = story.finished[&read].payload.iter().map(|sector| match sector {
-                Sector::Data { request, .. } => u64::from(request),
-                _ => 0,
-            });
-            for (sector, (found, expected)) in (start..).zip(found.zip(expected)) {
+            let found = story.found_by(read);
+            for (sector, (found, expected)) in (start..).zip(found.into_iter().zip(expected)) {
                 let is_later = |(number, range, content): &(u64, std::ops::Range<u64>, u64)| {
                     *number > read && range.contains(&sector) && *content == found
                 };

@@ -256,6 +256,11 @@ impl Story {
     /// written.
     pub fn read(&mut self, start: u64, sectors: u64) -> Vec<u64> {
         let number = self.run(OpKind::Read, start, sectors, false);
+        self.found_by(number)
+    }
+
+    /// Returns what the finished read `number` found, like [`read`](Self::read).
+    pub fn found_by(&self, number: u64) -> Vec<u64> {
         let number_of = |sector| match sector {
             Sector::Data { request, .. } => u64::from(request),
             _ => 0,
