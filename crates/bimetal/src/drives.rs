@@ -172,18 +172,22 @@ fn size_row(drive: &Drive, at: usize, today: i64) -> Row {
     ]
 }
 
+/// Returns the price of a cloud volume: the key of its figure, the unit in words, and the amount.
+fn price_of(volume: &CloudVolume) -> Option<(&'static str, &'static str, f64)> {
+    let figures = &volume.figures;
+    let prices = [
+        ("usd_per_gb_month", "/GB month", &figures.usd_per_gb_month),
+        ("usd_per_gib_month", "/GiB month", &figures.usd_per_gib_month),
+        ("usd_per_month", "/month", &figures.usd_per_month),
+    ];
+    prices.into_iter().find_map(|(key, unit, number)| Some((key, unit, number.as_ref().and_then(|all| all.get(0))?)))
+}
+
 fn volume_row(volume: &CloudVolume, today: i64) -> Row {
     let figures = &volume.figures;
     let unknown = || "–".to_owned();
-    let price = [
-        ("usd_per_gb_month", &figures.usd_per_gb_month, "/GB month"),
-        ("usd_per_gib_month", &figures.usd_per_gib_month, "/GiB month"),
-        ("usd_per_month", &figures.usd_per_month, "/month"),
-    ];
-    let price = price.into_iter().find_map(|(key, number, unit)| {
-        let number = number.as_ref().and_then(|number| number.get(0))?;
-        Some(marked(&format!("${number}{unit}"), volume.provenance.is_unverified(key, None)))
-    });
+    let price = price_of(volume)
+        .map(|(key, unit, amount)| marked(&format!("${amount}{unit}"), volume.provenance.is_unverified(key, None)));
     let size = match (&figures.size_min, &figures.size_max) {
         (Some(min), Some(max)) if min == max => max.text.clone(),
         (Some(min), Some(max)) => format!("{}–{}", min.text, max.text),
@@ -255,12 +259,7 @@ fn row_of_size(class: &str, drive: &Drive, at: usize, today: i64) -> [Cell; 12] 
 
 fn row_of_volume(class: &str, volume: &CloudVolume, today: i64) -> [Cell; 12] {
     let figures = &volume.figures;
-    let price = [
-        ("usd_per_gb_month", &figures.usd_per_gb_month),
-        ("usd_per_gib_month", &figures.usd_per_gib_month),
-        ("usd_per_month", &figures.usd_per_month),
-    ];
-    let price = price.into_iter().find_map(|(key, number)| Some((key, number.as_ref().and_then(|all| all.get(0))?)));
+    let price = price_of(volume);
     let date = volume.price_date.or(volume.price_read);
     [
         class.into(),
@@ -268,8 +267,8 @@ fn row_of_volume(class: &str, volume: &CloudVolume, today: i64) -> [Cell; 12] {
         volume.model.as_str().into(),
         format!("cloud {}", kind_text(volume.kind)).into(),
         figures.size_max.as_ref().map(|size| size.bytes.0).into(),
-        price.map(|(_, amount)| amount).into(),
-        price.map_or("", |(unit, _)| unit).into(),
+        price.map(|(_, _, amount)| amount).into(),
+        price.map_or("", |(key, ..)| key).into(),
         date.map(|date| date.to_string()).unwrap_or_default().into(),
         date.map(|date| date.age_days(today) as f64).into(),
         "".into(),
