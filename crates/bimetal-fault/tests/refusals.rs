@@ -119,3 +119,24 @@ fn read_only_member_is_evacuated_across_power_cuts() {
         cut_while_it_leaves("writeboost", &[], SSD, count);
     }
 }
+
+/// Recovery checks the last flush of a log. A superblock of the next epoch then ends the doubt. If
+/// the log drive refuses the superblock, the next recovery checks the flush again, and content that
+/// rotted in between looks as if it was never written. The volume claimed that this content was
+/// trusted.
+#[test]
+fn recovered_log_stays_in_doubt_on_a_refusing_drive() {
+    for refuses in [false, true] {
+        let mut story = Story::new(1, "griffin", &[("timeout", "off")], 8000);
+        let written = story.write(0, 8);
+        story.flush();
+        if refuses {
+            story.drives[usize::from(HDD)].replace_plan(Plan { refuses_from: Some(0), ..Plan::default() });
+        }
+        story.cut();
+        let volume = story.volume();
+        let (slot, _) = volume.view().map.occupied().next().expect("the block is in the log");
+        assert_eq!(volume.is_trusted(slot), !refuses);
+        assert_eq!(story.read(0, 8), [written; 8]);
+    }
+}

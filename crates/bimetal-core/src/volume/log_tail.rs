@@ -390,6 +390,12 @@ impl<P> LogTail<P> {
         self.content_end = head;
     }
 
+    /// Records that the next recovery will check the content from `from` on again, because the
+    /// drive refused the superblock that ends the doubt.
+    pub(crate) fn stays_in_doubt_from(&mut self, from: Position) {
+        self.stable_on_drive = self.stable_on_drive.min(from);
+    }
+
     /// Returns true if the log holds any blocks, live or dead.
     pub(crate) fn is_in_use(&self) -> bool {
         self.head() > self.tail

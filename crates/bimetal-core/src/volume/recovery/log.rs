@@ -798,10 +798,15 @@ impl<P: Payload> Recovery<P> {
     }
 
     pub(super) fn end_log(&mut self) {
-        let LogRecovery { superblock, head, lost, next_page, indexed, not_indexed, .. } = std::mem::take(self.log());
+        let is_read_only = self.slots_refuse();
+        let log = std::mem::take(self.log());
+        let LogRecovery { superblock, head, stable, lost, next_page, indexed, not_indexed, .. } = log;
         let superblock = superblock.expect("the superblock was read first");
         let tail = self.tail();
         tail.recovered(superblock.tail, head);
+        if is_read_only {
+            tail.stays_in_doubt_from(stable);
+        }
         tail.index.recovered((superblock.index_tail, next_page), indexed, not_indexed, head);
         self.volume.damage.lost = Lost::new(lost);
         self.volume.store.superblock = superblock;
