@@ -39,7 +39,7 @@ fn manual_has_offsets_of_every_page() {
     let pages = [
         ("What every page begins with", fields!(Head: magic, version, count, volume, number, life, checksum)),
         ("A page of records", fields!(RecordsPage: head, stable, records)),
-        ("A record", fields!(RecordBytes: kind, eighths, slot, checksum, block)),
+        ("A record", fields!(RecordBytes: kind, eighths, is_whole, slot, checksum, block)),
         ("A record of dropped blocks", fields!(DroppedBytes: kind, blocks, first, before)),
         (
             "A superblock",

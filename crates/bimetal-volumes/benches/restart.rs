@@ -134,6 +134,7 @@ fn fill_index(config: &VolumeConfig<'_>, drives: &mut [Box<dyn Drive>]) -> u64 {
             slot: Slot(slot as u32),
             valid: ValidMask::ALL,
             dirty: true,
+            is_whole: false,
             checksum: 0,
         })
         .collect();

@@ -42,7 +42,9 @@ pub struct RecordBytes {
     pub kind: u8,
     /// Eighths of the block.
     pub eighths: u8,
-    unused: [u8; 2],
+    /// In a log: 1 if the slot has no sector of an earlier slot of the block.
+    pub is_whole: u8,
+    unused: u8,
     /// The slot, or the number of a region.
     pub slot: U32,
     /// CRC32C of the slot.

@@ -25,6 +25,8 @@ pub enum Record {
         valid: ValidMask,
         /// Set if home is older.
         dirty: bool,
+        /// In a log: set if no sector of the slot comes from an earlier slot of the block.
+        is_whole: bool,
         /// CRC32C of the whole slot.
         checksum: u32,
     },
@@ -169,7 +171,8 @@ pub fn decode_page(kind: Kind, bytes: &Page) -> Result<(PageHeader, Vec<Record>)
 fn encode(record: &Record) -> [u8; RECORD_BYTES] {
     let mut bytes = RecordBytes::new_zeroed();
     match *record {
-        Record::Map { block, slot, valid, dirty, checksum } => {
+        Record::Map { block, slot, valid, dirty, is_whole, checksum } => {
+            bytes.is_whole = is_whole.into();
             bytes.kind = if dirty { KIND_MAP_DIRTY } else { KIND_MAP_CLEAN };
             bytes.eighths = valid.0;
             bytes.slot = slot.0.into();
@@ -216,6 +219,7 @@ fn decode(place: &[u8; RECORD_BYTES]) -> Option<Record> {
         slot: Slot(bytes.slot.get()),
         valid: eighths,
         dirty,
+        is_whole: bytes.is_whole != 0,
         checksum: bytes.checksum.get(),
     };
     match bytes.kind {
@@ -242,12 +246,13 @@ mod tests {
 
     fn any_record() -> impl Strategy<Value = Record> {
         prop_oneof![
-            (any::<u64>(), any::<u32>(), 1u8.., any::<bool>(), any::<u32>()).prop_map(
-                |(block, slot, valid, dirty, checksum)| Record::Map {
+            (any::<u64>(), any::<u32>(), 1u8.., any::<[bool; 2]>(), any::<u32>()).prop_map(
+                |(block, slot, valid, [dirty, is_whole], checksum)| Record::Map {
                     block: Block(block),
                     slot: Slot(slot),
                     valid: ValidMask(valid),
                     dirty,
+                    is_whole,
                     checksum
                 }
             ),

@@ -118,6 +118,10 @@ impl LogIndex {
                 self.write_ready(header, &mut writes);
                 self.tail_afterwards = Some(self.head);
             }
+            if let Some(last) = &mut self.left_out {
+                *last = end.max(*last);
+                break;
+            }
             self.ready.extend(records);
             self.complete = end;
             // A flush makes a whole log stable at once. The records and the pages of the index are
@@ -225,6 +229,7 @@ impl<P: Payload> Volume<P> {
             slot: log.slot(first + 1 + at as u64),
             valid: piece.valid,
             dirty: true,
+            is_whole: piece.is_whole,
             checksum: piece.checksum,
         });
         pieces.chain(segment.records.iter().copied()).collect()
@@ -300,6 +305,7 @@ mod tests {
             slot: Slot(at as u32),
             valid: ValidMask::ALL,
             dirty: true,
+            is_whole: true,
             checksum: 0,
         };
         (first + 33, (first + 1..first + 33).map(map).collect())
@@ -312,6 +318,35 @@ mod tests {
                 record::decode_page(Kind::Index, page).map(|(header, records)| (header, records.len())).unwrap()
             })
             .collect()
+    }
+
+    /// A migration begins while the ring has no room for the records that wait. The segment behind
+    /// the migration's boundary was indexed, and its page claimed that the index was complete.
+    #[test]
+    fn full_index_claims_no_segment_behind_records_left_out() {
+        let mut index = LogIndex::new(0, 20_000);
+        let home = |at| Record::Dropped { first: Block(at), count: 1, before: 0 };
+        let mut end = 0;
+        while index.head + 7 < index.pages() {
+            end += 2;
+            index.sealed(end, (0..160).map(home).collect());
+            index.made_stable(end, HEADER);
+        }
+        for _ in 0..8 {
+            end += 2;
+            index.sealed(end, (0..160).map(home).collect());
+        }
+        index.migration_began(end);
+        let (behind, records) = segment(end);
+        index.sealed(behind, records);
+        let head = index.head;
+        assert_eq!(index.made_stable(behind, HEADER).len() + index.write_rest(0, HEADER).len(), 0);
+        assert_eq!(index.head, head);
+        index.migration_ended(end);
+        let (last, records) = segment(behind);
+        index.sealed(last, records);
+        index.made_stable(last, HEADER);
+        assert_eq!(index.write_rest(0, HEADER).len(), 0, "the segment behind the boundary is in no page");
     }
 
     #[test]

@@ -37,6 +37,8 @@ pub(crate) struct Piece<P> {
     pub(crate) block: Block,
     pub(crate) valid: ValidMask,
     pub(crate) checksum: u32,
+    /// Set if no sector of the content comes from an earlier slot of the block.
+    pub(crate) is_whole: bool,
     /// The whole block, with zeroes where it is not valid.
     pub(crate) content: P,
 }
@@ -94,6 +96,8 @@ pub(crate) struct LogTail<P> {
     /// The stable end that a stable segment records. Recovery checks the segments behind this
     /// position.
     stable_on_drive: Position,
+    /// The stable ends that segments record which are not stable yet, by the segments' ends.
+    claims: VecDeque<(Position, Position)>,
     /// End of the last segment that holds blocks or records.
     content_end: Position,
     /// Time of the last append.
@@ -116,6 +120,7 @@ impl<P> LogTail<P> {
             gone: false,
             stable: 0,
             stable_on_drive: 0,
+            claims: VecDeque::new(),
             content_end: 0,
             appended_at: Nanoseconds::ZERO,
         }
@@ -316,6 +321,9 @@ impl<P> LogTail<P> {
     pub(crate) fn claim_stable(&mut self, first: Position) {
         if let Some(segment) = self.writing.iter_mut().find(|segment| segment.first == first) {
             segment.says_stable = self.stable;
+            if self.claims.back().map_or(self.stable_on_drive, |&(_, stable)| stable) < self.stable {
+                self.claims.push_back((segment.end(), self.stable));
+            }
         }
     }
 
@@ -413,10 +421,10 @@ impl<P> LogTail<P> {
 
     /// Records that everything before `to` is stable.
     pub(crate) fn made_stable(&mut self, to: Position) {
-        if to > self.stable {
-            self.stable_on_drive = self.stable;
-            self.stable = to;
-        }
+        self.stable = self.stable.max(to);
+        let claimed = self.claims.iter().filter(|(end, _)| *end <= to).map(|&(_, stable)| stable).max();
+        self.claims.retain(|(end, _)| *end > to);
+        self.stable_on_drive = self.stable_on_drive.max(claimed.unwrap_or(0));
     }
 
     /// Returns true if recovery would trust the content of `slot` unread.
@@ -445,7 +453,7 @@ mod tests {
     use super::*;
 
     fn piece(block: u64) -> Piece<()> {
-        Piece { block: Block(block), valid: ValidMask::ALL, checksum: 0, content: () }
+        Piece { block: Block(block), valid: ValidMask::ALL, checksum: 0, is_whole: true, content: () }
     }
 
     #[test]
@@ -533,6 +541,7 @@ mod tests {
         let append = |log: &mut LogTail<()>| {
             let slot = log.append(piece(0));
             let first = log.seal(&mut Vec::new()).first;
+            log.claim_stable(first);
             log.written(first);
             log.made_stable(log.sealed());
             slot
@@ -545,6 +554,24 @@ mod tests {
         assert!(!log.is_trusted(second));
         let third = append(&mut log);
         assert_eq!([first, second, third].map(|slot| log.is_trusted(slot)), [true, true, false]);
+    }
+
+    /// The head of a segment that was on its way while a flush ended does not record that flush.
+    #[test]
+    fn slot_is_in_doubt_while_only_a_flush_ended() {
+        let mut log = LogTail::new(40, 4, false, 0);
+        let first = log.append(piece(0));
+        let head = log.seal(&mut Vec::new()).first;
+        log.claim_stable(head);
+        log.written(head);
+        let flushed = log.sealed();
+        log.append(piece(1));
+        let head = log.seal(&mut Vec::new()).first;
+        log.claim_stable(head);
+        log.made_stable(flushed);
+        log.written(head);
+        log.made_stable(log.sealed());
+        assert!(!log.is_trusted(first) && log.wants_note());
     }
 
     /// A migration writes runs to the end of the free room. Segments fill the room in front of the

@@ -103,7 +103,7 @@ impl<P: Payload> Volume<P> {
         let before = self.before_change(entry.block);
         self.view.map.mark_clean(slot);
         let Entry { block, valid, checksum, .. } = *entry;
-        let record = self.journal(Record::Map { block, slot, valid, dirty: false, checksum });
+        let record = self.journal(Record::Map { block, slot, valid, dirty: false, is_whole: false, checksum });
         self.store.pending.remember_all(record, before);
         if !P::CARRIES_DATA {
             self.store.kind_mut().touch(slot);
@@ -180,7 +180,7 @@ impl<P: Payload> Volume<P> {
             self.mark_if_home_is_unstable(block);
         }
         if self.store.kind().records_each_change() {
-            let record = self.journal(Record::Map { block, slot, valid, dirty, checksum });
+            let record = self.journal(Record::Map { block, slot, valid, dirty, is_whole: false, checksum });
             if P::CARRIES_DATA {
                 self.store.pending.remember(record, slot, None);
                 self.store.pending.remember_all(record, before);

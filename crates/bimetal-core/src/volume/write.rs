@@ -684,9 +684,10 @@ impl<P: Payload> Volume<P> {
             };
             let checksum = if P::CARRIES_DATA { content.checksum() } else { 0 };
             let (block, valid) = (piece.block, piece.valid);
+            let is_whole = piece.from_slots.iter().all(Option::is_none);
             log.open_for(job.pieces.len() as u64 - job.appended as u64);
             let (_, covered) = access_masks(self.view.layout.block, job.sectors, block);
-            let slot = log.append(Piece { block, valid, checksum, content });
+            let slot = log.append(Piece { block, valid, checksum, is_whole, content });
             if !log.is_buffered() {
                 let segment = log.open();
                 if segment.waiting.last() != Some(&task) {

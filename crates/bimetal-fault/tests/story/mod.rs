@@ -22,6 +22,7 @@ pub struct Story {
     pub settings: Settings,
     pub members: Vec<MemberInfo>,
     pub scheme: &'static str,
+    pub block: BlockSize,
     pub drives: Vec<Drive>,
     pub volume: Option<Volume<Tags>>,
     /// Operations that were not answered yet.
@@ -48,6 +49,17 @@ pub const ALL: Answers = |_| true;
 impl Story {
     /// Creates a volume whose drive that is no home has `small` sectors.
     pub fn new(seed: u64, scheme: &'static str, settings: &[(&str, &str)], small: u64) -> Self {
+        Self::with_blocks(seed, scheme, settings, small, BlockSize::default())
+    }
+
+    /// Creates a volume with blocks of this size.
+    pub fn with_blocks(
+        seed: u64,
+        scheme: &'static str,
+        settings: &[(&str, &str)],
+        small: u64,
+        block: BlockSize,
+    ) -> Self {
         let info = schemes::find(scheme).unwrap();
         let settings = Settings::new(info.name, info.parameters, settings.iter().copied()).unwrap();
         let ssd_is_home = info.members[0].0 == Role::Ssd;
@@ -65,6 +77,7 @@ impl Story {
             settings,
             members,
             scheme,
+            block,
             drives,
             volume: None,
             waiting,
@@ -91,7 +104,7 @@ impl Story {
     }
 
     pub fn config(&self) -> VolumeConfig<'_> {
-        let layout = LayoutRequest { block: BlockSize::default(), members: &self.members, units: &[] };
+        let layout = LayoutRequest { block: self.block, members: &self.members, units: &[] };
         let scheme = schemes::find(self.scheme).unwrap();
         VolumeConfig { scheme, settings: &self.settings, layout, identity: 5 }
     }
@@ -143,7 +156,7 @@ impl Story {
             waiting.extend(std::iter::from_fn(|| recovery.next_operation()));
             let failing = waiting.iter().position(&fails);
             if waiting.is_empty() {
-                return recovery.finish().map(drop);
+                return recovery.finish().map(|volume| self.volume = Some(volume));
             }
             let operation = waiting.remove(failing.unwrap_or(0));
             let token = operation.token;

@@ -243,7 +243,7 @@ fn of_records(kind: &str, of: Kind, page: &Page) -> Value {
         Err(error) => return damaged(error),
     };
     let records = records.iter().map(|record| match *record {
-        Record::Map { block, slot, valid, dirty, checksum } => {
+        Record::Map { block, slot, valid, dirty, checksum, .. } => {
             json!({"map": block.0, "slot": slot.0, "eighths": valid.0, "dirty": dirty, "checksum": checksum})
         }
         Record::Home { block } => json!({"home": block.0}),

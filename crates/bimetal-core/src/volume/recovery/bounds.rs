@@ -72,13 +72,19 @@ impl<P: Payload> Recovery<P> {
     }
 }
 
-/// Updates the lost blocks by a record. Returns true if a superblock can still name all lost
-/// blocks.
+/// Updates the lost blocks by a record. Returns false for records that this program did not write:
+/// a superblock can name all blocks that are lost at one time. A superblock may be newer than
+/// records behind it, so the blocks lost at two times may be known together.
 pub(super) fn note_lost(lost: &mut BTreeMap<u64, ValidMask>, block: Block, eighths: ValidMask) -> bool {
     if eighths.is_empty() {
         lost.remove(&block.0);
     } else {
         lost.insert(block.0, eighths);
     }
+    lost.len() <= 2 * LOST_MAX
+}
+
+/// Returns true if a superblock can name the blocks that are lost after all records.
+pub(super) fn fit_a_superblock(lost: &BTreeMap<u64, ValidMask>) -> bool {
     lost.len() <= LOST_MAX
 }

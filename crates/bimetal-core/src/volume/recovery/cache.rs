@@ -14,7 +14,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::bounds::{TOO_MANY_LOST, note_lost};
+use super::bounds::{TOO_MANY_LOST, fit_a_superblock, note_lost};
 use super::chunks::{Chunk, copies_of};
 use super::torn::Torn;
 use super::{Answer, Recovery, RecoveryError, Step, only_page};
@@ -206,6 +206,9 @@ impl<P: Payload> Recovery<P> {
                 self.empty_cache_without_need();
                 let mut lost = std::mem::take(&mut self.cache().lost);
                 self.forget_what_has_left(&mut lost);
+                if !fit_a_superblock(&lost) {
+                    return self.damaged(TOO_MANY_LOST);
+                }
                 self.cache().lost = lost;
                 self.cache().phase = Phase::Pairing;
             }
@@ -590,7 +593,7 @@ impl<P: Payload> Recovery<P> {
 
     fn apply(&mut self, record: Record) {
         match record {
-            Record::Map { block, slot, valid, dirty, checksum } => {
+            Record::Map { block, slot, valid, dirty, checksum, .. } => {
                 if !self.is_possible(block, slot) {
                     return self.damaged("its journal names a block or a slot that does not exist");
                 }

@@ -13,10 +13,10 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::bounds::{TOO_MANY_LOST, note_lost};
+use super::bounds::{TOO_MANY_LOST, fit_a_superblock, note_lost};
 use super::chunks::{Chunk, copies_of};
 use super::torn::Torn;
-use super::{Answer, REPAIR, Recovery, Step, only_page};
+use super::{Answer, PageRepair, REPAIR, Recovery, Step, only_page};
 use crate::block::{Block, BlockRun, ValidMask};
 use crate::block_map::{Entry, Slot};
 use crate::journal::page::Page;
@@ -561,13 +561,16 @@ impl<P: Payload> Recovery<P> {
     }
 
     /// Queues a write of the head or foot of a segment. The write precedes the superblock of the
-    /// next epoch. So if that superblock is there, head and foot are there.
+    /// next epoch. So if that superblock is there, head and foot are there. If a piece was left out,
+    /// neither page may keep its record: the next epoch would trust it.
     fn repair(&mut self, kind: Kind, segment: &Segment) {
         let page = record::encode_page(kind, segment.header, &segment.records);
         let position = if kind == Kind::Foot { segment.own_end() - 1 } else { segment.first };
         let place = self.page_at(position);
-        self.repairs.retain(|&(_, other, _)| other != place);
-        self.repairs.push((self.volume.member_of_slots(), place, page.to_vec()));
+        self.repairs.retain(|repair| repair.range != place);
+        let is_needed = segment.records.iter().any(|record| matches!(record, Record::Void { .. }));
+        let (member, bytes) = (self.volume.member_of_slots(), page.to_vec());
+        self.repairs.push(PageRepair { member, range: place, bytes, is_needed });
     }
 
     /// Applies the segments that are no longer in doubt.
@@ -581,8 +584,9 @@ impl<P: Payload> Recovery<P> {
 
     fn apply_segment(&mut self) {
         let Some(segment) = self.log().in_doubt.pop_front() else { return };
-        let is_there = |record: &&Record| !matches!(record, Record::Void { .. });
-        self.log().not_indexed.extend(segment.records.iter().filter(is_there));
+        // The index gets losses as they are after the whole segment: `note_lost` adds them.
+        let is_indexed = |record: &&Record| !matches!(record, Record::Void { .. } | Record::Lost { .. });
+        self.log().not_indexed.extend(segment.records.iter().filter(is_indexed));
         for (at, &record) in segment.records.iter().enumerate() {
             match record {
                 Record::Map { block, slot, valid, .. } | Record::Void { block, slot, valid } => {
@@ -610,7 +614,7 @@ impl<P: Payload> Recovery<P> {
                 Record::Lost { block, eighths } if self.has(block) => {
                     let lost = self.lost_of(block);
                     let lost = self.log().torn.lost(block, eighths, lost);
-                    self.note_lost(block, lost);
+                    self.note_lost_of_segment(block, lost);
                 }
                 Record::Dropped { .. } | Record::Lost { .. } => {
                     return self.damaged("a page of its log names blocks that do not exist");
@@ -631,8 +635,14 @@ impl<P: Payload> Recovery<P> {
         let before = self.lost_of(block);
         let lost = self.log().torn.written(block, eighths, before);
         if lost != before {
-            self.note_lost(block, lost);
+            self.note_lost_of_segment(block, lost);
         }
+    }
+
+    /// Notes a loss that a segment records. The index gets its record, too.
+    fn note_lost_of_segment(&mut self, block: Block, eighths: ValidMask) {
+        self.log().not_indexed.push(Record::Lost { block, eighths });
+        self.note_lost(block, eighths);
     }
 
     fn note_lost(&mut self, block: Block, eighths: ValidMask) {
@@ -700,7 +710,9 @@ impl<P: Payload> Recovery<P> {
         if answer.purpose == pieces {
             let page = answer.payload.as_ref().and_then(only_page);
             let foot = page.and_then(|page| self.segment(Kind::Foot, first, &page));
-            self.log().foot_missing = foot.is_none_or(|foot| foot.pieces != pieces);
+            let is_head =
+                foot.is_some_and(|foot| self.log().in_doubt.front().is_some_and(|head| foot.records == head.records));
+            self.log().foot_missing = !is_head;
             return;
         }
         let Some(payload) = &answer.payload else { return };
@@ -716,7 +728,7 @@ impl<P: Payload> Recovery<P> {
     /// be of the last flush.
     ///
     /// A later piece may have sectors of an earlier one in the same eighth, if an eighth is several
-    /// sectors. If the earlier piece is left out, so is the later one: otherwise a part of a write
+    /// sectors. If the earlier piece is left out, so is the merged one: otherwise a part of a write
     /// would be there without the rest.
     fn leave_out_mismatched(&mut self) {
         let merges = self.layout().block.eighth_sectors() > 1;
@@ -726,13 +738,25 @@ impl<P: Payload> Recovery<P> {
         let Some(mut segment) = log.in_doubt.pop_front() else { return };
         let mut is_whole = true;
         for (at, record) in segment.records.iter_mut().enumerate() {
-            let Record::Map { block, slot, valid, .. } = *record else { continue };
-            let left_out = log.left_out.get(&block.0).copied().unwrap_or(ValidMask::NONE);
-            let has_parts_of_them = merges && !left_out.intersection(valid).is_empty();
-            if has_parts_of_them || mismatched.contains(&(at as u64)) {
-                *record = Record::Void { block, slot, valid };
-                log.left_out.insert(block.0, left_out.union(valid));
-                is_whole = false;
+            let (block, valid, new) = match *record {
+                Record::Map { block, slot, valid, is_whole, .. } => {
+                    let left_out = log.left_out.get(&block.0).copied().unwrap_or(ValidMask::NONE);
+                    let has_parts_of_them = merges && !is_whole && !left_out.intersection(valid).is_empty();
+                    let is_left_out = has_parts_of_them || mismatched.contains(&(at as u64));
+                    (block, valid, is_left_out.then_some(Record::Void { block, slot, valid }))
+                }
+                // An earlier recovery left it out, and was cut short.
+                Record::Void { block, valid, .. } => (block, valid, Some(*record)),
+                _ => continue,
+            };
+            let left_out = log.left_out.entry(block.0).or_default();
+            match new {
+                Some(void) => {
+                    *left_out = left_out.union(valid);
+                    is_whole &= *record == void;
+                    *record = void;
+                }
+                None => *left_out = left_out.without(valid),
             }
         }
         if foot_missing || !is_whole {
@@ -747,6 +771,9 @@ impl<P: Payload> Recovery<P> {
     fn begin_next_life_of_log(&mut self) {
         let mut lost = std::mem::take(&mut self.log().lost);
         self.forget_what_has_left(&mut lost);
+        if !fit_a_superblock(&lost) {
+            return self.damaged(TOO_MANY_LOST);
+        }
         let refused = self.slots_refuse();
         self.log().lost = lost;
         if refused {
@@ -775,9 +802,10 @@ impl<P: Payload> Recovery<P> {
             return;
         }
         match self.repairs.pop() {
-            Some((member, range, bytes)) => {
+            Some(PageRepair { member, range, bytes, is_needed }) => {
                 let command = Command { kind: OpKind::Write, range, fua: true };
-                self.ask(member, command, P::from_metadata(&bytes), REPAIR);
+                let purpose = if is_needed { 0 } else { REPAIR };
+                self.ask(member, command, P::from_metadata(&bytes), purpose);
             }
             None => self.write_next_superblock_of_log(0),
         }

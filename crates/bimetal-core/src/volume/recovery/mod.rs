@@ -52,7 +52,7 @@ use crate::units::{Bytes, SectorRange, Sectors};
 
 /// Tries of a read before its target counts as unreadable.
 const TRIES: u8 = 6;
-/// Purpose of a write that repairs a page. A failure does no harm: the other copy is there.
+/// Purpose of a write that repairs a page whose other copy is there: a failure does no harm.
 const REPAIR: u64 = 1;
 
 /// The recovery of a volume: a machine that asks for operations on its members, until the volume is
@@ -86,7 +86,7 @@ pub struct Recovery<P: Payload> {
     chunks: chunks::Chunks,
     /// Pages that are torn, damaged or older than their other copy. These pages are written when
     /// the recovery has succeeded.
-    repairs: Vec<(MemberId, SectorRange, Vec<u8>)>,
+    repairs: Vec<PageRepair>,
     outgoing: VecDeque<Operation<P>>,
     in_flight: BTreeMap<Token, Asked<P>>,
     tokens: u64,
@@ -104,6 +104,16 @@ enum Step<P> {
     Cache(cache::CacheRecovery),
     Anew(anew::Anew),
     Log(log::LogRecovery<P>),
+}
+
+/// A page that recovery writes again.
+struct PageRepair {
+    member: MemberId,
+    range: SectorRange,
+    bytes: Vec<u8>,
+    /// Set if the page's other copy does not have this content: recovery cannot go on without the
+    /// write.
+    is_needed: bool,
 }
 
 /// An operation under way.
@@ -534,7 +544,7 @@ impl<P: Payload> Recovery<P> {
         self.repair_states();
         let refused = self.slots_refuse();
         let slots = self.layout().slots.map(|slots| slots.member);
-        for (member, range, bytes) in std::mem::take(&mut self.repairs) {
+        for PageRepair { member, range, bytes, .. } in std::mem::take(&mut self.repairs) {
             let is_refused = self.refusing & 1 << member.0 != 0 || (refused && slots == Some(member));
             if !is_refused && !self.is_out(member) {
                 let command = Command { kind: OpKind::Write, range, fua: true };

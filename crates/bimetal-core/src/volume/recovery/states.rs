@@ -1,7 +1,7 @@
 //! Recovery of the volume's state from its homes: the members that were taken out, and whether
 //! slots are needed.
 
-use super::{Answer, Recovery, RecoveryError, only_page};
+use super::{Answer, PageRepair, Recovery, RecoveryError, only_page};
 use crate::journal::state::{State, StateCopies};
 use crate::journal::turns::{COPIES, TURNS};
 use crate::layout::MemberId;
@@ -125,7 +125,8 @@ impl<P: Payload> Recovery<P> {
             }
             for (repair, state) in states.found.repairs() {
                 let place = self.layout().state_place(home, repair.turn as u64, repair.copy);
-                self.repairs.push((home, place, state.encode(identity).to_vec()));
+                let bytes = state.encode(identity).to_vec();
+                self.repairs.push(PageRepair { member: home, range: place, bytes, is_needed: false });
             }
         }
     }
@@ -143,7 +144,8 @@ impl<P: Payload> Recovery<P> {
             let Some(state) = found.or(next) else { continue };
             let bytes = state.encode(self.volume.store.identity());
             for copy in usize::from(is_found)..COPIES {
-                self.repairs.push((home, self.layout().state_place(home, turn as u64, copy), bytes.to_vec()));
+                let range = self.layout().state_place(home, turn as u64, copy);
+                self.repairs.push(PageRepair { member: home, range, bytes: bytes.to_vec(), is_needed: false });
             }
         }
     }

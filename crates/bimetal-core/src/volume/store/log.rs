@@ -102,7 +102,7 @@ mod tests {
     const STATE: CommitState = CommitState { task: 5, up_to: 1, is_there: true, sealed: false };
 
     fn append(log: &mut LogTail<()>, block: u64) {
-        log.append(Piece { block: Block(block), valid: ValidMask::ALL, checksum: 0, content: () });
+        log.append(Piece { block: Block(block), valid: ValidMask::ALL, checksum: 0, is_whole: true, content: () });
     }
 
     fn pending() -> Pending {

@@ -1,0 +1,120 @@
+//! The last flush of a log, of which nothing on the drive says that it has ended. A slot in doubt
+//! that does not match its record is left out. Each test is the shortest story of what else may be
+//! lost with it, or come back later.
+
+mod story;
+
+use bimetal_core::block::{Block, BlockSize};
+use bimetal_core::operation::{Command, OpKind, Status};
+use bimetal_core::units::{Bytes, Nanoseconds};
+use story::{ALL, HDD, Story};
+
+const ONLY_TIMEOUT: &[(&str, &str)] = &[("timeout", "60s"), ("read_threshold", "off")];
+const NO_MIGRATION: &[(&str, &str)] = &[("timeout", "off"), ("read_threshold", "off")];
+
+/// Rots the slot of `block` that lies `back` slots before its newest slot.
+fn rot_slot(story: &mut Story, block: u64, back: u64) {
+    let view = story.volume().view();
+    let slots = view.map.occupied().filter(|(_, entry)| entry.block == Block(block)).map(|(slot, _)| slot);
+    let slot = slots.max().expect("the block is in the log");
+    let sectors = view.block().sectors();
+    let first = view.layout.slots.expect("a log").first_sector;
+    story.drives[usize::from(HDD)].rot(first + (u64::from(slot.0) - back) * sectors);
+}
+
+fn status_of_read(story: &mut Story, start: u64, sectors: u64) -> Status {
+    let read = story.send(OpKind::Read, start, sectors, false);
+    story.answer(ALL);
+    story.finished[&read].status
+}
+
+/// The loss of a block had ended with a write, whose slot was then damaged while it was in doubt.
+/// Recovery left the slot out, and the loss went on. But the log's index got the record that the
+/// loss had ended. After the next recovery home's older content came back without an error.
+#[test]
+fn loss_goes_on_after_two_recoveries() {
+    let mut story = Story::new(0, "griffin", ONLY_TIMEOUT, 4000);
+    story.write(24, 8);
+    story.pass(Nanoseconds::from_seconds(200), ALL);
+    assert!(story.volume().view().map.is_empty(), "home has the first content");
+    story.write(24, 8);
+    story.flush();
+    rot_slot(&mut story, 3, 0);
+    story.pass(Nanoseconds::from_seconds(200), ALL);
+    assert_eq!(story.volume().lost_blocks(), 1);
+    story.flush();
+    story.write(24, 8);
+    story.flush();
+    assert_eq!(story.volume().lost_blocks(), 0);
+    rot_slot(&mut story, 3, 0);
+    for recovery in 0..3 {
+        story.cut();
+        assert_eq!(status_of_read(&mut story, 24, 8), Status::MediaError, "recovery {recovery}");
+        // The index is completed.
+        story.write(800, 8);
+        story.flush();
+        story.pass(Nanoseconds::from_seconds(2), ALL);
+    }
+    let found = story.write(24, 8);
+    story.flush();
+    story.pass(Nanoseconds::from_seconds(2), ALL);
+    story.cut();
+    assert_eq!(story.read(24, 8), [found; 8]);
+}
+
+/// A slot was damaged whose block had been written again before the flush. The newer slot was
+/// sound, and was left out with it.
+#[test]
+fn damaged_older_slot_costs_no_newer_whole_one() {
+    for sectors in [8, 16, 128] {
+        let block = BlockSize::new(Bytes(sectors * 512)).expect("a size of blocks");
+        let mut story = Story::with_blocks(0, "griffin", NO_MIGRATION, 8000, block);
+        story.write(0, sectors);
+        let newer = story.write(0, sectors);
+        story.flush();
+        rot_slot(&mut story, 0, 1);
+        story.cut();
+        assert_eq!(story.read(0, sectors), vec![newer; sectors as usize], "{sectors} sectors");
+    }
+}
+
+/// A slot was damaged of which a newer slot has sectors. Both are left out, at each recovery: a
+/// part of the older write would be there without the rest.
+#[test]
+fn slot_with_sectors_of_a_damaged_one_is_left_out_too() {
+    let block = BlockSize::new(Bytes::from_kib(8)).expect("a size of blocks");
+    let mut story = Story::with_blocks(0, "griffin", NO_MIGRATION, 8000, block);
+    story.write(0, 16);
+    story.write(1, 1);
+    story.flush();
+    rot_slot(&mut story, 0, 1);
+    for recovery in 0..3 {
+        story.cut();
+        assert_eq!(story.read(0, 16), [0; 16], "recovery {recovery}");
+    }
+}
+
+/// Recovery left a damaged slot out, and could not write the head of its segment again. The next
+/// recovery trusted the old head: the block was an error, or had the content that had been left
+/// out.
+#[test]
+fn left_out_slot_stays_out_if_its_head_cannot_be_written() {
+    let mut story = Story::new(0, "griffin", NO_MIGRATION, 8000);
+    let older = story.write(24, 8);
+    story.flush();
+    story.pass(Nanoseconds::from_seconds(2), ALL);
+    story.write(24, 8);
+    story.flush();
+    rot_slot(&mut story, 3, 0);
+    let view = story.volume().view();
+    let (slot, _) = view.map.get(Block(3)).expect("the block is in the log");
+    let head = view.layout.slots.expect("a log").first_sector + (u64::from(slot.0) - 1) * 8;
+    story.cut_power();
+    let is_head = |command: Command| command.kind == OpKind::Write && command.range.start.0 == head;
+    story.recover_giving_up_failing(|operation| is_head(operation.command)).expect("a refusal of writes is no error");
+    assert_eq!(story.read(24, 8), [older; 8]);
+    for recovery in 0..2 {
+        story.cut();
+        assert_eq!(story.read(24, 8), [older; 8], "recovery {recovery}");
+    }
+}
