@@ -21,6 +21,7 @@ use bimetal_device::buffer::Buffers;
 use bimetal_device::drive::absent::Absent;
 use bimetal_device::drive::emulated::{Emulated, EmulationError, Player, home_of};
 use bimetal_device::drive::file::{DriveFile, OpenError};
+use bimetal_device::drive::read_only::ReadOnly;
 use bimetal_device::drive::{self, Drive, Engine};
 
 use crate::find::{Labelled, Located};
@@ -230,7 +231,7 @@ pub fn attach(
     options: Options,
     progress: impl FnMut(Bytes, Bytes),
 ) -> Result<Attached, AttachError> {
-    let mut attached = recover(located, options, progress)?;
+    let mut attached = recover(located, options, progress, |drive| drive)?;
     attached.held.use_newest_format();
     attached.held.begin(&mut attached.drives)?;
     if options.accept_loss {
@@ -257,12 +258,18 @@ fn losses(attached: &Attached) -> Vec<AcceptedLoss> {
     both.map(|((what, blocks), member)| AcceptedLoss { at, member, what, blocks }).collect()
 }
 
-/// Does the same as [`attach`], but does not change labels and guard: to examine the volume, not to
+/// Does the same as [`attach`], but changes nothing on the drives: to examine the volume, not to
 /// serve it.
-pub(crate) fn recover(
+pub(crate) fn examine(located: &Located, options: Options) -> Result<Attached, AttachError> {
+    recover(located, options, |_, _| {}, |drive| Box::new(ReadOnly::new(drive)))
+}
+
+/// Recovers the volume over its drives, as `over` wraps them. Labels and guard stay.
+fn recover(
     located: &Located,
     options: Options,
     progress: impl FnMut(Bytes, Bytes),
+    over: fn(Box<dyn Drive>) -> Box<dyn Drive>,
 ) -> Result<Attached, AttachError> {
     let label = &located.assembly.label;
     let name = &label.name;
@@ -294,7 +301,8 @@ pub(crate) fn recover(
     if options.accept_loss {
         held.expect_loss()?;
     }
-    let mut drives = open(located, &held, &layout, options.engine)?;
+    let drives = open(located, &held, &layout, options.engine)?;
+    let mut drives: Vec<_> = drives.into_iter().map(over).collect();
     let recovery = Recovery::new(&plan.config(), &missing)?;
     let recovery = if options.accept_loss { recovery.accept_loss() } else { recovery };
     let is_plain = matches!(label.guard, Some((_, Guard::Down)));

@@ -228,7 +228,7 @@ pub fn fit(located: &Located, path: &Path) -> Result<bool, ReplaceError> {
         return Ok(false);
     }
     let options = Options { degraded: true, engine: Engine::Pool, ..Options::default() };
-    let Attached { volume, mut held, .. } = attach::recover(located, options, |_, _| {})?;
+    let Attached { volume, mut held, .. } = attach::examine(located, options)?;
     if volume.view().member(slots.member).state != MemberState::Failed {
         return Ok(false);
     }

@@ -303,7 +303,7 @@ fn refuse_content_behind(drives: &[&Labelled], before: &Layout, after: &Layout) 
 /// Opens the volume as it is, to check that nothing is off home.
 fn lock_drained(located: &Located) -> Result<VolumeLock, ResizeError> {
     let label = &located.assembly.label;
-    let attached = attach::recover(located, Options { engine: Engine::Pool, ..Options::default() }, |_, _| {})?;
+    let attached = attach::examine(located, Options { engine: Engine::Pool, ..Options::default() })?;
     if attached.volume.view().map.dirty_blocks() > 0 {
         return Err(ResizeError::NotDrained(label.name.clone()));
     }
