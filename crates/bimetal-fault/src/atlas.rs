@@ -35,8 +35,9 @@ pub struct Atlas {
     /// Blocks whose only copy of some data may be lost.
     suspects: BTreeSet<u64>,
     last_fault: Moment,
-    /// Moment at which the newest move began.
+    /// Moments at which the newest move began, and at which a move was last under way.
     move_began: Moment,
+    moved: Option<Moment>,
     was_moving: bool,
     failed: Vec<bool>,
     faults: Vec<u64>,
@@ -76,6 +77,7 @@ impl Atlas {
             suspects: BTreeSet::new(),
             last_fault: 0,
             move_began: 0,
+            moved: None,
             was_moving: false,
             failed: vec![false; members],
             faults: vec![0; members],
@@ -192,6 +194,9 @@ impl Atlas {
         if view.moving && !self.was_moving {
             self.move_began = now;
         }
+        if view.moving || self.was_moving {
+            self.moved = Some(now);
+        }
         self.was_moving = view.moving;
         for (member, _) in view.members.iter().enumerate().filter(|(_, load)| load.state == MemberState::ReadOnly) {
             if !self.may_be_given_up(member) {
@@ -257,7 +262,9 @@ impl Atlas {
         if request.kind == OpKind::Flush && self.failed.iter().any(|failed| *failed) {
             return possible;
         }
-        let passing = self.last_fault >= request.began.min(self.move_began);
+        // A move that the fault hit is under way, or was so while the request waited.
+        let hit_a_move = self.last_fault >= self.move_began && self.moved.is_some_and(|moved| moved >= request.began);
+        let passing = self.last_fault >= request.began || hit_a_move;
         possible && (passing || self.is_suspect(view, request.range))
     }
 

@@ -4,7 +4,8 @@
 //! also return any change that arrived after that change and before the read ended. The engine
 //! promises that changes of one place run in order of arrival, and that a read sees the changes
 //! that arrived before it. A failed change may show or not until it is overwritten. A discard
-//! leaves any older value of the sector, or zeroes. Once read, that value stays.
+//! leaves any older value of the sector, or zeroes. Once read, the value stays; that of a failed
+//! change stays until the next power cut.
 //!
 //! A change is stable once it was acknowledged as forced, or was acknowledged before an
 //! acknowledged flush began. A [cut](Shadow::cut) of the power puts every other change in doubt. A
@@ -97,8 +98,8 @@ pub struct Shadow {
     pins: BTreeMap<u64, Pin>,
     /// Sectors of rotten slots.
     rotten: BTreeSet<u64>,
-    /// Sectors that may read as any value that they ever held.
-    distrusted: BTreeSet<u64>,
+    /// Sectors that may read as any value that they ever held up to a change, given as a link.
+    distrusted: BTreeMap<u64, u32>,
     /// Changes in flight, or done and not stable.
     unstable: Vec<u32>,
     /// Changes in doubt since the last cut.
@@ -160,7 +161,9 @@ impl Shadow {
     pub fn cut(&mut self) {
         self.moment += 1;
         self.doubts.clear();
-        self.distrusted.append(&mut self.rotten);
+        for sector in std::mem::take(&mut self.rotten) {
+            self.distrusted.insert(sector, self.newest[sector as usize]);
+        }
         for number in std::mem::take(&mut self.unstable) {
             let request = &mut self.requests[number as usize];
             if !request.stable && !request.failed() {
@@ -172,6 +175,10 @@ impl Shadow {
             request.ended = Some((self.moment, Status::Gone));
         }
         let requests = &self.requests;
+        let links = &self.links;
+        // A failed change may have been in the cache of a drive.
+        let has_failed = |link: u32| link != 0 && requests[links[link as usize].0 as usize].failed();
+        self.pins.retain(|_, pin| !has_failed(pin.link));
         self.settled.retain(|_, (discard, ..)| !requests[*discard as usize].doubtful);
     }
 
@@ -182,9 +189,17 @@ impl Shadow {
         self.rotten.extend(range.start.0..range.end().0);
     }
 
-    /// Records rot of `range` while the power was off, after the [cut](Self::cut).
+    /// Records rot of `range` while the power was off, after the [cut](Self::cut). Later changes
+    /// are trusted.
     pub fn distrust_at_rest(&mut self, range: SectorRange) {
-        self.distrusted.extend(range.start.0..range.end().0);
+        for sector in range.start.0..range.end().0 {
+            self.distrusted.insert(sector, self.newest[sector as usize]);
+        }
+    }
+
+    /// Returns true if `sector` may read as a value from before the change `number`.
+    fn is_distrusted(&self, sector: u64, number: u32) -> bool {
+        self.distrusted.get(&sector).is_some_and(|&link| link != 0 && self.links[link as usize].0 >= number)
     }
 
     /// Permits blocks to show a part of the writes that the last cut put in doubt.
@@ -287,16 +302,15 @@ impl Shadow {
     }
 
     fn judge(&self, sector: u64, value: &Sector, began: Moment) -> Result<Finding, String> {
-        if self.distrusted.contains(&sector) {
-            let held = |number| matches(number, self.request(number), sector, value);
-            let held = *value == Sector::Zero || self.changes(sector).any(held);
-            return if held { Ok(Finding { certain: true, discard: None }) } else { Err(self.describe(sector, value)) };
-        }
+        let distrusted = self.distrusted.get(&sector).copied();
         let mut discard = None;
-        let mut failed = false;
         let mut initial = true;
-        let pin = self.pins.get(&sector);
+        // A read that began before may have seen an earlier value.
+        let pin = self.pins.get(&sector).filter(|pin| pin.at <= began);
         for (link, number) in self.links_of(sector) {
+            if distrusted == Some(link) {
+                return self.judge_distrusted(sector, value);
+            }
             if let Some(pin) = pin.filter(|pin| pin.link == link) {
                 let remains = discard.is_some_and(|discard| self.may_remain(sector, value, discard));
                 return if pin.value == *value || remains {
@@ -307,9 +321,8 @@ impl Shadow {
             }
             let request = self.request(number);
             if matches(number, request, sector, value) {
-                return Ok(Finding { certain: failed, discard: None });
+                return Ok(Finding { certain: false, discard: None });
             }
-            failed |= request.failed();
             if request.kind == OpKind::Discard {
                 discard = discard.or(Some(number));
             }
@@ -319,11 +332,20 @@ impl Shadow {
             }
         }
         if initial && *value == Sector::Zero {
-            return Ok(Finding { certain: failed, discard: None });
+            return Ok(Finding { certain: false, discard: None });
         }
         match discard {
             Some(number) if self.may_remain(sector, value, number) => Ok(Finding { certain: false, discard }),
             _ => Err(self.describe(sector, value)),
+        }
+    }
+
+    /// Judges a value of a sector that may read as any value that it ever held.
+    fn judge_distrusted(&self, sector: u64, value: &Sector) -> Result<Finding, String> {
+        let held = |number| matches(number, self.request(number), sector, value);
+        match *value == Sector::Zero || self.changes(sector).any(held) {
+            true => Ok(Finding { certain: true, discard: None }),
+            false => Err(self.describe(sector, value)),
         }
     }
 
@@ -349,12 +371,13 @@ impl Shadow {
         *value == Sector::Zero
     }
 
-    /// Pins the value that a read saw, if the sector's newest change is in doubt and arrived before
-    /// `began`.
+    /// Pins the value that a read saw, if the sector's newest change is in doubt or failed, and ended
+    /// before `began`.
     fn pin(&mut self, sector: u64, value: &Sector, began: Moment) {
         let Some((link, newest)) = self.links_of(sector).next() else { return };
         let request = self.request(newest);
-        if request.doubtful && request.began < began {
+        let has_failed = request.failed() && request.ended.is_some_and(|(ended, _)| ended < began);
+        if (request.doubtful && request.began < began) || has_failed {
             self.pins.insert(sector, Pin { link, value: value.clone(), at: self.moment });
         }
     }
@@ -374,7 +397,10 @@ impl Shadow {
         for &number in &self.doubts {
             let request = self.request(number);
             let blocks = size.touched(request.range);
-            let trusted = |block: &Block| !self.distrusted.contains(&size.first_sector(*block));
+            let trusted = |block: &Block| {
+                let part = size.clip(request.range, *block);
+                !(part.start.0..part.end().0).any(|sector| self.is_distrusted(sector, number))
+            };
             for block in blocks.blocks().filter(|block| request.kind == OpKind::Write && trusted(block)) {
                 let part = size.clip(request.range, block);
                 let trace = |sector| value(sector).map_or(Trace::Unknown, |value| self.trace_of(number, sector, value));

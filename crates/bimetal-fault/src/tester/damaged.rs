@@ -12,10 +12,10 @@
 //! The exceptions, and the damage that no case has, are described in [`damage`](crate::damage) and
 //! [`in_doubt`](Tester::in_doubt).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use bimetal_core::block::{Block, BlockRun};
+use bimetal_core::block::{Block, BlockRun, ValidMask};
 use bimetal_core::block_map::Slot;
 use bimetal_core::journal::SEGMENT_PAGES;
 use bimetal_core::journal::page;
@@ -23,6 +23,7 @@ use bimetal_core::journal::record::{self, Kind, PageHeader, Record};
 use bimetal_core::journal::superblock::Superblock;
 use bimetal_core::layout::MemberId;
 use bimetal_core::operation::{OpKind, Status};
+use bimetal_core::payload::Payload;
 use bimetal_core::units::{Nanoseconds, SectorRange};
 use bimetal_core::volume::RecoveryError;
 
@@ -31,11 +32,12 @@ use super::{Report, Tester};
 use crate::atlas;
 use crate::damage::{self, Damage, Page, Structure};
 use crate::drive::Drive;
+use crate::payload::Tags;
 
 /// Time after the last request, and after a close, from which on nothing is in doubt. By then the
 /// engine has written that all is stable. The time covers the engine's own delay, and that of
-/// timers and drives. `None`: the last flush stays in doubt.
-const DOUBT_MAX: Option<Nanoseconds> = None;
+/// timers and drives.
+const DOUBT_MAX: Nanoseconds = Nanoseconds::from_seconds(5);
 /// Largest number of recoveries that are begun before a damage.
 const RECOVERIES_MAX: u64 = 3;
 /// Largest number of requests after a damage.
@@ -56,23 +58,32 @@ pub(super) struct Damaged {
 /// A page of records, decoded.
 type RecordPage = (PageHeader, Vec<Record>);
 
-/// Statement of a record that is not known to be stable.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct InDoubt {
-    block: Block,
-    /// Slot of the block; `None` if the record says that the block left its slot.
-    slot: Option<Slot>,
+/// Blocks of which damaged slots in doubt may have cost the newest content, with the eighths.
+#[derive(Default)]
+struct Doubted {
+    /// Eighths whose newest content was in a damaged slot.
+    cost: BTreeMap<Block, ValidMask>,
+    /// Eighths whose newest content is in no slot, because of damage or of the power cut.
+    missing: BTreeMap<Block, ValidMask>,
 }
 
-impl InDoubt {
-    fn of(record: Record) -> Vec<Self> {
-        let left = |block| Self { block, slot: None };
-        match record {
-            Record::Map { block, slot, .. } => vec![Self { block, slot: Some(slot) }],
-            Record::Dropped { first, count, .. } => BlockRun { first, count }.blocks().map(left).collect(),
-            Record::Home { block } => vec![left(block)],
-            Record::Intent { .. } | Record::Lost { .. } | Record::Void { .. } => Vec::new(),
+impl Doubted {
+    /// Follows a record of a slot, `is_there` if the slot has the record's content.
+    fn take_slot(&mut self, block: Block, valid: ValidMask, is_there: bool, is_damaged: bool) {
+        let missing = self.missing.entry(block).or_default();
+        let cost = self.cost.entry(block).or_default();
+        if is_there {
+            (*missing, *cost) = (missing.without(valid), cost.without(valid));
+        } else {
+            *missing = missing.union(valid);
+            *cost = if is_damaged { cost.union(valid) } else { *cost };
         }
+    }
+
+    /// Follows a record that home has the newest content of `block`.
+    fn take_home(&mut self, block: Block) {
+        self.missing.remove(&block);
+        self.cost.remove(&block);
     }
 }
 
@@ -221,7 +232,9 @@ impl Tester {
         self.suspect_what_slots_had();
         // A damaged page of metadata may be the only one that says that a damaged slot's record is
         // stable. The power cut may have taken its other copy before.
-        let in_doubt = if single { in_doubt } else { self.in_doubt(&pages).union(&in_doubt).copied().collect() };
+        if !single {
+            self.distrust_slots(&self.in_doubt(&pages));
+        }
         self.distrust_slots(&in_doubt);
     }
 
@@ -247,33 +260,70 @@ impl Tester {
         self.damaged.get_or_insert_default().alone.insert(block);
     }
 
-    /// Distrusts the blocks of damaged slots in doubt. A slot that is damaged before its write is
-    /// known looks as if it was never written. So the block in the slot may read as any older
-    /// value.
-    fn distrust_slots(&mut self, in_doubt: &BTreeSet<InDoubt>) {
+    /// Distrusts what damaged slots in doubt had. A slot that is damaged before its write is known
+    /// looks as if it was never written. So the sectors in the slot may read as any older value.
+    /// A slot in doubt with a later slot of the same eighths costs nothing, unless the later slot
+    /// has sectors of the earlier one.
+    fn distrust_slots(&mut self, in_doubt: &[Record]) {
         let damaged = self.damaged_slots();
-        let is_damaged = |doubt: &InDoubt| doubt.slot.is_some_and(|slot| damaged.contains(&slot));
         let size = self.volume.view().block();
-        for doubt in in_doubt.iter().filter(|doubt| is_damaged(doubt)) {
-            self.may_be_an_error(doubt.block);
-            self.shadow.distrust_at_rest(SectorRange::new(size.first_sector(doubt.block), size.sectors()));
+        let mut doubted = Doubted::default();
+        for record in in_doubt {
+            match *record {
+                Record::Map { block, slot, valid, is_whole, checksum, .. } => {
+                    let missing = doubted.missing.get(&block).copied().unwrap_or_default();
+                    let is_merged = self.has_log() && size.eighth_sectors() > 1 && !is_whole;
+                    let lacks_sectors = is_merged && !missing.intersection(valid).is_empty();
+                    let is_there =
+                        self.content_of(slot).is_some_and(|content| content.checksum() == checksum) && !lacks_sectors;
+                    let in_cache = if self.has_log() { valid } else { ValidMask::ALL };
+                    doubted.take_slot(block, in_cache, is_there, damaged.contains(&slot) || lacks_sectors);
+                }
+                Record::Home { block } => doubted.take_home(block),
+                Record::Dropped { first, count, .. } => {
+                    BlockRun { first, count }.blocks().for_each(|block| doubted.take_home(block));
+                }
+                Record::Intent { .. } | Record::Lost { .. } | Record::Void { .. } => {}
+            }
         }
+        for (block, eighths) in doubted.cost.into_iter().filter(|(_, eighths)| !eighths.is_empty()) {
+            self.may_be_an_error(block);
+            let first = size.first_sector(block);
+            for eighth in (0..8).filter(|eighth| eighths.contains(ValidMask(1 << eighth))) {
+                let start = first + eighth * size.eighth_sectors();
+                self.shadow.distrust_at_rest(SectorRange::new(start, size.eighth_sectors()));
+            }
+        }
+    }
+
+    /// Returns the present content of a slot on its drive; `None` if it cannot be read.
+    fn content_of(&self, slot: Slot) -> Option<Tags> {
+        let view = self.volume.view();
+        let slots = view.layout.slots.expect("a slot lies in a region of slots");
+        let sectors = view.block().sectors();
+        let start = slots.first_sector + u64::from(slot.0) * sectors;
+        let mut content = Tags::default();
+        let drive = &self.drives[usize::from(slots.member.0)];
+        for sector in (start..start + sectors).filter(|&sector| !drive.is_unreadable(sector)) {
+            content.push(drive.content(sector), 1);
+        }
+        (content.sectors().0 == sectors).then_some(content)
     }
 
     /// Returns the records that recovery compares with the checksums of slots, because nothing on
     /// the drive says that the records are stable. Recovery takes a slot that does not match for
     /// one that was never written.
-    fn in_doubt(&self, pages: &[Page]) -> BTreeSet<InDoubt> {
+    fn in_doubt(&self, pages: &[Page]) -> Vec<Record> {
         let layout = &self.volume.view().layout;
         let quiet = self.last_request.map_or(u64::MAX, |last| self.now.0.saturating_sub(last.0));
-        let Some(slots) = layout.slots.filter(|_| DOUBT_MAX.is_none_or(|most| quiet <= most.0)) else {
-            return BTreeSet::new();
+        let Some(slots) = layout.slots.filter(|_| quiet <= DOUBT_MAX.0) else {
+            return Vec::new();
         };
         let drive = &self.drives[usize::from(slots.member.0)];
         let of = |wanted: &'static [Structure]| pages.iter().filter(move |page| wanted.contains(&page.structure));
         let superblocks =
             of(&[Structure::Superblock]).filter_map(|page| Superblock::decode(&bytes_of(drive, page)?).ok());
-        let Some(newest) = superblocks.max_by_key(|superblock| superblock.sequence) else { return BTreeSet::new() };
+        let Some(newest) = superblocks.max_by_key(|superblock| superblock.sequence) else { return Vec::new() };
         let decode = |page: &Page| {
             let bytes = bytes_of(drive, page)?;
             [Kind::Ring, Kind::Head, Kind::Foot, Kind::Index]
@@ -288,7 +338,7 @@ impl Tester {
         let records = self.in_reach(begin, records.collect());
         let stable = records.iter().map(|(header, _)| header.stable).max().unwrap_or(0).max(index).max(begin);
         let in_doubt = records.into_iter().filter(|(header, _)| header.number >= stable);
-        in_doubt.flat_map(|(_, records)| records).flat_map(InDoubt::of).collect()
+        in_doubt.flat_map(|(_, records)| records).collect()
     }
 
     /// Returns the pages of records from number `begin` on, up to the first page that the cut has
