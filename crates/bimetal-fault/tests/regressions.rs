@@ -470,6 +470,33 @@ fn scene_with_a_drain_that_flushes_home() -> Scene {
     scene
 }
 
+/// A flush of a client waits for the journal when a drain's flush of the home fails. The drive may
+/// have forgotten an earlier write in place. The commit's own flush of the home began afterwards,
+/// and ended well without that write. The flush of the client reported no loss.
+#[test]
+fn flush_tells_of_a_failure_before_its_own_flush_of_home() {
+    let mut scene = scene_with_a_drain_that_flushes_home();
+    let of_drain = scene.waiting.iter().find(|operation| is_flush(operation, HDD)).unwrap().token;
+    let home = |operation: &Operation<Tags>| is_flush(operation, HDD);
+    let journal = |operation: &Operation<Tags>| operation.target == SSD && operation.command.kind == OpKind::Write;
+    scene.volume.end_drain(scene.now);
+    let write = scene.send(OpKind::Write, 2400, 8);
+    scene.answer(|operation| if home(operation) { Verdict::Waits } else { Verdict::Done });
+    assert_eq!(scene.finished[&write].status, Status::Done);
+    let flush = scene.send(OpKind::Flush, 0, 0);
+    scene.answer(|operation| if home(operation) || journal(operation) { Verdict::Waits } else { Verdict::Done });
+    assert!(scene.waiting.iter().any(journal), "the commit writes records");
+    assert_eq!(scene.waiting.iter().filter(|operation| home(operation)).count(), 1, "and has not flushed home");
+    scene.answer(|operation| match operation {
+        _ if operation.token == of_drain => Verdict::Fails(Status::MediaError),
+        _ if home(operation) || journal(operation) => Verdict::Waits,
+        _ => Verdict::Done,
+    });
+    scene.answer(|_| Verdict::Done);
+    assert_eq!(scene.finished[&flush].status, Status::MediaError);
+    assert_eq!(scene.run(OpKind::Flush, 0, 0), Status::Done, "it was told");
+}
+
 /// A drain's flush of the home and a client's flush are in flight together. The drain's flush
 /// fails, so the drive may have forgotten an earlier write in place. The client's flush ends well
 /// without that write, so it proves nothing.

@@ -155,6 +155,12 @@ impl<P: Payload> Volume<P> {
     pub(super) fn note_untold(&mut self, status: Status) {
         self.commit.untold = Some(status);
         self.commit.next_tells = false;
+        // The commit under way has yet to flush the homes. Its flush may succeed without the data
+        // that were lost, so the flushes that wait for this commit report the loss.
+        if self.commit.all && matches!(self.commit.phase, Phase::Writing | Phase::FlushingPart) {
+            self.commit.told = Some(status);
+            self.note_told();
+        }
     }
 
     /// Parks a flush until a commit that begins from now on has ended. The flush reports an
@@ -207,7 +213,7 @@ impl<P: Payload> Volume<P> {
         while self.outstanding(task) == 0 {
             match self.commit.phase {
                 Phase::Writing if self.slots_refuse() => {
-                    self.store.pending.records.clear();
+                    self.store.pending.clear_records();
                     match self.departures_of_commit() {
                         Departure::Over => {}
                         Departure::Awaited => {
@@ -382,7 +388,7 @@ impl<P: Payload> Volume<P> {
         let ring = &self.store.cache().expect("only a cache has a ring").ring;
         let places: [SectorRange; COPIES] = std::array::from_fn(|copy| ring.place(taken.first, taken.count, copy));
         let header = self.page_header(taken.first, ring.durable());
-        let records: Vec<Record> = self.store.pending.records.drain(..taken.records).collect();
+        let records = self.store.pending.take(taken.records);
         let payload: P = encode_pages(header, &records, taken.count);
         let member = self.metadata_member();
         for place in places {
