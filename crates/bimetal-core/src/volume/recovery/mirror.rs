@@ -120,7 +120,8 @@ impl<P: Payload> Recovery<P> {
         match (self.mirror().phase, answer.payload) {
             (Phase::Reading(range, _), Some(payload)) => {
                 self.mirror().phase = Phase::Writing;
-                let command = Command { kind: OpKind::Write, range, fua: false };
+                // Reads may return this content from now on, even if its source is taken out next.
+                let command = Command { kind: OpKind::Write, range, fua: true };
                 let targets: Vec<MemberId> = self.writable_copies().filter(|&copy| copy != answer.member).collect();
                 for target in targets {
                     let payload = payload.slice(crate::units::Sectors::ZERO, payload.sectors());
