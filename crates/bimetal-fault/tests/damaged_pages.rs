@@ -835,3 +835,26 @@ fn log_survives_a_lost_superblock_after_two_cut_recoveries() {
         }
     }
 }
+
+/// A read of a dirty slot was under way while a move wrote the block home. Then the slot rotted.
+/// The read was an error, although home had the content.
+#[test]
+fn slot_that_rots_after_its_move_is_read_from_home() {
+    let mut story = Story::new(1, "smart-response", &[("mode", "maximized"), ("idle", "1ms")], 8000);
+    let written = story.write(24, 8);
+    story.flush();
+    let (drive, sector) = in_slot_of(&mut story, 3);
+    let read = story.send(OpKind::Read, 24, 8, false);
+    story.answer_some(ALL, 0);
+    let slow = story.waiting.pop_front().expect("the slot is read");
+    // The drive is busy with the read, so a flush and not idle time begins the move.
+    let now = story.now;
+    story.volume().drain(now, false);
+    story.answer(ALL);
+    assert_eq!(story.volume().view().map.dirty_blocks(), 0, "home has the block");
+    story.drives[drive].rot(sector);
+    story.waiting.push_back(slow);
+    story.answer(ALL);
+    assert_eq!(story.finished[&read].status, Status::Done);
+    assert_eq!(story.found_by(read), [written; 8]);
+}

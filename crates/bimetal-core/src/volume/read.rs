@@ -428,9 +428,11 @@ impl<P: Payload> Volume<P> {
             Source::Pieces(pieces) => self.slots_read_badly(pieces, status, &payload),
             Source::Home(_) => {}
         }
-        let asked = match job.parts[part as usize].source {
+        let asked = match &job.parts[part as usize].source {
             Source::Slots { clean: true, .. } => Some(0),
-            Source::Home(asked) if self.has_copy_besides(asked) => Some(asked),
+            Source::Slots { blocks, .. } if self.are_at_home(blocks.blocks()) => Some(0),
+            Source::Pieces(pieces) if self.are_at_home(pieces.iter().map(|&(_, block, _)| block)) => Some(0),
+            &Source::Home(asked) if self.has_copy_besides(asked) => Some(asked),
             _ => None,
         };
         if let Some(asked) = asked {
@@ -438,6 +440,15 @@ impl<P: Payload> Volume<P> {
         } else if job.status == Status::Done {
             job.status = if status == Status::Gone { Status::Gone } else { Status::MediaError };
         }
+    }
+
+    /// Returns true if home has the newest content of all `blocks`. A move may have written them home
+    /// since a read of their slots began.
+    fn are_at_home(&self, mut blocks: impl Iterator<Item = Block>) -> bool {
+        blocks.all(|block| match self.view.map.get(block) {
+            Some((_, entry)) => !entry.dirty,
+            None => self.damage.lost.between(block.0, block.0 + 1).next().is_none(),
+        })
     }
 
     /// Reads a part from home instead, after a copy in a slot was unreadable or wrong. In a mirror,

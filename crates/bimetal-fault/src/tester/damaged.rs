@@ -34,7 +34,7 @@ use crate::damage::{self, Damage, Page, Structure};
 use crate::drive::Drive;
 use crate::payload::Tags;
 
-/// Time after the last request, and after a close, from which on nothing is in doubt. By then the
+/// Time after the last request or flush, and after a close, from which on nothing is in doubt. By then the
 /// engine has written that all is stable. The time covers the engine's own delay, and that of
 /// timers and drives.
 const DOUBT_MAX: Nanoseconds = Nanoseconds::from_seconds(5);

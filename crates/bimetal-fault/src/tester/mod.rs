@@ -210,7 +210,8 @@ struct Tester {
     failed_reads: BTreeMap<u32, u32>,
     /// Damage and its possible cost, in a damage case.
     damaged: Option<Damaged>,
-    /// Time at which a request last arrived or ended; `None` if the volume was closed since.
+    /// Time at which a request last arrived or ended, or a flush of a drive ended; `None` if the
+    /// volume was closed since.
     last_request: Option<Nanoseconds>,
     trace: bool,
     report: Report,
@@ -408,6 +409,10 @@ impl Tester {
                 Command { fua: true, .. } => self.atlas.note_failed_force(self.shadow.now()),
                 _ => {}
             }
+        }
+        if operation.command.kind == OpKind::Flush {
+            // A move may flush long after the last request.
+            self.last_request = Some(self.now);
         }
         self.note_read_of_slot(&operation, completion.status);
         for sector in spoilt {
