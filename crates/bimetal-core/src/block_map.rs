@@ -304,6 +304,11 @@ impl BlockMap {
 
     /// Returns all slots in use, in order of slot.
     pub fn occupied(&self) -> impl Iterator<Item = (Slot, Entry)> {
+        self.occupied_from(Slot(0))
+    }
+
+    /// Returns the slots in use from `from` on, in order of slot.
+    pub(crate) fn occupied_from(&self, from: Slot) -> impl Iterator<Item = (Slot, Entry)> {
         let first = |number: usize| (number * CHUNK) as u32;
         let has_granted = move |number| {
             let end = self.granted_end.min(first(number) + CHUNK as u32);
@@ -311,9 +316,9 @@ impl BlockMap {
         };
         let some_granted = self.granted.len() > 0;
         // Nearly all chunks of a large cache may be empty.
-        (0..self.chunks.len())
+        (from.0 as usize / CHUNK..self.chunks.len())
             .filter(move |&number| self.chunks[number].is_some() || (some_granted && has_granted(number)))
-            .flat_map(move |number| first(number)..first(number) + CHUNK as u32)
+            .flat_map(move |number| first(number).max(from.0)..first(number) + CHUNK as u32)
             .filter_map(move |slot| Some((Slot(slot), self.in_slot(Slot(slot))?)))
     }
 

@@ -186,6 +186,11 @@ impl LayoutRequest<'_> {
         self.members[id.0 as usize]
     }
 
+    /// Returns the capacity of a member.
+    pub fn capacity_of(&self, id: MemberId) -> Sectors {
+        self.member(id).capacity
+    }
+
     /// Returns the number of whole blocks of `id` before its label.
     fn usable_blocks(&self, id: MemberId) -> u64 {
         self.member(id).capacity.0.saturating_sub(LABEL_SECTORS) / self.block.sectors()

@@ -105,7 +105,7 @@ impl Plan<'_> {
         let of_share = |percent: u64| match sized_as(role, holds) {
             Holds::Cache => Some(self.survey.footprint_blocks * block.sectors() * percent / 100),
             // There is at least one block in front of the label.
-            Holds::Ranges => Some((addresses * percent / 100).max(label)),
+            Holds::Ranges => Some((self.survey.footprint_blocks * block.sectors() * percent / 100).max(label)),
             Holds::Home | Holds::Copy | Holds::Log => None,
         };
         let share = match self.choices.default_size {
@@ -170,7 +170,6 @@ impl Plan<'_> {
         for (drive, size) in chosen.iter().zip(sizes) {
             let why = match (drive.origin, sized_as(drive.role, drive.holds)) {
                 (Origin::Given, _) => continue,
-                (Origin::Share, Holds::Ranges) => "10 % of the address range, or what the scheme needs".to_owned(),
                 (Origin::Share, _) => "10 % of the footprint, or what the scheme needs".to_owned(),
                 (Origin::Sold, _) => match self.bought((&drive.model, &drive.profile), *size) {
                     Purchase { count: 1, .. } => "the smallest on sale that the scheme can use".to_owned(),

@@ -22,7 +22,7 @@ use crate::format::{Events, Format};
 use crate::input::Input;
 use crate::pairing::{Pairing, Patience};
 use crate::recognise::{self, Moments, Recognised};
-use crate::time_order::TimeOrder;
+use crate::time_order::{SPAN_NS_MAX, SPANS, TimeOrder, bad_time};
 
 /// Path that stands for standard input.
 pub const STANDARD_INPUT: &str = "-";
@@ -336,6 +336,12 @@ impl Trace {
         let filled = self.decoder.fill(&mut self.input, &mut self.ready);
         if let Some(device) = self.options.device {
             self.ready.retain(|entry| entry.device == device);
+        }
+        let first = self.first_time.or(self.ready.front().map(|entry| entry.time));
+        let spans = |entry: &Entry| first.is_some_and(|first| entry.time.0.saturating_sub(first.0) > SPAN_NS_MAX);
+        if let Some(entry) = self.ready.back().filter(|entry| spans(entry)) {
+            self.fault = Some(Fault::Bad(bad_time(entry.time, SPANS)));
+            self.ready.retain(|entry| !spans(entry));
         }
         match filled {
             Ok(true) => Ok(()),

@@ -3,7 +3,8 @@
 //! Entries wait in a window of [`WINDOW`] entries. An entry that steps back in time is sorted in,
 //! if no more entries than the window holds stand between. A step back beyond the window is
 //! refused. A time more than [`LEAP_NS_MAX`] ahead of both neighbours in the file is refused, too;
-//! a missing neighbour, at the ends of the file, agrees. Formats without times and `bin`, whose
+//! a missing neighbour, at the ends of the file, agrees. A time more than [`SPAN_NS_MAX`] from the
+//! first is refused: the sum of such times would not fit a clock. Formats without times and `bin`, whose
 //! encoding cannot step back, do not use the window.
 
 use std::cmp::{Ordering, Reverse};
@@ -19,6 +20,9 @@ pub(crate) const WINDOW: usize = 65_536;
 
 /// Lead over both neighbours, beyond which a time is rejected as garbage: 30 days.
 const LEAP_NS_MAX: u64 = 30 * 86_400 * 1_000_000_000;
+
+/// Longest time between the first entry and any other: 100 years.
+pub(crate) const SPAN_NS_MAX: u64 = 100 * 365 * 86_400 * 1_000_000_000;
 
 /// Entry with its position in the file.
 pub(crate) struct Held {
@@ -65,6 +69,8 @@ pub(crate) struct TimeOrder {
     newest: Option<(Entry, Place)>,
     /// Time of the entry before the entry `newest`.
     previous: Option<Nanoseconds>,
+    /// Time of the file's first entry.
+    first: Option<Nanoseconds>,
 }
 
 impl TimeOrder {
@@ -76,6 +82,7 @@ impl TimeOrder {
             released: Nanoseconds::ZERO,
             newest: None,
             previous: None,
+            first: None,
         }
     }
 
@@ -113,6 +120,9 @@ impl TimeOrder {
         if entry.time < self.released {
             return Err((bad_time(entry.time, STEPS_BACK), place));
         }
+        if entry.time.0.abs_diff(self.first.get_or_insert(entry.time).0) > SPAN_NS_MAX {
+            return Err((bad_time(entry.time, SPANS), place));
+        }
         self.previous = Some(entry.time);
         let held = Held { entry, sequence: self.sequence };
         self.sequence += 1;
@@ -146,7 +156,9 @@ const _: () = assert!(WINDOW == 65_536, "the message below says so");
 const STEPS_BACK: &str = "no step back beyond the 65536 entries that are sorted (merge the pieces of a trace, such as \
                           one for each CPU, by time first, as blkparse does)";
 
-fn bad_time(time: Nanoseconds, expected: &'static str) -> Box<Bad> {
+pub(crate) const SPANS: &str = "a time at most 100 years from that of the first entry";
+
+pub(crate) fn bad_time(time: Nanoseconds, expected: &'static str) -> Box<Bad> {
     Bad::value("time", format!("{}.{:09} s", time.0 / 1_000_000_000, time.0 % 1_000_000_000), expected)
 }
 
@@ -194,6 +206,14 @@ mod tests {
         assert_eq!(refused, [Place::Line(window + 3)]);
         assert_eq!(out.len(), WINDOW + 3);
         assert!(out.is_sorted_by_key(|&(time, _)| time));
+    }
+
+    /// The clock of a simulation ended before such a time, and stopped the program.
+    #[test]
+    fn a_time_a_century_from_the_first_is_refused() {
+        let far = SPAN_NS_MAX + 2;
+        assert_eq!(run([1, far, far + 1]).1, [Place::Line(2), Place::Line(3)]);
+        assert_eq!(run([1, SPAN_NS_MAX + 1, SPAN_NS_MAX + 1]).1, []);
     }
 
     /// A time more than thirty days ahead of both neighbours is refused, also at either end of the

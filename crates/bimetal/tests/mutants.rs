@@ -61,8 +61,22 @@ fn discards_of_any_size_cost_what_they_change() {
     text +=
         "400000000,0,discard,0,1099511627776,0,\n500000000,0,write,0,8,0,\n600000000,0,discard,8,1099511000000,0,\n";
     std::fs::write(&trace, text).expect("room for a trace");
-    let schemes = ["hdd-only", "smart-response", "hybrid-disk", "griffin", "dataplex", "smq", "bcache", "writeboost"];
-    let simulated = schemes.map(|scheme| vec!["simulate", "TRACE", "--scheme", scheme]);
+    let schemes = [
+        "hdd-only",
+        "smart-response",
+        "hybrid-disk",
+        "griffin",
+        "dataplex",
+        "smq",
+        "bcache",
+        "writeboost",
+        "hddboost",
+        "hyperduo",
+        "combo",
+    ];
+    let mut simulated = schemes.map(|scheme| vec!["simulate", "TRACE", "--scheme", scheme]).to_vec();
+    let ranges = ["--set", "strategy=frequency", "--set", "range=32MiB"];
+    simulated.push(["simulate", "TRACE", "--scheme", "combo"].into_iter().chain(ranges).collect());
     let others = [vec!["analyze", "TRACE"], vec!["plan", "TRACE", "--latency", "mean<1000s", "--schemes", "bcache"]];
     for arguments in simulated.iter().chain(&others) {
         let outcome = run(Path::new(BIMETAL), arguments, &trace, HANGING);

@@ -286,6 +286,8 @@ impl Ring {
 #[derive(Default)]
 pub(crate) struct Pending {
     pub(crate) records: Vec<Record>,
+    /// Number of records of a cache in a simulation without data, which counts records alone.
+    counted: Option<usize>,
     /// Number of the newest record.
     pub(crate) appended: Sequence,
     /// Number up to which every record is durable.
@@ -307,11 +309,41 @@ struct Undo {
 impl Pending {
     /// Returns the number of the newest record that is being written or was written.
     pub(crate) fn written(&self) -> Sequence {
-        self.appended - self.records.len() as u64
+        self.appended - self.len() as u64
+    }
+
+    /// Counts records from now on, and keeps none: their pages are written without content.
+    pub(crate) fn count_alone(&mut self) {
+        self.counted = Some(0);
+    }
+
+    /// Returns the number of records that are not on a drive yet.
+    pub(crate) fn len(&self) -> usize {
+        self.counted.unwrap_or(self.records.len())
+    }
+
+    /// Takes the oldest `count` records; none if records are only counted.
+    pub(crate) fn take(&mut self, count: usize) -> Vec<Record> {
+        match &mut self.counted {
+            Some(counted) => {
+                *counted -= count;
+                Vec::new()
+            }
+            None => self.records.drain(..count).collect(),
+        }
+    }
+
+    /// Drops all records, because their drive takes no writes.
+    pub(crate) fn clear_records(&mut self) {
+        self.records.clear();
+        self.counted = self.counted.map(|_| 0);
     }
 
     pub(crate) fn append(&mut self, record: Record) -> Sequence {
-        self.records.push(record);
+        match &mut self.counted {
+            Some(counted) => *counted += 1,
+            None => self.records.push(record),
+        }
         self.appended += 1;
         self.appended
     }
@@ -383,7 +415,7 @@ impl Pending {
 
     /// Forgets all records, because no drive can take them any more.
     pub(crate) fn give_up(&mut self) {
-        self.records.clear();
+        self.clear_records();
         self.undo.clear();
         self.dropped.clear();
     }

@@ -108,11 +108,19 @@ pub const INFO: SchemeInfo = SchemeInfo {
         if range_blocks == 0 || range_blocks * request.block.bytes().0 > RANGE_MAX.0 {
             return Err(settings.refuse(name::range, format!("a size from a block to {RANGE_MAX}")).into());
         }
+        let capacity: Bytes = Bytes(homes.iter().map(|&home| request.capacity_of(home).bytes().0).sum());
+        let least = capacity.0.div_ceil(RANGES_MAX);
+        if parameters.range.0 < least {
+            let expected = format!("at least {} for {capacity}, or strategy=none", Bytes(least.next_power_of_two()));
+            return Err(settings.refuse(name::range, expected).into());
+        }
         Ok(request.relocatable(&homes, range_blocks)?)
     },
     build,
 };
 
+/// Largest number of ranges: their tables then take about a gibibyte.
+const RANGES_MAX: u64 = 1 << 25;
 /// File name extensions of programs, from table 1 of the paper, and those that Linux uses.
 const EXECUTABLE: &[&str] = &["exe", "dll", "sys", "msi", "cab", "drv", "jar", "so", "ko", "elf", "bin", "a", "o"];
 /// Directories in which Linux keeps programs without an extension.

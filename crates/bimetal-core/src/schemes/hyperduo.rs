@@ -18,6 +18,7 @@
 use crate::block::{Block, BlockRun, ValidMask};
 use crate::block_map::{self, Slot};
 use crate::layout::{Layout, Role};
+use crate::operation::OpKind;
 use crate::policies::mirror::{self, Mirror};
 use crate::scheme::{Access, FETCH_BLOCKS_MAX, Holds, Placement, Promotion, Reason, Scheme, SchemeInfo, View, Work};
 use crate::settings::{SettingError, Settings, Share, parameters, words};
@@ -134,7 +135,7 @@ struct HotRanges {
     /// Number of blocks in a range, and in all ranges.
     blocks: u64,
     total: u64,
-    heat: Vec<Heat>,
+    heat: HeatTable,
     /// Ranges used since the last ranking, and ranges that it pinned or that still have a count.
     ranked: Vec<u32>,
     pinned_max: usize,
@@ -154,9 +155,31 @@ struct Heat {
     pinned: bool,
 }
 
+/// Ranges in one part of the table. A part exists once one of its ranges was used.
+const RANGES_PER_PART: usize = 1024;
+
+/// The heat of all ranges. A large address space that is hardly used costs little memory.
+struct HeatTable(Vec<Option<Box<[Heat; RANGES_PER_PART]>>>);
+
+impl HeatTable {
+    fn new(ranges: u64) -> Self {
+        Self((0..ranges.div_ceil(RANGES_PER_PART as u64)).map(|_| None).collect())
+    }
+
+    fn of(&self, range: u32) -> Heat {
+        let part = self.0[range as usize / RANGES_PER_PART].as_deref();
+        part.map_or_else(Heat::default, |part| part[range as usize % RANGES_PER_PART])
+    }
+
+    fn of_mut(&mut self, range: u32) -> &mut Heat {
+        let part = &mut self.0[range as usize / RANGES_PER_PART];
+        &mut part.get_or_insert_with(|| Box::new([Heat::default(); RANGES_PER_PART]))[range as usize % RANGES_PER_PART]
+    }
+}
+
 impl HotRanges {
     fn new(blocks: u64, total: u64, pinned_max: usize, period: Nanoseconds) -> Self {
-        let heat = vec![Heat::default(); total.div_ceil(blocks) as usize];
+        let heat = HeatTable::new(total.div_ceil(blocks));
         Self { blocks, total, heat, ranked: Vec::new(), pinned_max, period, next_ranking: period, uses: 0 }
     }
 
@@ -170,7 +193,7 @@ impl HotRanges {
     }
 
     fn is_pinned(&self, block: Block) -> bool {
-        self.heat[self.of(block) as usize].pinned
+        self.heat.of(self.of(block)).pinned
     }
 
     /// Notes a request for `blocks`. Ranges within the first `mirrored` blocks are not counted,
@@ -179,7 +202,7 @@ impl HotRanges {
         self.uses = self.uses.wrapping_add(1);
         let first = self.of(blocks.first).max((mirrored / self.blocks) as u32);
         for range in first..=self.of(Block(blocks.end() - 1)) {
-            let heat = &mut self.heat[range as usize];
+            let heat = self.heat.of_mut(range);
             heat.count = heat.count.saturating_add(1);
             heat.last = self.uses;
             if !std::mem::replace(&mut heat.listed, true) {
@@ -194,14 +217,14 @@ impl HotRanges {
         self.next_ranking = now.saturating_add(self.period);
         let heat = &self.heat;
         let is_hot = |range: u32| {
-            let Heat { count, pinned, .. } = heat[range as usize];
+            let Heat { count, pinned, .. } = heat.of(range);
             count >= HOT || pinned && count > 0
         };
-        self.ranked.sort_unstable_by_key(|&range| std::cmp::Reverse((is_hot(range), heat[range as usize].last, range)));
+        self.ranked.sort_unstable_by_key(|&range| std::cmp::Reverse((is_hot(range), heat.of(range).last, range)));
         let hot = self.ranked.iter().take(self.pinned_max).take_while(|&&range| is_hot(range)).count();
         let (mut pinned, mut left) = (Vec::new(), Vec::new());
         for (place, range) in std::mem::take(&mut self.ranked).into_iter().enumerate() {
-            let heat = &mut self.heat[range as usize];
+            let heat = self.heat.of_mut(range);
             let was = std::mem::replace(&mut heat.pinned, place < hot);
             match (was, heat.pinned) {
                 (false, true) => pinned.push(range),
@@ -257,11 +280,11 @@ impl Safe {
     fn rank(&mut self, now: Nanoseconds) {
         let (pinned, left) = self.ranges.rank(now);
         let ranges = &self.ranges;
-        self.to_fetch.retain(|&range| ranges.heat[range as usize].pinned);
+        self.to_fetch.retain(|&range| ranges.heat.of(range).pinned);
         self.to_fetch.extend(pinned);
         self.fetched = 0;
         self.to_give_up.extend(left);
-        self.to_give_up.retain(|&range| !ranges.heat[range as usize].pinned);
+        self.to_give_up.retain(|&range| !ranges.heat.of(range).pinned);
     }
 
     /// Returns the clean copies of ranges that are no longer pinned.
@@ -270,7 +293,7 @@ impl Safe {
         let mut ranges = std::mem::take(&mut self.to_give_up);
         ranges.sort_unstable();
         ranges.dedup();
-        for range in ranges.into_iter().filter(|&range| !self.ranges.heat[range as usize].pinned) {
+        for range in ranges.into_iter().filter(|&range| !self.ranges.heat.of(range).pinned) {
             let first = self.ranges.run(range).first.0.max(self.mirror.blocks());
             let blocks = (first..self.ranges.run(range).end()).map(Block);
             slots.extend(
@@ -283,6 +306,9 @@ impl Safe {
 
 impl Scheme for Safe {
     fn arrived(&mut self, _view: &View, access: &Access) {
+        if access.kind == OpKind::WriteZeroes {
+            return;
+        }
         self.ranges.used(access.blocks, self.mirror.blocks());
     }
 
@@ -360,7 +386,6 @@ impl Scheme for Safe {
 
 #[cfg(test)]
 mod tests {
-    use crate::operation::OpKind;
     use crate::testing::Bench;
     use crate::units::Nanoseconds;
 

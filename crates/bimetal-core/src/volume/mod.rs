@@ -47,6 +47,7 @@ mod mirror;
 mod mover;
 mod moves;
 mod note;
+mod off_home;
 mod operations;
 mod promote;
 mod range;
@@ -222,7 +223,10 @@ impl<P: Payload> Volume<P> {
 
     /// Makes a volume with every block at its home.
     fn assemble(identity: u64, layout: Layout, members: &[MemberInfo], scheme: Box<dyn Scheme>) -> Self {
-        let store = Store::new(&layout, &scheme.properties(), identity, 0);
+        let mut store = Store::new(&layout, &scheme.properties(), identity, 0);
+        if !P::CARRIES_DATA && store.cache().is_some() {
+            store.pending.count_alone();
+        }
         // Where migrations take no time, decisions do not wait either: each is made when its
         // request arrives.
         let admitted_max = if scheme.properties().migrates_instantly { u32::MAX } else { ADMITTED_MAX };

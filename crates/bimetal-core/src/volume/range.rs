@@ -2,10 +2,12 @@
 //! home leave their slots; they are found in the map or in the range, whichever is smaller.
 
 use super::log_tail::LogTail;
+use super::off_home::OffHome;
 use super::refusal::Departure;
 use super::write::WriteJob;
 use super::{Job, TaskId, Volume};
 use crate::block::{Block, BlockRun, ValidMask};
+use crate::layout::MemberId;
 use crate::operation::{Command, OpKind, Status, Token};
 use crate::payload::Payload;
 use crate::units::SectorRange;
@@ -171,12 +173,28 @@ impl<P: Payload> Volume<P> {
         if self.issue_by_member(task, job, fua) {
             return;
         }
-        let mut done = 0;
+        let (mut done, mut found) = (0, None::<(MemberId, SectorRange)>);
         while done < job.sectors.len.0 {
             let rest = SectorRange::new(job.sectors.start.0 + done, job.sectors.len.0 - done);
-            let (member, range) = self.home_piece(rest);
-            self.change_home(task, member, Command { range, fua, ..job.command }, P::empty());
-            done += range.len.0;
+            let (member, piece) = self.home_piece(rest);
+            done += piece.len.0;
+            found = match found {
+                // Pieces that are adjacent on their drive are one operation.
+                Some((before, range)) if before == member && range.end() == piece.start => {
+                    Some((member, SectorRange::new(range.start.0, range.len.0 + piece.len.0)))
+                }
+                other => {
+                    self.change_home_if_any(task, other, fua, job.command);
+                    Some((member, piece))
+                }
+            };
+        }
+        self.change_home_if_any(task, found, fua, job.command);
+    }
+
+    fn change_home_if_any(&mut self, task: TaskId, part: Option<(MemberId, SectorRange)>, fua: bool, command: Command) {
+        if let Some((member, range)) = part {
+            self.change_home(task, member, Command { range, fua, ..command }, P::empty());
         }
     }
 
@@ -199,17 +217,23 @@ impl<P: Payload> Volume<P> {
     /// Takes every block that lies whole in `sectors` out of the map.
     fn give_up_range(&mut self, sectors: SectorRange) {
         let Some(whole) = self.whole_blocks(sectors) else { return };
-        let blocks = self.blocks_off_home(whole);
         self.owe(whole);
-        blocks.iter().for_each(|&block| self.only_home_has(block));
         // A log needs one record for all, including blocks that were written back while the log
         // still has their old pieces.
         self.drop_from_log(whole);
-        for block in blocks {
-            if self.store.appends() {
-                self.take_pieces(block);
-            } else {
-                self.leave_slot(block);
+        let mut next = OffHome::of(whole, &self.view.map);
+        loop {
+            let blocks = next.some(&self.view.map);
+            if blocks.is_empty() {
+                break;
+            }
+            for block in blocks {
+                self.only_home_has(block);
+                if self.store.appends() {
+                    self.take_pieces(block);
+                } else {
+                    self.leave_slot(block);
+                }
             }
         }
         let lost: Vec<Block> = self.damage.lost.between(whole.first.0, whole.end()).map(|(block, _)| block).collect();
@@ -246,24 +270,9 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Returns the blocks of `run` that are in the map, found in the map or in the run, whichever
-    /// is smaller.
+    /// Returns the blocks of `run` that are in the block map.
     pub(super) fn blocks_off_home(&self, run: BlockRun) -> Vec<Block> {
-        if self.view.map.is_empty() {
-            return Vec::new();
-        }
-        if self.view.map.len() < run.count {
-            let occupied = self.view.map.occupied().map(|(_, entry)| entry.block);
-            let mut found: Vec<Block> = occupied.filter(|block| (run.first.0..run.end()).contains(&block.0)).collect();
-            if self.view.map.slots_in_use() > self.view.map.len() {
-                // A block of a log is listed once for each of its pieces.
-                found.sort_unstable();
-                found.dedup();
-            }
-            found
-        } else {
-            run.blocks().filter(|&block| self.view.map.get(block).is_some()).collect()
-        }
+        OffHome::of(run, &self.view.map).all(&self.view.map)
     }
 
     fn whole_blocks(&self, sectors: SectorRange) -> Option<BlockRun> {

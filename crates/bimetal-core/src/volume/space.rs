@@ -13,8 +13,11 @@ use crate::journal::ring::Sequence;
 /// Number of a task, in the order in which tasks start.
 pub(crate) type Serial = u64;
 
+/// Adjacent slots that were left one after the other, before the same task began.
 struct Freed {
-    slot: Slot,
+    first: u32,
+    count: u32,
+    /// The last record that took a block out of one of them.
     record: Sequence,
     started_before: Serial,
 }
@@ -24,6 +27,8 @@ pub(crate) struct CacheSpace {
     slots: u32,
     cursor: u32,
     freed: VecDeque<Freed>,
+    /// Number of slots in `freed`.
+    freeing: u64,
     buckets: Option<Buckets>,
     /// Free slots that have yet to be discarded on the drive; `None` without discards.
     stale: Option<BitSet>,
@@ -70,7 +75,7 @@ impl CacheSpace {
         let buckets = Buckets { size: bucket, taken: vec![0; count as usize], in_use: BitSet::new(count) };
         let buckets = (bucket > 1).then_some(buckets);
         let stale = discards.then(|| BitSet::new(slots));
-        Self { taken: BitSet::new(slots), slots, cursor: 0, freed: VecDeque::new(), buckets, stale }
+        Self { taken: BitSet::new(slots), slots, cursor: 0, freed: VecDeque::new(), freeing: 0, buckets, stale }
     }
 
     /// Marks a slot as taken.
@@ -104,7 +109,7 @@ impl CacheSpace {
 
     /// Returns the number of slots that were left and cannot be taken yet.
     pub(crate) fn freeing(&self) -> u64 {
-        self.freed.len() as u64
+        self.freeing
     }
 
     /// Takes a run of adjacent free slots, at most `count_max`, from the end of the last run on.
@@ -125,7 +130,13 @@ impl CacheSpace {
     /// serial of the next task to start.
     pub(crate) fn give_up(&mut self, slot: Slot, record: Sequence, next: Serial) {
         debug_assert!(self.taken.contains(slot.0));
-        self.freed.push_back(Freed { slot, record, started_before: next });
+        self.freeing += 1;
+        match self.freed.back_mut() {
+            Some(last) if last.started_before == next && last.first + last.count == slot.0 => {
+                (last.count, last.record) = (last.count + 1, record);
+            }
+            _ => self.freed.push_back(Freed { first: slot.0, count: 1, record, started_before: next }),
+        }
     }
 
     /// Frees a slot that never held a known block.
@@ -160,19 +171,22 @@ impl CacheSpace {
 
     /// Frees the slots that may be free now. Returns their number.
     pub(crate) fn release(&mut self, durable: Sequence, oldest_task: Serial) -> u64 {
-        let before = self.freed.len();
+        let before = self.freeing;
         while let Some(freed) = self.freed.front() {
             if freed.record > durable || freed.started_before > oldest_task {
                 break;
             }
-            let slot = freed.slot;
+            let slots = freed.first..freed.first + freed.count;
+            self.freeing -= u64::from(freed.count);
             self.freed.pop_front();
-            self.give_back_unused(slot);
-            if let Some(stale) = &mut self.stale {
-                stale.insert(slot.0);
+            for slot in slots {
+                self.give_back_unused(Slot(slot));
+                if let Some(stale) = &mut self.stale {
+                    stale.insert(slot);
+                }
             }
         }
-        (before - self.freed.len()) as u64
+        before - self.freeing
     }
 }
 

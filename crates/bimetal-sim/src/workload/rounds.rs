@@ -28,12 +28,16 @@ pub struct Rounds<'a> {
     period: Nanoseconds,
 }
 
+/// Longest time of all rounds: 100 years.
+const SPAN_NS_MAX: u64 = 100 * 365 * 86_400 * 1_000_000_000;
+
 impl<'a> Rounds<'a> {
     /// Returns `workload`, played `rounds` times. Rounds of a workload without times have no times
     /// either.
     ///
     /// # Errors
-    /// Fails if the workload cannot be read.
+    /// Fails if the workload cannot be read, or if all rounds take longer than a simulation's clock
+    /// counts.
     pub fn of(workload: &'a dyn Workload, rounds: u64) -> Result<Self, WorkloadError> {
         let (mut requests, mut first, mut span, mut step) = (0, None, Nanoseconds::ZERO, 0);
         if rounds > 1 {
@@ -47,6 +51,12 @@ impl<'a> Rounds<'a> {
         }
         // A round keeps to the ticks of the clock that recorded the trace.
         let period = Nanoseconds(period(span, requests).0.next_multiple_of(clock_of(step, requests).0));
+        if rounds > 1 && period.0.saturating_mul(rounds) > SPAN_NS_MAX {
+            let most = SPAN_NS_MAX / period.0;
+            return Err(
+                format!("--repeat {rounds}: all rounds take over 100 years: at most {most} are possible").into()
+            );
+        }
         Ok(Self { workload, rounds, period })
     }
 }
@@ -86,6 +96,15 @@ mod tests {
             response: Some(Nanoseconds(7)),
         };
         times.iter().map(request).collect()
+    }
+
+    /// The clock of a simulation ended before the last round, and stopped the program.
+    #[test]
+    fn rounds_of_over_a_century_are_refused() {
+        let requests = at(&[0, SPAN_NS_MAX / 10]);
+        assert!(Rounds::of(&requests, 4).is_ok());
+        let refused = Rounds::of(&requests, 1000).map(|_| ()).unwrap_err().to_string();
+        assert!(refused.contains("--repeat 1000") && refused.contains("at most 6 "), "{refused}");
     }
 
     fn arrivals(times: &[u64], rounds: u64) -> Vec<u64> {

@@ -31,10 +31,9 @@ pub(crate) const HANGING: Duration = Duration::from_secs(100);
 /// Largest resident memory of a command, in bytes.
 pub(crate) const MEMORY_MAX: u64 = 1 << 30;
 
-/// All schemes except HyperDuo and HDDBoost. Their first mirroring takes memory by the size of the
-/// SSD, whatever the trace touches.
-const SCHEMES: &str =
-    "ssd-only,hdd-only,combo,smart-response,dataplex,hybrid-disk,os-managed,griffin,mixedstore,smq,bcache,writeboost";
+/// All schemes of a pair of drives.
+const SCHEMES: &str = "ssd-only,hdd-only,combo,smart-response,dataplex,hybrid-disk,os-managed,griffin,mixedstore,smq,\
+                       bcache,writeboost,hddboost,hyperduo";
 
 /// The commands that read a trace, with the arguments behind the trace.
 pub(crate) const COMMANDS: [&[&str]; 5] = [

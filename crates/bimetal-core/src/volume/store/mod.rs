@@ -350,7 +350,7 @@ impl<P> Store<P> {
 
     /// Returns true if so many records wait that they are to be written.
     pub(super) fn has_many_records(&self) -> bool {
-        self.pending.records.len() >= RECORDS_MAX
+        self.pending.len() >= RECORDS_MAX
     }
 
     /// Returns true if a record waits for the commit that makes it durable.

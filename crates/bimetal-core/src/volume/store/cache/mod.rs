@@ -117,7 +117,7 @@ impl<P> Kind<P> for Cache {
             pending.give_up();
             return CommitWrite::Nothing;
         }
-        self.ring.take_pages(pending.records.len()).map_or(CommitWrite::Full, CommitWrite::Pages)
+        self.ring.take_pages(pending.len()).map_or(CommitWrite::Full, CommitWrite::Pages)
     }
 
     fn make_room(&self) -> MakeRoom {
