@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use bimetal_core::label::{Label, usable};
 use bimetal_core::layout::{LABEL_SECTORS, Layout, MemberId};
-use bimetal_core::scheme::MemberState;
+use bimetal_core::scheme::{MemberState, View};
 use bimetal_core::schemes;
 use bimetal_core::settings::SettingError;
 use bimetal_core::volume::{self, VolumeError};
@@ -38,6 +38,9 @@ pub enum ReplaceError {
     /// The scheme keeps nothing off home, or is unknown.
     #[error("scheme {0} has no drive off home, so no drive can be replaced")]
     NothingOffHome(String),
+    /// The volume has no drive that another could replace now.
+    #[error("{0}")]
+    Nothing(&'static str),
     /// The path is not a drive.
     #[error(transparent)]
     Probe(#[from] ProbeError),
@@ -197,7 +200,54 @@ pub fn replace(held: &mut Held, path: &Path, force: bool, least: u32) -> Result<
     Ok(Replacement { member, drive, life, path })
 }
 
-fn look_at(path: &Path, label: &Label, member: MemberId) -> Result<Probe, ReplaceError> {
+/// Returns the reason for which no drive can be attached to a volume, if there is such a reason.
+pub fn nothing_to_attach(view: &View) -> Option<&'static str> {
+    let Some(slots) = view.layout.slots else {
+        return Some("this volume keeps no content off home, so it has no drive that another could replace");
+    };
+    if view.layout.homes().contains(&slots.member) {
+        return Some(
+            "every drive of this volume is home of blocks, which an empty drive cannot replace: connect the drive \
+             itself and start the server again",
+        );
+    }
+    match view.member(slots.member).state {
+        MemberState::Online => return Some("the drive off home is online: run `bimetal detach` first"),
+        MemberState::ReadOnly => {
+            return Some(
+                "the drive off home is read-only, and its content is being written back: attach the new drive when \
+                 `bimetal status` no longer shows the old drive as read-only",
+            );
+        }
+        MemberState::Failed => {}
+    }
+    (!view.map.is_empty()).then_some(
+        "the drive off home is missing or has failed, and only it has some content: connect it, or serve the rest \
+         with --accept-loss",
+    )
+}
+
+/// Checks if the drive at `path`, of any size, can be attached to a volume that is not served.
+/// Nothing is written.
+///
+/// # Errors
+/// Fails with the error of [`replace`], or if the volume has no drive to replace.
+pub fn examine(located: &Located, path: &Path, force: bool) -> Result<(), ReplaceError> {
+    let options = Options { degraded: true, engine: Engine::Pool, ..Options::default() };
+    let Attached { volume, mut held, .. } = attach::examine(located, options)?;
+    if let Some(reason) = nothing_to_attach(volume.view()) {
+        return Err(ReplaceError::Nothing(reason));
+    }
+    let label = held.label().clone();
+    let Some(slots) = volume.view().layout.slots else { return Err(ReplaceError::NothingOffHome(label.scheme)) };
+    held.release(slots.member);
+    let found = usable_drive(path)?;
+    let lock = DriveLock::take(&found)?;
+    judge_it(found, lock, &label, slots.member, force)?;
+    Ok(())
+}
+
+fn usable_drive(path: &Path) -> Result<Probe, ReplaceError> {
     let found = probe(path)?;
     if let Some(first) = found.uses.first() {
         return Err(ReplaceError::InUse { path: path.to_owned(), uses: first.describe() });
@@ -205,6 +255,11 @@ fn look_at(path: &Path, label: &Label, member: MemberId) -> Result<Probe, Replac
     if found.read_only || found.logical_sector > 4096 {
         return Err(ReplaceError::Unusable { path: path.to_owned() });
     }
+    Ok(found)
+}
+
+fn look_at(path: &Path, label: &Label, member: MemberId) -> Result<Probe, ReplaceError> {
+    let found = usable_drive(path)?;
     let (is, was) = (usable(found.size), label.members[usize::from(member.0)].size);
     if is < was || (is != was && is.0 - was.0 < LABEL_SECTORS) {
         return Err(ReplaceError::Size { path: path.to_owned(), is: is.bytes().0, was: was.bytes().0 });

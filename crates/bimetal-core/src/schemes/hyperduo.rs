@@ -386,6 +386,7 @@ impl Scheme for Safe {
 
 #[cfg(test)]
 mod tests {
+    use crate::operation::OpKind;
     use crate::testing::Bench;
     use crate::units::Nanoseconds;
 

@@ -8,9 +8,8 @@ use std::path::PathBuf;
 use std::sync::PoisonError;
 
 use bimetal_core::layout::MemberId;
-use bimetal_core::scheme::MemberState;
 use bimetal_core::units::Nanoseconds;
-use bimetal_volumes::replace::{ReplaceError, Replacement, replace};
+use bimetal_volumes::replace::{ReplaceError, Replacement, nothing_to_attach, replace};
 
 use super::Server;
 use super::control::Watch;
@@ -32,8 +31,8 @@ pub(super) enum Attachment {
 impl Server {
     pub(super) fn hear_attach(&mut self, key: usize, path: PathBuf, force: bool) -> Option<Reply> {
         if self.control.attachment.is_none() {
-            if let Some(message) = self.nothing_to_attach() {
-                return Some(Reply::Error { message });
+            if let Some(message) = nothing_to_attach(self.volume.view()) {
+                return Some(Reply::error(message));
             }
             let Some(held) = self.control.held.clone() else {
                 return Some(Reply::error("this server has no labels to write, so it cannot attach a drive"));
@@ -51,41 +50,6 @@ impl Server {
         }
         self.watch(key, Watch::Attach);
         None
-    }
-
-    /// Returns the reason for which no drive can be attached, if there is such a reason.
-    fn nothing_to_attach(&self) -> Option<String> {
-        let view = self.volume.view();
-        let Some(slots) = view.layout.slots else {
-            return Some(
-                "this volume keeps no content off home, so it has no drive that another could replace".to_owned(),
-            );
-        };
-        if view.layout.homes().contains(&slots.member) {
-            return Some(
-                "every drive of this volume is home of blocks, which an empty drive cannot replace: connect the drive \
-                 itself and start the server again"
-                    .to_owned(),
-            );
-        }
-        match view.member(slots.member).state {
-            MemberState::Online => {
-                return Some("the drive off home is online: run `bimetal detach` first".to_owned());
-            }
-            MemberState::ReadOnly => {
-                return Some(
-                    "the drive off home is read-only, and its content is being written back: attach the new drive \
-                     when `bimetal status` no longer shows the old drive as read-only"
-                        .to_owned(),
-                );
-            }
-            MemberState::Failed => {}
-        }
-        (!view.map.is_empty()).then(|| {
-            "the drive off home is missing or has failed, and only it has some content: connect it, or serve the rest \
-             with --accept-loss"
-                .to_owned()
-        })
     }
 
     fn drive_prepared(&mut self, prepared: Result<Replacement, ReplaceError>) {

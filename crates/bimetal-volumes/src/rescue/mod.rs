@@ -38,9 +38,9 @@ use crate::held::{Held, HoldError, lock};
 use crate::home_content::{is_foreign, judge_home};
 use crate::labels::{self, LabelError};
 use crate::plan::Plan;
-use crate::state::given_up;
+use crate::state::{self, given_up};
 use crate::verdict::Refusal;
-use crate::volume_lock::{VolumeLockError, owner};
+use crate::volume_lock::{VolumeLock, VolumeLockError, owner};
 
 pub mod evidence;
 
@@ -557,10 +557,14 @@ fn with_seats(located: &Located, seated: &[Seated<'_>]) -> Located {
 
 /// Writes the lost metadata: the label first, so that an interrupted rescue can find the drive by
 /// it.
+/// Half the distance of new states' numbers from the newest that was found: one may be lost.
+const SEQUENCES_AHEAD: u64 = 16;
+
 fn write(whole: &Located, layout: &Layout, seated: &[Seated<'_>], reports: &[MemberReport]) -> Result<(), RescueError> {
     let name = &whole.assembly.label.name;
     {
         let lock = lock(name, seated.iter().map(|seat| &seat.drive.probe))?;
+        let first = first_sequence(layout, seated, &lock);
         for (seat, lock) in seated.iter().zip(&lock.drives) {
             let report = &reports[usize::from(seat.id.0)];
             if seat.left != LabelLeft::Whole {
@@ -568,7 +572,7 @@ fn write(whole: &Located, layout: &Layout, seated: &[Seated<'_>], reports: &[Mem
             }
             // The state follows the label: a state without a label would count as a proof.
             if report.state_lost {
-                write_state(layout, seat, lock.file()).map_err(io_error(&seat.drive.probe.path))?;
+                write_state(layout, seat, lock.file(), first).map_err(io_error(&seat.drive.probe.path))?;
             }
         }
     }
@@ -603,14 +607,30 @@ fn write_label(seat: &Seated<'_>, file: &File) -> Result<(), RescueError> {
     Ok(())
 }
 
-/// Writes a state that says that every drive is needed: nothing on the drives can refute it.
-fn write_state(layout: &Layout, seat: &Seated<'_>, file: &File) -> io::Result<()> {
+/// Returns the number of the first state that is written. Where ranges change their homes, the
+/// states must be newer than those on other drives: only one drive records the digest of the table
+/// of places, and the digests on others are of an earlier table. Elsewhere another drive's state is
+/// to count.
+fn first_sequence(layout: &Layout, seated: &[Seated<'_>], lock: &VolumeLock) -> u64 {
+    if layout.places.is_none() {
+        return 0;
+    }
+    let newest = seated.iter().zip(&lock.drives).filter_map(|(seat, lock)| {
+        evidence::state_place(&seat.label, layout)?;
+        state::read(lock.file(), &seat.label, layout, seat.label.index).newest().0
+    });
+    newest.map(|state| state.sequence).max().map_or(0, |newest| (newest / 2).saturating_add(SEQUENCES_AHEAD) * 2)
+}
+
+/// Writes a state that says that every drive is needed: nothing on the drives can refute it. The
+/// digest of the table of places is unknown.
+fn write_state(layout: &Layout, seat: &Seated<'_>, file: &File, first: u64) -> io::Result<()> {
     if evidence::state_place(&seat.label, layout).is_none() {
         return Ok(());
     }
     let identity = seat.located.assembly.label.volume.identity();
     for turn in 0..TURNS as u64 {
-        let state = State { sequence: turn, dirty: layout.slots.is_some(), ..State::default() };
+        let state = State { sequence: first + turn, dirty: layout.slots.is_some(), ..State::default() };
         for copy in 0..COPIES {
             let place = layout.state_place(seat.label.index, turn, copy);
             file.write_all_at(&state.encode(identity), place.start.0 * SECTOR_BYTES)?;

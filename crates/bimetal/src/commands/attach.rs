@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use bimetal_serve::control::message::{Reply, Request};
 use bimetal_volumes::attach::Options;
 use bimetal_volumes::find::find;
-use bimetal_volumes::replace::fit;
+use bimetal_volumes::replace::{examine, fit};
 use clap::Args;
 
 use crate::error::Error;
@@ -40,6 +40,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     let reply = match Target::find(&arguments.volume)? {
         Target::Served(mut client) => ask(&mut client, &request)?,
         Target::Stopped(mut located) => {
+            examine(&located, &path, arguments.force)?;
             if fit(&located, &path)? {
                 *located = find(&arguments.volume)?;
             }

@@ -554,7 +554,7 @@ impl<P: Payload> Recovery<P> {
                     self.apply(Record::Home { block });
                 } else {
                     // A slot of a cache has all content of its block that home lacks.
-                    self.cache().torn.tear(block, ValidMask::ALL);
+                    self.cache().torn.tear(block, ValidMask::ALL, 0);
                 }
             }
         }

@@ -602,12 +602,12 @@ impl<P: Payload> Recovery<P> {
                             self.volume.view.map.insert_piece(slot, Entry { block, valid, dirty, checksum });
                             self.is_written(block, valid);
                         }
-                        _ => self.log().torn.tear(block, valid),
+                        _ => self.log().torn.tear(block, valid, segment.first + 1 + at as u64),
                     }
                 }
                 Record::Dropped { first, count, before } if self.has_all(BlockRun { first, count }) => {
                     self.drop_before(BlockRun { first, count }, before);
-                    for block in self.log().torn.between(first.0, first.0.saturating_add(count)) {
+                    for block in self.log().torn.between(first.0, first.0.saturating_add(count), before) {
                         self.is_written(block, ValidMask::ALL);
                     }
                 }

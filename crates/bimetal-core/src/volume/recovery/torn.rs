@@ -13,6 +13,8 @@ use crate::block::{Block, ValidMask};
 struct Unwritten {
     /// Eighths whose newest content is not in its slot.
     eighths: ValidMask,
+    /// Position in the log of the newest such slot; 0 in a cache.
+    position: u64,
     /// The eighths that are lost by the newest record since, if there is one.
     lost: Option<ValidMask>,
 }
@@ -22,9 +24,11 @@ struct Unwritten {
 pub(super) struct Torn(BTreeMap<u64, Unwritten>);
 
 impl Torn {
-    /// Notes that the newest content of eighths of `block` is not in its slot.
-    pub(super) fn tear(&mut self, block: Block, eighths: ValidMask) {
+    /// Notes that the newest content of eighths of `block` is not in its slot, which has a position
+    /// in a log.
+    pub(super) fn tear(&mut self, block: Block, eighths: ValidMask, position: u64) {
         let unwritten = self.0.entry(block.0).or_default();
+        unwritten.position = unwritten.position.max(position);
         unwritten.eighths = unwritten.eighths.union(eighths);
     }
 
@@ -48,9 +52,10 @@ impl Torn {
         left
     }
 
-    /// Returns the blocks from `first` to before `end`.
-    pub(super) fn between(&self, first: u64, end: u64) -> Vec<Block> {
-        self.0.range(first..end.max(first)).map(|(&block, _)| Block(block)).collect()
+    /// Returns the blocks from `first` to before `end` whose slots all lie before a position.
+    pub(super) fn between(&self, first: u64, end: u64, before: u64) -> Vec<Block> {
+        let blocks = self.0.range(first..end.max(first)).filter(|(_, unwritten)| unwritten.position < before);
+        blocks.map(|(&block, _)| Block(block)).collect()
     }
 }
 
@@ -72,18 +77,19 @@ mod tests {
     #[test]
     fn loss_goes_on_until_content_is_there() {
         let mut torn = Torn::default();
-        torn.tear(BLOCK, ALL);
+        torn.tear(BLOCK, ALL, 5);
         assert_eq!(torn.lost(BLOCK, ValidMask(1), ALL), ALL, "what ended the loss is not there");
         assert_eq!(torn.lost(BLOCK, NONE, ALL), ALL);
-        assert_eq!(torn.between(7, 8), [BLOCK]);
+        assert_eq!(torn.between(7, 8, 6), [BLOCK]);
+        assert_eq!(torn.between(7, 8, 5), [], "the slot lies behind");
         assert_eq!(torn.written(BLOCK, ALL, ALL), NONE);
-        assert_eq!(torn.between(0, 100), []);
+        assert_eq!(torn.between(0, 100, 100), []);
     }
 
     #[test]
     fn eighths_that_were_written_since_are_not_lost() {
         let mut torn = Torn::default();
-        torn.tear(BLOCK, ValidMask(0b0011));
+        torn.tear(BLOCK, ValidMask(0b0011), 5);
         assert_eq!(torn.lost(BLOCK, ValidMask(0b1000), ValidMask(0b1111)), ValidMask(0b1011));
         assert_eq!(torn.written(BLOCK, ValidMask(0b0001), ValidMask(0b1011)), ValidMask(0b1010));
         assert_eq!(torn.written(BLOCK, ValidMask(0b0010), ValidMask(0b1010)), ValidMask(0b1000));
@@ -92,7 +98,7 @@ mod tests {
     #[test]
     fn content_without_a_record_of_the_loss_leaves_it() {
         let mut torn = Torn::default();
-        torn.tear(BLOCK, ALL);
+        torn.tear(BLOCK, ALL, 5);
         assert_eq!(torn.written(BLOCK, ALL, ValidMask(0b11)), ValidMask(0b11));
     }
 }
