@@ -92,13 +92,13 @@ fn lost_locality_is_regulated_at_equal_bytes() {
     let near = |at: u64| if at.is_multiple_of(16) { far(at) } else { write(10 * at, at % 200, 1) };
     let writes = |later: fn(u64) -> bool| {
         let one = move |at: u64| if later(at) { far(at) } else { near(at) };
-        (0..320_000).map(one).chain([write(3_200_000, 16_383, 1)]).collect()
+        (0..600_000).map(one).chain([write(6_000_000, 16_383, 1)]).collect()
     };
     let settings = [("regulation", "50%"), ("fragmentation_buster", "off")];
     let bench = |requests| Bench::new("mixedstore", &settings, requests).ssd(SSD);
     let regulated = |requests| bypassed(&bench(requests).run(&[]), "regulated");
     assert_eq!(regulated(writes(|_| false)), 0);
-    assert!(regulated(writes(|at| at > 200_000)) > 10_000);
+    assert!(regulated(writes(|at| at > 450_000)) > 10_000);
 }
 
 /// Idle periods start a buster run. They were once those of the disk, which MixedStore leaves idle
