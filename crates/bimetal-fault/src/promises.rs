@@ -22,7 +22,8 @@ pub fn promises(scheme: &SchemeInfo) -> Vec<String> {
     promises.push("a read that cannot return the right content fails, and only if a drive has failed".to_owned());
     promises.push(
         "one damaged page of metadata loses nothing; several cause errors or a refusal, as do both copies of a state \
-         or a table of places from an earlier time"
+         or a table of places from an earlier time. Only both copies of the newest page of a journal or log, damaged \
+         after a crash within 0.5 s of the last flush, take back writes of this flush"
             .to_owned(),
     );
     if scheme.members.iter().any(|(_, holds)| *holds == Holds::Copy) {

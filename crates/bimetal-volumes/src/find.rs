@@ -185,7 +185,12 @@ impl Scan {
         }
     }
 
+    /// Keeps a drive without a label at its end. A device that is mounted or otherwise in use is
+    /// left out: its file system may hold images of drives, whose labels are not its own.
     fn add_unlabelled(&mut self, probe: Probe) {
+        if matches!(probe.kind, Kind::Device(_)) && !probe.uses.is_empty() {
+            return;
+        }
         if self.unlabelled.iter().all(|other| other.identity != probe.identity) {
             self.unlabelled.push(probe);
         }

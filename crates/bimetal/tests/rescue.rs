@@ -446,6 +446,51 @@ fn rescue_leaves_the_file_system_on_a_plain_disk_alone() {
     assert!(place.bytes() == before, "nothing is written");
 }
 
+/// A refused `attach` recovered the volume first. It raised the guard over a plain disk, and wrote
+/// labels and superblocks.
+#[test]
+fn refused_attach_writes_nothing() {
+    let place = Place::new("refused");
+    let before = place.bytes();
+    assert!(place.refuse("attach box other.img").contains("is online"));
+    assert!(place.bytes() == before, "an attached volume");
+    place.succeed("drain box --detach");
+    let (before, text) = (place.bytes(), vec![0x42; 64 << 20]);
+    fs::write(place.0.join("other.img"), text).unwrap();
+    place.succeed("create third --scheme ssd-only --ssd other.img --force");
+    fs::remove_file(place.0.join("ssd.img")).unwrap();
+    let message = place.refuse("attach hdd.img other.img");
+    assert!(message.contains("is labelled as a drive of volume 'third'"), "{message}");
+    assert!(fs::read(place.0.join("hdd.img")).unwrap() == before[1], "a plain disk");
+}
+
+/// The newest state of a volume whose ranges move was damaged in both copies. Rescue wrote a state
+/// older than that of the other drive, whose digest of the table of places then counted.
+#[test]
+fn rescued_state_is_newer_than_those_of_other_drives() {
+    let place = Place::new("state");
+    for drive in ["s.img", "h.img"] {
+        File::create(place.0.join(drive)).and_then(|file| file.set_len(16 << 20)).unwrap();
+    }
+    place.succeed("create moved --scheme combo --set strategy=access --ssd s.img --hdd h.img");
+    let states = |drive: &str| -> Vec<(u64, u64, u64)> {
+        let text = place.succeed("dump moved");
+        let lines = text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+        let of = lines.filter(|line| line["kind"] == "state" && line["member"] == drive);
+        let number = |value: &serde_json::Value| value.as_u64().unwrap();
+        of.map(|line| (number(&line["sector"]), number(&line["sequence"]), number(&line["places"]))).collect()
+    };
+    let newest = states("ssd").iter().map(|state| state.1).max().unwrap();
+    for (sector, sequence, _) in states("ssd") {
+        if sequence == newest {
+            place.open("s.img").write_all_at(&[0xa5; 4096], sector * 512).unwrap();
+        }
+    }
+    place.succeed("rescue moved");
+    let others = states("hdd").iter().map(|state| state.1).max().unwrap();
+    assert!(states("ssd").iter().all(|&(_, sequence, places)| sequence > others && places == 0));
+}
+
 /// A drained volume's home was a plain disk, and `resize2fs` made its file system as large as the
 /// image. The next `serve` wrote its header's area and labels over files at the end.
 #[test]

@@ -463,6 +463,10 @@ pub(crate) fn choices(options: &SimulationOptions) -> Result<Choices, Error> {
              optimize` writes a list",
         ));
     }
+    let ids: Vec<&String> = options.member.iter().map(|(id, _)| id).collect();
+    if let Some((_, id)) = ids.iter().enumerate().find(|(at, id)| ids[..*at].contains(id)) {
+        return Err(Error::new(format!("--member {id}: is given twice: expected one drive for each id")));
+    }
     Ok(Choices {
         ssd: DriveChoice { profile: options.ssd.clone(), size: options.ssd_size },
         hdd: DriveChoice { profile: options.hdd.clone(), size: options.hdd_size },
