@@ -4,7 +4,8 @@
 //! The paper does not describe the other pages of the block: here they are read before the erase.
 //! The pages before the written page are programmed again at once. The pages behind it wait in the
 //! controller's memory, so that a write that continues there finds clean pages: a sequential run
-//! erases a block once. The waiting pages are programmed when a write elsewhere follows.
+//! erases a block once. The waiting pages are programmed when a write elsewhere follows. The page
+//! that was written last is in memory, too: a write that continues within it erases nothing.
 
 use super::striped::Striped;
 use super::{DieLayer, Info};
@@ -16,13 +17,15 @@ pub(crate) const INFO: Info = Info {
     name: "simple",
     whole_pages: true,
     reserve: |_| 0,
-    make: |setup| Ok(Box::new(Striped::new(setup, || Simple { open: None }))),
+    make: |setup| Ok(Box::new(Striped::new(setup, || Simple { open: None, last: None }))),
 };
 
 struct Simple {
     /// The page that follows the last written page of the block that was erased last. The pages of
     /// the block from there on wait in memory, or are clean.
     open: Option<Place>,
+    /// The page that was written last.
+    last: Option<Place>,
 }
 
 impl Simple {
@@ -43,9 +46,12 @@ impl DieLayer for Simple {
         let mut page = start;
         while page < end {
             let place = self.locate(page, nand);
-            if self.open == Some(place) {
+            let is_last = self.last.replace(place) == Some(place);
+            if self.open == Some(place) || is_last {
                 nand.overwrite(place, page);
-                self.open_behind(place, 1, nand);
+                if !is_last {
+                    self.open_behind(place, 1, nand);
+                }
                 page += 1;
                 continue;
             }
@@ -58,6 +64,7 @@ impl DieLayer for Simple {
             let pages = (end - page).min(nand.pages_per_block() - place.offset);
             nand.rewrite_up_to(place.block, place.offset, page, page + pages, Cause::Merge);
             self.open_behind(place, pages, nand);
+            self.last = Some(Place { offset: place.offset + pages - 1, ..place });
             page += pages;
         }
     }
@@ -76,7 +83,11 @@ impl DieLayer for Simple {
         // Number of the page behind the last written one, from 1 on; 0 if no block is open.
         let mut open = self.open.map_or(0, |place| place.block * per_block + place.offset + 1);
         archive.number(&mut open, u64::from(nand.blocks()) * u64::from(per_block))?;
-        self.open = open.checked_sub(1).map(|page| Place { block: page / per_block, offset: page % per_block });
+        let place = |page: u32| Place { block: page / per_block, offset: page % per_block };
+        self.open = open.checked_sub(1).map(place);
+        let mut last = self.last.map_or(0, |place| place.block * per_block + place.offset + 1);
+        archive.number(&mut last, u64::from(nand.blocks()) * u64::from(per_block))?;
+        self.last = last.checked_sub(1).map(place);
         Ok(())
     }
 

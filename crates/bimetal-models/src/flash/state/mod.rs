@@ -22,7 +22,7 @@ use crate::profile::BadFigure;
 
 const MAGIC: [u8; 4] = *b"BImf";
 /// Version of the form that this program writes, and the only version that it reads.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 /// Size of the header: magic, version, two bytes of zero, and the checksum of all that follows.
 const HEADER_BYTES: usize = 12;
 /// Largest number of drives in a file, more than any volume has.

@@ -109,8 +109,8 @@ fn a_file_that_is_none_or_not_as_it_was_written_is_refused() {
     }
     assert_eq!(decode(b"a file of something else"), Err(StateError::NoState));
     let mut later = file.clone();
-    later[4] = 2;
-    assert_eq!(decode(&later), Err(StateError::Version(2)));
+    later[4] = 3;
+    assert_eq!(decode(&later), Err(StateError::Version(3)));
     let twice = encode(&[drives[0].clone(), drives[0].clone()]);
     assert!(decode(&twice).unwrap_err().to_string().contains("two drives with the name ssd"));
 }
