@@ -4,8 +4,7 @@
 //! also return any change that arrived after that change and before the read ended. The engine
 //! promises that changes of one place run in order of arrival, and that a read sees the changes
 //! that arrived before it. A failed change may show or not until it is overwritten. A discard
-//! leaves any older value of the sector, or zeroes. Once read, the value stays; that of a failed
-//! change stays until the next power cut.
+//! leaves any older value of the sector, or zeroes. Once read, that value stays.
 //!
 //! A change is stable once it was acknowledged as forced, or was acknowledged before an
 //! acknowledged flush began. A [cut](Shadow::cut) of the power puts every other change in doubt. A
@@ -175,10 +174,6 @@ impl Shadow {
             request.ended = Some((self.moment, Status::Gone));
         }
         let requests = &self.requests;
-        let links = &self.links;
-        // A failed change may have been in the cache of a drive.
-        let has_failed = |link: u32| link != 0 && requests[links[link as usize].0 as usize].failed();
-        self.pins.retain(|_, pin| !has_failed(pin.link));
         self.settled.retain(|_, (discard, ..)| !requests[*discard as usize].doubtful);
     }
 
@@ -371,13 +366,12 @@ impl Shadow {
         *value == Sector::Zero
     }
 
-    /// Pins the value that a read saw, if the sector's newest change is in doubt or failed, and ended
-    /// before `began`.
+    /// Pins the value that a read saw, if the sector's newest change is in doubt and arrived before
+    /// `began`.
     fn pin(&mut self, sector: u64, value: &Sector, began: Moment) {
         let Some((link, newest)) = self.links_of(sector).next() else { return };
         let request = self.request(newest);
-        let has_failed = request.failed() && request.ended.is_some_and(|(ended, _)| ended < began);
-        if (request.doubtful && request.began < began) || has_failed {
+        if request.doubtful && request.began < began {
             self.pins.insert(sector, Pin { link, value: value.clone(), at: self.moment });
         }
     }
