@@ -4,8 +4,8 @@
 //! if no more entries than the window holds stand between. A step back beyond the window is
 //! refused. A time more than [`LEAP_NS_MAX`] ahead of both neighbours in the file is refused, too;
 //! a missing neighbour, at the ends of the file, agrees. A time more than [`SPAN_NS_MAX`] from the
-//! first is refused: the sum of such times would not fit a clock. Formats without times and `bin`, whose
-//! encoding cannot step back, do not use the window.
+//! first is refused: the sum of such times would not fit a clock. Formats without times and `bin`,
+//! whose encoding cannot step back, do not use the window.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, VecDeque};

@@ -442,8 +442,8 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Returns true if home has the newest content of all `blocks`. A move may have written them home
-    /// since a read of their slots began.
+    /// Returns true if home has the newest content of all `blocks`. A move may have written them
+    /// home since a read of their slots began.
     fn are_at_home(&self, mut blocks: impl Iterator<Item = Block>) -> bool {
         blocks.all(|block| match self.view.map.get(block) {
             Some((_, entry)) => !entry.dirty,

@@ -34,9 +34,9 @@ use crate::damage::{self, Damage, Page, Structure};
 use crate::drive::Drive;
 use crate::payload::Tags;
 
-/// Time after the last request or flush, and after a close, from which on nothing is in doubt. By then the
-/// engine has written that all is stable. The time covers the engine's own delay, and that of
-/// timers and drives.
+/// Time after the last request or flush, and after a close, from which on nothing is in doubt. By
+/// then the engine has written that all is stable. The time covers the engine's own delay, and that
+/// of timers and drives.
 const DOUBT_MAX: Nanoseconds = Nanoseconds::from_seconds(5);
 /// Largest number of recoveries that are begun before a damage.
 const RECOVERIES_MAX: u64 = 3;
