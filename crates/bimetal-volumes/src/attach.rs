@@ -258,8 +258,8 @@ fn losses(attached: &Attached) -> Vec<AcceptedLoss> {
     both.map(|((what, blocks), member)| AcceptedLoss { at, member, what, blocks }).collect()
 }
 
-/// Does the same as [`attach`], but changes nothing on the drives: to examine the volume, not to
-/// serve it.
+/// Does the same as [`attach`], but changes no label and nothing of the engine's on the drives: to
+/// examine the volume, not to serve it. A change of the guard that a crash interrupted is completed.
 pub(crate) fn examine(located: &Located, options: Options) -> Result<Attached, AttachError> {
     recover(located, options, |_, _| {}, |drive| Box::new(ReadOnly::new(drive)))
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use bimetal_core::label::assembly::{Assembly, AssemblyError, Found, Seat, assemble, named};
 use bimetal_core::label::resize::search;
-use bimetal_core::label::{Uuid, usable};
+use bimetal_core::label::{Label, Uuid, usable};
 use bimetal_core::units::{Bytes, Sectors};
 use bimetal_device::probe::{self, Kind, Probe, ProbeError, probe};
 
@@ -185,12 +185,7 @@ impl Scan {
         }
     }
 
-    /// Keeps a drive without a label at its end. A device that is mounted or otherwise in use is
-    /// left out: its file system may hold images of drives, whose labels are not its own.
     fn add_unlabelled(&mut self, probe: Probe) {
-        if matches!(probe.kind, Kind::Device(_)) && !probe.uses.is_empty() {
-            return;
-        }
         if self.unlabelled.iter().all(|other| other.identity != probe.identity) {
             self.unlabelled.push(probe);
         }
@@ -252,8 +247,12 @@ fn look_at_label(probe: Probe, hints: &[Sectors]) -> Result<Labelled, LookError>
     let open = File::open(&probe.canonical);
     let drive = open.map_err(|error| LookError::Probe(ProbeError::Io { path: path.clone(), error }))?;
     let mut why = None;
+    // A label at a former end is that of a drive of this size. A file system on the drive may hold
+    // images of drives, whose labels name other sizes.
+    let is_own = |size, label: &Label| size == usable(probe.size) || label.own().size == size;
     let found = search(usable(probe.size), hints, |size| match labels::read(&drive, size, &path) {
-        Ok(current) => Some(current),
+        Ok(current) if is_own(size, &current.label) => Some(current),
+        Ok(_) => None,
         Err(error) => {
             why.get_or_insert(error);
             None

@@ -74,9 +74,7 @@ fn discards_of_any_size_cost_what_they_change() {
         "hyperduo",
         "combo",
     ];
-    let mut simulated = schemes.map(|scheme| vec!["simulate", "TRACE", "--scheme", scheme]).to_vec();
-    let ranges = ["--set", "strategy=frequency", "--set", "range=32MiB"];
-    simulated.push(["simulate", "TRACE", "--scheme", "combo"].into_iter().chain(ranges).collect());
+    let simulated = schemes.map(|scheme| vec!["simulate", "TRACE", "--scheme", scheme]);
     let others = [vec!["analyze", "TRACE"], vec!["plan", "TRACE", "--latency", "mean<1000s", "--schemes", "bcache"]];
     for arguments in simulated.iter().chain(&others) {
         let outcome = run(Path::new(BIMETAL), arguments, &trace, HANGING);
@@ -86,6 +84,20 @@ fn discards_of_any_size_cost_what_they_change() {
         let refused = outcome.said.contains("mapping units");
         assert!(outcome.status.success() || refused || arguments[0] == "plan", "{arguments:?}: {}", outcome.said);
     }
+}
+
+/// A discard of 4 TB was one operation for each range, up to a panic.
+#[test]
+fn discard_of_a_whole_combo_drive_is_few_operations() {
+    let folder = Folder::new("ranges");
+    let trace = folder.0.join("trace");
+    let text = "time_ns,device,op,lba,sectors,fua,response_ns\n0,0,write,0,8,0,\n1000000,0,discard,0,7814037168,0,\n\
+                2000000,0,write,8,8,0,\n";
+    std::fs::write(&trace, text).expect("room for a trace");
+    let arguments = ["simulate", "TRACE", "--scheme", "combo", "--set", "strategy=frequency"];
+    let outcome = run(Path::new(BIMETAL), &arguments, &trace, HANGING);
+    assert_eq!(outcome.fault(false, HANGING), None, "{}", outcome.said);
+    assert!(outcome.status.success(), "{}", outcome.said);
 }
 
 #[test]

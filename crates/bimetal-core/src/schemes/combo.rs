@@ -119,8 +119,9 @@ pub const INFO: SchemeInfo = SchemeInfo {
     build,
 };
 
-/// Largest number of ranges: their tables then take about a gibibyte.
-const RANGES_MAX: u64 = 1 << 25;
+/// Largest number of ranges: their tables then take about 4 GiB. With the default range, drives have
+/// 128 TiB together.
+const RANGES_MAX: u64 = 1 << 27;
 /// File name extensions of programs, from table 1 of the paper, and those that Linux uses.
 const EXECUTABLE: &[&str] = &["exe", "dll", "sys", "msi", "cab", "drv", "jar", "so", "ko", "elf", "bin", "a", "o"];
 /// Directories in which Linux keeps programs without an extension.

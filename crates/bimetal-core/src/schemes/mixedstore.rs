@@ -59,10 +59,10 @@ parameters! {
         partition: Partition = "dynamic",
         // Mean error relative to the last value's, by window 16, 32, 64. Chosen on three
         // traces: Financial1 .558 .511 .467, DiskMon mayun .881 .864 .852, SQLite's log 1.007
-        // 1.000 1.004. Of 8, 12, 16, 20, 24, 32, 48, 64, only 32 is not worse than the last value on
-        // one of the three; with an SSD of 10 % of SQLite's log it is (1.053). Judged on others: CloudPhysics .618 .552 .527, DiskMon sys1 .853 .841 .813,
-        // P2P .938 .924 .865, iozone .841 .801 .708, TPC-C .448 .429 .460, MSR and YCSB 1.000
-        // at each.
+        // 1.000 1.004. Of 8, 12, 16, 20, 24, 32, 48, 64, only 32 is not worse than the last value
+        // on one of the three; with an SSD of 10 % of SQLite's log it is (1.053). Judged on
+        // others: CloudPhysics .618 .552 .527, DiskMon sys1 .853 .841 .813, P2P .938 .924 .865,
+        // iozone .841 .801 .708, TPC-C .448 .429 .460, MSR and YCSB 1.000 at each.
         /// requests in the sliding window of the SSD's response-time model; chosen by a sweep over
         /// public traces (figures of the sweep: source code)
         window: u64 = "32",

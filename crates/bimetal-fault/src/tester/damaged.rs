@@ -65,6 +65,8 @@ struct Doubted {
     cost: BTreeMap<Block, ValidMask>,
     /// Eighths whose newest content is in no slot, because of damage or of the power cut.
     missing: BTreeMap<Block, ValidMask>,
+    /// Position in the log of the newest slot of each block.
+    newest: BTreeMap<Block, u64>,
 }
 
 impl Doubted {
@@ -80,10 +82,13 @@ impl Doubted {
         }
     }
 
-    /// Follows a record that home has the newest content of `block`.
-    fn take_home(&mut self, block: Block) {
-        self.missing.remove(&block);
-        self.cost.remove(&block);
+    /// Follows a record that home has the newest content of `block`, as far as its slots lie before
+    /// a position.
+    fn take_home(&mut self, block: Block, before: u64) {
+        if self.newest.get(&block).is_none_or(|&newest| newest < before) {
+            self.missing.remove(&block);
+            self.cost.remove(&block);
+        }
     }
 }
 
@@ -264,12 +269,12 @@ impl Tester {
     /// looks as if it was never written. So the sectors in the slot may read as any older value.
     /// A slot in doubt with a later slot of the same eighths costs nothing, unless the later slot
     /// has sectors of the earlier one.
-    fn distrust_slots(&mut self, in_doubt: &[Record]) {
+    fn distrust_slots(&mut self, in_doubt: &[(u64, Record)]) {
         let damaged = self.damaged_slots();
         let size = self.volume.view().block();
         let mut doubted = Doubted::default();
-        for record in in_doubt {
-            match *record {
+        for &(position, record) in in_doubt {
+            match record {
                 Record::Map { block, slot, valid, is_whole, checksum, .. } => {
                     let missing = doubted.missing.get(&block).copied().unwrap_or_default();
                     let is_merged = self.has_log() && size.eighth_sectors() > 1 && !is_whole;
@@ -277,11 +282,12 @@ impl Tester {
                     let is_there =
                         self.content_of(slot).is_some_and(|content| content.checksum() == checksum) && !lacks_sectors;
                     let in_cache = if self.has_log() { valid } else { ValidMask::ALL };
+                    doubted.newest.insert(block, position);
                     doubted.take_slot(block, in_cache, is_there, damaged.contains(&slot) || lacks_sectors);
                 }
-                Record::Home { block } => doubted.take_home(block),
-                Record::Dropped { first, count, .. } => {
-                    BlockRun { first, count }.blocks().for_each(|block| doubted.take_home(block));
+                Record::Home { block } => doubted.take_home(block, u64::MAX),
+                Record::Dropped { first, count, before } => {
+                    BlockRun { first, count }.blocks().for_each(|block| doubted.take_home(block, before));
                 }
                 Record::Intent { .. } | Record::Lost { .. } | Record::Void { .. } => {}
             }
@@ -310,10 +316,10 @@ impl Tester {
         (content.sectors().0 == sectors).then_some(content)
     }
 
-    /// Returns the records that recovery compares with the checksums of slots, because nothing on
-    /// the drive says that the records are stable. Recovery takes a slot that does not match for
-    /// one that was never written.
-    fn in_doubt(&self, pages: &[Page]) -> Vec<Record> {
+    /// Returns the records, with the positions of their slots in a log, that recovery compares with
+    /// the checksums of slots, because nothing on the drive says that the records are stable.
+    /// Recovery takes a slot that does not match for one that was never written.
+    fn in_doubt(&self, pages: &[Page]) -> Vec<(u64, Record)> {
         let layout = &self.volume.view().layout;
         let quiet = self.last_request.map_or(u64::MAX, |last| self.now.0.saturating_sub(last.0));
         let Some(slots) = layout.slots.filter(|_| quiet <= DOUBT_MAX.0) else {
@@ -338,7 +344,8 @@ impl Tester {
         let records = self.in_reach(begin, records.collect());
         let stable = records.iter().map(|(header, _)| header.stable).max().unwrap_or(0).max(index).max(begin);
         let in_doubt = records.into_iter().filter(|(header, _)| header.number >= stable);
-        in_doubt.flat_map(|(_, records)| records).collect()
+        let positions = |(header, records): RecordPage| (header.number + 1..).zip(records);
+        in_doubt.flat_map(positions).collect()
     }
 
     /// Returns the pages of records from number `begin` on, up to the first page that the cut has

@@ -52,7 +52,7 @@ impl<'a> Rounds<'a> {
         // A round keeps to the ticks of the clock that recorded the trace.
         let period = Nanoseconds(period(span, requests).0.next_multiple_of(clock_of(step, requests).0));
         if rounds > 1 && period.0.saturating_mul(rounds) > SPAN_NS_MAX {
-            let most = SPAN_NS_MAX / period.0;
+            let most = (SPAN_NS_MAX / period.0).max(1);
             return Err(
                 format!("--repeat {rounds}: all rounds take over 100 years: at most {most} are possible").into()
             );

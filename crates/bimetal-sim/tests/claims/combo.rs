@@ -25,8 +25,10 @@ fn far(n: u64) -> u64 {
     (512 + n * 32) * BLOCKS
 }
 
-/// Adds a read of the block at 64 MiB. The SSD then takes the first ten per cent of the addresses
-/// below it.
+/// Size of the SSD, which has the lowest addresses.
+const SSD: Bytes = Bytes::from_kib(6560);
+
+/// Adds a read of the block at 64 MiB, so that the volume reaches it.
 fn with_end(mut requests: Vec<Request>) -> Vec<Request> {
     requests.push(read(0, 16_383, 1));
     requests
@@ -45,7 +47,7 @@ fn unequally_used() -> Vec<Request> {
 #[test]
 fn the_more_often_a_range_has_to_be_used_the_fewer_move() {
     let settings = [RANGE, ONCE, ("strategy", "frequency"), ("period", "10s")];
-    let bench = Bench::new("combo", &settings, unequally_used()).last(8);
+    let bench = Bench::new("combo", &settings, unequally_used()).ssd(SSD).last(8);
     let figures = bench.sweep("frequent", &["1", "3", "5", "9"], disk_reads);
     assert_eq!(figures, [0.0, 2.0, 4.0, 8.0], "ranges that were not used so often stay on the disk");
 }
@@ -64,7 +66,7 @@ fn the_less_random_a_range_has_to_be_the_more_ranges_move() {
     });
     let probes = (0..8).map(|n| read(30_000 + 100 * n, far(n), 1));
     let settings = [RANGE, ONCE, ("strategy", "access"), ("period", "10s")];
-    let bench = Bench::new("combo", &settings, with_end(accesses.chain(probes).collect())).last(8);
+    let bench = Bench::new("combo", &settings, with_end(accesses.chain(probes).collect())).ssd(SSD).last(8);
     let figures = bench.sweep("random", &["0.1", "0.3", "0.6", "0.9"], disk_reads);
     assert!(rises(&figures) && figures[0] == 0.0 && figures[3] == 7.0, "{figures:?}");
 }
@@ -74,7 +76,7 @@ fn the_less_random_a_range_has_to_be_the_more_ranges_move() {
 #[test]
 fn the_optimizer_is_applied_after_each_period() {
     let settings = [RANGE, ("strategy", "frequency"), ("frequent", "1")];
-    let bench = Bench::new("combo", &settings, unequally_used()).last(8);
+    let bench = Bench::new("combo", &settings, unequally_used()).ssd(SSD).last(8);
     let figures = bench.sweep("period", &["10s", "20s", "60s"], disk_reads);
     assert_eq!(figures, [0.0, 0.0, 8.0], "before the first period has ended nothing moves");
 }
@@ -99,7 +101,7 @@ fn ranges_move_only_when_the_disk_is_idle() {
     // The disk is used every 200 ms throughout.
     let used = (0..200).map(|at| read(200 * at, far(at % 4), 1));
     let settings = [RANGE, ONCE, ("strategy", "frequency"), ("period", "10s")];
-    let bench = Bench::new("combo", &settings, with_end(used.collect())).last(20);
+    let bench = Bench::new("combo", &settings, with_end(used.collect())).ssd(SSD).last(20);
     let figures = bench.sweep("idle", &["50ms", "1s"], disk_reads);
     assert_eq!(figures, [0.0, 20.0]);
 }

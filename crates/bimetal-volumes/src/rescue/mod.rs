@@ -555,11 +555,11 @@ fn with_seats(located: &Located, seated: &[Seated<'_>]) -> Located {
     whole
 }
 
-/// Writes the lost metadata: the label first, so that an interrupted rescue can find the drive by
-/// it.
 /// Half the distance of new states' numbers from the newest that was found: one may be lost.
 const SEQUENCES_AHEAD: u64 = 16;
 
+/// Writes the lost metadata: the label first, so that an interrupted rescue can find the drive by
+/// it.
 fn write(whole: &Located, layout: &Layout, seated: &[Seated<'_>], reports: &[MemberReport]) -> Result<(), RescueError> {
     let name = &whole.assembly.label.name;
     {
@@ -619,7 +619,10 @@ fn first_sequence(layout: &Layout, seated: &[Seated<'_>], lock: &VolumeLock) -> 
         evidence::state_place(&seat.label, layout)?;
         state::read(lock.file(), &seat.label, layout, seat.label.index).newest().0
     });
-    newest.map(|state| state.sequence).max().map_or(0, |newest| (newest / 2).saturating_add(SEQUENCES_AHEAD) * 2)
+    newest
+        .map(|state| state.sequence)
+        .max()
+        .map_or(0, |newest| (newest / 2).saturating_add(SEQUENCES_AHEAD).min(u64::MAX / 4) * 2)
 }
 
 /// Writes a state that says that every drive is needed: nothing on the drives can refute it. The

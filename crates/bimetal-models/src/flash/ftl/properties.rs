@@ -394,13 +394,18 @@ fn a_discard_of_what_holds_nothing_leaves_no_trace() {
 /// Returns copies and erases of one die of 16 blocks of 8 pages under `ftl`, after `runs` of pages
 /// (first, behind the last).
 fn after(ftl: &str, runs: &[(u32, u32)]) -> (u64, u64) {
+    after_units(ftl, 1, runs)
+}
+
+/// Works as [`after`], with `units_per_page` units in a page and `runs` of units.
+fn after_units(ftl: &str, units_per_page: u32, runs: &[(u32, u32)]) -> (u64, u64) {
     let shape = Shape {
         channels: 1,
         dies_per_channel: 1,
         planes_per_die: 1,
         blocks: 16,
         pages_per_block: 8,
-        units_per_page: 1,
+        units_per_page,
         fill: 0.75,
     };
     let info = ALL.iter().find(|info| info.name == ftl).unwrap();
@@ -444,12 +449,18 @@ fn simple_erases_once_for_a_run_of_requests() {
     // Three pages are copied in front of the run at once, and three behind it when it ends.
     assert_eq!(after("simple", &[filled.clone(), page_by_page(11..13)].concat()), (3, 1));
     assert_eq!(after("simple", &[filled.clone(), page_by_page(11..13), vec![(0, 1)]].concat()), (6, 1));
-    // A run of requests of half a page.
-    let halves: Vec<(u32, u32)> = page_by_page(8..16).into_iter().flat_map(|page| [page, page]).collect();
-    assert_eq!(after("simple", &[filled.clone(), halves].concat()), (0, 1));
-    // Pages written in descending order form no run. The last page is still in memory.
+    // A page that is written again and again erases its block each time.
+    assert_eq!(after("simple", &[filled.clone(), vec![(12, 13); 5]].concat()).1, 5);
+    // Pages written in descending order form no run.
     let backwards: Vec<(u32, u32)> = page_by_page(8..16).into_iter().rev().collect();
-    assert_eq!(after("simple", &[filled, backwards].concat()).1, 7);
+    assert_eq!(after("simple", &[filled, backwards].concat()).1, 8);
+}
+
+/// A page of 16 KiB takes four requests of 4 KiB. The second to fourth once erased the block.
+#[test]
+fn simple_erases_once_for_a_run_of_parts_of_pages() {
+    let units: Vec<(u32, u32)> = (32..64).map(|unit| (unit, unit + 1)).collect();
+    assert_eq!(after_units("simple", 4, &[vec![(32, 64)], units].concat()).1, 1);
 }
 
 #[test]

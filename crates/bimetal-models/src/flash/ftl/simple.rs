@@ -5,7 +5,7 @@
 //! The pages before the written page are programmed again at once. The pages behind it wait in the
 //! controller's memory, so that a write that continues there finds clean pages: a sequential run
 //! erases a block once. The waiting pages are programmed when a write elsewhere follows. The page
-//! that was written last is in memory, too: a write that continues within it erases nothing.
+//! that was written last is continued in parts of 4 KiB without an erase, once for each further part.
 
 use super::striped::Striped;
 use super::{DieLayer, Info};
@@ -17,15 +17,23 @@ pub(crate) const INFO: Info = Info {
     name: "simple",
     whole_pages: true,
     reserve: |_| 0,
-    make: |setup| Ok(Box::new(Striped::new(setup, || Simple { open: None, last: None }))),
+    make: |setup| {
+        let parts = (setup.geometry.page_bytes / PART_BYTES).max(1);
+        Ok(Box::new(Striped::new(setup, || Simple { open: None, last: None, parts, parts_left: 0 })))
+    },
 };
+
+/// Bytes of a part of a page that hosts write at once.
+const PART_BYTES: u32 = 4096;
 
 struct Simple {
     /// The page that follows the last written page of the block that was erased last. The pages of
     /// the block from there on wait in memory, or are clean.
     open: Option<Place>,
-    /// The page that was written last.
+    /// The page that was written last, and the number of its parts that may follow.
     last: Option<Place>,
+    parts_left: u32,
+    parts: u32,
 }
 
 impl Simple {
@@ -46,12 +54,16 @@ impl DieLayer for Simple {
         let mut page = start;
         while page < end {
             let place = self.locate(page, nand);
-            let is_last = self.last.replace(place) == Some(place);
-            if self.open == Some(place) || is_last {
+            if self.last == Some(place) && self.parts_left > 0 {
+                self.parts_left -= 1;
                 nand.overwrite(place, page);
-                if !is_last {
-                    self.open_behind(place, 1, nand);
-                }
+                page += 1;
+                continue;
+            }
+            (self.last, self.parts_left) = (Some(place), self.parts - 1);
+            if self.open == Some(place) {
+                nand.overwrite(place, page);
+                self.open_behind(place, 1, nand);
                 page += 1;
                 continue;
             }
@@ -88,6 +100,7 @@ impl DieLayer for Simple {
         let mut last = self.last.map_or(0, |place| place.block * per_block + place.offset + 1);
         archive.number(&mut last, u64::from(nand.blocks()) * u64::from(per_block))?;
         self.last = last.checked_sub(1).map(place);
+        archive.number(&mut self.parts_left, u64::from(self.parts) - 1)?;
         Ok(())
     }
 
