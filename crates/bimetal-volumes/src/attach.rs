@@ -259,7 +259,8 @@ fn losses(attached: &Attached) -> Vec<AcceptedLoss> {
 }
 
 /// Does the same as [`attach`], but changes no label and nothing of the engine's on the drives: to
-/// examine the volume, not to serve it. A change of the guard that a crash interrupted is completed.
+/// examine the volume, not to serve it. A change of the guard that a crash interrupted is
+/// completed.
 pub(crate) fn examine(located: &Located, options: Options) -> Result<Attached, AttachError> {
     recover(located, options, |_, _| {}, |drive| Box::new(ReadOnly::new(drive)))
 }

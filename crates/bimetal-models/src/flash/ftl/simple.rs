@@ -5,7 +5,8 @@
 //! The pages before the written page are programmed again at once. The pages behind it wait in the
 //! controller's memory, so that a write that continues there finds clean pages: a sequential run
 //! erases a block once. The waiting pages are programmed when a write elsewhere follows. The page
-//! that was written last is continued in parts of 4 KiB without an erase, once for each further part.
+//! that was written last is continued in parts of 4 KiB without an erase, once for each further
+//! part.
 
 use super::striped::Striped;
 use super::{DieLayer, Info};
