@@ -397,7 +397,7 @@ fn after(ftl: &str, runs: &[(u32, u32)]) -> (u64, u64) {
     after_units(ftl, 1, runs)
 }
 
-/// Works as [`after`], with `units_per_page` units in a page and `runs` of units.
+/// Works as [`after`], with pages of `units_per_page` times 4 KiB.
 fn after_units(ftl: &str, units_per_page: u32, runs: &[(u32, u32)]) -> (u64, u64) {
     let shape = Shape {
         channels: 1,
@@ -459,8 +459,10 @@ fn simple_erases_once_for_a_run_of_requests() {
 /// A page of 16 KiB takes four requests of 4 KiB. The second to fourth once erased the block.
 #[test]
 fn simple_erases_once_for_a_run_of_parts_of_pages() {
-    let units: Vec<(u32, u32)> = (32..64).map(|unit| (unit, unit + 1)).collect();
-    assert_eq!(after_units("simple", 4, &[vec![(32, 64)], units].concat()).1, 1);
+    let parts: Vec<(u32, u32)> = (8..16).flat_map(|page| [(page, page + 1); 4]).collect();
+    assert_eq!(after_units("simple", 4, &[vec![(8, 16)], parts].concat()).1, 1);
+    // A fifth request writes the page again.
+    assert_eq!(after_units("simple", 4, &[vec![(8, 16)], vec![(9, 10); 5]].concat()).1, 2);
 }
 
 #[test]
