@@ -22,12 +22,6 @@ fn rot_slot(story: &mut Story, block: u64, back: u64) {
     story.drives[usize::from(HDD)].rot(first + (u64::from(slot.0) - back) * sectors);
 }
 
-fn status_of_read(story: &mut Story, start: u64, sectors: u64) -> Status {
-    let read = story.send(OpKind::Read, start, sectors, false);
-    story.answer(ALL);
-    story.finished[&read].status
-}
-
 /// The loss of a block had ended with a write, whose slot was then damaged while it was in doubt.
 /// Recovery left the slot out, and the loss went on. But the log's index got the record that the
 /// loss had ended. After the next recovery home's older content came back without an error.
@@ -49,7 +43,7 @@ fn loss_goes_on_after_two_recoveries() {
     rot_slot(&mut story, 3, 0);
     for recovery in 0..3 {
         story.cut();
-        assert_eq!(status_of_read(&mut story, 24, 8), Status::MediaError, "recovery {recovery}");
+        assert_eq!(story.status_of_read(24, 8), Status::MediaError, "recovery {recovery}");
         // The index is completed.
         story.write(800, 8);
         story.flush();

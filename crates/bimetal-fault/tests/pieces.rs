@@ -117,12 +117,6 @@ fn three_pieces(story: &mut Story) -> ([u64; 3], Vec<Slot>) {
     (numbers, pieces.iter().map(|(slot, _)| *slot).collect())
 }
 
-fn status_of_read(story: &mut Story, start: u64, sectors: u64) -> Status {
-    let read = story.send(OpKind::Read, start, sectors, false);
-    story.answer(ALL);
-    story.finished[&read].status
-}
-
 /// Damage of one piece is an error of the eighths that it holds. The other pieces are read,
 /// migrated and read again. An eighth is lost until it is written.
 #[test]
@@ -137,11 +131,7 @@ fn damaged_piece_is_an_error_of_its_eighths_alone() {
         let check = |story: &mut Story, when: &str| {
             for (piece, (start, sectors)) in parts.into_iter().enumerate() {
                 let wanted = if piece == damaged { Status::MediaError } else { Status::Done };
-                assert_eq!(
-                    status_of_read(story, start, sectors),
-                    wanted,
-                    "{when}: piece {piece}, {damaged} is damaged"
-                );
+                assert_eq!(story.status_of_read(start, sectors), wanted, "{when}: piece {piece}, {damaged} is damaged");
                 if piece != damaged {
                     assert_eq!(story.read(start, sectors), vec![numbers[piece]; sectors as usize], "{when}");
                 }
@@ -161,7 +151,7 @@ fn damaged_piece_is_an_error_of_its_eighths_alone() {
         let (start, sectors) = parts[damaged];
         let new = story.write(start + 1, sectors - 1);
         assert_eq!(story.read(start + 1, sectors - 1), vec![new; sectors as usize - 1]);
-        assert_eq!(status_of_read(&mut story, start, sectors), Status::MediaError);
+        assert_eq!(story.status_of_read(start, sectors), Status::MediaError);
         let last = story.write(start, 1);
         story.flush();
         story.cut();

@@ -272,6 +272,13 @@ impl Story {
         self.found_by(number)
     }
 
+    /// Reads, and returns the status of the read.
+    pub fn status_of_read(&mut self, start: u64, sectors: u64) -> Status {
+        let read = self.send(OpKind::Read, start, sectors, false);
+        self.answer(ALL);
+        self.finished[&read].status
+    }
+
     /// Returns what the finished read `number` found, like [`read`](Self::read).
     pub fn found_by(&self, number: u64) -> Vec<u64> {
         let number_of = |sector| match sector {
