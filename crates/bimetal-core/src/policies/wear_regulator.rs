@@ -43,11 +43,9 @@ const WRITES: f64 = 200.0;
 /// of 4 MiB under steady random writes, measurements scatter by 6 %.
 const BLOCKS: f64 = 256.0;
 /// Number of blocks, and at least the whole flash, that are erased between two long measurements.
-/// If [`AGREEING`] measurements in a row differ by at most [`SETTLED`], the drive is in its steady
-/// state.
+/// If two measurements in a row differ by at most [`SETTLED`], the drive is in its steady state.
 const STEADY_BLOCKS: f64 = 1024.0;
 const SETTLED: f64 = 0.05;
-const AGREEING: usize = 2;
 /// Number of requests over which the lifetime model's averages go.
 const REQUESTS: f64 = 1000.0;
 /// Number of coefficients of the lifetime model: a constant and five averages.
@@ -236,8 +234,8 @@ struct Erased {
     /// Mean of the short measurements; each counts twice as much as the one before.
     per_byte: Option<f64>,
     short: Span,
-    /// The newest long measurements, and their mean when they first agreed.
-    long_ones: [Option<f64>; AGREEING],
+    /// The newest long measurement, and the mean of the first two in a row that agreed.
+    before: Option<f64>,
     settled: Option<f64>,
     long: Span,
 }
@@ -274,25 +272,17 @@ impl Erased {
             self.per_byte = Some(self.per_byte.map_or(per_byte, |before| (before + per_byte) / 2.0));
         }
         if let Some(per_byte) = self.long.measure(erased, taken, flash.max(block * STEADY_BLOCKS)) {
-            self.long_ones.rotate_right(1);
-            self.long_ones[0] = Some(per_byte);
-            self.settled = self.settled.or_else(|| self.agreed());
+            let agrees = |before: &f64| per_byte.max(*before) <= per_byte.min(*before) * (1.0 + SETTLED);
+            let agreed = self.before.replace(per_byte).filter(agrees);
+            self.settled = self.settled.or_else(|| agreed.map(|before| (per_byte + before) / 2.0));
         }
-    }
-
-    /// Returns the mean of the newest long measurements, if they agree.
-    fn agreed(&self) -> Option<f64> {
-        let all: Vec<f64> = self.long_ones.iter().copied().collect::<Option<_>>()?;
-        let (least, most) = all.iter().fold((f64::MAX, 0f64), |(least, most), &one| (least.min(one), most.max(one)));
-        (most <= least * (1.0 + SETTLED)).then(|| all.iter().sum::<f64>() / all.len() as f64)
     }
 
     /// Forgets the measurements so far, because the drive is used otherwise from now on.
     fn begin_again(&mut self, taken: f64) {
         let erased = self.wear.map_or(0.0, |wear| wear.erased.0 as f64);
         self.long = Span { erased, taken };
-        self.long_ones = [None; AGREEING];
-        self.settled = None;
+        (self.before, self.settled) = (None, None);
     }
 }
 
