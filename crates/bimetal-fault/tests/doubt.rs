@@ -113,6 +113,40 @@ fn left_out_slot_stays_out_if_its_head_cannot_be_written() {
     }
 }
 
+/// Recovery left a damaged slot out. Then the head of its segment came back as it was before, or
+/// the foot. The head counted alone: reads were errors where the flushed content was there.
+#[test]
+fn page_that_comes_back_brings_no_left_out_slot_back() {
+    let foot_and_head = [1, u64::MAX];
+    for behind_slot in foot_and_head {
+        let mut story = Story::new(0, "griffin", NO_MIGRATION, 8000);
+        let older = story.write(24, 8);
+        story.flush();
+        story.pass(Nanoseconds::from_seconds(2), ALL);
+        story.write(24, 8);
+        story.flush();
+        rot_slot(&mut story, 3, 0);
+        let view = story.volume().view();
+        let (slot, _) = view.map.get(Block(3)).expect("the block is in the log");
+        let first = view.layout.slots.expect("a log").first_sector;
+        let page = first + u64::from(slot.0).wrapping_add(behind_slot) * 8;
+        let drive = &story.drives[usize::from(HDD)];
+        let before: Vec<_> = (page..page + 8).map(|sector| drive.content(sector)).collect();
+        story.cut();
+        assert_eq!(story.read(24, 8), [older; 8]);
+        let drive = &mut story.drives[usize::from(HDD)];
+        let is_newer = (page..page + 8).zip(&before).any(|(sector, before)| drive.content(sector) != *before);
+        assert!(is_newer, "recovery writes head and foot again");
+        for (sector, before) in (page..).zip(before) {
+            drive.replace(sector, before);
+        }
+        for recovery in 0..2 {
+            story.cut();
+            assert_eq!(story.read(24, 8), [older; 8], "recovery {recovery}, page {page}");
+        }
+    }
+}
+
 /// A migration found a slot damaged, and its record drops the old slot from the log. A write of the
 /// block followed in the same segment, and a power cut left its slot unwritten. The record counted
 /// for this newer slot, too: the loss ended, and home's older content was read.

@@ -4,8 +4,9 @@
 //! segment are written again without it. All other pieces count.
 //!
 //! The first copy of each page of the index is read, and the second if the first does not belong
-//! there. Each head is read together with the foot before it, and a foot that is not sound is
-//! written again. If a head does not belong there, the segment's foot is searched for. A later
+//! there. Each head is read together with the foot before it, and no segment counts before its foot
+//! was read: a page that leaves a piece out is newer than the other page, which has it. A foot that
+//! is not sound is written again. If a head does not belong there, the segment's foot is searched for. A later
 //! segment may record a segment without head and foot as stable. A segment that a later segment
 //! records as stable is damaged, and is not the end of the log. A superblock records the epoch in
 //! which each position was written. So a head of an earlier epoch is never taken for the head that
@@ -66,6 +67,29 @@ impl Segment {
     fn end(&self) -> Position {
         self.leap.map_or(self.own_end(), |leap| leap.max(self.own_end()))
     }
+
+    /// Leaves out the pieces that its other page leaves out. A recovery writes both pages again when
+    /// it leaves out a piece; one of the two may have come to nothing, or have come back. Returns,
+    /// for this page and for the other, if it lacks what the other leaves out, or differs.
+    fn leave_out_with(&mut self, other: &Segment) -> (bool, bool) {
+        if self.records.len() != other.records.len() {
+            return (false, true);
+        }
+        let void_of = |record: &Record| match *record {
+            Record::Map { block, slot, valid, .. } => Some(Record::Void { block, slot, valid }),
+            _ => None,
+        };
+        let (mut is_old, mut other_is_old) = (false, false);
+        for (own, other) in self.records.iter_mut().zip(&other.records).filter(|(own, other)| own != other) {
+            if void_of(own) == Some(*other) {
+                is_old = true;
+                *own = *other;
+            } else {
+                other_is_old = true;
+            }
+        }
+        (is_old, other_is_old)
+    }
 }
 
 /// The search for a substitute of the head at a position.
@@ -95,15 +119,13 @@ pub(super) struct LogRecovery<P> {
     /// The first copies of pages of the index whose second copies are being read.
     first_copies: Option<Chunk>,
     in_doubt: VecDeque<Segment>,
-    /// The last segment that was found by its head. The foot of this segment is read together with
-    /// the next head.
-    unchecked: Option<Segment>,
+    /// Set if the last segment in doubt was found by its head, and its foot is not read yet. The foot
+    /// is read together with the next head if they lie side by side.
+    foot_unread: bool,
     /// The next piece of the first segment in doubt to check.
     next_piece: u64,
     /// Pieces of the first segment in doubt that do not match their records.
     mismatched: Vec<u64>,
-    /// Set if the foot of the first segment in doubt is missing.
-    foot_missing: bool,
     /// Eighths of each block that were in pieces left out.
     left_out: BTreeMap<u64, ValidMask>,
     torn: Torn,
@@ -134,10 +156,9 @@ impl<P> Default for LogRecovery<P> {
             search: None,
             first_copies: None,
             in_doubt: VecDeque::new(),
-            unchecked: None,
+            foot_unread: false,
             next_piece: 0,
             mismatched: Vec::new(),
-            foot_missing: false,
             left_out: BTreeMap::new(),
             torn: Torn::default(),
             lost: BTreeMap::new(),
@@ -157,6 +178,8 @@ enum Phase {
     Superblocks,
     Index,
     Scanning,
+    /// Reads the foot of the last segment in doubt alone.
+    Foot,
     Searching,
     Verifying,
     /// Completes the pair of the newest superblock, and writes lost heads and feet again.
@@ -195,6 +218,12 @@ impl<P: Payload> Recovery<P> {
                 }
             }
             Phase::Scanning => self.takes_head(&answer),
+            Phase::Foot => {
+                self.takes_foot(answer.payload.as_ref());
+                if self.outcome.is_none() {
+                    self.read_head();
+                }
+            }
             Phase::Searching => {
                 if let Some(chunk) = self.take_chunk(&answer) {
                     self.takes_searched(&chunk);
@@ -353,37 +382,55 @@ impl<P: Payload> Recovery<P> {
         self.log().superblock().tail + u64::from(self.volume.view.map.slots())
     }
 
-    /// Reads the head of the next segment, unless the log is full.
+    /// Reads the head of the next segment, unless the log is full, and the foot before it.
     fn read_head(&mut self) {
         let first = self.next_segment();
-        if first + SEGMENT_PAGES > self.limit() {
-            return self.end_scan();
+        let is_full = first + SEGMENT_PAGES > self.limit();
+        let foot_unread = self.log().foot_unread;
+        let foot = self.log().in_doubt.back().filter(|_| foot_unread).map(|segment| segment.own_end() - 1);
+        match foot {
+            Some(foot) if is_full || !self.lies_before(foot, first) => self.read_foot_alone(foot),
+            None if is_full => self.end_scan(),
+            _ => {
+                self.log().phase = Phase::Scanning;
+                let head = self.page_at(first);
+                let start = self.page_at(foot.unwrap_or(first)).start.0;
+                let range = SectorRange::new(start, head.end().0 - start);
+                self.read(self.volume.member_of_slots(), range, first);
+            }
         }
-        self.log().phase = Phase::Scanning;
-        let head = self.page_at(first);
-        let is_beside = !first.is_multiple_of(u64::from(self.volume.view.map.slots()));
-        let before = self.log().unchecked.as_ref().filter(|before| is_beside && before.own_end() == first);
-        let start = if before.is_some() { self.page_at(first - 1).start.0 } else { head.start.0 };
-        let range = SectorRange::new(start, head.end().0 - start);
-        self.read(self.volume.member_of_slots(), range, first);
     }
 
-    /// Checks the foot that was read together with the head of the next segment, and queues a write
-    /// of a foot that differs from its head. Returns false if the head of the next segment has to
-    /// be read alone.
-    fn check_foot_before(&mut self, answer: &Answer<P>) -> bool {
-        let before = self.log().unchecked.take();
-        let Some(before) = before.filter(|_| answer.range.len.0 > PAGE_SECTORS) else { return true };
-        let page = answer.payload.as_ref().and_then(|payload| only_page(&payload.slice(Sectors::ZERO, PAGE)));
-        let foot = page.and_then(|page| self.segment(Kind::Foot, before.first, &page));
-        if foot.is_none_or(|foot| foot.header != before.header || foot.records != before.records) {
-            self.repair(Kind::Foot, &before);
+    /// Returns true if the block at position `foot` lies before the block at position `head` on the
+    /// drive.
+    fn lies_before(&self, foot: Position, head: Position) -> bool {
+        foot + 1 == head && !head.is_multiple_of(u64::from(self.volume.view.map.slots()))
+    }
+
+    fn read_foot_alone(&mut self, foot: Position) {
+        self.log().phase = Phase::Foot;
+        self.read(self.volume.member_of_slots(), self.page_at(foot), foot);
+    }
+
+    /// Takes the foot of the last segment in doubt. Writes of the page that differs are queued:
+    /// of the foot if it is not sound, and of either page if the other page leaves out more.
+    fn takes_foot(&mut self, payload: Option<&P>) {
+        self.log().foot_unread = false;
+        let Some(mut segment) = self.log().in_doubt.pop_back() else { unreachable!("a foot has a head") };
+        let page = payload.and_then(|payload| only_page(&payload.slice(Sectors::ZERO, PAGE)));
+        let foot = page.and_then(|page| self.segment(Kind::Foot, segment.first, &page));
+        let (head_is_old, foot_is_old) = match &foot {
+            Some(foot) if foot.header == segment.header => segment.leave_out_with(foot),
+            _ => (false, true),
+        };
+        if head_is_old {
+            self.repair(Kind::Head, &segment);
         }
-        if answer.payload.is_none() {
-            let first = self.next_segment();
-            self.read(self.volume.member_of_slots(), self.page_at(first), first);
+        if foot_is_old {
+            self.repair(Kind::Foot, &segment);
         }
-        answer.payload.is_some()
+        self.log().in_doubt.push_back(segment);
+        self.apply_segments();
     }
 
     /// Returns the place of the page at the beginning of the block at a position.
@@ -393,15 +440,22 @@ impl<P: Payload> Recovery<P> {
     }
 
     fn takes_head(&mut self, answer: &Answer<P>) {
-        if !self.check_foot_before(answer) {
-            return;
+        if self.log().foot_unread {
+            if answer.payload.is_none() {
+                let foot = self.log().in_doubt.back().map_or(0, |segment| segment.own_end() - 1);
+                return self.read_foot_alone(foot);
+            }
+            self.takes_foot(answer.payload.as_ref());
+            if self.outcome.is_some() {
+                return;
+            }
         }
         let first = self.next_segment();
         let head = |payload: &P| only_page(&payload.slice(Sectors(answer.range.len.0 - PAGE_SECTORS), PAGE));
         let page = answer.payload.as_ref().and_then(head);
         match page.as_ref().and_then(|page| self.segment(Kind::Head, first, page)) {
             Some(segment) => {
-                self.log().unchecked = Some(segment.clone());
+                self.log().foot_unread = true;
                 self.takes_segment(segment);
             }
             None => {
@@ -573,11 +627,15 @@ impl<P: Payload> Recovery<P> {
         self.repairs.push(PageRepair { member, range: place, bytes, is_needed });
     }
 
-    /// Applies the segments that are no longer in doubt.
+    /// Applies the segments that are no longer in doubt. Both pages of these were read.
     fn apply_segments(&mut self) {
         let (stable, named) = (self.log().stable, self.log().named);
+        let unread = usize::from(self.log().foot_unread);
         let is_stable = |segment: &Segment| segment.end() <= stable || segment.first < named;
-        while self.outcome.is_none() && self.log().in_doubt.front().is_some_and(is_stable) {
+        while self.outcome.is_none()
+            && self.log().in_doubt.len() > unread
+            && self.log().in_doubt.front().is_some_and(is_stable)
+        {
             self.apply_segment();
         }
     }
@@ -680,13 +738,11 @@ impl<P: Payload> Recovery<P> {
     fn verify(&mut self) {
         while let Some(segment) = self.log().in_doubt.front() {
             let (first, pieces) = (segment.first, segment.pieces);
-            // The foot lies behind the pieces.
-            while self.in_flight.len() < READS_MAX && self.log().next_piece <= pieces {
+            while self.in_flight.len() < READS_MAX && self.log().next_piece < pieces {
                 let piece = self.log().next_piece;
                 self.log().next_piece += 1;
                 let slot = self.tail().slot(first + 1 + piece);
-                let place = if piece < pieces { self.sectors_of_slot(slot) } else { self.page_at(first + 1 + piece) };
-                self.read(self.volume.member_of_slots(), place, piece);
+                self.read(self.volume.member_of_slots(), self.sectors_of_slot(slot), piece);
             }
             if !self.in_flight.is_empty() {
                 return;
@@ -701,20 +757,10 @@ impl<P: Payload> Recovery<P> {
         self.begin_next_life_of_log();
     }
 
-    /// Checks a piece or the foot. An unreadable piece stays in the block map: reads of it are
-    /// errors, and do not return older content. A missing foot was torn by the power cut, and is
-    /// written again.
+    /// Checks a piece. An unreadable piece stays in the block map: reads of it are errors, and do not
+    /// return older content.
     fn takes_piece(&mut self, answer: &Answer<P>) {
         let Some(segment) = self.log().in_doubt.front() else { return };
-        let (first, pieces) = (segment.first, segment.pieces);
-        if answer.purpose == pieces {
-            let page = answer.payload.as_ref().and_then(only_page);
-            let foot = page.and_then(|page| self.segment(Kind::Foot, first, &page));
-            let is_head =
-                foot.is_some_and(|foot| self.log().in_doubt.front().is_some_and(|head| foot.records == head.records));
-            self.log().foot_missing = !is_head;
-            return;
-        }
         let Some(payload) = &answer.payload else { return };
         if let Some(Record::Map { checksum, .. }) = segment.records.get(answer.purpose as usize)
             && *checksum != payload.checksum()
@@ -734,7 +780,6 @@ impl<P: Payload> Recovery<P> {
         let merges = self.layout().block.eighth_sectors() > 1;
         let log = self.log();
         let mismatched = std::mem::take(&mut log.mismatched);
-        let foot_missing = std::mem::take(&mut log.foot_missing);
         let Some(mut segment) = log.in_doubt.pop_front() else { return };
         let mut is_whole = true;
         for (at, record) in segment.records.iter_mut().enumerate() {
@@ -759,11 +804,9 @@ impl<P: Payload> Recovery<P> {
                 None => *left_out = left_out.without(valid),
             }
         }
-        if foot_missing || !is_whole {
-            self.repair(Kind::Foot, &segment);
-        }
         if !is_whole {
             self.repair(Kind::Head, &segment);
+            self.repair(Kind::Foot, &segment);
         }
         self.log().in_doubt.push_front(segment);
     }
