@@ -5,6 +5,7 @@ use std::path::Path;
 
 use bimetal_trace::write::{Content, Writer, Written};
 use bimetal_trace::{Format, Request, Trace, formats};
+use serde::Serialize;
 
 use crate::error::Error;
 use crate::names::format_named;
@@ -110,17 +111,27 @@ impl TraceWriter {
     ///
     /// # Errors
     /// The disk is full.
-    pub(crate) fn finish(self) -> Result<(), Error> {
+    pub(crate) fn finish(self) -> Result<WrittenTrace, Error> {
         let Self { writer, format, name } = self;
-        let Written { left_out, without_fua, .. } = writer.finish()?;
+        let Written { requests, left_out, without_fua } = writer.finish()?;
         if left_out > 0 {
             note(format_args!("{name}: {left_out} requests were left out: {format} has no such operation"));
         }
         if without_fua > 0 {
             note(format_args!("{name}: {without_fua} writes lost their force-unit-access mark: {format} has none"));
         }
-        Ok(())
+        Ok(WrittenTrace { file: name, format: format.name, requests, left_out })
     }
+}
+
+/// A complete trace, for programs.
+#[derive(Serialize)]
+pub(crate) struct WrittenTrace {
+    file: String,
+    format: &'static str,
+    requests: u64,
+    /// Number of requests that are not in the file, because the format lacks the operation.
+    left_out: u64,
 }
 
 /// Returns the format that the ending of `path` names. Our binary is always compressed, and the

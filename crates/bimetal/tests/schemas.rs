@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use serde_json::{Map, Value, json};
 
@@ -78,10 +78,8 @@ impl Place {
         command
     }
 
-    /// Returns the documents of `sweep`: the lines of its results.
+    /// Returns the lines of the results of a sweep.
     fn sweep(&self) -> Vec<Value> {
-        let done = self.command("sweep grid.toml -o results").output().expect("the program runs");
-        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
         let lines = std::fs::read_to_string(self.0.join("results/results.jsonl")).expect("results");
         lines.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect()
     }
@@ -108,15 +106,14 @@ impl Place {
             .into()
     }
 
-    /// Returns the status of the volume while it is served.
-    fn served(&self) -> Value {
-        let mut server = self.command("serve mail").stdout(Stdio::piped()).spawn().expect("the program runs");
+    /// Returns the documents of commands on a volume while it is served.
+    fn served(&self, volume: &str, lines: &[(&'static str, &str)]) -> Vec<(&'static str, Value)> {
+        let mut serve = self.command(&format!("serve {volume}"));
+        let mut server = Server(serve.stdout(Stdio::piped()).spawn().expect("the program runs"));
         let mut line = String::new();
-        BufReader::new(server.stdout.take().expect("a pipe")).read_line(&mut line).expect("a line of the server");
-        let status = line.starts_with("ready mail ").then(|| self.document("status mail"));
-        let ended = Command::new("kill").args(["-TERM", &server.id().to_string()]).status();
-        assert!(ended.is_ok_and(|ended| ended.success()) && server.wait().is_ok(), "the server ends");
-        status.unwrap_or_else(|| panic!("{line}"))
+        BufReader::new(server.0.stdout.take().expect("a pipe")).read_line(&mut line).expect("a line of the server");
+        assert!(line.starts_with("ready "), "{line}");
+        lines.iter().map(|(name, line)| (*name, self.document(line))).collect()
     }
 
     /// Returns the document that a command prints. Its status may be 3: an answer that is no.
@@ -126,6 +123,16 @@ impl Place {
         let output = command.output().expect("the program runs");
         let told = String::from_utf8_lossy(&output.stderr);
         serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{line}: {error}\n{told}"))
+    }
+}
+
+/// A server. It is ended with the test, also where the test fails.
+struct Server(Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = Command::new("kill").args(["-TERM", &self.0.id().to_string()]).status();
+        let _ = self.0.wait();
     }
 }
 
@@ -158,6 +165,40 @@ const COMMANDS: &[(&str, &str)] = &[
     ("check", "check mail"),
     ("check", "check mail --scrub"),
     ("drain", "drain mail"),
+    (
+        "create",
+        "create copy --scheme bcache --ssd emulate:intel-x25-m-80gb:copy-ssd.img --ssd-size 64MiB --hdd \
+         emulate:seagate-barracuda-7200.12-1tb:copy-hdd.img --hdd-size 64MiB",
+    ),
+    ("generate", "generate --requests 200 --footprint 8MiB -o load.bin.zst"),
+    ("convert", "convert load.bin.zst load.csv"),
+    ("sweep-run", "sweep grid.toml -o results"),
+    ("sweep-merge", "sweep merge results -o merged"),
+    ("sweep-status", "sweep status results"),
+    ("fleet", "plan --fleet results --max-cost 1000"),
+];
+
+/// Commands on a volume that is served.
+const SERVED: &[(&str, &str)] = &[
+    ("status", "status mail"),
+    ("trace", "trace start mail mail.bin.zst"),
+    ("set", "set mail move_rate=10MiB"),
+    ("replay", "replay load.bin.zst mail --overwrite"),
+    ("trace", "trace stop mail"),
+    ("detach", "detach mail"),
+    ("attach", "attach mail ssd.img"),
+];
+
+/// Commands on a volume of emulated drives that is served.
+const EMULATED: &[(&str, &str)] = &[("replay", "replay load.bin.zst copy --overwrite --against-simulator")];
+
+/// Commands after the volume was served.
+const STOPPED: &[(&str, &str)] = &[
+    ("upgrade", "upgrade mail"),
+    ("acknowledge", "acknowledge mail"),
+    ("rescue", "rescue mail --dry-run"),
+    ("rescue", "rescue mail"),
+    ("resize", "resize mail"),
 ];
 
 /// Returns the documents of every command.
@@ -168,8 +209,11 @@ fn documents() -> BTreeMap<&'static str, Vec<Value>> {
         found.entry(name).or_default().push(place.document(line));
     }
     found.insert("sweep", place.sweep());
-    found.insert("sweep-status", vec![place.document("sweep status results")]);
-    found.entry("status").or_default().push(place.served());
+    let stopped = STOPPED.iter().map(|(name, line)| (*name, place.document(line)));
+    let served = [place.served("mail", SERVED), place.served("copy", EMULATED)].concat();
+    for (name, document) in served.into_iter().chain(stopped) {
+        found.entry(name).or_default().push(document);
+    }
     let placed = place.place();
     if !placed.is_empty() {
         found.insert("place", placed);

@@ -39,6 +39,8 @@ const TABLES: &[(&str, usize)] = &[
     ("plan SQLITE --limit 500 --schemes ssd-only,hdd-only --latency p99<1s", 12),
     ("profiles", 20),
     ("catalog show", 40),
+    ("validate SQLITE --limit 1000 --hdd seagate-barracuda-7200.12-1tb", 3),
+    ("reproduce combo", 14),
 ];
 
 #[test]
@@ -69,6 +71,26 @@ fn plan_has_a_row_with_figures_or_a_reason_for_each_option() {
     assert!(rows[0][why].is_empty() && rows[0][p99].parse::<f64>().is_ok(), "{:?}", rows[0]);
     assert!(rows.iter().all(|row| !row[p99].is_empty() || !row[why].is_empty()));
     assert!(rows.iter().any(|row| row[life].parse::<f64>().is_ok_and(|years| years > 0.0)), "{csv}");
+}
+
+#[test]
+fn sweep_status_has_a_row_for_each_grid() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("tables-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder for the test");
+    let trace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces/sqlite.bin.zst").display().to_string();
+    for (name, schemes) in [("one", "['hdd-only']"), ("two", "['hdd-only', 'bcache']")] {
+        let grid = folder.join(format!("{name}.toml"));
+        std::fs::write(&grid, format!("traces = '{trace}'\nschemes = {schemes}\nlimit = 100\n")).expect("a grid");
+        let answer = printed(&format!("sweep {} -o {}", grid.display(), folder.join("done").display()), "--json");
+        assert!(answer.contains("\"done_before\": "), "{answer}");
+    }
+    let csv = printed(&format!("sweep status {}", folder.join("done").display()), "--csv");
+    let rows: Vec<Vec<String>> = csv.lines().map(cells).collect();
+    assert_eq!(rows[0], ["grid", "engine", "jobs", "done", "left_out", "failed", "open", "shards"]);
+    let mut counts: Vec<&[String]> = rows[1..].iter().map(|row| &row[2..7]).collect();
+    counts.sort();
+    assert_eq!(counts, [["1", "1", "0", "0", "0"], ["2", "2", "0", "0", "0"]]);
+    std::fs::remove_dir_all(&folder).expect("the folder is removed");
 }
 
 #[test]

@@ -7,8 +7,8 @@ use clap::Args;
 
 use crate::error::Error;
 use crate::files::file_map;
-use crate::options::TraceOptions;
-use crate::output::OutputFile;
+use crate::options::{JsonOption, TraceOptions};
+use crate::output::{OutputFile, print_json};
 use crate::trace_file::{TraceReader, TraceWriter};
 
 /// Convert a trace to another format
@@ -43,6 +43,8 @@ pub(crate) struct Arguments {
     aged_files: Option<PathBuf>,
     #[command(flatten)]
     options: TraceOptions,
+    #[command(flatten)]
+    json: JsonOption,
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
@@ -62,10 +64,12 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
         }
     }
     reader.finish();
-    writer.finish()?;
-    let Some((ageing, mut map)) = ageing.zip(map) else { return Ok(()) };
-    ageing.write_map(&mut map)?;
-    map.finish()
+    let written = writer.finish()?;
+    if let Some((ageing, mut map)) = ageing.zip(map) {
+        ageing.write_map(&mut map)?;
+        map.finish()?;
+    }
+    if arguments.json.json { print_json("convert", &written) } else { Ok(()) }
 }
 
 /// Scatters the files of `--files`.

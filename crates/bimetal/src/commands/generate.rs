@@ -11,8 +11,9 @@ use toml::Value;
 
 use crate::config;
 use crate::error::Error;
-use crate::options::ConfigOption;
 use crate::options::parse::{fraction, whole_number};
+use crate::options::{ConfigOption, JsonOption};
+use crate::output::print_json;
 use crate::progress::Progress;
 use crate::trace_file::TraceWriter;
 
@@ -65,6 +66,8 @@ pub(crate) struct Arguments {
     format: Option<String>,
     #[command(flatten)]
     config: ConfigOption,
+    #[command(flatten)]
+    json: JsonOption,
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
@@ -82,7 +85,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
             progress.set(index as u64);
         }
     }
-    file.finish()
+    let written = file.finish()?;
+    if arguments.json.json { print_json("generate", &written) } else { Ok(()) }
 }
 
 /// Returns the single phase that the flags describe.

@@ -14,12 +14,14 @@ use bimetal_trace::record::{Recorder, Summary};
 use bimetal_trace::write::Content;
 use clap::Args;
 use rustix::process::{Pid, Signal};
+use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::error::Error;
-use crate::output::note;
+use crate::options::JsonOption;
+use crate::output::{note, print_json};
 use crate::progress::Progress;
-use crate::trace_file::TraceWriter;
+use crate::trace_file::{TraceWriter, WrittenTrace};
 
 /// Interval at which the kernel's events are fetched. It is short against the time in which the
 /// kernel's buffers fill.
@@ -52,6 +54,8 @@ pub(crate) struct Arguments {
     /// issue: the device gets it, after merging
     #[arg(long, value_name = "queue|issue", default_value = "queue")]
     event: String,
+    #[command(flatten)]
+    json: JsonOption,
     /// A command to record while it runs, behind `--`
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
@@ -111,12 +115,28 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
             arguments.device.display()
         )));
     }
-    file.finish()?;
+    let written = file.finish()?;
     if let Some(outcome) = outcome {
         note(outcome);
     }
     note(describe(&arguments.output, &summary, seconds));
-    Ok(())
+    if !arguments.json.json {
+        return Ok(());
+    }
+    let Summary { unpaired, lost_events, .. } = summary;
+    print_json("record", &Recorded { written, duration_s: seconds, unpaired, lost_events })
+}
+
+/// A recording, for programs.
+#[derive(Serialize)]
+struct Recorded {
+    #[serde(flatten)]
+    written: WrittenTrace,
+    duration_s: f64,
+    /// Number of requests without a response time.
+    unpaired: u64,
+    /// Number of the kernel's events that were lost: the trace has gaps.
+    lost_events: u64,
 }
 
 fn describe(output: &Path, summary: &Summary, seconds: f64) -> String {

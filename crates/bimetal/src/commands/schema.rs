@@ -16,9 +16,10 @@ macro_rules! schemas {
 }
 
 schemas! {
-    "analyze", "catalog", "check", "compare", "compare-traces", "create", "drain", "extract", "fault", "formats", "mrc",
-    "optimize", "place", "plan", "profiles", "reproduce", "schemes", "simulate", "status", "sweep", "sweep-status",
-    "validate",
+    "acknowledge", "analyze", "attach", "catalog", "check", "compare", "compare-traces", "convert", "create",
+    "detach", "drain", "extract", "fault", "fleet", "formats", "generate", "mrc", "optimize", "place", "plan",
+    "profiles", "replay", "reproduce", "rescue", "resize", "schemes", "set", "simulate", "status", "sweep",
+    "sweep-merge", "sweep-run", "sweep-status", "trace", "upgrade", "validate",
 }
 
 /// Print the JSON Schema of a document that a command prints with --json

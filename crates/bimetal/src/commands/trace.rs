@@ -6,7 +6,8 @@ use bimetal_serve::control::message::{Reply, Request};
 use clap::{Args, Subcommand};
 
 use crate::error::Error;
-use crate::output::print;
+use crate::options::JsonOption;
+use crate::output::print_done;
 use crate::target::{Target, ask};
 
 /// Record the requests that a volume serves, for `analyze`, `compare` and `plan`
@@ -28,17 +29,21 @@ enum Action {
         volume: String,
         /// The trace to write; the file appears when the recording ends
         file: PathBuf,
+        #[command(flatten)]
+        json: JsonOption,
     },
     /// End the recording, and write the trace
     Stop {
         /// The volume's name, or the path of any of its drives
         volume: String,
+        #[command(flatten)]
+        json: JsonOption,
     },
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
-    let (volume, request) = match arguments.action {
-        Action::Start { volume, file } => {
+    let (volume, request, json) = match arguments.action {
+        Action::Start { volume, file, json } => {
             let path = std::path::absolute(&file)
                 .map_err(|error| Error::new(format!("{}: cannot be found: {error}", file.display())))?;
             if path.extension().is_some_and(|ending| ending == "csv") {
@@ -46,13 +51,13 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
                      makes a csv of it";
                 return Err(Error::new(format!("{}: {message}", file.display())));
             }
-            (volume, Request::TraceStart { path })
+            (volume, Request::TraceStart { path }, json)
         }
-        Action::Stop { volume } => (volume, Request::TraceStop {}),
+        Action::Stop { volume, json } => (volume, Request::TraceStop {}, json),
     };
     let mut client = Target::find(&volume)?.served("there are no requests to record")?;
     match ask(&mut client, &request)? {
-        Reply::Done(done) => print(&format!("{}\n", done.message)),
+        Reply::Done(done) => print_done("trace", &volume, &done.message, json.json),
         other => Err(Error::new(format!("unexpected answer of the server: {other:?}"))),
     }
 }

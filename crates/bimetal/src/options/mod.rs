@@ -81,7 +81,7 @@ pub struct ConfigOption {
 }
 
 /// Options for the form of a table.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 pub struct TableForm {
     /// Print one JSON document instead of text
     #[arg(long, help_heading = heading::OUTPUT)]
@@ -95,6 +95,12 @@ pub struct TableForm {
 }
 
 impl TableForm {
+    /// Returns the option that was given, if one was.
+    pub(crate) fn name(&self) -> Option<&'static str> {
+        let given = [(self.json, "--json"), (self.csv, "--csv"), (self.markdown, "--markdown")];
+        given.into_iter().find(|(given, _)| *given).map(|(_, name)| name)
+    }
+
     /// Returns the table in the form that was asked for; `None` for text and JSON.
     pub(crate) fn of(&self, sheet: impl FnOnce() -> Sheet) -> Option<String> {
         match self {

@@ -6,11 +6,11 @@
 //! The first copy of each page of the index is read, and the second if the first does not belong
 //! there. Each head is read together with the foot before it, and no segment counts before its foot
 //! was read: a page that leaves a piece out is newer than the other page, which has it. A foot that
-//! is not sound is written again. If a head does not belong there, the segment's foot is searched for. A later
-//! segment may record a segment without head and foot as stable. A segment that a later segment
-//! records as stable is damaged, and is not the end of the log. A superblock records the epoch in
-//! which each position was written. So a head of an earlier epoch is never taken for the head that
-//! was written over it.
+//! is not sound is written again. If a head does not belong there, the segment's foot is searched
+//! for. A later segment may record a segment without head and foot as stable. A segment that a
+//! later segment records as stable is damaged, and is not the end of the log. A superblock records
+//! the epoch in which each position was written. So a head of an earlier epoch is never taken for
+//! the head that was written over it.
 
 use std::collections::{BTreeMap, VecDeque};
 

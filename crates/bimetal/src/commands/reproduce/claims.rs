@@ -13,6 +13,7 @@ use super::chart::charts;
 use crate::error::Error;
 use crate::progress::Stages;
 use crate::report::escape::html as escaped;
+use crate::sheet::{Cell, Sheet};
 
 /// Columns of a line of the terminal.
 const COLUMNS: usize = 100;
@@ -85,6 +86,21 @@ impl Answers {
             let _ = writeln!(text, "{}\n", counted(answers.iter().copied()));
         }
         text
+    }
+
+    /// Returns a row for each claim.
+    pub(super) fn sheet(&self) -> Sheet {
+        let headings = ["paper", "place", "claim", "unit", "paper_value", "ours", "trace", "verdict", "mechanism"];
+        let mut sheet = Sheet::new(headings);
+        for ClaimDocument { paper, place, claim, unit, paper_value, ours, trace, verdict, mechanism, .. } in
+            self.document().claims
+        {
+            let [paper, place, claim, unit] = [paper, place, claim, unit].map(Cell::from);
+            let [trace, verdict] = [trace, verdict].map(Cell::from);
+            let mechanism = mechanism.unwrap_or_default().into();
+            sheet.push([paper, place, claim, unit, paper_value.into(), ours.into(), trace, verdict, mechanism]);
+        }
+        sheet
     }
 
     /// Returns the document of `--json`.

@@ -14,7 +14,7 @@ use bimetal_papers::traces::Traces;
 use clap::Args;
 
 use crate::error::Error;
-use crate::options::JsonOption;
+use crate::options::TableForm;
 use crate::output::{OutputFile, print, print_json};
 use crate::report::escape::html as escaped;
 use crate::report::page;
@@ -35,7 +35,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "DIR", requires = "name")]
     traces: Option<PathBuf>,
     #[command(flatten)]
-    json: JsonOption,
+    form: TableForm,
     /// Write a page with the table, or with the figures and the charts of the experiment
     #[arg(long, value_name = "FILE.html", requires = "name")]
     report: Option<PathBuf>,
@@ -88,8 +88,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     // The page is created first: a path that cannot be written must fail at once.
     let page = arguments.report.as_deref().map(OutputFile::create).transpose()?;
     let sections = match experiment {
-        Some(_) if arguments.json.json || arguments.traces.is_some() => {
-            let option = if arguments.json.json { "--json" } else { "--traces" };
+        Some(_) if arguments.form.name().is_some() || arguments.traces.is_some() => {
+            let option = arguments.form.name().unwrap_or("--traces");
             return Err(Error::new(format!(
                 "{option}: the experiment '{name}' has no such option; expected a paper or all, as `bimetal reproduce` \
                  lists"
@@ -108,10 +108,10 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
                 )));
             }
             let answers = claims::Answers::of(&papers, &Traces { folder: arguments.traces })?;
-            if arguments.json.json {
+            if arguments.form.json {
                 print_json("reproduce", &answers.document())?;
             } else {
-                print(&answers.text())?;
+                print(&arguments.form.of(|| answers.sheet()).unwrap_or_else(|| answers.text()))?;
             }
             answers.sections()
         }
@@ -155,12 +155,14 @@ mod tests {
     }
 
     fn of(name: &str) -> Arguments {
-        Arguments { name: Some(name.to_owned()), traces: None, json: JsonOption { json: false }, report: None }
+        Arguments { name: Some(name.to_owned()), traces: None, form: TableForm::default(), report: None }
     }
 
     #[test]
     fn experiment_refuses_json_and_names_what_has_it() {
-        let error = run(Arguments { json: JsonOption { json: true }, ..of("mixcp") }).unwrap_err().to_string();
+        let error = run(Arguments { form: TableForm { json: true, ..TableForm::default() }, ..of("mixcp") })
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("expected a paper or all"), "{error}");
     }
 

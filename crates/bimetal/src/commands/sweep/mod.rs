@@ -17,13 +17,14 @@ use std::path::{Path, PathBuf};
 use bimetal_plan::sweep::shard::Shard;
 use bimetal_plan::sweep::store::Store;
 use clap::{Args, Subcommand};
+use serde::Serialize;
 
 use crate::cli::shell_line;
 use crate::error::Error;
 use crate::memory::take_large_blocks_from_the_system;
-use crate::options::JsonOption;
 use crate::options::parse::whole_number;
-use crate::output::{note, print};
+use crate::options::{JsonOption, TableForm};
+use crate::output::{note, print, print_json};
 use crate::progress::{Stages, Watch};
 use jobs::Sweep;
 
@@ -72,8 +73,10 @@ pub(crate) struct Arguments {
     #[arg(long)]
     retry: bool,
     /// Print the jobs with their states and commands, and run nothing
-    #[arg(long)]
+    #[arg(long, conflicts_with = "json")]
     list: bool,
+    #[command(flatten)]
+    json: JsonOption,
 }
 
 #[derive(Debug, Subcommand)]
@@ -85,7 +88,7 @@ enum Action {
         #[arg(value_name = "DIR")]
         folder: PathBuf,
         #[command(flatten)]
-        json: JsonOption,
+        form: TableForm,
     },
     /// Put the results of several folders into one, sorted by key
     ///
@@ -101,6 +104,8 @@ enum Action {
         /// The folder into which the results are put
         #[arg(short, long, value_name = "DIR")]
         output: PathBuf,
+        #[command(flatten)]
+        json: JsonOption,
     },
     /// Write a page with small charts over two axes, a bar for each scheme
     #[command(after_help = "Examples:\n  \
@@ -114,39 +119,56 @@ fn shard(text: &str) -> Result<Shard, String> {
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
-    match arguments {
-        Arguments { action: Some(Action::Status { folder, json }), .. } => status::show(&folder, json.json),
-        Arguments { action: Some(Action::Merge { folders, output }), .. } => merge(&folders, &output),
-        Arguments { action: Some(Action::Report(arguments)), .. } => report::write(&arguments),
-        Arguments { action: None, grid: Some(grid), output: Some(output), shard, jobs, retry, list } => {
-            if jobs == Some(0) {
-                return Err(Error::new("--jobs 0: expected at least 1"));
-            }
-            sweep(&grid, &output, shard.unwrap_or(Shard::ALL), jobs, retry, list)
+    match &arguments.action {
+        Some(Action::Status { folder, form }) => status::show(folder, form),
+        Some(Action::Merge { folders, output, json }) => merge(folders, output, json.json),
+        Some(Action::Report(arguments)) => report::write(arguments),
+        None if arguments.list => {
+            let (sweep, folder, _) = arguments.of_grid()?;
+            print_list(&sweep, folder)
         }
-        _ => Err(Error::new("expected a grid and -o DIR; see `bimetal sweep --help`")),
+        None => sweep(&arguments),
     }
 }
 
-fn sweep(grid: &Path, folder: &Path, shard: Shard, threads: Option<u64>, retry: bool, list: bool) -> Result<(), Error> {
-    take_large_blocks_from_the_system();
-    let sweep = Sweep::read(grid, shard)?;
-    if list {
-        return print_list(&sweep, folder);
+impl Arguments {
+    /// Reads the grid. Returns its jobs, the folder of the results, and the shard.
+    fn of_grid(&self) -> Result<(Sweep, &Path, Shard), Error> {
+        let Self { action: None, grid: Some(grid), output: Some(folder), .. } = self else {
+            return Err(Error::new("expected a grid and -o DIR; see `bimetal sweep --help`"));
+        };
+        if self.jobs == Some(0) {
+            return Err(Error::new("--jobs 0: expected at least 1"));
+        }
+        let shard = self.shard.unwrap_or(Shard::ALL);
+        Ok((Sweep::read(grid, shard)?, folder, shard))
     }
+}
+
+fn sweep(arguments: &Arguments) -> Result<(), Error> {
+    take_large_blocks_from_the_system();
+    let (sweep, folder, shard) = arguments.of_grid()?;
     let store = Store::create(folder)?;
-    let Swept { all, run, left_out, failures } = swept(&sweep, &store, threads, retry, &Stages::default())?;
-    let failed: u64 = failures.values().sum();
-    let of_shard = if shard == Shard::ALL { String::new() } else { format!("shard {shard}: ") };
-    let of_jobs = format!("{run} run, {} done before; {left_out} left out, {failed} failed", all - run);
-    print(&format!("{of_shard}{}: {of_jobs}\n{}", status::jobs(all as u64), status::failures(&failures)))?;
+    let swept = swept(&sweep, &store, arguments, &Stages::default())?;
     if shard == Shard::ALL {
         store.assemble()?;
-        print(&format!("results: {}\n", named(&store)))?;
+    }
+    if arguments.json.json {
+        print_json("sweep-run", &swept)?;
     } else {
+        let Swept { jobs, run, done_before, left_out, failures, .. } = &swept;
+        let failed: u64 = failures.values().sum();
+        let of_shard = if shard == Shard::ALL { String::new() } else { format!("shard {shard}: ") };
+        let of_jobs = format!("{run} run, {done_before} done before; {left_out} left out, {failed} failed");
+        print(&format!("{of_shard}{}: {of_jobs}\n{}", status::jobs(*jobs as u64), status::failures(failures)))?;
+        if shard == Shard::ALL {
+            print(&format!("results: {}\n", named(&store)))?;
+        }
+    }
+    if shard != Shard::ALL {
         note(format_args!("when all shards have run: bimetal sweep merge {0} -o {0}", folder.display()));
     }
-    if failed == 0 { Ok(()) } else { Err(Error::No) }
+    if swept.failures.is_empty() { Ok(()) } else { Err(Error::No) }
 }
 
 /// Runs the open jobs of a grid, and returns the numbers of jobs as JSON. The outputs of the folder
@@ -155,46 +177,58 @@ fn sweep(grid: &Path, folder: &Path, shard: Shard, threads: Option<u64>, retry: 
 /// # Errors
 /// The grid, an option of it, or a trace is wrong, or a result cannot be written.
 pub(crate) fn json(arguments: &Arguments, watch: &dyn Watch) -> Result<String, Error> {
-    let Arguments { action: None, grid: Some(grid), output: Some(folder), shard, jobs, retry, list: false } = arguments
-    else {
-        return Err(Error::new("expected a grid and a folder, to run the jobs of a sweep"));
-    };
-    let sweep = Sweep::read(grid, shard.unwrap_or(Shard::ALL))?;
+    let (sweep, folder, _) = arguments.of_grid()?;
     let store = Store::create(folder)?;
-    let Swept { all, run, left_out, failures } = swept(&sweep, &store, *jobs, *retry, watch)?;
+    let swept = swept(&sweep, &store, arguments, watch)?;
     store.assemble()?;
-    let counts = [("jobs", all), ("run", run), ("done_before", all - run), ("left_out", left_out)];
-    let [lines, table, parquet] = store.outputs();
-    let mut answer = serde_json::json!({ "failures": failures, "results": lines, "table": table, "parquet": parquet });
-    counts.into_iter().for_each(|(name, count)| answer[name] = count.into());
-    Ok(serde_json::to_string(&answer)?)
+    Ok(serde_json::to_string(&swept)?)
 }
 
-/// Numbers of jobs of a sweep.
+/// Numbers of jobs of a sweep, and the files of the results.
+#[derive(Serialize)]
 struct Swept {
-    all: usize,
+    jobs: usize,
     run: usize,
+    done_before: usize,
     left_out: usize,
     /// Number of failed jobs by their message.
     failures: BTreeMap<String, u64>,
+    #[serde(flatten)]
+    files: Files,
 }
 
-/// Runs the open jobs, and the failed jobs if `retry` is set.
-fn swept(sweep: &Sweep, store: &Store, threads: Option<u64>, retry: bool, watch: &dyn Watch) -> Result<Swept, Error> {
+/// The files of the results. While shards still run, the files of a sweep are not complete.
+#[derive(Serialize)]
+struct Files {
+    results: PathBuf,
+    table: PathBuf,
+    parquet: PathBuf,
+}
+
+impl Files {
+    fn of(store: &Store) -> Self {
+        let [results, table, parquet] = store.outputs();
+        Self { results, table, parquet }
+    }
+}
+
+/// Runs the open jobs, and with `--retry` the failed jobs.
+fn swept(sweep: &Sweep, store: &Store, arguments: &Arguments, watch: &dyn Watch) -> Result<Swept, Error> {
     let results = store.results()?;
     store.write_plan(&sweep.plan)?;
     let is_open = |key: &str| match results.get(key).map(|finished| finished.error()) {
         None => true,
-        Some(error) => retry && error.is_some(),
+        Some(error) => arguments.retry && error.is_some(),
     };
     let open = sweep.distinct().filter(|job| is_open(&job.key)).collect::<Vec<_>>();
-    let run = workers::run(&open, store, thread_count(threads), watch)?;
+    let run = workers::run(&open, store, thread_count(arguments.jobs), watch)?;
     let results = store.results()?;
     let failures = status::counted(sweep.distinct().map(|job| &job.key), &results);
     let is_left_out =
         |job: &&jobs::Prepared| results.get(&job.key).is_some_and(|finished| finished.left_out().is_some());
     let left_out = sweep.distinct().filter(is_left_out).count();
-    Ok(Swept { all: sweep.distinct().count(), run, left_out, failures })
+    let jobs = sweep.distinct().count();
+    Ok(Swept { jobs, run, done_before: jobs - run, left_out, failures, files: Files::of(store) })
 }
 
 /// Prints the jobs with their states and commands.
@@ -225,7 +259,7 @@ fn listed<'a>(sweep: &Sweep, state: impl Fn(&str) -> &'a str) -> String {
     sweep.jobs.iter().map(line).collect()
 }
 
-fn merge(folders: &[PathBuf], output: &Path) -> Result<(), Error> {
+fn merge(folders: &[PathBuf], output: &Path, json: bool) -> Result<(), Error> {
     let sources = folders.iter().map(|folder| Store::open(folder)).collect::<Result<Vec<_>, _>>()?;
     let target = Store::create(output)?;
     let own = output.canonicalize()?;
@@ -235,11 +269,22 @@ fn merge(folders: &[PathBuf], output: &Path) -> Result<(), Error> {
         target.merge(&others)?;
     }
     let count = target.assemble()?;
+    if json {
+        return print_json("sweep-merge", &Merged { count, files: Files::of(&target) });
+    }
     print(&format!("{count} results: {}\n", named(&target)))
+}
+
+/// Result of a merge, for programs.
+#[derive(Serialize)]
+struct Merged {
+    count: usize,
+    #[serde(flatten)]
+    files: Files,
 }
 
 /// Returns the paths of the assembled results.
 fn named(store: &Store) -> String {
-    let [lines, table, parquet] = store.outputs();
-    format!("{}, {} and {}", lines.display(), table.display(), parquet.display())
+    let Files { results, table, parquet } = Files::of(store);
+    format!("{}, {} and {}", results.display(), table.display(), parquet.display())
 }

@@ -9,7 +9,9 @@ use bimetal_plan::sweep::store::{Plan, Results, Store};
 use serde::Serialize;
 
 use crate::error::Error;
+use crate::options::TableForm;
 use crate::output::{print, print_json};
+use crate::sheet::{Cell, Sheet};
 
 /// Number of messages of failed jobs that are shown.
 const MESSAGES_SHOWN: usize = 10;
@@ -40,11 +42,14 @@ struct GridStatus {
 ///
 /// # Errors
 /// The folder is not that of a sweep.
-pub(super) fn show(folder: &Path, as_json: bool) -> Result<(), Error> {
+pub(super) fn show(folder: &Path, form: &TableForm) -> Result<(), Error> {
     let store = Store::open(folder)?;
     let status = status(&store.plans()?, &store.results()?);
-    if as_json {
+    if form.json {
         return print_json("sweep-status", &status);
+    }
+    if let Some(table) = form.of(|| sheet(&status.grids)) {
+        return print(&table);
     }
     let mut text = String::new();
     for GridStatus { name, jobs: all, done, left_out, failed, open, shards, .. } in &status.grids {
@@ -58,6 +63,17 @@ pub(super) fn show(folder: &Path, as_json: bool) -> Result<(), Error> {
     }
     text += &failures(&status.failures);
     print(&text)
+}
+
+/// Returns a row for each grid.
+fn sheet(grids: &[GridStatus]) -> Sheet {
+    let mut sheet = Sheet::new(["grid", "engine", "jobs", "done", "left_out", "failed", "open", "shards"]);
+    for GridStatus { name, engine, jobs, done, left_out, failed, open, shards } in grids {
+        let counts = [jobs, done, left_out, failed, open].map(|count| Cell::from(*count as u64));
+        let [name, engine] = [name, engine].map(|text| Cell::from(text.as_str()));
+        sheet.push([name, engine].into_iter().chain(counts).chain([shards.join(" ").into()]));
+    }
+    sheet
 }
 
 /// Returns a line for each message of failed jobs, with the number of jobs that have it.

@@ -15,7 +15,7 @@ use clap::{ArgGroup, Args, ValueEnum};
 use serde_json::{Value, json};
 
 use crate::error::Error;
-use crate::options::{JsonOption, TraceOptions};
+use crate::options::{TableForm, TraceOptions};
 use crate::output::{OutputFile, note, print, print_json};
 use crate::report::validation::{Compared, Curves, html};
 use crate::trace_file::TraceReader;
@@ -62,7 +62,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     reading: TraceOptions,
     #[command(flatten)]
-    json: JsonOption,
+    form: TableForm,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -107,7 +107,10 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
         };
         write_report(path, &arguments.trace, &drive, &parts, parts.curves(samples, simulated))?;
     }
-    if arguments.json.json {
+    if let Some(table) = arguments.form.of(|| parts.sheet()) {
+        return print(&table);
+    }
+    if arguments.form.json {
         let mut document = parts.json();
         document.insert("profile".to_owned(), Value::from(profile.name.as_str()));
         document.insert("format".to_owned(), Value::from(format));

@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 
 use crate::error::Error;
 use crate::report::validation::Curves;
+use crate::sheet::{Cell, Sheet};
 
 /// Agreement over all requests, over reads and over writes.
 pub(super) struct Parts {
@@ -73,10 +74,23 @@ impl Parts {
         text
     }
 
+    /// Returns a row for all requests, for reads and for writes. The columns have the names of the
+    /// JSON's keys.
+    pub(super) fn sheet(&self) -> Sheet {
+        let headings = figures(&self.all).map(|(key, _)| key);
+        let mut sheet = Sheet::new(std::iter::once("part").chain(headings));
+        for (name, part) in self.named() {
+            let cells =
+                figures(part).map(|(_, value)| value.as_u64().map_or_else(|| value.as_f64().into(), Cell::from));
+            sheet.push(std::iter::once(Cell::from(name)).chain(cells));
+        }
+        sheet
+    }
+
     pub(super) fn json(&self) -> Map<String, Value> {
-        let mut document = figures(&self.all);
+        let mut document = object(&self.all);
         for (name, part) in [("read", &self.reads), ("write", &self.writes)] {
-            document.insert(name.to_owned(), part.as_ref().map_or(Value::Null, |part| Value::Object(figures(part))));
+            document.insert(name.to_owned(), part.as_ref().map_or(Value::Null, |part| Value::Object(object(part))));
         }
         document
     }
@@ -93,8 +107,12 @@ impl Parts {
     }
 }
 
-fn figures(part: &Agreement) -> Map<String, Value> {
-    let figures = [
+fn object(part: &Agreement) -> Map<String, Value> {
+    figures(part).into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
+}
+
+fn figures(part: &Agreement) -> [(&'static str, Value); 8] {
+    [
         ("requests", Value::from(part.requests)),
         ("rms_demerit_ms", Value::from(part.rms_demerit_ms)),
         ("per_request_rms_ms", Value::from(part.per_request_rms_ms)),
@@ -103,6 +121,5 @@ fn figures(part: &Agreement) -> Map<String, Value> {
         ("ks_distance", Value::from(part.ks_distance)),
         ("measured_mean_ms", Value::from(part.measured_mean_ms)),
         ("simulated_mean_ms", Value::from(part.simulated_mean_ms)),
-    ];
-    figures.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
+    ]
 }
