@@ -68,9 +68,9 @@ impl Segment {
         self.leap.map_or(self.own_end(), |leap| leap.max(self.own_end()))
     }
 
-    /// Leaves out the pieces that its other page leaves out. A recovery writes both pages again when
-    /// it leaves out a piece; one of the two may have come to nothing, or have come back. Returns,
-    /// for this page and for the other, if it lacks what the other leaves out, or differs.
+    /// Leaves out the pieces that its other page leaves out. A recovery writes both pages again
+    /// when it leaves out a piece; one of the two may have come to nothing, or have come back.
+    /// Returns, for this page and for the other, if it lacks what the other leaves out, or differs.
     fn leave_out_with(&mut self, other: &Segment) -> (bool, bool) {
         if self.records.len() != other.records.len() {
             return (false, true);
@@ -119,8 +119,8 @@ pub(super) struct LogRecovery<P> {
     /// The first copies of pages of the index whose second copies are being read.
     first_copies: Option<Chunk>,
     in_doubt: VecDeque<Segment>,
-    /// Set if the last segment in doubt was found by its head, and its foot is not read yet. The foot
-    /// is read together with the next head if they lie side by side.
+    /// Set if the last segment in doubt was found by its head, and its foot is not read yet. The
+    /// foot is read together with the next head if they lie side by side.
     foot_unread: bool,
     /// The next piece of the first segment in doubt to check.
     next_piece: u64,
@@ -757,8 +757,8 @@ impl<P: Payload> Recovery<P> {
         self.begin_next_life_of_log();
     }
 
-    /// Checks a piece. An unreadable piece stays in the block map: reads of it are errors, and do not
-    /// return older content.
+    /// Checks a piece. An unreadable piece stays in the block map: reads of it are errors, and do
+    /// not return older content.
     fn takes_piece(&mut self, answer: &Answer<P>) {
         let Some(segment) = self.log().in_doubt.front() else { return };
         let Some(payload) = &answer.payload else { return };
