@@ -8,7 +8,8 @@
 //! P · max(1, Y / L) + P · F · Y
 //! ```
 //!
-//! Energy is that of the run, at its mean power. The cost leaves out work and the time of people.
+//! Energy is that of the run, at its mean power. Of several equal drives that are used as one, one
+//! is at work at a time, and the others idle. The cost leaves out work and the time of people.
 //!
 //! Data are lost with a drive that has the only copy of a block. Home has such blocks, and every
 //! part of a volume of ranges. A cache or a log has them if any block was newest there in the run.
@@ -70,6 +71,8 @@ struct OwnedDrive {
     is_rented: bool,
     /// Number of equal drives that are used as one drive.
     count: u64,
+    /// Power of one drive without requests.
+    idle_watts: Option<f64>,
     /// Mass of carbon dioxide (equivalent) that making the drives set free, in kg: a range.
     carbon_kg: Option<[f64; 2]>,
 }
@@ -83,6 +86,7 @@ impl Owned {
             holds: drive.holds,
             is_rented: drive.profile.is_rented(),
             count: drive.bought,
+            idle_watts: idle_watts(&drive.profile.body),
             carbon_kg: embodied_carbon(drive),
         });
         Self {
@@ -108,8 +112,7 @@ impl Owned {
         let each = || self.drives.iter().zip(members);
         let bought: f64 = each().map(|(drive, member)| drive.bought(member, terms.years)).sum::<Option<f64>>()?;
         let powered = each().filter(|(drive, _)| !drive.is_rented);
-        let joules: f64 = powered.map(|(_, member)| energy(member)).sum::<Option<f64>>()?;
-        let watts = Some(joules / self.span.as_seconds_f64()).filter(|watts| watts.is_finite())?;
+        let watts: f64 = powered.map(|(drive, member)| drive.watts(member, self.span)).sum::<Option<f64>>()?;
         let kwh_per_year = watts * HOURS_A_YEAR / 1000.0;
         Some((bought + controller_usd) / terms.years + kwh_per_year * terms.usd_per_kwh)
     }
@@ -164,7 +167,25 @@ fn embodied_carbon(drive: &Drive) -> Option<[f64; 2]> {
     Some(per_tb.map(|kg| kg * drive.size.0 as f64 / 1e12))
 }
 
+/// Returns the power of a drive without requests.
+fn idle_watts(body: &Body) -> Option<f64> {
+    match body {
+        Body::Hdd(profile) => profile.idle_watts,
+        Body::Flash(profile) => profile.idle_watts,
+        Body::Cloud(_) => None,
+    }
+}
+
 impl OwnedDrive {
+    /// Returns the mean power of the drives that are used as one drive, over the time of the run.
+    fn watts(&self, member: &Member, span: Nanoseconds) -> Option<f64> {
+        let at_work = Some(energy(member)? / span.as_seconds_f64()).filter(|watts| watts.is_finite())?;
+        match self.count {
+            0 | 1 => Some(at_work),
+            count => Some(at_work + (count - 1) as f64 * self.idle_watts?),
+        }
+    }
+
     /// Returns the probability that at least one of the drives that are used as one drive fails in
     /// a year.
     fn any_fails(&self) -> Option<f64> {
@@ -198,6 +219,7 @@ fn energy(member: &Member) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::results::{HddFigures, Provenance};
 
     fn owned(drives: &[(Holds, f64)], was_dirty: bool) -> Owned {
         let drive = |&(holds, failures): &(Holds, f64)| OwnedDrive {
@@ -206,6 +228,7 @@ mod tests {
             holds,
             is_rented: false,
             count: 1,
+            idle_watts: Some(4.0),
             carbon_kg: None,
         };
         let span = Nanoseconds::from_seconds(10);
@@ -235,6 +258,29 @@ mod tests {
         assert!((striped - 0.0396).abs() < 1e-12, "{striped}");
         let ranges = loss(&[(Holds::Ranges, 0.02), (Holds::Ranges, 0.01)], false);
         assert!((ranges - 0.0298).abs() < 1e-12, "{ranges}");
+    }
+
+    /// Eight disks drew the power of one.
+    #[test]
+    fn drives_that_are_used_as_one_all_draw_power() {
+        let mut drives = owned(&[(Holds::Home, 0.02)], false).drives;
+        let figures = HddFigures { energy_j: Some(60.0), ..HddFigures::default() };
+        let member = Member {
+            id: "hdd".to_owned(),
+            volume: None,
+            role: "home".to_owned(),
+            profile: "p".to_owned(),
+            bytes: 4096,
+            metadata_bytes: 0,
+            figures: MemberFigures::Hdd(figures),
+            provenance: Provenance::default(),
+        };
+        let watts = |drive: &OwnedDrive| drive.watts(&member, Nanoseconds::from_seconds(10));
+        assert_eq!(watts(&drives[0]), Some(6.0));
+        drives[0].count = 8;
+        assert_eq!(watts(&drives[0]), Some(6.0 + 7.0 * 4.0), "one is at work, and seven idle");
+        drives[0].idle_watts = None;
+        assert_eq!(watts(&drives[0]), None);
     }
 
     /// Three disks that are used as one lose data when any of them fails.

@@ -21,6 +21,10 @@ use crate::setup::{Choices, Chosen, DefaultSize, Plan, SetupError, sets_geometry
 /// between the drives that are sold as of one size.
 const CAPACITY_SLACK: f64 = 0.01;
 
+/// Most that a volume may lack of the capacity asked for. Of a hundred drives, the last is bought,
+/// too.
+const CAPACITY_SLACK_MAX: Bytes = Bytes(10_000_000_000);
+
 /// Origin of the sizes of a run's drives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -61,7 +65,8 @@ impl Choices {
     /// Returns the least number of sectors of a volume with the capacity asked for.
     fn least_sectors(&self) -> u64 {
         let capacity = self.capacity.unwrap_or_default().0;
-        Bytes(capacity - (capacity as f64 * CAPACITY_SLACK) as u64).sectors().0
+        let slack = ((capacity as f64 * CAPACITY_SLACK) as u64).min(CAPACITY_SLACK_MAX.0);
+        Bytes(capacity - slack).sectors().0
     }
 }
 

@@ -1,4 +1,6 @@
-//! Drives that cannot keep up with the times of the trace: response times measure the queue.
+//! Drives that cannot keep up with the times of the trace: response times measure the queue. The
+//! share of the time tells it, or the share of the requests: half of a day's requests may arrive in
+//! one minute, and wait.
 
 use super::Finding;
 use crate::results::{Member, Run};
@@ -6,6 +8,29 @@ use crate::setup::Sizing;
 
 /// Share of the time behind the trace from which on a run counts as saturated.
 const SATURATED_SHARE: f64 = 0.1;
+
+/// A request that takes longer had waited for others, in milliseconds.
+const LONG_MS: f64 = 1000.0;
+
+/// Returns the share of the time for which a run was behind, if the run was saturated: by its share
+/// of the time, or because at least a tenth of its requests took long.
+fn saturated(run: &Run) -> Option<f64> {
+    let share = run.behind_fraction.filter(|&share| share > 0.0)?;
+    (share >= SATURATED_SHARE || long_requests(run).is_some()).then_some(share)
+}
+
+/// Returns the largest known share of requests that took long, in words.
+fn long_requests(run: &Run) -> Option<&'static str> {
+    let all = &run.response_time_ms.all;
+    let is_long = |percentile: Option<f64>| percentile.is_some_and(|ms| ms >= LONG_MS);
+    if is_long(all.p50) {
+        Some("half of the requests")
+    } else if is_long(all.p90) {
+        Some("a tenth of the requests")
+    } else {
+        None
+    }
+}
 
 /// Returns the name of a run. A scheme may run twice: with drives on sale, and with a share.
 fn name(run: &Run) -> String {
@@ -25,22 +50,24 @@ fn busiest(run: &Run) -> String {
 }
 
 pub(super) fn of(runs: &[Run]) -> Option<Finding> {
-    let behind = |run: &Run| run.behind_fraction.filter(|&share| share >= SATURATED_SHARE);
     // A scheme without a cache has the same figures in both blocks of a comparison.
     let is_sold_too = |run: &Run| {
         let same = |other: &Run| other.label == run.label && other.behind_fraction == run.behind_fraction;
         run.sizing == Sizing::Share && runs.iter().any(|other| other.sizing != Sizing::Share && same(other))
     };
     let once = runs.iter().filter(|run| !is_sold_too(run));
-    let mut saturated: Vec<(&Run, f64)> = once.filter_map(|run| Some((run, behind(run)?))).collect();
-    saturated.sort_by(|(_, one), (_, other)| other.total_cmp(one));
+    let mut saturated: Vec<(&Run, f64)> = once.filter_map(|run| Some((run, saturated(run)?))).collect();
+    // Whole drives come before shares of drives.
+    let key = |run: &Run| run.sizing == Sizing::Share;
+    saturated.sort_by(|(one, a), (other, b)| key(one).cmp(&key(other)).then(b.total_cmp(a)));
     let &(worst, share) = saturated.first()?;
     let others: Vec<String> =
         saturated[1..].iter().map(|(run, share)| format!("{} {:.0} %", name(run), share * 100.0)).collect();
     let others = if others.is_empty() { String::new() } else { format!(" Behind, too: {}.", others.join(", ")) };
+    let long = long_requests(worst).map_or_else(String::new, |share| format!(" At least {share} took more than 1 s."));
     let text = format!(
-        "{} was behind for {:.0} % of the time, first {:.0} s after the beginning: a request had waited for more than a second, and \
-         up to {} waited at once.{} The trace was recorded on faster drives.{others}",
+        "{} was behind for {:.0} % of the time, first {:.0} s after the beginning: a request had waited for more than \
+         a second, and up to {} waited at once.{long}{} The trace was recorded on faster drives.{others}",
         name(worst),
         share * 100.0,
         worst.behind_since_s.unwrap_or(0.0),
@@ -86,6 +113,23 @@ mod tests {
         assert!(line.contains("Its hdd was busy for 98 % of the measured time. The trace"), "{line}");
     }
 
+    /// 10,000 of 16,000 requests arrived in a twentieth of the time: the median was 1 s, and nothing
+    /// was said.
+    #[test]
+    fn run_whose_requests_took_long_is_saturated_in_a_short_time() {
+        let with = |p50, p90, behind| {
+            let mut run = run("hdd-only", Some(behind));
+            (run.response_time_ms.all.p50, run.response_time_ms.all.p90) = (Some(p50), Some(p90));
+            of(&[run]).map(|finding| finding.text)
+        };
+        let half = with(1041.0, 5272.0, 0.07).expect("half of the requests waited");
+        assert!(half.contains("At least half of the requests took more than 1 s."), "{half}");
+        let tenth = with(5.0, 1000.0, 0.07).expect("a tenth waited");
+        assert!(tenth.contains("At least a tenth of the requests took more than 1 s."), "{tenth}");
+        assert_eq!(with(5.0, 999.0, 0.07), None);
+        assert_eq!(with(1041.0, 5272.0, 0.0), None, "large requests alone take long, and nothing waits");
+    }
+
     #[test]
     fn worst_saturated_run_is_named_first_with_its_queue() {
         let runs = [
@@ -110,8 +154,8 @@ mod tests {
         let share = |share| Run { sizing: Sizing::Share, ..run("hdd-only", Some(share)) };
         let text = |runs: &[Run]| of(runs).expect("a finding").text;
         assert!(!text(&[run("hdd-only", Some(0.4)), share(0.4)]).contains("too"));
-        let both = text(&[run("hdd-only", Some(0.4)), share(0.3)]);
-        assert!(both.ends_with("Behind, too: hdd-only with 10 % of the working set 30 %."), "{both}");
+        let both = text(&[run("hdd-only", Some(0.3)), share(0.4)]);
+        assert!(both.ends_with("Behind, too: hdd-only with 10 % of the working set 40 %."), "{both}");
         assert!(text(&[share(0.3)]).starts_with("hdd-only with 10 % of the working set was behind"));
     }
 }
