@@ -6,8 +6,9 @@ use bimetal_core::block::BlockSize;
 use bimetal_core::layout::Role;
 use bimetal_core::units::{Bytes, significant};
 use bimetal_measure::text::{decimal, price, short_years};
+use bimetal_sim::findings::Finding;
 use bimetal_sim::lifetime::Life;
-use bimetal_sim::results::TraceSummary;
+use bimetal_sim::results::{Run, TraceSummary};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -52,6 +53,8 @@ pub struct Answer {
     pub command: Option<String>,
     /// The workload.
     pub trace: TraceSummary,
+    /// Facts to know before the figures of the best option.
+    pub findings: Vec<Finding>,
     /// The budgets, as they were given.
     pub budgets: Vec<String>,
     /// The price catalogue.
@@ -209,6 +212,28 @@ impl Described {
     }
 }
 
+/// Returns the figures of `tried` that a finding may need.
+pub(crate) fn run_of(tried: &Tried) -> Run {
+    let Tried { candidate, .. } = tried;
+    let figures = tried.figures();
+    let at = |path: &str| figures.and_then(|figures| at(&figures.run, path));
+    let number = |path: &str| at(path).and_then(Value::as_f64);
+    let drive = |role| candidate.drive(role).map(|offer| offer.model.clone());
+    let mut run = Run {
+        ssd: drive(Role::Ssd),
+        hdd: drive(Role::Hdd),
+        ssd_bytes: candidate.drive(Role::Ssd).map(|offer| offer.size.0),
+        exported_bytes: at("exported_bytes").and_then(Value::as_u64).unwrap_or(0),
+        behind_fraction: number("behind_fraction"),
+        behind_since_s: number("behind_since_s"),
+        queue_depth_max: at("queue_depth_max").and_then(Value::as_u64),
+        ..Run::named(candidate.scheme.name)
+    };
+    let all = &mut run.response_time_ms.all;
+    (all.p50, all.p90) = (number("response_time_ms.all.p50"), number("response_time_ms.all.p90"));
+    run
+}
+
 /// Returns all parameters of the scheme.
 fn settings_of(candidate: &Candidate, figures: Option<&Figures>) -> BTreeMap<String, String> {
     let of_run = figures.and_then(|figures| figures.run.get("settings")).and_then(Value::as_object);
@@ -273,6 +298,17 @@ pub fn name(candidate: &Candidate) -> String {
     let drives: Vec<String> = [Role::Ssd, Role::Log, Role::Hdd].into_iter().filter_map(drive).collect();
     let (scheme, drives) = (candidate.scheme.name, drives.join(" and "));
     format!("{scheme}{settings} on {drives} for {}", price(candidate.cost_usd))
+}
+
+/// Returns the drives of an option with price and date: `samsung-990-pro 1 TB ($218, 2026-02) and
+/// seagate-exos-x18 18 TB ($290, 2025-07)`.
+pub fn purchases(candidate: &Candidate) -> String {
+    let drive = |role| {
+        let offer = candidate.drive(role)?;
+        let date = if offer.date.is_empty() { String::new() } else { format!(", {}", offer.date) };
+        Some(format!("{} {} ({}{date})", without_size(&offer.model), decimal(offer.size.0), price(offer.usd)))
+    };
+    [Role::Ssd, Role::Log, Role::Hdd].into_iter().filter_map(drive).collect::<Vec<_>>().join(" and ")
 }
 
 /// Returns a model's name without the size at its end: an option has its own, and

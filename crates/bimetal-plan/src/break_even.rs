@@ -2,7 +2,8 @@
 //!
 //! There are three ways to build: with SSDs alone, with disks alone, and with both. For each other
 //! way, the cheapest option that keeps the budgets is found. The price of one model of drive is
-//! then varied until both options cost the same. All other prices stay.
+//! then varied until both options cost the same. All other prices stay. Each sentence has the best
+//! option as its subject.
 
 use bimetal_measure::text::short;
 use serde::Serialize;
@@ -23,14 +24,17 @@ pub struct BreakEven {
     pub against: String,
     /// Scheme of the option that wins while the model costs more than this price.
     pub wins_above: String,
+    /// Scheme of the best option.
+    pub best: String,
 }
 
 impl BreakEven {
     /// Returns a sentence: `griffin wins while MODEL costs more than $0.09 a GB, ...`.
     pub fn sentence(&self) -> String {
-        let Self { price_of, usd_per_gb, usd_per_gb_today, against, wins_above } = self;
+        let Self { price_of, usd_per_gb, usd_per_gb_today, against, wins_above, best } = self;
+        let than = if wins_above == best { "more" } else { "less" };
         format!(
-            "{wins_above} wins while {price_of} costs more than ${} a GB (${} today), against {against}",
+            "{best} wins while {price_of} costs {than} than ${} a GB (${} today), against {against}",
             short(cents(*usd_per_gb)),
             short(cents(*usd_per_gb_today))
         )
@@ -81,6 +85,7 @@ fn of_model(best: &Candidate, other: &Candidate, model: &str, name: &str) -> Opt
         usd_per_gb_today: most_usd / most_gb,
         against: name.to_owned(),
         wins_above: more.scheme.name.to_owned(),
+        best: best.scheme.name.to_owned(),
     })
 }
 
@@ -122,6 +127,10 @@ mod tests {
         // The disk would have to cost $130.
         assert_eq!((found[1].price_of.as_str(), found[1].wins_above.as_str()), ("disk", "ssd-only"));
         assert!((found[1].usd_per_gb - 130.0 / 4000.0).abs() < 1e-9, "{found:?}");
+        assert_eq!(
+            found[1].sentence(),
+            "bcache wins while disk costs less than $0.0325 a GB ($0.0125 today), against 1 TB TLC"
+        );
         assert_eq!((way(&hybrid), way(&flash)), ((true, true), (true, false)));
     }
 

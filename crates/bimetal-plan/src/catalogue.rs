@@ -7,12 +7,18 @@ use bimetal_models::profile::{Price, Profile, ProfileError};
 use bimetal_sim::market::{Market, OnSale};
 use serde::Deserialize;
 
+use crate::drives::model::{self, files};
+use crate::drives::{DriveError, load};
+
 /// Catalogue that is used if none is given. The prices of the example are old: the example only
 /// shows the format.
 const EXAMPLE: &str = include_str!("example-catalogue.toml");
 
 /// Smallest size of a drive.
 pub const SIZE_MIN: Bytes = Bytes::from_mib(1);
+
+/// Name of the catalogue of all built-in drives.
+pub const ON_SALE: &str = "on-sale";
 
 /// Name of the example in results.
 const EXAMPLE_NAME: &str = "built-in example (old prices)";
@@ -78,14 +84,23 @@ pub struct Catalogue {
 pub enum CatalogueError {
     /// The file cannot be read.
     #[error(
-        "{file}: {reason}: expected a TOML file with a [[drive]] for each model; without --catalog a built-in example is used"
+        "{file}: {reason}: expected a TOML file with a [[drive]] for each model, on-sale for all built-in drives, or a class \
+         of them: {classes}"
     )]
     Unreadable {
         /// The file.
         file: String,
         /// Error of the operating system.
         reason: String,
+        /// Names of the built-in classes.
+        classes: String,
     },
+    /// An entry of a file of drives is invalid.
+    #[error(transparent)]
+    Drive(#[from] DriveError),
+    /// No drive of a file has a price in dollars and a model.
+    #[error("{0}: no drive has a price in dollars and a model: expected at least one [[drive.price]] with usd")]
+    NoOffers(String),
     /// The file is not TOML, or has an unknown key.
     #[error("{file}: {reason}")]
     Syntax {
@@ -174,15 +189,58 @@ impl Catalogue {
         Self { example: true, ..catalogue }
     }
 
+    /// Returns the catalogue that `wanted` names, parts with commas between: [`ON_SALE`] for all
+    /// built-in drives, a class of them like `consumer-ssd`, or a file. A file has entries of a
+    /// plan's catalogue, or of drives with their figures.
+    ///
+    /// # Errors
+    /// Returns an error if a file cannot be read or is invalid. The message names file and entry.
+    pub fn named(wanted: &str) -> Result<Self, CatalogueError> {
+        let mut offers = Vec::new();
+        for part in wanted.split(',') {
+            let files = files();
+            let of_class: Vec<_> = files.iter().filter(|file| part == ON_SALE || file.name == part).collect();
+            let found = match of_class.is_empty() {
+                false => of_class.into_iter().flat_map(|file| model::offers(file)).collect(),
+                true => Self::read(Path::new(part))?.offers,
+            };
+            let is_known = |offer: &Offer| {
+                offers.iter().any(|known: &Offer| known.model == offer.model && known.size == offer.size)
+            };
+            let new: Vec<Offer> = found.into_iter().filter(|offer| !is_known(offer)).collect();
+            offers.extend(new);
+        }
+        match offers.is_empty() {
+            true => Err(CatalogueError::Empty(wanted.to_owned())),
+            false => Ok(Self { name: wanted.to_owned(), example: false, offers }),
+        }
+    }
+
     /// Reads the catalogue in a file.
     ///
     /// # Errors
-    /// Returns an error if the file cannot be read or is invalid. The message names file and entry.
+    /// Returns the same errors as [`named`](Self::named).
     pub fn read(path: &Path) -> Result<Self, CatalogueError> {
         let file = path.display().to_string();
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| CatalogueError::Unreadable { file: file.clone(), reason: error.to_string() })?;
-        Self::parse(&text, &file)
+        let text = std::fs::read_to_string(path).map_err(|error| {
+            let classes = files().iter().map(|file| file.name.clone()).collect::<Vec<_>>().join(", ");
+            CatalogueError::Unreadable { file: file.clone(), reason: error.to_string(), classes }
+        })?;
+        match has_figures(&text) {
+            true => Self::of_drives(&text, &file),
+            false => Self::parse(&text, &file),
+        }
+    }
+
+    /// Reads a file of drives with their figures, and makes its drives known by their names.
+    fn of_drives(text: &str, name: &str) -> Result<Self, CatalogueError> {
+        let file = load::parse(text, name)?;
+        let offers = model::offers(&file);
+        model::add_file(file);
+        if offers.is_empty() {
+            return Err(CatalogueError::NoOffers(name.to_owned()));
+        }
+        Ok(Self { name: name.to_owned(), example: false, offers })
     }
 
     /// Parses the catalogue in `text`. Messages call the file `name`.
@@ -288,6 +346,13 @@ impl Catalogue {
     }
 }
 
+/// Returns true if the entries of a file are drives with their figures: those have a name.
+fn has_figures(text: &str) -> bool {
+    let table = text.parse::<toml::Table>().unwrap_or_default();
+    let entries = table.get("drive").and_then(toml::Value::as_array);
+    entries.is_some_and(|entries| entries.iter().any(|entry| entry.get("name").is_some()))
+}
+
 impl Entry {
     fn offer_into(self, offers: &mut Vec<Offer>, file: &str, entry: usize) -> Result<(), CatalogueError> {
         let profile = Profile::load(&self.model).map_err(|error| {
@@ -337,7 +402,7 @@ fn kind_of(profile: &Profile) -> Kind {
     if profile.is_solid_state() { Kind::Ssd } else { Kind::Hdd }
 }
 
-fn cell_of(profile: &Profile) -> Option<String> {
+pub(crate) fn cell_of(profile: &Profile) -> Option<String> {
     let cell = profile.figures().find(|(key, ..)| *key == "cell")?.1;
     Some(cell.trim_matches('"').to_uppercase())
 }
@@ -353,6 +418,20 @@ mod tests {
         assert_eq!(example.of_kind(Kind::Ssd).len(), 10);
         assert!(example.offers.iter().all(|offer| offer.source.starts_with("example") && !offer.date.is_empty()));
         assert_eq!(example.of_kind(Kind::Ssd)[0].cell.as_deref(), Some("TLC"));
+    }
+
+    #[test]
+    fn class_of_built_in_drives_is_a_catalogue() {
+        let found = Catalogue::named("consumer-ssd,nearline-hdd").expect("two classes");
+        let kinds = [Kind::Ssd, Kind::Hdd].map(|kind| found.of_kind(kind).len());
+        assert!(kinds.iter().all(|count| *count > 2), "{kinds:?}");
+        assert!(found.offers.iter().all(|offer| offer.usd > 0.0 && !offer.date.is_empty()));
+        let all = Catalogue::named(ON_SALE).expect("all drives").offers.len();
+        assert!(all > found.offers.len());
+        let twice = Catalogue::named("consumer-ssd,consumer-ssd").expect("a class").offers.len();
+        assert_eq!(twice, kinds[0], "a drive is offered once");
+        let error = Catalogue::named("consumer-ssd,no-class").expect_err("no class").to_string();
+        assert!(error.starts_with("no-class: ") && error.contains("consumer-ssd, datacentre-ssd"), "{error}");
     }
 
     /// Simulations without sizes buy from the catalogue of the planner.

@@ -12,6 +12,7 @@ use bimetal_core::volume::VolumeError;
 use bimetal_measure::text::{decimal, short};
 use bimetal_sim::block_layer::BlockLayerSettings;
 use bimetal_sim::figures::run_of;
+use bimetal_sim::findings::{address_end, depends_on_place};
 use bimetal_sim::lifetime::{self, KnownWear, Life, Repeated, Unknown};
 use bimetal_sim::limits::{Limits, Which};
 use bimetal_sim::results::{FlashFigures, Run, RunSpeed, Series};
@@ -323,7 +324,8 @@ impl Evaluator<'_> {
         choices: &Choices,
         limits: Limits,
     ) -> Result<Outcome, SimulationError> {
-        if let Some(why) = too_large_a_map(candidate, choices) {
+        let hangs = || hangs_on_place(candidate, choices, &self.load.survey);
+        if let Some(why) = too_large_a_map(candidate, choices).or_else(hangs) {
             return Ok(Outcome::Impossible(why));
         }
         let _alone = has_large_tables(candidate).then(|| LARGE.lock().unwrap_or_else(PoisonError::into_inner));
@@ -370,6 +372,21 @@ fn why_not_built(error: SetupError) -> String {
 /// applies to schemes that have an entry for every block of the SSD from the start, of some bits
 /// each. The block map of schemes without such entries takes memory as the workload touches
 /// addresses.
+/// Returns the reason for which the figures of an option say nothing about a volume of the capacity
+/// asked for: they hold only for the addresses that the trace accesses.
+fn hangs_on_place(candidate: &Candidate, choices: &Choices, survey: &Survey) -> Option<String> {
+    let (capacity, end) = (choices.capacity?, address_end(survey));
+    depends_on_place(candidate.scheme.name, capacity, end).then(|| {
+        format!(
+            "the trace accesses the first {} of {}, and the place of the data decides the figures of {}: a trace of the \
+             whole volume is needed",
+            decimal(end.0),
+            decimal(capacity.0),
+            candidate.scheme.name
+        )
+    })
+}
+
 fn too_large_a_map(candidate: &Candidate, choices: &Choices) -> Option<String> {
     let has_map = candidate.scheme.memory_bytes_per_block > 0.0;
     let mirrors = has_map && candidate.scheme.members.contains(&(Role::Ssd, Holds::Ranges));

@@ -45,7 +45,9 @@ use std::time::Instant;
 use bimetal_core::scheme::SchemeInfo;
 use bimetal_measure::text::{price, short};
 use bimetal_sim::experiment::{peak_rss_bytes, summary_of};
+use bimetal_sim::findings;
 use bimetal_sim::lifetime::KnownWear;
+use bimetal_sim::results::TraceSummary;
 use bimetal_sim::setup::{Choices, SetupError, controller_usd};
 use bimetal_sim::simulator::{Replay, SimulationError};
 use bimetal_sim::survey::Survey;
@@ -392,7 +394,14 @@ fn planned(
     let answer = Answer {
         bimetal: env!("CARGO_PKG_VERSION").to_owned(),
         command: None,
-        trace: summary_of(&load.survey, question.common.block),
+        trace: TraceSummary {
+            capacity_bytes: question.common.capacity.map(|capacity| capacity.0),
+            ..summary_of(&load.survey, question.common.block)
+        },
+        findings: tried.first().map_or_else(Vec::new, |first| {
+            let run = answer::run_of(first);
+            findings::of_choice(&load.survey, &run, question.common.block, question.replay)
+        }),
         budgets: question.budgets.iter().map(|budget| budget.text.clone()).collect(),
         catalogue: CatalogueNote { name: question.catalogue.name.clone(), example: question.catalogue.example },
         best: best.map(described),

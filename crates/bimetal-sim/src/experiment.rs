@@ -265,9 +265,11 @@ impl Experiment<'_> {
         let outcomes = with_uncertainty(outcomes, disturbances.len());
         let (runs, left_out) = sorted(outcomes, self.schemes.len() + self.trees.len())?;
         let over_share = self.over_share(&other_shares, &runs, survey, &count)?;
-        let trace = describe(survey, summary_of(survey, self.choices.block));
+        let capacity = self.choices.capacity;
+        let capacity_bytes = capacity.map(|capacity| capacity.0);
+        let trace = describe(survey, TraceSummary { capacity_bytes, ..summary_of(survey, self.choices.block) });
         let (command, options) = (None, self.options());
-        let findings = findings::of(survey, &runs, self.choices.block, self.replay);
+        let findings = findings::of(survey, &runs, self.choices.block, self.replay, capacity.unwrap_or_default());
         let bimetal = env!("CARGO_PKG_VERSION").to_owned();
         Ok(Document { bimetal, command, options, trace, findings, runs, left_out, over_share })
     }

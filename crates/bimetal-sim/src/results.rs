@@ -11,6 +11,7 @@
 
 use std::collections::BTreeMap;
 
+use bimetal_core::units::Bytes;
 use bimetal_measure::json::{to_compact_json, to_json};
 use bimetal_measure::response_time::{CdfByKind, ResponseTimes};
 use bimetal_measure::throughput::Throughput;
@@ -18,7 +19,7 @@ use bimetal_measure::volume::{HitRatio, Migration};
 use bimetal_models::endurance::LimitedBy;
 use serde::Serialize;
 
-use crate::findings::Finding;
+use crate::findings::{Finding, depends_on_place};
 use crate::lifetime::Unknown;
 use crate::over_share::PointOverShare;
 use crate::setup::Sizing;
@@ -48,6 +49,13 @@ pub struct Document {
 }
 
 impl Document {
+    /// Returns true if the figures of a run hold only for the addresses that the trace accesses, and
+    /// most addresses of the volume are unknown.
+    pub fn depends_on_place(&self, run: &Run) -> bool {
+        let bytes = |bytes: Option<u64>| Bytes(bytes.unwrap_or(0));
+        depends_on_place(&run.scheme, bytes(self.trace.capacity_bytes), bytes(self.trace.address_end_bytes))
+    }
+
     /// Returns the runs with whole drives or given sizes, and the runs with a share of the working
     /// set. Figures are compared within one block.
     pub fn blocks(&self) -> (&[Run], &[Run]) {
@@ -111,6 +119,9 @@ pub struct TraceSummary {
     /// First byte behind the highest address touched, over all units laid one after another. A
     /// wrong unit of address shows here first.
     pub address_end_bytes: Option<u64>,
+    /// What the volume must hold: the capacity asked for, or the recorded device's size; null where
+    /// neither is known.
+    pub capacity_bytes: Option<u64>,
 }
 
 /// Run of one scheme over the trace.

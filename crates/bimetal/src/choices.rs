@@ -5,7 +5,8 @@
 //! percentile of the response times is the speed. A gain in speed counts if it is larger than the ±
 //! of both percentiles, and at least 1 %, which nobody would notice. A gain in life counts from 5 %
 //! on, and so does a gain in speed if a percentile has no ± (`--runs 1`). No life beyond ten years
-//! counts.
+//! counts. A run whose figures depend on the place of the trace's accesses, where most addresses
+//! of the volume are unknown, is no choice.
 
 use bimetal_measure::text::{dollars, lifetime, milliseconds, milliseconds_with_half, three_digits};
 use bimetal_sim::results::Run;
@@ -28,9 +29,14 @@ pub(crate) struct Choices {
     pub(crate) best: Vec<Choice>,
     /// Indices of the runs that a choice equals or beats in price, p99 and life.
     pub(crate) beaten: Vec<usize>,
+    /// Indices of the runs whose figures hold only for the addresses that the trace accesses.
+    pub(crate) unsure: Vec<usize>,
     /// Gains that count, in words.
     pub(crate) rule: &'static str,
 }
+
+/// Words in front of the schemes that are no choice.
+pub(crate) const UNSURE: &str = "no choice, because the trace knows too few addresses:";
 
 const RULE: &str = "a gain within ± counts as none, and so does less than 5 % of life";
 const RULE_WITHOUT_HALF: &str = "a gain of less than 5 % counts as none";
@@ -59,9 +65,10 @@ struct Merits {
 }
 
 impl Choices {
-    /// Returns the choices among `runs`; `None` unless two runs have a price and a speed. With
-    /// `today`, a year with its fraction, a life has the year of its end.
-    pub(crate) fn of(runs: &[Run], today: Option<f64>) -> Option<Self> {
+    /// Returns the choices among `runs`, of which `is_unsure` tells those whose figures hold only
+    /// for some addresses; `None` unless two other runs have a price and a speed. With `today`, a
+    /// year with its fraction, a life has the year of its end.
+    pub(crate) fn of(runs: &[Run], is_unsure: impl Fn(&Run) -> bool, today: Option<f64>) -> Option<Self> {
         let lives_count = runs.iter().all(|run| run.ssd.is_none() || run.devices.ssd.flash.lifetime_years.is_some());
         let merits = |run: &Run| {
             let years = run.devices.ssd.flash.lifetime_years.filter(|_| lives_count);
@@ -70,8 +77,9 @@ impl Choices {
             let p99_half = run.response_time_ms.all.p99_pm;
             Some(Merits { usd, p99_ms, p99_half, years, has_ssd: run.ssd.is_some() })
         };
+        let (unsure, sure): (Vec<usize>, Vec<usize>) = (0..runs.len()).partition(|&at| is_unsure(&runs[at]));
         let mut order: Vec<(usize, Merits)> =
-            runs.iter().enumerate().filter_map(|(at, run)| Some((at, merits(run)?))).collect();
+            sure.into_iter().filter_map(|at| Some((at, merits(&runs[at])?))).collect();
         order.sort_by(|(_, a), (_, b)| {
             a.usd.total_cmp(&b.usd).then(a.p99_ms.total_cmp(&b.p99_ms)).then(b.years.total_cmp(&a.years))
         });
@@ -79,7 +87,7 @@ impl Choices {
             return None;
         }
         let (mut kept, mut choices): (Vec<Merits>, _) =
-            (Vec::new(), Self { best: Vec::new(), beaten: Vec::new(), rule: "" });
+            (Vec::new(), Self { best: Vec::new(), beaten: Vec::new(), unsure, rule: "" });
         for (run, own) in order {
             match own.purpose_beside(&kept) {
                 Some(purpose) => {
@@ -107,6 +115,10 @@ impl Choices {
         if !self.beaten.is_empty() {
             let beaten: Vec<String> = self.beaten.iter().map(|&run| name(run)).collect();
             text += &format!("  nothing is gained by {}\n", beaten.join(", "));
+        }
+        if !self.unsure.is_empty() {
+            let unsure: Vec<String> = self.unsure.iter().map(|&run| name(run)).collect();
+            text += &format!("  {UNSURE} {}\n", unsure.join(", "));
         }
         text
     }
@@ -174,7 +186,7 @@ mod tests {
     }
 
     fn said(runs: &[Run]) -> String {
-        Choices::of(runs, None).unwrap().lines(|at| runs[at].scheme.clone())
+        Choices::of(runs, |_| false, None).unwrap().lines(|at| runs[at].scheme.clone())
     }
 
     #[test]
@@ -196,12 +208,25 @@ mod tests {
         );
     }
 
+    /// combo was the advice for 8 TB because a trace of 10 GB fitted into the SSD.
+    #[test]
+    fn scheme_that_hangs_on_unknown_addresses_is_no_choice() {
+        let runs = [run("bcache", 90.0, 4.0, None), run("combo", 80.0, 1.0, None), run("hdd-only", 70.0, 9.0, None)];
+        let unsure = |run: &Run| run.scheme == "combo";
+        let choices = Choices::of(&runs, unsure, None).unwrap();
+        assert_eq!(choices.best.iter().map(|choice| choice.run).collect::<Vec<_>>(), [2, 0]);
+        let text = choices.lines(|at| runs[at].scheme.clone());
+        assert!(text.ends_with("  no choice, because the trace knows too few addresses: combo\n"), "{text}");
+        let sure = Choices::of(&runs, |_| false, None).unwrap();
+        assert_eq!(sure.best.iter().map(|choice| choice.run).collect::<Vec<_>>(), [2, 1]);
+    }
+
     /// Two runs that are each better than the other by a little once could beat each other, so that
     /// none was left.
     #[test]
     fn one_of_two_equal_runs_stays() {
         let runs = [run("a", 90.0, 4.0, Some(2.0)), run("b", 90.0, 4.1, Some(2.05))];
-        let choices = Choices::of(&runs, None).unwrap();
+        let choices = Choices::of(&runs, |_| false, None).unwrap();
         assert_eq!((choices.best.len(), choices.best[0].run, &choices.beaten[..]), (1, 0, &[1][..]));
     }
 
@@ -209,48 +234,48 @@ mod tests {
     #[test]
     fn gain_within_the_interval_is_no_choice() {
         let mut runs = [run("cheap", 80.0, 10.0, None), run("dear", 90.0, 8.0, None)];
-        assert_eq!(Choices::of(&runs, None).unwrap().best.len(), 2);
+        assert_eq!(Choices::of(&runs, |_| false, None).unwrap().best.len(), 2);
         (runs[0].response_time_ms.all.p99_pm, runs[1].response_time_ms.all.p99_pm) = (Some(1.6), Some(1.6));
-        let choices = Choices::of(&runs, None).unwrap();
+        let choices = Choices::of(&runs, |_| false, None).unwrap();
         assert_eq!((choices.best.len(), choices.rule), (1, RULE));
         assert_eq!(choices.best[0].figures, "$80.00, p99 10.0 ± 2 ms, holds 250 GB");
         runs[0].response_time_ms.all.p99_pm = Some(0.5);
-        assert_eq!(Choices::of(&runs, None).unwrap().best.len(), 2);
+        assert_eq!(Choices::of(&runs, |_| false, None).unwrap().best.len(), 2);
         (runs[1].response_time_ms.all.p99, runs[1].response_time_ms.all.p99_pm) = (Some(9.95), Some(0.0));
         runs[0].response_time_ms.all.p99_pm = Some(0.0);
-        assert_eq!(Choices::of(&runs, None).unwrap().best.len(), 1, "half a percent, though certain");
+        assert_eq!(Choices::of(&runs, |_| false, None).unwrap().best.len(), 1, "half a percent, though certain");
     }
 
     #[test]
     fn life_ends_in_a_year_if_today_is_known() {
         let runs = [run("flash", 90.0, 4.0, Some(4.2)), run("disk", 80.0, 900.0, None)];
-        let choices = Choices::of(&runs, Some(2026.9)).unwrap();
+        let choices = Choices::of(&runs, |_| false, Some(2026.9)).unwrap();
         assert_eq!(choices.best[1].figures, "$90.00, p99 4.00 ms, the SSD lasts 4.20 y, until 2031, holds 250 GB");
     }
 
     #[test]
     fn life_counts_only_if_it_is_known_of_every_ssd() {
         let mut runs = [run("flash", 90.0, 4.0, Some(2.0)), run("lasting", 170.0, 40.0, Some(5.0))];
-        assert_eq!(Choices::of(&runs, None).unwrap().best.len(), 2);
+        assert_eq!(Choices::of(&runs, |_| false, None).unwrap().best.len(), 2);
         runs[0].devices.ssd.flash.lifetime_years = None;
-        assert_eq!(Choices::of(&runs, None).unwrap().best.len(), 1);
+        assert_eq!(Choices::of(&runs, |_| false, None).unwrap().best.len(), 1);
     }
 
     /// "An SSD that lasts longer than 132 y" once recommended a drive of twice the price.
     #[test]
     fn lives_beyond_ten_years_are_equal() {
         let runs = [run("flash", 90.0, 4.0, Some(132.0)), run("dear", 170.0, 4.0, Some(157.0))];
-        assert_eq!(Choices::of(&runs, None).unwrap().beaten, [1]);
+        assert_eq!(Choices::of(&runs, |_| false, None).unwrap().beaten, [1]);
         let runs = [run("flash", 90.0, 4.0, Some(9.0)), run("dear", 170.0, 4.0, Some(157.0))];
-        assert_eq!(Choices::of(&runs, None).unwrap().best.len(), 2);
+        assert_eq!(Choices::of(&runs, |_| false, None).unwrap().best.len(), 2);
         let runs = [run("flash", 80.0, 4.0, Some(2.0)), run("dear-disk", 170.0, 4.0, None)];
-        assert_eq!(Choices::of(&runs, None).unwrap().beaten, [1]);
+        assert_eq!(Choices::of(&runs, |_| false, None).unwrap().beaten, [1]);
     }
 
     #[test]
     fn run_without_a_price_is_no_choice() {
         let mut runs = [run("flash", 90.0, 4.0, None), run("disk", 80.0, 900.0, None)];
         runs[1].cost.total_usd = None;
-        assert!(Choices::of(&runs, None).is_none());
+        assert!(Choices::of(&runs, |_| false, None).is_none());
     }
 }

@@ -20,6 +20,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::config::Config;
 use crate::error::Error;
+use crate::own_drives;
 
 /// Exit status when the input or the configuration is wrong.
 const WRONG_INPUT: u8 = 1;
@@ -168,6 +169,7 @@ pub(crate) fn command_of(arguments: Vec<OsString>) -> Result<Command, Error> {
 
 fn parse(mut arguments: Vec<OsString>) -> Result<Command, Stop> {
     Profile::add_further(CATALOGUE);
+    own_drives::add();
     let config = Config::named_in(&arguments, &Cli::command()).map_err(Stop::Failed)?;
     if let Some(config) = &config {
         config.insert_into(&mut arguments);

@@ -25,12 +25,12 @@ pub enum Entry<'a> {
 
 impl<'a> Entry<'a> {
     /// Returns the entries of `files`.
-    pub fn all(files: &'a [DriveFile]) -> Vec<Self> {
+    pub fn all(files: impl IntoIterator<Item = &'a DriveFile>) -> Vec<Self> {
         let of_file = |file: &'a DriveFile| {
             let drives = file.drives.iter().map(move |drive| Self::Drive(file, drive));
             drives.chain(file.volumes.iter().map(move |volume| Self::Volume(file, volume)))
         };
-        files.iter().flat_map(of_file).collect()
+        files.into_iter().flat_map(of_file).collect()
     }
 
     fn name(&self) -> &'a str {

@@ -28,6 +28,7 @@ mod memory;
 mod names;
 pub mod options;
 pub mod output;
+mod own_drives;
 pub mod progress;
 mod replay;
 pub mod report;

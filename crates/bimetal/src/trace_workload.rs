@@ -225,7 +225,7 @@ impl TraceWorkload {
             None | Some(Times::Spread) => Some(Within::Equal),
             Some(Times::Poisson) => Some(Within::Random(played.seed)),
         };
-        Ok(vec![Finding::whole_seconds(self.within.is_some())])
+        Ok(vec![Finding::whole_seconds(self.within)])
     }
 
     /// Prints a message about the trace, unless it is in memory: its owner was told.

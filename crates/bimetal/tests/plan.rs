@@ -799,3 +799,56 @@ fn plan_names_the_price_at_which_another_way_wins() {
     let text = String::from_utf8_lossy(&plan(&shop, &[]).stdout).into_owned();
     assert!(text.contains("hdd-only wins while micron-c200-60gb costs more than $"), "{text}");
 }
+
+/// combo was the plan for 8 TB, because a trace of 4 GiB fitted into its SSD.
+#[test]
+fn scheme_that_hangs_on_unknown_addresses_is_not_planned() {
+    let trace = trace("office-server");
+    let flags = ["plan", &trace, "--limit", REQUESTS, "--schemes", "hdd-only,combo", "--latency", "p99<100s", "--json"];
+    let scheme = |document: &Value| document["best"]["scheme"].as_str().map(str::to_owned);
+    let large = json(&[&flags[..], &["--capacity", "2TB"]].concat());
+    let combo = options(&large).find(|option| option["scheme"] == "combo").expect("combo is an option");
+    let reason = combo["reason"].as_str().unwrap_or_default();
+    assert!(reason.contains("the place of the data decides the figures of combo"), "{reason}");
+    assert_ne!(scheme(&large).as_deref(), Some("combo"));
+    let small = json(&[&flags[..], &["--capacity", "2GiB"]].concat());
+    let of_combo =
+        |option: &Value| option["scheme"] == "combo" && !option["predicted"]["throughput.mb_per_s"].is_null();
+    assert!(options(&small).any(of_combo), "it is simulated where the trace knows the volume");
+}
+
+/// A catalogue that `catalog import` made was refused, and so were the built-in drives.
+#[test]
+fn plan_buys_drives_on_sale_and_those_of_an_imported_table() {
+    let folder = Folder::new("imported");
+    let table = folder.file(
+        "drives.csv",
+        "model,kind,size,tbw_tb,recording,price_usd,price_date\nAcme Rocket,ssd,2TB,1200,,99,2026-11\n\
+         Acme Barrel,hdd,20TB,,CMR,200,2026-11\n",
+    );
+    let drives = folder.file("drives.toml", "");
+    assert!(bimetal(&["catalog", "import", &table, "-o", &drives]).status.success());
+    let trace = trace("sqlite");
+    let plan = |catalog: &str| {
+        let flags = ["plan", &trace, "--limit", "500", "--schemes", "bcache", "--latency", "p99<100s"];
+        bimetal(&[&flags[..], &["--catalog", catalog]].concat())
+    };
+    let output = plan(&drives);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let bought = "buy: acme-rocket 2 TB ($99, 2026-11) and acme-barrel 20 TB ($200, 2026-11)";
+    assert!(text.contains(bought), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    let unknown = plan("consumer-sd");
+    let message = String::from_utf8_lossy(&unknown.stderr).into_owned();
+    assert!(unknown.status.code() == Some(1) && message.contains("consumer-ssd, datacentre-ssd"), "{message}");
+    // The user's own drives have names wherever a drive has one.
+    let config = folder.0.join("bimetal");
+    std::fs::create_dir_all(&config).expect("a folder");
+    std::fs::write(config.join("config.toml"), format!("catalog = ['{drives}']\n")).expect("a configuration");
+    let shown = Command::new(env!("CARGO_BIN_EXE_bimetal"))
+        .args(["catalog", "show", "acme-rocket"])
+        .env("XDG_CONFIG_HOME", &folder.0)
+        .output()
+        .expect("the program runs");
+    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    assert!(shown.contains("Acme Rocket") && shown.contains("$99"), "{shown}");
+}

@@ -36,7 +36,7 @@ struct Chosen {
 }
 
 fn volumes() -> impl Iterator<Item = &'static CloudVolume> {
-    files().iter().flat_map(|file| &file.volumes)
+    files().into_iter().flat_map(|file| &file.volumes)
 }
 
 /// Returns the names of all volumes.

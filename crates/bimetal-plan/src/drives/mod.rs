@@ -3,8 +3,8 @@
 //! `drives/*.toml` holds one file for each class of drive. Every figure either has a source or is
 //! listed as unverified; [`load`] refuses a file in which a figure is neither or both. [`figures`]
 //! defines the keys, [`import`] makes the same TOML of a table, and [`model`] makes the profile of
-//! a drive by its name, [`cloud`] that of a cloud volume. [`crate::catalogue`] does not use these
-//! drives: a plan takes its offers from a file, or names a drive by `--ssd` and `--hdd`.
+//! a drive by its name, [`cloud`] that of a cloud volume. A user's own files in the same form are
+//! added to the built-in files. [`crate::catalogue`] takes the offers of a plan from any of them.
 
 pub mod cloud;
 pub mod date;

@@ -18,7 +18,7 @@
 //!
 //! Disks whose host manages the shingles, and drives of 3D XPoint, have no model and are refused.
 
-use std::sync::OnceLock;
+use std::sync::{OnceLock, PoisonError, RwLock};
 
 use bimetal_core::units::Bytes;
 use bimetal_models::flash::FlashProfile;
@@ -31,7 +31,7 @@ use toml::{Table, Value};
 use super::figures::{PerSize, PowerLossProtection, Recording, Size, WriteRates};
 use super::flash::{self, Rates};
 use super::{Drive, DriveFile, built_in, cloud};
-use crate::catalogue::Kind;
+use crate::catalogue::{Kind, Offer, cell_of};
 
 /// Profiles of the catalogue, for [`Profile::add_further`].
 pub const CATALOGUE: Further = Further { text: profile_text, names };
@@ -58,14 +58,42 @@ struct Row<'a> {
     size: usize,
 }
 
-pub(super) fn files() -> &'static [DriveFile] {
-    static FILES: OnceLock<Vec<DriveFile>> = OnceLock::new();
-    FILES.get_or_init(built_in)
+/// Files of the user, added to the built-in files. The names of their drives come first.
+static OWN: RwLock<Vec<&'static DriveFile>> = RwLock::new(Vec::new());
+
+/// Adds a file of the user to the built-in files: `--ssd`, `--hdd` and `--catalog` find its drives
+/// by name.
+pub fn add_file(file: DriveFile) {
+    let mut own = OWN.write().unwrap_or_else(PoisonError::into_inner);
+    if !own.contains(&&file) {
+        own.push(Box::leak(Box::new(file)));
+    }
+}
+
+/// Returns the files of the user and the built-in files.
+pub fn files() -> Vec<&'static DriveFile> {
+    static BUILT_IN: OnceLock<Vec<DriveFile>> = OnceLock::new();
+    let own = OWN.read().unwrap_or_else(PoisonError::into_inner).clone();
+    own.into_iter().chain(BUILT_IN.get_or_init(built_in)).collect()
 }
 
 fn rows() -> impl Iterator<Item = Row<'static>> {
-    let of_drive = |drive: &'static Drive| (0..drive.sizes.len()).map(move |size| Row { drive, size });
-    files().iter().flat_map(move |file| file.drives.iter().flat_map(of_drive))
+    files().into_iter().flat_map(rows_of)
+}
+
+fn rows_of(file: &DriveFile) -> impl Iterator<Item = Row<'_>> {
+    file.drives.iter().flat_map(|drive| (0..drive.sizes.len()).map(move |size| Row { drive, size }))
+}
+
+/// Returns every drive of a file that has a price in dollars and a model.
+pub fn offers(file: &DriveFile) -> Vec<Offer> {
+    let offer = |row: Row| {
+        let Price { usd, date, source } = row.price()?;
+        let profile = profile(row.drive, row.size).ok()?;
+        let (size, cell) = (profile.capacity.bytes(), cell_of(&profile));
+        Some(Offer { model: row.name(), kind: row.drive.kind, size, usd, date, source, cell })
+    };
+    rows_of(file).filter_map(offer).collect()
 }
 
 /// Returns the profile of `drive` in the size at `size`.
@@ -374,7 +402,7 @@ fn profile_text(name: &str) -> Option<Result<String, String>> {
 
 /// Returns the names of all drives, with and without their sizes.
 fn names() -> Vec<String> {
-    let drives = files().iter().flat_map(|file| file.drives.iter().map(|drive| drive.name.clone()));
+    let drives = files().into_iter().flat_map(|file| file.drives.iter().map(|drive| drive.name.clone()));
     drives.chain(rows().map(|row| row.name())).chain(cloud::names()).collect()
 }
 
@@ -391,6 +419,7 @@ pub fn sizes_on_sale(name: &str) -> Vec<OnSale> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::drives::import;
     use bimetal_models::endurance::Endurance;
     use bimetal_models::profile::Body;
 
@@ -430,6 +459,20 @@ mod tests {
         assert!(profile_text("samsung-990-pro-3tb").is_none() && profile_text("").is_none());
         assert_eq!(sizes_on_sale("Samsung 990 PRO").len(), 3);
         assert!(sizes_on_sale("samsung-990-pro-2tb").is_empty());
+    }
+
+    /// A user's drive is found by its name, and has a model as a built-in drive has.
+    #[test]
+    fn drive_of_a_file_of_the_user_is_found_by_its_name() {
+        let text = "model,kind,size,tbw_tb,price_usd,price_date\nAcme Rocket,ssd,2TB,1200,99,2026-11\n";
+        let file = import::from_csv(text, "acme.csv").expect("a table");
+        let found = offers(&file);
+        assert_eq!((found.len(), found[0].model.as_str(), found[0].usd), (1, "acme-rocket-2tb", 99.0));
+        assert!(profile_text("acme-rocket-2tb").is_none());
+        add_file(file.clone());
+        add_file(file);
+        assert_eq!(profile("Acme Rocket 2TB").capacity.bytes(), found[0].size);
+        assert_eq!(sizes_on_sale("acme-rocket").len(), 1, "a file counts once");
     }
 
     /// The row of a drive for data centres has drive writes a day and no terabytes written.

@@ -9,6 +9,7 @@ mod life_of_short_trace;
 mod misaligned;
 mod no_responses;
 mod no_times;
+mod part_of_addresses;
 mod queue_events;
 mod saturated;
 mod timers;
@@ -16,7 +17,9 @@ mod warm_up;
 mod whole_seconds;
 
 use bimetal_core::block::BlockSize;
+use bimetal_core::units::Bytes;
 pub(crate) use holds_everything::is_cache;
+pub use part_of_addresses::depends_on_place;
 use serde::Serialize;
 
 use crate::results::Run;
@@ -45,8 +48,13 @@ impl Finding {
 
     /// Returns the line above a table.
     pub fn line(&self) -> String {
+        format!("{}: {}", self.severity, self.advice())
+    }
+
+    /// Returns the sentence with its remedy.
+    pub fn advice(&self) -> String {
         let remedy = self.remedy.as_ref().map_or_else(String::new, |remedy| format!(" ({remedy})"));
-        format!("{}: {}{remedy}", self.severity, self.text)
+        format!("{}{remedy}", self.text)
     }
 }
 
@@ -57,8 +65,9 @@ fn size(bytes: u64) -> String {
     unit.map_or_else(|| format!("{bytes} B"), |(unit, name)| format!("{:.1} {name}", bytes as f64 / unit as f64))
 }
 
-/// Returns the findings about a trace and the runs over it: first what concerns all runs.
-pub fn of(survey: &Survey, runs: &[Run], block: BlockSize, replay: Replay) -> Vec<Finding> {
+/// Returns the findings about a trace and the runs over it, on volumes that must hold `capacity`:
+/// first what concerns all runs.
+pub fn of(survey: &Survey, runs: &[Run], block: BlockSize, replay: Replay, capacity: Bytes) -> Vec<Finding> {
     let of_trace = [no_times::of(survey), misaligned::of(survey, block), cold_start::of(survey, runs)];
     let mut findings: Vec<Finding> = of_trace.into_iter().flatten().collect();
     findings.extend(holds_everything::of(survey, runs, block));
@@ -75,8 +84,29 @@ pub fn of(survey: &Survey, runs: &[Run], block: BlockSize, replay: Replay) -> Ve
         }
         Replay::Closed { .. } => {}
     }
+    findings.extend(part_of_addresses::of(runs, capacity, address_end(survey)));
     findings.extend(saturated::of(runs));
     findings
+}
+
+/// Returns the findings about the choice of one option over a trace: those that concern its figures
+/// alone.
+pub fn of_choice(survey: &Survey, run: &Run, block: BlockSize, replay: Replay) -> Vec<Finding> {
+    let runs = std::slice::from_ref(run);
+    let found = [
+        no_times::of(survey),
+        misaligned::of(survey, block),
+        cold_start::of(survey, runs),
+        faster_device::of(survey, runs).filter(|_| matches!(replay, Replay::Timed { .. })),
+        no_responses::of(survey).filter(|_| matches!(replay, Replay::Think { .. })),
+        saturated::of(runs),
+    ];
+    found.into_iter().flatten().collect()
+}
+
+/// Returns the end of the addresses that a trace accesses, over all units laid one after another.
+pub fn address_end(survey: &Survey) -> Bytes {
+    Bytes(survey.address_end.values().map(|end| end.bytes().0).sum())
 }
 
 #[cfg(test)]
@@ -103,6 +133,6 @@ mod tests {
         let mut griffin = run("griffin", 1 << 30);
         griffin.settings.insert("timeout".into(), "900s".into());
         let timed = Replay::Timed { speedup: 1.0 };
-        assert_eq!(of(&survey, &[griffin, run("smart-response", 1 << 20)], BlockSize::default(), timed), []);
+        assert_eq!(of(&survey, &[griffin, run("smart-response", 1 << 20)], BlockSize::default(), timed, Bytes(0)), []);
     }
 }

@@ -1,23 +1,27 @@
 //! Times of the trace in whole seconds, shared by several requests.
 
 use super::Finding;
+use crate::workload::spread::Within;
 
 impl Finding {
-    /// Reports that the times of the trace are whole seconds. `spread` is set if its requests were
-    /// spread over their seconds.
-    pub fn whole_seconds(spread: bool) -> Self {
-        let (text, remedy) = if spread {
-            (
+    /// Reports that the times of the trace are whole seconds, and how its requests were spread over
+    /// their seconds.
+    pub fn whole_seconds(spread: Option<Within>) -> Self {
+        let (text, remedy) = match spread {
+            Some(Within::Equal) => (
                 "The trace's times are whole seconds; the requests of each second were spread over it.",
                 "--times as-is plays them at once, --times poisson at random times of their second",
-            )
-        } else {
-            (
+            ),
+            Some(Within::Random(_)) => (
+                "The trace's times are whole seconds; the requests of each second arrive at random times of it.",
+                "--seed draws other times, --times spread has equal distances",
+            ),
+            None => (
                 "The trace's times are whole seconds: the requests of a second arrive at once, so response times \
                  measure their queue.",
                 "--times spread",
-            )
+            ),
         };
-        Self::new("whole-seconds", if spread { "note" } else { "warning" }, text.to_owned(), remedy, None)
+        Self::new("whole-seconds", if spread.is_some() { "note" } else { "warning" }, text.to_owned(), remedy, None)
     }
 }

@@ -1,4 +1,5 @@
-//! `bimetal catalog`: shows the built-in data on drives for sale, and imports a table of drives.
+//! `bimetal catalog`: shows the data on drives for sale, built in and of the user, and imports a
+//! table of drives.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -6,9 +7,9 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use bimetal_plan::drives::built_in;
 use bimetal_plan::drives::figures::{DRIVE_KEYS, Key};
 use bimetal_plan::drives::import::{NEEDED, OTHERS, from_csv};
+use bimetal_plan::drives::model::files;
 use clap::{Args, Subcommand};
 
 use crate::drives::{Entry, chosen, in_full, sheet, table, to_json};
@@ -120,14 +121,13 @@ fn json(entries: &[Entry<'_>], today: i64) -> Result<String, Error> {
 /// No drive and no class has the name.
 pub(crate) fn shown(arguments: &Arguments) -> Result<String, Error> {
     match &arguments.action {
-        Action::Show { name, .. } => json(&chosen(Entry::all(&built_in()), name.as_deref())?, today()),
+        Action::Show { name, .. } => json(&chosen(Entry::all(files()), name.as_deref())?, today()),
         Action::Import { .. } => Err(Error::new("catalog import has no JSON document: expected catalog show")),
     }
 }
 
 fn show(name: Option<&str>, form: &TableForm) -> Result<(), Error> {
-    let files = built_in();
-    let entries = chosen(Entry::all(&files), name)?;
+    let entries = chosen(Entry::all(files()), name)?;
     let today = today();
     if form.json {
         return print(&json(&entries, today)?);

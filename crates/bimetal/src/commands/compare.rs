@@ -184,7 +184,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
 /// Returns the choices that nothing beats, with an empty line behind them.
 fn choices(document: &Document, today: f64) -> String {
     let runs = document.blocks().0;
-    let choices = Choices::of(runs, Some(today));
+    let choices = Choices::of(runs, |run| document.depends_on_place(run), Some(today));
     choices.map_or_else(String::new, |choices| format!("{}\n", choices.lines(|run| label(runs, run))))
 }
 

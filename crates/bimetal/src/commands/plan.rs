@@ -9,7 +9,7 @@ use bimetal_core::units::Bytes;
 use bimetal_measure::json::to_json;
 use bimetal_measure::text::short_years;
 use bimetal_plan::advice::Confidence;
-use bimetal_plan::answer::{CLOSEST, Closest, sentence};
+use bimetal_plan::answer::{CLOSEST, Closest, purchases, sentence};
 use bimetal_plan::break_even::BreakEven;
 use bimetal_plan::budget::Budget;
 use bimetal_plan::catalogue::{Catalogue, Kind, SIZE_MIN};
@@ -80,10 +80,11 @@ pub(crate) struct Arguments {
     /// end of --lifetime, or after five years
     #[arg(long, help_heading = heading::BUDGETS, value_name = "SHARE/y")]
     growth: Option<String>,
-    /// Catalogue of drives for sale: a TOML file with model, sizes, prices, date and source
-    /// [default: a built-in example]
-    #[arg(long, help_heading = heading::SEARCH, value_name = "FILE.toml")]
-    catalog: Option<PathBuf>,
+    /// Drives for sale: on-sale for all drives of `bimetal catalog show`, a class of them like
+    /// consumer-ssd, or a TOML file with prices; several with commas between [default: a built-in
+    /// example, with old prices]
+    #[arg(long, help_heading = heading::SEARCH, value_name = "on-sale|CLASS|FILE.toml")]
+    catalog: Option<String>,
     /// The schemes to consider, with commas between, or all
     #[arg(long, help_heading = heading::SEARCH, value_name = "a,b|all", default_value = "all")]
     schemes: String,
@@ -231,7 +232,10 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     }
     let planned = planned(&arguments, &[], &Stages::default())?;
     if planned.answer.catalogue.example {
-        note("prices are those of the built-in example catalogue, and out of date: give your own with --catalog");
+        note(
+            "prices are those of the built-in example catalogue, and out of date: --catalog on-sale has the drives of \
+             `bimetal catalog show`, and --catalog FILE.toml your own",
+        );
     }
     if let Some(path) = &arguments.report {
         note(format_args!("the report is in {}", path.display()));
@@ -253,16 +257,18 @@ fn budgets_of(arguments: &Arguments) -> Result<Vec<Budget>, Error> {
 
 /// Returns the catalogue, narrowed to the drives that `--ssd`, `--hdd` and their sizes name.
 fn catalogue_of(arguments: &Arguments, common: &Choices) -> Result<Catalogue, Error> {
-    let mut catalogue = match &arguments.catalog {
-        Some(path) => Catalogue::read(path)?,
-        None => Catalogue::example(),
-    };
+    let mut catalogue = named_catalogue(arguments)?;
     for (kind, choice, flag) in [(Kind::Ssd, &common.ssd, "--ssd-size"), (Kind::Hdd, &common.hdd, "--hdd-size")] {
         if choice.profile.is_some() || choice.size.is_some() {
             catalogue.narrow(kind, choice.profile.as_deref(), bought(flag, choice.size)?)?;
         }
     }
     Ok(catalogue)
+}
+
+/// Returns the catalogue that `--catalog` names.
+fn named_catalogue(arguments: &Arguments) -> Result<Catalogue, Error> {
+    Ok(arguments.catalog.as_deref().map(Catalogue::named).transpose()?.unwrap_or_else(Catalogue::example))
 }
 
 /// Returns the size of a drive to buy.
@@ -301,10 +307,7 @@ fn logs_of(arguments: &Arguments, common: &Choices) -> Result<Option<Catalogue>,
     let Some((_, DriveChoice { profile, size })) = common.members.iter().rfind(|(id, _)| id == "log") else {
         return Ok(None);
     };
-    let mut catalogue = match &arguments.catalog {
-        Some(path) => Catalogue::read(path)?,
-        None => Catalogue::example(),
-    };
+    let mut catalogue = named_catalogue(arguments)?;
     let size = bought("--member log=", *size)?;
     let model = profile.as_deref().unwrap_or_default();
     let kind = catalogue.kind_of(model).map_err(|error| Error::new(format!("--member log=: {error}")))?;
@@ -376,6 +379,7 @@ fn sheet(planned: &Planned, all: bool) -> Sheet {
 fn text(planned: &Planned) -> String {
     let Planned { answer, tried, kept, latency, .. } = planned;
     let mut text = format!("{}\n", self_check(&answer.trace));
+    answer.findings.iter().for_each(|finding| text += &format!("{}\n", finding.line()));
     let budgets = if answer.budgets.is_empty() { "none".to_owned() } else { answer.budgets.join(", ") };
     // Writing to a string cannot fail.
     let _ = writeln!(text, "budgets: {budgets}; prices: {}\n", answer.catalogue.name);
@@ -384,6 +388,7 @@ fn text(planned: &Planned) -> String {
             let next =
                 tried.get(1).filter(|_| *kept > 1).map(|next| format!("; next best {}", sentence(next, latency)));
             let _ = writeln!(text, "{}{}", sentence(best, latency), next.unwrap_or_default());
+            let _ = writeln!(text, "buy: {}", purchases(&best.candidate));
             let _ = writeln!(text, "{}", planned.after_growth().map(|grown| grown + "\n").unwrap_or_default());
             let built = answer.best.as_ref().map(|best| match &best.create_command {
                 Some(line) => format!("build it with: {line}"),

@@ -147,7 +147,10 @@ impl SimulationOptions {
     pub(crate) fn open(&self, mut workload: TraceWorkload) -> Result<(TraceWorkload, Replay), Error> {
         let replay = choose_replay(self.replay, self.speedup, &workload.header()?)?;
         let findings = workload.play(self.played(replay)?)?;
-        findings.iter().chain(&no_response_times(&workload, replay)?).for_each(|finding| workload.tell(finding.line()));
+        findings
+            .iter()
+            .chain(&no_response_times(&workload, replay)?)
+            .for_each(|finding| workload.tell(finding.advice()));
         Ok((workload, replay))
     }
 

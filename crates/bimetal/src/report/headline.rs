@@ -5,7 +5,7 @@ use bimetal_measure::text::{dollars, lifetime, milliseconds, three_digits};
 use bimetal_sim::results::{Document, Run};
 use bimetal_sim::uncertainty::differ;
 
-use crate::choices::{Choice, Choices};
+use crate::choices::{Choice, Choices, UNSURE};
 use crate::life::unknown;
 
 use super::columns::GIB;
@@ -106,13 +106,19 @@ pub(crate) fn drives(runs: &[Run]) -> String {
 
 /// Returns the choices that nothing beats, as a list.
 pub(crate) fn choices(document: &Document) -> String {
-    let Some(choices) = Choices::of(&document.runs, None) else { return String::new() };
+    let Some(choices) = Choices::of(&document.runs, |run| document.depends_on_place(run), None) else {
+        return String::new();
+    };
     let item = |Choice { run, purpose, figures }: &Choice| {
         format!("<li>{} {purpose}: {figures}.</li>\n", name(document, *run))
     };
     let mut items: String = choices.best.iter().map(item).collect();
     if !choices.beaten.is_empty() {
         items += &format!("<li>Nothing is gained by {}.</li>\n", names(document, &choices.beaten));
+    }
+    if !choices.unsure.is_empty() {
+        let (first, rest) = UNSURE.split_at(1);
+        items += &format!("<li>{}{rest} {}.</li>\n", first.to_uppercase(), names(document, &choices.unsure));
     }
     format!("<h3>What to choose</h3>\n<ul class=\"choices\">\n{items}</ul>\n")
 }

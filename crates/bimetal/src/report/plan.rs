@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use bimetal_core::layout::Role;
 use bimetal_measure::text::{decimal, price, short, short_years};
 use bimetal_plan::Planned;
-use bimetal_plan::answer::{Answer, CLOSEST, name, sentence};
+use bimetal_plan::answer::{Answer, CLOSEST, name, purchases, sentence};
 use bimetal_plan::budget::Budget;
 use bimetal_plan::create;
 use bimetal_plan::evaluate::Figures;
@@ -78,8 +78,9 @@ fn verdict(planned: &Planned) -> String {
             }
             writeln!(
                 text,
-                "<p class=\"summary\">{}</p>\n<div class=\"command\"><pre tabindex=\"0\">{}</pre></div>",
+                "<p class=\"summary\">{}</p>\n<p>Buy: {}.</p>\n<div class=\"command\"><pre tabindex=\"0\">{}</pre></div>",
                 escaped(&sentence),
+                escaped(&purchases(&first.candidate)),
                 lines.join("\n")
             )
         }
@@ -99,6 +100,9 @@ fn verdict(planned: &Planned) -> String {
     }
     if answer.catalogue.example {
         text.push_str("<p class=\"caution\">Prices are those of the built-in example catalogue, and old.</p>\n");
+    }
+    for finding in &answer.findings {
+        let _ = writeln!(text, "<p class=\"caution\">{}</p>", escaped(&finding.line()));
     }
     for note in answer.confidence.iter().flat_map(|confidence| &confidence.notes) {
         let _ = writeln!(text, "<p class=\"caution\">{}</p>", escaped(note));

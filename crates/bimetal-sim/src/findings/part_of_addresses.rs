@@ -1,0 +1,75 @@
+//! Schemes that put ranges of addresses on the SSD, over a trace that accesses the first addresses
+//! of a much larger volume: the place of the accesses decides their figures, and nothing tells
+//! whether users stay there.
+
+use bimetal_core::layout::Role;
+use bimetal_core::scheme::Holds;
+use bimetal_core::schemes;
+use bimetal_core::units::Bytes;
+
+use super::Finding;
+use crate::results::Run;
+use crate::setup::Sizing;
+
+/// Schemes beside those that hold ranges whose SSD covers the first addresses: a mirror of a part,
+/// and a mirror in the mode `capacity`.
+const OTHERS: [&str; 2] = ["hddboost", "hyperduo"];
+
+/// Number of times that the volume is larger than what the trace accesses, from which on nothing is
+/// known about most of its addresses.
+const LARGER: u64 = 2;
+
+/// Returns true if the figures of a scheme on a volume that must hold `capacity` depend on the place
+/// of the trace's accesses: all below `address_end`.
+pub fn depends_on_place(scheme: &str, capacity: Bytes, address_end: Bytes) -> bool {
+    let holds_ranges = schemes::find(scheme).is_some_and(|info| info.members.contains(&(Role::Ssd, Holds::Ranges)));
+    let by_address = holds_ranges || OTHERS.contains(&scheme);
+    by_address && address_end.0 > 0 && capacity.0 / LARGER > address_end.0
+}
+
+pub(super) fn of(runs: &[Run], capacity: Bytes, address_end: Bytes) -> Option<Finding> {
+    let depends = |run: &&Run| depends_on_place(&run.scheme, capacity, address_end);
+    let mut names: Vec<&str> = Vec::new();
+    for run in runs.iter().filter(depends).filter(|run| run.sizing != Sizing::Share) {
+        names.push(&run.label);
+    }
+    if names.is_empty() {
+        return None;
+    }
+    let text = format!(
+        "The trace accesses the first {} of {}. The SSD under {} has the first addresses, or ranges of them: the figures \
+         hold only for data that lie there.",
+        size(address_end.0),
+        size(capacity.0),
+        names.join(", ")
+    );
+    let share = address_end.0 as f64 / capacity.0 as f64;
+    let remedy = "a trace of the whole volume, or another scheme";
+    Some(Finding::new("part-of-addresses", "warning", text, remedy, Some(share)))
+}
+
+/// Returns a size in the units in which drives are sold.
+fn size(bytes: u64) -> String {
+    let gb = bytes as f64 / 1e9;
+    if gb < 999.5 { format!("{gb:.1} GB") } else { format!("{:.1} TB", gb / 1e3) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// combo was the advice for 8 TB because a trace of 10 GB fitted into the SSD.
+    #[test]
+    fn scheme_of_ranges_is_named_where_most_addresses_are_unknown() {
+        let end = Bytes(10_000_000_000);
+        let capacity = Bytes(8_000_000_000_000);
+        let runs = [Run::named("bcache"), Run::named("combo")];
+        let found = of(&runs, capacity, end).expect("combo depends on the place");
+        assert!(found.text.starts_with("The trace accesses the first 10.0 GB of 8.0 TB. The SSD under combo has"));
+        assert_eq!(found.share, Some(0.00125));
+        assert_eq!(of(&runs[..1], capacity, end), None, "a cache follows the accesses");
+        assert_eq!(of(&runs, Bytes(20_000_000_000), end), None);
+        assert!(of(&[Run::named("hddboost")], Bytes(21_000_000_000), end).is_some());
+        assert_eq!(of(&runs, capacity, Bytes(0)), None);
+    }
+}
