@@ -119,8 +119,8 @@ pub struct TraceSummary {
     /// First byte behind the highest address touched, over all units laid one after another. A
     /// wrong unit of address shows here first.
     pub address_end_bytes: Option<u64>,
-    /// What the volume must hold: the capacity asked for, or the recorded device's size; null where
-    /// neither is known.
+    /// Bytes that the volume must hold: the capacity asked for, or the recorded device's size; null
+    /// if neither is known.
     pub capacity_bytes: Option<u64>,
 }
 

@@ -2,8 +2,11 @@
 //! name, as the built-in drives of the catalogue are.
 //!
 //! ```toml
-//! catalog = ["drives.toml"]   # as `bimetal catalog import` writes it; beside this file, or a full path
+//! catalog = ["drives.toml"]
 //! ```
+//!
+//! A file has the form that `bimetal catalog import` writes. A relative path begins at the folder of
+//! the configuration.
 
 use std::path::{Path, PathBuf};
 
