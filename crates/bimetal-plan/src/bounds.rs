@@ -17,7 +17,7 @@
 //! (`takes_only_what_is_accessed` of the registry).
 
 use std::collections::HashSet;
-use std::convert::Infallible;
+use std::io;
 
 use bimetal_core::layout::Role;
 use bimetal_core::operation::OpKind;
@@ -212,10 +212,12 @@ impl Bounds {
             let mut left = load.requests.iter().copied();
             let read = |some: &mut Vec<Request>| {
                 some.extend(left.by_ref().take(some.capacity()));
-                Ok::<_, Infallible>(())
+                Ok::<_, io::Error>(())
             };
-            let measured = measure(&options, read).unwrap_or_else(|never| match never {});
-            if let Some(point) = measured.results.first() {
+            // Accesses as few as these need no temporary file, the only thing that could fail.
+            if let Ok(measured) = measure(&options, read)
+                && let Some(point) = measured.results.first()
+            {
                 let ratio = point.miss_ratio - 2.0 * point.error.unwrap_or(0.0);
                 let writes = measured.accesses.saturating_sub(self.block_reads) as f64;
                 misses = misses.max(ratio * measured.accesses as f64 - writes);

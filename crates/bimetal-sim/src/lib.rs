@@ -66,6 +66,7 @@ pub mod market;
 mod member_name;
 pub mod metrics;
 pub mod mrc;
+pub mod nameless_file;
 pub mod outside;
 pub mod over_share;
 pub mod ownership;

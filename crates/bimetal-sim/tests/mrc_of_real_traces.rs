@@ -1,6 +1,7 @@
 //! Miss ratios, compared with those of libCacheSim, the simulator that the authors of S3-FIFO and
 //! SIEVE publish.
 
+use std::io;
 use std::path::Path;
 
 use bimetal_core::block::BlockSize;
@@ -19,7 +20,7 @@ fn measured_of(trace: &str, options: &Options) -> Option<MissRatios> {
         return None;
     }
     let mut trace = Trace::open(&path, &OpenOptions::default()).expect("the trace opens");
-    Some(measure(options, |requests| trace.read(requests)).expect("the trace is whole"))
+    Some(measure(options, |requests| trace.read(requests).map_err(io::Error::other)).expect("the trace is whole"))
 }
 
 fn options(policies: Vec<&'static str>, sizes: &[u32], sample: f64) -> Options {

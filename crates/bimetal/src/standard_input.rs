@@ -1,21 +1,18 @@
 //! A trace on standard input, for commands that read their trace several times. Its bytes are kept
 //! in a temporary file without a name, which is gone when the program ends.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::Path;
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
+use bimetal_sim::nameless_file::nameless_file;
 use bimetal_trace::{OpenOptions as TraceOptions, Trace, TraceError};
 
 use crate::error::Error;
 
 /// Name of the trace in results and messages.
 const NAME: &str = "standard input";
-
-/// Largest number of names that are tried for the temporary file.
-const NAMES_MAX: u32 = 1000;
 
 /// A copy of the bytes of standard input.
 pub(crate) struct InputCopy {
@@ -35,7 +32,7 @@ impl InputCopy {
     fn of(input: &mut impl Read) -> Result<Self, Error> {
         let folder = std::env::temp_dir();
         let failed = |error| Error::new(format!("{NAME}: cannot be copied to {}: {error}", folder.display()));
-        let mut file = nameless_file(&folder).map_err(failed)?;
+        let mut file = nameless_file(&folder, "input").map_err(failed)?;
         let bytes = io::copy(input, &mut file).map_err(failed)?;
         Ok(Self { file: Arc::new(file), bytes })
     }
@@ -47,19 +44,6 @@ impl InputCopy {
     pub(crate) fn open(&self, options: &TraceOptions) -> Result<Trace, TraceError> {
         let reader = FromStart { file: Arc::clone(&self.file), offset: 0 };
         Trace::from_reader(NAME, reader, Some(self.bytes), options)
-    }
-}
-
-/// Makes a file in `folder` that only this process can open. A name that exists is passed over.
-fn nameless_file(folder: &Path) -> io::Result<File> {
-    let mut number = 0;
-    loop {
-        let path = folder.join(format!("bimetal-input-{}-{number}", std::process::id()));
-        match OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path) {
-            Ok(file) => return fs::remove_file(path).map(|()| file),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < NAMES_MAX => number += 1,
-            Err(error) => return Err(error),
-        }
     }
 }
 

@@ -3,14 +3,17 @@
 //! A trace becomes a sequence of accesses to numbered objects ([`numbering`]). LRU needs one pass
 //! for all sizes ([`reuse`]). Every other policy is played once for each size ([`mod@play`]), by
 //! the policies of `bimetal-core`. On request, a sample of the objects represents all of them
-//! ([`sample`]). [`measure`] combines these steps.
+//! ([`sample`]). [`measure`] combines these steps. Accesses that are played again and again are in a
+//! temporary file ([`column`]), so memory grows with the objects, not with the length of the trace.
 
+pub mod column;
 pub mod numbering;
 pub mod play;
 pub mod reuse;
 pub mod sample;
 
 use std::fmt;
+use std::io;
 use std::str::FromStr;
 
 use bimetal_core::block::BlockSize;
@@ -23,8 +26,9 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use crate::outside::OutsidePolicies;
+use column::{Column, Room};
 use numbering::Numbering;
-use play::{Accesses, next_uses, play, play_belady};
+use play::{Accesses, play, play_belady};
 use reuse::{Histogram, ReuseDistances};
 use sample::Sample;
 
@@ -167,8 +171,11 @@ const LOOKED_AT_TOGETHER: usize = 256;
 /// has room, and none at the end.
 ///
 /// # Errors
-/// Fails with the error of reading the trace.
-pub fn measure<E>(options: &Options, read: impl FnMut(&mut Vec<Request>) -> Result<(), E>) -> Result<MissRatios, E> {
+/// Fails with the error of reading the trace, or of a temporary file.
+pub fn measure<E: From<io::Error>>(
+    options: &Options,
+    read: impl FnMut(&mut Vec<Request>) -> Result<(), E>,
+) -> Result<MissRatios, E> {
     measure_with(options, &[], read)
 }
 
@@ -177,7 +184,7 @@ pub fn measure<E>(options: &Options, read: impl FnMut(&mut Vec<Request>) -> Resu
 ///
 /// # Errors
 /// Returns the errors of [`measure`].
-pub fn measure_with<E>(
+pub fn measure_with<E: From<io::Error>>(
     options: &Options,
     outside: &[OutsidePolicies],
     mut read: impl FnMut(&mut Vec<Request>) -> Result<(), E>,
@@ -188,9 +195,9 @@ pub fn measure_with<E>(
         requests.clear();
         read(&mut requests)?;
         if requests.is_empty() {
-            return Ok(gathering.finish(options, outside));
+            return Ok(gathering.finish(options, outside)?);
         }
-        requests.iter().for_each(|request| gathering.request(request));
+        requests.iter().try_for_each(|request| gathering.request(request))?;
     }
 }
 
@@ -240,39 +247,35 @@ impl Gathering {
         }
     }
 
-    fn request(&mut self, request: &Request) {
+    fn request(&mut self, request: &Request) -> io::Result<()> {
         if !matches!(request.kind, OpKind::Read | OpKind::Write) {
-            return;
+            return Ok(());
         }
         self.requests += 1;
         let device = u64::from(request.device) << 40;
         match self.unit {
             Unit::Request => self.access(device ^ request.range.start.0, request.range.len.bytes().0),
-            Unit::Block(size) => {
-                for block in size.touched(request.range).blocks() {
-                    let within = size.clip(request.range, block);
-                    self.access(device ^ block.0, within.len.bytes().0);
-                }
-            }
+            Unit::Block(size) => size.touched(request.range).blocks().try_for_each(|block| {
+                let within = size.clip(request.range, block);
+                self.access(device ^ block.0, within.len.bytes().0)
+            }),
         }
     }
 
     #[inline]
-    fn access(&mut self, id: u64, bytes: u64) {
+    fn access(&mut self, id: u64, bytes: u64) -> io::Result<()> {
         self.accesses += 1;
         self.bytes += bytes;
         if !self.sample.takes(id) {
-            return;
+            return Ok(());
         }
         self.waiting.push(id);
         self.waiting_bytes.push(bytes);
-        if self.waiting.len() == LOOKED_AT_TOGETHER {
-            self.look();
-        }
+        if self.waiting.len() == LOOKED_AT_TOGETHER { self.look() } else { Ok(()) }
     }
 
     /// Handles the waiting accesses, in their order.
-    fn look(&mut self) {
+    fn look(&mut self) -> io::Result<()> {
         let (unit, bytes, object_bytes) = (self.unit, &self.waiting_bytes, &mut self.object_bytes);
         self.numbering.number_all(&self.waiting, &mut self.numbers, |at| {
             *object_bytes += match unit {
@@ -285,24 +288,25 @@ impl Gathering {
             self.distances.iter().zip(bytes).for_each(|(&distance, &bytes)| self.histogram.add(distance, bytes));
         }
         if let Some(sequence) = &mut self.sequence {
-            self.numbers.iter().zip(bytes).for_each(|(&object, &bytes)| sequence.push(object, bytes));
+            self.numbers.iter().zip(bytes).try_for_each(|(&object, &bytes)| sequence.push(object, bytes))?;
         }
         self.waiting.clear();
         self.waiting_bytes.clear();
+        Ok(())
     }
 
-    fn finish(mut self, options: &Options, outside: &[OutsidePolicies]) -> MissRatios {
-        self.look();
+    fn finish(mut self, options: &Options, outside: &[OutsidePolicies]) -> io::Result<MissRatios> {
+        self.look()?;
         let sizes: Vec<u32> = options.sizes.iter().map(|&size| self.objects_of(size)).collect();
         let looked_at = f64::from(self.numbering.len());
-        let curves = Curves::new(&mut self, options);
+        let curves = Curves::new(&mut self, options)?;
         let named = options.policies.iter().copied().map(Played::Named);
         let policies = named.chain(outside.iter().map(Played::Outside));
         let pairs: Vec<(Played<'_>, u32)> =
             policies.flat_map(|policy| sizes.iter().map(move |&size| (policy, size))).collect();
-        let results = pairs.into_par_iter().map(|(policy, size)| curves.point(policy, size)).collect();
+        let results: io::Result<_> = pairs.into_par_iter().map(|(policy, size)| curves.point(policy, size)).collect();
         drop(curves);
-        MissRatios {
+        Ok(MissRatios {
             requests: self.requests,
             unit: match self.unit {
                 Unit::Block(_) => "block",
@@ -312,8 +316,8 @@ impl Gathering {
             accesses: self.accesses,
             sample: self.sample.is_partial().then(|| self.sample.rate()),
             seed: self.sample.is_partial().then_some(options.seed),
-            results,
-        }
+            results: results?,
+        })
     }
 
     /// Returns a size in objects, at least one.
@@ -332,32 +336,34 @@ impl Gathering {
 struct Curves<'a> {
     gathering: &'a Gathering,
     whole: Accesses,
-    whole_next_uses: Vec<u32>,
+    whole_next_uses: Column,
     /// Reuse distance of each access, if LRU is measured by a sample.
-    distances: Vec<u32>,
+    distances: Option<Column>,
 }
 
 impl<'a> Curves<'a> {
-    fn new(gathering: &'a mut Gathering, options: &Options) -> Self {
+    fn new(gathering: &'a mut Gathering, options: &Options) -> io::Result<Self> {
         let whole = gathering.sequence.take().unwrap_or_default();
-        let whole_next_uses = if options.policies.contains(&OFFLINE_NAME) { next_uses(&whole) } else { Vec::new() };
+        let has_belady = options.policies.contains(&OFFLINE_NAME);
+        let whole_next_uses = if has_belady { whole.next_uses()? } else { Column::default() };
         let has_lru = gathering.sample.is_partial() && gathering.reuse.is_some();
-        let distances = if has_lru { whole.distances() } else { Vec::new() };
-        Self { gathering, whole, whole_next_uses, distances }
+        let distances = has_lru.then(|| whole.distances()).transpose()?;
+        Ok(Self { gathering, whole, whole_next_uses, distances })
     }
 
-    fn point(&self, policy: Played<'_>, size: u32) -> Point {
+    fn point(&self, policy: Played<'_>, size: u32) -> io::Result<Point> {
         let Gathering { sample, accesses, bytes, .. } = self.gathering;
         let scaled = sample.scaled(size);
         let (missed, missed_bytes, error) = if sample.is_partial() {
-            let (missed, missed_bytes, squares) = self.misses_of_objects(policy, scaled);
-            let nearby = sample.nearby(scaled).map(|size| self.misses(policy, size).0);
+            let (missed, missed_bytes, squares) = self.misses_of_objects(policy, scaled)?;
+            let [below, above] = sample.nearby(scaled);
+            let nearby = [self.misses(policy, below)?.0, self.misses(policy, above)?.0];
             (missed, missed_bytes, Some(sample.error(squares, nearby, *accesses)))
         } else {
-            let (missed, missed_bytes) = self.misses(policy, scaled);
+            let (missed, missed_bytes) = self.misses(policy, scaled)?;
             (missed, missed_bytes, None)
         };
-        Point {
+        Ok(Point {
             policy: match policy {
                 Played::Named(name) => name.to_owned(),
                 Played::Outside(policies) => policies.name.clone(),
@@ -366,46 +372,50 @@ impl<'a> Curves<'a> {
             miss_ratio: sample.ratio(missed, *accesses),
             byte_miss_ratio: sample.ratio(missed_bytes, *bytes),
             error,
-        }
+        })
     }
 
     /// Returns the accesses and bytes that miss in a cache of `size` objects.
-    fn misses(&self, policy: Played<'_>, size: u32) -> (u64, u64) {
+    fn misses(&self, policy: Played<'_>, size: u32) -> io::Result<(u64, u64)> {
         if let Played::Named("lru") = policy {
-            return self.gathering.histogram.misses(size);
+            return Ok(self.gathering.histogram.misses(size));
         }
         let mut missed = (0, 0);
         self.play(policy, size, |_, bytes| {
             missed.0 += 1;
             missed.1 += bytes;
-        });
-        missed
+        })?;
+        Ok(missed)
     }
 
     /// Returns the accesses and bytes that miss in a cache of `size` objects of the sample, and the
     /// sum of squares of the misses of each object.
-    fn misses_of_objects(&self, policy: Played<'_>, size: u32) -> (u64, u64, u64) {
+    fn misses_of_objects(&self, policy: Played<'_>, size: u32) -> io::Result<(u64, u64, u64)> {
         let mut of_objects = vec![0_u64; self.whole.object_count()];
         let (mut missed, mut missed_bytes) = (0, 0);
         self.play(policy, size, |object, bytes| {
             of_objects[object as usize] += 1;
             missed += 1;
             missed_bytes += bytes;
-        });
-        (missed, missed_bytes, of_objects.iter().map(|misses| misses * misses).sum())
+        })?;
+        Ok((missed, missed_bytes, of_objects.iter().map(|misses| misses * misses).sum()))
     }
 
     /// Plays the accesses through a cache of `size` objects. Calls `miss` with the object and the
     /// bytes of each access that misses.
-    fn play(&self, policy: Played<'_>, size: u32, mut miss: impl FnMut(u32, u64)) {
+    fn play(&self, policy: Played<'_>, size: u32, mut miss: impl FnMut(u32, u64)) -> io::Result<()> {
         let accesses = &self.whole;
-        let name = match policy {
-            Played::Named("lru") if !self.distances.is_empty() => {
-                let far = accesses.iter().zip(&self.distances).filter(|(_, distance)| **distance >= size);
-                return far.for_each(|((object, bytes), _)| miss(object, bytes));
+        let name = match (policy, &self.distances) {
+            (Played::Named("lru"), Some(distances)) => {
+                let mut room = Room::default();
+                return accesses.each_batch(|number, batch| {
+                    let far = batch.iter().zip(distances.batch(number, &mut room)?);
+                    far.filter(|(_, distance)| **distance >= size).for_each(|((object, bytes), _)| miss(object, bytes));
+                    Ok(())
+                });
             }
-            Played::Named(name) => name,
-            Played::Outside(policies) => {
+            (Played::Named(name), _) => name,
+            (Played::Outside(policies), _) => {
                 return play(&mut Outside::new((policies.make)(size), size), accesses, size, miss);
             }
         };
@@ -435,9 +445,9 @@ mod tests {
         let mut rest = requests.iter().copied();
         let read = |batch: &mut Vec<Request>| {
             batch.extend(rest.by_ref().take(batch.capacity()));
-            Ok::<_, std::convert::Infallible>(())
+            Ok::<_, io::Error>(())
         };
-        measure(options, read).unwrap_or_else(|never| match never {})
+        measure(options, read).expect("a temporary file")
     }
 
     fn options(sizes: &[CacheSize], unit: Unit) -> Options {
@@ -484,9 +494,9 @@ mod tests {
         let mut rest = requests.iter().copied();
         let read = |batch: &mut Vec<Request>| {
             batch.extend(rest.by_ref().take(batch.capacity()));
-            Ok::<_, std::convert::Infallible>(())
+            Ok::<_, io::Error>(())
         };
-        let measured = measure_with(&options, &[outside], read).unwrap_or_else(|never| match never {});
+        let measured = measure_with(&options, &[outside], read).expect("a temporary file");
         let [lru, own] = &measured.results[..] else { panic!("a point of each policy") };
         assert_eq!((lru.policy.as_str(), own.policy.as_str()), ("lru", "own"));
         assert_eq!((lru.miss_ratio, lru.byte_miss_ratio), (own.miss_ratio, own.byte_miss_ratio));
@@ -537,11 +547,13 @@ mod tests {
             }
         }
         let mut sequence = Accesses::default();
-        requests.iter().for_each(|request| sequence.push((request.range.start.0 / 8) as u32, 4096));
+        requests
+            .iter()
+            .for_each(|request| sequence.push((request.range.start.0 / 8) as u32, 4096).expect("it is in memory"));
         for point in of("lru") {
             let mut misses = 0u64;
             let mut lru = bimetal_core::policies::lru::Lru::new(point.size);
-            play(&mut lru, &sequence, point.size, |_, _| misses += 1);
+            play(&mut lru, &sequence, point.size, |_, _| misses += 1).expect("it is in memory");
             assert_eq!(misses as f64 / 20_000.0, point.miss_ratio);
         }
     }
