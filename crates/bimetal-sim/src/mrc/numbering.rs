@@ -2,6 +2,8 @@
 //! is an array.
 //!
 //! The numbers are in an open-addressed table of 12 bytes an entry, at most three quarters full.
+//! Neighbouring addresses have neighbouring entries, so that a large request waits for a few lines
+//! of memory instead of one line for each of its blocks.
 
 use bimetal_core::mixing::folded;
 
@@ -25,6 +27,10 @@ impl Entry {
     }
 }
 
+/// Number of neighbouring addresses whose entries are beside each other. An address that finds its
+/// entry taken goes to the next group, and its neighbours go with it.
+const GROUP: usize = 8;
+
 const EMPTY: Entry = Entry { low: 0, high: 0, number: u32::MAX };
 
 impl Default for Numbering {
@@ -47,12 +53,11 @@ impl Numbering {
     /// Puts the numbers of `ids`, in their order, into `numbers`. Calls `new` with the index of
     /// each new address.
     pub fn number_all(&mut self, ids: &[u64], numbers: &mut Vec<u32>, mut new: impl FnMut(usize)) {
-        let mask = self.entries.len() - 1;
         numbers.clear();
         // Most addresses are found at their first position. The loads miss the processor's caches,
         // and are independent of each other.
         numbers.extend(ids.iter().map(|&id| {
-            let entry = self.entries[folded(id) as usize & mask];
+            let entry = self.entries[self.home(id)];
             if entry.is(id) { entry.number } else { EMPTY.number }
         }));
         for (at, number) in numbers.iter_mut().enumerate().filter(|(_, number)| **number == EMPTY.number) {
@@ -64,11 +69,27 @@ impl Numbering {
         }
     }
 
+    /// Returns the first position of `id` in the table. The place within the group is hashed, too:
+    /// addresses that are multiples of a group must not share one place.
+    #[inline]
+    fn home(&self, id: u64) -> usize {
+        let hash = folded(id / GROUP as u64);
+        let place = (id ^ hash >> 32) as usize % GROUP;
+        hash as usize & (self.entries.len() - GROUP) | place
+    }
+
+    /// Returns the position behind `at`: the same place in the next group, and in the end each
+    /// position of the table once.
+    #[inline]
+    fn after(&self, at: usize) -> usize {
+        let next = at + GROUP;
+        if next < self.entries.len() { next } else { (next + 1) % GROUP }
+    }
+
     /// Returns the number of `id`, and whether it is new.
     #[inline]
     pub fn number(&mut self, id: u64) -> (u32, bool) {
-        let mask = self.entries.len() - 1;
-        let mut at = folded(id) as usize & mask;
+        let mut at = self.home(id);
         loop {
             let entry = self.entries[at];
             if entry.number == EMPTY.number {
@@ -77,7 +98,7 @@ impl Numbering {
             if entry.is(id) {
                 return (entry.number, false);
             }
-            at = (at + 1) & mask;
+            at = self.after(at);
         }
         assert!(self.len < EMPTY.number, "more than 2^32 - 1 distinct objects");
         let number = self.len;
@@ -92,12 +113,11 @@ impl Numbering {
     #[cold]
     fn grow(&mut self) {
         let larger = vec![EMPTY; self.entries.len() * 2];
-        let mask = larger.len() - 1;
         let old = std::mem::replace(&mut self.entries, larger);
         for entry in old.into_iter().filter(|entry| entry.number != EMPTY.number) {
-            let mut at = folded(u64::from(entry.high) << 32 | u64::from(entry.low)) as usize & mask;
+            let mut at = self.home(u64::from(entry.high) << 32 | u64::from(entry.low));
             while self.entries[at].number != EMPTY.number {
-                at = (at + 1) & mask;
+                at = self.after(at);
             }
             self.entries[at] = entry;
         }
@@ -119,6 +139,32 @@ mod tests {
             assert_eq!(numbering.number(id(n)), (n as u32, false));
         }
         assert_eq!(numbering.len(), 50_000);
+    }
+
+    /// Addresses of all distances, also those that have one place in their groups, and more of them
+    /// than one place of all groups holds.
+    #[test]
+    fn addresses_at_any_distance_get_their_own_numbers() {
+        for distance in [1, 2, 8, 64, 1 << 20, 1 << 40] {
+            let mut numbering = Numbering::default();
+            for n in 0..20_000 {
+                assert_eq!(numbering.number(n * distance), (n as u32, true), "{distance}");
+            }
+            for n in 0..20_000 {
+                assert_eq!(numbering.number(n * distance), (n as u32, false), "{distance}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_position_is_reached_from_every_other() {
+        let numbering = Numbering::default();
+        let mut at = 77;
+        let mut reached = std::collections::HashSet::new();
+        while reached.insert(at) {
+            at = numbering.after(at);
+        }
+        assert_eq!(reached.len(), numbering.entries.len());
     }
 
     #[test]
