@@ -18,18 +18,22 @@ use crate::figures;
 use crate::findings::{self, Finding};
 use crate::hints;
 use crate::keys::check_keys_with;
-use crate::lifetime::{self, KnownWear, Life, Repeated};
+use crate::lifetime::{self, KnownWear, Life, Recording, Repeated};
+use crate::limits::Limits;
 use crate::over_share::{PointOverShare, SHARES};
 use crate::ownership::Owned;
 use crate::results::{Document, LeftOut, Run, RunSpeed, TraceSummary};
 use crate::scheme_choice::SchemeChoice;
 use crate::setup::{Choices, DefaultSize, Setup, SetupError, Sizing};
-use crate::simulator::{Measured, Play, Replay, SimulationError, simulate, simulate_watched};
+use crate::simulator::{Measured, Play, Replay, SimulationError, Simulator, simulate_watched};
 use crate::survey::Survey;
 use crate::tree::VolumeChoice;
 use crate::uncertainty::{self, Sample};
 use crate::warmup::{Curve, WINDOWS, WarmUp};
 use crate::workload::{Requests, Workload, WorkloadError};
+
+/// Number of requests between two reports of the progress of a run.
+const COUNTED_TOGETHER: u64 = 8192;
 
 /// Experiment to be run.
 pub struct Experiment<'a> {
@@ -364,13 +368,14 @@ impl Experiment<'_> {
         setup.start = disturbance.start();
         let shifts = disturbance.shifts(&setup, choices, survey);
         let open = || Ok(disturbance.disturb(self.requests(survey)?, shifts.clone(), survey.clock()));
-        match self.play(&mut setup, choices, &open, survey, count) {
+        let mut simulator = self.begin(&mut setup, choices, &open, survey)?;
+        match play(&mut simulator, open()?, survey, count) {
             Ok(measured) => {
-                let run = figures::run_of(&setup, &measured, self.replay, RunSpeed::default());
+                let run = figures::run_of(simulator.setup(), &measured, self.replay, RunSpeed::default());
                 Ok(Some(Box::new(Sample::of(&run))))
             }
-            Err(ExperimentError::Simulation(SimulationError::Failed { .. })) => Ok(None),
-            Err(error) => Err(error),
+            Err(SimulationError::Failed { .. }) => Ok(None),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -388,45 +393,51 @@ impl Experiment<'_> {
             count(survey.requests);
             return Ok(None);
         };
+        let (workload, known_wear) = (Compacted { experiment: self, survey }, KnownWear::default());
+        let load = || Repeated::surveyed(&workload, survey, self.replay, &known_wear);
+        let load = choices.steady_wear.then(load).transpose()?;
+        let recording = load.filter(|_| self.keep.is_none());
+        let recording = recording.and_then(|load| Recording::beside_run(&mut setup, choices, load));
         let began = Instant::now();
-        let measured = self.play(&mut setup, choices, &|| self.requests(survey), survey, count)?;
+        let mut simulator = self.begin(&mut setup, choices, &|| self.requests(survey), survey)?;
+        let measured = play(&mut simulator, self.requests(survey)?, survey, count)?;
         let wall_s = began.elapsed().as_secs_f64();
-        if let Some(keep) = self.keep {
-            keep(setup.save_states());
-        }
         let speed = RunSpeed {
             wall_s: Some(wall_s),
             requests_per_s: Some(survey.requests as f64 / wall_s),
             peak_rss_bytes: peak_rss_bytes(),
         };
-        let run = figures::run_of(&setup, &measured, self.replay, speed);
+        let run = figures::run_of(simulator.setup(), &measured, self.replay, speed);
         let mut run = Run { label: subject.label(), ..run };
-        let owned = Owned::of(&setup, &measured);
+        let owned = Owned::of(simulator.setup(), &measured);
+        let recording = recording.filter(|recording| recording.can_follow(&simulator));
+        let followed = recording.map(|recording| recording.lives(&mut simulator, 1, choices));
+        if let Some(keep) = self.keep {
+            keep(setup.save_states());
+        }
         drop(setup);
-        if choices.steady_wear {
-            figures::note_lives(&mut run, &self.lives(subject, choices, survey)?);
+        if let Some(load) = load {
+            let lives = match followed {
+                Some(lives) => lives,
+                None => lifetime::lives(setup_of(subject, choices, survey)?, choices, load),
+            };
+            figures::note_lives(&mut run, &known_lives(lives)?);
         }
         owned.note(&mut run, choices.ownership);
         Ok(Some(Box::new(run)))
     }
 
-    /// Plays the workload over `setup`; `open` returns its requests, from the first on.
-    fn play<'a>(
+    /// Begins a run over `setup`; `open` returns the requests of the workload, from the first on.
+    fn begin<'a, 's>(
         &'a self,
-        setup: &mut Setup,
+        setup: &'s mut Setup,
         choices: &Choices,
         open: &dyn Fn() -> Result<Requests<'a>, WorkloadError>,
         survey: &Survey,
-        count: &(dyn Fn(u64) + Sync),
-    ) -> Result<Measured, ExperimentError> {
+    ) -> Result<Simulator<'s>, ExperimentError> {
         let warmup_requests = (survey.requests as f64 * self.warmup) as u64;
         let play = Play { warmup_requests, ..self.prepare(setup, choices, open)? };
-        let counted = std::cell::Cell::new(0);
-        let measured = simulate(setup, open()?, play, &|issued| {
-            count(issued - counted.replace(issued));
-        })?;
-        count(survey.requests - counted.get());
-        Ok(measured)
+        Ok(Simulator::new(setup, play, Limits::default())?)
     }
 
     /// Gives the scheme the knowledge of the future that it needs, and returns the parameters of a
@@ -454,18 +465,6 @@ impl Experiment<'_> {
         let setup = setup_of(subject, choices, survey)?;
         let is_own = self.choices.default_size == choices.default_size || setup.has_share();
         Ok(is_own.then_some(setup))
-    }
-
-    /// Returns the lifetimes of the flash in steady state; none if the workload cannot be repeated.
-    fn lives(&self, subject: Subject<'_>, choices: &Choices, survey: &Survey) -> Result<Vec<Life>, ExperimentError> {
-        let (setup, known_wear) = (setup_of(subject, choices, survey)?, KnownWear::default());
-        let workload = Compacted { experiment: self, survey };
-        let load = Repeated::surveyed(&workload, survey, self.replay, &known_wear)?;
-        match lifetime::lives(setup, choices, load) {
-            // The scheme knows the future of one round only, or worn flash refuses a later round.
-            Err(SimulationError::NoForesight { .. } | SimulationError::Failed { .. }) => Ok(Vec::new()),
-            lives => Ok(lives?),
-        }
     }
 
     /// Returns the options in force for every run, for the document.
@@ -496,6 +495,34 @@ impl Experiment<'_> {
         let (compaction, block) = (survey.compacted.clone(), self.choices.block);
         let place = move |request: Request| compaction.place(&request, block);
         Ok(Box::new(requests.map(move |request| request.map(&place))))
+    }
+}
+
+/// Plays `requests` to their end. Reports to `count` how many requests were issued since its last
+/// call.
+fn play(
+    simulator: &mut Simulator<'_>,
+    requests: Requests<'_>,
+    survey: &Survey,
+    count: &(dyn Fn(u64) + Sync),
+) -> Result<Measured, SimulationError> {
+    let mut counted = 0;
+    simulator.play_all(requests, &mut |_, issued| {
+        if issued.is_multiple_of(COUNTED_TOGETHER) {
+            count(issued - std::mem::replace(&mut counted, issued));
+        }
+    })?;
+    let measured = simulator.finish()?;
+    count(survey.requests - counted);
+    Ok(measured)
+}
+
+/// Returns the lifetimes of the flash in steady state; none if the workload cannot be repeated.
+fn known_lives(lives: Result<Vec<Life>, SimulationError>) -> Result<Vec<Life>, ExperimentError> {
+    match lives {
+        // The scheme knows the future of one round only, or worn flash refuses a later round.
+        Err(SimulationError::NoForesight { .. } | SimulationError::Failed { .. }) => Ok(Vec::new()),
+        lives => Ok(lives?),
     }
 }
 

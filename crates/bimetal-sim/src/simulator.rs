@@ -260,7 +260,8 @@ impl limits::UnderWay for UnderWay {
     }
 }
 
-struct Simulator<'a> {
+/// Run in progress.
+pub(crate) struct Simulator<'a> {
     setup: &'a mut Setup,
     play: Play,
     now: Nanoseconds,
@@ -348,47 +349,80 @@ fn play_all(
     limits: Limits,
     watch: &mut dyn FnMut(&Setup, u64),
 ) -> Result<Measured, SimulationError> {
-    if setup.tree.volumes().any(|volume| volume.lacks_foresight()) {
-        return Err(SimulationError::NoForesight { scheme: setup.scheme.name });
-    }
-    let start = setup.start;
-    let measured = Measured::new(start, setup);
-    let members = setup.drives.len();
-    let mut simulator = Simulator {
-        setup,
-        play,
-        now: start,
-        submitted: 0,
-        issued: 0,
-        dependencies: matches!(play.replay, Replay::Think { .. }).then(|| Dependencies::new(start)),
-        block_layer: play.block_layer.map(BlockLayer::new),
-        finished: 0,
-        under_way: VecDeque::new(),
-        unfinished: 0,
-        copying: BinaryHeap::new(),
-        device_done: Vec::new(),
-        next_event: vec![None; members],
-        operations: vec![0; members],
-        written: vec![Bytes::ZERO; members],
-        hints: Vec::new(),
-        hints_told: 0,
-        dirty_blocks: 0,
-        erased: vec![None; members],
-        halted: vec![false; members],
-        limits,
-        measured,
-    };
-    let mut requests = requests.peekable();
-    while let Some(request) = requests.next() {
-        let request = request?;
-        let next = requests.peek().and_then(|next| next.as_ref().ok());
-        simulator.play(&request, next)?;
-        watch(simulator.setup, simulator.submitted);
-    }
+    let mut simulator = Simulator::new(setup, play, limits)?;
+    simulator.play_all(requests, watch)?;
     simulator.finish()
 }
 
-impl Simulator<'_> {
+impl<'a> Simulator<'a> {
+    /// Begins a run over `setup`.
+    ///
+    /// # Errors
+    /// A scheme needs to know the future, and does not.
+    pub(crate) fn new(setup: &'a mut Setup, play: Play, limits: Limits) -> Result<Self, SimulationError> {
+        if setup.tree.volumes().any(|volume| volume.lacks_foresight()) {
+            return Err(SimulationError::NoForesight { scheme: setup.scheme.name });
+        }
+        let start = setup.start;
+        let measured = Measured::new(start, setup);
+        let members = setup.drives.len();
+        Ok(Self {
+            setup,
+            play,
+            now: start,
+            submitted: 0,
+            issued: 0,
+            dependencies: matches!(play.replay, Replay::Think { .. }).then(|| Dependencies::new(start)),
+            block_layer: play.block_layer.map(BlockLayer::new),
+            finished: 0,
+            under_way: VecDeque::new(),
+            unfinished: 0,
+            copying: BinaryHeap::new(),
+            device_done: Vec::new(),
+            next_event: vec![None; members],
+            operations: vec![0; members],
+            written: vec![Bytes::ZERO; members],
+            hints: Vec::new(),
+            hints_told: 0,
+            dirty_blocks: 0,
+            erased: vec![None; members],
+            halted: vec![false; members],
+            limits,
+            measured,
+        })
+    }
+
+    /// Returns the drives and the volume.
+    pub(crate) fn setup(&self) -> &Setup {
+        self.setup
+    }
+
+    /// Plays `requests`, which follow those played before. Calls `watch` after each with the drives
+    /// and the number of requests issued.
+    ///
+    /// # Errors
+    /// Returns the errors of [`simulate_within`].
+    pub(crate) fn play_all(
+        &mut self,
+        requests: Requests<'_>,
+        watch: &mut dyn FnMut(&Setup, u64),
+    ) -> Result<(), SimulationError> {
+        let mut requests = requests.peekable();
+        while let Some(request) = requests.next() {
+            let request = request?;
+            let next = requests.peek().and_then(|next| next.as_ref().ok());
+            self.play(&request, next)?;
+            watch(self.setup, self.submitted);
+        }
+        Ok(())
+    }
+
+    /// Returns true if requests that arrive at `time` can follow: they arrive after everything that
+    /// was simulated, as they would have without the end of a part.
+    pub(crate) fn can_go_on_at(&self, time: Nanoseconds) -> bool {
+        self.now < time
+    }
+
     /// Lets time pass until `request` is due, and issues it.
     fn play(&mut self, request: &Request, next: Option<&Request>) -> Result<(), SimulationError> {
         match self.play.replay {
@@ -715,17 +749,19 @@ impl Simulator<'_> {
         self.measured.latency.record(arrival, response);
     }
 
-    /// Ends the warm-up: everything is counted from here.
-    fn begin_measuring(&mut self) {
+    /// Counts everything from here, and returns the measurements so far.
+    fn begin_measuring(&mut self) -> Measured {
         let level = self.measured.queue_depth.level();
         let dirty = self.measured.dirty.level();
-        self.measured = Measured::new(self.now, self.setup);
+        let before = std::mem::replace(&mut self.measured, Measured::new(self.now, self.setup));
         self.measured.queue_depth = Gauge::new(self.now, level);
         self.measured.dirty = Gauge::new(self.now, dirty);
+        before
     }
 
-    /// Waits for every request, and checks that all requests have finished.
-    fn finish(mut self) -> Result<Measured, SimulationError> {
+    /// Waits for every request, and checks that all requests have finished. Returns what was
+    /// measured; requests that follow are measured anew.
+    pub(crate) fn finish(&mut self) -> Result<Measured, SimulationError> {
         while self.unfinished > 0 {
             self.step_to_next_event()?;
         }
@@ -738,7 +774,8 @@ impl Simulator<'_> {
             return Err(SimulationError::NothingMeasured(self.submitted));
         }
         self.check_conservation()?;
-        Ok(self.measured)
+        self.play.warmup_requests = self.submitted;
+        Ok(self.begin_measuring())
     }
 
     fn check_conservation(&self) -> Result<(), SimulationError> {

@@ -36,8 +36,9 @@ use bimetal_trace::Request;
 use serde::Serialize;
 
 use crate::block_layer::BlockLayerSettings;
+use crate::limits::Limits;
 use crate::setup::{Choices, Drive, Setup};
-use crate::simulator::{Play, Replay, SimulationError, simulate};
+use crate::simulator::{Play, Replay, SimulationError, Simulator};
 use crate::survey::Survey;
 use crate::workload::rounds::{period, postponed};
 use crate::workload::{Requests, Workload, WorkloadError};
@@ -265,38 +266,105 @@ pub fn lives(mut setup: Setup, choices: &Choices, load: Repeated<'_>) -> Result<
     };
     let kept = load.kept()?;
     let load = kept.as_ref().map_or(load, |requests| Repeated { workload: requests, ..load });
-    let period = load.period();
-    let played_in = Nanoseconds(((period.0 as f64 / speedup) as u64).max(1));
-    let (timer, rounds_max) = (timers(&setup).max().unwrap_or(Nanoseconds::ZERO), rounds_max(played_in, &load));
-    let (warm, recorded) = rounds_of(timers(&setup), played_in, rounds_max);
-    let gap = Nanoseconds((GAP.0 as f64 / played_in.0 as f64 * period.0 as f64) as u64);
-    // Start of a round: each is `period` after the previous round, and the recorded rounds are a
-    // gap later.
-    let later = move |round: u64| {
-        let rounds = Nanoseconds(period.0.saturating_mul(round));
-        if round < warm { rounds } else { rounds.saturating_add(gap) }
-    };
-    let at = |round| {
-        let arrival = load.first.saturating_add(later(round));
-        Nanoseconds((arrival.0 as f64 * (played_in.0 as f64 / period.0 as f64)) as u64)
-    };
-    let members = record_members(&mut setup, choices, Rounds { second: at(1), recorded: at(warm) });
-    if members.is_empty() {
+    let recording = Recording::begin(&mut setup, choices, load, speedup);
+    if recording.members.is_empty() {
         return Ok(Vec::new());
     }
-    let all = (0..warm + recorded).flat_map(|round| load.round(later(round)));
     let block_layer = BlockLayerSettings::chosen(choices, &setup).unwrap_or_default();
-    let play = Play { replay: load.replay, warmup_requests: warm * load.requests, block_layer };
-    let measured = simulate(&mut setup, Box::new(all), play, &|_| {})?;
-    // The time from the last request to the next round is part of the span.
-    let span = Nanoseconds(played_in.0.saturating_mul(recorded)).max(measured.end - measured.start);
-    let waiting: u64 = setup.tree.volumes().map(|volume| u64::from(volume.view().map.dirty_blocks())).sum();
-    let waiting = waiting * choices.block.bytes().0;
-    // Waiting data are written back once per timer period. Earlier write-backs would have been
-    // recorded.
-    let share = span.0 as f64 / span.max(timer).0.max(1) as f64;
-    let seen = Seen { span, rounds: recorded, waiting_bytes: (waiting as f64 * share).ceil() as u64 };
-    Ok(members.iter().map(|member| life_of(member, seen, load.known_wear, choices.seed)).collect())
+    let play = Play { replay: load.replay, warmup_requests: recording.warm * load.requests, block_layer };
+    let mut simulator = Simulator::new(&mut setup, play, Limits::default())?;
+    recording.lives(&mut simulator, 0, choices)
+}
+
+/// Recording of the rounds of a workload, with a recorder in front of each flash drive.
+pub(crate) struct Recording<'a> {
+    members: Vec<Member>,
+    load: Repeated<'a>,
+    /// Number of warm-up rounds, and of recorded rounds.
+    warm: u64,
+    recorded: u64,
+    /// Time from one round to the next in the trace, and the time in which it is played.
+    period: Nanoseconds,
+    played_in: Nanoseconds,
+    /// Pause before the recorded rounds, in the trace.
+    gap: Nanoseconds,
+    /// Longest time after which the scheme acts by itself.
+    timer: Nanoseconds,
+}
+
+impl<'a> Recording<'a> {
+    fn begin(setup: &mut Setup, choices: &Choices, load: Repeated<'a>, speedup: f64) -> Self {
+        let period = load.period();
+        let played_in = Nanoseconds(((period.0 as f64 / speedup) as u64).max(1));
+        let (timer, rounds_max) = (timers(setup).max().unwrap_or(Nanoseconds::ZERO), rounds_max(played_in, &load));
+        let (warm, recorded) = rounds_of(timers(setup), played_in, rounds_max);
+        let gap = Nanoseconds((GAP.0 as f64 / played_in.0 as f64 * period.0 as f64) as u64);
+        let mut recording = Self { members: Vec::new(), load, warm, recorded, period, played_in, gap, timer };
+        let rounds = Rounds { second: recording.start(1), recorded: recording.start(warm) };
+        recording.members = record_members(setup, choices, rounds);
+        recording
+    }
+
+    /// Begins the recording before a run over `setup`, if the run itself can be the first round: it
+    /// is the same as a round of a recording, and only one warm-up round is needed. So a long
+    /// workload is simulated twice instead of three times.
+    pub(crate) fn beside_run(setup: &mut Setup, choices: &Choices, load: Repeated<'a>) -> Option<Self> {
+        let Replay::Timed { speedup } = load.replay else { return None };
+        let foresees = setup.volume().lacks_foresight() || setup.volume().wants_idle_profile().is_some();
+        // A drive that is alone is not simulated for a recording. A block layer joins requests of
+        // neighbouring rounds. Policies of other programs expect a life of their own.
+        let differs = foresees || setup.drives.len() == 1 || choices.merge;
+        let is_own = choices.outside.is_none() && choices.director.is_none();
+        // A short workload may have many rounds, which cost little.
+        let is_long = load.requests > REQUESTS_MAX;
+        (is_long && is_own && !differs).then(|| Self::begin(setup, choices, load, speedup))
+    }
+
+    /// Returns true if the run of `simulator`, which was the first round, ended before the second
+    /// round begins.
+    pub(crate) fn can_follow(&self, simulator: &Simulator<'_>) -> bool {
+        self.warm == 1 && simulator.can_go_on_at(self.start(1))
+    }
+
+    /// Returns the start of a round in the trace, after the first round. Each round is a period
+    /// after the previous round, and the recorded rounds are a gap later.
+    fn later(&self, round: u64) -> Nanoseconds {
+        let rounds = Nanoseconds(self.period.0.saturating_mul(round));
+        if round < self.warm { rounds } else { rounds.saturating_add(self.gap) }
+    }
+
+    /// Returns the time at which a round starts.
+    fn start(&self, round: u64) -> Nanoseconds {
+        let arrival = self.load.first.saturating_add(self.later(round));
+        Nanoseconds((arrival.0 as f64 * (self.played_in.0 as f64 / self.period.0 as f64)) as u64)
+    }
+
+    /// Plays the rounds from `round` on, and returns the lifetimes.
+    ///
+    /// # Errors
+    /// As [`lives`].
+    pub(crate) fn lives(
+        &self,
+        simulator: &mut Simulator<'_>,
+        round: u64,
+        choices: &Choices,
+    ) -> Result<Vec<Life>, SimulationError> {
+        let rounds = (round..self.warm + self.recorded).flat_map(|round| self.load.round(self.later(round)));
+        simulator.play_all(Box::new(rounds), &mut |_, _| {})?;
+        let measured = simulator.finish()?;
+        // The time from the last request to the next round is part of the span.
+        let span = Nanoseconds(self.played_in.0.saturating_mul(self.recorded)).max(measured.end - measured.start);
+        let volumes = simulator.setup().tree.volumes();
+        let waiting: u64 = volumes.map(|volume| u64::from(volume.view().map.dirty_blocks())).sum();
+        let waiting = waiting * choices.block.bytes().0;
+        // Waiting data are written back once per timer period. Earlier write-backs would have been
+        // recorded.
+        let share = span.0 as f64 / span.max(self.timer).0.max(1) as f64;
+        let waiting_bytes = (waiting as f64 * share).ceil() as u64;
+        let seen = Seen { span, rounds: self.recorded, waiting_bytes };
+        let known = self.load.known_wear;
+        Ok(self.members.iter().map(|member| life_of(member, seen, known, choices.seed)).collect())
+    }
 }
 
 /// Observations that all members share.
@@ -433,6 +501,44 @@ mod tests {
         generator
             .map(|request| (request.arrival, Command { kind: request.kind, range: request.range, fua: false }))
             .collect()
+    }
+
+    /// Plays `requests` under a scheme as a run that may be the first round of a recording. Returns
+    /// the lifetimes; `None` if the run cannot be the first round.
+    fn lives_beside_run(scheme: &str, requests: &Vec<Request>, choices: &Choices) -> Option<Vec<Life>> {
+        let survey = Survey::of(requests, choices.block, &|_| {}).unwrap();
+        let (replay, known_wear) = (Replay::Timed { speedup: 1.0 }, KnownWear::default());
+        let load = Repeated::of(requests, replay, &known_wear);
+        let setup = || Setup::new(bimetal_core::schemes::find(scheme).unwrap(), choices, &survey).unwrap();
+        let mut run = setup();
+        let recording = Recording::beside_run(&mut run, choices, load)?;
+        let play = Play { replay, warmup_requests: 1000, block_layer: None };
+        let mut simulator = Simulator::new(&mut run, play, Limits::default()).unwrap();
+        simulator.play_all(requests.open().unwrap(), &mut |_, _| {}).unwrap();
+        assert_eq!(simulator.finish().unwrap().requests, load.requests - 1000);
+        if !recording.can_follow(&simulator) {
+            return None;
+        }
+        let lives = recording.lives(&mut simulator, 1, choices).unwrap();
+        assert_eq!(lives, super::lives(setup(), choices, load).unwrap(), "{scheme}");
+        Some(lives)
+    }
+
+    /// The lifetimes of the recording alone are compared in `lives_beside_run`.
+    #[test]
+    fn run_is_the_first_round_of_a_long_recording() {
+        let long = random_writes(REQUESTS_MAX + 1, Nanoseconds::from_millis(20), Bytes::from_mib(64));
+        let choices = Choices::default();
+        for scheme in ["griffin", "smart-response"] {
+            let lives = lives_beside_run(scheme, &long, &choices).expect("the run is the first round");
+            assert!(lives.iter().all(|life| life.written_bytes_per_s > Some(0.0)), "{lives:?}");
+        }
+        assert!(lives_beside_run("ssd-only", &long, &choices).is_none(), "its drive is not simulated");
+        let short = random_writes(1000, Nanoseconds::from_millis(20), Bytes::from_mib(64));
+        assert!(lives_beside_run("griffin", &short, &choices).is_none(), "it may have many rounds");
+        // Requests that still wait when the second round begins are served beside it.
+        let dense = random_writes(REQUESTS_MAX + 1, Nanoseconds(20_000), Bytes::from_mib(512));
+        assert!(lives_beside_run("hddboost", &dense, &choices).is_none(), "the drives cannot follow");
     }
 
     /// Regression: 300 requests that write 1.2 GiB within 30 s were played 25 times for a log whose

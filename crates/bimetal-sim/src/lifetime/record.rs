@@ -158,6 +158,10 @@ impl DeviceModel for Recorder {
         self.inner.halt_wear_levelling(halt);
     }
 
+    fn save_state(&mut self) -> Option<Vec<u8>> {
+        self.inner.save_state()
+    }
+
     fn statistics(&self, now: Nanoseconds) -> DeviceStatistics {
         self.inner.statistics(now)
     }
