@@ -19,6 +19,7 @@ use bimetal_trace::Event;
 
 use crate::cli::command_line;
 use crate::error::Error;
+use crate::kept::bytes_max;
 use crate::options::parse::WarmUpOption;
 use crate::options::replay::choose_replay;
 use crate::options::simulation::{HintsOption, RestoreOption, SimulationOptions, choices};
@@ -65,6 +66,9 @@ pub(crate) fn run(
     let Described { schemes, trees, options, restore, hints, save_state } = experiment;
     if schemes.is_empty() {
         options.refuse_drives_without_schemes()?;
+    }
+    if schemes.len() + trees.len() > 1 || options.runs > 1 {
+        workload.keep(bytes_max(1));
     }
     let header = workload.header()?;
     let replay = choose_replay(options.replay, options.speedup, &header)?;

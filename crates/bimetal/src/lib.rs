@@ -22,6 +22,7 @@ mod exported_table;
 mod files;
 mod geometric;
 pub mod in_memory;
+mod kept;
 pub mod library;
 mod life;
 mod memory;

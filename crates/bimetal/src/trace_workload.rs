@@ -16,6 +16,7 @@ use bimetal_trace::{Event, Format, OpenOptions, STANDARD_INPUT, Trace, TraceErro
 
 use crate::error::Error;
 use crate::in_memory::InMemory;
+use crate::kept::Kept;
 use crate::options::TraceOptions;
 use crate::output::note;
 use crate::sample;
@@ -145,10 +146,12 @@ impl Header {
     }
 }
 
-/// A trace that is opened anew for every run.
+/// A trace that is opened anew for every run, or [kept](Self::keep) in memory.
 pub(crate) struct TraceWorkload {
     source: Source,
     options: OpenOptions,
+    /// Requests of a trace that was decoded.
+    kept: Kept,
     /// Set once the user was told what the reader assumed, so that each note is printed once.
     told: AtomicBool,
     skipped: AtomicU64,
@@ -196,7 +199,12 @@ impl TraceWorkload {
 
     fn new(source: Source, options: OpenOptions) -> Self {
         let (told, skipped) = (AtomicBool::new(false), AtomicU64::new(0));
-        Self { source, options, told, skipped, grid: None, within: None }
+        Self { source, options, kept: Kept::default(), told, skipped, grid: None, within: None }
+    }
+
+    /// Keeps the requests in memory from the first run to its end on, if they take at most `bytes`.
+    pub(crate) fn keep(&mut self, bytes: u64) {
+        self.kept = Kept::up_to(bytes);
     }
 
     /// Sets the alignment and the times with which the trace is played from now on. Returns
@@ -252,17 +260,21 @@ impl TraceWorkload {
     }
 }
 
+impl TraceWorkload {
+    fn decode(&self, readable: &Readable) -> Result<CountSkipped<'_>, WorkloadError> {
+        let trace = readable.open(&self.options)?;
+        if !self.told.swap(true, Ordering::Relaxed) {
+            trace.notes().iter().for_each(|assumed| note(format_args!("{}: {assumed}", trace.name())));
+        }
+        Ok(CountSkipped { trace, skipped: &self.skipped })
+    }
+}
+
 impl Workload for TraceWorkload {
     fn open(&self) -> Result<Requests<'_>, WorkloadError> {
         let mut requests = match &self.source {
             Source::Memory(trace) => trace.requests.open()?,
-            Source::Read(readable) => {
-                let trace = readable.open(&self.options)?;
-                if !self.told.swap(true, Ordering::Relaxed) {
-                    trace.notes().iter().for_each(|assumed| note(format_args!("{}: {assumed}", trace.name())));
-                }
-                Box::new(CountSkipped { trace, skipped: &self.skipped })
-            }
+            Source::Read(readable) => self.kept.or_decode(|| self.decode(readable))?,
         };
         if let Some((block, first)) = self.grid {
             requests = aligned(requests, block, first);

@@ -18,9 +18,10 @@ use serde_json::Value;
 
 use super::ENGINE;
 use super::jobs::Prepared;
-use super::traces::{Loaded, bytes_max, name_of_requests};
+use super::traces::{Loaded, name_of_requests};
 use crate::error::Error;
 use crate::experiment::{assumed, complete};
+use crate::kept::bytes_max;
 use crate::options::replay::choose_replay;
 use crate::options::simulation::choices;
 use crate::progress::Watch;
