@@ -11,9 +11,13 @@ use crate::bit_set::BitSet;
 /// Resident bytes for each ghost, in the worst case.
 pub(super) const BYTES_PER_GHOST: f64 = 12.0;
 
+/// Number of neighbouring keys whose entries are beside each other: the blocks of a large request
+/// wait for one line of memory, and not for a line each.
+const GROUP: usize = 8;
+
 /// Returns the number of index entries for `entries` keys: at most two thirds are in use.
 fn index_places(entries: u32) -> usize {
-    entries as usize + entries as usize / 2 + 2
+    (entries as usize + entries as usize / 2 + 2).next_multiple_of(GROUP)
 }
 
 /// Index of ring positions by the key that stands at the position.
@@ -27,14 +31,29 @@ impl KeyIndex {
         Self { places: vec![0; index_places(entries)] }
     }
 
+    /// Returns the first entry for `key`. The place within the group is hashed, too: keys that are
+    /// multiples of a group must not share one place.
     #[inline]
     fn home(&self, key: u32) -> usize {
-        ((u64::from(key.wrapping_mul(0x9e37_79b1)) * self.places.len() as u64) >> 32) as usize
+        let hash = (key / GROUP as u32).wrapping_mul(0x9e37_79b1);
+        let group = (u64::from(hash) * (self.places.len() / GROUP) as u64) >> 32;
+        group as usize * GROUP + (key ^ hash) as usize % GROUP
     }
 
+    /// Returns the entry behind `place`: the same place in the next group, and in the end each
+    /// entry once.
     #[inline]
     fn after(&self, place: usize) -> usize {
-        if place + 1 == self.places.len() { 0 } else { place + 1 }
+        let next = place + GROUP;
+        if next < self.places.len() { next } else { (next + 1) % GROUP }
+    }
+
+    /// Returns the number of steps of [`after`](Self::after) from one entry to another.
+    #[inline]
+    fn steps(&self, from: usize, to: usize) -> usize {
+        let order = |place| place % GROUP * (self.places.len() / GROUP) + place / GROUP;
+        let (from, to): (usize, usize) = (order(from), order(to));
+        if to >= from { to - from } else { to + self.places.len() - from }
     }
 
     /// Returns the entry of `key` in the index, if the index has it.
@@ -65,10 +84,11 @@ impl KeyIndex {
         self.places[place] = position + 1;
     }
 
-    /// Takes `key` out of the index. Entries that collided with `key` move up.
-    pub(super) fn remove(&mut self, key: u32, ring: &[u32]) {
-        let Some(mut gap) = self.place(key, ring) else { return };
-        let len = self.places.len();
+    /// Takes `key` out of the index, and returns its position in `ring`. Entries that collided with
+    /// `key` move up.
+    pub(super) fn take(&mut self, key: u32, ring: &[u32]) -> Option<u32> {
+        let mut gap = self.place(key, ring)?;
+        let taken = self.places[gap] - 1;
         let mut place = gap;
         loop {
             place = self.after(place);
@@ -77,12 +97,13 @@ impl KeyIndex {
                 break;
             }
             let home = self.home(ring[position as usize - 1]);
-            if (place + len - home) % len >= (place + len - gap) % len {
+            if self.steps(home, place) >= self.steps(gap, place) {
                 self.places[gap] = position;
                 gap = place;
             }
         }
         self.places[gap] = 0;
+        Some(taken)
     }
 
     pub(super) fn clear(&mut self) {
@@ -137,8 +158,7 @@ impl<const N: usize> Ghosts<N> {
 
     /// Takes the ghost of `key` out of its list, and returns the list.
     pub(super) fn take(&mut self, key: Key) -> Option<usize> {
-        let position = self.index.get(key.0, &self.ring)?;
-        self.index.remove(key.0, &self.ring);
+        let position = self.index.take(key.0, &self.ring)?;
         let list = (0..N).find(|&list| self.members[list].remove(position));
         debug_assert!(list.is_some(), "a ghost in the index is in a list");
         list

@@ -105,7 +105,7 @@ impl Hotspots {
                 place = lowest;
                 Verdict::TAKE_AND_STOP
             });
-            self.index.remove(self.regions[place.0 as usize], &self.regions);
+            self.index.take(self.regions[place.0 as usize], &self.regions);
         }
         self.regions[place.0 as usize] = key;
         self.index.insert(key, place.0);

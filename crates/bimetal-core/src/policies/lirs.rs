@@ -140,9 +140,7 @@ impl Stack {
 
     /// Takes the ghost of `key` out of S. Returns true if S had the ghost.
     fn take_ghost(&mut self, key: Key) -> bool {
-        let Some(position) = self.index.get(key.0, &self.ring) else { return false };
-        self.index.remove(key.0, &self.ring);
-        self.ghosts.remove(position)
+        self.index.take(key.0, &self.ring).is_some_and(|position| self.ghosts.remove(position))
     }
 
     fn drop_lowest_ghost(&mut self) {
