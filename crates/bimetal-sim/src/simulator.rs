@@ -13,6 +13,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::fmt;
 
+use bimetal_core::block::Block;
 use bimetal_core::operation::{Command, Completion, OpKind, Operation, Status, Token};
 use bimetal_core::payload::NoPayload;
 use bimetal_core::units::{Bytes, Nanoseconds, Sectors, sooner};
@@ -260,6 +261,9 @@ impl limits::UnderWay for UnderWay {
     }
 }
 
+/// Number of requests whose blocks are looked up ahead of their time.
+const LOOKED_UP_TOGETHER: usize = 64;
+
 /// Run in progress.
 pub(crate) struct Simulator<'a> {
     setup: &'a mut Setup,
@@ -407,14 +411,30 @@ impl<'a> Simulator<'a> {
         requests: Requests<'_>,
         watch: &mut dyn FnMut(&Setup, u64),
     ) -> Result<(), SimulationError> {
-        let mut requests = requests.peekable();
-        while let Some(request) = requests.next() {
-            let request = request?;
-            let next = requests.peek().and_then(|next| next.as_ref().ok());
-            self.play(&request, next)?;
+        let (mut requests, mut ahead) = (requests.fuse(), VecDeque::with_capacity(LOOKED_UP_TOGETHER + 1));
+        loop {
+            // The request behind the next must be known.
+            if ahead.len() < 2 {
+                ahead.extend(requests.by_ref().take(LOOKED_UP_TOGETHER));
+                self.look_up(ahead.iter().flatten());
+            }
+            let Some(request) = ahead.pop_front() else { return Ok(()) };
+            let next = ahead.front().and_then(|next| next.as_ref().ok());
+            self.play(&request?, next)?;
             watch(self.setup, self.submitted);
         }
-        Ok(())
+    }
+
+    /// Looks up the first blocks of `requests`, all at once instead of one after the other. The
+    /// waits for memory overlap, and the requests find the entries in the processor's caches.
+    fn look_up<'r>(&self, requests: impl Iterator<Item = &'r Request>) {
+        let view = self.setup.volume().view();
+        let found = requests.filter(|request| {
+            let unit = self.setup.units.get(&request.device).and_then(|&unit| view.layout.units.get(usize::from(unit)));
+            let first = view.layout.block.touched(request.range).first;
+            unit.is_some_and(|unit| view.map.get(Block(unit.first.0 + first.0)).is_some())
+        });
+        std::hint::black_box(found.count());
     }
 
     /// Returns true if requests that arrive at `time` can follow: they arrive after everything that
