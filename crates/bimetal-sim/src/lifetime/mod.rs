@@ -4,7 +4,8 @@
 //! lifetime, the workload is repeated:
 //! 1. The volume serves the workload twice. Caches are warm in the second round. The commands to
 //!    each flash member in the second round are recorded (`record`). If the trace is shorter than a
-//!    timer of the scheme, enough further rounds follow to show the timer's effect.
+//!    timer of the scheme, enough further rounds follow to show the timer's effect. A run over a
+//!    long trace can itself be the first round (`Recording`).
 //! 2. The recorded stream is played again and again until the erases per written byte no longer
 //!    change (`wear`). The stream is played to the drive or, if the drive is large, to a smaller
 //!    drive that wears the same (`small`).
