@@ -95,10 +95,11 @@ def simulate(
 ) -> Simulation:
     """Simulates one scheme over a trace: `bimetal simulate`.
 
-    `ssd` and `hdd` are built-in profiles or TOML files. A size is a text (`"32GiB"`, `"20%"`), bytes,
-    or a float: a share of the footprint. `set` has parameters of schemes and drives. Any other option
-    of the command is a keyword, too: `warmup=0.3`, `compact=True`, `member={"log": "..."}`,
-    `config="tree.toml"`. `progress` is called with the numbers of requests done and in all.
+    `ssd` and `hdd` are built-in profiles or TOML files. A size is a text (`"32GiB"`, `"20%"`),
+    bytes, or a float: a share of the footprint. `set` has settings: parameters of schemes, and
+    figures of drives, with their values. Any other option of the command is a keyword, too:
+    `warmup=0.3`, `compact=True`, `member={"log": "..."}`, `config="tree.toml"`. `progress` is
+    called with the number of requests done and the number of all requests.
 
     `scheme` may be a class like :class:`Scheme`. `eviction` is a class that chooses the blocks to evict,
     in place of the scheme's policy (smart-response, dataplex). `admission` is a class that chooses the
@@ -124,10 +125,11 @@ def simulate(
 
 
 def gym(trace: _AnyTrace, scheme: str = Scheme.base, **options: Any) -> Gym:
-    """Makes an environment in which an agent decides, for each read and write, if it goes to the SSD.
+    """Makes an environment in which an agent decides, for each read and write, whether its blocks
+    go to the SSD.
 
-    It has `reset` and `step` as environments of gymnasium have. `scheme` does what the agent does not
-    decide, and options are those of :func:`simulate`.
+    The environment has `reset` and `step`, as environments of gymnasium have. `scheme` makes all
+    decisions that the agent does not make, and options are the options of :func:`simulate`.
 
     >>> import bimetal
     >>> env = bimetal.gym(bimetal.Trace.sample().slice(0, 200), ssd_size="16MiB", set={"mode": "maximized"})
@@ -160,7 +162,7 @@ def compare(
     """Simulates several schemes over a trace, side by side: `bimetal compare`.
 
     The table has the columns of `bimetal compare --csv`. Without a trace, the embedded sample is
-    played. Options are those of :func:`simulate`.
+    played. Options are the options of :func:`simulate`.
 
     >>> import bimetal
     >>> table = bimetal.compare(schemes=["hdd-only", "smart-response"], ssd_size="64MiB")
@@ -185,8 +187,9 @@ def mrc(
     """Measures miss ratios of replacement policies: `bimetal mrc`.
 
     A policy is a name, or a class like :class:`Eviction`; points of classes come last. A size is a
-    number of objects, a share of the distinct objects (`0.1`, `"10%"`) or a text with a
-    unit (`"64MiB"`). `sample` is the share of the objects that is examined, and `seed` chooses them.
+    number of objects, a share of the distinct objects (`0.1`, `"10%"`) or a text with a unit
+    (`"64MiB"`). `sample` is the share of the objects that is examined, and `seed` chooses these
+    objects.
 
     >>> import bimetal
     >>> ratios = bimetal.mrc(bimetal.Trace.sample(), ["lru", "arc"], sizes=[0.01, 0.1])
@@ -253,12 +256,12 @@ def sweep(
 
     The grid is a TOML file, or a mapping with its keys; a mapping is written to a file beside
     the folder, with `.toml` behind its name. A job whose result is in the folder is not run again.
-    `progress` is called with the numbers of jobs done and in all.
+    `progress` is called with the number of jobs done and the number of all jobs.
 
     `on` runs the jobs elsewhere, as tasks with one core each: `"ray"` is a Ray cluster, and an executor
     like `concurrent.futures.ProcessPoolExecutor(8)` its workers. All machines see the grid, its traces
     and the folder under the same paths. `tasks` is the number of tasks, by default four for each worker.
-    `progress` counts tasks then. A task whose worker dies is begun again, on another worker.
+    With `on`, `progress` counts tasks. A task whose worker dies is begun again, on another worker.
     """
     if on is not None and (shard is not None or jobs is not None):
         raise Error("on= makes the shards itself, with one job at a time: leave shard= and jobs= out")
@@ -271,7 +274,7 @@ def sweep(
     line = ["sweep", os.fspath(grid), *_arguments(options)]
     if on is not None:
         run = _cluster.run(line, output, on, tasks, progress)
-        # All jobs are done: this writes the plan of the whole grid, and the tables.
+        # All jobs are done: the last call writes the plan of the whole grid, and the tables.
         answer = json.loads(_native.document(["sweep", os.fspath(grid), *_arguments({"output": output})], [])[0])
         return Sweep({**answer, "run": run, "done_before": answer["jobs"] - run})
     return Sweep(json.loads(_native.document(line, [], progress)[0]))

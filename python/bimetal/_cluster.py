@@ -1,8 +1,8 @@
 """Sweeps over executors: processes of this machine, or a Ray cluster.
 
-A task is a shard of the sweep. All tasks write into one folder, which all machines share, and a task
-skips the jobs whose results are there. So a task that died is begun again, and only the jobs that it had
-under way run a second time.
+A task is a shard of the sweep. All tasks write into one folder, which all machines share, and a
+task skips the jobs whose results are in the folder. So a task that died is begun again, and only
+the jobs that it had under way run a second time.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def run(
 ) -> int:
     """Runs the sweep of the command line `line` as tasks of an executor. Returns the number of jobs run.
 
-    `progress` is called with the numbers of tasks done and in all.
+    `progress` is called with the number of tasks done and the number of all tasks.
     """
     executor = _executor(on)
     workers = _workers(executor)

@@ -29,7 +29,7 @@ def table(frame: Any) -> Any:
 
 
 def _is_pandas(frame: Any) -> bool:
-    # pandas makes streams by pyarrow, which need not be there.
+    # pandas makes streams with pyarrow, which may not be installed.
     return type(frame).__module__.split(".")[0] == "pandas"
 
 

@@ -24,10 +24,10 @@ class Gym:
     """Environment of the form that gymnasium has: each read and write of a trace is a step.
 
     `simulate` runs one episode: it is called with a class like :class:`Scheme`, and returns the
-    simulation. :func:`gym` makes an environment of a trace. An action is 0 (the blocks stay on, or go
-    to, the HDD) or 1 (to the SSD). The reward is minus the sum of the response times, in milliseconds,
-    of all requests that have ended since the step before. Times are those of the simulation, so an
-    episode with the same actions has the same rewards.
+    simulation. :func:`gym` makes an environment of a trace. An action is 0 (the blocks stay on, or
+    go to, the HDD) or 1 (to the SSD). The reward is minus the sum of the response times, in
+    milliseconds, of all requests that have ended since the step before. Times are simulated times,
+    so an episode with the same actions has the same rewards.
     """
 
     #: Names of the figures of an observation.
@@ -49,11 +49,12 @@ class Gym:
         return observation, info
 
     def step(self, action: int) -> tuple[tuple[float, ...], float, bool, bool, dict[str, Any]]:
-        """Decides the request of the last observation. Returns an observation of the next request.
+        """Sends the agent's decision for the request of the last observation. Returns an
+        observation of the next request.
 
-        The other values are the reward, true at the end of the trace, `False`, and a dictionary with
-        the `request`; at the end with the `result`, in place of the request. An observation at the end
-        is that of the last request.
+        The other values are the reward, true at the end of the trace, `False`, and a dictionary
+        with the `request`; at the end with the `result`, in place of the request. The observation
+        at the end describes the last request.
         """
         if self._episode is None:
             raise Error("no episode is under way: expected a call of reset() before step()")
@@ -64,7 +65,7 @@ class Gym:
         return step
 
     def close(self) -> None:
-        """Ends the episode that is under way, if there is one."""
+        """Ends the episode that is under way; does nothing without an episode."""
         if self._episode is not None:
             self._episode.close()
             self._episode = None

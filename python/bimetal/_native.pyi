@@ -21,9 +21,9 @@ class Error(ValueError):
 class Trace:
     """A trace of block I/O whose requests are in memory.
 
-    `path` is a file in any format that the program reads, compressed or not; `bimetal formats` lists
-    them. The options are those of the command line. `progress` is called with the bytes read and in
-    all.
+    `path` is a file in any format that the program reads, compressed or not; `bimetal formats`
+    lists them. The options are those of the command line. `progress` is called with the number of
+    bytes read and the number of all bytes.
 
     >>> import bimetal
     >>> trace = bimetal.Trace.sample()
@@ -63,7 +63,8 @@ class Trace:
         """
 
     def slice(self, start: int = 0, stop: int | None = None) -> Trace:
-        """Returns requests `start` to `stop` (exclusive). The first of them arrives at time zero.
+        """Returns requests `start` to `stop` (exclusive). The first request of the part arrives at
+        time zero.
 
         >>> import bimetal
         >>> len(bimetal.Trace.sample().slice(100, 600))
@@ -72,10 +73,12 @@ class Trace:
         """
 
     def device(self, number: int) -> Trace:
-        """Returns the requests of one device. The first of them arrives at time zero."""
+        """Returns the requests of one device. The first request of the part arrives at time zero.
+        """
 
     def frame(self) -> Frame:
-        """Returns the requests as a table. Its buffers are those of the trace: nothing is copied.
+        """Returns the requests as a table. The table uses the buffers of the trace: nothing is
+        copied.
 
         >>> import bimetal
         >>> bimetal.Trace.sample().frame().columns
@@ -93,13 +96,13 @@ class Trace:
     def has_times(self) -> bool: ...
     @property
     def capacity_bytes(self) -> int | None:
-        """Size of the device that was recorded, if the trace has it."""
+        """Size of the device that was recorded, if the trace contains it."""
 
     @property
     def skipped_lines(self) -> int: ...
     @property
     def notes(self) -> list[str]:
-        """Assumptions of the reader."""
+        """Assumptions that the reader made about the trace, a sentence each."""
 
     @property
     def devices(self) -> list[int]:
@@ -156,11 +159,11 @@ class Request:
     def blocks(self) -> int: ...
     @property
     def cached_blocks(self) -> int:
-        """Number of its blocks that have a slot on the SSD."""
+        """Number of the request's blocks that have a slot on the SSD."""
 
     @property
     def dirty_blocks(self) -> int:
-        """Number of its blocks whose newest content is only on the SSD."""
+        """Number of the request's blocks whose newest content is only on the SSD."""
 
     @property
     def free_slots(self) -> int:

@@ -10,10 +10,10 @@ from ._native import Request
 class Eviction:
     """A replacement policy: the order in which blocks leave a cache.
 
-    Subclasses say in `order` which blocks leave first. An object is made for each cache, with the
-    number of blocks that it holds. Blocks are numbers. `order` is asked for some blocks at a time, and
-    not all of them leave: a block with newer content than the disk's is written back first. After
-    `remove`, a block is gone.
+    `order`, which a subclass defines, returns the blocks that leave first. An object is made for
+    each cache, with the number of blocks that it holds. Blocks are numbers. `order` is asked for
+    some blocks at a time, and not all of them leave: a block with newer content than the disk's is
+    written back first. After `remove`, a block is gone.
 
     >>> from collections import OrderedDict
     >>> import bimetal
@@ -55,12 +55,13 @@ class Eviction:
 
 
 class Scheme:
-    """A scheme of your own: for each read and write, it says if its blocks go to the SSD.
+    """A scheme of your own: for each read and write, the scheme decides whether the blocks go to
+    the SSD.
 
-    `base` is the scheme that does all the rest: it chooses the blocks that leave, and the time at which
-    new content is written back to the HDD. An object is made for each simulation, with the number of
-    slots of the SSD. A class may also have `finished(number, response_ns)`, which is called when a
-    request has ended, with its number and its response time.
+    `base` is the scheme that makes all other decisions: it chooses the blocks that leave, and the
+    time at which new content is written back to the HDD. An object is made for each simulation,
+    with the number of slots of the SSD. A class may also have `finished(number, response_ns)`,
+    which is called when a request has ended, with its number and its response time.
 
     >>> import bimetal
     >>> class SmallWrites(bimetal.Scheme):
@@ -92,7 +93,7 @@ class Scheme:
 
 
 class Admission(Scheme):
-    """An admission rule: it says which requests may bring blocks into a cache.
+    """An admission rule: the rule decides which requests may bring blocks into a cache.
 
     >>> import bimetal
     >>> class SecondUse(bimetal.Admission):
@@ -112,9 +113,11 @@ class Admission(Scheme):
     """
 
     def admit(self, request: Request) -> bool:
-        """Returns true if the blocks of `request` may enter, as the scheme decides then."""
+        """Returns true if the blocks of `request` may enter the cache. The scheme decides about
+        admitted blocks.
+        """
         raise NotImplementedError
 
     def place(self, request: Request) -> str | None:
-        """Returns `None` for an admitted request, and `"home"` for another."""
+        """Returns `None` for an admitted request, and `"home"` for a refused request."""
         return None if self.admit(request) else "home"

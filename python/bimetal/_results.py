@@ -64,7 +64,7 @@ def _shown(value: Any) -> Any:
 
 
 class Document(Record):
-    """JSON document of a command. `schema` is its first key."""
+    """JSON document of a command. `schema` is the document's first key."""
 
     __slots__ = ("_text",)
 
@@ -78,7 +78,7 @@ class Document(Record):
 
 
 class Simulation(Document):
-    """Result of one simulation. The figures of its run are attributes of it, too."""
+    """Result of one simulation. The figures of the run are attributes of the result, too."""
 
     __slots__ = ()
 

@@ -1,4 +1,6 @@
-"""Line charts in SVG, without another library. A notebook shows them, and `save` writes them."""
+"""Line charts in SVG, without another library. A notebook shows the charts, and `save` writes them
+to files.
+"""
 
 import html
 import math

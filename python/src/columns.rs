@@ -55,7 +55,8 @@ impl Columns {
         }
     }
 
-    /// Returns requests `start` to `stop` (exclusive). The first of them arrives at time zero.
+    /// Returns requests `start` to `stop` (exclusive). The first request of the part arrives at
+    /// time zero.
     pub fn slice(&self, start: usize, stop: usize) -> Self {
         let len = stop - start;
         let mut arrival = self.arrival.slice(start, len);
@@ -73,7 +74,7 @@ impl Columns {
         }
     }
 
-    /// Returns the requests of one device. The first of them arrives at time zero.
+    /// Returns the requests of one device. The first request of the part arrives at time zero.
     pub fn of_device(&self, device: u32) -> Self {
         let mut builder = Builder::default();
         let own = (0..self.len()).filter(|&at| self.device[at] == device);
@@ -183,7 +184,7 @@ impl Builder {
 pub struct Watched {
     /// Requests.
     pub columns: Arc<Columns>,
-    /// Watcher of the command that plays them.
+    /// Watcher of the command that plays the requests.
     pub watcher: Arc<Watcher>,
 }
 

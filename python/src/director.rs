@@ -25,14 +25,14 @@ pub struct Request {
     block: u64,
     /// Number of blocks that the request touches.
     blocks: u64,
-    /// Number of those blocks that have a slot.
+    /// Number of the request's blocks that have a slot.
     cached_blocks: u64,
-    /// Number of those blocks whose newest content is only in a slot.
+    /// Number of the request's blocks whose newest content is only in a slot.
     dirty_blocks: u64,
     /// Number of slots that can be written at once.
     free_slots: u64,
     slots: u64,
-    /// Numbers of operations under way.
+    /// Numbers of operations under way on the SSD and on the HDD.
     ssd_queue: u64,
     hdd_queue: u64,
 }
@@ -76,7 +76,8 @@ impl Request {
 struct Object {
     place: Py<PyAny>,
     finished: Option<Py<PyAny>>,
-    /// Times at which requests under way came; empty if `finished` is not there to hear of them.
+    /// Arrival times of requests under way; empty if the class has no `finished`, which needs these
+    /// times.
     came: HashMap<Token, Nanoseconds>,
     watcher: Arc<Watcher>,
 }

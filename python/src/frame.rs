@@ -211,7 +211,7 @@ pub fn numbers(column: &ArrayRef, name: &str) -> Result<Vec<Option<u64>>, String
 /// Column of strings, in any of the forms that tables have.
 pub struct Texts {
     values: Vec<Option<String>>,
-    /// Place of each row among the values.
+    /// Index of each row's value in the list of values.
     rows: Vec<Option<usize>>,
 }
 

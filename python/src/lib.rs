@@ -1,6 +1,6 @@
 //! The native part of the Python package `bimetal`: traces in memory, the commands of the program
-//! as functions, and tables in the columns of Arrow. `bimetal/__init__.py` makes the interface of
-//! it that users see.
+//! as functions, and tables in the columns of Arrow. `bimetal/__init__.py` makes the public
+//! interface from this module.
 
 mod columns;
 mod director;
@@ -24,8 +24,8 @@ use crate::watch::Watcher;
 create_exception!(bimetal, Error, PyValueError, "Input or configuration that is wrong, in the program's words.");
 
 /// Runs a command over traces in memory, and returns its JSON document; and the CSV table of
-/// `compare`. `policies` are names and classes of replacement policies, `director` is that of a
-/// director.
+/// `compare`. `policies` has names and classes of replacement policies; `director` has the class of
+/// a director.
 #[pyfunction]
 #[pyo3(signature = (arguments, traces, progress=None, policies=Vec::new(), director=None))]
 fn document(

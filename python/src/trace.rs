@@ -23,7 +23,7 @@ const READ_AT_A_TIME: usize = 8192;
 #[pyclass(frozen, module = "bimetal")]
 pub struct Trace {
     columns: Arc<Columns>,
-    /// Properties of the trace; it has no requests itself.
+    /// Properties of the trace; the requests are kept elsewhere.
     header: InMemory,
     notes: Vec<String>,
     /// Options with which a command line reads these requests.
@@ -124,7 +124,8 @@ impl Trace {
         Ok(of_columns(columns, has_times, name))
     }
 
-    /// Returns requests `start` to `stop` (exclusive). The first of them arrives at time zero.
+    /// Returns requests `start` to `stop` (exclusive). The first request of the part arrives at
+    /// time zero.
     #[pyo3(signature = (start=0, stop=None))]
     fn slice(&self, start: usize, stop: Option<usize>) -> PyResult<Self> {
         let all = self.columns.len();
@@ -139,7 +140,7 @@ impl Trace {
         Ok(part)
     }
 
-    /// Returns the requests of one device. The first of them arrives at time zero.
+    /// Returns the requests of one device. The first request of the part arrives at time zero.
     fn device(&self, number: u32) -> PyResult<Self> {
         self.part(self.columns.of_device(number), format!("{}, device {number}", self.header.name))
     }
@@ -236,7 +237,7 @@ fn from_batches(batches: &[RecordBatch]) -> Result<(Columns, bool), String> {
     Ok((builder.finish(), has_times))
 }
 
-/// Adds the requests of a table. Returns true if they have times.
+/// Adds the requests of a table. Returns true if the requests have times.
 fn add_requests(batch: &RecordBatch, requests: &mut Vec<Request>) -> Result<bool, String> {
     let optional = |name: &str| batch.column_by_name(name).map(|column| numbers(column, name)).transpose();
     let needed = |name: &str| {

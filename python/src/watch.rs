@@ -15,10 +15,11 @@ use pyo3::prelude::*;
 /// Time between two looks at signals.
 const TICK: Duration = Duration::from_millis(20);
 
-/// Longest wait for a command that was stopped. It goes on in the background after that.
+/// Longest wait for a command that was stopped. A command that does not stop within this time
+/// continues in the background.
 const STOP_MAX: Duration = Duration::from_secs(1);
 
-/// Progress of a command, and the wish to stop it.
+/// Progress of a command, and the request to stop the command.
 #[derive(Default)]
 pub struct Watcher {
     stopped: AtomicBool,

@@ -1,4 +1,5 @@
-"""What the tests share: the traces of the repository, and the program of the same wheel."""
+"""Fixtures that the tests share: the traces of the repository, and the program of the same wheel.
+"""
 
 import importlib.util
 import pathlib

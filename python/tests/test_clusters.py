@@ -52,7 +52,7 @@ def test_threads_and_processes_give_the_bytes_of_one_process(alone, tmp_path):
 
 
 class Failing(ThreadPoolExecutor):
-    """Loses each task once, before it has run or after."""
+    """Loses each task once: before the task has run, or after the task has run."""
 
     def __init__(self, losses):
         super().__init__(2)

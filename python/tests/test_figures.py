@@ -11,7 +11,7 @@ SPEED = ("wall_s", "requests_per_s", "peak_rss_bytes", "simulations_per_s")
 
 
 def without_speed(text):
-    """Returns the lines of a document but those of its speed."""
+    """Returns the lines of a document, except the lines with the speed of the simulation."""
     return [line for line in text.splitlines() if not line.strip().startswith(tuple(f'"{name}"' for name in SPEED))]
 
 

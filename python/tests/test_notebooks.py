@@ -1,4 +1,4 @@
-"""The notebooks run, and the pictures of the documentation are theirs."""
+"""The notebooks run, and they make the pictures of the documentation."""
 
 import json
 import pathlib

@@ -77,7 +77,7 @@ impl BitSet {
         true
     }
 
-    /// Returns the first member at or behind `from`.
+    /// Returns the first member at or after `from`.
     pub(crate) fn next_member(&self, from: u32) -> Option<u32> {
         if from >= self.limit {
             return None;
@@ -91,7 +91,7 @@ impl BitSet {
         Some(word as u32 * 64 + self.words[word].trailing_zeros())
     }
 
-    /// Returns the first number at or behind `from` that is not a member.
+    /// Returns the first number at or after `from` that is not a member.
     pub(crate) fn next_gap(&self, from: u32) -> Option<u32> {
         if from >= self.limit {
             return None;
@@ -111,7 +111,7 @@ impl BitSet {
     }
 }
 
-/// Returns the first bit at or behind `from` that is set (or, with `inverted`, clear).
+/// Returns the first bit at or after `from` that is set (or, with `inverted`, clear).
 fn next_summary_bit(summary: &[u64], from: usize, inverted: bool) -> Option<usize> {
     let flip = if inverted { u64::MAX } else { 0 };
     let mut index = from / 64;

@@ -20,7 +20,7 @@ pub struct BlockRun {
 }
 
 impl BlockRun {
-    /// Returns the number of the first block behind the run.
+    /// Returns the number of the first block after the run.
     #[inline]
     pub const fn end(self) -> u64 {
         self.first.0 + self.count
@@ -201,8 +201,9 @@ impl BlockSize {
 }
 
 /// Number by which a policy recognises a block that is no longer in a slot: the block's number,
-/// folded to 32 bits. Below 2^32 (16 TiB of 4 KiB blocks) no two blocks share a key. Beyond that, a
-/// mistaken recognition only costs a better choice.
+/// folded to 32 bits. Below 2^32 (16 TiB of 4 KiB blocks) no two blocks share a key. Above 2^32
+/// blocks, two blocks may share a key: a policy that mistakes one for the other makes a worse
+/// choice, and no error.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Key(pub u32);
 

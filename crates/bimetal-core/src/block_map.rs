@@ -2,8 +2,8 @@
 //!
 //! A block that is not in the block map is only at its home. Memory is bounded by the number of
 //! blocks off home, not by the size of a drive. Entries lie in chunks that exist while a slot in
-//! them is in use, and are found by slot. A hash index of slot numbers finds them by block. An
-//! entry is 12 bytes and the index at most 11.5 ([`BYTES_PER_BLOCK`]).
+//! them is in use, and are found by slot. A hash index of slot numbers finds the entries by block.
+//! An entry is 12 bytes and the index at most 11.5 ([`BYTES_PER_BLOCK`]).
 //!
 //! In a simulation, a mirror can exist before the first request. The mirror's first copies lie in
 //! the slots with their blocks' numbers. An unchanged first copy takes one bit
@@ -27,7 +27,7 @@ pub struct Slot(pub u32);
 
 /// Resident bytes of the block map for each slot in use, in the worst case: 12 for the entry, and 5
 /// for a bucket of the index at the lowest load to which a doubling leads (7/16). The two bits "in
-/// use" and "dirty", with their summaries, take a quarter each.
+/// use" and "dirty", with their summaries, take a quarter of a byte each.
 pub const BYTES_PER_BLOCK: f64 = 12.0 + 5.0 * 16.0 / 7.0 + 0.5;
 
 /// Resident bytes of a simulation for each granted copy that has not changed: bits of the block
@@ -78,7 +78,7 @@ struct Chunk {
     used: u32,
 }
 
-/// Block map: the slots, and the blocks in them.
+/// Block map: the slots, and the blocks in the slots.
 pub struct BlockMap {
     chunks: Vec<Option<Chunk>>,
     index: HashTable<u32>,
@@ -93,7 +93,7 @@ pub struct BlockMap {
 }
 
 /// Number of neighbouring blocks that are neighbours in the index as well. So the blocks of a
-/// request cost one cache miss, not one each.
+/// request cost one cache miss together.
 const NEIGHBOURS: u64 = 16;
 
 #[inline]
@@ -183,7 +183,7 @@ impl BlockMap {
         self.fill(slot, &entry);
     }
 
-    /// Removes the entry that [`load`](Self::load) put into `slot`, if there is one.
+    /// Removes the entry that [`load`](Self::load) put into `slot`, if the entry exists.
     pub(crate) fn unload(&mut self, slot: Slot) {
         if self.in_slot(slot).is_some() {
             self.clear(slot.0);
@@ -197,8 +197,8 @@ impl BlockMap {
     }
 
     /// Builds the index over the loaded entries. If two slots claim one block, the second slot
-    /// keeps it if it `is_newer` than the first. Returns the slots that lost their block; these
-    /// slots are empty now.
+    /// keeps the block if it `is_newer` than the first. Returns the slots that lost their block;
+    /// these slots are empty now.
     ///
     /// The index is filled in the order in which it lies in memory, part by part. In random order,
     /// each of some hundred million blocks would miss the processor's cache.
@@ -297,7 +297,7 @@ impl BlockMap {
         packed(&self.chunks, slot.0).entry()
     }
 
-    /// Returns the first dirty slot at or behind `from`.
+    /// Returns the first dirty slot at or after `from`.
     pub fn next_dirty(&self, from: Slot) -> Option<Slot> {
         self.dirty.next_member(from.0).map(Slot)
     }

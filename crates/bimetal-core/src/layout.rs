@@ -1,7 +1,7 @@
-//! The layout of a volume: the units it exports, the members it uses, and the regions on them.
+//! The layout of a volume: the units that it exports, its members, and the regions on the members.
 //!
 //! Home data lies at its own address from byte 0 of its member. The engine's own data (the slot
-//! table, the journal, the label) lies behind it, in a tail. A scheme makes a [`Layout`] from the
+//! table, the journal, the label) lies after it, in a tail. A scheme makes a [`Layout`] from the
 //! members it is given.
 
 use crate::block::{Block, BlockRun, BlockSize};
@@ -24,7 +24,7 @@ pub enum SlotKind {
     /// the oldest end.
     Log {
         /// Blocks gathered in memory before a segment is written; 0: every write is its own segment
-        /// and waits for it.
+        /// and waits for its segment.
         buffer_blocks: u32,
     },
 }
@@ -34,7 +34,7 @@ pub enum SlotKind {
 pub struct SlotRegion {
     /// The member.
     pub member: MemberId,
-    /// First of the member's sectors.
+    /// First sector of the region on the member.
     pub first_sector: u64,
     /// Number of slots.
     pub count: u32,
@@ -42,7 +42,7 @@ pub struct SlotRegion {
     pub kind: SlotKind,
     /// Slots per bucket, in a cache. A bucket begins at a multiple of this number. A bucket is
     /// filled in order, once all its slots are free; other slots are taken only if no such bucket
-    /// exists. 1: any free slot will do.
+    /// exists. 1: the cache has no buckets, and any free slot is taken.
     pub bucket: u32,
 }
 
@@ -51,13 +51,13 @@ pub struct SlotRegion {
 pub struct MetadataRegion {
     /// The member.
     pub member: MemberId,
-    /// First of the member's sectors.
+    /// First sector of the region on the member.
     pub first_sector: u64,
     /// Number of sectors.
     pub sectors: u64,
 }
 
-/// The distribution of blocks over home members that do not lie one behind the other.
+/// The distribution of blocks over home members that are not simply concatenated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Array {
     /// RAID-0: stripes of this many blocks go to the members in turn.
@@ -89,13 +89,13 @@ pub struct Layout {
     /// The blocks of each unit, one unit after another.
     pub units: Vec<BlockRun>,
     /// The home of each block, in order and without a gap. Empty if the blocks are striped; in a
-    /// mirror the first member's.
+    /// mirror, the home of each block on the first member.
     pub home: Vec<HomeExtent>,
     /// The distribution of blocks over the members, if they are an array.
     pub array: Option<Array>,
     /// Slots off home, if the scheme uses any.
     pub slots: Option<SlotRegion>,
-    /// The places of ranges of addresses that can change their home; `home` has the initial ones.
+    /// The places of ranges of addresses that can change their home; `home` has the initial homes.
     pub places: Option<Places>,
     /// Region of the metadata of the slots (ring and table, or the log's superblocks), or of the
     /// table of places.
@@ -111,8 +111,8 @@ pub struct LayoutRequest<'a> {
     pub block: BlockSize,
     /// The members.
     pub members: &'a [MemberInfo],
-    /// The minimum size of each unit. The last unit also gets the rest of the members. Empty: one
-    /// unit.
+    /// The minimum size of each unit. The last unit also gets the remaining space of the members.
+    /// Empty: one unit.
     pub units: &'a [Sectors],
 }
 
@@ -125,7 +125,7 @@ pub enum LayoutError {
     /// An array cannot have this number of members.
     #[error("{0} members: expected 2 to {ARRAY_MAX} for an array")]
     Members(usize),
-    /// More than one member has a role of which the scheme uses one.
+    /// More than one member has a role that the scheme gives to one member only.
     #[error("{count} members have the role '{}': this scheme uses one", role.name())]
     TooMany {
         /// The role.
@@ -159,7 +159,7 @@ pub const ARRAY_MAX: usize = 64;
 pub const LABEL_SECTORS: u64 = 128;
 
 impl LayoutRequest<'_> {
-    /// Returns the only member with `role`.
+    /// Returns the only member with `role`; an error if no member or several members have the role.
     pub fn only(&self, role: Role) -> Result<MemberId, LayoutError> {
         let mut found = self.members.iter().enumerate().filter(|(_, member)| member.role == role);
         let (id, _) = found.next().ok_or(LayoutError::MissingRole(role))?;
@@ -176,7 +176,7 @@ impl LayoutRequest<'_> {
         if found.is_empty() { Err(LayoutError::MissingRole(role)) } else { Ok(found) }
     }
 
-    /// Returns the only member with the first of `roles` that any member has.
+    /// Returns the only member with the first role in `roles` that some member has.
     pub fn first_of(&self, roles: &[Role]) -> Result<MemberId, LayoutError> {
         let role = roles.iter().find(|&&role| self.members.iter().any(|member| member.role == role));
         self.only(*role.unwrap_or(&roles[0]))
@@ -196,8 +196,8 @@ impl LayoutRequest<'_> {
         self.member(id).capacity.0.saturating_sub(LABEL_SECTORS) / self.block.sectors()
     }
 
-    /// Returns a layout without slots, whose blocks are at home on `homes`, one member behind the
-    /// other.
+    /// Returns a layout without slots, whose blocks are at home on `homes`, in this order, as one
+    /// concatenated address space.
     pub fn concatenated(&self, homes: &[MemberId]) -> Result<Layout, LayoutError> {
         let available: u64 = homes.iter().map(|&id| self.usable_blocks(id)).sum();
         let units = self.units_within(available, *homes.last().expect("a scheme names its homes"))?;
@@ -257,7 +257,7 @@ impl LayoutRequest<'_> {
     }
 
     /// Returns a layout whose blocks are at home on `homes`. Each unit has a home of its own if
-    /// there are as many units as homes. Otherwise the homes lie one behind the other.
+    /// there are as many units as homes. With fewer units, the homes are concatenated.
     pub fn side_by_side(&self, homes: &[MemberId]) -> Result<Layout, LayoutError> {
         if homes.len() == 1 || homes.len() != self.units.len() {
             return self.concatenated(homes);
@@ -274,7 +274,8 @@ impl LayoutRequest<'_> {
     }
 
     /// Returns a layout of an array of all members: in stripes of `stripe` blocks, or as a mirror
-    /// if that is `None`. Members may differ in size; the smallest decides.
+    /// if `stripe` is `None`. Members may differ in size; the smallest member determines the usable
+    /// size of all.
     pub fn array(&self, stripe: Option<u64>) -> Result<Layout, LayoutError> {
         if !(2..=ARRAY_MAX).contains(&self.members.len()) {
             return Err(LayoutError::Members(self.members.len()));
@@ -310,8 +311,8 @@ impl LayoutRequest<'_> {
         })
     }
 
-    /// Returns a layout of `homes`, one behind the other, whose addresses can change their home in
-    /// ranges of `range_blocks`. The last member has the table of places.
+    /// Returns a layout of `homes`, concatenated, whose addresses can change their home in ranges
+    /// of `range_blocks`. The last member has the table of places.
     pub fn relocatable(&self, homes: &[MemberId], range_blocks: u64) -> Result<Layout, LayoutError> {
         let range_sectors = range_blocks * self.block.sectors();
         let last = *homes.last().expect("a scheme names its homes");
@@ -366,8 +367,8 @@ impl LayoutRequest<'_> {
         self.usable_blocks(member)
     }
 
-    /// Adds slots, with their metadata, to `layout`. Slots and metadata fill `member` behind the
-    /// blocks that are at home there.
+    /// Adds slots, with their metadata, to `layout`. Slots and metadata fill `member` after the
+    /// blocks whose home is `member`.
     pub fn with_slots(&self, mut layout: Layout, member: MemberId, kind: SlotKind) -> Result<Layout, LayoutError> {
         let block_sectors = self.block.sectors();
         let at_home = layout.home.iter().filter(|home| home.member == member);
@@ -432,8 +433,8 @@ impl Layout {
         matches!(self.array, Some(Array::Mirrored { .. }))
     }
 
-    /// Returns the sectors of `member` from the first to the last block at home there; none if it
-    /// is no home.
+    /// Returns the sectors of `member` from the first to the last block whose home is `member`; no
+    /// sectors if `member` is no home.
     pub fn home_on(&self, member: MemberId) -> SectorRange {
         let sectors = self.block.sectors();
         match self.array {
@@ -509,8 +510,8 @@ impl Layout {
         Some(SectorRange::new(start, before(range.end().0) - start))
     }
 
-    /// Returns the member and sector of the home of `block`, and the number of blocks from it on
-    /// that are adjacent there.
+    /// Returns the member and sector of the home of `block`, and the number of blocks from `block`
+    /// on that are adjacent on that member.
     #[inline]
     pub fn home_of(&self, block: Block) -> (MemberId, u64, u64) {
         if let Some(places) = &self.places {

@@ -1,21 +1,21 @@
 //! The engine of Bimetal, which decides where each block lies. The engine is written once and
 //! driven by three clocks: of the server, the simulator and the fault tester.
 //!
-//! The engine does no I/O and has no threads and no clock. The arguments are requests, completions
-//! and the time; the results are operations to start and finished requests. Read [`volume`] first
-//! (the mechanism that every scheme needs), then [`scheme`] (the decisions), then any file of
-//! [`schemes`].
+//! The engine does no I/O and has no threads and no clock. The engine's arguments are requests,
+//! completions and the time. Its results are operations to start and finished requests. Read
+//! [`volume`] first (the mechanism that every scheme needs), then [`scheme`] (the decisions), then
+//! any file of [`schemes`].
 //!
 //! - [`tree`]: volumes as members of volumes.
 //! - [`layout`]: the regions on each member.
 //! - [`block_map`]: the blocks off home.
 //! - [`journal`]: the metadata that makes the block map durable.
 //! - [`policies`]: the axes that schemes share.
-//! - [`uses`]: the future uses of each block, for policies that must know them.
+//! - [`uses`]: the future uses of each block, for policies that must know the future.
 //! - [`units`], [`block`], [`member`], [`operation`] and [`payload`]: the basic types.
 //!
-//! Nothing here may know a device model, a file or a socket. `docs/architecture.md` has the picture
-//! of the modules.
+//! No module of this crate may know a device model, a file or a socket. `docs/architecture.md` has
+//! the picture of the modules.
 //!
 //! # Example
 //!

@@ -1,4 +1,5 @@
-//! Members: the drives or volumes that a volume uses, as every room names them.
+//! Members: the drives or volumes that a volume uses, under the names that all modules of the
+//! engine use.
 
 use crate::block::BlockRun;
 use crate::units::Sectors;
@@ -46,6 +47,6 @@ pub struct HomeExtent {
     pub blocks: BlockRun,
     /// The member.
     pub member: MemberId,
-    /// First of the member's sectors.
+    /// First sector of the region on the member.
     pub first_sector: u64,
 }

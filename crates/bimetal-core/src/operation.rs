@@ -2,8 +2,8 @@
 //! Bimetal.
 //!
 //! A request to a volume and an operation on one of its members have the same shape. So a volume
-//! can itself be a member of another (RAID, chains). Only the `target` differs: it is a unit in a
-//! request, and a member in an operation.
+//! can itself be a member of another volume (RAID, chains). Only the `target` differs: the target
+//! is a unit in a request, and a member in an operation.
 
 use crate::units::{SectorRange, Sectors};
 
@@ -21,13 +21,13 @@ pub enum OpKind {
     /// Stores zeroes; the operation has no payload.
     WriteZeroes,
     /// Asks the drive's translation layer for the sectors in the most outdated flash blocks. The
-    /// hint asks from the start of the range on, for at most as many sectors as the range has. Real
-    /// drives answer [`Status::Unsupported`].
+    /// hint's range gives the first position to ask about, and the largest number of sectors to
+    /// return. Real drives answer [`Status::Unsupported`].
     Hint,
 }
 
 impl OpKind {
-    /// Returns true if the content of the range may differ afterwards.
+    /// Returns true if the content of the range may differ after the operation.
     #[inline]
     pub const fn changes_content(self) -> bool {
         matches!(self, OpKind::Write | OpKind::Discard | OpKind::WriteZeroes)
@@ -37,14 +37,14 @@ impl OpKind {
 /// The outcome of an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Status {
-    /// The whole operation was done.
+    /// The operation was done completely.
     Done,
     /// The medium could not read or store the content. The sectors of a failed write have undefined
     /// content until they are written again.
     MediaError,
     /// Only this many sectors were done, from the start of the range.
     Short(u32),
-    /// The drive is gone. Every operation under way on it ends this way.
+    /// The drive is gone. Every operation under way on the drive ends with this status.
     Gone,
     /// The drive does not know this kind of operation.
     Unsupported,
@@ -52,7 +52,7 @@ pub enum Status {
     OutOfRange,
 }
 
-/// Names an operation until its completion. Never reused within a run.
+/// Names an operation until its completion. A token is never reused within a run.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Token(pub u64);
 
@@ -78,8 +78,8 @@ impl Command {
 pub struct Operation<P> {
     /// Name of the operation until it completes.
     pub token: Token,
-    /// Number of the unit, in a request to a volume. Number of the member, in an operation of a
-    /// volume.
+    /// Target of a request to a volume: the number of the unit. Target of an operation of a volume:
+    /// the number of the member.
     pub target: u16,
     /// The effect and the range.
     pub command: Command,

@@ -1,6 +1,6 @@
 //! The content of a request, as a type parameter: real buffers when live, tags under the fault
-//! tester, nothing in the simulator. The engine cuts and joins payloads; it copies one only where a
-//! partial block must be merged.
+//! tester, nothing in the simulator. The engine cuts and joins payloads; the engine copies a
+//! payload only where a partial block must be merged.
 
 use crate::units::Sectors;
 
@@ -8,7 +8,7 @@ use crate::units::Sectors;
 ///
 /// Slicing must be cheap (a reference count, not a copy); joining may produce a scatter list.
 pub trait Payload: Sized {
-    /// Set if there is content at all. If the constant is `false`, the engine keeps no parts and
+    /// Set if the payload has content. If the constant is `false`, the engine keeps no parts and
     /// encodes no metadata, and the compiler removes that code.
     const CARRIES_DATA: bool;
 
@@ -22,7 +22,7 @@ pub trait Payload: Sized {
     fn slice(&self, start: Sectors, len: Sectors) -> Self;
 
     /// Returns the same content in memory of its own, as large as the content: the payload that it
-    /// was sliced from can be freed. Content that has such memory is not copied.
+    /// was sliced from can be freed. Content that has memory of its own is not copied.
     #[must_use]
     fn detached(self) -> Self {
         self
@@ -31,7 +31,7 @@ pub trait Payload: Sized {
     /// Appends `tail`.
     fn join(&mut self, tail: Self);
 
-    /// Returns the number of sectors it holds.
+    /// Returns the number of sectors the payload holds.
     fn sectors(&self) -> Sectors;
 
     /// Returns the CRC32C of the content.

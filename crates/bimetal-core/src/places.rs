@@ -3,10 +3,10 @@
 //! it leaves its old place.
 //!
 //! A table, in pages that are written twice, records the place of each range. A range is copied to
-//! a free place and made stable there. Then both copies of the range's page in the table of places
-//! are written, one after the other, and only then is the old place free. So a torn or damaged page
-//! costs nothing: the range is in the place that either copy names. Both copies of all pages are
-//! written when the volume is made.
+//! a free place and made stable in this place. Then both copies of the range's page in the table of
+//! places are written, first one copy and then the other. Only then is the old place free. So a
+//! torn or damaged page costs nothing: the range is in the place that the sound copy names. Both
+//! copies of all pages are written when the volume is made.
 //!
 //! Each page has a version, the number of its writings. A digest of all versions lies in the state
 //! of a home without the table of places
@@ -28,7 +28,7 @@ use crate::units::SectorRange;
 const RANGES_PER_PAGE: usize = (PAGE_BYTES - 32) / 4;
 const MAGIC: u32 = 0x6c70_4942; // "BIpl"
 const FREE: u32 = u32::MAX;
-/// Greatest version of a page that is read: 2^63 more writings fit behind it.
+/// Greatest version of a page that is read: 2^63 more writings fit before the number overflows.
 const VERSION_MAX: u64 = u64::MAX / 2;
 
 /// The places of all ranges. See the [module](self).
@@ -38,7 +38,7 @@ pub struct Places {
     range_sectors: u64,
     /// The members in order, each with the number of its first place.
     members: Vec<(MemberId, u32)>,
-    /// Range in each place, [`FREE`] if there is none. `place_of` has the place of each range.
+    /// Range in each place, [`FREE`] for an empty place. `place_of` has the place of each range.
     range_at: Vec<u32>,
     place_of: Vec<u32>,
     /// Places without a range.
@@ -98,7 +98,7 @@ impl Places {
         (block.0 / self.range_blocks) as u32
     }
 
-    /// Returns the blocks of `range`.
+    /// Returns all blocks of the range numbered `range`.
     pub fn blocks(&self, range: u32) -> BlockRun {
         BlockRun { first: Block(u64::from(range) * self.range_blocks), count: self.range_blocks }
     }
@@ -131,8 +131,8 @@ impl Places {
         (member, u64::from(place - first) * self.range_sectors)
     }
 
-    /// Returns the member and sector of `block`, and the number of blocks from it on that are
-    /// adjacent there.
+    /// Returns the member and sector of `block`, and the number of blocks from `block` on that are
+    /// adjacent on that member.
     #[inline]
     pub(crate) fn home_of(&self, block: Block) -> (MemberId, u64, u64) {
         let (range, into) = (self.range_of(block), block.0 % self.range_blocks);
@@ -175,7 +175,7 @@ impl Places {
         self.place_of[range as usize]
     }
 
-    /// Returns a free place on `member` that `may_use` allows, preferably behind the place of the
+    /// Returns a free place on `member` that `may_use` allows, preferably after the place of the
     /// range before `range`.
     pub(crate) fn free_on(&self, member: MemberId, range: u32, may_use: impl Fn(u32) -> bool) -> Option<u32> {
         let is_free = |&place: &u32| self.range_at[place as usize] == FREE && may_use(place);
@@ -252,8 +252,8 @@ impl Places {
         stepped(self.digest(), number, self.versions[number])
     }
 
-    /// Returns true if the table of places is as it was when `recorded` was its digest, or one page
-    /// has been written since. A digest of 0 was never recorded.
+    /// Returns true if the table of places is as it was when `recorded` was its digest, or if one
+    /// page has been written since. A digest of 0 was never recorded.
     pub(crate) fn fits(&self, recorded: u64) -> bool {
         let digest = self.digest();
         let is_behind =
@@ -262,8 +262,8 @@ impl Places {
     }
 
     /// Loads a page of the table of places: the newer of two copies, or `None` if the page was
-    /// never written. Returns false if it names an impossible place, or has a version that no table
-    /// reaches.
+    /// never written. Returns false if the page names an impossible place, or has a version that no
+    /// table reaches.
     pub(crate) fn load(&mut self, number: usize, page: Option<&Page>) -> bool {
         let first = number * RANGES_PER_PAGE;
         let Some(page) = page else { return true };
@@ -276,7 +276,8 @@ impl Places {
         })
     }
 
-    /// Completes [`load`](Self::load) of all pages. Returns false if two ranges have one place.
+    /// Completes [`load`](Self::load) of all pages. Returns false if two ranges have the same
+    /// place.
     pub(crate) fn settle(&mut self) -> bool {
         self.range_at.fill(FREE);
         for (range, &place) in self.place_of.iter().enumerate() {
@@ -311,7 +312,7 @@ pub struct TablePage {
     pub number: u32,
     /// Number of writings of the page.
     pub version: u64,
-    /// Place of each range, from the first range of the page on. Entries behind the last range are
+    /// Place of each range, from the first range of the page on. Entries after the last range are
     /// 0.
     pub places: Vec<u32>,
 }

@@ -3,7 +3,7 @@
 //! The volume asks the scheme at each decision: where a write goes, whether blocks that a read
 //! fetched are promoted, and which content to move now. The scheme sees the block map, the load of
 //! the members and the time through a [`View`], read-only. A scheme never touches a drive, a byte
-//! of payload or the journal. The state of a scheme is soft, and is lost at each start.
+//! of payload or the journal. The state of a scheme is only in memory, and is lost at each start.
 
 mod extension;
 
@@ -61,14 +61,14 @@ pub struct Service {
     pub took: Nanoseconds,
 }
 
-/// Wear of a flash drive, as the drive reports it. Only simulated drives do.
+/// Wear of a flash drive, as the drive reports its wear. Only simulated drives report their wear.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Wear {
     /// Bytes of flash erased so far.
     pub erased: Bytes,
     /// Bytes of flash in the drive, its spare area included.
     pub flash: Bytes,
-    /// Bytes of a flash block, which is erased at once.
+    /// Bytes of a flash block, the unit that is erased at once.
     pub block: Bytes,
     /// Bytes that can be erased in the drive's lifetime: the flash times its rated cycles.
     pub endurance: Bytes,
@@ -122,7 +122,7 @@ impl Reason {
     pub const SEQUENTIAL: Self = Self("sequential");
     /// The write reaches the size threshold.
     pub const LARGE: Self = Self("large");
-    /// No slot was free, and none could be freed at once.
+    /// No slot was free, and no slot could be freed at once.
     pub const NO_SPACE: Self = Self("no-space");
     /// The scheme does not admit this kind of request.
     pub const NOT_ADMITTED: Self = Self("not-admitted");
@@ -139,12 +139,12 @@ impl Reason {
 /// Destination of a write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Placement {
-    /// The block is written to its home, in place. A copy off home is dropped.
+    /// The block is written to its home, in place. A copy of the block off home is dropped.
     Home(Option<Reason>),
-    /// Written to a free slot. Home has older content from then on.
+    /// The block is written to a free slot. Home has older content than the slot from then on.
     Slot,
     /// The block is written to its home and to a free slot at once. The write is done when both
-    /// are.
+    /// writes are done.
     Both,
     /// The write is delayed until slots are free. The scheme is asked for work, and then again for
     /// a place.
@@ -163,33 +163,33 @@ pub enum Promotion {
     Never,
 }
 
-/// Content to move now.
+/// Content that the volume shall move now.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Work {
     /// No content.
     Nothing,
     /// Everything that is off home when the migration starts is written back, and its slots become
-    /// free. If nothing is off home, a log frees the space that is no longer in use.
+    /// free. If nothing is off home, a log frees the slots that are no longer in use.
     MigrateAll,
     /// The dirty content of the listed slots is written back. The slots stay as clean copies if
     /// `keep` is set, and become free otherwise.
     MoveHome {
-        /// Slots to write back.
+        /// Slots whose content is to be written back.
         slots: Vec<Slot>,
         /// Set if the slots stay as clean copies.
         keep: bool,
     },
     /// Clean copies in the listed slots are evicted.
     Evict(Vec<Slot>),
-    /// The blocks of these runs that are only at home are read in the background and get clean
+    /// Blocks of the listed runs that are only at home are read in the background and get clean
     /// copies in slots. Each run has at most [`FETCH_BLOCKS_MAX`] blocks. Runs that a request is
     /// changing are skipped, and so are blocks for which no slot is free.
     Fetch(Vec<BlockRun>),
     /// The drive with the slots is asked for up to this many blocks in slots, in the flash blocks
     /// with the most outdated data. The answer goes to [`Monitor::fragmented`].
     AskFragmented(u64),
-    /// A range of addresses gets its home on another member, if a place is free there. One range is
-    /// relocated at a time.
+    /// A range of addresses gets its home on another member, if that member has a free place. One
+    /// range is relocated at a time.
     Relocate {
         /// Range to relocate.
         range: u32,
@@ -234,7 +234,7 @@ pub struct MemberLoad {
 
 impl MemberLoad {
     /// Returns the time at which the member will have been idle for `long`, if no request comes.
-    /// `None` while it serves a request.
+    /// `None` while the member serves a request.
     pub fn idle_at(&self, long: Nanoseconds) -> Option<Nanoseconds> {
         (self.foreground == 0).then(|| self.idle_since.saturating_add(long))
     }
@@ -296,7 +296,7 @@ impl View {
     }
 }
 
-/// The decisions of a scheme. Each has a default, which keeps everything at home.
+/// The decisions of a scheme. Each decision has a default, which keeps everything at home.
 pub trait Scheme: Send {
     /// Notes that a read or write arrives. Called once for each request, before any decision about
     /// the request.
@@ -305,8 +305,8 @@ pub trait Scheme: Send {
     }
 
     /// Returns the destination of the first blocks of `rest`, and the number of blocks, at least 1,
-    /// for which it holds. `rest` is the part of `access` that has no destination yet. Of a long
-    /// write, it is as much as the volume places at a time.
+    /// that have this destination. `rest` is the part of `access` that has no destination yet. Of a
+    /// long write, `rest` is as much as the volume places at a time.
     fn place_write(&mut self, view: &View, access: &Access, rest: BlockRun) -> (Placement, u64) {
         let _ = (view, access);
         (Placement::Home(None), rest.count)
@@ -340,16 +340,16 @@ pub trait Scheme: Send {
         let _ = (slot, block);
     }
 
-    /// Returns the time at which [`work`](Self::work) is due: `now` or earlier if it is due
-    /// already.
+    /// Returns the time at which the scheme wants [`work`](Self::work) to be called: `now` or
+    /// earlier if work is due already.
     fn next_timeout(&self, view: &View) -> Option<Nanoseconds> {
         let _ = view;
         None
     }
 
-    /// Returns the content to move now. Called when the timeout has passed, and when requests wait
-    /// for slots. The scheme sets its timeout anew. If the scheme returns [`Work::Nothing`], its
-    /// timeout must not be due any more.
+    /// Returns the content that the volume shall move now. Called when the timeout has passed, and
+    /// when requests wait for slots. The scheme then sets a new timeout. If the scheme returns
+    /// [`Work::Nothing`], its timeout must not be due any more.
     fn work(&mut self, view: &View) -> Work {
         let _ = view;
         Work::Nothing
@@ -381,8 +381,8 @@ pub trait Scheme: Send {
         false
     }
 
-    /// Returns true if another program may choose the blocks that enter the cache. The scheme must
-    /// make room whatever enters. Asked only in a simulation.
+    /// Returns true if another program may choose the blocks that enter the cache. Such a scheme
+    /// must make room for any block that enters. The scheme is asked only in a simulation.
     fn takes_director(&self) -> bool {
         false
     }
@@ -411,18 +411,18 @@ pub trait Scheme: Send {
         Ok(false)
     }
 
-    /// Returns true if the move under way is to end as soon as it can, ahead of requests that use
-    /// its drives. Appends to a log on a disk still come first.
+    /// Returns true if the move under way is to end as soon as possible, ahead of requests that use
+    /// the same drives. Appends to a log on a disk still come before such a move.
     fn is_move_urgent(&self) -> bool {
         false
     }
 
-    /// Returns the properties that few schemes have.
+    /// Returns the properties that only some schemes have.
     fn properties(&self) -> Properties {
         Properties::default()
     }
 
-    /// Returns the scheme as the chooser of a copy to read.
+    /// Returns the scheme as the chooser of the copy that a read uses.
     fn copies(&mut self) -> Option<&mut dyn Copies> {
         None
     }
@@ -449,8 +449,8 @@ pub trait Scheme: Send {
 }
 
 impl dyn Scheme {
-    /// Returns the reason for which only a simulation can do what the settings ask. Valid for a
-    /// scheme that was just made.
+    /// Returns the reason for which only a simulation can follow the settings. Valid for a scheme
+    /// that was just made.
     pub fn why_only_simulated(&self) -> Option<&'static str> {
         let properties = self.properties();
         let reasons = [
@@ -474,8 +474,8 @@ impl dyn Scheme {
     }
 }
 
-/// Content that a member holds under a scheme. The planner and the simulator use it to choose a
-/// size when none is given.
+/// Content that a member holds under a scheme. The planner and the simulator use this description
+/// to choose a size when none is given.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Holds {
     /// Every address.
@@ -508,13 +508,13 @@ pub enum LinuxCounterpart {
 /// Time at which a cache writes its blocks home.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CacheMode {
-    /// At once, with the write itself.
+    /// At once: the write itself also goes home.
     WriteThrough,
-    /// Later, when the cache writes back.
+    /// Later than the write to the slot: when the cache writes back.
     WriteBack,
 }
 
-/// Description of a scheme, known without making one.
+/// Description of a scheme, known before a scheme is made.
 pub struct SchemeInfo {
     /// Name on the command line.
     pub name: &'static str,
@@ -533,13 +533,13 @@ pub struct SchemeInfo {
     /// Data that the loss of the HDD loses, in a sentence.
     pub hdd_loss: &'static str,
     /// Reasons for bypasses of this scheme, each with its meaning. [`reasons`](Self::reasons), in
-    /// `schemes/reasons.rs`, adds the reasons that many schemes have.
+    /// `schemes/reasons.rs`, adds the reasons that several schemes share.
     pub bypass: &'static [(Reason, &'static str)],
     /// Resident bytes for each block off home, in the worst case.
     pub memory_bytes_per_block: f64,
     /// Set if an SSD in front of a home disk takes a block only while a request reads or writes the
     /// block. For such a scheme, Belady's MIN is a bound: no SSD of the same size serves more
-    /// reads. Clear if blocks enter in the background, or lie there from the start.
+    /// reads. Not set if blocks also enter in the background, or are on the SSD from the start.
     pub takes_only_what_is_accessed: bool,
     /// Returns the Linux target that resembles the scheme with these settings, if there is one.
     pub linux_counterpart: fn(&Settings) -> Option<LinuxCounterpart>,

@@ -8,7 +8,7 @@ use std::str::FromStr;
 use crate::units::{Bytes, Nanoseconds};
 pub use value::{Ranges, Rate, Share, Value, parameters, words};
 
-/// A parameter that a scheme has.
+/// Declaration of a parameter of a scheme.
 #[derive(Clone, Copy, Debug)]
 pub struct Parameter {
     /// Name of the parameter.
@@ -70,7 +70,7 @@ impl Kind {
         }
     }
 
-    /// Returns the unit that a bare number of this kind would have.
+    /// Returns the unit that an error message suggests for a bare number of this kind.
     pub const fn unit(self) -> Option<&'static str> {
         match self {
             Kind::Duration | Kind::DurationOrOff => Some("time"),
@@ -151,7 +151,8 @@ impl FromStr for AdmissionRule {
     }
 }
 
-/// Smallest rate of a move. At a lower rate, one operation takes longer than any user would wait.
+/// Smallest rate of a move. At a lower rate, one operation takes longer than a user is willing to
+/// wait.
 pub const RATE_MIN: Bytes = Bytes::from_kib(64);
 
 /// Parameter of every scheme that writes back: the largest rate of moves.
@@ -257,8 +258,8 @@ impl Settings {
         self.values.get(key).map(String::as_str)
     }
 
-    /// Returns the value of a parameter, as text. A scheme reads only parameters that it declares,
-    /// so a missing parameter is an error in the scheme's file.
+    /// Returns the value of a parameter, as text. A scheme asks only for parameters that it
+    /// declares, so a missing parameter is an error in the scheme's file.
     pub fn text(&self, key: &str) -> &str {
         self.values.get(key).unwrap_or_else(|| panic!("{} declares no parameter '{key}'", self.scheme))
     }

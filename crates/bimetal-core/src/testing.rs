@@ -51,7 +51,7 @@ impl Bench {
         self.request_to(0, kind, start, sectors);
     }
 
-    /// Like [`request`](Self::request), for a given unit.
+    /// Like [`request`](Self::request), for the unit with this number.
     pub(crate) fn request_to(&mut self, target: u16, kind: OpKind, start: u64, sectors: u64) {
         let token = self.submit(target, kind, start, sectors);
         self.serve();

@@ -1,5 +1,5 @@
-//! Trees: a volume whose members are drives, or volumes again. An operation of the outer volume on
-//! a volume is a request to the inner one. Only operations on a leaf leave the tree.
+//! Trees: a volume whose members are drives, or volumes again. An operation of an outer volume on
+//! an inner volume is a request to the inner volume. Only operations on a leaf leave the tree.
 //!
 //! A tree has the interface of a volume. Members that are drives are its *leaves*, numbered through
 //! the whole tree. A single volume is a tree whose leaves are its members.
@@ -18,7 +18,7 @@ use crate::volume::Volume;
 pub enum Member {
     /// The drive with this number.
     Leaf(u16),
-    /// The volume with this number: its first unit.
+    /// The first unit of the volume with this number.
     Volume(u16),
 }
 
@@ -97,8 +97,8 @@ impl<P: Payload> Tree<P> {
     /// Takes the volumes apart again, each with its members, to be part of a larger tree.
     ///
     /// # Panics
-    /// Panics if there are operations that were not [taken](Self::next_operation): they would be
-    /// lost.
+    /// Panics if there are operations that were not [taken](Self::next_operation): these operations
+    /// would be lost.
     pub fn into_volumes(self) -> Vec<(Volume<P>, Vec<Member>)> {
         assert!(self.outgoing.is_empty(), "operations of a tree that is taken apart are lost");
         self.nodes.into_iter().map(|node| (node.volume, node.members)).collect()
@@ -119,7 +119,7 @@ impl<P: Payload> Tree<P> {
     /// Works as [`Volume::complete`], from a leaf.
     ///
     /// # Panics
-    /// Panics if no operation with this token is under way there.
+    /// Panics if no operation with this token is under way on the leaf.
     #[inline]
     pub fn complete(&mut self, now: Nanoseconds, leaf: u16, completion: Completion<P>) {
         self.nodes[self.leaves[usize::from(leaf)]].volume.complete(now, completion);
@@ -129,7 +129,7 @@ impl<P: Payload> Tree<P> {
     /// Works as [`Volume::answer_hint`], from a leaf.
     ///
     /// # Panics
-    /// Panics if no operation with this token is under way there.
+    /// Panics if no operation with this token is under way on the leaf.
     pub fn answer_hint(&mut self, now: Nanoseconds, leaf: u16, token: Token, fragmented: &[SectorRange]) {
         self.nodes[self.leaves[usize::from(leaf)]].volume.answer_hint(now, token, fragmented);
         self.pass_on(now);
@@ -141,7 +141,7 @@ impl<P: Payload> Tree<P> {
         self.nodes[0].volume.tell_evicted(now, unit, range);
     }
 
-    /// Works as [`Volume::pin`], of the outermost volume.
+    /// Works as [`Volume::pin`], for the outermost volume.
     pub fn pin(&mut self, now: Nanoseconds, unit: u16, range: SectorRange, pinned: bool) -> bool {
         self.nodes[0].volume.pin(now, unit, range, pinned)
     }
@@ -196,7 +196,7 @@ impl<P: Payload> Tree<P> {
         }
     }
 
-    /// Passes operations down once. Returns true if a volume got any.
+    /// Passes operations down once. Returns true if a volume got an operation.
     fn pass_down(&mut self, now: Nanoseconds) -> bool {
         let mut any = false;
         for at in 0..self.nodes.len() {
@@ -215,7 +215,7 @@ impl<P: Payload> Tree<P> {
         any
     }
 
-    /// Passes completions up once. Returns true if a volume got any.
+    /// Passes completions up once. Returns true if a volume got an operation.
     fn pass_up(&mut self, now: Nanoseconds) -> bool {
         let mut any = false;
         for at in (1..self.nodes.len()).rev() {
@@ -229,8 +229,8 @@ impl<P: Payload> Tree<P> {
         any
     }
 
-    /// Checks that every operation given to an inner volume arrived there, and that every finished
-    /// operation was returned.
+    /// Checks that every operation given to an inner volume arrived at that volume, and that every
+    /// finished operation was returned.
     ///
     /// # Errors
     /// The number of the volume, and its counts.

@@ -2,8 +2,8 @@
 //! is in its type.
 //!
 //! [`Nanoseconds`] is both an instant (since the start of a run) and a duration. [`Sectors`] is
-//! both an address and a length, always of 512 bytes; [`Bytes`] is a size. Each is read and printed
-//! as on the command line (`900s`, `15min`, `64KiB`, `32GiB`).
+//! both an address and a length, always of 512 bytes; [`Bytes`] is a size. Values of each unit are
+//! read and printed as on the command line (`900s`, `15min`, `64KiB`, `32GiB`).
 
 use std::fmt;
 use std::iter::Sum;
@@ -181,7 +181,7 @@ impl Bytes {
         Self(gib << 30)
     }
 
-    /// Returns the number of whole sectors in it; a partial sector is dropped.
+    /// Returns the number of whole sectors in the size; a partial sector is dropped.
     pub const fn sectors(self) -> Sectors {
         Sectors(self.0 / SECTOR_BYTES)
     }
@@ -300,8 +300,8 @@ impl Bytes {
         self.rounded(f64::floor)
     }
 
-    /// Returns the size for people, rounded up to three digits, so that the text as a size is large
-    /// enough.
+    /// Returns the size for people, rounded up to three digits, so that a size given as this text
+    /// is large enough.
     pub fn rounded_up(self) -> String {
         self.rounded(f64::ceil)
     }
@@ -352,14 +352,14 @@ impl SectorRange {
         Self { start: Sectors(start), len: Sectors(len) }
     }
 
-    /// Returns the first sector behind the range.
+    /// Returns the first sector after the range.
     #[inline]
     pub const fn end(self) -> Sectors {
         Sectors(self.start.0 + self.len.0)
     }
 
-    /// Returns the first sector behind the range, or `None` if that number does not exist: for
-    /// ranges from outside.
+    /// Returns the first sector after the range, or `None` if that number does not exist; for
+    /// ranges that come from outside the program.
     pub const fn checked_end(self) -> Option<Sectors> {
         match self.start.0.checked_add(self.len.0) {
             Some(end) => Some(Sectors(end)),
@@ -390,7 +390,7 @@ pub fn counted(count: u64, noun: &str) -> String {
     format!("{count} {noun}{plural}")
 }
 
-/// Returns a number with its noun, and the verb behind it.
+/// Returns a number, its noun and the verb, for a sentence.
 pub fn counted_are(count: u64, noun: &str) -> String {
     format!("{} {}", counted(count, noun), if count == 1 { "is" } else { "are" })
 }
@@ -399,7 +399,7 @@ pub fn counted_are(count: u64, noun: &str) -> String {
 mod tests {
     use super::*;
 
-    /// A message said "57249KiB", and "at least 2256441KiB".
+    /// Regression: a message printed "57249KiB", and "at least 2256441KiB".
     #[test]
     fn rounded_size_has_three_digits_in_its_own_direction() {
         let (small, large) = (Bytes(57_249 << 10), Bytes(2_256_441 << 10));

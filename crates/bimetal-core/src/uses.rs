@@ -12,7 +12,7 @@ struct Use {
     next: u32,
 }
 
-/// Chain of a block's uses: the first use that may still be to come, and the last.
+/// Chain of a block's uses: the first use that is not known to be over, and the last use.
 struct Chain {
     key: u32,
     first: u32,
@@ -51,8 +51,8 @@ impl Uses {
         }
     }
 
-    /// Returns the first request from number `from` on that uses the block `key`. `from` must never
-    /// fall.
+    /// Returns the first request from number `from` on that uses the block `key`. `from` must not
+    /// be smaller than in the call before.
     pub fn next(&mut self, key: Key, from: u32) -> Option<u32> {
         let chain = self.chains.find_mut(hash(key.0), |chain| chain.key == key.0)?;
         while let Some(found) = self.uses.get(chain.first as usize) {

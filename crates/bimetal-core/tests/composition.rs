@@ -1,6 +1,6 @@
 //! A volume exports the interface that it uses, so volumes can form a tree. Here the "SSD" of a
-//! hybrid is itself a Griffin volume over an SSD and a log on an HDD. It stands for a chain of QLC
-//! flash, a log in front of it, and a cache in front of both.
+//! hybrid is itself a Griffin volume over an SSD and a log on an HDD. The tree stands for a chain
+//! of QLC flash, a log in front of the flash, and a cache in front of both.
 
 use std::collections::HashMap;
 

@@ -1,6 +1,6 @@
 //! Recovery from arbitrary members: impossible metadata with right checksums; noise; members of
 //! another volume, of another version, or cut short. The result is either an error, before anything
-//! is written, or a volume that serves. It takes no more memory than a sound volume.
+//! is written, or a volume that serves. A recovery takes no more memory than a sound volume.
 
 #![allow(unsafe_code, reason = "an allocator that counts has no other way in")]
 
@@ -14,8 +14,8 @@ use proptest::prelude::*;
 use world::damage::{OTHERS, answer_comes, edit, forge, noise, pages, put, survive, written, written_by};
 use world::{CACHES, World};
 
-/// Bound on the memory that a recovery of these volumes of 64 MiB takes at once, with everything
-/// that the tests keep for it.
+/// Bound on the memory that a recovery of these volumes of 64 MiB takes at once, including the data
+/// that the tests keep for the recovery.
 const MEMORY_MAX: usize = 16 << 20;
 
 /// Returns the result of [`answer_comes`], and checks that it stays within the bound of memory.
@@ -107,7 +107,7 @@ proptest! {
         let _ = answer(&mut world);
     }
 
-    /// A member ends early: sectors behind its end cannot be read, or are zeroes.
+    /// A member ends early: sectors after its end cannot be read, or are zeroes.
     #[test]
     fn truncated_member_is_an_error_or_a_volume_that_serves(
         scheme: usize,
@@ -127,7 +127,8 @@ proptest! {
     }
 }
 
-/// Some or all members belong to another volume. Nothing of them is used, and nothing is written.
+/// Some or all members belong to another volume. No content of members of another volume is used,
+/// and nothing is written.
 #[test]
 fn members_of_another_volume_are_refused_untouched() {
     for (scheme, settings) in CACHES.into_iter().chain(OTHERS) {
@@ -160,7 +161,7 @@ fn members_of_another_version_are_refused_untouched() {
     }
 }
 
-/// Recovery of sound volumes stays within the bound too, so the bound is meaningful.
+/// Recovery of sound volumes stays within the same bound, so the bound is meaningful.
 #[test]
 fn sound_volumes_recover_within_the_bound_of_memory() {
     for (scheme, settings) in CACHES.into_iter().chain(OTHERS) {

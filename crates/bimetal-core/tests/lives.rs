@@ -13,7 +13,7 @@ use bimetal_core::volume::{self, Recovery, RecoveryError, Volume, VolumeConfig};
 mod world;
 use world::{CACHES, Raw, World};
 
-/// Flushed data is there after each of several sudden stops.
+/// Flushed data can be read after each of several sudden stops.
 #[test]
 fn flushed_data_survives_repeated_sudden_stops() {
     for (scheme, settings) in CACHES {
@@ -91,7 +91,7 @@ fn many_changes_go_through_checkpoints_and_a_ring_that_wraps() {
     }
 }
 
-/// A drained home has everything, so the other member may be missing. Old content of that member
+/// A drained home has all content, so the other member may be missing. Old content of that member
 /// never returns.
 #[test]
 fn drained_home_has_everything_without_the_other_member() {
@@ -230,8 +230,8 @@ fn what_another_volume_left_on_a_drive_is_not_taken_for_its_own() {
     assert!(matches!(recovery.finish(), Err(error) if matches!(error.cause(), RecoveryError::Unformatted { .. })));
 }
 
-/// The time since which content is dirty is known while the volume runs. After a restart it is
-/// unknown until all older content is written back.
+/// The time since which content is dirty is known while the volume runs. After a restart this time
+/// is unknown until all older content is written back.
 #[test]
 fn age_of_dirty_content_is_unknown_after_a_restart() {
     let mut world = World::new("griffin", &[("timeout", "900s"), ("read_threshold", "off")]);
@@ -299,8 +299,8 @@ fn a_scrub_finds_flipped_bits_and_gives_up_copies_that_home_has() {
     }
 }
 
-/// A migration that `move_rate` slowed down once kept a volume from closing: a stop of the server
-/// took as long as its log at that rate.
+/// Regression: a migration that `move_rate` slowed down kept a volume from closing: a stop of the
+/// server took as long as its log at that rate.
 #[test]
 fn closing_volume_finishes_a_migration_at_full_speed() {
     let mut world = World::new("griffin", &[("timeout", "1s"), ("move_rate", "64KiB"), ("move_memory", "1MiB")]);

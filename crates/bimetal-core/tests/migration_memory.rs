@@ -168,10 +168,10 @@ struct Scene {
     requests: u64,
     /// Number of blocks written home.
     written: u64,
-    /// Number of these blocks at the address behind the block written before.
+    /// Number of blocks written home at the address after the block written before.
     in_order: u64,
     last: u64,
-    /// Number of blocks read from the log's drive, and written to it.
+    /// Number of blocks read from the log's drive, and written to that drive.
     on_log: u64,
 }
 
@@ -207,7 +207,7 @@ impl Scene {
         while self.volume.next_finished().is_some() {}
     }
 
-    /// Completes the oldest operation. Returns false if there is none.
+    /// Completes the oldest operation. Returns false if no operation is left.
     fn serve_one(&mut self) -> bool {
         self.take();
         let Some((operation, into)) = self.under_way.pop_front() else { return false };
@@ -254,7 +254,7 @@ fn migration(settings: &[(&str, &str)], writes: impl Iterator<Item = (u64, usize
     migration_of_log(settings, writes, reads, 2400)
 }
 
-/// As [`migration`], with a log of `log_mib` MiB.
+/// Returns the same as [`migration`], with a log of `log_mib` MiB.
 fn migration_of_log(
     settings: &[(&str, &str)],
     writes: impl Iterator<Item = (u64, usize)>,
@@ -311,9 +311,9 @@ fn random() -> impl Iterator<Item = (u64, usize)> {
     })
 }
 
-/// A regression: the memory bound covered the content of a batch alone. Not covered were the
-/// bookkeeping of each block, and the reads under way, half a MiB for each request that read the
-/// log meanwhile. The peak was 158 MiB with a bound of 64 MiB, and 341 MiB with 256 MiB.
+/// Regression: the memory bound covered the content of a batch alone. The bookkeeping of each block
+/// was not covered, and neither were the reads under way: half a MiB for each request that read the
+/// log during the migration. The peak was 158 MiB with a bound of 64 MiB, and 341 MiB with 256 MiB.
 #[test]
 fn all_that_a_migration_has_in_memory_is_within_its_bound() {
     for (memory, reads) in [("64MiB", 0), ("64MiB", 4000), ("256MiB", 0), ("256MiB", 4000)] {
@@ -326,7 +326,7 @@ fn all_that_a_migration_has_in_memory_is_within_its_bound() {
     }
 }
 
-/// A regression: each read is of 17 blocks, for which the pool gives memory of 32. The content
+/// Regression: each read is of 17 blocks, for which the pool gives memory of 32 blocks. The content
 /// stayed in that memory until it was written home, and the peak was 101 MiB.
 #[test]
 fn content_of_a_migration_is_kept_in_memory_of_its_length() {
@@ -336,8 +336,9 @@ fn content_of_a_migration_is_kept_in_memory_of_its_length() {
     assert!(of.peak <= most, "{} of {most} bytes", of.peak);
 }
 
-/// Section 5.4: a migration "sorts the logged data based on their logical addresses". Before it
-/// sorted by runs, 64 MiB gave 3.7 % in order, and 256 MiB were the default.
+/// Section 5.4: a migration "sorts the logged data based on their logical addresses". Before
+/// migrations sorted by runs, 64 MiB gave 3.7 % of the blocks in order, and 256 MiB were the
+/// default.
 #[test]
 fn migration_is_in_order_within_its_default_memory() {
     let of = migration(&[("read_threshold", "off")], random(), 0);

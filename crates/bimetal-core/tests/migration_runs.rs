@@ -13,12 +13,13 @@ use world::{Raw, World};
 
 const HDD: u16 = 1;
 const SECOND: Nanoseconds = Nanoseconds::from_seconds(1);
-/// Half of this memory is for content: 40 blocks with their records.
+/// Half of the migration's memory is for content: 40 blocks with their records.
 const SETTINGS: &[(&str, &str)] = &[("timeout", "1s"), ("read_threshold", "off"), ("move_memory", "336KiB")];
 /// Blocks in the log: five runs.
 const BLOCKS: u64 = 200;
 
-/// Returns the address of the block that is written as number `at`: far from those written before.
+/// Returns the address of the block that is written as number `at`: far from the blocks written
+/// before.
 fn address(at: u64) -> u64 {
     at * 79 % BLOCKS * 16
 }
@@ -114,14 +115,14 @@ impl Sorting {
         self.volume.complete(self.world.now, completion);
     }
 
-    /// Answers one operation. Returns false if there is none.
+    /// Answers one operation. Returns false if no operation is left.
     fn step(&mut self) -> bool {
         let Some(operation) = self.next() else { return false };
         self.answer(operation);
         true
     }
 
-    /// Answers all operations. Time passes where the volume waits for it.
+    /// Answers all operations. Time passes when the volume waits for a time.
     fn end(&mut self) {
         loop {
             while self.step() {}
@@ -161,8 +162,8 @@ impl Sorting {
     }
 }
 
-/// A migration that reads its log three times writes stretches of 120 blocks. By runs all is in
-/// order.
+/// A migration that reads its log three times writes stretches of 120 blocks. If the migration
+/// sorts by runs, all blocks are written in order.
 #[test]
 fn migration_by_runs_writes_all_in_order_of_address() {
     let mut sorting = Sorting::new(SETTINGS);
@@ -207,8 +208,8 @@ fn cut_in_each_phase_of_a_sort_loses_nothing() {
     assert!(phases.iter().all(|cuts| *cuts >= 10), "{phases:?}");
 }
 
-/// A recovery after a cut finds runs where the log goes on. A new life appends over them, is cut,
-/// and is recovered.
+/// A recovery after a cut finds runs where the log continues. A new life appends over these runs,
+/// is cut, and is recovered.
 #[test]
 fn log_appended_over_forgotten_runs_is_recovered() {
     let mut sorting = Sorting::new(SETTINGS);
@@ -264,7 +265,7 @@ fn damaged_copy_in_a_run_is_read_from_its_slot() {
     }
 }
 
-/// The move goes on from the slots, in the order that memory allows, and makes no more runs. The
+/// The move continues from the slots, in the order that memory allows, and makes no more runs. The
 /// log still takes writes.
 #[test]
 fn migration_goes_on_without_a_run_that_cannot_be_written() {
@@ -287,8 +288,8 @@ fn migration_goes_on_without_a_run_that_cannot_be_written() {
     sorting.reads_all();
 }
 
-/// Appends fill the log while its free part holds runs. The first that finds no room gets that of
-/// the runs, and no run lies over it.
+/// Appends fill the log while its free part holds runs. The first append that finds no room gets
+/// the room of the runs, and no run lies over the append.
 #[test]
 fn append_without_room_gets_that_of_the_runs() {
     for after_runs in [1, 100, BLOCKS] {
@@ -325,7 +326,8 @@ fn append_without_room_gets_that_of_the_runs() {
     }
 }
 
-/// Reads of the log make a move urgent. It makes no more runs, and writes home what was read.
+/// Reads of the log make a move urgent. An urgent move makes no more runs, and writes home the
+/// content that was read.
 #[test]
 fn urgent_migration_makes_no_more_runs() {
     let settings = [("timeout", "1s"), ("read_window", "1"), ("move_memory", "336KiB")];

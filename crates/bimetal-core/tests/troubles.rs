@@ -1,5 +1,5 @@
-//! Bad content that a volume reports: found by reads, writes, moves and scrubs. A report ends when
-//! the block has good content again.
+//! Bad content that a volume reports: found by reads, writes, moves and scrubs. A report of a block
+//! ends when the block has good content again.
 
 mod world;
 
@@ -65,8 +65,8 @@ fn lost(blocks: impl IntoIterator<Item = u64>) -> Vec<(u64, Kind, State)> {
     blocks.into_iter().map(|block| (block, Kind::Checksum, State::Lost)).collect()
 }
 
-/// Reads of zeroed slots failed once, and nothing counted the errors: the status called the volume
-/// safe.
+/// Regression: reads of zeroed slots failed, and nothing counted the errors: the status called the
+/// volume safe.
 #[test]
 fn reads_of_rotten_dirty_slots_tell_each_block_once() {
     for (scheme, settings) in LAZY {
@@ -153,8 +153,8 @@ fn a_rotten_clean_slot_is_served_from_home_and_dropped() {
     assert_eq!(volume.statistics().reads_repaired, repaired, "home serves, or a new copy");
 }
 
-/// The superblock has room for a limited number of lost blocks. A drain that found more once
-/// reported only those in the superblock.
+/// The superblock has room for a limited number of lost blocks. Regression: a drain that found more
+/// lost blocks reported only the blocks in the superblock.
 #[test]
 fn a_drain_tells_all_lost_blocks_beyond_the_superblocks_list() {
     for (scheme, settings) in LAZY {
@@ -208,8 +208,8 @@ fn a_scrub_tells_what_it_finds_and_what_is_well_again() {
     assert_eq!(volume.lost_blocks(), 1);
 }
 
-/// A scrub once dropped a bad clean copy and left the cache with a hole, which the next read had to
-/// fill from home.
+/// Regression: a scrub dropped a bad clean copy and left the cache with a hole, which the next read
+/// had to fill from home.
 #[test]
 fn a_scrub_fills_a_bad_clean_slot_again_from_home() {
     let (scheme, settings) = LAZY[0];

@@ -1,5 +1,5 @@
-//! Payload of real drives: a scatter list of slices of shared, aligned memory. Cutting and
-//! joining copy nothing.
+//! Payload of real drives: a scatter list of slices of shared, aligned memory. Cutting and joining
+//! a payload copies no bytes.
 //!
 //! Memory is taken from a pool and returned to it, so that serving allocates nothing in the steady
 //! state. Every region is aligned to [`ALIGNMENT`], as direct I/O requires. Zeroes are slices of
@@ -25,12 +25,15 @@ const REGION_BYTES_MIN: usize = 4096;
 /// Number of classes of the pool: 4 KiB to 4 MiB. Larger regions are returned to the system at
 /// once.
 const CLASSES: usize = 11;
-/// Maximum that the pool keeps of each class, in bytes; but at least [`KEPT_REGIONS_MIN`] regions.
+/// Maximum that the pool keeps of each class, in bytes; the pool keeps at least
+/// [`KEPT_REGIONS_MIN`] regions of each class.
 const KEPT_BYTES: usize = 16 << 20;
 const KEPT_REGIONS_MIN: usize = 8;
-/// The same for a class whose regions lie in chunks: new ones need no call of the system.
+/// Bytes of free regions that are kept in a class whose regions lie in chunks: a new region of such
+/// a class needs no call of the system.
 const KEPT_BYTES_IN_CHUNKS: usize = 2 << 20;
-/// Size of the region of zeroes. Memory of this size is a mapping of its own, which is zeroes.
+/// Size of the region of zeroes. Memory of at least this size is a mapping of its own, whose bytes
+/// are zero.
 const ZERO_BYTES: usize = 1 << 20;
 const _: () = assert!(ZERO_BYTES > memory::CHUNK_BYTES);
 
@@ -87,7 +90,7 @@ fn take_region(bytes: usize) -> Arc<Region> {
     kept.unwrap_or_else(|| Arc::new(Region::new(REGION_BYTES_MIN << class)))
 }
 
-/// Returns a region to the pool when its last user ends.
+/// Returns a region to the pool when its last user has dropped it.
 fn give_back(mut region: Arc<Region>) {
     // Two threads that drop a slice at once may both see the other's count; then the region is
     // freed, not kept.
@@ -124,8 +127,8 @@ impl Filling {
         Self { region, len: u32::try_from(len).expect("a buffer is smaller than 4 GiB") }
     }
 
-    /// Returns a buffer of `len` bytes that stays for long. The buffer takes `len` bytes of memory
-    /// and no more; a buffer of the pool may have twice as much.
+    /// Returns a buffer of `len` bytes that is kept for a long time. The buffer takes `len` bytes
+    /// of memory and no more; a buffer of the pool may have twice as much.
     fn to_stay(len: usize) -> Self {
         let bytes = len.max(1).next_multiple_of(ALIGNMENT);
         let region = ManuallyDrop::new(Arc::new(Region::new(bytes)));
@@ -224,7 +227,7 @@ pub struct Buffers {
     bytes: u64,
 }
 
-/// Parts of a scatter list. There is almost always one part, which needs no list.
+/// Parts of a scatter list. A payload almost always has one part, which needs no list.
 #[derive(Clone, Debug, Default)]
 enum Parts {
     #[default]
@@ -418,7 +421,7 @@ mod tests {
     }
 
     /// The pool gives 32 KiB of memory for content of 20 KiB. A migration that kept such memory
-    /// after its reads had up to twice its bound.
+    /// after its reads had ended had up to twice its bound.
     #[test]
     fn detached_content_has_no_more_memory_than_it_needs() {
         let filled = |bytes: usize| Buffers::from(Filling::new(bytes).share());
@@ -438,9 +441,9 @@ mod tests {
         assert_eq!(part.parts()[0].bytes().as_ptr(), whole.parts()[0].bytes()[3 * 512..].as_ptr());
     }
 
-    /// A migration keeps a third of what it reads, in memory of exactly that length. Memory of an
-    /// exact length belongs to no class of the pool: the next user of 16 KiB must not get these 12
-    /// KiB.
+    /// A migration keeps a third of the content that it reads, in memory of exactly that length.
+    /// Memory of an exact length belongs to no class of the pool: the next user of 16 KiB must not
+    /// get these 12 KiB.
     #[test]
     fn detached_content_takes_no_more_than_its_length() {
         let mut spread = numbered(40).slice(Sectors(0), Sectors(8));

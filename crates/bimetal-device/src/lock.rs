@@ -1,7 +1,7 @@
-//! Locks of drives against other programs that would open them.
+//! Locks of drives against other programs that would open the drives.
 //!
 //! - A file is locked with `flock`.
-//! - A block device is opened exclusively, which mounts, swap and LVM respect, too.
+//! - A block device is opened exclusively, and the kernel's mounts, swap and LVM respect this, too.
 //!
 //! The kernel releases all locks when the process ends, in any way.
 
@@ -71,7 +71,8 @@ impl DriveLock {
     }
 }
 
-/// Tries for a fifth of a second: a program that only examines a drive holds it for an instant.
+/// Tries for a fifth of a second: a program that only examines a drive holds the drive for an
+/// instant.
 fn patiently<T>(take: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
     try_times(20, take)
 }

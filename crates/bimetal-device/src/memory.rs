@@ -1,10 +1,10 @@
 //! Page-aligned memory from the system, in runs of pages.
 //!
 //! The C library keeps a header in the page before each aligned block. So 4 KiB of its memory takes
-//! 8 KiB, and holes remain where blocks of many lengths are freed. In this pool, runs of up to
-//! [`CHUNK_PAGES`] pages lie in chunks without headers; a bit for each page says that it is in use.
-//! A chunk goes back to the system when none of its pages is in use. A longer run is a mapping of
-//! its own.
+//! 8 KiB in that library, and holes remain where blocks of many lengths are freed. In this pool,
+//! runs of up to [`CHUNK_PAGES`] pages lie in chunks without headers; a bit for each page says that
+//! it is in use. A chunk goes back to the system when none of its pages is in use. A longer run is
+//! a mapping of its own.
 
 #![allow(unsafe_code, reason = "memory is mapped from the system")]
 
@@ -25,8 +25,8 @@ const SPARE_CHUNKS: usize = 4;
 /// Chunks in order of address.
 static CHUNKS: Mutex<Chunks> = Mutex::new(Chunks { chunks: Vec::new(), unused: 0 });
 
-/// Takes `pages` adjacent pages. The content of the pages is zeroes, or that of their last use.
-/// More than [`CHUNK_BYTES`] are always zeroes.
+/// Takes `pages` adjacent pages. The content of the pages is zeroes, or the content of their last
+/// use. If the pages have more than [`CHUNK_BYTES`], their content is always zeroes.
 ///
 /// # Panics
 ///
@@ -39,7 +39,8 @@ pub(crate) fn take(pages: usize) -> NonNull<u8> {
 ///
 /// # Safety
 ///
-/// [`take`] returned `start` for the same number of pages, and nothing uses them.
+/// The pages were returned by [`take`] for the same number of pages, and nothing uses them any
+/// more.
 pub(crate) unsafe fn give_back(start: NonNull<u8>, pages: usize) {
     if pages <= CHUNK_PAGES {
         chunks().give_back(start, pages);
@@ -49,7 +50,7 @@ pub(crate) unsafe fn give_back(start: NonNull<u8>, pages: usize) {
     }
 }
 
-/// Locks, even after a panic: no holder panics with a change half-done.
+/// Locks the pool, even after a panic: no holder panics with a change half-done.
 fn chunks() -> MutexGuard<'static, Chunks> {
     CHUNKS.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -141,7 +142,7 @@ fn map(bytes: usize) -> NonNull<u8> {
 ///
 /// # Safety
 ///
-/// The mapping came from [`map`] with the same length, and nothing uses it.
+/// The mapping came from [`map`] with the same length, and nothing uses the mapping.
 unsafe fn unmap(start: NonNull<u8>, bytes: usize) {
     // SAFETY: the caller's promise. A system that keeps the mapping loses memory, nothing else.
     let _ = unsafe { munmap(start.as_ptr().cast(), bytes) };
@@ -166,8 +167,8 @@ mod tests {
         }
     }
 
-    /// Runs of all lengths come and go in an order that leaves holes. Each keeps its bytes, so no
-    /// two overlap, and all chunks but the spare ones are returned.
+    /// Runs of all lengths come and go in an order that leaves holes. Each run keeps its bytes, so
+    /// no two runs overlap. At the end all chunks but the spare chunks are returned.
     #[test]
     fn runs_keep_their_content_and_chunks_are_returned() {
         let mut chunks = Chunks { chunks: Vec::new(), unused: 0 };
@@ -206,7 +207,8 @@ mod tests {
         assert_eq!((chunks.chunks.len(), chunks.unused), (SPARE_CHUNKS, SPARE_CHUNKS));
     }
 
-    /// The C library gave each aligned 4 KiB two pages: a migration took twice its memory.
+    /// Regression: the C library used two pages for each aligned 4 KiB, so a migration took twice
+    /// its memory.
     #[test]
     fn single_pages_lie_side_by_side() {
         let mut chunks = Chunks { chunks: Vec::new(), unused: 0 };

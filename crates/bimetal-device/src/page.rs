@@ -1,8 +1,8 @@
 //! Pages of labels on open drives, read.
 //!
 //! The core defines the content of a label, the places of its pages, and the page that is valid
-//! ([`bimetal_core::label`]). This module makes the system calls. Pages are aligned in memory, so
-//! drives opened for direct I/O work as well.
+//! ([`bimetal_core::label`]). This module makes the system calls. Pages are aligned in memory, as
+//! drives that were opened for direct I/O require.
 
 use std::fs::File;
 use std::io;
@@ -23,7 +23,7 @@ pub enum LabelPageError {
     TooSmall,
     /// The drive fails where a label may be.
     Io(io::Error),
-    /// The drive has no label, or none that this program reads.
+    /// The drive has no label, or no label that this program reads.
     Page(PageError),
 }
 

@@ -1,7 +1,8 @@
 //! Properties of a path: a file or a block device, its size, its sectors, and its users.
 //!
-//! The kernel is asked, by the files under `/proc` and `/sys` and by opening; no content is read.
-//! Uses of a drive are searched in several ways, because each way misses some uses:
+//! The answers come from the kernel: from the files under `/proc` and `/sys` and from attempts to
+//! open the drive; no content is read. Uses of a drive are searched in several ways, because each
+//! way misses some uses:
 //!
 //! - mounts of the drive and of its partitions, and swap
 //! - devices stacked on the drive (LVM, md, bcache, loop)
@@ -76,7 +77,7 @@ pub enum Use {
 }
 
 impl Use {
-    /// Describes the use, with the command that ends it.
+    /// Describes the use of a drive, with the command that ends the use.
     pub fn describe(&self) -> String {
         match self {
             Self::Mounted { device, at } => format!("{device} is mounted at {at}: unmount it first (umount {at})"),
@@ -151,7 +152,8 @@ pub enum ProbeError {
     },
 }
 
-/// Returns the command that makes a file, for a path that may be meant as a file.
+/// Returns the command that makes a file, for a path that does not exist and may be meant as a
+/// file.
 fn hint(path: &Path) -> String {
     if path.starts_with("/dev") {
         return String::new();
@@ -256,7 +258,7 @@ impl Probe {
         self.kind == Kind::File
     }
 
-    /// Returns true if both are the same drive, or if one is a partition of the other.
+    /// Returns true if the two are the same drive, or if one is a partition of the other.
     pub fn overlaps(&self, other: &Self) -> bool {
         let part_of =
             |one: &Self, other: &Self| matches!(one.kind, Kind::Device(number) if other.relatives.contains(&number));
@@ -285,7 +287,8 @@ fn uses_of(number: DeviceNumber, device: &str) -> Vec<Use> {
 }
 
 /// Returns the mount points of file systems whose device is `wanted`. The device has its number and
-/// its name from the table of mounts, because some file systems have their own number there.
+/// its name from the table of mounts, because some file systems have a number of their own in the
+/// table.
 fn mount_points<'a>(
     mountinfo: &'a str,
     wanted: impl Fn(DeviceNumber, &str) -> bool + 'a,
@@ -369,7 +372,8 @@ pub fn has_holders(name: &str) -> bool {
     fs::read_dir(holders).is_ok_and(|mut holders| holders.next().is_some())
 }
 
-/// Tries `times` times, 10 ms apart, to take what another program may hold for an instant.
+/// Repeats an attempt up to `times` times, 10 ms apart, to take a thing that another program may
+/// hold for an instant.
 pub(crate) fn try_times<T>(times: u32, mut take: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
     for _ in 0..times {
         match take() {

@@ -2,8 +2,8 @@
 //! by their signatures.
 //!
 //! Each kind is a line of a table: the position of its magic, and its name. Some file systems
-//! (ext2/3/4, xfs, btrfs) state their size, which is read as well. So their end can be compared
-//! with the needs of a volume. Nothing is written.
+//! (ext2/3/4, xfs, btrfs) state their size, and this size is read as well. So the end of such a
+//! file system can be compared with the needs of a volume. Nothing is written.
 
 use std::fs::File;
 use std::io;
@@ -29,7 +29,7 @@ pub enum Content {
         /// the drive's first byte; `None` if unknown.
         end: Option<Bytes>,
     },
-    /// Part of a larger whole: RAID, LVM, a pool, an encrypted device, another cache.
+    /// Part of a larger unit: RAID, LVM, a pool, an encrypted device, another cache.
     Part,
     /// Swap space.
     Swap,
@@ -150,7 +150,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Returns the bytes at `at`, or `None` if the drive ends before them.
+    /// Returns the bytes at `at`, or `None` if the drive ends before these bytes.
     fn read<const N: usize>(&self, at: u64) -> io::Result<Option<[u8; N]>> {
         if at.checked_add(N as u64).is_none_or(|end| end > self.size) {
             return Ok(None);
@@ -204,9 +204,9 @@ impl Reader<'_> {
         Ok(false)
     }
 
-    /// Returns a label of this program, even a damaged one or one of a later version. A drive that
-    /// was a plain disk when another program overwrote the first copies of its label has no label:
-    /// the second copies are leftovers.
+    /// Returns a label of Bimetal, even if the label is damaged or of a later version. A drive that
+    /// was a plain disk when another program overwrote the first copies of its label counts as a
+    /// drive without a label, and the remaining second copies count as leftovers.
     fn label(&self) -> io::Result<Option<Content>> {
         match read_label(self.drive, usable(Bytes(self.size))) {
             Ok(current) => {
@@ -238,8 +238,8 @@ impl Reader<'_> {
         Ok(last.checked_add(1).and_then(|sectors| sectors.checked_mul(sector)).map(Bytes))
     }
 
-    /// Returns the end of the last primary partition of a boot sector. The entry that protects a
-    /// GPT says nothing about the end.
+    /// Returns the end of the last primary partition of a boot sector. The boot sector's entry that
+    /// protects a GPT says nothing about the end of the partitions.
     fn mbr_end(&self) -> io::Result<Option<Bytes>> {
         let ends = self.read::<512>(0)?.and_then(|sector| {
             let entries = sector[446..510].chunks_exact(16).filter(|entry| is_used(entry) && entry[4] != 0xee);
@@ -299,8 +299,8 @@ fn xfs_end(superblock: &[u8; 512]) -> Option<Bytes> {
     data_blocks.checked_mul(u64::from(block)).map(Bytes)
 }
 
-/// Returns the end of a btrfs on this device, from its superblock; `None` if it has several
-/// devices.
+/// Returns the end of a btrfs on this device, from its superblock; `None` if the file system has
+/// several devices.
 fn btrfs_end(superblock: &[u8; 4096]) -> Option<Bytes> {
     let devices = u64_le(superblock, 0x88);
     (devices == 1).then(|| Bytes(u64_le(superblock, 0xc9 + 8)))
@@ -434,7 +434,8 @@ mod tests {
         assert_eq!(image.names(), Vec::<&str>::new());
     }
 
-    /// The end of a GPT is that of its backup header, or of a partition that lies behind it.
+    /// The end of a GPT is the end of its backup header, or of a partition that lies after the
+    /// header.
     #[test]
     fn gpt_says_where_its_partitions_end() {
         let end_of = |image: &Image| match &image.scan()[..] {

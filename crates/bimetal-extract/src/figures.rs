@@ -1,4 +1,4 @@
-//! Result of a measurement: figures with their errors, and the profile made of them.
+//! Result of a measurement: figures with their errors, and the profile made of these figures.
 
 use std::fmt::Write as _;
 
@@ -37,7 +37,8 @@ pub struct Extraction {
     pub capacity_bytes: u64,
     /// Figures, in the order of the profile.
     pub figures: Vec<Figure>,
-    /// Set if the figures are those of a drive. Otherwise the notes describe what timing showed.
+    /// Set if the figures are those of a drive. If the figures are not those of a drive, the notes
+    /// describe the results of timing.
     pub trusted: bool,
     /// Zones of a disk.
     pub zones: Vec<ZoneFigure>,
@@ -102,7 +103,7 @@ impl Figures {
         self.push(key, value.into(), None, format!("assumed, not measured: {}", why.into()));
     }
 
-    /// Adds the figures of `usual` that there was no time to measure.
+    /// Adds the figures of `usual` for whose measurement there was no time.
     pub(crate) fn assume_missing(&mut self, usual: &[(&str, &str)]) {
         for (key, value) in usual {
             if self.text(key).is_none() {
@@ -116,8 +117,8 @@ impl Figures {
         self.0.iter().any(|figure| figure.key == key && figure.error.is_some())
     }
 
-    /// Marks the measured figures of `keys` as assumed, for the reason `why`: their measurements
-    /// were of something else.
+    /// Marks the measured figures of `keys` as assumed, for the reason `why`, because the
+    /// measurements did not measure these figures.
     pub(crate) fn doubt(&mut self, keys: &[&str], why: &str) {
         for figure in self.0.iter_mut().filter(|figure| keys.contains(&figure.key.as_str()) && figure.error.is_some()) {
             figure.error = None;
@@ -130,8 +131,8 @@ impl Figures {
         self.0.iter().find(|figure| figure.key == key).map(|figure| figure.value.trim_matches('"'))
     }
 
-    /// Returns the sectors of a size among the figures, at least one; those of 4 KiB if there is no
-    /// such figure.
+    /// Returns the sectors of a size among the figures, at least one; the sectors of 4 KiB if the
+    /// figure does not exist.
     pub(crate) fn sectors(&self, key: &str) -> u64 {
         let bytes = self.text(key).and_then(|text| text.parse::<Bytes>().ok());
         bytes.map_or(8, |bytes| bytes.sectors().0.max(1))
@@ -181,8 +182,8 @@ const OF_FLASH: [(&str, f64, f64); 6] = [
 ];
 
 impl Extraction {
-    /// Marks all measured figures as not a drive's, for `reason`: in a note in front, and beside
-    /// each figure.
+    /// Marks all measured figures as not figures of a drive, for `reason`: in a note in front, and
+    /// beside each figure.
     pub fn doubt(&mut self, reason: &str) {
         self.trusted = false;
         self.notes.insert(0, format!("NOT TO BE TRUSTED: {reason}."));

@@ -28,7 +28,7 @@ use rustix::io::Errno;
 
 use crate::target::Target;
 
-/// Smallest size of a drive whose times are trusted. A smaller drive shows the memory of
+/// Smallest size of a drive whose measured times are trusted. A smaller drive shows the memory of
 /// controllers and hosts instead of the medium.
 const TRUSTED_MIN: Bytes = Bytes::from_gib(1);
 
@@ -113,7 +113,8 @@ pub enum FileError {
 pub struct Candidate {
     probe: Probe,
     writes: bool,
-    /// Lock that is held, so that no other program opens the drive exclusively meanwhile.
+    /// Lock that is held during the measurement, so that no other program opens the drive
+    /// exclusively.
     lock: Option<DriveLock>,
 }
 
@@ -197,8 +198,8 @@ impl Candidate {
         })
     }
 
-    /// Returns a reason known in advance for which the times are not those of a drive: it is so
-    /// small that memory on the way holds all of it.
+    /// Returns a reason known in advance for which the times are not those of a drive: the drive is
+    /// so small that memory between program and medium can hold all of it.
     pub fn doubt(&self) -> Option<String> {
         (self.probe.size < TRUSTED_MIN).then(|| {
             format!(
@@ -211,7 +212,7 @@ impl Candidate {
         })
     }
 
-    /// Returns a further remark on the figures.
+    /// Returns a remark to be printed with the figures.
     pub fn caution(&self) -> Option<String> {
         self.probe.is_file().then(|| {
             format!(
@@ -237,7 +238,8 @@ impl Candidate {
 }
 
 /// Returns the volume to which a drive belongs, with its name if readable. Beside its label a
-/// member carries content that keeps other programs away, which is not a file system of the user.
+/// member carries content that keeps other programs away; this content is not a file system of the
+/// user.
 fn label(found: &[Signature]) -> Option<Option<String>> {
     found.iter().find_map(|signature| match &signature.content {
         Content::Label(volume) => Some(volume.clone()),
@@ -251,7 +253,7 @@ fn named(volume: &Option<String>) -> String {
 
 /// Returns the kind of memory, if the target is no drive.
 fn memory(probe: &Probe) -> Option<&'static str> {
-    /// File systems in memory, by their numbers in statfs.
+    /// File systems in memory, by their type numbers in statfs.
     const IN_MEMORY: [(u64, &str); 2] = [(0x0102_1994, "tmpfs"), (0x8584_58f6, "ramfs")];
     const RAM_DISKS: u32 = 1;
     let name = probe.canonical.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();

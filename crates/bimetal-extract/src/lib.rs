@@ -1,12 +1,12 @@
 //! Extracts the profile of a real drive, from timing alone.
 //!
-//! A [`target::Target`] takes commands and returns the time at which each is done: a model, or a
-//! file or block device. The prober issues commands and sees nothing but their times; it has no
-//! clock of its own. [`extract`] determines the kind of drive and measures it (`disk/` and
+//! A [`target::Target`] takes commands and returns the time at which each command is done. A target
+//! is a model, or a file or block device. The prober issues commands and sees nothing but their
+//! times; the prober has no clock of its own. [`extract`] determines the kind of drive and `/` and
 //! `flash/`, one file for each part of a drive). `extract` returns figures with their errors, from
 //! which [`figures::Extraction::to_toml`] makes a profile that `--ssd` and `--hdd` take.
 //!
-//! Read first: [`extract`] below, then `disk/mod.rs` or `flash/mod.rs`.
+//! Read first: Read first: [`extract`] below, then `disk/mod.rs` or `flash/mod.rs`.
 
 mod disk;
 pub mod figures;
@@ -54,12 +54,12 @@ pub enum ExtractError {
         /// Status of the command.
         status: Status,
     },
-    /// The time was over before the first figure.
+    /// The budget of time was used up before the first figure.
     #[error("the budget of {budget} ended before {what} was known: give more time")]
     NoTime {
         /// Budget of the measurement.
         budget: Nanoseconds,
-        /// Figure that was missing.
+        /// Figure that was not measured yet.
         what: &'static str,
     },
     /// The drive fits no model.
@@ -73,8 +73,8 @@ pub enum ExtractError {
 /// Measures `target`. Calls `report` with the part of the measurement that is done, from 0 to 1.
 ///
 /// # Errors
-/// Fails if the drive is too small, fails, or behaves like no drive that the models describe. Fails
-/// also if the budget is too short for the first figure.
+/// Fails if the drive is too small, fails, or behaves unlike all drives that the models describe.
+/// Fails also if the budget is too short for the first figure.
 pub fn extract(
     target: &mut dyn Target,
     options: &Options,
@@ -116,7 +116,7 @@ fn read_back(extraction: &Extraction) -> Result<Profile, ExtractError> {
     Profile::parse(&extraction.to_toml("extracted", "as extracted"), "the extracted profile").map_err(unreadable)
 }
 
-/// Returns the error for figures that make no drive.
+/// Returns the error for figures that no drive can have.
 fn unreadable(error: ProfileError) -> ExtractError {
     ExtractError::Unlike { what: error.to_string() }
 }
@@ -124,8 +124,8 @@ fn unreadable(error: ProfileError) -> ExtractError {
 /// Smallest time of a read of flash, with its controller and link.
 const FLASH_NS_MIN: f64 = 8e3;
 
-/// Determines the kind of drive by random reads: on a disk they take milliseconds, each a different
-/// time. Also returns their median time.
+/// Determines the kind of drive by random reads: on a disk the reads take milliseconds, each a
+/// different time. Also returns the median time of the reads.
 fn kind_of(prober: &mut Prober<'_>) -> Result<(Kind, f64), ExtractError> {
     prober.step("the kind of drive", 0.01);
     let mut times = Vec::new();

@@ -47,7 +47,7 @@ pub(crate) struct Prober<'a> {
     step: (f64, f64),
     /// Part of the whole that was last reported, and time of the report.
     told: (f64, u64),
-    /// Names of the parts of the measurement for which there was no time.
+    /// Names of the parts of the measurement that were left out for lack of time.
     pub(crate) left_out: Vec<&'static str>,
 }
 
@@ -80,7 +80,7 @@ impl<'a> Prober<'a> {
     }
 
     /// Begins the next part of the measurement, which ends when `until` of the whole is done.
-    /// Returns false when the time is over, and leaves out `name`.
+    /// Returns false when the budget is used up, and then records that `name` is left out.
     pub(crate) fn step(&mut self, name: &'static str, until: f64) -> bool {
         (self.doing, self.step) = (name, (self.step.1, until));
         self.done(0.0);
@@ -96,8 +96,8 @@ impl<'a> Prober<'a> {
         self.tell(self.step.0 + (self.step.1 - self.step.0) * part.clamp(0.0, 1.0));
     }
 
-    /// Reports `part` of the whole as done, or the used part of the budget if that is larger, as
-    /// the measurement ends with the budget.
+    /// Reports `part` of the whole as done, or the used part of the budget whichever is larger,
+    /// because the measurement ends with the budget.
     fn tell(&mut self, part: f64) {
         self.told = (part.max(self.told.0).max(self.used()).min(1.0), self.target.now().0);
         (self.report)(self.told.0);
@@ -113,8 +113,8 @@ impl<'a> Prober<'a> {
         self.elapsed_ns() >= self.budget.0
     }
 
-    /// Returns whether more than `share` of the budget is used. If so, `name` is left out for the
-    /// sake of later parts.
+    /// Returns true if more than `share` of the budget is used. If it is used, the figure `name` is
+    /// left out, so that time is left for later parts.
     pub(crate) fn is_past(&mut self, share: f64, name: &'static str) -> bool {
         let past = self.used() >= share;
         if past {
@@ -129,8 +129,8 @@ impl<'a> Prober<'a> {
         }
     }
 
-    /// Returns the result of a part of the measurement. If the time of that part was over, returns
-    /// nothing, waits for the pending commands, and records what is missing.
+    /// Returns the result of a part of the measurement. If the part ended for lack of time, returns
+    /// nothing, waits for the pending commands, and records the missing figures.
     ///
     /// # Errors
     /// Fails if the part failed for another reason, or if a pending command failed.
@@ -161,13 +161,13 @@ impl<'a> Prober<'a> {
         ((u128::from(self.random.next_u64()) * u128::from(below)) >> 64) as u64
     }
 
-    /// Returns the start of a random granule with `room` sectors behind it.
+    /// Returns the start of a random granule with at least `room` sectors after it.
     pub(crate) fn anywhere(&mut self, room: u64) -> u64 {
         let places = (self.sectors.saturating_sub(room) / self.grain).max(1);
         self.random(places) * self.grain
     }
 
-    /// Returns the start of the granule of `lbn`, with at least a granule behind it.
+    /// Returns the start of the granule of `lbn`, with at least a granule after it.
     pub(crate) fn aligned(&self, lbn: u64) -> u64 {
         lbn.min(self.sectors - self.grain) / self.grain * self.grain
     }
@@ -188,7 +188,8 @@ impl<'a> Prober<'a> {
         self.run(OpKind::Read, start, sectors, false)
     }
 
-    /// Submits a command without waiting. Returns its number and the time.
+    /// Submits a command without waiting. Returns the command's number and the time of its
+    /// submission.
     ///
     /// # Errors
     /// Fails if the budget is used up.
@@ -215,7 +216,7 @@ impl<'a> Prober<'a> {
         Ok((self.tokens, from))
     }
 
-    /// Waits for a command to be done. Returns its number and the time.
+    /// Waits for a command to be done. Returns the command's number and the time of its submission.
     pub(crate) fn await_one(&mut self) -> Result<(u64, u64), ExtractError> {
         self.under_way = self.under_way.saturating_sub(1);
         match self.target.next_done() {
@@ -225,7 +226,8 @@ impl<'a> Prober<'a> {
         }
     }
 
-    /// Performs commands, `depth` at a time. Returns their times in the order of `commands`.
+    /// Performs commands, `depth` at a time. Returns the times of the commands in the order of
+    /// `commands`.
     pub(crate) fn batch(&mut self, commands: &[(OpKind, u64, u64)], depth: usize) -> Result<Vec<Timed>, ExtractError> {
         let mut times = vec![Timed { from: 0, to: 0 }; commands.len()];
         let (mut next, mut under_way) = (0, 0);

@@ -1,14 +1,14 @@
 //! Statistics: lines, quantiles and medians.
 
-/// Returns the value below which the fraction `part` of `values` lies, and sorts them. Zero without
-/// values.
+/// Returns the value below which the fraction `part` of `values` lies, and sorts `values`. Zero
+/// without values.
 pub(crate) fn quantile(values: &mut [f64], part: f64) -> f64 {
     values.sort_by(f64::total_cmp);
     let last = values.len().saturating_sub(1);
     values.get((last as f64 * part).round() as usize).copied().unwrap_or(0.0)
 }
 
-/// Returns the median of `values`, and sorts them.
+/// Returns the median of `values`, and sorts `values`.
 pub(crate) fn median(values: &mut [f64]) -> f64 {
     quantile(values, 0.5)
 }
@@ -26,7 +26,7 @@ pub(crate) struct Line {
     pub(crate) intercept_error: f64,
 }
 
-/// Returns the line of least squares through points; level through a single point.
+/// Returns the line of least squares through points; a level line for a single point.
 pub(crate) fn line(points: &[(f64, f64)]) -> Line {
     let n = points.len().max(1) as f64;
     let (mx, my) = (points.iter().map(|p| p.0).sum::<f64>() / n, points.iter().map(|p| p.1).sum::<f64>() / n);

@@ -12,7 +12,7 @@ pub trait Target {
     /// Returns the number of sectors.
     fn capacity(&self) -> Sectors;
 
-    /// Returns the granularity: commands start and end on multiples of it.
+    /// Returns the granularity: commands start and end on multiples of the granularity.
     fn granularity(&self) -> Sectors;
 
     /// Returns the current time.
@@ -28,7 +28,7 @@ pub trait Target {
     fn next_done(&mut self) -> Option<Finished>;
 }
 
-/// Model of a drive in virtual time, which is deterministic.
+/// Model of a drive in virtual time, which gives the same times in each run.
 pub struct ModelTarget {
     model: Box<dyn DeviceModel>,
     now: Nanoseconds,

@@ -29,7 +29,7 @@ fn mechanics(profile: &Profile) -> Mechanics {
 }
 
 /// Returns the largest difference in the rate of a track, as a fraction, and of a seek, in
-/// milliseconds. The places are all over the drive.
+/// milliseconds. The measured places are spread over the whole drive.
 fn apart(one: &Profile, other: &Profile, write: bool) -> (f64, f64) {
     let (mut a, mut b) = (mechanics(one), mechanics(other));
     let (mut rate, mut seek) = (0.0_f64, 0.0_f64);

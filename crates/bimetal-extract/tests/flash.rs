@@ -31,7 +31,7 @@ fn is_near(what: &str, found: f64, was: f64, part: f64) {
     assert!((found - was).abs() <= part * was.abs() + 0.05, "{what}: {was}, extracted {found}");
 }
 
-/// Measures `profile` and compares the figures with it. Returns the extracted profile.
+/// Measures `profile` and compares the figures with the profile. Returns the extracted profile.
 fn check(profile: &Profile) -> Profile {
     let (extraction, again) = extracted(profile, OPTIONS);
     assert!(extraction.notes.is_empty(), "{:?}", extraction.notes);
@@ -148,7 +148,7 @@ fn what_is_called_measured_of_random_drives_is_what_it_was() {
     }
 }
 
-/// Drives that were once measured wrong, or on which the measurement did not end.
+/// Regression: drives that were measured wrong, or on which the measurement did not end.
 #[test]
 fn drawn_drives_that_were_wrong_once_are_right_now() {
     // The drives have: a link slower than the dies; erases of which the reads meet each second, or
@@ -212,7 +212,7 @@ fn unbuffered_stick_is_extracted_when_new_or_used() {
 
 /// A used stick shows its layer where a block more is in use than the data need. With other layers
 /// nearly every write copies a block, so no line of writes is straight: the layer is then assumed.
-/// No layer is called measured that is another.
+/// A layer that is marked as measured is the drive's layer.
 #[test]
 fn used_stick_shows_its_layer_or_assumes_one() {
     for (layer, found) in [

@@ -1,21 +1,23 @@
-//! The fault atlas: the fair faults, and the errors that they explain.
+//! The fault atlas: the injected faults, within fair bounds, and the errors that they explain.
 //!
 //! An error without a fault behind it is a failure of the engine. The kinds of fault explain
 //! different errors:
 //! - A passing fault (an operation that fails once) explains errors of the requests that it could
-//!   touch. Such requests were in flight at the time, or waited for a move that the fault hit.
+//!   touch. Such requests were in flight at the time of the fault, or waited for a move that the
+//!   fault hit.
 //! - A lasting fault explains errors of its block until the case ends. Examples are an unreadable
 //!   sector with the only copy, and a dirty block on a member that is gone.
-//! - Content rots only in slots, where a checksum detects it. At home nothing could detect it.
+//! - Content rots only in slots, where a checksum detects it. At home no checksum could detect rot,
+//!   so content at home does not rot.
 //! - Loss of a clean copy explains nothing, because home has the data too. The exception is a power
-//!   cut that takes back the record that home has them.
+//!   cut that takes back the record that home has the data.
 //!
 //! Data may also be damaged at rest on sound drives ([`damage`](crate::damage)). In a damage case,
 //! only requests of blocks that the damage may have cost may fail, and no member may be marked
 //! failed. If several pages of metadata are damaged, any request may fail.
 //!
 //! A member that refuses writes may be the only fault of a case. In such a case no read may fail,
-//! and no change except of data with its home there.
+//! and no change may fail except a change of data with its home on that member.
 
 use std::collections::BTreeSet;
 
@@ -35,7 +37,7 @@ pub struct Atlas {
     /// Blocks whose only copy of some data may be lost.
     suspects: BTreeSet<u64>,
     last_fault: Moment,
-    /// Moments at which the newest move began, and at which a move was last under way.
+    /// Moment at which the newest move began, and moment at which a move was last under way.
     move_began: Moment,
     moved: Option<Moment>,
     was_moving: bool,
@@ -44,17 +46,19 @@ pub struct Atlas {
     /// Set for each member once a flush of the member failed. The data that a failed flush lost are
     /// unknown, so one failed flush justifies marking the member failed.
     unflushed: Vec<bool>,
-    /// Moment of a drive's failed flush. The next flush of the volume may report the failure.
-    /// `must_tell` is the last acknowledgement of data whose possible loss a flush must report.
+    /// Moment of a drive's failed flush. The next flush of the volume may report this failure.
+    /// `must_tell` is the moment of the last acknowledgement of data whose possible loss a flush
+    /// must report.
     may_tell: Option<Moment>,
     must_tell: Option<Moment>,
     /// Member that is detached on request.
     let_go: Option<MemberId>,
-    /// Member that refuses writes, if nothing else fails.
+    /// Member that refuses writes, if nothing else fails in the case.
     refuses_alone: Option<MemberId>,
     /// Set per member once the engine marked it read-only.
     read_only: Vec<bool>,
-    /// Extent of the damage at rest. If set, drives are sound and only this damage explains errors.
+    /// Extent of the damage at rest. If damage is set, drives are sound, and only the damage
+    /// explains errors.
     damaged: Option<Damaged>,
 }
 
@@ -118,8 +122,9 @@ impl Atlas {
         self.failed[usize::from(member.0)]
     }
 
-    /// Follows a recovery. A copy of a mirror is in use again if the power was cut before the mark
-    /// that it failed was durable. No write was acknowledged without that copy.
+    /// Follows a recovery. A copy of a mirror may be in use again after a power cut, if the mark
+    /// that the copy failed was not durable before the cut. If the copy is in use again, no write
+    /// was acknowledged that the copy lacks.
     pub fn follow_recovery(&mut self, view: &View) {
         for copy in view.layout.copies().filter(|&copy| view.member(copy).state != MemberState::Failed) {
             self.failed[usize::from(copy.0)] = false;
@@ -146,8 +151,8 @@ impl Atlas {
     }
 
     /// Records a failed flush of `member`. If the failed flush may have cost data that only a home
-    /// has, `at_risk` is the latest acknowledgement of that data. A later flush of the volume must
-    /// then report the error.
+    /// has, `at_risk` is the moment at which that data was last acknowledged. A later flush of the
+    /// volume must then report the error.
     pub fn note_failed_flush(&mut self, member: usize, now: Moment, at_risk: Option<Moment>) {
         self.unflushed[member] = true;
         self.may_tell = Some(now);
@@ -180,10 +185,10 @@ impl Atlas {
         self.suspects.insert(block.0);
     }
 
-    /// Follows the state in `view`. `writing` are the changes in flight.
+    /// Updates the atlas by the state of the volume in `view`. `writing` are the changes in flight.
     ///
     /// # Errors
-    /// Returns an error if a member was marked failed or read-only without reason.
+    /// Returns an error if a member was marked failed or read-only without a fault as the reason.
     pub fn follow<'a>(
         &mut self,
         view: &View,

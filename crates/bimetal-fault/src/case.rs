@@ -2,7 +2,7 @@
 //!
 //! Caches and logs are tiny, so that eviction, migration, checkpoints and wraps happen often.
 //! Settings are drawn by kind from the scheme's declared parameters. So a new scheme or parameter
-//! needs no change here.
+//! is covered without a change of this file.
 
 use bimetal_core::block::BlockSize;
 use bimetal_core::layout::{LayoutError, LayoutRequest, MemberId, MemberInfo};
@@ -22,12 +22,12 @@ use crate::tester::Options;
 /// Number of times that settings are drawn anew before the defaults are taken.
 const DRAWS_MAX: u32 = 20;
 
-/// Faults of a case, beside the faults in the plans of the drives.
+/// Faults of a case, apart from the faults in the plans of the drives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Faults {
     /// Mean number of events until a sector rots or becomes unreadable at rest; 0: never.
     pub decay: u64,
-    /// Member that vanishes, and the time.
+    /// Member that vanishes, and the time at which it vanishes.
     pub vanishes: Option<(u16, Nanoseconds)>,
 }
 
@@ -36,8 +36,8 @@ pub struct Faults {
 pub enum Scale {
     /// Volumes of up to 16 MiB.
     Large,
-    /// Volumes of at most 4 MiB and 500 requests, with frequent flushes. The cases run again and
-    /// again between power cuts.
+    /// Volumes of at most 4 MiB and 500 requests, with frequent flushes. Cases of this size run
+    /// again after each of several power cuts.
     Small,
 }
 
@@ -77,7 +77,7 @@ pub struct Case {
     pub plans: Vec<Plan>,
     /// Approximate latency of each drive's operations.
     pub latencies: Vec<Nanoseconds>,
-    /// Faults beside the faults in the plans of the drives.
+    /// Faults apart from the faults in the plans of the drives.
     pub faults: Faults,
     /// The requests.
     pub workload: Workload,
@@ -90,7 +90,7 @@ pub struct Case {
 
 impl Case {
     /// Makes a member refuse writes from some operation on: the member with the slots, or a home.
-    /// In half of the cases nothing else fails.
+    /// In half of the cases with such a member nothing else fails.
     pub fn refuse(&mut self, random: &mut Random) {
         let members = self.plans.len() as u64;
         let slots = self.volume.view().layout.slots.filter(|_| !random.one_in(4));
@@ -279,8 +279,8 @@ fn draw_members(scheme: &'static SchemeInfo, scale: Scale, block: BlockSize, ran
     scheme.members.iter().map(member).collect()
 }
 
-/// Makes a volume on those drives, enlarged until the scheme accepts them. Returns `None` if the
-/// scheme refuses the settings.
+/// Makes a volume on the drives of the case, enlarged until the scheme accepts the drives. Returns
+/// `None` if the scheme refuses the settings.
 fn make_volume(mut setup: Setup, random: &mut Random) -> Option<(Setup, Volume<Tags>)> {
     loop {
         let short = match Volume::new(&setup.config()) {
@@ -301,7 +301,8 @@ fn make_volume(mut setup: Setup, random: &mut Random) -> Option<(Setup, Volume<T
     }
 }
 
-/// Draws the sizes of a few units, or none: one unit, as large as the drives allow.
+/// Draws the sizes of a few units, or no size: then there is one unit, as large as the drives
+/// allow.
 fn draw_units(scale: Scale, random: &mut Random, block_sectors: u64) -> Vec<Sectors> {
     if random.one_in(2) {
         return Vec::new();
@@ -396,7 +397,7 @@ impl Workload {
         (self.left > 0).then_some(self.at)
     }
 
-    /// Delays requests until `now`, because there was no power before.
+    /// Delays requests until `now`, because the power was off until then.
     pub fn wait_until(&mut self, now: Nanoseconds) {
         self.at = self.at.max(now);
     }

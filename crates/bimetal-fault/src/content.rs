@@ -5,7 +5,7 @@ use crate::payload::Sector;
 /// Number of sectors in a page.
 const PAGE: u64 = 128;
 
-/// Content of each sector, with the number of the change that wrote it.
+/// Content of each sector, with the number of the change that wrote the content.
 #[derive(Default)]
 pub(crate) struct Content(Vec<Option<Vec<(Sector, u64)>>>);
 
@@ -15,17 +15,17 @@ impl Content {
         Some(&page[(sector % PAGE) as usize])
     }
 
-    /// Returns the content of a sector; zeroes if it was never written.
+    /// Returns the content of a sector; zeroes if the sector was never written.
     pub(crate) fn sector(&self, sector: u64) -> Sector {
         self.get(sector).map(|(content, _)| content.clone()).unwrap_or_default()
     }
 
-    /// Returns the number of the change that wrote the sector; 0 if there was none.
+    /// Returns the number of the change that wrote the sector; 0 if the sector was never written.
     pub(crate) fn change(&self, sector: u64) -> u64 {
         self.get(sector).map_or(0, |(_, change)| *change)
     }
 
-    /// Sets the content of a sector. Returns its previous content.
+    /// Sets the content of a sector. Returns the previous content of the sector.
     pub(crate) fn set(&mut self, sector: u64, to: Sector, change: u64) -> Sector {
         let page = (sector / PAGE) as usize;
         if self.0.len() <= page {

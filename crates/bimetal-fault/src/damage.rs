@@ -3,16 +3,17 @@
 //!
 //! A page is 4 KiB of the engine's metadata, or of a slot. The data of a home are never damaged,
 //! because they have no checksum. A page's magic word tells its structure. Without a magic word,
-//! the region tells the structure.
+//! the region that the page lies in tells the structure.
 //!
 //! One damaged page of metadata must cost nothing. With several damaged pages, requests may fail or
-//! the volume may be refused, but old content is never returned in silence. Two combinations are
-//! undetectable for any engine, so no case has them:
-//! - Some pages of a structure are put back to an earlier state while others are damaged. The
-//!   result may be a consistent older image. One page may be put back in both copies where the
-//!   structure has a witness.
-//! - The newest page of a structure, or a page of records that no later page declares stable, has
-//!   no sound copy. The loss looks as if the power was cut before the page was written.
+//! the volume may be refused, but old content must never be returned without an error. Two
+//! combinations are undetectable for any engine, so no case has them:
+//! - The first combination: some pages of a structure are put back to an earlier state while other
+//!   pages are damaged. The result of such damage may be a consistent older image. One page may be
+//!   put back in both copies if another page proves that the page is old (a witness).
+//! - The second combination: the newest page of a structure, or a page of records that no later
+//!   page declares stable, has no sound copy. The loss of such a page looks as if the power was cut
+//!   before the page was written.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -30,7 +31,7 @@ use crate::random::Random;
 use crate::regions::{Region, region_of};
 
 const SECTOR: usize = SECTOR_BYTES as usize;
-/// Largest number of draws of a damage that changes nothing, or is not fair.
+/// Largest number of draws of a damage, if the drawn damage changes nothing or is not fair.
 const DRAWS_MAX: u32 = 40;
 
 /// Structure that a page belongs to.
@@ -85,13 +86,13 @@ impl Structure {
         }
     }
 
-    /// Returns true if something beside its pages tells that both copies of a page are older: the
+    /// Returns true if another page tells that both copies of a page are from an earlier time: the
     /// other turn, the state or the superblock.
     const fn has_witness(self) -> bool {
         matches!(self, Self::State | Self::Places | Self::Table | Self::Superblock)
     }
 
-    /// Returns the structure of a page in `region` that begins with `bytes`; `None`: the page was
+    /// Returns the structure of a page in `region` that begins with `bytes`; `None` if the page was
     /// not written as metadata.
     fn of(region: Region, bytes: Option<&[u8]>) -> Self {
         match (region, bytes.map(|bytes| &bytes[..4])) {
@@ -185,8 +186,8 @@ impl Kind {
     }
 }
 
-/// Identity of a sound page among the pages of its structure: epoch (called life in the format),
-/// and number within the epoch.
+/// Identity of a sound page among the pages of its structure: the epoch (called life in the format)
+/// and the number within the epoch.
 type Stamp = (u32, u64);
 
 /// A page that may be damaged.
@@ -201,7 +202,7 @@ pub struct Page {
     /// Slot that the page is a part of.
     pub slot: Option<Slot>,
     stamp: Option<Stamp>,
-    /// First page or position that a page of records does not declare stable.
+    /// First page or position that a page of records does not record as stable.
     stable: u64,
 }
 
@@ -210,7 +211,7 @@ impl Page {
         self.sector..self.sector + PAGE_SECTORS
     }
 
-    /// Returns true if the page is metadata, or space for it.
+    /// Returns true if the page is metadata, or space for metadata.
     pub fn is_metadata(&self) -> bool {
         self.structure != Structure::Slot
     }
@@ -283,7 +284,7 @@ fn stamp_of(drive: &Drive, sector: u64) -> Option<Stamp> {
     sound.then(|| (number(24), u64::from(number(20)) << 32 | u64::from(number(16))))
 }
 
-/// New content of a sector, as damage leaves it.
+/// Content of a sector after damage.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Change {
     Becomes(Sector),
@@ -298,8 +299,8 @@ pub struct Damage {
     /// The damaged page, or both swapped pages.
     pub pages: Vec<Page>,
     changes: Vec<(u16, u64, Change)>,
-    /// Number of copies of the first page on its member, itself included, and its position among
-    /// them.
+    /// Number of copies of the first page on its member, itself included, and the position of the
+    /// first page among these copies.
     copies: (usize, usize),
 }
 
@@ -375,7 +376,7 @@ fn draw_changes(kind: Kind, pages: &[Page], drives: &[Drive], random: &mut Rando
     draw_page_changes(kind, pages, writes, drives, random)
 }
 
-/// Draws the changes of the sectors of one page, or of two that change places.
+/// Draws the changes of the sectors of one page, or of two pages that change places.
 fn draw_page_changes(
     kind: Kind,
     pages: &[Page],

@@ -1,9 +1,9 @@
 //! A drive in memory: stores sectors, answers in any order, and fails as its [`Plan`] says.
 //!
 //! An operation takes effect when it completes. A read may see concurrent writes, sector by sector.
-//! A failed write leaves each of its sectors old, new or unreadable. The drive knows the changes
-//! since the last flush ([`Drive::is_stable`]). A [power cut](Drive::power_cut) may lose these
-//! changes.
+//! A failed write leaves each of its sectors with the old content, with the new content, or
+//! unreadable. The drive knows the changes since the last flush ([`Drive::is_stable`]). A [power
+//! cut](Drive::power_cut) may lose these changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ use crate::payload::{Sector, Tags};
 use crate::random::Random;
 use crate::write_cache::{Change, Manner, WriteCache};
 
-/// Fault rates of a drive: a rate of n is one fault in n operations, 0 is none.
+/// Rate of each kind of fault of a drive: a rate of n is one fault in n operations; 0 is no fault.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Plan {
     /// Reads that fail once and would succeed when retried.
@@ -28,15 +28,15 @@ pub struct Plan {
     pub short: u64,
     /// Flushes that fail and make nothing stable.
     pub flush_error: u64,
-    /// Set if no later flush makes stable what a failed flush did not. The drive, or a layer above
-    /// it, takes the data for written.
+    /// Set if no later flush makes the changes stable that a failed flush did not make stable.
+    /// After such a failed flush the drive, or a layer above the drive, takes the data for written.
     pub forgets: bool,
     /// Operations that take seconds.
     pub stuck: u64,
     /// Set if the drive cannot discard.
     pub no_discard: bool,
-    /// Number of the operation from which on the drive refuses writes. Existing data stay, and
-    /// reads continue.
+    /// Number of the operation from which on the drive refuses writes. Data that was written before
+    /// stays readable.
     pub refuses_from: Option<u64>,
     /// Set if the drive also refuses flushes once it refuses writes.
     pub refuses_flushes: bool,
@@ -48,7 +48,7 @@ pub struct Plan {
 /// Lie of a drive: a violation of its interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Lie {
-    /// Acknowledges a write and drops it.
+    /// Acknowledges a write and drops the written content.
     DropsWrites,
     /// Stores a write at a wrong address.
     SwapsWrites,
@@ -56,7 +56,7 @@ pub enum Lie {
     ReadsStale,
     /// Acknowledges a flush and makes nothing stable.
     DropsFlushes,
-    /// Acknowledges a write of which only the first half lands.
+    /// Acknowledges a write of which only the first half is stored.
     TearsWrites,
 }
 
@@ -98,9 +98,9 @@ pub struct Drive {
     /// Changes that a power cut may lose, in cases with power cuts.
     cache: Option<WriteCache>,
     gone: bool,
-    /// Content from before the last write, for a drive that reads stale.
+    /// Content from before the last write, for a drive whose lie is to return old content.
     before: BTreeMap<u64, Sector>,
-    /// Older content of sectors, if a case needs it.
+    /// Older content of sectors, if a case needs older content.
     older: Option<Older>,
 }
 
@@ -132,8 +132,8 @@ impl Drive {
         self
     }
 
-    /// Returns the content of a sector before its last `writes` writes; `None` if it is not
-    /// remembered.
+    /// Returns the content of a sector before its last `writes` writes; `None` if the drive has not
+    /// kept this content.
     pub fn older(&self, sector: u64, writes: usize) -> Option<&Sector> {
         self.older.as_ref()?.get(sector, writes)
     }
@@ -145,9 +145,10 @@ impl Drive {
         self
     }
 
-    /// Cuts the power. Operations in flight are forgotten and may have landed in part. Any part of
-    /// the unflushed changes is lost. The remaining content is stable. Returns the manner, and the
-    /// sectors that are unreadable because the write that repaired them is lost.
+    /// Cuts the power. Operations in flight are forgotten and may have been stored in part. Any
+    /// part of the unflushed changes is lost. The remaining content is stable. Returns the manner
+    /// of the cut, and the sectors that are unreadable because the cut has lost the write that had
+    /// repaired these sectors.
     ///
     /// # Panics
     ///
@@ -220,7 +221,7 @@ impl Drive {
     }
 
     /// Returns true if a failed flush was to make the content of a sector stable. Only another
-    /// write and a flush can.
+    /// write of the sector, with a flush after it, makes its content stable.
     pub fn is_forgotten(&self, sector: u64) -> bool {
         is_in(&self.forgotten, self.content.change(sector))
     }
@@ -231,7 +232,7 @@ impl Drive {
         self.missing(&self.forgotten)
     }
 
-    /// Returns the forgotten sectors that the last failed flush caused.
+    /// Returns the forgotten sectors for which the last failed flush is the reason.
     pub fn forgotten_last(&self) -> BTreeSet<u64> {
         self.missing(&self.forgotten[self.forgotten.len().saturating_sub(1)..])
     }
@@ -251,7 +252,7 @@ impl Drive {
         self.unreadable.insert(sector);
     }
 
-    /// Silently changes the content of a sector.
+    /// Changes the content of a sector without an error.
     pub fn rot(&mut self, sector: u64) {
         self.replace(sector, Sector::Rotten(sector as u32));
     }
@@ -264,7 +265,8 @@ impl Drive {
         self.content.set(sector, value, 0);
     }
 
-    /// Makes the drive vanish: all operations in flight and to come end as [`Status::Gone`].
+    /// Makes the drive vanish: all operations in flight, and all later operations, end as
+    /// [`Status::Gone`].
     pub fn vanish(&mut self) {
         self.gone = true;
     }
@@ -499,7 +501,7 @@ mod tests {
         assert!(!drive.is_stable(10));
     }
 
-    /// A power cut keeps flushed and forced writes and ends all operations under way. Other writes
+    /// A power cut keeps flushed and forced writes and all operations under way end. Other writes
     /// may be lost, sector by sector.
     #[test]
     fn power_cut_keeps_flushed_and_forced_writes() {

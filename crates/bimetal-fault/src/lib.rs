@@ -11,9 +11,9 @@
 //! - the run of a case and its power cuts ([`tester`]), and of trees of volumes ([`tree`]);
 //! - ways to break the engine from outside ([`Sabotage`]).
 //!
-//! The checks stand outside the engine. The checks see requests, operations and the block map, and
-//! nothing inside. The crate knows nothing about any scheme: it finds new schemes in
-//! `schemes::every`.
+//! The checks of the tester are outside the engine. The checks see requests, operations and the
+//! block map, and no inner state of the engine. The crate knows nothing about any scheme: it takes
+//! all schemes from `schemes::every`.
 //!
 //! Read first: [`tester`], then [`shadow`]. A case is one scheme and one seed: the same pair gives
 //! the same run.

@@ -1,5 +1,5 @@
 //! Older content of a drive's sectors, from before their last few writes. A drive returns older
-//! content after it lost a write or mixed two writes up.
+//! content if it lost a write, or stored a write at the place of another.
 
 use std::collections::{BTreeMap, VecDeque};
 

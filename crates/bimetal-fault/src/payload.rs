@@ -26,11 +26,11 @@ pub enum Sector {
         /// Sector at which the data belong, in the volume's flat address space.
         sector: u32,
     },
-    /// Content that rotted, and differs from what was written.
+    /// Content that has rotted, so that it differs from the written content.
     Rotten(u32),
     /// Metadata of the engine.
     Metadata {
-        /// All bytes that were written together.
+        /// All bytes of metadata that were written together.
         bytes: Arc<Vec<u8>>,
         /// Index of this sector among the sectors of `bytes`.
         at: u32,
@@ -38,7 +38,7 @@ pub enum Sector {
 }
 
 impl Sector {
-    /// Returns the content `by` sectors further on in the same run.
+    /// Returns the content of the sector that lies `by` sectors further on in the same run.
     fn further(&self, by: u32) -> Self {
         match self {
             Self::Zero => Self::Zero,
@@ -135,7 +135,7 @@ impl Tags {
         Sector::Zero
     }
 
-    /// Returns the sectors, one by one.
+    /// Returns each sector of the payload, in order.
     pub fn iter(&self) -> impl Iterator<Item = Sector> {
         self.runs.iter().flat_map(|run| (0..run.len).map(|by| run.first.further(by)))
     }

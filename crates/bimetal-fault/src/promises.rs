@@ -7,7 +7,8 @@ pub fn promises(scheme: &SchemeInfo) -> Vec<String> {
     let off_home = scheme.members.iter().any(|(_, holds)| matches!(holds, Holds::Cache | Holds::Log));
     let mut promises = vec!["flushed writes and FUA writes survive a power cut at any operation".to_owned()];
     promises.push(if off_home {
-        "after a crash, a write that was not flushed is there whole or not at all in each block off home; at home, \
+        "after a crash, a write that was not flushed has changed each block off home completely or not at all; at \
+         home, \
          each sector of 512 bytes has the old or the new content"
             .to_owned()
     } else {
@@ -28,7 +29,8 @@ pub fn promises(scheme: &SchemeInfo) -> Vec<String> {
     );
     if scheme.members.iter().any(|(_, holds)| *holds == Holds::Copy) {
         promises.push(
-            "the loss or failure of a member loses nothing while another member is there: all reads as before"
+            "the loss or failure of a member loses nothing while another member is there: reads return what they \
+             would have returned"
                 .to_owned(),
         );
     }
@@ -36,7 +38,10 @@ pub fn promises(scheme: &SchemeInfo) -> Vec<String> {
         let home_is_ssd = scheme.members.iter().any(|(role, holds)| role.name() == "ssd" && *holds == Holds::Home);
         let (lost, loss) = if home_is_ssd { ("HDD", scheme.hdd_loss) } else { ("SSD", scheme.ssd_loss) };
         promises.push(format!("the {lost} that becomes read-only loses nothing, and service goes on without it"));
-        promises.push(format!("a missing {lost} loses {}; all other reads as before", scheme.loss_in_words(loss)));
+        promises.push(format!(
+            "a missing {lost} loses {}; all other reads return the same as before",
+            scheme.loss_in_words(loss)
+        ));
     }
     promises
 }

@@ -33,7 +33,7 @@ impl Random {
         choices[self.below(choices.len() as u64) as usize]
     }
 
-    /// Returns the index of a weight, drawn by weight.
+    /// Returns an index of `weights`, drawn with a probability that is proportional to the weight.
     pub fn weighted(&mut self, weights: &[u64]) -> usize {
         let mut drawn = self.below(weights.iter().sum());
         weights

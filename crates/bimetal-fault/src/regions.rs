@@ -1,4 +1,5 @@
-//! Regions of members, from the layout: no operation may cross two regions or reach beyond a drive.
+//! Regions of members, from the layout: no operation may cross two regions or reach beyond the end
+//! of a drive.
 
 use bimetal_core::layout::{Layout, MemberId};
 use bimetal_core::units::SectorRange;
@@ -13,7 +14,7 @@ pub enum Region {
     Slots(u64),
     /// Ring, table and superblocks.
     Metadata,
-    /// The space behind everything else: label and marks.
+    /// The space after all other regions: label and marks.
     Tail,
 }
 

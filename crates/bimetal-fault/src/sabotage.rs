@@ -1,6 +1,6 @@
-//! Sabotage: an error that a test of the fault tester inserts between engine and drives, such as a
-//! flush that never reaches its drive. To the tester, the error looks like a defect of the engine.
-//! The tester must notice the error.
+//! Sabotage: a defect that a test of the fault tester inserts between engine and drives, such as a
+//! flush that never reaches its drive. To the tester, the sabotage looks like a defect of the
+//! engine. The tester must notice the sabotage.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -37,7 +37,7 @@ pub(crate) fn checksums_pass() -> bool {
     CHECKSUMS_PASS.get()
 }
 
-/// Guard that ends [`Sabotage::ChecksumsPass`] when it is dropped.
+/// Value that ends [`Sabotage::ChecksumsPass`] when it is dropped.
 pub(crate) struct Scope(());
 
 impl Scope {
@@ -69,12 +69,13 @@ impl Saboteur {
         Self { sabotage, ..Self::default() }
     }
 
-    /// Returns true if there is sabotage. The checks then ignore the content of the drives.
+    /// Returns true if there is sabotage. With sabotage, the checks ignore the content of the
+    /// drives.
     pub(crate) fn is_at_work(&self) -> bool {
         self.sabotage.is_some()
     }
 
-    /// Returns the operations that reach the drive instead of `operation`.
+    /// Returns the operations that reach the drive in place of `operation`.
     pub(crate) fn pass(&mut self, operation: Operation<Tags>, random: &mut Random) -> Vec<Operation<Tags>> {
         match (self.sabotage, operation.command.kind) {
             (Some(Sabotage::SkipsFlushes(n)), OpKind::Flush) if random.one_in(n) => vec![self.pretend(&operation)],
@@ -109,8 +110,8 @@ impl Saboteur {
         pretence
     }
 
-    /// Returns the completion that the engine receives; `None` for an operation that the engine did
-    /// not issue.
+    /// Returns the completion to be given to the engine; `None` for an operation that the engine
+    /// did not issue.
     pub(crate) fn ended(&mut self, mut ended: Ended) -> Option<Ended> {
         if self.landed_late > 0 && ended.operation.token.0 >= u64::MAX - self.landed_late {
             return None;

@@ -2,16 +2,17 @@
 //!
 //! A read may return the newest change that arrived before the read and has succeeded. The read may
 //! also return any change that arrived after that change and before the read ended. The engine
-//! promises that changes of one place run in order of arrival, and that a read sees the changes
-//! that arrived before it. A failed change may show or not until it is overwritten. A discard
-//! leaves any older value of the sector, or zeroes. Once read, that value stays.
+//! promises that changes of the same place take effect in order of arrival, and that a read sees
+//! the changes that arrived before it. A failed change may or may not be visible to reads until it
+//! is overwritten. A discard leaves zeroes, or any older value of the sector. Once a read has
+//! returned a value of a discarded sector, the value stays.
 //!
 //! A change is stable once it was acknowledged as forced, or was acknowledged before an
 //! acknowledged flush began. A [cut](Shadow::cut) of the power puts every other change in doubt. A
-//! change in doubt may show or not, sector by sector, beside any older one down to the newest
-//! stable change. The value that a read then finds is settled: the value stays, across further cuts
-//! too, until the next change. A doubtful write that went off its block's home shows in each block
-//! wholly or not at all ([`check_whole`](Shadow::check_whole)).
+//! change in doubt may be visible or not, in each sector on its own. So a sector may have any value
+//! down to its newest stable change. The value that a read then finds is settled: the value stays,
+//! across further cuts, until the next change. A write in doubt to a slot is visible in each block
+//! as a whole or not at all ([`check_whole`](Shadow::check_whole)).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -22,7 +23,7 @@ use bimetal_core::units::{Nanoseconds, SectorRange};
 
 use crate::payload::Sector;
 
-/// Number of the arrival or end of a request, in their order.
+/// Number of an event, the arrival or end of a request, in the order of events.
 pub type Moment = u64;
 
 /// A request, kept until the case ends.
@@ -56,7 +57,7 @@ impl Request {
     }
 }
 
-/// Value that a read found in a doubtful sector.
+/// Value that a read found in a sector whose newest change is in doubt.
 struct Pin {
     /// Newest change of the sector at that time, as a link.
     link: u32,
@@ -65,20 +66,20 @@ struct Pin {
     at: Moment,
 }
 
-/// Judgement of a permitted value.
+/// Reason for which a value is permitted.
 struct Finding {
-    /// Set if the value need not be pinned.
+    /// Set if the value need not be fixed for later reads.
     certain: bool,
-    /// Discard that left the value.
+    /// Discard that may have left the value.
     discard: Option<u32>,
 }
 
-/// Evidence of a doubtful write in a sector.
+/// Evidence of a write in doubt, from one sector.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Trace {
     Shows,
     Missing,
-    /// A newer change hides the write, or the value fits both cases.
+    /// No evidence: a newer change hides the write, or the value fits both cases.
     Unknown,
 }
 
@@ -86,7 +87,7 @@ enum Trace {
 #[derive(Default)]
 pub struct Shadow {
     requests: Vec<Request>,
-    /// Newest link of each sector.
+    /// Index of the newest entry of `links` for each sector.
     newest: Vec<u32>,
     /// Links: a request, and the previous link of the sector; link 0 is the end.
     links: Vec<(u32, u32)>,
@@ -97,7 +98,8 @@ pub struct Shadow {
     pins: BTreeMap<u64, Pin>,
     /// Sectors of rotten slots.
     rotten: BTreeSet<u64>,
-    /// Sectors that may read as any value that they ever held up to a change, given as a link.
+    /// Sectors that may read as any value that they had up to a change; the change is given as a
+    /// link.
     distrusted: BTreeMap<u64, u32>,
     /// Changes in flight, or done and not stable.
     unstable: Vec<u32>,
@@ -122,7 +124,7 @@ impl Shadow {
         self.moment
     }
 
-    /// Records the arrival of a request. Returns its number, from 0 on.
+    /// Records the arrival of a request. Returns the number of the request, from 0 on.
     pub fn begin(&mut self, at: Nanoseconds, kind: OpKind, range: SectorRange, fua: bool) -> u32 {
         let number = self.requests.len() as u32;
         self.moment += 1;
@@ -178,14 +180,15 @@ impl Shadow {
     }
 
     /// Records that a slot with the content of `range` rots. The slot's checksum detects the rot.
-    /// But if the power is cut before its record is known to be stable, the slot looks as if it was
-    /// never written. From a cut on, these sectors may read as any value that they ever held.
+    /// If the power is cut before the slot's record is known to be stable, the slot looks as if it
+    /// was never written. After such a cut, the sectors of the slot may read as any value that they
+    /// ever held.
     pub fn distrust(&mut self, range: SectorRange) {
         self.rotten.extend(range.start.0..range.end().0);
     }
 
-    /// Records rot of `range` while the power was off, after the [cut](Self::cut). Later changes
-    /// are trusted.
+    /// Records rot of `range` while the power was off, after the [cut](Self::cut). Changes after
+    /// the rot are trusted.
     pub fn distrust_at_rest(&mut self, range: SectorRange) {
         for sector in range.start.0..range.end().0 {
             self.distrusted.insert(sector, self.newest[sector as usize]);
@@ -197,13 +200,13 @@ impl Shadow {
         self.distrusted.get(&sector).is_some_and(|&link| link != 0 && self.links[link as usize].0 >= number)
     }
 
-    /// Permits blocks to show a part of the writes that the last cut put in doubt.
+    /// Permits that parts of the writes that the last cut put in doubt are visible in a block.
     pub fn forget_doubts(&mut self) {
         self.doubts.clear();
     }
 
     /// Requires that `sector` reads as `value` until its next change, whatever was written before.
-    /// The drive with the newer content is lost.
+    /// Used when the drive with newer content is lost.
     pub fn fall_back(&mut self, sector: u64, value: Sector) {
         let link = self.newest[sector as usize];
         self.settled.remove(&sector);
@@ -245,7 +248,7 @@ impl Shadow {
     }
 
     /// Returns the moment at which the change ended that gave `sector` the `value` of its home. A
-    /// discard gives none, and may touch no drive.
+    /// discard gives no value, and may touch no drive.
     pub fn answered(&self, sector: u64, value: &Sector) -> Option<Moment> {
         let gave = |number: &u32| self.request(*number).kind != OpKind::Discard;
         let number = match value {
@@ -257,7 +260,7 @@ impl Shadow {
         change.ended.map(|(ended, _)| ended)
     }
 
-    /// Returns the newest change of a sector, if it must survive a power cut.
+    /// Returns the newest change of a sector, if the change must survive a power cut.
     pub fn promised(&self, sector: u64) -> Option<u32> {
         self.changes(sector).next().filter(|&newest| self.request(newest).stable)
     }
@@ -344,8 +347,9 @@ impl Shadow {
         }
     }
 
-    /// Returns true if `value` is what `sector` held at `moment`, up to the changes then in flight.
-    /// If `or_newer` is set, newer values count too. A discard excuses any older value.
+    /// Returns true if `value` is the content of `sector` at `moment`, or the content of a change
+    /// that was in flight at `moment`. If `or_newer` is set, newer values count too. A discard
+    /// excuses any older value.
     pub fn is_state_of(&self, sector: u64, value: &Sector, moment: Moment, or_newer: bool) -> bool {
         let mut discarded = false;
         let pin = self.pins.get(&sector).filter(|pin| pin.at <= moment);
@@ -366,8 +370,8 @@ impl Shadow {
         *value == Sector::Zero
     }
 
-    /// Pins the value that a read saw, if the sector's newest change is in doubt and arrived before
-    /// `began`.
+    /// Fixes the value that a read returned for later reads, if the sector's newest change is in
+    /// doubt and arrived before `began`.
     fn pin(&mut self, sector: u64, value: &Sector, began: Moment) {
         let Some((link, newest)) = self.links_of(sector).next() else { return };
         let request = self.request(newest);
@@ -376,12 +380,12 @@ impl Shadow {
         }
     }
 
-    /// Checks the values of all sectors after a cut. Each block shows a doubtful write wholly or
-    /// not at all, unless `is_in_place(write, block)` holds. `None` is a sector that cannot be
-    /// read.
+    /// Checks the values of all sectors after a cut. A write in doubt must be visible in each block
+    /// as a whole or not at all, unless `is_in_place(write, block)` holds. A value of `None` stands
+    /// for a sector that cannot be read.
     ///
     /// # Errors
-    /// Returns an error that names a write of which a block shows a part.
+    /// Returns an error that names a write of which only a part is visible in a block.
     pub fn check_whole<'a>(
         &self,
         size: BlockSize,
@@ -412,7 +416,7 @@ impl Shadow {
         Ok(())
     }
 
-    /// Returns the evidence of `write`, which changed the sector, in the sector's `value`.
+    /// Returns the evidence that the sector's `value` gives of `write`, which changed the sector.
     fn trace_of(&self, write: u32, sector: u64, value: &Sector) -> Trace {
         let mut newer = true;
         let mut discarded = false;
@@ -518,7 +522,8 @@ mod tests {
         Sector::Data { request, sector: SECTOR as u32 }
     }
 
-    /// Returns which of zeroes and the first few requests an instant read may return now.
+    /// Returns the values that an instant read may return now: zeroes, or the values of the first
+    /// few requests.
     fn allowed(shadow: &mut Shadow) -> Vec<bool> {
         let began = shadow.now() + 1;
         let mut values = vec![Sector::Zero];
@@ -589,7 +594,7 @@ mod tests {
     }
 
     /// Returns the values that a read after a cut may find: zeroes, or the values of the first few
-    /// requests. A read pins its value, so each value is tried alone.
+    /// requests. A read fixes the value for later reads, so each possible value is tried alone.
     fn allowed_after_cut(prepare: impl Fn(&mut Shadow)) -> Vec<bool> {
         let mut values = vec![Sector::Zero];
         values.extend((0..4).map(data));

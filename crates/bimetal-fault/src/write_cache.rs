@@ -1,11 +1,11 @@
-//! The volatile write cache of a drive: the changes that a power cut may lose, and the manners in
-//! which it loses them.
+//! The volatile write cache of a drive: the changes that a power cut may lose, and the ways in
+//! which a cut loses these changes.
 //!
-//! Beside a drive's newest content, the cache knows the stable content of the medium. The cache
+//! The drive has its newest content, and the cache has the stable content of the medium. The cache
 //! also keeps, in order, every completed change that no flush has covered. At a power cut, any part
-//! of those changes and of the changes in flight may reach the medium. So an older change may land
-//! without a newer one, or single sectors of a write, or nothing. After the power cut, all that
-//! reached the medium is stable.
+//! of those changes and of the changes in flight may reach the medium. So a newer change may reach
+//! the medium without an older one, or single sectors of a write, or nothing. After the power cut,
+//! all that reached the medium is stable.
 
 use std::collections::VecDeque;
 
@@ -13,14 +13,14 @@ use crate::content::Content;
 use crate::payload::{Sector, Tags};
 use crate::random::Random;
 
-/// Manner of a power cut: the changes that reach the medium.
+/// Way in which a power cut loses changes: the changes that reach the medium.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Manner {
     /// Nothing unflushed reaches the medium.
     LosesAll,
     /// Everything reaches the medium, including changes in flight.
     KeepsAll,
-    /// All completed changes reach the medium, and none in flight.
+    /// All completed changes reach the medium, and no change in flight.
     KeepsCompleted,
     /// The first changes reach the medium, the last of them in part.
     KeepsFirst,
@@ -45,7 +45,7 @@ const MANNERS: [Manner; 8] = [
     Manner::Sectors,
 ];
 
-/// A change of content: runs of sectors, and sectors that were unreadable before it.
+/// A change of content: runs of sectors, and sectors that were unreadable before the change.
 #[derive(Default)]
 pub(crate) struct Change {
     number: u64,
@@ -130,7 +130,8 @@ impl WriteCache {
         self.medium.set(sector, value, number);
     }
 
-    /// Applies a flush that covers every change up to `number`, except forgotten ones.
+    /// Applies a flush that covers every change up to `number`, except changes that the drive has
+    /// lost.
     pub(crate) fn flush(&mut self, number: u64, is_forgotten: impl Fn(u64) -> bool) {
         let mut forgotten = Vec::new();
         while let Some(change) = self.unstable.pop_front_if(|change| change.number <= number) {
@@ -157,9 +158,9 @@ impl WriteCache {
         })
     }
 
-    /// Cuts the power with the changes `under_way` in flight. Reduces `content` to what survives.
-    /// Returns the manner, and the sectors that are unreadable because the write that repaired them
-    /// is lost.
+    /// Cuts the power with the changes `under_way` in flight. Reduces `content` to the content that
+    /// survives the cut. Returns the manner of the cut, and the sectors that are unreadable because
+    /// the cut has lost the write that had repaired these sectors.
     pub(crate) fn cut(
         &mut self,
         content: &mut Content,
@@ -207,8 +208,8 @@ impl WriteCache {
 mod tests {
     use super::*;
     use std::collections::BTreeSet;
-    /// Returns the writers of sectors 0..4 after writes 1, 2, ... to all four and a cut. Writes up
-    /// to `flushed` are flushed.
+    /// Returns the writers of sectors 0..4 after writes 1, 2, ... to all four sectors, followed by
+    /// a cut. Writes up to `flushed` are flushed.
     fn after_cut(seed: u64, flushed: u64, completed: u64, under_way: u64) -> Vec<u32> {
         let mut cache = WriteCache::default();
         let mut content = Content::default();
@@ -249,7 +250,7 @@ mod tests {
         }
     }
 
-    /// A write that was stable at once is not undone when a cut takes an older change.
+    /// A write that was stable at once is not undone when a cut loses an older change.
     #[test]
     fn forced_write_is_not_undone_by_an_older_change() {
         for seed in 0..100 {
@@ -265,7 +266,7 @@ mod tests {
         }
     }
 
-    /// A sector is unreadable again after a cut that loses the write that had repaired it.
+    /// A sector is unreadable again after a cut that loses the write that had repaired the sector.
     #[test]
     fn repaired_sector_is_unreadable_again_if_its_write_is_lost() {
         let mut outcomes = BTreeSet::new();

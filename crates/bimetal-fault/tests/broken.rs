@@ -1,7 +1,7 @@
 //! The tester notices a broken engine: a flush that never reaches its drive, a checksum that is not
 //! checked, two writes in the wrong order. Each defect is caught under every scheme that it can
-//! hurt, within a stated number of seeds. Only the values of reads catch it: here the tester
-//! ignores the content of the drives.
+//! hurt, within a stated number of seeds. Only the values of reads catch this defect: in this test
+//! the tester ignores the content of the drives.
 
 use bimetal_core::scheme::{Holds, SchemeInfo};
 use bimetal_core::schemes;

@@ -1,6 +1,6 @@
-//! Power cuts under every scheme. A failure prints the line that replays it. `BIMETAL_FAULT_SEED=N`
-//! (and `BIMETAL_FAULT_SCHEME=NAME`) runs that case alone. `BIMETAL_FAULT_TRACE=1` prints all its
-//! requests and operations.
+//! Power cuts under every scheme. A failure prints the line that replays the failed case.
+//! `BIMETAL_FAULT_SEED=N` (and `BIMETAL_FAULT_SCHEME=NAME`) runs that case alone.
+//! `BIMETAL_FAULT_TRACE=1` prints all its requests and operations.
 
 mod seeds;
 
@@ -27,7 +27,8 @@ fn every_scheme_keeps_its_word_when_the_power_is_cut_again() {
     run_all(1);
 }
 
-/// Parameters that griffin had when these cases failed. Two took only their defaults.
+/// Parameters that griffin had when the listed cases failed. Two of these parameters took only
+/// their defaults.
 const THEN: &[(&str, bool)] = &[
     ("timeout", true),
     ("read_threshold", true),
@@ -56,7 +57,7 @@ const SMQ: &[(&str, bool)] = &[("idle", true), ("admission", true), ("move_rate"
 /// - A block was written again before a migration reached it.
 /// - A log freed slots whose content only unstable content had replaced.
 /// - A superblock listed a block as lost that had been written again.
-/// - The ring of an index wrapped around.
+/// - The ring of a log's index began again at its first page.
 /// - A write to both drives failed in its slot, over an older slot with more content.
 /// - A copy rotted just after it had been written home.
 #[test]

@@ -1,5 +1,6 @@
-//! Defects that crash cases found, each as the shortest story that shows it. A story runs many
-//! times. Each time its power cut loses other unflushed changes.
+//! Defects that crash cases found, each as the shortest story that shows the defect. Each story
+//! runs many times, because a power cut loses changes at random. Each time its power cut loses
+//! other unflushed changes.
 
 mod story;
 
@@ -111,8 +112,8 @@ fn stale_clean_copy_is_not_read_after_a_cut() {
     }
 }
 
-/// A log that died had taken a block. A later write of that block, to its home, is what reads
-/// return.
+/// A log that died had taken a block. Reads return a later write of that block, which went to its
+/// home.
 #[test]
 fn content_of_a_dead_log_does_not_hide_newer_home_content() {
     for seed in 0..TIMES {
@@ -153,8 +154,8 @@ fn a_block_that_was_lost_and_written_again_is_there_after_a_cut() {
 }
 
 /// A slot rots after its block was moved home, and the power cut takes back the record of the move.
-/// Then the slot counts as the newest place, and home's content as older. A read is an error, or
-/// right if the record was kept.
+/// In this case the slot counts as the newest place, and home's content as older. A read is an
+/// error, or right if the record was kept.
 #[test]
 fn rot_in_a_slot_whose_move_a_cut_takes_back_is_an_error() {
     let mut errors = 0;
@@ -182,9 +183,9 @@ fn rot_in_a_slot_whose_move_a_cut_takes_back_is_an_error() {
     assert!(errors > 0, "no cut takes the record back");
 }
 
-/// Zeroes end the content of a slot that is newer than home's. The record of that becomes stable
-/// with a forced write of another block, while nothing has flushed home. Home's older content is
-/// not read after a power cut.
+/// Zeroes end the content of a slot that is newer than home's. The record of these zeroes becomes
+/// stable with a forced write of another block, while nothing has flushed home. Home's older
+/// content is not read after a power cut.
 #[test]
 fn zeroes_over_a_newer_slot_are_stable_before_their_record() {
     for seed in 0..TIMES / 4 {
@@ -204,9 +205,10 @@ fn zeroes_over_a_newer_slot_are_stable_before_their_record() {
     }
 }
 
-/// A power cut tore the head of the last segment, and its foot stayed. Recovery wrote a superblock
-/// behind the segment, and was cut before it had written the head again. One flipped bit in the
-/// foot then made the log unusable, although only segments that no flush had covered were in doubt.
+/// A power cut tore the head of the last segment, but its foot stayed intact. Recovery wrote a
+/// superblock after the segment, and was cut before it had written the head again. One flipped bit
+/// in the foot then made the log unusable, although only segments that no flush had covered were in
+/// doubt.
 #[test]
 fn torn_head_is_written_again_before_its_superblock() {
     for answered in 0.. {
@@ -237,8 +239,8 @@ fn torn_head_is_written_again_before_its_superblock() {
     }
 }
 
-/// A write home failed, and home may have its content or not. Reads went on from the older copy,
-/// and would have found something else once the copy was evicted.
+/// A write home failed, and home may have its content or not. Reads continued from the older copy,
+/// and would have found other content once the copy was evicted.
 #[test]
 fn failed_write_home_leaves_no_older_copy() {
     let mut story = Story::new(3, "smart-response", &[("stream_bypass", "16KiB")], 8000);

@@ -1,6 +1,7 @@
 //! Pages of metadata and of slots damaged while the power is off, under every scheme. A failure
-//! prints the line that replays it. `BIMETAL_FAULT_SEED=N` (and `BIMETAL_FAULT_SCHEME=NAME`) runs
-//! that case alone. `BIMETAL_FAULT_TRACE=1` prints all its requests and operations.
+//! prints the line that replays the failed case. `BIMETAL_FAULT_SEED=N` (and
+//! `BIMETAL_FAULT_SCHEME=NAME`) runs that case alone. `BIMETAL_FAULT_TRACE=1` prints all its
+//! requests and operations.
 
 use bimetal_core::scheme::{Holds, SchemeInfo};
 use bimetal_core::schemes;

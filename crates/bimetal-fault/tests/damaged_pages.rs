@@ -73,39 +73,40 @@ fn one_bit_of_each(scheme: &'static str, settings: &[(&str, &str)], structure: S
 
 const MAXIMIZED: &[(&str, &str)] = &[("mode", "maximized"), ("idle", "1h")];
 
-/// A ring page that did not decode was taken for the ring's end, although later pages declared all
-/// of it stable. One bit took back half a ring of flushed writes. Recovery, status and scrub
-/// reported no error.
+/// Regression: a ring page that did not decode was taken for the ring's end, although later pages
+/// declared all of it stable. One flipped bit took back half a ring of flushed writes. Recovery,
+/// status and scrub reported no error.
 #[test]
 fn one_bit_of_a_ring_page_takes_nothing_back() {
     one_bit_of_each("smart-response", MAXIMIZED, Structure::Ring);
     one_bit_of_each("hybrid-disk", &[("idle", "1h")], Structure::Ring);
 }
 
-/// A log ended before the first segment whose page did not decode.
+/// Regression: a log ended before the first segment whose page did not decode.
 #[test]
 fn one_bit_of_a_segment_page_takes_nothing_back() {
     one_bit_of_each("writeboost", &[("idle", "off")], Structure::Segment);
     one_bit_of_each("griffin", &[("timeout", "off"), ("read_threshold", "off")], Structure::Segment);
 }
 
-/// Two superblocks are written in turn. If the newer did not decode, the older counted, as if the
-/// power was cut before the newer was written.
+/// Regression: two superblocks are written in turn. If the newer superblock did not decode, the
+/// older superblock counted, as if the power had been cut before the newer superblock was written.
 #[test]
 fn one_bit_of_a_superblock_takes_nothing_back() {
     one_bit_of_each("smart-response", MAXIMIZED, Structure::Superblock);
     one_bit_of_each("writeboost", &[("idle", "off")], Structure::Superblock);
 }
 
-/// A new volume had only one written page of state. Without that page the volume was lost.
+/// Regression: a new volume had only one written page of state. If that page was damaged, the
+/// volume was lost.
 #[test]
 fn one_bit_of_the_state_of_a_new_volume_costs_nothing() {
     one_bit_of_each("hdd-only", &[], Structure::State);
     one_bit_of_each("smart-response", MAXIMIZED, Structure::State);
 }
 
-/// An entry of the slot table that failed its check made the whole volume unservable. The only way
-/// on lost every dirty block.
+/// Regression: an entry of the slot table that failed its check made the whole volume unservable.
+/// The only remaining way, a start that accepts the loss, lost every dirty block.
 #[test]
 fn one_bit_of_the_slot_table_costs_nothing() {
     for byte in (0..BLOCKS * 16).step_by(7) {
@@ -152,7 +153,7 @@ fn page_of_a_checkpoint_that_was_cut_short_is_not_taken() {
     reads_back(&mut story, &written, "an earlier page of the table");
 }
 
-/// Reads each block. Returns the blocks that read as `written`.
+/// Reads each block. Returns the blocks whose reads return the content `written`.
 fn blocks_as_written(story: &mut Story, written: &[u64]) -> Vec<u64> {
     let mut right = Vec::new();
     for (block, &number) in (0..).zip(written) {
@@ -163,8 +164,9 @@ fn blocks_as_written(story: &mut Story, written: &[u64]) -> Vec<u64> {
     right
 }
 
-/// Bits were flipped in both copies of a page of the slot table. The only way on lost every dirty
-/// block of the cache, although each entry has a check of its own.
+/// Regression: bits were flipped in both copies of a page of the slot table. The only remaining
+/// way, a start that accepts the loss, lost every dirty block of the cache, although each entry has
+/// a check of its own.
 #[test]
 fn entries_of_twice_damaged_page_count_after_accepted_loss() {
     // The bits hit different entries in the two copies, then the same entry. The other content of a
@@ -191,10 +193,10 @@ fn entries_of_twice_damaged_page_count_after_accepted_loss() {
     }
 }
 
-/// The second copy of a page of the slot table was damaged. Recovery read first copies alone, so
-/// the damage stayed. Then a power cut tore the first copy while a checkpoint wrote it, and the
-/// cache was refused. Recovery itself writes first copies, and may be cut as well: it must write
-/// the second copy before.
+/// Regression: the second copy of a page of the slot table was damaged. Recovery read first copies
+/// alone, so the damage stayed. Later a power cut tore the first copy while a checkpoint wrote it,
+/// and the cache was refused. Recovery itself writes first copies, and may be cut as well: so
+/// recovery must write the second copy before the first copy.
 #[test]
 fn second_copy_of_the_slot_table_is_written_again_first() {
     let mut mended = 0;
@@ -228,10 +230,10 @@ fn second_copy_of_the_slot_table_is_written_again_first() {
     assert!(mended > 2, "recovery was cut behind its first write of the second copy");
 }
 
-/// A power cut tore one copy of a page of the slot table, and the other was damaged. The cache had
-/// only copies of home. Nevertheless it was given up, and the volume went on without it. Where the
-/// loss was accepted, the entries of blocks that had gone home since came back as dirty, and were
-/// silently old.
+/// Regression: a power cut tore one copy of a page of the slot table, and the other copy was
+/// damaged. The cache had only copies of home. Although home had all content, the cache was given
+/// up, and the volume was served without the cache. If the loss was accepted, the entries of blocks
+/// that had since gone home came back as dirty, and were silently old.
 #[test]
 fn cache_that_home_does_not_need_begins_empty_when_damaged() {
     let mut begun_empty = [0; 2];
@@ -284,7 +286,7 @@ fn cache_that_home_does_not_need_begins_empty_when_damaged() {
     assert!(begun_empty.into_iter().all(|caches| caches > 0), "{begun_empty:?}");
 }
 
-/// Runs a request of the unit that the flash is at home in.
+/// Runs a request to the unit whose home is the flash.
 fn on_flash_unit<T>(story: &mut Story, run: impl FnOnce(&mut Story) -> T) -> T {
     story.unit = 1;
     let answer = run(story);
@@ -331,8 +333,9 @@ const ZEROED: fn(&mut Story, &Page) = |story, page| {
     (page.sector..page.sector + 8).for_each(|at| story.drives[usize::from(page.member)].replace(at, Sector::Zero));
 };
 
-/// All superblocks of a cache were damaged, on a drive that is home of other blocks. The volume was
-/// refused for good, even where the loss was accepted: its sound blocks could not be read any more.
+/// Regression: all superblocks of a cache were damaged, on a drive that is home of other blocks.
+/// The volume was refused for good, even where the loss was accepted: its sound blocks could not be
+/// read any more.
 #[test]
 fn cache_on_a_home_begins_anew_without_superblocks() {
     for (goes_home, harm) in [(false, ONE_BIT), (false, ZEROED), (true, ONE_BIT), (true, ZEROED)] {
@@ -360,8 +363,9 @@ fn cache_on_a_home_begins_anew_without_superblocks() {
     }
 }
 
-/// One of the superblocks could not be erased. The rest of the map was erased behind it, and that
-/// superblock might have counted at the next start, without its journal.
+/// Regression: one of the superblocks could not be erased. The rest of the map was erased after
+/// this failure, and the remaining superblock might have counted at the next start, without its
+/// journal.
 #[test]
 fn superblock_that_is_not_erased_keeps_the_rest_of_the_map() {
     for at in 0..4 {
@@ -379,8 +383,8 @@ fn superblock_that_is_not_erased_keeps_the_rest_of_the_map() {
     }
 }
 
-/// A recovery that begins a cache anew is cut behind each of its operations. Old superblocks go
-/// first: nothing of the old map counts behind new ones.
+/// A recovery that begins a cache anew is cut after each of its operations. Old superblocks are
+/// erased first: nothing of the old map counts together with new superblocks.
 #[test]
 fn cut_while_a_cache_begins_anew_takes_nothing_back() {
     for goes_home in [true, false] {
@@ -406,8 +410,8 @@ fn cut_while_a_cache_begins_anew_takes_nothing_back() {
     }
 }
 
-/// A stretch of a log longer than three segments was wiped. It was taken for the log's end. The
-/// blocks in it and behind it read as before their last write.
+/// Regression: a stretch of a log longer than three segments was wiped. The stretch was taken for
+/// the log's end. The blocks in it and after it read as before their last write.
 #[test]
 fn wiped_stretch_of_a_log_is_not_its_end() {
     let mut story = Story::new(1, "writeboost", &[("idle", "off")], 3_000_000);
@@ -425,8 +429,8 @@ fn wiped_stretch_of_a_log_is_not_its_end() {
     assert!(story.try_to_recover(&[]).is_err());
 }
 
-/// A ring page, or a segment's head and foot, is damaged in both copies. The content of the pages
-/// behind it was lost too.
+/// A ring page, or a segment's head and foot, is damaged in both copies. Regression: the content of
+/// the pages after the damaged page was lost too.
 #[test]
 fn pages_behind_one_damaged_twice_count_when_a_loss_is_accepted() {
     for (scheme, settings, structure) in
@@ -449,7 +453,8 @@ fn pages_behind_one_damaged_twice_count_when_a_loss_is_accepted() {
     }
 }
 
-/// Recovery met an unreadable page at the ring's end, where nothing was ever written, and refused.
+/// Regression: recovery met an unreadable page at the ring's end, where nothing was ever written,
+/// and refused.
 #[test]
 fn unreadable_page_behind_the_ring_costs_nothing() {
     let (mut story, written) = flushed("smart-response", MAXIMIZED);
@@ -472,7 +477,7 @@ fn rotten_slot_is_an_error_of_its_block_alone() {
     one_block_is_an_error(&mut story, &written, 3);
 }
 
-/// Returns a sector of the slot of a block: the drive, and the sector there.
+/// Returns a sector of the slot of a block: the drive, and the sector on that drive.
 fn in_slot_of(story: &mut Story, block: u64) -> (usize, u64) {
     let view = story.volume().view();
     let slots = view.layout.slots.expect("a cache or a log has slots");
@@ -480,8 +485,8 @@ fn in_slot_of(story: &mut Story, block: u64) -> (usize, u64) {
     (slots.member.0.into(), slots.first_sector + u64::from(slot.0) * 8 + 2)
 }
 
-/// One bit of a slot of the last flush was damaged, half a second after the flush at most. The log
-/// seemed to end at this slot, so it lost the whole flush without a word.
+/// Regression: one bit of a slot of the last flush was damaged, half a second after the flush at
+/// most. The log seemed to end at the damaged slot, so the whole flush was lost without a word.
 #[test]
 fn damaged_slot_of_the_last_flush_costs_its_block_alone() {
     for (scheme, settings) in [("writeboost", [("idle", "off")].as_slice()), ("griffin", &[("timeout", "off")])] {
@@ -509,8 +514,9 @@ fn damaged_slot_of_the_last_flush_costs_its_block_alone() {
     }
 }
 
-/// Heads and feet of all segments are gone, long after the last flush or after a close. Nothing
-/// else told where the log ended, so flushed blocks were old without a word. The index tells it.
+/// Regression: heads and feet of all segments are gone, long after the last flush or after a close.
+/// No other metadata recorded where the log ended, so flushed blocks were old without a word. Now
+/// the index records the end of the log.
 #[test]
 fn index_alone_recovers_a_log_at_rest() {
     for (scheme, settings) in [("writeboost", [("idle", "off")].as_slice()), ("griffin", &[("timeout", "off")])] {
@@ -539,8 +545,8 @@ fn index_alone_recovers_a_log_at_rest() {
 
 /// Returns a log after a power cut that the `kept` pages of its index survived: three pages in two
 /// copies, for 400 blocks that one flush made durable. Then the slot of block `rotten` is damaged,
-/// and both copies of the page `gone` are zero. Also returns the numbers of the writes. The index
-/// is not flushed, so a cut keeps some of its pages.
+/// and both copies of the page `gone` are zero. The numbers of the writes are returned, too. The
+/// index is not flushed, so a cut keeps some of its pages.
 fn log_with_damaged_index(kept: &[usize], gone: usize, rotten: u64) -> (Story, Vec<u64>) {
     let survivor = (1..100).find_map(|seed| {
         let mut story = Story::new(seed, "writeboost", &[("idle", "off")], 8000);
@@ -581,9 +587,9 @@ fn one_block_is_an_error(story: &mut Story, written: &[u64], rotten: u64) {
     }
 }
 
-/// Both copies of a page of a log's index were gone, one by a power cut, and a slot was damaged.
-/// The next page of the index proved that the flush had ended. Recovery did not use that page, so
-/// the log ended at the damaged slot, and flushed writes behind it were silently old.
+/// Regression: both copies of a page of a log's index were gone, one by a power cut, and a slot was
+/// damaged. The next page of the index proved that the flush had ended. Recovery did not use that
+/// page, so the log ended at the damaged slot, and later flushed writes were silently old.
 #[test]
 fn index_page_behind_a_lost_one_proves_segments_stable() {
     let (mut story, written) = log_with_damaged_index(&[2], 0, 200);
@@ -591,10 +597,10 @@ fn index_page_behind_a_lost_one_proves_segments_stable() {
     one_block_is_an_error(&mut story, &written, 200);
 }
 
-/// A page of a log's index named blocks of a segment behind the position up to which the page was
-/// complete. The next page was gone, so recovery took that segment for doubtful. A slot of the
-/// segment was damaged, so the log ended before it, with its blocks still in the map. The log then
-/// appended to a slot in use and stopped.
+/// Regression: a page of a log's index named blocks of a segment after the position up to which the
+/// page was complete. The next page was gone, so recovery took that segment for doubtful. A slot of
+/// the segment was damaged, so the log ended before it, with its blocks still in the map. The log
+/// then appended to a slot in use and stopped.
 #[test]
 fn segment_that_an_index_page_names_in_part_is_stable() {
     // A segment has 127 blocks. The first two pages name 338 blocks, so they end in the third.
@@ -610,8 +616,8 @@ fn segment_that_an_index_page_names_in_part_is_stable() {
     }
 }
 
-/// A damaged foot stayed as it was until its segment's head was damaged, too. Then both copies were
-/// gone.
+/// Regression: a damaged foot stayed as it was until its segment's head was damaged, too. When the
+/// head was damaged, both copies were gone.
 #[test]
 fn damaged_head_or_foot_is_written_again_by_recovery() {
     for (scheme, settings) in
@@ -636,9 +642,9 @@ fn damaged_head_or_foot_is_written_again_by_recovery() {
     }
 }
 
-/// The loss of a block ended with zeroes at its home. The journal recorded that at once, but the
-/// zeroes were not stable: no block was dirty, so they were not written through. After a power cut
-/// the block had home's older content, and no error.
+/// Regression: the loss of a block ended with zeroes at its home. The journal recorded the end of
+/// the loss at once, but the zeroes were not stable: no block was dirty, so they were not written
+/// through. After a power cut the block had home's older content, and no error.
 #[test]
 fn lost_block_that_was_zeroed_is_not_old_after_a_power_cut() {
     for seed in 1..40 {
@@ -693,7 +699,7 @@ const PAIRS: [(&str, Settings, Change); 5] = [
     ("smart-response", MAXIMIZED, CHECKPOINT),
 ];
 
-/// Runs each of [`PAIRS`] for each turn, with new writes behind the change. Lets `harm` damage both
+/// Runs each of [`PAIRS`] for each turn, with new writes after the change. Lets `harm` damage both
 /// copies of a superblock, of which it gets the content before the change, and reads everything.
 fn harm_superblocks(harm: fn(&mut Story, &Page, &[Sector])) {
     for (scheme, settings, change) in PAIRS {
@@ -714,16 +720,16 @@ fn harm_superblocks(harm: fn(&mut Story, &Page, &[Sector])) {
     }
 }
 
-/// Both copies of the newest superblock of a log came back from an earlier time. The older
-/// superblock did not know the epoch of the newest segments, or took segments for the log's
+/// Regression: both copies of the newest superblock of a log came back from an earlier time. The
+/// older superblock did not know the epoch of the newest segments, or took segments for the log's
 /// beginning that newer segments had replaced. Flushed writes read as their older content.
 #[test]
 fn superblock_put_back_in_both_copies_takes_nothing_back() {
     harm_superblocks(put_back);
 }
 
-/// Both copies of a superblock were damaged, even those of the older turn. All that only the cache
-/// or log had was given up.
+/// Regression: both copies of a superblock were damaged, even the copies of the older turn. All
+/// content that only the cache or log had was given up.
 #[test]
 fn superblock_damaged_in_both_copies_takes_nothing_back() {
     harm_superblocks(|story, page, _| flip_bit(story, page, 100));
@@ -755,10 +761,10 @@ fn cut_in_a_checkpoint(story: &mut Story, steps: u64) -> Vec<Page> {
     superblocks
 }
 
-/// A power cut between the two superblocks of a pair, or between two copies, left the pair
-/// incomplete. The next recovery wrote pages of the slot table, and was cut, too. If the only page
-/// with the newest superblock was then damaged, the table did not fit to the older superblock, and
-/// the cache was refused.
+/// Regression: a power cut between the two superblocks of a pair, or between two copies, left the
+/// pair incomplete. The next recovery wrote pages of the slot table, and was cut, too. If the only
+/// page with the newest superblock was then damaged, the table did not fit to the older superblock,
+/// and the cache was refused.
 #[test]
 fn superblock_lost_after_a_cut_recovery_takes_nothing_back() {
     let mut recoveries = 0;
@@ -791,9 +797,10 @@ fn write_alone(story: &mut Story, superblocks: &[Page]) {
     }
 }
 
-/// An earlier build wrote its superblocks alone, and a power cut interrupted its next checkpoint.
-/// Recovery repeated the superblock under the next number, which was that of the checkpoint. If it
-/// was cut then, the pages of the checkpoint counted as completed, and the sound cache was refused.
+/// Regression: an earlier build wrote its superblocks alone, and a power cut interrupted its next
+/// checkpoint. Recovery repeated the superblock under the next number, which was the number of the
+/// checkpoint's superblock. If recovery was cut at this point, the pages of the checkpoint counted
+/// as completed, and the sound cache was refused.
 #[test]
 fn superblock_written_alone_survives_cuts_of_its_recovery() {
     let is_superblock = |operation: &Operation<Tags>| operation.target == SSD && operation.command.fua;
@@ -818,7 +825,7 @@ fn superblock_written_alone_survives_cuts_of_its_recovery() {
     }
 }
 
-/// As above, for recoveries of a log that are cut twice.
+/// The same as the test before, for recoveries of a log that are cut twice.
 #[test]
 fn log_survives_a_lost_superblock_after_two_cut_recoveries() {
     for (first, together) in (0..30).flat_map(|first| TOGETHER.map(|together| (first, together))) {
@@ -836,8 +843,8 @@ fn log_survives_a_lost_superblock_after_two_cut_recoveries() {
     }
 }
 
-/// A read of a dirty slot was under way while a move wrote the block home. Then the slot rotted.
-/// The read was an error, although home had the content.
+/// Regression: a read of a dirty slot was under way while a move wrote the block home. After the
+/// write home the slot rotted. The read was an error, although home had the content.
 #[test]
 fn slot_that_rots_after_its_move_is_read_from_home() {
     let mut story = Story::new(1, "smart-response", &[("mode", "maximized"), ("idle", "1ms")], 8000);

@@ -1,5 +1,5 @@
 //! States and the table of places that are damaged, or return from an earlier time: each defect
-//! that they once caused, as the shortest story that shows it.
+//! that such damage once caused, as the shortest story that shows the defect.
 
 mod story;
 
@@ -38,8 +38,9 @@ fn ranges_read_back(story: &mut Story, written: &[u64], what: &str) {
     }
 }
 
-/// Both copies of a page of the table of places came back from an earlier time. Ranges that had
-/// moved since were read from their old places, which had the content of other addresses by then.
+/// Regression: both copies of a page of the table of places came back from an earlier time. Ranges
+/// that had moved since were read from their old places, which had the content of other addresses
+/// in the meantime.
 #[test]
 fn table_of_places_that_is_older_than_the_state_is_refused() {
     let (mut story, mut written) = begin_combo();
@@ -83,10 +84,10 @@ fn power_cut_at_any_step_of_a_move_leaves_a_table_that_fits() {
     }
 }
 
-/// Both copies of a page of the table of places came back from an earlier time, and both copies of
-/// the newest state too. The other turn of the state had the digest of that time, so a range was
-/// read from its old place, with old content. Now the digest lies in both turns before home
-/// changes, wherever a power cut interrupts the move.
+/// Regression: both copies of a page of the table of places came back from an earlier time, and
+/// both copies of the newest state too. The other turn of the state had the digest of that time, so
+/// a range was read from its old place, with old content. Now the digest lies in both turns before
+/// home changes, wherever a power cut interrupts the move.
 #[test]
 fn table_and_newest_state_of_an_earlier_time_are_refused() {
     const MOVE: Nanoseconds = Nanoseconds::from_seconds(20);
@@ -132,7 +133,8 @@ fn range_moves_only_when_both_turns_have_the_digest() {
     assert!((0..4).all(|page| earlier[page].1 != now[page].1), "each page has a new state");
 }
 
-/// Lets time pass until `steps` operations were answered, at most. Returns true if all were.
+/// Lets time pass until `steps` operations were answered, at most. Returns true if all operations
+/// were answered.
 fn pass_some(story: &mut Story, time: Nanoseconds, mut steps: u64) -> bool {
     let end = story.now + time;
     loop {
@@ -163,8 +165,8 @@ fn assert_older_turn_is_refused(story: &mut Story, earlier: &Kept, newest: &Kept
     }
 }
 
-/// Both copies of the newest state came back from an earlier time, when nothing was off home. With
-/// the SSD away home was served, with old content.
+/// Regression: both copies of the newest state came back from an earlier time, when no content was
+/// off home. Without the SSD, home was served with old content.
 #[test]
 fn state_put_back_in_both_copies_forgets_no_needed_member() {
     let mut story = Story::new(1, "smart-response", MAXIMIZED, 8000);
@@ -178,10 +180,10 @@ fn state_put_back_in_both_copies_forgets_no_needed_member() {
     assert_older_turn_is_refused(&mut story, &earlier, &newest, "nothing was off home");
 }
 
-/// A power cut came between the two turns of a state that says that the SSD is needed. The next
-/// recovery completed the copies of that turn and left the other turn as it was. If the complete
-/// turn then came back from an earlier time, no page said that the SSD is needed. With a damaged
-/// slot table, or without the SSD, home was served with old content.
+/// Regression: a power cut came between the two turns of a state that says that the SSD is needed.
+/// The next recovery completed the copies of that turn and left the other turn as it was. If the
+/// complete turn then came back from an earlier time, no page said that the SSD is needed. With a
+/// damaged slot table, or without the SSD, home was served with old content.
 #[test]
 fn state_cut_between_its_turns_is_completed_by_recovery() {
     let mut completed = 0;
@@ -201,9 +203,9 @@ fn state_cut_between_its_turns_is_completed_by_recovery() {
     assert_eq!(completed, 8, "the state lies in all pages, wherever it was cut");
 }
 
-/// The write of a state's other turn failed three times, and was given up until the next recovery.
-/// If the turn that had been written then came back from an earlier time, home was served without
-/// the SSD, with old content.
+/// Regression: the write of a state's other turn failed three times, and was given up until the
+/// next recovery. If the turn that had been written then came back from an earlier time, home was
+/// served without the SSD, with old content.
 #[test]
 fn state_whose_other_turn_failed_is_written_there_again() {
     for (failing, errors) in [(0, 3), (1, 3), (2, 3), (3, 3), (2, 6), (3, 6)] {
@@ -228,9 +230,10 @@ fn state_whose_other_turn_failed_is_written_there_again() {
     }
 }
 
-/// One copy of a state was damaged by a power cut, and its repair failed. Then the write of the
-/// next state destroyed the other copy, and another cut came. The turn had no sound copy, and the
-/// volume was refused. Now the copy that may be damaged is written first.
+/// Regression: one copy of a state was damaged by a power cut, and its repair failed. After the
+/// failed repair the write of the next state destroyed the other copy, and another cut came. The
+/// turn had no sound copy, and the volume was refused. Now the copy that may be damaged is written
+/// first.
 #[test]
 fn copy_of_a_state_that_was_damaged_is_written_first() {
     for at in 0..4 {
@@ -252,8 +255,8 @@ fn copy_of_a_state_that_was_damaged_is_written_first() {
     }
 }
 
-/// The write of a copy of a state failed, and destroyed the page. The next state of that turn
-/// begins with this copy.
+/// The write of a copy of a state failed, and destroyed the page. The next state of that turn is
+/// first written to the destroyed copy.
 #[test]
 fn copy_of_a_state_that_could_not_be_written_is_written_first() {
     for failing in 0..2 {

@@ -1,6 +1,6 @@
 //! The last flush of a log, of which nothing on the drive says that it has ended. A slot in doubt
-//! that does not match its record is left out. Each test is the shortest story of what else may be
-//! lost with it, or come back later.
+//! that does not match its record is left out. Each test is the shortest story of other content
+//! that may be lost together with the slot, or come back later.
 
 mod story;
 
@@ -22,9 +22,10 @@ fn rot_slot(story: &mut Story, block: u64, back: u64) {
     story.drives[usize::from(HDD)].rot(first + (u64::from(slot.0) - back) * sectors);
 }
 
-/// The loss of a block had ended with a write, whose slot was then damaged while it was in doubt.
-/// Recovery left the slot out, and the loss went on. But the log's index got the record that the
-/// loss had ended. After the next recovery home's older content came back without an error.
+/// Regression: the loss of a block had ended with a write, whose slot was then damaged while the
+/// slot was in doubt. Recovery left the slot out, and the loss went on. Nevertheless the log's
+/// index got the record that the loss had ended. After the next recovery home's older content came
+/// back without an error.
 #[test]
 fn loss_goes_on_after_two_recoveries() {
     let mut story = Story::new(0, "griffin", ONLY_TIMEOUT, 4000);
@@ -56,8 +57,8 @@ fn loss_goes_on_after_two_recoveries() {
     assert_eq!(story.read(24, 8), [found; 8]);
 }
 
-/// A slot was damaged whose block had been written again before the flush. The newer slot was
-/// sound, and was left out with it.
+/// Regression: a slot was damaged whose block had been written again before the flush. The newer
+/// slot was sound, and was left out together with the damaged slot.
 #[test]
 fn damaged_older_slot_costs_no_newer_whole_one() {
     for sectors in [8, 16, 128] {
@@ -72,8 +73,8 @@ fn damaged_older_slot_costs_no_newer_whole_one() {
     }
 }
 
-/// A slot was damaged of which a newer slot has sectors. Both are left out, at each recovery: a
-/// part of the older write would be there without the rest.
+/// A slot was damaged of which a newer slot has sectors. Both slots are left out, at each recovery:
+/// otherwise a part of the older write would be there without the other parts.
 #[test]
 fn slot_with_sectors_of_a_damaged_one_is_left_out_too() {
     let block = BlockSize::new(Bytes::from_kib(8)).expect("a size of blocks");
@@ -88,9 +89,9 @@ fn slot_with_sectors_of_a_damaged_one_is_left_out_too() {
     }
 }
 
-/// Recovery left a damaged slot out, and could not write the head of its segment again. The next
-/// recovery trusted the old head: the block was an error, or had the content that had been left
-/// out.
+/// Regression: recovery left a damaged slot out, and could not write the head of its segment again.
+/// The next recovery trusted the old head: the block was an error, or had the content that had been
+/// left out.
 #[test]
 fn left_out_slot_stays_out_if_its_head_cannot_be_written() {
     let mut story = Story::new(0, "griffin", NO_MIGRATION, 8000);
@@ -113,8 +114,9 @@ fn left_out_slot_stays_out_if_its_head_cannot_be_written() {
     }
 }
 
-/// Recovery left a damaged slot out. Then the head of its segment came back as it was before, or
-/// the foot. The head counted alone: reads were errors where the flushed content was there.
+/// Regression: recovery left a damaged slot out. Later the head of its segment came back as it was
+/// before, or the foot came back. The head counted alone: reads were errors although the drive had
+/// the flushed content.
 #[test]
 fn page_that_comes_back_brings_no_left_out_slot_back() {
     let foot_and_head = [1, u64::MAX];
@@ -147,9 +149,9 @@ fn page_that_comes_back_brings_no_left_out_slot_back() {
     }
 }
 
-/// A migration found a slot damaged, and its record drops the old slot from the log. A write of the
-/// block followed in the same segment, and a power cut left its slot unwritten. The record counted
-/// for this newer slot, too: the loss ended, and home's older content was read.
+/// Regression: a migration found a slot damaged, and its record drops the old slot from the log. A
+/// write of the block followed in the same segment, and a power cut left its slot unwritten. The
+/// record counted for the newer slot, too: the loss ended, and home's older content was read.
 #[test]
 fn loss_outlives_a_record_that_drops_older_slots() {
     let mut errors = 0;

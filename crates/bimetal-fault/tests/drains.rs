@@ -17,7 +17,7 @@ const PLANS: [Plan; 3] = [
     ("smart-response", &[("mode", "maximized"), ("idle", "1h")], SSD),
     ("hybrid-disk", &[], SSD),
 ];
-/// Number of power cuts at one operation. Each loses other unflushed changes.
+/// Number of power cuts at one operation. Each power cut loses other unflushed changes.
 const TIMES: u64 = 6;
 /// Largest number of operations of a drain.
 const OPERATIONS_MAX: u64 = 2000;
@@ -110,8 +110,8 @@ fn cut_drain(plan: Plan, detach: bool, at: u64) -> bool {
 }
 
 /// The older content of the drives belongs to a volume of the same number, as after a resize. None
-/// of it is shown. A format that a power cut stops is done again. The volume is empty then, and
-/// home keeps its content.
+/// of this content is read. A format that a power cut stops is done again. After the second format
+/// the volume is empty, and home keeps its content.
 #[test]
 fn format_cut_by_a_power_cut_is_repeated_and_leaves_empty() {
     for plan in PLANS {

@@ -21,8 +21,9 @@ fn caught(lie: Lie, expected: &[&str]) {
     }
 }
 
-/// Messages for a wrong value. A read finds it, or the check at the end of a flush. Otherwise a
-/// checksum fails without a fault, or the engine copies the value to another drive.
+/// Messages for a wrong value. A read finds the wrong value, or the check at the end of a flush
+/// finds it. Or else a checksum fails without a fault, or the engine copies the value to another
+/// drive.
 const WRONG: [&str; 4] = ["reads as", "was made stable as", "no fault explains it", "does not belong there"];
 
 #[test]

@@ -40,9 +40,9 @@ impl Story {
     }
 }
 
-/// Copy A is marked failed because it refuses a write, and copy B records that. Then B refuses
-/// writes and flushes, and the power is cut. Recovery flushes all members first. B cannot be
-/// flushed, and only B has the record that A is old.
+/// Copy A is marked failed because it refuses a write, and copy B records the failure. Then B
+/// refuses writes and flushes, and the power is cut. Recovery flushes all members first. B cannot
+/// be flushed, and only B has the record that A is old.
 #[test]
 fn old_copy_is_not_read_where_the_newest_refuses_flushes() {
     for old in 0..2 {
@@ -92,9 +92,9 @@ fn copy_that_refuses_flushes_is_left_out_where_another_is_good() {
     }
 }
 
-/// Copy A is absent for one recovery epoch of the volume, and comes back. The copies differ in
-/// unflushed content. A value that was read in the meantime must stay. For that, copy B must record
-/// that A is old before anything is read.
+/// Copy A is absent for one recovery epoch of the volume, and comes back. The copies then differ in
+/// unflushed content. A value that was read in the meantime must stay. To keep this value, copy B
+/// must record that A is old before anything is read.
 #[test]
 fn what_is_read_while_a_copy_is_absent_stays_when_it_is_back() {
     let mut waited = 0;
@@ -121,8 +121,9 @@ fn what_is_read_while_a_copy_is_absent_stays_when_it_is_back() {
     assert_eq!(waited, 200, "nothing is read before it is known which copy is old");
 }
 
-/// Copy A refuses a write that copy B takes, and then B cannot record that A is old. After a crash
-/// it would be unknown that A is old. So neither the write nor any flush is acknowledged.
+/// Copy A refuses a write that copy B takes, and then B cannot record that A is old. Without that
+/// record, it would be unknown after a crash that A is old. So neither the write nor a later flush
+/// is acknowledged.
 #[test]
 fn write_fails_where_no_copy_can_say_that_the_other_is_old() {
     for old in 0..2 {
@@ -150,8 +151,8 @@ fn write_fails_where_no_copy_can_say_that_the_other_is_old() {
 }
 
 /// The state of copy A is ahead of copy B's when the power is cut, and A is absent in the next
-/// recovery epoch. The state that B then records must be newer than A's all the same. Otherwise A
-/// counts again when it is back.
+/// recovery epoch. The state that B then records must nevertheless be newer than A's state. If it
+/// is not newer, A counts again when A is back.
 #[test]
 fn copy_that_was_ahead_when_it_went_is_old_when_it_is_back() {
     for count in 0..40 {
@@ -174,8 +175,9 @@ fn copy_that_was_ahead_when_it_went_is_old_when_it_is_back() {
     }
 }
 
-/// Copy 0 could not read a sector, so recovery gave it the content of copy 1. Then copy 1 refused a
-/// write and was taken out. Reads returned what copy 0 was given, and a power cut took it back.
+/// Regression: copy 0 could not read a sector, so recovery gave copy 0 the content of copy 1. Later
+/// copy 1 refused a write and was taken out. Reads returned the content that copy 0 was given, and
+/// a power cut took that content back.
 #[test]
 fn what_recovery_copied_stays_when_its_source_is_taken_out() {
     for seed in 0..100 {

@@ -60,7 +60,8 @@ fn flushed_pieces_survive_a_power_cut() {
     }
 }
 
-/// A migration cut at any operation leaves the flushed content in the log, at home, or in both.
+/// A migration cut at any operation leaves the flushed content in the log, at home, or both in the
+/// log and at home.
 #[test]
 fn cut_migration_of_pieces_leaves_what_was_flushed() {
     let (mut whole, mut cut) = (0, 0);
@@ -160,8 +161,8 @@ fn damaged_piece_is_an_error_of_its_eighths_alone() {
     }
 }
 
-/// Pieces of two segments are read together with the foot and the head between them. An error there
-/// fails no read.
+/// Pieces of two segments are read together with the foot and the head between them. An error in
+/// the foot or the head fails no read.
 #[test]
 fn error_between_two_segments_is_no_error_of_a_read() {
     let settings = [("timeout", "off"), ("read_threshold", "off"), ("log_buffer", "16KiB")];

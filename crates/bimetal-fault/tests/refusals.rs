@@ -1,7 +1,7 @@
 //! A member that refuses writes from some operation on and still reads, under every scheme, with
 //! power cuts. No flushed data become unreadable, and service continues. A failure prints the line
-//! that replays it. `BIMETAL_FAULT_SEED=N` (and `BIMETAL_FAULT_SCHEME=NAME`) runs that case alone.
-//! `BIMETAL_FAULT_TRACE=1` prints all its requests and operations.
+//! that replays the failed case. `BIMETAL_FAULT_SEED=N` (and `BIMETAL_FAULT_SCHEME=NAME`) runs that
+//! case alone. `BIMETAL_FAULT_TRACE=1` prints all its requests and operations.
 
 mod seeds;
 mod story;
@@ -56,13 +56,16 @@ const HYBRID_DISK: &[(&str, bool)] = &[
 const SMQ: &[(&str, bool)] = &[("admission", true), ("idle", true), ("move_rate", true)];
 
 /// Cases that failed once:
-/// - A move's commit, or its log, could not be flushed. Requests that waited for the room that the
-///   move was to make failed.
-/// - A segment with a forced write failed for the last time after all of it was at home.
-/// - A copy was marked failed as if the other copy was present, although it was gone.
-/// - A part of a write lay in a slot when the drive was marked failed, before the other part was at
-///   home. The write was acknowledged, and was on no drive.
-/// - In raid1, a discard that touched no drive counted as a change that a flush had to report.
+/// - Regression: a move's commit, or its log, could not be flushed. Requests that waited for the
+///   room that the move was to make failed.
+/// - Regression: a segment with a forced write failed for the last time after all of its content
+///   was at home.
+/// - Regression: a copy was marked failed as if the other copy was present, although the other copy
+///   was gone.
+/// - Regression: a part of a write lay in a slot when the drive was marked failed, before the other
+///   part was at home. The write was acknowledged, and was on no drive.
+/// - Regression: in raid1, a discard that touched no drive counted as a change that a flush had to
+///   report.
 #[test]
 fn what_failed_once_when_a_member_refused_passes() {
     let griffin = [8, 35, 232].map(|seed| ("griffin", GRIFFIN, seed));
@@ -110,7 +113,7 @@ fn cut_while_it_leaves(scheme: &'static str, settings: &[(&str, &str)], refusing
     assert_eq!(story.read(1600, 8), read, "{scheme} {count}");
 }
 
-/// A read-only member is evacuated, at whichever operation of that the power is cut.
+/// A read-only member is evacuated, at whichever operation of the evacuation the power is cut.
 #[test]
 fn read_only_member_is_evacuated_across_power_cuts() {
     for count in 0..80 {
@@ -122,8 +125,8 @@ fn read_only_member_is_evacuated_across_power_cuts() {
 
 /// Recovery checks the last flush of a log. A superblock of the next epoch then ends the doubt. If
 /// the log drive refuses the superblock, the next recovery checks the flush again, and content that
-/// rotted in between looks as if it was never written. The volume claimed that this content was
-/// trusted.
+/// rotted in between looks as if it was never written. Regression: the volume claimed that this
+/// content was trusted.
 #[test]
 fn recovered_log_stays_in_doubt_on_a_refusing_drive() {
     for refuses in [false, true] {

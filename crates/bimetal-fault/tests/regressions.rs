@@ -1,4 +1,4 @@
-//! Defects that random cases found, each as the shortest story that shows it.
+//! Defects that random cases found, each as the shortest story that shows the defect.
 
 use std::collections::BTreeMap;
 
@@ -50,7 +50,7 @@ fn volume(scheme: &str, settings: &[(&str, &str)], block_kib: u64, small: u64) -
 }
 
 impl Scene {
-    /// Creates a volume whose drive that is no home has `small` sectors.
+    /// Creates a volume; its drive that is not home has `small` sectors.
     fn new(scheme: &str, settings: &[(&str, &str)], block_kib: u64, small: u64) -> Self {
         Self {
             volume: volume(scheme, settings, block_kib, small).unwrap(),
@@ -63,7 +63,7 @@ impl Scene {
         }
     }
 
-    /// Sends a request. Returns its number, which a write leaves in its sectors.
+    /// Sends a request. Returns the number of the request, which a write leaves in its sectors.
     fn send(&mut self, kind: OpKind, start: u64, sectors: u64) -> u64 {
         self.tokens += 1;
         let writes = kind == OpKind::Write;
@@ -356,7 +356,8 @@ fn migrations_in_no_time_are_refused_where_there_is_content() {
     assert!(error.is_some_and(|error| error.contains("migrations take no time")));
 }
 
-/// A write waits for slots. Its own parking frees a slot, and the write goes on.
+/// A write waits for slots. The release of the slots of this write frees a slot, and the write
+/// continues.
 #[test]
 fn parked_write_resumes_when_its_parking_frees_slots() {
     let mut scene = Scene::new("hybrid-disk", &[], 4, 1120);
@@ -456,7 +457,7 @@ fn is_flush(operation: &Operation<Tags>, member: u16) -> bool {
     operation.target == member && operation.command.kind == OpKind::Flush
 }
 
-/// Returns a volume whose drain has written a block home and waits for its flush there, behind a
+/// Returns a volume whose drain has written a block home and waits for the flush of home, behind a
 /// finished write in place.
 fn scene_with_a_drain_that_flushes_home() -> Scene {
     let settings = [("mode", "maximized"), ("idle", "1h"), ("stream_bypass", "8KiB")];
@@ -471,8 +472,8 @@ fn scene_with_a_drain_that_flushes_home() -> Scene {
 }
 
 /// A flush of a client waits for the journal when a drain's flush of the home fails. The drive may
-/// have forgotten an earlier write in place. The commit's own flush of the home began afterwards,
-/// and ended well without that write. The flush of the client reported no loss.
+/// have forgotten an earlier write in place. The commit's own flush of the home began after the
+/// failed flush, and ended well without that write. The flush of the client reported no loss.
 #[test]
 fn flush_tells_of_a_failure_before_its_own_flush_of_home() {
     let mut scene = scene_with_a_drain_that_flushes_home();
@@ -519,7 +520,7 @@ fn flush_under_way_when_another_fails_proves_nothing() {
 
 /// A forced write in place fails while a drain's flush of the home is in flight, and a flush
 /// reports the error. Then the drain's flush ends well. The drain's flush proves nothing about the
-/// write, and it is no failure either: the next flush has nothing to report.
+/// write, and is no failure of it either: the next flush has nothing to report.
 #[test]
 fn failure_is_told_once_though_an_older_flush_proves_nothing() {
     let mut scene = scene_with_a_drain_that_flushes_home();
@@ -549,9 +550,9 @@ fn failure_is_told_once_though_an_older_flush_proves_nothing() {
     assert_eq!(flush(&mut scene), Status::Done, "it was told");
 }
 
-/// A migration has written a block home when its flush there fails, and the block is discarded.
-/// From then on reads show home's content of the block, which is not stable. The next migration's
-/// flush fails too, and a flush of the volume reports the error.
+/// A migration has written a block home when the flush of home fails, and the block is discarded.
+/// From the discard on, reads return home's content of the block, which is not stable. The next
+/// migration's flush fails too, and a flush of the volume reports the error.
 #[test]
 fn flush_tells_of_what_a_discard_left_to_an_unstable_home() {
     let mut scene =
@@ -600,9 +601,9 @@ fn segment_kept_in_memory_stops_no_move_when_the_log_goes() {
     assert_eq!(scene.finished.get(&write).map(|finished| finished.status), Some(Status::Done));
 }
 
-/// Close commits, but the commit found no room in a full log. A discard had left a record that
-/// takes a segment. Only a migration makes room, and none began while the volume closed. So the
-/// volume never closed, and its server did not stop.
+/// Regression: a close commits, but the commit found no room in a full log. A discard had left a
+/// record that takes a segment. Only a migration makes room, and none began while the volume
+/// closed. So the volume never closed, and its server did not stop.
 #[test]
 fn full_log_closes() {
     for (blocks, flushes) in (0..20).flat_map(|blocks| (0..3).map(move |flushes| (blocks, flushes))) {

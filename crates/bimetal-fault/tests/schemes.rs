@@ -1,5 +1,5 @@
-//! Every scheme under random requests and faults. A failure prints the line that replays it.
-//! `BIMETAL_FAULT_SEED=N` (and `BIMETAL_FAULT_SCHEME=NAME`) runs that case alone.
+//! Every scheme under random requests and faults. A failure prints the line that replays the failed
+//! case. `BIMETAL_FAULT_SEED=N` (and `BIMETAL_FAULT_SCHEME=NAME`) runs that case alone.
 
 use bimetal_core::schemes;
 use bimetal_fault::{Options, Report, run_case};
@@ -11,8 +11,8 @@ fn chosen(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// Runs the cases of every scheme. A third of the cases have no faults: there, any error is a
-/// failure.
+/// Runs the cases of every scheme. A third of the cases have no faults: in these cases any error is
+/// a failure.
 fn run_all(first: u64) {
     let only = std::env::var("BIMETAL_FAULT_SCHEME").ok();
     let seeds = chosen("BIMETAL_FAULT_SEEDS").unwrap_or(SEEDS);
@@ -52,16 +52,17 @@ fn every_scheme_keeps_its_word_whatever_drives_do_again() {
     run_all(SEEDS);
 }
 
-/// In this case, all five reads of one slot failed by chance. The engine called the block lost, and
-/// a later read of it an error. The tester said that no fault explained that.
+/// Regression: in this case, all five reads of one slot failed by chance. The engine called the
+/// block lost, and a later read of the block an error. The tester said that no fault explained the
+/// error of that read.
 #[test]
 fn slot_whose_reads_all_fail_by_chance_may_be_lost() {
     let scheme = schemes::find("writeboost").unwrap();
     run_case(scheme, 77_123_400_365, Options::default()).unwrap_or_else(|failure| panic!("{failure}"));
 }
 
-/// In this case, a write of 334 blocks went through a cache of a few slots, on a drive that was
-/// stuck once in 30 operations. The tester took a slow write for one that never ends.
+/// Regression: in this case, a write of 334 blocks went through a cache of a few slots, on a drive
+/// that was stuck once in 30 operations. The tester took a slow write for a write that never ends.
 #[test]
 fn long_write_may_meet_a_stuck_drive_hundreds_of_times() {
     let scheme = schemes::find("hybrid-disk").unwrap();

@@ -1,6 +1,6 @@
-//! Scrubs at any time and any rate, under every scheme, with failing drives and power cuts. They
-//! find nothing if nothing failed, and what they rewrite or drop costs no content. A failure prints
-//! the line that replays it.
+//! Scrubs at any time and any rate, under every scheme, with failing drives and power cuts. Scrubs
+//! find nothing if nothing failed, and the content that scrubs rewrite or drop is never lost. A
+//! failure prints the line that replays the failed case.
 
 mod seeds;
 mod story;
@@ -32,9 +32,10 @@ fn scrubs_keep_all_content_under_every_scheme() {
     assert!(ran.get() < 1000 || found.get() > 50, "{} cases found {} bad blocks", ran.get(), found.get());
 }
 
-/// A case that failed once, as the tester judged wrongly. A flush of one copy failed, the power was
-/// cut before that mark was durable, and the copy was in use again. The other copy failed a flush
-/// later. The tester took the first copy for failed, and missed an error that was none.
+/// Regression: a case that failed because the tester judged wrongly. A flush of one copy failed,
+/// the power was cut before that mark was durable, and the copy was in use again. The other copy
+/// failed a flush later. The tester took the first copy for failed, and missed an error that was
+/// not reported.
 #[test]
 fn copy_is_in_use_again_when_a_cut_loses_its_mark() {
     let raid1 = schemes::find("raid1").expect("a scheme that there is");
@@ -100,8 +101,8 @@ fn mirror_is_repaired_from_the_copy_that_is_read() {
     assert_eq!(story.read(48, 16), [[again[0]; 8], [again[1]; 8]].concat());
 }
 
-/// A scrub of 4 MiB at 1 MiB a second takes four seconds. A scrub at full speed in between takes
-/// none.
+/// A scrub of 4 MiB at 1 MiB a second takes four seconds. A scrub at full speed, between two such
+/// scrubs, takes no time.
 #[test]
 fn scrub_keeps_its_rate_until_a_faster_one_is_wanted() {
     let mut story = Story::new(1, "raid1", &[], Bytes::from_mib(4).sectors().0);

@@ -29,7 +29,8 @@ fn valid(story: &mut Story, block: u64) -> ValidMask {
     story.volume().view().map.valid_of(Block(block))
 }
 
-/// A disk that gets two operations for adjacent sectors may take a turn for the second.
+/// A disk that gets two operations for adjacent sectors may lose a turn of the platter before the
+/// second operation.
 #[test]
 fn half_cached_block_does_not_split_a_read_of_home() {
     let mut story = story("smart-response", &[]);
@@ -120,7 +121,7 @@ fn slot_waits_for_a_change_at_home_of_its_cached_block() {
 }
 
 /// Zeroes at the end of a block wait until a write has placed the block in a slot, and merge with
-/// it.
+/// that write.
 #[test]
 fn zeroes_wait_for_the_slot_of_their_block() {
     let mut story = story("smart-response", &[("mode", "maximized")]);
@@ -177,8 +178,8 @@ impl Sent {
         self.changes.push((number, range, content));
     }
 
-    /// Checks that each read returned what was there at its arrival, or the content of a change
-    /// that arrived later.
+    /// Checks that each read returned the content at its arrival, or the content of a change that
+    /// arrived later.
     fn check_reads(&mut self, story: &Story, what: &str) {
         for (read, start, expected) in self.reads.drain(..) {
             let found = story.found_by(read);
@@ -203,8 +204,9 @@ fn answer_in_any_order(story: &mut Story) {
     }
 }
 
-/// Requests of a few blocks run at once, and the drives answer in any order. Each read returns what
-/// arrived before it, and so does the volume after a flush and a cut.
+/// Requests of a few blocks run at once, and the drives answer in any order. Each read returns all
+/// changes that arrived before it, and a read after a flush and a power cut returns the flushed
+/// changes.
 #[test]
 fn requests_of_shared_blocks_keep_their_order() {
     let schemes = [

@@ -1,6 +1,6 @@
-//! Trees of volumes: the usual ones, and random ones around each scheme. A failure prints the
-//! variables that replay it. `BIMETAL_FAULT_SEED=N` (and `BIMETAL_FAULT_SCHEME=NAME`) runs that
-//! case alone. `BIMETAL_FAULT_FROM=N` runs the cases from that seed on.
+//! Trees of volumes: the usual trees, and random trees around each scheme. A failure prints the
+//! variables that replay the failed case. `BIMETAL_FAULT_SEED=N` (and `BIMETAL_FAULT_SCHEME=NAME`)
+//! runs that case alone. `BIMETAL_FAULT_FROM=N` runs the cases from that seed on.
 
 use bimetal_core::layout::Role;
 use bimetal_core::schemes;

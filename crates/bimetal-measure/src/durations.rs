@@ -8,16 +8,16 @@ use serde::{Deserialize, Serialize};
 /// high.
 const DIGITS: u8 = 3;
 
-/// Longest duration that the histogram distinguishes, 2⁵³ ns (104 days). A longer one counts as
-/// this in percentiles, and exactly in mean and maximum.
+/// Longest duration that the histogram distinguishes, 2⁵³ ns (104 days). A longer duration counts
+/// as this duration in percentiles, and exactly in mean and maximum.
 const LONGEST: u64 = 1 << 53;
 
 /// Number of points of a distribution curve for each power of ten of response time.
 const CURVE_POINTS_PER_DECADE: f64 = 50.0;
 
 /// Mean, percentiles and maximum; all null if there was no request of the kind. Mean and maximum
-/// are exact, a percentile is at most 0.1 % too high. Beside each is half its 95 % interval, null
-/// without disturbed runs of a simulation.
+/// are exact, a percentile is at most 0.1 % too high. Each figure has half its 95 % interval beside
+/// it, which is null without disturbed runs of a simulation.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Distribution {
@@ -55,13 +55,14 @@ pub struct Distribution {
     pub max_pm: Option<f64>,
 }
 
-/// Cumulative distribution: `requests[i]` requests took at most `ms[i]`. The distribution holds
-/// counts instead of shares, so that the tail is exact.
+/// Cumulative distribution: `requests[i]` requests took at most `ms[i]`. The curve holds counts of
+/// requests instead of shares, so that the tail is exact.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Cdf {
     /// Response times in milliseconds, ascending.
     pub ms: Vec<f64>,
-    /// Number of requests that took at most this time; the last is the number of all requests.
+    /// Number of requests that took at most this time; the last number is the number of all
+    /// requests.
     pub requests: Vec<u64>,
 }
 
@@ -117,7 +118,7 @@ impl Durations {
         self.sum as f64 / 1e9
     }
 
-    /// Returns the longest duration; zero if there is none.
+    /// Returns the longest duration; zero if no duration was recorded.
     pub fn max(&self) -> Nanoseconds {
         self.max
     }
@@ -180,7 +181,7 @@ impl Durations {
         }
     }
 
-    /// Returns the curve, thinned to a point for each `CURVE_POINTS_PER_DECADE`th of a power of
+    /// Returns the curve, with at most one point for each `CURVE_POINTS_PER_DECADE`th of a power of
     /// ten. The curve ends at the exact maximum.
     pub fn cdf(&self) -> Cdf {
         let mut cdf = Cdf::default();

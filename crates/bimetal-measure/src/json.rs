@@ -18,7 +18,7 @@ pub const CURVE_DIGITS: usize = 6;
 /// Returns a document as JSON on one line, for programs.
 ///
 /// # Panics
-/// If the document has keys that are not strings.
+/// If the document has keys that are not strings, the function panics.
 pub fn to_compact_json(document: &impl Serialize) -> String {
     to_json_with(document, RoundingFormatter::new(serde_json::ser::CompactFormatter))
 }
@@ -27,7 +27,7 @@ pub fn to_compact_json(document: &impl Serialize) -> String {
 /// at the end.
 ///
 /// # Panics
-/// If the document has keys that are not strings.
+/// If the document has keys that are not strings, the function panics.
 pub fn to_json(document: &impl Serialize) -> String {
     let mut text = to_json_with(document, RoundingFormatter::new(PrettyFormatter::new()));
     text.push('\n');
@@ -51,7 +51,7 @@ pub fn round_to_digits(value: f64, digits: usize) -> f64 {
     format!("{value:.*e}", digits - 1).parse().expect("a formatted float reads back")
 }
 
-/// Formatter that rounds floats, and keeps arrays on one line whatever `inner` does.
+/// Formatter that rounds floats, and keeps arrays on one line however `inner` formats.
 struct RoundingFormatter<F> {
     inner: F,
     /// Open containers, with `true` for an array.

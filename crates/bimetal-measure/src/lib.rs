@@ -1,7 +1,7 @@
 //! Figures that `simulate`, `status`, `replay`, the metrics and `plan` share: one name, one unit
 //! and one formula for each.
 //!
-//! A driver of the engine records what happened, and asks here for the figures:
+//! A driver of the engine records the events, and asks this crate for the figures:
 //!
 //! - [`durations`]: mean, percentiles and curve of recorded durations.
 //! - [`response_time`]: durations of requests by kind.

@@ -12,7 +12,7 @@ pub struct ResponseTimes {
     pub all: Distribution,
     /// Reads.
     pub read: Distribution,
-    /// Writes, of zeroes too.
+    /// Writes, writes of zeroes included.
     pub write: Distribution,
     /// Flushes.
     #[serde(default)]
@@ -101,7 +101,7 @@ impl ResponseTimeRecorder {
         ResponseTimes::of(&self.reads, &self.writes, &self.flushes)
     }
 
-    /// Returns the distribution curves of reads, writes and both.
+    /// Returns the distribution curves of reads, of writes, and of reads and writes together.
     pub fn cdf(&self) -> CdfByKind {
         CdfByKind { all: self.all().cdf(), read: self.reads.cdf(), write: self.writes.cdf() }
     }

@@ -9,7 +9,8 @@ const PAGE_SECTORS: u64 = 8;
 /// a page write as sequential if the preceding write occurs to an adjacent page".
 ///
 /// Each page of 4 KiB that a write touches is a page write. If a write continues in the page in
-/// which the previous write ended, that page is written again, and does not follow itself.
+/// which the previous write ended, that page is written again, and does not count as following
+/// itself.
 #[derive(Debug, Clone, Default)]
 pub struct WriteSequentiality {
     pages: u64,

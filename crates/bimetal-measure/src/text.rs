@@ -1,7 +1,7 @@
 //! Numbers for people: digits, shares, prices, sizes, times and years.
 //!
-//! A table of figures has three digits ([`three_digits`]), a sentence has up to four without zeros
-//! behind ([`short`]).
+//! A table of figures has three digits ([`three_digits`]), a sentence has up to four without
+//! trailing zeros ([`short`]).
 
 use bimetal_core::units::significant;
 
@@ -28,8 +28,8 @@ pub fn decimal(bytes: u64) -> String {
     format!("{} {unit}", short(bytes as f64 / factor))
 }
 
-/// Returns half an interval with one significant digit below 10, as it is an estimate from a few
-/// runs, and with no more decimals than the figure that it belongs to.
+/// Returns half an interval with one significant digit below 10, because it is an estimate from a
+/// few runs. The half-width has no more decimals than the figure to which it belongs.
 pub fn half_interval(half: f64, figure: &str) -> String {
     if !figure.ends_with(|last: char| last.is_ascii_digit()) || figure.contains('e') {
         return three_digits(half);

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::share;
 
-/// Share of blocks that SSDs served: members that are flash, whatever they hold.
+/// Share of blocks that SSDs served; every member that is flash counts as an SSD.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct HitRatio {
@@ -27,7 +27,7 @@ pub struct HitRatio {
     pub write_pm: Option<f64>,
 }
 
-/// Background moves; the whole batch of a trigger counts once.
+/// Background moves; all blocks that one trigger moves count as one batch.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Migration {
     /// Number of batches; null if the scheme never moves anything.
@@ -36,7 +36,7 @@ pub struct Migration {
     pub bytes: Option<u64>,
     /// Mean seconds between the starts of two successive batches; null with fewer than two.
     pub mean_interval_s: Option<f64>,
-    /// Mean bytes of a batch; null if there was none.
+    /// Mean bytes of a batch; null if no batch was moved.
     pub mean_bytes: Option<f64>,
 }
 
@@ -93,7 +93,7 @@ pub struct Moment<'a> {
     pub dirty_blocks: u64,
 }
 
-/// Span of time from `before` to `after`, whose figures are asked for.
+/// Span of time from `before` to `after`, for which figures are computed.
 #[derive(Debug, Clone, Copy)]
 pub struct Span<'a> {
     /// Properties of the volume.
@@ -111,8 +111,8 @@ impl Span<'_> {
     }
 
     /// Returns 1 − blocks written to home / blocks written by the host (Griffin 3.2), for Griffin
-    /// and its baseline. Blocks that wait in the log count as written home. Blocks that waited
-    /// there at the beginning were written before, and do not count.
+    /// and its baseline. Blocks that wait in the log count as written home. Blocks that waited in
+    /// the log at the beginning of the span were written before the span, and do not count.
     pub fn write_savings(&self) -> Option<f64> {
         let written = self.counted(|statistics| statistics.written_blocks);
         if !self.shape.about_write_savings || written == 0 {
@@ -181,7 +181,8 @@ impl Migration {
     }
 }
 
-/// Returns the mean time between the beginnings of two successive ones of the `count` migrations.
+/// Returns the mean time between the beginnings of two successive migrations, of which there were
+/// `count`.
 fn mean_interval(outermost: &Span<'_>, count: u64) -> Option<Nanoseconds> {
     let (before, after) = (&outermost.before.statistics.migrations, &outermost.after.statistics.migrations);
     match before.count {

@@ -2,14 +2,15 @@
 //! for bursts, and a base latency.
 //!
 //! A request first waits for its share of the requests a second, then its bytes pass at the rate of
-//! bytes, then it takes the base latency. Requests start in order of arrival. There is no seek, no
-//! wear and no cache: a write that finished is stable.
+//! bytes, and finally the base latency is added. Requests start in order of arrival. The model has
+//! no seek, no wear and no cache: a write that finished is stable.
 //!
-//! Each limit is a token bucket. Without credit a limit is paced: requests start evenly, as a
-//! provider's window of less than a second is not known. With credit, requests pass at the rate of
-//! bursts while credit lasts, and at the base rate behind. The bucket is full at time zero.
+//! Each limit is a token bucket. Without credit, requests start at even intervals, as a provider's
+//! window of less than a second is not known. With credit, requests pass at the rate of bursts
+//! while credit lasts, and at the base rate when the credit is used up. The bucket is full at time
+//! zero.
 //!
-//! Latency is constant and everything behind the limits is always fast. So a real volume's highest
+//! Latency is constant and the drives behind the limits are always fast. So a real volume's highest
 //! percentiles are worse. Limits of the machine to which the volume is attached are not known.
 
 use std::collections::BTreeMap;
@@ -43,19 +44,21 @@ pub enum Medium {
 pub struct CloudProfile {
     /// Drives behind the volume: `"ssd"` or `"hdd"`.
     pub medium: Medium,
-    /// Requests in a second, beside those for each GiB; no limit if neither is given.
+    /// Requests in a second, in addition to those for each GiB; no limit if neither figure is
+    /// given.
     pub iops: Option<f64>,
     /// Requests in a second for each GiB.
     pub iops_per_gib: Option<f64>,
-    /// Requests in a second that the smallest volume has.
+    /// Number of requests in a second of the smallest volume.
     pub iops_min: Option<f64>,
     /// Highest number of requests in a second.
     pub iops_max: Option<f64>,
     /// Requests in a second while there is credit.
     pub iops_burst: Option<f64>,
-    /// Requests that a full bucket of credit holds.
+    /// Number of requests above the baseline rate for which a full bucket of burst credit suffices.
     pub iops_credit: Option<f64>,
-    /// 10^6 bytes in a second, beside those for each GiB; no limit if neither is given.
+    /// 10^6 bytes in a second, in addition to those for each GiB; no limit if neither figure is
+    /// given.
     pub mb_per_s: Option<f64>,
     /// 10^6 bytes in a second for each GiB.
     pub mb_per_s_per_gib: Option<f64>,
@@ -67,7 +70,8 @@ pub struct CloudProfile {
     pub credit_per_gib: Option<Size>,
     /// Longest request that counts as one request of the limit; a longer request counts as several.
     pub request_max: Size,
-    /// Bytes that a request counts for at least, unless it follows the request before it.
+    /// Smallest number of bytes for which a request counts, unless the request continues the
+    /// request before it.
     #[serde(default)]
     pub request_min: Size,
     /// Time of a read that waits for no limit, without its bytes.
@@ -159,7 +163,7 @@ fn gib(size: Sectors) -> f64 {
     size.bytes().0 as f64 / GIB
 }
 
-/// Returns a fixed rate and one for each GiB together; `None` if both are missing.
+/// Returns the sum of a fixed rate and a rate for each GiB; `None` if both are missing.
 fn by_size((fixed, per_gib): (Option<f64>, Option<f64>), size: Sectors) -> Option<f64> {
     fixed.or(per_gib)?;
     Some(fixed.unwrap_or(0.0) + per_gib.unwrap_or(0.0) * gib(size))
@@ -168,9 +172,9 @@ fn by_size((fixed, per_gib): (Option<f64>, Option<f64>), size: Sectors) -> Optio
 /// Token bucket: a base rate, and credit that is spent at a higher rate.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Bucket {
-    /// Tokens that come in a second.
+    /// Tokens that flow into the bucket in a second.
     rate: f64,
-    /// Tokens that leave in a second, at most.
+    /// Tokens that may leave the bucket in a second, at most.
     peak: f64,
     /// Tokens that the bucket holds.
     size: f64,
@@ -182,15 +186,15 @@ struct Bucket {
 }
 
 impl Bucket {
-    /// Makes a full bucket. `burst` holds the rate while there is credit, and the credit. A burst
-    /// rate below the rate is ignored.
+    /// Makes a full bucket. `burst` is the rate while there is credit, and the amount of credit. A
+    /// burst rate below the rate is ignored.
     fn new(rate: f64, burst: Option<(f64, f64)>) -> Self {
         let (peak, size) = burst.filter(|(peak, _)| *peak > rate).unwrap_or((rate, 0.0));
         Self { rate, peak, size, level: size, level_at_ns: 0, free_at_ns: 0 }
     }
 
-    /// Takes tokens at `now_ns` or as soon as they are there. Returns the times at which they begin
-    /// to leave, and at which the last has left.
+    /// Takes tokens at `now_ns` or as soon as the bucket has enough tokens. Returns the time at
+    /// which the first of these tokens leaves the bucket, and the time at which the last has left.
     fn take(&mut self, now_ns: u64, tokens: f64) -> (u64, u64) {
         let mut start_ns = now_ns.max(self.free_at_ns);
         let needed = tokens.min(self.size);
@@ -223,7 +227,7 @@ pub struct CloudVolume {
     request_min: Bytes,
     read_latency_ns: u64,
     write_latency_ns: u64,
-    /// Sector behind the last read or write.
+    /// Sector after the last read or write.
     follows: u64,
     /// Commands under way: by the time at which they finish, then by arrival.
     under_way: BTreeMap<(u64, u64), Pending>,

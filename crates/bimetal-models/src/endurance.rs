@@ -1,4 +1,4 @@
-//! Endurance of a flash drive, and the lifetime that a load leaves it.
+//! Endurance of a flash drive, and its lifetime under a load.
 //!
 //! Two limits end a life. The maker warrants an amount of writes by the host (terabytes written,
 //! TBW). The flash allows an amount of erased bytes: its size times the rated cycles. The lower
@@ -40,8 +40,8 @@ pub struct Lifetime {
 
 impl Endurance {
     /// Returns the endurance of a drive of `size`; `None` if the profile is no flash, or cannot
-    /// have that size. Makers warrant a larger drive of a model for more writes. So a drive, or a
-    /// part of a drive, has the share of the warranted writes that its size is of the profile's.
+    /// have that size. Makers warrant a larger drive of a model for more writes. So the warranted
+    /// writes of a drive, or of a part of a drive, are scaled with its size.
     pub fn of(profile: &Profile, size: Sectors) -> Option<Self> {
         let Body::Flash(flash) = &profile.body else { return None };
         let geometry = flash.geometry(profile.capacity, Some(size)).ok()?;
@@ -104,7 +104,8 @@ mod tests {
     }
 
     /// An office server writes 78.2 TB a year. The 300 TB that the maker warrants last 3.8 years,
-    /// and the rated 1500 cycles would last longer. The planner once promised the longer time.
+    /// and the rated 1500 cycles would last longer. Regression: the planner promised the longer
+    /// time.
     #[test]
     fn warranted_writes_limit_a_life_before_rated_cycles() {
         let rate = 78.2e12 / YEAR_S;
@@ -114,7 +115,8 @@ mod tests {
         assert!((life.cycles_years.unwrap() - 10.2).abs() < 0.8, "{life:?}");
     }
 
-    /// Small random writes amplify. Then the cycles are used up before the warranted writes.
+    /// Small random writes amplify. With small random writes the cycles are used up before the
+    /// warranted writes.
     #[test]
     fn rated_cycles_limit_a_life_under_high_amplification() {
         let rate = 78.2e12 / YEAR_S;

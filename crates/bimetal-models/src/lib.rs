@@ -5,8 +5,8 @@
 //! finishes; it keeps its own queue, scheduler and state. A model knows nothing of schemes and
 //! carries no data.
 //!
-//! Read first: [`DeviceModel`] below, then [`profile`], which makes a model of a named drive, then
-//! [`hdd`], [`flash`] and [`cloud`].
+//! Read first: Read first: [`DeviceModel`] below, then [`profile`], which makes a model of a named
+//! drive, then [`hdd`], [`flash`] and [`cloud`].
 
 pub mod cloud;
 pub mod endurance;
@@ -43,8 +43,8 @@ pub trait DeviceModel: Send {
     /// Returns the number of sectors.
     fn capacity(&self) -> Sectors;
 
-    /// Takes `command` at time `now`, which is never earlier than in the previous call. The range
-    /// lies within the capacity.
+    /// Takes `command` at time `now`, which is never earlier than the time of the previous call.
+    /// The range lies within the capacity.
     fn submit(&mut self, now: Nanoseconds, token: Token, command: Command);
 
     /// Returns the time at which the next operation finishes, or a timer inside the drive (idle
@@ -58,23 +58,23 @@ pub trait DeviceModel: Send {
 
     /// Returns the answer to a [hint](bimetal_core::operation::OpKind::Hint), which a completion
     /// cannot carry: up to `most` sectors, worst first, whose removal would free space without a
-    /// copy. On flash these are data in the blocks with the most outdated content. A scheme that
-    /// moves such data away when the drive is idle does what MixedStore calls fragmentation busting
-    /// (section 5.3). Returns `None` if the drive does not know. The call examines the whole drive,
-    /// so it is meant for once an idle period.
+    /// copy. On flash the answer is data in the blocks with the most outdated content. A scheme
+    /// that moves such data away when the drive is idle works like MixedStore's fragmentation
+    /// busting (section 5.3). Returns `None` if the drive does not know. The call examines the
+    /// whole drive, so it is meant to be made once in an idle period.
     fn fragmented(&self, _most: Sectors) -> Option<Vec<SectorRange>> {
         None
     }
 
     /// Returns the wear of flash since time zero; `None` for a drive that does not wear. The call
-    /// is cheap enough for every operation.
+    /// is cheap enough to be made at every operation.
     fn wear(&self) -> Option<Wear> {
         None
     }
 
     /// Halts or resumes wear levelling, if the drive's wear levelling can be halted
-    /// (`wear_levelling=adaptive`). From the first call on the host decides, instead of the drive's
-    /// own watch over the rate of writes.
+    /// (`wear_levelling=adaptive`). From the first call on the host decides, and the drive no
+    /// longer decides by its own measurement of the rate of writes.
     fn halt_wear_levelling(&mut self, _halt: bool) {}
 
     /// Returns the state of the drive that outlives the run, for
@@ -84,8 +84,8 @@ pub trait DeviceModel: Send {
         None
     }
 
-    /// Returns what the drive has done from time zero up to `now`, which is not earlier than the
-    /// last call. The call is meant for the end of a run or a progress line, not for every
-    /// operation.
+    /// Returns the statistics of the drive from time zero up to `now`, which is not earlier than in
+    /// the last call. The call is meant for the end of a run or for a line of progress, and not for
+    /// every operation.
     fn statistics(&self, now: Nanoseconds) -> DeviceStatistics;
 }

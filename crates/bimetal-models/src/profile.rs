@@ -1,10 +1,10 @@
 //! Profiles: a profile is a TOML file for a named drive, from which a model of the drive is made.
 //!
 //! A profile has the keys that every drive has (`name`, `kind`, `summary`, `capacity`, `price_usd`,
-//! `price_date`, `price_source`). Beside these keys, the figures of the drive's kind are plain keys
-//! ([`HddProfile`] for `kind = "hdd"`, [`FlashProfile`] for `kind = "flash"`, [`CloudProfile`] for
-//! `kind = "cloud"`). A table `[sources]` gives, under the same keys, the source of each figure. A
-//! key that the kind does not have is an error.
+//! `price_date`, `price_source`). In addition to these keys, the figures of the drive's kind are
+//! plain keys ([`HddProfile`] for `kind = "hdd"`, [`FlashProfile`] for `kind = "flash"`,
+//! [`CloudProfile`] for `kind = "cloud"`). A table `[sources]` gives, under the same keys, the
+//! source of each figure. A key that the kind does not have is an error.
 //!
 //! To add a drive, write its file into `profiles/` and its line into `BUILTIN`.
 
@@ -115,8 +115,8 @@ pub enum Body {
 const EXPECTED: &str =
     "the name of a drive (`bimetal profiles` lists the built-in ones, `bimetal catalog show` those on sale), or a file";
 
-/// Reasons for which a profile, or a change to it, is refused. Each names the profile's file or
-/// name.
+/// Reasons for which a profile, or a change to it, is refused. Each error contains the profile's
+/// file or name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProfileError {
     /// The drive of this name has no model.
@@ -127,7 +127,7 @@ pub enum ProfileError {
         /// Reason.
         reason: String,
     },
-    /// The name is neither a built-in profile nor a file.
+    /// The name is neither the name of a built-in profile nor a file.
     #[error("no profile or file '{name}'{}; expected {EXPECTED}", suggestion(nearest.as_deref()))]
     Unknown {
         /// Name that was given.
@@ -143,12 +143,12 @@ pub enum ProfileError {
         /// Error of the system.
         reason: String,
     },
-    /// The file is no TOML.
+    /// The text of the file is not valid TOML.
     #[error("{file}: {reason}")]
     Syntax {
         /// Name of the file.
         file: String,
-        /// Line, column, and the syntax expected there.
+        /// Line, column, and the syntax that was expected at this place.
         reason: String,
     },
     /// The profile has a key that this kind of drive does not have.
@@ -205,7 +205,7 @@ pub struct BadFigure {
 }
 
 impl BadFigure {
-    /// Describes that `key` has `value`, and should have `expected`.
+    /// Makes the error that `key` has `value`, and should have `expected`.
     pub fn new(key: &'static str, value: impl ToString, expected: impl Into<String>) -> Self {
         Self { key, value: value.to_string(), expected: expected.into() }
     }
@@ -330,7 +330,7 @@ fn read_table<T: DeserializeOwned>(table: &Table, file: &str) -> Result<T, Profi
     })
 }
 
-/// Returns the beginning of a long text, as a message need not show all zones of a drive.
+/// Returns the beginning of a long text, because a message need not show all zones of a drive.
 fn shortened(text: &str) -> String {
     match text.char_indices().nth(60) {
         Some((end, _)) => format!("{}…", &text[..end]),
@@ -341,7 +341,7 @@ fn shortened(text: &str) -> String {
 /// Profiles that another crate knows by name.
 #[derive(Clone, Copy, Debug)]
 pub struct Further {
-    /// Returns the text of a profile, `None` for an unknown name, and an error for a drive that has
+    /// Returns the text of a profile, `None` for an unknown name, or an error for a drive that has
     /// no model.
     pub text: fn(&str) -> Option<Result<String, String>>,
     /// Returns the names, for suggestions.
@@ -351,14 +351,14 @@ pub struct Further {
 static FURTHER: OnceLock<Further> = OnceLock::new();
 
 impl Profile {
-    /// Adds profiles to those that [`load`](Self::load) finds, for the whole process. The first
-    /// call counts.
+    /// Adds profiles to those that [`load`](Self::load) finds, for the whole process. Only the
+    /// first call has an effect.
     pub fn add_further(further: Further) {
         FURTHER.get_or_init(|| further);
     }
 
-    /// Loads the built-in profile of this name, or else the TOML file at this path, or else one of
-    /// the [further](Self::add_further) profiles.
+    /// Loads the built-in profile of this name, or otherwise the TOML file at this path, or
+    /// otherwise one of the [further](Self::add_further) profiles.
     ///
     /// # Errors
     /// Refuses an unknown profile or file (and suggests the nearest name), and a file that cannot
@@ -528,7 +528,7 @@ impl Profile {
     }
 
     /// Returns the figures of this profile, sorted by key: key, value as TOML writes it, source.
-    /// Prices and texts are no figures.
+    /// Prices and texts do not count as figures.
     pub fn figures(&self) -> impl Iterator<Item = (&str, String, Option<&str>)> {
         const NO_FIGURE: [&str; 7] = ["name", "kind", "summary", "price_usd", "price_date", "price_source", "sources"];
         self.table
@@ -582,11 +582,11 @@ impl Profile {
     }
 
     /// Builds a model of this drive with `capacity` sectors (its own capacity if `None`); `seed`
-    /// starts its random numbers. A flash drive is clean.
+    /// determines the model's random numbers. A flash drive is clean.
     ///
     /// An HDD with more than its profile's capacity gets more cylinders, in each zone by the same
     /// factor, and keeps its seek times. With less than its profile's capacity, the HDD uses its
-    /// outer part only. A flash drive of another capacity has other blocks; see
+    /// outer part only. A flash drive of another capacity has other numbers of blocks; see
     /// [`GeometryRequest::resolve`](crate::flash::geometry::GeometryRequest::resolve).
     ///
     /// # Errors
@@ -669,7 +669,7 @@ mod tests {
         assert!(Profile::load("no/such/drive.toml").unwrap_err().to_string().contains("no/such/drive.toml"));
     }
 
-    /// A figure can be set. A bad figure is refused and leaves the profile as it was.
+    /// A figure of a profile can be set. A bad figure is refused and leaves the profile as it was.
     #[test]
     fn bad_figure_leaves_the_profile_unchanged() {
         let mut profile = Profile::load(DEFAULT_HDD).unwrap();

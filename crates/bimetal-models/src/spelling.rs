@@ -1,12 +1,13 @@
 //! The known name nearest to a misspelt one, for the "did you mean" of error messages.
 
-/// Number of edits that are taken for slips of the hand.
+/// Number of edits that still count as a typing error.
 const SLIPS: usize = 2;
 
-/// Returns the name in `known` nearest to `name`, without regard to case. Nearest is the name with
-/// the fewest letters left out, put in, changed, or swapped with their neighbour; the first of
-/// equals. The edits may be at most half as many as the longer name has letters. With more than
-/// `SLIPS` of them, the first name that begins with `name` is nearer. `None` if nothing is near.
+/// Returns the name in `known` nearest to `name`, without regard to case. The nearest name is the
+/// name with the fewest letters left out, put in, changed, or swapped with their neighbour. Of
+/// equally near names the first counts. The edits may be at most half as many as the longer name
+/// has letters. With more than `SLIPS` edits, the first name that begins with `name` is nearer than
+/// any other. `None` if no name is near.
 pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let wanted = name.to_lowercase();
     let (mut best, mut longer) = (None, None);
@@ -40,8 +41,8 @@ mod tests {
         assert_eq!(nearest("msr", []), None);
     }
 
-    /// The first of equally near names wins. A name that begins with the text is found if no name
-    /// is nearer.
+    /// Of equally near names, the first is returned. A name that begins with the text is found if
+    /// no name is nearer.
     #[test]
     fn first_of_equals_wins_and_a_prefix_matches_as_a_fallback() {
         assert_eq!(nearest("lxu", ["lru", "lfu"]), Some("lru"));
@@ -49,8 +50,8 @@ mod tests {
         assert_eq!(nearest("cloud", ["cloudphysics-csv", "clod"]), Some("clod"));
     }
 
-    /// For `samsung-970` the program suggested `samsung-pm9a3`, four edits away, in place of the
-    /// one drive whose name begins so.
+    /// Regression: for `samsung-970` the program suggested `samsung-pm9a3`, four edits away,
+    /// instead of the one drive whose name begins with the text.
     #[test]
     fn begun_name_is_nearer_than_one_with_many_edits() {
         let known = ["samsung-870-qvo-1tb", "samsung-pm9a3", "samsung-970-evo-plus-500gb"];

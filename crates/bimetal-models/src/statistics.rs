@@ -34,7 +34,8 @@ pub struct DeviceStatistics {
 /// Counters that only an HDD has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct HddStatistics {
-    /// Number of movements of the arm to another cylinder, for the host or to write the cache out.
+    /// Number of movements of the arm to another cylinder, for the host or to write back the write
+    /// cache.
     pub seeks: u64,
     /// Time in which the arm moved, or sectors passed or were waited for.
     pub head_time: Nanoseconds,
@@ -49,8 +50,8 @@ pub struct HddStatistics {
     pub cached_writes: u64,
     /// Number of transfers that wrote dirty data of the cache to the medium.
     pub destages: u64,
-    /// Number of transfers to the medium that first had to read a physical sector, of which they
-    /// write a part.
+    /// Number of transfers to the medium that first had to read a physical sector, of which the
+    /// transfer writes a part.
     pub read_modify_writes: u64,
     /// Number of writes, or parts of writes, that went to the staging area of a shingled disk.
     pub staged_writes: u64,
@@ -65,18 +66,19 @@ pub struct FlashStatistics {
     pub pages_programmed_host: u64,
     /// Number of pages programmed by garbage collection.
     pub pages_programmed_gc: u64,
-    /// Number of pages programmed by cause, in a fixed order; the sum is all pages programmed.
+    /// Number of pages programmed by cause, in a fixed order; whose sum is the number of all pages
+    /// programmed.
     pub pages_programmed_by_cause: Vec<(&'static str, u64)>,
     /// Bytes programmed for all causes.
     pub bytes_programmed: Bytes,
     /// Bytes that the host wrote to the drive.
     pub host_bytes_written: Bytes,
-    /// Number of mapping units of which the host wrote a part, so that the rest of each had to be
-    /// read and written again.
+    /// Number of mapping units of which the host wrote a part, so that the other part of each such
+    /// unit had to be read and written again.
     pub partial_unit_writes: u64,
     /// Number of blocks erased.
     pub erases: u64,
-    /// Number of blocks erased by cause, in a fixed order; the sum is [`erases`](Self::erases).
+    /// Number of blocks erased by cause, in a fixed order; whose sum is [`erases`](Self::erases).
     pub erases_by_cause: Vec<(&'static str, u64)>,
     /// Joules by use: operations of the flash, the drive at work and idle; empty if the profile has
     /// no power figures. The sum is the drive's energy.

@@ -7,7 +7,7 @@ use bimetal_models::hdd::diskspecs::{BusTimes, DiskspecsError, Imported, import}
 use bimetal_models::profile::Profile;
 
 /// Stem of the parameter file, name of the built-in profile, and the bus times if the file has them
-/// elsewhere.
+/// in another place.
 type Drive = (&'static str, &'static str, Option<(f64, f64)>);
 
 const DRIVES: [Drive; 10] = [

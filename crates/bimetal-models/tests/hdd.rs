@@ -163,7 +163,7 @@ fn held_physical_sector_is_not_read_again() {
     assert_eq!(read_modify_writes(&plain, now), 0, "512 bytes are a whole physical sector");
 }
 
-/// Dirty data beside a write completes its physical sectors before the cache is written out.
+/// Dirty data next to a write completes its physical sectors before the cache is written out.
 #[test]
 fn neighbouring_dirty_data_completes_a_physical_sector() {
     for (writes, destages, expected) in [
@@ -187,7 +187,7 @@ fn neighbouring_dirty_data_completes_a_physical_sector() {
 }
 
 /// Returns the mean milliseconds between the ends of random 4 KiB writes that begin `phase` sectors
-/// behind a physical sector.
+/// after the start of a physical sector.
 fn random_write_ms(write_cache: &str, phase: u64) -> f64 {
     let mut drive = drive(DRIVE_512E, &[("write_cache", write_cache)]);
     let (mut random, mut now, writes) = (Pcg64Mcg::new(3), Nanoseconds::ZERO, 3000);
@@ -366,7 +366,7 @@ fn a_small_write_and_a_flush_behind_the_last_one_take_a_turn() {
         now = serve(&mut drive, now, command(OpKind::Write, commit * 8, 8));
         now = serve(&mut drive, now, command(OpKind::Flush, 0, 0));
         let milliseconds = (now - begin).as_millis_f64();
-        // The sector behind has just passed; at the end of a track the next one is rotated a little
+        // The sector after it has just passed; at the end of a track the next one is rotated a little
         // further.
         assert!(commit == 0 || (8.2..9.8).contains(&milliseconds), "commit {commit}: {milliseconds} ms");
     }
@@ -385,7 +385,7 @@ fn two_flushes_in_a_row_both_finish() {
     assert_eq!(tokens, [0, 1, 2, 3]);
 }
 
-/// Cache room that another write frees is given to the write that waits for it.
+/// Cache room that another write frees is given to the write that waits for room.
 #[test]
 fn write_waiting_for_cache_room_gets_room_of_another_write() {
     // The cache has room for 160 sectors, a track has 2291. The third write is in the cache, and
@@ -433,7 +433,7 @@ fn writes_that_outrun_the_medium_wait_for_room() {
     assert!((3.0..8.0).contains(&mean_ms), "{mean_ms} ms");
 }
 
-/// A drive that chooses among eight runs waits for a ninth of a turn instead of half of it. Data
+/// A drive that chooses among eight runs waits for a ninth of a turn instead of half a turn. Data
 /// sheets have 550 random writes a second for drives that do 170 random reads.
 #[test]
 fn wider_window_of_destages_writes_faster() {

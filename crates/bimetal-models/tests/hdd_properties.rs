@@ -153,7 +153,7 @@ proptest! {
         }
     }
 
-    /// Random seeks take the mean of the seek curve. The rotation behind them takes half a turn on
+    /// Random seeks take the mean of the seek curve. The rotation after a seek takes half a turn on
     /// average.
     #[test]
     fn random_seeks_take_the_mean_of_the_curve(figures in figures(), seed: u64) {
@@ -195,7 +195,7 @@ proptest! {
             "atlas10k", "atlas_III", "barracuda", "cheetah4LP", "cheetah9LP", "dec_rz26", "hp_c2247a", "hp_c2490a",
             "hp_c3323a", "ibm18es",
         ]),
-        // Kind, place behind the last or anywhere, length, and time since the last was done.
+        // Kind, place after the last or anywhere, length, and time since the last was done.
         steps in proptest::collection::vec((0u8..8, any::<u64>(), 1u64..200, 0u64..40_000_000), 1..200),
     ) {
         let profile = Profile::load(&format!("disksim-{name}")).unwrap();
@@ -241,8 +241,8 @@ proptest! {
     }
 }
 
-/// Runs the drive under SPTF with this ageing, with 32 reads always in it. Returns the tokens with
-/// their times of finishing, and the longest response.
+/// Runs the drive under SPTF with this ageing, with 32 reads always in the drive. Returns the
+/// tokens with their times of finishing, and the longest response.
 fn aged(ageing: &str) -> (Vec<(u64, Nanoseconds)>, Nanoseconds) {
     let mut profile = Profile::load(DEFAULT_HDD).unwrap();
     let settings = [("scheduler", "sptf"), ("sptf_ageing", ageing)];

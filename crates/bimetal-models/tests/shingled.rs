@@ -67,7 +67,7 @@ impl<D: DeviceModel> Player<D> {
         self.drive.advance(self.now, &mut self.finished);
     }
 
-    /// Sends commands, four under way. Returns how many a second end.
+    /// Sends commands, four under way. Returns the number of commands that end in a second.
     fn rate(&mut self, commands: impl IntoIterator<Item = (OpKind, u64, u64)>) -> f64 {
         let (from, sent) = (self.now, self.sent);
         for (kind, start, sectors) in commands {
@@ -89,7 +89,7 @@ fn random_writes(count: u64) -> impl Iterator<Item = (OpKind, u64, u64)> {
     (0..count).map(move |number| (OpKind::Write, spread(number) % 24_000_000 * 8, 8))
 }
 
-/// 256 MiB of staging area hold 65,536 random writes of 4 KiB. Those behind wait for bands to be
+/// 256 MiB of staging area hold 65,536 random writes of 4 KiB. Later writes wait for bands to be
 /// cleaned, each with a read and a write of 32 MiB.
 #[test]
 fn random_writes_beyond_the_staging_area_fall_by_more_than_ten() {
@@ -128,7 +128,8 @@ fn idle_drive_cleans_its_staging_area() {
     assert!((0.2..0.6).contains(&seconds), "{seconds} s for a band: two passes over 32 MiB");
 }
 
-/// A stream in order is staged up to the first border of a band, and goes straight from there on.
+/// A stream in order is staged up to the first border of a band, and is written directly to the
+/// bands from that border on.
 #[test]
 fn writes_in_order_go_straight_to_their_bands() {
     let mut player = Player::new(shingled());
@@ -151,8 +152,8 @@ fn writes_in_order_go_straight_to_their_bands() {
     assert_eq!(player.counts().bands_cleaned, 0);
 }
 
-/// A stream that ends inside a band leaves it half written. When other writers have come, the drive
-/// rewrites the band.
+/// A stream that ends inside a band leaves the band half written. When other writers have come, the
+/// drive rewrites the band.
 #[test]
 fn half_written_band_is_cleaned() {
     let mut player = Player::new(shingled());

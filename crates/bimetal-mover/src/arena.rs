@@ -1,16 +1,18 @@
 //! Donors: files without a name, with blocks on the wanted drive.
 //!
-//! ext4 allocates a block near the blocks that the file has beside it. The allocator aims as many
-//! blocks away on the device as the new block is away in the file. So a donor first gets one block,
-//! the seed, anywhere. To aim at a block of the device, the donor allocates at the same distance
-//! from the seed. The allocator takes free blocks of the group aimed at (128 MiB), or of a group
-//! behind it: measured on Linux 6.18, for requests of 1 to 5000 blocks. The first group of each 16
-//! (a flex group) gives its blocks to requests of one block only. The allocator may take other
-//! blocks, too: FIEMAP tells which blocks a donor has, and only blocks on the wanted drive are
-//! used. A request that misses is repeated with half the size.
+//! ext4 allocates a block near the neighbouring blocks of the file. The allocator aims at the same
+//! distance on the device that the new block has in the file. So a donor first gets one block, the
+//! seed, anywhere. To aim at a block of the device, the donor allocates at the same distance from
+//! the seed. The allocator takes free blocks of the block group that is aimed at (128 MiB), or of a
+//! later group. The behaviour of the allocator was measured on Linux 6.18, for requests of 1 to
+//! 5000 blocks. The first group of each 16 (a flex group) gives its blocks to requests of one block
+//! only. The allocator may take other blocks, too: The call FIEMAP returns the blocks that a donor
+//! has, and only blocks on the wanted drive are used. A request that misses is repeated with half
+//! the size.
 //!
-//! A donor has no name (`O_TMPFILE`). When its program ends, however it ends, the kernel frees its
-//! blocks, and after a power cut the file system's recovery does. So no donor is ever left.
+//! A donor has no name (`O_TMPFILE`). When the program that has a donor ends, for whatever reason,
+//! the kernel frees the donor's blocks. After a power cut, the recovery of the file system frees
+//! these blocks. So no donor is ever left over.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -29,15 +31,15 @@ use crate::{BLOCK_BYTES, MoverError, Side};
 const REQUEST_MAX: u64 = 32_767;
 /// Number of requests in a row without a block on the wanted drive, after which the search ends.
 const MISSES_MAX: u32 = 40;
-/// Number of drains for one aim, after which the next aim is tried.
+/// Number of times that blocks are drained for one aim, before the next aim is tried.
 const DRAINS: u32 = 4;
 /// Largest number of blocks that are drained: 32 MiB.
 const DRAIN_MAX: u64 = 1 << 13;
 /// Number of requests in a row with blocks on the wanted drive, after which requests grow again.
 const HITS: u32 = 32;
-/// Blocks of a file end here: block numbers have 32 bits.
+/// The largest number of a block of a file, since block numbers have 32 bits.
 const FILE_END: u64 = (1 << 32) - (1 << 16);
-/// Blocks between the seed and the end of the file on the side to which a donor never aims far.
+/// Blocks between the seed and the end of the file on the side on which aims are always near.
 const MARGIN: u64 = 1 << 24;
 
 /// A donor with blocks on one drive.
@@ -64,8 +66,9 @@ struct Search<'a> {
 }
 
 impl Arena {
-    /// Returns a donor with at most `blocks` blocks on `side`: fewer if no more can be had. Blocks
-    /// near `aims` are tried first, and then blocks near the free runs that `find_free` returns.
+    /// Returns a donor with at most `blocks` blocks on `side`: fewer if the allocator gives no
+    /// more. Blocks near `aims` are tried first, and then blocks near the free runs that
+    /// `find_free` returns.
     ///
     /// # Errors
     /// A donor cannot be made.
@@ -113,7 +116,7 @@ impl Arena {
     }
 
     /// Returns the block of the donor that lies at the block `physical` of the device, and the
-    /// number of blocks that follow it in both, at most `len`.
+    /// number of blocks that follow it in both the donor and the device, at most `len`.
     pub(crate) fn logical_of(&self, physical: Run) -> Option<Extent> {
         self.extents
             .iter()
@@ -122,7 +125,7 @@ impl Arena {
 }
 
 impl Search<'_> {
-    /// Allocates near each of `aims` as many blocks as it has, until `left` is 0.
+    /// Allocates near each of `aims` as many blocks as the aim has, until `left` is 0.
     fn near(&mut self, aims: &[Run], left: &mut u64, found: &mut Vec<Extent>) -> Result<(), Errno> {
         let (mut misses, mut hits) = (0, 0u32);
         let mut size_max = REQUEST_MAX;
@@ -162,9 +165,9 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// Takes what the allocator holds ready for small files of this processor, up to 512 blocks at
-    /// another place. As long as the allocator has such blocks, small requests get these blocks
-    /// instead of the blocks aimed at.
+    /// Takes the blocks that the allocator keeps ready for small files of this processor, up to 512
+    /// blocks at another place. As long as the allocator has such blocks, small requests get these
+    /// blocks instead of the blocks aimed at.
     fn drain(&mut self) -> Result<(), Errno> {
         for size in (0..9).rev().map(|power| 1 << power) {
             let end = self.drain_at + size;
@@ -181,8 +184,8 @@ impl Search<'_> {
     }
 
     /// Allocates `size` blocks near the block `target` of the device. Returns the blocks on the
-    /// wanted drive, and true if the file system is full. Blocks on the other drive are freed: the
-    /// next request would be placed near them.
+    /// wanted drive, and true if the file system is full. Blocks on the other drive are freed,
+    /// because the next request would otherwise be placed near these blocks.
     fn request(&mut self, target: u64, size: u64) -> Result<(Vec<Extent>, bool), Errno> {
         let Some(logical) = self.logical_for(target, size) else { return Ok((Vec::new(), false)) };
         self.used.insert(Run::new(logical, size));
@@ -205,7 +208,7 @@ impl Search<'_> {
         Ok((good, is_full))
     }
 
-    /// Returns the place in the donor that aims at the block `target`, or the next place behind it
+    /// Returns the place in the donor that aims at the block `target`, or the next place after it
     /// that is still unused.
     fn logical_for(&self, target: u64, size: u64) -> Option<u64> {
         let aimed = (self.seed.logical + target).checked_sub(self.seed.physical.start);
@@ -221,7 +224,8 @@ impl Search<'_> {
     }
 }
 
-/// Joins extents that are adjacent in the donor and on the device: requests of one block make many.
+/// Joins extents that are adjacent in the donor and on the device, because requests of one block
+/// make many extents.
 fn joined(mut found: Vec<Extent>) -> Vec<Extent> {
     found.sort_by_key(|extent| extent.logical);
     let mut all: Vec<Extent> = Vec::new();

@@ -114,13 +114,14 @@ impl FileSystem {
         Ok(target.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default())
     }
 
-    /// Returns the size of the device, if the kernel tells it.
+    /// Returns the size of the device; `None` if the kernel does not report it.
     pub fn device_bytes(&self) -> Option<u64> {
         let text = fs::read_to_string(self.device_folder().join("size")).ok()?;
         text.trim().parse::<u64>().ok().map(|sectors| sectors * 512)
     }
 
-    /// Returns the first byte of the file system's device on its disk; 0 if it is no partition.
+    /// Returns the first byte of the file system's device on its disk; 0 if the device is no
+    /// partition.
     pub fn partition_start(&self) -> u64 {
         let text = fs::read_to_string(self.device_folder().join("start")).unwrap_or_default();
         text.trim().parse::<u64>().map_or(0, |sectors| sectors * 512)
@@ -153,8 +154,9 @@ impl FileSystem {
     }
 }
 
-/// Lock of a file system against other runs, until it is dropped. Closing its file is not enough: a
-/// child that is just being started shares the lock until it runs its program.
+/// Lock of a file system against other runs, until it is dropped. The lock is released explicitly.
+/// Closing its file would not be enough, because a child process that is being started shares the
+/// lock until it runs its program.
 #[derive(Debug)]
 pub struct Lock(File);
 
@@ -229,8 +231,8 @@ mod tests {
         assert!(mounts_of(TABLE, rustix::fs::makedev(8, 3)).is_empty());
     }
 
-    /// A run was told that another run was under way, where the run before had just ended: a child
-    /// that another thread was starting still had the lock's file.
+    /// Regression: a run reported that another run was under way, although the earlier run had just
+    /// ended. A child process that another thread was starting still had the lock's file.
     #[test]
     fn lock_ends_with_its_run_while_a_child_has_its_file() {
         let root = std::env::temp_dir().join(format!("bimetal-mover-lock-{}", std::process::id()));

@@ -1,7 +1,7 @@
 //! Journal of moves: the place from which each file came, so that its moves can be undone.
 //!
-//! A file is noted before its first move, and only once: the first note has its original place. A
-//! line is a JSON object. A line that a crash has cut is dropped.
+//! A file is noted before its first move, and only once: the first note has the file's original
+//! place. A line is a JSON object. A line that a crash has cut is dropped.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File, OpenOptions};
@@ -22,24 +22,25 @@ const NAME: &str = "moves";
 pub struct Origin {
     /// Inode number of the file.
     pub inode: u64,
-    /// Time of the file's creation, in nanoseconds since 1970: an inode number is used again.
+    /// Time of the file's creation, in nanoseconds since 1970, because inode numbers are used
+    /// again.
     pub born: u128,
     /// Path of the file.
     pub path: PathBuf,
-    /// First block of the HDD at that time.
+    /// First block of the HDD at the time of the note.
     pub boundary: u64,
     /// First block in the file, first block on the device, and length of each extent.
     pub extents: Vec<(u64, u64, u64)>,
 }
 
 impl Origin {
-    /// Returns the extents of the file at that time.
+    /// Returns the extents of the file at the time of the note.
     pub fn extents(&self) -> impl Iterator<Item = Extent> {
         self.extents.iter().map(|&(logical, start, len)| Extent { logical, physical: Run::new(start, len) })
     }
 }
 
-/// Rate of a run.
+/// Rate of moves in a run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Rate {
     /// Bytes moved.
@@ -99,8 +100,8 @@ impl Journal {
         Ok(journal)
     }
 
-    /// Returns the rate of the last run on the file system with the folder `folder`, if one is
-    /// noted. Changes nothing.
+    /// Returns the rate of the last run on the file system with the folder `folder`, `None` if no
+    /// rate is noted. Changes nothing.
     pub fn last_rate(folder: &Path) -> Option<Rate> {
         let text = fs::read_to_string(folder.join(NAME)).ok()?;
         let rate = |line: &str| match serde_json::from_str(line) {
@@ -139,8 +140,8 @@ impl Journal {
         self.append(Line::Run(rate))
     }
 
-    /// Makes durable what was noted, and all exchanges of blocks before: one transaction of the
-    /// file system's journal has both.
+    /// Makes the notes durable, and all earlier exchanges of blocks: one transaction of the file
+    /// system's journal contains both.
     ///
     /// # Errors
     /// The journal cannot be written.
@@ -151,7 +152,7 @@ impl Journal {
     /// Keeps only the notes of the files for which `keep` returns true, and the last rate.
     ///
     /// # Errors
-    /// The journal cannot be written; it stays as it was.
+    /// The journal cannot be written; its content stays as it was.
     pub fn retain(&mut self, keep: impl Fn(&Origin) -> bool) -> Result<(), MoverError> {
         self.origins.retain(|_, origin| keep(origin));
         self.number_of = self.origins.iter().map(|(&at, origin)| ((origin.inode, origin.born), at)).collect();

@@ -1,6 +1,6 @@
 //! The calls of the operating system that rustix does not have: extents of a file (FIEMAP), and the
 //! exchange of blocks between two files (`EXT4_IOC_MOVE_EXT`). The crate `fiemap` lists the extents
-//! of whole files only. A move of a file asks for the extents of a few blocks, time and again.
+//! of whole files only. A move of a file asks for the extents of a few blocks, again and again.
 
 use std::fs::File;
 use std::ops::Range;
@@ -55,7 +55,7 @@ struct FiemapExtent {
 /// Number of extents that one call returns at most.
 const EXTENTS: usize = 256;
 
-/// `struct fiemap`, with its extents behind it.
+/// `struct fiemap`, followed by its extents.
 #[repr(C)]
 struct Fiemap {
     start: u64,
@@ -72,7 +72,7 @@ const FIEMAP: Opcode = opcode::read_write::<[u64; 4]>(b'f', 11);
 /// Flag of a query: dirty pages are written first, so that they have blocks.
 const SYNC: u32 = 1;
 const LAST: u32 = 1;
-/// Flags of extents without blocks that could move: unknown, not yet allocated, encoded, inline,
+/// Flags of extents that have no blocks that can move: unknown, not yet allocated, encoded, inline,
 /// packed tail, shared.
 const NO_BLOCKS: u32 = 0x2 | 0x4 | 0x8 | 0x200 | 0x400 | 0x2000;
 
@@ -94,7 +94,7 @@ pub fn extents(file: &File, range: Range<u64>) -> Result<Vec<Extent>, Errno> {
             reserved: 0,
             extents: [FiemapExtent::default(); EXTENTS],
         });
-        // SAFETY: FIEMAP reads and writes a `struct fiemap` and at most `count` extents behind it;
+        // SAFETY: FIEMAP reads and writes a `struct fiemap` and at most `count` extents after it;
         // `Fiemap` has room for `count` extents.
         #[expect(unsafe_code, reason = "this question to a file system has no other way in")]
         unsafe {
@@ -117,7 +117,8 @@ pub fn extents(file: &File, range: Range<u64>) -> Result<Vec<Extent>, Errno> {
     Ok(found)
 }
 
-/// Appends an extent, joined with the last extent if it continues it in the file and on the device.
+/// Appends an extent, joined with the last extent if the two are adjacent in the file and on the
+/// device.
 pub(crate) fn append(found: &mut Vec<Extent>, extent: Extent) {
     match found.last_mut() {
         Some(last)
@@ -145,7 +146,7 @@ const MOVE_EXT: Opcode = opcode::read_write::<MoveExtent>(b'f', 15);
 
 /// Exchanges `len` blocks of `file` from `start` on for as many blocks of `donor` from
 /// `donor_start` on. The content of `file` stays. A part may be exchanged when the call fails: only
-/// [`extents`] tells which.
+/// [`extents`] shows which part.
 ///
 /// # Errors
 /// The kernel refuses: the file is in use as swap space, a page is under I/O, or the file system

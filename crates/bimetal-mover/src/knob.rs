@@ -1,11 +1,12 @@
 //! The setting of ext4's allocator that donors need, `mb_stream_req`.
 //!
-//! A request of more blocks than `mb_stream_req` (16) is placed behind the last such request of any
-//! file. Only a smaller request is placed near the other blocks of its file, as a donor needs. So
-//! the setting is raised while a donor gets its blocks, a few milliseconds for each batch.
+//! A request of more blocks than `mb_stream_req` (16) is placed after the last such request of any
+//! file. Only a smaller request is placed near the other blocks of its file, and a donor needs such
+//! requests. So the setting is raised while a donor gets its blocks, a few milliseconds for each
+//! batch.
 //!
 //! A note in the folder of the state keeps the setting before the run. A run that is killed leaves
-//! the note, and the next run restores the setting.
+//! this note, and the next run restores the setting.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -16,10 +17,10 @@ use crate::file_system::FileSystem;
 
 /// Value during an allocation: a donor's blocks have numbers up to 2^32.
 const RAISED: &str = "4294967295";
-/// Value of a file system that nobody has changed.
+/// Default value of a file system, which nobody has changed.
 const DEFAULT: &str = "16";
 
-/// The setting, for a run. Dropping the value restores the setting.
+/// Access to the setting during a run. Dropping this value restores the setting.
 #[derive(Debug)]
 pub struct Knob {
     setting: PathBuf,
@@ -28,8 +29,8 @@ pub struct Knob {
 }
 
 impl Knob {
-    /// Returns the setting of a file system in its state before this run. If an earlier run was
-    /// killed, restores the setting first.
+    /// Returns access to the setting of a file system, with the value from before this run. If an
+    /// earlier run was killed, restores the setting first.
     ///
     /// # Errors
     /// The setting cannot be read or written, or the note cannot be written.

@@ -5,12 +5,14 @@
 //! call of the operating system. On ext4, the call is `EXT4_IOC_MOVE_EXT`, which exchanges the
 //! blocks of two files. The second file is a *donor*: a file without a name, whose blocks were
 //! allocated on the wanted drive. The kernel copies the content and exchanges the blocks under the
-//! locks of both files, so a reader or writer never sees a difference.
+//! locks of both files, so a reader or writer never sees other content.
 //!
-//! XFS has no such call. There a donor gets a copy of the file, and the kernel swaps all extents of
-//! the two files, unless the file was written meanwhile: as `xfs_fsr` does.
+//! XFS has no call that exchanges a part of two files. On XFS a donor gets a copy of the file. The
+//! kernel then swaps all extents of the two files, unless the file was written after the copy, as
+//! `xfs_fsr` does.
 //!
-//! The SSD is the first part of the device. A file's inode number, size, times and content stay.
+//! The SSD is the first part of the device, and the HDD is the second part. A file's inode number,
+//! size, times and content stay.
 //!
 //! - [`runs`]: runs of blocks, and free space as runs. [`plan`](mod@plan): the files that move, in
 //!   their order; pure functions.
@@ -36,7 +38,8 @@ mod swap;
 #[cfg(test)]
 mod test_folder;
 
-/// Size of a block. The kernel exchanges blocks by pages, so files must have blocks of a page.
+/// Size of a block. The kernel exchanges blocks by whole pages, so the blocks of the file system
+/// must be as large as a page.
 pub const BLOCK_BYTES: u64 = 4096;
 
 /// Drive of a Combo Drive, which concatenates an SSD and an HDD.
@@ -48,7 +51,7 @@ pub enum Side {
     Hdd,
 }
 
-/// Reasons for which no file moves, or no further file.
+/// Reasons for which no file moves, or for which no further file moves.
 #[derive(Debug, thiserror::Error)]
 pub enum MoverError {
     /// A path cannot be read.
@@ -98,7 +101,7 @@ pub enum MoverError {
         /// Folder of the state.
         folder: String,
     },
-    /// The file system refuses to exchange blocks at all.
+    /// The file system refuses to exchange blocks , whatever the file.
     #[error(
         "{path}: the kernel exchanges no blocks of this file system (EXT4_IOC_MOVE_EXT): expected ext4 without bigalloc \
          and without data=journal"
@@ -107,7 +110,7 @@ pub enum MoverError {
         /// File whose blocks were to be exchanged.
         path: String,
     },
-    /// The content of a file is another after its move.
+    /// The content of a file differs after its move.
     #[error(
         "{path}: its content differs after the move (checksum {before:08x} before, {after:08x} after) and nobody wrote to \
          it: nothing more is moved; compare it with a backup, and run e2fsck"
@@ -130,7 +133,7 @@ pub enum MoverError {
         /// Reason of the parser.
         reason: String,
     },
-    /// The journal has no move.
+    /// The journal lists no move.
     #[error("{path}: no move is noted there: nothing to undo")]
     NothingToUndo {
         /// Path of the journal.

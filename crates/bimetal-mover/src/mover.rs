@@ -2,13 +2,16 @@
 //!
 //! A batch of file moves has the following steps:
 //!
-//! 1. Each file is opened and its extents are read anew; the parts on the wrong drive are to move.
+//! 1. Each file is opened and its extents are read anew; the parts on the wrong drive are chosen to
+//!    move.
 //! 2. A donor gets as many blocks on the wanted drive ([`crate::arena`]).
-//! 3. The journal notes where the files lie, and is made durable.
+//! 3. The journal notes where the files lie, and the journal is made durable.
 //! 4. The kernel exchanges blocks, `PIECE` at a time. A part that was not exchanged is found by
 //!    its extents, and tried again.
-//! 5. The extents are read again: a file has moved only if they say so.
-//! 6. The donor, which has the old blocks now, is closed. Closing the donor frees the old blocks.
+//! 5. The extents are read again: a file counts as moved only if its extents lie on the wanted
+//!    drive.
+//! 6. The donor, which now has the file's old blocks, is closed. Closing the donor frees the old
+//!    blocks.
 //!
 //! On XFS, which exchanges no single blocks, each file moves alone and as a whole
 //! (`swap.rs`).
@@ -68,9 +71,9 @@ pub struct Request {
     pub inode: u64,
     /// Drive to which the file's blocks move.
     pub to: Side,
-    /// Parts of the file that move, in blocks of the file; `None`: all parts on the other drive.
+    /// Parts of the file that move, in blocks of the file; `None` for all parts on the other drive.
     pub only: Option<Vec<Run>>,
-    /// Free runs to aim at.
+    /// Free runs that a donor aims at.
     pub aims: Vec<Run>,
 }
 
@@ -94,9 +97,9 @@ pub struct Report {
     pub to_hdd: (u64, u64),
     /// Number of moved files that have more extents than before.
     pub split: u64,
-    /// Files whose checksums were compared.
+    /// Number of files whose checksums were compared.
     pub verified: u64,
-    /// Files that have not moved, or not in full, with the reason.
+    /// Files that have not moved, or have moved only in part, each with the reason.
     pub skipped: Vec<(PathBuf, String)>,
     /// Time of the run.
     pub time: Duration,
@@ -119,7 +122,7 @@ pub struct Mover<'a> {
     way: Way,
     journal: Journal,
     report: Report,
-    /// Inode numbers of the files that lie where they were asked to, with their drives.
+    /// Inode numbers of the files that lie on the wanted drive, each with this drive.
     settled: HashSet<(u64, Side)>,
     /// Lock against other runs, held until the end.
     _lock: Lock,
@@ -173,8 +176,8 @@ impl Work<'_> {
 type Stamp = (i64, i64, i64, i64, u64);
 
 impl<'a> Mover<'a> {
-    /// Returns a mover for `file_system`, with the lock of the file system. Restores what an
-    /// earlier run that was killed has left.
+    /// Returns a mover for `file_system`, with the lock of the file system. Restores the state
+    /// before an earlier run that was killed.
     ///
     /// # Errors
     /// The file system cannot move files, or another run has the lock.
@@ -213,8 +216,8 @@ impl<'a> Mover<'a> {
     }
 
     /// Moves all files of the journal back to the drives from which they came, as far as there is
-    /// room. Files that are back leave the journal. If no file is left in the journal, the state is
-    /// removed.
+    /// room. Files that have moved back leave the journal. If no file is left in the journal, the
+    /// state is removed.
     ///
     /// # Errors
     /// Returns the errors of [`run`](Self::run); or the journal has no move.
@@ -247,7 +250,7 @@ impl<'a> Mover<'a> {
         Ok(self.report)
     }
 
-    /// Makes the moves; the inner result tells whether the run ended early.
+    /// Makes the moves; the inner result is an error if the run ended early.
     fn run_batches(&mut self, requests: &[Request], progress: &dyn Fn(u64)) -> Result<Result<(), Ended>, MoverError> {
         let mut batch: Vec<Work<'_>> = Vec::new();
         for request in requests {
@@ -282,8 +285,8 @@ impl<'a> Mover<'a> {
         self.move_batch(batch, progress)
     }
 
-    /// Opens a file, and finds its parts on the wrong drive. `Ok(None)`: no part is on the wrong
-    /// drive. An error is the reason for which the file does not move.
+    /// Opens a file, and finds its parts on the wrong drive. `Ok(None)` means that no part is on
+    /// the wrong drive. An error is the reason for which the file does not move.
     fn prepare<'r>(&mut self, request: &'r Request) -> Result<Option<Work<'r>>, String> {
         let needed = self.way.needed_flag();
         let file = open(&request.path, needed)?;
@@ -309,8 +312,8 @@ impl<'a> Mover<'a> {
         Ok(Some(Work { request, file, parts, origin, before, error: None }))
     }
 
-    /// Returns the parts of a file of `bytes` that are to move. Blocks behind the file's end stay:
-    /// the kernel exchanges none there.
+    /// Returns the parts of a file of `bytes` that are to move. Blocks after the file's end stay,
+    /// because the kernel exchanges no blocks after the end of a file.
     fn parts_to_move(&self, request: &Request, all: &[Extent], bytes: u64) -> Vec<Extent> {
         let end = bytes.div_ceil(BLOCK_BYTES);
         let wrong = match request.to {
@@ -392,7 +395,8 @@ impl<'a> Mover<'a> {
         Ok(Ok(()))
     }
 
-    /// Exchanges all pairs of a part and its new place.
+    /// Exchanges the blocks of each part of a file with the blocks of its new place; `pairs` lists
+    /// parts and places.
     fn exchange_all(
         &mut self,
         work: &mut Work<'_>,
@@ -425,7 +429,7 @@ impl<'a> Mover<'a> {
     }
 
     /// Exchanges one part. Blocks that the kernel leaves out are found by their extents and tried
-    /// again: a call that fails may have exchanged some.
+    /// again, because a call that fails may have exchanged some blocks.
     fn exchange_part(&self, work: &Work<'_>, part: Extent, donor_start: u64, donor: &File) -> Result<(), Errno> {
         let range = part.logical..part.logical + part.physical.len;
         let mut left = vec![part];
@@ -536,8 +540,8 @@ fn name(side: Side) -> &'static str {
     }
 }
 
-/// Opens a file for its move, without a change of its times. An error is the reason for which it
-/// cannot be opened.
+/// Opens a file for its move, without a change of its times. An error is the reason for which the
+/// file cannot be opened.
 fn open(path: &Path, needed_flag: u32) -> Result<File, String> {
     let flags = libc::O_NOFOLLOW | libc::O_NOATIME;
     let open = |write: bool| OpenOptions::new().read(true).write(write).custom_flags(flags).open(path);
@@ -550,7 +554,7 @@ fn open(path: &Path, needed_flag: u32) -> Result<File, String> {
     })
 }
 
-/// Refuses a file by the flags of its inode, of which it needs `needed_flag`.
+/// Refuses a file by the flags of its inode, which must include `needed_flag`.
 fn refuse_flags(file: &File, needed_flag: u32) -> Result<(), String> {
     let flags = rustix::fs::ioctl_getflags(file).map_err(|errno| io::Error::from(errno).to_string())?.bits();
     if let Some((_, reason)) = NOT_MOVED.iter().find(|(flag, _)| flags as u32 & flag != 0) {
@@ -586,7 +590,7 @@ fn sliced(parts: Vec<Extent>) -> Vec<Vec<Extent>> {
     slices
 }
 
-/// Lays parts of a file over places of a donor, as many blocks each. Returns pieces of at most
+/// Lays parts of a file over places of a donor, each with as many blocks. Returns pieces of at most
 /// [`PIECE`] blocks, each with its first block in the donor.
 fn paired(parts: &[Extent], places: &[Run], arena: &Arena) -> Vec<(Extent, u64)> {
     let mut pairs = Vec::new();
@@ -649,14 +653,14 @@ fn checksum(file: &File) -> Result<(u32, Stamp), String> {
     read().map_err(|error| error.to_string())
 }
 
-/// Returns the checksum of a file's content, with the file's present times. A write while the
-/// content was read has changed both the content and the times.
+/// Returns the checksum of a file's content, with the file's present times. Used to recognise a
+/// write that came while the content was read: such a write has changed the content and the times.
 fn still(file: &File, (sum, _): (u32, Stamp)) -> Result<(u32, Stamp), String> {
     Ok((sum, stamp(file).map_err(|error| error.to_string())?))
 }
 
 /// Returns true if nobody has written a file between two stamps. A write within the clock's tick of
-/// the first stamp may leave equal times, so the last write must lie further back.
+/// the first stamp may leave equal times, so the last write must be older than a tick.
 fn is_untouched(before: Stamp, after: Stamp) -> bool {
     let age = |stamp: Stamp| {
         let written = UNIX_EPOCH + Duration::from_secs(stamp.0.max(0) as u64);
@@ -677,8 +681,8 @@ fn requests_of(origin: &Origin) -> impl Iterator<Item = Request> + '_ {
     })
 }
 
-/// Returns the moves that bring all files of a journal back, by boundary. Moves to the HDD come
-/// first: they free room on the SSD.
+/// Returns the moves that bring all files of a journal back, given the boundary between the drives.
+/// Moves to the HDD come first, because they free room on the SSD.
 fn moves_back(journal: &Journal) -> BTreeMap<u64, Vec<Request>> {
     let mut back: BTreeMap<u64, Vec<Request>> = BTreeMap::new();
     for origin in journal.origins() {

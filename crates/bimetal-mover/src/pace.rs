@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// Longest time that a move waits for an idle moment. Then the run ends.
+/// Longest time that a move waits for an idle moment. A run that has waited so long ends.
 const IDLE_WAIT_MAX: Duration = Duration::from_secs(600);
-/// Longest sleep, after which a wait looks for a signal to stop.
+/// Longest sleep; after each sleep, a wait checks for a signal to stop.
 const NAP: Duration = Duration::from_millis(200);
 
 /// Reasons for which a run ends before its last move.
@@ -109,7 +109,8 @@ mod tests {
         assert_eq!(pace.wait(1 << 30), Err(Ended::Stopped));
     }
 
-    /// Counters that change are requests of others: the device is not idle until they rest.
+    /// Counters that change are requests of others, so the device counts as idle only once the
+    /// counters no longer change.
     #[test]
     fn device_is_idle_only_when_its_counters_rest() {
         let folder = TestFolder::new("pace");

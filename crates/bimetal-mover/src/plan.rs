@@ -3,12 +3,12 @@
 //!
 //! Combo Drive's section 3.1 places files "contiguously on either the SSD exclusively, or else on
 //! the HDD exclusively", and splits other files "into smaller pieces that fit contiguously into
-//! free space". This plan does the same: a move takes the smallest free run that fits, or else the
-//! largest runs.
+//! free space". The plan follows the paper: a move takes the smallest free run that fits, or
+//! otherwise the largest runs.
 //!
-//! Our choices. Only the blocks on the wrong drive move. A file leaves the SSD only if its room is
-//! needed. Moves come in rounds: files leave the SSD first, then files move in. A round ends after
-//! `ROUND_BLOCKS`, so that little room on the HDD suffices.
+//! Our choices. Only the blocks on the wrong drive move. A file leaves the SSD only if other files
+//! need its room. Moves come in rounds: files leave the SSD first, then files move in. A round ends
+//! after `ROUND_BLOCKS`, so that little room on the HDD suffices.
 
 use std::collections::VecDeque;
 
@@ -53,7 +53,7 @@ pub struct Move {
 pub struct Plan {
     /// Moves, the first first.
     pub moves: Vec<Move>,
-    /// Files that belong on the SSD and for which it has no room.
+    /// Files that belong on the SSD, but for which the SSD has no room.
     pub no_room: Vec<usize>,
 }
 
@@ -62,7 +62,7 @@ struct Planner<'a> {
     situation: &'a Situation<'a>,
     ssd: Runs,
     hdd: Runs,
-    /// Files that may still leave the SSD, with their blocks there.
+    /// Files that may still leave the SSD, with their blocks on the SSD.
     others: VecDeque<(usize, u64)>,
     /// Number of blocks of `others` on the SSD.
     others_blocks: u64,
@@ -102,7 +102,7 @@ fn on(runs: &[Run], side: Side, boundary: u64) -> Vec<Run> {
 }
 
 impl Planner<'_> {
-    /// Plans the move of a file to the SSD, and what must leave for it.
+    /// Plans the move of a file to the SSD, and the files that must leave the SSD for this move.
     fn place(&mut self, file: usize) {
         let len = total(&on(&self.situation.files[file], Side::Hdd, self.situation.boundary));
         if len == 0 {
@@ -130,8 +130,8 @@ impl Planner<'_> {
         }
     }
 
-    /// Returns the places in `others` of files that leave the SSD so that `len` blocks fit there,
-    /// in ascending order; `None` if not enough can leave.
+    /// Returns the places in `others` of files that leave the SSD so that `len` blocks fit on the
+    /// SSD, in ascending order; `None` if not enough files can leave.
     fn leaving_for(&self, len: u64) -> Option<Vec<usize>> {
         let [spare_ssd, spare_hdd] = self.situation.spare;
         let mut missing = (len + spare_ssd).saturating_sub(self.ssd.total());
@@ -207,7 +207,8 @@ mod tests {
         assert!(plan.no_room.is_empty());
     }
 
-    /// A file without room once could have sent others away in vain.
+    /// Regression: a file for which no room could be made still caused other files to leave the
+    /// SSD.
     #[test]
     fn file_without_room_sends_no_other_file_away() {
         let files = [runs(&[(150, 50)]), runs(&[(0, 6)]), runs(&[(101, 6)])];
@@ -264,8 +265,8 @@ mod tests {
     }
 
     proptest! {
-        /// Each move of a plan is made in a shadow of the device: its targets are free and on the
-        /// right drive, and the blocks that it leaves become free.
+        /// Each move of a plan is made in a model of the device. The move's targets must be free
+        /// and on the right drive, and the blocks that it leaves become free.
         #[test]
         fn plan_fits_a_shadow_of_the_device(
             parts in prop::collection::vec((1u64..24, 0usize..40), 8..60),

@@ -19,12 +19,12 @@ impl Run {
         Self { start, len }
     }
 
-    /// Returns the block behind the last block.
+    /// Returns the block after the last block.
     pub fn end(self) -> u64 {
         self.start + self.len
     }
 
-    /// Returns the part between the blocks `from` and `to`, if there is one.
+    /// Returns the part between the blocks `from` and `to`; `None` if the part is empty.
     pub fn clip(self, from: u64, to: u64) -> Option<Self> {
         let (start, end) = (self.start.max(from), self.end().min(to));
         (start < end).then(|| Self::new(start, end - start))
@@ -63,7 +63,7 @@ impl Runs {
         self.len_of.iter().map(|(&start, &len)| Run::new(start, len))
     }
 
-    /// Adds a run, and joins it with the runs beside it. Blocks that are free already stay free.
+    /// Adds a run, and joins it with adjacent runs. Blocks that are free already stay free.
     pub fn insert(&mut self, run: Run) {
         let (mut start, mut end) = (run.start, run.end());
         if start == end {
@@ -77,8 +77,8 @@ impl Runs {
         self.add(Run::new(start, end - start));
     }
 
-    /// Takes `len` blocks: from the smallest run that holds them all, or else from the largest
-    /// runs, one after the other. Takes nothing and returns `None` if fewer blocks are free.
+    /// Takes `len` blocks: from the smallest run that holds them all, or otherwise from the largest
+    /// runs. Takes nothing and returns `None` if fewer blocks are free.
     pub fn take(&mut self, len: u64) -> Option<Vec<Run>> {
         if len > self.total {
             return None;
@@ -142,7 +142,7 @@ mod tests {
     }
 
     proptest! {
-        /// A set of runs is compared with one flag a block.
+        /// Compares a set of runs with a list that has one flag for each block.
         #[test]
         fn runs_agree_with_one_flag_a_block(steps in prop::collection::vec((any::<bool>(), 0u64..200, 0u64..40), 1..60)) {
             let mut free = Runs::default();

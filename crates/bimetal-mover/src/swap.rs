@@ -1,18 +1,20 @@
-//! Moves on XFS: a file swaps all its extents for those of a copy (`XFS_IOC_SWAPEXT`), as `xfs_fsr`
-//! does.
+//! Moves on XFS: a file swaps all its extents for the extents of a copy (`XFS_IOC_SWAPEXT`), as
+//! `xfs_fsr` does.
 //!
-//! 1. The file's times are read (`XFS_IOC_FSBULKSTAT_SINGLE`). The times must lie some time back:
-//!    then a later write leaves other times, however coarse the clock is.
-//! 2. A donor gets as many blocks on the wanted drive, and a copy of the content.
-//! 3. The kernel locks both files, and swaps their extents if the times are still the same.
-//!    Otherwise the kernel refuses, and the file stays.
+//! 1. The file's times are read (`XFS_IOC_FSBULKSTAT_SINGLE`). The last write must be some time
+//!    ago, so that a later write leaves other times, however coarse the clock is.
+//! 2. A donor gets as many blocks as the file, on the wanted drive, and a copy of the file's
+//!    content.
+//! 3. The kernel locks both files, and swaps their extents if the times are still the same. If the
+//!    times differ, the kernel refuses, and the file stays.
 //!
-//! The kernel swaps whole files of equal size without holes here. Files that share blocks stay.
+//! The kernel swaps only whole files of equal size without holes. Files that share blocks with
+//! other files do not move.
 //!
 //! XFS allocates a file near its inode, and a new file's inode near its directory. Directories are
 //! spread over the allocation groups in turn. So the folder of the state has some directories, and
-//! a donor is tried in one after the other until FIEMAP shows its blocks on the wanted drive. An
-//! allocation group is the finest aim.
+//! a donor is made in one directory after the other until FIEMAP shows its blocks on the wanted
+//! drive. A donor cannot be placed more finely than in an allocation group.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -48,11 +50,11 @@ fn because(error: &io::Error) -> Unswapped {
     Unswapped::Because(error.to_string())
 }
 
-/// Size of `struct xfs_bstat` of `xfs_fs.h`, in words. The fields of the structure are only handed
-/// back.
+/// Size of `struct xfs_bstat` of `xfs_fs.h`, in words. The fields of the structure are only passed
+/// back to the kernel.
 const STAT_WORDS: usize = 17;
 
-/// `struct xfs_fsop_bulkreq`: the state of one inode is asked for.
+/// `struct xfs_fsop_bulkreq`, with which the state of one inode is requested.
 #[repr(C)]
 struct BulkRequest {
     inode: u64,
@@ -101,7 +103,7 @@ impl Before {
         }
     }
 
-    /// Copies the first `bytes` of `file` to `donor`, and swaps the extents of both.
+    /// Copies the first `bytes` of `file` to `donor`, and swaps the extents of the two files.
     pub(crate) fn swap(&self, file: &File, donor: &File, bytes: u64, pace: &mut Pace<'_>) -> Result<(), Unswapped> {
         copy(file, donor, bytes, pace)?;
         let number = |file: &File| i64::from(file.as_raw_fd());
@@ -184,7 +186,8 @@ impl Nests {
         Ok(Self { folders, last: [0; 2] })
     }
 
-    /// Returns a donor with `blocks` blocks on `side`; `None` if no directory leads to one.
+    /// Returns a donor with `blocks` blocks on `side`; `None` if no directory gives a donor on this
+    /// side.
     pub(crate) fn donor(&mut self, side: Side, boundary: u64, blocks: u64) -> Result<Option<File>, MoverError> {
         let first = self.last[side as usize];
         for step in 0..self.folders.len() {

@@ -1,5 +1,5 @@
-//! Moves on a real ext4 and a real XFS, mounted from a file by a loop device. Skipped where nothing
-//! can be mounted.
+//! Moves on a real ext4 and a real XFS, mounted from a file by a loop device. Skipped on a machine
+//! on which nothing can be mounted.
 
 #[path = "../../bimetal/tests/support/mod.rs"]
 mod support;
@@ -115,7 +115,7 @@ impl Mounted {
         assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stdout));
     }
 
-    /// Moves a part of a new file of 128 MiB to the SSD, as large as the free room there.
+    /// Moves a part of a new file of 128 MiB to the SSD, as large as the free room on the SSD.
     fn fill_ssd(&self) {
         let path = self.path("fill");
         let file = File::create(&path).expect("there is room");
@@ -483,9 +483,9 @@ fn xfs_file_that_cannot_swap_stays_with_a_reason() {
 }
 
 /// A writer changes a file again and again, with pauses in which the file may move. No write is
-/// lost, whatever the moment of the swap. A run ended with the alarm that the content differs and
-/// nobody wrote: the write had come while the content was read for the second checksum, whose times
-/// were those from before the reading.
+/// lost, whatever the moment of the swap. Regression: a run ended with the alarm that the content
+/// differs and nobody wrote: the write had come while the content was read for the second checksum,
+/// and the times compared were the times before the reading.
 #[test]
 fn xfs_file_that_is_written_meanwhile_loses_nothing() {
     let Some(mounted) = Mounted::xfs("writer") else { return };

@@ -20,12 +20,12 @@ use rand_pcg::Pcg64;
 pub struct Subject {
     /// Name in the charts.
     pub name: &'static str,
-    /// Number of the paper's figure that shows the subject, if any.
+    /// Number of the paper's figure that shows the subject; `None` if no figure shows it.
     pub figure: Option<u32>,
     /// Profiles of the drives, in order of address.
     pub profiles: &'static [&'static str],
-    /// Average rates of reads and writes in MB/s in the paper: section 5.1, and table 2 if it has
-    /// them.
+    /// Average rates of reads and writes in MB/s in the paper: from section 5.1, or from table 2,
+    /// if that table has the rates.
     pub paper_mb_per_s: [(f64, Option<f64>); 2],
     /// Average access time in ms in the paper (Combo Drive, table 2).
     pub paper_access_ms: Option<f64>,
@@ -86,7 +86,8 @@ const ACCESSES: u64 = 400;
 /// Number of sectors in each access: 4 KiB.
 const ACCESS: u64 = 8;
 
-/// Measurement of one subject, for reads or writes. Positions and distances are parts of its size.
+/// Measurement of one subject, of reads or of writes. Positions and distances are shares of the
+/// subject's size.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Measured {
     /// Pairs of position and MB/s.
@@ -101,8 +102,8 @@ impl Measured {
         mean(&self.rates)
     }
 
-    /// Returns the average milliseconds of an access over random places, in which a longer distance
-    /// is rarer.
+    /// Returns the average milliseconds of an access over random places, where longer distances are
+    /// rarer.
     pub fn mean_access_ms(&self) -> f64 {
         let weights = self.accesses.iter().map(|(distance, _)| 1.0 - distance).sum::<f64>();
         self.accesses.iter().map(|(distance, ms)| (1.0 - distance) * ms).sum::<f64>() / weights
@@ -233,8 +234,8 @@ mod tests {
         }
     }
 
-    /// The concatenation is fast where the SSD lies. On the HDD, rates fall and accesses take
-    /// longer towards the end.
+    /// The concatenation of drives is fast at the addresses of the SSD. On the HDD, rates fall and
+    /// accesses take longer towards the end.
     #[test]
     fn concatenation_is_fast_on_the_ssd_and_slower_inwards() {
         let combo = measure(&SUBJECTS[4], OpKind::Read, 1).unwrap();

@@ -1,11 +1,12 @@
-//! Tables 3 and 4 and figures 6 and 7 of MixedStore's section 4, repeated. They compare the
-//! paper's values, the predictions of equations 2 and 3 for the model of its SSD, and simulation.
+//! Tables 3 and 4 and figures 6 and 7 of MixedStore's section 4, repeated. The tables and figures
+//! compare the paper's values, the predictions of equations 2 and 3 for the model of the SSD, and
+//! simulation.
 //!
 //! The paper leaves some inputs open. The choices here:
 //! - The SSD has the cycles of table 4, and all of its map in memory.
-//! - Financial is the workload of table 3 (W5). The utilisation of 0.91 is taken to be that of the
-//!   flash that the planner chose, 1 GB. The ratios of the lifetimes in table 4 fit this
-//!   utilisation.
+//! - Financial is the workload of table 3 (W5). The utilisation of 0.91 is taken to be the
+//!   utilisation of the flash that the planner chose, 1 GB. The ratios of the lifetimes in table 4
+//!   fit this utilisation.
 //! - Of TPC-H, only the averages in table 2 are known. TPC-H gets the same working set as
 //!   Financial.
 
@@ -34,8 +35,8 @@ const DRIVE: &str = "super-talent-32gb";
 const DISK: &str = "ibm-ultrastar-36z15-36gb";
 
 /// Cycles that table 4 assumes, and memory for all of DFTL's mapping table. The paper does not give
-/// the size of the table. With less memory, a small drive writes fewer translation pages than a
-/// large one.
+/// the size of the memory for the mapping table. With less memory, a small drive writes fewer
+/// translation pages than a large drive.
 const SETTINGS: [(&str, &str); 2] = [("rated_cycles", "10000"), ("map_cache", "128MiB")];
 
 /// Amount of work: less is quicker, and less exact.
@@ -63,9 +64,11 @@ impl Scale {
 pub struct Listed {
     /// Name of the workload in the table.
     pub name: &'static str,
-    /// Averages of the workload. About reads, the paper states only that W1 to W4 are writes.
+    /// Averages of the workload. About reads in its workloads, the paper states only that W1 to W4
+    /// have writes alone.
     pub workload: Characteristics,
-    /// Errors of response time and erase rate in per cent in the paper, where it gives them.
+    /// Errors of response time and erase rate in per cent in the paper, for the rows that have
+    /// these errors.
     pub paper_error: (Option<f64>, Option<f64>),
 }
 
@@ -189,10 +192,10 @@ pub struct Reproduction {
     pub figure_7: Vec<Point>,
 }
 
-/// Reasons for which the paper cannot be repeated. Each is a defect of Bimetal.
+/// Reasons for which the paper cannot be repeated. Each reason of this kind is a defect of Bimetal.
 #[derive(Debug, thiserror::Error)]
 pub enum PaperError {
-    /// The drive cannot be trained on.
+    /// The model cannot be trained on the drive.
     #[error(transparent)]
     Model(#[from] ModelError),
     /// The workload cannot be surveyed.
@@ -210,7 +213,7 @@ pub enum PaperError {
 /// all runs.
 ///
 /// # Errors
-/// Returns no error that a user can cause.
+/// Returns no error that a user could cause.
 pub fn reproduce(scale: &Scale, progress: &(dyn Fn(u64, u64) + Sync)) -> Result<Reproduction, PaperError> {
     let mut profile = Profile::load(DRIVE).map_err(ModelError::from)?;
     profile.set_all(SETTINGS).map_err(ModelError::from)?;
@@ -370,7 +373,7 @@ mod tests {
     use super::*;
 
     /// Repeats everything at a small scale. The trends of the paper's figures must still appear.
-    /// Larger flash lasts longer. Faster arrivals wear more, and reads hardly wear at all.
+    /// Larger flash lasts longer. Faster arrivals wear flash more, and reads hardly wear the flash.
     #[test]
     fn reproduction_shows_the_trends_of_the_paper() {
         let scale = Scale { workloads: 40, held_out: 8, chosen: Bytes(64 << 20), mixed_requests: (8000, 4000) };

@@ -24,7 +24,7 @@ fn counts(verdicts: &[String]) -> String {
 /// Heads of the columns.
 const HEAD: &str = "| claim | place | paper | ours | trace | verdict | mechanism |\n|---|---|---:|---:|---|---|---|\n";
 
-/// Column of the verdict, where a row begins with a border.
+/// Column of the verdict, before which a row has a border.
 const VERDICT_COLUMN: usize = 6;
 
 /// Returns the beginning of a claim's row, which no measurement changes.

@@ -1,5 +1,5 @@
-//! Traces of the experiments: those that are shipped inside the program, and public traces in a
-//! folder of the user's.
+//! Traces of the experiments: traces that are shipped inside the program, and public traces in a
+//! folder of the user.
 
 use std::io::BufReader;
 use std::path::PathBuf;
@@ -34,7 +34,7 @@ const FILES: [(&str, &[u8]); 3] = [
     ("program-start", include_bytes!("../../../traces/program-start.files.csv.zst")),
 ];
 
-/// Sectors of a mark between the pieces of a trace.
+/// Number of sectors of a mark, which stands between the pieces of a trace.
 const MARK_SECTORS: u64 = 8;
 
 /// Shipped traces that stand for the papers' desktops.
@@ -57,7 +57,8 @@ pub(crate) struct Loaded {
     pub(crate) requests: Vec<Request>,
     /// Set if the requests have not passed through a block layer.
     pub(crate) queue_events: bool,
-    /// Set if the touched addresses are to lie densely, for a drive smaller than the recorded one.
+    /// Set if the touched addresses are mapped densely, for a drive smaller than the recorded
+    /// drive.
     pub(crate) compact: bool,
 }
 
@@ -89,7 +90,7 @@ impl Traces {
         names.iter().map(|name| self.shipped(name)).collect()
     }
 
-    /// Returns a public trace; `None` if the folder does not have it.
+    /// Returns a public trace; `None` if the folder does not have the trace.
     pub(crate) fn public(&self, file: &str) -> Result<Option<Loaded>, ExperimentsError> {
         let Some(path) = self.folder.as_ref().map(|folder| folder.join(file)).filter(|path| path.exists()) else {
             return Ok(None);
@@ -99,7 +100,7 @@ impl Traces {
         loaded(Trace::open(path, &options)?, true).map(Some)
     }
 
-    /// Returns the three public desktops; `None` if one is missing.
+    /// Returns the three public desktops; `None` if a trace is missing.
     pub(crate) fn public_desktops(&self) -> Result<Option<Vec<Loaded>>, ExperimentsError> {
         PUBLIC_DESKTOPS.iter().map(|file| self.public(file)).collect()
     }

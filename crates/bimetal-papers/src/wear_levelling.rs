@@ -1,10 +1,11 @@
-//! Distribution of erases over the blocks under translation layers: the two experiments of section
-//! 5.4 of Konanki's thesis.
+//! Distribution of erases over the blocks under translation layers: the thesis's two experiments of
+//! section 5.4 of Konanki's thesis.
 //!
 //! A file of 85 MB is written to a clean stick. The file is written once over a partition of 100 MB
 //! (the thesis's figure 5.7), or fifteen times over the whole stick (Konanki, figure 5.8). The
-//! partition starts at sector 63, as partitions did, so that requests do not fall on the boundaries
-//! of flash pages. Request sizes are those of the thesis's downloads (table 5.1).
+//! partition starts at sector 63, as partitions did at the time, so that requests do not fall on
+//! the boundaries of flash pages. Request sizes are the sizes of the thesis's downloads (table
+//! 5.1).
 
 use std::collections::BTreeMap;
 
@@ -23,7 +24,7 @@ pub const LAYERS: [(&str, &str); 4] =
 
 /// A figure of section 5.4 of Konanki's thesis.
 pub struct Figure {
-    /// Number of the figure, and what is written.
+    /// Number of the figure, and a description of the writes.
     pub title: &'static str,
     /// Number of times that the file is written.
     pub times: u32,
@@ -128,8 +129,8 @@ mod tests {
         assert!(most == 2 && parts[1] > 0.0 && parts[1] < 0.1, "{parts:?} {most}");
     }
 
-    /// A file written fifteen times erases most blocks once (ANAND), twice (FMAX), or a few blocks
-    /// often (log block, page in place).
+    /// A file written fifteen times erases most blocks once (ANAND), twice (FMAX), or erases a few
+    /// blocks often (log block, page in place).
     #[test]
     fn file_written_fifteen_times_wears_as_each_layer_levels() {
         let (anand, most) = parts("anand", 15);

@@ -1,9 +1,9 @@
-//! `docs/papers.md` against the experiments: every row that can be measured here, and so every
+//! `docs/papers.md` against the experiments: every row that can be measured in a test, and so every
 //! verdict, is as the page says.
 //!
 //! `BIMETAL_PAPERS=overwrite` writes the tables anew. Rows of public traces stay as they are where
 //! `../shared/traces` is not present. Rows of the training of the planner's regression stay as they
-//! are, because the training takes minutes: `BIMETAL_PAPERS=trained` compares these too, and
+//! are, because the training takes minutes: `BIMETAL_PAPERS=trained` compares these rows too, and
 //! `BIMETAL_PAPERS=train` writes them.
 
 use std::path::{Path, PathBuf};
@@ -29,8 +29,8 @@ fn table_of(page: &str, paper: Paper) -> (usize, usize) {
     (start, end)
 }
 
-/// Returns true if the claim could be measured, but not here. A recording that the project does not
-/// have is missing everywhere, so its row is compared.
+/// Returns true if the claim could be measured, but not in this test. A recording that the project
+/// does not have is missing everywhere, so its row is compared.
 fn is_skipped(answer: &Answer) -> bool {
     let reason = answer.mechanism.as_deref().unwrap_or_default();
     let needs_something = reason.starts_with("needs ") && !reason.starts_with("needs the recording ");

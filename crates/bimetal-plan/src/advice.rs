@@ -1,6 +1,6 @@
 //! Confidence in the answer, and its sensitivity to changes. For the confidence, the winning option
 //! runs over windows of the trace and over its second half. For the sensitivity, the option runs
-//! with a fifth more and less load, and with half the SSD.
+//! with a fifth more load, with a fifth less load, and with an SSD of half the size.
 
 use bimetal_core::block::BlockSize;
 use bimetal_core::layout::Role;
@@ -16,9 +16,9 @@ use crate::evaluate::{Evaluator, Figures, Load, Outcome, drive_writes};
 use crate::grid::Candidate;
 use crate::halves;
 
-/// Numbers of windows into which a trace is cut, if it is long enough. Beside each number is half
-/// the width of a 95 % interval in standard errors, for a spread estimated from as many windows
-/// (Student's t).
+/// Numbers of windows into which a trace is cut, if it is long enough. Each number of windows has
+/// beside it half the width of a 95 % interval in standard errors, for a spread estimated from this
+/// number of windows (Student's t).
 const WINDOWS: [(u64, f64); 2] = [(10, 2.262), (4, 3.182)];
 
 /// Fewest measured requests in a window that give a useful figure.
@@ -32,9 +32,9 @@ pub struct Confidence {
     /// Number of windows, of equally many requests, from which the error is estimated; 0 if the
     /// trace is too short.
     pub windows: u64,
-    /// Spread of each budgeted figure of the run, and of the life of the flash.
+    /// Spread of each budgeted figure of the run, and spread of the lifetime of the flash.
     pub budgets: Vec<Spread>,
-    /// Set if every budget is kept at the short end of its figure's range, too.
+    /// Set if every budget is kept even at the worst end of its figure's range.
     pub proven: bool,
     /// Further notes, in sentences.
     pub notes: Vec<String>,
@@ -55,7 +55,7 @@ pub struct Spread {
     pub most: Option<f64>,
     /// Figure of the first half alone.
     pub first_half: Option<f64>,
-    /// Figure of the second half, with the first half played before it.
+    /// Figure of the second half, with the first half played before the second half.
     pub second_half: Option<f64>,
     /// Set if the second half keeps the budget.
     pub kept_in_second_half: bool,
@@ -64,7 +64,7 @@ pub struct Spread {
     /// Worst figure of the whole trace, of any window, of the second half, and of the range of a
     /// lifetime.
     pub short_end: Option<f64>,
-    /// Set if the short end keeps the budget.
+    /// Set if the worst figure keeps the budget.
     pub proven: bool,
 }
 
@@ -75,7 +75,7 @@ pub struct Sensitivity {
     pub change: String,
     /// Budgeted figures, by their names.
     pub figures: Vec<(String, Option<f64>)>,
-    /// Years until the flash is worn out; null if it never wears out or there is none.
+    /// Years until the flash is worn out; null if it never wears out or if there is no flash.
     pub lifetime_years: Option<f64>,
     /// Set if every budget is still kept.
     pub keeps_budgets: bool,
@@ -84,7 +84,7 @@ pub struct Sensitivity {
 }
 
 /// Computes the confidence in `candidate`, whose figures over the whole trace are `figures`. Widens
-/// the range of its flash lifetime by the lifetime under each half.
+/// the range of the option's flash lifetime by the lifetime under each half.
 ///
 /// # Errors
 /// Returns an error if the totals of a run contradict each other.
@@ -147,8 +147,9 @@ pub fn confidence(
     Ok(confidence)
 }
 
-/// Computes the life of the flash under each half alone, repeated. Widens the ranges in `figures`
-/// to include both. Returns the spread of each of `budgets`, which limit figures of the life.
+/// Computes the lifetime of the flash under each half alone, repeated. Widens the ranges in
+/// `figures` to include the values of both halves. Returns the spread of each of `budgets`, which
+/// are limits on figures of the lifetime.
 fn life_in_halves(
     evaluator: &Evaluator<'_>,
     candidate: &Candidate,
@@ -328,7 +329,7 @@ fn notes(figures: &Figures, budgets: &[Budget]) -> Vec<String> {
 }
 
 /// Computes the effects of a fifth more load, a fifth less load, and half the SSD on `candidate`:
-/// on the budgeted figures of a run, or else on the figure that `latency` names.
+/// on the budgeted figures of a run, or on the figure that `latency` names if no budget is given.
 ///
 /// # Errors
 /// Returns an error if the totals of a run contradict each other.
@@ -398,8 +399,8 @@ mod tests {
     use bimetal_models::profile::Profile;
     use serde_json::json;
 
-    /// The short end of a lifetime range that breaks the budget is noted, and is not rounded up to
-    /// the budget.
+    /// The worst end of a lifetime range that breaks the budget is reported, and is not rounded up
+    /// to the budget.
     #[test]
     fn short_end_of_a_lifetime_range_is_noted_unrounded() {
         let profile = Profile::load("intel-x25-m-80gb").unwrap();
@@ -431,7 +432,7 @@ mod tests {
         }
     }
 
-    /// A plan once said `lifetime>=5y: kept` beside `may last 0.93 years only`.
+    /// Regression: a plan printed `lifetime>=5y: kept` beside `may last 0.93 years only`.
     #[test]
     fn verdict_is_the_weakest_of_all_budgets() {
         let of = |budgets: Vec<Spread>| {
@@ -447,8 +448,8 @@ mod tests {
         assert_eq!((seven.verdict(), life.verdict()), ("kept in 7 of 10 windows".to_owned(), "not proven".to_owned()));
     }
 
-    /// A lifetime without windows still needs a proof, and so does a response time of a trace that
-    /// is too short for windows.
+    /// A lifetime without windows still needs a proof, and so does a response time from a trace
+    /// that is too short for windows.
     #[test]
     fn budgets_of_a_short_trace_lack_a_proof() {
         let profile = Profile::load("intel-x25-m-80gb").unwrap();

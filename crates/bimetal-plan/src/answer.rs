@@ -22,7 +22,7 @@ use crate::grid::Candidate;
 use crate::kernel;
 use crate::search::Tried;
 
-/// Figures that describe every option, beside the figures that a budget limits.
+/// Figures that describe every option, in addition to the figures that a budget limits.
 const PREDICTED: [&str; 18] = [
     "response_time_ms.all.mean",
     "response_time_ms.all.p50",
@@ -63,8 +63,8 @@ pub struct Answer {
     pub best: Option<Described>,
     /// Second-best option that keeps every budget, among the options run to their end.
     pub next_best: Option<Described>,
-    /// Pareto front of the options run to their end. No other option beats these in cost, latency,
-    /// lifetime and energy at once.
+    /// Pareto front of the options run to their end. No other option beats these options in cost,
+    /// latency, lifetime and energy at once.
     pub pareto: Vec<Described>,
     /// Every other option, with the reason for which it is not the best.
     pub rejected: Vec<Rejected>,
@@ -72,9 +72,9 @@ pub struct Answer {
     pub closest: Vec<Closest>,
     /// Confidence in the best option; null without a best option.
     pub confidence: Option<Confidence>,
-    /// Effects of more load, less load and half the SSD on the best option.
+    /// Effects of more load, less load and an SSD of half the size on the best option.
     pub sensitivity: Vec<Sensitivity>,
-    /// Effort of the planner.
+    /// Number of options and runs, time and memory that the planner needed.
     pub run: Effort,
 }
 
@@ -100,7 +100,7 @@ pub struct Closest {
 pub struct CatalogueNote {
     /// File of the catalogue.
     pub name: String,
-    /// Set for the built-in example, whose prices are old.
+    /// Set for the built-in example, whose prices are out of date.
     pub example: bool,
 }
 
@@ -115,7 +115,7 @@ pub struct Described {
     pub hdd: Option<String>,
     /// Size of the HDD.
     pub hdd_bytes: Option<u64>,
-    /// Drive of its own for the log, as `--member log=` takes it.
+    /// Separate drive for the log, as `--member log=` takes it.
     pub log: Option<String>,
     /// The scheme.
     pub scheme: String,
@@ -125,13 +125,15 @@ pub struct Described {
     pub cost_usd: f64,
     /// Figures that `simulate` gives for exactly these drives, sizes and settings.
     pub predicted: BTreeMap<String, Value>,
-    /// Lowest and highest value of budgeted figures that parts of the trace give, by their paths.
+    /// Lowest and highest value that parts of the trace give for each budgeted figure, by the
+    /// figure's path.
     pub predicted_range: BTreeMap<String, (Option<f64>, Option<f64>)>,
     /// Number of windows of the trace that keep a budget, and number of windows, by budget.
     pub kept_in_windows: BTreeMap<String, (u64, u64)>,
-    /// Set if every budget is kept at the short end of its range; null if that was not computed.
+    /// Set if every budget is kept at the worst end of the range of its figure; null if the ranges
+    /// were not computed.
     pub proven: Option<bool>,
-    /// Prices at which another way to build costs as much; of the best option only.
+    /// Prices at which another way to build costs the same; given for the best option only.
     pub break_even: Vec<BreakEven>,
     /// Figures under the grown load; null without growth.
     pub predicted_when_grown: Option<BTreeMap<String, Value>>,
@@ -140,7 +142,8 @@ pub struct Described {
     /// The `bimetal create` line that builds the option, with SSD, HDD and LOG for the drives'
     /// paths. Null for a scheme that is only simulated.
     pub create_command: Option<String>,
-    /// Commands that set up the most similar function of Linux; empty if there is none.
+    /// Commands that set up the most similar function of Linux; empty if Linux has no similar
+    /// function.
     pub kernel_commands: Vec<String>,
     /// Text that names the option, from [`name`].
     #[serde(skip)]
@@ -157,7 +160,7 @@ pub struct Rejected {
     pub reason: String,
 }
 
-/// Effort of a plan.
+/// Number of options and runs, time and memory that a plan needed.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Effort {
     /// Number of options in the grid.
@@ -364,8 +367,8 @@ fn life(figures: &Figures) -> String {
     }
 }
 
-/// Returns the Pareto front of `tried`, the cheapest first: no other option beats these in cost,
-/// latency, lifetime and energy at once.
+/// Returns the Pareto front of `tried`, the cheapest first: no other option beats the options of
+/// the front in cost, latency, lifetime and energy at once.
 pub fn pareto<'t>(tried: &[&'t Tried], latency: &Budget) -> Vec<&'t Tried> {
     let key = |tried: &Tried| {
         let figures = tried.figures();

@@ -2,14 +2,14 @@
 //! certainly breaks a budget is left out without a run.
 //!
 //! The first read of an untouched block must come from the disk that is its home. The read takes at
-//! least as long as the disk's electronics need for a command. If there is only a disk, every
-//! request takes at least this time.
+//! least as long as the disk's electronics need for a command. Without an SSD, every request takes
+//! at least this time.
 //!
 //! No cache serves more reads than a cache of its size under Belady's MIN with one extra block. The
 //! extra block is needed because a cache may bypass a block. If there are many blocks, the
-//! miss-ratio curve is measured on a sample of them. The measured miss ratio is then lowered by
-//! twice its stated error. Misses under MIN never grow with the cache, so bisection finds the
-//! smallest size that may suffice. The two end sizes are checked separately.
+//! miss-ratio curve is measured on a sample of the blocks. The measured miss ratio is then lowered
+//! by twice its stated error. Misses under Belady's MIN never grow with the size of the cache, so
+//! bisection finds the smallest size that may suffice. The two end sizes are checked separately.
 //!
 //! Some writes of a burst are late for certain, whatever the scheme: see `bursts.rs`.
 //!
@@ -45,10 +45,12 @@ const HIT_RATIO: &str = "ssd_hit_ratio.read";
 pub struct Bounds {
     /// Number of measured reads that touch a block for the first time.
     fresh_reads: u64,
-    /// Number of measured block reads, and of those that touch a block for the first time.
+    /// Number of measured block reads, and number of measured block reads that touch a block for
+    /// the first time.
     block_reads: u64,
     fresh_block_reads: u64,
-    /// Number of measured reads, of measured reads and writes, and of each that carry data.
+    /// Number of measured reads, number of measured reads and writes, and the same two numbers of
+    /// requests that carry data.
     reads: u64,
     requests: u64,
     carrying_reads: u64,
@@ -57,10 +59,11 @@ pub struct Bounds {
     knows_disks: bool,
     /// Set if a block layer decides the order in which a cache gets the requests.
     reorders: bool,
-    /// Writes that may arrive faster than drives take them. `None`: arrival times or drives are
-    /// unknown.
+    /// Writes that may arrive faster than drives can take writes. `None` if arrival times or drives
+    /// are unknown.
     bursts: Option<Bursts>,
-    /// Smallest SSD, in bytes, that may keep each hit-ratio budget. `None`: no size does.
+    /// Smallest SSD, in bytes, that may keep each hit-ratio budget. `None` if no size may keep the
+    /// budget.
     least: Vec<(Budget, Option<u64>)>,
 }
 
@@ -161,7 +164,7 @@ impl Bounds {
     }
 
     /// Returns true if slow requests of at least `least` each certainly break `budget`. All
-    /// requests are slow if `all_slow` is set, else only first reads.
+    /// requests are slow if `all_slow` is set, and otherwise only first reads.
     fn breaks(&self, budget: &Budget, all_slow: bool, least: Nanoseconds) -> bool {
         let Some((which, figure, limit)) = budget.response_limit() else { return false };
         let (slow, all) = match which {
@@ -227,8 +230,9 @@ impl Bounds {
     }
 }
 
-/// Returns true if `over` slow requests of `all` put a quantile above the limit. One extra slow
-/// request is required. Rounding may decide which of two neighbours a quantile names.
+/// Returns true if `over` slow requests of `all` put a quantile above the limit. One slow request
+/// more than that is required. The reason is that rounding may decide which of two neighbouring
+/// response times is the quantile.
 fn is_too_many(over: u64, share: f64, all: u64) -> bool {
     over >= all.saturating_sub((share * all as f64).ceil() as u64) + 2
 }
@@ -378,8 +382,8 @@ mod tests {
         assert!(broken > 20, "{broken} of {} can be built and break it", candidates.len());
     }
 
-    /// A cache that is too small for the required hit ratio is excluded. A large enough cache is
-    /// not.
+    /// A cache that is too small for the required hit ratio is excluded. A cache that is large
+    /// enough is not excluded.
     #[test]
     fn cache_too_small_for_the_hit_budget_is_excluded() {
         // The workload reads 40 MiB in turn five times. A cache of 16 MiB serves at most 40 % of

@@ -16,7 +16,7 @@ use crate::grid::Candidate;
 pub struct BreakEven {
     /// Model of drive whose price is varied.
     pub price_of: String,
-    /// Price in US dollars for a GB (10^9 bytes) at which both cost the same.
+    /// Price in US dollars for a GB (10^9 bytes) at which both options cost the same.
     pub usd_per_gb: f64,
     /// Price today, in the size of the option that has more of this model.
     pub usd_per_gb_today: f64,
@@ -41,7 +41,7 @@ impl BreakEven {
     }
 }
 
-/// Rounds to a hundredth of a cent.
+/// Rounds a price to a hundredth of a cent.
 fn cents(usd: f64) -> f64 {
     (usd * 1e4).round() / 1e4
 }
@@ -134,7 +134,7 @@ mod tests {
         assert_eq!((way(&hybrid), way(&flash)), ((true, true), (true, false)));
     }
 
-    /// An option that is cheaper whatever a model costs has no such price.
+    /// An option that stays cheaper at any price of a model has no such price.
     #[test]
     fn no_break_even_where_one_option_always_wins() {
         let disk = candidate("hdd-only", &[(Role::Hdd, "disk", 4000, 50.0)]);

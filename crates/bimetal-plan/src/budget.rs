@@ -11,7 +11,7 @@ use bimetal_sim::limits::{Figure, Which};
 use bimetal_sim::results::Run;
 use serde_json::Value;
 
-/// Response times by the last part of their path.
+/// Names of the response times: the last part of their path.
 const RESPONSE_TIMES: [(&str, Figure); 8] = [
     ("mean", Figure::Mean),
     ("p50", Figure::Quantile(0.5)),
@@ -36,8 +36,8 @@ pub enum Metric {
     Path(String),
     /// Years until the first flash drive is worn out, at steady state.
     Lifetime,
-    /// Drive writes a day (DWPD) of the flash drive that has most, in the steady state that the
-    /// lifetime is computed for.
+    /// Drive writes a day (DWPD) of the flash drive with the most drive writes a day, in the steady
+    /// state that the lifetime is computed for.
     DriveWrites,
     /// US dollars for all drives.
     Cost,
@@ -73,7 +73,7 @@ pub struct Budget {
     pub limit: f64,
 }
 
-/// Reasons for which a budget, or several together, are invalid.
+/// Reasons for which a budget, or a combination of budgets, is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BudgetError {
     /// The text does not have the form `FIGURE<VALUE`.
@@ -112,7 +112,7 @@ pub enum BudgetError {
         /// A unit of the figure.
         unit: &'static str,
     },
-    /// No figure can keep both budgets.
+    /// No figure can keep both of two budgets.
     #[error("the budgets '{one}' and '{other}' contradict each other: no figure can keep both")]
     Contradiction {
         /// First budget.
@@ -127,7 +127,7 @@ impl Budget {
     ///
     /// # Errors
     /// Returns an error if the form is wrong, the figure is unknown, or the value has the wrong
-    /// unit, or none although the figure is a time.
+    /// unit, or no unit although the figure is a time.
     pub fn parse(text: &str) -> Result<Self, BudgetError> {
         let text = text.trim();
         let at = text.find(['<', '>']).ok_or_else(|| BudgetError::Form(text.to_owned()))?;
@@ -264,7 +264,7 @@ impl Budget {
         Self { side, limit, ..self.clone() }
     }
 
-    /// Returns a text that says by which figure the budget is broken.
+    /// Returns a text that names the figure that breaks the budget.
     pub(crate) fn broken_by(&self, value: Option<f64>) -> String {
         match (&self.metric, value) {
             (Metric::Cost, Some(usd)) => format!("{} over {self}", self.show(Some(usd - self.limit))),
@@ -364,7 +364,7 @@ fn path_of(name: &str) -> String {
     }
 }
 
-/// Maps whose keys depend on the run.
+/// Keys of a run's maps whose own keys depend on the run.
 const OPEN_MAPS: [&str; 3] =
     ["bypass.", "devices.ssd.flash.pages_programmed_by_cause.", "devices.ssd.flash.erases_by_cause."];
 
@@ -423,7 +423,8 @@ fn lacks_unit(value: &str, unit: &str) -> bool {
     value.ends_with(|last: char| last.is_ascii_digit()) && format!("{value}{unit}").parse::<Nanoseconds>().is_ok()
 }
 
-/// Parses a value in the unit of its figure. A time needs a unit; a bare size is in bytes.
+/// Parses a value in the unit of its figure. A time needs a unit; a size without a unit is in
+/// bytes.
 fn value_of(path: &str, value: &str) -> Result<f64, &'static str> {
     let duration = |expected| value.parse::<Nanoseconds>().map_err(|_| expected);
     match unit_of(path) {
@@ -507,7 +508,7 @@ mod tests {
         assert_eq!(Budget::energy("6W").unwrap().metric, Metric::Power);
     }
 
-    /// `p99<5` was once taken for 5 ms, and a user who means seconds would not notice.
+    /// Regression: `p99<5` was taken for 5 ms, and a user who meant seconds would not have noticed.
     #[test]
     fn time_without_a_unit_is_refused_with_an_example() {
         for (text, example) in [

@@ -1,13 +1,14 @@
-//! Bursts of writes: a lower bound on the writes of a burst that are late with an option's drives,
-//! whatever the scheme.
+//! Bursts of writes: a lower bound on the writes of a burst that are late on the drives of an
+//! option under any scheme.
 //!
 //! A write is done once a drive, or a log's bounded memory, has taken it. A flash drive takes no
-//! more than crosses its link, and no more than its buffer holds and its dies program meanwhile. A
-//! disk takes what its cache holds and what passes under its heads. Writes that arrive within a
-//! window must fit into the drives by the window's end plus the limit. At most as many are in time
-//! as fit there if the smallest writes go first. The remaining writes are late for certain. A block
-//! that is written again within a window counts once, since a log may overwrite it in place.
-//! Windows do not overlap, so the late writes of all windows add up.
+//! more than crosses its link, and no more than its buffer holds and its dies program in the same
+//! time. A disk takes the data that its cache holds and the data that passes under its heads.
+//! Writes that arrive within a window must fit into the drives by the window's end plus the limit.
+//! The largest number of writes in time is the number that fits in this amount if the smallest
+//! writes are served first. The remaining writes are late for certain. A block that is written
+//! again within a window counts once, since a log may overwrite it in place. Windows do not
+//! overlap, so the late writes of all windows add up.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Mutex;
@@ -25,13 +26,14 @@ use bimetal_trace::Request;
 use crate::evaluate::Load;
 use crate::grid::Candidate;
 
-/// Lengths of windows as multiples of the limit: 0 for bursts that arrive at once, and longer ones.
+/// Lengths of the windows of time in which writes are counted, as multiples of the budget's limit:
+/// 0 for bursts that arrive at once, and longer windows.
 const WINDOWS: [u64; 4] = [0, 1, 4, 16];
 
 /// Number of positions on a disk at which its longest track is sought.
 const PLACES: u64 = 256;
 
-/// Safety factor for inexact figures: a page in flight, rounded rates.
+/// Safety factor for inexact figures, such as a page in flight and rounded rates.
 const MARGIN: f64 = 1.05;
 
 /// Intake of a drive: bytes at once, then bytes per nanosecond. The link limits the intake of
@@ -91,7 +93,7 @@ type Drive = (String, u64);
 struct Write {
     arrival: Nanoseconds,
     device: u32,
-    /// Blocks that the write covers wholly: the first block, and the block behind the last.
+    /// Blocks that the write covers wholly: the first block, and the block after the last.
     blocks: (u64, u64),
     measured: bool,
 }
@@ -102,7 +104,8 @@ pub(crate) struct Bursts {
     block: BlockSize,
     /// Intake of each drive among the options.
     drives: BTreeMap<Drive, Option<Intake>>,
-    /// Number of late writes for drives and a limit. The number is the same under every scheme.
+    /// Number of late writes for each choice of drives and each limit. This number is the same
+    /// under every scheme.
     known: Mutex<HashMap<(Vec<Drive>, Nanoseconds), u64>>,
 }
 
@@ -173,8 +176,8 @@ impl Bursts {
     }
 }
 
-/// Returns the number of measured `writes` that do not fit into `room` bytes when the smallest go
-/// first.
+/// Returns the number of measured `writes` that do not fit into `room` bytes when the smallest
+/// writes are served first.
 fn late_of(writes: &[Write], block: u64, room: f64) -> u64 {
     let mut seen: HashSet<(u32, u64)> = HashSet::new();
     let mut sizes: Vec<u64> = Vec::new();

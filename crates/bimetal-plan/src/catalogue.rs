@@ -136,7 +136,7 @@ pub enum CatalogueError {
         /// The drive.
         model: String,
     },
-    /// A disk was requested as an SSD, or an SSD as a disk.
+    /// An HDD was requested as an SSD, or an SSD as an HDD.
     #[error("{model} is no {}: expected one", expected.name())]
     WrongKind {
         /// The drive.
@@ -269,12 +269,12 @@ impl Catalogue {
         offers
     }
 
-    /// Keeps only the offers of a kind with this `model` and `size`. If no such offer is for sale,
-    /// offers a part of a larger drive. If no larger drive is for sale, offers the model at its
-    /// profile's price.
+    /// Keeps only the offers of a kind with this `model` and `size`. If no drive of that size is
+    /// for sale, offers a part of a larger drive. If no larger drive is for sale, offers the model
+    /// at its profile's price.
     ///
     /// # Errors
-    /// Returns an error for a model without a profile, of the other kind, or without a price.
+    /// Returns an error for a model without a profile, of another kind, or without a price.
     pub fn narrow(&mut self, kind: Kind, model: Option<&str>, size: Option<Bytes>) -> Result<(), CatalogueError> {
         let mut models: Vec<String> = model.map(str::to_owned).into_iter().collect();
         if models.is_empty() {

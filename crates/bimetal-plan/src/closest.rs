@@ -3,13 +3,15 @@
 //!
 //! The distance of an option is a product over its broken budgets. Each broken budget contributes
 //! the factor by which the figure exceeds an upper limit or falls below a lower limit. So twice the
-//! price is as far off as twice the response time. The planner offers options within the price
-//! budget and, beside them, dearer options. The first show what the money buys, the second what the
-//! other budgets cost.
+//! price counts as the same distance as twice the response time. The planner offers options within
+//! the price budget and, beside them, dearer options. The options within the price budget show the
+//! best figures for that price. The more expensive options show the price at which the other
+//! budgets can be kept.
 //!
-//! Options run with all budgets widened up to the distance of the worst offered option. Most
-//! therefore stop early. The first few, one per scheme, run to their end. Parameters off their
-//! defaults are tried only for the options that would be offered.
+//! Options run with all budgets widened up to the distance of the worst offered option. Most runs
+//! of the search for the closest options therefore stop early. The first few options, one for each
+//! scheme, run to their end. Parameters with other values than their defaults are tried only for
+//! the options that would be offered.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -24,7 +26,7 @@ use crate::grid::Candidate;
 use crate::progress::{Stage, Steps};
 use crate::search::{BATCH, Search, Tried};
 
-/// Number of options offered within the price budget, and of options offered beyond it.
+/// Number of options offered within the price budget, and of options offered above that budget.
 const OFFERED: usize = 2;
 
 /// Distance of an option from the budgets.
@@ -57,12 +59,12 @@ impl Off {
 /// Budget that an option breaks.
 pub(crate) struct Broken<'b> {
     budget: &'b Budget,
-    /// Figure of the option, if it has one.
+    /// Figure of the option, if the figure exists.
     value: Option<f64>,
     /// Factor by which the figure exceeds an upper limit or falls below a lower limit.
     factor: f64,
-    /// Set if the figure is measured under the grown load, where it is worse than under today's
-    /// load.
+    /// Set if the figure is measured under the grown load, where the figure is worse than under
+    /// today's load.
     when_grown: bool,
 }
 
@@ -115,7 +117,8 @@ pub(crate) fn among(tried: &[Tried], budgets: &[Budget]) -> Vec<usize> {
     nearest.0.into_iter().map(|(_, at)| tried[at].candidate.index).collect()
 }
 
-/// Nearest options so far, in order, with at most one option per scheme and choice of drives.
+/// Options nearest to the budgets so far, in order, with at most one option per scheme and choice
+/// of drives.
 #[derive(Default)]
 struct Nearest(Vec<(Off, usize)>);
 
@@ -138,7 +141,8 @@ impl Nearest {
         self.0.truncate(OFFERED);
     }
 
-    /// Returns the distance below which an option joins the nearest; `None` if any distance does.
+    /// Returns the distance below which an option joins the nearest options; `None` if any distance
+    /// does.
     fn worst(&self) -> Option<Off> {
         self.0.get(OFFERED - 1).map(|(off, _)| *off)
     }
@@ -254,7 +258,7 @@ impl Search<'_> {
         }
     }
 
-    /// Returns true if all figures that the budgets need are known of an option.
+    /// Returns true if all figures of an option that the budgets need are known.
     fn knows_all_of(&self, tried: &Tried) -> bool {
         let asks_life = self.budgets.iter().any(|budget| budget.is_of_life());
         let knows = |figures: &Figures| {
@@ -263,8 +267,8 @@ impl Search<'_> {
         tried.judged && tried.figures().is_some_and(knows)
     }
 
-    /// Runs an option until it breaks a budget by more than the factor `room`. Returns `None` in
-    /// that case.
+    /// Runs an option until it breaks a budget by more than the factor `room`. Returns `None` if
+    /// the run was stopped for this reason.
     fn within(&self, candidate: &Candidate, room: f64) -> Result<Option<Tried>, SimulationError> {
         let others = self.budgets.iter().filter(|budget| budget.metric != Metric::Cost);
         let wider: Vec<Budget> = others.map(|budget| budget.wider(room)).collect();

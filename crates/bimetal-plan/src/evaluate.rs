@@ -33,9 +33,10 @@ pub(crate) const MAP_TOO_LARGE: &str = "a map of every block of its SSD takes";
 /// Largest amount of memory for the block map of an option, in bytes.
 const MAP_BYTES_MAX: f64 = (160 << 20) as f64;
 
-/// Bytes per SSD block above which a scheme has large tables beside its block map and recency list.
-/// Large tables fill with every address that the workload touches. A scheme that is home to address
-/// ranges has a table of all of them. Options with large tables run one at a time.
+/// Bytes per SSD block above which a scheme has large tables in addition to its block map and
+/// recency list. Large tables fill with every address that the workload touches. A scheme whose
+/// address ranges can change their homes has a table of all ranges. Options with large tables run
+/// one at a time.
 const SLIM_BYTES_PER_BLOCK: f64 = 36.0;
 static LARGE: Mutex<()> = Mutex::new(());
 
@@ -148,7 +149,8 @@ pub struct Figures {
     pub span_s: Option<f64>,
     /// Confidence in the figures, if it was computed.
     pub confidence: Option<Box<Confidence>>,
-    /// Short ends of budgeted figures by the names of their budgets, if the plan goes by them.
+    /// Worst ends of the ranges of budgeted figures, by the names of their budgets, if the plan
+    /// uses the worst ends.
     pub short_ends: BTreeMap<String, f64>,
 }
 
@@ -165,13 +167,13 @@ impl Figures {
         figures
     }
 
-    /// Returns the figure at a dotted path. Prices are the catalogue's.
+    /// Returns the figure at a dotted path. Prices come from the catalogue.
     pub fn at(&self, path: &str) -> Option<f64> {
         at(&self.run, path).and_then(Value::as_f64)
     }
 
     /// Returns the years until the first flash drive is worn out: infinity if none wears out,
-    /// `None` if lifetimes were not computed, or cannot be told without times.
+    /// `None` if lifetimes were not computed, or cannot be computed without times.
     pub fn life_years(&self) -> Option<f64> {
         let lives = self.lives.as_ref()?;
         if lives.iter().any(|life| life.unknown == Some(Unknown::NeedsTimes)) {
@@ -208,13 +210,14 @@ impl Figures {
         (end(&|life| range(life).0), end(&|life| range(life).1))
     }
 
-    /// Makes [`Self::of`] return the short ends of the figures of `budgets`.
+    /// Makes [`Self::of`] return the worst ends of the ranges of the figures that `budgets` limit.
     pub(crate) fn go_by_short_ends(&mut self, confidence: &Confidence, budgets: &[Budget]) {
         let short_end = |budget: &Budget| Some((budget.name(), confidence.of(budget)?.short_end?));
         self.short_ends = budgets.iter().filter_map(short_end).collect();
     }
 
-    /// Returns the figure that `budget` limits, or its short end if the plan goes by it.
+    /// Returns the figure that `budget` limits, or the worst end of its range if the plan uses the
+    /// worst ends.
     pub fn of(&self, budget: &Budget) -> Option<f64> {
         self.short_ends.get(&budget.name()).copied().or_else(|| self.predicted(budget))
     }
@@ -231,7 +234,8 @@ impl Figures {
         }
     }
 
-    /// Returns the reason for which the figures break `budget`, or `None` if they keep it.
+    /// Returns the reason for which the figures break `budget`, or `None` if the figures keep the
+    /// budget.
     pub fn breaks(&self, budget: &Budget) -> Option<String> {
         let value = self.of(budget);
         let unknown = matches!(budget.metric, Metric::Energy | Metric::Power) && value.is_none();
@@ -243,7 +247,8 @@ impl Figures {
     }
 }
 
-/// Returns the drive writes a day of the flash drive that has most; `None` without such a drive.
+/// Returns the drive writes a day of the flash drive with the most drive writes a day; `None`
+/// without such a drive.
 pub(crate) fn drive_writes(lives: &[Life]) -> Option<f64> {
     lives.iter().filter_map(|life| life.dwpd).reduce(f64::max)
 }
@@ -295,7 +300,8 @@ impl Evaluator<'_> {
         limits
     }
 
-    /// Computes the lifetimes of the flash drives of `candidate`; none if it cannot be built.
+    /// Computes the lifetimes of the flash drives of `candidate`; no lifetimes if the option cannot
+    /// be built.
     ///
     /// # Errors
     /// Returns an error if the totals of a run contradict each other.
@@ -309,7 +315,7 @@ impl Evaluator<'_> {
     ///
     /// # Errors
     /// Returns an error if the simulation's totals contradict each other, or no request is
-    /// measured. The option is not the cause.
+    /// measured. Such an error is not caused by the option.
     pub fn run(&self, candidate: &Candidate, limits: Limits) -> Result<Outcome, SimulationError> {
         self.run_with(candidate, &candidate.choices(self.common), limits)
     }

@@ -2,8 +2,8 @@
 //! its main parameter.
 //!
 //! Schemes come from the registry of `bimetal-core`. By convention, a scheme's first parameter is
-//! its main parameter. The grid varies this parameter unless the user sets it. Other parameters
-//! vary only if the user gives values for them.
+//! its main parameter. The grid varies this parameter unless the user sets the parameter. Other
+//! parameters vary only if the user gives values for them.
 
 use std::collections::BTreeMap;
 
@@ -15,8 +15,8 @@ use bimetal_sim::setup::{Choices, DriveChoice, Size};
 
 use crate::catalogue::Offer;
 
-/// Divisor and factor for numeric parameters, which are also tried at a fourth and at four times
-/// their default.
+/// Divisor and factor for numeric parameters, which are also tried at a fourth of their default and
+/// at four times their default.
 const STEP: u64 = 4;
 
 /// An option: a scheme with drives and settings.
@@ -24,7 +24,7 @@ const STEP: u64 = 4;
 pub struct Candidate {
     /// Number of the option in the grid.
     pub index: usize,
-    /// Number of the option's settings among those of its scheme; 0: the first, the defaults.
+    /// Number of the option's settings among those of its scheme; 0 stands for the defaults.
     pub variant: usize,
     /// Scheme of the option.
     pub scheme: &'static SchemeInfo,
@@ -68,7 +68,7 @@ pub struct Grid<'a> {
     pub ssds: Vec<&'a Offer>,
     /// HDDs for sale.
     pub hdds: Vec<&'a Offer>,
-    /// Drives for a log of its own. Empty: the log lies on the HDD.
+    /// Drives that may be chosen for a separate log. The list is empty if the log lies on the HDD.
     pub logs: Vec<&'a Offer>,
     /// Parameters that the user set and the grid does not vary. A key may begin with a scheme's
     /// name.
@@ -76,7 +76,7 @@ pub struct Grid<'a> {
     /// Parameters that the user varies: a key, with or without a scheme's name in front, and its
     /// values.
     pub vary: &'a [(String, Vec<String>)],
-    /// Price of the manager of each scheme in US dollars; 0 for a scheme that is not named.
+    /// Price of the manager of each scheme in US dollars; 0 for a scheme that is not in this map.
     pub controller_usd: BTreeMap<&'static str, f64>,
 }
 
@@ -123,8 +123,8 @@ impl Grid<'_> {
         combinations
     }
 
-    /// Returns every combination of the varied values, the defaults first. Each contains the
-    /// parameters that the user set.
+    /// Returns every combination of the varied values, the defaults first. Each combination
+    /// contains the parameters that the user set.
     fn settings_of(&self, scheme: &SchemeInfo) -> Vec<Vec<(String, String)>> {
         let mut combinations: Vec<Vec<(String, String)>> = vec![Vec::new()];
         for (place, parameter) in scheme.parameters.iter().enumerate() {

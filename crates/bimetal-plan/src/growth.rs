@@ -1,10 +1,10 @@
-//! Growth: the workload at the time when the flash is to be replaced.
+//! Growth: a forecast of the workload at the time when the flash is to be replaced.
 //!
 //! A workload that grows by a factor has that many times the requests, on that many times the
-//! addresses. Growth adds copies of the requests, on addresses behind the last address. There is a
-//! copy for each whole unit that the factor exceeds 1. The remaining fraction copies that share of
-//! the 1 MiB chunks. A copy arrives together with its original. So bursts grow too, which is the
-//! harder case.
+//! addresses. Growth adds copies of the requests, on addresses after the last address. A
+//! factor of 2.5 adds one copy of all requests, and one copy of the requests in half of the chunks
+//! of 1 MiB. A copy arrives together with its original. So
+//! bursts grow, too, which is harder for the drives than more bursts would be.
 
 use bimetal_core::units::{Nanoseconds, SectorRange, Sectors};
 use bimetal_sim::survey::Survey;
@@ -23,13 +23,13 @@ const YEARS: f64 = 5.0;
 pub struct Growth {
     /// Share by which footprint and rate grow each year.
     pub per_year: f64,
-    /// Years of growth: the budgeted lifetime, else five.
+    /// Years of growth: the budgeted lifetime, or otherwise five.
     pub years: f64,
 }
 
 impl Growth {
-    /// Parses a rate such as `20%/y`. The growth lasts for `lifetime`, as `--lifetime` has it, else
-    /// five years.
+    /// Parses a rate such as `20%/y`. The growth lasts for `lifetime`in the form that `--lifetime`
+    /// takes, or otherwise for five years.
     ///
     /// # Errors
     /// Returns a text with the expected form.
@@ -83,8 +83,7 @@ pub fn grown(requests: &[Request], survey: &Survey, factor: f64) -> Vec<Request>
     all
 }
 
-/// Returns true if the chunk in which a request starts is in the share that copy number `copy`
-/// contains.
+/// Returns true if the chunk in which a request starts is in copy number `copy`.
 fn chosen(request: &Request, copy: u64, share: f64) -> bool {
     let chunk = request.range.start.0 / CHUNK_SECTORS;
     let mixed = (chunk ^ copy << 48 ^ u64::from(request.device) << 40).wrapping_mul(0x9E37_79B9_7F4A_7C15);

@@ -1,5 +1,5 @@
-//! Differences between the two halves of a workload: reasons for which a plan for the first may
-//! fail on the second.
+//! Differences between the two halves of a workload: reasons for which a plan for the first half
+//! may fail on the second half.
 
 use bimetal_core::block::BlockSize;
 use bimetal_measure::text::{bytes, short};
@@ -32,8 +32,8 @@ impl Half {
     }
 }
 
-/// Returns the differences of the second half from the first, as the end of a sentence. The halves
-/// are cut in front of request number `cut`.
+/// Returns the differences of the second half from the first half, as the end of a sentence. The
+/// halves are cut in front of request number `cut`.
 pub fn difference(requests: &[Request], cut: usize, block: BlockSize) -> String {
     let (first, second) = requests.split_at(cut.min(requests.len()));
     let all = Half::of(requests, block).blocks;

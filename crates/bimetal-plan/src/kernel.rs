@@ -1,13 +1,14 @@
-//! Commands that set up the function of Linux that is most similar to a scheme. The commands are
-//! not a translation: Linux has policies of its own. The plan's predictions hold for Bimetal only.
+//! Commands that set up the function of Linux that is most similar to a scheme. The commands of
+//! Linux do not translate a plan exactly: Linux uses its own policies. The plan's predictions hold
+//! for Bimetal only.
 
 use bimetal_core::scheme::{CacheMode, LinuxCounterpart};
 use bimetal_core::settings::Settings;
 
 use crate::grid::Candidate;
 
-/// Returns the commands, with SSD and HDD for the paths of the drives; none if Linux has nothing
-/// similar.
+/// Returns the commands, with SSD and HDD for the paths of the drives; no commands if Linux has no
+/// similar function.
 pub fn commands(candidate: &Candidate) -> Vec<String> {
     let given = candidate.settings.iter().map(|(key, value)| (key.as_str(), value.as_str()));
     let settings = Settings::new(candidate.scheme.name, candidate.scheme.parameters, given);

@@ -1,20 +1,20 @@
-//! The planner: which SSD to buy, of which size, under which scheme, for how many years, at what
-//! price.
+//! The planner answers this question: which SSD to buy, of which size, under which scheme, for how
+//! many years, at what price.
 //!
 //! A [`budget`] is a limit that an option must keep. A [`catalogue`] lists the drives for sale. The
 //! [`grid`] combines these drives with the schemes of the registry into all options. [`evaluate`]
 //! runs one option over the workload, exactly as `simulate` does. [`search`] finds the cheapest
-//! option that keeps every budget, without running all of them. [`bimetal_sim::lifetime`] estimates
-//! how long the option's flash lasts, [`advice`] how certain the answer is, [`break_even`] at which
-//! prices it changes. [`answer`] is the document that the planner produces. [`drives`] holds
-//! figures and prices of drives on the market. Nothing here decides where a block lies or how long
-//! a drive takes.
+//! option that keeps every budget, without a run of every option. [`bimetal_sim::lifetime`]
+//! estimates how long the option's flash lasts, [`advice`] estimates how certain the answer is, and
+//! [`break_even`] computes the prices at which the answer changes. [`answer`] is the document that
+//! the planner produces. [`drives`] holds figures and prices of drives on the market. No module of
+//! this crate decides where a block lies or how long a drive takes.
 //!
 //! [`mixcp`] answers by regression, as the paper MixedStore (2009) does. [`sweep`] is the other
 //! grid: every combination that a file lists, without a budget. [`fleet`] chooses from the results
 //! of a sweep, for many volumes with one budget.
 //!
-//! Read first: [`plan()`] below, then [`search`].
+//! Read first: Read first: [`plan()`] below, then [`search`].
 
 pub mod advice;
 pub mod answer;
@@ -73,7 +73,7 @@ pub struct Question<'a> {
     pub workload: &'a dyn Workload,
     /// Drives for sale, with their prices.
     pub catalogue: Catalogue,
-    /// Catalogue of drives for a log of its own. `None`: the log lies on the HDD.
+    /// Catalogue of drives for a separate log. `None` if the log lies on the HDD.
     pub logs: Option<Catalogue>,
     /// Schemes to consider.
     pub schemes: Vec<&'static SchemeInfo>,
@@ -81,7 +81,7 @@ pub struct Question<'a> {
     pub budgets: Vec<Budget>,
     /// Choices that all options share. Drives and sizes among these choices are ignored.
     pub common: Choices,
-    /// Growth of the load, if any.
+    /// Growth of the load; `None` for no growth.
     pub growth: Option<Growth>,
     /// Parameters to vary, and their values.
     pub vary: Vec<(String, Vec<String>)>,
@@ -95,7 +95,7 @@ pub struct Question<'a> {
     pub holdout: bool,
     /// Set to leave insignificant predictors out of MixCP's regressions.
     pub significant: bool,
-    /// Set to plan by the short end of each range, so that the answer is proven.
+    /// Set to use the worst end of each range, so that the answer is proven.
     pub sure: bool,
 }
 
@@ -117,7 +117,7 @@ pub enum PlanError {
     /// A parameter cannot be varied or set as asked.
     #[error(transparent)]
     Parameter(#[from] ParameterError),
-    /// A lifetime is budgeted, and the requests have no times.
+    /// A lifetime is budgeted, but the requests have no times.
     #[error(
         "{budget}: the life of flash needs times, and the requests are not replayed at any (--replay closed or think, or a trace \
          without times): expected a trace with times and --replay timed; `bimetal record` records one. Or leave this \
@@ -156,19 +156,19 @@ pub struct Planned {
     pub tried: Vec<Tried>,
     /// Number of options that keep every budget.
     pub kept: usize,
-    /// Positions in `tried` of the Pareto front, the cheapest first. No other option beats these in
-    /// price, latency, lifetime and energy at once.
+    /// Positions in `tried` of the Pareto front, the cheapest first. No other option beats the
+    /// options of the front in price, latency, lifetime and energy at once.
     pub front: Vec<usize>,
     /// Response time that decides between options of the same price.
     pub latency: Budget,
     /// Budgets that an option must keep.
     pub budgets: Vec<Budget>,
-    /// Growth of the load, if any.
+    /// Growth of the load; `None` for no growth.
     pub growth: Option<Growth>,
 }
 
 impl Planned {
-    /// Formats `value` as a figure of the budget that has this text or name.
+    /// Formats `value` as a figure of the budget with this text or name.
     pub fn show(&self, budget: &str, value: Option<f64>) -> String {
         let mut known = self.budgets.iter().chain([&self.latency]);
         let budget = known.find(|known| known.text == budget || known.name() == budget);
@@ -252,8 +252,8 @@ impl Planned {
 /// Answers `question`.
 ///
 /// # Errors
-/// Returns an error for invalid input. If no option keeps the budgets, the result is an answer, not
-/// an error.
+/// Returns an error for invalid input. If no option keeps the budgets, the result is still an
+/// answer and not an error.
 pub fn plan(question: &Question<'_>, progress: &dyn Progress) -> Result<Planned, PlanError> {
     let began = Instant::now();
     check(question)?;

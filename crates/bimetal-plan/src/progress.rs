@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub enum Stage {
     /// The search tries options, from the cheapest on.
     Search,
-    /// No option keeps the budgets: the planner searches for the closest.
+    /// No option keeps the budgets: the planner searches for the closest options.
     Closest,
-    /// The planner evaluates dearer options, the winner's confidence and its sensitivity to
+    /// The planner evaluates dearer options, how certain the winner is, and its sensitivity to
     /// changes.
     Confidence,
     /// MixCP trains its models.
@@ -21,7 +21,7 @@ pub trait Progress: Sync {
     /// Reports the number of requests read from the trace so far.
     fn read(&self, requests: u64);
     /// Reports that `done` of `of` steps of a stage are finished. Each stage begins with a report
-    /// of 0.
+    /// of 0 steps.
     fn stepped(&self, stage: Stage, done: u64, of: u64);
 }
 
@@ -39,7 +39,7 @@ impl<'a> Steps<'a> {
         Self { progress, stage, done: AtomicU64::new(0), of }
     }
 
-    /// Counts one more finished step and reports it.
+    /// Counts one more finished step, and reports the number of finished steps.
     pub(crate) fn over(&self) {
         let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
         debug_assert!(done <= self.of, "{done} steps of {}", self.of);

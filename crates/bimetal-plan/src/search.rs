@@ -2,16 +2,17 @@
 //!
 //! The search takes options by price. The search ends at the first price at which an option keeps
 //! the budgets, because a dearer option cannot win. Some options break a budget for certain before
-//! any run ([`crate::bounds`]). Slow options are found out early: a run stops once a broken budget
+//! any run ([`crate::bounds`]). Slow options are recognised early: a run stops once a broken budget
 //! is certain ([`bimetal_sim::limits`]). The lifetime of flash costs several runs. So among options
 //! of one price, the search computes the lifetime in order of speed, until an option keeps all
-//! budgets. All of this is exact: an exhaustive search chooses the same option.
+//! budgets. All these shortcuts are exact: an exhaustive search chooses the same option.
 //!
-//! Among options of one price, the option with the better first response time wins. Ties go to the
-//! better mean, then to the option that is earlier in the grid.
+//! Among options of one price, the option with the better response time wins; the first response
+//! time with a budget is compared. If two options are equally fast, the option with the better mean
+//! wins, and then the option that is earlier in the grid.
 //!
-//! Runs of a batch go side by side, one per core. The results of a batch steer the next batch, so
-//! the answer does not depend on the number of cores.
+//! Runs of a batch run side by side, one for each core. The results of a batch steer the next
+//! batch, so the answer does not depend on the number of cores.
 
 use std::cmp::Ordering;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -36,7 +37,7 @@ const MEAN: &str = "response_time_ms.all.mean";
 /// Number of options that run side by side before the search looks at their results.
 pub(crate) const BATCH: usize = 16;
 
-/// Largest number of options of a way to build that are run to find the cheapest.
+/// Largest number of options of one way to build that are run to find the cheapest option.
 const RIVALS_MAX: usize = 12;
 
 /// Number of options whose flash lifetime is computed side by side.
@@ -49,8 +50,8 @@ pub struct Tried {
     pub candidate: Candidate,
     /// Outcome of the option's run, if the option was run.
     pub outcome: Option<Outcome>,
-    /// Budgets that the option breaks, or the reason for which it was not run. Empty: the option
-    /// keeps every budget checked so far.
+    /// Budgets that the option breaks, or the reason for which it was not run. The list is empty if
+    /// the option keeps every budget checked so far.
     pub reasons: Vec<String>,
     /// Set once every budget was checked, including budgets that cost extra runs.
     pub(crate) judged: bool,
@@ -82,7 +83,7 @@ impl Tried {
 
 /// Rank of an option among the options of the same price.
 struct Place {
-    /// First response time that has a budget, and the mean.
+    /// The values compared: the first response time that has a budget, and the mean.
     first: f64,
     mean: f64,
     index: usize,
@@ -110,7 +111,7 @@ pub struct Search<'a> {
     pub progress: &'a dyn Progress,
     /// Number of runs so far.
     pub simulations: &'a AtomicU64,
-    /// Set to go by the short ends of the ranges.
+    /// Set to use the worst ends of the ranges.
     pub sure: bool,
 }
 
@@ -212,8 +213,8 @@ impl Search<'_> {
     }
 
     /// Runs the winner's scheme and settings on the other SSDs, which were left out for their
-    /// price. The results of these runs show what more money would buy. A scheme without an SSD is
-    /// run on the other disks instead.
+    /// price. The results of these runs show the figures that a higher price would buy. A scheme
+    /// without an SSD is run on the other disks instead.
     ///
     /// # Errors
     /// Returns an error if the totals of a run contradict each other.
@@ -234,8 +235,8 @@ impl Search<'_> {
         })
     }
 
-    /// Finds the cheapest option that keeps the budgets for each other way to build than the
-    /// winner's: SSDs alone, disks alone, or both. Returns their grid numbers.
+    /// Finds the cheapest option that keeps the budgets for each way to build that is not the
+    /// winner's: SSDs alone, disks alone, or both. Returns the grid numbers of these options.
     ///
     /// # Errors
     /// Returns an error if the totals of a run contradict each other.
@@ -250,7 +251,7 @@ impl Search<'_> {
         Ok(found)
     }
 
-    /// Finds the cheapest option built in a way, among options that keep the budgets and the
+    /// Finds the cheapest option built in one way, among options that keep the budgets and the
     /// cheapest options that were left out for their price.
     fn rival(&self, tried: &mut [Tried], wanted: (bool, bool)) -> Result<Option<usize>, SimulationError> {
         let mut options: Vec<&mut Tried> = tried
@@ -276,7 +277,7 @@ impl Search<'_> {
     }
 
     /// Runs an option to its end, or until it breaks a budget of the user or of `rivals`. Checks
-    /// only the budgets that the run itself decides.
+    /// only the budgets that the run itself can decide.
     pub(crate) fn try_one(
         &self,
         candidate: Candidate,
@@ -333,7 +334,8 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// Returns the budgets that break at the short end of their figure, or cannot be proven.
+    /// Returns the budgets that the worst end of their figure's range breaks, and the budgets that
+    /// cannot be proven.
     fn judge_short_ends(&self, candidate: &Candidate, figures: &mut Figures) -> Result<Vec<String>, SimulationError> {
         let confidence = advice::confidence(self.evaluator, candidate, figures, self.budgets)?;
         self.count(confidence.windows + 2);
@@ -433,8 +435,8 @@ impl Search<'_> {
         kept
     }
 
-    /// Returns the response time that decides between options of one price: the first with an upper
-    /// budget, else the mean.
+    /// Returns the response time that decides between options of one price: the first response time
+    /// with an upper budget, or otherwise the mean.
     pub fn first_response_budget(&self) -> Budget {
         let limited = self.budgets.iter().find(|budget| budget.response_limit().is_some()).cloned();
         limited.unwrap_or_else(|| Budget {

@@ -9,7 +9,7 @@
 //! - [`nbd`]: the protocol of the clients. [`replay`]: a client that plays a trace.
 //! - [`control`]: requests to a running server about itself.
 //! - [`snapshot`]: counters of a server, as data. [`status`](mod@status) and [`metrics`] make
-//!   documents of them.
+//!   documents of these counters.
 //! - `ublk`: a block device of the kernel (with the feature of this name).
 //!
 //! The server uses the protocols and the documents, and none of them uses the server.

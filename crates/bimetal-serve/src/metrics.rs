@@ -1,8 +1,9 @@
 //! Metrics for Prometheus: every figure of `status` that changes, as text, made anew for each
 //! scrape.
 //!
-//! Names follow Prometheus: `bimetal_`, a noun, the unit, and `_total` for counters. Every metric
-//! has the label `volume`. The dashboard in `contrib/grafana` uses these names.
+//! Names follow Prometheus: The name of a metric is `bimetal_`, a noun, the unit, and `_total` for
+//! counters. Every metric has the label `volume`. The dashboard in `contrib/grafana` uses the names
+//! of these metrics.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -48,7 +49,7 @@ fn now() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64())
 }
 
-/// Figures for a page.
+/// Figures that a page needs.
 #[derive(Debug)]
 struct Page {
     status: Status,

@@ -1,11 +1,12 @@
 //! Replay: a workload is issued to a server at its times of arrival, and each response time is
 //! measured.
 //!
-//! There is one thread and one connection. In an open loop, a request is issued when it is due,
-//! regardless of requests under way. The response time of a request counts from the time at which
-//! it is due, so that lateness of the replay adds to the response time. Lateness is counted as
-//! well. The thread sleeps until shortly before the next request is due, and then polls. With think
-//! times ([`bimetal_trace::think`]), a request becomes due with the answers on which it depends.
+//! The replay has one thread and one connection. In an open loop, a request is issued when it is
+//! due, regardless of requests under way. The response time of a request counts from the time at
+//! which it is due, so that lateness of the replay adds to the response time. The lateness of
+//! requests is also counted on its own. The thread sleeps until shortly before the next request is
+//! due, and then polls. With think times ([`bimetal_trace::think`]), a request becomes due with the
+//! answers on which it depends.
 
 use std::io::{self, IoSlice};
 use std::net::TcpStream;
@@ -37,7 +38,7 @@ pub const LATE: Nanoseconds = Nanoseconds::from_micros(100);
 const UNDER_WAY_MAX: usize = 1 << 16;
 /// Time from the beginning to the first request.
 const LEAD: Nanoseconds = Nanoseconds::from_millis(20);
-/// Size of the data from which writes take their payload, again and again.
+/// Size of the data from which writes take their payload repeatedly.
 const NOISE_BYTES: usize = 1 << 20;
 /// Maximum of parts sent with one call.
 const PARTS_MAX: usize = 256;
@@ -55,8 +56,8 @@ pub enum Issue {
         /// Number of requests under way.
         depth: u32,
     },
-    /// Requests are issued once those are answered that they waited for when they were recorded,
-    /// and the host's own time in between has passed, divided by `speedup`.
+    /// A request is issued once the answers have arrived for which it waited in the recording, and
+    /// the host's own time after these answers has passed, divided by `speedup`.
     Think {
         /// Factor by which the host's own times are shorter than in the recording.
         speedup: f64,
@@ -67,7 +68,7 @@ pub enum Issue {
 struct Pace {
     issue: Issue,
     dependencies: Dependencies,
-    /// Time at which the last request was due: none is due before an earlier one.
+    /// Time at which the last request was due, because no request is due before an earlier request.
     last: Nanoseconds,
 }
 
@@ -83,8 +84,8 @@ impl Pace {
         }
     }
 
-    /// Returns the time at which `request`, which is next, is due; `None` as long as one that it
-    /// waits for is under way.
+    /// Returns the time at which `request`, which is next, is due; `None` as long as a request for
+    /// which it waits is under way.
     fn due(&self, request: &Request) -> Option<Nanoseconds> {
         match self.issue {
             Issue::Timed { speedup } => Some(LEAD + faster(request.arrival, speedup)),
@@ -93,7 +94,7 @@ impl Pace {
         }
     }
 
-    /// Takes the request that is issued, which was due at that time, and returns its number.
+    /// Takes the request that is issued, which was due at the given time, and returns its number.
     fn issued(&mut self, request: &Request, due: Nanoseconds) -> u64 {
         self.last = due;
         if let Issue::Think { .. } = self.issue { self.dependencies.issue(request) } else { 0 }
@@ -118,7 +119,7 @@ impl Pace {
 /// Reasons for which a replay ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
-    /// No server listens there.
+    /// No server listens at the endpoint.
     #[error("cannot connect to {place}: {error}; start the server with `bimetal serve`")]
     Connect {
         /// Endpoint of the server.
@@ -132,7 +133,7 @@ pub enum ReplayError {
     /// The server closed the connection.
     #[error("the server closed the connection with {0} requests under way")]
     Closed(usize),
-    /// The server violates the protocol, or refuses.
+    /// The server violates the protocol, or refuses the connection.
     #[error(transparent)]
     Protocol(#[from] ClientError),
     /// A request is larger than a server takes.
@@ -169,7 +170,7 @@ pub struct Connection {
 }
 
 struct UnderWay {
-    /// Number of the request, if it is needed.
+    /// Number of the request, if the caller needs the number.
     number: u64,
     kind: OpKind,
     due: Nanoseconds,
@@ -182,7 +183,7 @@ impl Connection {
     ///
     /// # Errors
     ///
-    /// Fails if no server listens there, or if the server violates the protocol.
+    /// Fails if no server listens at the endpoint, or if the server violates the protocol.
     pub fn open(endpoint: &Endpoint) -> Result<Self, ReplayError> {
         let socket = match endpoint {
             Endpoint::Unix(path) => UnixStream::connect(path).map(OwnedFd::from),
@@ -215,13 +216,13 @@ impl Connection {
         self.offer
     }
 
-    /// Issues `requests` and waits for all replies. `answered` gets each, in the order of the
-    /// replies. Ranges that are not aligned to the server's blocks are widened.
+    /// Issues `requests` and waits for all replies. `answered` gets each answered request, in the
+    /// order of the replies. Ranges that are not aligned to the server's blocks are widened.
     ///
     /// # Errors
     ///
-    /// Fails with the first error of the connection or of `requests`. A reply with an error is not
-    /// an error here.
+    /// Fails with the first error of the connection or of `requests`. A reply with an error does
+    /// not end the replay.
     pub fn replay<E: From<ReplayError>>(
         mut self,
         requests: impl Iterator<Item = Result<Request, E>>,

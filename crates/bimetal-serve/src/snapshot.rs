@@ -14,7 +14,8 @@ use bimetal_measure::response_time::ResponseTimes;
 /// Kinds of operations whose latencies are recorded.
 pub const KINDS: [OpKind; 5] = [OpKind::Read, OpKind::Write, OpKind::Flush, OpKind::Discard, OpKind::WriteZeroes];
 
-/// Shortest latency: a request that ends within one reading of the clock counts as this.
+/// Shortest latency that is recorded: a request that ends before the clock advances gets this
+/// latency.
 const LATENCY_MIN: Nanoseconds = Nanoseconds::from_micros(1);
 
 /// Latencies by kind.
@@ -63,7 +64,8 @@ impl Latencies {
     }
 }
 
-/// Returns the response times by kind of request, from those of [`KINDS`]. Zeroes are writes.
+/// Returns the response times by kind of request, from the latencies of the kinds in [`KINDS`].
+/// Zeroes are writes.
 fn response_times(each: &[Durations]) -> ResponseTimes {
     let [reads, writes, flushes, _, zeroes] = each else { return ResponseTimes::default() };
     let mut writes = writes.clone();
@@ -83,7 +85,8 @@ fn place(kind: OpKind) -> Option<usize> {
     })
 }
 
-/// Kinds of operations of a drive that fail: all recent ones failed, at different addresses.
+/// Kinds of operations of a drive that fail: all recent operations of the kind have failed, at
+/// different addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Failing {
     /// Set if reads fail.
@@ -125,7 +128,7 @@ pub struct MemberSnapshot {
     pub state: MemberState,
     /// Kinds of operations that fail at every address.
     pub failing: Failing,
-    /// Set if the member is home of blocks that no other drive is home of.
+    /// Set if some blocks have their home on this member alone.
     pub is_home: bool,
     /// Description of the way operations are carried out.
     pub drive: String,
@@ -133,7 +136,7 @@ pub struct MemberSnapshot {
     pub foreground: u32,
     /// Number of operations under way for moves and metadata.
     pub background: u32,
-    /// Accuracy of the drive's emulation, if it is emulated.
+    /// Accuracy of the drive's emulation, if the drive is emulated.
     pub emulation: Option<Emulation>,
     /// Bytes that were read from the member.
     pub read_bytes: Bytes,
@@ -143,7 +146,7 @@ pub struct MemberSnapshot {
     pub errors: u64,
     /// Last error, in words.
     pub last_error: Option<String>,
-    /// Consequence of a full file system below the member, if it is full.
+    /// Consequence of a full file system below the member, `None` if that file system has room.
     pub no_room: Option<String>,
 }
 
@@ -211,8 +214,8 @@ mod tests {
         assert!(largest.iter().all(|&largest| largest >= LATENCY_MIN), "{largest:?}");
     }
 
-    /// Zeroes are writes, as in a simulation and in a replay. Flushes and discards are neither
-    /// reads nor writes.
+    /// Write-zeroes requests count as writes, as in a simulation and in a replay. Flushes and
+    /// discards are neither reads nor writes.
     #[test]
     fn response_times_of_writes_count_zeroes_and_no_flush() {
         let mut latencies = Latencies::new(1);

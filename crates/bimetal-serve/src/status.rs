@@ -97,7 +97,7 @@ pub fn state(snapshot: &Snapshot) -> &'static str {
     }
 }
 
-/// Describes the safety of the data, with the command that helps if it is at risk.
+/// Describes how safe the data is, with the command that helps if the data is at risk.
 fn meaning(about: &About, snapshot: &Snapshot) -> String {
     let members = about.members.iter().zip(&snapshot.members);
     let mut troubles: Vec<String> = members.filter_map(|(member, it)| trouble(about, snapshot, member, it)).collect();

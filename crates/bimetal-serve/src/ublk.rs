@@ -2,8 +2,8 @@
 //!
 //! The kernel passes requests to the threads of this module. Each thread is a client of the server
 //! over its own socket. So all rules for clients apply, and the server's loop waits for no thread.
-//! Each queue has one request under way; the device is for convenience. NBD clients that keep many
-//! requests under way are faster.
+//! Each queue has one request under way, because the device is meant for convenience and not for
+//! speed. NBD clients that keep many requests under way are faster.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -39,7 +39,7 @@ pub enum DeviceError {
     /// The kernel refuses.
     #[error("the kernel makes no ublk device: {0}")]
     Refused(#[from] UblkError),
-    /// The system gives no thread.
+    /// The system refuses to start a thread.
     #[error("no thread for the ublk device: {0}")]
     Thread(io::Error),
     /// The device's thread ended before the kernel answered.
@@ -63,7 +63,7 @@ pub struct Device {
 
 impl Device {
     /// Makes a device of an export. `lines` are [`QUEUES`] connections to its server. Once the
-    /// server runs and the device exists, `ready` gets its path, or else the error.
+    /// server runs and the device exists, `ready` gets its path, or otherwise the error.
     ///
     /// # Errors
     /// Fails if the kernel has no ublk, or makes no device.

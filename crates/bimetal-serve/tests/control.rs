@@ -117,8 +117,8 @@ fn a_drain_comes_to_an_end_while_a_client_writes_on() {
     }
 }
 
-/// A drain goes on after its client has left. A server that stopped resumes the drain at its next
-/// start.
+/// A drain goes on after its client has left. A server that stopped resumes the drain when it
+/// starts again.
 #[test]
 fn drain_continues_without_its_client_and_after_a_restart() {
     let running = serve(GRIFFIN);
@@ -157,8 +157,8 @@ fn detached_cache_leaves_home_serving_alone() {
     assert_eq!((home[0], home[8192]), (42, 1));
 }
 
-/// A drain that stops serving once took the device from under a mounted file system. Clients got
-/// ENOTCONN, and the file system's next sync got EIO.
+/// Regression: a drain that stops serving took the device from under a mounted file system. Clients
+/// got ENOTCONN, and the file system's next sync got EIO.
 #[test]
 fn drain_with_detach_is_refused_while_clients_are_connected() {
     let running = serve(CACHE);

@@ -71,9 +71,10 @@ fn fill(disk: &mut Disk) {
     disk.flush();
 }
 
-/// A dead SSD once got thousands of operations a second for as long as it was dead, and `status`
-/// reported that it "is read on". The cache of hybrid-disk failed 3,220 operations a second while a
-/// client sent 40 requests. The log of griffin failed 15,417 without a client.
+/// Regression: a dead SSD got thousands of operations a second for as long as it was dead, and
+/// `status` reported that it "is read on". The cache of hybrid-disk failed 3,220 operations a
+/// second while a client sent 40 requests. The log of griffin failed 15,417 operations a second
+/// without a client.
 #[test]
 fn dead_drive_is_asked_once_a_second() {
     for (scheme, member, needed) in [("hybrid-disk", 0, true), ("griffin", 1, true), ("griffin", 0, false)] {

@@ -84,8 +84,8 @@ fn a_write_that_ends_half_way_changes_nothing() {
     assert!(bytes[..1 << 20].iter().all(|&byte| byte == 0));
 }
 
-/// A client that never takes its replies holds little memory. It delays neither other clients nor
-/// the end of the server.
+/// A client that never takes its replies holds little memory. Such a client delays neither other
+/// clients nor the end of the server.
 #[test]
 fn client_that_takes_no_replies_blocks_no_other_client() {
     let running = serve(PLAN);
@@ -119,7 +119,7 @@ fn requests_for_what_cannot_be_are_answered_with_an_error() {
     running.stop();
 }
 
-/// A client beyond the maximum waited forever without an answer.
+/// Regression: a client beyond the maximum waited forever without an answer.
 #[test]
 fn client_is_refused_where_all_places_are_taken() {
     let options = ServerOptions { clients_max: 3, ..ServerOptions::default() };
@@ -148,7 +148,7 @@ fn client_is_refused_where_all_places_are_taken() {
     running.stop();
 }
 
-/// Silent connections used up the maximum of clients, so that no other client could connect.
+/// Regression: silent connections used up the maximum of clients, so no other client could connect.
 #[test]
 fn silent_connections_keep_no_client_away() {
     let options = ServerOptions { clients_max: 2, ..ServerOptions::default() };

@@ -114,8 +114,8 @@ fn open_and_closed_replays_answer_every_request() {
     }
 }
 
-/// A slow drive has long response times. In an open replay they count from the time at which a
-/// request was due.
+/// A slow drive has long response times. In an open replay response times count from the time at
+/// which a request was due.
 #[test]
 fn response_time_counts_from_the_due_time_of_a_request() {
     // A laptop's disk rotates in 11 ms: half a rotation, and some seek.

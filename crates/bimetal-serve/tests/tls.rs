@@ -22,8 +22,8 @@ struct Encrypted {
     thread: JoinHandle<Result<Summary, ServeError>>,
 }
 
-/// Makes a key and a certificate for `who` in `directory`, signed by the authority there, or
-/// self-signed for the authority.
+/// Makes a key and a certificate for `who` in `directory`, signed by the authority in that
+/// directory, or self-signed for the authority.
 fn certify(directory: &str, who: &str) {
     let file = |name: &str| format!("{directory}/{name}.pem");
     let (key, certificate) = (file(&format!("{who}-key")), file(&format!("{who}-cert")));

@@ -1,14 +1,15 @@
-//! Disturbances: what nobody can know of a run, drawn from a seed. The figures of a run depend on
-//! it by luck, and [`uncertainty`](crate::uncertainty) says by how much.
+//! Disturbances: facts about a run that nobody can know (places of data, phases, ticks of clocks),
+//! drawn from a seed. The figures of a run depend on these facts by chance, and
+//! [`uncertainty`](crate::uncertainty) computes by how much.
 //!
 //! - *Addresses.* All requests of a device move up by the same number of whole blocks, so that
-//!   their alignment stays. The move is at most [`SHIFT_MAX`], a 64th of the addresses in use and
-//!   of each drive that is home, and the room that the drives have. The move changes the places of
-//!   track borders, of pages of flash, and of the border between concatenated drives. With a map of
-//!   files or with hints, which name addresses, nothing moves.
-//! - *Phase.* The run starts up to [`START_MAX`] later. The platters have then turned on by a
-//!   random angle, and the timers of a scheme are at another point.
-//! - *Arrivals.* Each tick of the clock that recorded the trace is later by a random part of a
+//!   their alignment stays. The move is at most [`SHIFT_MAX`], at most a 64th of the addresses in
+//!   use and of each drive that is home, and at most the free room of the drives. The move changes
+//!   the places of track borders, of pages of flash, and of the border between concatenated drives.
+//!   With a map of files or with hints, which name addresses, addresses do not move.
+//! - *Phase.* The run starts up to [`START_MAX`] later. At that later time the platters have turned
+//!   by a further random angle, and the timers of a scheme are at another point of their periods.
+//! - *Arrivals.* Each tick of the clock that recorded the trace is delayed by a random part of a
 //!   tick. Requests of a tick stay together, and no request overtakes another.
 //!
 //! A disturbed run issues the same requests in the same order as the undisturbed run. All schemes
@@ -29,7 +30,7 @@ use crate::workload::Requests;
 /// Largest move of addresses: a dozen tracks of a disk of today.
 pub const SHIFT_MAX: Bytes = Bytes::from_mib(16);
 
-/// Part of the addresses in use by which they move at most.
+/// Divisor of the addresses in use: addresses move by at most this part.
 const SHIFT_PART: u64 = 64;
 
 /// Largest delay of the start: a dozen turns of a platter.
@@ -41,7 +42,7 @@ const PHYSICAL_SECTORS: u64 = 8;
 /// Differences of a run from the undisturbed run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Disturbance {
-    /// Random number that the move of addresses is a part of.
+    /// Random number that determines the move of addresses.
     shift: u64,
     /// Delay of the start.
     start: Nanoseconds,
@@ -150,8 +151,9 @@ mod tests {
     }
 
     proptest! {
-        /// The requests are the same and in the same order. Times differ by less than a tick, so
-        /// that no request overtakes another. Addresses of a device move by the same whole blocks.
+        /// The requests are the same and in the same order. The times of the two runs differ by
+        /// less than a tick, so no request overtakes another. Addresses of a device all move by the
+        /// same number of whole blocks.
         #[test]
         fn disturbed_run_has_the_same_requests_in_order(
             requests in prop::collection::vec((0u64..400, 0u32..3, 0u64..1 << 24, 1u64..64), 1..80),
@@ -191,8 +193,8 @@ mod tests {
         assert_eq!(Disturbance::new(3, 2), Disturbance::new(3, 2));
     }
 
-    /// Addresses once moved by more than the SSD of a concatenation holds, so that nothing of what
-    /// the SSD is home of was left on it.
+    /// Regression: addresses moved by more than the SSD of a concatenation holds, so that no
+    /// address in use was left on the SSD.
     #[test]
     fn addresses_move_by_a_64th_of_those_in_use() {
         let moves = |end: u64, size: u64, home: u64| {

@@ -47,7 +47,7 @@ pub struct Experiment<'a> {
     pub choices: Choices,
     /// Times at which requests are issued.
     pub replay: Replay,
-    /// Share of the requests that is played before anything is measured.
+    /// Share of the requests that is played before figures are measured.
     pub warmup: f64,
     /// Callback for the state in which each run leaves its flash drives.
     pub keep: Option<&'a (dyn Fn(Vec<DriveState>) + Sync)>,
@@ -69,7 +69,7 @@ impl Subject<'_> {
         }
     }
 
-    /// Returns the text that tells this subject from all others.
+    /// Returns the text that distinguishes this subject from all others.
     fn label(&self) -> String {
         match self {
             Self::Scheme(choice) => choice.to_string(),
@@ -90,13 +90,13 @@ impl Subject<'_> {
 enum Outcome {
     Ran(Box<Run>),
     LeftOut(LeftOut),
-    /// The run with whole drives is the same: no drive is a share.
+    /// The subject has no run with a share: its run with whole drives is the same.
     AsSold,
     /// Figures of a disturbed run; none if its drives cannot be built or wear out.
     Disturbed(Option<Box<Sample>>),
 }
 
-/// One run to be played: its subject, its choices, and what disturbs it.
+/// One run to be played: its subject, its choices, and its disturbance.
 type Task<'a> = (Subject<'a>, &'a Choices, Option<Disturbance>);
 
 /// Reasons for which an experiment has no result.
@@ -116,7 +116,7 @@ pub enum ExperimentError {
     NothingToRun(String),
 }
 
-/// Receiver of the progress of an experiment. `total` is over all runs.
+/// Receiver of the progress of an experiment. `total` is the number of requests of all runs.
 pub trait Progress: Sync {
     /// Reports the number of requests that the survey has read.
     fn surveyed(&self, requests: u64);
@@ -148,9 +148,9 @@ impl Experiment<'_> {
         self.run_surveyed(&survey, progress, describe)
     }
 
-    /// Sets the warm-up after which every cache is warm ([`crate::warmup`]), for which each scheme
-    /// with a cache is played once. Returns the survey of the workload, and a finding about the
-    /// warm-up.
+    /// Sets the warm-up after which every cache is warm ([`crate::warmup`]), To find it, each
+    /// scheme with a cache is played once. Returns the survey of the workload, and a finding about
+    /// the warm-up.
     ///
     /// # Errors
     /// Returns the errors of [`run`](Self::run).
@@ -174,7 +174,8 @@ impl Experiment<'_> {
         Ok((survey, finding))
     }
 
-    /// Plays one scheme or tree and returns its warm-up; `None` if it cannot be built or wears out.
+    /// Plays one scheme or tree and returns its warm-up; `None` if the scheme cannot be built, or
+    /// if its flash wears out.
     fn warm_up_of(
         &self,
         subject: Subject<'_>,
@@ -203,12 +204,12 @@ impl Experiment<'_> {
         self.choices.also_share && self.choices.sizing() == Sizing::Sold
     }
 
-    /// Returns the schemes that are no tree.
+    /// Returns the schemes of the experiment, without the trees.
     fn own_schemes(&self) -> impl Iterator<Item = &'static SchemeInfo> {
         self.schemes.iter().map(|choice| choice.scheme)
     }
 
-    /// Checks the names of settings and drives, before anything is read.
+    /// Checks the names of settings and drives, before the workload is read.
     fn check(&self) -> Result<(), ExperimentError> {
         let schemes: Vec<_> = self.own_schemes().chain(self.trees.iter().flat_map(VolumeChoice::schemes)).collect();
         let mut named: Vec<&str> = self.trees.iter().flat_map(VolumeChoice::names).collect();
@@ -278,8 +279,8 @@ impl Experiment<'_> {
         Ok(Document { bimetal, command, options, trace, findings, runs, left_out, over_share })
     }
 
-    /// Returns each share but the tenth, as a percentage and with its choices, if figures over the
-    /// share are asked for.
+    /// Returns each share of the working set but a tenth, as a percentage and with its choices, if
+    /// figures for several shares are asked for.
     fn other_shares(&self) -> Vec<(u64, Choices)> {
         let choices = &self.choices;
         if !choices.over_share || !self.has_share_block() {
@@ -325,7 +326,7 @@ impl Experiment<'_> {
     }
 
     /// Runs one scheme or tree. A scheme that cannot be built is left out, unless it is the only
-    /// one.
+    /// scheme.
     fn outcome_of(
         &self,
         (subject, choices, disturbance): Task<'_>,
@@ -350,7 +351,7 @@ impl Experiment<'_> {
     }
 
     /// Runs one scheme or tree with a disturbance and returns the figures that have an uncertainty.
-    /// Returns none if the undisturbed run has no result either, or if flash wears out.
+    /// Returns no figures if the undisturbed run has no result either, or if flash wears out.
     fn disturbed(
         &self,
         subject: Subject<'_>,
@@ -380,7 +381,7 @@ impl Experiment<'_> {
     }
 
     /// Runs one scheme or tree. Returns no run if the choices ask for shares of drives and this
-    /// subject has whole drives nevertheless: its run with whole drives is the same.
+    /// subject has whole drives nevertheless, because its run with whole drives is the same.
     fn run_one(
         &self,
         subject: Subject<'_>,
@@ -543,8 +544,8 @@ fn setup_of(subject: Subject<'_>, choices: &Choices, survey: &Survey) -> Result<
     }
 }
 
-/// Returns the undisturbed outcomes, with the uncertainty from the disturbed ones. Each subject has
-/// `each` outcomes, the undisturbed one first.
+/// Returns the undisturbed outcomes, with the uncertainty from the disturbed outcomes. Each subject
+/// has `each` outcomes, the undisturbed outcome first.
 fn with_uncertainty(outcomes: Vec<Outcome>, each: usize) -> Vec<Outcome> {
     let (mut kept, mut outcomes) = (Vec::new(), outcomes.into_iter());
     while let Some(mut outcome) = outcomes.next() {
@@ -563,7 +564,7 @@ fn with_uncertainty(outcomes: Vec<Outcome>, each: usize) -> Vec<Outcome> {
 }
 
 /// Sorts outcomes into runs and schemes that are left out, each in order. The first `whole`
-/// outcomes are those with whole drives.
+/// outcomes are outcomes with whole drives.
 fn sorted(outcomes: Vec<Outcome>, whole: usize) -> Result<(Vec<Run>, Vec<LeftOut>), ExperimentError> {
     let (mut runs, mut left_out): (Vec<Run>, Vec<LeftOut>) = (Vec::new(), Vec::new());
     let mut places: Vec<Option<usize>> = Vec::new();
@@ -626,7 +627,8 @@ pub fn summary_of(survey: &Survey, block: BlockSize) -> TraceSummary {
     }
 }
 
-/// Returns the most memory that this process ever had resident, if the system reports it.
+/// Returns the largest resident memory of this process so far; `None` if the system does not report
+/// it.
 pub fn peak_rss_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

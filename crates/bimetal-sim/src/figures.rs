@@ -102,7 +102,8 @@ fn prediction_error(setup: &Setup) -> Option<PredictionError> {
     })
 }
 
-/// Returns the parameters of all volumes; those of an inner volume with its name in front.
+/// Returns the parameters of all volumes; the parameters of an inner volume have the volume's name
+/// in front.
 fn settings(setup: &Setup) -> BTreeMap<String, String> {
     let own = setup.settings.iter().map(|(key, value)| (key.to_owned(), value.to_owned()));
     own.chain(setup.inner_settings.iter().map(|(key, value)| (key.clone(), value.clone()))).collect()
@@ -112,8 +113,8 @@ fn is_flash(drive: &Drive) -> bool {
     drive.profile.kind() == "flash"
 }
 
-/// Returns true if a volume has slots. In such a volume, blocks can be off home, be moved, and be
-/// served by either drive.
+/// Returns true if a volume has slots. In a volume with slots, blocks can be off home, be moved,
+/// and be served by either drive.
 fn has_slots(setup: &Setup) -> bool {
     setup.tree.volumes().any(|volume| volume.view().layout.slots.is_some())
 }
@@ -306,8 +307,8 @@ fn flash_figures(
     }
 }
 
-/// Completes the lifetime under the rates of the run itself. Only requests at the times of the
-/// trace have a rate that goes on.
+/// Completes the lifetime under the rates of the run itself. Only requests that are issued at the
+/// times of the trace have a rate that can be extrapolated.
 fn note_life_of_run(figures: &mut SsdFigures, drive: &Drive, replay: Replay, span: Nanoseconds) {
     let flash = &mut figures.flash;
     let rate = figures.write_bytes.unwrap_or(0) as f64 / span.as_seconds_f64();
@@ -325,7 +326,7 @@ fn note_life_of_run(figures: &mut SsdFigures, drive: &Drive, replay: Replay, spa
     flash.lifetime_unknown = lifetime.years().is_none().then_some(unknown);
 }
 
-/// Replaces the lifetimes in `run` by those in steady state.
+/// Replaces the lifetimes in `run` by the lifetimes in steady state.
 pub fn note_lives(run: &mut Run, lives: &[Life]) {
     for member in &mut run.members {
         if let MemberFigures::Ssd(figures) = &mut member.figures
@@ -352,7 +353,7 @@ impl FlashFigures {
     }
 }
 
-/// Returns named amounts less those of `before`.
+/// Returns named amounts minus the amounts in `before`.
 fn amounts(
     now: impl Iterator<Item = (&'static str, f64)>,
     before: impl Fn(&'static str) -> f64,
@@ -360,7 +361,7 @@ fn amounts(
     now.map(|(name, amount)| (name.to_owned(), amount - before(name))).collect()
 }
 
-/// Adds up two figures of which at least one applies.
+/// Adds two figures; a figure that does not apply counts as 0.
 fn plus<T: std::ops::Add<Output = T>>(left: Option<T>, right: Option<T>) -> Option<T> {
     match (left, right) {
         (Some(left), Some(right)) => Some(left + right),
@@ -402,8 +403,8 @@ fn hdd_total(members: &[Member]) -> HddFigures {
     total
 }
 
-/// Returns the figures of a single SSD unchanged. For several, counts are summed, and the lifetime
-/// is the shortest one.
+/// Returns the figures of a single SSD unchanged. For several SSDs, counts are summed, and the
+/// lifetime is the shortest lifetime.
 fn ssd_total(members: &[Member]) -> SsdFigures {
     let ssds: Vec<&SsdFigures> = members
         .iter()

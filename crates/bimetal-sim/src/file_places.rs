@@ -1,8 +1,8 @@
 //! Files of a file system, sorted by the strategies of Combo Drive's section 3.1: the drive on
 //! which each file belongs, and the drive on which it lies now.
 //!
-//! The scheme `combo` applies the same strategies to ranges while it runs. Here the strategies are
-//! applied once, to files at rest, by their names and by a trace of their device.
+//! The scheme `combo` applies the same strategies to ranges while it runs. This module applies the
+//! strategies once, to files at rest, by their names and by a trace of their device.
 //! [`placement`](crate::placement) searches for a better answer by simulation.
 
 use std::cmp::Reverse;
@@ -48,15 +48,15 @@ pub enum Place {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// The file has no range on the device, and cannot move.
+    /// The file has no range on the device, so it cannot move.
     Undefined,
-    /// Contiguous, on the SSD.
+    /// The file is contiguous, on the SSD.
     SsdContiguous,
-    /// In several ranges, all on the SSD.
+    /// The file has several ranges, all on the SSD.
     SsdFragmented,
-    /// Contiguous, on the HDD.
+    /// The file is contiguous, on the HDD.
     HddContiguous,
-    /// In several ranges, all on the HDD.
+    /// The file has several ranges, all on the HDD.
     HddFragmented,
     /// On both drives.
     Mixed,
@@ -86,7 +86,7 @@ pub struct Uses {
     pub contiguous: u64,
 }
 
-/// A file with the results about it.
+/// A file with the results for this file.
 #[derive(Debug, Serialize)]
 pub struct Entry<'a> {
     /// Path of the file.
@@ -110,7 +110,7 @@ pub struct Entry<'a> {
     pub belongs: Option<Place>,
 }
 
-/// Number of files, and of their bytes.
+/// Number of files, and number of their bytes.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Total {
     /// Number of files.
@@ -204,8 +204,8 @@ impl Rule {
         Ok(Self { strategy, random: random.0, frequent, lines: HashMap::new() })
     }
 
-    /// Returns the rule of a list: the line of each listed file, by inode number. The first lines
-    /// come first.
+    /// Returns the rule of a list: the line of each listed file, by inode number. The files in the
+    /// first lines come first.
     pub fn of_list(lines: HashMap<u64, u32>) -> Self {
         Self { strategy: Strategy::List, random: 0.0, frequent: 0, lines }
     }
@@ -222,8 +222,8 @@ impl Rule {
     }
 
     /// Returns each file with the drive on which it belongs. `uses` has the accesses to each file,
-    /// if a trace was counted. An SSD of `ssd_bytes` is filled with the most accessed files first,
-    /// and is the first `ssd_bytes` of the device now.
+    /// if a trace was counted. An SSD of `ssd_bytes` is filled with the most accessed files first.
+    /// The first `ssd_bytes` of the device count as the present SSD.
     pub fn decide<'a>(&self, files: &'a [PlacedFile], uses: Option<&[Uses]>, ssd_bytes: Option<u64>) -> Vec<Entry<'a>> {
         let uses_of = |number: usize| uses.map(|uses| uses[number]);
         let mut room = ssd_bytes.unwrap_or(u64::MAX);
@@ -286,7 +286,7 @@ impl Counter {
         Self { ranges, bytes, streams: Streams::default(), uses: vec![Uses::default(); files.len()] }
     }
 
-    /// Counts a request for each file that it touches, and returns whether it touches a file. An
+    /// Counts a request for each file that it touches, and returns true if it touches a file. An
     /// access is contiguous if the request continues another request, or if it covers the whole
     /// file.
     pub fn count(&mut self, request: &Request) -> bool {

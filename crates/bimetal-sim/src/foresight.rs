@@ -10,8 +10,8 @@ use crate::simulator::Replay;
 use crate::workload::{Requests, WorkloadError};
 
 impl Setup {
-    /// Gives the scheme the idle times of the workload, if it needs them and `replay` has times:
-    /// the gaps between arrivals, or the think times of the host.
+    /// Gives the scheme the idle times of the workload, if the scheme needs them and `replay` has
+    /// times: the gaps between arrivals, or the think times of the host.
     ///
     /// # Errors
     /// Fails if the workload cannot be read.
@@ -40,8 +40,8 @@ impl Setup {
         Ok(())
     }
 
-    /// Gives the scheme the times at which each block is used, if it needs them. `requests` returns
-    /// the whole workload, from its beginning.
+    /// Gives the scheme the times at which each block is used, if the scheme needs these times.
+    /// `requests` returns the whole workload, from its beginning.
     ///
     /// # Errors
     /// Fails if the workload cannot be read.

@@ -1,5 +1,5 @@
-//! Geometric means of the figures of each scheme over several traces. No trace weighs more than
-//! another because its response times are long.
+//! Geometric means of the figures of each scheme over several traces. A geometric mean keeps a
+//! trace with long response times from weighing more than others.
 
 use serde::Serialize;
 
@@ -32,7 +32,8 @@ pub struct Means {
 }
 
 impl Means {
-    /// Returns the means of each scheme that runs over all of `traces`, in the order of the first.
+    /// Returns the means of each scheme that runs over all of `traces`, in the order of the first
+    /// trace.
     pub fn of(traces: &[Document]) -> Vec<Self> {
         let Some((first, others)) = traces.split_first() else { return Vec::new() };
         let over_all = first.runs.iter().enumerate().filter_map(|(at, run)| {
@@ -63,8 +64,8 @@ impl Means {
     }
 }
 
-/// Returns the key of a run, by which it is found over another trace: the label, the origin of its
-/// sizes, and the number of runs with both before it.
+/// Returns the key by which a run is found over another trace: the label, the origin of its sizes,
+/// and the number of earlier runs with the same label and origin.
 fn key(runs: &[Run], at: usize) -> (&str, Sizing, usize) {
     let alike = |run: &&Run| run.label == runs[at].label && run.sizing == runs[at].sizing;
     (&runs[at].label, runs[at].sizing, runs[..at].iter().filter(alike).count())
@@ -82,7 +83,8 @@ fn geometric_mean(figures: impl ExactSizeIterator<Item = Option<f64>>) -> Option
 mod tests {
     use super::*;
 
-    /// A scheme that is left out over one trace shifted the rows of all schemes behind it.
+    /// Regression: a scheme that is left out over one trace shifted the rows of all schemes after
+    /// it.
     #[test]
     fn schemes_are_matched_by_name_over_traces() {
         let run = |scheme: &str, mean: f64| {

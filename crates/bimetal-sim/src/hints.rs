@@ -2,7 +2,8 @@
 //! host. This module decides which runs use the hints, and in which order with the requests.
 //!
 //! A hint reaches the volume before the requests of the same time, and after all events that were
-//! due before. Hints behind the last request can serve no request, so the volume never gets them.
+//! due before. Hints after the last request would have no effect on any request, so the volume
+//! never gets them.
 
 use std::collections::BTreeMap;
 
@@ -14,23 +15,23 @@ use bimetal_trace::{Hint, Hints};
 
 use crate::setup::{Choices, SetupError};
 
-/// Parameter of schemes that move blocks when a host evicts them.
+/// Parameter of schemes that move a block when a host evicts the block.
 const PARAMETER: &str = "eviction_hint";
 
 /// Parameter of schemes that keep on flash the blocks that a host pins.
 const PIN_PARAMETER: &str = "pin";
 
-/// Returns whether a scheme has a use for `hints`.
+/// Returns true if a scheme can use `hints`.
 pub(crate) fn has_use(scheme: &SchemeInfo, hints: &Hints) -> bool {
     let wanted = if hints.are_pins() { PIN_PARAMETER } else { PARAMETER };
     scheme.parameters.iter().any(|parameter| parameter.name == wanted)
 }
 
-/// Returns the hints of a run: all or none, and each within the volume.
+/// Returns the hints of a run: all hints or no hints, and each hint within the volume.
 ///
 /// # Errors
-/// Fails if the scheme has a use for hints and its settings do not. Fails as well if a hint names
-/// an unknown device, or lies beyond the volume.
+/// Fails if the scheme can use hints, but not with its settings. Fails as well if a hint names an
+/// unknown device, or lies beyond the volume.
 pub(crate) fn of_run(
     scheme: &'static SchemeInfo,
     volume: &Volume<NoPayload>,

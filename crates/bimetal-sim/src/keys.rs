@@ -1,4 +1,4 @@
-//! Checks the names in `--set`, `--member` and `--restore-state` before anything runs.
+//! Checks the names in `--set`, `--member` and `--restore-state` before any simulation.
 
 use bimetal_core::layout::Role;
 use bimetal_core::scheme::{Holds, SchemeInfo};

@@ -1,16 +1,16 @@
 //! Simulator: the engine of `bimetal-core` over the drives of `bimetal-models`, in virtual time,
-//! with its measurements.
+//! and measures the runs.
 //!
 //! A run proceeds as follows. A [`workload`] is surveyed once ([`survey`]: number of requests,
 //! addresses used). Drives are chosen and sized for a scheme ([`setup`], or for a [`tree`] of
 //! volumes). The [`simulator`] plays the workload over them, and [`figures`] turns the counters
 //! into the [`results`] document; [`lifetime`] finds how long the flash lasts. An [`experiment`]
-//! does this for several schemes, one on each core, and repeats runs with a [`disturbance`] for the
-//! [`uncertainty`] of their figures. [`warmup`] finds when a cache is warm. [`metrics`] are the
-//! recorders of the inner loop. [`placement`] searches, by many runs, for the files that belong on
-//! an SSD; [`file_places`] sorts files by simple strategies. Independently
-//! of all this, [`mrc`] measures the miss ratios of caches of any size and policy. Nothing here
-//! decides where a block is stored.
+//! makes such runs for several schemes, one on each core, and repeats runs with a [`disturbance`]
+//! for the [`uncertainty`] of their figures. [`warmup`] finds when a cache is warm. [`metrics`] are
+//! the recorders of the inner loop. [`placement`] searches, by many runs, for the files that belong
+//! on an SSD; [`file_places`] sorts files by simple strategies. Independently of the runs, [`mrc`]
+//! measures the miss ratios of caches of any size and policy. No module of this crate decides where
+//! a block is stored.
 //!
 //! # Example
 //!

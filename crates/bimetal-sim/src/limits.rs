@@ -1,7 +1,7 @@
-//! Limits on response times that end a run early. Once so many requests took too long that no
-//! others can compensate, the rest of the run would change nothing. A request that has waited for
-//! longer than a limit allows counts before it finishes, as an overloaded drive may not serve it
-//! for long.
+//! Limits on response times that end a run early. Once so many requests took too long that the
+//! other requests cannot compensate, the remaining requests cannot change the result. A request
+//! that has waited for longer than a limit allows counts before it finishes, because an overloaded
+//! drive may not serve it for a long time.
 //!
 //! Limits are exact in one direction: a run that a limit ends would have broken the limit, if
 //! measured to its end.
@@ -35,7 +35,8 @@ impl Which {
 pub enum Figure {
     /// Mean response time.
     Mean,
-    /// Response time that this share of the requests does not exceed; 1 is the longest.
+    /// Response time that this share of the requests does not exceed; 1 stands for the longest
+    /// response time.
     Quantile(f64),
 }
 
@@ -71,7 +72,7 @@ pub(crate) trait UnderWay {
     fn arrival(&self) -> Nanoseconds;
     /// Returns the operation that the request asks for.
     fn kind(&self) -> OpKind;
-    /// Returns whether the request is finished.
+    /// Returns true if the request is finished.
     fn is_done(&self) -> bool;
 }
 
@@ -102,8 +103,8 @@ impl Limits {
     }
 
     /// Counts the late requests at time `now` among `requests`. The requests are under way or done,
-    /// in order of arrival, and the first has number `first`. Requests up to number `unmeasured` do
-    /// not count.
+    /// in order of arrival, and the first of them has the number `first`. Requests up to number
+    /// `unmeasured` do not count.
     pub(crate) fn look_at_late<'a, R: UnderWay + 'a>(
         &mut self,
         now: Nanoseconds,
@@ -157,7 +158,7 @@ impl Limits {
         self.watched.is_empty()
     }
 
-    /// Returns the name of the broken limit, if any.
+    /// Returns the name of the broken limit; `None` if no limit is broken.
     #[inline]
     pub(crate) fn broken(&self) -> Option<String> {
         self.broken.map(|index| self.watched[index].name.clone())

@@ -28,7 +28,7 @@ pub struct Market {
     pub drives: Vec<OnSale>,
 }
 
-/// Purchase of one drive, or of several equal drives that are used as one.
+/// Purchase of one drive, or of several equal drives that are used as one drive.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Purchase {
     /// Number of drives.

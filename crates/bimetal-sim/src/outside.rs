@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bimetal_core::scheme::{Director, OutsidePolicy, View};
 
-/// Maker of a policy of another program, for each cache that a simulation has.
+/// Maker of a policy of another program, called for each cache of a simulation.
 #[derive(Clone)]
 pub struct OutsidePolicies {
     /// Name of the policy in results.

@@ -1,11 +1,11 @@
-//! Figures of a scheme over the SSD's share of what the trace touches: the answer to how large an
-//! SSD a workload needs.
+//! Figures of a scheme over the SSD's share of the footprint, which shows how large an SSD a
+//! workload needs.
 
 use serde::Serialize;
 
 use crate::results::Run;
 
-/// Shares of what the trace touches, as percentages.
+/// Shares of the footprint, as percentages.
 pub const SHARES: [u64; 5] = [1, 3, 10, 30, 100];
 
 /// Figures of a scheme with an SSD of one share.
@@ -15,9 +15,9 @@ pub struct PointOverShare {
     pub scheme: String,
     /// Label of the scheme's run ([`Run::label`]).
     pub label: String,
-    /// Percentage of what the trace touches.
+    /// Percentage of the footprint.
     pub percent: u64,
-    /// Size of the SSD in bytes. A scheme whose SSD is home has the whole drive at every share.
+    /// Size of the SSD in bytes. A scheme whose SSD is home is a whole drive at every share.
     pub ssd_bytes: Option<u64>,
     /// Mean response time in milliseconds.
     pub mean_ms: Option<f64>,

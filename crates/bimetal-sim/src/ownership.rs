@@ -1,8 +1,9 @@
 //! Cost of owning a volume, and the probability that it loses data in a year.
 //!
 //! A volume is kept for some years. The drives of the volume are bought once, and again when they
-//! are worn or fail. Energy is paid for. For each drive of price P, with lifetime L under this load
-//! and the share F of drives that fail in a year, Y years cost on average
+//! are worn or fail. The energy that the drives use is paid for. For each drive of price P, with
+//! lifetime L under this load and the share F of drives that fail in a year, Y years cost on
+//! average
 //!
 //! ```text
 //! P · max(1, Y / L) + P · F · Y
@@ -11,16 +12,17 @@
 //! Energy is that of the run, at its mean power. Of several equal drives that are used as one, one
 //! is at work at a time, and the others idle. The cost leaves out work and the time of people.
 //!
-//! Data are lost with a drive that has the only copy of a block. Home has such blocks, and every
-//! part of a volume of ranges. A cache or a log has them if any block was newest there in the run.
-//! A mirrored home loses data if all its drives fail within [`REPAIR`] of each other. Failures are
-//! taken as independent; drives of one batch often are not.
+//! Data are lost with a drive that has the only copy of a block. Home has the only copy of some
+//! blocks, and so has every part of a volume of ranges. A cache or a log has the only copy of some
+//! blocks if, in the run, the newest content of any block was in the cache or log. A mirrored home
+//! loses data if all its drives fail within [`REPAIR`] of each other. Failures are taken as
+//! independent; although failures of drives from one batch often are not independent.
 //!
 //! A cloud volume is rented: its price is the rent of [`RENT_YEARS`], and includes energy and the
-//! replacement of drives. The share of such volumes that fail in a year is one less the provider's
-//! durability.
+//! replacement of drives. The share of such volumes that fail in a year is one minus the durability
+//! that the provider states.
 //!
-//! A figure that needs an unknown one is unknown.
+//! A figure that is computed from an unknown figure is unknown.
 
 use bimetal_core::scheme::Holds;
 use bimetal_core::units::Nanoseconds;
@@ -51,15 +53,15 @@ impl Default for Terms {
     }
 }
 
-/// Facts about the drives of a run that its figures do not tell.
+/// Facts about the drives of a run that the figures of the run do not contain.
 pub(crate) struct Owned {
     /// Drives in the order of the members.
     drives: Vec<OwnedDrive>,
     /// Measured time of the run.
     span: Nanoseconds,
-    /// Set if any block was newest off home.
+    /// Set if the newest content of any block was off home.
     was_dirty: bool,
-    /// Set if the run has one volume. The losses of a tree of volumes are unknown to this module.
+    /// Set if the run has one volume. For a tree of volumes this module does not compute losses.
     is_single: bool,
 }
 
@@ -139,8 +141,8 @@ impl Owned {
 /// Hours of a year.
 pub const HOURS_A_YEAR: f64 = (Nanoseconds::YEAR.0 / Nanoseconds::from_seconds(3600).0) as f64;
 
-/// Returns the probability that all copies fail in a year, each within [`REPAIR`] of the first: any
-/// of them is the first.
+/// Returns the probability that all copies fail in a year, each within [`REPAIR`] of the first; any
+/// of the copies may be the first.
 fn all_fail(failures_per_year: &[f64]) -> f64 {
     let others = failures_per_year.len().saturating_sub(1);
     let all: f64 = failures_per_year.iter().product();
@@ -148,15 +150,17 @@ fn all_fail(failures_per_year: &[f64]) -> f64 {
 }
 
 /// Range of the carbon dioxide (equivalent) that making a TB of hard disk sets free, in kg. Low: a
-/// maker's figure for the Exos X20; high: the mean of 24 life-cycle assessments (Tannu and Nair,
+/// maker's figure for the Exos X20. High: the mean of 24 life-cycle assessments (Tannu and Nair,
 /// arXiv 2207.10793). Sources differ by more than an order of magnitude.
 const DISK_CARBON_KG_PER_TB: [f64; 2] = [1.2, 20.0];
 
-/// The same range for flash. Low: a maker's figure for a Nytro 3332 of 15 TB; high: the mean of 94
-/// assessments (the same study).
+/// Range of carbon dioxide from making flash, in kg for each TB. The low end of the range is a
+/// maker's figure for a Nytro 3332 of 15 TB. The high end of the range is the mean of 94 published
+/// assessments, in the study of Tannu and Nair.
 const FLASH_CARBON_KG_PER_TB: [f64; 2] = [2.9, 160.0];
 
-/// Returns the carbon of making a drive; `None` for a share of a drive, and for a cloud volume.
+/// Returns the carbon dioxide from making a drive; `None` for a share of a drive, and for a cloud
+/// volume.
 fn embodied_carbon(drive: &Drive) -> Option<[f64; 2]> {
     let per_tb = match drive.profile.body {
         _ if drive.is_share => return None,
@@ -248,7 +252,8 @@ mod tests {
         assert!((loss(&log, true) - 0.0298).abs() < 1e-12);
     }
 
-    /// Two drives of 2 % a year: one of them fails first, and the other within a week.
+    /// Case: two drives of which 2 % fail in a year. One drive fails first, and the other within a
+    /// week.
     #[test]
     fn mirror_loses_data_if_both_drives_fail_within_the_repair() {
         let mirror = loss(&[(Holds::Home, 0.02), (Holds::Copy, 0.02)], true);

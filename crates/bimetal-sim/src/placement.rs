@@ -3,20 +3,22 @@
 //! improving overall system performance when moved using a detailed model".
 //!
 //! A placement is a list of files that are to lie on the SSD of a `combo`. The score of a placement
-//! is the mean response time of a simulation with these files there. Ranges change their home
+//! is the mean response time of a simulation with these files on the SSD. Ranges change their home
 //! before the first request and cost nothing (`strategy=list moves=instant`). Moved bytes are
-//! counted both ways: the range that moves to the SSD, and the range that it is exchanged for.
+//! counted in both directions: the range that moves to the SSD, and the range that it is exchanged
+//! for.
 //!
 //! The search begins with the best of the paper's three strategies and leaves out files without
 //! accesses. The search continues greedily: it adds the files with the largest gain per moved byte
 //! first. A second search begins with no file, and the better of both results is kept. Gains are
-//! simulated, at first for each candidate alone. Later only the best candidate is simulated anew
-//! (lazy evaluation, Minoux 1978): the gain of a file seldom grows when other files are there
-//! already. Moved bytes and simulations are bounded. Files that lie in the same ranges move
-//! together, so they are one candidate.
+//! simulated, at first for each candidate alone. After the first round only the best candidate is
+//! simulated anew (lazy evaluation, Minoux 1978): the gain of a file seldom grows when other files
+//! are on the SSD already. Moved bytes and simulations are bounded. Files that lie in the same
+//! ranges move together, so they are one candidate.
 //!
 //! A placement may fit the requests of the search better than other requests of the same kind. So
-//! the search uses the first part of a trace, and the rest of the trace judges its result.
+//! the search uses the first part of a trace, and the second part of the trace is used to judge the
+//! search's result.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -36,7 +38,7 @@ use crate::results::Run;
 use crate::setup::{Choices, SetupError, Size, settings_for};
 use crate::simulator::Replay;
 
-/// Settings of a search.
+/// Settings of a search for a placement.
 pub struct Search<'a> {
     /// Requests of one device, in order.
     pub requests: &'a [Request],
@@ -45,9 +47,9 @@ pub struct Search<'a> {
     /// Mode of the replay: by the times of the requests, or with a fixed number of requests under
     /// way.
     pub replay: Replay,
-    /// Share of the requests that the search uses. The rest judges its result.
+    /// Share of the requests that the search uses. The other requests are used to judge its result.
     pub share: f64,
-    /// Largest number of bytes that a placement may move; `None`: the size of the SSD.
+    /// Largest number of bytes that a placement may move; `None` stands for the size of the SSD.
     pub moved_max: Option<Bytes>,
     /// Largest number of simulations that the search may make.
     pub simulations_max: u32,
@@ -58,7 +60,7 @@ pub struct Search<'a> {
 /// Score of a placement, from a simulation of some requests.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Score {
-    /// Mean response time of all these requests.
+    /// Mean response time of all requests of the simulation.
     pub mean_ms: f64,
     /// Bytes moved for the placement.
     pub moved: Bytes,
@@ -84,7 +86,7 @@ pub struct Found {
     pub placements: Vec<Placement>,
     /// Number of simulations made.
     pub simulations: u32,
-    /// Number of requests that the search used, and of those held out.
+    /// Number of requests that the search used, and number of requests that were held out.
     pub requests: [u64; 2],
     /// Largest number of bytes that a placement was allowed to move.
     pub moved_max: Bytes,
@@ -101,7 +103,7 @@ pub enum PlacementError {
     /// The trace has several devices, whose addresses belong to several file systems.
     #[error("the trace has requests of several devices, and a map of files describes one device: expected --device N")]
     Devices,
-    /// The search, or the judgement, has no requests.
+    /// Either the search or the judgement of its result has no requests.
     #[error("{searched} requests to search with and {held_out} held out: expected some of each (--search)")]
     NoRequests {
         /// Number of requests in the first part, for the search.
@@ -191,7 +193,7 @@ impl Judge<'_> {
     }
 }
 
-/// A placement under construction.
+/// A placement to which the search adds files.
 #[derive(Clone)]
 struct State {
     list: Vec<usize>,
@@ -209,7 +211,7 @@ struct Candidate {
 }
 
 impl Search<'_> {
-    /// Searches for a placement, and judges it beside the paper's three strategies.
+    /// Searches for a placement, and judges it together with the paper's three strategies.
     ///
     /// # Errors
     /// Fails if a simulation fails, if either part has no requests, or if no request touches a
@@ -264,7 +266,8 @@ impl Search<'_> {
         Ok(Found { placements, simulations, requests, moved_max, unmoved: Box::new(unmoved) })
     }
 
-    /// Returns the requests of the search and those held out. The times of each part begin at zero.
+    /// Returns the requests of the search, and the requests that are held out. The times of each
+    /// part begin at zero.
     fn parts(&self) -> Result<[Vec<Request>; 2], PlacementError> {
         let first_device = self.requests.first().map(|request| request.device);
         if self.requests.iter().any(|request| Some(request.device) != first_device) {
@@ -341,7 +344,7 @@ fn strategies(files: &[File<'_>], settings: &Settings) -> [(&'static str, Vec<us
 
 impl Judge<'_> {
     /// Leaves out files without accesses, and adds the candidates with the largest gain per moved
-    /// byte. The search ends when no candidate gains anything, or when `all` simulations were made.
+    /// byte. The search ends when no candidate has a gain, or when `all` simulations were made.
     fn improve(
         &self,
         part: &Vec<Request>,
@@ -418,8 +421,8 @@ impl Judge<'_> {
     }
 }
 
-/// Returns the candidate with the largest gain per byte. Among equals, the lowest first file
-/// decides.
+/// Returns the candidate with the largest gain per byte. Among equal candidates, the candidate with
+/// the lowest first file is returned.
 fn best_of(candidates: &[Candidate]) -> Option<usize> {
     let order = |&at: &usize| &candidates[at];
     (0..candidates.len()).max_by(|one, other| {
@@ -429,7 +432,8 @@ fn best_of(candidates: &[Candidate]) -> Option<usize> {
 }
 
 impl Candidate {
-    /// Returns a candidate, unless it gains nothing over `before`, moves nothing or moves too much.
+    /// Returns a candidate, unless it has no gain over `before`, moves no bytes or moves too many
+    /// bytes.
     fn new(files: Vec<usize>, score: Score, before: &Score, moved_max: Bytes, seen: usize) -> Option<Self> {
         let (gain, moved) = (before.mean_ms - score.mean_ms, score.moved.0.saturating_sub(before.moved.0));
         (gain > 0.0 && moved > 0 && score.moved <= moved_max).then(|| Self {
@@ -489,8 +493,8 @@ mod tests {
         Search { requests, choices, replay, share, moved_max, simulations_max, progress: &|_| {} }.run()
     }
 
-    /// The strategies `type` and `frequency` find no file here. The strategy `access` wants all
-    /// files but one, and fills the allowed bytes in another order than the search.
+    /// The strategies `type` and `frequency` select no file in this case. The strategy `access`
+    /// selects all files but one, and fills the allowed bytes in another order than the search.
     #[test]
     fn search_finds_what_gains_most_within_its_bounds() {
         let requests = reads(16);

@@ -2,12 +2,12 @@
 //! depend.
 //!
 //! Every key of the contract is always present. A figure that does not apply or is not finite is
-//! null, never 0. An object whose figures do not apply (the SSD of `hdd-only`) keeps its keys, each
-//! of them null. Keys may be added, never renamed. The order is that of the fields; maps are
-//! sorted: the same run gives the same bytes.
+//! null, never 0. An object whose figures do not apply (the SSD of `hdd-only`) keeps its keys, and
+//! each of these keys is null. Keys may be added, never renamed. Keys are in the order of the
+//! fields, and maps are sorted, so the same run gives the same bytes.
 //!
-//! Everything but [`RunSpeed`] is a function of input and seed. The figures that a server has, too,
-//! are those of `bimetal-measure`.
+//! The whole document but [`RunSpeed`] is a function of input and seed. Figures that a server
+//! reports, too, are figures of `bimetal-measure`.
 
 use std::collections::BTreeMap;
 
@@ -38,13 +38,13 @@ pub struct Document {
     pub trace: TraceSummary,
     /// Findings that a reader needs before the figures.
     pub findings: Vec<Finding>,
-    /// Runs of the schemes, in the order asked for: first with drives on sale or of given sizes,
-    /// then with a share.
+    /// Runs of the schemes, in the order in which they were requested: first runs with drives on
+    /// sale or of given sizes, then runs with a share.
     pub runs: Vec<Run>,
     /// Schemes that cannot be built with the drives of this comparison.
     pub left_out: Vec<LeftOut>,
-    /// Figures of each scheme over the SSD's share of what the trace touches; empty unless they are
-    /// asked for, as a report does.
+    /// Figures of each scheme over the SSD's share of the footprint; empty unless they were
+    /// requested, for example by a report.
     pub over_share: Vec<PointOverShare>,
 }
 
@@ -116,8 +116,8 @@ pub struct TraceSummary {
     pub duration_s: f64,
     /// Number of lines that could not be read and were skipped (`--skip-bad-lines`).
     pub skipped_lines: u64,
-    /// First byte behind the highest address touched, over all units laid one after another. A
-    /// wrong unit of address shows here first.
+    /// First byte after the highest address touched, over all units laid one after another. A
+    /// wrong unit of address in the trace shows first in this figure.
     pub address_end_bytes: Option<u64>,
     /// Bytes that the volume must hold: the capacity asked for, or the recorded device's size; null
     /// if neither is known.
@@ -129,14 +129,14 @@ pub struct TraceSummary {
 pub struct Run {
     /// Name of the scheme.
     pub scheme: String,
-    /// Name of the scheme with the settings of this run alone, like `griffin:timeout=30s`: it
-    /// differs between the runs of a block.
+    /// Name of the scheme with the settings of this run alone, like `griffin:timeout=30s`; this
+    /// label differs between the runs of a comparison.
     pub label: String,
     /// Origin of the drives' sizes: `sold`, `share` or `given`.
     pub sizing: Sizing,
-    /// Profile of the SSD; null if the scheme has none.
+    /// Profile of the SSD; null if the scheme has no SSD.
     pub ssd: Option<String>,
-    /// Profile of the HDD; null if the scheme has none.
+    /// Profile of the HDD; null if the scheme has no HDD.
     pub hdd: Option<String>,
     /// Size of the SSD (the sum of all SSDs).
     pub ssd_bytes: Option<u64>,
@@ -146,8 +146,8 @@ pub struct Run {
     pub exported_bytes: u64,
     /// Parameters of the scheme, as `--set` takes them.
     pub settings: BTreeMap<String, String>,
-    /// All values beside the scheme's settings that were not given: sizes, drives, format,
-    /// preconditioning.
+    /// All values that were not given, apart from the scheme's settings: sizes, drives, format,
+    /// precondition.
     pub assumed: BTreeMap<String, String>,
     /// Response times, from arrival to completion.
     pub response_time_ms: ResponseTimes,
@@ -160,7 +160,7 @@ pub struct Run {
     /// Share of the time at which a request had waited for more than a second.
     pub behind_fraction: Option<f64>,
     /// Seconds from the end of the warm-up until a request had waited for more than a second for
-    /// the first time; null if none had.
+    /// the first time; null if no request waited so long.
     pub behind_since_s: Option<f64>,
     /// Effect of the block layer on the trace's requests; null without a block layer.
     pub block_layer: Option<BlockLayerFigures>,
@@ -169,7 +169,7 @@ pub struct Run {
     pub write_savings: Option<f64>,
     /// Fraction of read blocks served by the log (Griffin 3.2); `griffin` and `ssd-only` only.
     pub read_penalty: Option<f64>,
-    /// Share of blocks that the SSD served, for schemes that can choose.
+    /// Share of blocks that the SSD served, for schemes that can choose between drives.
     pub ssd_hit_ratio: HitRatio,
     /// Background moves, by batches.
     pub migration: Migration,
@@ -178,7 +178,7 @@ pub struct Run {
     pub ssd_write_sequentiality: Option<f64>,
     /// Number of blocks that bypassed the cache, by reason.
     pub bypass: BTreeMap<String, u64>,
-    /// Error of a scheme's own forecast of response times; null if it makes none.
+    /// Error of a scheme's own forecast of response times; null if the scheme makes no forecast.
     pub prediction_error: Option<PredictionError>,
     /// Figures of the drives, summed by kind.
     pub devices: Devices,
@@ -186,7 +186,7 @@ pub struct Run {
     pub members: Vec<Member>,
     /// Cost of the volume.
     pub cost: Cost,
-    /// Speed of the simulation: the only part that differs between two equal runs.
+    /// Speed of the simulation: the only part of the document that differs between two equal runs.
     pub run: RunSpeed,
     /// Curves for the plots.
     pub series: Series,
@@ -208,8 +208,8 @@ pub struct BlockLayerFigures {
     pub issued: u64,
     /// Mean bytes of a read or write to the drive.
     pub mean_issued_bytes: Option<f64>,
-    /// Mean milliseconds of a read or write to the drive, from the arrival of the first request
-    /// that is a part of it.
+    /// Mean milliseconds of a read or write to the drive, from the arrival of the first request of
+    /// the trace that is a part of this read or write.
     pub mean_ms: Option<f64>,
     /// Largest size of a request to the drive in KiB.
     pub max_sectors_kb: u64,
@@ -228,8 +228,8 @@ pub struct PredictionError {
     pub r2: f64,
     /// Mean absolute error of a baseline that predicts the last value again (MixedStore, figure 9).
     pub last_value_mean_ms: f64,
-    /// Mean absolute error of the regression alone. Where the last value did better, it replaces
-    /// the regression.
+    /// Mean absolute error of the regression alone. The predictions are made by the last value
+    /// whenever it predicted better than the regression.
     pub regression_mean_ms: f64,
     /// Share of the predictions that the regression made.
     pub by_regression: f64,
@@ -243,7 +243,7 @@ pub struct PredictionError {
 /// Coefficient of a regression.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Coefficient {
-    /// Increase of the forecast for an increase of the term by one.
+    /// Increase of the forecast if the term increases by one.
     pub value: f64,
     /// Standard error; null for a term that follows from others or never varied.
     pub standard_error: Option<f64>,
@@ -252,9 +252,9 @@ pub struct Coefficient {
 /// Figures of the drives, summed by kind.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Devices {
-    /// Figures of all SSDs; each is null if there is none.
+    /// Figures of all SSDs; each figure is null without an SSD.
     pub ssd: SsdFigures,
-    /// Figures of all HDDs; each is null if there is none.
+    /// Figures of all HDDs; each figure is null without an HDD.
     pub hdd: HddFigures,
 }
 
@@ -269,9 +269,9 @@ pub struct SsdFigures {
     pub read_bytes: Option<u64>,
     /// Bytes written.
     pub write_bytes: Option<u64>,
-    /// Half the 95 % interval of `write_bytes`; of the sum over all SSDs only.
+    /// Half the 95 % interval of `write_bytes`; given only for the sum over all SSDs.
     pub write_bytes_pm: Option<f64>,
-    /// Share of the time in which the drive had work.
+    /// Share of the time in which the drive was busy.
     pub busy_fraction: Option<f64>,
     /// Energy in joules.
     pub energy_j: Option<f64>,
@@ -304,13 +304,13 @@ pub struct FlashFigures {
     pub blocks_by_erases: Option<BTreeMap<u32, u64>>,
     /// Seconds that dies were at work, by cause; two dies at a time count twice.
     pub die_busy_s_by_cause: BTreeMap<String, f64>,
-    /// Seconds that commands waited for a die, by the cause of the operation that occupied it. A
-    /// command that waits for two dies at once counts twice.
+    /// Seconds that commands waited for a die, by the cause of the operation that occupied the die.
+    /// A command that waits for two dies at once counts twice.
     pub wait_s_by_cause: BTreeMap<String, f64>,
     /// Joules by use; empty if the profile has no power figures.
     pub energy_j_by_operation: BTreeMap<String, f64>,
-    /// Lifetime in years: the lower of what the maker warrants and of the rated cycles. Null with a
-    /// reason in `lifetime_unknown`.
+    /// Lifetime in years: the shorter of two lifetimes, by the writes that the maker warrants and
+    /// by the rated cycles. If the lifetime is null, `lifetime_unknown` has the reason.
     pub lifetime_years: Option<f64>,
     /// Limit that ends the life first.
     pub lifetime_limited_by: Option<LimitedBy>,
@@ -323,12 +323,12 @@ pub struct FlashFigures {
     /// Reason for which the lifetime is unknown; null if it is known.
     pub lifetime_unknown: Option<Unknown>,
     /// Drive writes a day: bytes written a day, as a multiple of the drive's size; of several
-    /// drives, those of the drive with most. Null without times.
+    /// drives, the largest figure. Null without times.
     pub dwpd: Option<f64>,
     /// Lifetime in years until the most worn block has used up its cycles; null with
     /// `lifetime_unlimited`.
     pub lifetime_worst_block_years: Option<f64>,
-    /// Set if nothing was erased in the run.
+    /// Set if no block was erased in the run.
     pub lifetime_unlimited: Option<bool>,
 }
 
@@ -356,11 +356,11 @@ pub struct HddFigures {
     pub read_bytes: Option<u64>,
     /// Bytes written.
     pub write_bytes: Option<u64>,
-    /// Share of the time in which the drive had work.
+    /// Share of the time in which the drive was busy.
     pub busy_fraction: Option<f64>,
-    /// Half the 95 % interval of `busy_fraction`; of all HDDs together only.
+    /// Half the 95 % interval of `busy_fraction`; given only for all HDDs together.
     pub busy_fraction_pm: Option<f64>,
-    /// Head time, in seconds a second; of all HDDs together only.
+    /// Head time, in seconds for each second of the run; given only for all HDDs together.
     pub disk_head_time: Option<HeadTimeFigures>,
     /// Energy in joules.
     pub energy_j: Option<f64>,
@@ -374,9 +374,10 @@ pub struct HddFigures {
 /// the run.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct HeadTimeFigures {
-    /// Mean of the run.
+    /// Mean over the whole run.
     pub mean: Option<f64>,
-    /// Mean of the busiest ten minutes, counted from the start; null in a shorter run.
+    /// Mean over the busiest ten minutes, with windows counted from the start; null in a shorter
+    /// run.
     pub peak_10min: Option<f64>,
 }
 
@@ -385,7 +386,7 @@ pub struct HeadTimeFigures {
 pub struct Member {
     /// Name of the drive, as `--member` takes it.
     pub id: String,
-    /// Volume that the drive is a member of, if there are several.
+    /// Volume that the drive is a member of, if the run has several volumes.
     pub volume: Option<String>,
     /// Role in the scheme: `home`, `cache`, `log`…
     pub role: String,
@@ -422,7 +423,7 @@ impl MemberFigures {
     }
 }
 
-/// Sources of a profile and its price, in the profile's own words.
+/// Sources of a profile and its price, as the profile gives them.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Provenance {
     /// Description of the drive.
@@ -440,9 +441,9 @@ pub struct Provenance {
 /// Cost of the volume.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct Cost {
-    /// Price of all SSDs; null if the scheme has none or the profile no price.
+    /// Price of all SSDs; null if the scheme has none or the profile has no price.
     pub ssd_usd: Option<f64>,
-    /// Price of all HDDs; null if the scheme has none or the profile no price.
+    /// Price of all HDDs; null if the scheme has none or the profile has no price.
     pub hdd_usd: Option<f64>,
     /// Price of the controller: `--set controller_usd=`, or for one scheme alone `--set
     /// hyperduo.controller_usd=`.
@@ -451,7 +452,7 @@ pub struct Cost {
     pub total_usd: Option<f64>,
     /// Total per exported gigabyte (10⁹ bytes).
     pub usd_per_gb: Option<f64>,
-    /// Score: MB/s under closed replay; null when timed.
+    /// Score: MB/s under closed replay; null in a replay at the times of the trace.
     pub score: Option<f64>,
     /// Score / total.
     pub score_per_usd: Option<f64>,
@@ -467,7 +468,7 @@ pub struct Cost {
     /// is not known, or volumes are members of volumes.
     pub loss_probability_per_year: Option<f64>,
     /// Carbon dioxide (equivalent) that making the drives set free, in kg: the lowest and the
-    /// highest that sources tell; null for a share of a drive and for a cloud volume.
+    /// highest that sources give; null for a share of a drive and for a cloud volume.
     pub embodied_carbon_kg: Option<[f64; 2]>,
 }
 
@@ -478,7 +479,7 @@ pub struct RunSpeed {
     pub wall_s: Option<f64>,
     /// Number of requests simulated per second on the wall clock.
     pub requests_per_s: Option<f64>,
-    /// Largest amount of memory that the process held so far.
+    /// Largest amount of memory that the process has held so far.
     pub peak_rss_bytes: Option<u64>,
 }
 
@@ -489,10 +490,10 @@ pub struct Series {
     pub response_time_cdf: CdfByKind,
     /// Response times over time, by arrival.
     pub latency: LatencySeries,
-    /// Bytes written to the SSD in each bucket; null if there is no SSD.
+    /// Bytes written to the SSD in each bucket; null if the scheme has no SSD.
     pub ssd_written: Option<TimeSeries>,
-    /// Bytes off home or not yet written home, averaged over each bucket; null if the scheme has
-    /// none.
+    /// Bytes off home or not yet written home, averaged over each bucket; null if the scheme never
+    /// has such bytes.
     pub dirty: Option<TimeSeries>,
     /// Number of requests arrived and not finished, averaged over each bucket.
     pub queue_depth: Option<TimeSeries>,
@@ -529,7 +530,7 @@ impl Document {
     /// ([`bimetal_measure::json`]), and a line end at the end.
     ///
     /// # Panics
-    /// Never: keys are strings, and memory does not fail to be written.
+    /// The function never panics: keys are strings, and writing to memory does not fail.
     pub fn to_json(&self) -> String {
         to_json(self)
     }
@@ -589,7 +590,7 @@ mod tests {
         }
     }
 
-    /// Every key of the documented JSON is there, even if it has no value.
+    /// Every key of the documented JSON is printed, even if it has no value.
     #[test]
     fn document_has_every_key_even_without_a_value() {
         let value = parsed(&document());
@@ -652,7 +653,8 @@ mod tests {
         }
     }
 
-    /// One place rounds all floats: figures finer than points of a curve.
+    /// The test pins the one place that rounds all floats: figures have more digits than points of
+    /// a curve.
     #[test]
     fn figures_are_rounded_finer_than_curve_points() {
         let mut document = document();

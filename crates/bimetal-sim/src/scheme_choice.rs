@@ -1,4 +1,4 @@
-//! Scheme of an experiment, with settings of its own: two runs of one scheme differ in these
+//! Scheme of an experiment, with settings of its own; two runs of one scheme differ in these
 //! settings.
 
 use std::borrow::Cow;
@@ -8,7 +8,7 @@ use bimetal_core::scheme::SchemeInfo;
 
 use crate::setup::{Choices, SetupError, check_settings, controller_usd};
 
-/// Scheme that is chosen for a run. Displayed as a list of schemes has it:
+/// Scheme that is chosen for a run. A choice is displayed in the form of a list of schemes:
 /// `griffin:timeout=30s`.
 #[derive(Clone)]
 pub struct SchemeChoice {
@@ -19,10 +19,11 @@ pub struct SchemeChoice {
 }
 
 impl SchemeChoice {
-    /// Returns the choice of `scheme` with settings that precede those of [`Choices`].
+    /// Returns the choice of `scheme` with settings that take precedence over the settings of
+    /// [`Choices`].
     ///
     /// # Errors
-    /// The scheme does not have a parameter, or refuses a value.
+    /// The scheme does not have a parameter of this name, or refuses a value.
     pub fn new(scheme: &'static SchemeInfo, settings: Vec<(String, String)>) -> Result<Self, SetupError> {
         let choice = Self { scheme, settings };
         let alone = Choices::default();
@@ -43,7 +44,7 @@ impl SchemeChoice {
         Cow::Owned(own)
     }
 
-    /// Returns true if both have the same scheme and the same settings, in any order.
+    /// Returns true if the two choices have the same scheme and the same settings, in any order.
     pub fn is_equal(&self, other: &Self) -> bool {
         let (mut one, mut two) = (self.settings.clone(), other.settings.clone());
         one.sort();

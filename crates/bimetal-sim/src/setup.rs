@@ -1,5 +1,5 @@
-//! Makes a volume over models from a scheme, drives and a survey: settings by key, sizes and prices
-//! (`sizing.rs`). Every choice that was not given is listed under `assumed`.
+//! Makes a volume over models from a scheme, drives and a survey: applies settings by key, and
+//! finds sizes and prices (`sizing.rs`). Every choice that was not given is listed under `assumed`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -55,7 +55,7 @@ pub enum DefaultSize {
     /// of the address range. Such a cache or drive costs a share of a drive's price. All other
     /// drives are drives on sale.
     Share {
-        /// Percentage of what the trace touches.
+        /// Percentage of the footprint.
         percent: u64,
     },
     /// Each drive is the smallest drive on sale that the scheme can use.
@@ -63,7 +63,7 @@ pub enum DefaultSize {
 }
 
 impl DefaultSize {
-    /// Share of the second block of a comparison.
+    /// Share of the footprint in the second part of a comparison.
     pub const TENTH: Self = Self::Share { percent: 10 };
 }
 
@@ -83,12 +83,13 @@ pub struct Choices {
     /// `--member ID=PROFILE[:SIZE]`: the id is a role (`log`), with a number from the second drive
     /// of the role on (`ssd2`).
     pub members: Vec<(String, DriveChoice)>,
-    /// Sizes of drives that have none of their own.
+    /// Sizes of drives for which no size is given.
     pub default_size: DefaultSize,
     /// Set if an experiment also runs each scheme with [`DefaultSize::TENTH`], unless a size is
     /// given.
     pub also_share: bool,
-    /// Set if an experiment then also runs each scheme over several shares ([`crate::over_share`]).
+    /// Set if an experiment with such runs also runs each scheme over several shares
+    /// ([`crate::over_share`]).
     pub over_share: bool,
     /// Drives on sale.
     pub market: Arc<Market>,
@@ -112,7 +113,7 @@ pub struct Choices {
     pub files: Vec<FileExtent>,
     /// `--hints`: recorded evictions of a host's buffer cache, or pins of a host, with their times.
     pub hints: Hints,
-    /// Policy of another program that chooses the blocks to evict, instead of the scheme's own.
+    /// Policy of another program that chooses the blocks to evict, in place of the scheme's own.
     pub outside: Option<OutsidePolicies>,
     /// Program that chooses the blocks that enter the cache, instead of the scheme.
     pub director: Option<OutsideDirector>,
@@ -121,7 +122,7 @@ pub struct Choices {
     /// `--seed`.
     pub seed: u64,
     /// `--runs`: number of runs of each scheme, of which all but the first are disturbed
-    /// ([`crate::disturbance`]); 0 is 1.
+    /// ([`crate::disturbance`]); 0 means 1.
     pub runs: u32,
     /// Set to repeat the workload until the wear of the flash is steady ([`crate::lifetime`]).
     pub steady_wear: bool,
@@ -135,7 +136,7 @@ pub enum SetupError {
     /// A profile, or a setting of a profile, is refused.
     #[error(transparent)]
     Profile(#[from] ProfileError),
-    /// A drive is not possible in the size that it has.
+    /// A drive is not possible in its size.
     #[error("{scheme}: drive {drive}: {error}")]
     Model {
         /// Name of the scheme; in a tree, of the volume.
@@ -230,13 +231,13 @@ pub enum SetupError {
         /// Name of the scheme.
         scheme: &'static str,
     },
-    /// Hints that no scheme has a use for.
+    /// Hints that no scheme of the run can use.
     #[error("--hints: no scheme of this run uses the host's evictions: expected griffin")]
     NoUseForHints,
-    /// Pins that no scheme has a use for.
+    /// Pins that no scheme of the run can use.
     #[error("--hints: no scheme of this run uses the host's pins: expected hybrid-disk")]
     NoUseForPins,
-    /// A policy of another program that the scheme has no use for.
+    /// A policy of another program that the scheme cannot use.
     #[error("{scheme}: takes no policy '{policy}' of another program: expected smart-response or dataplex")]
     NoUseForPolicy {
         /// Name of the scheme, or of the outermost volume of a tree.
@@ -244,7 +245,7 @@ pub enum SetupError {
         /// Name of the policy.
         policy: String,
     },
-    /// A director of another program that the scheme has no use for.
+    /// A director of another program that the scheme cannot use.
     #[error(
         "{scheme}: takes no director '{director}' of another program: expected smart-response, dataplex, smq or \
          bcache"
@@ -315,7 +316,8 @@ pub enum SetupError {
 }
 
 impl SetupError {
-    /// Returns true if the drives of this run do not suit the scheme, so that others may suit it.
+    /// Returns true if the drives of this run do not suit the scheme, so that other drives may suit
+    /// the scheme.
     pub fn is_of_the_drives(&self) -> bool {
         matches!(
             self,
@@ -335,8 +337,8 @@ fn with_scheme(scheme: &str, error: &VolumeError) -> String {
 
 /// Drive of a run.
 pub struct Drive {
-    /// Name of the drive: the name of its role, with a number from the second drive on; in a tree
-    /// its own name.
+    /// Name of the drive: the name of its role, with a number from the second drive on; in a tree,
+    /// the name that the tree gives the drive.
     pub id: String,
     /// Number of the volume that the drive is a member of.
     pub volume: usize,
@@ -392,7 +394,7 @@ pub struct Setup {
 
 pub(crate) const CONTROLLER_USD: &str = "controller_usd";
 
-/// Settings that do nothing without a map of files.
+/// Settings that have no effect without a map of files.
 pub const WANT_FILES: [(&str, &str); 3] = [("strategy", "type"), ("strategy", "list"), ("metadata", "on")];
 
 impl Setup {
@@ -435,7 +437,7 @@ impl Setup {
         Ok(Self { units, hints, assumed, controller_usd, sizing, ..alone })
     }
 
-    /// Returns a volume over its drives, with nothing assumed.
+    /// Returns a volume over its drives, without assumed choices.
     fn without_workload(
         scheme: &'static SchemeInfo,
         settings: Settings,
@@ -488,7 +490,7 @@ pub struct Existing<'a> {
     pub settings: Settings,
     /// Block size of the volume.
     pub block: BlockSize,
-    /// Smallest size of each unit; empty: one unit.
+    /// Smallest size of each unit; empty for one unit.
     pub units: &'a [Sectors],
     /// Drives, in the order of the volume's members.
     pub drives: Vec<ExistingDrive>,
@@ -568,11 +570,11 @@ pub fn check_settings(scheme: &'static SchemeInfo, choices: &Choices) -> Result<
 }
 
 /// Returns the price of the controller of `scheme` (`--set hyperduo.controller_usd=`, or `--set
-/// controller_usd=` for all schemes), 0 if none is given. The price of the scheme precedes the
-/// price for all.
+/// controller_usd=` for all schemes), or 0 if no price is given. The price for the scheme takes
+/// precedence over the price for all schemes.
 ///
 /// # Errors
-/// Refuses a value that is no price.
+/// Refuses a value that is not a price.
 pub fn controller_usd(choices: &Choices, scheme: &str) -> Result<f64, SetupError> {
     let is_own = |key: &str| key.split_once('.') == Some((scheme, CONTROLLER_USD));
     let given = |is: &dyn Fn(&str) -> bool| choices.settings.iter().rfind(|(key, _)| is(key));
@@ -614,7 +616,8 @@ impl Plan<'_> {
         }
     }
 
-    /// Adds Dataplex's rule: the memory of the host for which its SSD is large enough.
+    /// Adds Dataplex's rule to the assumptions: the memory of the host for which Dataplex's SSD is
+    /// large enough.
     fn assume_memory(&mut self, chosen: &[Chosen], sizes: &[Sectors]) {
         let mut ssd = chosen.iter().zip(sizes).filter(|(drive, _)| drive.role == Role::Ssd);
         if let Some((_, size)) = ssd.next().filter(|_| self.scheme.name == "dataplex") {
@@ -729,8 +732,8 @@ impl Plan<'_> {
         Ok(())
     }
 
-    /// Adds the state of the drive's volatile cache to the assumptions, as it determines the times
-    /// of writes.
+    /// Adds the state of the drive's volatile cache to the assumptions, because this state
+    /// determines the times of writes.
     fn assume_write_cache(&mut self, id: &str, given: &[(&str, &str)], profile: &Profile) {
         let figure = profile.figures().find(|(key, ..)| ["write_cache", "write_buffer"].contains(key));
         let Some((key, value, _)) = figure else { return };
@@ -748,8 +751,8 @@ impl Plan<'_> {
         !array && named.filter(|name| name.number > 1).any(|name| name.role == role)
     }
 
-    /// Adds the addresses at home on each of several drives of a role, and the addresses that no
-    /// request can reach.
+    /// Adds the number of addresses at home on each of several drives of a role, and the number of
+    /// addresses that no request can reach.
     pub(crate) fn assume_homes(&mut self, chosen: &[Chosen], view: &View) {
         let homes = &view.layout.home;
         let further = |home: &&HomeExtent| self.has_further(chosen[usize::from(home.member.0)].role);
@@ -776,7 +779,8 @@ impl Plan<'_> {
         self.assume("homes", text);
     }
 
-    /// Converts an error to one with the name of the drive, if its role alone is ambiguous.
+    /// Converts an error to one with the name of the drive, if the name of the role alone is
+    /// ambiguous.
     pub(crate) fn named(&self, chosen: &[Chosen], sizes: &[Sectors], error: VolumeError) -> SetupError {
         let scheme = self.scheme.name;
         match error {
@@ -812,10 +816,10 @@ fn settings_of_drive<'a>(choices: &'a Choices, role: Role, id: &str) -> Vec<(&'a
 /// Translation layers that level wear.
 const LEVELS_WEAR: [&str; 2] = ["page", "dftl"];
 
-/// Rate that no host reaches.
+/// Rate of writes, in MB/s, that no host reaches: it stands for no limit.
 const UNLIMITED_MB_PER_S: &str = "1000000000";
 
-/// Returns whether a key sets a flash drive's geometry, from which its size follows.
+/// Returns true if a key sets a flash drive's geometry, from which its size follows.
 pub(crate) fn sets_geometry(key: &str) -> bool {
     const GEOMETRY: [&str; 6] =
         ["channels", "dies_per_channel", "planes_per_die", "blocks_per_plane", "pages_per_block", "page_size"];
@@ -856,8 +860,8 @@ fn build(
     Ok(drives)
 }
 
-/// Makes the model of a drive, in the state in which the volume finds it. Sectors with content
-/// before the first request were written, whatever the precondition of the other sectors.
+/// Makes the model of a drive, in the state in which the volume finds it. Sectors that have content
+/// before the first request count as written, whatever the precondition of the other sectors.
 pub(crate) fn build_model(
     (name, id): (&str, &str),
     profile: &Profile,

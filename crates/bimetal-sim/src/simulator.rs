@@ -1,9 +1,9 @@
 //! Event loop: requests into the volume, its operations into the drives, completions back, in
 //! virtual time.
 //!
-//! A request is issued at its time, as soon as few enough are under way, or when the host has got
-//! the answers on which the request depends and has thought ([`bimetal_trace::think`]); see
-//! [`Replay`].
+//! A request is issued in one of three ways: at its time, as soon as few enough requests are under
+//! way, or after its think time. The think time starts when the host has got the answers on which
+//! the request depends ([`bimetal_trace::think`]); see [`Replay`].
 //!
 //! Events of one moment happen in a fixed order: drives first, then the volume's timer, then
 //! arrivals. A run ends when every request has finished. Blocks that the volume would write back
@@ -34,8 +34,8 @@ use crate::workload::{Requests, WorkloadError};
 /// Times at which requests are issued.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Replay {
-    /// Requests are issued at their times, divided by `speedup`, whether earlier ones are finished
-    /// or not.
+    /// Requests are issued at their times, divided by `speedup`, whether or not earlier requests
+    /// have finished.
     Timed {
         /// Factor by which the replay is faster than the recording.
         speedup: f64,
@@ -45,8 +45,8 @@ pub enum Replay {
         /// Number of requests that are under way at a time.
         depth: u32,
     },
-    /// Each request is issued once all requests that had been answered before it when the trace
-    /// was recorded are answered, and the host's own time in between has passed
+    /// Each request is issued once all requests that had been answered before it when the trace was
+    /// recorded are answered, and the host's own time after these answers has passed
     /// ([`Dependencies`]).
     Think {
         /// Factor by which the host's own times are shorter than in the recording.
@@ -55,7 +55,8 @@ pub enum Replay {
 }
 
 impl Replay {
-    /// Returns the factor by which times of the trace are shorter; `None` if they do not matter.
+    /// Returns the factor by which times of the trace are shorter; `None` if the times do not
+    /// matter.
     pub fn speedup(self) -> Option<f64> {
         match self {
             Self::Timed { speedup } | Self::Think { speedup } => Some(speedup),
@@ -88,14 +89,15 @@ pub struct Play {
     pub replay: Replay,
     /// Number of requests at the beginning that are played and not measured.
     pub warmup_requests: u64,
-    /// Block layer between the requests and the volume, if they have not passed through one.
+    /// Block layer between the requests and the volume, if the requests have not passed through a
+    /// block layer.
     pub block_layer: Option<BlockLayerSettings>,
 }
 
 /// Reasons for which a run ends early.
 #[derive(Debug, thiserror::Error)]
 pub enum SimulationError {
-    /// The trace could not be read further.
+    /// The trace cannot be read any further.
     #[error(transparent)]
     Workload(#[from] WorkloadError),
     /// The volume refuses a request of the trace, or a drive cannot serve it.
@@ -118,7 +120,7 @@ pub enum SimulationError {
     /// The volume does not take a hint.
     #[error(transparent)]
     Hint(#[from] TraceError),
-    /// The scheme's settings need knowledge of the future, and the run was given none.
+    /// The scheme's settings need knowledge of the future, and the run has no such knowledge.
     #[error(
         "{scheme}: replacement=belady must know when each block is used next, and this kind of simulation cannot know \
          it"
@@ -127,7 +129,7 @@ pub enum SimulationError {
         /// Name of the scheme.
         scheme: &'static str,
     },
-    /// The counts of the run do not agree: its result would be wrong.
+    /// The counts of the run do not agree, so its result would be wrong.
     #[error("the simulation of {scheme} does not add up: {what}. This is an error in Bimetal; please report it")]
     Conservation {
         /// Name of the scheme, or of the outermost volume of a tree.
@@ -135,7 +137,7 @@ pub enum SimulationError {
         /// Counts that do not agree.
         what: String,
     },
-    /// A limit is certainly broken, whatever the rest of the run gives, so the run stopped.
+    /// A limit is certainly broken, however the run would go on, so the run stopped.
     #[error("stopped after {finished} requests: {broken}")]
     LimitBroken {
         /// Number of requests finished before the run was stopped.
@@ -159,19 +161,20 @@ fn why(status: &Status) -> &'static str {
     }
 }
 
-/// Time of the first access of a copy through memory; the rest takes `MEMORY_BYTES_PER_SECOND`.
-/// Both constants are of the line through the times of a copy by one core, measured over 512 MiB in
-/// random order (DDR4 server, 2026): 1.9 µs for 4 KiB, 8.6 µs for 64 KiB, 127 µs for 1 MiB.
+/// Time of the first access of a copy through memory; the transfer of the copy takes its time at
+/// `MEMORY_BYTES_PER_SECOND`. The two constants describe the line through the times of copies by
+/// one core, measured over 512 MiB in random order (DDR4 server, 2026): 1.9 µs for 4 KiB, 8.6 µs
+/// for 64 KiB, 127 µs for 1 MiB.
 const MEMORY_FIRST: Nanoseconds = Nanoseconds(1400);
 const MEMORY_BYTES_PER_SECOND: f64 = 8.3e9;
 
 /// Returns the time of a copy through memory. A request takes at least this time under every
-/// scheme, even if a buffer in memory takes its data without waiting for a drive.
+/// scheme, even if a buffer in memory takes the request's data without waiting for a drive.
 fn memory_copy(bytes: Bytes) -> Nanoseconds {
     MEMORY_FIRST + Nanoseconds((bytes.0 as f64 / MEMORY_BYTES_PER_SECOND * 1e9).round() as u64)
 }
 
-/// Measurements of a run, before figures are computed from them.
+/// Measurements of a run, before figures are computed from the measurements.
 pub struct Measured {
     /// Response times of reads, writes and flushes.
     pub response: ResponseTimeRecorder,
@@ -179,7 +182,7 @@ pub struct Measured {
     pub latency: LatencyOverTime,
     /// Number of requests under way.
     pub queue_depth: Gauge,
-    /// Times at which requests waited for longer than on any drive alone.
+    /// Times at which requests waited for longer than any drive alone would need.
     pub backlog: Backlog,
     /// Settings and counts of the block layer since the beginning of the run.
     pub block_layer: Option<(BlockLayerSettings, BlockLayerCounts)>,
@@ -274,10 +277,10 @@ pub(crate) struct Simulator<'a> {
     issued: u64,
     /// Requests that the next request waits for, if the host thinks between requests.
     dependencies: Option<Dependencies>,
-    /// Block layer that makes requests of queue events, if the trace has them.
+    /// Block layer that makes requests of queue events, if the trace has queue events.
     block_layer: Option<BlockLayer>,
     finished: u64,
-    /// Requests from the oldest unfinished one on.
+    /// Requests from the oldest unfinished request on.
     under_way: VecDeque<UnderWay>,
     unfinished: u32,
     /// Requests that are served and whose bytes are still being copied: time of the end, and
@@ -287,13 +290,13 @@ pub(crate) struct Simulator<'a> {
     next_event: Vec<Option<Nanoseconds>>,
     operations: Vec<u64>,
     written: Vec<Bytes>,
-    /// Hints under way: the drive that was asked, and the most sectors of its answer.
+    /// Hints under way: the drive that was asked, and the largest number of sectors in its answer.
     hints: Vec<(usize, Token, Sectors)>,
     /// Number of the recorded hints that were processed.
     hints_told: usize,
     dirty_blocks: u32,
-    /// Bytes that each drive had erased at its last report; `halted` is set if its wear levelling
-    /// was halted.
+    /// Bytes that each drive had erased at its last report; `halted` is set if the drive's wear
+    /// levelling was halted.
     erased: Vec<Option<Bytes>>,
     halted: Vec<bool>,
     limits: Limits,
@@ -314,8 +317,8 @@ pub fn simulate(
     simulate_within(setup, requests, play, Limits::default(), progress)
 }
 
-/// Plays requests as [`simulate`] does, and calls `watch` after each with the drives and the number
-/// of requests issued.
+/// Plays requests as [`simulate`] does, and calls `watch` after each request with the drives and
+/// the number of requests issued.
 ///
 /// # Errors
 /// Returns the errors of [`simulate`].
@@ -460,7 +463,8 @@ impl<'a> Simulator<'a> {
         self.submit(request, next.is_some_and(|next| self.are_together(request, next)))
     }
 
-    /// Lets time pass until what `request` depends on is finished, and the host has thought.
+    /// Lets time pass until the requests on which `request` depends are finished, and the host has
+    /// thought.
     fn wait_and_think(&mut self, request: &Request, speedup: f64) -> Result<(), SimulationError> {
         if let Some(dependencies) = &mut self.dependencies {
             dependencies.expect(request.arrival);
@@ -476,7 +480,7 @@ impl<'a> Simulator<'a> {
     }
 
     /// Returns true if a program issued `next` in one go with `request`, which was issued last. In
-    /// a closed replay times have no meaning, so that this is not known.
+    /// a closed replay times have no meaning, so the answer is not known in such a replay.
     fn are_together(&self, request: &Request, next: &Request) -> bool {
         let is_soon = next.arrival.saturating_sub(request.arrival) <= PLUG_GAP;
         match (self.play.replay, &self.dependencies) {
@@ -548,7 +552,8 @@ impl<'a> Simulator<'a> {
         self.pass_on_wear_levelling();
     }
 
-    /// Submits the requests that the block layer dispatches now. Returns whether there were any.
+    /// Submits the requests that the block layer dispatches now. Returns true if requests were
+    /// submitted.
     fn dispatch(&mut self) -> bool {
         let mut any = false;
         while let Some((device, command)) =
@@ -641,8 +646,8 @@ impl<'a> Simulator<'a> {
         self.device_done = done;
     }
 
-    /// Submits the volume's operations to the drives and takes finished requests, until both are
-    /// exhausted.
+    /// Submits the volume's operations to the drives and takes finished requests, until the volume
+    /// has no operations and no finished requests left.
     fn settle(&mut self) -> Result<(), SimulationError> {
         loop {
             while let Some(operation) = self.setup.tree.next_operation() {
@@ -664,8 +669,8 @@ impl<'a> Simulator<'a> {
         Ok(())
     }
 
-    /// Handles a request that the volume has served: requests of the trace end with it, if it
-    /// contains their last parts.
+    /// Handles a request of the block layer that the volume has served. Requests of the trace whose
+    /// last parts it contains end as well.
     fn take_completion(&mut self, token: Token, status: Status) -> Result<(), SimulationError> {
         let Some(block_layer) = &mut self.block_layer else { return self.take_served(token, status) };
         let mut served = Vec::new();
@@ -707,7 +712,7 @@ impl<'a> Simulator<'a> {
     }
 
     /// Returns the time at which the bytes of a request that was just served have been copied
-    /// through memory. No scheme serves a request sooner.
+    /// through memory. No scheme finishes a request before this time.
     fn copied_at(&self, token: Token) -> Option<Nanoseconds> {
         let oldest = self.submitted - self.under_way.len() as u64 + 1;
         let UnderWay { arrival, kind, sectors, .. } = *self.under_way.get(token.0.checked_sub(oldest)? as usize)?;

@@ -1,10 +1,11 @@
 //! Sizes and prices of the drives of a run.
 //!
-//! A given size is used as it is. Otherwise a home drive is the smallest on sale that holds the
-//! addresses of the workload and the capacity asked for. A cache, and a drive that holds ranges, is
-//! the smallest on sale that the scheme can use, or a share of a drive ([`DefaultSize`]). Several
-//! of the largest drive, used as one, replace a drive that nobody sells. Each drive costs the whole
-//! price of the drives bought; a share of a drive costs a share.
+//! A given size is used as it is. A home drive without a given size is the smallest drive on sale
+//! that holds the addresses of the workload and the requested capacity. A cache, and a drive that
+//! holds ranges, is the smallest drive on sale that the scheme can use, or a share of a drive
+//! ([`DefaultSize`]). If no drive on sale is large enough, several of the largest drive are used as
+//! one drive. Each drive costs the whole price of the drives that are bought. A share of a drive
+//! costs the same share of the price.
 
 use bimetal_core::layout::{LABEL_SECTORS, LayoutError, LayoutRequest, MemberInfo, Role};
 use bimetal_core::payload::NoPayload;
@@ -17,8 +18,8 @@ use serde::Serialize;
 use crate::market::{Purchase, price_of_share};
 use crate::setup::{Choices, Chosen, DefaultSize, Plan, SetupError, sets_geometry};
 
-/// Share of the capacity asked for that a volume may lack: its own data take it, and the difference
-/// between the drives that are sold as of one size.
+/// Share of the requested capacity that a volume may lack, because of its own metadata and because
+/// drives sold under one size differ a little.
 const CAPACITY_SLACK: f64 = 0.01;
 
 /// Most that a volume may lack of the capacity asked for. Of a hundred drives, the last is bought,
@@ -31,7 +32,7 @@ const CAPACITY_SLACK_MAX: Bytes = Bytes(10_000_000_000);
 pub enum Sizing {
     /// Whole drives on sale.
     Sold,
-    /// Drives on sale, and for caches and ranges a tenth of what the trace touches.
+    /// Drives on sale, and for caches and ranges a tenth of the footprint.
     Share,
     /// A size was given.
     #[default]
@@ -62,7 +63,7 @@ impl Choices {
         }
     }
 
-    /// Returns the least number of sectors of a volume with the capacity asked for.
+    /// Returns the least number of sectors of a volume with the requested capacity.
     fn least_sectors(&self) -> u64 {
         let capacity = self.capacity.unwrap_or_default().0;
         let slack = ((capacity as f64 * CAPACITY_SLACK) as u64).min(CAPACITY_SLACK_MAX.0);
@@ -70,7 +71,7 @@ impl Choices {
     }
 }
 
-/// Enlarges the last of the units, if all units together do not have the capacity asked for.
+/// Enlarges the last of the units, if all units together do not have the requested capacity.
 pub(crate) fn hold_capacity(units: &mut [Sectors], choices: &Choices) {
     let Some((last, before)) = units.split_last_mut() else { return };
     let before: u64 = before.iter().map(|unit| unit.0).sum();
@@ -78,7 +79,7 @@ pub(crate) fn hold_capacity(units: &mut [Sectors], choices: &Choices) {
 }
 
 /// Returns the price of a drive of `size` whose model has the given name and profile, and the
-/// number of drives that are bought for it.
+/// number of drives that are bought for that size.
 pub(crate) fn price_of(
     (model, profile): (&str, &Profile),
     size: Sectors,
@@ -102,7 +103,8 @@ fn sized_as(role: Role, holds: Holds) -> Holds {
 }
 
 impl Plan<'_> {
-    /// Returns the size with which a drive begins; it grows to what the scheme needs.
+    /// Returns the size with which a drive begins; the size grows until the scheme accepts the
+    /// drive.
     pub(crate) fn default_size(&self, role: Role, holds: Holds, drive: (&str, &Profile)) -> (Sectors, Origin) {
         let block = self.choices.block;
         let addresses: u64 = self.units.iter().map(|size| size.0.next_multiple_of(block.sectors())).sum();
@@ -134,8 +136,8 @@ impl Plan<'_> {
         self.choices.market.smallest(model, profile, least)
     }
 
-    /// Returns the room for a label that the volume assumes behind the end of its drive: a plain
-    /// drive has no label.
+    /// Returns the room for a label that the volume assumes behind the end of its drive, because a
+    /// plain drive has no label.
     fn tail_beyond(&self) -> Sectors {
         let is_plain = matches!(self.scheme.members, [(_, Holds::Home)]);
         if is_plain { Sectors(LABEL_SECTORS) } else { Sectors(0) }
@@ -175,7 +177,7 @@ impl Plan<'_> {
         for (drive, size) in chosen.iter().zip(sizes) {
             let why = match (drive.origin, sized_as(drive.role, drive.holds)) {
                 (Origin::Given, _) => continue,
-                (Origin::Share, _) => "10 % of the footprint, or what the scheme needs".to_owned(),
+                (Origin::Share, _) => "10 % of the footprint, or the smallest size that the scheme can use".to_owned(),
                 (Origin::Sold, _) => match self.bought((&drive.model, &drive.profile), *size) {
                     Purchase { count: 1, .. } => "the smallest on sale that the scheme can use".to_owned(),
                     Purchase { count, each, .. } => format!(
@@ -190,8 +192,8 @@ impl Plan<'_> {
     }
 }
 
-/// Converts the error of a volume that assumes its drive to be larger by `tail` into sizes of the
-/// drive.
+/// Converts the error of a volume that assumes its drive to be larger by `tail`, so that the error
+/// has the real sizes of the drive.
 fn without_tail(mut error: VolumeError, tail: Sectors) -> VolumeError {
     if let VolumeError::Scheme(SchemeError::Layout(LayoutError::TooSmall { needed, available, .. })) = &mut error {
         (*needed, *available) = (*needed - tail.bytes(), *available - tail.bytes());

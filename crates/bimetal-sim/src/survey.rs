@@ -1,4 +1,5 @@
-//! First pass over a workload: its properties, before drives are chosen for it.
+//! First pass over a workload: its properties, which are known before drives are chosen for the
+//! workload.
 //!
 //! Memory grows with the addresses touched: a bit for each block, in chunks of 4096 blocks that are
 //! allocated when touched.
@@ -42,9 +43,9 @@ pub struct Survey {
     pub common_step_ns: u64,
     /// Number of reads and writes of whole blocks, by their first sector within a block.
     pub phases: Vec<u64>,
-    /// Number of blocks in reads, each as often as it is read.
+    /// Number of blocks in reads, where each block counts as often as it is read.
     pub read_blocks: u64,
-    /// Number of blocks in reads whose first access is that read.
+    /// Number of blocks in reads that no earlier request has accessed.
     pub first_read_blocks: u64,
     /// Largest number of bytes written within [`BURST`].
     pub burst_bytes: Bytes,
@@ -54,9 +55,9 @@ pub struct Survey {
     pub answered_random_reads: u64,
     /// Number of the random reads that were answered within 0.5 ms.
     pub quick_random_reads: u64,
-    /// First sector behind the highest sector touched, for each device of the trace.
+    /// First sector after the highest sector touched, for each device of the trace.
     pub address_end: BTreeMap<u32, Sectors>,
-    /// Numbering of the touched chunks, by which untouched chunks can be left out.
+    /// Numbering of the touched chunks, with which untouched chunks can be left out.
     pub compacted: Compaction,
 }
 
@@ -71,12 +72,13 @@ pub const BURST: Nanoseconds = Nanoseconds::from_seconds(30);
 
 /// Response time below which no hard disk reads at random.
 const QUICK: Nanoseconds = Nanoseconds(500_000);
-/// Distance from the last request beyond which a read is random: a drive reads ahead less.
+/// Distance from the last request beyond which a read is random, because a drive reads ahead less
+/// far.
 const RANDOM_FROM: u64 = Bytes::from_mib(4).sectors().0;
 
-/// Coarsest clock that is believed.
+/// Coarsest tick of a clock that is accepted.
 const CLOCK_MAX: Nanoseconds = Nanoseconds::from_seconds(1);
-/// Number of requests below which times tell nothing of the clock.
+/// Number of requests below which nothing can be concluded about the clock from the times.
 const CLOCK_REQUESTS_MIN: u64 = 16;
 
 /// Number of blocks in a chunk.
@@ -223,7 +225,7 @@ impl Surveyor {
     }
 }
 
-/// Returns the greatest common divisor; that of 0 and another number is the other number.
+/// Returns the greatest common divisor; the divisor of 0 and another number is the other number.
 pub(crate) fn common_divisor(one: u64, other: u64) -> u64 {
     let (mut one, mut other) = (one, other);
     while other != 0 {
@@ -330,7 +332,7 @@ mod tests {
         assert_eq!(clock(&[0, 3_600_000_000_000]), Nanoseconds::from_seconds(1));
     }
 
-    /// A burst has the writes of 30 seconds, not those before them and no reads.
+    /// A burst has the writes of 30 seconds, and neither earlier writes nor reads.
     #[test]
     fn burst_is_the_most_that_30_seconds_write() {
         let at = |seconds: u64, kind, sectors| Request {

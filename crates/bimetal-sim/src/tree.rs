@@ -1,8 +1,8 @@
 //! Builds a tree of volumes over models from its description.
 //!
 //! Members are made first, so that the size of a member is the size that it exports. Drives have
-//! the size that is given, or their profile's own. A drive that is too small is an error that names
-//! it, as the simulator cannot guess which of the drives below should grow.
+//! the size that is given, or the size in their profile. A drive that is too small is an error that
+//! names the drive, because the simulator cannot guess which of the drives below should grow.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ pub struct VolumeChoice {
     pub scheme: &'static SchemeInfo,
     /// Parameters of the scheme.
     pub settings: Vec<(String, String)>,
-    /// Members and their roles; no roles if the scheme knows none.
+    /// Members and their roles; no roles if the scheme has no roles.
     pub members: Vec<(Option<Role>, MemberChoice)>,
 }
 
@@ -66,7 +66,7 @@ impl MemberChoice {
 }
 
 impl VolumeChoice {
-    /// Returns the names of this volume and of everything below it.
+    /// Returns the names of this volume and of all volumes and drives below it.
     pub fn names(&self) -> Vec<&str> {
         let mut names = vec![self.name.as_str()];
         for (_, member) in &self.members {
@@ -78,7 +78,7 @@ impl VolumeChoice {
         names
     }
 
-    /// Returns the schemes of this volume and of everything below it.
+    /// Returns the schemes of this volume and of all volumes below it.
     pub fn schemes(&self) -> Vec<&'static SchemeInfo> {
         let below = self.members.iter().flat_map(|(_, member)| match member {
             MemberChoice::Drive(_) => Vec::new(),
@@ -134,7 +134,7 @@ struct Builder<'a> {
     assumed: BTreeMap<String, String>,
 }
 
-/// Member that is made before the volume above it.
+/// Member that is made before the volume that uses the member.
 struct Made {
     member: Member,
     role: Role,
@@ -143,8 +143,8 @@ struct Made {
 }
 
 impl Builder<'_> {
-    /// Adds a volume and everything below it; members are made before the volume. Returns the
-    /// volume's number.
+    /// Adds a volume, and all volumes and drives below it; members are made before the volume.
+    /// Returns the volume's number.
     fn add(&mut self, choice: &VolumeChoice, units: &[Sectors]) -> Result<u16, SetupError> {
         let (scheme, name) = (choice.scheme, &choice.name);
         let at = self.volumes.len();
@@ -220,8 +220,8 @@ impl Builder<'_> {
         }
     }
 
-    /// Returns the settings of a volume: those of the file, then those of flags for its scheme, for
-    /// any volume with the key, or for the volume.
+    /// Returns the settings of a volume: first the settings of the file, then the settings of flags
+    /// for its scheme, for any volume with the key, or for this volume.
     fn settings_of(&self, name: &str, scheme: &SchemeInfo, own: &[(String, String)]) -> Vec<(String, String)> {
         let flags = self.choices.settings.iter().filter_map(|(key, value)| {
             let key = match key.split_once('.') {
@@ -270,7 +270,7 @@ fn array_holds(scheme: &SchemeInfo, member: MemberId) -> Option<Holds> {
     array.then(|| scheme.members[usize::from(member.0).min(1)].1)
 }
 
-/// Returns the error for a member that is too small, by the member's name.
+/// Returns the error for a member that is too small, with the member's name.
 fn too_small(choice: &VolumeChoice, infos: &[MemberInfo], error: &VolumeError) -> Option<SetupError> {
     let VolumeError::Scheme(SchemeError::Layout(LayoutError::TooSmall { role, needed, available, reason })) = error
     else {

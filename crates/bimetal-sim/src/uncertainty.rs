@@ -1,19 +1,21 @@
 //! Uncertainty of figures: half a 95 % interval, from runs with [disturbances](crate::disturbance).
 //!
-//! The figures of the first run, which is undisturbed, are printed. Of 20 runs that differ only in
-//! what nobody can know, 19 lie within ± of a printed figure. ± is Student's *t* for 95 % times the
-//! root of the mean square distance of the disturbed runs from the printed figure. The distance is
-//! from that figure and not from the mean of the disturbed runs, so that a figure which luck made
-//! exceptional has a large ±, too.
+//! The figures of the first run, which is undisturbed, are printed. Of 20 runs that differ only by
+//! disturbances, 19 have a figure within ± of the printed figure. ± is Student's *t* for 95 % times
+//! the root of the mean square distance of the disturbed runs from the printed figure. The distance
+//! is measured from the printed figure and not from the mean of the disturbed runs, so that a
+//! figure that is exceptional by chance has a large ±, too.
 //!
-//! The largest distance would be too small: of four disturbed runs it bounds a further run in four
-//! cases of five only, and it grows with the number of runs. *t* accounts for a small number of
-//! runs: 12.7 with one disturbed run, 2.78 with four. Differences of response times are not normal.
-//! If runs fall to one of two sides, ± exceeds the distance of the sides, as it should.
+//! The largest distance would be too small an interval. With four disturbed runs the largest
+//! distance includes a further run in only four cases of five, and it grows with the number of
+//! runs. *t* accounts for a small number of runs: 12.7 with one disturbed run, 2.78 with four.
+//! Differences of response times are not normally distributed. If the figures of runs form two
+//! groups, ± is larger than the distance between the groups, as it should be.
 //!
-//! A figure leads another if their difference exceeds the ± of both, added as squares. Figures are
-//! positive, and the distances of an unstable figure are mostly above it. So downwards the ± of the
-//! larger figure is less: 29 ± 84 reaches down to 7.5 (29 divided by 1 + 84 / 29), not below 0.
+//! A figure leads another if their difference exceeds the root of the sum of the squares of the two
+//! ±. Figures are positive, and the values of an unstable figure are mostly larger than its printed
+//! value. So the ± of the larger figure is smaller downwards: 29 ± 84 reaches down to 7.5 (29
+//! divided by 1 + 84 / 29), not below 0.
 
 use bimetal_measure::durations::Distribution;
 use bimetal_measure::response_time::ResponseTimes;
@@ -54,7 +56,7 @@ impl Sample {
 }
 
 /// Returns half the interval around `figure` from the figure in each disturbed run; `None` if a run
-/// lacks it.
+/// lacks the figure.
 fn half_interval(figure: Option<f64>, others: impl Iterator<Item = Option<f64>>) -> Option<f64> {
     let figure = figure?;
     let (mut squares, mut count) = (0.0, 0usize);
@@ -66,7 +68,8 @@ fn half_interval(figure: Option<f64>, others: impl Iterator<Item = Option<f64>>)
     Some(t * (squares / count as f64).sqrt()).filter(|half| half.is_finite())
 }
 
-/// Sets the uncertainty of the figures of `run` from disturbed runs; none without such runs.
+/// Sets the uncertainty of the figures of `run` from disturbed runs; without such runs there is no
+/// uncertainty.
 pub(crate) fn note(run: &mut Run, others: &[Sample]) {
     let times = &mut run.response_time_ms;
     note_distribution(&mut times.all, others, |sample| &sample.response_time_ms.all);
@@ -97,7 +100,7 @@ fn note_distribution(own: &mut Distribution, others: &[Sample], of: fn(&Sample) 
     own.max_pm = half(|times| times.max);
 }
 
-/// Returns true if two figures, each with its ±, differ by more than luck explains.
+/// Returns true if two figures, each with its ±, differ by more than chance explains.
 pub fn differ(one: (f64, Option<f64>), other: (f64, Option<f64>)) -> bool {
     let (smaller, larger) = if one.0 <= other.0 { (one, other) } else { (other, one) };
     let up = smaller.1.unwrap_or(0.0);
@@ -141,7 +144,7 @@ mod tests {
         assert!(differ((1.0, None), (1.1, None)) && !differ((1.0, None), (1.0, None)));
     }
 
-    /// Of many runs that luck alone separates, 19 of 20 and not fewer lie within ±.
+    /// Of many runs that differ only by chance, 19 of 20 lie within ±, and not fewer.
     #[test]
     fn interval_holds_a_further_run_19_times_of_20() {
         use rand_core::Rng;

@@ -1,18 +1,19 @@
 //! Warm-up of a cache: the part of a run before its hits are steady, found from the run itself.
 //!
-//! A run is played once and cut into [`WINDOWS`] windows of equally many requests. Two curves tell
-//! when it is warm:
+//! A run is played once and cut into [`WINDOWS`] windows of equally many requests. Two curves show
+//! when the cache is warm:
 //!
 //! - *Hits.* The share of the read blocks that the SSD served, window by window, is truncated where
-//!   the standard error of its mean is least (MSER, White 1997). The requests left out before are
-//!   the transient. The rule has no parameter but the number of windows.
-//! - *Allocation.* If the cache fills up at all, the run is not warm before `FULL` of its slots
-//!   are in use. A cache that is larger than what the trace touches never fills, and hits alone
-//!   decide.
+//!   the standard error of its mean is least (MSER, White 1997). The requests before the truncation
+//!   are the transient, and are left out. This rule has no parameter but the number of windows.
+//! - *Allocation.* If the cache fills up at all, the run is not warm before `FULL` of its slots are
+//!   in use. A cache that is larger than the footprint never fills, so only the rule for hits
+//!   decides the warm-up.
 //!
-//! The later of the two counts, at most half of the requests: more is not found from one trace, and
-//! the finding then says that the run was not steady by then. Of several schemes the last counts,
-//! so that all are measured over the same requests.
+//! The later of the two points counts, but at most half of the requests. A longer warm-up cannot be
+//! found from one trace; in this case the finding says that the run was not steady at the end of
+//! the warm-up. Of several schemes the latest point counts, so that all schemes are measured over
+//! the same requests.
 
 use bimetal_core::layout::Role;
 
@@ -27,9 +28,9 @@ const FULL: f64 = 0.95;
 /// Reason for the length of a warm-up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reason {
-    /// The cache was full only then.
+    /// The cache was full only at this point.
     Filled,
-    /// The hits were steady from then on.
+    /// The hits were steady from this point on.
     SteadyHits,
     /// The hits were not steady by the middle of the trace.
     NeverSteady,
@@ -100,7 +101,7 @@ impl Curve {
 }
 
 /// Returns the window from which on the mean of `values` has the least standard error, in the first
-/// half. Returns false beside it if the error still falls in the middle.
+/// half. Also returns false if the error still falls at the middle.
 fn steady_from(values: &[Option<f64>]) -> (usize, bool) {
     let most = values.len() / 2;
     let error = |from: usize| {

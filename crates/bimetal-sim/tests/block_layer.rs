@@ -1,5 +1,5 @@
 //! The block layer of the simulator against Linux's own. The traces hold both the queue events and
-//! the issue events that Linux made of them.
+//! the issue events that Linux made of these queue events.
 //!
 //! `block-layer/*.zst` were recorded by tracefs (`block_bio_queue`, `block_rq_issue`) on Linux
 //! 6.18. The device was a loop device over a file, served by a virtual SSD, with `mq-deadline`,
@@ -9,7 +9,7 @@
 //! were searched with a cold cache. Then 4 KiB were written and 16 KiB read at random.
 //!
 //! `block-device`: pieces of 4 to 256 KiB and runs of 8 MiB were written through the page cache
-//! without a file system. The page cache then queues every page on its own.
+//! without a file system. The page cache then queues every page as a request of its own.
 
 use std::path::PathBuf;
 
@@ -53,9 +53,9 @@ fn near(ours: f64, expected: f64, tolerance: f64) {
     assert!((ours / expected - 1.0).abs() <= tolerance, "{ours} against {expected}");
 }
 
-/// Linux made 5,628 requests of 58.7 KiB from the 6,660 that the file system queued; the simulator
-/// makes 5,608 of 58.8 KiB. Linux made 827 requests of 110 KiB from the 19,914 queued on the block
-/// device; the simulator makes 791 of 115.5 KiB.
+/// Linux made 5,628 requests of 58.7 KiB from the 6,660 requests that the file system queued; the
+/// simulator makes 5,608 requests of 58.8 KiB. Linux made 827 requests of 110 KiB from the 19,914
+/// requests queued on the block device; the simulator makes 791 requests of 115.5 KiB.
 #[test]
 fn queue_events_become_the_requests_that_linux_issued() {
     for (name, issued, mean_kib) in [("file-system.zst", 5628.0, 58.73), ("block-device.zst", 827.0, 110.39)] {
@@ -66,7 +66,8 @@ fn queue_events_become_the_requests_that_linux_issued() {
     }
 }
 
-/// A simulated disk that got every page on its own looked many times slower than it is.
+/// Regression: a simulated disk that got every page as a request of its own looked many times
+/// slower than it is.
 #[test]
 fn disk_behind_the_block_layer_is_as_fast_as_under_issue_events() {
     let name = "block-device.zst";

@@ -1,4 +1,5 @@
-//! Repeated runs under disturbances: their uncertainty, and what they leave as it is.
+//! Repeated runs under disturbances: their uncertainty, and the properties that disturbances do not
+//! change.
 
 use std::path::Path;
 
@@ -70,8 +71,8 @@ fn closed_replay_has_intervals_too() {
     assert!((1e-6..0.2).contains(&share), "{share}");
 }
 
-/// With `bcache` on a tenth of what `pgbench` touches, 280 KiB more SSD (1 %) once changed the mean
-/// from 49 to 63 ms, and the table printed three digits of both.
+/// Regression: with `bcache` on a tenth of the footprint of `pgbench`, 280 KiB more SSD (1 %)
+/// changed the mean from 49 to 63 ms, and the table printed three digits of both means.
 #[test]
 fn figure_that_a_few_kib_change_has_a_wide_interval() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces/pgbench.bin.zst");

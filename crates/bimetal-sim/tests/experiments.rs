@@ -34,7 +34,7 @@ impl Workload for File {
     }
 }
 
-/// Returns a trace of `../shared`; `None` if the trace is not there.
+/// Returns a trace of `../shared`; `None` if the trace does not exist.
 fn shared(name: &str) -> Option<File> {
     let path = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/traces")).join(name);
     if !path.exists() {
@@ -160,8 +160,8 @@ fn a_drive_too_small_for_the_addresses_is_an_error_and_no_run() {
     assert!(error.contains("the hdd drive of 10 MiB is too small") && error.contains("every address"), "{error}");
 }
 
-/// A plain drive has no label of Bimetal. A trace that fills a drive of 192 MiB was once refused,
-/// because room was kept for a label.
+/// A plain drive has no label of Bimetal. Regression: a trace that fills a drive of 192 MiB was
+/// refused, because room was kept for a label.
 #[test]
 fn plain_drive_takes_a_trace_that_fills_it() {
     let size = Bytes::from_mib(192);
@@ -281,7 +281,7 @@ fn nameless(mut run: Run) -> Run {
     run
 }
 
-/// With one device, the addresses continue behind the first SSD. With two devices, each has its own
+/// With one device, the addresses continue after the first SSD. With two devices, each has its own
 /// SSD.
 #[test]
 fn numbered_ssds_behind_one_log_run_as_the_tree_does() {
@@ -424,8 +424,8 @@ fn a_warm_up_is_played_and_not_measured() {
     assert!(measure(1.0).unwrap_err().to_string().contains("warm-up"));
 }
 
-/// Replay of one request at a time. Otherwise requests under way at the end of the first half would
-/// overlap the second half in a run over both.
+/// Replay of one request at a time. In any other replay, requests under way at the end of the first
+/// half would overlap the second half in a run over both halves.
 const ONE_AT_A_TIME: Replay = Replay::Closed { depth: 1 };
 
 /// One of the drive's dies, so that a small drive is soon full.
@@ -470,8 +470,8 @@ fn run_wears_flash_as_its_two_halves_with_saved_state() {
     }
 }
 
-/// MixedStore, section 5.3: the fragmentation buster shortens the tail of response times. Flash has
-/// less to copy then, so write amplification and the tail of write times fall.
+/// MixedStore, section 5.3: the fragmentation buster shortens the tail of response times. With the
+/// buster, flash has less to copy, so write amplification and the tail of write times fall.
 #[test]
 fn fragmentation_buster_lowers_write_amplification() {
     let mut spec = WorkloadSpec::new(60_000, Bytes::from_mib(48));
@@ -514,7 +514,8 @@ fn on_sale() -> Choices {
     Choices { default_size: DefaultSize::OnSale, market: market(), ..Choices::default() }
 }
 
-/// The default cache once was 10 % of the footprint at 10 % of a drive's price: 42 MiB for a cent.
+/// Regression: the default cache was 10 % of the footprint at 10 % of a drive's price: 42 MiB for a
+/// cent.
 #[test]
 fn drives_without_a_size_are_bought_whole() {
     let workload = generated(300);
@@ -580,7 +581,7 @@ fn given_size_costs_the_drive_that_has_it() {
     assert!((by_size - 13.0).abs() < 0.1, "a tenth of the profile's 130 dollars: {by_size}");
 }
 
-/// A scheme that did not fit its drives once ended the comparison of all others.
+/// Regression: a scheme that did not fit its drives ended the comparison of all other schemes.
 #[test]
 fn scheme_that_cannot_be_built_is_left_out() {
     let workload = generated(4000);

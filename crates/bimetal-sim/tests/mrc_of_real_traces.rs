@@ -8,7 +8,7 @@ use bimetal_core::block::BlockSize;
 use bimetal_sim::mrc::{CacheSize, MissRatios, Options, Unit, measure, policies};
 use bimetal_trace::{OpenOptions, Trace};
 
-/// Returns the miss ratios of a real trace; `None` if the trace is not there.
+/// Returns the miss ratios of a real trace; `None` if the trace does not exist.
 fn measured(options: &Options) -> Option<MissRatios> {
     measured_of("cloudPhysicsIO.vscsi.xz", options)
 }
@@ -67,8 +67,8 @@ const OLTP: [(u32, f64); 4] = [(1000, 558_130.0), (5000, 409_065.0), (15_000, 31
 const P3: [(u32, f64); 2] = [(32_768, 3_242_789.0), (131_072, 1_931_581.0)];
 
 /// The accesses, slots and misses are those of libCacheSim 0.3.5 on the traces of ARC's own
-/// authors, with one access a block. When quotients were rounded down, our ratios were up to .0019
-/// above these.
+/// authors, with one access a block. When quotients were rounded down, the ratios of this project
+/// were up to .0019 above these ratios.
 #[test]
 fn misses_of_arc_equal_those_of_libcachesim_on_its_traces() {
     let traces = [("arc-OLTP.lis.zst", 914_145, &OLTP[..]), ("arc-P3.lis.zst", 3_912_296, &P3[..])];

@@ -47,8 +47,8 @@ fn document(workload: &dyn Workload, scheme: &str, settings: &[(&str, &str)], re
     experiment.run(&NoProgress, |_, summary| summary).unwrap()
 }
 
-/// The drives that recorded the trace give the recording back. A longer prefix ends with the answer
-/// to its last request, so the prefixes have the response times.
+/// A replay on the drives that recorded the trace returns the recording. A longer prefix
+/// ends with the answer to its last request, so the prefixes have the response times.
 #[test]
 fn drives_that_recorded_the_trace_give_the_recording_back() {
     for scheme in ["hdd-only", "ssd-only", "smart-response"] {
@@ -115,7 +115,8 @@ fn speedup_divides_the_think_times_only() {
 }
 
 /// Every scheme serves a trace with think times, merged or not, with and without response times;
-/// requests of one moment are held back together, and must not wait for what they hold back.
+/// requests of one moment are held back together, and must not wait for requests that are held back
+/// with them.
 #[test]
 fn all_schemes_play_think_times_and_say_what_they_rest_on() {
     let at = |number: u64| Nanoseconds(number / 4 * 2_000_000 + number % 4 * 10_000);

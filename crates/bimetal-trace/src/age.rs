@@ -1,20 +1,20 @@
-//! Ageing: files that lie in one piece each are scattered over the device, as years of use scatter
-//! them.
+//! Ageing: files that lie in one piece each are scattered over the device, as by years of use.
 //!
 //! A file system that has been in use for long has no large free ranges left. Later writes go to
-//! gaps, so a file consists of fragments that lie far from each other. No rule says how many: it
-//! depends on the file system, on its fill and on its use. The rule here is this:
+//! gaps, so a file consists of fragments that lie far from each other. No rule says how many
+//! fragments a file has: the number depends on the file system, on its fill and on its use. The
+//! rule of this module is this:
 //!
 //! - Each extent of a file is cut into fragments. The lengths of fragments are geometrically
 //!   distributed in steps of a page, with a given mean. A file shorter than its first fragment
 //!   stays whole.
-//! - Free space is cut likewise, into about as many fragments as files are.
-//! - All fragments are put in random order, and laid one behind the other over the ranges that
-//!   files and free space had. Where a range ends, a fragment is cut once more.
+//! - Free space is cut in the same way, into about as many fragments as files are.
+//! - All fragments are put in random order, and laid one after the other over the ranges that files
+//!   and free space had. At the end of a range, a fragment is cut once more.
 //!
-//! No two bytes get the same place, and what is in no line of the map of files stays: the metadata
-//! of the file system. A request becomes one request for each fragment that it touches, all at its
-//! time of arrival; each has the whole recorded response time.
+//! No two bytes get the same place, and ranges that no line of the map of files names stay
+//! unchanged, such as the metadata of the file system. A request becomes one request for each
+//! fragment that it touches, all at its time of arrival; each has the whole recorded response time.
 
 use std::io::{self, Write};
 
@@ -25,7 +25,7 @@ use rand_pcg::Pcg64;
 use crate::Request;
 use crate::analysis::{FREE, FileMap};
 
-/// Mean length of a fragment, where nothing else is said.
+/// Mean length of a fragment, if no other length is given.
 pub const FRAGMENT: Bytes = Bytes::from_kib(64);
 
 /// Sectors of a page, in which the lengths of fragments are counted.
@@ -222,7 +222,7 @@ fn shuffle(pieces: &mut [Fragment], random: &mut Pcg64) {
     }
 }
 
-/// Lays the pieces one behind the other over the ranges, which have as many sectors.
+/// Lays the pieces one after the other over the ranges, which have as many sectors.
 fn lay(pieces: &[Fragment], ranges: &[Range]) -> Vec<Fragment> {
     let mut laid = Vec::with_capacity(pieces.len() + ranges.len());
     let mut rooms = ranges.iter().map(|range| (range.start, range.end)).filter(|(start, end)| start < end);
@@ -266,15 +266,16 @@ mod tests {
         out
     }
 
-    /// Ranges of a random map in pages: lengths, and to whom each belongs: nobody, free space, or
-    /// one of three files.
+    /// Ranges of a random map in pages: lengths, and the owner of each range: no owner, free space,
+    /// or one of three files.
     fn layouts() -> impl Strategy<Value = Vec<(u64, u8)>> {
         prop::collection::vec((1_u64..60, 0_u8..5), 1..25)
     }
 
     proptest! {
-        /// Each sector of the map of files gets a place of that map, no two sectors the same place.
-        /// The aged map names the right file at each place. Sectors in no line of the map stay.
+        /// Each sector of the map of files gets a place of the same map, and no two sectors get the
+        /// same place. The aged map names the right file at each place. Sectors that no line of the
+        /// map names keep their places.
         #[test]
         fn scattered_sectors_are_a_permutation(layout in layouts(), seed in any::<u64>(), pages in 1_u64..30) {
             const PATHS: [&str; 5] = ["", FREE, "a", "b", "c"];

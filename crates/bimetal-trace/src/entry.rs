@@ -1,5 +1,5 @@
-//! Entries, which decoders make of lines or records, and the reasons for which a decoder refuses
-//! one.
+//! Entries, which decoders make of lines or records, and the reasons for which a decoder refuses a
+//! line or record.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -13,13 +13,13 @@ use crate::error::{Place, shown};
 use crate::input::Input;
 use crate::open::Event;
 
-/// First sector (at 512 TiB) that no request may reach: addresses beyond it are rejected as
-/// garbage.
+/// First sector (at 512 TiB) that no request may reach; addresses beyond this sector are rejected
+/// as garbage.
 pub(crate) const SECTORS_MAX: u64 = 1 << 40;
 
 /// Largest number of sectors of a read or write: 256 MiB, many times more than drives take at once.
-/// A longer request is rejected as garbage: split into blocks, a few of them would exhaust the
-/// memory.
+/// A longer read or write is rejected as garbage, because a few of such requests, split into
+/// blocks, would exhaust the memory.
 pub(crate) const TRANSFER_SECTORS_MAX: u64 = 1 << 19;
 
 /// Largest number of sectors of a write-zeroes: 4 GiB, more than the longest that Linux can ask for
@@ -29,7 +29,7 @@ pub(crate) const ZEROES_SECTORS_MAX: u64 = 1 << 23;
 /// Moment in the lifetime of a request that an entry records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Moment {
-    /// Only moment: the format has one entry for each request.
+    /// The only moment that is recorded: the format has one entry for each request.
     Only,
     /// Arrival of the request in the block layer.
     Queued,
@@ -48,7 +48,7 @@ pub(crate) struct Entry {
     pub(crate) kind: OpKind,
     pub(crate) moment: Moment,
     pub(crate) fua: bool,
-    /// Set if a flush precedes the request. The flush is handed out as a request of its own.
+    /// Set if a flush precedes the request. The flush is returned as a request of its own.
     pub(crate) preflush: bool,
     pub(crate) range: SectorRange,
     pub(crate) response: Option<Nanoseconds>,
@@ -69,11 +69,11 @@ impl Entry {
         }
     }
 
-    /// Returns the entry, if it moves no more than one request can.
+    /// Returns the entry, if the request moves no more data than one request can.
     ///
     /// # Errors
     /// Refuses a read or write of more than [`TRANSFER_SECTORS_MAX`] and a write-zeroes of more
-    /// than [`ZEROES_SECTORS_MAX`]. A discard moves nothing and may be of any size.
+    /// than [`ZEROES_SECTORS_MAX`]. A discard transfers no data, and may be of any size.
     #[inline]
     pub(crate) fn bounded(self) -> Result<Self, Box<Bad>> {
         let (most, expected) = match self.kind {
@@ -100,9 +100,9 @@ pub(crate) struct Bad {
     pub(crate) value: String,
     pub(crate) expected: Cow<'static, str>,
     /// Set if the field has the form that the format asks for and only its value is impossible.
-    /// Recognition by content counts such a line in favour of the format.
+    /// Recognition by content counts such a line as a line of the format.
     pub(crate) formed: bool,
-    /// Set if nothing behind the line or record can be read.
+    /// Set if nothing after the line or record can be read.
     pub(crate) fatal: bool,
 }
 
@@ -123,7 +123,7 @@ impl Bad {
         Box::new(Self { field, value: value.to_string(), expected: expected.into(), formed: true, fatal: false })
     }
 
-    /// Marks the refusal as fatal: no entry behind the refused entry can be read.
+    /// Marks the refusal as fatal: no entry after the refused entry can be read.
     pub(crate) fn and_the_rest(mut self: Box<Self>) -> Box<Self> {
         self.fatal = true;
         self
@@ -158,13 +158,13 @@ pub(crate) trait Decoder: Send {
     ///
     /// # Errors
     /// Fails with the refused record, or with the error of a failed read. Unless the refusal is
-    /// fatal, the next call goes on behind that record.
+    /// fatal, the next call continues after the refused record.
     fn next(&mut self, input: &mut Input) -> Result<Option<Entry>, Fault>;
 
-    /// Appends the next entries to `entries`, and returns whether there may be more.
+    /// Appends the next entries to `entries`, and returns true if more entries may follow.
     ///
     /// # Errors
-    /// Returns the errors of [`next`](Self::next), for what stands behind the entries that were
+    /// Returns the errors of [`next`](Self::next), for the entry after the entries that were
     /// appended.
     fn fill(&mut self, input: &mut Input, entries: &mut VecDeque<Entry>) -> Result<bool, Fault> {
         for _ in 0..FILLED {
@@ -179,22 +179,23 @@ pub(crate) trait Decoder: Send {
     /// Returns the place of the last entry or refused record.
     fn place(&self) -> Place;
 
-    /// Returns whether the content decoded so far contains times.
+    /// Returns true if the content decoded so far contains times.
     fn has_times(&self) -> bool {
         true
     }
 
-    /// Returns whether the content decoded so far contains operations.
+    /// Returns true if the content decoded so far contains operations.
     fn has_operations(&self) -> bool {
         true
     }
 
-    /// Returns the size of the recorded device, if the content decoded so far has it.
+    /// Returns the size of the recorded device, if the content decoded so far contains the size.
     fn capacity(&self) -> Option<Sectors> {
         None
     }
 
-    /// Returns the event that each entry is, if the content decoded so far names one for all.
+    /// Returns the event that each entry is, if the content decoded so far names one event for all
+    /// entries.
     fn event(&self) -> Option<Event> {
         None
     }
@@ -213,7 +214,7 @@ pub(crate) trait Decoder: Send {
 /// Returns the range of `count` sectors from `start` on.
 ///
 /// # Errors
-/// Refuses no sectors, and sectors beyond [`SECTORS_MAX`].
+/// Refuses a range of no sectors, and sectors beyond [`SECTORS_MAX`].
 #[inline]
 pub(crate) fn sector_range(start: u64, count: u64) -> Result<SectorRange, Box<Bad>> {
     if count == 0 {
@@ -243,7 +244,7 @@ pub(crate) fn checked(request: &Request) -> Result<(), Box<Bad>> {
 /// Returns the sectors that `bytes` bytes from byte `start` on touch.
 ///
 /// # Errors
-/// Refuses no bytes, and bytes beyond [`SECTORS_MAX`] sectors.
+/// Refuses a range of no bytes, and bytes beyond [`SECTORS_MAX`] sectors.
 #[inline]
 pub(crate) fn byte_range(start: u64, bytes: u64) -> Result<SectorRange, Box<Bad>> {
     if bytes == 0 {

@@ -7,7 +7,7 @@ use std::io;
 
 use crate::format::Format;
 
-/// Position in a trace: a line of a text format, or a record of a binary one.
+/// Position in a trace: a line of a text format, or a record of a binary format.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
     /// A line, counted from 1.
@@ -63,7 +63,7 @@ pub enum TraceError {
         /// Error of the operating system.
         source: io::Error,
     },
-    /// Reading, or decompressing, failed half-way.
+    /// Reading or decompressing failed before the end.
     #[error("{trace}: cannot be read after byte {offset} of its (decompressed) content: {source}")]
     Read {
         /// Name of the trace.
@@ -92,7 +92,7 @@ pub enum TraceError {
     /// The reader rejects a line, and bad lines are not skipped.
     #[error("{0}")]
     BadLine(Box<BadLine>),
-    /// The trace gives no request at all.
+    /// The trace contains no request.
     #[error("{trace}: no request found when read as {format}: {reason}")]
     NoRequests {
         /// Name of the trace.
@@ -102,8 +102,8 @@ pub enum TraceError {
         /// First rejected line and the reason for it, or another reason.
         reason: String,
     },
-    /// Issue events were taken as the requests, as the beginning of the trace has no queue event; a
-    /// queue event follows later.
+    /// Issue events were taken as the requests, because the beginning of the trace has no queue
+    /// event. Nevertheless the trace has a queue event at a later place.
     #[error(
         "{trace}:{place}: a queue event, but the beginning of the trace has only issue events, which count as the \
          requests: choose with --event queue or --event issue"
@@ -135,7 +135,7 @@ pub enum TraceError {
 }
 
 impl TraceError {
-    /// Returns the bad line behind this error, if there is one.
+    /// Returns the bad line behind this error; `None` for any other error.
     pub fn bad_line(&self) -> Option<&BadLine> {
         match self {
             TraceError::BadLine(bad) => Some(bad),

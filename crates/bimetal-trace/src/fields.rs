@@ -29,7 +29,7 @@ impl<'a> Fields<'a> {
         Self { rest: line, separator: Separator::Blanks, ended: false }
     }
 
-    /// Takes the next field, if there is one.
+    /// Takes the next field; `None` at the end of the line.
     #[inline]
     pub(crate) fn take(&mut self) -> Option<&'a [u8]> {
         match self.separator {
@@ -99,8 +99,8 @@ impl<'a> Fields<'a> {
 /// Parses `text` as a whole number.
 ///
 /// # Errors
-/// Text that is not digits alone has the wrong form. A number of more than 64 bits, or a negative
-/// number, is a bad value.
+/// Text with other characters than digits has the wrong form. A number of more than 64 bits, or a
+/// negative number, is a bad value.
 #[inline]
 pub(crate) fn number(field: &'static str, text: &[u8]) -> Result<u64, Box<Bad>> {
     // 19 digits always fit into 64 bits.
@@ -133,12 +133,12 @@ fn long_number(field: &'static str, text: &[u8]) -> Result<u64, Box<Bad>> {
     value.ok_or_else(|| Bad::value(field, shown, "a number below 2^64"))
 }
 
-/// Parses `text`, a decimal number of a unit of 10^`digits` nanoseconds, into nanoseconds. Further
-/// digits are cut off.
+/// Parses `text`, a decimal number of a unit of 10^`digits` nanoseconds, into nanoseconds. Digits
+/// beyond nanoseconds are dropped.
 ///
 /// # Errors
-/// Text that is no decimal number has the wrong form. A negative number, or one beyond 64 bits, is
-/// a bad value.
+/// Text that is not a decimal number has the wrong form. A negative number, or a number beyond 64
+/// bits, is a bad value.
 #[inline]
 pub(crate) fn time(field: &'static str, text: &[u8], digits: u32) -> Result<u64, Box<Bad>> {
     let mut value = 0u64;
@@ -170,7 +170,7 @@ pub(crate) fn time(field: &'static str, text: &[u8], digits: u32) -> Result<u64,
 const POWERS: [u64; 10] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000, 1_000_000_000];
 
 /// Parses times that are long, signed, written with an exponent or too large, and refuses texts
-/// that are no times.
+/// that are not times.
 #[cold]
 fn odd_time(field: &'static str, text: &[u8], digits: u32) -> Result<u64, Box<Bad>> {
     let number = |byte: &u8| byte.is_ascii_digit() || b"+-.eE".contains(byte);
@@ -202,7 +202,7 @@ fn odd_time(field: &'static str, text: &[u8], digits: u32) -> Result<u64, Box<Ba
     }
 }
 
-/// Returns `value` units of `factor` nanoseconds.
+/// Returns the nanoseconds of `value` units, each of which has `factor` nanoseconds.
 ///
 /// # Errors
 /// Refuses a result of more than 64 bits.

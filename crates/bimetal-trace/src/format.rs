@@ -11,13 +11,13 @@ use crate::formats::{self, ALL};
 use crate::recognise::Recognised;
 use crate::write::Content;
 
-/// A trace format. Two formats are equal if their names are.
+/// A trace format. Two formats are equal if their names are equal.
 pub struct Format {
     /// Name that `--format` takes.
     pub name: &'static str,
     /// Content of a line or record, with units.
     pub summary: &'static str,
-    /// Publisher of the description that the format's reader follows.
+    /// Publisher of the description of the format that the reader follows.
     pub source: &'static str,
     pub(crate) recognition: Recognition,
     pub(crate) reader: Reader,
@@ -26,7 +26,7 @@ pub struct Format {
     pub(crate) is_sorted: bool,
     /// Set if a trace counts blocks without stating their size.
     pub(crate) lacks_block_size: bool,
-    /// Writer of the format, if it has one.
+    /// Writer of the format; `None` if the format cannot be written.
     pub(crate) encoding: Option<Encoding>,
 }
 
@@ -38,9 +38,10 @@ pub(crate) enum Recognition {
     Shape(fn(&[u8]) -> bool),
     /// Lines that the format's reader accepts.
     Lines,
-    /// Lines that several formats' readers accept. The function chooses one of these formats.
+    /// Lines that several formats' readers accept. The function chooses one of the formats that
+    /// accept the lines.
     Choice(fn(&[&[u8]]) -> Recognised),
-    /// The format is never recognised: the user must name it.
+    /// The format is never recognised, so the user must name the format.
     Never,
 }
 
@@ -112,7 +113,7 @@ impl Format {
         }
     }
 
-    /// Returns whether the format has a writer.
+    /// Returns true if the format has a writer.
     pub fn is_writable(&self) -> bool {
         self.encoding.is_some()
     }
@@ -138,7 +139,7 @@ impl fmt::Display for Format {
     }
 }
 
-/// Text that names no format.
+/// A text that is not the name of a format.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("unknown trace format '{name}': expected one of {known}")]
 pub struct UnknownFormatName {

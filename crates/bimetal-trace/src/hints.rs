@@ -1,12 +1,12 @@
-//! Hints of a host, a stream beside a trace: the blocks that its buffer cache evicted, with times
-//! (Griffin 7); or the blocks that it pins to the flash of a hybrid disk, and the times at which it
-//! unpins them (Konanki's thesis, 3.5).
+//! Hints of a host, a stream that accompanies a trace: the blocks that the host's buffer cache
+//! evicted, with times (Griffin 7); or the blocks that the host pins to the flash of a hybrid disk,
+//! and the times at which it unpins them (Konanki's thesis, 3.5).
 //!
 //! The first line is [`HEADER`], the first columns of the `csv` format, or [`PIN_HEADER`].
 //! `time_ns` counts from the first request of the trace, as `bimetal convert TRACE out.csv` shows
 //! it, and never decreases. `device` is the trace's number of the device. `lba` and `sectors` are
-//! sectors of 512 bytes. `pin` is 1 for a pin, 0 for its end. The file may be compressed, as a
-//! trace may.
+//! sectors of 512 bytes. `pin` is 1 for a pin, and 0 for the end of a pin. The file may be
+//! compressed, as a trace may.
 
 use std::fs::File;
 use std::io::Read;
@@ -75,7 +75,7 @@ impl Hints {
         Self::read(&name, file)
     }
 
-    /// Reads hints from `reader`. Errors call the file `name`.
+    /// Reads hints from `reader`. Errors use `name` as the name of the file.
     ///
     /// # Errors
     /// Fails if `reader` cannot be read, or if a line is no hint.

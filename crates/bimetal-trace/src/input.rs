@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Largest number of bytes held at a time. Recognition of the format looks at no more bytes.
+/// Largest number of bytes held at a time. Recognition of the format looks at no further bytes.
 const BUFFER_BYTES: usize = 256 << 10;
 
 /// Longest line that a text format may have.
@@ -36,7 +36,7 @@ impl<R: Read> Read for Counting<R> {
 pub(crate) struct Input {
     source: Box<dyn Read + Send>,
     buffer: Vec<u8>,
-    /// First byte of `buffer` that is read but not consumed; `end` is the position behind the last
+    /// First byte of `buffer` that is read but not consumed; `end` is the position after the last
     /// such byte.
     start: usize,
     end: usize,
@@ -98,7 +98,7 @@ impl Input {
         self.offset
     }
 
-    /// Returns whether the end of the stream is in the buffer.
+    /// Returns true if the end of the stream is in the buffer.
     pub(crate) fn ended(&self) -> bool {
         self.ended
     }
@@ -195,7 +195,7 @@ impl Input {
     }
 }
 
-/// Returns the position of the first line feed. Compares eight bytes at a time.
+/// Returns the position of the first line feed. The search compares eight bytes at a time.
 #[inline]
 pub(crate) fn find_line_feed(bytes: &[u8]) -> Option<usize> {
     const ONES: u64 = 0x0101_0101_0101_0101;

@@ -1,9 +1,10 @@
 //! Traces of block I/O: readers and writers of formats, synthetic workloads, and analysis of
 //! workloads.
 //!
-//! Everything here exchanges [`Request`]s in order of time. Read first: [`Trace`], the reader of
-//! every format; [`formats`] has one file for each format. [`file_system`] reads the places of
-//! files from the kernel, for a map of files. Nothing here knows a drive or a scheme.
+//! All modules of this crate exchange [`Request`]s in order of time. Read first: [`Trace`], the
+//! reader of every format; [`formats`] has one file for each format. [`file_system`] reads the
+//! places of files from the kernel, for a map of files. No module of this crate knows a drive or a
+//! scheme.
 //!
 //! # Example
 //!
@@ -87,7 +88,8 @@ pub struct Request {
 }
 
 impl Request {
-    /// Checks the sectors of a request that no reader has decoded, as readers check theirs.
+    /// Checks the sectors of a request that was not decoded by a reader, with the checks that
+    /// readers make.
     ///
     /// # Errors
     /// The range is empty, too long, or beyond the last possible sector: the field, its value, and
@@ -96,8 +98,8 @@ impl Request {
         entry::checked(self).map_err(|bad| format!("{} {}: expected {}", bad.field, bad.value, bad.expected))
     }
 
-    /// Returns the request; a flush loses its first sector, which means nothing. Outside a volume,
-    /// it would be refused.
+    /// Returns the request; a flush loses its first sector, because the first sector of a flush has
+    /// no meaning. A first sector outside of the volume would be refused.
     #[must_use]
     pub fn without_place_of_flush(self) -> Self {
         if self.kind == OpKind::Flush { Self { range: SectorRange::default(), ..self } } else { self }

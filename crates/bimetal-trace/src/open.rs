@@ -2,7 +2,7 @@
 //!
 //! The path of a request: the format's decoder (`formats`) parses bytes (`input`) into entries.
 //! `time_order` sorts the entries, and `pairing` joins them with their completions, if the format
-//! records these. Last, times are rebased so that the first request is at 0.
+//! records completions. Last, times are rebased so that the first request is at 0.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -27,7 +27,7 @@ use crate::time_order::{SPAN_NS_MAX, SPANS, TimeOrder, bad_time};
 /// Path that stands for standard input.
 pub const STANDARD_INPUT: &str = "-";
 
-/// Limits for requests that wait for their completions. Waiting costs nothing but memory, so there
+/// Limits for requests that wait for their completions. Waiting requests cost only memory, so there
 /// is no limit of time.
 const PATIENCE: Patience = Patience { requests: 65_536, time: Nanoseconds(u64::MAX) };
 
@@ -40,7 +40,7 @@ pub enum Event {
     Issue,
 }
 
-/// A text that names no event.
+/// A text that is not the name of an event.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("unknown event '{0}': expected queue or issue")]
 pub struct UnknownEvent(String);
@@ -57,13 +57,13 @@ impl FromStr for Event {
     }
 }
 
-/// Options for opening a trace. The default recognises the format and takes everything.
+/// Options for opening a trace. The default recognises the format and takes all requests.
 #[derive(Clone, Debug, Default)]
 pub struct OpenOptions {
     /// Format of the trace; recognised by content if not given.
     pub format: Option<&'static Format>,
     /// Event that stands for a request. By default the queue events, if the beginning of the trace
-    /// has any, else the issue events.
+    /// has any, and otherwise the issue events.
     pub event: Option<Event>,
     /// Device whose requests alone are read.
     pub device: Option<u32>,
@@ -93,9 +93,9 @@ pub struct Trace {
     decoder: Box<dyn Decoder>,
     order: Option<TimeOrder>,
     pairing: Option<Pairing>,
-    /// Entries that have passed sort and pairing, or need neither.
+    /// Entries that have passed the sort and the pairing, or that need neither sort nor pairing.
     ready: VecDeque<Entry>,
-    /// Fault that the decoder met behind the entries in `ready`.
+    /// Fault that the decoder found after the entries in `ready`.
     fault: Option<Fault>,
     stage: Stage,
     first_time: Option<Nanoseconds>,
@@ -108,7 +108,8 @@ pub struct Trace {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Reading,
-    /// The decoder is at its end. Waiting entries are handed out.
+    /// The decoder has reached the end of the trace. Entries that wait for sort or pairing are
+    /// handed out.
     Draining,
     Done,
 }
@@ -246,23 +247,23 @@ impl Trace {
         self.format
     }
 
-    /// Returns whether the trace contains times of arrival; otherwise all requests arrive at 0.
+    /// Returns true if the trace contains times of arrival; otherwise all requests arrive at 0.
     pub fn has_times(&self) -> bool {
         self.has_times
     }
 
-    /// Returns whether the trace contains operations; otherwise all requests are reads.
+    /// Returns true if the trace contains operations; otherwise all requests are reads.
     pub fn has_operations(&self) -> bool {
         self.has_operations
     }
 
-    /// Returns the size of the device that was recorded, if the trace has it.
+    /// Returns the size of the device that was recorded, if the trace contains the size.
     pub fn capacity(&self) -> Option<Bytes> {
         self.capacity.map(Sectors::bytes)
     }
 
     /// Returns the event that stands for a request, in a trace that records several events or names
-    /// its one.
+    /// the event that it records.
     pub fn event(&self) -> Option<Event> {
         self.event
     }
@@ -455,10 +456,11 @@ impl Trace {
         rebased(entry, if self.has_times { first } else { entry.time })
     }
 
-    /// Appends the next requests to `requests` without growing it; none at the end of the trace.
+    /// Appends the next requests to `requests` without growing it; appends no request at the end of
+    /// the trace.
     ///
     /// # Errors
-    /// As for the iterator. Requests read before the error are kept.
+    /// Returns the same errors as the iterator. Requests read before the error are kept.
     pub fn read(&mut self, requests: &mut Vec<Request>) -> Result<(), TraceError> {
         while requests.len() < requests.capacity() {
             // The first ready entry takes the full path of the iterator: it may be the trace's

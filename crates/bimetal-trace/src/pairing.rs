@@ -1,20 +1,22 @@
-//! Finds the completion of each request, for its response time: in formats that record both, and in
-//! live recordings.
+//! Finds the completion of each request, for its response time: in formats that record requests and
+//! completions, and in live recordings.
 //!
 //! Requests wait, in order, until the first of them is complete or has waited longer than a
-//! [`Patience`]. A request without a completion by then is handed out without a response time. A
-//! completion ends the oldest request with exactly its range. If there is none (requests were
-//! merged or split on their way to the drive), the completion covers each of its sectors in one of
-//! the requests that it overlaps. A request is complete once every sector of it is covered.
+//! [`Patience`]. A request without a completion by that time is handed out without a response time.
+//! A completion ends the oldest request with exactly its range. If no request has exactly this
+//! range (requests were merged or split on their way to the drive), each sector of the completion
+//! is covered in one of the requests that overlap the completion. A request is complete once every
+//! sector of it is covered.
 //!
 //! Further facts, as seen on Linux 6.18:
 //!
 //! * A flush is queued as `FWS 0 + 0`, issued as `FF 0 + 0`, completed as `FF −1 + 0`. One flush of
 //!   the drive may serve several queued flushes; each of them then completes as `WS 0 + 0`. If the
-//!   trace lacks these completions, the drive's flushes complete the queued flushes, in order.
+//!   trace lacks the completions `WS 0 + 0`, the drive's flushes complete the queued flushes, in
+//!   order.
 //! * A write with a preflush (`FWFS`) is a flush and a write when it is queued, and is issued in
 //!   parts. The write completes as a write, and once more with length 0 when it is stable. No event
-//!   reports the end of its flush.
+//!   reports the end of the flush of such a write.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -49,10 +51,11 @@ enum Class {
     IssuedFlush,
     /// A flush that was queued, before the drive has done a flush for it.
     QueuedFlush,
-    /// A queued flush for which the drive has done a flush. The completion of the queued flush may
-    /// still come.
+    /// A queued flush for which the drive has done a flush. The completion of such a queued flush
+    /// may still come.
     ServedFlush,
-    /// A FUA write that is done. A completion of length 0 reports that the write is stable.
+    /// A FUA write that has completed as a write. A completion of length 0 reports that the write
+    /// is stable.
     UnstableWrite,
 }
 
@@ -130,8 +133,8 @@ impl Pairing {
         }
     }
 
-    /// Removes the earliest request once it is complete or has waited too long; with `all`, in any
-    /// case.
+    /// Removes the earliest request once it is complete or has waited too long; if `all` is set,
+    /// removes it in any case.
     pub(crate) fn pop(&mut self, all: bool) -> Option<Entry> {
         let head = self.waiting.front()?;
         if head.class.is_some() && !all && !self.is_given_up(head) {
@@ -261,8 +264,8 @@ impl Pairing {
         }
     }
 
-    /// Returns the number of the oldest request of a class: from sector `start` on if given, else
-    /// for classes without sectors.
+    /// Returns the number of the oldest request of a class: of the requests from sector `start` on
+    /// if `start` is given, and otherwise of a class without sectors.
     fn oldest(&self, device: u32, class: Class, start: Option<u64>) -> Option<u64> {
         let start = start.unwrap_or(SectorRange::default().start.0);
         self.open.range((device, class, start, 0)..=(device, class, start, u64::MAX)).next().map(|key| key.3)
@@ -419,8 +422,8 @@ mod tests {
         assert_eq!(seen(&pair(Issued, events).0), issued);
     }
 
-    /// A write that its drive makes stable itself waits two seconds for a second completion, then
-    /// keeps the time of the first.
+    /// A write that the drive itself makes stable waits two seconds for a second completion. Then
+    /// the write keeps the time of the first completion.
     #[test]
     fn fua_write_waits_two_seconds_for_its_second_completion() {
         let events = "10 bio_queue WFS 800 8

@@ -2,8 +2,8 @@
 //! leaves open.
 //!
 //! Binary formats have a magic number or, like vSCSI, records that agree with each other. Each text
-//! format parses the first lines. Lines of its form count for the format (half, if a value is
-//! impossible), all others against it.
+//! format parses the first lines. Lines of the format's form count for the format (half, if a value
+//! is impossible), and all other lines count against the format.
 
 use crate::entry::{Entry, Moment};
 use crate::error::shown;
@@ -31,7 +31,7 @@ pub(crate) struct Unknown {
 }
 
 /// Returns the complete lines at the beginning of a trace. The last line counts if the trace
-/// `ended` with it.
+/// `ended` with that line.
 pub(crate) fn complete_lines(head: &[u8], ended: bool) -> Vec<&[u8]> {
     let mut lines = Vec::new();
     let mut rest = head;
@@ -99,9 +99,9 @@ fn binary(head: &[u8]) -> Option<&'static Format> {
     find(&has_magic).or_else(|| find(&has_shape))
 }
 
-/// Returns how well `sample` matches `format`: 0 if more lines count against it than for it. A line
-/// with an impossible value counts half, as a reader that refuses a value has not seen the fields
-/// behind it.
+/// Returns how well `sample` matches `format`: Returns 0 if more lines count against the format
+/// than for it. A line with an impossible value counts half, because a reader that refuses a value
+/// has not seen the later fields of the line.
 fn score(format: &Format, sample: &[&[u8]]) -> usize {
     let Some(reader) = format.reader.lines else { return 0 };
     let mut reader = reader();
@@ -126,7 +126,7 @@ pub(crate) struct Moments {
 }
 
 impl Moments {
-    /// Takes `entry` into account.
+    /// Updates the moments by `entry`.
     pub(crate) fn see(&mut self, entry: &Entry) {
         self.queued |= entry.moment == Moment::Queued;
         self.issued |= entry.moment == Moment::Issued;
@@ -150,7 +150,7 @@ mod tests {
         assert_eq!(recognise(text, true).unwrap().format, &formats::diskmon::INFO);
     }
 
-    /// A number too large for one format speaks for the format that can read it.
+    /// A number too large for one format is evidence for the format that can read the number.
     #[test]
     fn number_too_large_for_one_format_selects_another() {
         // As milliseconds the time would overflow before the third column shows that this is no

@@ -19,7 +19,7 @@ pub struct Summary {
     pub moved: Bytes,
     /// Time from the first arrival to the last.
     pub span: Nanoseconds,
-    /// First sector behind every request, on the largest device.
+    /// First sector after every request, on the largest device.
     pub highest: Sectors,
 }
 

@@ -3,27 +3,30 @@
 //!
 //! A recording has the arrival of each request, and in many formats its response time. A request
 //! depends on the requests that were complete when it arrived. The think time of a request is its
-//! arrival, less the latest of these completions; without such a completion, less the beginning of
-//! the recording. A request is due its think time after the replay has finished the last request on
-//! which it depends. The data flow so, for each request in order of arrival:
+//! arrival, minus the latest of these completions; without such a completion, minus the beginning
+//! of the recording. A request is due its think time after the replay has finished the last request
+//! on which it depends. The data flow so, for each request in order of arrival:
 //!
 //! 1. [`expect`](Dependencies::expect) takes the arrival. Recorded completions up to this time
-//!    leave the heap of those to come, and the request depends on them.
-//! 2. [`finish`](Dependencies::finish) takes the completions of the replay. The latest one of the
-//!    requests depended on is kept. Of a request that is faster in the replay than in the
-//!    recording, the time waits until the recorded completion is passed, too.
-//! 3. [`due`](Dependencies::due) has no answer as long as a request depended on is under way, then
-//!    the time at which the request is due. A request never overtakes an earlier one, so one that
-//!    is due before the last issue is issued at once.
+//!    leave the heap of future completions, and the request depends on their requests.
+//! 2. [`finish`](Dependencies::finish) takes the completions of the replay. The latest completion
+//!    of the requests on which the next request depends is kept. If a request is faster in the
+//!    replay than in the recording, its completion in the replay is kept until its recorded
+//!    completion is passed, too.
+//! 3. [`due`](Dependencies::due) returns `None` while a request on which the next request depends
+//!    is under way, and then the time at which the next request is due. A request never overtakes
+//!    an earlier request, so a request that is due before the last issue is issued at once.
 //! 4. [`issue`](Dependencies::issue) puts the request's own recorded completion on the heap.
 //!
-//! Requests that overlap in the recording overlap in the replay, because neither waits for the
-//! other. If each request takes as long as it was recorded, each is issued when it was recorded.
+//! Requests that overlap in the recording overlap in the replay, because neither request waits for
+//! the other. If each request takes as long as in the recording, each request is issued at its
+//! recorded time.
 //!
-//! A request without a response time counts as answered at once: the next later request waits for
-//! it, and the whole gap between the two arrivals is think time. The host's own time is then too
-//! long by the response that nobody recorded. No shorter time is certain, and no request is issued
-//! before one that it may need. Requests with equal arrivals never wait for each other.
+//! A request without a response time counts as a request that was answered at once: the next later
+//! request waits for it, and the whole gap between the two arrivals is think time. The host's own
+//! time is then too long by the response that nobody recorded. No shorter time is certain, and no
+//! request is issued before a request on which it may depend. Requests with equal arrivals never
+//! wait for each other.
 //!
 //! Memory holds the requests under way in the recording, and those under way in the replay.
 
@@ -39,13 +42,14 @@ use crate::Request;
 pub struct Dependencies {
     /// Recorded completions after the arrival that was expected last, with the request's number.
     recorded: BinaryHeap<Reverse<(Nanoseconds, u64)>>,
-    /// Requests that the replay has finished, and whose recorded completion is to come.
+    /// Requests that the replay has finished, and whose recorded completions are still in the
+    /// future.
     early: BTreeMap<u64, Nanoseconds>,
     /// Requests under way in the replay that the expected request depends on.
     awaited: BTreeSet<u64>,
-    /// Latest completion, in the replay, of a request that the expected one depends on.
+    /// Latest completion, in the replay, of a request on which the expected request depends.
     ready: Nanoseconds,
-    /// The same in the recording.
+    /// Time of the request's completion in the recording.
     complete: Nanoseconds,
     /// Think time of the expected request.
     think: Nanoseconds,
@@ -59,7 +63,7 @@ impl Dependencies {
         Self { ready: start, ..Self::default() }
     }
 
-    /// Takes the recorded arrival of the next request. Arrivals never step back.
+    /// Takes the recorded arrival of the next request. Arrivals never go back in time.
     pub fn expect(&mut self, arrival: Nanoseconds) {
         while let Some(&Reverse((complete, number))) = self.recorded.peek().filter(|Reverse((at, _))| *at <= arrival) {
             self.recorded.pop();
@@ -96,8 +100,8 @@ impl Dependencies {
         }
     }
 
-    /// Returns true if a request with this arrival depends on no other requests than the one that
-    /// was expected last, so that only think time separates the two.
+    /// Returns true if a request with this arrival depends on no other requests than the request
+    /// that was expected last, so that only think time separates the two requests.
     pub fn go_on_until(&self, arrival: Nanoseconds) -> bool {
         self.recorded.peek().is_none_or(|Reverse((complete, _))| *complete > arrival)
     }
@@ -184,7 +188,7 @@ mod tests {
     }
 
     proptest! {
-        /// On a drive as fast as the recorded one, the replay is the recording.
+        /// On a drive as fast as the recorded drive, the replay equals the recording.
         #[test]
         fn drive_as_fast_as_recorded_gives_the_arrivals_back(
             steps in prop::collection::vec((0u64..100, 1u64..400), 1..200),

@@ -4,8 +4,8 @@
 //! if no more entries than the window holds stand between. A step back beyond the window is
 //! refused. A time more than [`LEAP_NS_MAX`] ahead of both neighbours in the file is refused, too;
 //! a missing neighbour, at the ends of the file, agrees. A time more than [`SPAN_NS_MAX`] from the
-//! first is refused: the sum of such times would not fit a clock. Formats without times and `bin`,
-//! whose encoding cannot step back, do not use the window.
+//! first time of the trace is refused: the sum of such times would not fit a clock. Formats without
+//! times and `bin`, whose encoding cannot step back, do not use the window.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, VecDeque};
@@ -15,7 +15,7 @@ use bimetal_core::units::Nanoseconds;
 use crate::entry::{Bad, Entry};
 use crate::error::Place;
 
-/// Number of entries that wait for earlier ones: 4 to 6 MiB.
+/// Number of entries that wait for earlier entries: 4 to 6 MiB.
 pub(crate) const WINDOW: usize = 65_536;
 
 /// Lead over both neighbours, beyond which a time is rejected as garbage: 30 days.
@@ -90,7 +90,7 @@ impl TimeOrder {
     ///
     /// # Errors
     /// Returns the place of the previous entry, and the reason for which that entry is refused.
-    /// `entry` itself is taken in any case.
+    /// `entry` itself is taken even after an error.
     #[inline]
     pub(crate) fn push(&mut self, entry: Entry, place: Place) -> Result<(), (Box<Bad>, Place)> {
         match self.newest.replace((entry, place)) {
@@ -133,7 +133,8 @@ impl TimeOrder {
         Ok(())
     }
 
-    /// Removes the earliest entry once more entries than the window wait; with `all`, in any case.
+    /// Removes the earliest entry once more entries than the window holds wait; if `all` is set,
+    /// removes it in any case.
     #[inline]
     pub(crate) fn pop(&mut self, all: bool) -> Option<Entry> {
         if !all && self.steady.len() + self.late.len() <= WINDOW {
@@ -208,7 +209,7 @@ mod tests {
         assert!(out.is_sorted_by_key(|&(time, _)| time));
     }
 
-    /// The clock of a simulation ended before such a time, and stopped the program.
+    /// Regression: the clock of a simulation ended before such a time, and stopped the program.
     #[test]
     fn a_time_a_century_from_the_first_is_refused() {
         let far = SPAN_NS_MAX + 2;

@@ -1,9 +1,9 @@
-//! Writes traces: `csv` and `bin`, which keep everything, and `disksim`, `mqsim`, `msr` and `fio`
-//! (version 2) for other programs.
+//! Writes traces: Formats that are written: `csv` and `bin`, which keep all fields, and `disksim`,
+//! `mqsim`, `msr` and `fio` (version 2) for other programs.
 //!
 //! A trace is written under a temporary name in the target's folder and is renamed once it is
-//! complete. So no partial trace is ever taken for a whole one. Whatever a format cannot express is
-//! counted, never dropped silently.
+//! complete. So no partial trace is ever taken for a complete trace. A request or field that a
+//! format cannot express is counted, never dropped silently.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -33,7 +33,7 @@ pub struct Content {
     pub has_operations: bool,
     /// Size of the recorded device, if known.
     pub capacity: Option<Sectors>,
-    /// Event that a request is, if known.
+    /// Event that stands for a request; `None` if unknown.
     pub event: Option<Event>,
 }
 
@@ -60,15 +60,16 @@ pub struct Written {
     /// Number of requests left out because the format lacks the operation (flushes, discards,
     /// writes of zeroes).
     pub left_out: u64,
-    /// Number of writes in the file without their force-unit-access mark, because the format has
-    /// none.
+    /// Number of writes in the file without their force-unit-access mark, because the format has no
+    /// such mark.
     pub without_fua: u64,
 }
 
-/// Writer of a trace. If dropped before [`finish`](Self::finish), it removes the partial file.
+/// Writer of a trace. A writer that is dropped before [`finish`](Self::finish) removes the partial
+/// file.
 pub struct Writer {
     path: PathBuf,
-    /// Temporary name of the file; `None` for a pipe or a device, or once finished.
+    /// Temporary name of the file; `None` for a pipe or a device, or after the file was finished.
     partial: Option<PathBuf>,
     sink: Option<Sink>,
     buffer: Vec<u8>,
@@ -184,8 +185,8 @@ impl Drop for Writer {
     }
 }
 
-/// Creates the output: returns the final path, the temporary name (none for what is no regular
-/// file), and the file.
+/// Creates the output: returns the final path, the temporary name (`None` if the output is not a
+/// regular file), and the file.
 fn create(path: &Path) -> io::Result<(PathBuf, Option<PathBuf>, File)> {
     let path = match fs::canonicalize(path) {
         Ok(real) => real,

@@ -45,8 +45,8 @@ impl Twin {
         self.accesses.values().map(runs).sum()
     }
 
-    /// Returns the intervals between a write and the next access to its block, if that is a write
-    /// (or a read).
+    /// Returns the intervals between a write and the next access to its block, if that access is a
+    /// write (or a read).
     fn intervals(&self, to_write: bool) -> Vec<u64> {
         let mut intervals = Vec::new();
         for accesses in self.accesses.values() {
@@ -194,7 +194,7 @@ fn gaps() -> impl Strategy<Value = u64> {
 }
 
 /// Draws traces of up to 300 requests on a few blocks of three devices; some requests start at the
-/// end of the previous one.
+/// end of the previous request.
 fn traces() -> impl Strategy<Value = Vec<Request>> {
     let request = (gaps(), 0..3u32, kinds(), any::<bool>(), 0..400u64, 1..40u64);
     prop::collection::vec(request, 0..300).prop_map(|steps| {

@@ -132,7 +132,8 @@ fn the_limit_counts_requests_and_the_device_is_the_only_one() {
     assert_eq!(requests.iter().map(|request| request.arrival.0).collect::<Vec<_>>(), [0, 1]);
 }
 
-/// Queue events are the requests if the trace has any. A note names the event in use.
+/// Queue events are the requests if the trace has any. A note names the event that the reader takes
+/// as the request.
 #[test]
 fn queue_events_are_preferred_over_issue_events() {
     let both = "8,0 0 1 0.5 9 Q R 8 + 8 [x]\n8,0 0 2 0.6 9 Q R 16 + 8 [x]\n8,0 0 3 0.7 9 D R 8 + 16 [x]\n";

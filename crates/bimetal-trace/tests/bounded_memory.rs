@@ -1,5 +1,5 @@
 //! A trace passes through in memory that does not grow with its length. This test has a process of
-//! its own, as it measures the process's peak.
+//! its own, because it measures the process's peak.
 
 #![cfg(target_os = "linux")]
 

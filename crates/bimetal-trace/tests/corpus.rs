@@ -47,7 +47,7 @@ fn no_part_of_a_file_breaks_its_reader() {
     }
 }
 
-/// Reads the hints of the corpus, whole and cut at every byte.
+/// Reads the hints of the corpus, complete and cut at every byte.
 #[test]
 fn no_part_of_a_file_breaks_the_reader_of_hints() {
     let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/fuzz-corpus/hints"));

@@ -27,7 +27,7 @@ struct Sample {
 enum Footprint {
     Mib(&'static str),
     Blocks(u64),
-    /// Not stated; the exact sums are tested below.
+    /// The value is not stated; the exact sums are tested below.
     NotStated,
 }
 
@@ -99,7 +99,7 @@ fn options_of(sample: &Sample) -> OpenOptions {
     OpenOptions { format, skip_bad_lines: sample.bad_lines > 0, ..OpenOptions::default() }
 }
 
-/// Formats `value` with as many digits behind the point as `like` has.
+/// Formats `value` with as many digits after the point as `like` has.
 fn rounded(value: f64, like: &str) -> String {
     let digits = like.split_once('.').map_or(0, |(_, digits)| digits.len());
     format!("{value:.digits$}")

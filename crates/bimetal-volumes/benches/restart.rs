@@ -84,7 +84,7 @@ fn fill_table(config: &VolumeConfig<'_>, drives: &mut [Box<dyn Drive>]) -> u64 {
     let first = metadata.first_sector
         + journal::SUPERBLOCK_SECTORS
         + journal::ring_pages(u64::from(slots.count)) * journal::PAGE_SECTORS;
-    // The second copy lies behind the marks.
+    // The second copy lies after the marks.
     let each = journal::cache_copy_sectors(u64::from(slots.count)) - journal::SUPERBLOCK_SECTORS
         + 2 * journal::marks_pages(layout.total_blocks()) * journal::PAGE_SECTORS;
     let block = scatter(layout.total_blocks());

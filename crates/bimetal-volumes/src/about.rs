@@ -41,7 +41,8 @@ pub struct AboutMember {
     pub bytes: Bytes,
     /// Profile of the drive that the member emulates.
     pub profile: Option<String>,
-    /// Set if the drive is flash, clear if it rotates; `None` if it does not say so, or is missing.
+    /// Set if the drive is flash, clear if it rotates; `None` if the drive does not report it, or
+    /// is missing.
     pub is_flash: Option<bool>,
     /// Bytes that may be written before the drive is worn out, as rated by its maker.
     pub rated_write_bytes: Option<Bytes>,
@@ -75,7 +76,8 @@ impl About {
         Some(Self { name: label.name.clone(), uuid: Some(label.volume.to_string()), scheme, settings, members })
     }
 
-    /// Applies a drive's rating, if `name` is this setting. Returns true if it is.
+    /// Applies a drive's rating, if `name` is this setting. Returns true if `name` was this
+    /// setting.
     ///
     /// # Errors
     /// Fails if there is no such drive, the drive is emulated, or the value is no rating.
@@ -115,7 +117,7 @@ impl About {
     }
 
     /// Returns true if a member is flash: the drive that it emulates, or a real one that does not
-    /// rotate. If the drive does not say so, its role decides.
+    /// rotate. If the drive does not report whether it rotates, its role decides.
     pub fn is_flash(&self, number: usize, role: Role) -> bool {
         let known = self.members.get(number).and_then(|member| member.is_flash);
         known.unwrap_or(role == Role::Ssd)

@@ -3,7 +3,7 @@
 //!
 //! A missing drive is an error or, with permission, left out; the core's recovery decides whether
 //! that is possible. The labels are written after the recovery and before the volume is served.
-//! From then on, a drive that was missing is outdated.
+//! From this writing of the labels on, a drive that was missing is outdated.
 
 use std::fs::File;
 use std::io;
@@ -68,7 +68,7 @@ pub enum AttachError {
         absent: Vec<Missing>,
     },
     /// Home was a plain disk, and its file system has grown beyond the volume's size. The volume
-    /// would write over its end.
+    /// would write over the end of the file system on its home.
     #[error("volume '{name}': {refusal}")]
     Grown {
         /// Name of the volume.
@@ -132,7 +132,7 @@ pub enum AttachError {
     /// A drive cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// Operations of a drive cannot be carried out.
+    /// The operations of a drive cannot be carried out.
     #[error("{}: {error}", path.display())]
     Drive {
         /// Path of the drive.
@@ -225,7 +225,7 @@ fn missing(absent: &[Missing]) -> String {
 ///
 /// # Errors
 ///
-/// Fails if drives are missing, in use or failing, or if their content is not enough.
+/// Fails if drives are missing, in use or failing, or if their content does not make a volume.
 pub fn attach(
     located: &Located,
     options: Options,
@@ -258,8 +258,8 @@ fn losses(attached: &Attached) -> Vec<AcceptedLoss> {
     both.map(|((what, blocks), member)| AcceptedLoss { at, member, what, blocks }).collect()
 }
 
-/// Does the same as [`attach`], but changes no label and nothing of the engine's on the drives: to
-/// examine the volume, not to serve it. A change of the guard that a crash interrupted is
+/// Does the same as [`attach`], but changes no label and none of the engine's pages on the drives:
+/// to examine the volume, not to serve it. A change of the guard that a crash interrupted is
 /// completed.
 pub(crate) fn examine(located: &Located, options: Options) -> Result<Attached, AttachError> {
     recover(located, options, |_, _| {}, |drive| Box::new(ReadOnly::new(drive)))

@@ -1,10 +1,10 @@
 //! Creation of a volume from drives: the drives are examined, locked and judged, and only then
 //! written. Labels come last.
 //!
-//! Nothing is written before every drive has passed. Then content that the user allowed to erase is
-//! erased, the engine's metadata is formatted and flushed, and the drives are labelled in turn. If
-//! a step fails, the labels written so far are erased, so that an incomplete volume is never found.
-//! The error lists what was written.
+//! Nothing is written before every drive has passed these checks. After the checks, content that
+//! the user allowed to erase is erased, the engine's metadata is formatted and flushed, and the
+//! drives are labelled in turn. If a step fails, the labels written so far are erased, so that an
+//! incomplete volume is never found. The error lists the drives that were written.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -126,7 +126,7 @@ pub enum CreateError {
         /// Second path.
         second: PathBuf,
     },
-    /// A drive is in use. `--force` does not help.
+    /// A drive is in use. `--force` does not permit this use of the drive.
     #[error("{}", in_use(path, .uses))]
     InUse {
         /// Path of the drive.
@@ -346,7 +346,8 @@ fn lay_out(request: &Request, settings: &Settings, members: &[MemberInfo]) -> Re
     Ok(layout)
 }
 
-/// Refuses a name that another volume has: only their drives could tell the two volumes apart.
+/// Refuses a name that another volume has: users could tell the two volumes apart only by the paths
+/// of their drives.
 fn refuse_taken_name(request: &Request, probes: &[Probe]) -> Result<(), CreateError> {
     let scan = Scan::of_machine();
     let others = scan.drives.iter().filter(|drive| drive.found.label.name == request.name);
@@ -386,7 +387,8 @@ fn purpose_of(layout: &Layout, member: MemberId) -> Purpose {
     }
 }
 
-/// Writes everything, in order. An error names the drive, and labels are erased again.
+/// Erases, formats and labels the drives, in this order. An error names the drive, and the labels
+/// written so far are erased.
 fn write(request: &Request, settings: &Settings, label: &Label, drives: &[Checked]) -> Result<(), CreateError> {
     let mut erased = Vec::new();
     let fail = |path: &Path, error: String, erased: &[PathBuf], labelled: Vec<PathBuf>| CreateError::Write {

@@ -7,7 +7,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// Returns the directory for sockets and locks of running servers: `$XDG_RUNTIME_DIR/bimetal`,
-/// `/run/bimetal` for root, else a directory in `/tmp` with the user's number.
+/// `/run/bimetal` for root, or otherwise a directory in `/tmp` with the user's number.
 pub fn run_time() -> PathBuf {
     match of_user("XDG_RUNTIME_DIR") {
         Some(directory) => directory.join("bimetal"),
@@ -16,8 +16,8 @@ pub fn run_time() -> PathBuf {
     }
 }
 
-/// Returns the directory for state: `$XDG_STATE_HOME/bimetal`, `/var/lib/bimetal` for root, else a
-/// directory below the user's `.local/state`.
+/// Returns the directory for state: `$XDG_STATE_HOME/bimetal`, `/var/lib/bimetal` for root, or
+/// otherwise a directory below the user's `.local/state`.
 pub fn state() -> PathBuf {
     match of_user("XDG_STATE_HOME") {
         Some(directory) => directory.join("bimetal"),

@@ -1,8 +1,9 @@
 //! Search for a volume by its name, or by the path of any of its drives.
 //!
 //! Labels are searched on every block device and on the files that are remembered or named. If
-//! members are missing then, the files beside the named file are searched as well. Names of devices
-//! never count. The core decides which labels make a volume ([`bimetal_core::label::assembly`]).
+//! members are missing after this search, the files in the directory of the named file are searched
+//! as well. The name of a device never decides. The core decides which labels make a volume
+//! ([`bimetal_core::label::assembly`]).
 
 use std::fs::{self, File};
 use std::io;
@@ -198,7 +199,8 @@ impl Scan {
     }
 
     /// Drops duplicates. A disk and its last partition may end together, and a loop device shows
-    /// its file: then the same label is found twice. The drive with the size in the label is kept.
+    /// its file: in both cases the same label is found twice. The drive with the size in the label
+    /// is kept.
     fn drop_doubles(&mut self) {
         let files: Vec<PathBuf> = self.drives.iter().map(|drive| drive.probe.canonical.clone()).collect();
         self.drives.retain(|drive| backing_file(&drive.probe).is_none_or(|file| !files.contains(&file)));
@@ -272,7 +274,8 @@ const GROWN_BY_MAX: Bytes = Bytes::from_gib(8);
 const RUMMAGE_TIME: Duration = Duration::from_secs(3);
 
 /// Reads the label of the named drive. If the drive has grown, other labels suggest its former end.
-/// Otherwise the label is searched near the drive's end or, if `everywhere`, on the whole drive.
+/// If no size is suggested, the label is searched near the drive's end or, if `everywhere` is set,
+/// on the whole drive.
 fn look_at_named(path: &Path, scan: &Scan, everywhere: bool) -> Result<Labelled, FindError> {
     let (probe, error) = match look(path) {
         Ok(drive) => return Ok(drive),
@@ -290,8 +293,8 @@ fn look_at_named(path: &Path, scan: &Scan, everywhere: bool) -> Result<Labelled,
 /// Finds a volume by its name, or by the path of one of its drives.
 ///
 /// # Errors
-/// Fails if no volume or several have this name, if the path is no drive of a volume, or if labels
-/// contradict each other.
+/// Fails if no volume or several volumes have this name, if the path is not the path of a volume's
+/// drive, or if labels contradict each other.
 pub fn find(volume: &str) -> Result<Located, FindError> {
     find_in(Scan::of_machine(), volume, false)
 }

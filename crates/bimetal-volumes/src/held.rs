@@ -2,18 +2,18 @@
 //! labels and its guard.
 //!
 //! 1. [`Held::take`] locks the drives and changes no content, so that a recovery may still refuse.
-//!    With permission, it restores a header that another program has overwritten.
+//!    With permission, `take` restores a header that another program has overwritten.
 //! 2. [`Held::begin`] follows, before the volume is served. `begin` writes the next generation of
 //!    the labels, so that a drive that is missing now is outdated from then on. `begin` also raises
 //!    the guard of the home drive.
-//! 3. [`Held::close`] writes the labels at the end. So does [`Held::lower_guard`], after a drain
-//!    and with the drives flushed, which makes the home drive a plain disk again.
+//! 3. [`Held::close`] writes the labels at the end. [`Held::lower_guard`] also writes the labels,
+//!    after a drain and with the drives flushed, and makes the home drive a plain disk again.
 //!
 //! The caller opens the drives for operations and passes each to [`Held::wrap`].
 //!
-//! Labels are written twice each time. Each label records two writings of a drive's label, because
-//! a crash may have interrupted one of them. So an old copy of a drive, brought back later, has no
-//! writing that the other labels know, and is not accepted as the drive.
+//! Each time, the labels are written twice. Each label records two writings of a drive's label,
+//! because a crash may have interrupted one of them. So an old copy of a drive, brought back later,
+//! has no writing that the other labels know, and is not accepted as the current drive.
 
 use std::fs::File;
 use std::io;
@@ -122,7 +122,8 @@ pub struct Held {
 }
 
 impl Held {
-    /// Locks the members that are present. If the guard is up, its two copies are made equal.
+    /// Locks the members that are present. If the guard is up, the two copies of the drive's
+    /// beginning are made equal.
     ///
     /// # Errors
     /// Fails if a drive is in use or fails, or if another program has written to the guarded drive.
@@ -190,7 +191,7 @@ impl Held {
     }
 
     /// Returns the first drive whose second copy of the label could not be written, with the error.
-    /// Only the first copy of its label is valid.
+    /// On this drive only the first copy of the label is valid.
     pub fn copy_failed(&self) -> Option<&str> {
         self.copy_failed.as_deref()
     }
@@ -219,7 +220,7 @@ impl Held {
     /// that becomes guarded is wrapped.
     ///
     /// # Errors
-    /// Fails if a drive fails. The call can be repeated.
+    /// Fails if a drive fails. After an error the call can be repeated.
     pub fn begin(&mut self, drives: &mut [Box<dyn Drive>]) -> Result<(), HoldError> {
         match self.guarded() {
             Some((member, at)) if !self.guard_is_up() => self.raise_guard(member, at, drives)?,
@@ -245,14 +246,15 @@ impl Held {
     /// and closed.
     ///
     /// # Errors
-    /// Fails if a drive fails. Nothing is lost, and the call can be repeated.
+    /// Fails if a drive fails. After an error nothing is lost, and the call can be repeated.
     pub fn lower_guard(&mut self) -> Result<(), HoldError> {
         self.move_guard(Guard::Down, false)?;
         self.relabel(|_| {})
     }
 
-    /// Writes the labels after serving, with all drives flushed and closed. After that, a drive's
-    /// image that was copied while the volume was served is no longer accepted as its drive.
+    /// Writes the labels after serving, with all drives flushed and closed. After the labels were
+    /// written, a drive's image that was copied while the volume was served is no longer accepted
+    /// as that drive.
     ///
     /// # Errors
     /// Fails if a drive fails. Nothing is lost.
@@ -260,8 +262,8 @@ impl Held {
         self.relabel_twice()
     }
 
-    /// Writes the labels twice. After it, no label knows the label of a missing drive, or of a copy
-    /// of a present one.
+    /// Writes the labels of all present members twice. After these two writings, no label knows the
+    /// writing on a missing drive, or on a copy of a present drive.
     fn relabel_twice(&mut self) -> Result<(), HoldError> {
         self.relabel(|_| {})?;
         self.relabel(|_| {})
@@ -319,7 +321,7 @@ impl Held {
     /// Writes `report` to every present member, as the newest.
     ///
     /// # Errors
-    /// Fails if no member takes the report. The previous report stays valid.
+    /// Fails if no member takes the report. After such an error the previous report stays valid.
     pub fn keep_report(&mut self, report: &Report) -> Result<(), HoldError> {
         let report = report.numbered(self.report.sequence.saturating_add(1));
         let volume = self.label.volume.identity();
@@ -364,16 +366,16 @@ impl Held {
         self.keep_report(&report)
     }
 
-    /// Returns the locks alone.
+    /// Returns the locks without the labels and the guard.
     pub(super) fn into_lock(self) -> VolumeLock {
         self.lock
     }
 
-    /// Detaches a member that is no longer needed, and records it in the other labels. From then
-    /// on, the drive does not belong to the volume, whatever happens to it.
+    /// Detaches a member that is no longer needed, and records it in the other labels. From that
+    /// record on, the drive does not belong to the volume, whatever happens to the drive.
     ///
     /// # Errors
-    /// Fails if a drive fails. The member is detached all the same.
+    /// Fails if a drive fails. Even after such an error the member is detached.
     pub fn let_go(&mut self, member: MemberId) -> Result<(), HoldError> {
         self.release(member);
         self.relabel_twice()
@@ -389,7 +391,7 @@ impl Held {
 
     /// Adds a formatted drive, at least as large, in the place of a missing or detached member. The
     /// drive gets a new UUID, which is written to all labels. A larger drive has a second label at
-    /// its own end, which points to the first.
+    /// its own end, which points to the label at the member's end.
     ///
     /// # Errors
     /// Fails if a label cannot be written.
@@ -421,9 +423,9 @@ impl Held {
         Some((member, self.present.iter().position(|present| present.id == member)?))
     }
 
-    /// Writes the labels, first on the guarded drive: if it is alone later, only its own label
-    /// counts. If another drive fails the write, it keeps its old label, which the other labels
-    /// show to be old.
+    /// Writes the labels, first on the guarded drive: if the guarded drive is alone later, only its
+    /// own label counts. If another drive fails the write, that drive keeps its old label, and the
+    /// other labels prove that its label is old.
     fn write_labels(&mut self) -> Result<(), HoldError> {
         let guarded = self.label.guard.map(|(member, _)| member);
         let mut order: Vec<usize> = (0..self.present.len()).collect();
@@ -505,7 +507,8 @@ fn begin(area: Area, now: Guard, goal: Guard, label: &Label) -> Change {
 }
 
 /// Returns the first foreign sector in the header's place, on the drive of the member that carries
-/// `label`. Returns `None` if there is none, if the guard is down, or if the drive cannot be read.
+/// `label`. Returns `None` if no sector is foreign, if the guard is down, or if the drive cannot be
+/// read.
 pub(crate) fn foreign_sector(label: &Label, file: &File) -> Option<u64> {
     let (_, guard) = label.guard.filter(|&(member, guard)| member == label.index && guard == Guard::Up)?;
     let mut change = begin(label.area_of(label.index)?, guard, Guard::Up, label);

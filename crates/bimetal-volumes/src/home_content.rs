@@ -11,8 +11,8 @@ use bimetal_device::signature::{self, Content};
 
 use crate::verdict::{Drive as Judged, Purpose, Refusal, Verdict, judge};
 
-/// Judges the content of a member's drive that `matters`. The closure gets a content and the end of
-/// `home`, in bytes.
+/// Judges the content of a member's drive for which `matters` returns true. The closure gets a
+/// content and the end of `home`, in bytes.
 ///
 /// # Errors
 /// Fails if the drive cannot be read.

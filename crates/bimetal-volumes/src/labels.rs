@@ -30,7 +30,7 @@ pub enum LabelError {
         /// Error of the system.
         error: io::Error,
     },
-    /// The drive has no label, or none that this program reads.
+    /// The drive has no label, or no label that this program reads.
     #[error("{}: {error}", path.display())]
     Page {
         /// Path of the drive.
@@ -52,7 +52,7 @@ pub enum LabelError {
 /// Number of bytes read at once in the search for a label.
 const RUMMAGE_BYTES: usize = 4 << 20;
 
-/// Result of writing a label: its first page is stable.
+/// Result of a written label, whose first page is stable.
 #[derive(Debug)]
 pub struct Written {
     /// Turn of the next label.
@@ -79,8 +79,8 @@ pub fn read(drive: &File, capacity: Sectors, path: &Path) -> Result<Current, Lab
 /// is stable, the second copy.
 ///
 /// # Errors
-/// Fails if the first page cannot be written, or if the label does not fit on a page. The old label
-/// is valid then.
+/// Fails if the first page cannot be written, or if the label does not fit on a page. After an
+/// error the old label is still valid.
 pub fn write(drive: &File, capacity: Sectors, path: &Path, label: &Label, turn: usize) -> Result<Written, LabelError> {
     first_pages(capacity, path)?;
     let page = Aligned(page::encode(label)?);
@@ -140,7 +140,7 @@ pub fn read_lifetime(drive: &File, capacity: Sectors, path: &Path, volume: u64) 
 /// Writes the totals of a member.
 ///
 /// # Errors
-/// Fails if the drive fails. The previous totals are valid then.
+/// Fails if the drive fails. After an error the previous totals are still valid.
 pub fn write_lifetime(
     drive: &File,
     capacity: Sectors,
@@ -172,8 +172,8 @@ pub fn place(drive: &File, capacity: Sectors, path: &Path, label: &Label) -> Res
     write(drive, capacity, path, label, turn)
 }
 
-/// Searches for a label near the end of an open drive of `size`, at most `within` from it. Returns
-/// the size at whose end the label is.
+/// Searches for a label near the end of an open drive of `size`, at most `within` bytes from that
+/// end. Returns the size at whose end the label is.
 pub fn rummage(drive: &File, size: Sectors, within: Bytes) -> Option<Sectors> {
     rummage_until(drive, size, within, None)
 }

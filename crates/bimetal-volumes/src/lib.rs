@@ -1,8 +1,9 @@
 //! Volumes of drives: made, found, attached, changed and examined.
 //!
-//! Everything between drives and a server. The core defines the content of a label and the assembly
-//! of labels to a volume ([`bimetal_core::label`]); this crate opens, locks, reads and writes the
-//! drives. Nothing here serves a request or knows a server. Read first: [`create`](mod@create).
+//! This crate has all steps between the opening of drives and a server. The core defines the
+//! content of a label and the assembly of labels to a volume ([`bimetal_core::label`]); this crate
+//! opens, locks, reads and writes the drives. No module of this crate serves a request or knows a
+//! server. Read first: [`create`](mod@create).
 //!
 //! A volume's life:
 //!
@@ -11,7 +12,7 @@
 //!   files, which a search cannot find.
 //! - [`attach`](mod@attach): all steps before serving. [`startup`]: formatting and recovery.
 //! - [`held`]: a volume that was found and that this process holds. [`volume_lock`]: its lock.
-//! - [`replace`](mod@replace): a new drive in the place of a missing or detached one.
+//! - [`replace`](mod@replace): a new drive in the place of a missing or detached drive.
 //! - [`rescue`](mod@rescue): metadata that another program has overwritten, written again.
 //! - [`resize`](mod@resize): new sizes of drives, and a newer on-disk format.
 //! - [`settings`]: changes of parameters on the labels.
@@ -24,10 +25,11 @@
 //! Descriptions of a volume:
 //!
 //! - [`about`]: names, paths and settings. [`lost`]: lost and bad content, as documents and texts.
-//! - [`status`](mod@status): the document of the `status` command, as data. [`offline`] fills it
-//!   for a volume without a server. [`examine`]: recovery of such a volume, without changes.
+//! - [`status`](mod@status): the document of the `status` command, as data. [`offline`] fills the
+//!   document for a volume without a server. [`examine`]: recovery of a volume without a server,
+//!   without changes.
 //!
-//! [`directories`] and [`system`] are the system's: folders, time, randomness.
+//! [`directories`] and [`system`] belong to the operating system: folders, time, randomness.
 
 pub mod about;
 pub mod attach;

@@ -19,7 +19,7 @@ pub struct Lost {
     pub bytes: u64,
     /// Number of lost blocks that were acknowledged.
     pub acknowledged_blocks: u64,
-    /// Number of blocks that were bad and are not lost: home had the same content, they were
+    /// Number of blocks that were bad and are not lost: home had the same content, the blocks were
     /// written again, or their content was given up.
     pub other_blocks: u64,
     /// Ranges of lost and of other blocks, in order of address.
@@ -46,8 +46,8 @@ pub struct Finding {
     /// - `repaired`: home had the same content.
     /// - `rewritten`: the range has good content again.
     /// - `given-up`: home's older content is read.
-    /// - `uncertain`: the range was lost before a crash. Home serves it since, with rewritten or
-    ///   with older content.
+    /// - `uncertain`: the range was lost before a crash. Home has served the range since then, with
+    ///   rewritten or with older content.
     pub state: String,
     /// Drive with the bad content.
     pub drive: String,
@@ -67,7 +67,7 @@ pub struct Finding {
     pub acknowledged: bool,
 }
 
-/// Start of a volume with `--accept-loss` that gave content up.
+/// Start of a volume with `--accept-loss`, at which content was given up.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct AcceptedLoss {
     /// Time, in seconds since 1970.
@@ -84,7 +84,7 @@ pub struct AcceptedLoss {
     pub blocks: Option<u64>,
 }
 
-/// Last scrub that read everything off home.
+/// Last scrub that read all content off home.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct LastScrub {
     /// Time of the scrub's end, in seconds since 1970.
@@ -231,7 +231,7 @@ const GAVE_UP_A_PART: &str = "content that only damaged metadata listed was give
 const OVERWROTE: &str =
     "content that another program had written over the beginning of home was given up (--accept-loss)";
 
-/// Describes a report's meaning for the data of volume `name`: a sentence for each matter.
+/// Describes a report's meaning for the data of volume `name`: one sentence for each subject.
 /// `refuses` is set if a drive refuses writes.
 pub fn meaning(report: &Report, lost_blocks: u64, name: &str, refuses: bool) -> Vec<String> {
     let mut troubles = Vec::new();

@@ -100,7 +100,7 @@ fn name_of(label: &Label, member: MemberId) -> String {
     if known { label.member_name(member) } else { format!("member {}", member.0) }
 }
 
-/// Returns the meaning, with the sentences of a report before it. A calm meaning (everything is at
+/// Returns the meaning, after the sentences of a report. A reassuring meaning (everything is at
 /// home) is left out for a volume with losses.
 fn meaning_with(meaning: &str, is_calm: bool, report: &Report, name: &str) -> String {
     let mut troubles = lost::meaning(report, 0, name, false);

@@ -45,7 +45,7 @@ impl<'a> Plan<'a> {
         (self.scheme.layout)(&self.settings, &self.config().layout)
     }
 
-    /// Returns the member with slots, if there is one.
+    /// Returns the member with slots; `None` if no member has slots.
     pub fn slots_member(&self) -> Option<MemberId> {
         self.lay_out().ok()?.slots.map(|slots| slots.member)
     }

@@ -3,13 +3,13 @@
 
 use bimetal_core::units::{Bytes, Nanoseconds};
 
-/// Years for which drive writes a day hold, if the rating does not say.
+/// Years for which drive writes a day hold, if the rating names no number of years.
 const YEARS: f64 = 5.0;
 
 /// Days of a year, as makers convert drive writes a day into terabytes written.
 const DAYS_A_YEAR: f64 = 365.0;
 
-/// Text that says what a rating looks like.
+/// Text that describes the form of a rating.
 const EXPECTED: &str = "expected terabytes written like 150TB, or drive writes a day like 1dwpd or 0.3dwpd/3y (5y \
                         without years)";
 

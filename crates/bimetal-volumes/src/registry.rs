@@ -1,10 +1,10 @@
-//! Hints for the search for drives, in the state directory. Only a drive's label decides about the
-//! drive.
+//! Hints for the search for drives, in the state directory. Only the label on a drive decides to
+//! which volume the drive belongs.
 //!
-//! - `files`: drives that are files, a path a line. Block devices are found by a search of all
-//!   block devices.
-//! - `sizes`: sizes of the members of volumes at the last labelling, a volume a line. The label of
-//!   a drive that has grown is at its former end.
+//! - `files`: drives that are files, one path in each line. Block devices are found by a search of
+//!   all block devices.
+//! - `sizes`: sizes of the members of volumes at the last labelling, one volume in each line. The
+//!   label of a drive that has grown is at its former end.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};

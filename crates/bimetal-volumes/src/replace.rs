@@ -1,5 +1,5 @@
 //! Replacement of a missing or detached cache or log: the new drive is judged, formatted and
-//! labelled, while the volume runs without it.
+//! labelled, while the volume runs without that drive.
 //!
 //! Once the drive is labelled, the engine attaches the drive
 //! ([`Volume::attach`](bimetal_core::volume::Volume::attach)). So the labels know the drive before
@@ -52,7 +52,7 @@ pub enum ReplaceError {
         /// Use of the drive, and the command that ends it.
         uses: String,
     },
-    /// The drive cannot be written, or only in large parts.
+    /// The drive cannot be written, or can be written only in large parts.
     #[error("{}: is read-only or has sectors of more than 4096 bytes: expected a writable drive with sectors of at \
              most 4096 bytes", path.display())]
     Unusable {
@@ -149,11 +149,12 @@ pub struct Replacement {
 }
 
 /// Prepares the drive at `path` as the empty member for content off home. With `force`, existing
-/// content is erased; on a drive that was this member, it is erased anyway. Clients write parts of
-/// `least` bytes, so the drive must be able to.
+/// content is erased; content of a drive that was this member is erased even without `force`.
+/// Clients write parts of `least` bytes, so the drive must be able to write such parts.
 ///
 /// # Errors
-/// Fails if the drive may not be used, or fails. The labels are changed last.
+/// Fails if the drive may not be used, or fails. The labels are changed after the drive was
+/// formatted.
 pub fn replace(held: &mut Held, path: &Path, force: bool, least: u32) -> Result<Replacement, ReplaceError> {
     let label = held.label().clone();
     let unknown = || ReplaceError::NothingOffHome(label.scheme.clone());
@@ -200,7 +201,8 @@ pub fn replace(held: &mut Held, path: &Path, force: bool, least: u32) -> Result<
     Ok(Replacement { member, drive, life, path })
 }
 
-/// Returns the reason for which no drive can be attached to a volume, if there is such a reason.
+/// Returns the reason for which no drive can be attached to a volume; `None` if a drive can be
+/// attached.
 pub fn nothing_to_attach(view: &View) -> Option<&'static str> {
     let Some(slots) = view.layout.slots else {
         return Some("this volume keeps no content off home, so it has no drive that another could replace");
@@ -269,7 +271,7 @@ fn look_at(path: &Path, label: &Label, member: MemberId) -> Result<Probe, Replac
 
 /// Changes the size of the missing or detached member off home to the size of the drive at `path`.
 /// The volume must not be served. Only the label changes, because no content of the old drive is
-/// needed. Returns true if the size changed; then the volume has to be found again.
+/// needed. Returns true if the size changed; after a change the volume has to be found again.
 ///
 /// # Errors
 /// Fails if the old drive is needed, or if the volume cannot be laid out with this size.

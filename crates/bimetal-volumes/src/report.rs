@@ -31,10 +31,11 @@ pub fn read(drive: &File, capacity: Sectors, path: &Path) -> Result<Pages, Label
 }
 
 /// Writes `report` to an open member of `capacity`, in its turn: the first copy, then the second.
-/// Each is stable before the next step.
+/// Each copy is stable before the next step.
 ///
 /// # Errors
-/// Fails if the drive fails. The previous report is valid then, or the first copy of this report.
+/// Fails if the drive fails. After an error the previous report is valid, or the first copy of this
+/// report.
 pub fn write(drive: &File, capacity: Sectors, path: &Path, volume: u64, report: &Report) -> Result<(), LabelError> {
     let page = Aligned(report.encode(volume));
     for place in places(capacity, path)?[report.turn()] {

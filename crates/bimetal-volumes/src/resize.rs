@@ -38,7 +38,7 @@ use crate::system::{random, random_life, seconds_since_1970};
 use crate::verdict::Refusal;
 use crate::volume_lock::VolumeLock;
 
-/// Reasons for which sizes do not change. The content of the volume is not touched then.
+/// Reasons for which sizes do not change. After an error the content of the volume is unchanged.
 #[derive(Debug, thiserror::Error)]
 pub enum ResizeError {
     /// A member is missing.
@@ -75,7 +75,7 @@ pub enum ResizeError {
         path: PathBuf,
         /// Size of the drive.
         is: Bytes,
-        /// Size that was requested.
+        /// Size that the user requested.
         wanted: Bytes,
     },
     /// No member has this role.
@@ -83,7 +83,7 @@ pub enum ResizeError {
     NoSuchRole {
         /// Name of the volume.
         name: String,
-        /// Role that was requested.
+        /// Role that the user requested.
         role: &'static str,
     },
     /// Blocks would have another address.
@@ -112,7 +112,7 @@ pub enum ResizeError {
     /// The volume's settings are not valid.
     #[error(transparent)]
     Setting(#[from] SettingError),
-    /// The volume cannot be opened as it is.
+    /// The volume cannot be opened with its present sizes.
     #[error(transparent)]
     Attach(#[from] AttachError),
     /// Another process holds the volume.
@@ -144,7 +144,8 @@ pub struct Resized {
     pub name: String,
     /// Exported size before and now.
     pub exported: [Bytes; 2],
-    /// Name of each member for users, with the size that the volume used before, and uses now.
+    /// Name of each member for users, with the size that the volume used before, and the size that
+    /// the volume uses now.
     pub members: Vec<(String, Bytes, Bytes)>,
 }
 
@@ -300,7 +301,7 @@ fn refuse_content_behind(drives: &[&Labelled], before: &Layout, after: &Layout) 
     Ok(())
 }
 
-/// Opens the volume as it is, to check that nothing is off home.
+/// Opens the volume with its present sizes, to check that no content is off home.
 fn lock_drained(located: &Located) -> Result<VolumeLock, ResizeError> {
     let label = &located.assembly.label;
     let attached = attach::examine(located, Options { engine: Engine::Pool, ..Options::default() })?;
@@ -347,8 +348,8 @@ fn perform(step: Step, goal: &Label, drives: &[&Labelled], lock: &VolumeLock) ->
     Ok(())
 }
 
-/// Collects the totals of the drives from all possible places, and writes them to the drives' ends
-/// until they get their new place.
+/// Collects the totals of the drives from all possible places. Writes the totals to the drives'
+/// ends, until they get their new place.
 fn carry_lifetimes(
     label: &Label,
     spans: &[Span],
@@ -383,8 +384,8 @@ fn keep_lifetimes(
     Ok(())
 }
 
-/// Collects the report from all possible places, and writes it to the drives' ends until it gets
-/// its new place.
+/// Collects the report from all possible places. Writes the report to the drives' ends, until it
+/// gets its new place.
 fn carry_report(label: &Label, spans: &[Span], drives: &[&Labelled], lock: &VolumeLock) -> Result<Report, ResizeError> {
     let mut pages: Vec<Pages> = Vec::new();
     for (at, (span, drive)) in spans.iter().zip(drives).enumerate() {

@@ -35,14 +35,14 @@ pub enum SetError {
         key: String,
         /// Value that was requested.
         value: String,
-        /// Reason for which no volume can.
+        /// Reason for which no volume can have the setting.
         reason: &'static str,
     },
 }
 
 /// Checks a setting that a volume with this label is to have from its next start on. Returns true
-/// if the volume must be clean for the change: parameters that may change while serving do not need
-/// it.
+/// if the volume must be clean for the change: a parameter that may change while the volume is
+/// served does not need a clean volume.
 ///
 /// # Errors
 /// Fails if the setting is not possible.

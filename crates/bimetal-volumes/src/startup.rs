@@ -77,7 +77,7 @@ pub fn format(operations: Vec<Operation<Buffers>>, drives: &mut [Box<dyn Drive>]
     Ok(())
 }
 
-/// Waits for the next completions of any drive. Returns none if no operation is under way.
+/// Waits for the next completions of any drive. Returns no completion if no operation is under way.
 fn wait(drives: &mut [Box<dyn Drive>]) -> Result<Vec<Completion<Buffers>>, StartupError> {
     let mut ended = Vec::new();
     loop {

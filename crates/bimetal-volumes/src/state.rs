@@ -20,7 +20,7 @@ use crate::find::Located;
 use crate::plan::Plan;
 
 /// Returns the copies of the state on `drive`, which is the member `member` of the volume. A page
-/// that cannot be read counts as no copy.
+/// that cannot be read counts as a missing copy.
 pub(crate) fn read(drive: &File, label: &Label, layout: &Layout, member: MemberId) -> StateCopies {
     let mut copies = StateCopies::default();
     for (turn, copy) in (0..TURNS).flat_map(|turn| (0..COPIES).map(move |copy| (turn, copy))) {
@@ -54,20 +54,20 @@ pub(crate) fn newest_state(located: &Located) -> Option<State> {
     (layout.is_mirrored() || !copies.iter().any(may_be_newer)).then_some(newest)
 }
 
-/// Returns true if content may be off home only, by the state on the home members; `None` if they
-/// cannot be read.
+/// Returns true if content may be off home only, by the state on the home members; `None` if the
+/// state cannot be read.
 pub(crate) fn is_dirty(located: &Located) -> Option<bool> {
     Some(newest_state(located)?.dirty)
 }
 
-/// Returns members that failed or were detached and whose content is not needed, a bit each. Only
-/// caches and logs count, and only while home has everything. A mirrored drive that failed counts
-/// as missing.
+/// Returns members that failed or were detached and whose content is not needed, as a mask with one
+/// bit for each member. Only caches and logs count, and only while home has all content. A mirrored
+/// drive that failed counts as missing.
 pub(crate) fn given_up(located: &Located) -> u64 {
     given_up_in(&located.assembly.label, newest_state(located).as_ref())
 }
 
-/// Returns what [`given_up`] returns, for a volume with this label and this newest state.
+/// Returns the result of [`given_up`], for a volume with this label and this newest state.
 pub(crate) fn given_up_in(label: &Label, kept: Option<&State>) -> u64 {
     let slots = Plan::of_label(label).and_then(|plan| plan.slots_member()).map_or(0, |member| 1 << member.0);
     kept.filter(|state| !state.dirty).map_or(0, |state| state.failed & slots)

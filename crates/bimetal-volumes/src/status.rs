@@ -1,8 +1,9 @@
-//! Document of the `status` command, as data. The figures that a simulation has, too, are those of
+//! Document of the `status` command, as data. Figures that a simulation also has are defined in
 //! `bimetal-measure`. A figure that does not apply or is unknown is null, never 0. Figures count
 //! from the start of the server.
 //!
-//! A server fills it from its counters, [`offline`](crate::offline) from the drives.
+//! A server fills the document from its counters, and [`offline`](crate::offline) fills it from the
+//! drives.
 
 use std::collections::BTreeMap;
 
@@ -35,7 +36,7 @@ pub struct Status {
     /// Without a server:
     ///
     /// - `stopped`: no server runs.
-    /// - `stopped, attached`: no server runs, and home is no plain disk.
+    /// - `stopped, attached`: no server runs, and the home drive is not a plain disk.
     /// - `incomplete`: a member is missing.
     /// - `resizing`: a change of sizes was interrupted.
     /// - `in use`: another process uses the volume.
@@ -114,7 +115,7 @@ pub struct Status {
     /// Number of blocks read off home without their checksum, since the volume was created.
     #[serde(default)]
     pub checksum_errors: u64,
-    /// Last scrub that ended completely; null if there was none.
+    /// Last scrub that ended completely; null if no scrub has ended completely.
     #[serde(default)]
     pub last_scrub: Option<LastScrub>,
     /// Content given up with `--accept-loss`, until it is acknowledged.
@@ -160,8 +161,8 @@ pub struct Member {
     ///
     /// - `present`: the drive is connected.
     /// - `missing`: the drive is not connected.
-    /// - `behind`: its content is outdated.
-    /// - `let go`: the drive is not needed, connected or not.
+    /// - `behind`: the drive's content is outdated.
+    /// - `let go`: the drive is not needed, whether it is connected or not.
     /// - `overwritten`: another program has overwritten its label, and the label's second copy is
     ///   left.
     pub state: String,
@@ -187,7 +188,7 @@ pub struct Member {
     pub last_error: Option<String>,
     /// Response times of operations.
     pub response_time_ms: ResponseTimes,
-    /// Accuracy of the drive's emulation, if it is emulated.
+    /// Accuracy of the drive's emulation, if the drive is emulated.
     #[serde(default)]
     pub emulation: Option<Emulation>,
 }
@@ -197,9 +198,9 @@ pub struct Member {
 pub struct Emulation {
     /// Number of operations that ended.
     pub operations: u64,
-    /// Number of operations whose real part took longer than the emulated drive would have.
+    /// Number of operations whose real part took longer than the emulated drive would have taken.
     pub overruns: u64,
-    /// Mean excess time of overruns; null if there is none.
+    /// Mean excess time of these operations; null if there were none.
     pub overrun_mean_ms: Option<f64>,
     /// Largest excess time of an overrun.
     pub overrun_max_ms: f64,
@@ -237,18 +238,18 @@ pub struct Wear {
     /// Seconds for which the drive was served since it became a member.
     pub lifetime_served_s: f64,
     /// Drive writes a day since the drive became a member: bytes written for each day of service,
-    /// as a multiple of the drive's size. Null before it was served.
+    /// as a multiple of the drive's size. Null before the drive was served.
     #[serde(default)]
     pub dwpd: Option<f64>,
     /// Bytes for which the maker rates the drive; null if unknown.
     pub rated_write_bytes: Option<u64>,
     /// Share of the rating that is used up, without writes before the drive became a member. Null
-    /// without a rating.
+    /// if the rating is unknown.
     pub rated_used: Option<f64>,
     /// Years of service that the whole rating lasts at the drive's mean rate; null without a rating
     /// or without writes.
     pub rated_life_years: Option<f64>,
-    /// Years of service that are left of the rating; null in the same cases.
+    /// Years of service that are left of the rating; null without a rating or without writes.
     pub rated_years_left: Option<f64>,
 }
 
@@ -324,14 +325,14 @@ impl Status {
 pub struct Progress {
     /// Name of the task: `drain`, `attach`, `check`, `scrub`.
     pub task: String,
-    /// Bytes that are done.
+    /// Bytes that are already processed.
     pub done_bytes: u64,
-    /// Bytes that are left.
+    /// Bytes that are still to be processed.
     pub left_bytes: u64,
     /// Recent rate, in bytes per second; null at first.
     pub bytes_per_s: Option<f64>,
     /// Seconds until the end at this rate; null if the rate is unknown.
     pub eta_s: Option<f64>,
-    /// Obstacle to the task, if there is one.
+    /// Obstacle to the task; null if there is no obstacle.
     pub trouble: Option<String>,
 }

@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// Returns random bytes of the system.
 ///
 /// # Errors
-/// Fails if the system gives none.
+/// Fails if the system gives no random bytes.
 pub(crate) fn random<const N: usize>() -> io::Result<[u8; N]> {
     let mut bytes = [0; N];
     File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes))?;

@@ -4,7 +4,7 @@
 //! A file system on a drive that is to be home is kept ("adopted") under two conditions. The file
 //! system verifiably ends before the part that the volume needs at the drive's end, and the drive
 //! has no other content. All other content is in the way: without `--force` the drive is refused,
-//! with the kind of content and the remedy. There is no I/O here.
+//! with the kind of content and the remedy. This module does no I/O.
 
 use std::path::{Path, PathBuf};
 
@@ -24,7 +24,7 @@ pub enum Verdict {
         /// End of the file system.
         end: Bytes,
     },
-    /// The content is erased, as the user allowed.
+    /// The content is erased, because the user allowed it.
     Erased(Vec<&'static str>),
 }
 
@@ -35,7 +35,7 @@ pub enum Purpose {
     Home(Bytes),
     /// Home of a part of the addresses.
     PartOfHome,
-    /// Cache or log: all of the drive is written.
+    /// Cache or log: the volume writes to the whole drive.
     Slots,
 }
 
@@ -241,7 +241,7 @@ mod tests {
     }
 
     /// A file system that ends early enough stays on a home drive. Even `--force` does not erase
-    /// it.
+    /// such a file system.
     #[test]
     fn file_system_that_ends_early_is_adopted_even_with_force() {
         for force in [false, true] {

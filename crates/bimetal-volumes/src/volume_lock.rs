@@ -1,5 +1,5 @@
-//! Lock of a volume: it has one owner, and is locked against a second server, a `create`, and other
-//! programs that would open its drives.
+//! Lock of a volume: the lock has one owner, and protects the volume against a second server, a
+//! `create`, and other programs that would open the volume's drives.
 //!
 //! The volume's name is locked with a lock file in the run-time directory, which contains the
 //! owner's process number. The kernel releases all locks when the process ends, in any way.
@@ -24,7 +24,7 @@ pub enum VolumeLockError {
     InUse {
         /// Name of the volume.
         name: String,
-        /// Number of that process.
+        /// Number of the process that holds the name.
         process: Option<u32>,
     },
     /// A drive cannot be locked.
@@ -84,7 +84,7 @@ fn lock_name(name: &str) -> Result<File, VolumeLockError> {
     Ok(file)
 }
 
-/// Returns the process that holds the volume `name`, if there is one.
+/// Returns the process that holds the volume `name`; `None` if no process holds the name.
 pub fn owner(name: &str) -> Option<u32> {
     let mut file = File::open(lock_file(name)).ok()?;
     match rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) {

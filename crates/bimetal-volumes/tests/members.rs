@@ -222,7 +222,8 @@ fn tool(program: &str, arguments: &[&str], path: &Path) -> Option<String> {
     }
 }
 
-/// An adopted file system is hidden while its volume is attached. It is whole afterwards.
+/// An adopted file system is hidden while its volume is attached. The file system is intact after
+/// the volume was detached.
 #[test]
 fn adopted_file_system_is_hidden_only_while_attached() {
     in_own_place("adopted_file_system_is_hidden_only_while_attached", |place| {
@@ -251,9 +252,9 @@ fn damage(path: &Path, magic: &[u8]) {
     fs::write(path, bytes).expect("a drive");
 }
 
-/// A power cut between a recovery that gave content up and the first write of the report left a
-/// volume whose status reported no loss. A start that may accept losses marks the report as
-/// doubtful until the start is over.
+/// Regression: a power cut between a recovery that gave content up and the first write of the
+/// report left a volume whose status reported no loss. A start that may accept losses marks the
+/// report as doubtful until the start is over.
 #[test]
 fn start_that_accepts_losses_leaves_a_doubt_until_its_end() {
     in_own_place("start_that_accepts_losses_leaves_a_doubt_until_its_end", |place| {

@@ -1,5 +1,5 @@
-//! The choices of a comparison that nothing beats: the first answer, on the terminal and on the
-//! page.
+//! The choices of a comparison that no other run beats: the first answer, on the terminal and on
+//! the page.
 //!
 //! A run is beaten if a run that costs no more is as fast and its SSD lasts as long. The 99th
 //! percentile of the response times is the speed. A gain in speed counts if it is larger than the ±
@@ -23,9 +23,9 @@ const NOTICED: f64 = 0.01;
 /// Years beyond which a longer life gains nothing: drives are replaced for other reasons first.
 const YEARS_MAX: f64 = 10.0;
 
-/// Runs of a comparison, sorted into those that nothing beats and all others.
+/// Runs of a comparison, sorted into those that no other run beats and all others.
 pub(crate) struct Choices {
-    /// Choices that nothing beats, cheapest first.
+    /// Choices that no other run beats, cheapest first.
     pub(crate) best: Vec<Choice>,
     /// Indices of the runs that a choice equals or beats in price, p99 and life.
     pub(crate) beaten: Vec<usize>,
@@ -41,7 +41,7 @@ pub(crate) const UNSURE: &str = "no choice, because the trace knows too few addr
 const RULE: &str = "a gain within ± counts as none, and so does less than 5 % of life";
 const RULE_WITHOUT_HALF: &str = "a gain of less than 5 % counts as none";
 
-/// A choice that nothing beats.
+/// A choice that no other run beats.
 pub(crate) struct Choice {
     /// Number of the run.
     pub(crate) run: usize,
@@ -58,8 +58,8 @@ struct Merits {
     p99_ms: f64,
     /// Half the 95 % interval of the percentile.
     p99_half: Option<f64>,
-    /// Years that the SSD lasts, at most [`YEARS_MAX`]; the most without one, or if no life of this
-    /// comparison counts.
+    /// Years that the SSD lasts, at most [`YEARS_MAX`]; [`YEARS_MAX`] for a run without an SSD, or
+    /// if no life of this comparison counts.
     years: f64,
     has_ssd: bool,
 }
@@ -125,8 +125,8 @@ impl Choices {
 }
 
 impl Merits {
-    /// Returns the purpose that this run serves better than all of `kept`, which cost no more;
-    /// `None` if one of them is as fast and lasts as long.
+    /// Returns the purpose that this run serves better than all runs of `kept`, which cost no more;
+    /// `None` if one run of `kept` is as fast and lasts as long.
     fn purpose_beside(&self, kept: &[Self]) -> Option<String> {
         let Some(fastest) = kept.iter().min_by(|one, other| one.p99_ms.total_cmp(&other.p99_ms)) else {
             return Some("the cheapest".to_owned());
@@ -230,7 +230,8 @@ mod tests {
         assert_eq!((choices.best.len(), choices.best[0].run, &choices.beaten[..]), (1, 0, &[1][..]));
     }
 
-    /// Two runs whose tails luck alone told apart were once two choices, the dearer for its speed.
+    /// Regression: two runs whose tails differed only by luck were two choices, the more expensive
+    /// run for its speed.
     #[test]
     fn gain_within_the_interval_is_no_choice() {
         let mut runs = [run("cheap", 80.0, 10.0, None), run("dear", 90.0, 8.0, None)];
@@ -261,7 +262,7 @@ mod tests {
         assert_eq!(Choices::of(&runs, |_| false, None).unwrap().best.len(), 1);
     }
 
-    /// "An SSD that lasts longer than 132 y" once recommended a drive of twice the price.
+    /// Regression: "an SSD that lasts longer than 132 y" recommended a drive of twice the price.
     #[test]
     fn lives_beyond_ten_years_are_equal() {
         let runs = [run("flash", 90.0, 4.0, Some(132.0)), run("dear", 170.0, 4.0, Some(157.0))];

@@ -112,8 +112,8 @@ pub fn main() -> ExitCode {
     ExitCode::from(status_of(std::env::args_os().collect()))
 }
 
-/// Runs a command line, which begins with the name of the program, as that of this process, and
-/// returns the exit status. For other programs that carry this one.
+/// Runs a command line, which begins with the name of the program, as if it were the command line
+/// of this process, and returns the exit status. For other programs that contain this program.
 pub fn main_with(arguments: Vec<OsString>) -> u8 {
     status_of(ARGUMENTS.get_or_init(|| arguments).clone())
 }
@@ -142,7 +142,7 @@ fn status_of(arguments: Vec<OsString>) -> u8 {
 #[derive(Debug)]
 enum Stop {
     /// The arguments are wrong or ask for help. The text is a hint at the configuration file, if a
-    /// wrong value comes from there.
+    /// wrong value comes from that file.
     Arguments(Box<clap::Error>, Option<String>),
     /// The command failed.
     Failed(Error),

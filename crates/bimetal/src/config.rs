@@ -11,7 +11,7 @@
 //! of `simulate` and `compare`). The command line overrides the file.
 //!
 //! The flags of the file are inserted in front of the typed flags. So each value is parsed and
-//! checked in one way, and the later flag wins.
+//! checked in one way, and a typed flag takes precedence.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -37,7 +37,7 @@ const TABLE_KEYS: [(&str, &str); 5] = [
 #[derive(Debug)]
 pub struct Config {
     path: PathBuf,
-    /// Each key as the file spells it, and the flags that it stands for.
+    /// Each key as the file spells it, and the flags for which it stands.
     flags: Vec<(String, Vec<OsString>)>,
 }
 
@@ -67,7 +67,7 @@ impl Config {
         Ok(Some(Self { path, flags }))
     }
 
-    /// Inserts the flags behind the name of the command, in front of the typed flags.
+    /// Inserts the flags of the file after the name of the command, before the typed flags.
     pub fn insert_into(&self, arguments: &mut Vec<OsString>) {
         let flags = self.flags.iter().flat_map(|(_, flags)| flags.iter().cloned());
         arguments.splice(2..2, flags);
@@ -96,8 +96,8 @@ pub fn read(path: &Path) -> Result<Table, Error> {
     })
 }
 
-/// Returns the file behind `--config`. Arguments behind `--` belong to another program and are not
-/// searched.
+/// Returns the file that the arguments name after `--config`. Arguments after `--` belong to
+/// another program and are not searched.
 fn value_of_config(arguments: &[OsString]) -> Option<&OsStr> {
     let mut found = None;
     let mut rest = arguments.iter().take_while(|argument| *argument != "--");

@@ -54,7 +54,8 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// Returns the entry of this name, those of a class of this name, or those with the name in theirs.
+/// Returns the entry of this name, the entries of a class of this name, or the entries whose names
+/// contain the name.
 ///
 /// # Errors
 /// Returns an error if no entry and no class has the name.
@@ -326,7 +327,7 @@ fn numbers(list: &PerSize) -> String {
     }
 }
 
-/// Returns the origin of a figure: the names of its sources, and the sizes that have none.
+/// Returns the origin of a figure: the names of its sources, and the sizes without a source.
 fn origin(key: &str, origins: &Provenance) -> String {
     if origins.is_unverified(key, None) {
         return "  (unverified)".to_owned();

@@ -1,5 +1,5 @@
-//! Files for emulated drives that do not exist yet. They are made sparse, with the size that the
-//! user gives or the size of the drive.
+//! Files for emulated drives that do not exist yet. The files are made sparse, with the size that
+//! the user gives or the size of the drive.
 
 use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use crate::volume::size as shown;
 /// Size of a file to make.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum FileSize {
-    /// This number of bytes.
+    /// Size in bytes, which the user gave.
     Bytes(Bytes),
     /// The capacity of the drive that the file emulates.
     OfDrive,
@@ -32,7 +32,7 @@ pub(crate) fn file_size(text: &str) -> Result<FileSize, String> {
     }
 }
 
-/// Files that were made. They are removed on drop, unless [`keep`](Self::keep) was called.
+/// Files that were made. The files are removed on drop, unless [`keep`](Self::keep) was called.
 #[derive(Default)]
 pub(crate) struct MadeFiles(Vec<PathBuf>);
 
@@ -40,7 +40,7 @@ impl MadeFiles {
     /// Makes the missing files. `size` returns the size that the user gives for a role.
     ///
     /// # Errors
-    /// A profile is unknown or does not fit the role; a size is given for a file that needs none; a
+    /// A profile is unknown or does not fit the role; a size is given for a file that exists; a
     /// size is missing.
     pub(crate) fn make(drives: &[DriveChoice], size: impl Fn(Role) -> Option<FileSize>) -> Result<Self, Error> {
         let mut made = Self::default();

@@ -10,9 +10,9 @@ use bimetal_models::spelling::nearest;
 pub enum Error {
     /// One message for the user: what is wrong, its place, and what was expected.
     Message(String),
-    /// The command has printed its answer, and the answer is no. No message is printed.
+    /// The command has printed its answer, and the answer is "no". No message is printed.
     No,
-    /// The reader of standard output has closed it. No message is printed.
+    /// The reader of standard output has closed the output. No message is printed.
     OutputClosed,
 }
 
@@ -42,7 +42,7 @@ impl fmt::Display for Error {
     }
 }
 
-/// Every error of the crates below becomes the one message, causes included.
+/// Every error of the other crates becomes the one message, causes included.
 impl<E: StdError> From<E> for Error {
     fn from(error: E) -> Self {
         let mut message = error.to_string();

@@ -153,7 +153,7 @@ fn write_states(mut file: OutputFile, states: &[DriveState]) -> Result<(), Error
 
 const PRECONDITION_ASSUMED: &str = "sequential fill if flash is home or holds first copies, clean if flash is a cache";
 
-/// Returns the choices about the trace that were not given.
+/// Returns the choices about the trace that the user did not make.
 pub(crate) fn assumed(options: &SimulationOptions, trace: &Header, replay: Replay) -> BTreeMap<String, String> {
     let mut assumed = BTreeMap::new();
     if options.trace.format.is_none() {

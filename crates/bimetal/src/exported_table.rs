@@ -8,7 +8,7 @@ use crate::sheet::{Cell, Sheet, markdown_line};
 
 /// Returns a row for each run of both blocks: plain numbers in the unit of their heading, shares
 /// from 0 to 1, and an empty cell for a figure that does not apply. Half the 95 % interval of a
-/// figure stands beside it.
+/// figure stands in the next column.
 pub(crate) fn csv(document: &Document) -> String {
     sheet(document).csv()
 }
@@ -49,7 +49,7 @@ pub(crate) fn markdown_of_traces(documents: &[Document]) -> String {
     tables.collect::<Vec<_>>().join("\n")
 }
 
-/// Returns both blocks as tables, with the columns and the marks of the terminal's.
+/// Returns both blocks as tables, with the columns and the marks of the terminal's table.
 pub(crate) fn markdown(document: &Document) -> String {
     let (first, share) = document.blocks();
     let mut text = markdown_of(first);

@@ -16,11 +16,11 @@ pub struct InMemory {
     pub name: String,
     /// Format from which the requests were read.
     pub format: &'static Format,
-    /// Event that counts as a request, in formats that record several.
+    /// Event that counts as a request, in formats that record several events for each request.
     pub event: Option<Event>,
     /// Set if requests have times.
     pub has_times: bool,
-    /// Size of the device that was recorded, if the trace has it.
+    /// Size of the device that was recorded, if the trace contains it.
     pub capacity: Option<Bytes>,
     /// Number of lines that could not be read and were skipped.
     pub skipped_lines: u64,
@@ -53,7 +53,7 @@ impl InMemory {
 pub(crate) struct Reading<'a>(Requests<'a>);
 
 impl Reading<'_> {
-    /// Reads the next requests into `batch`, as many as fit; none at the end.
+    /// Reads the next requests into `batch`, as many as fit; reads no request at the end.
     pub(crate) fn read(&mut self, batch: &mut Vec<Request>) -> Result<(), Error> {
         let room = batch.capacity() - batch.len();
         self.take(room).try_for_each(|request| {

@@ -5,7 +5,7 @@
 //! types (`names`), the run of a simulation (`experiment`), lifetimes in words (`life`), the
 //! choices that nothing beats (`choices`), output ([`output`]), progress bars ([`progress`]),
 //! drives for sale ([`drives`]), the table of a comparison ([`table`], and `exported_table` for
-//! other programs) and its report as a page ([`report`]). The crates below compute; this crate
+//! other programs) and its report as a page ([`report`]). The other crates compute; this crate
 //! calls them and shows the results.
 //!
 //! Read first: [`cli`], then one of `commands/`.

@@ -1,7 +1,7 @@
 //! The commands as functions, for programs that embed Bimetal.
 //!
 //! [`document`] takes a command line, as the program does, and traces in memory in place of its
-//! files. It returns the JSON document that the program prints, and prints nothing.
+//! files. [`document`] returns the JSON document that the program prints, and prints nothing.
 
 use std::ffi::OsString;
 

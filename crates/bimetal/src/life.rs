@@ -11,7 +11,7 @@ use bimetal_sim::results::{FlashFigures, MemberFigures, Run};
 
 use crate::report::sections::label;
 
-/// Years beyond which a calendar year means nothing.
+/// Years beyond which a calendar year has no meaning.
 const YEARS_MAX: f64 = 50.0;
 
 /// Returns today's date as a year with its fraction. `SOURCE_DATE_EPOCH`, in seconds since 1970,
@@ -23,7 +23,8 @@ pub(crate) fn today() -> f64 {
     1970.0 + seconds / (365.2425 * 86_400.0)
 }
 
-/// Returns `, until 2031` for a life that begins at `today`; nothing for a life too long to date.
+/// Returns `, until 2031` for a life that begins at `today`; an empty text for a life whose end is
+/// too far away for a calendar year.
 pub(crate) fn until(years: f64, today: f64) -> String {
     if years < YEARS_MAX { format!(", until {}", (today + years) as u32) } else { String::new() }
 }
@@ -110,7 +111,7 @@ pub(crate) fn below_table(runs: &[Run]) -> String {
     text
 }
 
-/// Breaks a line at 120 columns, with an indent behind each break.
+/// Breaks a line at 120 columns, with an indent after each break.
 fn wrapped(line: &str) -> String {
     let (mut text, mut column) = (String::new(), 0);
     for word in line.split(' ') {
@@ -163,7 +164,8 @@ mod tests {
         assert_eq!((until(4.2, 2026.9), until(60.0, 2026.9)), (", until 2031".to_owned(), String::new()));
     }
 
-    /// A trace without times once gave a life of 4.64 hours, from the speed of a made-up replay.
+    /// Regression: a trace without times gave a life of 4.64 hours, from the speed of an invented
+    /// replay.
     #[test]
     fn unknown_life_is_a_question_mark_with_its_reason() {
         let run = run(Lifetime::default(), Some(Unknown::NeedsTimes));

@@ -1,4 +1,4 @@
-//! The program `bimetal`: everything is in the library beside it.
+//! The program `bimetal`: all of its code is in the library of the same package.
 
 use std::process::ExitCode;
 

@@ -12,7 +12,7 @@ use crate::error::Error;
 /// and an HDD, and each of the two drives alone.
 ///
 /// # Errors
-/// A name is no scheme; the nearest is suggested.
+/// No scheme has one of the names; the nearest name is suggested.
 pub(crate) fn schemes_named(list: &str) -> Result<Vec<&'static SchemeInfo>, Error> {
     if list == "all" {
         return Ok(schemes::ALL.to_vec());
@@ -21,11 +21,11 @@ pub(crate) fn schemes_named(list: &str) -> Result<Vec<&'static SchemeInfo>, Erro
     names.map(|name| schemes::find(name).ok_or_else(|| unknown_scheme(name))).collect()
 }
 
-/// Returns the schemes in the list of `flag`, each with the settings behind its name:
+/// Returns the schemes in the list of `flag`, each with the settings after its name:
 /// `griffin,griffin:timeout=30s`. `all` stands for the same schemes as in [`schemes_named`].
 ///
 /// # Errors
-/// A name is no scheme, a scheme refuses a setting, or two entries are equal.
+/// No scheme has one of the names, a scheme refuses a setting, or two entries are equal.
 pub(crate) fn schemes_chosen(flag: &str, list: &str) -> Result<Vec<SchemeChoice>, Error> {
     let mut chosen: Vec<SchemeChoice> = Vec::new();
     for entry in entries(list) {
@@ -66,11 +66,11 @@ fn entries(list: &str) -> Vec<String> {
     entries
 }
 
-/// Returns the settings behind the name of a scheme, as `timeout=30s:admission=n-hit:2`. A part
+/// Returns the settings after the name of a scheme, as `timeout=30s:admission=n-hit:2`. A part
 /// without `=` belongs to the value before it.
 ///
 /// # Errors
-/// A text that says what was expected.
+/// Returns a text that says what was expected.
 fn own_settings(text: &str) -> Result<Vec<(String, String)>, String> {
     let mut settings: Vec<(String, String)> = Vec::new();
     for part in text.split(':').map(str::trim) {

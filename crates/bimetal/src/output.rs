@@ -20,11 +20,11 @@ pub fn print(text: &str) -> Result<(), Error> {
     })
 }
 
-/// The version of the JSON documents. A key that is added leaves it as it is; a key that changes
-/// its meaning raises it.
+/// The version of the JSON documents. A new key leaves the version unchanged; a key with a changed
+/// meaning raises the version.
 const SCHEMA_VERSION: u32 = 2;
 
-/// A JSON document, with the name and version of its form as its first key.
+/// A JSON document, with the name and version of its schema as its first key.
 #[derive(Serialize)]
 pub struct Versioned<'a, T> {
     schema: String,
@@ -50,7 +50,7 @@ pub fn print_json(name: &str, document: &impl Serialize) -> Result<(), Error> {
 /// Returns `document`, an object, as the text of the JSON document of the command `name`.
 ///
 /// # Errors
-/// The document is no JSON, which is a defect.
+/// The document cannot be written as JSON, which is a defect of the program.
 pub fn json_text(name: &str, document: &impl Serialize) -> Result<String, Error> {
     let mut text = serde_json::to_string_pretty(&Versioned::new(name, document))?;
     text.push('\n');
@@ -90,14 +90,14 @@ pub fn json_list(name: &str, list: &impl Serialize) -> Result<String, Error> {
     json_text(name, &std::collections::BTreeMap::from([(name, list)]))
 }
 
-/// Prints a message to the user on standard error, beside the result.
+/// Prints a message to the user on standard error, apart from the result.
 pub fn note(message: impl std::fmt::Display) {
     // When standard error is closed, no reader is left for the message.
     let _ = writeln!(io::stderr().lock(), "note: {message}");
 }
 
-/// A file that appears under its name only when it is complete. Until [`finish`](Self::finish) it
-/// is called `NAME.partial`; dropping it unfinished removes it.
+/// A file that appears under its name only when it is complete. Until [`finish`](Self::finish) the
+/// file is called `NAME.partial`; if the value is dropped unfinished, the file is removed.
 #[derive(Debug)]
 pub struct OutputFile {
     path: PathBuf,
@@ -129,7 +129,7 @@ impl OutputFile {
     /// Writes out the buffered bytes and gives the file its name.
     ///
     /// # Errors
-    /// The disk is full, or the file cannot be renamed; the file is removed then.
+    /// The disk is full, or the file cannot be renamed; in both cases the file is removed.
     pub fn finish(mut self) -> Result<(), Error> {
         self.writer.flush().map_err(|error| unwritable(&self.path, &error))?;
         if let Some(partial) = &self.partial {

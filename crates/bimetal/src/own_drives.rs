@@ -5,8 +5,8 @@
 //! catalog = ["drives.toml"]
 //! ```
 //!
-//! A file has the form that `bimetal catalog import` writes. A relative path begins at the folder of
-//! the configuration.
+//! A file has the form that `bimetal catalog import` writes. A relative path begins at the folder
+//! of the configuration.
 
 use std::path::{Path, PathBuf};
 

@@ -12,8 +12,8 @@ const TICK: Duration = Duration::from_secs(1);
 /// Time after which a command shows its bar.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A bar on standard error. It is hidden in the first two seconds, and always where standard error
-/// is no terminal.
+/// A bar on standard error. The bar is hidden in the first two seconds, and always where standard
+/// error is no terminal.
 #[derive(Debug)]
 pub struct Progress {
     bar: ProgressBar,
@@ -47,7 +47,7 @@ impl Progress {
         Self { bar, started: Instant::now(), shown: false }
     }
 
-    /// Sets the number of units done. Cheap enough for a call every few thousand requests.
+    /// Sets the number of units done. The call is cheap enough for every few thousand requests.
     pub fn set(&mut self, done: u64) {
         if !self.shown && self.started.elapsed() >= PATIENCE {
             self.shown = true;
@@ -59,14 +59,13 @@ impl Progress {
     }
 }
 
-/// Bars of work in stages, shown by any thread. A new unit, or a total where there was none, begins
-/// a new stage.
+/// Bars of work in stages, shown by any thread. A new unit, or a first total, begins a new stage.
 #[derive(Debug, Default)]
 pub(crate) struct Stages(Mutex<Option<(&'static str, bool, Progress)>>);
 
 impl Stages {
     /// Shows `done` of `total` units, unless another thread is drawing the bar: the next step will
-    /// show it.
+    /// show the newer numbers.
     pub(crate) fn show(&self, unit: &'static str, total: Option<u64>, done: u64) {
         let Ok(mut stage) = self.0.try_lock() else { return };
         if stage.as_ref().is_none_or(|(shown, counted, _)| (*shown, *counted) != (unit, total.is_some())) {

@@ -11,7 +11,8 @@ pub const BYTES: &[u8] = include_bytes!("../../../traces/office-server.bin.zst")
 /// Opens the sample.
 ///
 /// # Errors
-/// `options` select nothing of the sample, such as a device that it does not have.
+/// `options` select no request of the sample: they name, for example, a device that the sample does
+/// not have.
 pub fn open(options: &OpenOptions) -> Result<Trace, TraceError> {
     Trace::from_reader(NAME, BYTES, Some(BYTES.len() as u64), options)
 }

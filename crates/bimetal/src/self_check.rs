@@ -1,4 +1,4 @@
-//! Lines above a table that show at a glance whether a trace was read as it was meant.
+//! Lines above a table that show at a glance if a trace was read in the intended units.
 
 use std::fmt::Write as _;
 

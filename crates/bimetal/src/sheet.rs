@@ -1,6 +1,6 @@
 //! A table for other programs: comma-separated values with plain numbers, or Markdown. Every
-//! command with `--csv` and `--markdown` makes its table here; `compare` adds marks to its
-//! Markdown.
+//! command with `--csv` and `--markdown` makes its table in this module; `compare` adds marks to
+//! its Markdown.
 
 use bimetal_measure::json::{FIGURE_DIGITS, round_to_digits};
 use bimetal_measure::text::short;
@@ -14,9 +14,9 @@ const NOTHING: &str = "–";
 pub(crate) enum Cell {
     /// Text.
     Text(String),
-    /// A figure in the unit of its heading; `None` where it does not apply.
+    /// A figure in the unit of its heading; `None` if the figure does not apply.
     Number(Option<f64>),
-    /// A count, in full.
+    /// A count, with all digits.
     Count(u64),
 }
 
@@ -97,7 +97,7 @@ impl Sheet {
         self.rows.push(row);
     }
 
-    /// Adds a column in front of the others, with the same `cell` in each row.
+    /// Adds a column before the other columns, with the same `cell` in each row.
     pub(crate) fn labelled(mut self, heading: &str, cell: &Cell) -> Self {
         self.headings.insert(0, heading.to_owned());
         self.rows.iter_mut().for_each(|row| row.insert(0, cell.clone()));
@@ -132,7 +132,7 @@ impl Sheet {
         text
     }
 
-    /// Returns the table in Markdown, numbers to the right.
+    /// Returns the table in Markdown, with numbers aligned to the right.
     pub(crate) fn markdown(&self) -> String {
         let is_text = |at: usize| self.rows.iter().any(|row| matches!(row[at], Cell::Text(_)));
         let align = (0..self.headings.len()).map(|at| if is_text(at) { "---|" } else { "---:|" });
@@ -150,7 +150,7 @@ pub(crate) fn markdown_line(cells: impl Iterator<Item = String>) -> String {
     format!("| {} |\n", cells.collect::<Vec<_>>().join(" | "))
 }
 
-/// Returns text that neither ends its cell nor its line.
+/// Returns `text` in a form that ends neither its cell nor its line.
 fn escaped(text: &str) -> String {
     text.replace('|', "\\|").replace('\n', " ")
 }

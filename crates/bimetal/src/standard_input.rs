@@ -1,5 +1,5 @@
-//! A trace on standard input, for commands that read their trace several times. Its bytes are kept
-//! in a temporary file without a name, which is gone when the program ends.
+//! A trace on standard input, for commands that read their trace several times. The bytes of the
+//! trace are kept in a temporary file without a name, which is gone when the program ends.
 
 use std::fs::File;
 use std::io::{self, Read};

@@ -10,19 +10,21 @@ use crate::report::sections::label;
 /// Mark of the best value of a column.
 const BEST: char = '*';
 
-/// Heading of the runs with drives on sale, where the runs with a share follow.
+/// Heading of the runs with drives on sale, in a table that also has runs with a share of the
+/// working set.
 const SOLD: &str = "drives on sale, at their whole prices:";
 
 /// Heading of the runs with a share of the working set.
 const SHARE: &str = "with an SSD of 10 % of the working set, at that share of its price (nobody sells such a drive):";
 
-/// Longest name that stands in the line of its figures; a longer one has its own line above.
+/// Longest name that stands in the line of its figures; a longer name has its own line above.
 const NAME_MAX: usize = 28;
 
-/// Most columns of a line.
+/// Largest number of columns of a line.
 const WIDTH_MAX: usize = 120;
 
-/// Columns that are left out of a table that is too wide, the first first.
+/// Columns that are left out of a table that is too wide; the first column of the list is left out
+/// first.
 const LEFT_OUT: [(&str, &str); 4] = [("SSD", "WA"), ("cost", "SSD"), ("hits", "read"), ("HDD", "busy")];
 
 /// Explanation of the intervals.
@@ -37,7 +39,7 @@ pub fn blocks(document: &Document) -> String {
     }
 }
 
-/// Returns the comparison of `runs` as text, with a line end behind each line. A figure that does
+/// Returns the comparison of `runs` as text, with a line end after each line. A figure that does
 /// not apply is "–".
 pub fn comparison(runs: &[Run]) -> String {
     let mut columns: Vec<_> =
@@ -90,8 +92,8 @@ fn line<'a>(name: &str, names: usize, cells: impl Iterator<Item = (&'a Cells, &'
     line
 }
 
-/// A column prepared for printing: its headings, its width, and for each run the text and whether
-/// it is the best.
+/// A column prepared for printing: its headings, its width, and for each run the text and true if
+/// the text is the best of the column.
 struct Cells {
     group: &'static str,
     title: &'static str,
@@ -172,7 +174,7 @@ mod tests {
         assert!(!table.contains("  WA") && table.contains(" ± "), "{table}");
     }
 
-    /// The cheapest scheme of all was once a tie of twelve shares of a drive.
+    /// Regression: the cheapest scheme of all was a tie of twelve shares of a drive.
     #[test]
     fn best_of_a_block_competes_within_the_block() {
         let run = |scheme: &str, sizing, usd| {

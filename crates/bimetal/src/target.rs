@@ -1,4 +1,4 @@
-//! A live volume as a command finds it: with a running server, or stopped.
+//! A live volume, as a command finds the volume: with a running server, or stopped.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -55,7 +55,8 @@ impl Target {
     }
 }
 
-/// Returns the directory with the sockets of running servers, and makes it if it is missing.
+/// Returns the directory with the sockets of running servers, and makes the directory if it is
+/// missing.
 pub(crate) fn run_time() -> Result<PathBuf, Error> {
     let directory = directories::run_time();
     match directories::make(&directory) {
@@ -75,9 +76,9 @@ pub(crate) fn control(server: &mut Server, located: &Located, held: Held) -> Res
     Ok(held)
 }
 
-/// Ends the use of the drives after their server has ended. After a drain of a guarded volume, it
-/// lowers the guard and returns a message about it: the home drive becomes a plain disk. Otherwise
-/// it closes the drives if the server ended cleanly.
+/// Ends the use of the drives after their server has ended. After a drain of a guarded volume, the
+/// function lowers the guard and returns a message for the user: the home drive becomes a plain
+/// disk. If no guarded volume was drained, it closes the drives, provided the server ended cleanly.
 pub(crate) fn let_go(held: &Mutex<Held>, summary: &Summary) -> Result<Option<String>, Error> {
     // The lock is kept until everything is written.
     let mut held = held.lock().unwrap_or_else(PoisonError::into_inner);
@@ -92,7 +93,7 @@ pub(crate) fn let_go(held: &Mutex<Held>, summary: &Summary) -> Result<Option<Str
     Ok(guarded.map(|member| format!("{member} is a plain disk now: its content can be used without bimetal")))
 }
 
-/// Starts a server that does only what `request` asks, for a stopped volume, and returns the reply.
+/// Starts a server that handles only `request`, for a stopped volume, and returns the reply.
 pub(crate) fn serve_for(located: &Located, options: Options, request: &Request) -> Result<Reply, Error> {
     let name = &located.assembly.label.name;
     let mut progress: Option<Progress> = None;

@@ -24,7 +24,7 @@ pub(crate) struct TraceReader {
 }
 
 impl TraceReader {
-    /// Opens the trace at `path`, and tells the user what the reader assumes about it.
+    /// Opens the trace at `path`, and shows the user the assumptions of the reader about the trace.
     ///
     /// # Errors
     /// The trace cannot be opened, or its format is not recognised.
@@ -37,15 +37,15 @@ impl TraceReader {
         Ok(Self { trace, progress, requests: 0 })
     }
 
-    /// Returns what the trace records about its requests.
+    /// Returns the kinds of data that the trace records about its requests.
     pub(crate) fn content(&self) -> Content {
         Content::from(&self.trace)
     }
 
-    /// Returns the next request; `None` at the end.
+    /// Returns the next request; `None` at the end of the trace.
     ///
     /// # Errors
-    /// A line cannot be read; the message names it.
+    /// A line cannot be read; the message names the line.
     pub(crate) fn next(&mut self) -> Result<Option<Request>, Error> {
         let request = self.trace.next().transpose()?;
         self.requests += 1;
@@ -55,7 +55,7 @@ impl TraceReader {
         Ok(request)
     }
 
-    /// Reads the next requests into `requests`, as many as fit; none at the end.
+    /// Reads the next requests into `requests`, as many as fit; reads no request at the end.
     ///
     /// # Errors
     /// As [`next`](Self::next).
@@ -86,8 +86,8 @@ pub(crate) struct TraceWriter {
 }
 
 impl TraceWriter {
-    /// Starts the trace at `path` in the format called `format`, or else the format that its ending
-    /// names, or else our compact binary.
+    /// Starts the trace at `path` in the format called `format`, or in the format that the ending
+    /// of `path` names, or otherwise in the format `bin`.
     ///
     /// # Errors
     /// The format is unknown or cannot be written, or the file cannot be created.
@@ -107,7 +107,7 @@ impl TraceWriter {
         Ok(self.writer.write(request)?)
     }
 
-    /// Completes the file, and tells the user what was left out of it.
+    /// Completes the file, and tells the user which data was left out of the file.
     ///
     /// # Errors
     /// The disk is full.

@@ -25,7 +25,7 @@ use crate::standard_input::InputCopy;
 /// First sector of the grid of blocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Alignment {
-    /// This sector of the trace.
+    /// The given sector of the trace is the first sector of a block.
     Sector(u64),
     /// The sector at which most requests begin.
     Auto,
@@ -74,7 +74,7 @@ impl FromStr for Times {
 pub(crate) struct Played {
     /// Alignment; `None` for addresses as they are.
     pub(crate) align: Option<Alignment>,
-    /// Times; `None`: spread if the trace is in whole seconds, and several requests share one.
+    /// Times; `None`: spread if the trace is in whole seconds, and several requests share a second.
     pub(crate) times: Option<Times>,
     /// Size of a block.
     pub(crate) block: BlockSize,
@@ -103,7 +103,7 @@ enum Readable {
 }
 
 impl Readable {
-    /// Returns the source at `path`. Standard input is read to its end now.
+    /// Returns the source at `path`. Standard input is read to its end by this call.
     fn at(path: PathBuf) -> Result<Self, Error> {
         let is_input = path == Path::new(STANDARD_INPUT);
         if is_input { InputCopy::of_standard_input().map(Self::Input) } else { Ok(Self::File(path)) }
@@ -125,7 +125,7 @@ pub(crate) struct Header {
     pub(crate) name: String,
     /// Format of the trace.
     pub(crate) format: &'static Format,
-    /// Event that counts as a request, in formats that record several.
+    /// Event that counts as a request, in formats that record several events for each request.
     pub(crate) event: Option<Event>,
     /// Set if requests have times.
     pub(crate) has_times: bool,
@@ -180,7 +180,7 @@ impl TraceWorkload {
     }
 
     /// Returns the trace that a command names as `path`: its requests in memory, if `memory` has
-    /// them, or else the file.
+    /// them, or otherwise the file.
     ///
     /// # Errors
     /// As [`of_file`](Self::of_file).
@@ -189,7 +189,7 @@ impl TraceWorkload {
     }
 
     /// Returns requests in memory as a workload. Options that select requests have no effect: the
-    /// caller has applied them.
+    /// caller has already selected the requests.
     fn of_memory(trace: InMemory) -> Self {
         let skipped_lines = trace.skipped_lines;
         let workload = Self::new(Source::Memory(trace), OpenOptions::default());
@@ -208,7 +208,7 @@ impl TraceWorkload {
     }
 
     /// Sets the alignment and the times with which the trace is played from now on. Returns
-    /// findings about them.
+    /// findings about the alignment and the times.
     ///
     /// # Errors
     /// The trace cannot be read.
@@ -236,7 +236,8 @@ impl TraceWorkload {
         Ok(vec![Finding::whole_seconds(self.within)])
     }
 
-    /// Prints a message about the trace, unless it is in memory: its owner was told.
+    /// Prints a message about the trace, unless the trace is in memory: the owner of a trace in
+    /// memory has read the message already.
     pub(crate) fn tell(&self, message: impl std::fmt::Display) {
         if let Source::Read(_) = self.source {
             note(message);

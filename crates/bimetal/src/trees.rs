@@ -1,9 +1,9 @@
 //! Trees of volumes in a `--config` file: `[volume.NAME]` with its scheme and members,
 //! `[drive.NAME]` with its profile.
 //!
-//! Members are referred to by name, so that a file reads from the outside in. Each volume that is
-//! no member of another volume is run; a file may have several such volumes. An error names the
-//! file, the table, the key, the value and what was expected.
+//! Members are referred to by name, so a file is read from the outermost volume to the inner
+//! volumes. Each volume that is no member of another volume is run; a file may have several such
+//! volumes. An error names the file, the table, the key, the value and what was expected.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -26,11 +26,11 @@ pub(crate) const DRIVE: &str = "drive";
 
 const ROLES: [Role; 3] = [Role::Ssd, Role::Hdd, Role::Log];
 
-/// Returns the volumes of the file at `path` that are no member of another volume; none where the
-/// file has no volumes.
+/// Returns the volumes of the file at `path` that are no member of another volume; no volumes if
+/// the file has no such tables.
 ///
 /// # Errors
-/// The file cannot be read, or its tables are no tree.
+/// The file cannot be read, or its tables do not form a tree.
 pub(crate) fn read(path: &Path) -> Result<Vec<VolumeChoice>, Error> {
     trees_of(&config::read(path)?).map_err(|message| Error::new(format!("{}: {message}", path.display())))
 }
@@ -153,7 +153,7 @@ fn names(value: &Value) -> Option<Vec<&str>> {
 }
 
 impl File<'_> {
-    /// Checks that each name means one thing, also in front of a key of `--set`.
+    /// Checks that each name has one meaning, also before a key of `--set`.
     fn check_names(&self) -> Result<(), String> {
         for name in self.volumes.keys().chain(self.drives.keys()) {
             let of_scheme = schemes::find(name).is_some();
@@ -190,8 +190,8 @@ impl File<'_> {
         }
     }
 
-    /// Returns the volume `name` with everything below it. `path` has the volumes above it;
-    /// `places` maps each member found so far to its volume.
+    /// Returns the volume `name` with all volumes and drives below it. `path` has the volumes above
+    /// it; `places` maps each member found so far to its volume.
     fn tree<'a>(
         &'a self,
         name: &'a str,

@@ -61,7 +61,8 @@ pub(crate) fn setting(text: &str) -> Result<(String, String), String> {
     Ok((key.trim().to_owned(), value.trim().to_owned()))
 }
 
-/// Returns a size for people: exact where it is a whole number of some unit, else with a decimal.
+/// Returns a size for people: exact if the size is a whole number of some unit, and otherwise with
+/// a decimal.
 pub(crate) fn size(bytes: Bytes) -> String {
     let exact = bytes.to_string();
     if exact.len() <= 7 {

@@ -34,18 +34,19 @@ pub(crate) struct Workloads {
     pub(crate) format: String,
     /// Set if requests of a trace are queue events.
     pub(crate) queue_events: bool,
-    /// Size of the devices that were recorded, if every trace has it.
+    /// Size of the devices that were recorded; `None` if a trace has no such size.
     pub(crate) capacity: Option<Bytes>,
 }
 
 impl Workloads {
     /// Opens the traces and descriptions at `paths`, or the traces in `memory` with these names.
-    /// Returns the way in which their requests are issued. A description is a TOML file, as
-    /// `generate --config` takes it.
+    /// Returns the way in which the requests of the workloads are issued. A description is a TOML
+    /// file, as `generate --config` takes it.
     ///
     /// # Errors
-    /// A file cannot be opened or read. Or several files are given, and a trace without times is
-    /// among them, so that its requests cannot be placed beside the others.
+    /// Fails if a file cannot be opened or read. Also fails if several files are given and one is a
+    /// trace without times, because its requests cannot be placed among the requests of the other
+    /// traces.
     pub(crate) fn open(
         paths: &[PathBuf],
         memory: &[InMemory],
@@ -158,7 +159,7 @@ impl<'a> Ahead<'a> {
         }
     }
 
-    /// Returns the arrival of the next request. A read error is due at once.
+    /// Returns the arrival of the next request. An error of a read is due at once.
     fn due(&self) -> Option<Nanoseconds> {
         self.next.as_ref().map(|next| next.as_ref().map_or(Nanoseconds::ZERO, |request| request.arrival))
     }
@@ -198,8 +199,8 @@ mod tests {
         Part::Described { phases, seed: 1, limit: None }
     }
 
-    /// Requests of parallel workloads come in order of time. Each workload has a device number, and
-    /// so addresses, of its own.
+    /// Requests of parallel workloads come in order of time. Each workload has its own device
+    /// number, and therefore its own addresses.
     #[test]
     fn parallel_workloads_merge_by_time_on_separate_devices() {
         let parts = vec![described(10, 2), described(4, 5)];

@@ -88,7 +88,8 @@ fn standard_input_without_a_trace_is_refused_by_its_name() {
     }
 }
 
-/// A script finds out from its first key what a document is, and if it knows its form.
+/// A script finds out from the first key of a document its kind, and whether the script knows its
+/// schema.
 #[test]
 fn json_documents_begin_with_their_schema() {
     let trace = sample().display().to_string();

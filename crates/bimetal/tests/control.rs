@@ -360,8 +360,8 @@ fn drive_that_is_home_of_blocks_cannot_be_detached() {
     assert_eq!(place.json()["state"], "serving");
 }
 
-/// A stopped process still holds its socket. The message reports a server that does not answer, not
-/// a missing server.
+/// A stopped process still holds its socket. The message reports that a server does not answer, not
+/// that no server runs.
 #[test]
 fn silent_server_is_distinguished_from_an_absent_one() {
     let place = Place::new("silent", "griffin");
@@ -435,8 +435,8 @@ fn new_drive_replaces_a_detached_or_missing_cache() {
     drop(served);
 }
 
-/// A detached drive is not needed. It may be attached again, or be replaced by a smaller or larger
-/// drive.
+/// A detached drive is not needed. The detached drive may be attached again, or be replaced by a
+/// smaller or larger drive.
 #[test]
 fn detached_drive_is_optional_and_replaced_at_any_size() {
     for scheme in ["hybrid-disk", "griffin"] {
@@ -650,8 +650,8 @@ fn parameters_change_while_serving_or_after_a_drain() {
     drop(served);
 }
 
-/// Returns whether this process may mount and take loop devices. Without root it prints that the
-/// test is skipped.
+/// Returns true if this process may mount and take loop devices. Without root the function prints
+/// that the test is skipped.
 fn is_root() -> bool {
     let root = rustix::process::geteuid().is_root();
     if !root {
@@ -661,7 +661,7 @@ fn is_root() -> bool {
     root
 }
 
-/// Runs a program for its output; `None` where it fails.
+/// Runs a program for its output; `None` if the program fails.
 fn tool(program: &str, arguments: &[&str]) -> Option<String> {
     let output = Command::new(program).args(arguments).output().ok().filter(|output| output.status.success())?;
     Some(String::from_utf8(output.stdout).unwrap().trim().to_owned())
@@ -727,8 +727,8 @@ fn full_file_system_is_waited_for() {
     assert!(said.contains("the file system has space again"), "{said}");
 }
 
-/// Regression: a clean SSD that was read-only for a while was detached at once at the start. It had
-/// to be attached anew, empty.
+/// Regression: a clean SSD that was read-only for a while was detached at once at the start. Such
+/// an SSD had to be attached anew, empty.
 #[test]
 fn read_only_cache_is_not_let_go_at_start() {
     if !is_root() {

@@ -30,7 +30,7 @@ impl Place {
         path
     }
 
-    /// Runs a program in the directory; `None` where it is not installed.
+    /// Runs a program in the directory; `None` if the program is not installed.
     fn tool(&self, program: &str, arguments: &[&str]) -> Option<Output> {
         match Command::new(program).args(arguments).current_dir(&self.0).output() {
             Ok(output) => {
@@ -112,7 +112,8 @@ fn created_volume_prints_export_roles_and_worst_crash() {
     assert_eq!(json["members"][1]["state"], "present");
 }
 
-/// A dry run says what `create` says, refuses what it refuses, and leaves every byte as it was.
+/// A dry run says what `create` says, refuses what it refuses, and leaves every byte of the drives
+/// as it was.
 #[test]
 fn dry_run_prints_the_volume_and_writes_nothing() {
     let place = with_drives("dry");
@@ -134,7 +135,7 @@ fn dry_run_prints_the_volume_and_writes_nothing() {
     assert_eq!(dry, made);
 }
 
-/// Returns the JSON document that a command prints; its form must have the command's name.
+/// Returns the JSON document that a command prints; its schema must have the command's name.
 fn json(place: &Place, line: &str) -> serde_json::Value {
     let text = place.succeed(line);
     let document: serde_json::Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{line}: {error}"));
@@ -260,9 +261,9 @@ fn ext4_stays_if_it_ends_early_and_is_refused_otherwise() {
     place.tool("e2fsck", &["-fn", "hdd.img"]);
 }
 
-/// Regression: `resize2fs` cuts an image file off behind the file system. So the remedy "shrink it
-/// first" on the page led to the same refusal until `truncate` gave the file its end back. The test
-/// runs the commands of the message as they stand there.
+/// Regression: Regression: `resize2fs` cuts an image file off at the end of the file system. So the
+/// remedy "shrink it first" on the page led to the same refusal until `truncate` gave the file its
+/// end back. The test runs the commands of the message as they stand in the message.
 #[test]
 fn ext4_in_a_file_is_shrunk_as_the_message_says() {
     let place = with_drives("shrink");

@@ -47,7 +47,7 @@ impl Drop for Folder {
     }
 }
 
-/// Returns whether files in `folder` can be opened past the page cache.
+/// Returns true if files in `folder` can be opened past the page cache.
 fn is_direct(folder: &Folder) -> bool {
     let path = folder.file("try.img", 1);
     rustix::fs::open(&path, rustix::fs::OFlags::RDWR | rustix::fs::OFlags::DIRECT, rustix::fs::Mode::empty()).is_ok()

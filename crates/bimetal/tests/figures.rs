@@ -22,7 +22,7 @@ impl Place {
 
 /// Returns a trace of a few seconds. 40 blocks are written, and there is time to migrate them; then
 /// 30 of them are written again, some twice, and read. Other blocks are read, half of them from
-/// block `far` on. At the end there is time for what goes on in the background.
+/// block `far` on. At the end there is time for background work.
 fn trace(far: u64) -> String {
     let mut text = "time_ns,device,op,lba,sectors,fua,response_ns\n".to_owned();
     let mut now_ms = 0;
@@ -137,8 +137,8 @@ fn griffin_has_the_same_figures_live_and_simulated() {
     assert_same("read penalty", &of["read_penalty"], &(22.0 / 72.0).into());
 }
 
-/// A log on flash is an SSD as well: its writes once were no hits in a status, and all were in a
-/// simulation.
+/// Regression: a log on flash is an SSD as well: its writes were no hits in a status, and all of
+/// its writes were hits in a simulation.
 #[test]
 fn log_on_flash_counts_as_an_ssd_live_and_simulated() {
     let case = Case::of("griffin", "--set timeout=off --set read_threshold=off --set log_buffer=0");
@@ -166,7 +166,8 @@ fn combo_has_the_same_figures_live_and_simulated() {
     assert_eq!(of["migration"]["count"], Value::Null);
 }
 
-/// Ranges that move count as migrations in both: a status once had none.
+/// Regression: ranges that move count as migrations in a simulation and in a status: a status had
+/// no such migrations.
 #[test]
 fn combo_with_ranges_that_move_counts_migrations() {
     let of = agreed("ranges", &Case::of("combo", "--set strategy=frequency --set period=1h"));

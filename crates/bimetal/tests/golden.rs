@@ -1,4 +1,4 @@
-//! Images of volumes that earlier builds made: every build serves or upgrades them.
+//! Images of volumes that earlier builds made: every build serves or upgrades such volumes.
 //!
 //! `golden/vN-KIND-DRIVE.zst` are drives of on-disk format N, one volume for each kind of store.
 //! The volumes of format 1 were drained. The servers of the volumes of format 2 were killed (`kill

@@ -300,7 +300,8 @@ fn core_modules_import_only_the_modules_in_the_table() {
     assert_arrows(ROOMS, &modules_below("crates/bimetal-core/src/"));
 }
 
-/// Returns the modules that use each other in a circle, and those that use them, with the places.
+/// Returns the modules that use each other in a circle, and the modules that use them, with the
+/// places.
 fn circles(mut modules: BTreeMap<String, BTreeMap<String, String>>) -> BTreeMap<String, BTreeMap<String, String>> {
     loop {
         let names: BTreeSet<String> = modules.keys().cloned().collect();
@@ -412,7 +413,7 @@ fn comments_have_at_most_100_columns() {
     }
 }
 
-/// The first word of a doc comment is the subject or the verb of what it documents. The one
+/// The first word of a doc comment is the subject or the verb of the documented item. The one
 /// sentence above the whole command line is a question.
 #[test]
 fn doc_comments_begin_with_their_subject_or_verb() {

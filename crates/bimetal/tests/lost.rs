@@ -323,7 +323,7 @@ fn the_last_write_before_a_crash_is_not_forgotten() {
     served.stop();
 }
 
-/// Reads drop bad copies of content that home has; the report lists them all the same.
+/// Reads drop bad copies of content that home has; the report lists the bad copies nevertheless.
 #[test]
 fn repaired_copies_are_told_too() {
     let place = Place::new("repaired", "--scheme hybrid-disk");
@@ -393,8 +393,8 @@ fn every_lost_block_is_counted_beyond_a_superblock() {
     drop(disk);
 }
 
-/// Regression: `--accept-loss` was forgotten by the next restart, and status reported that no
-/// content was lost with the drive.
+/// Regression: Regression: `--accept-loss` was forgotten by the next restart, and status reported
+/// that no content was lost with the drive.
 #[test]
 fn an_accepted_loss_is_told_until_it_is_acknowledged() {
     let place = Place::new("accepted", "--scheme bcache");
@@ -443,8 +443,8 @@ fn an_accepted_loss_is_told_until_it_is_acknowledged() {
     served.stop();
 }
 
-/// Pages of the report itself rot: a second copy or another drive replaces them. If no copy is
-/// left, that is reported.
+/// Pages of the report itself rot: a second copy or another drive replaces these pages. If no copy
+/// of the report is left, status reports the missing report.
 #[test]
 fn a_damaged_report_never_hides_an_older_one() {
     let place = Place::new("damaged", LAZY);
@@ -472,7 +472,7 @@ fn a_damaged_report_never_hides_an_older_one() {
 }
 
 /// Regression: with both copies of its newest state damaged, status of a stopped volume used the
-/// older state. It reported that everything was at home.
+/// older state. That state said that all content was at home.
 #[test]
 fn status_never_takes_an_older_state_for_the_newest() {
     let place = Place::new("older-state", LAZY);
@@ -507,7 +507,7 @@ fn status_never_takes_an_older_state_for_the_newest() {
 #[test]
 fn a_dead_home_is_failed_and_not_serving() {
     let place = Place::new("dead", "--scheme griffin");
-    // The home file is cut off behind its first MiB: reads behind it fail.
+    // The home file is cut off behind its first MiB: reads after it fail.
     let served = place.serve("box");
     let mut disk = place.disk();
     assert_eq!(place.json()["state"], "serving");

@@ -166,8 +166,8 @@ fn list_chooses_files_and_less_wanted_files_leave() {
     mounted.check_file_system();
 }
 
-/// A trace of a larger device was taken: requests that lay beyond this one counted for nothing, and
-/// the others for files that they had never touched.
+/// Regression: a trace of a larger device was taken: requests beyond the end of this device counted
+/// for nothing, and the other requests counted for files that they had never touched.
 #[test]
 fn trace_of_a_larger_device_is_refused_and_nothing_moves() {
     let Some(mounted) = Mounted::new("other", 1 << 30) else { return };
@@ -316,7 +316,8 @@ impl Drop for Stopper<'_> {
     }
 }
 
-/// Runs `bimetal place` and kills it after the time `after`. Returns its time if it ended before.
+/// Runs `bimetal place` and kills it after the time `after`. Returns the time of the run if it
+/// ended before.
 fn run_for(mounted: &Mounted, options: &[&str], after: Duration) -> Option<Duration> {
     let mut command = Command::new(BIMETAL);
     command.args(["place", &mounted.root()]).args(options).stdout(Stdio::null());

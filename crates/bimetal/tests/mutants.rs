@@ -47,7 +47,7 @@ fn mutants_are_played_or_refused_within_bounds() {
 }
 
 /// Regression: requests of 512 TiB in a trace of a few lines took 10 GiB and minutes, or failed.
-/// Reasons were a mark for every region of home, an operation for every stripe, and a check of
+/// The reasons were a mark for every region of home, an operation for every stripe, and a check of
 /// every block.
 #[test]
 fn discards_of_any_size_cost_what_they_change() {
@@ -86,7 +86,7 @@ fn discards_of_any_size_cost_what_they_change() {
     }
 }
 
-/// A discard of 4 TB was one operation for each range, up to a panic.
+/// Regression: a discard of 4 TB was one operation for each range, which led to a panic.
 #[test]
 fn discard_of_a_whole_combo_drive_is_few_operations() {
     let folder = Folder::new("ranges");

@@ -1,4 +1,5 @@
-//! Every command of the manual's page for operators, run as it stands there, in its order.
+//! Every command of the manual's page for operators, run as it stands on the page, in the page's
+//! order.
 
 use std::fs;
 use std::path::Path;

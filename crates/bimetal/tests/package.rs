@@ -1,4 +1,5 @@
-//! The package for Debian: built by `scripts/deb`, installed in an empty root, and run from there.
+//! The package for Debian: built by `scripts/deb`, installed in an empty root, and run from that
+//! root.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +7,7 @@ use std::process::Command;
 
 const BIMETAL: &str = env!("CARGO_BIN_EXE_bimetal");
 
-/// Runs a command that must succeed, and returns what it prints.
+/// Runs a command that must succeed, and returns its output.
 fn run(command: &mut Command) -> String {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));

@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 use serde_json::Value;
 
 /// A folder in the build folder. A system's folder for temporary files is often in memory, and so
-/// on no device.
+/// not on a block device.
 struct Folder(PathBuf);
 
 impl Folder {

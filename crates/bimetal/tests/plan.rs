@@ -439,8 +439,8 @@ fn an_array_is_only_simulated_so_it_has_no_create_line() {
     assert!(!text.contains("bimetal create"), "{text}");
 }
 
-/// The HTML report marks as front only options that no other option beats. It shows the budgeted
-/// figures of these options.
+/// The HTML report marks as front only options that no other option beats. The report shows the
+/// budgeted figures of these options.
 #[test]
 fn report_marks_the_front_and_shows_budgeted_figures() {
     let folder = Folder::new("front");
@@ -564,7 +564,8 @@ fn what_growth_brings_is_shown_beside_the_winner() {
     assert!(!String::from_utf8_lossy(&output.stdout).contains("of growth"));
 }
 
-/// Options whose map would be too large are left out. A sentence beside the answer reports them.
+/// Options whose map would be too large are left out. A sentence next to the answer reports these
+/// options.
 #[test]
 fn plan_reports_options_left_out_for_the_size_of_their_map() {
     let folder = Folder::new("map");
@@ -672,9 +673,9 @@ fn without_times_or_with_growth_mixcp_says_what_it_needs() {
     }
 }
 
-/// The first line once said `5.4 years` and `kept`, while a line below said that the flash may last
-/// 0.93 years only. It has the ranges and the verdict, and `--sure` takes an option whose short
-/// ends keep the budgets.
+/// Regression: the first line said `5.4 years` and `kept`, while a line below said that the flash
+/// may last 0.93 years only. The first line has the ranges and the verdict, and `--sure` takes an
+/// option that keeps the budgets even with the lower ends of its ranges.
 #[test]
 fn first_line_of_a_plan_has_ranges_and_a_verdict() {
     let folder = Folder::new("ranges");
@@ -726,7 +727,8 @@ fn lifetime_is_refused_over_a_trace_without_times() {
     assert!(text.contains("life ? (needs times)"), "{text}");
 }
 
-/// An SSD of twice the size is overwritten half as often. The limit lies between the two.
+/// An SSD of twice the size is overwritten half as often. The limit on the lifetime lies between
+/// the lifetimes of the two SSDs.
 #[test]
 fn drive_writes_a_day_choose_the_larger_ssd() {
     let folder = Folder::new("dwpd");
@@ -747,8 +749,8 @@ fn drive_writes_a_day_choose_the_larger_ssd() {
     assert!(reason["reason"].as_str().unwrap().contains(" drive writes a day breaks DWPD<"), "{reason}");
 }
 
-/// Without budgets, a heading `how sure:` once stood over nothing, and each change kept "the
-/// budgets". An option named a drive of 500 GB with 250 GB.
+/// Regression: without budgets, a heading `how sure:` stood above an empty list, and each change
+/// kept "the budgets". Regression: an option named a drive of 500 GB with 250 GB.
 #[test]
 fn plan_without_budgets_has_no_empty_section() {
     let folder = Folder::new("nobudget");

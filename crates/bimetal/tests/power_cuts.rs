@@ -1,9 +1,9 @@
 //! Real processes and real file systems over a volume whose server is killed at random moments. The
 //! drives lose all content that was not flushed. After each restart the file system is clean and
-//! every synced file is whole.
+//! every synced file is complete.
 //!
-//! The path is the path of a user without a kernel module: server, nbdfuse, loop device, mkfs,
-//! mount. `BIMETAL_SOAK=N` kills N times for each file system, `BIMETAL_SOAK_SEED=N` at other
+//! The tests use the volume as a user without a kernel module does: server, nbdfuse, loop device,
+//! mkfs, mount. `BIMETAL_SOAK=N` kills N times for each file system, `BIMETAL_SOAK_SEED=N` at other
 //! moments. Everything that was mounted is unmounted at the end.
 
 mod support;
@@ -29,7 +29,7 @@ fn environment(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// Returns the reason for which the test cannot run here, if there is one.
+/// Returns the reason for which the test cannot run on this machine; `None` if it can run.
 fn obstacle(programs: &[&str]) -> Option<String> {
     let missing = programs.iter().find(|program| {
         !Command::new("which").arg(program).stdout(Stdio::null()).status().is_ok_and(|status| status.success())
@@ -64,7 +64,7 @@ fn must(program: &str, arguments: &[&str]) -> String {
     run(program, arguments).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// A folder with drives, and the server over them.
+/// A folder with drives, and the server over these drives.
 struct Volume {
     directory: PathBuf,
     server: Option<Child>,
@@ -136,7 +136,7 @@ impl Drop for Volume {
 struct Device {
     fuse: Child,
     file: String,
-    /// Present until drop: the loop device is removed before the file below it.
+    /// The mount lasts until drop; then the loop device is removed before the file below it.
     device: Option<LoopDevice>,
 }
 

@@ -1,5 +1,5 @@
-//! The README's picture is today's report. The picture carries the words that it shows, and they
-//! are those of the page that `bimetal compare --report` writes today.
+//! The README's picture is today's report. The picture carries the words that it shows, and these
+//! words are the words of the page that `bimetal compare --report` writes today.
 //!
 //! With `BIMETAL_PICTURE=overwrite` a browser makes the picture anew; look at it.
 

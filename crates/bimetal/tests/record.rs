@@ -60,7 +60,7 @@ fn instances() -> Vec<String> {
     entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
 }
 
-/// Returns whether the recording succeeded. If the kernel or the user's rights forbid it, checks
+/// Returns true if the recording succeeded. If the kernel or the user's rights forbid it, checks
 /// for the message and that no file was left behind.
 fn was_permitted(output: &Output, file: &Path) -> bool {
     if output.status.success() {

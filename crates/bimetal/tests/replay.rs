@@ -75,7 +75,8 @@ fn a_trace_is_replayed_and_held_against_the_simulator() {
 }
 
 /// The first of two requests takes 3 s less than when it was recorded, so the second comes 3 s
-/// sooner: after 100 ms of thinking in place of 3.1 s. Both come again in the second round.
+/// sooner: after 100 ms of thinking in place of 3.1 s. Both requests come again in the second
+/// round.
 #[test]
 fn live_replay_waits_for_answers_and_thinks() {
     let place = Place::new("think");

@@ -13,10 +13,11 @@ use serde_json::Value;
 #[path = "../src/report/fixture.rs"]
 mod fixture;
 
-/// An address that is requested only if the page loads something. The name cannot be resolved.
+/// An address that is requested only if the page loads something. The name in the address cannot be
+/// resolved.
 const OUTSIDE: &str = "http://report.invalid/outside.png";
 
-/// Returns a browser that may be used; `None` after printing that there is none.
+/// Returns a browser that may be used; `None`, after a printed message, if no browser is installed.
 fn browser() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path)
@@ -73,8 +74,8 @@ fn requests_of_pages(log: &Value) -> Vec<&str> {
         .collect()
 }
 
-/// Returns a page with the report in frames as wide as a phone and as a desktop. It uses the report
-/// as a reader would, and records its findings.
+/// Returns a page with the report in frames as wide as a phone and as a desktop. The page uses the
+/// report as a reader would, and records its findings.
 fn harness(report: &str) -> String {
     let source = report.replace('&', "&amp;").replace('"', "&quot;");
     let frame = |width| format!("<iframe width=\"{width}\" height=\"900\" srcdoc=\"{source}\"></iframe>");

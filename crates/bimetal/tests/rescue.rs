@@ -23,7 +23,8 @@ const HOME_EVERY: u64 = 40;
 const DIRTY_EVERY: u64 = 81;
 
 /// A directory with a volume whose SSD has dirty blocks, and the volume's name. All tests see a
-/// loop device, so the name is unique. Command lines and messages have `box` in its place.
+/// loop device, so the name is unique. Command lines and messages of a test have `box` in place of
+/// this name.
 struct Place(PathBuf, String);
 
 impl Place {
@@ -225,7 +226,7 @@ fn skipped(reason: &str) {
 }
 
 /// Runs a program over a drive of the volume, over a loop device if `as_device` is set. Returns
-/// false if that is not possible here.
+/// false if this machine does not permit the loop device.
 fn overwrite(place: &Place, drive: &str, line: &str, as_device: bool) -> bool {
     let (program, arguments) = line.split_once(' ').unwrap_or((line, ""));
     if Command::new("which").arg(program).stdout(Stdio::null()).status().is_ok_and(|status| !status.success()) {
@@ -383,7 +384,8 @@ fn mkswap_over_the_ssd_costs_a_block_that_is_named() {
     assert!(message.contains("failed the check, and home lacks a good copy of 1"), "{message}");
 }
 
-/// `dump` once left out marks. Of places, totals and reports it printed only that they are there.
+/// Regression: `dump` left out marks. `dump` printed of places, totals and reports only that they
+/// exist.
 #[test]
 fn dump_prints_every_kind_of_page_with_its_fields() {
     let place = Place::new("dump");
@@ -412,8 +414,8 @@ fn dump_prints_every_kind_of_page_with_its_fields() {
     assert_ne!(of(&combo, "state")[0]["places"], 0, "the state records the digest of the table");
 }
 
-/// `status` once did not report a page of metadata that is damaged in both copies. It showed a
-/// volume that cannot be served as "stopped".
+/// Regression: `status` did not report a page of metadata that is damaged in both copies. `status`
+/// showed a volume that cannot be served as "stopped".
 #[test]
 fn status_says_why_stopped_volume_cannot_be_served() {
     let place = Place::new("status");
@@ -430,8 +432,8 @@ fn status_says_why_stopped_volume_cannot_be_served() {
     assert!(status["dirty_bytes"].is_null(), "{status}");
 }
 
-/// A drained volume's home is a plain disk. Content that is made on it then belongs to its user,
-/// and no volume is written over it.
+/// A drained volume's home is a plain disk. Later content of this disk belongs to its user, and no
+/// volume is written over this content.
 #[test]
 fn rescue_leaves_the_file_system_on_a_plain_disk_alone() {
     let place = Place::new("plain");
@@ -446,8 +448,8 @@ fn rescue_leaves_the_file_system_on_a_plain_disk_alone() {
     assert!(place.bytes() == before, "nothing is written");
 }
 
-/// A refused `attach` recovered the volume first. It raised the guard over a plain disk, and wrote
-/// labels and superblocks.
+/// Regression: a refused `attach` recovered the volume before the refusal. The recovery before the
+/// refusal raised the guard over a plain disk, and wrote labels and superblocks.
 #[test]
 fn refused_attach_writes_nothing() {
     let place = Place::new("refused");
@@ -464,8 +466,9 @@ fn refused_attach_writes_nothing() {
     assert!(fs::read(place.0.join("hdd.img")).unwrap() == before[1], "a plain disk");
 }
 
-/// The newest state of a volume whose ranges move was damaged in both copies. Rescue wrote a state
-/// older than that of the other drive, whose digest of the table of places then counted.
+/// Regression: the newest state of a volume whose ranges move was damaged in both copies. Rescue
+/// wrote a state older than the state of the other drive, whose digest of the table of places then
+/// counted.
 #[test]
 fn rescued_state_is_newer_than_those_of_other_drives() {
     let place = Place::new("state");
@@ -491,8 +494,8 @@ fn rescued_state_is_newer_than_those_of_other_drives() {
     assert!(states("ssd").iter().all(|&(_, sequence, places)| sequence > others && places == 0));
 }
 
-/// A drained volume's home was a plain disk, and `resize2fs` made its file system as large as the
-/// image. The next `serve` wrote its header's area and labels over files at the end.
+/// Regression: a drained volume's home was a plain disk, and `resize2fs` made its file system as
+/// large as the image. The next `serve` wrote its header's area and labels over files at the end.
 #[test]
 fn grown_file_system_of_a_plain_disk_is_not_written_over() {
     let place = Place::new("grown");
@@ -511,7 +514,8 @@ fn grown_file_system_of_a_plain_disk_is_not_written_over() {
     assert!(place.bytes() == before, "nothing is written");
 }
 
-/// As above, with partitions instead of a file system: the last one ends behind the volume.
+/// The same as the test before, with partitions instead of a file system: the last partition ends
+/// after the volume's end.
 #[test]
 fn grown_partitions_of_a_plain_disk_are_not_written_over() {
     for (table, behind_mib, fits) in [("dos", 0, false), ("gpt", 0, false), ("gpt", 3, true)] {

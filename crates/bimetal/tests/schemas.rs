@@ -1,8 +1,9 @@
-//! Every JSON document that a command prints has a JSON Schema in `schemas/`, and keeps to it.
+//! Every JSON document that a command prints has a JSON Schema in `schemas/`, and is valid by this
+//! schema.
 //!
 //! The schemas are made from the documents that the commands below print. With
-//! `BIMETAL_SCHEMAS=overwrite` they are written anew; look at the difference: a key that goes, or
-//! changes its type, is a new version of its document.
+//! `BIMETAL_SCHEMAS=overwrite` the schemas are written anew; look at the difference: a key that
+//! goes, or changes its type, is a new version of its document.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead as _, BufReader};
@@ -84,8 +85,8 @@ impl Place {
         lines.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect()
     }
 
-    /// Returns the documents of `place`, without and with a trace that uses the files; none where
-    /// the file system does not report the places of files.
+    /// Returns the documents of `place`, without and with a trace that uses the files; no documents
+    /// if the file system does not report the places of files.
     fn place(&self) -> Vec<Value> {
         let placed = self.command("place files -o places.csv").output().expect("the program runs");
         let told = String::from_utf8_lossy(&placed.stderr).into_owned();
@@ -116,7 +117,8 @@ impl Place {
         lines.iter().map(|(name, line)| (*name, self.document(line))).collect()
     }
 
-    /// Returns the document that a command prints. Its status may be 3: an answer that is no.
+    /// Returns the document that a command prints. The exit status of the command may be 3: the
+    /// answer is "no".
     fn document(&self, line: &str) -> Value {
         let mut command = self.command(line);
         command.arg("--json");
@@ -234,8 +236,8 @@ fn type_of(value: &Value) -> &'static str {
     }
 }
 
-/// Returns the schema of values that stand in one place, under `key`. Any number may be null in
-/// another run, and what is always null may be anything.
+/// Returns the schema of values that stand at one place of a document, under `key`. Any number may
+/// be null in another run, and a value that is always null may be anything.
 fn schema_of(values: &[&Value], key: &str) -> Value {
     let mut types: BTreeSet<&str> = values.iter().map(|value| type_of(value)).collect();
     if types.contains("number") {
@@ -269,7 +271,7 @@ fn schema_of(values: &[&Value], key: &str) -> Value {
     Value::Object(schema)
 }
 
-/// Collects the places at which `value` does not keep to `schema`.
+/// Collects the places at which `value` is not valid by `schema`.
 fn check(value: &Value, schema: &Value, at: &str, wrong: &mut Vec<String>) {
     let is_type = |wanted: &Value| wanted.as_str() == Some(type_of(value));
     let types = &schema["type"];

@@ -244,8 +244,8 @@ fn what_cannot_be_served_is_refused_with_a_reason() {
     running.child.kill().expect("it runs");
 }
 
-/// Drives that became larger are used at their old size. After a resize the volume uses them to
-/// their end.
+/// Drives that became larger are used with their old size. After a resize the volume uses these
+/// drives up to their end.
 #[test]
 fn grown_drives_are_used_to_their_end_after_a_resize() {
     if !has("qemu-io") {
@@ -379,7 +379,8 @@ fn resize_that_moves_blocks_or_cuts_ext4_is_refused() {
     place.succeed("resize one --ssd-size 28MiB");
 }
 
-/// Drives with sectors of 4 KiB serve and recover, alone and beside drives with smaller sectors.
+/// Drives with sectors of 4 KiB serve and recover, alone and together with drives with smaller
+/// sectors.
 #[test]
 fn drives_with_4_kib_sectors_serve_and_recover() {
     if !has("qemu-io") {
@@ -430,8 +431,8 @@ fn drives_with_4_kib_sectors_serve_and_recover() {
     }
 }
 
-/// Regression: `strategy=type` was accepted without a map and served, but moved nothing and printed
-/// no message.
+/// Regression: Regression: `strategy=type` was accepted without a map and served, but moved nothing
+/// and printed no message.
 #[test]
 fn served_volume_moves_by_a_map_that_is_refreshed() {
     let place = Place::new("files");
@@ -472,7 +473,7 @@ fn served_volume_moves_by_a_map_that_is_refreshed() {
 }
 
 /// Returns true if a write of 1 MiB at `at` goes to the SSD of the volume `box`, false if it goes
-/// to the disk. Pages of metadata are much smaller.
+/// to the disk. Pages of a file system's metadata are much smaller than such a write.
 fn goes_to_ssd(place: &Place, running: &Running, at: &str) -> bool {
     let written = || {
         let status = place.bimetal("status box --json").output().expect("bimetal starts").stdout;
@@ -517,7 +518,8 @@ fn pins_of_a_served_volume_change_by_set() {
     assert_eq!(running.terminate(), 0);
 }
 
-/// Writes of what the map calls free space or a file go to the disk, and metadata goes to the SSD.
+/// Writes to addresses that the map calls free space or a file go to the disk, and metadata goes to
+/// the SSD.
 #[test]
 fn served_volume_finds_metadata_by_a_map_that_is_refreshed() {
     if !has("qemu-io") {

@@ -55,7 +55,7 @@ impl Place {
         command
     }
 
-    /// Runs the program; returns its status and all that it printed.
+    /// Runs the program. Returns its exit status and all of its output.
     fn run(&self, line: &str) -> (Option<i32>, String) {
         let output = self.command(line).output().expect("the program runs");
         let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
@@ -185,8 +185,8 @@ fn schedulers_name_the_shard_by_their_variables() {
     assert!(run(&[]).contains("no scheduler has set its variables"));
 }
 
-/// A killed process may leave a torn line. The next process passes it over, runs that job again,
-/// and keeps everything else.
+/// A killed process may leave a torn line. The next process passes over this line, runs that job
+/// again, and keeps all other results.
 #[test]
 fn killed_sweep_continues_with_equal_bytes() {
     let place = Place::new("killed");
@@ -248,8 +248,8 @@ fn failing_job_is_recorded_and_stops_nothing() {
     assert_eq!(place.results("out"), [lines, table, parquet]);
 }
 
-/// The trace was read with the speed of its first job: if a closed replay refused that speed, all
-/// closed jobs failed.
+/// Regression: the trace was read with the speed of its first job: if a closed replay refused that
+/// speed, all closed jobs failed.
 #[test]
 fn speed_of_one_job_fails_no_other_in_any_order() {
     let place = Place::new("speed");
@@ -270,7 +270,7 @@ fn speed_of_one_job_fails_no_other_in_any_order() {
     assert_eq!(results[0], results[1]);
 }
 
-/// An edited grid kept the rows of a trace that had other content since.
+/// Regression: an edited grid kept the rows of a trace whose content had changed since.
 #[test]
 fn edited_grid_keeps_no_result_of_an_older_trace() {
     let place = Place::new("edited");

@@ -29,7 +29,7 @@ fn cells(line: &str) -> Vec<String> {
     cells
 }
 
-/// Commands with the number of their rows in comma-separated values; at least that, where the
+/// Commands with the number of their rows in comma-separated values; a smallest number, if the
 /// number follows from data that grow.
 const TABLES: &[(&str, usize)] = &[
     ("analyze SQLITE --limit 2000", 1),

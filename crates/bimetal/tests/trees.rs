@@ -27,8 +27,8 @@ fn the_page_shows_the_file_that_is_run() {
     assert!(page.contains(&format!("```toml\n{file}```")), "the page and its file differ");
 }
 
-/// Every leaf of a tree reports its energy and wear. A setting applies to the volume that its name
-/// begins with.
+/// Every leaf of a tree reports its energy and wear. A setting applies to the volume with whose
+/// name the setting begins.
 #[test]
 fn every_leaf_of_a_tree_has_energy_wear_and_settings() {
     let (status, json, error) =

@@ -112,7 +112,7 @@ impl BlockMap {
     }
 
     /// Builds the index over [loaded](Self::load) pieces. If several pieces have an eighth of a
-    /// block, the piece that `is_newer` keeps it.
+    /// block, the piece for which `is_newer` is true keeps the eighth.
     pub(crate) fn build_index_of_pieces(&mut self, is_newer: impl Fn(Slot, Slot) -> bool) {
         for (slot, block) in self.in_order_of_index() {
             self.settle(slot, block, |other| is_newer(slot, other));
@@ -260,8 +260,8 @@ mod tests {
     }
 
     proptest! {
-        /// Pieces are written, removed singly or with their block, and dropped before a position,
-        /// as a log does. A model of each eighth must agree.
+        /// Pieces are written, removed one at a time or all of a block, and dropped before a
+        /// position, as a log does. A model of each eighth must agree.
         #[test]
         fn map_keeps_the_newest_of_each_eighth(
             steps in proptest::collection::vec((0u8..8, 0..BLOCKS, 1u8.., any::<prop::sample::Index>()), 1..200),

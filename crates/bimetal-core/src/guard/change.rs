@@ -10,13 +10,14 @@
 //! - *Lower* the guard: the drive's beginning is written back from the first readable copy and
 //!   flushed; the labels record that the guard is down.
 //!
-//! At every moment the labels record whether the beginning itself or its copies count. So a power
-//! cut at any point leaves valid content.
+//! At every moment the labels record whether the beginning of the drive or the copies of the
+//! beginning are valid. So a power cut at any point leaves valid content.
 //!
 //! While the guard is up, every sector in the header's place is the header's or, after a cut, the
-//! volume's own. Anything else was written by a program that used the drive without the volume. A
-//! change of sectors with foreign content is refused, and is overwritten only on request
-//! ([`Change::overwrite_foreign`]): the copies have the volume's own content.
+//! volume's own. Any other content in the header's place was written by a program that used the
+//! drive without the volume. A change of sectors with foreign content is refused, and is
+//! overwritten only on request ([`Change::overwrite_foreign`]): the copies have the volume's own
+//! content.
 
 use super::Area;
 use crate::label::Guard;
@@ -31,8 +32,8 @@ pub enum Step {
     Write(u64, Vec<u8>),
     /// Flush the drive.
     Flush,
-    /// Write of the labels with the given state of the guard. Wait until they are stable on every
-    /// member, the guarded drive's first.
+    /// Write of the labels with the given state of the guard. Wait until the labels are stable on
+    /// every member, the guarded drive's first.
     Label(Guard),
     /// Nothing: the guard is in the wanted state.
     Finished,
@@ -41,7 +42,7 @@ pub enum Step {
 /// The result of a step.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Answer {
-    /// The step is done.
+    /// The write or flush of the step has succeeded.
     Done,
     /// The bytes that were read.
     Bytes(Vec<u8>),
@@ -49,7 +50,8 @@ pub enum Answer {
     Unreadable,
 }
 
-/// Reasons for which the guard cannot be raised or lowered. The attempt loses nothing.
+/// Reasons for which the guard cannot be raised or lowered. A failed attempt to raise or lower the
+/// guard loses nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ChangeError {
     /// A sector, and every copy of it, cannot be read.
@@ -97,7 +99,7 @@ enum Phase {
     Place(u64),
     /// Read of a chunk, by its number, from one of the three places, by its index: the guard is up.
     Compare(u64, usize),
-    /// Carrying out the queue.
+    /// The queued steps are carried out.
     Queue,
 }
 
@@ -190,7 +192,7 @@ impl Change {
         SectorRange::new(from, CHUNK.min(self.area.place().len.0 - from))
     }
 
-    /// Plans the rest of a raise from down, once the place is read.
+    /// Plans the remaining steps of a raise from down, once the place is read.
     fn plan_first_raise(&mut self) {
         let [first, second] = self.area.copies();
         let content = std::mem::take(&mut self.content);
@@ -239,7 +241,7 @@ impl Change {
         Ok(())
     }
 
-    /// Plans the rest of a change, once all is compared.
+    /// Plans the remaining steps of a change, once all chunks are compared.
     fn plan_rest(&mut self) {
         let mut steps = std::mem::take(&mut self.mends);
         if !steps.is_empty() {
@@ -320,7 +322,8 @@ mod tests {
             }
         }
 
-        /// Loses unflushed writes chosen by `seed`: 0 keeps all, 1 loses all.
+        /// Loses unflushed writes chosen by `seed`: 0 keeps all unflushed writes, 1 loses all of
+        /// them.
         fn crash(&mut self, seed: u64) {
             for (at, (sector, bytes)) in std::mem::take(&mut self.pending).into_iter().enumerate() {
                 let chance = (seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ at as u64).wrapping_mul(0xd129_0ed8_8d5c_4b2d);
@@ -466,8 +469,8 @@ mod tests {
         }
     }
 
-    /// A sector that is readable in one copy is enough. The error names the place of a sector that
-    /// no copy can read.
+    /// A sector that is readable in one copy can still be moved. The error names the place of a
+    /// sector that no copy can read.
     #[test]
     fn change_needs_a_sector_in_one_copy_only() {
         let (begin, content) = raised();

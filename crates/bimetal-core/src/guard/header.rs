@@ -18,7 +18,7 @@ const KIND_DIRECTORY: u32 = 1 | 8;
 /// Returns the header for a drive of the volume of `label`, `length` bytes long.
 ///
 /// # Panics
-/// Panics if `length` is less than 4 KiB, as no guarded place is.
+/// Panics if `length` is less than 4 KiB; no guard is that short.
 pub fn header(label: &Label, length: usize) -> Vec<u8> {
     assert!(length >= 4096, "a header of {length} bytes has no room for what it says");
     let text = text(label);
@@ -42,7 +42,7 @@ pub fn header(label: &Label, length: usize) -> Vec<u8> {
     image
 }
 
-/// Appends a directory entry and its name, with the checksum over both.
+/// Appends a directory entry and its name, with the checksum over entry and name.
 fn put_entry(image: &mut Vec<u8>, next: u32, kind: u32, special: u32, size: u32, name: &str) {
     let start = image.len();
     for word in [next | kind, special, size, 0] {

@@ -1,9 +1,9 @@
-//! Operations on a guarded drive: those on its beginning go to the two copies.
+//! Operations on a guarded drive: operations on the drive's beginning go to the two copies.
 //!
 //! Writes, zeroes and discards go to both copies. Reads come from the first copy, and from the
-//! second if the first cannot be read. An operation across the border is cut there. All other
-//! operations pass with their own token. The volume orders operations that overlap, so the copies
-//! never get two writes in different order.
+//! second if the first cannot be read. An operation across the end of the guarded beginning is cut
+//! there. All other operations pass with their own token. The volume orders operations that
+//! overlap, so the copies never get two writes in different order.
 
 use std::collections::VecDeque;
 
@@ -34,7 +34,7 @@ struct Whole<P> {
     command: Command,
     outstanding: u32,
     status: Status,
-    /// The content that a read returned: up to the border, and from it on.
+    /// The content that a read returned: from the guarded beginning, and from the sectors after it.
     read: [Option<P>; 2],
 }
 
@@ -43,12 +43,12 @@ struct Part {
     whole: usize,
     /// The sectors of the part, counted from the drive's beginning as the volume sees it.
     range: SectorRange,
-    /// The copy of the part, or `None` beyond the border.
+    /// The copy of the part, or `None` behind the guarded beginning.
     copy: Option<usize>,
 }
 
 impl<P: Payload> Redirect<P> {
-    /// Makes a redirect for a drive with this area.
+    /// Makes a redirect for a drive with the guard's area `area`.
     pub fn new(area: Area) -> Self {
         Self { area, whole: Slab::new(), parts: Slab::new(), begun: 0, outgoing: VecDeque::new() }
     }
@@ -83,8 +83,8 @@ impl<P: Payload> Redirect<P> {
         self.outgoing.pop_front()
     }
 
-    /// Takes a completion of the drive. Returns a completion for the volume if that ends an
-    /// operation of the volume.
+    /// Takes a completion of the drive. Returns a completion for the volume if the completion ends
+    /// an operation of the volume.
     pub fn complete(&mut self, completion: Completion<P>) -> Option<Completion<P>> {
         let Completion { token, status, payload } = completion;
         if token.0 & OURS == 0 {

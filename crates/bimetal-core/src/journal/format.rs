@@ -30,7 +30,7 @@ pub struct Head {
     /// The recovery epoch (life) in which the page was written. In a page of the slot table or of
     /// places: the page's index.
     pub life: U32,
-    /// CRC32C of everything else in the page.
+    /// CRC32C of all other bytes of the page.
     pub checksum: U32,
 }
 

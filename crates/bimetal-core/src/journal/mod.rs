@@ -2,21 +2,23 @@
 //!
 //! Every change of the block map is a [`Record`](record::Record). Records gather in memory. The
 //! records are written together in pages, at a flush or when memory is full, into a ring on the
-//! metadata member. A *slot table* (16 bytes a slot) lies behind the ring. Before the ring is full,
+//! metadata member. A *slot table* (16 bytes a slot) lies after the ring. Before the ring is full,
 //! a *checkpoint* brings the slot table up to date, and writes only the pages that changed. So
-//! recovery reads the slot table and at most one ring. The slot table holds only what the ring has
-//! made durable. Two areas of *marks* and a pair of superblocks, one in each turn, complete a
-//! checkpoint. A mark is a bit for a region of home that may differ from clean copies. The
-//! superblock records where the ring's tail is.
+//! recovery reads the slot table and at most one ring. The slot table holds only changes that the
+//! ring has made durable. Two areas of *marks* and a pair of superblocks, one in each turn,
+//! complete a checkpoint. A mark is a bit for a region of home that may differ from clean copies.
+//! The superblock records the position of the ring's tail.
 //!
 //! A log needs no ring: each segment begins and ends with a page of records that describe it.
-//! Records that belong to no segment wait for the next segment. The log's superblocks record where
-//! its tail is. Beside the superblocks lies an *index*, a ring of pages with the records of stable
-//! segments; it saves recovery from reading segment by segment. The [`state`] lies on home members.
+//! Records that belong to no segment wait for the next segment. The log's superblocks record the
+//! position of the log's tail. Beside the superblocks lies an *index*, a ring of pages with the
+//! records of stable segments; it saves recovery from reading segment by segment. The [`state`]
+//! lies on home members.
 //!
 //! Ring, slot table, index, superblocks and states are written twice, on two stretches of the
-//! drive. The head of a segment has a foot. Therefore one damaged page costs nothing. Only marks
-//! are written once: if they cannot be read, clean copies are dropped.
+//! drive. The head of a segment has a foot. Because all this metadata has two copies, one damaged
+//! page costs nothing. Only marks are written once: if they cannot be read, clean copies are
+//! dropped.
 
 pub mod format;
 pub mod page;

@@ -1,5 +1,5 @@
 //! The frame of every page of metadata: 4 KiB, a magic word, a version, the volume's identity, and
-//! a CRC32C over all of it.
+//! a CRC32C over the whole page.
 
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -20,8 +20,8 @@ const CHECKSUM_END: usize = size_of::<Head>();
 /// Reasons for which a page is foreign or torn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PageError {
-    /// The page does not begin as this kind of page does: it was never written, or is something
-    /// else.
+    /// The page does not begin as this kind of page does: it was never written, or has another
+    /// content.
     #[error("not a page of the expected kind")]
     NotAPage,
     /// The page was written in another version of the format.
@@ -35,7 +35,8 @@ pub enum PageError {
     Record(u16),
 }
 
-/// Returns an empty page of the kind `magic` of the volume `volume`; the caller fills the rest.
+/// Returns an empty page of the kind `magic` of the volume `volume`; the caller fills all other
+/// bytes.
 pub(crate) fn begin(magic: u32, volume: u64) -> Page {
     let mut page = [0; PAGE_BYTES];
     let head = head_mut(&mut page);
@@ -69,8 +70,8 @@ pub(crate) fn check(magic: u32, page: &Page) -> Result<u64, PageError> {
     }
 }
 
-/// Checks a page of a kind `magic` that is the same in both versions. Returns its volume and its
-/// version.
+/// Checks a page of a kind `magic` that is the same in both versions. Returns the volume and the
+/// version of the page.
 pub(crate) fn check_any(magic: u32, page: &Page) -> Result<(u64, u16), PageError> {
     let head = head(page);
     if head.magic.get() != magic {
@@ -90,8 +91,8 @@ pub(crate) fn is_blank(page: &Page) -> bool {
     page.as_bytes().iter().all(|&byte| byte == 0)
 }
 
-/// Returns the volume of an undamaged page of metadata of any kind and version; `None` for anything
-/// else.
+/// Returns the volume of an undamaged page of metadata of any kind and version; `None` for any
+/// other page.
 pub fn volume_of(page: &Page) -> Option<u64> {
     let is_whole = page.starts_with(b"BI") && u32_at(page, CHECKSUM_AT) == checksum(page);
     is_whole.then(|| u64_at(page, 8))
@@ -127,7 +128,7 @@ pub fn pages(bytes: &[u8]) -> impl Iterator<Item = &Page> {
 pub(super) mod tests {
     use super::*;
 
-    /// Returns arbitrary bytes behind the right magic and checksum, for tests of every kind of
+    /// Returns arbitrary bytes after the right magic and checksum, for tests of every kind of
     /// page.
     pub(in super::super) fn disguise(magic: u32, bytes: &[u8]) -> Page {
         let mut page = [0; PAGE_BYTES];

@@ -2,9 +2,9 @@
 //! head and foot of each segment of a log.
 //!
 //! A page is 4 KiB: a header of 40 bytes and up to 169 records of 24 bytes. A record names a block
-//! and a change of it. For a block off home it also has the slot, the valid eighths and the CRC32C
-//! of the slot. A record whose data never reached the drive is recognised by that checksum, so one
-//! flush of the drive covers both.
+//! and a change of the block. For a block off home the record also has the slot, the valid eighths
+//! and the CRC32C of the slot. A record whose data never reached the drive is recognised by that
+//! checksum, so one flush of the drive makes data and records durable together.
 
 use super::format::{DroppedBytes, RecordBytes, RecordsPage, view, view_mut};
 use super::page::{self, Page, PageError};
@@ -97,7 +97,7 @@ pub enum Kind {
     Ring,
     /// The page in front of a segment of a log.
     Head,
-    /// The page behind a segment of a log: its head once more.
+    /// The page after a segment of a log: its head once more.
     Foot,
     /// A page in the index of a log.
     Index,

@@ -35,8 +35,8 @@ pub(crate) struct Ring {
     claimed: u64,
     /// Pages of the slot table that are older than the ring.
     stale_table: BitSet,
-    /// The generation of each page of the slot table as of the newest superblock. `digest` is their
-    /// digest.
+    /// The generation of each page of the slot table as of the newest superblock. `digest` is the
+    /// digest of all generations.
     generations: Vec<u64>,
     digest: Digest,
     checkpoint: Option<Checkpoint>,
@@ -131,7 +131,7 @@ impl Ring {
     }
 
     /// Returns true if records are durable that no page on the drive records as stable. A crash
-    /// leaves the slots of these records in doubt.
+    /// leaves the slots of records that are not stable in doubt.
     pub(crate) fn wants_note(&self) -> bool {
         self.noted < self.durable.min(self.recorded)
     }
@@ -153,8 +153,8 @@ impl Ring {
         SectorRange::new(self.copy_at(copy) + position * PAGE_SECTORS, count * PAGE_SECTORS)
     }
 
-    /// Returns the first sector of a copy of the ring, with the slot table behind it. The marks lie
-    /// between the two copies.
+    /// Returns the first sector of a copy of the ring; the slot table follows the ring. The marks
+    /// lie between the two copies.
     fn copy_at(&self, copy: usize) -> u64 {
         let each = self.pages + table_pages(u64::from(self.slots)) + 2 * self.marks_pages;
         self.first_sector + SUPERBLOCK_SECTORS + copy as u64 * each * PAGE_SECTORS
@@ -286,17 +286,18 @@ impl Ring {
 #[derive(Default)]
 pub(crate) struct Pending {
     pub(crate) records: Vec<Record>,
-    /// Number of records of a cache in a simulation without data, which counts records alone.
+    /// Number of records of a cache in a simulation without data, where records are counted and not
+    /// kept.
     counted: Option<usize>,
     /// Number of the newest record.
     pub(crate) appended: Sequence,
     /// Number up to which every record is durable.
     pub(crate) durable: Sequence,
     /// Entries of slots before changes whose records are not durable, in order. The slot table may
-    /// show only what is durable. If the slot table showed other changes, a crash could find a slot
+    /// show only durable changes. If the slot table showed other changes, a crash could find a slot
     /// free that is the only slot with its block.
     undo: VecDeque<Undo>,
-    /// Blocks that a log dropped by records that are not durable.
+    /// Blocks whose content a log has dropped, if the record of the drop is not durable yet.
     dropped: VecDeque<(Sequence, BlockRun)>,
 }
 
@@ -312,7 +313,8 @@ impl Pending {
         self.appended - self.len() as u64
     }
 
-    /// Counts records from now on, and keeps none: their pages are written without content.
+    /// Counts records from now on without keeping them: pages of records are written without
+    /// content.
     pub(crate) fn count_alone(&mut self) {
         self.counted = Some(0);
     }
@@ -348,12 +350,13 @@ impl Pending {
         self.appended
     }
 
-    /// Remembers the entry of `slot` before the change by the newest record, or by the next record.
+    /// Remembers the entry of `slot` as it was before the change by the newest record, or by the
+    /// next record.
     pub(crate) fn remember(&mut self, record: Sequence, slot: Slot, before: Option<Entry>) {
         self.undo.push_back(Undo { record, slot, before });
     }
 
-    /// Works as [`remember`](Self::remember), if there is an entry.
+    /// Works as [`remember`](Self::remember), if `slot` has an entry.
     pub(crate) fn remember_all(&mut self, record: Sequence, held: Option<(Slot, Entry)>) {
         if let Some((slot, entry)) = held {
             self.remember(record, slot, Some(entry));
@@ -370,8 +373,8 @@ impl Pending {
         self.dropped.iter().map(|&(_, blocks)| blocks)
     }
 
-    /// Returns the blocks that a crash may find in a slot other than in `map`, or whose slot it may
-    /// find with another block.
+    /// Returns the blocks that a crash may find in a slot other than in `map`, and the blocks whose
+    /// slot a crash may find with another block.
     pub(crate) fn blocks_not_durable(&self, map: &BlockMap) -> Vec<Block> {
         let places = self.undo.iter().flat_map(|undo| [undo.before, map.in_slot(undo.slot)]);
         places.flatten().map(|entry| entry.block).collect()
@@ -400,8 +403,8 @@ impl Pending {
         self.undo.is_empty()
     }
 
-    /// Returns true if a crash could find a block of `blocks` in a slot that it has left: as its
-    /// only copy if `dirty`, else as a copy of home.
+    /// Returns true if a crash could find a block of `blocks` in a slot that the block has left: as
+    /// the only copy of the block if `dirty` is set, and otherwise as a copy of home.
     pub(crate) fn could_come_back(&self, blocks: BlockRun, dirty: bool) -> bool {
         let within = |block: Block| (blocks.first.0..blocks.end()).contains(&block.0);
         let comes_back = |entry: Entry| entry.dirty == dirty && within(entry.block);
@@ -463,8 +466,8 @@ mod tests {
         assert!(ring.take_pages(1).is_some());
     }
 
-    /// A checkpoint that began with a nearly full ring ended after the ring was full, and all
-    /// writes waited for it.
+    /// Regression: a checkpoint that began with a nearly full ring ended after the ring was full,
+    /// and all writes waited for the checkpoint.
     #[test]
     fn checkpoint_is_wanted_once_half_of_the_ring_is_durable() {
         let mut ring = Ring::new(1000, 1000, 5000);

@@ -1,8 +1,7 @@
 //! The state of a volume, kept on its home members: the facts that matter when another member is
 //! missing. The state has two turns at the beginning of a member's tail, each written twice
-//! ([`turns`]). A state that records more than before about other members' content is written in
-//! both turns, one after the other. So no fact is lost if both copies of a turn revert to an
-//! earlier state.
+//! ([`turns`]). A state that adds a fact about other members' content is written in both turns, one
+//! turn after the other. So no fact is lost if both copies of a turn revert to an earlier state.
 //!
 //! [`turns`]: super::turns
 
@@ -16,14 +15,17 @@ use crate::block::{Block, BlockRun};
 pub struct State {
     /// Number of the state; its lowest bit is its turn.
     pub sequence: u64,
-    /// Members that were detached or failed, a bit each: their content is old.
+    /// Members that were detached or failed, a bit each; the content of these members is old.
     pub failed: u64,
-    /// Set while the slots may hold content that home lacks: their member must be present.
+    /// Set while the slots may hold content that home lacks, so that the member with the slots must
+    /// be present.
     pub dirty: bool,
-    /// Set while a migration writes home: without the log, home is between two states.
+    /// Set while a migration writes home: without the log, home has a part of the migrated blocks
+    /// only.
     pub migrating: bool,
-    /// Set while the member with the slots is read-only, so that its block map cannot change. Has
-    /// the regions of the volume whose entries in that block map no longer count.
+    /// Set while the member with the slots is read-only, so that its block map cannot change.
+    /// Regions of the volume whose entries in the block map of the read-only member no longer
+    /// count.
     pub refusing: Option<Left>,
     /// Digest of the versions of all pages of the table of places; 0: not recorded. The digest
     /// proves that no page of the table of places came back from an earlier time in both copies.
@@ -80,7 +82,7 @@ impl Left {
 const MAGIC: u32 = 0x746d_4942; // "BImt"
 
 /// Number of states by which an absent member may be ahead of the present members, at most. After a
-/// crash the absent member may be the only member that has these states.
+/// crash the absent member may be the only member that has the newest states.
 pub(crate) const AHEAD_MAX: u64 = 16;
 
 impl State {
@@ -94,8 +96,9 @@ impl State {
         self.sequence & 1
     }
 
-    /// Returns two facts: by this state, content may be old that recovery would take for the newest
-    /// by `earlier`; and the digests of the table of places differ.
+    /// Returns two facts: first, true if this state records as old some content that recovery would
+    /// take for the newest with the state `earlier`. Second, true if the digests of the table of
+    /// places differ.
     pub(crate) fn tells_more_than(&self, earlier: &Self) -> (bool, bool) {
         let left = self.refusing.is_some() && self.refusing != earlier.refusing;
         let members = left || self.dirty && !earlier.dirty || self.failed & !earlier.failed != 0;
@@ -152,7 +155,7 @@ impl StateCopies {
     }
 
     /// Returns the newest state. If a newer state may be lost, the second value is the highest
-    /// number that it may have.
+    /// number that the lost state may have.
     pub fn newest(&self) -> (Option<State>, Option<u64>) {
         let of_version_1 = self.0.newest_of_version_1().map(|(_, (state, _))| state.clone());
         if self.is_of_version_1() {
@@ -166,7 +169,7 @@ impl StateCopies {
     }
 
     /// Returns the copies that differ from the other copy of their turn, each with the state that
-    /// it shall have.
+    /// the copy shall have.
     pub(crate) fn repairs(&self) -> Vec<(Repair, &State)> {
         let content = |repair: Repair| self.content(repair.turn).map(|state| (repair, state));
         self.0.repairs().into_iter().filter_map(content).collect()

@@ -16,8 +16,8 @@ pub const LIVES_MAX: usize = 24;
 /// Lost blocks that a superblock can name.
 pub const LOST_MAX: usize = 216;
 
-/// A recovery epoch of the volume: from one recovery to the next. The format and the code call it a
-/// life.
+/// A recovery epoch of the volume: from one recovery to the next. The on-disk format and the code
+/// call a recovery epoch a *life*.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Life {
     /// Number of the epoch.
@@ -31,7 +31,7 @@ pub struct Life {
 /// Places of a superblock in its pair.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pair {
-    /// Unknown: an earlier program wrote superblocks one by one.
+    /// Unknown: an earlier program wrote superblocks without pairs.
     Unknown,
     /// The first superblock of a pair.
     First,
@@ -56,7 +56,8 @@ pub struct Superblock {
     /// Digest of the generations of all pages of the slot table
     /// ([`table::Digest`](super::table::Digest)).
     pub table: u64,
-    /// CRC32C of the marks written with it, in the area of its turn; `None`: no region is marked.
+    /// CRC32C of the marks written with the superblock, in the area of the superblock's turn;
+    /// `None`: no region is marked.
     pub marks: Option<u32>,
     /// The epochs in which the valid content was written, the oldest first. The last epoch is the
     /// present epoch.
@@ -90,7 +91,8 @@ impl Superblock {
     }
 
     /// Returns the other superblock of the pair; `None` for a superblock that was written alone.
-    /// The number behind such a superblock belongs to a checkpoint that may have been cut short.
+    /// The number after a superblock that was written alone belongs to a checkpoint that may have
+    /// been cut short.
     pub fn twin(&self) -> Option<Self> {
         match self.pair {
             Pair::Second => Some(Self { sequence: self.sequence - 1, pair: Pair::First, ..self.clone() }),
@@ -109,8 +111,8 @@ impl Superblock {
         self.lives.last().copied().unwrap_or_default()
     }
 
-    /// Begins another epoch. Epochs without remaining content are forgotten. If too many are left,
-    /// two are joined, and a page of either is accepted.
+    /// Begins another epoch. Epochs without remaining content are forgotten. If too many epochs are
+    /// left, two epochs are joined, and a page of either is accepted.
     pub fn begin_life(&mut self, life: Life) {
         for before in &mut self.lives {
             // An index that was cut short goes on where it was cut.
@@ -143,7 +145,7 @@ impl Superblock {
     }
 
     /// Returns the last epoch for which `has_begun` is true, and any epochs that were joined with
-    /// that epoch. Both bounds of an epoch rise with its number.
+    /// that epoch. The first and the last bound of an epoch rise with the epoch's number.
     fn lives_where(&self, has_begun: impl Fn(&Life) -> bool) -> std::ops::RangeInclusive<u32> {
         let after = self.lives.partition_point(has_begun);
         let first = self.lives.get(after.saturating_sub(1)).copied().unwrap_or_default().number;
@@ -219,7 +221,7 @@ impl Superblock {
         })
     }
 
-    /// Returns the volume of a superblock of version 1, if `page` is one.
+    /// Returns the volume of a superblock of version 1; `None` if `page` is not such a superblock.
     pub fn volume_of_version_1(page: &Page) -> Option<u64> {
         let found = page::check_any(MAGIC, page).ok();
         found.filter(|&(_, version)| version == page::VERSION_1).map(|(volume, _)| volume)
@@ -263,8 +265,8 @@ mod tests {
             let _ = Superblock::decode(&page::tests::disguise(MAGIC, &bytes));
         }
 
-        /// A page belongs to the epoch that wrote it, whatever the number of epochs. The page is
-        /// found exactly as long as all epochs can be named.
+        /// A page belongs to the epoch that wrote it, however many epochs a log has content from.
+        /// The page is found as long as all epochs can be named in a superblock.
         #[test]
         fn lives_tell_who_wrote_a_position(gaps in proptest::collection::vec(0u64..3, 1..60), tail in 0u64..40) {
             let mut superblock = Superblock::first(1, 10);

@@ -38,18 +38,18 @@ pub struct TableHeader {
     pub index: u32,
     /// Generation of the page: the superblock that completes it, and its writer ([`generation`]).
     pub generation: u64,
-    /// Previous generation of the page; 0: it was never written.
+    /// Previous generation of the page; 0: the page was never written.
     pub previous: u64,
 }
 
 impl TableHeader {
-    /// Returns the generation that counts with the superblock `sequence`. A page of the next
-    /// superblock is of a checkpoint that was cut short.
+    /// Returns the generation that counts with the superblock `sequence`. A page with the
+    /// generation of the next superblock comes from a checkpoint that was cut short.
     pub fn completed(&self, sequence: u64) -> u64 {
         if self.is_unfinished(sequence) { self.previous } else { self.generation }
     }
 
-    /// Returns true if the page is of a checkpoint that no superblock has completed, as of the
+    /// Returns true if the page comes from a checkpoint that no superblock has completed, as of the
     /// superblock `sequence`.
     pub fn is_unfinished(&self, sequence: u64) -> bool {
         self.generation > generation(sequence, Writer::Recovery)
@@ -72,7 +72,7 @@ pub fn generation(sequence: u64, writer: Writer) -> u64 {
 }
 
 /// A digest of the generations of all pages, in any order. A page that was never written, of
-/// generation 0, does not change it.
+/// generation 0, does not change the digest.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Digest(pub u64);
 
@@ -218,8 +218,8 @@ mod tests {
     }
 
     /// A power cut ended a checkpoint early. The recovery wrote the same page for the same
-    /// superblock, with other entries, and the checkpoint's page came back later. The digests of
-    /// the two pages were once equal.
+    /// superblock, with other entries, and the checkpoint's page came back later. Regression: the
+    /// digests of the two pages were equal.
     #[test]
     fn page_of_recovery_differs_from_that_of_unfinished_checkpoint() {
         let [checkpoint, recovery] = [Writer::Checkpoint, Writer::Recovery].map(|writer| {

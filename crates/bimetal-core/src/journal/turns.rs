@@ -19,9 +19,9 @@ pub const COPIES: usize = 2;
 /// A copy of a page, as it was read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Found<T> {
-    /// Never written, or erased.
+    /// The copy was never written, or was erased.
     Blank,
-    /// Torn, damaged or unreadable.
+    /// The copy is torn, damaged or unreadable.
     Bad,
     /// Number and content of an undamaged copy.
     Sound(u64, T),
@@ -55,7 +55,7 @@ pub struct Turns<T>([[Found<T>; COPIES]; TURNS]);
 pub enum NoneHolds {
     /// No copy was ever written.
     Blank,
-    /// Both copies of a turn are damaged, and may have had the newest number.
+    /// Both copies of a turn are damaged, and the damaged turn may have had the newest number.
     Damaged {
         /// The turn.
         turn: usize,
@@ -131,7 +131,7 @@ impl<T> Turns<T> {
         all.filter(|&(turn, copy)| wrong(turn, copy)).map(|(turn, copy)| Repair { turn, copy }).collect()
     }
 
-    /// Returns true if a copy has this content.
+    /// Returns true if the content of copy `copy` of turn `turn` equals `content`.
     pub fn has(&self, turn: usize, copy: usize, content: &T) -> bool
     where
         T: PartialEq,

@@ -12,13 +12,13 @@ pub const GUARDED: Sectors = Bytes::from_mib(1).sectors();
 pub struct Area {
     /// Sectors of each copy.
     length: u64,
-    /// First sector of the first copy; the second copy follows it.
+    /// First sector of the first copy; the second copy follows the first.
     first: u64,
 }
 
 impl Area {
     /// Returns the area on a drive of `size`: right before the tail. `None` if the drive has no
-    /// room for it beside a MiB of home.
+    /// room for the guard's area and a MiB of home.
     pub fn on(size: Sectors) -> Option<Self> {
         Self::of_length(size, GUARDED.0)
     }

@@ -2,15 +2,16 @@
 //! members are missing, and when the volume must not be used.
 //!
 //! The label that knows all other labels decides. Each label records for every member the writing
-//! for which it was present, and the writing that it carried before. So the deciding label knows a
-//! drive that carries either writing.
+//! for which it was present, and the writing that it carried before. So the deciding label
+//! recognises a drive that carries either of these two writings.
 //!
 //! - A drive that the deciding label does not name was replaced.
-//! - A drive that was absent when that label was written is *behind*, and counts as missing.
+//! - A drive that was absent when the deciding label was written is *behind*, and counts as
+//!   missing.
 //! - A drive whose label is older only because the writing was cut short is present.
 //! - Two drives with the same label (a clone) are refused, because any use would be wrong on one of
-//!   them. Two halves that were each used without the other are refused, too, and so is a drive
-//!   that changed its size.
+//!   the two drives. Two halves of a volume that were each used without the other half are refused,
+//!   too, and so is a drive whose size changed.
 
 use super::{Label, MemberLabel, Uuid, member_name};
 use crate::layout::MemberId;
@@ -19,7 +20,7 @@ use crate::units::{Bytes, Sectors};
 /// A label, with the drive that carries it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Found {
-    /// The drive, as the user knows it.
+    /// The drive, under the path that the user knows.
     pub path: String,
     /// Size at whose end the label lies.
     pub size: Sectors,
@@ -42,11 +43,11 @@ pub enum Seat {
 /// A volume as its labels describe it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Assembly {
-    /// The label that decides.
+    /// The newest label, which describes the volume.
     pub label: Label,
     /// The state of each member, in order.
     pub seats: Vec<Seat>,
-    /// Set if a change of sizes was cut short: only that change can go on.
+    /// Set if a change of sizes was cut short: nothing but the change of sizes can go on.
     pub resizing: bool,
     /// Drives that were members once and have been replaced, as indexes of the labels found.
     pub former: Vec<usize>,
@@ -106,7 +107,7 @@ pub enum AssemblyError {
         /// Path of the other drive.
         second: String,
     },
-    /// Two drives of a volume were each used without the other.
+    /// Two drives of a volume were each used without the other drive.
     #[error(
         "volume '{name}': {first} and {second} do not belong together any more: each was used without the other, or \
          one is an older copy. Disconnect the drive whose data you do not want, and attach it as a new drive later"
@@ -119,7 +120,7 @@ pub enum AssemblyError {
         /// Path of the other drive.
         second: String,
     },
-    /// A drive is larger or smaller than it was.
+    /// The size of a drive has changed since the label was written.
     #[error(
         "{path} was labelled as member {member} of volume '{name}' with {was}, and has {is} now, so its data lies \
          elsewhere: restore its former size"
@@ -139,7 +140,7 @@ pub enum AssemblyError {
 }
 
 fn others(names: &[String]) -> String {
-    if names.is_empty() { String::new() } else { format!("; there are drives of {}", names.join(", ")) }
+    if names.is_empty() { String::new() } else { format!("; drives of other volumes were found: {}", names.join(", ")) }
 }
 
 fn described(volumes: &[(Uuid, String)]) -> String {
@@ -285,7 +286,8 @@ mod tests {
         Found { path: path.to_owned(), size: label.own().size, label }
     }
 
-    /// Returns the next label when these members were present, all with the writing of `label`.
+    /// Returns the next label, for a writing at which these members were present, all with the
+    /// writing of `label` before.
     fn next(label: &Label, writing: u64, there: &[u16]) -> Label {
         label.next(2000, writing, there.iter().map(|&member| (MemberId(member), label.writing)))
     }
@@ -386,15 +388,18 @@ mod tests {
         let message = named(&drives, "mail").unwrap_err().to_string();
         assert!(message.contains("2 volumes are named 'mail'") && message.contains("with a"), "{message}");
         let message = named(&drives, "male").unwrap_err().to_string();
-        assert_eq!(message, "no drive with a label of volume 'male' was found; there are drives of mail");
+        assert_eq!(
+            message,
+            "no drive with a label of volume 'male' was found; drives of other volumes were found: mail"
+        );
         assert_eq!(named(&drives[..1], "mail"), Ok(label().volume));
     }
 
     /// A drive of the property below: its label, and the last start whose requests it served.
     type Drive = (Found, usize);
 
-    /// Starts with the drives in `there`, writes the labels of the first `written` drives in their
-    /// seats, and serves if these were all.
+    /// Starts with the drives that are in `there`, writes the labels of the first `written` drives
+    /// in their roles, and serves if all labels were written.
     fn start(drives: &mut [Drive; 3], there: &[usize], written: usize, number: usize) -> Result<(), TestCaseError> {
         let present: Vec<Found> = there.iter().map(|&member| drives[member].0.clone()).collect();
         let newest = there.iter().map(|&member| drives[member].1).max().unwrap_or(0);
@@ -430,8 +435,8 @@ mod tests {
     }
 
     proptest! {
-        /// Takes any drives at each start, and cuts each writing of labels anywhere: a drive is in
-        /// its seat only if it missed nothing that any present drive has.
+        /// Takes any drives at each start, and cuts each writing of labels anywhere. A drive counts
+        /// as a member only if it missed no request that any present drive has served.
         #[test]
         fn a_seat_is_taken_only_by_a_drive_that_missed_nothing(
             starts in proptest::collection::vec((1usize..8, 0usize..4), 1..12),

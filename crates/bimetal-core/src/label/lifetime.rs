@@ -22,7 +22,7 @@ const MAGIC: u32 = 0x666c_4942; // "BIlf"
 const PAGES_AT: u64 = 10 * PAGE_SECTORS;
 
 /// Returns the place of each turn on a member of `capacity`, with the place of its second copy;
-/// `None` if it is smaller than a tail.
+/// `None` if the member is smaller than a tail.
 pub fn places(capacity: Sectors) -> Option<[[SectorRange; 2]; 2]> {
     let first = tail_start(capacity)?.0 + PAGES_AT;
     let page = |number: u64| SectorRange::new(first + number * PAGE_SECTORS, PAGE_SECTORS);

@@ -4,9 +4,9 @@
 //! copies. [`assembly`] has the rules by which labels that were found make a volume or are refused,
 //! and [`resize`] the steps by which drives change their sizes. The folder also has the totals of
 //! each drive ([`lifetime`]) and the [`report`] of lost content. A label is static identity. Facts
-//! that change with writes, such as whether a volume is clean, belong to the engine. Such facts lie
-//! in pages of the engine in the same tail. No drive is opened here, and no clock is read: callers
-//! pass times in. Read first: [`Label`].
+//! that change with writes, such as whether a volume is clean, belong to the engine. Facts that
+//! change are kept by the engine in its own pages, in the same tail as the label. No drive is
+//! opened here, and no clock is read: callers pass times in. Read first: [`Label`].
 
 mod area;
 pub mod assembly;
@@ -59,11 +59,12 @@ pub struct MemberLabel {
     pub role: Role,
     /// Size of the member when it was labelled. The volume uses no more than this size.
     pub size: Sectors,
-    /// The profile of the drive that it emulates, if a file is to be as slow as a drive.
+    /// The profile of the drive that a file emulates, if the member is a file that is to be as slow
+    /// as a drive.
     pub emulates: Option<String>,
     /// The last [`writing`](Label::writing) of labels at which the member was present.
     pub seen_in: u64,
-    /// The writing that the member carried before its last one, and still carries if the labels
+    /// The writing that the member carried before its last writing, and still carries if the labels
     /// were not all written.
     pub carried: u64,
     /// Time at which the member was last present, in seconds since 1970.
@@ -83,9 +84,9 @@ pub enum Guard {
 /// The format of the engine's pages on the members.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Format {
-    /// Each page of metadata once.
+    /// The format in which each page of metadata is stored once.
     One,
-    /// Each page of metadata twice.
+    /// The format in which each page of metadata is stored twice.
     Two,
 }
 
@@ -122,21 +123,21 @@ pub struct Label {
     pub block: BlockSize,
     /// The minimum size of each unit; empty: one unit.
     pub units: Vec<Sectors>,
-    /// The member that has a guard, and the guard's state. `None` if no single drive is home of
-    /// everything that another drive may have newer.
+    /// The member that has a guard, and the guard's state. `None` if the blocks that another drive
+    /// may have newer are at home on several drives.
     pub guard: Option<(MemberId, Guard)>,
-    /// Set while sizes are being changed ([`resize`]): the members are of no use until that is
-    /// done.
+    /// Set while sizes are being changed ([`resize`]): the volume cannot be used until the change
+    /// is done.
     pub resizing: bool,
     /// The format of the engine's pages.
     pub format: Format,
-    /// Set if every member without a guard ends 64 KiB earlier for the engine. With second tails, a
+    /// Set if the engine uses 64 KiB less of every member without a guard. With second tails, a
     /// second copy of the label lies before the last 64 KiB of every drive.
     pub second_tail: bool,
     /// Compatible features of later programs, a bit each: kept as they are. This program knows no
     /// compatible feature.
     pub compatible: u32,
-    /// Number of the labels' writing; it rises by one each time.
+    /// Number of the labels' writing; the number rises by one with each writing.
     pub generation: u64,
     /// A random number for each writing of the labels. Two halves of a volume that were served
     /// separately reach the same generation, but not the same writing.
@@ -156,8 +157,8 @@ pub const fn usable(size: Bytes) -> Sectors {
     Sectors(size.sectors().0 / PAGE_SECTORS * PAGE_SECTORS)
 }
 
-/// Returns the first sector of the tail of a member of `capacity`, or `None` if it is smaller than
-/// a tail.
+/// Returns the first sector of the tail of a member of `capacity`, or `None` if the member is
+/// smaller than a tail.
 pub const fn tail_start(capacity: Sectors) -> Option<Sectors> {
     match capacity.0.checked_sub(LABEL_SECTORS) {
         Some(start) => Some(Sectors(start)),
@@ -171,7 +172,7 @@ impl Label {
         &self.members[usize::from(self.index.0)]
     }
 
-    /// Returns the same label as another member carries it.
+    /// Returns this label in the form that another member carries.
     pub fn of(&self, member: MemberId) -> Self {
         assert!(usize::from(member.0) < self.members.len(), "volume '{}' has no member {}", self.name, member.0);
         Self { index: member, ..self.clone() }
@@ -249,7 +250,8 @@ fn member_name(members: &[MemberLabel], member: MemberId) -> String {
 )]
 pub struct NameError(pub String);
 
-/// Bytes in the name of a volume at most: it names a socket and fits a line.
+/// Bytes in the name of a volume at most: a socket is named after the volume, and the name must fit
+/// a line.
 pub const NAME_MAX: usize = 64;
 
 /// Checks that `name` can be the name of a volume: a socket, a lock and a metric are named after

@@ -1,5 +1,5 @@
-//! A label as it lies on a drive: a page of 4 KiB, little-endian, versioned, with a CRC32C over all
-//! of it.
+//! A label as it lies on a drive: a page of 4 KiB, little-endian, versioned, with a CRC32C over the
+//! whole page.
 //!
 //! Two turns are written alternately, each in two places ([`CopyPlace`]). Of all readable pages,
 //! the label is the page with the highest generation; a torn page counts as never written. Behind
@@ -75,7 +75,7 @@ struct MemberHead {
 const CHECKSUM_AT: usize = offset_of!(Header, checksum);
 const CHECKSUM_END: usize = CHECKSUM_AT + size_of::<U32>();
 
-/// Incompatible feature: every member without a guard ends 64 KiB earlier for the engine.
+/// Incompatible feature: the engine uses 64 KiB less of every member without a guard.
 const SECOND_TAIL: u32 = 1;
 /// Incompatible feature: the engine's pages are of format 2.
 const FORMAT_2: u32 = 2;
@@ -84,7 +84,7 @@ const KNOWN: u32 = SECOND_TAIL | FORMAT_2;
 /// Reasons for which a page is no label, or no label for this program.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PageError {
-    /// The page does not begin as a label does: it was never written, or is something else.
+    /// The page does not begin as a label does: it was never written, or has another content.
     #[error("no Bimetal label")]
     NotALabel,
     /// The page is torn or damaged.
@@ -129,21 +129,22 @@ pub struct Current {
     pub label: Label,
     /// The turn of the next generation: not the turn of this label.
     pub next_turn: usize,
-    /// Set if only second copies can be read: both first pages are lost, as if another program had
-    /// written over them.
+    /// Set if only second copies can be read: both first pages are lost, for instance because
+    /// another program has written over the pages.
     pub by_second_copy: bool,
 }
 
 /// Returns the label that counts among the pages at the end of `size`. Unreadable pages are left
 /// out.
 ///
-/// A second copy counts if its own content puts the second copy in that place. While a first page
-/// can be read, second copies count only where that page puts them, and only for that page's drive.
-/// If first pages name different drives, the drive that more pages name counts.
+/// A second copy counts if the label in the second copy puts a second copy in this place. While a
+/// first page can be read, second copies count only where the first page puts second copies, and
+/// only for the drive that the first page names. If first pages name different drives, the drive
+/// that more pages name counts.
 ///
 /// # Errors
-/// No page can be read: the more telling error of the two first pages. Or a page is of a later
-/// version, so it is unknown which page counts.
+/// No page can be read: the more telling error of the two first pages. The second kind of error: a
+/// page is of a later version, so it is unknown which page counts.
 pub fn read<'a>(size: Sectors, pages: impl IntoIterator<Item = Seen<'a>>) -> Result<Current, PageError> {
     let (mut first, mut second, mut why) = (Vec::new(), Vec::new(), PageError::NotALabel);
     let mut later = None;
@@ -174,9 +175,9 @@ pub fn read<'a>(size: Sectors, pages: impl IntoIterator<Item = Seen<'a>>) -> Res
     Ok(Current { label, next_turn: 1 - (turn & 1), by_second_copy })
 }
 
-/// Returns the label in a first page that names the drive: the newest of the drive that most pages
-/// name. Another drive's label may have been written to one of these pages by mistake. The other
-/// pages outvote it: before a drive becomes another member, all its first pages are zeroed.
+/// Returns the newest label in the first pages of the drive that most of these pages name. Another
+/// drive's label may have been written to one of these pages by mistake. The other pages outvote
+/// such a page: before a drive becomes another member, all its first pages are zeroed.
 fn leader<'a>(first: &'a [Read], second: &[Read], size: Sectors) -> Option<&'a Label> {
     let pages_of = |label: &Label| {
         let same = |other: &Label| identity(other) == identity(label);
@@ -321,7 +322,7 @@ pub fn decode(page: &[u8; PAGE_BYTES]) -> Result<Label, PageError> {
     Ok(label)
 }
 
-/// Checks what holds for every label that this program writes.
+/// Checks the conditions that hold for every label that this program writes.
 fn check(label: &Label) -> Result<(), PageError> {
     check_name(&label.name).map_err(|_| PageError::Field("name"))?;
     if usize::from(label.index.0) >= label.members.len() {
@@ -640,8 +641,8 @@ mod tests {
         assert_eq!(read(other, [seen]), Err(PageError::NotALabel));
     }
 
-    /// A client may write a page that looks like a label to the place of a second copy: that
-    /// changes nothing.
+    /// A client may write a page that looks like a label to the place of a second copy, and the
+    /// page changes nothing.
     #[test]
     fn forged_second_copy_is_not_counted_beside_a_first() {
         let mut label = label();
@@ -672,7 +673,7 @@ mod tests {
             read(self.size, seen)
         }
 
-        /// Writes the next turn up to the page number `cut`, of which half is written.
+        /// Writes the next turn, and cuts the writing in the middle of page number `cut`.
         fn write(&mut self, label: &Label, cut: usize) {
             let turn = self.read().map_or(0, |current| current.next_turn);
             let page = encode(label).unwrap();
@@ -745,8 +746,8 @@ mod tests {
     }
 
     /// A drive wrote the label of another member, or of another volume, to the place of a label.
-    /// The newest page counted then: the drive was taken for a copy of the other, and the volume
-    /// was refused.
+    /// Regression: the newest page counted, so the drive was taken for a copy of another member,
+    /// and the volume was refused.
     #[test]
     fn label_of_another_drive_is_outvoted_in_any_page() {
         for (guard, second_tail) in [(None, false), (None, true), (Some((MemberId(1), Guard::Up)), true)] {

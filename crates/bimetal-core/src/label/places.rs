@@ -3,7 +3,7 @@
 //!
 //! The first pages lie in the tail. Programs that make file systems wipe the last 64 KiB of a
 //! drive, and the tail with it. So the second copies lie before the tail wherever the engine leaves
-//! room there ([`CopyPlace`]). No other module knows the place of a label's page.
+//! room before the tail ([`CopyPlace`]). No other module knows the place of a label's page.
 
 use super::{Area, Label, tail_start};
 use crate::layout::LABEL_SECTORS;
@@ -62,7 +62,8 @@ impl CopyPlace {
 
 impl Label {
     /// Returns the place of the second copy of this label at the end of `size`. A label at another
-    /// end than the member's own only points to the member's label, and stays within its own tail.
+    /// end than the member's own end only points to the member's label, and has both copies within
+    /// one tail.
     pub fn second_copy(&self, size: Sectors) -> CopyPlace {
         match () {
             () if self.own().size != size => CopyPlace::InTail,

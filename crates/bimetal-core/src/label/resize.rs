@@ -1,15 +1,16 @@
-//! Changing the sizes of drives: finding their labels meanwhile, and the order of the writes.
+//! Changing the sizes of drives: finding the labels during a change, and the order of the writes of
+//! the change.
 //!
 //! A label lies at the end of the part of its drive that the volume uses. A drive that has grown
-//! has its label at its old end, which the labels of the other members tell. A drive that is used
-//! only in part has a second label at its own end, which only points to the first. [`search`]
-//! handles both cases.
+//! has its label at its old end, whose position the labels of the other members record. A drive
+//! that is used only in part has a second label at its own end, which only points to the first
+//! label. [`search`] handles both cases.
 //!
 //! [`plan`] is for a drained volume: everything is at home, so the engine's metadata can be written
 //! anew. First all labels record that sizes are changing, also at the new ends, so from then on
 //! every drive is found. Then the old places are erased, the engine's pages are written in their
 //! new places, and the labels record the new sizes. After a cut at any point, a new plan from the
-//! labels found ends the same.
+//! labels that are found ends with the same result.
 
 use super::page::Current;
 use super::places::CopyPlace;
@@ -17,8 +18,8 @@ use super::{Format, Label, tail_start};
 use crate::layout::{LABEL_SECTORS, MemberId};
 use crate::units::{SectorRange, Sectors};
 
-/// Returns the label of a drive of `size`, and the size at whose end it lies. `read` returns the
-/// label in the tail of a size. `hints` are sizes that missing members may have had.
+/// Returns the label of a drive of `size`, and the size at whose end the label lies. `read` returns
+/// the label in the tail of a size. `hints` are sizes that missing members may have had.
 pub fn search(
     size: Sectors,
     hints: &[Sectors],
@@ -198,8 +199,8 @@ mod tests {
             }
         }
 
-        /// Searches for labels, and again with the sizes that found labels give. If there is none,
-        /// searches all of the first drive.
+        /// Searches for labels, and again with the sizes that found labels give. If no label is
+        /// found, searches all of the first drive.
         fn find(&self) -> (Vec<Found>, Assembly) {
             let mut hints: Vec<Sectors> = Vec::new();
             for _ in 0..3 {
@@ -260,8 +261,8 @@ mod tests {
         }
 
         /// Checks that a wipe of the last 64 KiB of a drive leaves its label where the engine
-        /// leaves room for a copy. The check includes labels whose place the other drive's label
-        /// tells.
+        /// leaves room for a copy. The check includes labels whose place only the other drive's
+        /// label records.
         fn assert_wiped_is_found(&self, sizes: &[Sectors]) {
             for (at, &size) in sizes.iter().enumerate() {
                 let mut wiped = self.clone();
@@ -283,9 +284,9 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
-        /// Cuts at every step, and in the repetition at every step again. All drives are found, and
-        /// the volume is whole with the old sizes or records that it is being changed. The third
-        /// attempt gives it the new sizes.
+        /// Cuts the change at every step, and the repeated change at every step again. All drives
+        /// are found, and the volume is whole with the old sizes or records that it is being
+        /// changed. The third attempt gives the volume the new sizes.
         #[test]
         fn wherever_it_is_cut_it_ends_with_the_new_sizes(
             drives in prop_oneof![Just([8u64, 64]), Just([16, 64]), Just([8, 128]), Just([20, 130])],
@@ -316,8 +317,8 @@ mod tests {
         }
     }
 
-    /// The new end may lie 64 KiB from the old one, where the copies before one tail are in the
-    /// other.
+    /// The new end may lie 64 KiB from the old end, so that the label copies before one end lie in
+    /// the tail before the other end.
     #[test]
     fn sizes_64_kib_apart_end_whole_wherever_it_is_cut() {
         let of = |sectors: [u64; 2]| sectors.map(Sectors).to_vec();

@@ -2,18 +2,19 @@
 //! caches blocks has the parameter `admission`.
 //!
 //! - `all`: every block.
-//! - `write-size:SIZE`: no block that a write of at least SIZE brings.
-//! - `n-hit:N`: a block that was requested N times while it was not cached. The counts cover about
-//!   as many blocks as the cache has slots. The counts lie in sets of four blocks; the block of the
-//!   set that was requested longest ago is forgotten first. A read of several blocks brings them in
-//!   together, once each of them was requested often enough.
-//! - `sequential:SIZE`: no block of adjacent requests that together reach SIZE.
-//! - `wear-budget:SIZE/d`: at most SIZE is written to slots in a day, blocks that are already
+//! - Rule `write-size:SIZE`: blocks of a write of at least SIZE may not enter.
+//! - Rule `n-hit:N`: a block may enter once it was requested N times while it was not cached. The
+//!   counts cover about as many blocks as the cache has slots. The counts lie in sets of four
+//!   blocks; the block of the set that was requested longest ago is forgotten first. A read of
+//!   several blocks brings all its blocks into the cache together, once each of the blocks was
+//!   requested often enough.
+//! - Rule `sequential:SIZE`: blocks of adjacent requests that together reach SIZE may not enter.
+//! - Rule `wear-budget:SIZE/d`: at most SIZE is written to slots in a day, blocks that are already
 //!   cached included. A write beyond the budget goes to home, and the block's copy is dropped. The
 //!   budget is a token bucket that holds as much as an hour may write. So no day writes more than a
-//!   twenty-fourth above its budget, plus the writes that were under way when the bucket ran empty.
-//!   A partial write to a block whose newest content lies only in a slot is written to a slot
-//!   regardless of the budget.
+//!   twenty-fourth more than its budget, plus the writes that were under way when the bucket ran
+//!   empty. A partial write to a block whose newest content lies only in a slot is written to a
+//!   slot regardless of the budget.
 
 use super::replacement::Key;
 use super::streams::Streams;
@@ -59,8 +60,8 @@ trait Admission: Send {
         let _ = (view, access);
     }
 
-    /// Returns the reason against `block` of `access`, if there is any. `cached` tells if the block
-    /// has a copy in a slot.
+    /// Returns the reason for which `block` of `access` is not admitted; `None` if the block is
+    /// admitted. `cached` is true if the block has a copy in a slot.
     fn refuses(&self, view: &View, access: &Access, block: Block, cached: bool) -> Option<Reason>;
 
     /// Returns the largest number of blocks for which one answer holds.
@@ -72,7 +73,7 @@ trait Admission: Send {
     fn wrote(&mut self) {}
 }
 
-/// Admission rule of a scheme. `None` inside admits every block.
+/// Admission rule of a scheme. A gate without a rule (`None`) admits every block.
 pub struct Gate(Option<Box<dyn Admission>>);
 
 impl Gate {
@@ -217,10 +218,11 @@ struct WearBudget {
     day: i128,
     /// Size of a block, in bytes.
     block: i128,
-    /// Budget that is left, in bytes times the nanoseconds of a day. Negative if more was written.
+    /// Budget that is left, in bytes times the nanoseconds of a day. Negative if more than the
+    /// budget was written.
     left: i128,
-    /// Time of the last request; `None` before the first request. Slots mapped before the first
-    /// request were written before this start, so they cost nothing.
+    /// Time of the last request; `None` before the first request. Slots that were filled before the
+    /// first request cost no budget.
     last: Option<Nanoseconds>,
 }
 
@@ -259,8 +261,8 @@ mod tests {
     use crate::operation::OpKind::{Read, Write};
     use crate::testing::Bench;
 
-    /// Every scheme that has an admission parameter, so that a new scheme is tested without a
-    /// change here.
+    /// Schemes of the test: all schemes with the parameter `admission`, so that a new scheme is
+    /// tested without a change of this test.
     fn schemes() -> impl Iterator<Item = &'static str> {
         let has = |info: &&&crate::scheme::SchemeInfo| {
             info.parameters.iter().any(|known| known.kind == crate::settings::Kind::Admission)
@@ -326,7 +328,7 @@ mod tests {
         }
     }
 
-    /// The memory of uncached blocks keeps the keys that were requested most recently.
+    /// The table of uncached blocks keeps the keys of the blocks that were requested most recently.
     #[test]
     fn n_hit_memory_keeps_the_most_recent_keys() {
         let mut memory = NHit::new(2, 4);

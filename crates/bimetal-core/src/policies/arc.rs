@@ -1,14 +1,14 @@
 //! ARC (Megiddo, Modha: *ARC: A Self-Tuning, Low Overhead Replacement Cache*, FAST 2003, figure 4).
-//! List T1 has the blocks that were used once recently, T2 those used more often. B1 has the ghosts
-//! of T1, and B2 the ghosts of T2. A target for the size of T1 moves towards the list whose ghosts
-//! are requested.
+//! List T1 has the blocks that were used once recently, T2 has the blocks used more often. B1 has
+//! the ghosts of T1, and B2 the ghosts of T2. A target for the size of T1 moves towards the list
+//! whose ghosts are requested.
 //!
 //! The target is a real number, as in the paper: it moves by the quotient of the ghosts' numbers,
 //! not rounded.
 //!
 //! Our choices: ghosts beyond the paper's bounds are dropped when a block is inserted, not before
 //! room is made, which leaves the same ghosts. A slot that the caller refuses stays in its
-//! position. When a list has no more slots to offer, the other list offers its own.
+//! position. When a list has no more slots to offer, the other list offers slots.
 
 use super::ghosts::{self, Ghosts};
 use super::replacement::{Key, Replacement, Verdict};
@@ -18,9 +18,9 @@ use crate::block_map::Slot;
 /// Resident bytes for each slot, and for a ghost.
 pub const BYTES_PER_SLOT: f64 = slot_lists::BYTES_PER_SLOT + 4.0 + ghosts::BYTES_PER_GHOST;
 
-/// Blocks used once: T1, and its ghosts B1.
+/// Blocks used once: List T1, and its ghosts B1.
 const ONCE: usize = 0;
-/// Blocks used more often: T2, and its ghosts B2.
+/// Blocks used more than once recently: List T2, and its ghosts B2.
 const OFTEN: usize = 1;
 
 /// The ARC policy.
@@ -49,7 +49,7 @@ impl Arc {
         }
     }
 
-    /// Takes the ghost of `key` and adapts the target (cases II and III).
+    /// Takes the ghost of `key` and adapts the target (cases II and III of the paper).
     fn recognise(&mut self, key: Key) -> Option<usize> {
         let (once, often) = (f64::from(self.ghosts.len(ONCE)), f64::from(self.ghosts.len(OFTEN)));
         let list = self.ghosts.take(key)?;

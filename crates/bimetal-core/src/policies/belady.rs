@@ -1,6 +1,7 @@
 //! Belady's MIN (Belady: *A Study of Replacement Algorithms for a Virtual-Storage Computer*, 1966):
-//! the block whose next use is farthest in the future is evicted. No policy misses less. Belady's
-//! MIN needs to know all future uses, so it is a bound, not an option for a real cache.
+//! the block whose next use is farthest in the future is evicted. No policy misses less often than
+//! Belady's MIN. Belady's MIN needs to know all future uses, so it is a bound, not an option for a
+//! real cache.
 //!
 //! The caller of [`Belady`] supplies the next use of each block. [`Foretold`] finds the next use
 //! itself, in a list of all uses, so it is a policy for schemes in a simulation.

@@ -1,5 +1,5 @@
 //! Map of files: tells which file each sector belongs to, and which sectors are free. Sectors that
-//! it does not name are taken to belong to the file system: *undefined*, in the words of Combo
+//! the map does not name are taken to belong to the file system: *undefined*, in the words of Combo
 //! Drive (3.1).
 
 use std::collections::HashMap;
@@ -89,7 +89,7 @@ impl FileMap {
         self.extents.iter().map(|extent| (extent.file, SectorRange::new(extent.start, extent.end - extent.start)))
     }
 
-    /// Returns the files that `range` touches, each once, and whether `range` covers the whole
+    /// Returns the files that `range` touches, each once, with true if `range` covers the whole
     /// file.
     pub fn touched(&self, range: SectorRange) -> Vec<(u32, bool)> {
         let mut touched: Vec<(u32, u64)> = Vec::new();

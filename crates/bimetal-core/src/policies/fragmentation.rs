@@ -1,11 +1,11 @@
 //! MixedStore's fragmentation buster (section 5.3): the pages that leave fragmented flash in an
 //! idle period.
 //!
-//! A drive that names fragments is asked again once as many blocks were written as leave at once.
-//! Of the pages that the drive names, the least recently used leave. A drive that names no
-//! fragments counts as fragmented while its recent writes take more than twice as long as in
-//! training; then the coldest pages leave. The two rules of this module, and all its figures, are
-//! our choice.
+//! A drive that names fragments is asked again once as many blocks were written as leave flash
+//! together. Of the pages that the drive names, the least recently used pages leave flash. A drive
+//! that names no fragments counts as fragmented while its recent writes take more than twice as
+//! long as in training; then the coldest pages leave flash. The two rules of this module, and all
+//! its figures, are our choice.
 
 use super::lru::Lru;
 use super::mean::Mean;
@@ -22,13 +22,13 @@ const ASKED_BLOCKS: u64 = 16 * PAGES as u64;
 /// Divisor of the cold share: the least recently used half of the pages is cold.
 const COLD: usize = 2;
 
-/// Pages that leave flash now.
+/// Pages that leave flash in the next run of the buster.
 pub(crate) enum Leaving {
     /// The coldest pages, as many as the number tells.
     Coldest(usize),
-    /// Pages that the drive named.
+    /// Pages that the drive reported as fragmented.
     Named(Vec<Slot>),
-    /// No page, before the drive has named up to this many fragmented blocks.
+    /// No page yet: the drive is first asked to name up to this many fragmented blocks.
     Ask(u64),
 }
 
@@ -36,7 +36,7 @@ pub(crate) enum Leaving {
 #[derive(Default)]
 pub(crate) struct Buster {
     on: bool,
-    /// Set if the drive does not name fragmented pages.
+    /// Set if the drive does not report fragmented pages.
     unaided: bool,
     /// Set while the drive was asked and has not answered.
     asked: bool,
@@ -74,8 +74,8 @@ impl Buster {
         }
     }
 
-    /// Takes the drive's answer: the slots in fragmented flash, or `None` if it does not know.
-    /// `pages` has all pages, and `map` is the block map with their slots.
+    /// Takes the drive's answer: the slots in fragmented flash, or `None` if the drive does not
+    /// know. `pages` has all pages, and `map` is the block map with their slots.
     pub(crate) fn answered(&mut self, map: &BlockMap, pages: &Lru, slots: Option<&[Slot]>) {
         self.asked = false;
         self.unaided = slots.is_none();

@@ -1,5 +1,5 @@
-//! Ghosts: blocks that were evicted and are remembered by their key alone, in order of age, in one
-//! or more lists.
+//! Ghosts: blocks that were evicted and are remembered by their key alone, in order of eviction, in
+//! one or more lists.
 //!
 //! At most 12 bytes a ghost: a ring of keys, and an open-addressed index of ring positions. The
 //! ring has a third to spare for the gaps that recognised ghosts leave. When gaps fill the ring, it
@@ -117,7 +117,7 @@ pub(super) struct Ghosts<const N: usize> {
     /// For each list, the ring positions of its ghosts.
     members: [BitSet; N],
     index: KeyIndex,
-    /// Position behind the newest ghost.
+    /// Position after the newest ghost.
     head: u32,
     /// Number of positions in use before `head`, gaps included.
     span: u32,
@@ -173,7 +173,7 @@ impl<const N: usize> Ghosts<N> {
     }
 
     /// Adds the ghost of `key` to `list` as its newest. If there is no room, the oldest ghost of
-    /// this list is dropped, or else of another list.
+    /// `list` is dropped; if `list` is empty, the oldest ghost of another list.
     pub(super) fn push(&mut self, list: usize, key: Key) {
         if self.limit == 0 {
             return;
@@ -193,8 +193,8 @@ impl<const N: usize> Ghosts<N> {
         self.span += 1;
     }
 
-    /// Makes room in the ring: frees the gaps at the old end, or compacts the ring if there are
-    /// none.
+    /// Makes room in the ring: frees the gaps at the old end, or compacts the ring if the old end
+    /// has no gaps.
     fn drop_gaps(&mut self) {
         let tail = self.tail();
         let capacity = self.capacity();

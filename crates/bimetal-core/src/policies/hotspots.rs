@@ -25,7 +25,8 @@ pub struct Standing {
 }
 
 impl Standing {
-    /// Counts a request for something at `level`; `None` if it is in no level.
+    /// Counts a request for a region or block at `level`; `None` if the region or block is in no
+    /// level.
     #[inline]
     pub fn count(&mut self, level: Option<usize>) {
         if level.is_some_and(|level| level >= LEVELS * 3 / 4) {
@@ -49,7 +50,7 @@ pub struct Hotspots {
     index: KeyIndex,
     region_blocks: u64,
     standing: Standing,
-    /// Number of levels by which a region rises.
+    /// Number of levels by which a requested region rises.
     jump: usize,
 }
 
@@ -96,8 +97,8 @@ impl Hotspots {
         }
     }
 
-    /// Adds a region that is not followed yet. If the queue is full, it replaces the region that
-    /// stands lowest.
+    /// Adds a region that is not followed yet. If the queue is full, the new region replaces the
+    /// region at the lowest level.
     fn bring_in(&mut self, key: u32) {
         let mut place = Slot(self.queue.len());
         if place.0 as usize == self.regions.len() {
@@ -118,7 +119,7 @@ impl Hotspots {
     }
 
     /// Returns a factor that is larger the worse the queue predicts. The number of levels that are
-    /// promoted is divided by it, and regions rise by as many levels.
+    /// promoted is divided by the factor, and regions rise by as many levels.
     pub fn caution(&self) -> usize {
         match self.standing.sixteenths() {
             0 => 4,

@@ -21,7 +21,8 @@ pub(crate) struct IdleFetch {
 }
 
 impl IdleFetch {
-    /// Returns the schedule for `home`, which counts as idle after `idle`.
+    /// Returns the schedule for `home`, which counts as idle if it had no request for the time
+    /// `idle`.
     pub(crate) fn new(home: MemberId, idle: Nanoseconds) -> Self {
         Self { home, idle, not_before: Nanoseconds::ZERO, pause: PAUSE }
     }

@@ -10,10 +10,10 @@ const ABSENT: u32 = 0;
 
 /// Heap of slots, ordered by rank.
 pub(super) struct IndexedHeap {
-    /// The heap lies in `..len`. Slots that an eviction offered in vain lie behind it, until the
-    /// eviction ends.
+    /// The heap lies in `..len`. Slots that an eviction offered and that were refused lie behind
+    /// the heap, until the eviction ends.
     heap: Vec<u32>,
-    /// For each slot, its position in the heap plus one.
+    /// For each slot, its position in the heap plus one; 0: the slot is not in the heap.
     places: Vec<u32>,
     ranks: Vec<u64>,
     len: u32,
@@ -54,7 +54,7 @@ impl IndexedHeap {
         self.down(at);
     }
 
-    /// Takes `slot` out of the heap, if the heap has it.
+    /// Takes `slot` out of the heap, if `slot` is in the heap.
     pub(super) fn remove(&mut self, slot: Slot) {
         let Some(at) = self.places[slot.0 as usize].checked_sub(1) else { return };
         self.places[slot.0 as usize] = ABSENT;
@@ -75,7 +75,7 @@ impl IndexedHeap {
             let verdict = judge(Slot(first));
             self.remove(Slot(first));
             if !verdict.take {
-                // Each slot that is offered frees an entry behind the heap, so refused slots fill
+                // Each slot that is offered frees an entry after the heap, so refused slots fill
                 // the array from its end.
                 kept += 1;
                 let end = self.heap.len() - kept;

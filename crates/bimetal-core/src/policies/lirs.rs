@@ -5,10 +5,11 @@
 //! blocks included. A HIR block that is used while it is in S changes places with the LIR block at
 //! the bottom of S.
 //!
-//! As in the paper, Q has 1 % of the slots. Our choices: the paper does not bound S; here S holds
-//! at most two entries for each slot, and beyond that its lowest evicted block is dropped. If slots
-//! are kept free, Q gets as many more, or it would always be empty. A slot that the caller refuses
-//! stays in its position. When Q has nothing to offer, LIR blocks are evicted from the bottom of S.
+//! As in the paper, Q has 1 % of the slots. Our choices: the paper does not bound S; in this
+//! implementation S holds at most two entries for each slot, and beyond that its lowest evicted
+//! block is dropped. If slots are kept free, Q gets as many slots more, or Q would always be empty.
+//! A slot that the caller refuses stays in its position. When Q has nothing to offer, LIR blocks
+//! are evicted from the bottom of S.
 //!
 //! S is a ring of entries in order of use. The ring has gaps where blocks were used again, and is
 //! compacted when full.
@@ -83,8 +84,8 @@ impl Stack {
         self.positions[slot.0 as usize] != NOWHERE
     }
 
-    /// Returns the lowest entry of `of` at or above `from`. Both positions are counted from the
-    /// tail.
+    /// Returns the lowest entry of `of` at or above `from`. The returned and the given position are
+    /// counted from the tail.
     fn lowest(&self, of: &BitSet, from: u32) -> Option<u32> {
         let (tail, capacity) = (self.tail(), self.capacity());
         if tail + from < capacity {
@@ -100,8 +101,8 @@ impl Stack {
         (position % u64::from(self.capacity())) as u32
     }
 
-    /// Returns the lowest resident block at or above `from`, and its position. Both positions are
-    /// counted from the tail.
+    /// Returns the lowest resident block at or above `from`, and its position. The returned and the
+    /// given position are counted from the tail.
     fn resident(&self, from: u32) -> Option<(u32, Slot)> {
         let at = self.lowest(&self.residents, from)?;
         Some((at, Slot(self.ring[self.at(at) as usize])))
@@ -204,7 +205,8 @@ impl Lirs {
         }
     }
 
-    /// Prunes the stack: takes HIR blocks off the bottom of S until a LIR block is there.
+    /// Prunes the stack: takes HIR blocks off the bottom of S until the bottom block is a LIR
+    /// block.
     fn prune(&mut self) {
         while let Some((at, slot)) = self.stack.resident(0) {
             while self.stack.lowest(&self.stack.ghosts, 0).is_some_and(|ghost| ghost < at) {
@@ -236,7 +238,8 @@ impl Lirs {
         self.prune();
     }
 
-    /// Offers the slots of Q. Returns true if `judge` wants more slots after those of Q.
+    /// Offers the slots of the queue Q to `judge`. Returns true if `judge` wants more slots after
+    /// the slots of Q.
     fn evict_from_queue(&mut self, judge: &mut dyn FnMut(Slot) -> Verdict) -> bool {
         let mut next = self.queue.oldest(Q);
         while let Some(slot) = next {

@@ -24,8 +24,8 @@ pub struct Lrfu {
     now: u64,
 }
 
-/// Returns an integer that orders like `weight`. Every weight is at least 0, where the bits of
-/// floats order like their values.
+/// Returns an integer that sorts in the same order as `weight`. Every weight is at least 0, where
+/// the bits of floats order like their values.
 fn rank(weight: f64) -> u64 {
     debug_assert!(weight >= 0.0);
     weight.to_bits()

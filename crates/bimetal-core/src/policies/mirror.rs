@@ -21,7 +21,7 @@ pub(crate) struct Mirror {
 
 impl Mirror {
     /// Returns the mirror of the first `blocks` blocks of `home`, without a copy. `home` counts as
-    /// idle after `idle`.
+    /// idle if it had no request for the time `idle`.
     pub(crate) fn new(blocks: u64, home: MemberId, idle: Nanoseconds) -> Self {
         Self { missing: Missing::all(blocks as u32), fetch: IdleFetch::new(home, idle) }
     }
@@ -42,7 +42,8 @@ impl Mirror {
     }
 
     /// [`Scheme::mapped`](crate::scheme::Scheme::mapped). Returns the block in `slot`. A copy of a
-    /// part of a block counts: the rest is read from home, and copied when the host writes it.
+    /// part of a block counts: the other sectors are read from home, and copied when the host
+    /// writes them.
     pub(crate) fn mapped(&mut self, view: &View, slot: Slot) -> Block {
         let block = view.map.in_slot(slot).expect("a slot that was just mapped is in the map").block;
         self.missing.set(block, false);
@@ -91,13 +92,13 @@ impl Missing {
         self.missing.len() == 0
     }
 
-    /// Returns true if the mirror covers `block`, so that it shall have a copy.
+    /// Returns true if the mirror covers `block`, so that the block shall have a copy.
     fn covers(&self, block: Block) -> bool {
         block.0 < u64::from(self.blocks)
     }
 
-    /// Notes that `block` lacks a copy or has one. A block beyond the mirrored area changes
-    /// nothing.
+    /// Notes that `block` lacks a copy, or that `block` has a copy. A block beyond the mirrored
+    /// area changes nothing.
     fn set(&mut self, block: Block, missing: bool) {
         if self.covers(block) {
             let block = block.0 as u32;

@@ -2,8 +2,8 @@
 //! A policy knows slots or sectors by number and decides an order or a class. A policy never
 //! touches the block map or a drive.
 //!
-//! Read [`replacement`] first: the trait of all replacement policies and the table of them. The
-//! parts of the policies are `slot_lists`, `ghosts` and `indexed_heap`.
+//! Read [`replacement`] first: the trait of all replacement policies and the table of all policies.
+//! The parts of the policies are `slot_lists`, `ghosts` and `indexed_heap`.
 
 pub mod admission;
 pub mod arc;

@@ -137,7 +137,8 @@ mod tests {
         slots
     }
 
-    /// A used slot rises one level in a period. The slot whose place it takes sinks.
+    /// A used slot rises one level in a period. The slot whose place the used slot takes sinks one
+    /// level.
     #[test]
     fn used_slot_rises_one_level_and_displaced_slot_sinks() {
         let mut queue = MultiQueue::new(8);

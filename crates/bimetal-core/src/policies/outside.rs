@@ -1,9 +1,9 @@
 //! Replacement by a policy of another program, such as a class in Python: the program sees blocks
 //! by their keys, and this adapter their slots.
 //!
-//! The other program may be wrong. A block that the other program offers twice, or that is not in
-//! the cache, is passed over. If the program offers too few blocks, the blocks in the lowest slots
-//! are next.
+//! The other program may make mistakes. A block that the other program offers twice, or that is not
+//! in the cache, is passed over. If the program offers too few blocks, the blocks in the lowest
+//! slots are next.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -129,7 +129,7 @@ impl PinnedRoom {
         &self.room
     }
 
-    /// Returns the room of the slots that are not pinned, to change it.
+    /// Returns the room of the slots that are not pinned, for changes of that room.
     pub(crate) fn room_mut(&mut self) -> &mut Room {
         &mut self.room
     }
@@ -156,7 +156,7 @@ impl PinnedRoom {
         blocks.chain(pinned).for_each(|block| self.sort_block(view, block));
     }
 
-    /// Puts the slot of `block`, if it has one, among the pinned slots or into the room.
+    /// Puts the slot of `block`, if the block has a slot, among the pinned slots or into the room.
     fn sort_block(&mut self, view: &View, block: Block) {
         let Some((slot, _)) = view.map.get(block) else { return };
         if !self.pins.contains(block) {
@@ -169,7 +169,7 @@ impl PinnedRoom {
     }
 
     /// Pins `blocks`, or ends their pin. Returns false, and changes nothing, if more blocks would
-    /// be pinned than possible.
+    /// be pinned than the set takes.
     pub(crate) fn pin(&mut self, view: &View, blocks: BlockRun, pinned: bool) -> bool {
         let taken = if pinned {
             self.pins.pin(blocks)

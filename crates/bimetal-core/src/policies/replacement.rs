@@ -2,9 +2,9 @@
 //!
 //! A policy knows slots, and a [`Key`] for each block, by which it recognises blocks that it
 //! evicted before. A policy is notified when a block is inserted, used, moved to another slot or
-//! removed. It offers slots to a caller that needs room. A scheme may refuse slots with dirty
-//! content. Every step is deterministic and allocates nothing: all memory is allocated when the
-//! policy is made.
+//! removed. The policy offers slots to a caller that needs room. A scheme may refuse slots with
+//! dirty content. Every step is deterministic and allocates nothing: all memory is allocated when
+//! the policy is made.
 
 use super::{arc, belady, clock, lirs, lrfu, lru, s3fifo, sieve, two_queues, wtinylfu};
 pub use crate::block::Key;
@@ -15,14 +15,14 @@ use crate::uses::Uses;
 /// Answer of the caller to a slot that a policy offers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Verdict {
-    /// Set if the slot is evicted: it leaves the policy.
+    /// Set if the slot is evicted: the policy no longer holds the slot.
     pub take: bool,
     /// Set if the policy shall offer another slot.
     pub more: bool,
 }
 
 impl Verdict {
-    /// The slot is evicted, and no more slots are needed.
+    /// The slot is evicted, and the caller needs no more slots.
     pub const TAKE_AND_STOP: Self = Self { take: true, more: false };
 }
 
@@ -46,8 +46,8 @@ pub trait Replacement: Send {
         let _ = slots;
     }
 
-    /// Puts the policy that `make` makes in the place of this policy. Returns false if the place is
-    /// for one kind of policy only.
+    /// Puts the policy that `make` makes in the place of this policy. Returns false if this policy
+    /// cannot be replaced.
     fn replace(&mut self, make: &dyn Fn() -> Box<dyn Replacement>) -> bool {
         let _ = make;
         false
@@ -57,7 +57,7 @@ pub trait Replacement: Send {
     fn arrived(&mut self) {}
 
     /// Announces that the block `key` will be inserted next, after room was made for it. Only
-    /// callers that know the next block before they make room call this.
+    /// callers that know the next block before they make room call this function.
     fn expect(&mut self, key: Key) {
         let _ = key;
     }
@@ -68,8 +68,8 @@ pub trait Replacement: Send {
     /// Notes a use of the block in `slot`.
     fn touch(&mut self, slot: Slot);
 
-    /// Moves the block in `from` to `to`, which the policy does not hold. A change of the slot is
-    /// not a use of the block.
+    /// Moves a block from the slot `from` to the slot `to`, which the policy does not hold. A
+    /// change of the slot is not a use of the block.
     fn rename(&mut self, from: Slot, to: Slot);
 
     /// Removes `slot` for any reason other than [`evict`](Self::evict). A policy with ghosts
@@ -77,8 +77,8 @@ pub trait Replacement: Send {
     fn remove(&mut self, slot: Slot);
 
     /// Offers slots in the order in which the policy would evict them, each at most once. The offer
-    /// ends when no slot is left, or `judge` wants no more. Slots that `judge` takes leave the
-    /// policy.
+    /// ends when no slot is left, or when `judge` wants no more slots. Slots that `judge` takes
+    /// leave the policy.
     fn evict(&mut self, judge: &mut dyn FnMut(Slot) -> Verdict);
 
     /// Returns the number of slots that the policy holds.
@@ -187,7 +187,8 @@ pub const ONLINE: &[PolicyInfo] = &[
 /// Names of [`ONLINE`], for the parameter of a scheme that replaces other things than blocks.
 pub const ONLINE_NAMES: &[&str] = &["lru", "clock", "arc", "lirs", "2q", "s3fifo", "sieve", "wtinylfu", "lrfu"];
 
-/// Names of all policies, for a scheme's parameter. The last policy is for simulations only.
+/// Names of all policies, for a scheme's parameter. The last policy in the list is for simulations
+/// only.
 pub const NAMES: &[&str] = &["lru", "clock", "arc", "lirs", "2q", "s3fifo", "sieve", "wtinylfu", "lrfu", OFFLINE_NAME];
 
 /// Largest number of bytes that any policy of [`ONLINE`] needs for each slot.
@@ -198,7 +199,7 @@ pub fn online(name: &str) -> Option<&'static PolicyInfo> {
     ONLINE.iter().find(|info| info.name == name)
 }
 
-/// Value of a parameter that names any policy.
+/// Value of a parameter: the name of any policy.
 #[derive(Clone, Copy)]
 pub struct Policy(pub &'static PolicyInfo);
 
@@ -210,7 +211,7 @@ impl Value for Policy {
     }
 }
 
-/// Value of a parameter that names a policy of [`ONLINE`].
+/// Value of a parameter: the name of a policy of [`ONLINE`].
 #[derive(Clone, Copy)]
 pub struct OnlinePolicy(pub &'static PolicyInfo);
 

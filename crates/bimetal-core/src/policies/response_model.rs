@@ -4,8 +4,8 @@
 //! request itself. S is the mean of the most recent service times.
 //!
 //! Two guards protect the regression. A prediction never leaves the range of the observed times.
-//! And the last service time is the prediction whenever it did better than the regression over the
-//! recent window.
+//! The last service time is the prediction whenever the last service time predicted better than the
+//! regression over the recent window.
 //!
 //! The sums of the normal equations are kept, so learning is O(1) a request; the coefficients are
 //! solved on demand. A ridge of one part in 10⁹ makes a characteristic that never varied harmless.
@@ -22,13 +22,14 @@ const SIZE: usize = 4;
 const NAMES: [&str; TERMS] =
     ["constant", "read_fraction", "sequentiality", "interarrival_ms", "request_sectors", "service_ms"];
 
-/// Facts known when a request arrived, except its size.
+/// Facts that were known when a request arrived, except its size.
 #[derive(Clone, Copy)]
 struct Moment {
     at: Nanoseconds,
     terms: [f64; TERMS],
     last_ms: f64,
-    /// Set if the regression predicts. Otherwise the last service time is the prediction.
+    /// Set if the regression predicts. If the regression does not predict, the last service time is
+    /// the prediction.
     by_model: bool,
 }
 
@@ -94,9 +95,10 @@ impl Rivalry {
         }
     }
 
-    /// Returns true if the regression did better, both over the recent `window` and since it was
-    /// made. Over the window the model must lead by more than a standard error of the sum. In
-    /// doubt, the last value predicts.
+    /// Returns true if the regression did better, both over the recent `window` and since its
+    /// coefficients were solved. Over the window the regression must lead by more than a standard
+    /// error of the sum of excesses. If the lead is smaller, the last service time is the
+    /// prediction.
     fn regression_leads(&self, window: usize) -> bool {
         let sum: f64 = self.recent.iter().sum();
         let squares: f64 = self.recent.iter().map(|more| more * more).sum();

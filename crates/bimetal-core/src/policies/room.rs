@@ -1,5 +1,6 @@
 //! Room in a cache of blocks: keeps some slots free, in the eviction order of a replacement policy.
-//! Clean copies are evicted at once. If there are none, dirty blocks are written back first.
+//! Clean copies are evicted at once. If no clean copies are left, dirty blocks are written back
+//! first.
 
 use super::outside::Outside;
 use super::replacement::{Key, Replacement, Verdict};
@@ -10,7 +11,7 @@ use crate::units::Nanoseconds;
 use crate::uses::Uses;
 
 /// Number of dirty blocks that are written back together: 1 MiB of 4 KiB blocks, so that a request
-/// that arrives meanwhile waits only briefly.
+/// that arrives during the move waits only briefly.
 pub const BATCH_BLOCKS: usize = 256;
 
 /// Number of copies looked at for each free slot that is wanted, before dirty blocks are written
@@ -94,8 +95,8 @@ impl<R: Replacement> Room<R> {
         short && !self.replacement.is_empty() && view.slots_online() && !(self.starved && view.moving)
     }
 
-    /// Returns the work that frees slots up to the target. If dirty blocks must be written back, it
-    /// moves at least a batch, so that the batch pays for the seek.
+    /// Returns the work that frees slots up to the target. If dirty blocks must be written back,
+    /// the work moves at least a batch, so that one seek serves many blocks.
     pub fn make(&mut self, view: &View) -> Work {
         let wanted = (2 * self.reserve - (view.free_slots + view.freeing_slots).min(2 * self.reserve)) as usize;
         self.make_for(view, wanted, BATCH_BLOCKS)
@@ -111,7 +112,8 @@ impl<R: Replacement> Room<R> {
     }
 
     /// Returns the next work of a cache that writes back in rounds. Making room comes first, if
-    /// room is due. Otherwise the next dirty slots are written back, if `write_back_at` has passed.
+    /// room is due. If no room is due, the next dirty slots are written back once `write_back_at`
+    /// has passed.
     pub fn work(&mut self, view: &View, write_back_at: Option<Nanoseconds>, round: &mut Round) -> Work {
         if self.is_due(view) {
             return self.make(view);
@@ -123,8 +125,8 @@ impl<R: Replacement> Room<R> {
     }
 
     /// Returns the work that frees `wanted` slots in the policy's order. Clean copies are evicted.
-    /// If none is among the first slots, dirty slots are moved home, at least `moved_min` if the
-    /// policy holds as many.
+    /// If none of the first slots is clean, dirty slots are moved home: at least `moved_min` slots,
+    /// if the policy holds as many.
     pub fn make_for(&mut self, view: &View, wanted: usize, moved_min: usize) -> Work {
         let clean = self.evict_clean(view, wanted, LOOKS * wanted, |_| false);
         if !clean.is_empty() {
@@ -141,7 +143,7 @@ impl<R: Replacement> Room<R> {
         &self.replacement
     }
 
-    /// Returns the replacement policy, to change it.
+    /// Returns the replacement policy, for changes of its state.
     pub fn replacement_mut(&mut self) -> &mut R {
         &mut self.replacement
     }
@@ -214,7 +216,7 @@ impl Round {
 #[derive(Default)]
 pub struct DirtySince {
     time: Nanoseconds,
-    /// Set if a block has become dirty since the cache was last found without dirty blocks.
+    /// Set if a block has become dirty since the cache was last found clean.
     any: bool,
 }
 

@@ -3,12 +3,13 @@
 //! blocks evicted from the small queue.
 //!
 //! A block enters the small queue, or the main queue if it has a ghost. A block at the end of the
-//! small queue moves to the main queue if it was used more than once meanwhile. Otherwise the block
-//! is evicted and leaves a ghost. In the main queue each use gives a block another round, up to
-//! three. As in the paper, the small queue has 10 % of the slots, and there are as many ghosts as
-//! the main queue has slots. A block enters the small queue also while the cache fills. Our choice:
-//! the main queue evicts when it has more than its 90 % of the slots; otherwise the small queue
-//! does. A slot that the caller refuses stays in its position.
+//! small queue moves to the main queue if it was used more than once in the small queue. A block at
+//! the end of the small queue that was used once at most is evicted, and leaves a ghost. In the
+//! main queue each use gives a block another round, up to three. As in the paper, the small queue
+//! has 10 % of the slots, and there are as many ghosts as the main queue has slots. A block enters
+//! the small queue also while the cache fills. Our choice: the main queue evicts when it has more
+//! than its 90 % of the slots; otherwise the small queue evicts. A slot that the caller refuses
+//! stays in its position.
 
 use super::ghosts::{self, Ghosts};
 use super::replacement::{Key, Replacement, Verdict};
@@ -49,7 +50,8 @@ impl S3Fifo {
         }
     }
 
-    /// Gives `slot` another round in the main queue if its uses allow it. Returns true if they do.
+    /// Gives `slot` another round in the main queue if its uses allow it. Returns true if `slot`
+    /// got another round.
     fn earns_a_round(&mut self, queue: usize, slot: Slot) -> bool {
         let uses = &mut self.uses[slot.0 as usize];
         match queue {

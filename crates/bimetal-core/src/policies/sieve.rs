@@ -1,7 +1,7 @@
 //! SIEVE (Zhang, Yang, Yue, Vigfusson, Rashmi: *SIEVE is Simpler than LRU*, NSDI 2024, section 3,
 //! algorithm 1): a queue in order of arrival, and a hand that goes from the old to the new end. A
-//! block that was used since the hand's last visit stays in its position, unmarked. The first block
-//! that was not used is evicted. Nothing moves on a hit.
+//! block that was used since the hand's last visit stays in its position, unmarked. The hand evicts
+//! the first block that was not used since its last visit. Nothing moves on a hit.
 
 use super::replacement::{Key, Replacement, Verdict};
 use super::slot_lists::{self, SlotLists};
@@ -14,8 +14,8 @@ pub const BYTES_PER_SLOT: f64 = slot_lists::BYTES_PER_SLOT + 5.0;
 pub struct Sieve {
     queue: SlotLists<1>,
     visited: Vec<bool>,
-    /// For each slot, the last eviction in which it was refused, so that each eviction offers it
-    /// once.
+    /// For each slot, the last eviction in which it was refused, so that each eviction offers the
+    /// slot once.
     refused_in: Vec<u32>,
     round: u32,
     /// Slot that the hand looks at next; `None` is the old end.

@@ -7,22 +7,24 @@ pub const BYTES_PER_SLOT: f64 = 16.0;
 
 /// Sketch with sixteen counters in each word; the rows are quarters of each word. All counters of a
 /// key, and of its neighbours, lie in one group of words. So a count touches one place in memory,
-/// not four, and a sketch for many slots is resident only for keys that were used.
+/// instead of four, and a sketch for many slots is resident only for keys that were used.
 pub struct Sketch {
     words: Vec<u64>,
-    /// Number of groups, less one. The number of groups is a power of two.
+    /// Number of groups minus one, which serves as a bit mask. The number of groups is a power of
+    /// two.
     mask: u32,
     uses: u64,
     uses_limit: u64,
 }
 
 const ROWS: u32 = 4;
-/// Number of words in a group, and of neighbouring keys that share a group.
+/// Number of words in a group, which is also the number of neighbouring keys that share a group.
 const GROUP: u32 = 64;
 const COUNT_MAX: u64 = 15;
 
 impl Sketch {
-    /// Returns the sketch for a cache of `slots` slots. Counts are halved after ten uses a slot.
+    /// Returns the sketch for a cache of `slots` slots. Counts are halved after ten uses for each
+    /// slot.
     pub fn new(slots: u32) -> Self {
         // A word has four counters of each row, so one word for each slot gives four counters a
         // slot and row.

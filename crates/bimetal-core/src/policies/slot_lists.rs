@@ -1,5 +1,5 @@
-//! Doubly linked lists of slots, each slot in at most one list. Most policies are built from these
-//! lists.
+//! Doubly linked lists of slots, each slot in at most one list. Most replacement policies are built
+//! from doubly linked lists.
 //!
 //! A list has a newest and an oldest end; every step is O(1).
 
@@ -16,7 +16,7 @@ const NOWHERE: u8 = 0;
 pub(super) struct SlotLists<const N: usize> {
     older: Vec<u32>,
     newer: Vec<u32>,
-    /// For each slot, the number of its list plus one.
+    /// For each slot, the number of its list plus one; 0: the slot is in no list.
     lists: Vec<u8>,
     ends: [Ends; N],
 }
@@ -107,7 +107,7 @@ impl<const N: usize> SlotLists<N> {
         }
     }
 
-    /// Puts `to` into the position of `from`, which leaves its list.
+    /// Puts slot `to` into the position of slot `from`, and takes `from` out of its list.
     pub(super) fn rename(&mut self, from: Slot, to: Slot) {
         let Some(list) = self.list_of(from) else { return };
         debug_assert!(self.list_of(to).is_none(), "slot {} is in a list already", to.0);

@@ -13,8 +13,8 @@ const STREAMS: usize = 32;
 
 /// Streams, the most recently continued first.
 pub struct Streams {
-    /// Addresses at which each stream's next request would start. Kept apart from the lengths, so
-    /// that a look-up is one short scan.
+    /// Addresses at which each stream's next request would start. The addresses are kept apart from
+    /// the lengths, so that a look-up is one short scan.
     ends: [u64; STREAMS],
     lengths: [Sectors; STREAMS],
 }

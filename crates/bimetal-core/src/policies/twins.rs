@@ -25,7 +25,7 @@ fn take(list: &mut Vec<u32>, object: u32) -> bool {
     position(list, object).map(|at| list.remove(at)).is_some()
 }
 
-/// LRU. In every model here, lists begin with their oldest object.
+/// LRU. In every model of this file, lists begin with their oldest object.
 fn lru(size: usize) -> Twin {
     let mut list = Vec::new();
     Box::new(move |object| {
@@ -261,7 +261,7 @@ fn lrfu(size: usize) -> Twin {
     })
 }
 
-/// W-TinyLFU with the policy's own counts, whose ageing is tested beside them.
+/// W-TinyLFU with the policy's own counts, whose ageing is tested next to the counts.
 fn wtinylfu(size: usize) -> Twin {
     let (mut window, mut probation, mut protected) = (Vec::new(), Vec::new(), Vec::new());
     let window_limit = (size / 100).max(1);
@@ -306,8 +306,8 @@ fn wtinylfu(size: usize) -> Twin {
     })
 }
 
-/// Plays `objects` through a policy. Returns which accesses hit, and checks that slots and policy
-/// agree.
+/// Plays `objects` through a policy. Returns the accesses that hit, and checks that slots and
+/// policy agree.
 fn hits(policy: &mut dyn Replacement, size: usize, objects: &[u32], announce: bool) -> Vec<bool> {
     let mut holds: Vec<Option<u32>> = vec![None; size];
     let access = |&object: &u32| {
@@ -402,8 +402,8 @@ proptest! {
         prop_assert_eq!(misses[0], misses[1]);
     }
 
-    /// Does what a scheme does: evicts in batches ahead of need, refuses slots, renames and removes
-    /// them.
+    /// Uses a policy as a scheme does: evicts in batches ahead of need, refuses, renames and
+    /// removes slots.
     #[test]
     fn policies_hold_exactly_what_is_cached_whatever_a_scheme_does(
         size in 1u32..24,

@@ -1,7 +1,7 @@
 //! 2Q (Johnson, Shasha: *2Q: A Low Overhead High Performance Buffer Management Replacement
 //! Algorithm*, VLDB 1994, the full version of section 3). New blocks wait in a queue in order of
 //! arrival (A1in). A block evicted from A1in leaves a ghost (A1out). A block that is requested
-//! while it has a ghost enters the list in order of use (Am).
+//! while it has a ghost enters the list Am, which is in order of use.
 //!
 //! The two tunables have the paper's own values: A1in has 25 % of the slots, and A1out has half as
 //! many ghosts as there are slots. A slot that the caller refuses stays in its position.

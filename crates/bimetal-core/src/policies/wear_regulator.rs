@@ -4,7 +4,8 @@
 //!
 //! The pressure is the ratio of two erase rates of one kind: the rate at which flash would erase if
 //! it took every write meant for it, over the expected rate. Writes that training diverts and
-//! regulated writes count as meant for flash. The first source that exists gives the pressure:
+//! regulated writes count as meant for flash. The pressure of writes on flash comes from the first
+//! of the following sources that exists:
 //!
 //! 1. the drive's own count of erased bytes (simulated drives), as bytes erased for each byte
 //!    taken;
@@ -14,8 +15,8 @@
 //!
 //! The expected rate comes from `expected_erases`, or `expected_life`, or `expected_writes`, or the
 //! training phase. Erases count only once erases per byte have settled, since an empty drive erases
-//! nothing at first. They settle after the training phase: training diverts writes, so flash is
-//! emptier and erases less for each byte.
+//! nothing at first. Erases per byte settle after the training phase: training diverts writes, so
+//! flash is emptier and erases less for each byte.
 //!
 //! The pressure counts as high from [`ABOVE`] until it is below [`BELOW`] again, so a steady
 //! workload is never regulated.
@@ -46,7 +47,7 @@ const BLOCKS: f64 = 256.0;
 /// If two measurements in a row differ by at most [`SETTLED`], the drive is in its steady state.
 const STEADY_BLOCKS: f64 = 1024.0;
 const SETTLED: f64 = 0.05;
-/// Number of requests over which the lifetime model's averages go.
+/// Number of requests over which the averages of the lifetime model are taken.
 const REQUESTS: f64 = 1000.0;
 /// Number of coefficients of the lifetime model: a constant and five averages.
 pub(crate) const COEFFICIENTS: usize = 6;
@@ -54,7 +55,7 @@ pub(crate) const COEFFICIENTS: usize = 6;
 words! {
     /// Regulation of the writes meant for flash.
     pub(crate) enum Regulation {
-        /// No write is diverted.
+        /// No write is diverted from flash to the disk.
         Off = "off",
         /// A quarter of the writes goes to the disk while flash wears too fast.
         Quarter = "25%",
@@ -231,10 +232,12 @@ impl Demand {
 #[derive(Default)]
 struct Erased {
     wear: Option<Wear>,
-    /// Mean of the short measurements; each counts twice as much as the one before.
+    /// Mean of the short measurements; each measurement counts twice as much as the measurement
+    /// before.
     per_byte: Option<f64>,
     short: Span,
-    /// The newest long measurement, and the mean of the first two in a row that agreed.
+    /// The newest long measurement, and the mean of the first two consecutive long measurements
+    /// that agreed.
     before: Option<f64>,
     settled: Option<f64>,
     long: Span,
@@ -249,7 +252,7 @@ struct Span {
 
 impl Span {
     /// Returns the bytes of flash erased for each byte that the drive took since the start, once
-    /// `enough` bytes were erased. Then the next measurement begins.
+    /// `enough` bytes were erased. After the result, the next measurement begins.
     fn measure(&mut self, erased: f64, taken: f64, enough: f64) -> Option<f64> {
         let (more, bytes) = (erased - self.erased, taken - self.taken);
         (more >= enough && bytes > 0.0).then(|| {
@@ -278,7 +281,7 @@ impl Erased {
         }
     }
 
-    /// Forgets the measurements so far, because the drive is used otherwise from now on.
+    /// Forgets the measurements so far, because the drive is used in another way from now on.
     fn begin_again(&mut self, taken: f64) {
         let erased = self.wear.map_or(0.0, |wear| wear.erased.0 as f64);
         self.long = Span { erased, taken };
@@ -295,7 +298,7 @@ struct Averages {
     interarrival_ms: f64,
     utilisation: f64,
     reads: f64,
-    /// End of the last write, and end of the last read.
+    /// Time at which the last write ended, and time at which the last read ended.
     ends: [Sectors; 2],
     last: Nanoseconds,
 }
@@ -319,8 +322,8 @@ impl Averages {
         mix(&mut self.reads, f64::from(u8::from(is_read)));
     }
 
-    /// Returns the logarithm of the pressure, once as many requests have arrived as the averages go
-    /// over.
+    /// Returns the logarithm of the pressure, once as many requests have arrived as the averages
+    /// cover.
     fn predict(&self, coefficients: &[f64; COEFFICIENTS]) -> Option<f64> {
         let [constant, slopes @ ..] = coefficients;
         let averages = [self.sequentiality, self.sectors, self.interarrival_ms, self.utilisation, self.reads];
@@ -355,8 +358,8 @@ mod tests {
             Self { regulator, now: Nanoseconds::ZERO, erased: 0.0, dice: 1 }
         }
 
-        /// Writes `count` blocks, of which every `diverted`th does not go to flash. Returns how
-        /// often the pressure was high.
+        /// Writes `count` blocks, of which every `diverted`th does not go to flash. Returns the
+        /// number of times at which the pressure was high.
         fn write(&mut self, count: u64, gap: Nanoseconds, per_byte: f64, diverted: u64) -> u64 {
             let mut high = 0;
             for _ in 0..count {
@@ -376,8 +379,8 @@ mod tests {
         }
     }
 
-    /// Training diverted one write in eight. So the whole rate was once compared with 7/8 of itself
-    /// for ever.
+    /// Training diverted one write in eight. Regression: the whole rate of writes was compared with
+    /// 7/8 of this rate for ever.
     #[test]
     fn steady_writes_are_left_alone_after_diverting_training() {
         let mut flash = Flash::new(Regulation::Quarter, Expected::default());
@@ -400,8 +403,8 @@ mod tests {
         assert!(!flash.regulator.is_high(), "it ends with what caused it");
     }
 
-    /// Training diverts writes and the buster discards, so flash is emptier during training. Its
-    /// erases were compared with those of fuller flash.
+    /// Training diverts writes and the buster discards, so flash is emptier during training.
+    /// Regression: the erases of the training phase were compared with erases of fuller flash.
     #[test]
     fn erases_of_training_are_not_expected_afterwards() {
         let mut flash = Flash::new(Regulation::Quarter, Expected::default());

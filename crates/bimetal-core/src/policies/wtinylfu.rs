@@ -1,13 +1,13 @@
 //! W-TinyLFU (Einziger, Friedman, Manes: *TinyLFU: A Highly Efficient Cache Admission Policy*, ACM
 //! Transactions on Storage 2017, sections 3 and 4). New blocks enter a small window in order of
 //! use. A block that leaves the window is kept only if it was used more often than the block that
-//! the main part would evict for it. The main part is a segmented LRU: a block used there moves
-//! from *probation* to *protected*.
+//! the main part would evict in its place. The main part is a segmented LRU: a block used there
+//! moves from *probation* to *protected*.
 //!
-//! As in the paper, the window has 1 % of the slots, protected has 80 % of the rest, and counts are
-//! halved after ten uses a slot. Our choices: counts of four bits in four rows, each with four
-//! counters or more for each slot, and no doorkeeper. On a tie, the older block stays. A slot that
-//! the caller refuses stays in its position.
+//! As in the paper, the window has 1 % of the slots, protected has 80 % of the remaining slots, and
+//! counts are halved after ten uses a slot. Our choices: counts of four bits in four rows, each
+//! with four counters or more for each slot, and no doorkeeper. On a tie, the older block stays. A
+//! slot that the caller refuses stays in its position.
 
 use super::replacement::{Key, Replacement, Verdict};
 use super::sketch::{self, Sketch};
@@ -91,7 +91,7 @@ impl Replacement for WTinyLfu {
     }
 
     /// Compares the oldest block of the window with the block that the main part would evict, and
-    /// evicts the block that was used less.
+    /// evicts the block that was used less often.
     fn evict(&mut self, judge: &mut dyn FnMut(Slot) -> Verdict) {
         let mut next = [WINDOW, PROBATION, PROTECTED].map(|list| self.lists.oldest(list));
         loop {

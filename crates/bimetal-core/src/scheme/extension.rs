@@ -1,8 +1,7 @@
-//! Questions that only one scheme or two answer, each group a trait of its own.
+//! Methods that only one or two schemes have, in groups; each group is a trait.
 //!
-//! A scheme that answers one of them returns itself from the method of
-//! [`Scheme`](super::Scheme) that gives the trait. The volume skips the question for all other
-//! schemes.
+//! A scheme with such methods returns itself from the method of [`Scheme`](super::Scheme) that
+//! gives the trait. The volume calls the methods of a group only for schemes that return the trait.
 
 use super::{Access, PredictionError, Service, View, Wear};
 use crate::block::{BlockRun, Key};
@@ -14,18 +13,18 @@ use crate::units::{Nanoseconds, SectorRange};
 /// Properties of a scheme with its settings. The properties hold as long as the scheme lives.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Properties {
-    /// Set if free slots are discarded on their drive while it is idle, so that its translation
-    /// layer need not keep their content.
+    /// Set if free slots are discarded on their drive while it is idle, so that the drive's
+    /// translation layer need not keep the content of free slots.
     pub discards_free_slots: bool,
     /// Set if moves take no time and no decision waits for a drive, as in the papers' policy
-    /// simulators. The block map changes when a request arrives or a trigger fires. Drives still do
-    /// the work, and wear, afterwards. Only for the simulator.
+    /// simulators. The block map changes when a request arrives or a trigger fires. Drives do the
+    /// same work, and wear, after the decision. Set in a simulator only.
     pub migrates_instantly: bool,
     /// Set if ranges change their homes in no time and without operations, so that a run shows the
-    /// worth of a placement without the cost of the moves. For the simulator only.
+    /// worth of a placement without the cost of the moves. Set in a simulator only.
     pub moves_instantly: bool,
     /// Set if a block that has a slot is overwritten in that slot, and no journal records the
-    /// places of blocks. A crash would leave neither version whole. For the simulator only.
+    /// places of blocks. A crash would leave neither version whole. Set in a simulator only.
     pub overwrites_in_place: bool,
     /// Time without requests that counts as an idle period in a profile of the whole workload.
     /// `None` if the scheme wants no such profile. Only a simulation has a profile of idle periods.
@@ -36,7 +35,7 @@ pub struct Properties {
     pub takes_pins: bool,
 }
 
-/// Policy of another program that chooses the blocks that leave a cache. Only for the simulator.
+/// Policy of another program that chooses the blocks that leave a cache. Set in a simulator only.
 pub trait OutsidePolicy: Send {
     /// Notes that the block `key` came into the cache.
     fn insert(&mut self, key: Key);
@@ -63,14 +62,14 @@ pub enum Destination {
     Both,
 }
 
-/// Program that chooses the destination of each request to a cache, in place of the scheme. Only
-/// for the simulator.
+/// Program that chooses the destination of each request to a cache, in place of the scheme. Set in
+/// a simulator only.
 pub trait Director: Send {
     /// Notes that the request `token` came to the volume.
     fn submitted(&mut self, now: Nanoseconds, token: Token);
 
     /// Returns the destination of the blocks of a read or write, which is about to be served.
-    /// `None` leaves the decisions about it to the scheme.
+    /// `None` leaves the decisions about the request to the scheme.
     fn direct(&mut self, view: &View, access: &Access, token: Token) -> Option<Destination>;
 
     /// Notes that the request `token` has ended.
@@ -79,21 +78,21 @@ pub trait Director: Send {
 
 /// A scheme with several copies of all content.
 pub trait Copies {
-    /// Chooses the member that serves a read of `sectors`. Each of `copies` is present and has the
-    /// content.
+    /// Chooses the member that serves a read of `sectors`. Each member in `copies` is present and
+    /// has the content.
     fn choose_copy(&mut self, view: &View, sectors: SectorRange, copies: &[MemberId]) -> MemberId;
 }
 
-/// A scheme that hears of a host's hints.
+/// A scheme that is notified of a host's hints.
 pub trait Hints {
     /// Notes that a host's buffer cache has evicted `blocks`: from now on the host reads them from
-    /// the volume. Only a simulation knows such evictions.
+    /// the volume. Only a simulation knows the evictions of a host's buffer cache.
     fn evicted(&mut self, view: &View, blocks: BlockRun) {
         let _ = (view, blocks);
     }
 
     /// Pins `blocks` to flash for a host, or ends the pin if `pinned` is false. Returns false, and
-    /// changes nothing, if more would be pinned than the scheme allows.
+    /// changes nothing, if more blocks would be pinned than the scheme allows.
     fn pin(&mut self, view: &View, blocks: BlockRun, pinned: bool) -> bool {
         let _ = (view, blocks, pinned);
         true
@@ -109,16 +108,16 @@ pub trait Monitor {
     fn wear_told(&mut self, wear: Wear);
 
     /// Returns true if the drive with the slots shall not level its wear now. Only simulated drives
-    /// obey.
+    /// can stop their wear levelling.
     fn halts_wear_levelling(&self) -> bool;
 
     /// Supplies the answer to [`Work::AskFragmented`](super::Work::AskFragmented): slots in use,
-    /// those with the most outdated surroundings first. `None` if the drive does not know; no real
-    /// drive does.
+    /// beginning with the slots in the flash blocks with the most outdated pages. `None` if the
+    /// drive does not know the most outdated flash blocks; no real drive does.
     fn fragmented(&mut self, view: &View, slots: Option<&[Slot]>);
 
-    /// Supplies the idle periods of the profile: for each, the number of reads and writes before
-    /// it, in order.
+    /// Supplies the idle periods that the profile contains: the number of reads and writes before
+    /// each idle period, in order.
     fn foresee_idle(&mut self, after: Vec<u64>);
 
     /// Returns the errors of the scheme's own forecast of response times, if it makes one.

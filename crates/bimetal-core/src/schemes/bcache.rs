@@ -6,14 +6,14 @@
 //!   Replacement chooses among buckets (LRU by default, where a read is a use of its bucket). The
 //!   dirty blocks of a bucket are written back before it is evicted.
 //! - *Write-back*: the newest content stays on the SSD. Once more than `writeback_percent` of the
-//!   cache is dirty, dirty blocks are written back until it is less. All dirty blocks are written
-//!   back when the HDD has been idle for half a minute. Neither write-back begins before
-//!   `writeback_delay` has passed since the first block became dirty. Above 40 % dirty blocks,
-//!   writes go to both drives.
+//!   cache is dirty, dirty blocks are written back until less than `writeback_percent` is dirty.
+//!   All dirty blocks are written back when the HDD has been idle for half a minute. Neither
+//!   write-back begins before `writeback_delay` has passed since the first block became dirty.
+//!   Above 40 % dirty blocks, writes go to both drives.
 //! - *Sequential bypass*: a request bypasses the cache when the stream that it continues is at
 //!   least `sequential_cutoff`. The request also bypasses the cache when the average of the streams
-//!   before its own is as long (each new stream counts an eighth). So a backup or a copy bypasses
-//!   the cache from its second file on.
+//!   before its own is at least `sequential_cutoff` (each new stream counts an eighth). So a backup
+//!   or a copy bypasses the cache from its second file on.
 //!
 //! Our choices: streams are averaged over the volume, since a block device does not know their
 //! tasks (bcache averages for each task). Dirty blocks are written back in order of slot, as fast
@@ -62,7 +62,7 @@ pub const INFO: SchemeInfo = SchemeInfo {
     source: "Linux bcache",
     members: &[(Role::Hdd, Holds::Home), (Role::Ssd, Holds::Cache)],
     parameters: Parameters::LIST,
-    worst_crash: "writes that were not flushed; each cached block is whole, old or new",
+    worst_crash: "writes that were not flushed; each cached block is wholly old or wholly new",
     ssd_loss: "writes that were not written back yet",
     hdd_loss: "all data",
     bypass: &[
@@ -92,10 +92,11 @@ const IDLE: Nanoseconds = Nanoseconds::from_seconds(30);
 const WRITE_THROUGH_ABOVE: f64 = 0.4;
 /// Divisor of a new stream's weight in the average: a new stream counts one eighth.
 const AVERAGE_OF: u64 = 8;
-/// Number of blocks that are written back together with the blocks beyond the share. Without a
-/// batch, blocks would go home one by one as others are written, each with a commit of its own. The
-/// number is small because requests for the disk wait for the whole batch. A batch is at most the
-/// share of dirty blocks divided by [`BATCH_OF_SHARE`], so that a batch does not empty the share.
+/// Number of blocks that are written back in addition to the blocks beyond the share, in the same
+/// move. Without a batch, blocks would be written back one by one as other blocks are written, each
+/// with a commit of its own. The batch is small because requests for the disk wait for the whole
+/// batch. A batch is at most the share of dirty blocks divided by [`BATCH_OF_SHARE`], so that a
+/// batch writes back a small part of the dirty blocks only.
 const BATCH: usize = 8;
 const BATCH_OF_SHARE: usize = 8;
 /// Number of buckets looked at for a bucket without dirty blocks.
@@ -141,7 +142,7 @@ struct Buckets {
     in_use: Vec<u32>,
     /// Number of buckets without blocks.
     empty: u32,
-    /// Number of buckets that shall be empty.
+    /// Number of buckets without blocks that the scheme keeps ready.
     reserve: u32,
     /// Set if no clean bucket was found to evict while a move was under way.
     starved: bool,
@@ -198,8 +199,8 @@ impl Buckets {
         map.next_dirty(Slot(bucket.0 * self.size)).is_none_or(|dirty| self.of(dirty) > bucket)
     }
 
-    /// Returns the first bucket without dirty blocks that the policy offers. If no such bucket is
-    /// found, the error has all buckets that were looked at.
+    /// Returns the first bucket without dirty blocks that the policy offers. If every bucket that
+    /// was looked at has dirty blocks, the error value lists these buckets.
     fn offered(&mut self, map: &BlockMap) -> Result<Slot, Vec<Slot>> {
         let mut offers = Vec::with_capacity(LOOKS);
         self.replacement.evict(&mut |bucket| {
@@ -359,8 +360,8 @@ mod tests {
         assert!(bench.volume.statistics().evicted_blocks >= 2 * count - 64);
     }
 
-    /// An overwritten block takes a new slot. The block's old slot stays unused until the whole
-    /// bucket is evicted.
+    /// An overwritten block takes a new slot. The slot of an overwritten block stays unused until
+    /// the whole bucket is evicted.
     #[test]
     fn overwritten_slot_stays_unused_until_bucket_is_evicted() {
         let mut bench = Bench::new("bcache", &[("bucket_size", "64KiB"), ("writeback_delay", "0s")]);
@@ -410,8 +411,8 @@ mod tests {
         assert!(bench.volume.statistics().bypassed_blocks[&Reason::SEQUENTIAL] > 20 * 64);
     }
 
-    /// After the delay, write-back keeps dirty blocks below their share. An idle disk takes all
-    /// dirty blocks, and clean copies stay cached.
+    /// After the delay `writeback_delay`, write-back keeps dirty blocks below their share. An idle
+    /// disk takes all dirty blocks, and clean copies stay cached.
     #[test]
     fn dirty_blocks_stay_below_their_share_after_the_delay() {
         let mut bench = Bench::new("bcache", &[]);

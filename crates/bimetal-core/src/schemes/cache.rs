@@ -6,8 +6,8 @@
 //! - the [`Contents`]: the slots in use, in the order in which they are evicted;
 //! - the [`Decisions`] that its paper or product describes, in a file of their own.
 //!
-//! [`Cache`] alone tells each part of requests and slots, and asks for the destination of a write
-//! in one order: the SSD must be online, then come bypass, admission, and the decision itself.
+//! [`Cache`] notifies each part of requests and slots, and decides about the destination of a write
+//! in this order: the SSD must be online, then come bypass, admission, and the decision itself.
 
 use crate::block::{Block, BlockRun, ValidMask};
 use crate::block_map::Slot;
@@ -88,7 +88,7 @@ impl<R: Replacement> Contents for Room<R> {
     }
 }
 
-/// Decisions of one cache. Each has the contents of the cache at hand.
+/// Decisions of one cache. Each decision can see the contents of the cache.
 pub(super) trait Decisions: Send {
     /// Contents of the cache.
     type Contents: Contents;
@@ -120,13 +120,13 @@ pub(super) trait Decisions: Send {
         rest: BlockRun,
     ) -> (Placement, u64);
 
-    /// Returns the reason against copies of `missing`, which may enter the cache otherwise.
+    /// Returns the reason for which `missing`, which may otherwise enter the cache, gets no copies.
     fn refuses_read(&mut self, contents: &mut Self::Contents, view: &View, missing: BlockRun) -> Option<Reason> {
         let _ = (contents, view, missing);
         None
     }
 
-    /// Returns true if reads of `missing` can give copies at all.
+    /// Returns true if reads of `missing` can bring copies into the cache.
     fn promotes(&self, contents: &Self::Contents, missing: BlockRun) -> bool {
         let _ = (contents, missing);
         true
@@ -142,8 +142,8 @@ pub(super) trait Decisions: Send {
         let _ = (view, dirty);
     }
 
-    /// Returns true if slots become free whatever enters the cache, and not only when a decision
-    /// finds none.
+    /// Returns true if slots become free without a need for them, and not only when a decision
+    /// finds no free slot.
     fn makes_room(&self) -> bool {
         true
     }

@@ -11,7 +11,8 @@
 //! - *Type*, strategy 1: "move executable files and program libraries to the SSD and move the
 //!   remaining files to the HDD" (Combo Drive, table 1, and Linux's counterparts).
 //! - *Access*, strategy 2: "move files that are randomly accessed to the SSD, move files that are
-//!   contiguously accessed to the HDD, and move files that are both [...] to the HDD".
+//!   contiguously accessed to the HDD, and move files that are both randomly and contiguously
+//!   accessed to the HDD".
 //! - *Frequency*, strategy 3: "move the most frequently used files to the SSD and move all other
 //!   files to the HDD".
 //! - *List*: the files of a written list, such as the result of a search by simulation (Combo
@@ -27,15 +28,16 @@
 //!
 //! Our choices. An access is contiguous if it begins where another access ended, or if it covers a
 //! whole file (without a map of files: a range). A file is accessed randomly if at least `random`
-//! of its accesses are not contiguous. A file is frequently used from `frequent` accesses a period
-//! on. If not all files fit on the SSD, those come first that are accessed most for their size.
+//! of its accesses are not contiguous (parameter `random`). A file is frequently used from
+//! `frequent` accesses a period on. If not all files fit on the SSD, the files that are accessed
+//! most for their size come first.
 //!
-//! Content leaves the SSD in this order: contiguously accessed first (strategy 2), then least used
-//! for its size, then large. Nothing leaves unless other content takes its place. Files move by the
-//! ranges that they have a part in. Each drive has one range to spare, and every move is an
-//! exchange: one range leaves the SSD for the HDD's free place, and another range takes its place.
-//! A range goes behind the range that precedes it, if that place is free. Moves begin when the HDD
-//! is idle, one at a time.
+//! Content leaves the SSD in this order: first contiguously accessed files (strategy 2), then the
+//! files used least for their size, and of equal files the larger. Content leaves the SSD only if
+//! other content takes its place. A file moves by moving each range in which the file has a part.
+//! Each drive has one range to spare, and every move is an exchange: one range leaves the SSD for
+//! the HDD's free place, and another range takes its place. A range goes behind the range that
+//! precedes it, if the place there is free. Moves begin when the HDD is idle, one at a time.
 
 use std::collections::VecDeque;
 
@@ -134,7 +136,7 @@ const PAUSE: Nanoseconds = Nanoseconds::from_millis(1);
 /// Number of tries after which a failed move, and all moves after it, are dropped.
 const TRIES: u8 = 100;
 
-/// Smallest period. A shorter one would keep the optimizer running all the time.
+/// Smallest period. A shorter period would keep the optimizer running all the time.
 const PERIOD_MIN: Nanoseconds = Nanoseconds::from_millis(1);
 
 words! {
@@ -154,7 +156,7 @@ words! {
 }
 
 words! {
-    /// Cost of a move.
+    /// Time that a move costs.
     pub enum Moves {
         /// The drives read and write the content that moves.
         Timed = "timed",
@@ -188,7 +190,7 @@ struct Optimizer {
     streams: Streams,
     /// Accesses to each range.
     counts: Vec<Counts>,
-    /// Set once an access was counted in this period.
+    /// Set once an access was counted in this period of the optimizer.
     counted: bool,
     /// Time at which the optimizer is applied next; `None` if it is not applied again.
     next_run: Option<Nanoseconds>,
@@ -234,8 +236,8 @@ impl Counts {
 /// is used as much.
 pub const USE_SHIFT: u32 = 22;
 
-/// Class of a file that belongs on the SSD under strategy 1. With a list, a file's class is its
-/// line, counted from 1.
+/// Class of a file that belongs on the SSD under strategy 1. With `strategy=list`, a file's class
+/// is its line in the list, counted from 1.
 const PROGRAM: u32 = 1;
 
 fn build(settings: &Settings, layout: &Layout) -> Result<Box<dyn Scheme>, SettingError> {
@@ -269,8 +271,8 @@ fn build(settings: &Settings, layout: &Layout) -> Result<Box<dyn Scheme>, Settin
     }))
 }
 
-/// Returns true if table 1 puts a file of this name on the SSD. Types that the table does not list
-/// go to the HDD.
+/// Returns true if table 1 puts a file of this name on the SSD. Types of files that table 1 does
+/// not list go to the HDD.
 pub fn is_program(path: &str) -> bool {
     let mut parts = path.rsplit(['/', '\\']);
     let name = parts.next().unwrap_or_default().to_ascii_lowercase();
@@ -410,7 +412,7 @@ impl Optimizer {
     }
 
     /// Drops the moves that were made. A move that fails [`TRIES`] times ends the remaining moves,
-    /// since they are exchanges.
+    /// since moves are exchanges that depend on each other.
     fn note_moved(&mut self, view: &View) {
         let places = view.layout.places.as_ref().expect("a strategy moves ranges between places");
         while self.moves.front().is_some_and(|&(range, to)| places.member_of(range) == to) {
@@ -579,7 +581,7 @@ mod tests {
     }
 
     /// A regression: a film read in one request of 512 KiB went to the SSD, while a film read in
-    /// four requests did not.
+    /// four requests stayed on the HDD.
     #[test]
     fn file_that_one_request_reads_whole_is_contiguous() {
         for (requests, expected) in [(1, "hdd"), (4, "hdd")] {

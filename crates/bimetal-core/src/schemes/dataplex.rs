@@ -2,20 +2,21 @@
 //! section II A): software that caches blocks of the HDD on the SSD, and learns which blocks are
 //! worth caching.
 //!
-//! Publicly known: its algorithm "learns user behavior and decides which data should reside in the
-//! SSD", and among its criteria are "frequency and recentness of the data". Dataplex requires an
-//! SSD of at least four times the system's memory, since a smaller working set stays in memory. The
-//! SSD must be much faster than the HDD. Dataplex sees blocks and files.
+//! Publicly known: Dataplex's algorithm "learns user behavior and decides which data should reside
+//! in the SSD", and among its criteria are "frequency and recentness of the data". Dataplex
+//! requires an SSD of at least four times the system's memory, since a smaller working set stays in
+//! memory. The SSD must be much faster than the HDD. Dataplex sees blocks and files.
 //!
-//! The rest is unpublished, and our choice here. *Recentness*: cached blocks are in the order of
-//! `replacement`, by default of last use. *Frequency*: every request is counted in a sketch whose
-//! counts are halved now and then. A block is admitted while there is room. Once the cache is full,
-//! a block is admitted only if it was used more often than the block that would be evicted for it.
-//! So one pass over much data displaces nothing. Several blocks read at once are admitted together,
-//! by the block used least. The scheme works by blocks, and by files as well if a map of files is
-//! given. Then the uses of a block's file, divided by the file's blocks, are added to the uses of
-//! the block. So the rest of a file in use is worth more than an unknown block. Writes go to both
-//! drives, since no source says that a write may stay on the SSD alone.
+//! The other rules of Dataplex are unpublished; the rules of this file are choices of this project.
+//! *Recentness*: cached blocks are in the order of `replacement`, by default of last use.
+//! *Frequency*: every request is counted in a sketch whose counts are halved now and then. A block
+//! is admitted while there is room. Once the cache is full, a block is admitted only if it was used
+//! more often than the block that would be evicted in its place. So one pass over much data
+//! displaces nothing. Several blocks read at once are admitted together, and the block used least
+//! decides. The scheme works by blocks, and by files as well if a map of files is given. Then the
+//! uses of a block's file, divided by the file's blocks, are added to the uses of the block. So the
+//! other blocks of a file in use are worth more than an unknown block. Writes go to both drives,
+//! since no source says that a write may stay on the SSD alone.
 
 use super::cache::{Cache, Decisions};
 use crate::block::{Block, BlockRun};
@@ -51,7 +52,7 @@ pub const INFO: SchemeInfo = SchemeInfo {
     source: "Nvelo Dataplex, as in Performance Analysis of SSD/HDD Hybrid Storage Manager, II A",
     members: &[(Role::Hdd, Holds::Home), (Role::Ssd, Holds::Cache)],
     parameters: Parameters::LIST,
-    worst_crash: "writes that were not flushed; each cached block is whole, old or new",
+    worst_crash: "writes that were not flushed; each cached block is wholly old or wholly new",
     ssd_loss: "nothing",
     hdd_loss: "all data",
     bypass: &[
@@ -65,15 +66,15 @@ pub const INFO: SchemeInfo = SchemeInfo {
     build,
 };
 
-/// The block was used no more often than the block that would be evicted for it.
+/// The block was used no more often than the block that would be evicted in its place.
 const LESS_USED: Reason = Reason("less-used");
 
 /// Smallest ratio of the SSD's size to the host's memory (II A). A smaller working set stays in
 /// memory.
 pub const MEMORY_TIMES: u64 = 4;
 
-/// Uses of files: for each file, the uses of its blocks together. All counts are halved when the
-/// counts of blocks are.
+/// Uses of files: for each file, the sum of the uses of its blocks. All counts are halved when the
+/// counts of blocks are halved.
 struct Files {
     map: FileMap,
     uses: Vec<u32>,
@@ -114,7 +115,7 @@ struct Dataplex {
     /// Number of uses of files' blocks after which all counts are halved, as the sketch halves the
     /// counts of blocks.
     uses_max: u64,
-    /// Slot that would be evicted next. The slot is looked up again once it is evicted or used.
+    /// Slot that would be evicted next. The slot is determined again once it is evicted or used.
     next_to_go: Option<Slot>,
 }
 
@@ -143,7 +144,7 @@ impl Dataplex {
     }
 
     /// Returns the number of uses that a block must exceed to be admitted; `None` if every block
-    /// may be.
+    /// may be admitted.
     fn bar(&mut self, room: &mut Room, view: &View) -> Option<u64> {
         if !self.learning || room.is_ample(view) {
             return None;
@@ -247,8 +248,8 @@ mod tests {
         assert_eq!(bench.volume.view().map.dirty_blocks(), 0);
     }
 
-    /// Frequency: one pass over much data displaces no block that is used often. Without learning
-    /// the pass takes every slot.
+    /// Frequency: one pass over much data displaces no block that is used often. With
+    /// `learning=off` the pass takes every slot.
     #[test]
     fn scan_displaces_no_frequently_used_block() {
         let hits_after_scan = |learning| {
@@ -274,8 +275,8 @@ mod tests {
         assert!(hits > count / 2 * 9 / 10, "{hits} of {}", count / 2);
     }
 
-    /// "Sees blocks and files": the rest of a file that is used often is admitted, and an unknown
-    /// block is not.
+    /// "Sees blocks and files": the other blocks of a file that is used often are admitted, and an
+    /// unknown block is not.
     #[test]
     fn rest_of_a_used_file_comes_in_where_a_map_is_given() {
         for with_map in [true, false] {

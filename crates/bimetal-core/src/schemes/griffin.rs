@@ -1,14 +1,14 @@
 //! Griffin (Soundararajan, Prabhakaran, Balakrishnan, Wobber: *Extending SSD Lifetimes with
-//! Disk-Based Write Caches*, FAST 2010): home on the SSD, a log on the HDD as a write cache in
-//! front of it.
+//! Disk-Based Write Caches*, FAST 2010): home on the SSD, a log on the HDD is a write cache in
+//! front of the SSD.
 //!
 //! *What* (Griffin, section 5.1): full caching: every write goes to the log. *How long* (Griffin,
 //! section 5.2): until a trigger fires. When a trigger fires, everything in the log migrates: it is
 //! read in the order of the log, older versions skipped, sorted by address, and written to the SSD
 //! (Griffin, section 5.4). Triggers, alone and together:
-//! - *timeout* bounds how old the writes are that are lost with the HDD;
+//! - **timeout* bounds the age of the writes that are lost with the HDD;
 //! - *read threshold* bounds the share of reads that the slow log serves;
-//! - *migration size* bounds how much is lost with the HDD.
+//! - **migration size* bounds the amount of data that is lost with the HDD.
 //!
 //! A full log forces a migration. Writes gather in a small buffer before the log (Griffin, section
 //! 5.4), which counts as a drive's volatile cache. *Selective caching* (Griffin, section 5.1) logs
@@ -19,42 +19,44 @@
 //! section 6.4): segments of the log describe themselves, and an index of them is written as they
 //! fill. Writes of the index are counted as the log's metadata.
 //!
-//! This file has the decisions of the paper's sections 5.1 and 5.2. The volume carries these
-//! decisions out, for every log:
+//! This file has the decisions of the paper's sections 5.1 and 5.2. The files of the volume carry
+//! out the decisions of a scheme with a log:
 //! - 5.3, consistency after a crash: `volume/announce.rs` marks a migration on the SSD before its
-//!   first write there, `volume/moves.rs` takes the mark back, and `volume/recovery/log.rs`
+//!   first write to the SSD, `volume/moves.rs` takes the mark back, and `volume/recovery/log.rs`
 //!   recovers the log;
 //! - 5.4, the log: `volume/log_tail.rs` gathers and appends segments, `volume/log_index.rs` has
 //!   their index;
 //! - 5.4, migration: `volume/moves/order.rs` sorts by address, `volume/moves/reads.rs` reads in the
 //!   order of the log, `volume/moves/turns.rs` yields to appends.
 //!
-//! Two variants know more than a device does, and are for the simulator. The *oracle* writes a
-//! block home just before it is read (Griffin, section 3.2). The *eviction hint* writes a block
-//! home when a host's buffer cache evicts it (Griffin, section 7). Evictions come from a recording
-//! beside the requests, or from a buffer cache that is simulated from the requests. A block that is
-//! read or written is in that cache until `eviction_hint` bytes of other blocks have been used
-//! since. With timed migrations, evictions of a recording gather while a move is under way, and
-//! their blocks are written home together after it. A trigger that is due comes first. An evicted
-//! block that is written again before its move stays in the log. Evicted blocks are written home
-//! before older blocks. So the loss of the log leaves home without the order of time that full
-//! caching has (Griffin, section 5.3).
+//! Two variants know more than a device can know, and are for the simulator only. The *oracle*
+//! writes a block home just before it is read (Griffin, section 3.2). The *eviction hint* writes a
+//! block home when a host's buffer cache evicts it (Griffin, section 7). Evictions come from a
+//! recording beside the requests, or from a buffer cache that is simulated from the requests. A
+//! block that is read or written is in the buffer cache until `eviction_hint` bytes of other blocks
+//! have been used since. With timed migrations, evictions of a recording gather while a move is
+//! under way, and their blocks are written home together after the move. A migration that a trigger
+//! begins comes before moves of evicted blocks. An evicted block that is written again before its
+//! move stays in the log. Evicted blocks are written home earlier than older blocks that were not
+//! evicted. So after a loss of the log, home may have newer writes and lack older writes, which
+//! full caching rules out (Griffin, section 5.3).
 //!
-//! The triggers count by fixed rules, so that figures compare. The timer restarts when a migration
-//! starts, and when it fires while nothing is logged. The read threshold is tested after each block
-//! read, once at least `read_window` blocks were read since the last migration started. The
-//! migration size is tested after each block written. A trigger during a migration waits for its
-//! end.
+//! The triggers count by fixed rules, so that figures of different runs can be compared. The timer
+//! restarts when a migration starts, and when it fires while nothing is logged. The read threshold
+//! is tested after each block read, once at least `read_window` blocks were read since the last
+//! migration started. The migration size is tested after each block written. A trigger during a
+//! migration waits for the migration's end.
 //!
-//! A migration takes time, and reads meet the log meanwhile. Three rules still keep the read
-//! penalty below its bound; none of them counts with `migration=instant`.
-//! 1. The threshold counts ahead the blocks that reads will find in the log until a migration has
-//!    ended, at the rate of the last 100 ms.
-//! 2. A migration does not yield to reads if the threshold began it, or is passed while it runs.
-//!    The migration goes on where a request has just read from the log. Appends come first even
-//!    then: the log is read in their pauses.
-//! 3. If reads during a migration pass the threshold, the counts go on behind its end. Each read
-//!    from the log then begins a migration, until the share is below the threshold again.
+//! A migration takes time, and reads during the migration find their blocks in the log. Three rules
+//! still keep the read penalty below its bound; none of the rules applies with `migration=instant`.
+//! 1. The read threshold is compared with a forecast of the blocks that reads will find in the log
+//!    until a migration has ended, at the rate of the last 100 ms.
+//! 2. A migration does not yield to reads if the read threshold began the migration, or is passed
+//!    while it runs. The migration goes on where a request has just read from the log. Appends come
+//!    first even then: the log is read in their pauses.
+//! 3. If reads during a migration pass the threshold, the counts are not reset at the migration's
+//!    end. Each read from the log then begins a migration, until the share is below the threshold
+//!    again.
 
 use std::collections::BTreeSet;
 
@@ -74,7 +76,7 @@ parameters! {
         /// section 6.1.2)
         timeout: Option<Nanoseconds> = "900s" live,
         /// migrate when the log serves more than this share of the blocks read since the last
-        /// migration (section 5.2)
+        /// migration started (section 5.2)
         read_threshold: Option<Share> = "0.05" live,
         /// number of blocks read since the last migration, before which read_threshold does not
         /// count (our figure)
@@ -114,7 +116,7 @@ pub const INFO: SchemeInfo = SchemeInfo {
     source: "Griffin (FAST 2010), sections 3 and 5",
     members: &[(Role::Ssd, Holds::Home), (Role::Hdd, Holds::Log)],
     parameters: Parameters::LIST,
-    worst_crash: "writes that were not flushed; each block is whole, old or new",
+    worst_crash: "writes that were not flushed; each block is wholly old or wholly new",
     ssd_loss: "all data",
     hdd_loss: "every write since the last completed migration started; the remaining data is older than the lost \
                data, unless overwrite_threshold or log_bypass let writes bypass the log",
@@ -147,8 +149,8 @@ words! {
     }
 }
 
-/// Smallest timeout. A timer that fires while nothing is logged restarts at once, so a shorter one
-/// would keep the volume busy with that alone.
+/// Smallest timeout. A timer that fires while nothing is logged restarts at once, so a shorter
+/// timeout would keep the volume busy with restarts of the timer.
 const TIMEOUT_MIN: Nanoseconds = Nanoseconds::from_millis(1);
 
 struct Griffin {
@@ -162,7 +164,7 @@ struct Griffin {
     timer_started: Nanoseconds,
     /// Number of blocks read since the last migration started.
     blocks_read: u64,
-    /// Number of the read blocks that the log served.
+    /// Number of the blocks read since the last migration started that the log served.
     blocks_read_from_log: u64,
     log_reads: Rate,
     /// Set once the read threshold has been passed.
@@ -170,7 +172,7 @@ struct Griffin {
     /// Set if the last migration began because of the read threshold.
     began_for_reads: bool,
     /// Set while the share of reads from the log is above the threshold, after it was passed during
-    /// a migration. While the flag is set, only reads from the log begin a migration.
+    /// a migration. While this flag is set, only reads from the log begin a migration.
     in_debt: bool,
     overwrites: Option<Overwrites>,
     bypass: Option<Inflow>,
@@ -183,7 +185,7 @@ struct Griffin {
 
 /// Reason of writes below the overwrite threshold.
 const SELDOM: Reason = Reason("seldom-overwritten");
-/// Reason of writes that come faster than the log takes them.
+/// Reason of writes that come faster than the log can take writes.
 const LOG_RATE: Reason = Reason("log-rate");
 
 /// Number of writes of each block; after n writes, overwrites / writes is (n - 1) / n. Each block
@@ -195,7 +197,8 @@ struct Overwrites {
 }
 
 impl Overwrites {
-    /// Returns the counts for a threshold above 0; `None` if a byte cannot count far enough for it.
+    /// Returns the counts for a threshold above 0; `None` if a byte cannot count as many writes as
+    /// the threshold needs.
     fn new(threshold: f64, blocks: u64) -> Option<Self> {
         let needed = (1..=u8::MAX).find(|&writes| f64::from(writes - 1) / f64::from(writes) >= threshold)?;
         Some(Self { writes: vec![0; blocks as usize], needed })
@@ -206,8 +209,8 @@ impl Overwrites {
         writes.iter_mut().for_each(|count| *count = count.saturating_add(1));
     }
 
-    /// Returns whether the first of `blocks` is logged, and the number of leading blocks with the
-    /// same answer.
+    /// Returns two values: true if the first of `blocks` is logged, and the number of leading
+    /// blocks with the same answer.
     fn alike(&self, blocks: BlockRun) -> (bool, u64) {
         let writes = &self.writes[blocks.first.0 as usize..blocks.end() as usize];
         let logged = writes[0] >= self.needed;
@@ -215,9 +218,9 @@ impl Overwrites {
     }
 }
 
-/// Bytes that a migration is taken to move in a second while reads come in; the time of the next
-/// migration is not known before. The figure is our choice: a fifth of the rate of a disk that only
-/// reads.
+/// Bytes that a migration is taken to move in a second while reads come in; the duration of the
+/// next migration is not known before its end. The figure is our choice: a fifth of the rate of a
+/// disk that only reads.
 const MIGRATES: f64 = 16e6;
 /// Time over which the rate of reads from the log is averaged, in seconds (our figure).
 const READS_OVER: f64 = 0.1;
@@ -288,13 +291,13 @@ fn build(settings: &Settings, layout: &Layout) -> Result<Box<dyn Scheme>, Settin
     Ok(Box::new(griffin))
 }
 
-/// Returns the slots that the log has of `block`.
+/// Returns the slots of the log that hold content of `block`.
 fn logged(view: &View, block: Block) -> Vec<Slot> {
     view.map.pieces(block).iter().map(|(slot, _)| *slot).collect()
 }
 
 impl Griffin {
-    /// Takes all triggers from the settings.
+    /// Reads the parameters of all triggers from the settings.
     fn take_triggers(&mut self, parameters: &Parameters, settings: &Settings) -> Result<(), SettingError> {
         let timeout = parameters.timeout;
         if timeout.is_some_and(|timeout| timeout < TIMEOUT_MIN) {
@@ -307,7 +310,7 @@ impl Griffin {
         Ok(())
     }
 
-    /// Takes from the settings which writes are logged, and which blocks are written home without a
+    /// Reads from the settings which writes are logged, and which blocks are written home without a
     /// trigger.
     fn take_caching(
         &mut self,
@@ -337,16 +340,16 @@ impl Griffin {
         Ok(())
     }
 
-    /// Returns true if the share of reads from the log is above the threshold, with `log` of `all`
-    /// blocks read from it. `ahead` is the number of further blocks that reads will find there
-    /// during a migration.
+    /// Returns true if the share of reads from the log is above the threshold, with `log` blocks of
+    /// `all` read blocks served by the log. `ahead` is the number of further blocks that reads will
+    /// find in the log during a migration.
     fn is_above_threshold(&self, log: u64, all: u64, ahead: f64) -> bool {
         let window = all >= self.read_window && all > 0;
         window && self.read_threshold.is_some_and(|threshold| (log as f64 + ahead) / (all as f64 + ahead) > threshold)
     }
 
     /// Returns the number of blocks that reads would find in the log during a migration that begins
-    /// now, at the rate of the last reads there.
+    /// now, at the rate of the recent reads from the log.
     fn read_ahead(&self, view: &View) -> f64 {
         if self.instant || view.moving {
             return 0.0;
@@ -377,7 +380,7 @@ impl Griffin {
     }
 
     /// Returns the end of the timeout. A timeout that ends behind the end of the clock never fires:
-    /// if it did, a restart would leave it due.
+    /// if such a timeout fired, it would be due again at once.
     fn timer_ends(&self) -> Option<Nanoseconds> {
         let at = self.timer_started.saturating_add(self.timeout?);
         (at < Nanoseconds(u64::MAX)).then_some(at)

@@ -1,18 +1,18 @@
 //! SilverStone's HDDBoost (Lee, Cho, Kim, Won: *Performance Analysis of SSD/HDD Hybrid Storage
 //! Manager*, section III C): the SSD mirrors the first addresses of the HDD, and the host never
-//! writes to it.
+//! writes to the SSD.
 //!
 //! Publicly known: when the drives are joined, the first area of the HDD, as large as the SSD, is
 //! copied to the SSD. "If the data resides in the SSD, the request data is serviced with the data
 //! in SSD, otherwise it fetches the data from the HDD". All writes go to the HDD, "there are no
-//! write operations to the SSD from the host", and the changes of the mirrored area are "later
+//! write operations to the SSD from the host", and the changes of the mirrored addresses are "later
 //! updated to SSD". The example in the paper's figure 5 is a test below.
 //!
-//! Our choices: *later* is when the HDD has had no request for `idle`, in order of address, round
-//! and round. A read of a block that is not mirrored yet makes no copy, since the mirror copies it
-//! later. The copies lie in slots with their block map on the SSD, so any SSD may be attached or
-//! detached. A few slots stay free, so that a copy is never overwritten before its successor is
-//! durable.
+//! Our choices: *later* means: when the HDD has had no request for `idle`, in order of address, and
+//! from the first address again after the last. A read of a block that is not mirrored yet makes no
+//! copy, since the mirror copies it later. The copies lie in slots with their block map on the SSD,
+//! so any SSD may be attached or detached. A few slots stay free, so that a copy is never
+//! overwritten before its successor is durable.
 
 use crate::block::{Block, BlockRun, ValidMask};
 use crate::block_map::{self, Slot};

@@ -2,37 +2,37 @@
 //! configuration 2: home on the disk, flash used exclusively "to offload write requests" (section
 //! 3.3), since the system's own memory caches reads.
 //!
-//! *Read* (Konanki, figure 4.8): each block from flash if it is there, else from the disk. A read
-//! never puts anything on flash. *Write* (Konanki, figure 4.9): a request that reaches the
-//! threshold goes to the disk if none of its pages is on flash. Any other request goes to flash
-//! whole, page by page. A page that finds no free page on flash first flushes. So flash always has
-//! the newest content of its pages.
+//! **Read* (Konanki, figure 4.8): each block is read from flash if it is on flash, and otherwise
+//! from the disk. A read never puts anything on flash. *Write* (Konanki, figure 4.9): a request
+//! that reaches the threshold goes to the disk if none of its pages is on flash. Any other request
+//! goes to flash whole, page by page. A page that finds no free page on flash first flushes. So
+//! flash always has the newest content of its pages.
 //!
 //! *Flush* is an axis (Konanki, section 3.3):
-//! - `full`: the thesis's own. On demand everything is written back, and the flash is empty
-//!   afterwards. An empty flash puts the next flush off as long as possible.
-//! - `partial`: flushes only the pages that a write needs, the *victims*, by default those used
+//! - `full`: the policy of the thesis. On demand all dirty pages are written back, after which the
+//!   flash is empty. An empty flash delays the next flush as long as possible.
+//! - `partial`: flushes only the pages that a write needs, the *victims*, by default the pages used
 //!   longest ago.
-//! - `idle`, `periodic`: flush like `partial`. These two policies also write back everything dirty,
-//!   when the disk is idle or once in a period. The clean copies stay, and are evicted at once when
-//!   room is needed.
-//! - `watermark`: flushes victims when little is free.
+//! - `idle`, `periodic`: flush like `partial`. The policies `idle` and `periodic` also write back
+//!   all dirty pages, when the disk is idle or once in a period. The clean copies stay, and are
+//!   evicted at once when room is needed.
+//! - `watermark`: flushes victims when few pages of the flash are free.
 //!
 //! *Pinned* ranges (Konanki, section 3.5) are never victims. Writes to pinned ranges go to flash
 //! whatever their size, and so do blocks of pinned ranges that are read. Pins change while the
-//! volume is served, by its settings. In a simulation pins also change by the host's hints beside
-//! its requests (Konanki, section 3.5: "a request flag").
+//! volume is served, by its setting `pinned`. In a simulation pins also change by the host's hints
+//! beside its requests (Konanki, section 3.5: "a request flag").
 //!
 //! *Holding* keeps dirty pages on flash until they are a certain share of it, or for a certain
 //! time. Once the share or the time is reached, all dirty pages are written back at once. Before
-//! that, only want of room causes a flush. The disk so stays "in a low power state for a longer
-//! duration" (Konanki, sections 1 and 3.3).
+//! the share or the time is reached, dirty pages are written back only when a write needs room. So
+//! the disk stays "in a low power state for a longer duration" (Konanki, sections 1 and 3.3).
 //!
 //! Our choices: the thesis puts the threshold "slightly less than the maximum request size
 //! supported by the device"; 512 KiB is the largest request of Linux on SATA. A page is free when
-//! its slot is, so the threshold of figure 4.9 is one. Among the first victims clean pages go
-//! first, since their eviction costs nothing. A watermark flush makes twice the watermark free. All
-//! figures of the alternatives are ours.
+//! its slot is free, so the threshold of figure 4.9 is one page. Among the first victims clean
+//! pages go first, since their eviction costs nothing. A watermark flush makes twice the watermark
+//! free. The figures of all policies but `full` are our choice.
 
 use super::cache::{Cache, Contents, Decisions};
 use crate::block::{Block, BlockRun};
@@ -101,7 +101,7 @@ pub const INFO: SchemeInfo = SchemeInfo {
     source: "Konanki (thesis), sections 3.3, 3.5 and 4.2",
     members: &[(Role::Hdd, Holds::Home), (Role::Ssd, Holds::Cache)],
     parameters: Parameters::LIST,
-    worst_crash: "writes that were not flushed; each block is whole, old or new",
+    worst_crash: "writes that were not flushed; each block is wholly old or wholly new",
     ssd_loss: "every write since the flash was last flushed to the disk",
     hdd_loss: "all data",
     bypass: &[(Reason::LARGE, "a write of at least write_threshold")],
@@ -120,9 +120,9 @@ words! {
     enum Flush {
         /// All pages, when a write finds no free page.
         Full = "full",
-        /// The pages that a write needs.
+        /// As many pages as a write needs.
         Partial = "partial",
-        /// Victims, when little is free.
+        /// The next victims, when few pages are free.
         Watermark = "watermark",
         /// The pages that a write needs, and all dirty pages when the disk is idle.
         Idle = "idle",
@@ -138,8 +138,8 @@ struct HybridDisk {
     low_watermark: u64,
     idle: Nanoseconds,
     period: Nanoseconds,
-    /// Number of dirty slots at which all of them are written back. Dirty pages are held if this or
-    /// `hold_time` is set.
+    /// Number of dirty slots at which all of them are written back. Dirty pages are held if this
+    /// number or `hold_time` is set.
     hold_blocks: Option<u64>,
     /// Time after which all dirty slots are written back.
     hold_time: Option<Nanoseconds>,
@@ -195,7 +195,7 @@ fn build(settings: &Settings, layout: &Layout) -> Result<Box<dyn Scheme>, Settin
     Ok(Cache::boxed(settings, layout, PinnedRoom::new(pins, slots, victims), disk))
 }
 
-/// Returns the policy that was chosen, by either of the two names of the parameter.
+/// Returns the policy that was chosen, under either of the two names of the parameter.
 fn victim(parameters: &Parameters, settings: &Settings) -> Result<Policy, SettingError> {
     let (victim, replacement) = (parameters.victim, parameters.replacement);
     match (victim.0.name, replacement.0.name) {
@@ -234,8 +234,9 @@ impl HybridDisk {
         self.hold_time = parameters.hold_time;
     }
 
-    /// Returns whether the first of `blocks` is overwritten in its slot, and the number of leading
-    /// blocks with the same answer. A block that is not overwritten in its slot needs a free slot.
+    /// Returns two values: true if the first of `blocks` is overwritten in its slot, and the number
+    /// of leading blocks with the same answer. A block that is not overwritten in its slot needs a
+    /// free slot.
     fn in_place(&self, view: &View, blocks: BlockRun) -> (bool, u64) {
         if !self.in_place {
             return (false, blocks.count);
@@ -275,7 +276,7 @@ impl HybridDisk {
         self.flush == Flush::Watermark && free < self.low_watermark && !pages.room().is_empty() && !view.moving
     }
 
-    /// Returns the time at which all dirty pages are written back without want of room.
+    /// Returns the time at which all dirty pages are written back although no room is needed.
     fn clean_at(&self, view: &View) -> Option<Nanoseconds> {
         let dirty = u64::from(view.map.dirty_blocks());
         if dirty == 0 || view.moving || !view.slots_online() {
@@ -560,8 +561,8 @@ mod tests {
         assert_eq!((migrations.blocks, migrations.count), (20, 2), "the first came alone");
     }
 
-    /// Each partial flush is a move of its own, so requests that arrive during a flush have the
-    /// disk between two flushes.
+    /// Each partial flush is a move of its own, so requests that arrive during a flush use the disk
+    /// between two flushes.
     #[test]
     fn partial_flush_moves_at_most_an_eighth_of_the_flash() {
         let mut bench = Bench::new("hybrid-disk", &[("flush", "partial")]);
@@ -581,7 +582,7 @@ mod tests {
     }
 
     /// A flush that writes wait for gets a quarter as many operations on the disk as requests have
-    /// under way there. With fewer operations, the flush would wait behind all requests.
+    /// under way on the disk. With fewer operations, the flush would wait behind all requests.
     #[test]
     fn flush_that_writes_wait_for_has_a_quarter_of_the_queue() {
         let mut bench = Bench::new("hybrid-disk", &[("flush", "partial")]);
@@ -750,8 +751,9 @@ mod tests {
         assert!(chosen.len() > 4, "{chosen:?}");
     }
 
-    /// All of the flash is being written when a write waits and dirty pages have been held long
-    /// enough. Even if no room can be made for the write, the held pages are written back.
+    /// All of the flash is being written when a write waits, and dirty pages have been held as long
+    /// as the setting allows. Even if no room can be made for the write, the held pages are written
+    /// back.
     #[test]
     fn what_is_held_goes_home_while_no_room_can_be_made() {
         let settings = [("flush", "partial"), ("hold_time", "10s"), ("pin", "0-64KiB"), ("write_threshold", "off")];

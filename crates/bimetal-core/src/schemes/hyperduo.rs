@@ -1,19 +1,20 @@
 //! Marvell's HyperDuo (Lee, Cho, Kim, Won: *Performance Analysis of SSD/HDD Hybrid Storage
-//! Manager*, section III B): in safe mode the SSD mirrors a part of the HDD; in capacity mode both
-//! are one drive.
+//! Manager*, section III B): in safe mode the SSD mirrors a part of the HDD; in capacity mode the
+//! two drives are concatenated.
 //!
 //! Publicly known: safe mode is RAID 1, so a write goes to both drives. Safe mode "duplicates first
 //! few GBytes of the HDD to SSD and manages hot files in SSD": an "MRU data structure periodically
 //! identifies hot and cold LBA ranges and pin the hot to SSD". Of capacity mode, the paper has only
 //! the name and figure 4: the sum of both drives.
 //!
-//! Our choices: a share of the SSD (`mirrored`) holds the first addresses, the rest of it ranges of
-//! `range`. The table is in order of use, with the most recently used range first. Every `period`,
-//! as many ranges from its front are pinned as fit, and the copies of all other ranges are evicted.
-//! Requests for a range are counted, and the count is halved each period. A range with a count of
-//! at least two is hot; a range with a count of zero is cold. So a range that was used once, or
-//! long ago, is not hot. Copies are made when the HDD is idle, and from the content of reads.
-//! Capacity mode puts the SSD at the low addresses, as Combo Drive does, and moves nothing.
+//! Our choices: a share of the SSD (`mirrored`) holds the first addresses, the rest of the SSD
+//! holds ranges of the size `range`. The table of ranges is in order of use, with the most recently
+//! used range first. Every `period`, as many ranges from the front of the table are pinned as fit
+//! on the SSD, and the copies of all other ranges are evicted. Requests for a range are counted,
+//! and the count is halved each period. A range with a count of at least two is hot; a range with a
+//! count of zero is cold. So a range that was used once, or long ago, is not hot. Copies are made
+//! when the HDD is idle, and from the content of reads. Capacity mode puts the SSD at the low
+//! addresses, as Combo Drive does, and moves nothing.
 
 use crate::block::{Block, BlockRun, ValidMask};
 use crate::block_map::{self, Slot};
@@ -30,8 +31,8 @@ parameters! {
         /// safe: the SSD mirrors a part of the HDD (RAID 1); capacity: the drives are concatenated,
         /// with the SSD at the low addresses
         mode: Mode = "safe",
-        /// share of the SSD that mirrors the first addresses; hot ranges take the rest (our figure:
-        /// 'first few GBytes')
+        /// share of the SSD that mirrors the first addresses; hot ranges take the other part (our
+        /// figure: 'first few GBytes')
         mirrored: Option<Share> = "0.5",
         /// size of the ranges that are judged hot or cold (our figure)
         range: Bytes = "1MiB",
@@ -50,7 +51,7 @@ pub const INFO: SchemeInfo = SchemeInfo {
     source: "Marvell HyperDuo, as in Performance Analysis of SSD/HDD Hybrid Storage Manager, III B",
     members: &[(Role::Hdd, Holds::Home), (Role::Ssd, Holds::Ranges)],
     parameters: Parameters::LIST,
-    worst_crash: "writes that were not flushed; each mirrored block is whole, old or new",
+    worst_crash: "writes that were not flushed; each mirrored block is wholly old or wholly new",
     ssd_loss: "safe: nothing; capacity: all data at the low addresses",
     hdd_loss: "safe: all data, and mirrored blocks stay readable until the volume stops; capacity: all data at the \
                high addresses",
@@ -136,7 +137,8 @@ struct HotRanges {
     blocks: u64,
     total: u64,
     heat: HeatTable,
-    /// Ranges used since the last ranking, and ranges that it pinned or that still have a count.
+    /// Ranges used since the last ranking, and ranges that the last ranking pinned or that still
+    /// have a count.
     ranked: Vec<u32>,
     pinned_max: usize,
     period: Nanoseconds,
@@ -148,14 +150,14 @@ struct HotRanges {
 struct Heat {
     /// Number of requests, plus half of the count of the period before.
     count: u32,
-    /// Number of the range's last use.
+    /// Number that orders the ranges by their last use.
     last: u32,
     /// Set if the range is in the list for the next ranking.
     listed: bool,
     pinned: bool,
 }
 
-/// Ranges in one part of the table. A part exists once one of its ranges was used.
+/// Ranges in one part of the table. A part of the table exists once one of its ranges was used.
 const RANGES_PER_PART: usize = 1024;
 
 /// The heat of all ranges. A large address space that is hardly used costs little memory.
@@ -212,7 +214,7 @@ impl HotRanges {
     }
 
     /// Ranks the ranges. Returns the ranges that are pinned from now on (the hottest last), and the
-    /// ranges that no longer are.
+    /// ranges that are no longer pinned.
     fn rank(&mut self, now: Nanoseconds) -> (Vec<u32>, Vec<u32>) {
         self.next_ranking = now.saturating_add(self.period);
         let heat = &self.heat;
@@ -248,8 +250,8 @@ impl Safe {
         block.0 < self.mirror.blocks() || self.ranges.is_pinned(block)
     }
 
-    /// Returns whether the first block of `run` shall have a copy, and the number of blocks from it
-    /// on with the same answer.
+    /// Returns two values: true if the first block of `run` shall have a copy, and the number of
+    /// leading blocks with the same answer.
     fn alike(&self, run: BlockRun) -> (bool, u64) {
         let wanted = self.wants(run.first);
         (wanted, run.blocks().take_while(|&block| self.wants(block) == wanted).count() as u64)
@@ -391,7 +393,7 @@ mod tests {
     use crate::units::Nanoseconds;
 
     const RANGE: &[(&str, &str)] = &[("range", "64KiB"), ("period", "1s")];
-    /// First sector behind the mirrored part of the 4 MiB SSD.
+    /// First sector after the mirrored part of the 4 MiB SSD.
     const FAR: u64 = 40_960;
 
     #[test]
@@ -426,7 +428,7 @@ mod tests {
     }
 
     /// "MRU data structure periodically identifies hot and cold LBA ranges": the range used last
-    /// goes before the range used most.
+    /// comes before the range used most often.
     #[test]
     fn most_recently_used_range_is_pinned_before_the_most_used() {
         let mut bench = Bench::new("hyperduo", &[("range", "1MiB"), ("period", "1s")]);

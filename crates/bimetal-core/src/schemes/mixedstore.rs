@@ -3,21 +3,23 @@
 //! (section 5).
 //!
 //! Every write goes to the drive that is predicted to answer sooner (MixedStore, section 5.2): the
-//! SSD by regression over a sliding window (MixedStore, section 5.1, `policies::response_model`),
-//! the disk by the mean of its recent response times. A table tells where the newest content is;
-//! here, blocks that only the SSD has are dirty. Reads go to the drive with the content. Small data
-//! that is read often moves to flash in idle periods (`policies::hot_reads`). *Write regulation*
-//! (MixedStore, section 5.4, `policies::wear_regulator`) acts while flash wears faster than
-//! expected. Write regulation sends 25 % or 50 % of the writes meant for flash, picked uniformly at
-//! random, to the disk. *Adaptive wear levelling* (MixedStore, section 5.5) halts the drive's
-//! levelling for as long. The *fragmentation buster* (MixedStore, section 5.3,
+//! SSD's answer is predicted by regression over a sliding window (MixedStore, section 5.1,
+//! `policies::response_model`), the disk's answer by the mean of its recent response times. The
+//! paper's table records the place of the newest content; in this scheme, blocks that only the SSD
+//! has are dirty. Reads go to the drive with the content. Small data that is read often moves to
+//! flash in idle periods (`policies::hot_reads`). *Write regulation* (MixedStore, section 5.4,
+//! `policies::wear_regulator`) acts while flash wears faster than expected. Write regulation sends
+//! 25 % or 50 % of the writes meant for flash, picked uniformly at random, to the disk. *Adaptive
+//! wear levelling* (MixedStore, section 5.5) halts the drive's wear levelling while flash wears
+//! faster than expected. The *fragmentation buster* (MixedStore, section 5.3,
 //! `policies::fragmentation`) moves pages to the disk in idle periods. The fragmentation buster
-//! takes the least recently used of the fragments that the drive names, or the coldest pages if the
-//! drive names none. `static` is the baseline of figure 4: writes over 4 KiB go to the disk.
+//! takes the least recently used of the pages that the drive names as fragments. If the drive names
+//! none, the buster takes the coldest pages. `static` is the baseline of figure 4: writes over
+//! 4 KiB go to the disk.
 //!
-//! An idle period has no request in the volume: neither drive serves one, and none has arrived for
-//! a while. `profiled` is the paper's offline profile: idle periods are known in advance, and used
-//! from their first moment on.
+//! An idle period has no request in the volume: neither drive serves a request, and no request has
+//! arrived for a while. `profiled` is the paper's offline profile: idle periods are known in
+//! advance, and used from their first moment on.
 //!
 //! Our choices:
 //!
@@ -28,8 +30,8 @@
 //!   disk without work counts as no slower than in training.
 //! - `budget` regulates by the excess of the writes over `expected_writes`, instead of by a fixed
 //!   share.
-//! - Pages leave the SSD until a quarter of it is free, and the drive is told which slots are. When
-//!   slots run short, the coldest pages are written back.
+//! - Pages leave the SSD until a quarter of the SSD is free, and free slots are discarded on the
+//!   drive. When slots run short, the coldest pages are written back.
 
 use crate::block::{Block, BlockRun, ValidMask};
 use crate::block_map::{self, Slot};
@@ -115,7 +117,7 @@ pub const INFO: SchemeInfo = SchemeInfo {
     source: "MixedStore (2008), section 5",
     members: &[(Role::Hdd, Holds::Home), (Role::Ssd, Holds::Cache)],
     parameters: Parameters::LIST,
-    worst_crash: "writes that were not flushed; each block on the SSD is whole, old or new",
+    worst_crash: "writes that were not flushed; each block on the SSD is wholly old or wholly new",
     ssd_loss: "all blocks whose newest content was on the SSD",
     hdd_loss: "all data except what is on the SSD",
     bypass: &[
@@ -163,9 +165,9 @@ words! {
 words! {
     /// Source of idle periods.
     enum IdlePeriods {
-        /// The requests so far.
+        /// Idle periods are detected in the requests so far.
         Detected = "detected",
-        /// A profile of the whole workload. For the simulator only.
+        /// Idle periods are taken from a profile of the whole workload. For the simulator only.
         Profiled = "profiled",
     }
 }
@@ -176,14 +178,14 @@ const SLOWER: Reason = Reason("predicted-slower");
 const REGULATED: Reason = Reason("regulated");
 /// Largest write that goes to the SSD under the static partition.
 const STATIC_MAX: Bytes = Bytes::from_kib(4);
-/// One write in this many goes to the disk while the model learns.
+/// One write in this many goes to the disk while the coefficients are learnt.
 const EXPLORE_TRAINING: u64 = 8;
 const EXPLORE_ONLINE: u64 = 64;
-/// Online, the number of requests after which the coefficients are solved anew, and the factor by
-/// which earlier observations lose weight then.
+/// With `learning=online`: the number of requests after which the coefficients are solved anew, and
+/// the factor by which earlier observations then lose weight.
 const SOLVE_EVERY: u64 = 256;
 const FORGET: f64 = 0.9;
-/// Number of disk operations over which the disk's recent mean goes.
+/// Number of disk operations over which the recent mean response time of the disk is taken.
 const RECENT_DISK: f64 = 32.0;
 /// Largest read that counts as small.
 const SMALL_READ: Bytes = Bytes::from_kib(64);
@@ -265,7 +267,7 @@ fn build(settings: &Settings, layout: &Layout) -> Result<Box<dyn Scheme>, Settin
 struct Disk {
     /// Mean of the training phase (MixedStore, section 5.2).
     trained: Mean,
-    /// Mean of the recent operations, as an average that weighs old ones less.
+    /// Mean of the recent operations, as an average in which old operations count less.
     recent_ms: f64,
     count: u64,
 }
@@ -279,8 +281,8 @@ impl Disk {
         }
     }
 
-    /// Returns the prediction, once an operation was measured. Times from a queue that is empty now
-    /// do not predict an idle disk's.
+    /// Returns the prediction, once an operation was measured. Response times measured while the
+    /// disk's queue was long do not predict the response of an idle disk.
     fn predict_ms(&self, is_idle: bool) -> Option<f64> {
         let recent = (self.count > 0).then_some(self.recent_ms)?;
         Some(if is_idle && self.trained.count() > 0 { recent.min(self.trained.ms()) } else { recent })
@@ -299,7 +301,7 @@ struct Idle {
 /// Idle periods of the whole workload (MixedStore, section 5.3).
 #[derive(Default)]
 struct Profile {
-    /// For each period, the number of requests before it.
+    /// For each period, the number of requests before the period.
     after: Vec<u64>,
     /// Index of the first period that has not begun.
     next: usize,
@@ -320,8 +322,8 @@ impl Idle {
         }
     }
 
-    /// Returns the time at which the volume is idle, after this many requests and if no other
-    /// arrives. `None` while a request is in the volume.
+    /// Returns the time at which the volume will be idle after this many requests, if no other
+    /// request arrives. `None` while a request is in the volume.
     fn at(&self, view: &View, requests: u64) -> Option<Nanoseconds> {
         let long = match &self.profile {
             None => self.long,
@@ -356,8 +358,8 @@ impl MixedStore {
         self.requests <= self.training
     }
 
-    /// Chooses a drive for a write: a reason for the disk, or `None` for flash. Free slots are not
-    /// considered.
+    /// Chooses a drive for a write: a reason for the disk, or `None` for flash. The choice ignores
+    /// whether slots are free.
     fn chosen(&mut self, view: &View, sectors: Sectors, bytes: f64) -> Option<Reason> {
         let slower = match self.fixed {
             true => sectors.bytes() > STATIC_MAX,
@@ -750,7 +752,7 @@ mod tests {
     }
 
     /// Flash is fragmented when its writes take twice as long as in training (our figure), and not
-    /// earlier.
+    /// before.
     #[test]
     fn pages_stay_where_writes_take_less_than_twice_as_long() {
         for (took_ms, leave) in [(1.5, false), (3.0, true)] {

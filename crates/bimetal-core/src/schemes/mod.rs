@@ -1,5 +1,6 @@
 //! The schemes: one file each, named as its paper or product names it. To add a scheme, write its
-//! file and a line in [`ALL`], where command line, tests and reports find it.
+//! file and a line in [`ALL`], from which the command line, the tests and the reports take all
+//! schemes.
 
 pub mod bcache;
 mod cache;

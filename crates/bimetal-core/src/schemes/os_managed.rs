@@ -11,10 +11,10 @@
 //! Our choices. The host's driver is this scheme. The disk is the first unit, a share of the flash
 //! (`flash_unit`) the last unit, and the rest of the flash holds offloaded writes. A write of the
 //! disk is selected by its size, as in configuration 2, or because it lies in metadata of a file
-//! system. Metadata lies in `regions`. With `metadata=on`, all addresses outside of the files and
-//! the free space in the host's map of files are metadata, too. The host flushes everything a
-//! period after the last flush, or after the first write since, as Linux writes back pages that are
-//! 30 s old. The host also flushes when a write finds no room.
+//! system. Metadata lies in `regions`. With `metadata=on`, all addresses that the host's map of
+//! files lists neither as a file nor as free space count as metadata, too. The host flushes
+//! everything a period after the last flush, or after the first offloaded write since then, as
+//! Linux writes back pages that are 30 s old. The host also flushes when a write finds no room.
 
 use crate::block::{Block, BlockRun, ValidMask};
 use crate::block_map::{self, Slot};
@@ -27,7 +27,7 @@ use crate::units::{Bytes, Nanoseconds, SectorRange};
 parameters! {
     /// Parameters of the scheme.
     struct Parameters {
-        /// share of the flash that is a unit of its own; the rest holds offloaded writes (our
+        /// share of the flash that is a unit of its own; the other part holds offloaded writes (our
         /// figure)
         flash_unit: Share = "0.25",
         /// writes below this size are offloaded (section 3.3); off: no write is offloaded for its
@@ -54,7 +54,7 @@ pub const INFO: SchemeInfo = SchemeInfo {
     source: "Konanki (thesis), sections 1 and 3.2, configuration 1",
     members: &[(Role::Hdd, Holds::Home), (Role::Ssd, Holds::Cache)],
     parameters: Parameters::LIST,
-    worst_crash: "writes that were not flushed; each offloaded block is whole, old or new",
+    worst_crash: "writes that were not flushed; each offloaded block is wholly old or wholly new",
     ssd_loss: "the flash unit, and every write that was offloaded since the last flush; the volume cannot start without the SSD",
     hdd_loss: "all data of the disk unit",
     bypass: &[
@@ -74,7 +74,7 @@ pub const INFO: SchemeInfo = SchemeInfo {
     build,
 };
 
-/// Smallest period; with a shorter one a host would do nothing but flush.
+/// Smallest period; with a shorter period a host would do nothing but flush.
 const PERIOD_MIN: Nanoseconds = Nanoseconds::from_millis(1);
 
 struct OsManaged {
@@ -85,7 +85,7 @@ struct OsManaged {
     /// Sectors that the map of files names, from and to, in order.
     named: Vec<(u64, u64)>,
     period: Option<Nanoseconds>,
-    /// Time of the last flush, or of the first offloaded write after it.
+    /// Time of the last flush, or of the first offloaded write after that flush.
     offloaded: DirtySince,
     /// The first block of the flash unit.
     flash_unit: Block,

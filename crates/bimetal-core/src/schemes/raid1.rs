@@ -2,12 +2,13 @@
 //! 1988): every member has all content.
 //!
 //! A write is done when all members have it. A read goes to the member with the fewest operations
-//! under way; of several, to the member whose last operation ended nearest to it, as in Linux' md.
-//! If a member cannot read a sector, another member does. A member that is gone, or cannot store a
-//! write, is taken out. The remaining members record that on themselves before the write is
-//! acknowledged, and serve on. After a power cut, the members are made equal before the volume
-//! serves. A discard is answered and not passed on: two drives may keep different content for the
-//! discarded range, and later reads must agree.
+//! under way; among members with equally few, to the member whose last operation ended nearest to
+//! the read, as in Linux' md. If a member cannot read a sector, the sector is read from another
+//! member. A member that is gone, or cannot store a write, is taken out. The remaining members
+//! record the removal in their states before the write is acknowledged, and serve on. After a power
+//! cut, the members are made equal before the volume serves. A discard is acknowledged and not
+//! passed on to the members: two drives may keep different content for the discarded range, and
+//! later reads must agree.
 //!
 //! An array is no hybrid but a part of a tree; its members are drives or volumes of any kind.
 
@@ -35,7 +36,7 @@ pub const INFO: SchemeInfo = SchemeInfo {
 };
 
 struct Raid1 {
-    /// For each member, the sector behind its last read.
+    /// For each member, the sector after its last read.
     last: Vec<u64>,
 }
 

@@ -1,13 +1,13 @@
-//! Reasons for bypasses: those that a scheme declares, and those that follow from its parameters
-//! and members; and losses in words.
+//! Reasons for bypasses: the reasons that a scheme declares, and the reasons that follow from its
+//! parameters and members. This file also puts the losses of a scheme into words.
 
 use crate::policies::admission;
 use crate::scheme::{Holds, Reason, SchemeInfo};
 use crate::settings::{Kind, Parameter};
 
 impl SchemeInfo {
-    /// Returns a loss in words. A part that holds under one value of a parameter has the setting
-    /// behind it: `nothing (mode=enhanced)`.
+    /// Returns a loss as a text for users. A part of the loss that holds under one value of a
+    /// parameter ends with the setting: `nothing (mode=enhanced)`.
     pub fn loss_in_words(&self, loss: &str) -> String {
         let parameter_of = |value: &str| {
             let has = |parameter: &&Parameter| matches!(parameter.kind, Kind::Choice(words) if words.contains(&value));
@@ -53,7 +53,8 @@ impl SchemeInfo {
 mod tests {
     use crate::schemes;
 
-    /// `SSD lost     loses enhanced: nothing; maximized: …` told nobody what is lost.
+    /// Regression: `SSD lost loses enhanced: nothing; maximized: …` did not say which data are
+    /// lost.
     #[test]
     fn loss_under_a_setting_has_the_setting_behind_it() {
         let info = schemes::find("smart-response").expect("a scheme");

@@ -7,24 +7,25 @@
 //! recognises a "one-time accessed sequential data stream" and does not cache the stream.
 //!
 //! Our choices, since the algorithm is unpublished: a stream is recognised by adjacent requests
-//! that together reach `stream_bypass`. Replacement is any policy, by default LRU. Idle is `idle`
-//! without a request on either drive. The text leaves open whether a write miss allocates. The
-//! prose of the text says that all writes reach the SSD (`write_allocate=on`, the default); its
-//! table 1 lists only reads as cached in enhanced mode (`off`).
+//! that together reach `stream_bypass`. Replacement is any policy, by default LRU. The drives are
+//! idle when neither has had a request for `idle`. The text of the paper leaves open whether a
+//! write miss allocates. The prose of the paper says that all writes reach the SSD
+//! (`write_allocate=on`, the default); its table 1 lists only reads as cached in enhanced mode
+//! (`off`).
 //!
 //! The prose gives "application, user, and boot data" a higher value than a one-time stream; table
-//! 1 adds paging. Without a map of files only streams can be told apart. A map (`--files`) gives
+//! 1 adds paging. Without a map of files only streams can be recognised. A map (`--files`) gives
 //! each file its class by its path:
 //!
 //! - boot: a directory `boot` or `EFI`; `vmlinuz*`, `initrd*`, `initramfs*`, `bootmgr`, `ntldr`;
 //! - paging: `pagefile.sys`, `swapfile.sys`, `hiberfil.sys`, `swapfile`, `swap.img`;
 //! - application: programs and libraries by Combo Drive's table 1
 //!   ([`is_program`](super::combo::is_program)), and what lies below a directory for them;
-//! - user: all other files. Metadata of the file system, in no file, has no class.
+//! - user: all other files. Metadata of the file system belongs to no file, and has no class.
 //!
-//! Streams of boot, paging and application data do not pass by the cache. The text does not order
-//! the classes among each other. Our choice (`classes=priority`): of the quarter of the copies that
-//! are next in the policy's order, user data is evicted first.
+//! Streams of boot, paging and application data are cached. The paper does not order the classes
+//! among each other. Our choice (`classes=priority`): of the quarter of the copies that are next in
+//! the policy's order, user data is evicted first.
 //!
 //! `stream_bypass` was chosen by the score in MB/s, a geometric mean (closed replay at depth 1, OCZ
 //! Solid 3 and WD10EALX, the last of three rounds), with an SSD of 10 % of the footprint. The lines
@@ -37,8 +38,9 @@
 //!   three of DiskMon): 256KiB 16.0, 10.1, 10.5, 2,938; 1MiB 19.6, 10.2, 10.5, 4,136; 4MiB 20.6,
 //!   10.1, 10.4, 4,990; off 22.3, 10.1, 10.4, 7,023.
 //!
-//! So an SSD that holds all that is used is up to 40 % faster with `stream_bypass=off`. A smaller
-//! SSD is as fast with 256KiB, and gets less than half of the writes that it gets with `off`.
+//! So an SSD that holds the whole footprint is up to 40 % faster with `stream_bypass=off`. A
+//! smaller SSD is as fast with 256KiB, and gets less than half of the writes that it gets with
+//! `off`.
 
 use super::cache::{Cache, Decisions};
 use crate::block::{Block, BlockRun};
@@ -89,7 +91,7 @@ pub const INFO: SchemeInfo = SchemeInfo {
     source: "Intel Smart Response Technology, as in Performance Analysis of SSD/HDD Hybrid Storage Manager, II D",
     members: &[(Role::Hdd, Holds::Home), (Role::Ssd, Holds::Cache)],
     parameters: Parameters::LIST,
-    worst_crash: "writes that were not flushed; each cached block is whole, old or new",
+    worst_crash: "writes that were not flushed; each cached block is wholly old or wholly new",
     ssd_loss: "enhanced: nothing; maximized: writes that were not written back yet",
     hdd_loss: "all data",
     bypass: &[
@@ -116,7 +118,7 @@ const APPLICATION_DIRECTORIES: &[&str] =
 const PAGING_FILES: &[&str] = &["pagefile.sys", "swapfile.sys", "hiberfil.sys", "swapfile", "swap.img"];
 const BOOT_FILES: &[&str] = &["vmlinuz", "initrd", "initramfs", "bootmgr", "ntldr"];
 
-/// Class of a file's data. Each class but the last is of higher value.
+/// Class of a file's data. Each class but the last is of higher value than the last class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum DataClass {
     Boot,
@@ -172,7 +174,7 @@ words! {
 
 struct SmartResponse {
     classes: Classes,
-    /// Map of files by [`DataClass`], if there is one.
+    /// Map of files by [`DataClass`]; `None` without a map.
     files: Option<FileMap>,
     write_back: bool,
     write_allocate: bool,
@@ -222,8 +224,9 @@ impl SmartResponse {
     }
 }
 
-/// Returns the classes of the files that `sectors` touch: whether any is user data, and whether any
-/// is of higher value. Metadata of the file system is not user data, and not of higher value.
+/// Returns two facts about the files that `sectors` touch: whether any of them is user data, and
+/// whether any is of higher value. Metadata of the file system is not user data, and not of higher
+/// value.
 fn classes_in(files: Option<&FileMap>, sectors: SectorRange) -> (bool, bool) {
     let Some(files) = files else { return (false, false) };
     files.parts(sectors).fold((false, false), |(user, valued), (file, _)| {
@@ -380,7 +383,7 @@ mod tests {
         bench
     }
 
-    /// A stream of application data is cached, and a stream of user data passes by.
+    /// A stream of application data is cached, and a stream of user data bypasses the cache.
     #[test]
     fn stream_of_a_program_is_cached_with_a_map() {
         let cached = |classes: &str| {

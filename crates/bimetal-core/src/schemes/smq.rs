@@ -4,20 +4,20 @@
 //!
 //! Cached blocks stand in one [multi-queue](crate::policies::multi_queue). A second multi-queue,
 //! the *hotspot queue*, ranks larger regions of the address space, regardless of whether any of
-//! their blocks are cached. A block is promoted when its region stands high enough there. The level
-//! at which blocks are promoted is set anew every second. The level is low while the cache has
-//! room. Once the cache is full, the level depends on the cache's hits: few blocks are promoted
-//! when the cache hits well or badly, more in between. The level is higher if the hotspot queue
-//! predicts badly; then regions also move faster. A whole block that is written is admitted while
-//! there is room. Levels are made equally full every second (hotspots) and every ten seconds
-//! (cache). Write-back: dirty blocks are written back while the HDD has been idle for a second, and
-//! when less than 5 % of the cache is clean.
+//! their blocks are cached. A block is promoted when its region stands high enough in the hotspot
+//! queue. The level at which blocks are promoted is set anew every second. The level is low while
+//! the cache has room. Once the cache is full, the level depends on the cache's hits: few blocks
+//! are promoted when the cache hits well or badly, and more blocks when it hits moderately. The
+//! level is higher if the hotspot queue predicts badly; then regions also move faster. A written
+//! block that is covered whole is admitted while there is room. Levels are made equally full every
+//! second (hotspots) and every ten seconds (cache). Write-back: dirty blocks are written back while
+//! the HDD has been idle for a second, and when less than 5 % of the cache is clean.
 //!
-//! Our choices: a block is the volume's (4 KiB). dm-cache's blocks are 32 KiB to 1 GiB; here a
-//! block is promoted only when it is read, from the content of the read, and is not copied whole. A
-//! region is sixteen blocks or less, as in dm-cache. Dirty blocks are written back in order of
-//! slot, not of level. If no clean block is left to evict, the lowest dirty blocks are written back
-//! and evicted, while dm-cache promotes nothing.
+//! Our choices: a block is the volume's block (4 KiB). dm-cache's blocks are 32 KiB to 1 GiB; in
+//! this scheme a block is promoted only when it is read, from the content of the read, and is not
+//! copied as a whole. A region is sixteen blocks or less, as in dm-cache. Dirty blocks are written
+//! back in order of slot, and not in order of level. If no clean block is left to evict, the lowest
+//! dirty blocks are written back and evicted, while dm-cache promotes nothing.
 
 use super::cache::{Cache, Decisions};
 use crate::block::{Block, BlockRun};
@@ -49,7 +49,7 @@ pub const INFO: SchemeInfo = SchemeInfo {
     source: "Linux dm-cache, policy smq",
     members: &[(Role::Hdd, Holds::Home), (Role::Ssd, Holds::Cache)],
     parameters: Parameters::LIST,
-    worst_crash: "writes that were not flushed; each cached block is whole, old or new",
+    worst_crash: "writes that were not flushed; each cached block is wholly old or wholly new",
     ssd_loss: "writes that were not written back yet",
     hdd_loss: "all data",
     bypass: &[
@@ -70,13 +70,14 @@ const NOT_HOT: Reason = Reason("not-hot");
 const TICK: Nanoseconds = Nanoseconds::from_seconds(1);
 /// Period of the cache's queue, in which a block rises at most once.
 const CACHE_PERIOD: Nanoseconds = Nanoseconds::from_seconds(10);
-/// Number of levels by which a region must stand higher for a write than for a read.
+/// Number of levels by which a region must be higher for a promotion by a write than for a
+/// promotion by a read.
 const WRITE_EXTRA: usize = 2;
 /// Divisor of the share that shall be clean: at least one block of twenty.
 const CLEAN_PART: u64 = 20;
 
-/// Number of highest hotspot levels whose blocks are promoted when the cache is full, by its hits
-/// in sixteenths.
+/// Number of highest hotspot levels whose blocks are promoted when the cache is full, indexed by
+/// the share of hits in sixteenths.
 const LEVELS_BY_HITS: [usize; 17] = [1, 1, 1, 2, 4, 6, 7, 8, 7, 6, 4, 4, 3, 3, 2, 2, 1];
 
 struct Smq {
@@ -212,8 +213,8 @@ mod tests {
         u64::from(bench.volume.view().map.slots())
     }
 
-    /// Plays a second in which `hot` regions are read once, and regions that change every second
-    /// are read once as well.
+    /// Plays a second of a workload. Reads `hot` regions, which are the same in every second, and
+    /// as many other regions, which no earlier second has read.
     fn second(bench: &mut Bench, second: u64, hot: u64) {
         for region in 0..hot {
             bench.request(Read, region * 16 * 8, 8);

@@ -8,7 +8,7 @@
 //! at home. No read puts anything on the SSD.
 //!
 //! Our choices: the whole log is written back in one move, and its slots are freed at the move's
-//! end; dm-writeboost takes a batch of its oldest segments at a time. The HDD is idle after `idle`
+//! end; dm-writeboost takes a batch of the oldest segments at a time. The HDD is idle after `idle`
 //! without a request; dm-writeboost looks at the share of time in which the HDD is in use. The
 //! optional caching of reads of dm-writeboost is left out.
 
@@ -42,7 +42,7 @@ pub const INFO: SchemeInfo = SchemeInfo {
     source: "dm-writeboost",
     members: &[(Role::Hdd, Holds::Home), (Role::Ssd, Holds::Log)],
     parameters: Parameters::LIST,
-    worst_crash: "writes that were not flushed; each block is whole, old or new",
+    worst_crash: "writes that were not flushed; each block is wholly old or wholly new",
     ssd_loss: "every write since the last completed write-back started; the remaining data is older than the lost data",
     hdd_loss: "all data",
     bypass: &[],
@@ -85,7 +85,8 @@ impl Writeboost {
         self.free_min = ((1.0 - share) * self.slots as f64) as u64;
     }
 
-    /// Returns the time from which the log may be written back, if there is one.
+    /// Returns the time from which the log may be written back; `None` if it may not be written
+    /// back.
     fn write_back_at(&self, view: &View) -> Option<Nanoseconds> {
         if view.map.is_empty() || view.moving || !view.slots_online() {
             return None;

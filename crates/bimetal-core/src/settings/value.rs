@@ -12,8 +12,8 @@ pub trait Value: Sized {
     /// Kind of the parameter.
     const KIND: Kind;
 
-    /// Reads a value in the form that `--set` takes. `None` if the parameter does not take the
-    /// value.
+    /// Reads a value in the form that `--set` takes. `None` if the text is no possible value of the
+    /// parameter.
     fn read(text: &str) -> Option<Self>;
 }
 
@@ -25,7 +25,8 @@ pub struct Share(pub f64);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rate(pub Bytes);
 
-/// Ranges of addresses, each from its first byte to the byte behind its last; none for `off`.
+/// Ranges of addresses, each as its first byte and the byte after its last byte; no range for
+/// `off`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Ranges(pub Vec<(Bytes, Bytes)>);
 
@@ -149,7 +150,7 @@ impl Value for bool {
 
 impl Settings {
     /// Returns the value of a parameter that the scheme declares with this type.
-    /// [`parameters!`](crate::parameters) calls it for each field.
+    /// [`parameters!`](crate::parameters) calls this function for each field.
     pub fn value<T: Value>(&self, key: &str) -> T {
         T::read(self.text(key)).unwrap_or_else(|| panic!("{}.{key} is declared with another type", self.scheme()))
     }
@@ -200,9 +201,10 @@ macro_rules! words {
 /// Declares the parameters of a scheme: a `struct` with a field for each.
 ///
 /// - A field's doc comment is the parameter's doc for users; its type is a [`Value`].
-/// - The text behind `=` is the default. `live` behind it marks a parameter that can change while
-///   the volume is served.
-/// - Parameters behind `and` are declared elsewhere, and have no field.
+/// - The text after `=` is the default. `live` behind the default marks a parameter that can
+///   change while the volume is served.
+/// - Parameters after the word `and` are declared in another file, and have no field in this
+///   struct.
 /// - `LIST` has all parameters for [`SchemeInfo`](crate::scheme::SchemeInfo), `of` reads the fields
 ///   from [`Settings`], and the module `name` has the name of each field.
 ///

@@ -1,11 +1,11 @@
 //! Writing the volume's [state](crate::journal::state) to its home members.
 //!
-//! Some facts must be durable there before something else may happen:
+//! Some facts must be durable on the home members before other steps may happen:
 //!
 //! - Slots hold content that home lacks: before the first write to a slot is acknowledged.
 //! - A member is detached or has failed: before home changes in a way that this member misses.
 //! - A migration writes home: before its first write (Griffin 5.3).
-//! - A page of the table of places was written: before its old place is free. Only the
+//! - A page of the table of places was written: before the old place of the range is free. Only the
 //!   [witness](crate::layout::Layout::places_witness) records the write.
 //!
 //! One state is written at a time, in two turns, so that a torn state leaves the previous state.
@@ -14,13 +14,14 @@
 //! written before the other copy of its turn: a failed write may destroy a page, and a turn without
 //! a sound copy is refused.
 //!
-//! A state may record more than the state before about other members' content: that it is needed,
-//! old or void. Then the other turn gets the same content under the next number, while requests go
-//! on. A new digest of the table of places goes to the other turn of the witness as well. Until
-//! both turns have the state, home does not change: a range that has moved would differ from its
-//! old place. So both copies of one turn may revert to earlier content, and the fact is not lost. A
-//! recovery that finds the content in one turn alone writes the other turn. A write of an old turn
-//! that fails is repeated up to [`OLD_TURN_TRIES`] times, and again after the next recovery.
+//! A state may record more than the state before about other members' content: that the content is
+//! needed, old or void. In this case the other turn gets the same content under the next number,
+//! while requests go on. A new digest of the table of places goes to the other turn of the witness
+//! as well. Until both turns have the digest, home does not change, because a range that has moved
+//! would then differ from its old place. So both copies of one turn may revert to earlier content,
+//! and no fact is lost. A recovery that finds such facts in one turn alone writes the other turn. A
+//! write of an old turn that fails is repeated up to [`OLD_TURN_TRIES`] times, and again after the
+//! next recovery.
 //!
 //! A home that cannot be written is still read, and is never written again. The old state on such a
 //! home does no harm, because the content of the home changes no more.
@@ -37,13 +38,14 @@ use crate::scheme::MemberState;
 
 /// Failed writes of the state in a row after which a member counts as read-only.
 const FAILURES_MAX: u8 = 4;
-/// Number of writes of an old turn, at most. A page that can never be written costs no more.
+/// Number of writes of an old turn, at most. A page that can never be written causes no more than
+/// this number of failed writes.
 const OLD_TURN_TRIES: u8 = 3;
 
 /// Facts of the durable state that one turn of the state lacks.
 #[derive(Clone, Copy, Default)]
 pub(super) struct OldTurn {
-    /// Number of writes that the turn may still get; 0 if it lacks nothing, or is given up.
+    /// Number of writes that the turn may still get; 0 if the turn lacks nothing, or was given up.
     tries: u8,
     /// Set if the turn lacks, on some home, a fact about other members' content.
     lacks_members: bool,
@@ -52,7 +54,8 @@ pub(super) struct OldTurn {
 }
 
 impl OldTurn {
-    /// Returns a turn that lacks these facts.
+    /// Returns a turn that lacks facts about members if `members` is set, and facts about places if
+    /// `places` is set.
     pub(super) fn lacking(members: bool, places: bool) -> Self {
         let tries = if members || places { OLD_TURN_TRIES } else { 0 };
         Self { tries, lacks_members: members, lacks_places: places }
@@ -63,7 +66,7 @@ impl OldTurn {
         Self::lacking(self.lacks_members && to_witness_alone, false)
     }
 
-    /// Records that a write of the turn failed. The last of all writes gives up the turn.
+    /// Records that a write of the turn failed. The last of the allowed writes gives up the turn.
     fn failed(self) -> Self {
         let tries = self.tries.saturating_sub(1);
         if tries > 0 { Self { tries, ..self } } else { Self::default() }
@@ -81,11 +84,11 @@ pub(crate) struct Announcements {
     /// The state that is durable.
     durable: State,
     wanted: State,
-    /// Set while `wanted` differs from `durable`.
+    /// Set while the wanted state differs from the durable state.
     changed: bool,
     /// The state that is being written.
     writing: Option<State>,
-    /// Extent of the present write of a state.
+    /// Kind of the write of a state that is under way.
     extent: Extent,
     old_turns: OldTurns,
     second_first: SecondFirst,
@@ -101,7 +104,7 @@ pub(crate) struct Announcements {
     waiters: Vec<TaskId>,
 }
 
-/// Extents of a write of a state.
+/// Kinds of writes of a state.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 enum Extent {
     /// New content of the state is written to all homes.
@@ -126,8 +129,8 @@ impl Extent {
 }
 
 impl Announcements {
-    /// Returns the announcements after a recovery that found the state `durable`. A cut or an error
-    /// kept facts of its content from `old_turns`.
+    /// Returns the announcements of a volume whose recovery found the state `durable` on the home
+    /// members. Facts that a power cut or an error kept from the turns are in `old_turns`.
     pub(super) fn new(durable: State, old_turns: OldTurns, second_first: SecondFirst) -> Self {
         let (told, wanted) = (durable.failed, durable.clone());
         Self { told, durable, wanted, old_turns, second_first, ..Self::default() }
@@ -138,7 +141,7 @@ impl Announcements {
         if self.second_first.contains(&(member, turn as usize)) { 1 - at } else { at }
     }
 
-    /// Makes the copy that could not be written the first of its turn.
+    /// Makes the copy whose write failed the first copy to be written of its turn.
     fn note_failure(&mut self, member: MemberId) {
         let turn = self.writing.as_ref().map(|state| state.turn() as usize).filter(|_| self.second);
         if let Some(turn) = turn
@@ -155,8 +158,8 @@ impl Announcements {
         is_written && !self.old_turns.iter().any(|turn| turn.lacks_places)
     }
 
-    /// Begins to write the wanted state. Returns false if a state is being written, or if there is
-    /// nothing to write.
+    /// Begins to write the wanted state. Returns false if a state is being written, or if the
+    /// wanted state is durable already.
     fn begin(&mut self) -> bool {
         let old_turn = |number: u64| self.old_turns[number as usize % TURNS];
         let next = self.durable.sequence + 1;
@@ -194,8 +197,8 @@ impl Announcements {
         }
     }
 
-    /// Returns true if a member was taken out and no home records that. A recovery would still
-    /// trust that member.
+    /// Returns true if a member was taken out and no home member has recorded the removal. A
+    /// recovery would still trust that member.
     pub(super) fn are_untold(&self) -> bool {
         self.wanted.failed & !self.told != 0
     }
@@ -219,7 +222,7 @@ impl Announcements {
 }
 
 impl<P: Payload> Volume<P> {
-    /// Changes the wanted state, and begins to write it.
+    /// Changes the wanted state, and begins to write that state.
     pub(super) fn announce(&mut self, change: impl FnOnce(&mut State)) {
         change(&mut self.announcements.wanted);
         self.announcements.compare();
@@ -263,7 +266,8 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Writes a copy to each home: the first with `at` 0, the other with 1.
+    /// Writes one copy of the state to each home: the first copy if `at` is 0, and otherwise the
+    /// second.
     fn write_copies_of_state(&mut self, task: TaskId, state: &State, at: usize) {
         let witness = self.view.layout.places_witness().filter(|_| self.announcements.extent.is_of_witness());
         for member in self.view.layout.homes() {
@@ -278,8 +282,8 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Begins to write the second copies once the first copies are stable. Returns true if it
-    /// issued a write.
+    /// Begins to write the second copies once the first copies are stable. Returns true if a write
+    /// was issued.
     fn write_second_copies(&mut self, task: TaskId) -> bool {
         let Announcements { writing, second, failed, .. } = &mut self.announcements;
         let Some(state) = writing.clone().filter(|_| !*failed && !*second) else { return false };

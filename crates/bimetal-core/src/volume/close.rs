@@ -1,7 +1,7 @@
-//! Close: makes everything acknowledged stable, and records that nothing is in doubt.
+//! Close: makes all acknowledged writes stable, and records that nothing is in doubt.
 //!
-//! After a close, the next recovery trusts every clean copy. A volume that was not closed recovers
-//! as well, but drops the clean copies in marked regions, because home may be newer there.
+//! After a close, the next recovery trusts every clean copy. The recovery of a volume that was not
+//! closed drops the clean copies in marked regions, because home may be newer in these regions.
 
 use super::{Job, TaskId, Volume};
 use crate::operation::Status;
@@ -25,13 +25,13 @@ pub(super) enum Closing {
 enum LastWrite {
     /// A checkpoint that records that no region is marked.
     Unmarked,
-    /// A note of what is stable. The marks stay.
+    /// A note that the last flush has ended. The marks stay.
     Note,
 }
 
 impl Closing {
-    /// Returns the next state of the close, if that state is reached. `is_quiet` tells whether
-    /// every request is answered and no checkpoint is under way, `is_idle` whether no task is left.
+    /// Returns the next state of the close, if that state is reached. `is_quiet` is true if every
+    /// request is answered and no checkpoint is under way. `is_idle` is true if no task is left.
     fn next(self, is_quiet: bool, is_idle: bool) -> Option<Self> {
         match self {
             Self::Wanted if is_quiet => Some(Self::Committing),
@@ -41,14 +41,15 @@ impl Closing {
     }
 }
 
-/// Returns the last write of a cache that closes. The marks go only if home surely has all that
-/// clean copies have: its commit was `sure`, and `nothing_open` could change content any more.
+/// Returns the last write of a cache that closes. The marks are cleared only if home surely has the
+/// content of all clean copies: its commit was `sure`, and no change is under way
+/// (`nothing_open`).
 fn last_write(has_marks: bool, sure: bool, nothing_open: bool) -> LastWrite {
     if has_marks && sure && nothing_open { LastWrite::Unmarked } else { LastWrite::Note }
 }
 
 impl<P: Payload> Volume<P> {
-    /// Begins to close the volume. No request may arrive any more; those under way are finished
+    /// Begins to close the volume. No request may arrive any more; requests under way are finished
     /// first.
     pub fn close(&mut self, now: Nanoseconds) {
         self.set_time(now);
@@ -56,12 +57,12 @@ impl<P: Payload> Volume<P> {
         self.pump();
     }
 
-    /// Returns true if the volume is closed: nothing is under way or will be.
+    /// Returns true if the volume is closed: nothing is under way, and nothing will begin.
     pub fn is_closed(&self) -> bool {
         self.closing == Closing::Closed
     }
 
-    /// Takes the next step of closing. Returns true if a step was left.
+    /// Takes the next step of closing. Returns true if there was a step to take.
     pub(super) fn close_on(&mut self) -> bool {
         let is_quiet = self.requests.are_all_answered() && !self.is_checkpointing();
         let Some(next) = self.closing.next(is_quiet, self.tasks.len() == 0) else { return false };
@@ -79,7 +80,7 @@ impl<P: Payload> Volume<P> {
         self.closing != Closing::No
     }
 
-    /// Goes on after the commit: home now holds all that clean copies hold, or the commit failed
+    /// Goes on after the commit: home now has the content of all clean copies, or the commit failed
     /// and the marks stay.
     pub(super) fn run_close(&mut self, task: TaskId, status: Status) {
         self.end_task(task);
@@ -116,7 +117,7 @@ mod tests {
         assert_eq!(Closing::Checkpoint.next(true, true), Some(Closing::Closed));
     }
 
-    /// A mark that goes too soon leaves clean copies that a recovery trusts and that are old.
+    /// A mark that is cleared too soon leaves an old clean copy that a recovery trusts.
     #[test]
     fn marks_stay_unless_home_surely_has_everything() {
         assert_eq!(last_write(true, true, true), LastWrite::Unmarked);

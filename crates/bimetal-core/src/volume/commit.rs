@@ -1,10 +1,10 @@
-//! Commits: a commit makes everything acknowledged stable, for all waiting tasks at once.
+//! Commits: a commit makes all acknowledged writes stable, for all waiting tasks at once.
 //!
 //! A commit writes what is only in memory (the log's segment, or pages of the journal's ring) and
-//! then flushes. Records carry checksums of their data, so data and records need no flush between
-//! them. A commit for a flush request flushes every member. A commit that only makes records
-//! durable (to free slots, or for a mark) flushes the member that holds them. Where that member is
-//! read-only, a commit waits instead until the affected regions are evacuated (`refusal.rs`).
+//! then flushes. Records carry checksums of their data, so no flush is needed between data and
+//! records. A commit for a flush request flushes every member. A commit that only makes records
+//! durable (to free slots, or for a mark) flushes the member that holds the records. If that member
+//! is read-only, a commit waits instead until the affected regions are evacuated (`refusal.rs`).
 
 use super::log_tail::Position;
 use super::operations::purpose;
@@ -25,7 +25,7 @@ use crate::payload::Payload;
 use crate::scheme::MemberState;
 use crate::units::{SectorRange, Sectors};
 
-/// Writes of a segment before its drive becomes read-only.
+/// Number of writes of a segment that are tried before the segment's drive becomes read-only.
 const SEGMENT_TRIES: u8 = 3;
 /// Failed commits in a row after which the drive with the records becomes read-only.
 const COMMIT_TRIES: u8 = 3;
@@ -34,20 +34,23 @@ const COMMIT_TRIES: u8 = 3;
 pub(crate) struct Commit {
     phase: Phase,
     /// Tasks that wait for the commit under way. `next` has the tasks that wait for the next
-    /// commit. `all` and `next_all`: the commit flushes all members.
+    /// commit. `all` and `next_all` are set if the commit under way, or the next commit, flushes
+    /// all members.
     waiters: Vec<TaskId>,
     next: Vec<TaskId>,
     all: bool,
     next_all: bool,
-    /// A lost or possibly lost write that no covering flush has reported yet (see errseq).
+    /// A lost or possibly lost write that no covering flush has reported yet (as in Linux's
+    /// errseq).
     untold: Option<Status>,
-    /// The unreported loss that flushes of the commit under way report, even if the commit itself
-    /// succeeds.
+    /// The unreported loss that the flushes in the commit under way report, even if the commit
+    /// itself succeeds.
     told: Option<Status>,
-    /// Set if a flush waits for the next commit that covers, and so reports, every unreported loss.
+    /// Set if a flush waits for the next commit, and that flush covers, and so reports, every
+    /// unreported loss.
     next_tells: bool,
     /// Number of operations begun when a flush joined the commit under way, if no change was open
-    /// at that time. `next_quiet_at` is for the next commit.
+    /// at that time. `next_quiet_at` is the same number for the next commit.
     quiet_at: Option<u64>,
     next_quiet_at: Option<u64>,
     /// The newest record when the commit began.
@@ -71,8 +74,8 @@ enum Phase {
     #[default]
     Idle,
     Writing,
-    /// The ring is full. The part written so far is made durable, so that a checkpoint can make
-    /// room.
+    /// The ring is full, and the commit waits for room. The part of the commit written so far is
+    /// made durable, so that a checkpoint can make room.
     FlushingPart,
     Flushing,
 }
@@ -150,8 +153,8 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Records a possible loss. Flushes report the loss until a flush that covers it has reported
-    /// it.
+    /// Records a possible loss. A flush reports the loss, until a flush that covers the loss has
+    /// reported it.
     pub(super) fn note_untold(&mut self, status: Status) {
         self.commit.untold = Some(status);
         self.commit.next_tells = false;
@@ -163,9 +166,9 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Parks a flush until a commit that begins from now on has ended. The flush reports an
-    /// unreported loss. If no change was open when it arrived, it covers the loss and is the last
-    /// flush to report it.
+    /// Parks a flush until a commit that begins from now on has ended. The parked flush reports an
+    /// unreported loss. If no change was open when the flush arrived, the flush covers the loss,
+    /// and is the last flush to report the loss.
     pub(super) fn await_flush(&mut self, task: TaskId) {
         self.await_commit(task, true);
         let is_quiet = !self.tasks.jobs().any(|job| matches!(job, Job::Write(_) | Job::Range(_)));
@@ -174,8 +177,8 @@ impl<P: Payload> Volume<P> {
     }
 
     /// Handles a flush request that failed because a member failed. The failed request reports the
-    /// loss to its client. So the unreported loss is cleared if no change was open when the request
-    /// arrived and none has begun since.
+    /// loss to its client. After that report the unreported loss is cleared if no change was open
+    /// when the request arrived and none has begun since.
     fn note_told(&mut self) {
         if self.commit.quiet_at.is_some_and(|at| !self.operations.has_change_since(at)) {
             self.commit.untold = None;
@@ -185,11 +188,11 @@ impl<P: Payload> Volume<P> {
     /// Handles a failed flush of `member`. The drive may have dropped the data that the flush was
     /// to make stable, and the next flush may succeed without that data.
     ///
-    /// - Slots and records on the member that failed the flush are believed only if they are read
-    ///   back and are whole.
-    /// - A flush request must report the loss of changes that requests made at home there,
+    /// - Slots and records on the member that failed the flush count only if they are read back and
+    ///   are undamaged.
+    /// - A flush request must report the loss of changes that requests made at home on that member,
     ///   regardless of the task that issued the failed flush.
-    /// - Moves that wrote home there begin anew.
+    /// - Moves that wrote to a home on that member begin anew.
     pub(super) fn flush_failed(&mut self, member: MemberId) {
         let is_home = self.view.layout.homes().contains(&member);
         let owes = self.operations.stability(member).owes_requests() || self.operations.is_changing(member);
@@ -272,8 +275,8 @@ impl<P: Payload> Volume<P> {
         false
     }
 
-    /// Begins to write everything in memory. Returns true if all of it is being written, and false
-    /// while the store is full.
+    /// Begins to write everything in memory. Returns true if everything in memory is being written,
+    /// and false while the store is full.
     fn write_what_is_in_memory(&mut self, task: TaskId) -> bool {
         loop {
             let Commit { up_to, sealed, .. } = self.commit;
@@ -373,8 +376,8 @@ impl<P: Payload> Volume<P> {
         self.tasks.wake_all(waiters);
     }
 
-    /// Reports a failed segment to a waiting task. A commit is skipped here: the loss of the drive
-    /// is noted where it is found.
+    /// Reports a failed segment to a waiting task. The loss of a drive is skipped by this function:
+    /// the code that detects the loss notes it.
     fn tell_segment_failed(&mut self, waiter: TaskId, status: Status) {
         match self.tasks.job_mut(waiter) {
             Job::Write(job) => job.note(self.view.layout.block, 0, status, P::empty()),
@@ -583,8 +586,8 @@ impl<P: Payload> Volume<P> {
         self.store.cache_mut().is_some_and(|(cache, pending)| cache.marks.are_needed(blocks, map, pending))
     }
 
-    /// Asks for a mark before a copy of `block` is called clean, if a power cut may still take that
-    /// content from home.
+    /// Asks for a mark before a copy of `block` counts as clean, if a power cut may still take the
+    /// copied content from home.
     pub(super) fn mark_if_home_is_unstable(&mut self, block: Block) {
         let (home, ..) = self.view.layout.home_of(block);
         let stability = self.operations.stability(home);

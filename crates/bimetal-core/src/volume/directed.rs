@@ -1,6 +1,6 @@
-//! Direction of a cache by another program, such as a class in Python: it says for each read and
-//! write if its blocks go into slots. All else is the scheme's: the blocks that leave, and the time
-//! at which dirty blocks are written back. Only for the simulator.
+//! Direction of a cache by another program, such as a class in Python: for each read and write, the
+//! program decides whether the blocks go into slots. The scheme makes all other decisions: the
+//! blocks that leave, and the time at which dirty blocks are written back. Only for the simulator.
 
 use std::collections::BTreeMap;
 
@@ -56,7 +56,8 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Returns the destination of the first blocks of `rest`, by the director or else the scheme.
+    /// Returns the destination of the first blocks of `rest`, by the director or, without a
+    /// director, by the scheme.
     pub(super) fn placement(&mut self, token: Token, access: &Access, rest: BlockRun) -> (Placement, u64) {
         let view = &self.view;
         let placement = match self.decision(token) {
@@ -206,7 +207,8 @@ mod tests {
             }
         }
 
-        /// With write-back to slots alone, the cache goes on to take writes after it has filled.
+        /// With a director that sends all writes to slots, the cache goes on to take writes after
+        /// it has filled.
         #[test]
         fn full_cache_makes_room_for_directed_writes(seed in 0_u64..1000) {
             for scheme in DIRECTED {

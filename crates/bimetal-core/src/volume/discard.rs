@@ -2,7 +2,7 @@
 //! copy the slots' old content.
 //!
 //! A slot is free once the record that took its block out is durable and no task reads it any more.
-//! A discard needs a free slot, as a write does. A slot counts as taken while it is discarded, so
+//! A discard takes free slots, as a write does. A slot counts as taken while it is discarded, so
 //! that no write overtakes the discard.
 
 use super::operations::purpose;
@@ -16,7 +16,7 @@ use crate::units::Nanoseconds;
 /// Time without a request on the drive after which a discard may begin.
 const IDLE: Nanoseconds = Nanoseconds::from_millis(10);
 
-/// Slots of one discard: the most that a write may find taken by it.
+/// Slots of one discard: the most slots that are unavailable to a write because of a discard.
 const SLOTS_MAX: u32 = 1024;
 
 /// Adjacent slots that are being discarded.

@@ -11,7 +11,8 @@ use crate::scheme::Service;
 use crate::units::{Nanoseconds, SectorRange, Sectors};
 
 impl<P: Payload> Volume<P> {
-    /// Starts an operation on `member` for `task`. Returns its index among those under way.
+    /// Starts an operation on `member` for `task`. Returns the index of the operation among the
+    /// operations under way.
     pub(super) fn issue(
         &mut self,
         task: TaskId,
@@ -31,7 +32,7 @@ impl<P: Payload> Volume<P> {
         self.operations.begin(self.view.now, load.state, order, payload)
     }
 
-    /// Writes metadata in the background, and again if it fails.
+    /// Writes metadata in the background, and writes the metadata again if the write fails.
     pub(super) fn issue_metadata(&mut self, task: TaskId, member: MemberId, range: SectorRange, fua: bool, payload: P) {
         let command = Command { kind: OpKind::Write, range, fua };
         self.issue_again(task, purpose::BACKGROUND, member, Again { command, payload, tries_left: METADATA_TRIES });
@@ -77,7 +78,8 @@ impl<P: Payload> Volume<P> {
         self.note_result(&operation, status, payload);
     }
 
-    /// Takes in what the end of an operation proves. Returns its effective status.
+    /// Updates the volume by the facts that the end of an operation proves. Returns the effective
+    /// status of the operation.
     fn judge(&mut self, operation: &InFlight<P>, ended: Status) -> Status {
         let flushes = ended == Status::MediaError && self.is_flush_of_home(operation);
         let (status, loses) = self.operations.judge(operation, ended, flushes);
@@ -88,9 +90,9 @@ impl<P: Payload> Volume<P> {
     }
 
     /// Returns true if the operation is a forced change of a drive that is only a home. The drive
-    /// may carry it out as a change and a flush. If the operation fails, the drive may have dropped
-    /// other unstable changes, too. Drives with slots are excepted: a single bad sector must not
-    /// cost such a drive.
+    /// may carry out such an operation as a change and a flush. If the operation fails, the drive
+    /// may have dropped other unstable changes, too. Drives with slots are excepted: a single bad
+    /// sector must not cost such a drive.
     fn is_flush_of_home(&self, operation: &InFlight<P>) -> bool {
         let layout = &self.view.layout;
         let has_slots = layout.slots.is_some_and(|slots| slots.member == operation.member);
@@ -98,7 +100,7 @@ impl<P: Payload> Volume<P> {
         is_forced_change && !has_slots && !layout.is_mirrored() && layout.homes().contains(&operation.member)
     }
 
-    /// Passes a result to its job, and runs the job when no operation of it is under way.
+    /// Passes a result to its job, and runs the job when no operation of the job is under way.
     pub(super) fn note_result(&mut self, operation: &InFlight<P>, status: Status, payload: P) {
         let task = operation.task;
         let purpose = operation.purpose;
@@ -177,8 +179,8 @@ impl<P: Payload> Volume<P> {
         self.operations.health(member).is_unwritable()
     }
 
-    /// Returns true if moves of the slots' content would fail now, and are only tried from time to
-    /// time.
+    /// Returns true if moves of the slots' content would fail now, so that moves are only tried
+    /// from time to time.
     pub(super) fn is_move_futile(&self) -> bool {
         self.view.layout.slots.is_some_and(|slots| self.is_unreadable(slots.member))
             || self.view.layout.homes().into_iter().any(|home| self.is_unwritable(home))

@@ -1,10 +1,11 @@
 //! Drain and detach: writes everything back until home has the newest content of every block and
-//! records that. While a volume drains, writes go to home too, so a drain ends under any load.
-//! Content that cannot be moved stays in its slot, readable, and is tried again.
+//! records on home that the cache or log is empty. While a volume drains, writes go to home too, so
+//! a drain ends under any load. Content that cannot be moved stays in its slot, readable, and is
+//! tried again.
 //!
 //! A drain that was cut off continues where it stopped, because the blocks left to move are the
-//! blocks off home. A *detach* takes the member with the slots out afterwards: home alone serves,
-//! and nothing on that member is trusted again.
+//! blocks off home. A *detach* takes the member with the slots out after the drain: home alone
+//! serves, and nothing on the detached member is trusted again.
 
 use super::{Job, Volume};
 use crate::block_map::Slot;
@@ -22,13 +23,13 @@ pub enum Drain {
     UnderWay {
         /// Number of blocks still off home.
         blocks_left: u64,
-        /// Number of these that have been or are being written to home, and wait for the end of
-        /// their batch.
+        /// Number of the blocks off home that have been or are being written to home, and wait for
+        /// the end of their batch.
         blocks_on_their_way: u64,
         /// Attempts in a row that could not move everything.
         failures: u32,
     },
-    /// Home has everything, and the home members record it.
+    /// Home has everything, and the home members record this fact.
     Done,
 }
 
@@ -39,7 +40,7 @@ pub(super) enum Draining {
     Yes {
         detach: bool,
     },
-    /// Home has everything, and the state that records it is being written.
+    /// Home has everything, and the state that records this fact is being written.
     Announcing,
     Done,
 }
@@ -47,19 +48,21 @@ pub(super) enum Draining {
 /// A step of a drain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Step {
-    /// Nothing can be done now.
+    /// No step is possible now.
     Wait,
     /// Move more content home.
     MoveHome,
-    /// Record that home has everything. With `detach`, take the member with the slots out.
+    /// Record that home has everything. Take the member with the slots out, if a `detach` was
+    /// requested.
     Announce { detach: bool },
-    /// The next state was reached.
+    /// The drain has reached its next state, and no other step is needed.
     GoOn,
 }
 
 impl Draining {
-    /// Returns the next state of the drain, and the step to take. `at_home` tells whether home has
-    /// everything, `is_told` whether the homes durably record what they should.
+    /// Returns the next state of the drain, and the step to take. `at_home` is true if home has
+    /// everything. `is_told` is true if the homes durably record all facts that they have to
+    /// record.
     fn next(self, is_moving: bool, at_home: impl Fn() -> bool, is_told: bool) -> (Self, Step) {
         match self {
             Self::Yes { .. } if is_moving => (self, Step::Wait),
@@ -74,8 +77,8 @@ impl Draining {
 }
 
 impl<P: Payload> Volume<P> {
-    /// Begins to write everything back. With `detach`, the member with the slots is detached
-    /// afterwards.
+    /// Begins to write everything back. With `detach`, the member with the slots is detached after
+    /// the drain.
     pub fn drain(&mut self, now: Nanoseconds, detach: bool) {
         self.set_time(now);
         // The request for a drain suggests that failed operations may succeed now.
@@ -121,7 +124,7 @@ impl<P: Payload> Volume<P> {
         self.draining != Draining::No
     }
 
-    /// Takes the next step of a drain. Returns true if a step was left.
+    /// Takes the next step of a drain. Returns true if there was a step to take.
     pub(super) fn drain_on(&mut self) -> bool {
         let is_told = self.announcements.are_durable();
         let (next, step) = self.draining.next(self.view.moving, || self.is_all_at_home(), is_told);

@@ -1,6 +1,7 @@
 //! Hints that a recording or a simulated host reports beside the requests: evictions of its buffer
 //! cache, and pins. From an eviction on, the host reads the evicted blocks from the volume. Pinned
-//! blocks stay on flash. And a policy of another program, in place of the own.
+//! blocks stay on flash. The third part is a policy of another program, in place of the scheme's
+//! own policy.
 
 use super::Volume;
 use crate::block::{Block, BlockRun};
@@ -22,8 +23,8 @@ impl<P: Payload> Volume<P> {
     }
 
     /// Reports to the scheme that a host's buffer cache has evicted `range` of a unit. Sectors
-    /// beyond the unit are ignored. The scheme's work is due then: [`advance`](Self::advance) does
-    /// it, once for all reports before.
+    /// beyond the unit are ignored. The scheme's work is due after the report:
+    /// [`advance`](Self::advance) does the work, once for all earlier reports.
     pub fn tell_evicted(&mut self, now: Nanoseconds, unit: u16, range: SectorRange) {
         self.set_time(now);
         let blocks = self.blocks_of_unit(unit, range);
@@ -48,7 +49,7 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Returns the blocks of a unit that `range` touches, if there are any.
+    /// Returns the blocks of a unit that `range` touches; `None` if it touches no block.
     fn blocks_of_unit(&self, unit: u16, range: SectorRange) -> Option<BlockRun> {
         let unit = self.view.layout.units.get(usize::from(unit))?;
         let touched = self.view.layout.block.touched(range);

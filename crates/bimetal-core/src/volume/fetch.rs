@@ -78,8 +78,9 @@ impl<P: Payload> Volume<P> {
         self.end_task(task);
     }
 
-    /// Returns the sectors of `member` that hold content before the first request: its part of
-    /// home; or the copies that a simulation assumes, from the first to the last.
+    /// Returns the sectors of `member` that hold content before the first request. The blocks are
+    /// the member's part of home, or the copies that a simulation assumes, from the first to the
+    /// last.
     pub fn held_at_first(&self, member: MemberId) -> SectorRange {
         let home = self.view.layout.home_on(member);
         let copies = self.view.map.slots_in_use();
@@ -88,7 +89,7 @@ impl<P: Payload> Volume<P> {
     }
 
     /// Maps the copies that the scheme assumes before the first request: the first blocks, each in
-    /// the slot of its number.
+    /// the slot with the block's number.
     pub(super) fn copy_at_first(&mut self) {
         let blocks = self.scheme.copied_at_first(&self.view);
         let mut taken = 0;

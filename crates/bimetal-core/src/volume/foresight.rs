@@ -12,13 +12,14 @@ impl<P: Payload> Volume<P> {
         self.scheme.foresee(&self.view, foresight);
     }
 
-    /// Returns true if the scheme must know when each block is used, and does not know it yet.
+    /// Returns true if the scheme must know when each block is used, and was not given the uses
+    /// yet.
     pub fn lacks_foresight(&self) -> bool {
         self.scheme.lacks_foresight()
     }
 
-    /// Tells the scheme when each block is used, if it needs that; to be called before the first
-    /// request.
+    /// Tells the scheme when each block is used, if the scheme needs the uses; to be called before
+    /// the first request.
     pub fn foresee_uses(&mut self, uses: Uses) {
         self.scheme.foresee_uses(uses);
     }

@@ -19,9 +19,9 @@ impl<P: Payload> Volume<P> {
         self.issue(task, purpose::BACKGROUND, region.member, command, P::empty());
     }
 
-    /// Completes a [hint](OpKind::Hint) with a drive's answer: `fragmented` has the sectors
-    /// that the drive names, the worst first. A drive without hints completes the operation as any
-    /// other.
+    /// Completes a [hint](OpKind::Hint) with a drive's answer: `fragmented` has the sectors that
+    /// the drive names, the most fragmented first. A drive without hints completes the operation as
+    /// any other.
     ///
     /// # Panics
     ///

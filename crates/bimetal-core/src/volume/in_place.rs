@@ -1,20 +1,20 @@
 //! Slots that keep their blocks: a block that is written again is overwritten in its slot, and no
 //! journal records the block map.
 //!
-//! The hybrid disks of Konanki's thesis do so (sections 3.3 and 4.2); the thesis leaves recovery
-//! out. A crash would leave parts of two versions, and no block map. So only a volume without data
-//! overwrites in place, in a simulation, if the scheme [asks for
+//! The hybrid disks of Konanki's thesis overwrite slots in place (sections 3.3 and 4.2); the thesis
+//! leaves recovery out. A crash would leave parts of two versions, and no block map. So only a
+//! volume without data overwrites in place, in a simulation, if the scheme [asks for
 //! it](crate::scheme::Properties::overwrites_in_place).
 //!
-//! The rules that keep map and slots together:
+//! Three rules keep map and slots together:
 //!
 //! 1. A write waits for the batch of a move that has its block: the batch ends before the slot
 //!    changes.
 //! 2. A move skips a block while a write changes its slot, as it does while a write changes its
 //!    home.
-//! 3. A clean copy is dirty from the moment at which a write has its slot, so the copy is not
-//!    evicted. The scheme learns at the same moment that the copy is dirty: a timer of the scheme
-//!    that runs from the first dirty block would otherwise run from an earlier one.
+//! 3. A clean copy counts as dirty from the moment at which a write begins to overwrite its slot,
+//!    so the copy is not evicted. The scheme learns at the same moment that the copy is dirty: a
+//!    timer of the scheme that runs from the first dirty block would otherwise start too early.
 
 use super::Volume;
 use crate::block::{BlockRun, ValidMask};
@@ -30,7 +30,7 @@ impl<P: Payload> Volume<P> {
     }
 
     /// Returns true and the number of leading blocks of `run` that have slots, which are
-    /// overwritten. Returns false and the number of leading blocks that need slots otherwise.
+    /// overwritten. Returns false and the number of leading blocks of `run` that need free slots.
     pub(super) fn leading_in_place(&self, run: BlockRun) -> (bool, u64) {
         if !self.slots_keep_blocks() {
             return (false, run.count);

@@ -7,8 +7,8 @@
 //! 3. The block map and the slots agree: a slot in the block map is taken, its block names it, and
 //!    the counts of free slots that a scheme sees are those of the store.
 //!
-//! Checks that cost time with the number of tasks run at every [`EACH`]th operation when tasks are
-//! many. One slot is checked at a time, a different one at each operation.
+//! Checks whose cost grows with the number of tasks run at every [`EACH`]th operation when tasks
+//! are many. One slot is checked at a time, a different slot at each operation.
 
 use super::{Job, Volume};
 use crate::block_map::Slot;
@@ -25,7 +25,7 @@ impl<P: Payload> Volume<P> {
     /// Checks the invariants.
     ///
     /// # Panics
-    /// Panics if one does not hold.
+    /// if one of the checks fails.
     pub(super) fn check_invariants(&self) {
         if self.tasks.len() <= FEW || self.operations.begun().is_multiple_of(EACH) {
             self.check_requests();

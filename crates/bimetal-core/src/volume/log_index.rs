@@ -1,13 +1,13 @@
 //! The index of a log: a packed copy of the records of its stable segments. Recovery reads the
 //! index in one go instead of going from segment to segment across the whole log.
 //!
-//! The pages of the index lie in a ring beside the superblocks. Each page has a position of the
-//! log: up to this position, the page and the pages before it have all records. Recovery walks the
-//! segments behind that position. So a missing page costs only time: pages are written when enough
-//! records have gathered, and no task waits for them. Half a second after the last flush, and when
-//! the volume is closed, all records that are left are written, while pages are to spare. When a
-//! migration frees segments, the index
-//! begins anew at a page that has no record of them.
+//! The pages of the index lie in a ring beside the superblocks. Each page records a position of the
+//! log. The page and the pages before it have all records up to the recorded position. Recovery
+//! walks the segments after that position. A missing page makes recovery slower and loses nothing:
+//! pages are written when enough records have gathered, and no task waits for these writes. Half a
+//! second after the last flush, and when the volume is closed, all records that are left are
+//! written, as long as the ring has free pages. When a migration frees segments, the index begins
+//! anew at a page that has no record of the freed segments.
 
 use std::collections::VecDeque;
 
@@ -42,20 +42,20 @@ pub(crate) struct LogIndex {
     /// Segments that may not be stable yet, by their end.
     waiting: VecDeque<(Position, Vec<Record>)>,
     /// Records of stable segments that are in no page yet. `complete` is the position up to which
-    /// they complete the index.
+    /// these records complete the index.
     ready: Vec<Record>,
     complete: Position,
     /// The complete position that the last page records.
     written: Position,
     /// Position before which the migration under way frees everything. `tail_afterwards` is the
-    /// first page without records of that part.
+    /// first page without records of the part to be freed.
     boundary: Option<Position>,
     tail_afterwards: Option<u64>,
-    /// Pages to be written. `writing` is set while some are being written.
+    /// Pages to be written. `writing` is set while some of the pages are being written.
     queue: VecDeque<IndexWrite>,
     writing: bool,
-    /// End of the last segment that found no room. No record is added before that position is
-    /// freed.
+    /// End of the last segment for whose records the ring had no room. No record is added before
+    /// the log is freed up to that end.
     left_out: Option<Position>,
 }
 
@@ -79,7 +79,7 @@ impl LogIndex {
     }
 
     /// Sets the state of the index after a recovery. Pages from `tail` to `head` complete the index
-    /// up to `written`, and `missing` completes it from there to `complete`.
+    /// up to `written`, and `missing` has the records from `written` to `complete`.
     pub(super) fn recovered(&mut self, pages: (u64, u64), written: Position, missing: Vec<Record>, complete: Position) {
         (self.tail, self.head) = pages;
         self.written = written;
@@ -157,8 +157,8 @@ impl LogIndex {
         self.tail_afterwards = None;
     }
 
-    /// Returns the first page that counts when the migration has ended, and the pages to write for
-    /// it.
+    /// Returns the first page that counts when the migration has ended, and the pages to be written
+    /// before that page counts.
     pub(super) fn tail_after_migration(&mut self, header: PageHeader) -> (u64, Vec<IndexWrite>) {
         let mut writes = Vec::new();
         if self.tail_afterwards.is_none() {
@@ -173,7 +173,8 @@ impl LogIndex {
         (*self.tail_afterwards.get_or_insert(self.head), writes)
     }
 
-    /// Ends a migration: pages before its tail, and everything before `end`, are needed no longer.
+    /// Ends a migration: pages before the index's new tail, and all records before `end`, are no
+    /// longer needed.
     pub(super) fn migration_ended(&mut self, end: Position) {
         if let Some(tail) = self.tail_afterwards.take() {
             self.tail = tail;
@@ -246,8 +247,9 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Completes the index when a log comes to rest. The index then tells on another stretch of the
-    /// drive which blocks the log has, and a damaged stretch of the log is no end of it.
+    /// Completes the index when a log comes to rest. Then another stretch of the drive records
+    /// which blocks the log has, and a damaged stretch of the log does not count as the end of the
+    /// log.
     pub(super) fn complete_index(&mut self) {
         let header = self.page_header(0, 0);
         let takes_writes = self.view.slots_online() && !self.slots_refuse();
@@ -320,8 +322,9 @@ mod tests {
             .collect()
     }
 
-    /// A migration begins while the ring has no room for the records that wait. The segment behind
-    /// the migration's boundary was indexed, and its page claimed that the index was complete.
+    /// A case of the test: a migration begins while the ring has no room for the records that wait.
+    /// Regression: the segment after the migration's boundary was not in the index, although its
+    /// page claimed that the index was complete.
     #[test]
     fn full_index_claims_no_segment_behind_records_left_out() {
         let mut index = LogIndex::new(0, 20_000);
@@ -364,9 +367,9 @@ mod tests {
         assert!(pages[..pages.len() - 1].iter().all(|(header, _)| header.stable == 0));
     }
 
-    /// The records of a whole log became stable together, before a migration. The records were
-    /// encoded as one write: a log of 4 GiB took 110 MB for its records, its pages and their two
-    /// copies.
+    /// The records of a whole log became stable together, before a migration. Regression: the
+    /// records were encoded as one write, so a log of 4 GiB took 110 MB for its records, its pages
+    /// and their two copies.
     #[test]
     fn whole_log_that_becomes_stable_is_written_in_parts() {
         let mut index = LogIndex::new(0, 400_000);

@@ -3,9 +3,9 @@
 //!
 //! A segment is a head (a page that describes it), its blocks, and a foot (the same page again). A
 //! write is in the log's buffer once it has a position in the segment that is filling. The segment
-//! is written when it is full, when a task needs it durable, or when the log's drive has nothing
-//! else to do. Positions count from the beginning of time; a slot is a position modulo the region's
-//! size. Space is freed from the old end, once everything before it has been written back.
+//! is written when it is full, when a task needs it durable, or when the log's drive has no other
+//! work. Positions count from the beginning of time; a slot is a position modulo the region's size.
+//! Space is freed from the old end, once everything before it has been written back.
 
 use std::collections::VecDeque;
 
@@ -24,12 +24,13 @@ pub(crate) type Position = u64;
 /// Blocks of a segment in a log without a buffer: a long write is cut into segments of this size.
 const UNBUFFERED_SEGMENT_BLOCKS: u32 = 128;
 
-/// Full segments being written before writes wait: enough that a drive which takes several segments
-/// at once is never idle, few enough that a power cut takes little.
+/// Full segments that are being written before further writes wait. The number is large enough to
+/// keep a drive busy that takes several segments at once, and small enough that a power cut takes
+/// little.
 const SEGMENTS_ON_THE_WAY_MAX: usize = 8;
 
-/// Blocks that a log has in memory at most, unless it is unbounded. Writes to these blocks may be
-/// acknowledged.
+/// Blocks that a log has in memory at most, unless it is unbounded. Writes to blocks in memory may
+/// be acknowledged.
 pub const LOG_BLOCKS_IN_MEMORY_MAX: u64 = (SEGMENTS_ON_THE_WAY_MAX as u64 + 1) * RECORDS_PER_PAGE as u64;
 
 /// A block in a segment.
@@ -39,7 +40,7 @@ pub(crate) struct Piece<P> {
     pub(crate) checksum: u32,
     /// Set if no sector of the content comes from an earlier slot of the block.
     pub(crate) is_whole: bool,
-    /// The whole block, with zeroes where it is not valid.
+    /// The whole block, with zeroes in the eighths that are not valid.
     pub(crate) content: P,
 }
 
@@ -52,7 +53,7 @@ pub(crate) struct Segment<P> {
     pub(crate) waiting: Vec<TaskId>,
     limit: u32,
     written: bool,
-    /// Set for a note: the segment is forced to the drive to record what is stable.
+    /// Set for a note: the segment is forced to the drive to record that the last flush has ended.
     pub(crate) is_note: bool,
     /// The stable position that the segment's head records.
     pub(crate) says_stable: Position,
@@ -71,8 +72,8 @@ impl<P> Segment<P> {
     }
 }
 
-/// The smallest segment with a block in it. No segment begins where less is left up to the region's
-/// end.
+/// Size of the smallest segment that has a block. No segment begins if less than this many blocks
+/// are left up to the region's end.
 pub(crate) const SEGMENT_MIN: u64 = SEGMENT_PAGES + 1;
 
 pub(crate) struct LogTail<P> {
@@ -89,14 +90,15 @@ pub(crate) struct LogTail<P> {
     scratch: Option<std::ops::Range<Position>>,
     pub(crate) filling: Option<Segment<P>>,
     writing: VecDeque<Segment<P>>,
-    /// Set once the drive is gone: content in memory may be older than home.
+    /// Set once the drive is gone: content in the log's memory may be older than home.
     gone: bool,
     /// End of the stable part of the log.
     stable: Position,
-    /// The stable end that a stable segment records. Recovery checks the segments behind this
-    /// position.
+    /// The stable end that the newest stable segment records. Recovery checks the segments behind
+    /// this position.
     stable_on_drive: Position,
-    /// The stable ends that segments record which are not stable yet, by the segments' ends.
+    /// The stable ends that are recorded in segments which are not stable themselves yet, by the
+    /// segments' ends.
     claims: VecDeque<(Position, Position)>,
     /// End of the last segment that holds blocks or records.
     content_end: Position,
@@ -136,7 +138,7 @@ impl<P> LogTail<P> {
         self.filling.as_ref().map_or(self.head, Segment::end)
     }
 
-    /// Returns the position behind the last block: the earliest position of the next block.
+    /// Returns the position after the last block: the earliest position of the next block.
     pub(crate) fn next(&self) -> Position {
         self.filling.as_ref().map_or(self.head, |segment| segment.positions().end)
     }
@@ -151,7 +153,8 @@ impl<P> LogTail<P> {
         self.tail + into
     }
 
-    /// Returns the number of slots that can still be appended to, heads and feet not subtracted.
+    /// Returns the number of slots that can still be appended to, the slots for heads and feet
+    /// included.
     pub(crate) fn free(&self) -> u64 {
         let end = self.scratch.as_ref().map_or(self.tail + self.slots, |scratch| scratch.start);
         end - self.head()
@@ -160,14 +163,15 @@ impl<P> LogTail<P> {
     /// Lends `blocks` slots of the free room to a migration. Nothing is appended to lent slots
     /// until they are given back. No record ever names a lent slot, so a recovery takes lent slots
     /// for free. Lent slots begin four times their length behind the log's end if there is so much
-    /// room: near, since a disk's arm goes there and back, and far enough for appends.
+    /// room: near, since a disk's arm moves between the log's end and the lent slots, and far
+    /// enough to leave room for appends.
     pub(super) fn lend_scratch(&mut self, blocks: u64) {
         assert!(self.scratch.is_none() && blocks <= self.free(), "{blocks} slots are lent of {}", self.free());
         let first = self.head() + (4 * blocks).min(self.free() - blocks);
         self.scratch = Some(first..first + blocks);
     }
 
-    /// Takes the room back that was lent. Returns true if there was any.
+    /// Takes the lent room back. Returns true if any room was lent.
     pub(super) fn take_scratch_back(&mut self) -> bool {
         self.scratch.take().is_some()
     }
@@ -182,7 +186,7 @@ impl<P> LogTail<P> {
         self.truncations.back().map_or(0, |(to, _)| to - self.tail)
     }
 
-    /// Returns `Ok` if a block can be appended, or else the reason to wait.
+    /// Returns `Ok` if a block can be appended, or otherwise the reason to wait.
     pub(crate) fn room(&self) -> Result<(), NoRoom> {
         match &self.filling {
             Some(segment) if (segment.pieces.len() as u32) < segment.limit => Ok(()),
@@ -204,13 +208,13 @@ impl<P> LogTail<P> {
         UNBUFFERED_SEGMENT_BLOCKS.min((self.slots / 4) as u32 - 1)
     }
 
-    /// Returns the segment that is filling, and opens one if there is none.
+    /// Returns the segment that is filling, and opens a new segment if no segment is filling.
     pub(crate) fn open(&mut self) -> &mut Segment<P> {
         self.open_for(0)
     }
 
-    /// Works as [`open`](Self::open), for `blocks` blocks that are present already. Present blocks
-    /// need not gather, so the buffer's size does not limit the segment.
+    /// Works as [`open`](Self::open), for `blocks` blocks that are present already. Such blocks
+    /// need not gather in the buffer, so the buffer's size does not limit the segment.
     pub(crate) fn open_for(&mut self, blocks: u64) -> &mut Segment<P> {
         if self.filling.is_none() {
             let left = self.slots - self.head % self.slots;
@@ -307,8 +311,8 @@ impl<P> LogTail<P> {
         self.stable_on_drive < self.stable.min(self.content_end) && self.tail < self.stable
     }
 
-    /// Makes a note of the segment that is filling, or of one without blocks. Returns false if
-    /// there is no room for a note.
+    /// Makes a note of the segment that is filling, or of a new segment without blocks. Returns
+    /// false if there is no room for a note.
     pub(crate) fn fill_note(&mut self) -> bool {
         let has_room = self.has_room_for_records();
         if has_room {
@@ -317,7 +321,8 @@ impl<P> LogTail<P> {
         has_room
     }
 
-    /// Records, for the head of the segment at `first`, what is stable as it is being written.
+    /// Records, in the head of the segment at `first`, the part of the log that is stable while the
+    /// segment is written.
     pub(crate) fn claim_stable(&mut self, first: Position) {
         if let Some(segment) = self.writing.iter_mut().find(|segment| segment.first == first) {
             segment.says_stable = self.stable;
@@ -404,7 +409,7 @@ impl<P> LogTail<P> {
         self.stable_on_drive = self.stable_on_drive.min(from);
     }
 
-    /// Returns true if the log holds any blocks, live or dead.
+    /// Returns true if the log holds any blocks, whether or not their content is still the newest.
     pub(crate) fn is_in_use(&self) -> bool {
         self.head() > self.tail
     }
@@ -442,7 +447,7 @@ impl<P> LogTail<P> {
 /// Reasons for which no block can be appended now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum NoRoom {
-    /// The segment is full, and older segments are still being written.
+    /// The segment that is filling is full, and older segments are still being written.
     Buffer,
     /// No slot is free: a migration or a commit must free some.
     Log,
@@ -534,7 +539,7 @@ mod tests {
 
     /// A segment records how far the log was stable when it was written. Once that segment is
     /// stable itself, recovery trusts everything before the recorded position, and nothing behind
-    /// it.
+    /// that position.
     #[test]
     fn slot_is_trusted_when_a_stable_segment_says_so() {
         let mut log = LogTail::new(40, 4, false, 0);

@@ -1,9 +1,11 @@
-//! Copies: in a mirror every block is at home on each member. A change goes to every member that is
-//! there. A read goes to the member that the scheme chooses, and to another member if that fails.
+//! Copies: in a mirror every block is at home on each member. A change of a block goes to every
+//! member that is present. A read goes to the member that the scheme chooses, and to another member
+//! if the first read fails.
 //!
 //! A member that misses a change must not be read any more: it is taken out, and nothing is
-//! acknowledged before the other members record that. Before the first change the members also
-//! record that they may differ; a recovery that finds this record makes them equal.
+//! acknowledged before the other members have recorded that the member is out. Before the first
+//! change the members also record that the members may differ; a recovery that finds this record
+//! makes the members equal.
 
 use super::operations::{Again, InFlight, METADATA_TRIES, purpose};
 use super::{TaskId, Volume};
@@ -19,7 +21,7 @@ impl<P: Payload> Volume<P> {
         self.view.layout.copies().filter(|&copy| self.view.member(copy).state != MemberState::Failed)
     }
 
-    /// Returns true if another member has all that `member` has.
+    /// Returns true if another member has the content of `member`.
     pub(super) fn has_other_copy(&self, member: MemberId) -> bool {
         self.copies_there().any(|copy| copy != member)
     }
@@ -29,7 +31,7 @@ impl<P: Payload> Volume<P> {
         self.copies_there().any(|copy| asked & 1 << copy.0 == 0)
     }
 
-    /// Returns the member that serves a read in a mirror: one that was not asked yet.
+    /// Returns the member that serves a read in a mirror: a member that was not asked yet.
     pub(super) fn copy_to_read(&mut self, sectors: SectorRange, asked: u64) -> Option<MemberId> {
         if !self.view.layout.is_mirrored() {
             return None;
@@ -71,7 +73,8 @@ impl<P: Payload> Volume<P> {
     }
 
     /// Returns the effective status of an operation. A change or flush that failed on one copy is
-    /// done if another copy remains. The failed copy is old from then on, and is taken out.
+    /// done if another copy remains. The failed copy counts as old from the failure on, and is
+    /// taken out.
     pub(super) fn status_with_copies(&mut self, operation: &InFlight<P>, status: Status) -> Status {
         let failed = matches!(status, Status::MediaError | Status::Gone);
         let changes = operation.purpose & purpose::HOME != 0 || operation.kind == OpKind::Flush;
@@ -87,14 +90,15 @@ impl<P: Payload> Volume<P> {
         self.view.layout.is_mirrored() && self.must_await_state()
     }
 
-    /// Returns true if requests must wait: a copy was taken out, and the remaining copies have yet
-    /// to record that. After a crash that copy could count again, and reads would change.
+    /// Returns true if requests must wait: a copy was taken out, and the remaining copies have not
+    /// yet recorded that it is old. After a crash that copy could count again, and reads would
+    /// change.
     pub(super) fn is_telling_of_a_copy(&self) -> bool {
         self.must_tell_of_a_copy() && self.announcements.are_untold()
     }
 
     /// Returns the status of an answer that depends on which copies are old: an error if no copy
-    /// could record that.
+    /// could record which copies are old.
     pub(super) fn status_if_told(&self, status: Status) -> Status {
         let untold = P::CARRIES_DATA && self.view.layout.is_mirrored() && self.announcements.are_untold();
         if untold && status == Status::Done { Status::MediaError } else { status }

@@ -4,18 +4,19 @@
 //! The inputs of a volume are requests ([`submit`](Volume::submit)), completions
 //! ([`complete`](Volume::complete)) and the time ([`advance`](Volume::advance)). The outputs are
 //! operations for the members ([`next_operation`](Volume::next_operation)), finished requests
-//! ([`next_finished`](Volume::next_finished)), and the time of the next call it needs
+//! ([`next_finished`](Volume::next_finished)), and the time of the next call that the volume needs
 //! ([`next_timeout`](Volume::next_timeout)). A request to a volume and an operation on a member
-//! have the same shape, so a volume can be a member of another.
+//! have the same shape, so a volume can be a member of another volume.
 //!
 //! A request becomes a *task* (at most [`ADMITTED_MAX`]; further requests queue).
 //!
-//! - A read looks each block up in the block map, joins slot and home, and may leave a promotion
-//!   behind.
+//! - A read looks each block up in the block map, joins content from slot and home, and may leave a
+//!   promotion behind.
 //! - A write asks the scheme for a place: home (in place), a free slot, or both. A slot needs a
 //!   record of the block map, and the old slot is free once that record is durable.
 //! - A part of a block takes a slot with only those eighths valid. If the block is already off
-//!   home, the part merges with its slot in a cache, and is one more piece in a log.
+//!   home, a cache merges the part with the content of the block's slot, and a log adds the part as
+//!   one more piece.
 //! - A flush makes one *commit* for all waiting tasks: a log segment or journal pages, then one
 //!   flush of each member.
 //! - A move works in bounded batches: read slots in order, write home in order of address, flush
@@ -170,7 +171,7 @@ enum Job<P> {
         status: Status,
     },
     Close(Status),
-    /// The job is held by the function that runs it.
+    /// The function that runs the job holds the job.
     Running,
 }
 
@@ -180,7 +181,7 @@ pub enum VolumeError {
     /// The scheme refuses.
     #[error(transparent)]
     Scheme(#[from] SchemeError),
-    /// Only a simulation can do what the settings ask, for the given reason.
+    /// Only a simulation can follow the settings, for the given reason.
     #[error("only a simulation can do that: {0}")]
     OnlySimulated(&'static str),
     /// More blocks than the block map can name.
@@ -198,7 +199,7 @@ pub struct VolumeConfig<'a> {
     /// Block size, members and units.
     pub layout: LayoutRequest<'a>,
     /// Number that names the volume in its metadata, so that another volume's leftover pages are
-    /// not taken for its own.
+    /// not taken for pages of this volume.
     pub identity: u64,
 }
 
@@ -313,12 +314,13 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Returns true if the drive with the slots is not to level its wear now.
+    /// Returns true if the drive with the slots must not move data for wear levelling now.
     pub fn halts_wear_levelling(&self) -> bool {
         self.scheme.monitor().is_some_and(|monitor| monitor.halts_wear_levelling())
     }
 
-    /// Returns the error of the scheme's own forecast of response times, if it makes one.
+    /// Returns the error of the scheme's own forecast of response times; `None` if the scheme makes
+    /// no forecast.
     pub fn prediction_error(&self) -> Option<PredictionError> {
         self.scheme.monitor()?.prediction_error()
     }
@@ -328,14 +330,14 @@ impl<P: Payload> Volume<P> {
         !self.damage.lost.is_empty()
     }
 
-    /// Returns the content that only the member with the slots had, and that this epoch began
-    /// without. Home has older content in its place.
+    /// Returns the content that only the member with the slots had, and that is missing since the
+    /// start of this epoch. Home has older content in the place of the missing content.
     pub fn gave_up(&self) -> Option<GaveUp> {
         self.damage.gave_up
     }
 
-    /// Returns a time that no dirty content is older than; `None` if nothing is dirty, or if some
-    /// dirty content is from an earlier epoch.
+    /// Returns a time since which all dirty content became dirty; `None` if nothing is dirty, or if
+    /// some dirty content is from an earlier epoch.
     pub fn dirty_since(&self) -> Option<Nanoseconds> {
         self.mover.dirty_since.time()
     }
@@ -387,8 +389,8 @@ impl<P: Payload> Volume<P> {
         self.pump();
     }
 
-    /// Records that a member is gone. Operations under way on it still have to be completed, as
-    /// [`Status::Gone`].
+    /// Records that a member is gone. Operations under way on the member still have to be
+    /// completed, as [`Status::Gone`].
     pub fn member_gone(&mut self, now: Nanoseconds, member: MemberId) {
         self.set_time(now);
         self.fail_member(member);
@@ -446,7 +448,7 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Asks the scheme for work if that is due. Returns true if there was any.
+    /// Asks the scheme for work if the work is due. Returns true if any room was lent.
     fn work(&mut self) -> bool {
         // A commit that found no room in a log waits for work, even while the volume closes.
         if self.is_closing() && !self.requests.waiters.any_for_slots() {
@@ -473,7 +475,8 @@ impl<P: Payload> Volume<P> {
         true
     }
 
-    /// Panics if a request waits for slots that will never be free: it would be lost silently.
+    /// Panics if a request waits for slots that will never be free, because such a request would be
+    /// lost silently.
     fn assert_slots_will_come(&self) {
         let nothing_under_way = self.operations.is_empty() && !self.tasks.any_ready() && !self.commit_is_due();
         let nothing_under_way = nothing_under_way && !self.mover.pauses.is_on();
@@ -531,14 +534,14 @@ impl<P: Payload> Volume<P> {
         self.tasks.begin(job)
     }
 
-    /// Begins a task that reads no slot, so no slot is kept from reuse for it.
+    /// Begins a task that reads no slot, so no slot is kept from reuse for the task.
     fn begin_idle_task(&mut self, job: Job<P>) -> TaskId {
         self.tasks.begin_idle(job)
     }
 
-    /// Stores a job that waits for something other than its operations. The task reads no slot
-    /// until it runs again, so no slot is kept from reuse for it: it might wait for these very
-    /// slots.
+    /// Stores a job that waits for an event other than the end of its operations. The task reads no
+    /// slot until it runs again, so no slot is kept from reuse for the task: the task might wait
+    /// for these very slots.
     fn park(&mut self, task: TaskId, job: Job<P>) {
         if self.tasks.park(task, job) {
             self.release_slots();

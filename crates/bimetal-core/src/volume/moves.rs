@@ -4,15 +4,15 @@
 //! memory sorts itself in the free part of its log first ([`runs`]). A batch reads its slots in the
 //! order in which they lie, and makes sure that their records are durable. The batch writes home in
 //! order of address, flushes home, and only then changes the block map. So a crash at any point
-//! finds the content whole in its slot or at home. A block that was written again meanwhile keeps
-//! its new slot. A few operations of a move are under way at a time, and fewer while a request uses
-//! the drive. Moves yield to requests, unless the scheme finds them
+//! finds the content whole in its slot or at home. A block that was written again during the batch
+//! keeps its new slot. A few operations of a move are under way at a time, and fewer while a
+//! request uses the drive. Moves yield to requests, unless the scheme finds them
 //! [urgent](crate::scheme::Scheme::is_move_urgent). Even urgent moves yield to appends to a log on
 //! a disk ([`turns`]).
 //!
-//! A move of everything is a *migration*. In a log, the end of a migration frees all slots written
-//! before its start. The state on the home drive records the migration from before its first write
-//! until its last write is stable (Griffin 5.2, 5.3).
+//! A move of everything that is off home is a *migration*. In a log, the end of a migration frees
+//! all slots written before its start. The state on the home drive records the migration from
+//! before its first write until its last write is stable (Griffin 5.2, 5.3).
 
 mod begin;
 mod order;
@@ -42,7 +42,7 @@ use crate::units::{Bytes, Nanoseconds, SectorRange, Sectors};
 use order::{Batch, MoveOrder, ToMove};
 
 /// Largest gap, in blocks, that a migration reads through in a log on a disk. 128 KiB of 4 KiB
-/// blocks pass sooner than a second command would.
+/// blocks pass under the head sooner than a second command would be served.
 const GAP_BLOCKS_MAX: u32 = 32;
 /// Largest number of blocks in one operation of a move. 512 KiB of 4 KiB blocks bound the time for
 /// which a request waits behind the operation.
@@ -56,8 +56,8 @@ pub(crate) struct MoveJob<P> {
     left: Box<MoveOrder>,
     /// Set while `left` is in the order of an urgent move.
     urgent: bool,
-    /// Slots passed over because a request is changing their block's home. The change makes the
-    /// content of these slots old.
+    /// Slots passed over because a request is changing their block's home. The change at home makes
+    /// the content of these slots old.
     held_back: Vec<ToMove>,
     keep: bool,
     /// End of the part of a log that a migration moves; `None` for other moves.
@@ -72,7 +72,8 @@ pub(crate) struct MoveJob<P> {
     run: Option<usize>,
     /// Set once a run could not be written.
     run_failed: bool,
-    /// Operations of the phase that have not started. Reads count in `order`, writes in `batch`.
+    /// Operations of the phase that have not started. `order` counts reads, and `batch` counts
+    /// writes.
     todo: VecDeque<Transfer>,
     /// Number of blocks in the batch that is being written home.
     blocks: u64,
@@ -93,7 +94,8 @@ pub(crate) struct MoveJob<P> {
     log_is_stable: bool,
     /// Set once some content could not be moved.
     incomplete: bool,
-    /// Set for the job that writes for instant moves. The block map has changed already.
+    /// Set for the job that writes for instant moves. The block map of an instant move has changed
+    /// already.
     instant: bool,
     /// Start of a move of all dirty slots; `None` for other moves.
     all_since: Option<Nanoseconds>,
@@ -118,7 +120,8 @@ enum Phase {
     Settled,
     MakingStable,
     Unmarking,
-    /// Writes a pair of superblocks. The number counts the copies whose write has begun.
+    /// Writes a pair of superblocks. The number in this phase counts the copies whose write has
+    /// begun.
     Superblock(usize),
     Ended,
 }
@@ -157,8 +160,8 @@ struct Transfer {
 }
 
 impl<P: Payload> Volume<P> {
-    /// Records on the home members that a migration writes to home, or no longer does. The job goes
-    /// on in `phase` once the record is durable.
+    /// Records on the home members that a migration writes to home, or that it has ended. The job
+    /// goes on in `phase` once the record is durable.
     fn announce_migrating(&mut self, task: TaskId, mut job: Box<MoveJob<P>>, migrating: bool, phase: Phase) {
         job.phase = phase;
         self.park(task, Job::Move(job));
@@ -290,8 +293,8 @@ impl<P: Payload> Volume<P> {
     }
 
     /// Remembers the log's pieces of `block`, which is about to be written again, for the running
-    /// migration. The migration moves the versions from its start, so that home is of one time
-    /// without the log (Griffin 5.3).
+    /// migration. The migration moves the versions from its start, so that home without the log has
+    /// the content of one moment (Griffin 5.3).
     pub(super) fn note_superseded(&mut self, block: Block) {
         if self.view.moving && !self.mover.is_idle() && self.store.appends() {
             let pieces = self.view.map.pieces(block);
@@ -344,8 +347,8 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Takes the next batch. Blocks of a cache that were written again meanwhile are left out. The
-    /// job stays in its phase if requests are changing the home of every remaining block.
+    /// Takes the next batch. Blocks of a cache that were written again during the move are left
+    /// out. The job stays in its phase if requests are changing the home of every remaining block.
     fn next_batch(&mut self, job: &mut MoveJob<P>) {
         job.batch.clear();
         let home_failed = !self.view.layout.homes().into_iter().all(|member| self.takes_writes(member));
@@ -443,7 +446,7 @@ impl<P: Payload> Volume<P> {
         self.is_closing() || self.requests.waiters.any_for_slots() || self.departures.are_awaited()
     }
 
-    /// Returns the time at which a move continues that only its rate or appends hold back.
+    /// Returns the time at which a move continues that only its rate limit or appends delay.
     pub(super) fn move_goes_on_at(&self) -> Option<Nanoseconds> {
         let task = self.mover.task().filter(|&task| self.outstanding(task) == 0)?;
         let Job::Move(job) = self.tasks.job(task) else { return None };
@@ -451,7 +454,7 @@ impl<P: Payload> Volume<P> {
         waits.then(|| self.job_may_go_on_at(job))
     }
 
-    /// Continues a move that its rate or appends held back.
+    /// Continues a move that its rate limit or appends delayed.
     pub(super) fn go_on_moving(&mut self) {
         let Some(task) = self.mover.task() else { return };
         match self.take_job(task) {
@@ -543,8 +546,8 @@ impl<P: Payload> Volume<P> {
     }
 
     /// Plans another read of a block whose read failed, alone or with others. The block is read
-    /// alone up to [`READ_TRIES`] times before it counts as lost. A copy in a run is not read
-    /// again: its slot is.
+    /// alone up to [`READ_TRIES`] times before it counts as lost. A block whose copy in a run
+    /// cannot be read is read from its slot instead.
     fn read_again(&self, job: &mut MoveJob<P>, position: usize) {
         let moving = &mut job.batch[job.order[position] as usize];
         moving.failures += u8::from(moving.place == moving.slot);
@@ -618,7 +621,7 @@ impl<P: Payload> Volume<P> {
     }
 
     /// Records that a slot with the only copy of a block, or of eighths of it, cannot be read.
-    /// Reads of these eighths fail until they are written again.
+    /// Reads of the lost eighths fail until the eighths are written again.
     fn lose(&mut self, slot: Slot, entry: &Entry) {
         if entry.dirty {
             self.set_lost(entry.block, self.damage.lost.of(entry.block).union(entry.valid));
@@ -632,8 +635,8 @@ impl<P: Payload> Volume<P> {
         self.send_home(entry.block);
     }
 
-    /// Starts writing everything that the log has in memory. Returns the end of that part and its
-    /// newest record.
+    /// Starts writing everything that the log has in memory. Returns the end of the written part of
+    /// the log, and the newest record in that part.
     fn settle_log(&mut self, task: TaskId) -> (Position, Sequence) {
         self.write_segment();
         let newest = self.store.pending.written();
@@ -713,8 +716,8 @@ impl<P: Payload> Volume<P> {
         self.requests.waiters.request_work();
     }
 
-    /// Fails the requests that wait for slots after a move failed to free any; they would wait for
-    /// ever.
+    /// Fails the requests that wait for slots after a move failed to free any slot, because the
+    /// requests would wait for ever.
     fn fail_slot_waiters(&mut self) {
         self.view.waiting_for_slots = 0;
         for task in self.requests.waiters.take_for_slots() {
@@ -735,7 +738,8 @@ impl<P: Payload> Volume<P> {
 }
 
 impl Transfer {
-    /// Returns the number of blocks from the first to the last, gaps included.
+    /// Returns the number of blocks between the first and the last block, both and all gaps
+    /// included.
     fn blocks<P: Payload>(&self, volume: &Volume<P>) -> u64 {
         self.range.len.0 / volume.view.layout.block.sectors()
     }
@@ -776,8 +780,8 @@ impl<P: Payload> MoveJob<P> {
         }
     }
 
-    /// Stops reading after the slots became unreadable. Content that was not read stays in its
-    /// slot.
+    /// Stops reading after the drive with the slots became unreadable. Content that was not read
+    /// stays in its slot.
     fn stop_reading(&mut self) {
         self.todo.clear();
         let unread = self.batch.iter_mut().filter(|moving| moving.content.is_none());
@@ -798,8 +802,8 @@ impl<P: Payload> MoveJob<P> {
         self.count_blocks();
     }
 
-    /// Counts the blocks of the batch, and those whose write has not started. Progress is reported
-    /// after every operation, which must not walk through the whole batch.
+    /// Counts the blocks of the batch, and the blocks of the batch whose write has not started.
+    /// Progress is reported after every operation, which must not walk through the whole batch.
     fn count_blocks(&mut self) {
         // Adjacent writes may be of the same pieces of one block.
         let mut firsts = self.todo.iter().map(|transfer| (transfer.first, transfer.count)).collect::<Vec<_>>();
@@ -818,7 +822,8 @@ impl<P: Payload> MoveJob<P> {
         }
     }
 
-    /// Leaves the whole batch in its slots, because a step that had to be durable before it failed.
+    /// Leaves the whole batch in its slots, because a step that must be durable before home changes
+    /// has failed.
     pub(super) fn commit_failed(&mut self) {
         self.batch.iter_mut().for_each(|moving| moving.state = State::Stays);
         self.incomplete = true;

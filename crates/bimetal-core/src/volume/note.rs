@@ -1,15 +1,16 @@
 //! Notes: pages on the drive that record up to where everything is stable, data included.
 //!
-//! A page of the ring, or the head of a segment, records the stable end at the time when it was
-//! written. The page proves that the flush before the page has ended. So after a crash the slots of
-//! the last flush are in doubt. A slot in doubt that does not match its checksum may never have
-//! been written, or may have been damaged since. A mismatch is an error only if the slot's record
-//! is surely stable. A note without records, forced to the drive within [`NOTE_AFTER`] of the last
-//! flush, ends the doubt. After that time an idle drive is not woken.
+//! A page of the ring, or the head of a segment, records the stable end as of the time when the
+//! page was written. The recorded stable end proves that the flush before the page has ended. So
+//! after a crash the slots of the last flush are in doubt. A slot in doubt that does not match its
+//! checksum may never have been written, or may have been damaged after the write. A mismatch is an
+//! error only if the slot's record is surely stable. A note without records, forced to the drive
+//! within [`NOTE_AFTER`] of the last flush, ends the doubt. After the note an idle drive is not
+//! woken for metadata.
 //!
 //! No commit runs beside the note of a cache. The flush of a commit makes all pages durable that
-//! were taken from the ring. The flush would not cover a note that is still being written. Recovery
-//! would take a hole before flushed pages for the ring's end.
+//! were taken from the ring. The flush of a commit would not cover a note that is still being
+//! written. Recovery would take the missing note, a hole before flushed pages, for the ring's end.
 //!
 //! Volumes without data, of the simulator, write no notes.
 
@@ -19,7 +20,7 @@ use crate::operation::Status;
 use crate::payload::Payload;
 use crate::units::Nanoseconds;
 
-/// Time from the last flush to its note. A further flush within that time begins it anew.
+/// Time from the last flush to its note. A further flush within that time restarts the time.
 const NOTE_AFTER: Nanoseconds = Nanoseconds::from_millis(500);
 
 impl<P: Payload> Volume<P> {

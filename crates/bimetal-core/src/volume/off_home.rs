@@ -1,5 +1,5 @@
-//! The blocks of a run that are off home, some at a time: a run of any size may have many, and a
-//! list of all would not fit into memory.
+//! The blocks of a run that are off home, some at a time: a run may have so many blocks that a list
+//! of all of them would not fit into memory.
 
 use crate::block::{Block, BlockRun};
 use crate::block_map::{BlockMap, Slot};
@@ -7,12 +7,13 @@ use crate::block_map::{BlockMap, Slot};
 /// Largest number of blocks that are found at once.
 const BLOCKS_MAX: usize = 65_536;
 
-/// A search for the blocks of a run in the block map, in the block map or in the run, whichever is
-/// smaller. Blocks that were found may be taken out of the block map before the search goes on.
+/// A search for the blocks of a run that are in the block map. The search goes through the block
+/// map or through the run, whichever is smaller. Blocks that were found may be taken out of the
+/// block map before the search goes on.
 pub(super) struct OffHome {
     run: BlockRun,
     by_slot: bool,
-    /// The next slot, or the number of the next block.
+    /// Position of the search: the next slot, or the number of the next block.
     next: u64,
 }
 

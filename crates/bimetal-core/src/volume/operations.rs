@@ -1,5 +1,5 @@
-//! The operations under way on the members: their tokens, the tasks that they belong to, and what
-//! their ends prove.
+//! The operations under way on the members: their tokens, the tasks to which the operations belong,
+//! and the facts that the ends of operations prove.
 
 use std::collections::VecDeque;
 
@@ -45,8 +45,8 @@ impl<P> InFlight<P> {
     }
 }
 
-/// A write of metadata that is repeated when it fails. The block map in memory is right, and a
-/// sector that is bad for a moment must not cost its drive.
+/// A write of metadata that is repeated when it fails. The block map in memory is right, so the
+/// write can be repeated, and a sector that is bad for a moment does not cost the drive.
 pub(super) struct Again<P> {
     pub(super) command: Command,
     pub(super) payload: P,
@@ -107,9 +107,9 @@ impl<P: Payload> Operations<P> {
         }
     }
 
-    /// Begins an operation on a member in this `state`. Returns its index among those under way. A
-    /// member that is gone gets no operation, and a read-only member no change: such an operation
-    /// ends with the next [`next_refused`](Self::next_refused).
+    /// Begins an operation on a member in this `state`. Returns the index of the operation among
+    /// the operations under way. A member that is gone gets no operation, and a read-only member no
+    /// change: such an operation ends with the next [`next_refused`](Self::next_refused).
     pub(super) fn begin(&mut self, now: Nanoseconds, state: MemberState, order: Order, payload: P) -> usize {
         let Order { task, purpose, member, command } = order;
         let Command { kind, fua, .. } = command;
@@ -145,8 +145,8 @@ impl<P: Payload> Operations<P> {
         self.under_way[index].again = (again.tries_left > 0).then(|| Box::new(again));
     }
 
-    /// Ends an operation. Returns the operation, with the status that counts, before it is
-    /// [judged](Self::judge).
+    /// Ends an operation. Returns the operation that has ended, with its effective status, before
+    /// the operation is [judged](Self::judge).
     ///
     /// # Panics
     /// Panics if no operation with this token is under way.
@@ -160,9 +160,9 @@ impl<P: Payload> Operations<P> {
         (operation, status)
     }
 
-    /// Takes in what the end of an operation proves about the changes of its member. Returns the
-    /// effective status, and true if changes that were not stable may be lost. `flushes` is set for
-    /// a change that the drive may carry out as a change and a flush.
+    /// Records the facts that the end of an operation proves about the changes of its member.
+    /// Returns the effective status, and true if changes that were not stable may be lost.
+    /// `flushes` is set for a change that the drive may carry out as a change and a flush.
     pub(super) fn judge(&mut self, operation: &InFlight<P>, ended: Status, flushes: bool) -> (Status, bool) {
         let is_flush = operation.kind == OpKind::Flush;
         let begun = self.begun;
@@ -203,7 +203,7 @@ impl<P: Payload> Operations<P> {
         self.begun
     }
 
-    /// Continues the numbers of a recovery, so that no token is used twice.
+    /// Continues the numbers of the recovery's operations, so that no token is used twice.
     pub(super) fn begin_after(&mut self, begun: u64) {
         self.begun = begun;
     }
@@ -249,15 +249,15 @@ fn index_of(token: Token) -> usize {
 
 /// Numbers by which a task tells its operations apart.
 pub(crate) mod purpose {
-    /// From this bit on: operations that serve no request.
+    /// First bit of the purposes of operations that serve no request.
     pub(crate) const BACKGROUND: u32 = 1 << 31;
     /// A write to home.
     pub(crate) const HOME: u32 = 1 << 30;
-    /// A read of the slot a block had, to merge with it.
+    /// A read of the former slot of a block, whose content is merged.
     pub(crate) const MERGE_SLOT: u32 = 1 << 29;
     /// A read of home, to complete an eighth that is written in part.
     pub(crate) const MERGE_HOME: u32 = 1 << 28;
-    /// The number of a piece or part.
+    /// Mask of the bits that hold the number of a piece or of a part of a request.
     pub(crate) const INDEX: u32 = MERGE_HOME - 1;
     /// For a move: the position in its batch of the first block that an operation carries.
     pub(crate) const MOVED_FIRST: u32 = (1 << MOVED_COUNT_SHIFT) - 1;
@@ -265,8 +265,9 @@ pub(crate) mod purpose {
     pub(crate) const MOVED_COUNT_SHIFT: u32 = 20;
 }
 
-/// Returns the status that counts. A request cannot name a part of an operation, so a short
-/// operation has failed. A drive that does not support a read or a write has failed it.
+/// Returns the effective status of an operation. A request cannot name a part of an operation, so a
+/// short operation has failed. A drive that does not support a read or a write counts as a drive
+/// that failed the operation.
 fn status_for(kind: OpKind, status: Status) -> Status {
     match status {
         Status::Short(_) => Status::MediaError,
@@ -294,7 +295,8 @@ mod tests {
         operations.next_outgoing().expect("the drive is online").token
     }
 
-    /// A checkpoint took a superblock that its drive did not support for a written superblock.
+    /// Regression: a drive reported the write of a superblock as unsupported, and the checkpoint
+    /// took the superblock for written.
     #[test]
     fn unsupported_write_is_a_failed_write() {
         let ends = |kind, status| {

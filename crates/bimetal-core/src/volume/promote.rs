@@ -2,7 +2,7 @@
 //! memory.
 //!
 //! A promotion is announced when the read is planned, and begins when the read is done. A request
-//! that changes its blocks in between cancels it, because the copy would be old.
+//! that changes the blocks in between cancels the promotion, because the copy would be old.
 
 use super::operations::purpose;
 use super::{Job, TaskId, Volume};
@@ -26,7 +26,8 @@ struct Copy<P> {
 }
 
 impl<P> PromoteJob<P> {
-    /// Records the end of the write that began with copy `purpose`, for all copies written with it.
+    /// Records the end of the write that began with copy `purpose`, for all copies that this write
+    /// has written.
     pub(super) fn note(&mut self, purpose: u32, status: Status) {
         let first = (purpose & purpose::INDEX) as usize;
         let mut at = first;
@@ -78,7 +79,7 @@ impl<P: Payload> Volume<P> {
         self.put_job(task, Job::Promote(job));
     }
 
-    /// Takes adjacent cache slots if any are free and their drive is online.
+    /// Takes adjacent cache slots if slots are free and their drive is online.
     pub(super) fn take_cache_slots(&mut self, count_max: u64) -> Option<(Slot, u64)> {
         let online = self.view.slots_online();
         let (cache, _) = self.store.cache_mut().filter(|_| online)?;

@@ -1,5 +1,6 @@
-//! Discard and write-zeroes: ranges stay ranges. Home gets the range as a whole. Its blocks off
-//! home leave their slots; they are found in the map or in the range, whichever is smaller.
+//! Discard and write-zeroes: a range is not cut into blocks. Home gets the range as a whole. The
+//! range's blocks off home leave their slots; the blocks are found in the map or in the range,
+//! whichever is smaller.
 
 use super::log_tail::LogTail;
 use super::off_home::OffHome;
@@ -61,8 +62,8 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Returns true if a block at an end of the range is off home and only a part of it is to be
-    /// zeroed. The answer is final only once earlier changes have ended.
+    /// Returns true if a block at an end of the range is off home and only a part of the block is
+    /// to be zeroed. The answer is final only once earlier changes have ended.
     fn zeroes_must_merge(&self, sectors: SectorRange) -> bool {
         let size = self.view.layout.block;
         let blocks = size.touched(sectors);
@@ -151,17 +152,17 @@ impl<P: Payload> Volume<P> {
         self.end_request(task, job.token, status, P::empty());
     }
 
-    /// Returns true if changes go to the log, and its drive is there.
+    /// Returns true if changes go to the log, and the log's drive is present.
     fn log_serves(&self) -> bool {
         P::CARRIES_DATA && self.store.appends() && self.view.slots_online() && !self.is_draining()
     }
 
-    /// Returns true if the log has any blocks, live or dead.
+    /// Returns true if the log has any blocks, whether or not their content is still the newest.
     pub(super) fn log_is_in_use(&self) -> bool {
         self.store.log().is_some_and(LogTail::is_in_use)
     }
 
-    /// Continues as an ordinary write, which can merge.
+    /// Continues the job as an ordinary write, which can merge content.
     fn write_zeroes(&mut self, task: TaskId, job: &RangeJob) {
         let RangeJob { token, command, sectors, .. } = *job;
         let write = self.arrived_write(token, sectors, command, P::zeroes(sectors.len));
@@ -199,8 +200,8 @@ impl<P: Payload> Volume<P> {
     }
 
     /// Issues one operation to each member of a striped array for its part of a range, if the range
-    /// has many stripes. Stripe by stripe, a discard of a large array would be millions of
-    /// operations. Returns true if it did.
+    /// has many stripes. With one operation for each stripe, a discard of a large array would be
+    /// millions of operations. Returns true if one operation for each member was issued.
     fn issue_by_member(&mut self, task: TaskId, job: &RangeJob, fua: bool) -> bool {
         let layout = &self.view.layout;
         let parts = layout.homes().into_iter().map(|member| Some((member, layout.striped_part(job.sectors, member)?)));
@@ -241,17 +242,19 @@ impl<P: Payload> Volume<P> {
         self.update_free_slots();
     }
 
-    /// Counts home's changes as a request's. A discard that home does not get is about to free the
-    /// slot of `block`. A move may have written its content to home without a flush. Reads return
-    /// that content from now on, so losing it would concern a request.
+    /// Counts the changes of a home as changes by a request. A discard that is not passed on to
+    /// home is about to free the slot of `block`. A move may have written the block's content to
+    /// home without a flush. Reads return that content from now on, so a loss of that content must
+    /// be reported to requests.
     fn only_home_has(&mut self, block: Block) {
         let (home, ..) = self.view.layout.home_of(block);
         self.operations.stability_mut(home).all_requested();
     }
 
-    /// Drops clean copies from which home may differ now: at the ends of the range, and anywhere if
-    /// it failed. Reads would return their content until they are evicted, and something else
-    /// afterwards.
+    /// Drops clean copies from which home may differ now: at the ends of the range, and in the
+    /// whole range if the operation failed. If clean copies that differ from home stayed, reads
+    /// would return their content until the copies are evicted, and other content after the
+    /// eviction.
     fn give_up_copies(&mut self, sectors: SectorRange) {
         let blocks = self.view.layout.block.touched(sectors);
         for block in self.blocks_off_home(blocks) {
@@ -262,8 +265,8 @@ impl<P: Payload> Volume<P> {
         self.update_free_slots();
     }
 
-    /// Drops clean copies of what a write was writing home when the drive failed it: home may have
-    /// the old or the new content.
+    /// Drops clean copies of blocks whose write to home has failed: home may have the old or the
+    /// new content.
     pub(super) fn give_up_copies_of(&mut self, job: &WriteJob<P>) {
         for run in job.homes() {
             self.give_up_copies(self.sectors_of(job.sectors(), run));

@@ -32,11 +32,11 @@ enum Source {
     Pieces(Vec<(Slot, Block, u32)>),
 }
 
-/// Reads that are planned and not yet issued, as more may join them.
+/// Reads that are planned and not yet issued, because further blocks may join these reads.
 #[derive(Default)]
 struct Plan {
-    /// Sectors to read from home. The next block may continue them: a block of which a slot has
-    /// only a part must not split a sequential read of the drive.
+    /// Sectors that are to be read from home. The next block may continue these sectors: a block of
+    /// which a slot has only a part must not split a sequential read of the drive.
     home: Option<SectorRange>,
     /// Pieces to read from a log.
     pieces: Vec<WantedPiece>,
@@ -49,7 +49,7 @@ struct WantedPiece {
     eighths: ValidMask,
 }
 
-/// A run of sectors: its position in a part and in the request.
+/// A run of sectors of a request: its position in a part, and its position in the request.
 #[derive(Clone, Copy)]
 struct Fragment {
     part: u32,
@@ -133,7 +133,8 @@ impl<P: Payload> Volume<P> {
         self.read_pieces(task, job, plan.pieces);
     }
 
-    /// Plans a read of home, as a part of the one before if it continues that one.
+    /// Plans a read of home. A read that continues the planned read before it is joined to that
+    /// read.
     fn plan_home(&mut self, task: TaskId, job: &mut ReadJob<P>, plan: &mut Plan, sectors: SectorRange) {
         match &mut plan.home {
             Some(before) if before.end() == sectors.start => before.len.0 += sectors.len.0,
@@ -271,8 +272,8 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Plans a block of which a log has pieces: lists the pieces to read, and reads the rest from
-    /// home.
+    /// Plans a block of which a log has pieces: lists the pieces to read, and reads all other
+    /// sectors from home.
     fn plan_pieces(&mut self, task: TaskId, job: &mut ReadJob<P>, block: Block, plan: &mut Plan) -> u64 {
         let size = self.view.layout.block;
         let (touched, _) = size.masks(size.clip(job.sectors, block));
@@ -317,14 +318,14 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Returns true if one operation reads two slots of a log. Both slots must be on the drive,
+    /// Returns true if one operation reads two slots of a log. The two slots must be on the drive,
     /// at most a foot and a head apart.
     fn is_beside(&self, slot: Slot, next: Slot) -> bool {
         self.store.kind().are_read_together(slot, next)
     }
 
-    /// Adds a new part for slots of a log. They are read from the first to the last, gaps included;
-    /// a slot in the log's buffer needs no read.
+    /// Adds a new part for slots of a log. The slots are read from the first to the last, gaps
+    /// included; a slot in the log's buffer needs no read.
     fn read_together(&mut self, task: TaskId, job: &mut ReadJob<P>, pieces: Vec<(Slot, Block, u32)>) {
         let (first, last) = (pieces[0].0, pieces[pieces.len() - 1].0);
         let part = job.parts.len() as u32;
@@ -367,7 +368,8 @@ impl<P: Payload> Volume<P> {
         self.statistics.read_blocks_by_member[usize::from(member.0)] += run.count;
     }
 
-    /// Reads `sectors` from home. In a mirror, a member that was not `asked` yet serves the read.
+    /// Reads `sectors` from home. In a mirror, the read goes to a member that is not in `asked`
+    /// yet.
     fn read_home(&mut self, task: TaskId, job: &mut ReadJob<P>, sectors: SectorRange, asked: u64) {
         let request_at = sectors.start.0 - job.sectors.start.0;
         let mut done = 0;
@@ -442,8 +444,8 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Returns true if home has the newest content of all `blocks`. A move may have written them
-    /// home since a read of their slots began.
+    /// Returns true if home has the newest content of all `blocks`. A move may have written the
+    /// blocks home since a read of their slots began.
     fn are_at_home(&self, mut blocks: impl Iterator<Item = Block>) -> bool {
         blocks.all(|block| match self.view.map.get(block) {
             Some((_, entry)) => !entry.dirty,
@@ -510,7 +512,8 @@ fn sectors_of_eighths(size: BlockSize, request: SectorRange, block: Block, (firs
 }
 
 impl<P> ReadJob<P> {
-    /// Redirects fragments within `sectors` of `part` to the part `to`, which begins there.
+    /// Redirects fragments within `sectors` of `part` to the part `to`, which begins where
+    /// `sectors` begin.
     fn move_fragments(&mut self, part: u32, sectors: std::ops::Range<u64>, to: u32) {
         for fragment in self.fragments.iter_mut().filter(|fragment| fragment.part == part) {
             if sectors.contains(&fragment.part_at) {

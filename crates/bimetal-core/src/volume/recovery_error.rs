@@ -13,7 +13,8 @@ pub enum RecoveryError {
         /// Role of the member.
         role: Role,
     },
-    /// A member with newest content is missing, or was taken out while it had such content.
+    /// A member with newest content is missing, or was taken out while it had the newest content of
+    /// some blocks.
     #[error(
         "member {} ({}) is needed: it has newer content than the other members{}; connect it, or give its content up \
          with `bimetal serve --accept-loss`", member.0, role.name(),
@@ -24,10 +25,10 @@ pub enum RecoveryError {
         member: MemberId,
         /// Role of the member.
         role: Role,
-        /// Set if home is between two states.
+        /// Set if a migration was under way, so that the blocks at home are of different ages.
         migrating: bool,
     },
-    /// A member is missing or was taken out, and the others have everything.
+    /// A member is missing or was taken out, and the other members have everything.
     #[error("member {} ({}) is missing or was taken out, and the other members have everything", member.0, role.name())]
     LeftOut {
         /// The member.
@@ -74,7 +75,7 @@ pub enum RecoveryError {
         /// The damage, in words.
         what: &'static str,
     },
-    /// A part of the metadata is damaged in both copies, and the rest is sound.
+    /// A part of the metadata is damaged in both copies, and all other metadata is sound.
     #[error(
         "member {} ({}): {what}; `bimetal serve --accept-loss` serves the content that the intact metadata lists, and \
          gives up the rest", member.0, role.name()
@@ -87,10 +88,10 @@ pub enum RecoveryError {
         /// The damage, in words.
         what: &'static str,
     },
-    /// The content of a member cannot be used, and the volume can go on without it.
+    /// The content of a member cannot be used, and the volume can be served without the member.
     #[error("{error}; `bimetal serve --accept-loss` serves the volume without the content that only this member has")]
     Unusable {
-        /// The error of the content.
+        /// The reason for which the content of the member cannot be used.
         error: Box<RecoveryError>,
     },
     /// A member failed while it was read.
@@ -104,7 +105,7 @@ pub enum RecoveryError {
 }
 
 impl RecoveryError {
-    /// Returns the error of the content for [`Unusable`](Self::Unusable), else the error itself.
+    /// Returns the inner error of [`Unusable`](Self::Unusable), and any other error as it is.
     pub fn cause(&self) -> &Self {
         if let Self::Unusable { error } = self { error } else { self }
     }

@@ -1,29 +1,30 @@
 //! A member that refuses writes and still reads: a read-only member. The content of a read-only
 //! member stays readable, and nothing new is put on the member. Content that only this member has
-//! is written back, and then the volume no longer needs it.
+//! is written back, and then the volume no longer needs the member.
 //!
 //! The block map on that member cannot change any more: a recovery after a crash finds it as it was
 //! when the first write was refused. So the homes keep, in their [state](crate::journal::state),
-//! the regions that have *left*: the block map's entries for regions that have left no longer
-//! count. The rules, and why they suffice:
+//! the regions that have *left*. The block map's entries for regions that have left the member no
+//! longer count. The rules for a read-only member, and why they suffice:
 //!
-//! 1. A region leaves when home has all its blocks and is flushed. The state durably records that
-//!    before a request changes home there. In a region that has not left, only moves change home,
-//!    to the content that the member's block map names. A recovery that follows that block map
-//!    after a crash reads the same content, however far a move came.
+//! 1. A region leaves the member when home has all blocks of the region and is flushed. The state
+//!    durably records that a region has left before a request changes the region at home. In a
+//!    region that has not left, only moves change home, to the content that the member's block map
+//!    names. A recovery that follows that block map after a crash reads the same content, at
+//!    whatever step of a move the crash came.
 //! 2. A change of the block map after the last commit may be missing on the member. The missing
 //!    change makes its region *owed*: no flush is answered before every owed region has left. So
-//!    flushed content is at home, or where the member's block map has it. After a recovery every
-//!    region with something to move is owed, because content that was read then may lie in the
-//!    member's write cache alone.
-//! 3. When nothing is left to move, one state records at once that nothing is needed and that the
+//!    flushed content is at home, or in the slots that the member's block map names. After a
+//!    recovery every region with something to move is owed, because content that the recovery read
+//!    may lie in the member's write cache alone.
+//! 3. When nothing is left to move, one state records at once that no slots are needed and that the
 //!    member has been detached.
 //!
 //! A recovery that finds the state drops the entries of regions that have left, and goes on. The
 //! recovery writes nothing on the member, so repeated recoveries end with the same result. A region
-//! with an unreadable block does not leave: writes to it are errors, and reads go on. Content that
-//! was written and never flushed may be written back in place, and a crash tears it as on a bare
-//! drive.
+//! with an unreadable block stays on the read-only member: writes to the region are errors, and
+//! reads continue. Content that was written and never flushed may be written back in place, and a
+//! crash tears it as on a bare drive.
 //!
 //! A log promises that home alone is consistent as of one time. The promise ends when the log's
 //! member becomes read-only: home counts as being between two states, as in a migration, until all
@@ -40,8 +41,8 @@ use crate::operation::Status;
 use crate::payload::Payload;
 use crate::scheme::MemberState;
 
-/// Blocks of a move, unless a single region has more. The bound limits how long a request waits for
-/// another region.
+/// Blocks of a move, unless a single region has more. The bound limits the time for which a request
+/// waits while another region is evacuated.
 const MOVE_BLOCKS: usize = 1024;
 
 /// The evacuation of a read-only member with slots.
@@ -50,13 +51,14 @@ pub(crate) struct Departures {
     /// Regions that requests want to change, and regions for which a flush waits.
     wanted: BTreeSet<u32>,
     owed: BTreeSet<u32>,
-    /// Regions that could not be moved at the last attempt. Other regions come first.
+    /// Regions that could not be moved at the last attempt, and come after all other regions.
+    /// Regions without such a failure come first.
     stuck: BTreeSet<u32>,
     /// Regions of the move under way.
     moving: Vec<u32>,
-    /// Requests that wait, with their blocks.
+    /// Requests that wait for an evacuation, with their blocks.
     waiters: Vec<(TaskId, BlockRun)>,
-    /// The commit that waits.
+    /// The commit that waits for an evacuation.
     commit: Option<TaskId>,
 }
 
@@ -102,7 +104,7 @@ impl<P: Payload> Volume<P> {
     }
 
     /// Begins the evacuation of the member with the slots. Tasks that wait for slots or for the
-    /// log's buffer are placed anew.
+    /// log's buffer get new places.
     pub(super) fn begin_refusal(&mut self) {
         self.owe_what_is_not_durable();
         self.release_move_from_commit();
@@ -205,8 +207,8 @@ impl<P: Payload> Volume<P> {
         departure
     }
 
-    /// Returns true if `region` has something to move whose last attempt failed and is not yet
-    /// repeated.
+    /// Returns true if `region` has something to move that could not be moved at the last attempt
+    /// and has not been tried again.
     fn cannot_leave_now(&self, region: u32) -> bool {
         self.is_move_futile() && self.mover.pauses.is_on() && !self.dirty_in(region).is_empty()
     }
@@ -217,7 +219,7 @@ impl<P: Payload> Volume<P> {
         self.departures.waiters.push((task, blocks));
     }
 
-    /// Returns the obstacle that the parked commit waits for.
+    /// Returns the obstacle that keeps the waiting commit from going on.
     pub(super) fn departures_of_commit(&self) -> Departure {
         let never = |&region: &u32| self.has_lost(region) || self.cannot_leave_now(region);
         if self.departures.owed.iter().any(never) {
@@ -232,7 +234,7 @@ impl<P: Payload> Volume<P> {
         self.departures.commit = Some(commit);
     }
 
-    /// Takes the next step of an evacuation. Returns true if a step was left.
+    /// Takes the next step of an evacuation. Returns true if there was a step to take.
     pub(super) fn refusal_on(&mut self) -> bool {
         if !self.slots_refuse() || !self.announcements.are_durable() {
             return false;
@@ -286,7 +288,8 @@ impl<P: Payload> Volume<P> {
         true
     }
 
-    /// Detaches the member once home has everything. A member that is itself a home stays.
+    /// Detaches the member once home has everything. A member that is itself home of blocks is not
+    /// detached.
     fn end_refusal(&mut self) -> bool {
         let member = self.member_of_slots();
         let needed = self.view.map.dirty_blocks() > 0 || !self.damage.lost.is_empty();
@@ -309,8 +312,8 @@ impl<P: Payload> Volume<P> {
         self.tasks.wake_all(commit);
     }
 
-    /// Writes back the wanted and owed regions. If there are none, writes back the next dirty
-    /// region, unless the volume is closing and no commit waits.
+    /// Writes back the wanted and owed regions. If no region is wanted or owed, writes back the
+    /// next dirty region, unless the volume is closing and no commit waits.
     fn move_on_from_member(&mut self) -> bool {
         let Departures { wanted, owed, stuck, .. } = &self.departures;
         let mut regions: Vec<u32> = wanted.iter().chain(owed.difference(stuck)).copied().collect();
@@ -336,7 +339,8 @@ impl<P: Payload> Volume<P> {
         true
     }
 
-    /// Returns the next dirty region while no region is wanted or owed. Stuck regions come last.
+    /// Returns the next dirty region , for use while no region is wanted or owed. Regions that
+    /// could not be moved at the last attempt come last.
     fn next_region(&mut self) -> Option<u32> {
         let total = self.view.layout.total_blocks();
         let dirty =

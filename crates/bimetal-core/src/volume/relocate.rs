@@ -1,8 +1,9 @@
 //! Relocation: moves a range of addresses to another home. The range is read, written to a free
-//! place and made stable there. Then the page of the table of places with the range's new place is
-//! written, and the [state](super::announce) records that the page was written. Requests for the
-//! range wait meanwhile, as for a write of all of it. After a cut at any point the range lies in
-//! its old or its new place, and both hold the same.
+//! place and made stable at the new place. Then the page of the table of places with the range's
+//! new place is written, and the [state](super::announce) records that the page was written.
+//! Requests for the range wait during the relocation, as for a write of the whole range. After a
+//! cut at any point the range lies in its old or its new place, and both places have the same
+//! content.
 
 use super::operations::purpose;
 use super::{Job, TaskId, Volume};
@@ -14,9 +15,9 @@ use crate::places::page_place;
 use crate::scheme::MemberState;
 use crate::units::SectorRange;
 
-/// Sectors of one operation: 512 KiB bound how long a request waits behind it.
+/// Sectors of one operation: 512 KiB limit the time for which a request waits behind the operation.
 const OPERATION_SECTORS: u64 = 1024;
-/// Tries of a page of the table of places before its member becomes read-only.
+/// Tries of the write of a page of the table of places, before its member becomes read-only.
 const TRIES: u8 = 4;
 
 pub(crate) struct RelocateJob<P> {
@@ -36,8 +37,8 @@ enum Phase {
     Reading,
     Writing,
     Flushing,
-    /// The first copy of the page of the table of places is being written; in `Second`, the second
-    /// copy.
+    /// The first copy of the page of the table of places is being written; the second copy in the
+    /// phase `Second`.
     First,
     Second,
     /// The new digest of the table of places is being recorded.
@@ -55,7 +56,7 @@ impl<P: Payload> RelocateJob<P> {
 }
 
 impl<P: Payload> Volume<P> {
-    /// Begins to move `range` to `member`, if a place is free there.
+    /// Begins to move `range` to `member`, if that member has a free place.
     pub(super) fn relocate(&mut self, range: u32, member: MemberId) {
         assert!(!self.view.relocating, "one relocation at a time");
         let table = self.view.layout.metadata.map_or(member, |table| table.member);
@@ -99,7 +100,7 @@ impl<P: Payload> Volume<P> {
         self.put_job(task, Job::Relocate(job));
     }
 
-    /// Returns the operations that cover `range` in its present place, or in another.
+    /// Returns the operations that cover `range` in its present place or in another place.
     fn pieces(&self, range: u32, place: Option<u32>) -> Vec<(MemberId, SectorRange)> {
         let places = self.view.layout.places.as_ref().expect("a scheme relocates what has places");
         let (member, first) = places.sector_of(place.unwrap_or_else(|| places.place(range)));
@@ -187,9 +188,9 @@ impl<P: Payload> Volume<P> {
         self.issue(task, purpose::BACKGROUND, table.member, Command { kind: OpKind::Write, range, fua: true }, payload);
     }
 
-    /// Handles a failed relocation. Before the table of places is touched, nothing has changed.
-    /// Once the table's page may have been written, it must be written again, because the place
-    /// that it names is unknown.
+    /// Handles a failed relocation. Before the table of places is written, a failure has changed
+    /// nothing. Once the table's page may have been written, it must be written again, because the
+    /// place that the page names is unknown.
     fn relocation_failed(&mut self, task: TaskId, mut job: RelocateJob<P>) {
         if !matches!(job.phase, Phase::First | Phase::Second) {
             return self.end_relocation(task);
@@ -216,7 +217,7 @@ impl<P: Payload> Volume<P> {
         self.end_task(task);
     }
 
-    /// Returns true if `blocks` may lie in two places, so that neither may change.
+    /// Returns true if `blocks` may lie in two places, so that neither place may change.
     pub(super) fn is_frozen(&self, blocks: BlockRun) -> bool {
         self.store.ranges().is_some_and(|ranges| ranges.is_frozen(blocks))
     }

@@ -2,10 +2,11 @@
 //!
 //! A scrub reads in order of slot, a few adjacent blocks at a time, within its rate in bytes a
 //! second. While a request uses the drive, fewer reads are under way. A block is read again alone
-//! before it counts as bad. A bad copy that home has too is dropped, and another slot is filled
-//! from home; until then home serves. Where only the slot had the content, the bad copy stays, and
-//! the block is reported: the next read of it is an error, and a write heals it. For a mirror the
-//! copies are compared ([`scrub_copies`](super::scrub_copies)).
+//! before it counts as bad. A bad copy is dropped if home has the same content, and another slot is
+//! filled from home. Until the other slot is filled, home serves the block. If only the slot had
+//! the content, the bad copy stays, and the block is reported. The next read of the block is an
+//! error, and a write ends the error. For a mirror the copies are compared
+//! ([`scrub_copies`](super::scrub_copies)).
 
 use super::operations::purpose;
 use super::{Job, TaskId, Volume};
@@ -17,16 +18,17 @@ use crate::operation::{Command, OpKind, Status};
 use crate::payload::Payload;
 use crate::units::{Bytes, Nanoseconds, Sectors};
 
-/// Blocks of one read: 512 KiB of 4 KiB blocks bound how long a request waits behind it.
+/// Blocks of one read: 512 KiB of 4 KiB blocks limit the time for which a request waits behind the
+/// read.
 const READ_BLOCKS: usize = 128;
-/// Reads under way at once. [`READS_WHEN_BUSY`] applies while a request uses the drive.
+/// Reads under way at once. While a request uses the drive, [`READS_WHEN_BUSY`] is the limit.
 const READS_MAX: u32 = 2;
 const READS_WHEN_BUSY: u32 = 1;
-/// Repeated reads of a block before it counts as bad.
+/// Number of times that a block is read again before it counts as bad.
 const READ_TRIES: u8 = 2;
-/// Bad blocks that are listed; further ones are only counted.
+/// Bad blocks that are listed; further bad blocks are only counted.
 const NAMED_MAX: usize = 4096;
-/// Errors of the block map that are listed.
+/// Largest number of errors of the block map that are listed; further errors are only counted.
 const WRONG_MAX: usize = 100;
 
 /// A block whose copy off home is bad.
@@ -48,16 +50,18 @@ impl BadBlock {
 /// The outcome for a block with a bad copy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outcome {
-    /// Home has its content: the copy in the slot was dropped, and another slot is filled from
-    /// home.
+    /// Home has the block's content: the copy in the slot was dropped, and another slot is filled
+    /// from home.
     GivenUp,
-    /// Another member of a mirror has its content, and the bad copy was written again from there.
+    /// Another member of a mirror has the block's content, and the bad copy was written again from
+    /// that member.
     Rewritten,
-    /// Another member of a mirror has its content, and the bad copy cannot be written again.
+    /// Another member of a mirror has the block's content, and the bad copy cannot be written
+    /// again.
     OneCopyLeft,
-    /// The content is in no other place.
+    /// The block's content is in no other place.
     NoGoodCopy,
-    /// The members of a mirror can all be read and differ.
+    /// All members of a mirror can read the block, and their contents differ.
     CopiesDiffer,
 }
 
@@ -72,7 +76,7 @@ pub struct Scrub {
     pub bad: Vec<BadBlock>,
     /// Number of bad blocks.
     pub bad_blocks: u64,
-    /// Number of bad blocks that are lost, or whose copies differ without a known right one.
+    /// Number of bad blocks that are lost, or whose copies differ and no copy is known to be right.
     pub lost_blocks: u64,
     /// Time at which the scrub began.
     pub began: Nanoseconds,
@@ -84,11 +88,11 @@ pub struct Scrub {
     pub interrupted: bool,
 }
 
-/// The scrub under way or the last one, and the check of slots whose read failed.
+/// The scrub under way or the last scrub, and the check of slots whose read failed.
 #[derive(Default)]
 pub(super) struct Scrubber {
     scrubbing: Option<Scrubbing>,
-    /// Set while slots of a failed read are being read again.
+    /// Set while slots are being read again, each alone, after a read of several slots failed.
     looking: bool,
 }
 
@@ -96,7 +100,7 @@ pub(super) struct Scrubber {
 struct Scrubbing {
     found: Scrub,
     next: Slot,
-    /// The next block, in a mirror.
+    /// The block that is read next, if the store is a mirror.
     next_block: Block,
     reads: u32,
     /// Bytes read in a second at most. `next_at` is the time from which the next read may begin.
@@ -106,9 +110,9 @@ struct Scrubbing {
 
 /// A read of a scrub.
 pub(crate) struct ScrubJob {
-    /// The adjacent slots of the read, with their entries when it began.
+    /// The adjacent slots of the read, with their entries as they were when the read began.
     entries: Vec<(Slot, Entry)>,
-    /// The slots to read again alone. The last slot of the list is being read.
+    /// The slots that are to be read again, each alone. The last slot of the list is being read.
     again: Vec<(Slot, Entry)>,
     tries_left: u8,
     /// Set if the slots are checked for a failed read, not for a scrub.
@@ -118,7 +122,7 @@ pub(crate) struct ScrubJob {
 /// A step of a scrub.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Step {
-    /// Nothing can be done now.
+    /// No step is possible now.
     Wait,
     /// The scrub has ended.
     Ended,
@@ -149,8 +153,8 @@ impl Scrubber {
         self.scrubbing.as_mut().filter(|scrubbing| !scrubbing.found.finished)
     }
 
-    /// Returns the next step. A scrub that is `over` ends once its reads have ended. At most
-    /// `reads_max` reads are under way.
+    /// Returns the next step. A scrub that has no block left (`over`) ends once its reads have
+    /// ended. At most `reads_max` reads are under way.
     fn step(&mut self, now: Nanoseconds, over: bool, reads_max: u32) -> Step {
         let Some(scrubbing) = self.under_way() else { return Step::Wait };
         if over {
@@ -208,7 +212,7 @@ impl Scrubber {
         self.scrubbing.as_ref().is_some_and(|scrubbing| scrubbing.found.blocks_read > 0)
     }
 
-    /// Returns the time at which the rate allows the next read, if that is later than `now`.
+    /// Returns the time at which the rate allows the next read, if this time is later than `now`.
     fn goes_on_at(&self, now: Nanoseconds) -> Option<Nanoseconds> {
         let scrubbing = self.scrubbing.as_ref().filter(|scrubbing| !scrubbing.found.finished)?;
         Some(scrubbing.next_at).filter(|&at| at > now)
@@ -244,7 +248,7 @@ impl<P: Payload> Volume<P> {
         self.pump();
     }
 
-    /// Returns the progress of the last scrub, if there was one.
+    /// Returns the progress of the last scrub; `None` if the volume was never scrubbed.
     pub fn scrub_progress(&self) -> Option<&Scrub> {
         self.scrub.scrubbing.as_ref().map(|scrubbing| &scrubbing.found)
     }
@@ -268,7 +272,7 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Returns true if there is nothing to scrub, or no way to do it.
+    /// Returns true if there is nothing to scrub, or if the content cannot be read.
     fn must_scrub_end(&self) -> bool {
         // Failed reads of clients do not keep a scrub from trying the rest.
         let began = self.scrub.has_read();
@@ -288,7 +292,8 @@ impl<P: Payload> Volume<P> {
         self.scrub.goes_on_at(self.view.now)
     }
 
-    /// Begins to read the next blocks off home. Returns their number, if there are any.
+    /// Begins to read the next blocks off home. Returns the number of blocks that the next read
+    /// compares; `None` if no block is left.
     fn scrub_next(&mut self) -> Option<u64> {
         let entries = self.next_to_scrub();
         let &(first, _) = entries.first()?;
@@ -303,7 +308,8 @@ impl<P: Payload> Volume<P> {
         Some(count)
     }
 
-    /// Begins to compare the next blocks of a mirror. Returns their number, if there are any.
+    /// Begins to compare the next blocks of a mirror. Returns the number of blocks that the next
+    /// read compares; `None` if no block is left.
     fn compare_next(&mut self) -> Option<u64> {
         let total = self.view.layout.total_blocks();
         let scrubbing = self.scrub.scrubbing.as_mut()?;
@@ -385,7 +391,7 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Reports a bad copy in `slot`, unless it was replaced meanwhile.
+    /// Reports a bad copy in `slot`, unless the slot has other content by now.
     fn note_bad(&mut self, slot: Slot, entry: &Entry, status: Status, for_read: bool) {
         if !self.still_holds(slot, entry) {
             return;
@@ -407,8 +413,9 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Reads slots again, one by one, after a read of all of them failed. While other slots are
-    /// being checked these are skipped: the next read of them fails again.
+    /// Reads slots again, each alone, after a read of several slots failed. If other slots are
+    /// being read again already, these slots are skipped, because the next read of them fails
+    /// again.
     pub(super) fn look_again(&mut self, entries: Vec<(Slot, Entry)>) {
         let Some(&(slot, _)) = entries.last().filter(|_| !self.scrub.looking && self.view.slots_readable()) else {
             return;
@@ -456,7 +463,7 @@ impl<P: Payload> Volume<P> {
                 wrong.push(format!("{}: the slot is in use without valid content", place()));
             }
             if (self.view.map.next_dirty(slot) == Some(slot)) != dirty {
-                wrong.push(format!("{}: only one of two lists has the slot as dirty", place()));
+                wrong.push(format!("{}: the two lists of dirty slots disagree about the slot", place()));
             }
             if wrong.len() >= WRONG_MAX {
                 break;

@@ -1,8 +1,8 @@
 //! Scrub of a mirror: reads every block from each member and compares the copies.
 //!
-//! An unreadable copy is written again from a readable one. Copies that can all be read and differ
-//! are reported and left as they are, because nothing tells which one is right. Requests wait while
-//! their blocks are compared, so that a write cannot fall between the reads of two copies.
+//! An unreadable copy is written again from a readable copy. Copies that can all be read and differ
+//! are reported and left as they are, because nothing tells which copy is right. Requests wait
+//! while their blocks are compared, so that a write cannot fall between the reads of two copies.
 
 use super::operations::purpose;
 use super::scrub::{BadBlock, Outcome};
@@ -18,7 +18,8 @@ pub(crate) struct CopiesJob<P> {
     first: Block,
     count: u64,
     copies: Vec<Copy<P>>,
-    /// Blocks to read alone, as (copy, block of the run). The last block of the list is being read.
+    /// Blocks that are to be read alone, as (copy, block of the run). The last block of the list is
+    /// being read.
     again: Vec<(usize, u64)>,
     /// Blocks to write again, with their content. The last block of the list is being written.
     repairs: Vec<(usize, u64, P)>,
@@ -41,7 +42,7 @@ enum Phase {
 }
 
 impl<P: Payload> Volume<P> {
-    /// Queues a run behind the changes of its blocks, and compares it.
+    /// Queues a run behind the earlier changes of its blocks, and compares the run.
     pub(super) fn begin_comparing(&mut self, first: Block, count: u64) {
         let members: Vec<MemberId> = self.copies_there().collect();
         let copies = members.into_iter().map(|member| Copy { member, blocks: (0..count).map(|_| None).collect() });
@@ -150,7 +151,7 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Compares the copies once everything readable was read, and lists the blocks to write again.
+    /// Compares the copies once every readable block was read, and lists the blocks to write again.
     fn compare(&mut self, job: &mut CopiesJob<P>) {
         for at in 0..job.count {
             let block = Block(job.first.0 + at);

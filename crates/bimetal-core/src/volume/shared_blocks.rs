@@ -1,5 +1,5 @@
 //! Blocks that several changes share. The [order](super::requests::ordering) of changes lets two
-//! changes run at once in one block if they replace different eighths of it.
+//! changes run at once in one block if they replace different eighths of the block.
 //!
 //! Only the first and the last block of a request can be shared: a block that a change touches
 //! whole is in no other change's lane.
@@ -11,8 +11,8 @@ use crate::payload::Payload;
 use crate::units::SectorRange;
 
 impl<P: Payload> Volume<P> {
-    /// Returns the run by which a request for `sectors` conflicts with others: in sectors, in
-    /// eighths of blocks, or in blocks.
+    /// Returns the run by which a request for `sectors` conflicts with other requests: in sectors,
+    /// in eighths of blocks, or in blocks.
     pub(super) fn lane(&self, sectors: SectorRange) -> BlockRun {
         let size = self.view.layout.block;
         let unit_sectors = match (self.store.kind().has_slots(), self.store.appends()) {
@@ -24,8 +24,8 @@ impl<P: Payload> Volume<P> {
         BlockRun { first: Block(first), count: end - first }
     }
 
-    /// Returns the blocks of `sectors` that another change may share: those at its ends that it
-    /// does not touch whole.
+    /// Returns the blocks of `sectors` that another change may share: the blocks at the ends of
+    /// `sectors` that are not covered whole.
     fn may_be_shared(&self, sectors: SectorRange) -> impl Iterator<Item = Block> + use<P> {
         let size = self.view.layout.block;
         let blocks = size.touched(sectors);
@@ -62,7 +62,7 @@ impl<P: Payload> Volume<P> {
     /// Claims the shared blocks of a range.
     ///
     /// # Errors
-    /// Returns a block that another task has claimed, and claims none.
+    /// Returns a block that another task has claimed; then no block was claimed.
     pub(super) fn claim_ends(&mut self, task: TaskId, sectors: SectorRange) -> Result<(), Block> {
         let ordering = &self.requests.ordering;
         if let Some(block) = self.may_be_shared(sectors).find(|&block| ordering.is_claimed(task, block)) {
@@ -78,7 +78,7 @@ impl<P: Payload> Volume<P> {
         self.requests.waiters.await_claim(task, block);
     }
 
-    /// Ends the claims of `task`. Tasks that wait for one of them look again.
+    /// Ends the claims of `task`. Tasks that wait for one of the claims look again.
     pub(super) fn end_claims(&mut self, task: TaskId) {
         while let Some(block) = self.requests.ordering.end_claim(task) {
             let waiting = self.requests.waiters.take_for_claim(block);
@@ -86,8 +86,8 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Sets whether `task` is changing home. When it no longer is, a move that held back from its
-    /// blocks continues.
+    /// Sets whether `task` is changing home. If `task` no longer changes home, a move that waited
+    /// for its blocks continues.
     pub(super) fn changes_home(&mut self, task: TaskId, at_home: bool) {
         let ended = self.requests.ordering.set_at_home(task, at_home) && !at_home;
         if ended {
@@ -95,7 +95,7 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Ends a change, and starts those that waited for it.
+    /// Ends a change, and starts the requests that waited for the change.
     pub(super) fn leave_ordering(&mut self, task: TaskId) {
         self.end_claims(task);
         self.changes_home(task, false);

@@ -9,13 +9,14 @@ use crate::payload::Payload;
 
 impl<P: Payload> Volume<P> {
     /// Returns true if recovery would take the content of `slot` unchecked. Recovery checks slots
-    /// in doubt against their checksums, and takes a mismatch for a write that never happened.
-    /// Recovery cannot tell bit rot in data of the last flush from such a write.
+    /// in doubt against their checksums, and takes a slot that does not match for a write that
+    /// never happened. Recovery cannot tell bit rot in data of the last flush from such a write.
     pub fn is_trusted(&self, slot: Slot) -> bool {
         self.store.kind().is_trusted(slot)
     }
 
-    /// Takes `block` out of the block map; its slot becomes free once that is durable.
+    /// Takes `block` out of the block map; its slot becomes free once the record of the removal is
+    /// durable.
     pub(super) fn send_home(&mut self, block: Block) {
         self.owe(BlockRun { first: block, count: 1 });
         self.leave_slot(block);
@@ -37,8 +38,8 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Returns the slot and entry of `block`, if they must be remembered until a change of it is
-    /// durable.
+    /// Returns the slot and entry of `block`, if they must be remembered until a change of the
+    /// block map is durable.
     pub(super) fn before_change(&self, block: Block) -> Option<(Slot, Entry)> {
         (P::CARRIES_DATA && self.store.kind().records_each_change()).then(|| self.view.map.get(block)).flatten()
     }
@@ -84,8 +85,9 @@ impl<P: Payload> Volume<P> {
     }
 
     /// Takes the content of `block` in `slot` out of the block map after a move. A log needs no
-    /// record of it: until it is truncated it has the same content as home, and a full log has no
-    /// room for a record of each block. A change of home before the truncation leaves a record.
+    /// record of a move: until the log is truncated, it has the same content as home, and a full
+    /// log has no room for a record of each block. A change of home before the truncation leaves a
+    /// record.
     pub(super) fn moved_out(&mut self, slot: Slot, block: Block) {
         if self.store.appends() {
             self.take_piece(slot, block);
@@ -118,7 +120,7 @@ impl<P: Payload> Volume<P> {
         self.view.freeing_slots += u64::from(store.give_up(slot, record, self.tasks.next_serial()));
     }
 
-    /// Returns a cache slot that never held a known block.
+    /// Returns a cache slot to the free slots; the slot never held a known block.
     pub(super) fn give_back_unused(&mut self, slot: Slot) {
         let store = self.store.kind_mut();
         if store.give_back(slot) {
@@ -127,7 +129,7 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Frees slots that may be free now, and wakes the tasks that wait for them.
+    /// Frees slots that may be free now, and wakes the tasks that wait for slots.
     pub(super) fn release_slots(&mut self) {
         let oldest = self.tasks.oldest_serial();
         if self.store.release(oldest) > 0 {
@@ -165,7 +167,8 @@ impl<P: Payload> Volume<P> {
         self.update_free_slots();
     }
 
-    /// Puts `block` into the block map at `slot`, journals it and tells the scheme.
+    /// Puts `block` into the block map at `slot`, records the change in the journal, and notifies
+    /// the scheme.
     pub(super) fn map_block(&mut self, slot: Slot, entry: Entry) {
         if self.store.appends() {
             return self.map_piece(slot, entry);
@@ -196,8 +199,8 @@ impl<P: Payload> Volume<P> {
         self.requests.waiters.request_work_for_slots();
     }
 
-    /// Puts a piece of a block into the block map of a log. The segment of the piece has the
-    /// record.
+    /// Puts a piece of a block into the block map of a log. The record is part of the piece's
+    /// segment.
     fn map_piece(&mut self, slot: Slot, entry: Entry) {
         self.note_superseded(entry.block);
         let left = self.view.map.insert_piece(slot, entry);

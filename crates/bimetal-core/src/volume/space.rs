@@ -1,8 +1,9 @@
 //! Free slots of a cache, and the time at which a slot that was left may be written again.
 //!
-//! A slot is free again once two conditions hold. The record that took its block out is durable:
-//! otherwise a crash would find another block's content under the old record. And every task that
-//! started before has ended: otherwise a read under way would find that content.
+//! A slot is free again once two conditions hold. The record that took the slot's block out is
+//! durable: otherwise, after a crash, an old record would name a slot with another block's content.
+//! Every task that started before the block was taken out has ended: otherwise a read under way
+//! would find another block's content.
 
 use std::collections::VecDeque;
 
@@ -13,11 +14,11 @@ use crate::journal::ring::Sequence;
 /// Number of a task, in the order in which tasks start.
 pub(crate) type Serial = u64;
 
-/// Adjacent slots that were left one after the other, before the same task began.
+/// Adjacent slots that were left one after the other, all before the same task began.
 struct Freed {
     first: u32,
     count: u32,
-    /// The last record that took a block out of one of them.
+    /// The last record that took a block out of one of these slots.
     record: Sequence,
     started_before: Serial,
 }
@@ -43,8 +44,8 @@ struct Buckets {
 }
 
 impl Buckets {
-    /// Returns the slot from which slots are taken next: the rest of the bucket being filled, or an
-    /// empty bucket.
+    /// Returns the slot from which slots are taken next: the remaining slots of the bucket being
+    /// filled, or an empty bucket.
     fn next(&self, cursor: u32, taken: &BitSet) -> Option<u32> {
         let current = cursor / self.size;
         let rest = taken.next_gap(cursor).filter(|gap| !cursor.is_multiple_of(self.size) && gap / self.size == current);
@@ -126,8 +127,8 @@ impl CacheSpace {
         Some((Slot(first), u64::from(end - first)))
     }
 
-    /// Queues a slot for reuse. The record numbered `record` took its block out; `next` is the
-    /// serial of the next task to start.
+    /// Queues a slot for reuse. The record numbered `record` took the slot's block out; `next` is
+    /// the serial of the next task to start.
     pub(crate) fn give_up(&mut self, slot: Slot, record: Sequence, next: Serial) {
         debug_assert!(self.taken.contains(slot.0));
         self.freeing += 1;
@@ -253,7 +254,7 @@ mod tests {
         );
         assert_eq!(space.take(1), Some((Slot(12), 1)), "the last bucket is a short one");
         [1, 4, 5, 6, 7].into_iter().for_each(|slot| space.give_back_unused(Slot(slot)));
-        assert_eq!(space.take(9), Some((Slot(13), 1)), "the rest of the bucket being filled");
+        assert_eq!(space.take(9), Some((Slot(13), 1)), "the remaining slots of the bucket being filled");
         assert_eq!(space.take(2), Some((Slot(4), 2)), "a bucket that is all free, not the single slot before it");
         space.give_back_unused(Slot(8));
         assert_eq!(space.take(9), Some((Slot(6), 2)));

@@ -27,7 +27,7 @@ pub struct Statistics {
     /// Blocks that requests wrote to each member.
     pub written_blocks_by_member: Vec<u64>,
     /// Blocks that requests or moves wrote to their home. A block written to home and to a slot
-    /// counts once.
+    /// counts once. A block written to home and to a slot counts once.
     pub home_blocks_written: u64,
     /// Migrations begun.
     pub migrations: Migrations,
@@ -54,18 +54,18 @@ pub struct Statistics {
     pub checksum_errors: u64,
 }
 
-/// Moves that wrote back everything dirty, or a part of it.
+/// Moves that wrote back all dirty blocks, or some of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Migrations {
-    /// Number of migrations begun. A trigger's whole batch counts as one.
+    /// Number of migrations begun. All blocks that one trigger migrates count as one migration.
     pub count: u64,
     /// Blocks moved.
     pub blocks: u64,
-    /// Bytes moved: only valid eighths.
+    /// Bytes that migrations moved; of a block only the valid eighths count.
     pub bytes: Bytes,
-    /// Time at which the first began.
+    /// Time at which the first migration began.
     pub first_at: Nanoseconds,
-    /// Time at which the last began.
+    /// Time at which the last migration began.
     pub last_at: Nanoseconds,
 }
 
@@ -94,7 +94,7 @@ impl Migrations {
     }
 
     /// Returns the mean time from the beginning of one migration to the beginning of the next;
-    /// `None` below two.
+    /// `None` before the second migration.
     pub fn mean_interval(&self) -> Option<Nanoseconds> {
         (self.count >= 2).then(|| Nanoseconds((self.last_at - self.first_at).0 / (self.count - 1)))
     }

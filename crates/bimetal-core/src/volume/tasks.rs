@@ -41,7 +41,7 @@ impl<J> Tasks<J> {
         self.tasks.insert(Task { serial, outstanding: 0, job }) as TaskId
     }
 
-    /// Begins a task that reads no slot, so no slot is kept from reuse for it.
+    /// Begins a task that reads no slot, so no slot is kept from reuse for the task.
     pub(super) fn begin_idle(&mut self, job: J) -> TaskId {
         self.tasks.insert(Task { serial: None, outstanding: 0, job }) as TaskId
     }
@@ -69,7 +69,7 @@ impl<J> Tasks<J> {
         std::mem::replace(&mut resumed.job, running)
     }
 
-    /// Takes a job out of its task. `running` stands for the job while it is out.
+    /// Takes a job out of its task. `running` stands for the job while the job is out.
     pub(super) fn take_job(&mut self, task: TaskId, running: J) -> J {
         std::mem::replace(&mut self.tasks[task as usize].job, running)
     }
@@ -139,7 +139,7 @@ impl<J> Tasks<J> {
         self.tasks.iter().map(|(_, task)| &task.job)
     }
 
-    /// Returns the first task that waits for no operation and whose job fits.
+    /// Returns the first task that waits for no operation and whose job matches.
     pub(super) fn find_waiting(&self, fits: impl Fn(&J) -> bool) -> Option<TaskId> {
         let found = self.tasks.iter().find(|(_, task)| fits(&task.job) && task.outstanding == 0);
         found.map(|(task, _)| task as TaskId)

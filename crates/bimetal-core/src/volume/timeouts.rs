@@ -1,4 +1,4 @@
-//! The times at which a volume acts by itself, and why.
+//! The times at which a volume acts by itself, and the reasons.
 
 use super::Volume;
 use crate::payload::Payload;
@@ -9,29 +9,30 @@ use crate::units::{Nanoseconds, sooner};
 pub enum TimeoutReason {
     /// The scheme has work: a timer of the scheme, an idle drive, slots to free.
     Scheme,
-    /// The segment of the log that is being filled is written, because no more blocks came.
+    /// The segment of the log that is being filled is written, because no more blocks arrived.
     Segment,
     /// The pause after an incomplete move ends.
     MoveAgain,
-    /// The rate of the running move allows its next operation, or appends no longer hold it back.
+    /// The rate of the running move allows its next operation, or appends no longer delay the move.
     MoveGoesOn,
     /// Free slots are discarded on an idle drive.
     Discard,
-    /// A note of what is stable is written.
+    /// A note that the last flush has ended is written.
     Note,
     /// The rate of the scrub allows its next read.
     Scrub,
 }
 
 impl<P: Payload> Volume<P> {
-    /// Returns the time by which [`advance`](Self::advance) must be called, unless something else
+    /// Returns the time by which [`advance`](Self::advance) must be called, unless another event
     /// happens first.
     pub fn next_timeout(&self) -> Option<Nanoseconds> {
         self.timeouts().into_iter().fold(None, |first, (at, _)| sooner(first, at))
     }
 
-    /// Returns the time by which [`advance`](Self::advance) must be called, and why. Of several
-    /// reasons with the same time, it is the first in the order of [`TimeoutReason`].
+    /// Returns the time by which [`advance`](Self::advance) must be called, and the reason. Of
+    /// several reasons with the same time, the returned reason is the first in the order of
+    /// [`TimeoutReason`].
     pub fn next_timeout_reason(&self) -> Option<(Nanoseconds, TimeoutReason)> {
         self.timeouts().into_iter().filter_map(|(at, reason)| Some((at?, reason))).min()
     }

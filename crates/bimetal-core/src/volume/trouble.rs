@@ -15,16 +15,16 @@ impl<P: Payload> Volume<P> {
         self.damage.next_trouble()
     }
 
-    /// Restores the losses that an earlier epoch reported for `blocks`. Blocks that still have the
-    /// slot that they may have had in that epoch stay lost. Returns the remaining blocks: they were
-    /// written and moved since, or recovery dropped their last write, taking it for a write that
-    /// never happened.
+    /// Restores the losses that an earlier epoch reported for `blocks`, in this epoch. Blocks that
+    /// still have the slot that they may have had in an earlier epoch stay lost. Returns the
+    /// remaining blocks. The blocks were written and moved since, or recovery dropped their last
+    /// write as a write that never happened.
     pub fn recall_lost(&mut self, blocks: BlockRun) -> Vec<BlockRun> {
         self.damage.recall(&self.view.map, blocks)
     }
 
-    /// Returns the number of blocks without good content: those that recovery would find lost, and
-    /// those whose only slot is bad.
+    /// Returns the number of blocks without good content: blocks that a recovery would find lost,
+    /// and blocks whose only slot is bad.
     pub fn lost_blocks(&self) -> u64 {
         self.damage.lost_blocks()
     }
@@ -42,8 +42,8 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Returns true if `slot` still has the content of `entry`, or the eighths of it that were not
-    /// written since.
+    /// Returns true if `slot` still has the content of `entry`, or at least the eighths of this
+    /// content that were not written since.
     pub(super) fn still_holds(&self, slot: Slot, entry: &Entry) -> bool {
         let now = self.view.map.in_slot(slot);
         now.is_some_and(|now| Entry { valid: entry.valid, ..now } == *entry && entry.valid.contains(now.valid))

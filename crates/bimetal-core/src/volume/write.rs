@@ -3,15 +3,15 @@
 //!
 //! Each part goes through four steps, one part after another:
 //!
-//! 1. it is planned, which takes places and slots;
+//! 1. the part is planned, which takes places and slots;
 //! 2. content to merge with is read;
 //! 3. everything is written;
 //! 4. the map changes.
 //!
 //! In a log, only an eighth of a block that is written in part is merged; the remaining eighths
-//! stay in older pieces. A part may need something that is not there yet: a free slot, the end of a
-//! move, a durable mark. Then it waits before it takes anything, so no part holds what another part
-//! needs.
+//! stay in older pieces. A part may have to wait for a condition: a free slot, the end of a move, a
+//! durable mark. The part then waits before it takes any room, so that no part holds room that
+//! another part needs.
 
 mod assemble;
 
@@ -73,7 +73,7 @@ struct SlotWrite<P> {
     block: Block,
     /// Slot of the block, in a cache. A log takes slots only when it appends.
     slot: Option<Slot>,
-    /// Set if that is the slot that the block has: it is overwritten in place.
+    /// Set if the slot is the present slot of the block, which is overwritten in place.
     in_place: bool,
     /// Set if the block is written home as well.
     both: bool,
@@ -87,7 +87,7 @@ struct SlotWrite<P> {
     was_dirty: bool,
     home_content: Option<P>,
     content: Option<P>,
-    /// Set if home must be read only because the old slot could not be.
+    /// Set if home must be read only because the old slot could not be read.
     home_wanted: bool,
 }
 
@@ -168,9 +168,9 @@ impl<P: Payload> WriteJob<P> {
 }
 
 impl<P> SlotWrite<P> {
-    /// Leaves out an old slot that cannot be read, although home has all its content. The new slot
-    /// holds only the eighths that are written now. Eighths that are written in part are completed
-    /// from home.
+    /// Leaves out an old slot that cannot be read, although home has all its content. After that,
+    /// the new slot holds only the eighths that are written now. Eighths that are written in part
+    /// are completed from home.
     fn give_up_old(&mut self, touched: ValidMask) {
         self.valid = touched;
         self.from_home = self.from_home.union(touched.intersection(self.taken_from_slots()));
@@ -209,7 +209,7 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Notes the write in the scheme and the statistics, and returns its job, without any place
+    /// Notes the write in the scheme and the statistics, and returns its job, which has no places
     /// yet.
     pub(super) fn arrived_write(
         &mut self,
@@ -238,7 +238,7 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Continues a write until it waits for something or is done.
+    /// Continues a write until the write has to wait or is done.
     pub(super) fn run_write(&mut self, task: TaskId, mut job: WriteJob<P>) {
         while self.outstanding(task) == 0 {
             match job.phase {
@@ -324,8 +324,8 @@ impl<P: Payload> Volume<P> {
         self.store.appends()
     }
 
-    /// Parks a write until `obstacle` is gone. The task joins the queue first: parking can free the
-    /// very slots that it waits for, and only tasks in the queue are woken.
+    /// Parks a write until `obstacle` is gone. The task joins the queue before
+    /// it is parked: parking can free slots for the task, and only tasks in the queue are woken.
     fn park_before(&mut self, task: TaskId, job: WriteJob<P>, obstacle: &Obstacle) {
         self.await_obstacle(task, obstacle);
         self.park(task, Job::Write(job));
@@ -440,7 +440,8 @@ impl<P: Payload> Volume<P> {
     }
 
     /// Places blocks at home. A block with dirty content in slots that this write does not replace
-    /// cannot go home alone. It gets a new slot, and is merged in a cache.
+    /// cannot go home alone. A block that cannot go home alone gets a new slot, in which a cache
+    /// merges old and new content.
     fn place_home(&mut self, job: &mut WriteJob<P>, access: &Access, run: BlockRun) -> Result<u64, Obstacle> {
         self.may_change_home(run)?;
         let must_merge = |this: &Self, block: Block| {
@@ -462,8 +463,8 @@ impl<P: Payload> Volume<P> {
         Ok(count)
     }
 
-    /// Checks that content at home may change now: no move writes there, and no clean copy could
-    /// survive a crash with older content.
+    /// Checks that content at home may change now: no move writes to the same place, and no clean
+    /// copy could survive a crash with older content.
     fn may_change_home(&mut self, run: BlockRun) -> Result<(), Obstacle> {
         if self.is_moving(run) {
             return Err(Obstacle::Move);
@@ -611,8 +612,8 @@ impl<P: Payload> Volume<P> {
         SectorRange::new(size.first_sector(block), size.sectors())
     }
 
-    /// Writes home with one operation for each run of adjacent blocks, whether or not some of them
-    /// go to slots as well.
+    /// Writes home with one operation for each run of adjacent blocks, whether or not some of the
+    /// blocks are also written to slots.
     fn write_homes(&mut self, task: TaskId, job: &WriteJob<P>) {
         let mut homes = job.homes.iter().map(|home| home.blocks).peekable();
         while let Some(mut run) = homes.next() {
@@ -713,7 +714,7 @@ impl<P: Payload> Volume<P> {
         Ok(())
     }
 
-    /// Changes the map for a part that is written. An error is the request's.
+    /// Changes the map for a part that is written. An error of the part is an error of the request.
     fn apply_part(&mut self, job: &mut WriteJob<P>) -> Result<(), Status> {
         let slots_gone = !self.view.slots_online();
         // Content that the drive stored just before it refused further writes, or was taken out,
@@ -793,8 +794,8 @@ impl<P: Payload> Volume<P> {
         true
     }
 
-    /// Drops the content of `blocks` from a log in use, even if the map no longer shows it. Returns
-    /// true if the log must record that.
+    /// Drops the content of `blocks` from a log in use, even if the block map no longer has the
+    /// content. Returns true if the log must record the change.
     fn replaced_in_log(&mut self, blocks: BlockRun) -> bool {
         let old = P::CARRIES_DATA && self.log_is_in_use() && self.view.slots_readable();
         if old {
@@ -803,7 +804,7 @@ impl<P: Payload> Volume<P> {
         old
     }
 
-    /// Handles slots that could not be written. If home was written too, it has the content;
+    /// Handles slots that could not be written. If home was written too, home has the content;
     /// otherwise the part is placed anew.
     fn slots_failed(&mut self, job: &mut WriteJob<P>, slots_gone: bool) -> Result<(), Status> {
         // If an old slot has more content that home lacks, it would remain the newest place of
@@ -872,8 +873,8 @@ impl<P: Payload> WriteJob<P> {
         !self.pieces.is_empty()
     }
 
-    /// Returns the part of `range`, the slots of `pieces`, that this write changes. Only its first
-    /// and its last block can be partial.
+    /// Returns the part of `range`, the sectors of the slots of `pieces`, that this write changes.
+    /// Only the first and the last block of a write can be partial.
     fn touched_only(&self, size: BlockSize, range: SectorRange, pieces: std::ops::Range<usize>) -> SectorRange {
         let part = |at: usize| {
             let SlotWrite { block, from_home, .. } = &self.pieces[at];

@@ -131,8 +131,8 @@ pub(crate) fn noise(seed: u64, len: usize) -> Vec<u8> {
 }
 
 /// Returns a page of noise of one of the kinds with a checksum, or of entries of the slot table.
-/// Its header is the volume's. With `near`, most fields are small, so that recovery follows more of
-/// them.
+/// The header of such a page is the volume's. With `near`, most fields are small, so that recovery
+/// follows more of the fields.
 pub(crate) fn forge(world: &World, (member, at): (usize, u64), kind: usize, seed: u64, near: bool) -> Vec<u8> {
     let mut page = noise(seed, PAGE_BYTES);
     if near {
@@ -178,8 +178,8 @@ fn serve_all(world: &mut World, volume: &mut Volume<Raw>) {
 }
 
 /// Changes bytes of a volume's metadata, each by its page, its place and the new value. Checks that
-/// recovery ends with an error or with a volume that serves. It must never panic, and no request
-/// may stay open.
+/// recovery ends with an error or with a volume that serves. Recovery must never panic, and no
+/// request may stay open.
 pub(crate) fn survive(scheme: usize, edits: impl IntoIterator<Item = (usize, usize, u8)>) {
     let mut world = written_by(scheme);
     let pages = pages(&world);

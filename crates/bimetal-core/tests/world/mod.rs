@@ -1,4 +1,4 @@
-//! A volume over members in memory that answer at once, for tests that stop and recover it.
+//! A volume over members in memory that answer at once, for tests that stop and recover the volume.
 
 #![allow(dead_code, reason = "no test needs all of it")]
 
@@ -15,7 +15,7 @@ use bimetal_core::settings::Settings;
 use bimetal_core::units::{Bytes, Nanoseconds, SectorRange, Sectors};
 use bimetal_core::volume::{self, Drain, Recovery, RecoveryError, Volume, VolumeConfig};
 
-/// Payload that owns its bytes and copies them.
+/// Payload that owns its bytes, and whose clones have bytes of their own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Raw(pub(crate) Vec<u8>);
 

@@ -13,7 +13,7 @@ use crate::buffer::Buffers;
 /// Stands for a missing member.
 pub struct Absent {
     ended: Vec<Completion<Buffers>>,
-    /// Never readable: each operation has ended before the server waits.
+    /// An event that is never readable, because each operation has ended before the server waits.
     event: OwnedFd,
 }
 
@@ -22,7 +22,7 @@ impl Absent {
     ///
     /// # Errors
     ///
-    /// Fails if the system gives no event.
+    /// Fails if the system gives no event descriptor.
     pub fn new() -> std::io::Result<Self> {
         Ok(Self { ended: Vec::new(), event: eventfd(0, EventfdFlags::CLOEXEC)? })
     }

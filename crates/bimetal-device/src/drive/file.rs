@@ -90,7 +90,7 @@ impl DriveFile {
     ///
     /// # Errors
     ///
-    /// Fails if the system refuses.
+    /// Fails if the system cannot open the file again.
     pub fn cached(self) -> Result<Self, OpenError> {
         let flags = fcntl_getfl(&self.fd).and_then(|flags| fcntl_setfl(&self.fd, flags - OFlags::DIRECT));
         flags.map_err(|error| OpenError::System { path: self.name.clone(), error })?;
@@ -133,13 +133,14 @@ impl DriveFile {
     /// Returns the size of the smallest part that can be written, in bytes.
     ///
     /// A write that does not begin and end on a multiple of this size ends as unsupported, and
-    /// changes nothing. Merging the write here would risk data outside the write. Reads are
-    /// widened.
+    /// changes nothing. If this program merged the write, data outside the write would be at risk.
+    /// Reads are widened.
     pub fn logical_block(&self) -> u32 {
         self.logical_block
     }
 
-    /// See [`Drive::hole`](super::Drive::hole). Only the file system of a regular file knows holes.
+    /// See [`Drive::hole`](super::Drive::hole). Only the file system of a regular file knows which
+    /// parts are holes.
     pub(super) fn hole(&self, range: SectorRange) -> (bool, Sectors) {
         let (start, end) = (range.start.bytes().0, range.end().bytes().0);
         let until = |position: u64| Sectors((position.min(end) - start) / SECTOR_BYTES);
@@ -192,13 +193,15 @@ impl DriveFile {
         std::mem::take(&mut *self.failures.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Returns true if the device has disappeared. Called after an error that may mean this.
+    /// Returns true if the device has disappeared. Called after an error that a missing device may
+    /// cause.
     pub(super) fn is_gone(&self) -> bool {
         self.block_device && !matches!(device_bytes(&self.fd), Ok(1..))
     }
 
-    /// Carries a step out if it needs no waiting. Copies from or to the page cache need no waiting,
-    /// nor do short steps on a file in memory. Returns `None` for other steps, which are not begun.
+    /// Carries a step out if the step needs no waiting. Copies from or to the page cache need no
+    /// waiting, nor do short steps on a file in memory. Returns `None` for other steps, which are
+    /// not begun.
     pub(super) fn perform_at_once(&self, step: Step<'_>) -> Option<Result<u64, Errno>> {
         match step {
             Step::Read { offset, bytes } if bytes.len() as u64 <= AT_ONCE_BYTES_MAX => {
@@ -220,7 +223,7 @@ impl DriveFile {
         }
     }
 
-    /// Writes all of `bytes`, into the page cache if the file was opened for it.
+    /// Writes all of `bytes`, into the page cache if the file was opened through the page cache.
     pub(super) fn write_all_at(&self, mut offset: u64, mut bytes: &[u8]) -> Result<(), Errno> {
         while !bytes.is_empty() {
             match pwrite(&self.fd, bytes, offset) {
@@ -236,7 +239,7 @@ impl DriveFile {
         Ok(())
     }
 
-    /// Carries a step out, and waits for it.
+    /// Carries out a step, and waits for its end.
     pub(super) fn perform(&self, step: Step<'_>) -> Result<u64, Errno> {
         match step {
             Step::Read { offset, bytes } => {

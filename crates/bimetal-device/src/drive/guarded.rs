@@ -20,7 +20,7 @@ pub struct Guarded {
     drive: Box<dyn Drive>,
     redirect: Redirect<Buffers>,
     under_way: usize,
-    /// Completions of the drive below, before they are redirected.
+    /// Completions of the drive below that were not yet translated to the addresses of the volume.
     ended: Vec<Completion<Buffers>>,
 }
 

@@ -1,9 +1,9 @@
 //! One operation on a drive as a sequence of system calls: the next call, and the meaning of each
 //! result.
 //!
-//! A [`Job`] makes no call itself: a thread or the kernel's ring makes it. This module has the
-//! rules for short transfers (the rest is requested again) and for commands that a drive does not
-//! support. The module also maps each error to a [`Status`].
+//! A [`Job`] makes no call itself: a thread or the kernel's ring (io_uring) makes the call. This
+//! module has the rules for short transfers (the missing bytes are requested again) and for
+//! commands that a drive does not support. The module also maps each error to a [`Status`].
 
 use bimetal_core::operation::{Command, Completion, OpKind, Operation, Status, Token};
 use bimetal_core::payload::Payload;
@@ -19,7 +19,7 @@ use crate::buffer::{Buffers, Filling, Slice};
 const PARTS_MAX: usize = 1024;
 /// Maximum of bytes in one call, so that a large operation does not delay other operations.
 const CALL_BYTES_MAX: u64 = 32 << 20;
-/// Maximum of repetitions of an interrupted call.
+/// Maximum number of times that an interrupted call is repeated.
 const RETRIES_MAX: u32 = 1000;
 
 /// A system call.
@@ -212,7 +212,7 @@ impl Job {
         })
     }
 
-    /// Takes the result of the last call.
+    /// Takes the result of the last system call of the job.
     pub(super) fn note(&mut self, result: Result<u64, Errno>, file: &DriveFile) {
         self.stage = match (result, self.stage) {
             (_, Stage::End(_)) => unreachable!("an operation that has ended makes no call"),
@@ -236,8 +236,8 @@ impl Job {
         };
     }
 
-    /// Takes the error of the last call, if it found no room, with the number of such calls. The
-    /// next call is to be made later.
+    /// Takes the error of the last call, if it found no room, with the number of such calls. After
+    /// such an error the next call is made later.
     pub(super) fn take_no_room(&mut self) -> Option<(Errno, u32)> {
         Some((self.no_room.take()?, self.without_room))
     }
@@ -307,8 +307,8 @@ fn is_unsupported(error: Errno) -> bool {
     [Errno::OPNOTSUPP, Errno::NOSYS, Errno::NOTTY, Errno::INVAL].contains(&error)
 }
 
-/// Returns the status for an error. An unexpected error is an error of the medium: only the request
-/// fails.
+/// Returns the status for an error. An unexpected error is an error of the medium, so only the
+/// request fails and not the drive.
 fn status_of(error: Errno, file: &DriveFile) -> Status {
     match error {
         Errno::NODEV | Errno::NXIO | Errno::NOMEDIUM | Errno::SHUTDOWN => Status::Gone,

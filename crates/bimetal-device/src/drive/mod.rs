@@ -3,8 +3,8 @@
 //!
 //! A file for each kind of drive:
 //!
-//! - [`uring`] passes operations to the kernel's ring.
-//! - [`pool`] passes operations to threads, on systems without a ring.
+//! - [`uring`] passes operations to the kernel's ring (io_uring).
+//! - [`pool`] passes operations to threads, on systems without such a ring.
 //! - [`emulated`] is a file that takes as long as the emulated drive would.
 //! - [`absent`] stands for a missing member.
 //! - `read_ahead` wraps a drive that is accessed without the page cache.
@@ -14,7 +14,8 @@
 //! handled in a single place.
 //!
 //! [`mod@file`] is the open file or block device; [`read_only`] discards all changes. `queue`
-//! connects a server with threads. A failing drive is a status, never a panic. Read `job.rs` first.
+//! connects a server with threads. A failure of a drive is a status, never a panic. Read `job.rs`
+//! first.
 
 pub mod absent;
 pub mod emulated;
@@ -51,13 +52,13 @@ pub struct Failure {
 
 /// Carries out operations, without blocking the caller.
 pub trait Drive: Send {
-    /// Takes an operation. The operation may begin only with the next [`start`](Self::start).
+    /// Takes an operation. The operation need not begin before the next [`start`](Self::start).
     fn submit(&mut self, operation: Operation<Buffers>);
 
     /// Begins all operations taken so far.
     fn start(&mut self);
 
-    /// Sets the caller's time, until the next call. A drive that emulates another one counts an
+    /// Sets the caller's time, until the next call. A drive that emulates another drive counts an
     /// operation's time from this moment, and not from the moment at which the caller submits the
     /// operation.
     fn tell_time(&mut self, _now: Instant) {}
@@ -72,8 +73,9 @@ pub trait Drive: Send {
     fn under_way(&self) -> usize;
 
     /// Returns the event that becomes readable when an operation ends after the last
-    /// [`collect`](Self::collect); collecting clears it. An operation that ends at once may leave
-    /// the event unreadable: so collect once after [`start`](Self::start), before sleeping.
+    /// [`collect`](Self::collect); collecting clears the event. An operation that ends at once may
+    /// leave the event unreadable: so callers must collect once after [`start`](Self::start),
+    /// before sleeping.
     fn event(&self) -> BorrowedFd<'_>;
 
     /// Returns the size of the smallest part that can be written, in bytes.
@@ -89,7 +91,7 @@ pub trait Drive: Send {
     }
 
     /// Returns operations that failed since the last call, with the errors of the system. Only the
-    /// newest are kept.
+    /// newest failed operations are kept.
     fn take_failures(&mut self) -> Vec<Failure> {
         Vec::new()
     }
@@ -115,7 +117,7 @@ pub trait Drive: Send {
 /// Way in which operations are carried out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Engine {
-    /// The kernel's ring where there is one, else threads.
+    /// The kernel's ring (io_uring) if the kernel has one, and otherwise threads.
     #[default]
     Auto,
     /// The kernel's ring.
@@ -128,8 +130,8 @@ pub enum Engine {
 ///
 /// # Errors
 ///
-/// With [`Engine::Uring`] where the kernel has no ring or refuses it; else where threads cannot be
-/// started.
+/// Fails with [`Engine::Uring`] if the kernel has no ring or refuses one; with another engine, if
+/// threads cannot be started.
 pub fn attach(file: DriveFile, engine: Engine) -> io::Result<Box<dyn Drive>> {
     let (capacity, direct) = (file.capacity(), file.is_direct());
     let file = std::sync::Arc::new(file);
@@ -145,7 +147,7 @@ pub fn attach(file: DriveFile, engine: Engine) -> io::Result<Box<dyn Drive>> {
     Ok(if direct { Box::new(read_ahead::ReadAhead::new(drive, capacity)) } else { drive })
 }
 
-/// Locks of the queues. The test of the queues replaces these locks.
+/// Locks of the queues. The test of the queues replaces these locks with locks of shuttle.
 mod sync {
     pub(super) use std::sync::{Condvar, Mutex, MutexGuard};
 }

@@ -32,7 +32,8 @@ pub struct Pool {
 
 /// Result of a thread's work on a job.
 enum Ending {
-    /// Completion of an operation, and true if the operation has found room.
+    /// Completion of an operation, and true if the operation needed room in the file system and has
+    /// found room.
     Completion(Completion<Buffers>, bool),
     /// Job to be tried again when there is room, with the error and the number of tries.
     NoRoom(Job, Errno, u32),
@@ -72,7 +73,7 @@ impl Pool {
         Ok(pool)
     }
 
-    /// Takes a job that has found no room.
+    /// Takes a job that has found no room in the file system, to try it again later.
     pub(super) fn hold_job(&mut self, job: Job, errno: Errno, tries: u32) {
         self.under_way += 1;
         self.waiting.hold(job, errno, tries);
@@ -184,7 +185,7 @@ impl Drive for Pool {
 }
 
 impl Drop for Pool {
-    /// Waits for operations under way.
+    /// Waits for the end of operations under way.
     fn drop(&mut self) {
         self.shared.work.close();
         for thread in self.threads.drain(..) {

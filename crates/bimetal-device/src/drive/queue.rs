@@ -9,7 +9,8 @@ use std::sync::PoisonError;
 
 use super::sync::{Condvar, Mutex, MutexGuard};
 
-/// Locks, even after a panic: each holder pushes or pops once, so no state is left half-done.
+/// Locks a queue, even after a panic: each holder pushes or pops once, so no state is left
+/// half-done.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -56,7 +57,7 @@ impl<T> Work<T> {
     }
 }
 
-/// Completions, with the order of waking and collecting that loses none.
+/// Queue of completions; its order of waking and collecting loses no completion.
 pub(super) struct Ended<T>(Mutex<Vec<T>>);
 
 impl<T> Ended<T> {
@@ -64,7 +65,7 @@ impl<T> Ended<T> {
         Self(Mutex::new(Vec::new()))
     }
 
-    /// Adds the completion of an operation to the queue. Then `wake` wakes the server.
+    /// Adds the completion of an operation to the queue. After that, `wake` wakes the server.
     pub(super) fn push(&self, one: T, wake: impl FnOnce()) {
         lock(&self.0).push(one);
         wake();

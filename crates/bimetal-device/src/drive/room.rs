@@ -3,9 +3,10 @@
 //!
 //! A drive whose file system is full is not broken, so an operation that finds no room does not
 //! fail. The operation is repeated after 10 ms at first, and then after twice the last pause, up to
-//! a second. Repetition ends when there is room, or when the server ends. Waiting loses no
-//! acknowledged data, and operations continue when there is room again. The requester waits, as
-//! with thinly provisioned LVM volumes that queue when they are full. Reads are not delayed.
+//! a second. Repetition ends when the operation finds room, or when the server ends. Waiting loses
+//! no acknowledged data, and operations continue when there is room again. A client whose write
+//! finds no room waits, as with thinly provisioned LVM volumes that queue when they are full. Reads
+//! are not delayed.
 
 use std::time::{Duration, Instant};
 
@@ -35,14 +36,14 @@ impl<T> Default for Waiting<T> {
 }
 
 impl<T> Waiting<T> {
-    /// Holds an operation back that was tried `tries` times.
+    /// Keeps an operation, tried `tries` times so far, for a later try.
     pub(super) fn hold(&mut self, one: T, errno: Errno, tries: u32) {
         let pause = FIRST * 2u32.pow(tries.saturating_sub(1).min(DOUBLINGS_MAX));
         self.held.push((Instant::now() + pause.min(Duration::from_secs(1)), one));
         self.errno = Some(errno);
     }
 
-    /// Takes the operations whose pause is over.
+    /// Takes the operations whose pause has ended.
     pub(super) fn take_due(&mut self) -> Vec<T> {
         if self.held.is_empty() {
             return Vec::new();
@@ -67,7 +68,7 @@ impl<T> Waiting<T> {
         self.held.len()
     }
 
-    /// Clears the error, if no operation waits: an operation that needs room has succeeded.
+    /// Clears the error, if no operation waits, because an operation that needs room has succeeded.
     pub(super) fn found_room(&mut self) {
         if self.held.is_empty() {
             self.errno = None;

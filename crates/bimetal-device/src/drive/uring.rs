@@ -24,9 +24,10 @@ use super::room::Waiting;
 use super::{Drive, Failure};
 use crate::buffer::Buffers;
 
-/// Maximum of calls in the ring; further calls wait. So neither queue of the ring overflows.
+/// Maximum of calls in the ring; further calls wait. With this limit of operations neither queue of
+/// the ring overflows.
 const ENTRIES: u32 = 256;
-/// User data of the helper's event in the ring, where jobs have their keys.
+/// User data of the helper's event in the ring, in place of the key of a job.
 const HELPER: u64 = u64::MAX;
 /// `RWF_DSYNC`: the write is stable when it completes.
 const DSYNC: u32 = 0x2;
@@ -36,15 +37,16 @@ pub struct Uring {
     ring: IoUring,
     file: Arc<DriveFile>,
     jobs: Slab<Entry>,
-    /// Completions of operations that needed no call.
+    /// Completions of operations that needed no system call.
     ended: Vec<Completion<Buffers>>,
-    /// Thread for calls that the ring lacks: discards of block devices. Started when first needed.
+    /// Thread for calls that the ring lacks: discards of block devices. The thread is started at
+    /// the first such call.
     helper: Option<Pool>,
     /// Set while the ring polls the helper's event.
     helper_polled: bool,
-    /// Jobs whose next call waits for a place in the ring.
+    /// Jobs whose next call waits for a place in the kernel's ring.
     waiting: VecDeque<usize>,
-    /// Jobs that have found no room in the file system.
+    /// Jobs that have found no room in the file system, and are tried again.
     without_room: Waiting<usize>,
     in_ring: usize,
     unsubmitted: usize,
@@ -63,7 +65,7 @@ impl Uring {
     ///
     /// # Errors
     ///
-    /// Fails if the kernel has no ring, or refuses one.
+    /// Fails if the kernel has no ring, or refuses to make a ring.
     pub fn new(file: Arc<DriveFile>) -> io::Result<Self> {
         let ring = IoUring::builder().setup_coop_taskrun().build(ENTRIES).or_else(|_| IoUring::new(ENTRIES))?;
         ring.submitter().register_files(&[file.as_fd().as_raw_fd()])?;
@@ -164,7 +166,8 @@ impl Uring {
         }
     }
 
-    /// Passes a job to the helper thread. If no thread can be started, the job ends as unsupported.
+    /// Passes a job to the helper thread. If no thread can be started, the job ends with the status
+    /// "unsupported".
     fn hand_over(&mut self, key: usize) {
         let mut job = self.jobs.remove(key).job;
         if self.helper.is_none() {
@@ -199,8 +202,8 @@ impl Uring {
     }
 }
 
-/// Returns the entry that writes the rest; `list` holds the parts for the kernel if there are
-/// several.
+/// Returns the entry that writes the remaining bytes; `list` holds the parts for the kernel if
+/// there are several.
 fn write(offset: u64, left: PartsLeft<'_>, fua: bool, list: &mut Vec<IoSlice<'static>>) -> squeue::Entry {
     let flags = if fua { DSYNC } else { 0 };
     let mut parts = left.clone();
@@ -280,7 +283,7 @@ impl Drive for Uring {
 }
 
 impl Drop for Uring {
-    /// Waits for calls under way: the kernel would continue to use their memory.
+    /// Waits for calls under way, because the kernel would otherwise continue to use their memory.
     fn drop(&mut self) {
         // Jobs that wait for room are in no call of the kernel.
         while self.jobs.len() > self.without_room.len() || !self.waiting.is_empty() {

@@ -93,7 +93,7 @@ impl Turning<'_, '_> {
         largest(self, 1, SEGMENTS_MAX, &mut kept).map(Option::unwrap_or_default)
     }
 
-    /// Returns whether writes finish before they are on the medium, by the medians of both kinds of
+    /// Returns true if writes finish before they are on the medium, by the medians of both kinds of
     /// writes.
     pub(super) fn caches_writes(&mut self) -> Result<bool, ExtractError> {
         let (mut plain, mut through) = (Vec::new(), Vec::new());
@@ -143,8 +143,8 @@ impl Turning<'_, '_> {
     }
 }
 
-/// Returns the largest number up to `most` for which `holds` is true, which is then true for
-/// smaller numbers, too. `None` if the condition is false for `first`.
+/// Returns the largest number up to `most` for which `holds` is true. A condition that is true for
+/// a number must be true for all smaller numbers. `None` if the condition is false for `first`.
 fn largest<T>(
     turning: &mut T,
     first: u64,

@@ -82,8 +82,8 @@ impl Geometry {
     }
 }
 
-/// Part of the budget after which the skews of further zones are not measured, as seeks must be
-/// measured, too.
+/// Part of the budget of time after which no further zones' skews are measured, because seeks must
+/// be measured as well.
 const SKEWS_UNTIL: f64 = 0.6;
 
 /// Measures heads and skews, and divides `spans` into cylinders.
@@ -108,7 +108,7 @@ pub(super) fn measure(turning: &mut Turning<'_, '_>, spans: &[Span]) -> Result<G
 }
 
 /// Returns the number of heads: the interval between larger jumps, which occur at the end of each
-/// cylinder. One head if all jumps are alike.
+/// cylinder. The result is one head if all jumps are alike.
 fn heads_of(tracks: &[Track], pitch: f64, noise: f64) -> u32 {
     let Some(split) = split_of(tracks, pitch, noise) else { return 1 };
     let large: Vec<usize> = (0..tracks.len()).filter(|at| tracks[*at].jump > split).collect();
@@ -118,7 +118,7 @@ fn heads_of(tracks: &[Track], pitch: f64, noise: f64) -> u32 {
     if heads >= 2.0 && regular * 3 >= gaps.len() * 2 { heads as u32 } else { 1 }
 }
 
-/// Returns the value that separates small jumps from large ones, if there are both.
+/// Returns the value that separates small jumps from large ones; `None` if all jumps are alike.
 fn split_of(tracks: &[Track], pitch: f64, noise: f64) -> Option<f64> {
     let mut jumps: Vec<f64> = tracks.iter().map(|track| track.jump).collect();
     jumps.sort_by(f64::total_cmp);
@@ -168,8 +168,8 @@ fn push_zone(geometry: &mut Geometry, span: &Span, tracks: &[Track], spindle: &S
 }
 
 /// Returns the start of a zone: near its observed start, and such that the previous zone has whole
-/// cylinders. Of the possible starts it is the one from which whole cylinders lead to the cylinder
-/// observed at `seen`.
+/// cylinders. Of the possible starts the result is the start from which whole cylinders lead to the
+/// cylinder observed at `seen`.
 fn start_of(before: &Zone, per_before: u64, span: &Span, seen: Option<u64>, per_cylinder: u64) -> u64 {
     let about = (span.start.saturating_sub(before.start) + per_before / 2) / per_before;
     let near = (span.unsure / per_before + 2).min(about.saturating_sub(1));

@@ -108,7 +108,7 @@ fn command(
         stay.error / 1e6,
         "earliest time at which another sector of a track can be read",
     );
-    figures.assumed("bus_mb_per_s", "300.0", "only a drive with a buffer shows it");
+    figures.assumed("bus_mb_per_s", "300.0", "only a drive with a buffer shows this figure");
     Ok((stay, 0.0))
 }
 
@@ -187,7 +187,7 @@ fn write_seeks(
     Ok(())
 }
 
-/// Returns `taken` less `base`.
+/// Returns `taken` minus `base`.
 fn less(taken: Taken, base: Taken) -> Taken {
     Taken { ns: (taken.ns - base.ns).max(0.0), error: taken.error + base.error }
 }
@@ -282,7 +282,7 @@ fn caches(
     match writes {
         Some(true) => figures.found("write_cache", quoted("on"), "writes end long before writes past the cache do"),
         Some(false) => figures.found("write_cache", quoted("off"), "writes take as long as writes past the cache"),
-        None => figures.assumed("write_cache", quoted("off"), "only writes show it"),
+        None => figures.assumed("write_cache", quoted("off"), "only writes show this figure"),
     }
     Ok(())
 }

@@ -24,7 +24,7 @@ pub(super) struct Taken {
 /// Movement from one track to another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Move {
-    /// Outwards by this number of cylinders.
+    /// The arm moves outwards by this number of cylinders.
     Cylinders(u32),
     /// To the previous head, on the same cylinder.
     Head,
@@ -47,8 +47,9 @@ pub(super) fn distances(cylinders: u32) -> Vec<u32> {
 }
 
 impl Turning<'_, '_> {
-    /// Measures the time until a sector elsewhere can be read (or written past the cache), from the
-    /// end of the previous read: command, seek, and the sector itself.
+    /// Measures the time until a sector elsewhere can be read (or written so that the write
+    /// bypasses the cache), from the end of the previous read: command, seek, and the sector
+    /// itself.
     pub(super) fn reach(
         &mut self,
         geometry: &Geometry,
@@ -100,9 +101,9 @@ impl Turning<'_, '_> {
         fits.then(|| (self.prober.aligned(from), self.prober.aligned(to), sectors))
     }
 
-    /// Returns the range of times in which the drive is ready, by `responses`. Each response
-    /// implies that the drive is ready before it, but not a revolution earlier. If responses
-    /// disagree, the majority counts.
+    /// Returns the range of times within which the drive becomes ready, as `responses` show. Each
+    /// response implies that the drive is ready before it, but not a whole revolution before it. If
+    /// responses disagree, the majority counts.
     fn narrowed(&self, responses: &[f64]) -> Option<(f64, f64)> {
         let says = |at: f64| responses.iter().filter(|high| at <= **high && at > **high - self.spindle.period).count();
         let mut ends: Vec<f64> =

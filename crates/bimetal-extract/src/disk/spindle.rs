@@ -3,7 +3,7 @@
 //! A read from the medium ends when its last sector has passed. So reads of one sector end whole
 //! revolutions apart, and the time at which a read ends, modulo a revolution, is the sector's
 //! angle. The sectors must not be in the drive's buffer. An answer from the buffer is recognised by
-//! its response time, once that is known.
+//! its response time, once the time of such an answer is known.
 
 use crate::ExtractError;
 use crate::prober::{Prober, Timed};
@@ -175,7 +175,8 @@ fn through_zero(gaps: &[f64], period: f64) -> f64 {
 pub(super) struct Turning<'p, 'a> {
     pub(super) prober: &'p mut Prober<'a>,
     pub(super) spindle: Spindle,
-    /// Number of reads elsewhere that made the buffer drop a sector, when last needed.
+    /// Number of reads at other places that were needed, the last time, to make the buffer drop a
+    /// sector.
     evict: usize,
 }
 

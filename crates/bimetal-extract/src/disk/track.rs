@@ -9,17 +9,17 @@ use crate::ExtractError;
 /// Stretch of a track.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stretch {
-    /// Address on the stretch; `angle` is its angle.
+    /// Address on the stretch; `angle` is the angle of this address.
     pub(super) lbn: u64,
     pub(super) angle: f64,
     /// Nanoseconds of a sector.
     pub(super) pitch: f64,
     /// Standard error of the pitch.
     pub(super) error: f64,
-    /// Number of sectors behind `lbn` that are known to lie on the stretch.
+    /// Number of sectors after `lbn` that are known to lie on the stretch.
     reach: u64,
-    /// Set if the first four sectors agree. If the sectors differ, a track ends there, or a read
-    /// was late.
+    /// Set if the first four sectors agree. If the sectors differ, a track ends between them, or a
+    /// read was late.
     sure: bool,
 }
 
@@ -42,8 +42,8 @@ impl Turning<'_, '_> {
         Ok(self.spindle.apart(angle - expected))
     }
 
-    /// Returns the greatest distance from the line at which an angle counts as on it: less than one
-    /// sector if nothing disturbs.
+    /// Returns the greatest distance from the line at which an angle counts as on the line: less
+    /// than one sector if nothing disturbs.
     fn tolerance(&self, stretch: &Stretch) -> f64 {
         0.4 * stretch.pitch * self.prober.grain as f64 + 6.0 * self.spindle.noise
     }

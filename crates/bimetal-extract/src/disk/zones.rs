@@ -3,7 +3,8 @@
 use super::spindle::Turning;
 use crate::ExtractError;
 
-/// Number of places at which sectors per track are measured before they are divided further.
+/// Number of places at which sectors per track are measured before the intervals between them are
+/// divided further.
 const PLACES: u64 = 64;
 /// Smallest number of sectors to which the start of a zone is narrowed.
 const FINEST: u64 = 1 << 15;
@@ -29,7 +30,7 @@ impl Place {
 pub(super) struct Span {
     /// First address of the range.
     pub(super) start: u64,
-    /// First address behind the range.
+    /// First address after the range.
     pub(super) end: u64,
     /// Error of the start.
     pub(super) unsure: u64,
@@ -39,8 +40,8 @@ pub(super) struct Span {
     pub(super) error: f64,
 }
 
-/// Part of the budget after which zones are taken as known so far, as heads and seeks must be
-/// measured, too.
+/// Part of the budget of time after which zones are no longer refined, because heads and seeks must
+/// be measured as well.
 const ZONES_UNTIL: f64 = 0.45;
 const BORDERS: &str = "where zones begin";
 
@@ -98,7 +99,7 @@ fn divide(
 }
 
 /// Joins adjacent equal places into spans. A zone starts half-way between the last different place
-/// and its own first place.
+/// and its own first measured place.
 fn spans(known: &[Place], sectors: u64) -> Vec<Span> {
     let mut spans: Vec<Span> = Vec::new();
     let mut group: Vec<Place> = Vec::new();

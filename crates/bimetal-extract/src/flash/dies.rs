@@ -1,10 +1,10 @@
-//! Flash seen through reads: sectors of a row, a die and a channel, and the time of a die to return
-//! them.
+//! Flash measured by reads: sectors of a row, a die and a channel, and the time of a die to return
+//! its sectors.
 //!
-//! Two simultaneous reads take as long as one if they are for different dies, and twice as long for
-//! the same die. In data written in order, rows lie on the dies in turn. So a row ends at the
-//! address at which two reads no longer disturb each other. The distance at which they disturb each
-//! other again is the number of dies.
+//! Two simultaneous reads take as long as one read if they are for different dies, and twice as
+//! long for the same die. In data written in order, rows lie on the dies in turn. The delays show
+//! the rows: a row ends at the address at which two reads no longer disturb each other. The
+//! distance at which two reads disturb each other again is the number of dies.
 
 use bimetal_core::operation::OpKind;
 
@@ -42,7 +42,7 @@ pub(super) struct Dies {
 
 impl Drive<'_, '_> {
     /// Brings the part of the mapping table for `lbn` into memory, if the table is on flash. Waits
-    /// until the drive has written the part that left the memory.
+    /// until the drive has written the part of the mapping table that left the memory.
     fn fetch_map(&mut self, lbn: u64, sectors: u64) -> Result<(), ExtractError> {
         if self.map_reads.is_some() {
             self.prober.read(lbn, sectors)?;
@@ -61,10 +61,10 @@ impl Drive<'_, '_> {
         Ok(least - self.outside_ns(sectors))
     }
 
-    /// Returns whether two simultaneous reads of the smallest size wait for one die; a single read
-    /// takes `alone` in the flash. If the reads wait for one die, the second read is ready a read
-    /// later, else it waits for the link alone. `None` if the link is too slow to distinguish the
-    /// two.
+    /// Returns true if two simultaneous reads of the smallest size wait for one die; `alone` is the
+    /// time of a single read in the flash. If the reads wait for one die, the second read is ready
+    /// one read time later; otherwise the second read waits for the link alone. `None` if the link
+    /// is too slow to distinguish the two.
     fn disturb(&mut self, one: u64, other: u64, alone: f64) -> Result<Option<bool>, ExtractError> {
         let link = self.occupied_ns(self.prober.grain);
         if link > 0.8 * alone {
@@ -156,8 +156,8 @@ impl Drive<'_, '_> {
         Ok(unit.min(row))
     }
 
-    /// Returns the number of channels on which the dies lie: whole rows of two dies on one channel
-    /// cross it one after the other. Returns the number of dies if the number of channels does not
+    /// Returns the number of channels on which the dies lie: two dies on one channel transfer their
+    /// rows one after the other. Returns the number of dies if the number of channels does not
     /// show.
     fn channels(&mut self, row_start: u64, row: u64, dies: u64, line: Line, unit: u64) -> Result<u64, ExtractError> {
         let transfer = (row / unit) as f64 * line.slope;

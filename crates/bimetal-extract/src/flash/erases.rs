@@ -2,8 +2,8 @@
 //!
 //! A range that is repeatedly written in order gives the drive blocks without a valid page. So each
 //! die erases a block for each block that it fills. Two reads of one die follow each row: the first
-//! waits for the row, the second for an erase that began meanwhile. Only one die is read, as more
-//! reads would wait for each other on the link.
+//! waits for the row, the second for an erase that began in the meantime. Only one die is read,
+//! because reads of more dies would wait for each other on the link.
 
 use std::cmp::Ordering;
 
@@ -15,8 +15,8 @@ use super::programs::free_at;
 use crate::ExtractError;
 use crate::statistics::median;
 
-/// Largest number of stripes, after one pass over the range: several of the longest blocks on the
-/// market.
+/// Largest number of stripes, after one pass over the range: as many as fill several of the longest
+/// blocks on the market.
 const STRIPES_MAX: u64 = 8000;
 
 /// Result of observing erases.
@@ -93,7 +93,8 @@ impl Drive<'_, '_> {
     }
 
     /// Writes a row on each die, with two reads of the first die behind each row, which occupies it
-    /// for `program`. Returns what else kept the die busy.
+    /// for `program`. Returns the operation, other than the programming of the row, that kept the
+    /// die busy.
     fn read_behind_rows(&mut self, dies: &Dies, program: f64) -> Result<Seen, ExtractError> {
         let read = dies.line.intercept + dies.line.slope;
         let least = 1.15 * program + self.outside_ns(dies.unit) + 20_000.0;
@@ -116,20 +117,20 @@ impl Drive<'_, '_> {
     }
 }
 
-/// Observation of the reads behind a row.
+/// Observation of the reads after a row.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Seen {
     Nothing,
-    /// Work of the drive that delayed the first read and not the second. The work had begun before
+    /// Work of the drive that delayed the first read and not the second. This work had begun before
     /// the reads.
     Before,
     /// Erase with this duration in nanoseconds.
     For(f64),
 }
 
-/// Returns the number of equal parts of whole blocks into which the `gap` stripes between the
-/// erases up to `last` fall. The erases at `missed`, which the second read did not meet, divide the
-/// gap.
+/// Returns the number of equal parts of whole blocks into which the erases up to `last` divide the
+/// `gap` stripes between them. The erases at `missed`, which the second read did not meet, divide
+/// the gap.
 fn between(last: u64, gap: u64, missed: &[u64]) -> u64 {
     let met = |at: u64| missed.iter().any(|missed| missed.abs_diff(at) <= 1);
     let in_parts = |parts: u64| {

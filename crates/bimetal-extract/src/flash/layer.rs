@@ -1,6 +1,6 @@
-//! Translation layer with the best fit among the models. The same writes go to the drive and to
-//! each layer with the measured figures, as Konanki (section 5.2) determined the layer of his
-//! stick.
+//! Translation layer with the best fit among the models. The same writes go to the drive and to a
+//! model of each layer with the measured figures, as Konanki (section 5.2) determined the layer of
+//! his stick.
 
 use bimetal_core::operation::OpKind;
 use bimetal_core::units::{Nanoseconds, SectorRange, Sectors};
@@ -14,9 +14,10 @@ use crate::statistics::median;
 use crate::target::ModelTarget;
 use crate::{ExtractError, Options};
 
-/// Layers that are tried. The bounds `ideal` and `simple`, and the bare medium, are no drives.
+/// Translation layers with which the measurement compares the drive. The bounds `ideal` and
+/// `simple`, and the bare medium, are no drives.
 const LAYERS: [&str; 8] = ["page", "dftl", "page-in-place", "block", "log-block", "fast", "anand", "fmax"];
-/// Numbers of pages in a block that are tried if erases did not show them.
+/// Numbers of pages in a block that are tried if erases did not show the number.
 const BLOCKS: [u64; 6] = [8, 16, 32, 64, 128, 256];
 /// Number of sectors that are overwritten: 4 MiB.
 const WINDOW: u64 = 1 << 13;
@@ -26,14 +27,14 @@ const WRITES: u64 = 600;
 const ERASE_MIN: f64 = 0.1;
 /// Greatest mean error of a layer's times at which the drive may have the layer.
 const OFF_MAX: f64 = 0.1;
-/// Greatest mean error at which a layer is tried on places with a spare block, too.
+/// Greatest mean error with which a layer is also tried on places that have a spare block.
 const RIVAL_MAX: f64 = 0.5;
 /// Mean error below which a layer is accepted and no other is tried.
 const OFF_GOOD: f64 = 0.05;
 /// Ratio of errors below which a layer is better than another.
 const ALIKE: f64 = 0.8;
-/// Largest number of copies to fill a model. Layers that map whole pages are not tried on a drive
-/// that needs more, as this would take long.
+/// Largest number of copied pages for which a model is filled. Layers that map whole pages are not
+/// tried on a drive that needs more copies, because the filling would take long.
 const COPIES_MAX: u64 = 20_000_000;
 /// Figures that were measured on the assumption of page mapping.
 const OF_PAGE_MAPPING: [&str; 9] = [
@@ -118,8 +119,8 @@ pub(super) fn measure(drive: &mut Drive<'_, '_>, extraction: &mut Extraction) ->
 
 /// Returns the layer with the best fit, as far as time permits, and all fits within [`RIVAL_MAX`],
 /// the best first. Each layer is tried on a model of a used and of a clean drive, with each of
-/// `blocks` as pages of a block. A trial needs time, but no commands to the drive. No other layer
-/// is tried after a good fit.
+/// `blocks` as pages of a block. A trial needs time of the computer, and no commands to the drive.
+/// No other layer is tried after a good fit.
 fn best_of(
     prober: &mut Prober<'_>,
     trial: &Trial<'_>,
@@ -181,7 +182,7 @@ fn conclude(figures: &mut Figures, fit: &Fit, other: Option<&str>) {
     if !figures.is_measured("ftl") {
         figures.doubt(
             &["spare_factor"],
-            "random writes show it only with the drive's layer, and no layer of the models fits",
+            "random writes show the figure only with the drive's layer, and no layer of the models fits",
         );
     }
     let mut replace = |key: &str, value: String, how: &str| {
@@ -334,8 +335,8 @@ impl Trial<'_> {
     }
 }
 
-/// Returns the mean error of `expected`, as a fraction. Times sorted by size count fully, and write
-/// by write half.
+/// Returns the mean error of `expected`, as a fraction. Differences between the sorted times count
+/// fully, and differences write by write count half.
 fn off(measured: &[f64], expected: impl Iterator<Item = f64>) -> f64 {
     let total: f64 = measured.iter().sum();
     let expected: Vec<f64> = expected.collect();

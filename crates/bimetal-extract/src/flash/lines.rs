@@ -1,6 +1,6 @@
 //! Lines through pages: latency and overhead of reads and writes as in Konanki's thesis (section
-//! 5.2), for drives that show nothing finer. L = n·RL + C: of ten times for n pages the least
-//! counts, as nothing else delayed it.
+//! 5.2), for drives that do not show their rows and dies. L = n·RL + C: of ten times for n pages
+//! the least time counts, because no other work delayed that read.
 
 use bimetal_core::operation::OpKind;
 use bimetal_core::units::{Bytes, SECTOR_BYTES};
@@ -16,20 +16,20 @@ const PAGES: [u64; 6] = [1, 2, 3, 4, 6, 7];
 /// Number of tries for each time.
 const TRIES: usize = 10;
 /// Smallest speed-up of simultaneous reads that overlap. A drive that does one operation at a time
-/// has 1.
+/// has a speed-up of 1.
 const AT_ONCE_MIN: f64 = 1.05;
-/// Smallest time of a page, in nanoseconds, and greatest error of a time as a part of it: a line
-/// beyond these limits is of something else.
+/// Smallest time of a page, in nanoseconds, and greatest error of a time as a part of the time: a
+/// line beyond these limits does not describe pages of flash.
 const PAGE_NS_MIN: f64 = 1e3;
 const LINE_ERROR_MAX: f64 = 0.1;
 /// Number of pages that are read for the time of one page.
 const PAGES_READ: usize = 40;
-/// Number of places that are examined for one at which writes need not copy.
+/// Number of places that are examined for a place at which writes need not copy.
 const PLACES: usize = 256;
 
-/// Measures the figures that lines show. If the drive does one thing at a time, the lines are the
-/// figures. Otherwise commands, channels and dies overlap, and only sums are known: the total time
-/// for a page stands for the flash.
+/// Measures the figures that lines show. If the drive does one operation at a time, the lines give
+/// the figures. If the drive overlaps commands, channels and dies, only sums are known: the total
+/// time for a page stands for the flash.
 pub(super) fn measure(drive: &mut Drive<'_, '_>, figures: &mut Figures) -> Result<(), ExtractError> {
     drive.prober.step("lines through pages", 0.5);
     let page = page(drive)?;
@@ -76,8 +76,8 @@ pub(super) fn measure(drive: &mut Drive<'_, '_>, figures: &mut Figures) -> Resul
     Ok(())
 }
 
-/// Measures the time of a read in the flash, and the number of simultaneous reads. For drives whose
-/// controller was measured, but not their rows of pages.
+/// Measures the time of a read in the flash, and the number of simultaneous reads. Used for drives
+/// whose controller was measured, but not their rows of pages.
 pub(super) fn beside(drive: &mut Drive<'_, '_>, figures: &mut Figures) -> Result<(), ExtractError> {
     drive.prober.step("reads of the flash", 0.5);
     let mut times = Vec::new();
@@ -115,10 +115,10 @@ pub(super) fn beside(drive: &mut Drive<'_, '_>, figures: &mut Figures) -> Result
 
 /// Figures that lines never show, with substitutes and reasons.
 const UNSEEN: [(&str, &str, &str); 6] = [
-    ("cell", "\"mlc\"", "timing alone does not show it"),
+    ("cell", "\"mlc\"", "timing alone does not show this figure"),
     ("channel_mb_per_s", "1000000.0", "included in read_us and program_us"),
     ("link_mb_per_s", "1000000.0", "included in read_us and program_us"),
-    ("power_loss_protection", "\"off\"", "timing alone does not show it"),
+    ("power_loss_protection", "\"off\"", "timing alone does not show this figure"),
     ("erase_us", "2000.0", "no erase was seen"),
     ("pages_per_block", "64", "no erase was seen"),
 ];
@@ -174,7 +174,7 @@ fn at_once(drive: &mut Drive<'_, '_>, page: u64) -> Result<f64, ExtractError> {
 }
 
 impl Drive<'_, '_> {
-    /// Returns the line through the least response times over pages.
+    /// Returns the line through the least response times, over the number of pages.
     fn least(&mut self, kind: OpKind, page: u64) -> Result<Line, ExtractError> {
         let clean = if kind == OpKind::Read { 0 } else { self.clean_place(page)? };
         let mut points = Vec::new();
@@ -195,9 +195,9 @@ impl Drive<'_, '_> {
         Ok(line(&points))
     }
 
-    /// Returns a place at which a write makes the drive free a block, for the pages behind it, too.
-    /// On a used drive this happens where a block more is in use than the data need; elsewhere each
-    /// write copies.
+    /// Returns a place at which a write makes the drive use a free block, also for the pages behind
+    /// this place. On a used drive this happens where one more block is in use than the data need;
+    /// at other places each write copies a block.
     fn clean_place(&mut self, page: u64) -> Result<u64, ExtractError> {
         let (mut best, mut least) = (0, f64::MAX);
         for _ in 0..PLACES {

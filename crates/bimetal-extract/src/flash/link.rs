@@ -3,8 +3,8 @@
 //!
 //! Data just written are still in the controller's memory, so that a read of them right away
 //! excludes the flash. The line through response times over sectors gives the link (slope) and the
-//! overheads (intercept), as in Konanki's thesis (section 5.2) for pages: of ten times each, the
-//! least counts.
+//! overheads (intercept), as in Konanki's thesis (section 5.2) for pages: of ten times at each
+//! size, the least time counts.
 
 use bimetal_core::operation::OpKind;
 
@@ -19,7 +19,7 @@ const TRIES: usize = 10;
 /// Greatest ratio between the time of a read from memory and of the same read from the flash.
 const MEMORY_MAX: f64 = 0.93;
 /// Greatest distance, as a part of the response time, from the line through the times of smaller
-/// sizes. A time further off includes the flash.
+/// sizes. A time farther from the line includes the flash.
 const OFF_LINE: f64 = 0.03;
 /// Number of simultaneous reads that show how fast commands follow each other.
 const AT_ONCE: usize = 64;
@@ -30,13 +30,13 @@ pub(super) struct Controller {
     pub(super) reads: Line,
     /// Line of writes into memory, over sectors.
     pub(super) writes: Line,
-    /// Nanoseconds for which a command occupies the link beside its data.
+    /// Nanoseconds for which a command occupies the link in addition to its data.
     pub(super) command: f64,
 }
 
 impl Drive<'_, '_> {
-    /// Returns whether data just written are still in the controller's memory. The same data are
-    /// read right away and later.
+    /// Returns true if data just written are still in the controller's memory. The data are read
+    /// right after the write, and again later, and the two times are compared.
     pub(super) fn has_buffer(&mut self) -> Result<bool, ExtractError> {
         let sectors = self.prober.grain;
         let (mut fresh, mut later) = (f64::MAX, f64::MAX);
@@ -52,7 +52,7 @@ impl Drive<'_, '_> {
     }
 
     /// Measures the controller of a drive with a write buffer. `None` if the times are on no line,
-    /// as the buffer holds too little.
+    /// because the buffer holds too little.
     pub(super) fn controller(&mut self) -> Result<Option<Controller>, ExtractError> {
         let grain = self.prober.grain;
         let (mut reads, mut writes) = (Vec::new(), Vec::new());

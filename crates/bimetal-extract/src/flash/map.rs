@@ -10,13 +10,13 @@ const PLACES: usize = 64;
 /// Smallest time of a read in the flash.
 const FLASH_NS: f64 = 2_000.0;
 /// Number of places that must show a read of the mapping table. If half of the mapping table is in
-/// memory, half of the places show it.
+/// memory, half of the places show such a read.
 const SHOWN_MIN: usize = 8;
 
 impl Drive<'_, '_> {
     /// Returns the number of places, of 64, whose first read took longer than the second by at
-    /// least half a read of the flash. The second read came from the flash as well. `None` if the
-    /// number is so small that it is chance.
+    /// least half a read of the flash. The second read reads the flash as well, not the buffer.
+    /// `None` if the number is so small that it may be chance.
     pub(super) fn map_reads(&mut self) -> Result<Option<usize>, ExtractError> {
         let (mut shown, grain) = (0, self.prober.grain);
         for _ in 0..PLACES {

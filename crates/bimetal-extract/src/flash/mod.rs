@@ -7,7 +7,7 @@
 //! spare area, by random writes on a used drive. `layer.rs`: the translation layer with the best
 //! fit. `used.rs`: the layer and the erases of a used drive without a buffer.
 //!
-//! Some drives show no dies, because they do one thing at a time or only reads are allowed.
+//! Some drives show no dies, because they do one operation at a time or only reads are allowed.
 //! `lines.rs` measures these drives by Konanki's lines through pages (thesis, section 5.2).
 
 mod dies;
@@ -54,9 +54,9 @@ pub(crate) struct Drive<'p, 'a> {
     region: (u64, u64),
     /// Range that is overwritten in order: its start, its sectors, and the next position.
     scratch: (u64, u64, u64),
-    /// Nanoseconds of a read beside the flash: constant, and for each sector.
+    /// Nanoseconds of a read in addition to its time in the flash: constant, and for each sector.
     outside: (f64, f64),
-    /// Nanoseconds for which a command occupies the link beside its data.
+    /// Nanoseconds for which a command occupies the link in addition to its data.
     command: f64,
     /// Nanoseconds from the arrival of a write to its end.
     write_overhead: f64,
@@ -74,8 +74,9 @@ impl<'p, 'a> Drive<'p, 'a> {
         Self { prober, region, scratch, outside: (0.0, 0.0), command: 0.0, write_overhead: 0.0, map_reads: None }
     }
 
-    /// Returns whether two simultaneous reads would show that their dies lie on one channel. The
-    /// second row must still wait for the channel after command and link have let it through.
+    /// Returns true if two simultaneous reads would show that their dies lie on one channel. The
+    /// second row must still wait for the channel after its command and its data could have passed
+    /// the link.
     fn channels_show(&self, dies: &Dies) -> bool {
         let transfer = (dies.row / dies.unit) as f64 * dies.line.slope;
         let hidden = self.occupied_ns(dies.row);
@@ -87,7 +88,7 @@ impl<'p, 'a> Drive<'p, 'a> {
         self.command + self.outside.1 * sectors as f64
     }
 
-    /// Returns the time of a read of `sectors` sectors beside the flash.
+    /// Returns the time of a read of `sectors` sectors without its time in the flash.
     fn outside_ns(&self, sectors: u64) -> f64 {
         self.outside.0 + self.outside.1 * sectors as f64
     }
@@ -123,7 +124,7 @@ impl<'p, 'a> Drive<'p, 'a> {
     }
 
     /// Writes the region, in order, and lets the drive come to rest. On a slow drive the region
-    /// shrinks to the part written in its time.
+    /// shrinks to the part that is written within its share of the budget.
     fn fill(&mut self) -> Result<(), ExtractError> {
         let (start, sectors) = self.region;
         let (step, until) = (256.min(sectors), self.prober.used() + FILL_MAX);
@@ -140,7 +141,7 @@ impl<'p, 'a> Drive<'p, 'a> {
     }
 
     /// Waits until reads of one place take equal times: a drive may still have to write data that
-    /// it reported as safe, or to collect.
+    /// it reported as safe, or to collect garbage.
     fn rest(&mut self) -> Result<(), ExtractError> {
         let until = self.prober.used() + REST_MAX;
         for _ in 0..RESTS_MAX {
@@ -220,7 +221,8 @@ fn parts(drive: &mut Drive<'_, '_>, figures: &mut Figures) -> Result<Option<Samp
     Ok(used)
 }
 
-/// Measures a drive with a write buffer. Returns false if it shows too little to begin with.
+/// Measures a drive with a write buffer. Returns false if the drive shows too little for further
+/// measurements.
 fn buffered_parts(drive: &mut Drive<'_, '_>, figures: &mut Figures) -> Result<bool, ExtractError> {
     drive.prober.step("controller and link", 0.1);
     let Some(controller) = drive.controller()? else { return Ok(false) };
@@ -354,7 +356,7 @@ fn writing(
     Ok(())
 }
 
-/// Adds the layer, by the number of reads that read the mapping table.
+/// Adds the translation layer, as the number of reads that read the mapping table suggests.
 fn map_figures(shown: usize, figures: &mut Figures) {
     let how = format!(
         "{shown} of 64 first reads of a place took a read more than the second: a part of the map was not in memory"
@@ -363,8 +365,9 @@ fn map_figures(shown: usize, figures: &mut Figures) {
     figures.assumed("map_cache", quoted("1MiB"), "the part of the map that is in memory is not measured");
 }
 
-/// Adds what is known if no program shows at all, or if the layer's mapping table lies on flash.
-/// Writes of the mapping table hide rows, blocks and erases.
+/// Adds the figures that are known if no program time can be seen, or if the layer's mapping table
+/// lies on flash. The drive's own writes of its mapping table delay reads, so that rows, blocks and
+/// erases cannot be measured.
 fn writes_hidden(dies: &Dies, programs: Option<Programs>, map_reads: Option<usize>, figures: &mut Figures) {
     let why = match map_reads {
         Some(shown) => {
@@ -394,8 +397,8 @@ fn writes_hidden(dies: &Dies, programs: Option<Programs>, map_reads: Option<usiz
     }
 }
 
-/// Adds pages and planes of a row. Units that are flushed one by one show them, if a flush waits
-/// until the flash has them.
+/// Adds pages and planes of a row. Units that are flushed one by one show the pages and planes, if
+/// a flush waits until the flash has the units.
 fn page_figures(dies: &Dies, page: u64, waits: bool, figures: &mut Figures) {
     let (size, planes) = (quoted(&Bytes(page * SECTOR_BYTES).to_string()), (dies.row / page).to_string());
     if waits {
@@ -461,7 +464,8 @@ fn erase_figures(erases: Option<Erases>, figures: &mut Figures) {
     }
 }
 
-/// Usual figures, assumed without time to measure them: few dies, which a small drive has, too.
+/// Usual figures, which are assumed if there is no time to measure them: few dies, as in a small
+/// drive.
 const USUAL: [(&str, &str); 18] = [
     ("link_mb_per_s", "550.0"),
     ("command_us", "2.0"),

@@ -1,8 +1,9 @@
 //! Writes: time of a die to program a row, cost of a flush, and size of the write buffer.
 //!
 //! A row that was written keeps its die busy. Rows lie on the dies in turn. So a read of one die
-//! right behind each row shows, once in each turn, the time at which that die is free again. Only
-//! one die is read, as more reads would wait for each other on the link.
+//! right behind each row shows, once in each round over the dies, the time at which that die is
+//! free again. Only one die is read, because reads of more dies would wait for each other on the
+//! link.
 
 use bimetal_core::operation::OpKind;
 
@@ -45,8 +46,8 @@ impl Programs {
     }
 }
 
-/// Returns the end of the time in which the flash served `timed`, less the time of a single read of
-/// it.
+/// Returns the end of the time in which the flash served `timed`, minus the time of a single such
+/// read.
 pub(super) fn free_at(drive: &Drive<'_, '_>, dies: &Dies, timed: Timed) -> f64 {
     timed.to as f64 - drive.outside_ns(dies.unit) - dies.line.intercept - dies.line.slope
 }
@@ -55,8 +56,8 @@ pub(super) fn free_at(drive: &Drive<'_, '_>, dies: &Dies, timed: Timed) -> f64 {
 #[derive(Clone, Copy)]
 pub(super) struct Held {
     pub(super) sectors: u64,
-    /// Number of sectors that the dies have programmed meanwhile, which is computed and not
-    /// observed.
+    /// Number of sectors that the dies have programmed while the burst arrived, which is computed
+    /// and not observed.
     pub(super) programmed: u64,
 }
 
@@ -86,8 +87,8 @@ impl Drive<'_, '_> {
         Ok(if times.len() < ROWS as usize / 2 { None } else { Some(by_type(&times)) })
     }
 
-    /// Measures the additional time of a flush, and whether it waits for the flash at all; a page
-    /// has `page` sectors.
+    /// Measures the additional time of a flush, and whether the flush waits for the flash at all; a
+    /// page has `page` sectors.
     pub(super) fn flush(&mut self, dies: &Dies, page: u64, program: f64) -> Result<(f64, bool), ExtractError> {
         let mut times = Vec::new();
         for _ in 0..16 {
@@ -124,8 +125,8 @@ impl Drive<'_, '_> {
 
     /// Returns the sectors that the write buffer holds, by bursts of whole rows. When a row must
     /// wait for room, the arrived sectors are those in the buffer and those that the dies have
-    /// programmed. A die that erases meanwhile programs less, so the largest of several results
-    /// counts. `None` if no row ever has to wait, or if the results do not agree.
+    /// programmed. A die that erases during the burst programs less, so the largest of several
+    /// results counts. `None` if no row ever has to wait, or if the results do not agree.
     pub(super) fn buffer(&mut self, dies: &Dies, program: f64) -> Result<Option<Held>, ExtractError> {
         let (row, transfer) =
             (dies.row as f64 * self.outside.1 + self.command, dies.line.slope * (dies.row / dies.unit) as f64);
@@ -187,7 +188,7 @@ impl Drive<'_, '_> {
     }
 
     /// Returns the number of pages in a row. A flush closes a page, so units written to one die
-    /// between flushes lie on one row as long as it has pages.
+    /// between flushes lie on one row as long as the row has free pages.
     pub(super) fn pages_of_row(&mut self, dies: &Dies) -> Result<u64, ExtractError> {
         const CHAIN: u64 = 9;
         self.prober.run(OpKind::Flush, 0, 0, false)?;

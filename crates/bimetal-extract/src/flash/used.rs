@@ -1,11 +1,11 @@
 //! Layer and erases of a used drive without a write buffer (Konanki's thesis, section 5.2).
 //!
 //! On a used drive nearly every write copies a block, whatever the layer: no unit is free, so
-//! chains and replacements cannot grow. The layers differ where a block more is in use than the
-//! data need. The prober searches for such places and writes each from its start, which folds what
-//! it had. Then the prober overwrites single pages of these places only: the free units stay among
-//! them, so that chains and replacements grow and fold there. The same search and the same writes
-//! go to each layer.
+//! chains and replacements cannot grow. The layers differ at places where one more block is in use
+//! than the data need. The prober searches for such places and writes each place from its start,
+//! which folds the blocks in use there. After that, the prober overwrites only single pages of
+//! these places: the free units stay at these places, so that chains and replacements grow and fold
+//! only there. The same search and the same writes are repeated on a model of each layer.
 
 use bimetal_core::operation::OpKind;
 use rand_core::Rng;
@@ -15,14 +15,14 @@ use crate::ExtractError;
 use crate::figures::Figures;
 use crate::prober::Prober;
 
-/// Number of places that are tried, and number that are used.
+/// Number of places that are tried, and number of places that are used.
 const TRIED: usize = 2000;
 const USED: usize = 12;
 /// Ratio of times to the least time up to which two places count as alike.
 const ALIKE: f64 = 1.3;
 /// Number of pages of a place.
 const PAGES: u64 = 8;
-/// Number of random writes to the places, and of writes in turn to one page of each.
+/// Number of random writes to the places, and of writes in turn to one page of each place.
 const WRITES: u64 = 1200;
 const TURNS: u64 = 12;
 /// Sizes of the writes for k, in pages, and number of writes of each size.
@@ -63,8 +63,8 @@ pub(super) fn response_times(prober: &mut Prober<'_>, page: u64) -> Result<Vec<f
     Ok(times)
 }
 
-/// Returns the places at which a second write takes about the least time, of these the last that
-/// were found: an earlier place may have lost its free unit since.
+/// Returns the places at which a second write takes about the least time, and of these the places
+/// that were found last, because an earlier place may have lost its free unit since.
 fn places(prober: &mut Prober<'_>, page: u64) -> Result<Vec<u64>, ExtractError> {
     let span = PAGES * page;
     let mut found: Vec<(f64, u64)> = Vec::new();
@@ -82,9 +82,9 @@ fn places(prober: &mut Prober<'_>, page: u64) -> Result<Vec<u64>, ExtractError> 
     Ok(found.into_iter().take(USED).map(|(_, place)| place).collect())
 }
 
-/// Returns the mean error of the times of models, of the model with the least, as a fraction. Times
-/// are sorted by size, for the random writes and the writes in turn: the moment at which a place is
-/// folded depends on what it held before.
+/// Returns the mean error of the times of models, for the model whose error is least, as a
+/// fraction. Times are sorted by size, for the random writes and the writes in turn, because the
+/// moment at which a place is folded depends on its earlier content.
 pub(super) fn least_off(measured: &[f64], models: &[Vec<f64>]) -> f64 {
     let total: f64 = measured.iter().sum();
     let random = (WRITES / 2) as usize;

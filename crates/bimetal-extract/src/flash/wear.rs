@@ -18,7 +18,7 @@ const WRITES: usize = 2500;
 /// Largest number of batches: on any drive, and on a large drive, whose model would take much
 /// memory.
 const BATCHES: (usize, usize) = (24, 4);
-/// Number of writes before the batches, to see their duration.
+/// Number of writes before the batches, to see how long a batch takes.
 const PILOT: usize = 50;
 /// Part of the budget after which no further batches are begun.
 const SAMPLE_MAX: f64 = 0.1;
@@ -30,12 +30,12 @@ const DEPTH: usize = 16;
 /// Random writes on the drive in its original state.
 pub(super) struct Sample {
     writes: Vec<(OpKind, u64, u64)>,
-    /// Nanoseconds of the last batch; `None` if no batch took longer than the first, so that
-    /// nothing had to be collected.
+    /// Nanoseconds of the last batch; `None` if no batch took longer than the first; no garbage had
+    /// to be collected in that case.
     took: Option<f64>,
 }
 
-/// Writes at random places, until a batch takes as long as the one before.
+/// Writes at random places, until a batch takes as long as the batch before.
 pub(super) fn sample(drive: &mut Drive<'_, '_>) -> Result<Sample, ExtractError> {
     let unit = drive.prober.grain.max(8);
     let most = if drive.prober.sectors > LARGE { BATCHES.1 } else { BATCHES.0 };
@@ -58,14 +58,14 @@ pub(super) fn sample(drive: &mut Drive<'_, '_>) -> Result<Sample, ExtractError> 
     Ok(Sample { writes, took: times.last().copied().filter(|last| *last > 1.3 * least) })
 }
 
-/// Measures the spare factor, and completes the figures with those that timing does not show.
+/// Measures the spare factor, and completes the figures with figures that timing does not show.
 pub(super) fn measure(
     drive: &mut Drive<'_, '_>,
     sample: Option<&Sample>,
     extraction: &mut Extraction,
 ) -> Result<(), ExtractError> {
     let mut figures = Figures(extraction.figures.clone());
-    figures.assumed("rated_cycles", "3000", "response times do not show it");
+    figures.assumed("rated_cycles", "3000", "response times do not show this figure");
     let maps_units = figures.text("ftl").is_none();
     let time = drive.prober.step("spare area", 0.9);
     let known = sample.and_then(|sample| Some((&sample.writes, sample.took?)));
@@ -73,10 +73,10 @@ pub(super) fn measure(
     let times_known = times.into_iter().all(|key| figures.is_measured(key));
     let Some((writes, measured)) = known.filter(|_| time && maps_units && times_known) else {
         let why = match (maps_units, times_known) {
-            (true, true) => "usual for drives: too few random writes to show it",
+            (true, true) => "usual for drives: too few random writes to measure the figure",
             (true, false) => {
-                "usual for drives: random writes show it only if times of programs and erases and the write buffer \
-                 are known"
+                "usual for drives: random writes show the figure only if times of programs and erases and the write \
+                 buffer are known"
             }
             (false, _) => "usual for drives",
         };
@@ -131,7 +131,7 @@ fn last_writes(prober: &mut Prober<'_>, writes: &[(OpKind, u64, u64)]) -> Result
 }
 
 /// Returns the nanoseconds that the last of `writes` take on a used model with `changes`; `None` if
-/// there is no such drive.
+/// no such drive is possible.
 fn simulated(
     profile: &Profile,
     changes: &[(&str, &str)],
@@ -149,10 +149,10 @@ fn simulated(
     last_writes(&mut Prober::new(&mut target, &options, &mut report), writes).map(Some)
 }
 
-/// Adds the figures to assume if nothing was written.
+/// Adds figures that are assumed if nothing was written.
 pub(super) fn without_writes(figures: &mut Vec<Figure>) {
     let mut assumed = Figures::default();
-    assumed.assumed("rated_cycles", "3000", "response times do not show it");
+    assumed.assumed("rated_cycles", "3000", "response times do not show this figure");
     assumed.assumed("spare_factor", "0.07", "only writes show it");
     assumed.assumed("ftl", quoted("page"), "only writes show it");
     figures.append(&mut assumed.0);

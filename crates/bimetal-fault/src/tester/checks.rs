@@ -15,19 +15,19 @@ use crate::payload::{Sector, Tags};
 use crate::regions::{Region, region_of};
 use crate::shadow::Moment;
 
-/// Virtual time within which every request must finish, without the time that drives were stuck. A
-/// long write through a cache of a few slots may meet a stuck drive hundreds of times.
+/// Virtual time within which every request must finish, not counting the time for which drives were
+/// stuck. A long write through a cache of a few slots may meet a stuck drive hundreds of times.
 const LATENCY_MAX: Nanoseconds = Nanoseconds::from_seconds(7200);
 /// Largest number of operations without a finished request while requests are open. More operations
 /// mean a livelock.
 const OPERATIONS_WITHOUT_END_MAX: u64 = 300_000;
-/// Sectors at either end of a request that are checked when a flush ends.
+/// Sectors at each end of a request that are checked when a flush ends.
 const STABLE_SECTORS: u64 = 160;
 /// Number of recent requests whose content is checked on the drives when a flush ends.
 const RECENT: usize = 24;
 
 impl Tester {
-    /// Checks that the scheme lists every reason for which blocks bypassed it.
+    /// Checks that the scheme lists every reason for which blocks bypassed the scheme.
     pub(super) fn check_reasons(&self) -> Result<(), String> {
         let listed = self.setup.scheme.reasons();
         let unlisted = |counted: &&Reason| !listed.iter().any(|(reason, _)| reason == *counted);
@@ -136,7 +136,7 @@ impl Tester {
     }
 
     /// Checks sectors of `range` whose content is certain since before `moment`. The certain
-    /// content must lie where the block map says, and be stable there.
+    /// content must be in the place that the block map names, and must be stable.
     fn check_stable(&self, range: SectorRange, moment: Moment) -> Result<(), String> {
         if self.saboteur.is_at_work() {
             return Ok(());
@@ -168,7 +168,8 @@ impl Tester {
         Ok(())
     }
 
-    /// Checks that `member`, if present, has the content of `sector`, and that it is stable.
+    /// Checks that `member`, if present, has the content of `sector`, and that the content is
+    /// stable.
     fn check_stable_at(&self, sector: u64, expected: &Sector, member: MemberId, at: u64) -> Result<(), String> {
         let drive = &self.drives[usize::from(member.0)];
         if self.volume.view().member(member).state == MemberState::Failed || drive.is_gone() {
@@ -285,7 +286,7 @@ impl Tester {
             && foot.is_some_and(|foot| self.is_page(Kind::Foot, &payload.slice(Sectors(foot), Sectors(8))))
     }
 
-    /// Returns true if this is a sound page of records that name existing blocks and slots.
+    /// Returns true if the page is a sound page of records that name existing blocks and slots.
     pub(super) fn is_page(&self, kind: Kind, payload: &Tags) -> bool {
         let bytes: Vec<u8> =
             payload.iter().flat_map(|sector| sector.metadata().map(<[u8]>::to_vec).unwrap_or_default()).collect();

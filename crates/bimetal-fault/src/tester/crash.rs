@@ -1,12 +1,12 @@
 //! Power cuts in the run of a case. The drives lose unflushed changes, the volume is gone, a new
-//! volume recovers the rest, and everything is read.
+//! volume recovers the remaining content, and all addresses are read.
 //!
 //! A cut comes before or after an operation starts, or between its end and the engine's notice of
-//! it. Recovery is cut too, any number of times. Then every sector is read, twice. The first
-//! reading settles the content of each sector, and shows whether a block off its home has a part of
-//! a write. The second reading, and every reading after further cuts, must find the same content.
-//! In the end the home is used as a [plain disk](super::plain), and the volume is recovered once
-//! more.
+//! that end. A recovery is cut, too, any number of times. After the recovery every sector is read,
+//! twice. The first reading settles the content of each sector, and shows whether a block off its
+//! home has a part of a write. The second reading, and every reading after further cuts, must
+//! return the same content. In the end the home is used as a [plain disk](super::plain), and the
+//! volume is recovered once more.
 
 use std::collections::BTreeSet;
 
@@ -50,7 +50,7 @@ enum Refusal {
     OfLoss,
 }
 
-/// State of the power, and values that the checks after a cut need.
+/// State of the power, and values that the checks after a power cut need.
 #[derive(Default)]
 pub(super) struct Power {
     /// Number of starts and ends of operations until the cut. If `at_barrier` is set, only flushes
@@ -58,29 +58,30 @@ pub(super) struct Power {
     countdown: Option<u64>,
     at_barrier: bool,
     cut: bool,
-    /// Set while everything is being read. No requests arrive during this reading.
+    /// Set while everything is being read. No requests arrive while this flag is set.
     checking: bool,
     /// Values that the last reading found.
     pub(super) seen: Option<Vec<Option<Sector>>>,
     /// Blocks of writes that were written home in place.
     in_place: BTreeSet<(u32, Block)>,
-    /// Blocks that slots ever held data of.
+    /// Blocks whose data any slot has ever held.
     off_home: BTreeSet<Block>,
     home: HomeState,
     /// Set if other programs used the home as a plain disk since the volume was closed.
     home_is_plain: bool,
 }
 
-/// State that the home alone would show under a scheme with a log (Griffin 5.3). The state is that
-/// at the start of the last completed migration. Between the start and the end of a migration, each
-/// block has that state or a newer one.
+/// State that the home alone would show under a scheme with a log (Griffin 5.3). It is the state at
+/// the start of the last completed migration. Between the start and the end of a migration, each
+/// block at home has the content of that start, or newer content.
 #[derive(Default)]
 struct HomeState {
-    /// Moment in the order of requests: the home's content is that of this moment.
+    /// Moment in the order of requests, at which the home's content was the newest content.
     as_of: Moment,
     /// Set if a migration has changed a part of the home.
     mixed: bool,
-    /// Set if a write ever bypassed the log. The home then does not show a single moment.
+    /// Set if a write ever bypassed the log. If a migration was under way, home does not have the
+    /// content of a single moment.
     passed_by: bool,
     /// Moment at which the current migration began. `migrations` is the number of migrations so
     /// far.
@@ -98,7 +99,7 @@ impl Tester {
         self.power.as_ref().is_some_and(|power| power.checking)
     }
 
-    /// Counts the start or end of an operation. Returns true if the power is or was cut.
+    /// Counts the start or end of an operation. Returns true if the power is cut or was ever cut.
     pub(super) fn is_cut_now(&mut self, command: Command) -> bool {
         let Some(power) = &mut self.power else { return false };
         let is_barrier = command.kind == OpKind::Flush || command.fua;
@@ -113,7 +114,7 @@ impl Tester {
         self.power.as_mut().expect("a case with power cuts")
     }
 
-    /// Follows the moment whose state the home has.
+    /// Updates the moment whose content the home has.
     pub(super) fn follow_home(&mut self) {
         let Some(power) = &mut self.power else { return };
         let view = self.volume.view();
@@ -205,7 +206,7 @@ impl Tester {
         self.power().in_place.extend(placed);
     }
 
-    /// Runs the case from the first power-on on.
+    /// Runs the case from the moment at which the power is first switched on.
     pub(super) fn run_crashes(mut self) -> Result<Report, String> {
         self.power = Some(Power::default());
         self.drives = std::mem::take(&mut self.drives).into_iter().map(Drive::with_write_cache).collect();
@@ -261,7 +262,7 @@ impl Tester {
         Ok(())
     }
 
-    /// Draws the time of the power cut. Most defects appear around a barrier.
+    /// Draws the time of the power cut. Most defects appear near a flush or a forced write.
     pub(super) fn plan_cut(&mut self) {
         let at_barrier = self.random.one_in(2);
         let bits = if at_barrier { self.random.between(0, 6) } else { self.random.between(1, 11) };
@@ -302,7 +303,7 @@ impl Tester {
         }
     }
 
-    /// Makes a drive vanish at a power cut, now and then.
+    /// Makes a drive vanish at a power cut in some cases.
     fn lose_a_drive(&mut self) {
         let layout = &self.volume.view().layout;
         let member = match layout.slots {
@@ -350,7 +351,7 @@ impl Tester {
     }
 
     /// Recovers the volume, with cuts during recovery. Returns false if the volume is lost for a
-    /// fair reason.
+    /// reason that the tester accepts.
     pub(super) fn recover(&mut self) -> Result<bool, String> {
         let mut accept_loss = false;
         let mut refusals = 0;
@@ -395,9 +396,9 @@ impl Tester {
 
     /// Marks blocks of damaged slots as suspect. A write that failed, and could not be retried
     /// before the power cut, leaves slots that cannot be read. The tester does not know whether the
-    /// content of such slots was promised, so an error is right and older content is not. The same
-    /// holds for a slot that rotted while home had its content too, if the power cut took back the
-    /// record of that.
+    /// content of such slots was promised, so an error is accepted, and older content is not. An
+    /// error is right also for a slot that rotted while home had the same content, if the power cut
+    /// took back the record that home had the content.
     fn suspect_damaged_slots(&mut self) {
         let view = self.volume.view();
         let Some(region) = view.layout.slots else { return };
@@ -519,8 +520,8 @@ impl Tester {
         }
     }
 
-    /// Returns true if a home's state may be unreadable. The home then does not tell whether the
-    /// slots are needed.
+    /// Returns true if a home's state may be unreadable. Without a readable state, the home does
+    /// not tell whether the slots are needed.
     fn is_state_damaged(&self) -> bool {
         let layout = &self.volume.view().layout;
         layout.homes().iter().any(|home| {
@@ -538,8 +539,9 @@ impl Tester {
         !of_nothing.any(|when| when.is_empty() || when.strip_suffix(": ").is_some_and(set))
     }
 
-    /// Checks that the error of a missing log says if the home is between two states. If writes
-    /// bypassed the log, the home shows no single moment anyhow, and nothing is checked.
+    /// Checks that the error of a missing log says whether the home has a part of a migration only.
+    /// If writes bypassed the log, the home never has the content of a single moment, and nothing
+    /// is checked.
     fn check_migrating(&self, error: &RecoveryError) -> Result<(), String> {
         let RecoveryError::Needed { migrating, .. } = *error else { return Ok(()) };
         let mixed = self.power.as_ref().is_some_and(|power| power.home.mixed && !power.home.passed_by);
@@ -555,8 +557,9 @@ impl Tester {
         slots.is_some_and(|slots| matches!(slots.kind, SlotKind::Log { .. }))
     }
 
-    /// Adapts the model to an accepted loss: only the homes' content is left. Blocks that slots
-    /// ever held read as home has them. All other blocks must read as before.
+    /// Adapts the model to an accepted loss, after which only the homes' content is left. Blocks
+    /// that slots have ever held now read as the content at home. All other blocks must read as
+    /// before.
     fn fall_back(&mut self) -> Result<(), String> {
         let passed_by = self.power.as_ref().is_some_and(|power| power.home.passed_by);
         let exact = self.has_log() && self.atlas.faults() == 0 && !passed_by;

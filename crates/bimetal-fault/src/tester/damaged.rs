@@ -1,13 +1,14 @@
 //! Damage in the run of a case. The power is cut or the volume closed, data on the drives are
-//! damaged, and a recovery continues with the rest.
+//! damaged, and a recovery starts from the damaged drives.
 //!
-//! Everything is read twice. Then requests continue, the power is cut once more, and everything is
-//! read again.
-//! - One damaged page of metadata costs nothing: no refusal, no error, no member, and no read of
-//!   old content.
+//! After the recovery, everything is read twice. After these readings, requests continue, the power
+//! is cut once more, and everything is read again.
+//! - One damaged page of metadata costs nothing: it leads to no refusal, no error, no loss of a
+//!   member, and no read of old content.
 //! - A damaged page of a slot costs at most the data that only the slot has. A read of such data is
 //!   an error.
-//! - Several damaged pages of metadata may cost a refusal or errors, and never give wrong content.
+//! - Several damaged pages of metadata may lead to a refusal or to errors, and never to wrong
+//!   content.
 //!
 //! The exceptions, and the damage that no case has, are described in [`damage`](crate::damage) and
 //! [`in_doubt`](Tester::in_doubt).
@@ -35,8 +36,8 @@ use crate::drive::Drive;
 use crate::payload::Tags;
 
 /// Time after the last request or flush, and after a close, from which on nothing is in doubt. By
-/// then the engine has written that all is stable. The time covers the engine's own delay, and that
-/// of timers and drives.
+/// this time the engine has written that everything is stable. The time covers the engine's own
+/// delay, and the delays of timers and drives.
 const DOUBT_MAX: Nanoseconds = Nanoseconds::from_seconds(5);
 /// Largest number of recoveries that are begun before a damage.
 const RECOVERIES_MAX: u64 = 3;
@@ -58,7 +59,8 @@ pub(super) struct Damaged {
 /// A page of records, decoded.
 type RecordPage = (PageHeader, Vec<Record>);
 
-/// Blocks of which damaged slots in doubt may have cost the newest content, with the eighths.
+/// Blocks whose newest content may be lost because damaged slots were in doubt, with the lost
+/// eighths.
 #[derive(Default)]
 struct Doubted {
     /// Eighths whose newest content was in a damaged slot.
@@ -70,7 +72,8 @@ struct Doubted {
 }
 
 impl Doubted {
-    /// Follows a record of a slot, `is_there` if the slot has the record's content.
+    /// Updates the blocks by a record of a slot; `is_there` is set if the slot has the record's
+    /// content.
     fn take_slot(&mut self, block: Block, valid: ValidMask, is_there: bool, is_damaged: bool) {
         let missing = self.missing.entry(block).or_default();
         let cost = self.cost.entry(block).or_default();
@@ -82,8 +85,8 @@ impl Doubted {
         }
     }
 
-    /// Follows a record that home has the newest content of `block`, as far as its slots lie before
-    /// a position.
+    /// Updates the blocks by a record that home has the newest content of `block`, for slots that
+    /// lie before a position.
     fn take_home(&mut self, block: Block, before: u64) {
         if self.newest.get(&block).is_none_or(|&newest| newest < before) {
             self.missing.remove(&block);
@@ -171,8 +174,8 @@ impl Tester {
         Ok(())
     }
 
-    /// Begins some recoveries of sound drives and cuts the power in each, or at its end. Damage
-    /// then meets drives that an unfinished recovery has written.
+    /// Begins some recoveries of sound drives and cuts the power during each of them, or at its
+    /// end. Damage then meets drives that an unfinished recovery has written.
     fn begin_recoveries(&mut self) -> Result<(), String> {
         for _ in 0..self.random.between(1, RECOVERIES_MAX) {
             match self.try_to_recover(false)? {
@@ -265,10 +268,11 @@ impl Tester {
         self.damaged.get_or_insert_default().alone.insert(block);
     }
 
-    /// Distrusts what damaged slots in doubt had. A slot that is damaged before its write is known
-    /// looks as if it was never written. So the sectors in the slot may read as any older value.
-    /// A slot in doubt with a later slot of the same eighths costs nothing, unless the later slot
-    /// has sectors of the earlier one.
+    /// Permits any older value for sectors whose content was in damaged slots in doubt. A slot that
+    /// is damaged before its write is known looks as if it was never written. So the sectors in the
+    /// slot may read as any older value. A slot in doubt with a later slot of the same eighths
+    /// costs nothing if it is damaged, unless the later slot has taken over sectors of the earlier
+    /// slot.
     fn distrust_slots(&mut self, in_doubt: &[(u64, Record)]) {
         let damaged = self.damaged_slots();
         let size = self.volume.view().block();
@@ -318,7 +322,7 @@ impl Tester {
 
     /// Returns the records, with the positions of their slots in a log, that recovery compares with
     /// the checksums of slots, because nothing on the drive says that the records are stable.
-    /// Recovery takes a slot that does not match for one that was never written.
+    /// Recovery takes a slot that does not match its record for a slot that was never written.
     fn in_doubt(&self, pages: &[Page]) -> Vec<(u64, Record)> {
         let layout = &self.volume.view().layout;
         let quiet = self.last_request.map_or(u64::MAX, |last| self.now.0.saturating_sub(last.0));
@@ -348,8 +352,8 @@ impl Tester {
         in_doubt.flat_map(positions).collect()
     }
 
-    /// Returns the pages of records from number `begin` on, up to the first page that the cut has
-    /// taken. Pages behind the first lost page count as never written.
+    /// Returns the pages of records from number `begin` on, up to the first page that the power cut
+    /// has lost. Pages behind the first lost page count as never written.
     fn in_reach(&self, begin: u64, mut pages: Vec<RecordPage>) -> Vec<RecordPage> {
         let is_log = self.has_log();
         // A segment does not begin in the last slots, which have no room for one.
@@ -365,7 +369,8 @@ impl Tester {
         pages.into_iter().take_while(in_reach).collect()
     }
 
-    /// Recovers the volume, with cuts during recovery. Returns false for a fair refusal.
+    /// Recovers the volume, with cuts during recovery. Returns false if the recovery refused the
+    /// volume for a reason that the tester accepts.
     fn recover_damaged(&mut self) -> Result<bool, String> {
         loop {
             let changes = self.changes();
@@ -398,7 +403,8 @@ impl Tester {
     }
 
     /// Returns true if recovery met two unreadable pages of a log, where a segment may begin and
-    /// end. Recovery then cannot know if a segment lies there, and refuses.
+    /// end. In this case recovery cannot know whether a segment lies at this place, and refuses the
+    /// volume.
     fn may_hide_a_segment(&self, error: &RecoveryError) -> bool {
         let damages = self.damaged.iter().flat_map(|damaged| &damaged.damages);
         let unreadable = damages.filter(|damage| damage.kind.is_unreadable()).flat_map(|damage| &damage.pages);
@@ -410,7 +416,8 @@ impl Tester {
         self.drives.iter().map(Drive::changes).sum()
     }
 
-    /// Reads everything twice. If several pages are damaged, then reads it again block by block.
+    /// Reads everything twice. If several pages are damaged, everything is read again after that,
+    /// block by block.
     fn check_damaged(&mut self) -> Result<(), String> {
         self.check_everything()?;
         let damaged = self.damaged.get_or_insert_default();
@@ -429,8 +436,8 @@ impl Tester {
         }
     }
 
-    /// Returns how many of `len` sectors from `sector` on are read at once. A block whose read may
-    /// fail is read alone, so that all others are checked.
+    /// Returns the number of sectors, of `len` sectors from `sector` on, that one read covers. A
+    /// block whose read may fail is read alone, so that all other blocks are checked.
     pub(super) fn readable_together(&self, sector: u64, len: u64) -> u64 {
         let Some(damaged) = &self.damaged else { return len };
         let size = self.volume.view().block();

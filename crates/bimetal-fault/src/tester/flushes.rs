@@ -1,6 +1,6 @@
 //! Failed flushes. Data that a home should have made stable may be lost at the next power cut, as
-//! on a bare drive. One flush of the volume must report that, whether a request or the engine
-//! itself issued the drive's flush. Data in slots stay promised.
+//! on a bare drive. One flush of the volume must report the possible loss, whether a request or the
+//! engine itself issued the drive's flush. The volume still promises all data in slots.
 
 use std::collections::BTreeSet;
 
@@ -34,8 +34,8 @@ impl Tester {
         sectors.filter(|sector| is_lost(sector) && !promised_in_slot(sector)).collect()
     }
 
-    /// Returns true if a slot had the newest, promised content of `sector` when a home forgot it.
-    /// The home must get the content again before the slot may be reused.
+    /// Returns true if a slot had the newest, promised content of `sector` when a home lost that
+    /// content. The home must get the content again before the slot may be reused.
     pub(super) fn was_promised_in_slot(&self, sector: u64) -> bool {
         let promised = self.promised_in_slots.get(&sector);
         promised.is_some_and(|&change| self.shadow.promised(sector) == Some(change))
@@ -57,8 +57,8 @@ impl Tester {
         self.promised_in_slots.extend(promised);
     }
 
-    /// Distrusts the sectors that homes forgot, just before a power cut. Such sectors may have any
-    /// older value.
+    /// Permits any older value for sectors whose newest content a home has lost, just before a
+    /// power cut. The sectors of such lost content may have any older value.
     pub(super) fn distrust_what_homes_forgot(&mut self) {
         let forgotten: Vec<BTreeSet<u64>> = self.drives.iter().map(Drive::forgotten).collect();
         for sector in self.lost_at_home(&forgotten) {

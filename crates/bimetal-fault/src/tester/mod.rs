@@ -1,12 +1,13 @@
 //! The run of one case: requests go in, operations come out, drives answer, and everything is
 //! checked after each step.
 //!
-//! The checks see the engine from outside:
+//! The checks see the engine from outside. The checks of the tester are these rules:
 //! - Every request finishes once, in bounded time, and without an error that no fault explains.
 //! - Every read returns a value that the shadow allows.
-//! - Every operation lies in one region of its member, has a payload that belongs there, and
-//!   overlaps no conflicting operation.
-//! - Data that a flush or a forced write acknowledged are stable where the block map says.
+//! - Every operation lies in one region of its member, has a payload that belongs in this region,
+//!   and overlaps no conflicting operation.
+//! - Data that a flush or a forced write acknowledged are stable in the place that the block map
+//!   names.
 //! - The engine asks to be called only when it has something to do.
 //!
 //! At the end every touched sector is read back.
@@ -43,13 +44,13 @@ use damaged::Damaged;
 pub use report::{CaseKind, DamageReport, Failure, Options, Report};
 use scrubs::Scrubs;
 
-/// Largest number of operations that moves may start after the last request has finished. The case
-/// then ends.
+/// Largest number of operations that moves may start after the last request has finished. After
+/// this largest number of operations the case ends.
 const IDLE_OPERATIONS_MAX: u64 = 3000;
 /// Sectors per read when the whole volume is read back.
 const READ_BACK_SECTORS: u64 = 96;
-/// Failed reads of a slot, one after the other, from which on a volume may call its block lost. A
-/// move reads a slot five times.
+/// Number of failed reads of a slot, one after the other, after which a volume may report the
+/// slot's block as lost. A move reads a slot five times.
 const READS_OF_A_SLOT_MIN: u32 = 4;
 /// Longest delay of a timer.
 const PATIENCE_MAX: Nanoseconds = Nanoseconds::from_seconds(10);
@@ -135,7 +136,7 @@ pub fn run_scrub_case(scheme: &'static SchemeInfo, seed: u64, options: Options) 
 }
 
 /// Runs the cases that the replay line of a failure names. The cases are the fault, crash, refusal,
-/// damage and scrub cases `seed` of `scheme`, or only the kind in `options`.
+/// damage and scrub cases `seed` of `scheme`, or only the cases of the kind in `options`.
 ///
 /// # Errors
 /// Returns the first violation.
@@ -206,7 +207,7 @@ struct Tester {
     power: Option<Power>,
     /// Promised changes by sector. See [`was_promised_in_slot`](Self::was_promised_in_slot).
     promised_in_slots: BTreeMap<u64, u32>,
-    /// Reads that failed one after the other, of slots that were read alone, by slot.
+    /// For each slot, the number of reads of this slot alone that failed one after the other.
     failed_reads: BTreeMap<u32, u32>,
     /// Damage and its possible cost, in a damage case.
     damaged: Option<Damaged>,
@@ -301,8 +302,8 @@ impl Tester {
         Ok(true)
     }
 
-    /// Returns the time at which the volume's timer fires. The driver is the later, the more often
-    /// the volume was called for nothing.
+    /// Returns the time at which the volume's timer fires. If the volume was called early many
+    /// times in a row, the tester delays the next call.
     fn timeout(&self) -> Option<Nanoseconds> {
         let timeout = self.volume.next_timeout()?;
         Some(timeout.max(self.now + self.patience))
@@ -393,8 +394,8 @@ impl Tester {
         }
     }
 
-    /// Ends the next operation of a drive. Returns the completion, unless the power is cut at this
-    /// operation.
+    /// Ends the next operation of a drive. Returns the operation's completion, unless the power is
+    /// cut at this operation.
     fn end_next(&mut self, member: usize) -> Option<Completion<Tags>> {
         let ended = self.drives[member].end_next(&mut self.random)?;
         let mut ended = self.saboteur.ended(ended)?;
@@ -421,8 +422,8 @@ impl Tester {
         (!self.is_cut_now(operation.command)).then_some(completion)
     }
 
-    /// Marks the block of a slot as suspect whose reads have all failed, although each alone would
-    /// have succeeded when repeated: no volume repeats a read for ever.
+    /// Marks the block of a slot as suspect whose reads have all failed, although each read would
+    /// have succeeded if it had been repeated: no volume repeats a read for ever.
     fn note_read_of_slot(&mut self, operation: &Operation<Tags>, status: Status) {
         let Operation { target, command: Command { kind, range, .. }, .. } = *operation;
         let view = self.volume.view();
@@ -508,8 +509,8 @@ impl Tester {
         }
     }
 
-    /// Returns the home of a sector: the member, and the sector there. Copies on other members lie
-    /// at the same place.
+    /// Returns the home of a sector: the member, and the sector on that member. Copies on other
+    /// members lie at the same place.
     fn home_of(&self, sector: u64) -> (MemberId, u64) {
         let layout = &self.volume.view().layout;
         let block = layout.block.block_of(sector);
@@ -540,8 +541,8 @@ impl Tester {
         }
     }
 
-    /// Lets pending work come to rest after the last request. Timers that fire for ever are left
-    /// alone.
+    /// Lets pending work come to rest after the last request. A timer that fires for ever is not
+    /// waited for.
     fn settle(&mut self) -> Result<(), String> {
         self.faults = Faults { decay: 0, vanishes: None };
         self.drives.iter_mut().for_each(Drive::calm);
@@ -591,7 +592,7 @@ impl Tester {
         Ok(())
     }
 
-    /// Submits a read from `sector` on. Returns its number of sectors.
+    /// Submits a read from `sector` on. Returns the number of sectors of the read.
     fn read_back_from(&mut self, sector: u64, units: &[u64]) -> u64 {
         let mut first = 0;
         let mut unit = 0;

@@ -1,6 +1,6 @@
 //! A home that other programs use as a plain disk. The volume is drained and closed, and other
-//! programs write to the drive itself. The next start of the volume must show their writes. No
-//! older content in the cache may show.
+//! programs write to the drive itself. The next start of the volume must show their writes. Older
+//! content of the cache must not be returned.
 
 use bimetal_core::layout::MemberId;
 use bimetal_core::operation::{Command, OpKind, Operation, Status, Token};
@@ -18,7 +18,7 @@ const WRITE_SECTORS: u64 = 200;
 
 impl Tester {
     /// Drains the volume, closes it, and writes to its home as another program would. Returns false
-    /// if that was not possible.
+    /// if the volume could not be drained or closed.
     pub(super) fn use_home_as_plain_disk(&mut self) -> Result<bool, String> {
         let layout = &self.volume.view().layout;
         let homes = layout.homes();

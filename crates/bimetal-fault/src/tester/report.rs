@@ -43,16 +43,17 @@ pub struct Options {
     /// Set if drives fail. A replay needs faults on, because a seed without faults is a different
     /// case.
     pub faults: bool,
-    /// Lie that every drive tells. The tester must notice the lie.
+    /// Lie of every drive. The tester must notice the lie.
     pub lie: Option<Lie>,
     /// Sabotage of the engine. The tester must notice the sabotage.
     pub sabotage: Option<Sabotage>,
-    /// Parameters of the scheme that are drawn, if not all, and whether each takes its drawn value.
-    /// So the seed of a failure stays the same case when the scheme gets a parameter.
+    /// Parameters of the scheme that are drawn, each with true if the drawn value is used; `None`
+    /// if all parameters are drawn. So the seed of a failure still gives the same case after the
+    /// scheme has got a further parameter.
     pub drawn: Option<&'static [(&'static str, bool)]>,
     /// Set to print every request and operation to standard error.
     pub trace: bool,
-    /// Only kind of case that a seed runs, if not all.
+    /// The only kind of case that a seed runs; `None` for all kinds.
     pub only: Option<CaseKind>,
 }
 
@@ -65,7 +66,7 @@ impl Default for Options {
 /// Report of a case without a failure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Report {
-    /// Number of finished requests, including those of the final reading.
+    /// Number of finished requests, the requests of the final reading included.
     pub requests: u64,
     /// Number of requests that finished with an error.
     pub failed: u64,
@@ -75,8 +76,8 @@ pub struct Report {
     pub faults: u64,
     /// Hash of every operation in order. The hash is equal for equal scheme and seed.
     pub hash: u64,
-    /// Number of migrations. Like checkpoints and evictions, it shows how much of the engine was
-    /// exercised.
+    /// Number of migrations. Like checkpoints and evictions, the number of runs shows how much of
+    /// the engine was exercised.
     pub migrations: u64,
     /// Number of writes of runs, by migrations that sort in the free part of their log.
     pub run_writes: u64,
@@ -87,7 +88,7 @@ pub struct Report {
     /// Number of members that became read-only.
     pub read_only: u64,
     /// Number of scrubs that reached their end. `scrub_findings` is the number of bad blocks that
-    /// they found.
+    /// these scrubs found.
     pub scrubs: u64,
     /// See [`scrubs`](Self::scrubs).
     pub scrub_findings: u64,
@@ -110,8 +111,8 @@ pub struct DamageReport {
     pub errors: u64,
     /// Number of damage cases in which the recovery refused.
     pub refusals: u64,
-    /// Number of damage cases with at most one damaged page of metadata. In these cases, everything
-    /// but slots must be right.
+    /// Number of damage cases with at most one damaged page of metadata. In these cases, only the
+    /// content of slots may be lost.
     pub single: u64,
     by_structure: [u64; STRUCTURES.len()],
     by_kind: [u64; KINDS.len()],
@@ -151,7 +152,7 @@ impl DamageReport {
         self.by_kind.iter_mut().zip(other.by_kind).for_each(|(sum, count)| *sum += count);
     }
 
-    /// Returns two lines: damaged pages of each structure, and damages of each kind.
+    /// Returns two lines: the damaged pages of each structure, and the damages of each kind.
     pub fn details(&self) -> String {
         let structures = STRUCTURES.map(|structure| format!("{} {}", structure.name(), self.of_structure(structure)));
         let kinds = KINDS.map(|kind| format!("{} {}", kind.name(), self.of_kind(kind)));
@@ -208,7 +209,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// A failure, with the command that replays it.
+/// A failure, with the command that replays the failure.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}\nThe case: {case}\nReplay: bimetal fault --scheme {scheme} --seed {seed}")]
 pub struct Failure {
@@ -218,6 +219,7 @@ pub struct Failure {
     pub seed: u64,
     /// Description of the case.
     pub case: String,
-    /// Description of the violation, with the history of the sector, if it concerns one.
+    /// Description of the violation, with the history of the sector, if the violation concerns a
+    /// sector.
     pub message: String,
 }

@@ -1,5 +1,5 @@
-//! Scrubs in the run of a case. Scrubs begin at any time, at any rate, and must find nothing if
-//! nothing failed. The checks of every operation and every read cover all that scrubs rewrite or
+//! Scrubs in the run of a case. Scrubs begin at any time, at any rate, and must find no bad block
+//! if nothing failed. The checks of every operation and every read cover all that scrubs rewrite or
 //! drop.
 
 use bimetal_core::units::{Bytes, Nanoseconds};
@@ -14,7 +14,8 @@ const RATES: [Bytes; 4] = [Bytes::from_kib(64), Bytes::from_mib(1), Bytes::from_
 
 /// The scrubs of a case.
 pub(super) struct Scrubs {
-    /// Random generator of the scrubs alone, so that the case is otherwise unchanged.
+    /// A random generator that only the scrubs use, so that scrubs change no other random choice of
+    /// the case.
     random: Random,
     /// Set if sectors may rot, which no operation shows.
     rots: bool,

@@ -2,7 +2,7 @@
 //! from outside.
 //!
 //! A tree is drawn around any scheme ([`shape`]). Members of volumes are drives or further volumes.
-//! The checks know nothing of the inside:
+//! The checks do not use the inner state of a tree:
 //! - Every request finishes.
 //! - Every read returns a value that the shadow allows.
 //! - Flushed data survive a cut, and values read after a cut stay.
@@ -66,7 +66,7 @@ fn run(scheme: &'static SchemeInfo, seed: u64, shape: impl Fn(&mut Random) -> Sh
 /// Faults of a case.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Trouble {
-    /// Nothing fails but the power.
+    /// No part fails; only the power is cut.
     None,
     /// A leaf, by its number, that vanishes at a time.
     Vanishes(u16, Nanoseconds),
@@ -77,7 +77,7 @@ enum Trouble {
 /// See the [module](self).
 struct TreeTester {
     drawn: Drawn,
-    /// Drives of the leaves. The last drive is gone and stands for missing members.
+    /// Drives of the leaves. The last drive of the list is gone, and stands for missing members.
     drives: Vec<Drive>,
     /// The tree, while the power is on.
     tree: Option<Part>,
@@ -93,7 +93,7 @@ struct TreeTester {
     /// Number of starts and ends of operations until the power is cut.
     countdown: Option<u64>,
     cut: bool,
-    /// Number of events since a request finished, or a volume began to be brought up.
+    /// Number of events since a request finished, or since the recovery of a volume began.
     events: u64,
     report: Report,
 }
@@ -176,8 +176,8 @@ impl TreeTester {
         self.tree.as_mut().expect("the power is on")
     }
 
-    /// Recovers the tree, with cuts during recovery. Returns false if the volume is lost for a fair
-    /// reason.
+    /// Recovers the tree, with cuts during recovery. Returns false if the volume is lost for a
+    /// reason that the tester accepts.
     fn recover_to_the_end(&mut self) -> Result<bool, String> {
         for attempt in 0.. {
             let bits = self.random.between(0, 7);
@@ -224,7 +224,7 @@ impl TreeTester {
         }
     }
 
-    /// Counts the start or end of an operation. Returns true if the power is or was cut.
+    /// Counts the start or end of an operation. Returns true if the power is cut or was ever cut.
     fn is_cut_now(&mut self) -> bool {
         if let Some(countdown) = &mut self.countdown {
             self.cut |= *countdown == 0;

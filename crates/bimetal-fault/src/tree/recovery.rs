@@ -1,6 +1,6 @@
 //! Recovery of a tree from the content of the leaves. Volumes are formatted and recovered from the
-//! leaves up, each over those below it. Recovered parts of the tree continue their moves and timers
-//! meanwhile.
+//! leaves up, each over the volumes that are its members. Recovered parts of the tree continue
+//! their moves and timers while other parts are recovered.
 
 use bimetal_core::layout::MemberId;
 use bimetal_core::operation::{Completion, Operation, Status};
@@ -37,7 +37,7 @@ impl Part {
     }
 }
 
-/// Member of a volume that is being brought up.
+/// Member of a volume that is being recovered.
 enum Below {
     Leaf(u16),
     Part(Box<Part>),
@@ -45,7 +45,7 @@ enum Below {
     Missing,
 }
 
-/// Surroundings of a volume that is being brought up.
+/// Surroundings of a volume that is being recovered.
 struct Surroundings {
     /// Members of the volume.
     below: Vec<Below>,
@@ -114,7 +114,7 @@ impl Asks for Format {
 }
 
 impl TreeTester {
-    /// Formats the leaves as a tree. Returns false if that fails.
+    /// Formats the leaves as a tree. Returns false if the formatting fails.
     pub(super) fn format(&mut self) -> Result<bool, String> {
         self.bring_up(true)
     }
@@ -169,8 +169,8 @@ impl TreeTester {
         }
     }
 
-    /// Recovers one volume over its members. Returns `None` if that is not possible, or the power
-    /// was cut.
+    /// Recovers one volume over its members. Returns `None` if the volume cannot be recovered, or
+    /// the power was cut.
     fn recover_volume(&mut self, number: usize, around: &mut Surroundings) -> Result<Option<Volume<Tags>>, String> {
         for _ in 0..REFUSALS_MAX {
             let is_absent = |below: &Below| match below {
@@ -202,7 +202,7 @@ impl TreeTester {
         self.drives[..leaves].iter().any(Drive::is_gone)
     }
 
-    /// Executes the operations of a volume until it is done or the power is cut.
+    /// Executes the operations of a format or recovery until it is done or the power is cut.
     fn let_ask(&mut self, asks: &mut dyn Asks, around: &mut Surroundings) -> Result<(), String> {
         self.events = 0;
         loop {
@@ -227,7 +227,7 @@ impl TreeTester {
     }
 
     /// Takes operations and answers from the parts until the power is cut. Returns true if there
-    /// were answers.
+    /// was any answer.
     fn settle(&mut self, asks: &mut dyn Asks, around: &mut Surroundings) -> bool {
         let mut answered = false;
         self.start_what_is_left(around);

@@ -95,7 +95,7 @@ impl Made {
     }
 }
 
-/// A tree whose volumes can be made. Each volume is listed before the volumes below it.
+/// A tree whose volumes can be made. Each volume is listed before the volumes that are its members.
 pub(super) struct Drawn {
     pub(super) volumes: Vec<Made>,
     /// Size of each leaf, in sectors. `leaf_above` has the volume of which the leaf is a member.
@@ -121,8 +121,8 @@ impl Drawn {
         panic!("no draw in {DRAWS_MAX} gave a tree that can be made");
     }
 
-    /// Adds the members of `shape`. Returns its place and size, or `None` if its volume cannot be
-    /// made.
+    /// Adds the members of `shape`. Returns the place and the size of `shape`, or `None` if its
+    /// volume cannot be made.
     fn add(
         &mut self,
         shape: &Shape,

@@ -40,14 +40,14 @@ pub const SSD: u16 = 0;
 /// Number of the HDD.
 pub const HDD: u16 = 1;
 
-/// Selects the operations that are answered.
+/// Function that selects the operations that are answered.
 pub type Answers = fn(&Operation<Tags>) -> bool;
 
 /// Selects all operations.
 pub const ALL: Answers = |_| true;
 
 impl Story {
-    /// Creates a volume whose drive that is no home has `small` sectors.
+    /// Creates a volume; its drive that is not home has `small` sectors.
     pub fn new(seed: u64, scheme: &'static str, settings: &[(&str, &str)], small: u64) -> Self {
         Self::with_blocks(seed, scheme, settings, small, BlockSize::default())
     }
@@ -92,8 +92,8 @@ impl Story {
         story
     }
 
-    /// Formats the drives with the first `count` operations of the format. Returns true if these
-    /// were all.
+    /// Formats the drives with the first `count` operations of the format. Returns true if the
+    /// format has no more operations.
     pub fn format(&mut self, life: u32, count: usize) -> bool {
         let operations = format_again::<Tags>(&self.config(), life).unwrap();
         let all = operations.len() <= count;
@@ -129,7 +129,7 @@ impl Story {
         self.volume = Some(recovered.unwrap_or_else(|error| panic!("{error}")));
     }
 
-    /// Recovers without these members.
+    /// Recovers without the members `absent`.
     pub fn try_to_recover(&mut self, absent: &[MemberId]) -> Result<Volume<Tags>, RecoveryError> {
         self.recover_by(|recovery| recovery, absent)
     }
@@ -148,7 +148,7 @@ impl Story {
     }
 
     /// Recovers and accepts the loss, on drives that fail the operations that `fails` selects,
-    /// before they answer any other.
+    /// before they answer any other operation.
     pub fn recover_giving_up_failing(&mut self, fails: impl Fn(&Operation<Tags>) -> bool) -> Result<(), RecoveryError> {
         let mut recovery = Recovery::new(&self.config(), &[]).unwrap().accept_loss();
         let mut waiting = Vec::new();
@@ -194,7 +194,7 @@ impl Story {
         }
     }
 
-    /// Sends a request. Returns its number, which a write leaves in its sectors.
+    /// Sends a request. Returns the number of the request, which a write leaves in its sectors.
     pub fn send(&mut self, kind: OpKind, start: u64, sectors: u64, fua: bool) -> u64 {
         self.tokens += 1;
         let number = self.tokens;
@@ -235,7 +235,8 @@ impl Story {
         }
     }
 
-    /// Lets drives answer all operations: those that `fails` selects, with an error of the medium.
+    /// Lets drives answer all operations: the operations that `fails` selects end with an error of
+    /// the medium.
     pub fn answer_failing(&mut self, mut fails: impl FnMut(&Operation<Tags>) -> bool) {
         while !self.answer_some(ALL, 0) {
             let Some(operation) = self.waiting.pop_front() else { return };
@@ -279,7 +280,7 @@ impl Story {
         self.finished[&read].status
     }
 
-    /// Returns what the finished read `number` found, like [`read`](Self::read).
+    /// Returns the writers that the finished read `number` found, like [`read`](Self::read).
     pub fn found_by(&self, number: u64) -> Vec<u64> {
         let number_of = |sector| match sector {
             Sector::Data { request, .. } => u64::from(request),

@@ -33,10 +33,10 @@ impl BlockState {
 #[derive(Clone, Copy, Debug)]
 struct Block {
     state: BlockState,
-    /// Set while nothing has changed in the block since preconditioning. The block has no slot
-    /// then; the layout knows its content.
+    /// Set while nothing has changed in the block since preconditioning. Such a block has no slot,
+    /// and its content follows from the layout of preconditioning.
     untouched: bool,
-    /// Set if the block's cells hold one bit.
+    /// Set if the block's cells hold one bit each.
     slc: bool,
     valid: u32,
     erases: u32,
@@ -48,8 +48,8 @@ struct Block {
     /// Slot with the marks of the valid units; [`NONE`] while the block has no valid units or is
     /// untouched.
     slot: u32,
-    /// Index of the holders of the units; [`NONE`] while the block has no valid units, or the
-    /// content of the layout.
+    /// Index of the holders of the units; [`NONE`] while the block has no valid units, or has the
+    /// content that preconditioning gave it.
     holders: u32,
 }
 
@@ -110,14 +110,14 @@ impl Blocks {
         self.blocks.get(block).is_none_or(|block| block.untouched)
     }
 
-    /// Returns whether physical unit `offset` of `block` is in the cells.
+    /// Returns true if physical unit `offset` of `block` is in the cells.
     #[inline]
     pub(crate) fn is_programmed(&self, block: u32, offset: u32) -> bool {
         self.blocks.get(block).is_none_or(|block| offset < block.programmed)
     }
 
-    /// Records that the first `units` units of `block` are in the cells, unless it was erased since
-    /// it had this `age`.
+    /// Records that the first `units` units of `block` are in the cells, unless the block was
+    /// erased since it had this `age`.
     #[inline]
     pub(crate) fn set_programmed(&mut self, block: u32, units: u32, age: u8, layout: &Layout) {
         let programmed = self.block(block, layout);
@@ -131,8 +131,7 @@ impl Blocks {
         self.blocks.get(block).map_or(0, |block| block.erases as u8)
     }
 
-    /// Marks the valid units of an untouched block one by one. Returns whether the block was
-    /// untouched.
+    /// Marks each valid unit of an untouched block. Returns true if the block was untouched.
     #[inline]
     pub(crate) fn touch(&mut self, block: u32, layout: &Layout) -> bool {
         let untouched = self.block(block, layout).untouched;
@@ -153,7 +152,7 @@ impl Blocks {
         (touched.untouched, touched.slot) = (false, slot);
     }
 
-    /// Returns a slot whose units are all invalid.
+    /// Returns a free slot, in which all units are marked as invalid.
     fn new_slot(&mut self) -> u32 {
         if let Some(slot) = self.free_slots.pop() {
             let words = slot as usize * self.words;
@@ -218,7 +217,7 @@ impl Blocks {
     }
 
     /// Invalidates one unit of a block. Returns the state of the block and its remaining valid
-    /// units; `None` if the block is untouched, which it stays.
+    /// units; `None` if the block is untouched; it then stays untouched.
     #[inline]
     pub(crate) fn invalidate(&mut self, block: u32, offset: u32, layout: &Layout) -> Option<(BlockState, u32)> {
         let invalidated = self.blocks.get_resident_mut(block).filter(|block| !block.untouched)?;
@@ -234,8 +233,8 @@ impl Blocks {
         Some((state, left))
     }
 
-    /// Invalidates all units of a block that is untouched and has `count` valid units. Returns
-    /// whether the block is such a block.
+    /// Invalidates all units of a block that is untouched and has `count` valid units. Returns true
+    /// if `block` was untouched and had `count` valid units.
     pub(crate) fn clear_untouched(&mut self, block: u32, count: u32, layout: &Layout) -> bool {
         let cleared = self.block(block, layout);
         let all = cleared.untouched && cleared.valid == count;
@@ -267,7 +266,7 @@ impl Blocks {
         (state, left)
     }
 
-    /// Ends the writing of an open block. Returns its valid units and its erases.
+    /// Ends the writing of an open block. Returns the block's valid units and its erases.
     pub(crate) fn close(&mut self, block: u32, layout: &Layout) -> (u32, u32) {
         let closed = self.block(block, layout);
         closed.state = BlockState::Closed;
@@ -278,7 +277,8 @@ impl Blocks {
         (valid, erases)
     }
 
-    /// Makes a closed block the victim of a collection. Returns its valid units and its erases.
+    /// Makes a closed block the victim of a collection. Returns the block's valid units and its
+    /// erases.
     pub(crate) fn start_collection(&mut self, block: u32, layout: &Layout) -> (u32, u32) {
         self.touch(block, layout);
         let victim = self.block(block, layout);
@@ -333,8 +333,8 @@ impl Blocks {
         }
     }
 
-    /// Erases a victim, which must have no valid units. Returns its erases so far, and whether its
-    /// cells held one bit.
+    /// Erases a victim, which must have no valid units. Returns the block's erases so far, and true
+    /// if its cells held one bit each.
     pub(crate) fn erase(&mut self, block: u32, layout: &Layout) -> (u32, bool) {
         let erased = self.block(block, layout);
         assert!(erased.state == BlockState::Victim && erased.valid == 0, "block {block} is erased with valid units");
@@ -352,7 +352,7 @@ impl Blocks {
         retired.state = BlockState::Retired;
     }
 
-    /// Returns whether the cells of a block hold one bit.
+    /// Returns true if the cells of a block hold one bit each.
     pub(crate) fn is_slc(&self, block: u32) -> bool {
         self.blocks.get(block).is_some_and(|block| block.slc)
     }
@@ -390,7 +390,7 @@ impl Blocks {
     }
 
     /// Saves or restores state and erases of every block that was touched. The content of a
-    /// restored block is [`put`](Self::put) into it afterwards.
+    /// restored block is [`put`](Self::put) into it after the restoration.
     pub(crate) fn transfer(&mut self, archive: &mut Archive, layout: &Layout) -> Checked {
         let touched = self.blocks.numbered().filter(|(number, block)| {
             let initial = Self::initial(*number, self.per_die, self.units, layout);
@@ -464,7 +464,7 @@ impl Blocks {
     }
 
     /// Puts the units that a touched block still holds from the layout into their places, while a
-    /// state is restored. `is_there` returns whether a unit is still in its place.
+    /// state is restored. `is_there` returns true if a unit is still in its place.
     pub(crate) fn put_untouched(
         &mut self,
         block: u32,

@@ -1,12 +1,14 @@
-//! Dies and channels in time: each has its own queue, and waits only for what it needs.
+//! Dies and channels in time: each has its own queue, and each waits only for the part that it
+//! needs.
 //!
 //! A die performs one operation at a time. Foreground operations, for which the host waits, precede
 //! background operations (programs from the write buffer, collection). After
 //! [`FOREGROUND_IN_A_ROW`] foreground operations, the oldest background operation has its turn. A
-//! channel serves its dies in the order in which their data are ready. A read senses, then
-//! transfers; a program transfers, then programs; the die is busy throughout. A program or an erase
-//! may be stopped for a foreground read, and continues after it. There is one event for each phase
-//! whose end is unknown when it starts, and none for each page.
+//! channel serves its dies in the order in which their data are ready. A read first senses and then
+//! transfers; a program first transfers and then programs. The die is busy in both phases. A
+//! program or an erase may be stopped for a foreground read, and continues after the read. The
+//! model has one event for each phase whose end is unknown at its start, and no event for each
+//! page.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -31,7 +33,7 @@ pub(crate) struct Job {
     pub(crate) epoch: u64,
 }
 
-/// Marks a job for which no request waits.
+/// Value for a job for which no request waits.
 pub(crate) const NO_REQUEST: u32 = u32::MAX;
 
 /// Time by cause, in the order of [`Cause::ALL`].
@@ -117,8 +119,8 @@ impl Dies {
         }
     }
 
-    /// Stops the program or erase of a die for a foreground read, unless that operation has its
-    /// turn. Returns the time at which the read may begin.
+    /// Stops the program or erase of a die for a foreground read, unless it is the turn of that
+    /// background operation. Returns the time at which the read may begin.
     fn stop_program(&mut self, now: Nanoseconds, number: u32) -> Nanoseconds {
         let die = &mut self.dies[number as usize];
         let (Some(suspend), Some(running)) = (self.timing.suspend, die.running) else { return now };
@@ -205,7 +207,7 @@ impl Dies {
         self.events.peek().map(|Reverse((at, _))| *at)
     }
 
-    /// Ends the next phase. Returns the job if this was its last phase.
+    /// Ends the phase that ends next. Returns the job if the phase was the job's last phase.
     pub(crate) fn step(&mut self) -> Option<Job> {
         let Reverse((now, number)) = self.events.pop()?;
         // The die's program may have been stopped, to continue later.
@@ -226,7 +228,7 @@ impl Dies {
         Some(running.job)
     }
 
-    /// Returns whether any die is at work.
+    /// Returns true if a die is at work.
     pub(crate) fn is_busy(&self) -> bool {
         self.running > 0
     }

@@ -18,7 +18,7 @@ pub(crate) const RESERVED_BLOCKS_PER_DIE: u32 = 3;
 const BLOCKS_PER_DIE_GOOD: u64 = 256;
 
 /// Number of blocks in a die below which the reserve takes a large part of the spare area. A drive
-/// with fewer blocks has its reserve beside the spare area.
+/// with fewer blocks has its reserve in addition to the spare area.
 const BLOCKS_PER_DIE_FEW: u64 = 128;
 
 /// Number of data blocks in a die below which the reserve is as large as the data. A drive made
@@ -54,7 +54,7 @@ pub struct Geometry {
     pub logical_units: u32,
 }
 
-/// Figures from which a geometry is made: those of the profile, with the user's keys applied.
+/// Figures from which a geometry is made: the figures of the profile, changed by the user's keys.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct GeometryRequest {
     /// Number of channels between controller and dies.
@@ -84,7 +84,7 @@ pub struct GeometryRequest {
 }
 
 impl GeometryRequest {
-    /// Returns the geometry that was asked for.
+    /// Returns the geometry that the figures ask for.
     ///
     /// With `blocks_per_plane` the size follows from the geometry and the spare factor, and a
     /// `size` that differs by more than 1 % is an error. Without `blocks_per_plane`, the number of
@@ -165,7 +165,10 @@ impl GeometryRequest {
         if let Some(size) = self.size {
             let follows = geometry.logical_bytes();
             if size.0.abs_diff(follows.0) as f64 > follows.0 as f64 * 0.01 {
-                let expected = format!("{follows}, which follows from blocks_per_plane and the rest of the geometry");
+                let expected = format!(
+                    "{follows}, which follows from blocks_per_plane and the other figures of the \
+                geometry"
+                );
                 return Err(BadFigure::new("capacity", size, expected));
             }
         }
@@ -210,7 +213,8 @@ impl GeometryRequest {
         data.div_ceil(geometry.units_per_block_u64()) + u64::from(self.reserved_blocks)
     }
 
-    /// Checks that every die can hold its share of the data beside the blocks that its FTL needs.
+    /// Checks that every die can hold its share of the data in addition to the blocks that its FTL
+    /// needs.
     fn check_reserve(&self, geometry: &Geometry) -> Result<(), BadFigure> {
         let (blocks, reserved) = (geometry.blocks_per_plane, self.reserved_blocks);
         if geometry.logical_units == 0 || self.blocks_needed(geometry) > u64::from(blocks) {
@@ -227,8 +231,8 @@ impl GeometryRequest {
 }
 
 impl Geometry {
-    /// Halves planes, dies or channels: the first of these that are more than one. Returns false if
-    /// there is one of each.
+    /// Halves planes, dies or channels: the first of these numbers that is larger than one. Returns
+    /// false if the flash has only one plane, one die and one channel.
     fn drop_dies(&mut self) -> bool {
         let parts = [&mut self.planes_per_die, &mut self.dies_per_channel, &mut self.channels];
         let Some(part) = parts.into_iter().find(|part| **part > 1) else { return false };
@@ -236,7 +240,8 @@ impl Geometry {
         true
     }
 
-    /// Halves the pages of a block, if at least `least` remain. Returns whether it did.
+    /// Halves the pages of a block, if at least `least` remain. Returns true if the number of pages
+    /// was halved.
     fn shorten_blocks(&mut self, least: u32) -> bool {
         let shorter = self.pages_per_block / 2 >= least;
         if shorter {

@@ -23,8 +23,8 @@ impl Intensity {
         Self { planned: bytes_per_second * WINDOW.as_seconds_f64(), window: 0, bytes: 0, before: 0, intense: false }
     }
 
-    /// Adds `bytes` that the host writes at `now`. Returns whether the host writes more than
-    /// planned, in this window or the previous one; `None` if this has not changed.
+    /// Adds `bytes` that the host writes at `now`. Returns true if the host wrote more than planned
+    /// in this window or in the previous window; `None` if the answer has not changed.
     pub(crate) fn wrote(&mut self, now: Nanoseconds, bytes: Bytes) -> Option<bool> {
         let window = now.0 / WINDOW.0;
         if window != self.window {

@@ -1,7 +1,7 @@
 //! Mapping table from logical to physical units: two levels, u32 entries, resident only where it
 //! was changed.
 //!
-//! Entries that no write or discard has touched are computed from the [`Layout`] that
+//! Entries of units that no write or discard has touched are computed from the [`Layout`] that
 //! preconditioning left.
 
 use super::precondition::Layout;
@@ -74,8 +74,8 @@ impl Mapping {
     }
 
     /// Unmaps the units from `start` up to `end`, and calls `unmapped` with each run of physical
-    /// units that held them (its first unit, and their number). Untouched stretches are unmapped by
-    /// runs of the layout, not unit by unit.
+    /// units that held them (its first unit, and their number). Untouched units are unmapped by
+    /// whole runs of the layout, not one at a time.
     pub(crate) fn unmap(&mut self, start: u32, end: u32, layout: &Layout, mut unmapped: impl FnMut(u32, u32)) {
         let mut unit = start;
         while unit < end {
@@ -153,7 +153,7 @@ impl Mapping {
     }
 
     /// Reads the runs that [`save`](Self::save) wrote. Calls `each` with the first unit of each
-    /// run, the first unit behind it, and the place of the first unit or [`NONE`].
+    /// run, the first unit after it, and the place of the first unit or [`NONE`].
     pub(crate) fn restore(
         &mut self,
         archive: &mut Archive,
@@ -196,8 +196,8 @@ struct Run {
 }
 
 impl Run {
-    /// Lengthens the run by `len` units from `unit` on, if they continue it. Returns whether they
-    /// do.
+    /// Lengthens the run by `len` units from `unit` on, if these units continue the run. Returns
+    /// true if the units continue the run.
     fn joins(&mut self, unit: u32, len: u32, physical: u32) -> bool {
         let expected = if self.physical == NONE { NONE } else { self.physical + self.len };
         let joins = self.len > 0 && unit == self.start + self.len && physical == expected;
@@ -205,8 +205,8 @@ impl Run {
         joins
     }
 
-    /// Returns the first unit behind the run, and the place behind it. For a run without places,
-    /// that is the place behind the previous run, which ended at `end`.
+    /// Returns the first unit after the run, and the first place after it. For a run without
+    /// places, that is the place after the previous run, which ended at `end`.
     fn end(&self, end: (u32, u32)) -> (u32, u32) {
         (self.start + self.len, if self.physical == NONE { end.1 } else { self.physical + self.len })
     }

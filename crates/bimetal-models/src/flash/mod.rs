@@ -2,11 +2,11 @@
 //!
 //! Read [`drive`] first, which is the path of a command. [`geometry`] describes the flash. `ftl/`
 //! chooses the places of data, `gc/` the block to be collected, and `wear/` spreads the erases. All
-//! work on `mapping` and on blocks that are resident only where they were touched; everything else
-//! follows from [`precondition`]. `dies` puts the resulting operations into time ([`timing`]), and
-//! `write_buffer` holds data not yet programmed. [`profile`] holds the figures of a drive's TOML
-//! file, and [`state`] the state that a run leaves for the next. Nothing here depends on the
-//! content of a sector or on the origin of a command.
+//! three work on `mapping` and on blocks that are resident only where they were touched; the state
+//! of untouched blocks follows from [`precondition`]. `dies` puts the resulting operations into
+//! time ([`timing`]), and `write_buffer` holds data not yet programmed. [`profile`] holds the
+//! figures of a drive's TOML file, and [`state`] the state that a run leaves for the next. The
+//! model does not depend on the content of a sector or on the origin of a command.
 //!
 //! The host's queue depth is not modelled.
 

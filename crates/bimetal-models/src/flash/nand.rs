@@ -1,8 +1,8 @@
 //! Cells of one die, page by page, for the flash translation layers of the papers.
 //!
 //! The medium enforces its rules with assertions: only a clean page is programmed, only a whole
-//! block is erased. A block here is one physical block in every plane of the die; its pages are
-//! numbered row by row.
+//! block is erased. In this file a block is one physical block in every plane of the die; its pages
+//! are numbered row by row.
 
 use std::collections::BTreeMap;
 
@@ -43,7 +43,7 @@ pub(crate) struct Nand {
     planes: u32,
     /// Set if copies stay inside the die.
     copy_back: bool,
-    /// Bit for each logical page, set if the host has data in it.
+    /// Bit for each logical page, set if the page has data of the host.
     live: Vec<u64>,
     logical_pages: u32,
     operations: Vec<NandOp>,
@@ -91,7 +91,7 @@ impl Nand {
     }
 
     /// Returns the place with the same number as the logical page. FTLs without a mapping table
-    /// keep the page there.
+    /// keep the page in this place.
     pub(crate) fn own_place(&self, page: u32) -> Place {
         Place { block: page / self.pages_per_block, offset: page % self.pages_per_block }
     }
@@ -108,13 +108,13 @@ impl Nand {
         Ok(())
     }
 
-    /// Returns whether a page may be programmed.
+    /// Returns true if a page may be programmed.
     pub(crate) fn is_clean(&self, place: Place) -> bool {
         self.holder(place) == NONE
     }
 
-    /// Returns the logical page for which a page was programmed, outdated or not; [`NONE`] if it is
-    /// clean.
+    /// Returns the logical page for which a page was programmed, outdated or not; [`NONE`] if the
+    /// page is clean.
     pub(crate) fn holder(&self, Place { block, offset }: Place) -> u32 {
         self.blocks[block as usize].pages.as_ref().map_or(NONE, |pages| pages[offset as usize])
     }
@@ -129,7 +129,7 @@ impl Nand {
         self.blocks[block as usize].dirty
     }
 
-    /// Returns whether the host has data in a logical page.
+    /// Returns true if the host has data in a logical page.
     pub(crate) fn is_live(&self, page: u32) -> bool {
         self.live[page as usize / 64] >> (page % 64) & 1 == 1
     }
@@ -156,7 +156,7 @@ impl Nand {
         self.sense(place, Cause::Host, 1);
     }
 
-    /// Reads from a page only whether it is clean: nothing of it crosses the channel.
+    /// Reads a page only to see whether it is clean: none of its data crosses the channel.
     pub(crate) fn look_at(&mut self, place: Place) {
         self.sense(place, Cause::Translation, 0);
     }
@@ -167,8 +167,8 @@ impl Nand {
         self.overwrite(place, page);
     }
 
-    /// Programs a page as [`program`](Self::program) does, even if it is not clean: for bounds
-    /// only.
+    /// Programs a page as [`program`](Self::program) does, even if the page is not clean; only
+    /// layers that are bounds (`ideal`) use it.
     pub(crate) fn overwrite(&mut self, place: Place, page: u32) {
         self.set_live(page);
         #[cfg(test)]
@@ -200,7 +200,7 @@ impl Nand {
         self.copied += 1;
     }
 
-    /// Erases a block with any content. A clean block is skipped.
+    /// Erases a block with any content. A clean block is not erased again.
     pub(crate) fn erase(&mut self, block: u32, cause: Cause) {
         if self.dirty(block) == 0 {
             return;
@@ -213,7 +213,8 @@ impl Nand {
         self.count_erase(block, cause);
     }
 
-    /// Counts an erase of `block`, which keeps its content: for bounds only.
+    /// Counts an erase of `block`, which keeps its content; only layers that are bounds (`ideal`)
+    /// use it.
     pub(crate) fn count_erase(&mut self, block: u32, cause: Cause) {
         self.blocks[block as usize].erases += 1;
         self.operations.push(NandOp { pages: self.planes, ..operation(NandKind::Erase, cause, block) });
@@ -227,8 +228,8 @@ impl Nand {
         self.program_held(Place { block, offset: offset + (end - start) }, cause);
     }
 
-    /// Rewrites a block as [`rewrite`](Self::rewrite) does, but keeps the pages behind the written
-    /// ones in memory, so that they can be written instead.
+    /// Rewrites a block as [`rewrite`](Self::rewrite) does, but keeps the pages after the written
+    /// pages in memory, so that a later write can replace them.
     pub(crate) fn rewrite_up_to(&mut self, block: u32, offset: u32, start: u32, end: u32, cause: Cause) {
         let behind = offset + (end - start);
         let kept: Vec<(u32, u32)> = (0..self.pages_per_block)
@@ -263,7 +264,7 @@ impl Nand {
     }
 
     /// Programs the pages that [`rewrite_up_to`](Self::rewrite_up_to) kept in memory, from `from`
-    /// to the end of its block. Pages discarded meanwhile stay clean.
+    /// to the end of its block. Pages that were discarded during the program stay clean.
     pub(crate) fn program_held(&mut self, from: Place, cause: Cause) {
         for offset in from.offset..self.pages_per_block {
             let place = Place { offset, ..from };
@@ -318,7 +319,8 @@ impl Nand {
         }
     }
 
-    /// Appends the sensing of a page. Consecutive pages of one row are sensed by one command.
+    /// Appends the operation that senses a page. Consecutive pages of one row are sensed by one
+    /// command.
     fn sense(&mut self, Place { block, offset }: Place, cause: Cause, units: u32) {
         let row = offset / self.pages_per_row;
         if let Some(last) = self.operations.last_mut()
@@ -333,8 +335,8 @@ impl Nand {
         self.operations.push(read);
     }
 
-    /// Appends the programming of a page. The next page of the same row joins it in one multi-plane
-    /// command.
+    /// Appends the operation that programs a page. The next page of the same row joins the same
+    /// multi-plane command.
     fn emit_program(&mut self, Place { block, offset }: Place, cause: Cause, units: u32) {
         let host_units = u32::from(cause == Cause::Host);
         if !offset.is_multiple_of(self.pages_per_row)
@@ -360,15 +362,15 @@ impl Nand {
         (std::mem::take(&mut self.copied), std::mem::take(&mut self.refused))
     }
 
-    /// Makes all work so far count as done before time zero.
+    /// Makes all work so far count as work before time zero.
     pub(crate) fn start_over(&mut self) {
         self.operations.clear();
         (self.copied, self.refused) = (0, 0);
         self.blocks.iter_mut().for_each(|block| block.erases = 0);
     }
 
-    /// Adds the blocks to `histogram` by their erases. Each stands for one physical block in each
-    /// plane.
+    /// Adds the blocks to `histogram` by their erases. Each block of the FTL stands for one
+    /// physical block in each plane.
     pub(crate) fn add_erases(&self, histogram: &mut BTreeMap<u32, u64>) {
         for block in &self.blocks {
             *histogram.entry(block.erases).or_default() += u64::from(self.planes);
@@ -381,7 +383,7 @@ impl Nand {
         self.blocks[place.block as usize].versions[place.offset as usize]
     }
 
-    /// Returns the erases since time zero of the block with the most of them.
+    /// Returns the erases since time zero of the block with the most erases.
     pub(crate) fn most_erases(&self) -> u32 {
         self.blocks.iter().map(|block| block.erases - block.erases_before).max().unwrap_or(0)
     }

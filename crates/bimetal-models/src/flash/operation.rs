@@ -7,8 +7,8 @@ pub(crate) enum Cause {
     Host,
     /// Garbage collection.
     Collection,
-    /// Merge of log and data blocks: merges of log blocks, folds of chains, blocks read and written
-    /// again.
+    /// Merge of blocks: merges of log blocks with data blocks, folds of chains, and blocks that are
+    /// read and written again.
     Merge,
     /// Wear levelling.
     WearLevelling,
@@ -17,7 +17,7 @@ pub(crate) enum Cause {
 }
 
 impl Cause {
-    /// Causes in the order of statistics, with their names there.
+    /// Causes in the order of statistics, with their names in the statistics.
     pub(crate) const ALL: [(Cause, &'static str); 5] = [
         (Cause::Host, "host"),
         (Cause::Collection, "gc"),
@@ -36,9 +36,9 @@ pub(crate) enum NandKind {
     Program,
     /// Erases a block in every plane.
     Erase,
-    /// With serial timing: time of a read before it is processed.
+    /// With serial timing: overhead of a read before its first page is read.
     ReadSetup,
-    /// With serial timing: time of a write before it is processed.
+    /// With serial timing: overhead of a write before its first page is written.
     WriteSetup,
 }
 
@@ -61,17 +61,20 @@ pub(crate) struct NandOp {
     pub(crate) host_units: u32,
     /// Number of the block of the FTL.
     pub(crate) block: u32,
-    /// For a program: number of units, from the block's start on, that are in the cells afterwards.
+    /// For a program: number of units, from the block's start on, that are in the cells after the
+    /// program.
     pub(crate) programmed: u32,
-    /// For a program: set if the cells are programmed with one bit, whatever they could hold.
+    /// For a program: set if the cells are programmed with one bit, however many bits they can
+    /// hold.
     pub(crate) slc: bool,
     /// For a program: erases of the block before the program, modulo 256. The FTL learns of a
-    /// program when the die has done it, and may have erased and opened the block again by then.
+    /// program when the die has done it, and may have erased and opened the block again before it
+    /// learns of the program.
     pub(crate) age: u8,
 }
 
 impl NandOp {
-    /// Creates one command of die 0 that moves nothing.
+    /// Creates an operation of one command on die 0 that moves no units.
     pub(crate) fn new(kind: NandKind, cause: Cause) -> Self {
         let (die, commands, pages, units, host_units, block, programmed) = (0, 1, 0, 0, 0, 0, 0);
         Self { kind, cause, die, commands, pages, units, host_units, block, programmed, slc: false, age: 0 }

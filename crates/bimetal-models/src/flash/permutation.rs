@@ -31,7 +31,7 @@ impl Permutation {
         ((product ^ (product >> 32)).wrapping_mul(0xD6E8_FEB8_6659_FD93) >> (64 - bits)) as u32
     }
 
-    /// Returns the image of `number`.
+    /// Returns the number to which the permutation maps `number`.
     pub(crate) fn forward(&self, number: u32) -> u32 {
         let mut value = number;
         loop {

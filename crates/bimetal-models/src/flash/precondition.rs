@@ -1,7 +1,7 @@
-//! State of a drive before its first request, represented by a rule instead of by tables.
+//! State of a drive before its first request, represented by a rule and not by tables.
 //!
-//! `Layout` computes the place of a unit, and the content of a block, for everything that no write
-//! or discard has touched since. Wear starts at zero: erases of the fill are not counted.
+//! `Layout` computes the place of a unit, and the content of a block, for units and blocks that no
+//! write or discard has touched since. Wear starts at zero: erases of the fill are not counted.
 
 use std::str::FromStr;
 
@@ -13,7 +13,7 @@ use super::steady_state::steady_state;
 /// Use of a drive before the run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Precondition {
-    /// Nothing is mapped, and every block is erased.
+    /// No unit is mapped, and every block is erased.
     #[default]
     Clean,
     /// Each unit was written once, in order, over all dies.
@@ -24,7 +24,7 @@ pub enum Precondition {
     Random,
 }
 
-/// Text that names no state.
+/// A text that is not the name of a state.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("precondition = {0}: expected clean, sequential or random")]
 pub struct UnknownPrecondition(String);
@@ -45,7 +45,7 @@ impl FromStr for Precondition {
 /// Places of untouched units, and content of untouched blocks.
 pub(crate) struct Layout {
     state: State,
-    /// First unit that the rule maps; `end` is the first unit behind the last.
+    /// First unit that the rule maps; `end` is the first unit after the last.
     start: u32,
     end: u32,
     dies: u32,
@@ -69,7 +69,7 @@ pub(crate) struct Level {
     pub(crate) first_block: u32,
     /// Number of blocks.
     pub(crate) blocks: u32,
-    /// Number of valid units in the levels before.
+    /// Number of valid units in all levels before this level.
     first_unit: u32,
 }
 
@@ -135,7 +135,7 @@ impl Layout {
 
     /// Calls `each` with runs of physical units (the first unit, and their number) that hold the
     /// mapped units from `unit` up to `end`. In the sequential state there is one run for each die,
-    /// and the rows at the ends.
+    /// and further runs for the rows at the ends.
     pub(crate) fn for_each_run(&self, unit: u32, end: u32, mut each: impl FnMut(u32, u32)) {
         let (unit, end) = (unit.max(self.start), end.min(self.end));
         if matches!(self.state, State::Clean) || unit >= end {
@@ -235,8 +235,8 @@ impl Layout {
     }
 
     /// Returns the untouched blocks by valid units, in ascending order. All dies have the same
-    /// levels, except that the last block of a die that holds a unit less than its share has fewer.
-    /// Full blocks are of no use to a collector and may be missing.
+    /// levels, except that the last block of a die that holds a unit less than its share has one
+    /// valid unit less. Full blocks, which a collector cannot use, may be missing from the result.
     pub(crate) fn levels(&self) -> &[Level] {
         match &self.state {
             State::Random { levels, .. } => levels,
@@ -260,7 +260,8 @@ fn spread(nth: u32, valid: u32, units: u32) -> u32 {
     (u64::from(nth) * u64::from(units) / u64::from(valid)) as u32
 }
 
-/// Inverse of [`spread`]: returns the number of the valid unit at `offset`, if there is one.
+/// Inverse of [`spread`]: returns the number of the valid unit at `offset`; `None` if the unit at
+/// `offset` is not valid.
 fn nth_of(offset: u32, valid: u32, units: u32) -> Option<u32> {
     let nth = (u64::from(offset) * u64::from(valid)).div_ceil(u64::from(units)) as u32;
     (nth < valid && spread(nth, valid, units) == offset).then_some(nth)
@@ -333,7 +334,7 @@ mod tests {
         }
     }
 
-    /// Runs hold each unit once. A sequential state has few runs.
+    /// The runs of a layout have each unit exactly once. A sequential state has few runs.
     #[test]
     fn runs_hold_each_unit_once_and_are_few_if_sequential() {
         for precondition in [Precondition::Clean, Precondition::Sequential, Precondition::Random] {

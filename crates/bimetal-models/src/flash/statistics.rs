@@ -10,7 +10,7 @@ use super::operation::Cause;
 use super::profile::FlashProfile;
 use crate::statistics::{DeviceStatistics, EraseCount, FlashStatistics};
 
-/// Counters of finished commands, and the time in which the drive was at work.
+/// Counters of finished commands, and the time for which the drive was busy.
 pub(crate) struct Meter {
     counts: DeviceStatistics,
     /// Bytes that the host wrote to the flash: by writes, and by write-zeroes at the ends of their
@@ -49,7 +49,7 @@ impl Meter {
         self.rated_cycles
     }
 
-    /// Records at `now` whether the drive is at work.
+    /// Records at `now` whether the drive is busy.
     #[inline]
     pub(crate) fn note(&mut self, now: Nanoseconds, dies_busy: bool) {
         match (self.busy_since, self.outstanding > 0 || dies_busy) {
@@ -118,8 +118,8 @@ impl Meter {
     /// Returns the wear. The lifetime assumes that the drive continues as from time zero to `now`.
     /// By the mean, the lifetime is blocks × rated cycles / (erases / time); by the worst block,
     /// rated cycles / (its erases / time). Erases before time zero do not count in the lifetime.
-    /// Earlier erases do count in the distribution over the blocks, as a restored drive brings the
-    /// erases of earlier runs with it.
+    /// Earlier erases do count in the distribution over the blocks, because a restored drive has
+    /// the erases of earlier runs.
     fn flash(&self, now: Nanoseconds, geometry: &Geometry, layer: &dyn TranslationLayer) -> FlashStatistics {
         let (counters, erases_of_blocks) = (layer.counters(), layer.erases_of_blocks());
         let erase_count = EraseCount::of(&erases_of_blocks);
@@ -146,7 +146,7 @@ impl Meter {
     }
 }
 
-/// Returns a table by cause with the names of the causes.
+/// Returns a table by cause that has the names of the causes as keys.
 fn by_cause<T: Copy>(table: &[T; Cause::ALL.len()]) -> Vec<(&'static str, T)> {
     Cause::ALL.iter().map(|(cause, name)| (*name, table[*cause as usize])).collect()
 }

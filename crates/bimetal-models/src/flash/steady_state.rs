@@ -1,16 +1,16 @@
 //! Constructs the steady state of greedy collection instead of simulating it: the number of blocks
 //! by number of valid units.
 
-/// Returns how many of `blocks` closed blocks of `per_block` units hold 0, 1, … `per_block` valid
-/// units. The blocks are in the steady state of greedy collection under uniform random overwrites
-/// of `units` units.
+/// Returns, for each number of valid units from 0 to `per_block`, the number of closed blocks that
+/// hold it; there are `blocks` closed blocks of `per_block` units. The blocks are in the steady
+/// state of greedy collection under uniform random overwrites of `units` units.
 ///
-/// The theory is mean-field: all units are overwritten at an equal rate. Let r be the collections a
-/// host write, and m the level at which victims are taken. There are r · units / i blocks with i
-/// valid units for each i above m, and q · units / m blocks at m. Here r = (α/P − 1/m) / ((H_P −
-/// H_m) − (P − m)/m), q = 1 − r (P − m) and α = blocks · P / units. H are the harmonic numbers, and
-/// m is the level with 0 ≤ q ≤ r. With so much spare area that victims are empty, r = 1/P and all
-/// other blocks are empty.
+/// The theory is mean-field: all units are overwritten at an equal rate. Let r be the number of
+/// collections for each write of the host, and m the level at which victims are taken. There are r
+/// · units / i blocks with i valid units for each i above m, and q · units / m blocks at m. Here r
+/// = (α/P − 1/m) / ((H_P − H_m) − (P − m)/m), q = 1 − r (P − m) and α = blocks · P / units. H_n is
+/// the nth harmonic number, and m is the level with 0 ≤ q ≤ r. With so much spare area that victims
+/// are empty, r = 1/P and all other blocks are empty.
 pub(crate) fn steady_state(blocks: u32, per_block: u32, units: u32) -> Vec<u32> {
     let (p, alpha) = (f64::from(per_block), f64::from(blocks) * f64::from(per_block) / f64::from(units));
     let mut density = vec![0.0; per_block as usize + 1];

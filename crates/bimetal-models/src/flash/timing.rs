@@ -10,9 +10,9 @@ pub enum Parallelism {
     /// Each die and each channel has its own busy time.
     #[default]
     Parallel,
-    /// The whole drive performs one operation at a time, in the order of submission. A request is
-    /// done when all operations that it caused are done. With constant latencies this is the flash
-    /// module of Konanki's thesis (table 4.1).
+    /// The whole drive performs one operation at a time (serial timing), in the order of
+    /// submission. A request is done when all operations that it caused are done. With constant
+    /// latencies this is the flash module of Konanki's thesis (table 4.1).
     Serial,
 }
 
@@ -26,22 +26,22 @@ pub struct NandTiming {
     pub programs: ([Nanoseconds; 4], u32),
     /// Time to program a row with one bit in each cell.
     pub slc_program: Nanoseconds,
-    /// Time to stop a program or an erase for a read that the host waits for; `None`: the read
+    /// Time to stop a program or an erase for a read that the host waits for; `None` if the read
     /// waits.
     pub suspend: Option<Nanoseconds>,
     /// Time to erase a block (tBERS).
     pub erase: Nanoseconds,
     /// Time to move one mapping unit over the channel.
     pub unit_transfer: Nanoseconds,
-    /// With serial timing: time of a read before it is processed.
+    /// With serial timing: overhead of a read before its first page is read.
     pub read_setup: Nanoseconds,
-    /// With serial timing: time of a write before it is processed.
+    /// With serial timing: overhead of a write before its first page is written.
     pub write_setup: Nanoseconds,
     /// Parallelism of the dies.
     pub parallelism: Parallelism,
 }
 
-/// Times of the controller and of the link to the host. The link is full duplex; each direction
+/// Times of the controller and of the link to the host. The link is full duplex; and each direction
 /// serves one command at a time.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct HostTiming {
@@ -61,15 +61,15 @@ pub struct HostTiming {
 /// Times of one direction of the link.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct LinkTiming {
-    /// Time for which a command occupies the direction, beside its data.
+    /// Time for which a command occupies the direction, in addition to the time of its data.
     pub command: Nanoseconds,
     /// Bytes that cross the link in a second; 0: no limit.
     pub bytes_per_second: u64,
 }
 
 impl LinkTiming {
-    /// Returns the direction in which a command takes `command_us` microseconds beside its data, at
-    /// `mb_per_s` times 10^6 bytes a second.
+    /// Returns the direction in which a command takes `command_us` microseconds in addition to the
+    /// time of its data, at `mb_per_s` times 10^6 bytes a second.
     pub(crate) fn new(command_us: f64, mb_per_s: f64) -> Self {
         Self { command: micros(command_us), bytes_per_second: (mb_per_s * 1e6) as u64 }
     }

@@ -19,7 +19,7 @@ impl WriteBuffer {
         Self { capacity, used: 0, waiting: VecDeque::new() }
     }
 
-    /// Returns true if there is no room.
+    /// Returns true if the buffer has no room.
     pub(crate) fn is_full(&self) -> bool {
         self.used >= self.capacity
     }
@@ -79,8 +79,8 @@ impl Epochs {
         true
     }
 
-    /// Counts a finished program of `epoch`. Appends the requests that have nothing left to wait
-    /// for to `done`.
+    /// Counts a finished program of `epoch`. Appends the requests for which no program is left to
+    /// wait for to `done`.
     pub(crate) fn finish(&mut self, epoch: u64, done: &mut Vec<u32>) {
         self.outstanding -= 1;
         self.epochs[(epoch - self.first) as usize].programs -= 1;

@@ -9,10 +9,10 @@ use super::power::Power;
 use crate::Finished;
 use crate::statistics::{DeviceStatistics, HddStatistics};
 
-/// Counters of a drive, and the time since which it is busy or idle.
+/// Counters of a drive, and the time since which the drive is busy or idle.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Account {
-    /// Counters of the buffer; arm and spindle count for themselves.
+    /// Counters of the buffer; arm and spindle have counters of their own.
     pub(super) hdd: HddStatistics,
     counters: DeviceStatistics,
     state_since_ns: u64,
@@ -59,8 +59,8 @@ impl Account {
         Finished { token: pending.token, at: Nanoseconds(now_ns), status }
     }
 
-    /// Returns the counts of commands and the busy time up to `now`, at which the drive is idle or
-    /// not.
+    /// Returns the counts of commands and the busy time up to `now`, at which the drive is idle if
+    /// the flag is set.
     pub(crate) fn counters_at(&self, now: Nanoseconds, idle: bool) -> DeviceStatistics {
         let mut counters = self.counters.clone();
         if !idle {
@@ -69,7 +69,8 @@ impl Account {
         counters
     }
 
-    /// Returns the statistics of the drive up to `now`, at which it is idle or not.
+    /// Returns the statistics of the drive up to `now`, at which the drive is idle if the flag is
+    /// set.
     pub(super) fn statistics(
         &self,
         now: Nanoseconds,

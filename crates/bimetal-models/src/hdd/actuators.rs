@@ -6,9 +6,10 @@
 //! divided. A divided command ends with its last part. A flush goes to all actuators.
 //!
 //! Each actuator is an [`Hdd`] with its share of the heads, of the read segments and of the power.
-//! Rates and seek times are those of one actuator. The queue and the buffer for writes belong to
-//! all: a workload on one half of the addresses has the whole of both. The link is not shared: no
-//! drive on sale has one that is slower than its actuators together.
+//! Rates and seek times are figures of one actuator. The queue and the buffer for writes are shared
+//! by all actuators: a workload on one half of the addresses can use the whole queue and the whole
+//! buffer. The link is not shared: no drive on sale has a link that is slower than its actuators
+//! together.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -23,7 +24,7 @@ use crate::profile::{BadFigure, Size};
 use crate::statistics::{DeviceStatistics, HddStatistics};
 use crate::{DeviceModel, Finished};
 
-/// Command of the host that has not finished, and the number of its parts that have not.
+/// Command of the host that has not finished, and the number of its parts that have not finished.
 #[derive(Clone, Copy, Debug)]
 struct Divided {
     whole: Pending,
@@ -43,7 +44,7 @@ pub struct MultiActuatorHdd {
     /// Commands that the drive has taken and that have not finished.
     under_way: HashMap<Token, Divided>,
     account: Account,
-    /// Ends of parts, for a step.
+    /// Ends of parts, collected in one step.
     ended: Vec<Finished>,
 }
 
@@ -52,7 +53,7 @@ impl MultiActuatorHdd {
     /// [`Hdd::new`].
     ///
     /// # Errors
-    /// The figure that no drive can have.
+    /// A figure that no drive can have.
     pub fn new(profile: &HddProfile, own: Sectors, capacity: Sectors) -> Result<Self, BadFigure> {
         let count = u64::from(profile.actuators);
         let of_one = Self::of_one(profile);
@@ -74,7 +75,7 @@ impl MultiActuatorHdd {
     }
 
     /// Returns the figures of one actuator. The power of a drive at work is its power when idle and
-    /// an equal addition of each actuator at work, so each has its share of all powers.
+    /// an equal addition of each actuator at work, so each actuator gets its share of all powers.
     fn of_one(profile: &HddProfile) -> HddProfile {
         let count = profile.actuators;
         let read_segments = profile.read_segments / count;
@@ -94,7 +95,7 @@ impl MultiActuatorHdd {
         }
     }
 
-    /// Returns the parts of a command: the actuator of each, and the sectors there.
+    /// Returns the parts of a command: the actuator of each, and the sectors on this actuator.
     fn parts(&self, command: &Command) -> Vec<(usize, SectorRange)> {
         if command.kind == OpKind::Flush || command.range.len == Sectors::ZERO {
             return (0..self.actuators.len()).map(|at| (at, SectorRange::new(0, 0))).collect();
@@ -131,8 +132,8 @@ impl MultiActuatorHdd {
         }
     }
 
-    /// Tells an actuator how much of the buffer for writes the others use, or wait for since
-    /// earlier: so writes get room in order of arrival.
+    /// Tells an actuator how much of the buffer for writes the other actuators use, or have waited
+    /// for longer. So writes get room in order of arrival.
     fn share_write_cache(&mut self, at: usize) {
         let since = |hdd: &Hdd| hdd.waits_for_room().map_or(u64::MAX, |write| write.ready_ns);
         let own = since(&self.actuators[at]);
@@ -242,7 +243,7 @@ mod tests {
     }
 
     /// Plays reads of 4 KiB, `depth` at a time, at addresses below `below`. Returns the seconds
-    /// that they take.
+    /// that the reads take.
     fn seconds_of_reads(drive: &mut dyn DeviceModel, below: u64, depth: u64, count: u64) -> f64 {
         let (mut now, mut finished, mut sent, mut random) = (Nanoseconds::ZERO, Vec::new(), 0, 1_u64);
         let mut done = 0;
@@ -261,9 +262,9 @@ mod tests {
         now.as_seconds_f64()
     }
 
-    /// Of 16 reads, each arm chooses among half, so it seeks farther than one arm with all 16. The
-    /// data sheets have 170 reads a second for one arm (Exos X18) and 304 for two (Exos 2X18). The
-    /// models have 173 and 274.
+    /// Of 16 reads, each arm chooses among half of them, so it seeks farther than one arm with all
+    /// 16. The data sheets have 170 reads a second for one arm (Exos X18) and 304 for two (Exos
+    ///     2X18). The models have 173 reads a second for one arm and 274 for two.
     #[test]
     fn two_actuators_serve_many_more_random_reads() {
         let (two, capacity) = profile(2);
@@ -291,8 +292,8 @@ mod tests {
         assert!((of_half / of_one - 1.0).abs() < 1e-9, "{of_half} s and {of_one} s");
     }
 
-    /// An early model divided the buffer. Then writes to half of the addresses took as long as on a
-    /// drive with half of the buffer.
+    /// An early model divided the buffer between the actuators. Regression: with this model, writes
+    /// to half of the addresses took as long as on a drive with half of the buffer.
     #[test]
     fn writes_to_one_actuator_have_the_whole_buffer() {
         let (two, capacity) = profile(2);
@@ -313,8 +314,8 @@ mod tests {
         assert_eq!(drive.statistics(now).hdd.unwrap().cached_writes, count);
     }
 
-    /// One actuator has filled the buffer. A write of the other has no room until the first has
-    /// written some of it out.
+    /// One actuator has filled the buffer. A write of the other actuator has no room until the
+    /// actuator that filled the buffer has written a part of it out.
     #[test]
     fn write_gets_the_room_that_the_other_actuator_frees() {
         let (two, capacity) = profile(2);

@@ -9,8 +9,8 @@ use serde::Deserialize;
 use super::profile::{HddProfile, Switch, in_range};
 use crate::profile::BadFigure;
 
-/// Figures of the controller. Each is a key of the table `controller` of a profile, with the same
-/// name.
+/// Figures of the controller. Each field is a key of the table `controller` of a profile, with the
+/// same name.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ControllerFigures {
@@ -41,7 +41,7 @@ pub struct ControllerFigures {
     #[serde(default)]
     pub write_disconnect_ms: f64,
     /// Times of an additional disconnect at the start of a write that follows a write elsewhere;
-    /// `None`: the drive has no such disconnect.
+    /// `None` if the drive has no such disconnect.
     pub extra_write_disconnect: Option<ExtraDisconnect>,
     /// Smallest time of the seek of a write to another place.
     #[serde(default)]
@@ -51,17 +51,17 @@ pub struct ControllerFigures {
     pub never_disconnect: bool,
     /// Rate of the interface for writes in 10^6 bytes a second, if it differs from reads.
     pub write_bus_mb_per_s: Option<f64>,
-    /// Share of a read that must be in the buffer before the drive takes the bus for it.
+    /// Share of a read that must be in the buffer before the drive takes the bus for the read.
     #[serde(default)]
     pub read_watermark: f64,
     /// Share of a write that must be in the buffer before the drive writes its first sector, if the
-    /// write finishes on the medium; 0: the first sector. With `extra_write_disconnect`, DiskSim's
-    /// rule applies instead.
+    /// write finishes on the medium; 0: the first sector alone. With `extra_write_disconnect`,
+    /// DiskSim's rule applies in place of this rule.
     #[serde(default)]
     pub write_watermark: f64,
-    /// Limit up to which the drive reads ahead behind a read.
+    /// Limit up to which the drive reads ahead after a read.
     pub read_ahead_mode: ReadAheadMode,
-    /// Number of sectors behind a read that the drive reads before it turns to the next command.
+    /// Number of sectors after a read that the drive reads before it turns to the next command.
     #[serde(default)]
     pub minimum_read_ahead: u64,
     /// Set if a read that the buffer holds makes the arm return and read on behind the buffer's
@@ -79,8 +79,7 @@ pub struct ControllerFigures {
     /// Set if a write starts with the first of its sectors that passes under the head.
     #[serde(default)]
     pub zero_latency_write: bool,
-    /// Set if read-ahead stops within a sector when the arm is needed, instead of behind the
-    /// sector.
+    /// Set if read-ahead stops within a sector when the arm is needed, instead of after the sector.
     #[serde(default)]
     pub stops_in_sector: bool,
     /// Set if the segments keep data for later reads; otherwise they only match the speeds of bus
@@ -139,7 +138,7 @@ pub struct ExtraDisconnect {
     pub seek_delay_ms: f64,
 }
 
-/// Limit up to which an otherwise idle drive reads ahead behind a read.
+/// Limit up to which an otherwise idle drive reads ahead after a read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReadAheadMode {
@@ -225,7 +224,7 @@ impl ControllerFigures {
         Ok(())
     }
 
-    /// Returns whether writes finish in the buffer.
+    /// Returns true if writes finish in the buffer.
     pub(super) fn has_fast_writes(&self, profile: &HddProfile) -> bool {
         profile.write_cache == Switch::On
     }

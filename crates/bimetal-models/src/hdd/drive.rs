@@ -1,9 +1,9 @@
 //! The drive as a whole: commands in, completions out.
 //!
-//! Two parts work at the same time. The electronics answer commands that need no medium (hits,
-//! cached writes, discards), one after another. The arm serves one transfer at a time, chosen by
-//! the queue. The arm writes the cache out when no command waits, when a flush asks for it, or when
-//! a write finds no room.
+//! Two parts of the drive work at the same time. The electronics answer commands that need no
+//! medium (hits, cached writes, discards), one after another. The arm serves one transfer at a
+//! time, chosen by the queue. The arm writes the cache out when no command waits, when a flush asks
+//! for it, or when a write finds no room.
 
 use std::collections::VecDeque;
 
@@ -50,8 +50,9 @@ impl Electronics {
 
 /// Model of a hard disk.
 ///
-/// A discard finishes after the command overhead and changes nothing, as such drives have no
-/// discards. Write-zeroes is a write whose data does not cross the bus. A hint is unsupported.
+/// A discard finishes after the command overhead and changes nothing, because real drives of this
+/// kind have no discards. Write-zeroes is a write whose data does not cross the bus. A hint is
+/// unsupported.
 #[derive(Clone, Debug)]
 pub struct Hdd {
     capacity: Sectors,
@@ -74,10 +75,11 @@ pub struct Hdd {
     /// Flush under way. The flush waits until the cache is clean, and later commands wait for the
     /// flush.
     flush: Option<Pending>,
-    /// Time at which the arm's current work ends, and the work.
+    /// Time at which the arm's current work ends, and this work.
     active: Option<(u64, Work)>,
     /// Time at which the last sector of the last transfer had passed. A command that was in the
-    /// drive by then starts from this time, although that transfer still has to cross the bus.
+    /// drive before this time starts from this time, although that transfer still has to cross the
+    /// bus.
     arm_free_ns: u64,
     /// Time from which the last transfer uses the arm.
     arm_from_ns: u64,
@@ -87,7 +89,7 @@ pub struct Hdd {
     others_wait: bool,
     /// Set if the last transfer was for the host.
     host_was_last: bool,
-    /// Sector behind the last transfer.
+    /// Sector after the last transfer.
     head_lbn: u64,
     /// Answered commands, with the times at which they finish, in order of time.
     answered: VecDeque<(u64, Pending)>,
@@ -98,10 +100,11 @@ pub struct Hdd {
 
 impl Hdd {
     /// Builds the drive that `profile` describes with `own` sectors. If `capacity` is more, the
-    /// drive is larger by more cylinders; if it is less, the sectors behind it are not used.
+    /// drive is larger by more cylinders; if it is less, the sectors after `capacity` are not
+    /// used.
     ///
     /// # Errors
-    /// The figure that no drive can have.
+    /// A figure that no drive can have.
     pub fn new(profile: &HddProfile, own: Sectors, capacity: Sectors) -> Result<Self, BadFigure> {
         let layout = Layout::new(profile, own, capacity)?;
         debug_assert!(layout.sectors() >= capacity);
@@ -258,8 +261,8 @@ impl Hdd {
         self.answered.push_back((at_ns, pending));
     }
 
-    /// Gives the arm its next work, if it has none. A destage that starts because a write has just
-    /// arrived waits until `destage_from_ns` for its data.
+    /// Gives the arm its next work, if the arm has no work. A destage that starts because a write
+    /// has just arrived waits until `destage_from_ns` for the data of this write.
     fn start_next(&mut self, now_ns: u64, destage_from_ns: u64) {
         if self.active.is_some() {
             return;
@@ -352,7 +355,8 @@ impl Hdd {
 
     /// Writes the sectors from `start` to before `end`, in whole physical sectors, with the arm
     /// free from `start_ns` on. A physical sector that the buffer cannot complete is read first and
-    /// written one turn later. Returns the time at which all are written.
+    /// written one turn later. Returns the time at which all sectors from `start` to `end` are
+    /// written.
     fn write_medium(&mut self, start_ns: u64, start: u64, end: u64) -> u64 {
         let (head, tail) = self.physical.edges(start, end);
         let incomplete = |edge: &u64| !self.is_complete(*edge, start, end);
@@ -379,8 +383,8 @@ impl Hdd {
         sweep.at_ns
     }
 
-    /// Returns whether the buffer holds all of the physical sector at `edge` that a write from
-    /// `start` to before `end` leaves as it is.
+    /// Returns true if the buffer holds the part of the physical sector at `edge` that a write from
+    /// `start` to before `end` does not overwrite.
     fn is_complete(&self, edge: u64, start: u64, end: u64) -> bool {
         let in_cache = |sector| self.write_cache.as_ref().is_some_and(|cache| cache.covers(sector, sector + 1));
         self.physical.holds(edge)
@@ -388,7 +392,7 @@ impl Hdd {
     }
 
     /// Notes the physical sectors at the edges of a cached write that the buffer holds as a whole,
-    /// before the write drops what was read.
+    /// before the write drops data that was read.
     fn hold_complete_edges(&mut self, start: u64, end: u64, now_ns: u64) {
         let (head, tail) = self.physical.edges(start, end);
         if head.or(tail).is_none() {
@@ -402,8 +406,9 @@ impl Hdd {
         }
     }
 
-    /// Begins to write the next dirty run, at most to the end of its track: a command of the host
-    /// never waits for more. Returns false if everything is clean.
+    /// Begins to write the next dirty run, at most to the end of its track, so that a command of
+    /// the host never waits for more than a track. Returns false if the write cache has no dirty
+    /// run.
     fn start_destage(&mut self, from_ns: u64) -> bool {
         let begin_ns = from_ns.max(self.arm_free_ns);
         let Some(cache) = &self.write_cache else { return false };

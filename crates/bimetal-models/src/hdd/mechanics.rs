@@ -16,7 +16,7 @@ pub struct Sweep {
     pub lbn: u64,
     /// Time in nanoseconds at which the last sector had passed.
     pub at_ns: u64,
-    /// Place of the next sector; without sectors left, the place behind the last.
+    /// Place of the next sector; without sectors left, the place after the last.
     place: Place,
     /// Number of consecutive sectors from `place` on.
     left: u64,
@@ -31,8 +31,8 @@ pub struct Mechanics {
     read_seek: SeekCurve,
     write_seek: SeekCurve,
     head_switch_ns: u64,
-    /// Additional time that the head settles on a track before a write. Below zero: a write may
-    /// start before the head has settled for a read.
+    /// Additional time that the head settles on a track before a write. A negative time: a write
+    /// may start before the head has settled for a read.
     write_settle_ns: i64,
     arm_cylinder: u32,
     arm_head: u32,
@@ -73,7 +73,7 @@ impl Mechanics {
         self.seeks
     }
 
-    /// Returns the nanoseconds spent in positionings so far, without rotation.
+    /// Returns the nanoseconds that the arm has spent in positioning so far, without rotation.
     pub fn seek_ns(&self) -> u64 {
         self.seek_ns
     }
@@ -108,7 +108,7 @@ impl Mechanics {
     }
 
     /// Returns the nanoseconds from `now_ns` until the first sector at `place` can be read or
-    /// written. SPTF compares these times.
+    /// written. The scheduler SPTF compares the positioning times of commands.
     #[inline]
     pub fn positioning_ns(&self, now_ns: u64, place: &Place, write: bool) -> u64 {
         let switch = self.switch_ns(self.arm_cylinder, self.arm_head, place, write);
@@ -132,7 +132,7 @@ impl Mechanics {
 
     /// Moves the heads as [`position`](Self::position) does, but on the first track the sectors up
     /// to `end` are transferred in any order. Returns the sweep, and the number of sectors that
-    /// have passed early: the last of the sectors on the track.
+    /// have passed early; these are the last of the sectors on the track.
     pub fn position_anywhere(&mut self, now_ns: u64, lbn: u64, end: u64, write: bool) -> (Sweep, u64) {
         let place = self.layout.place(lbn);
         let switch = self.switch_ns(self.arm_cylinder, self.arm_head, &place, write);
@@ -155,8 +155,8 @@ impl Mechanics {
     }
 
     /// Lets the sectors up to `end` pass as far as they are consecutive, behind a change of track
-    /// if necessary. Returns the time at which the first began to pass, and the number of sectors
-    /// passed.
+    /// if necessary. Returns the time at which the first sector began to pass, and the number of
+    /// sectors passed.
     pub fn run_piece(&mut self, sweep: &mut Sweep, end: u64) -> (u64, u64) {
         if sweep.left == 0 {
             self.go_on(sweep, u64::MAX);
@@ -180,9 +180,9 @@ impl Mechanics {
         self.layout.sector_ns(&sweep.place) as u64
     }
 
-    /// Returns the time at which the arm is free, if it is needed at `now_ns`, up to which the
-    /// sweep has run: at the end of the current sector, or at once with `in_sector`. A movement is
-    /// completed in any case.
+    /// Returns the time at which the arm is free, if the arm is needed at `now_ns`, the time up to
+    /// which the sweep has run: at the end of the current sector, or at once with `in_sector`. A
+    /// movement is completed in any case.
     pub fn interrupt(&mut self, sweep: &mut Sweep, now_ns: u64, in_sector: bool) -> u64 {
         if sweep.left > 0 {
             let sector_end_ns = sweep.at_ns + self.layout.sector_ns(&sweep.place) as u64;
@@ -226,8 +226,8 @@ impl Mechanics {
         }
     }
 
-    /// Moves on to the next sector on another track, or behind bad sectors, if it begins before
-    /// `until_ns`.
+    /// Moves on to the next sector on another track, or behind bad sectors, if that sector begins
+    /// before `until_ns`.
     fn go_on(&mut self, sweep: &mut Sweep, until_ns: u64) -> bool {
         let next = self.layout.place_behind(&sweep.place, sweep.lbn);
         let switch = self.switch_ns(sweep.place.cylinder, sweep.place.head, &next, sweep.write);
@@ -242,7 +242,8 @@ impl Mechanics {
         true
     }
 
-    /// Returns how many of the `wanted` next sectors of this track have passed at `until_ns`.
+    /// Returns the number of the `wanted` next sectors of this track that have passed at
+    /// `until_ns`.
     #[inline]
     fn sectors_until(&self, sweep: &Sweep, wanted: u32, until_ns: u64) -> u32 {
         let from = sweep.place.sector;
@@ -272,7 +273,7 @@ mod tests {
         Mechanics::new(hdd, Layout::new(hdd, profile.capacity, profile.capacity).unwrap()).unwrap()
     }
 
-    /// Random seeks take the average of the data sheet. The rotation behind them takes half a turn
+    /// Random seeks take the average of the data sheet. The rotation after a seek takes half a turn
     /// on average.
     #[test]
     fn random_accesses_take_the_average_seek_and_half_a_turn() {
@@ -317,7 +318,7 @@ mod tests {
         }
     }
 
-    /// A sweep that is advanced in steps ends where and when it would have without them.
+    /// A sweep that is advanced in steps ends at the same place and time as a sweep without steps.
     #[test]
     fn watched_sweep_ends_as_an_unwatched_one() {
         let mut mechanics = default_drive();

@@ -4,15 +4,15 @@
 //! [`seek_curve`] the time of the arm, and [`mechanics`] combines both with rotation. [`scheduler`]
 //! chooses the next command; [`read_buffer`] and [`write_cache`] share the memory on board;
 //! [`physical_sectors`] are the units in which the medium is written. [`actuators`] makes one drive
-//! of several arms, and [`shingled`] one that stages writes and cleans bands ([`staging`] is the
-//! table of staged sectors). [`power`] holds the spindle's standby and the energy; `account.rs`
-//! counts commands. [`profile`] holds the figures that a drive's TOML file gives. Nothing here
-//! depends on the content of a sector or on the origin of a command.
+//! of several arms, and [`shingled`] makes a drive that stages writes and cleans bands ([`staging`]
+//! is the table of staged sectors). [`power`] holds the spindle's standby and the energy;
+//! `account.rs` counts commands. [`profile`] holds the figures that a drive's TOML file gives. The
+//! model does not depend on the content of a sector or on the origin of a command.
 //!
 //! [`segmented`] is another kind of drive: it serves one command at a time from a segmented buffer.
 //! The figures of a segmented drive are those of [`controller`], as DiskSim's parameter files
-//! ([`diskspecs`]) describe the drives of the 1990s. Layout and mechanics are those of a drive with
-//! a command queue.
+//! ([`diskspecs`]) describe the drives of the 1990s. Layout and mechanics are the same as in a
+//! drive with a command queue.
 
 pub(crate) mod account;
 pub mod actuators;

@@ -1,8 +1,9 @@
 //! Physical sectors that are longer than the sectors of the interface (drives called 512e).
 //!
 //! The medium is written in whole physical sectors. A write that begins or ends inside a physical
-//! sector needs the other content of that sector: from the buffer, or else from the medium. The
-//! drive then reads the sector, waits until it comes round again, and writes it.
+//! sector needs the other content of that sector. This content comes from the buffer, or otherwise
+//! from the medium. If the content comes from the medium, the drive reads the sector, waits until
+//! the sector passes the head again, and writes the sector.
 
 use std::collections::VecDeque;
 
@@ -14,7 +15,7 @@ pub struct PhysicalSectors {
     length: u64,
     /// First sectors of the held physical sectors, the oldest in front.
     held: VecDeque<u64>,
-    /// Number of physical sectors that are held at most.
+    /// Largest number of physical sectors that the buffer holds.
     room: usize,
 }
 
@@ -32,9 +33,9 @@ impl PhysicalSectors {
         (start - start % self.length, end.next_multiple_of(self.length))
     }
 
-    /// Returns the physical sectors that a write from `start` to before `end` writes in part: their
-    /// first sectors. The first physical sector of the write counts as its head, any other as its
-    /// tail.
+    /// Returns the physical sectors that a write from `start` to before `end` writes in part, each
+    /// by its first sector. The first physical sector of the write counts as its head, any other
+    /// physical sector as its tail.
     #[inline]
     pub fn edges(&self, start: u64, end: u64) -> (Option<u64>, Option<u64>) {
         let (first, last) = self.around(start, end);
@@ -49,7 +50,7 @@ impl PhysicalSectors {
         (edge..edge + self.length).filter(move |sector| !(start..end).contains(sector))
     }
 
-    /// Returns whether the buffer holds the physical sector at `edge`.
+    /// Returns true if the buffer holds the physical sector at `edge`.
     pub fn holds(&self, edge: u64) -> bool {
         self.held.contains(&edge)
     }

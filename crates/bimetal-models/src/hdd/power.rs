@@ -1,8 +1,8 @@
 //! Standby of the spindle, and energy that the drive uses.
 //!
-//! Power has five levels: the arm moves; sectors are read, written or waited for, for the host or
-//! for the write cache; the drive idles (read-ahead included); the spindle is stopped; the spindle
-//! starts.
+//! Power has five levels: the arm moves; sectors are read, written or waited for, on behalf of the
+//! host or of the write cache; the drive idles (read-ahead included); the spindle is stopped; the
+//! spindle starts.
 
 use super::profile::HddProfile;
 
@@ -52,8 +52,8 @@ impl Power {
         }
     }
 
-    /// Returns the time at which the spindle stops, if the drive stays idle as it is since
-    /// `idle_since_ns`.
+    /// Returns the time at which the spindle stops, if the drive, idle since `idle_since_ns`, stays
+    /// idle.
     #[inline]
     pub fn spin_down_at_ns(&self, idle_since_ns: u64) -> Option<u64> {
         match (self.spin_down_after_ns, self.standby_since_ns) {
@@ -68,8 +68,8 @@ impl Power {
         self.spin_downs += 1;
     }
 
-    /// Returns the time at which the spindle turns, if it is needed from `now_ns` on: at once, or
-    /// after it was started.
+    /// Returns the time at which the spindle turns, if it is needed from `now_ns` on: at once if it
+    /// turns already, and otherwise after its start.
     #[inline]
     pub fn ready_at_ns(&mut self, now_ns: u64) -> u64 {
         let Some(since) = self.standby_since_ns.take() else { return now_ns };
@@ -84,7 +84,8 @@ impl Power {
         self.service_ns += service_ns;
     }
 
-    /// Returns how often the spindle was stopped, and how often it was started again.
+    /// Returns the number of times that the spindle was stopped, and the number of times that it
+    /// was started again.
     pub fn spin_downs_and_ups(&self) -> (u64, u64) {
         (self.spin_downs, self.spin_ups)
     }

@@ -22,7 +22,7 @@ pub struct HddProfile {
     /// Number of heads, which is the number of surfaces used.
     pub heads: u32,
     /// Number of actuators, each with an equal run of the addresses and an equal share of heads,
-    /// read segments and power. Rates and seek times are those of one actuator.
+    /// read segments and power. Rates and seek times are figures of one actuator.
     #[serde(default = "default_actuators")]
     pub actuators: u32,
     /// Recording of the tracks.
@@ -68,50 +68,50 @@ pub struct HddProfile {
     /// milliseconds, in order of distance. The curve is straight between two points, and behind the
     /// last point continues the line through the last two.
     pub seek_points: Option<Vec<(u32, f64)>>,
-    /// Measured points of the seek curve for writes, beside `seek_points`, if they differ from
-    /// reads.
+    /// Measured points of the seek curve for writes, in addition to `seek_points`, if writes differ
+    /// from reads.
     pub write_seek_points: Option<Vec<(u32, f64)>>,
-    /// Formula of Ruemmler and Wilkes, instead of the three seek times, for the distances behind
-    /// `seek_points`.
+    /// Formula of Ruemmler and Wilkes, instead of the three seek times, for distances larger than
+    /// in `seek_points`.
     pub seek_formula: Option<SeekFormula>,
-    /// Seek time to the next cylinder for writes, if it differs.
+    /// Seek time to the next cylinder for writes, if it differs from reads.
     pub write_seek_track_to_track_ms: Option<f64>,
-    /// Average seek time for writes, if it differs.
+    /// Average seek time for writes, if it differs from reads.
     pub write_seek_average_ms: Option<f64>,
-    /// Seek time over all cylinders for writes, if it differs.
+    /// Seek time over all cylinders for writes, if it differs from reads.
     pub write_seek_full_stroke_ms: Option<f64>,
     /// Time of a switch from one head to another on the same cylinder.
     pub head_switch_ms: f64,
-    /// Time that a write waits longer than a read after each positioning. 0 if the write seeks
-    /// include it; below 0 if extracted figures require it.
+    /// Time that a write waits longer than a read after each positioning. 0 if the seek times of
+    /// writes include this time; below 0 if figures extracted from a real drive require it.
     #[serde(default)]
     pub write_settle_ms: f64,
-    /// Time of the electronics for a command before the arm moves. With `controller`, its overheads
-    /// by kind apply instead.
+    /// Time of the electronics for a command before the arm moves. With a table `controller`, the
+    /// overheads in that table apply in place of this overhead.
     pub command_overhead_ms: Option<f64>,
     /// Size of a sector on the medium; sectors of the interface have 512 bytes. With `"4KiB"`
     /// (512e), a write that begins or ends inside a physical sector reads the sector first, unless
-    /// the buffer holds it.
+    /// the buffer holds the sector.
     #[serde(default = "default_physical_sector")]
     pub physical_sector: Size,
     /// Rate of the interface in 10^6 bytes a second.
     pub bus_mb_per_s: f64,
-    /// Size of the buffer on board, for read-ahead and writes together; 0: none.
+    /// Size of the buffer on board, for read-ahead and writes together; 0: no buffer.
     pub cache: Size,
-    /// Number of streams of reads that the buffer can keep apart; each has `read_ahead` of the
-    /// buffer. With `controller`: number of segments of the whole buffer, of equal size.
+    /// Number of streams of reads that the buffer can keep apart; each stream takes `read_ahead` of
+    /// the buffer. With `controller`: number of segments of the whole buffer, of equal size.
     pub read_segments: u32,
-    /// Length of read-ahead behind a read while the drive is otherwise idle; 0: no read-ahead.
+    /// Length of read-ahead after a read while the drive is otherwise idle; 0: no read-ahead.
     pub read_ahead: Size,
     /// State of the write cache. When on, writes finish in the part of the buffer that
     /// `read_segments` leaves.
     pub write_cache: Switch,
     /// Number of runs of the write cache, next in the order of addresses, of which the drive writes
-    /// the one that its head reaches first. With 1 the order of addresses alone counts.
+    /// the one that its head reaches first. With 1, only the order of addresses counts.
     #[serde(default = "default_destage_window")]
     pub destage_window: u32,
-    /// Figures of a drive that serves one command at a time from a segmented buffer, as the drives
-    /// of the 1990s did.
+    /// Figures of a drive that serves one command at a time from a segmented buffer, as drives of
+    /// the 1990s did.
     pub controller: Option<ControllerFigures>,
     /// Policy that chooses the next command among those in the drive.
     pub scheduler: Policy,
@@ -145,7 +145,7 @@ pub struct HddProfile {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ZoneFigures {
-    /// Outermost cylinder. The first zone starts at 0, each further zone behind the previous zone
+    /// Outermost cylinder. The first zone starts at 0, each further zone after the previous zone
     /// and `unused_cylinders`.
     pub first_cylinder: u32,
     /// Innermost cylinder.
@@ -232,7 +232,7 @@ pub enum Switch {
     Off,
 }
 
-/// Idle time after which the spindle stops; `None`: never.
+/// Idle time after which the spindle stops; `None` if the spindle never stops.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
 #[serde(try_from = "String")]
 pub struct SpinDown(pub Option<Nanoseconds>);
@@ -280,7 +280,7 @@ impl HddProfile {
         })
     }
 
-    /// Returns the three seek times of writes; a time that is not given is the time of reads.
+    /// Returns the three seek times of writes; a time that is not given is taken from the reads.
     pub fn write_seek(&self) -> Option<SeekFigures> {
         let read = self.read_seek()?;
         Some(SeekFigures {
@@ -293,7 +293,7 @@ impl HddProfile {
     /// Returns the milliseconds to the next cylinder, for reads or writes, whichever takes longer.
     ///
     /// # Errors
-    /// Fails without seek times.
+    /// The profile has no seek times.
     pub fn seek_to_next_ms(&self) -> Result<f64, BadFigure> {
         let curve = SeekCurve::new(self, true, 3)?;
         Ok(curve.time_ns(1).max(SeekCurve::new(self, false, 3)?.time_ns(1)) as f64 / 1e6)
@@ -444,8 +444,7 @@ impl HddProfile {
     }
 }
 
-/// Refuses a figure below `low`, above `high` or not a number. A figure that is not given is
-/// accepted.
+/// Refuses a figure below `low`, above `high` or not a number. A figure that is `None` is accepted.
 pub(super) fn in_range(key: &'static str, figure: Option<f64>, low: f64, high: f64) -> Result<(), BadFigure> {
     match figure {
         Some(figure) if !(low..=high).contains(&figure) => {

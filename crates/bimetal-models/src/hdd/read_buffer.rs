@@ -10,7 +10,7 @@ struct Segment {
     last_used: u64,
 }
 
-/// Read-ahead under way: the heads run on over the sectors behind a read.
+/// Read-ahead under way: the heads run on over the sectors after a read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct ReadAhead {
     segment: usize,
@@ -24,9 +24,10 @@ struct ReadAhead {
 pub enum Lookup {
     /// The buffer holds the whole read.
     Hit,
-    /// The buffer holds the start of the read, and the read-ahead under way will reach the rest.
+    /// The buffer holds the start of the read, and the read-ahead under way will reach the other
+    /// sectors of the read.
     Coming,
-    /// The buffer does not help.
+    /// The buffer holds no part of the read.
     Miss,
 }
 
@@ -36,7 +37,7 @@ pub struct ReadBuffer {
     segments: Vec<Segment>,
     /// Number of sectors that a segment holds.
     segment_sectors: u64,
-    /// First sector behind the drive, where read-ahead ends at the latest.
+    /// First sector after the drive, where read-ahead ends at the latest.
     drive_end: u64,
     ahead: Option<ReadAhead>,
     uses: u64,
@@ -78,7 +79,7 @@ impl ReadBuffer {
         self.segments[segment].last_used = self.uses;
     }
 
-    /// Returns whether a segment holds `sector`, as far as the read-ahead was last moved.
+    /// Returns true if a segment holds `sector`, as far as the read-ahead was last moved.
     pub fn contains(&self, sector: u64) -> bool {
         (0..self.segments.len()).any(|segment| self.holds(segment, sector, sector + 1))
     }
@@ -95,8 +96,9 @@ impl ReadBuffer {
         }
     }
 
-    /// Extends the read-ahead behind a hit that ended at `end`. A read-ahead that had stopped, as
-    /// its segment was full, starts again where it stopped, once that sector passes.
+    /// Extends the read-ahead after a hit that ended at `end`. A read-ahead that had stopped,
+    /// because its segment was full, starts again at the sector where it stopped, once that sector
+    /// passes.
     pub fn extend(&mut self, end: u64, now_ns: u64, mechanics: &mut Mechanics) {
         let Some(ahead) = &mut self.ahead else { return };
         let limit = (end + self.segment_sectors / 2).min(self.drive_end);
@@ -121,7 +123,7 @@ impl ReadBuffer {
         ahead.sweep.at_ns
     }
 
-    /// Stops the read-ahead, as the arm is needed elsewhere from `now_ns` on.
+    /// Stops the read-ahead, because the arm is needed at another place from `now_ns` on.
     pub fn stop(&mut self, now_ns: u64, mechanics: &mut Mechanics) {
         if self.ahead.is_some() {
             self.progress(now_ns, mechanics);
@@ -129,7 +131,7 @@ impl ReadBuffer {
         }
     }
 
-    /// Begins read-ahead behind a read from `start` on, at whose end the heads are at `sweep`.
+    /// Begins read-ahead after a read from `start` on, at whose end the heads are at `sweep`.
     pub fn begin(&mut self, start: u64, sweep: Sweep) {
         let Some(segment) = (0..self.segments.len()).min_by_key(|&index| self.segments[index].last_used) else {
             return;

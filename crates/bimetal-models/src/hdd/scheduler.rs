@@ -17,9 +17,10 @@ pub enum Policy {
     Fcfs,
     /// Shortest seek time first: the command on the nearest cylinder.
     Sstf,
-    /// C-LOOK: the next higher address, and after the highest the lowest.
+    /// C-LOOK: the command at the next higher address; after the highest address, the command at
+    /// the lowest.
     Clook,
-    /// Shortest positioning time first: seek and rotation together, less the compensation of
+    /// Shortest positioning time first: seek and rotation together, minus the compensation of
     /// `sptf_ageing` for waiting.
     Sptf,
 }
@@ -35,7 +36,7 @@ pub enum Queue {
         commands: BTreeMap<(u64, u64), Pending>,
         /// Number of commands ever added, which distinguishes commands to the same sector.
         serial: u64,
-        /// Set for SSTF, instead of C-LOOK.
+        /// Set if the policy is SSTF; not set if the policy is C-LOOK.
         nearest: bool,
     },
     /// Commands with their places, in no order. Of equal commands the first to arrive is chosen.
@@ -116,7 +117,7 @@ impl Queue {
 }
 
 /// Returns, of two neighbours in address, the command whose cylinder is nearer to the arm.
-/// Addresses rise with the cylinder, so no other command is nearer than both.
+/// Addresses rise with the cylinder, so no other command is nearer than these two neighbours.
 fn nearer(before: Option<(u64, u64)>, next: Option<(u64, u64)>, mechanics: &Mechanics) -> Option<(u64, u64)> {
     let (Some(before), Some(next)) = (before, next) else { return before.or(next) };
     let distance = |lbn: u64| mechanics.layout().place(lbn).cylinder.abs_diff(mechanics.cylinder());

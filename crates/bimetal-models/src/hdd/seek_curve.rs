@@ -20,8 +20,8 @@ impl SeekCurve {
     /// cylinders.
     ///
     /// # Errors
-    /// Refuses a profile without seek times, with two kinds of them, or with times through which no
-    /// curve passes.
+    /// Refuses a profile without seek times, with two kinds of seek times, or with times through
+    /// which no curve passes.
     pub fn new(profile: &HddProfile, write: bool, cylinders: u32) -> Result<Self, BadFigure> {
         const READ: [&str; 3] = ["seek_track_to_track_ms", "seek_average_ms", "seek_full_stroke_ms"];
         const WRITE: [&str; 3] = ["write_seek_track_to_track_ms", "write_seek_average_ms", "write_seek_full_stroke_ms"];
@@ -121,9 +121,9 @@ pub struct FittedCurve {
 
 impl FittedCurve {
     /// Returns the curve through a data sheet's three figures on an arm with `cylinders` cylinders.
-    /// The curve meets the shortest and the longest seek, and exactly the average over all pairs of
-    /// different cylinders (a data sheet's average is this weighted mean; Lee and Katz take its
-    /// integral). `keys` are the names of the three figures.
+    /// The curve meets the shortest and the longest seek, and has exactly the average over all
+    /// pairs of different cylinders (a data sheet's average is this weighted mean; Lee and Katz
+    /// take its integral). `keys` are the names of the three figures.
     ///
     /// # Errors
     /// Refuses figures through which no curve passes that rises with the distance.
@@ -189,8 +189,8 @@ fn mean_root_and_distance(cylinders: u32) -> (f64, f64) {
     (*known.entry(cylinders).or_insert_with(sum), mean_linear)
 }
 
-/// Means of roots already computed, by cylinders: the sums are long, and a search builds the same
-/// few disks hundreds of times.
+/// Means of roots already computed, by cylinders. The sums are kept because they are long, and a
+/// search builds the same few disks hundreds of times.
 static MEAN_ROOTS: Mutex<BTreeMap<u32, f64>> = Mutex::new(BTreeMap::new());
 
 #[cfg(test)]

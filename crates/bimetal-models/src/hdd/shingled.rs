@@ -1,20 +1,20 @@
 //! A hard disk with shingled tracks that it manages itself (drive-managed SMR).
 //!
-//! Shingled tracks overlap like tiles: to write one spoils the next. So the addresses are divided
-//! into *bands*, and a band can only be written in order from its first sector. A write elsewhere
-//! goes to the *staging area*, which has conventional tracks at the outer edge. When the drive has
-//! been idle for a while, or a write finds no room in the staging area, bands are *cleaned*, the
-//! band of the oldest staged write first. The drive reads the band and all that is staged of it,
-//! and writes the band anew.
+//! Shingled tracks overlap like tiles: a write to one track spoils the next track. So the addresses
+//! are divided into *bands*, and a band can only be written in order from its first sector. A write
+//! that does not continue a band in order goes to the *staging area*, which has conventional tracks
+//! at the outer edge. When the drive has been idle for a while, or a write finds no room in the
+//! staging area, bands are *cleaned*, the band of the oldest staged write first. The drive reads
+//! the band and all staged sectors of this band, and writes the band anew.
 //!
-//! A write goes straight to its band if it covers the whole band, or if it continues an earlier
-//! write and either begins the band or continues what went straight before. To see continued
-//! writes, the drive remembers the last `STREAMS` writes. A band that a stream left half written is
-//! cleaned, too.
+//! A write goes straight to its band if it covers the whole band. A write that continues an earlier
+//! write also goes straight to its band, if it begins the band or continues sectors that went
+//! straight to the band. To recognise writes that continue earlier writes, the drive remembers the
+//! last `STREAMS` writes. A band that a stream left half written is cleaned, too.
 //!
 //! The arm, the buffer and the queue are those of an [`Hdd`], whose first sectors are the staging
-//! area. Cleaning is a sequence of its commands, one at a time, among those of the host. The table
-//! of staged sectors costs no time.
+//! area. Cleaning is a sequence of commands to this `Hdd`, one at a time, between the commands of
+//! the host. The table of staged sectors costs no time.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
@@ -37,10 +37,10 @@ const STREAMS: usize = 32;
 /// for at most one such step of cleaning.
 const STEP_SECTORS: u64 = 4096;
 
-/// Number of sectors that flushes, discards and hints have on the arm.
+/// Range on the arm that stands for a flush, a discard or a hint: no sectors.
 const NOWHERE: SectorRange = SectorRange { start: Sectors(0), len: Sectors(0) };
 
-/// Command of the host that has not finished, and the number of its parts that have not.
+/// Command of the host that has not finished, and the number of its parts that have not finished.
 #[derive(Clone, Copy, Debug)]
 struct Divided {
     whole: Pending,
@@ -58,7 +58,7 @@ struct Waiting {
 /// Writes that continue one another.
 #[derive(Clone, Copy, Debug)]
 struct Stream {
-    /// Sector behind the last write.
+    /// Sector after the last write.
     end: u64,
     /// Set if the band has been written in order up to `end`.
     is_straight: bool,
@@ -68,10 +68,10 @@ struct Stream {
 #[derive(Clone, Debug)]
 struct Cleaning {
     band: u64,
-    /// Number of sectors that the staging area had taken when cleaning began. Sectors that came
-    /// later stay staged.
+    /// Number of sectors that the staging area had taken when cleaning began. Sectors that were
+    /// staged after this number stay staged.
     until: u64,
-    /// Commands that are left, on the sectors of the arm.
+    /// Commands of the cleaning that are left, as sectors of the arm.
     steps: VecDeque<(OpKind, SectorRange)>,
 }
 
@@ -101,7 +101,7 @@ pub struct ShingledHdd {
     /// Time since which no command of the host is under way.
     idle_since_ns: u64,
     account: Account,
-    /// Ends of parts, for a step.
+    /// Ends of parts, collected in one step.
     ended: Vec<Finished>,
 }
 
@@ -110,7 +110,7 @@ impl ShingledHdd {
     /// [`Hdd::new`].
     ///
     /// # Errors
-    /// The figure that no drive can have.
+    /// A figure that no drive can have.
     pub fn new(profile: &HddProfile, own: Sectors, capacity: Sectors) -> Result<Self, BadFigure> {
         let staging = profile.staging_area.0.sectors();
         Ok(Self {
@@ -147,7 +147,7 @@ impl ShingledHdd {
         self.hdd.submit(now, token, Command { kind, range, fua });
     }
 
-    /// Returns the parts of a write, and for each whether it goes straight to its band.
+    /// Returns the parts of a write, each with true if it goes straight to its band.
     fn parts_of_write(&mut self, start: u64, end: u64) -> Vec<(u64, u64, bool)> {
         let known = self.streams.iter().position(|stream| stream.end == start).and_then(|at| self.streams.remove(at));
         let (mut continues, mut is_straight) = (known.is_some(), known.is_some_and(|stream| stream.is_straight));
@@ -210,7 +210,7 @@ impl ShingledHdd {
         }
     }
 
-    /// Stages waiting writes while there is room, and continues to clean if that is wanted.
+    /// Stages waiting writes while there is room, and continues to clean if cleaning is due.
     fn go_on(&mut self, now: Nanoseconds) {
         loop {
             while let Some(&Waiting { token, start, end }) = self.waiting.front()
@@ -245,13 +245,14 @@ impl ShingledHdd {
         !self.waiting.is_empty() || self.clean_from_ns().is_some_and(|from_ns| from_ns <= now.0)
     }
 
-    /// Returns the time from which the idle drive cleans, if it has a reason to.
+    /// Returns the time from which the idle drive cleans, if there is anything to clean.
     fn clean_from_ns(&self) -> Option<u64> {
         let has_work = self.cleaning.is_some() || !self.half_written.is_empty() || !self.staging.is_empty();
         (has_work && self.under_way.is_empty()).then(|| self.idle_since_ns.saturating_add(self.clean_after_ns))
     }
 
-    /// Chooses the next band: one that is half written, or else that of the oldest staged write.
+    /// Chooses the next band: a band that is half written, or otherwise the band of the oldest
+    /// staged write.
     fn begin_cleaning(&mut self) -> Option<Cleaning> {
         let half_written = self.half_written.pop_first();
         let band = half_written.or_else(|| self.staging.oldest().map(|oldest| oldest / self.band))?;
@@ -285,7 +286,7 @@ impl ShingledHdd {
         }
     }
 
-    /// Counts the end of a part, and appends its command if it was the last.
+    /// Counts the end of a part, and appends its command if this was the last part.
     fn end_part(&mut self, part: Finished, finished: &mut Vec<Finished>) {
         let Some(owner) = self.owners.remove(&part.token).expect("a part that was sent") else {
             self.is_at_work = false;

@@ -1,8 +1,8 @@
 //! Staging area of a shingled disk: conventional tracks to which writes are appended, and the table
-//! of the sectors that they have.
+//! of the addresses whose content they have.
 //!
 //! The area is a ring. Sectors are appended at its head. At its tail the oldest sectors leave, once
-//! no address has its newest content there.
+//! the staging area no longer has the newest content of their addresses.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, VecDeque};
 struct Appended {
     start: u64,
     end: u64,
-    /// Number of sectors that the ring had taken before.
+    /// Number of sectors that the ring had taken before this run.
     at: u64,
 }
 
@@ -29,7 +29,8 @@ pub struct Piece {
     pub start: u64,
     /// Address behind the last address of the piece.
     pub end: u64,
-    /// Sector of the staging area that has the first address; `None` if the piece is not staged.
+    /// Sector of the staging area that has the content of the piece's first address; `None` if the
+    /// piece is not staged.
     pub staged_at: Option<u64>,
 }
 
@@ -46,13 +47,13 @@ pub struct Staging {
 }
 
 impl Staging {
-    /// Makes an empty area of this size.
+    /// Makes an empty staging area of this size.
     pub fn new(sectors: u64) -> Self {
         Self { sectors, head: 0, tail: 0, ring: VecDeque::new(), newest: BTreeMap::new() }
     }
 
-    /// Returns the sectors at the end of the ring that a write of `sectors` would leave unused, as
-    /// it is not divided.
+    /// Returns the sectors at the end of the ring that a write of `sectors` would leave unused,
+    /// because a write is not divided.
     fn skipped(&self, sectors: u64) -> u64 {
         let left = self.sectors - self.head % self.sectors;
         if sectors > left { left } else { 0 }
@@ -75,7 +76,7 @@ impl Staging {
     }
 
     /// Appends the newest content of the addresses from `start` to before `end`, for which there is
-    /// room. Returns the sector of the area.
+    /// room. Returns the first sector of the staging area that the content takes.
     pub fn append(&mut self, start: u64, end: u64) -> u64 {
         debug_assert!(self.has_room(end - start));
         self.head += self.skipped(end - start);
@@ -87,13 +88,14 @@ impl Staging {
         at % self.sectors
     }
 
-    /// Forgets what is staged of the addresses from `start` to before `end`: newer content is on
-    /// the shingled tracks.
+    /// Forgets the staged content of the addresses from `start` to before `end`: newer content is
+    /// on the shingled tracks.
     pub fn forget(&mut self, start: u64, end: u64) {
         self.forget_if(start, end, |_| true);
     }
 
-    /// Forgets what is staged of these addresses since before the area had taken `until` sectors.
+    /// Forgets the content of these addresses that was staged before the area had taken `until`
+    /// sectors.
     pub fn forget_older(&mut self, start: u64, end: u64, until: u64) {
         self.forget_if(start, end, |at| at < until);
     }
@@ -125,7 +127,7 @@ impl Staging {
         self.tail = self.ring.front().map_or(self.head, |oldest| oldest.at);
     }
 
-    /// Returns the first address whose newest content is in `appended`.
+    /// Returns the first address whose newest content is in the run `appended`.
     fn newest_of(&self, appended: &Appended) -> Option<u64> {
         let before = self.newest.range(..appended.start).next_back();
         let others = self.newest.range(appended.start..appended.end);
@@ -169,7 +171,8 @@ mod tests {
     const AREA: u64 = 64;
     const ADDRESSES: u64 = 48;
 
-    /// The same area, with the content of each address and each sector as a number.
+    /// Reference model of the staging area: the content of each address and each sector as a
+    /// number.
     struct Reference {
         on_tracks: Vec<u64>,
         in_area: Vec<u64>,
@@ -182,7 +185,7 @@ mod tests {
             Self { on_tracks: zero(ADDRESSES), in_area: zero(AREA), newest: zero(ADDRESSES) }
         }
 
-        /// Checks that each address is found at its newest content.
+        /// Checks that each address is found with its newest content.
         fn check(&self, staging: &Staging, start: u64, end: u64) {
             let mut next = start;
             for piece in staging.pieces(start, end) {
@@ -205,7 +208,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(400))]
 
         /// A read finds the newest content of each address after appends, writes to the tracks and
-        /// cleaning. Room that is taken is room that was free.
+        /// cleaning. Sectors that a write takes in the ring were free before.
         #[test]
         fn staging_finds_the_newest_content(
             steps in prop::collection::vec((0..4_u8, 0..ADDRESSES, 1..9_u64), 1..120),

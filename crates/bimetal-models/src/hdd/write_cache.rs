@@ -5,18 +5,18 @@ use std::collections::BTreeMap;
 /// Dirty sectors: written by the host, not yet on the medium.
 #[derive(Clone, Debug)]
 pub struct WriteCache {
-    /// First sector of each dirty run, and the first sector behind it. Runs neither overlap nor
+    /// First sector of each dirty run, and the first sector after the run. Runs neither overlap nor
     /// touch.
     runs: BTreeMap<u64, u64>,
     /// Number of sectors in all runs.
     dirty: u64,
-    /// Sectors that are being written to the medium, from the first to before the second. These
-    /// sectors still occupy room.
+    /// Sectors that are being written to the medium, as the first sector and the sector after the
+    /// last. Sectors that are being written to the medium still occupy room in the cache.
     leaving: (u64, u64),
-    /// Number of sectors that fit.
+    /// Number of sectors that fit into the cache.
     room: u64,
-    /// Number of sectors of this room that the other actuators of the drive use, or wait for since
-    /// earlier.
+    /// Number of sectors of the buffer that the other actuators of the drive use, or have waited
+    /// for longer.
     pub(super) taken: u64,
 }
 
@@ -26,28 +26,28 @@ impl WriteCache {
         Self { runs: BTreeMap::new(), dirty: 0, leaving: (0, 0), room, taken: 0 }
     }
 
-    /// Returns whether `sectors` sectors could ever wait here.
+    /// Returns true if `sectors` sectors fit into the empty cache.
     pub fn could_hold(&self, sectors: u64) -> bool {
         sectors <= self.room
     }
 
-    /// Returns whether there is room for `sectors` sectors now.
+    /// Returns true if there is room for `sectors` sectors now.
     pub fn has_room(&self, sectors: u64) -> bool {
         self.taken + self.sectors() + sectors <= self.room
     }
 
-    /// Returns whether everything is on the medium.
+    /// Returns true if everything is on the medium.
     pub fn is_clean(&self) -> bool {
         self.sectors() == 0
     }
 
-    /// Returns whether any sectors wait to be written to the medium.
+    /// Returns true if any sectors wait to be written to the medium.
     pub fn has_dirty(&self) -> bool {
         self.dirty > 0
     }
 
-    /// Returns whether all sectors from `start` to before `end` are here, in one run or together in
-    /// the current write to the medium.
+    /// Returns true if all sectors from `start` to before `end` are in the cache, in one run or
+    /// together in the current write to the medium.
     pub fn covers(&self, start: u64, end: u64) -> bool {
         if self.leaving.0 <= start && end <= self.leaving.1 {
             return true;

@@ -2,7 +2,7 @@
 
 use super::{Claim, Expected, Unit, Workload, change, factor};
 
-/// Trace of a desktop over 1.8 hours, the only one of hours.
+/// Trace of a desktop over 1.8 hours, the only shipped trace of more than an hour.
 const MAYUN: Workload = Workload::Public("diskmon-mayun.tsv.xz");
 
 /// Trace of a desktop over three hours.

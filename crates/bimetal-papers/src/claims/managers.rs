@@ -2,7 +2,7 @@
 
 use super::{Claim, Expected, Unit, Workload, factor};
 
-/// Share of the score of the SSD alone.
+/// Value of a claim: share of the score of the SSD alone.
 const fn share(name: &'static str, says: &'static str, paper: f64, workload: Workload) -> Claim {
     Claim { name, place: "section IV, figure 6", says, expected: Expected::Level(paper), unit: Unit::Share, workload }
 }
@@ -31,7 +31,7 @@ const fn per_dollar(name: &'static str, workload: Workload) -> Claim {
     }
 }
 
-/// Budget of the best manager, relative to the next.
+/// Budget of the best manager, relative to the next best manager.
 const fn best_budget(name: &'static str, workload: Workload) -> Claim {
     Claim {
         name,

@@ -1,9 +1,9 @@
 //! Claims of the five papers: for each the place, the paper's value, and the workload that tests
-//! it.
+//! the claim.
 //!
 //! A claim is one sentence of a paper with a number, in our words. This folder holds only data and
 //! the rule that makes a verdict of a measured value. The values were written down before any
-//! experiment ran; `crate::experiments` measures ours.
+//! experiment ran; `crate::experiments` measures the values of Bimetal.
 
 mod combo;
 mod griffin;
@@ -88,15 +88,16 @@ pub struct Claim {
 /// Value of a paper, and the rule by which a measured value agrees.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Expected {
-    /// A change: `paper` where nothing would have given `without`. A value agrees within a quarter
-    /// of the change; a value on the same side of `without` has the direction.
+    /// A change: Effect of a mechanism: the paper has the value `paper`, and without the mechanism
+    /// the value would be `without`. A value agrees within a quarter of the effect; a value on the
+    /// same side of `without` has the right direction.
     Change {
         /// Value of the paper.
         paper: f64,
         /// Value if the mechanism had no effect.
         without: f64,
     },
-    /// A quantity without a direction: a value agrees within a quarter of it.
+    /// A quantity without a direction: a value agrees within a quarter of the paper's value.
     Level(f64),
     /// A bound: a value agrees if it is at most the bound.
     AtMost(f64),
@@ -117,12 +118,12 @@ const fn factor(paper: f64) -> Expected {
 /// Agreement of a measured value with a claim.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Verdict {
-    /// The value has the paper's sign and lies within a quarter of the paper's effect; a bound
+    /// The value has the paper's sign and lies within a quarter of the paper's effect; or a bound
     /// holds.
     Agrees,
-    /// The value has the paper's sign alone.
+    /// The value has the sign of the paper's effect, but not its size.
     DirectionOnly,
-    /// The value has not even the paper's sign, or a bound is broken.
+    /// The value does not have the sign of the paper's effect, or a bound is broken.
     DoesNot,
     /// Nothing was measured.
     NotRun,
@@ -153,7 +154,7 @@ impl Expected {
         }
     }
 
-    /// Returns the lowest and the highest value that agree; a bound has no limit on its other side.
+    /// Returns the lowest and the highest value that agree; for a bound, one of the two is missing.
     pub fn agreeing(self) -> (f64, f64) {
         let around = |paper: f64, effect: f64| (paper - TOLERANCE * effect.abs(), paper + TOLERANCE * effect.abs());
         match self {

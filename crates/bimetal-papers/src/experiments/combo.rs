@@ -1,21 +1,22 @@
 //! Claims of the Combo Drive paper.
 //!
-//! Choices of ours, where the paper leaves them open:
+//! Our choices, where the paper leaves something open:
 //! - The start of a program is `program-start`: Python with its modules, three times from a cold
 //!   disk. The trace is cut at its pauses of more than 3 s; the three longest pieces are the
 //!   starts.
-//! - Word is a part of `office-start`, a text program of today that starts, opens a document and
-//!   prints it to a file; the start of the system is `boot`. Both recordings have marks at their
-//!   starts. The SSD of these runs holds a quarter more than all programs of the map of files,
-//!   since 32 GB are more than all programs of a system of that time.
-//! - The processor of `boot` was emulated, and that of `office-start` was busy. So three parts of
-//!   the recorded think time are tried. If the verdict differs, the claim counts as not run.
-//! - An aged disk has the files scattered by `bimetal_trace::age`, in fragments of 16, 64 and 256
-//!   KiB on average. Each is tried with each part of the think time, as above.
-//! - The time of a start is the time in which the recording had no request under way, its think
-//!   time, and the time of the requests, one after another.
+//! - Word is a part of `office-start`: a text program of today starts, opens a document and prints
+//!   it to a file. The start of the system is `boot`. Both recordings have marks at their starts.
+//!   The SSD of these runs holds a quarter more than all programs of the map of files, since 32 GB
+//!   are more than all programs of a system of that time.
+//! - The processor of `boot` was emulated, and that of `office-start` was busy. So three shares of
+//!   the recorded think time are tried. If the three verdicts differ, the claim counts as not run.
+//! - An aged disk has the files scattered by `bimetal_trace::age`, in fragments of 16, 64 and
+//!   256 KiB on average. Each length of fragments is tried with each share of the think time.
+//! - The time of a start is the think time, in which the recording had no request under way, plus
+//!   the time of the requests, played one after another.
 //! - The SSD holds 6 % of the recorded addresses, as in Combo Drive's section 5. Files move before
-//!   the start, by strategy 1 with the trace's map. SSD and disk alone hold the whole recording.
+//!   the start, by strategy 1 with the trace's map. In the runs with the SSD alone or the disk
+//!   alone, the drive holds the whole recording.
 
 use bimetal_core::operation::OpKind;
 use bimetal_core::scheme::FileExtent;
@@ -41,7 +42,7 @@ const ALIGNMENT: u64 = 1 << 20;
 /// Number of starts in the trace.
 const STARTS: usize = 3;
 
-/// Pause between the start of a program and what follows it.
+/// Pause between the start of a program and the part of the recording that follows.
 const PAUSE: Nanoseconds = Nanoseconds(3_000_000_000);
 
 pub(super) fn measure(traces: &Traces) -> Result<Values, ExperimentsError> {
@@ -107,7 +108,7 @@ fn starts(values: &mut Values, traces: &Traces) -> Result<(), ExperimentsError> 
     )
 }
 
-/// Plays the requests one after another: the time without any think time.
+/// Plays the requests one after another, which gives the time without any think time.
 fn served(starts: &Loaded, plan: Plan) -> Result<Started, ExperimentsError> {
     let run = plan.play(starts, CLOSED)?;
     let figure = run.throughput.iops.ok_or_else(|| ExperimentsError::NoFigure("combo".to_owned()))?;
@@ -135,12 +136,12 @@ struct Times {
     ssd: Started,
     plain: Started,
     optimized: Started,
-    /// On the disk, with the files in fragments of each length of [`FRAGMENTS`].
+    /// Times on the disk, with the files in fragments of each length of [`FRAGMENTS`].
     aged: [f64; 3],
 }
 
 impl Recorded {
-    /// Puts the pieces of a recording together that have a start.
+    /// Joins the pieces of a recording that contain a start.
     fn of(traces: &Traces, name: &str, disk: Bytes, is_start: fn(usize) -> bool) -> Result<Self, ExperimentsError> {
         let pieces = traces.pieces(name, disk)?;
         let starts: Vec<&Loaded> =
@@ -173,7 +174,7 @@ impl Recorded {
         })
     }
 
-    /// Returns a figure of the times with each part of the think time.
+    /// Returns a figure of the times with each share of the think time.
     fn each(&self, parts: [f64; 3], figure: impl Fn(f64) -> f64) -> [f64; 3] {
         parts.map(|part| figure(self.think * part))
     }
@@ -183,9 +184,9 @@ impl Recorded {
 const FRAGMENTS: [Bytes; 3] = [Bytes::from_kib(16), Bytes::from_kib(64), Bytes::from_kib(256)];
 const SEED: u64 = 1;
 
-/// Parts of the think time of an office program that was recorded on a busy machine.
+/// Shares of the think time of an office program that was recorded on a busy machine.
 const BUSY: [f64; 3] = [0.1, 0.3, 1.0];
-/// Parts of the think time of a system that was recorded on an emulated processor.
+/// Shares of the think time of a system that was recorded on an emulated processor.
 const EMULATED: [f64; 3] = [0.01, 0.03, 0.1];
 
 fn of_all(times: &Times, think: f64, parts: [f64; 3]) -> String {
@@ -207,7 +208,7 @@ fn of_all(times: &Times, think: f64, parts: [f64; 3]) -> String {
     )
 }
 
-/// Returns a figure for each length of the fragments with each part of the think time.
+/// Returns a figure for each length of the fragments with each share of the think time.
 fn each_age(recorded: &Recorded, times: &Times, parts: [f64; 3], figure: impl Fn(f64, f64) -> f64) -> Vec<f64> {
     times.aged.iter().flat_map(|aged| recorded.each(parts, |think| figure(*aged, think))).collect()
 }
@@ -281,8 +282,8 @@ mod tests {
     use super::*;
 
     /// The recording script starts the program three times, and watches twenty pieces of a film
-    /// after each start. Taking every second piece of the trace for a start took films for starts,
-    /// as the file system's own requests make further pieces.
+    /// after each start. Regression: every second piece of the trace was taken for a start. But the
+    /// file system's own requests make further pieces, so pieces of films were taken for starts.
     #[test]
     fn starts_are_cut_out_without_the_films() {
         let traces = Traces::default();

@@ -1,14 +1,14 @@
 //! Claims of the Griffin paper.
 //!
-//! Choices of ours, where the paper leaves them open:
-//! - The composite trigger is the timeout of 900 s with a read threshold of 1 %, the tightest of
-//!   figure 6. The paper does not state the threshold.
+//! Our choices, where the paper leaves something open:
+//! - The composite trigger is the timeout of 900 s with a read threshold of 1 %, the lowest
+//!   threshold in figure 6. The paper does not state the threshold.
 //! - Savings, penalties, sequentiality and erases come from migrations that take no time, as in the
 //!   paper's policy simulator. Latencies come from migrations that take their time.
-//! - The shipped traces are shorter than the timeout. Behind each comes one read after 2000 s, so
-//!   that what waits in the log is migrated, and counts.
+//! - The shipped traces are shorter than the timeout. After the end of each trace, one read follows
+//!   2000 s later, so that the content of the log is migrated and counts.
 //! - Griffin's figure 9 has a timeout of 900 s alone, as in the paper's section 6.4. A mean over
-//!   traces is a geometric mean of ratios.
+//!   traces is the geometric mean of the ratios of the traces.
 //! - The drives are those of the paper's section 6.4: an X25-M of 80 GB, and a Barracuda of 7200
 //!   rpm.
 
@@ -40,7 +40,7 @@ const COMPOSITE: [(&str, &str); 3] = [INSTANT, ("timeout", "900s"), ("read_thres
 /// Replay in which the host waits for answers as it did when the trace was recorded.
 const THINK: Replay = Replay::Think { speedup: 1.0 };
 
-/// Time after which a trace is over, more than the timeout.
+/// Time after which a trace counts as over, longer than the timeout.
 const SETTLING: Nanoseconds = Nanoseconds(2_000_000_000_000);
 
 pub(super) fn measure(traces: &Traces) -> Result<Values, ExperimentsError> {
@@ -154,7 +154,8 @@ fn shipped(values: &mut Values, desktops: &[Loaded], servers: &[Loaded]) -> Resu
     log_of_slc(values, "griffin-slc-log", desktops)
 }
 
-/// Returns the life with a log relative to the life without, by the erases of a translation layer.
+/// Returns the lifetime of flash with a log, relative to the lifetime without a log, computed from
+/// the erases of a translation layer.
 fn life(traces: &[Loaded], ftl: &str) -> Result<Option<f64>, ExperimentsError> {
     let setting = [("ssd.ftl", ftl)];
     let with = each(traces, || griffin(&COMPOSITE).set(&setting))?;
@@ -256,7 +257,8 @@ fn latency(values: &mut Values, desktops: &[Loaded]) -> Result<(), ExperimentsEr
     values.explain("griffin-latency", all.map(|relative| relative - 1.0), text)
 }
 
-/// Measures Griffin's figure 9 over the public desktop, whose partition does not begin at a block.
+/// Measures Griffin's figure 9 over the public desktop, whose partition does not begin at the
+/// border of a block.
 fn aligned_latency(values: &mut Values, mayun: &Loaded) -> Result<(), ExperimentsError> {
     let (as_recorded, runs) = relative(mayun, TIMED)?;
     // The partition begins at sector 63, so most requests start at 7 modulo 8.

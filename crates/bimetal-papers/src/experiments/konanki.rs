@@ -1,11 +1,11 @@
 //! Claims of Konanki's thesis.
 //!
-//! Choices of ours, where the thesis leaves them open:
+//! Our choices, where the thesis leaves something open:
 //! - Konanki's figures 5.9 to 5.11 played recorded traces. Tables 5.3 and 5.4 give their sizes and
-//!   their randomness, and only writes count there; so writes are generated, over 1 GiB, the size
-//!   of the stick. The tables give no times: the requests are played one after another.
-//! - The thesis's tables give no number of requests. Three numbers are tried. If the verdict
-//!   differs between them, the claim counts as not run.
+//!   their randomness, and only writes count in these figures; so writes are generated, over 1 GiB,
+//!   the size of the stick. The tables give no times: the requests are played one after another.
+//! - The thesis's tables give no number of requests. Three numbers are tried. If the three verdicts
+//!   differ, the claim counts as not run.
 //! - The disk is the Cheetah 15K.5 of the thesis's section 5.2. The flash is the stick of section
 //!   5.3 with 256 MiB, written in place as in section 4.2.
 

@@ -1,10 +1,11 @@
 //! Claims of the storage managers' paper.
 //!
-//! Choices of ours, where the paper leaves them open:
+//! Our choices, where the paper leaves something open:
 //! - PCMark Vantage's eight sets of requests are not public. The seven shipped traces that write
 //!   stand for them, one request after another. The score is MB/s, its mean a geometric mean.
-//! - The eight tasks of `application-mix` stand for them once more, each a set of its own.
-//! - Each trace is played twice; the second pass is measured, as a manager learns from the first.
+//! - The eight tasks of `application-mix` stand for the eight sets, too, each a set of its own.
+//! - Each trace is played twice; the second pass is measured, because a manager learns from the
+//!   first.
 //! - The score of the SSD alone counts as the paper's 25,000. Prices follow from the paper's scores
 //!   and scores a dollar: SSD 25,000 / 223, disk 5,000 / 77, manager score / budget less the SSD.
 

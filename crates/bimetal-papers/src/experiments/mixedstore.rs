@@ -1,18 +1,20 @@
 //! Claims of the MixedStore paper.
 //!
-//! Choices of ours, where the paper leaves them open:
+//! Our choices, where the paper leaves something open:
 //! - Financial is generated from the averages of table 2, over the working set that fills 0.91 of 1
-//!   GB (MixedStore, table 3). 400,000 requests write the flash about twice; the last quarter is
-//!   measured.
-//! - The published beginning of Financial runs on 32 MiB of flash, which its 28.6 MiB fill to 0.9.
+//!   GB (MixedStore, table 3). 400,000 requests overwrite the flash about twice; the last quarter
+//!   is measured.
+//! - The published beginning of Financial runs on 32 MiB of flash, of which its 28.6 MiB fill the
+//!   share 0.9.
 //! - Bursts of 5.4 and 5.5: half of the requests come at the usual rate and train the controller.
-//!   Then eight phases alternate between the usual rate and a faster one: twice, four times and
+//!   Then eight phases alternate between the usual rate and a faster rate: twice, four times and
 //!   eight times as fast, as in figure 7.
-//! - Hot and cold data of 5.5: 80 % of the accesses go to 20 % of the blocks. The flash is an
-//!   eighth, and levelling begins at a difference of 2, 4 and 8 erases: the whole flash, or the
-//!   profile's 50 erases, would need many more requests before any levelling.
-//! - MixedStore's figure 10a names no response time. The claim takes the greatest difference
-//!   between both distributions, the most favourable reading.
+//! - Hot and cold data of 5.5: 80 % of the accesses go to 20 % of the blocks. The simulated flash
+//!   has an eighth of the size, and wear levelling begins at a difference of 2, 4 and 8 erases: the
+//!   whole flash, or the profile's 50 erases, would need many more requests before levelling
+//!   begins.
+//! - MixedStore's figure 10a names no response time. Bimetal compares the greatest difference
+//!   between both distributions, which is the reading most favourable to the paper.
 //! - Life is compared by mean wear, the erases of the same requests.
 
 use bimetal_core::units::{Bytes, Nanoseconds};
@@ -41,17 +43,18 @@ const SMALL_FLASH: Bytes = Bytes::from_mib(32);
 const REQUESTS: u64 = 400_000;
 const WARMUP: f64 = 0.75;
 
-/// Factors by which requests of a burst come faster, and the phases behind the training.
+/// Factors by which requests of a burst arrive faster, and number of phases after the training.
 const FASTER: [u64; 3] = [2, 4, 8];
 const PHASES: u64 = 8;
 
-/// Work of the planner's tables: the paper's training set, and nothing for figures 5 and 6.
+/// Size of the planner's training: the training set of the paper, and no runs for figures 5 and 6.
 const SCALE: Scale = Scale { held_out: 10, chosen: FLASH, mixed_requests: (20_000, 300_000), ..Scale::PAPER };
 
-/// Flash of 5.5. A smaller one wears more in as many requests, so that levelling has work.
+/// Flash of 5.5. A smaller flash wears more with the same number of requests, so that wear
+/// levelling has an effect.
 const WORN_FLASH: Bytes = Bytes(125_000_000);
 
-/// Differences of erases from which on wear is levelled.
+/// Differences of erases from which on wear levelling moves data.
 const THRESHOLDS: [&str; 3] = ["2", "4", "8"];
 
 pub(super) fn measure(traces: &Traces, effort: Effort) -> Result<Values, ExperimentsError> {
@@ -89,7 +92,7 @@ fn financial() -> Result<Loaded, ExperimentsError> {
     Ok(Loaded::generated(Generator::new(&[averages(REQUESTS, FLASH)?], 5)?.collect()))
 }
 
-/// Returns Financial with bursts behind the training.
+/// Returns Financial with bursts after the training.
 fn bursts(requests: u64, flash: Bytes, faster: u64, skew: Option<Skew>) -> Result<Loaded, ExperimentsError> {
     let half = averages(requests / 2, flash)?;
     let phase = |faster| WorkloadSpec {
@@ -202,8 +205,9 @@ fn buster() -> Result<Values, ExperimentsError> {
     Ok(values)
 }
 
-/// Returns the greatest difference between two distributions: the share that `one` has finished
-/// less the share that `other` has, at the response time where its size is greatest.
+/// Returns the greatest difference between two distributions: at the response time where the
+/// distributions differ most, the share that `one` has finished minus the share that `other` has
+/// finished.
 fn greatest_gain(one: &Cdf, other: &Cdf) -> f64 {
     let share = |cdf: &Cdf, ms: f64| {
         let within = cdf.ms.partition_point(|at| *at <= ms);

@@ -1,8 +1,8 @@
-//! Experiments that measure ours for every claim of `crate::claims`.
+//! Experiments that measure Bimetal's value for every claim of `crate::claims`.
 //!
-//! One file for each paper. An experiment takes the paper's parameters; where the paper leaves one
-//! open, the head of its file states the choice. Choices were made before the values were seen.
-//! Every experiment is deterministic.
+//! One file for each paper. An experiment takes the paper's parameters; if the paper leaves a
+//! parameter open, the head of the experiment's file states our choice. Our choices were made
+//! before the values were seen. Every experiment is deterministic.
 
 mod combo;
 mod griffin;
@@ -30,8 +30,8 @@ use crate::claims::{Claim, Paper, Verdict, Workload};
 use crate::mixcp::PaperError;
 use crate::traces::{Loaded, PUBLIC_DESKTOPS, Traces, is_shipped};
 
-/// Reasons for which the experiments cannot be run. Except for a bad public trace, each is a defect
-/// of Bimetal.
+/// Reasons for which the experiments cannot be run. Except for a bad public trace, each reason is a
+/// defect of Bimetal.
 #[derive(Debug, thiserror::Error)]
 pub enum ExperimentsError {
     /// A trace cannot be read.
@@ -69,12 +69,13 @@ pub enum ExperimentsError {
     NoFigure(String),
 }
 
-/// Share of the long experiments that is run.
+/// Part of the long experiments that is run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Effort {
     /// The whole experiments.
     Full,
-    /// All but the training of the planner's regression, which takes most of the time.
+    /// All long experiments but the training of the planner's regression, which takes most of the
+    /// time.
     WithoutTraining,
 }
 
@@ -190,7 +191,7 @@ fn judged(
     Ok(Answer { paper, claim, ours: *ours, verdict, mechanism })
 }
 
-/// Returns the reason for which a claim was not measured, if there may be one.
+/// Returns the reason for which a claim was not measured; `None` if it was measured.
 fn reason(claim: &Claim, traces: &Traces, effort: Effort) -> Option<String> {
     let missing = |file: &str| !traces.folder.as_ref().is_some_and(|folder| folder.join(file).exists());
     match claim.workload {
@@ -285,9 +286,9 @@ impl Plan {
     }
 }
 
-/// Notes a value that depends on a choice of ours: three values are tried, and the middle one
-/// counts if the verdict is the same for all. Otherwise the choice would decide, and the claim is
-/// not run.
+/// Notes a value that depends on a choice of ours: three values are tried, and the middle value
+/// counts if the verdict is the same for all three values. If the verdicts differ, the choice would
+/// decide, and the claim is not run.
 pub(crate) fn decide(
     values: &mut Values,
     name: &'static str,
@@ -334,7 +335,7 @@ pub(crate) fn geometric_mean(figures: impl IntoIterator<Item = Option<f64>>) -> 
     (!logarithms.is_empty()).then(|| (logarithms.iter().sum::<f64>() / logarithms.len() as f64).exp())
 }
 
-/// Returns one figure over another.
+/// Returns one figure divided by another.
 pub(crate) fn ratio(one: Option<f64>, other: Option<f64>) -> Option<f64> {
     one.zip(other).map(|(one, other)| one / other)
 }
@@ -348,8 +349,8 @@ pub(crate) fn percent(share: Option<f64>) -> String {
 mod tests {
     use super::*;
 
-    /// A claim that agreed at 20,000 requests and disagreed at 5,000 was counted as agreeing,
-    /// although the paper gives no number of requests.
+    /// Regression: a claim that agreed at 20,000 requests and disagreed at 5,000 counted as
+    /// agreeing, although the paper gives no number of requests.
     #[test]
     fn claim_is_not_run_if_a_choice_decides_the_verdict() {
         let mut values = Values::new();

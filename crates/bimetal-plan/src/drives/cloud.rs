@@ -1,12 +1,13 @@
 //! Profiles of cloud volumes, by name: the model of a `[[volume]]` of `drives/`.
 //!
-//! A name is that of the volume, with a size and a number of requests a second if they are wanted:
-//! `aws-gp3`, `aws-gp3-500gib`, `aws-io2-block-express-1tib-10000iops`. Without a size the volume
-//! is offered in steps, each the double or one and a half of the size before. Without a number, a
-//! volume has the requests that its price includes; where none are included they must be named.
+//! A name is the name of the volume, with a size and a number of requests a second if these are
+//! wanted: `aws-gp3`, `aws-gp3-500gib`, `aws-io2-block-express-1tib-10000iops`. Without a size the
+//! volume is offered in steps, each twice or one and a half times the size before. Without a
+//! number, a volume has the requests that its price includes; if no requests are included, their
+//! number must be given.
 //!
-//! The price is the rent of [`RENT_YEARS`]. Providers call a GiB a GB, so a GB of their prices is
-//! counted as a GiB. Further bytes a second cannot be bought by name.
+//! The price in a profile is the rent of [`RENT_YEARS`]. Providers call a GiB a GB, so a GB of
+//! their prices is counted as a GiB. Further bytes a second cannot be bought by name.
 
 use bimetal_core::units::Bytes;
 use bimetal_models::cloud::RENT_YEARS;
@@ -23,7 +24,7 @@ const GIB: u64 = 1 << 30;
 /// Sizes of a volume whose provider's limits are not known.
 const SIZES: (u64, u64) = (GIB, 65_536 * GIB);
 
-/// Longest request that counts as one where the row does not tell, in KiB.
+/// Longest request that counts as one request if the row does not say so, in KiB.
 const REQUEST_KIB_MAX: f64 = 256.0;
 
 const MONTHS_A_YEAR: f64 = 12.0;
@@ -122,7 +123,7 @@ impl Chosen {
         Some(Price { usd: (usd * 100.0).round() / 100.0, date: date.unwrap_or_default(), source })
     }
 
-    /// Returns the size of the profile: that of the name, or the smallest on offer.
+    /// Returns the size of the profile: the size in the name, or the smallest size on offer.
     fn size(&self) -> Result<Bytes, String> {
         let (least, most) = self.limits();
         let name = &self.volume.name;
@@ -145,7 +146,8 @@ impl Chosen {
         }
     }
 
-    /// Returns the requests a second that do not depend on the size; `None` if all do.
+    /// Returns the requests a second that do not depend on the size; `None` if all requests depend
+    /// on the size.
     fn iops(&self) -> Result<Option<f64>, String> {
         let figures = &self.volume.figures;
         let included = number(&figures.iops_included).or(number(&figures.iops_base));
@@ -219,14 +221,14 @@ fn rounded(percent: f64) -> f64 {
     (percent * 1e5).round() / 1e5
 }
 
-/// Returns the text of the profile of a volume; `None` if no volume has the name, an error if the
-/// name chooses what is not offered.
+/// Returns the text of the profile of a volume; `None` if no volume has the name, or an error if
+/// the name chooses a size or a rate that is not offered.
 pub(super) fn profile_text(name: &str) -> Option<Result<String, String>> {
     Chosen::find(name).map(|chosen| chosen.table(slug(name)).map(|table| table.to_string()))
 }
 
 /// Returns the sizes in which the volume of `name` is offered, with their prices; empty for a name
-/// with a size, and for one that chooses no volume.
+/// with a size, and for a name that chooses no volume.
 pub(super) fn sizes_on_sale(name: &str) -> Vec<OnSale> {
     let Some(chosen) = Chosen::find(name).filter(|chosen| chosen.size.is_none()) else { return Vec::new() };
     let offer = |size: Bytes| Some(OnSale { model: name.to_owned(), size, price: chosen.price(size)? });

@@ -1,4 +1,4 @@
-//! The keys of drives, cloud volumes and prices: names, types, and what a file may say.
+//! The keys of drives, cloud volumes and prices: names, types, and the values that a file may have.
 
 use bimetal_core::units::Bytes;
 use serde::de::Error as _;
@@ -51,7 +51,7 @@ pub enum Shape {
     Flag,
 }
 
-/// A type that a key can have.
+/// Type of the value of a key.
 trait Shaped {
     const SHAPE: Shape;
 }
@@ -139,7 +139,7 @@ figures! {
         size_min: Size, "a size like 1GiB", "Smallest size.";
         size_max: Size, "a size like 64TiB", "Largest size.";
         iops_max: PerSize, "a number above 0", "Limit of requests in a second.";
-        iops_min: PerSize, "a number above 0", "Requests in a second that the smallest volume has.";
+        iops_min: PerSize, "a number above 0", "Number of requests in a second of the smallest volume.";
         iops_base: PerSize, "a number above 0", "Requests in a second beside those for each GiB.";
         iops_per_gib: PerSize, "a number above 0", "Requests in a second for each GiB.";
         iops_per_gib_max: PerSize, "a number above 0", "Limit of bought requests in a second for each GiB.";
@@ -151,9 +151,10 @@ figures! {
         throughput_per_iops_max: Rate, "a rate like 0.25MiB/s", "Limit of bought bytes in a second for each request in a second.";
         throughput_credit_per_gib: Size, "a size like 1GiB", "Bytes that a full bucket of credit holds for each GiB.";
         burst_iops: PerSize, "a number above 0", "Requests in a second while the bucket has credit.";
-        burst_credit: PerSize, "a number above 0", "Requests that a full bucket of credit holds.";
+        burst_credit: PerSize, "a number above 0", "Number of requests above the baseline rate for which a full bucket of burst credit suffices.";
         request_kib_max: PerSize, "a number above 0", "Longest request that counts as one, in KiB.";
-        request_kib_min: PerSize, "a number above 0", "KiB that a request counts for at least, unless it follows the request before it.";
+        request_kib_min: PerSize, "a number above 0", "Smallest number of KiB for which a request counts, unless the \
+        request continues the request before it.";
         latency_us: PerSize, "a number above 0", "Typical time of a request that waits for no limit, in µs.";
         usd_per_gb_month: PerSize, "a number above 0", "Dollars a month for each GB.";
         usd_per_gib_month: PerSize, "a number above 0", "Dollars a month for each GiB.";
@@ -166,7 +167,7 @@ figures! {
 }
 
 figures! {
-    /// Prices of a drive on one date. Where listings differ, the lowest.
+    /// Prices of a drive on one date. If listings of a price differ, the lowest price counts.
     Price, PRICE_KEYS {
         usd: PerSize, "a list with a price for each of sizes, or \"unknown\"", "US dollars, for each of sizes.";
         eur: PerSize, "a list with a price for each of sizes, or \"unknown\"", "Euros, for each of sizes.";
@@ -264,7 +265,7 @@ words! {
     }
 }
 
-/// A number for all sizes, or one for each size.
+/// A number for all sizes, or one number for each size.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PerSize {
     /// The number of all sizes.
@@ -283,7 +284,7 @@ impl PerSize {
     }
 }
 
-/// Returns a number above 0, `None` for any other value.
+/// Returns a number above 0, or `None` for any other value.
 fn number_in(value: &Value) -> Option<f64> {
     let number = match value {
         Value::Integer(number) => *number as f64,

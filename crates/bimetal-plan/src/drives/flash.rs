@@ -1,21 +1,22 @@
-//! Construction of an SSD by the rates of its data sheet.
+//! Construction of an SSD from the rates of its data sheet.
 //!
-//! A data sheet tells rates, and no number of dies. The rules here make the least flash that
-//! reaches the rates of a row with the times of a built-in drive's cells:
+//! A data sheet has rates, and no number of dies. The rules of this module construct the smallest
+//! flash that reaches the rates of a row with the times of a built-in drive's cells:
 //!
 //! * **Link.** A read of 4 KiB occupies the link for the inverse of the row's random rate, data and
-//!   command together; a read in order moves at the row's rate. Writes have their own direction.
-//! * **Dies.** A plane senses alone, as those of today's drives do, and is a die of the model.
-//!   There are twice as many as the random reads keep busy, and as many as the rate of writes
-//!   needs.
-//! * **Burst.** Where the row's writes are those into single-bit cells, the drive has such a cache:
-//!   a quarter of its capacity. Behind the cache, pages take the time that follows from
-//!   `sustained_write_mb_per_s`.
-//! * **Steady.** Where the row's writes are those of a full drive, random writes are in-order
+//!   command together; a read in order moves at the row's rate. Writes have a direction of the link
+//!   of their own.
+//! * **Dies.** Each plane is a die of the model, because the planes of today's drives can sense
+//!   independently. There are twice as many dies as random reads keep busy, and at least as many as
+//!   the rate of writes needs.
+//! * **Burst.** If the row's rates of writes hold for writes into single-bit cells, the drive has a
+//!   cache of such cells: a quarter of its capacity. Once the cache is full, programming a page
+//!   takes the time that follows from `sustained_write_mb_per_s`.
+//! * **Steady.** If the row's rates of writes hold for a full drive, random writes are in-order
 //!   writes that share the dies with garbage collection. The spare area follows from the nominal
-//!   capacity, and the time to program a page from the rate of random writes. If that time is
-//!   longer than the in-order writes allow, they determine it, and the spare area follows from the
-//!   random writes.
+//!   capacity, and the time to program a page from the rate of random writes. If this time is
+//!   longer than the rate of in-order writes allows, the in-order writes determine the time, and
+//!   the spare area follows from the random writes.
 //!
 //! Under random overwrites, greedy collection finds victims with a share z of valid units, for
 //! which flash / data = ln(1/z) / (1 − z) (Desnoyers, "Analytic Models of SSD Write Performance",
@@ -30,10 +31,11 @@ const REQUEST: f64 = 4096.0;
 /// Share of the dies that random reads at the row's rate keep busy.
 const BUSY_DIES: f64 = 0.5;
 
-/// Rate of a link of which only random rates are known, as a multiple of their bytes.
+/// Rate of a link for which only random rates are known, as a multiple of the bytes of these random
+/// requests in a second.
 const LINK_OVER_REQUESTS: f64 = 1.5;
 
-/// Rate of all channels, as a multiple of the link's.
+/// Rate of all channels, as a multiple of the link's rate.
 const CHANNELS_OVER_LINK: f64 = 1.5;
 
 /// Time to program a page with one bit in each cell, in µs.
@@ -43,13 +45,13 @@ const SINGLE_BIT_PROGRAM_US: f64 = 105.0;
 /// catalogue name a quarter to a third.
 const SINGLE_BIT_SHARE: f64 = 0.25;
 
-/// Rows of pages of each die for which the write buffer has room; and with garbage collection,
-/// which makes some dies slower than others for a while.
+/// Rows of pages of each die for which the write buffer has room. The second number holds with
+/// garbage collection, which makes some dies slower than others for a while.
 const BUFFERED_ROWS: f64 = 4.0;
 const BUFFERED_ROWS_COLLECTING: f64 = 8.0;
 
-/// Blocks of a die that garbage collection keeps out of use: its own open block, the host's, and
-/// two free ones.
+/// Blocks of a die that garbage collection keeps out of use: the collector's open block, the host's
+/// open block, and two free blocks.
 pub(super) const COLLECTORS_BLOCKS: f64 = 3.0;
 
 /// Least number of blocks of a die of a model.
@@ -63,7 +65,7 @@ const SPARE_MIN: f64 = 0.02;
 pub(super) struct Rates {
     pub(super) capacity_bytes: f64,
     pub(super) mapping_unit_bytes: f64,
-    /// Set if the rates of writes are those into a cache of single-bit cells.
+    /// Set if the rates of writes hold for writes into a cache of single-bit cells.
     pub(super) is_burst: bool,
     pub(super) sequential_read_mb_per_s: Option<f64>,
     pub(super) sequential_write_mb_per_s: Option<f64>,
@@ -88,7 +90,7 @@ pub(super) struct Construction {
     pub(super) dies_per_channel: u32,
     pub(super) page_bytes: f64,
     pub(super) write_buffer_bytes: f64,
-    /// Size of the cache of single-bit cells, and the time to program a page of it.
+    /// Size of the cache of single-bit cells, and the time to program a page of this cache.
     pub(super) single_bit_cache: Option<(f64, f64)>,
     /// Figures with the names of a profile's keys.
     pub(super) figures: Vec<(&'static str, f64)>,
@@ -157,7 +159,7 @@ pub(super) fn construct(rates: &Rates, template: &FlashProfile) -> Construction 
     }
 }
 
-/// Returns the time of a command beside that of its data, at `iops` requests a second.
+/// Returns the time of a command without the time of its data, at `iops` requests a second.
 fn beside_data_us(iops: f64, link_mb_per_s: f64) -> f64 {
     (1e6 / iops - REQUEST / link_mb_per_s).max(0.0)
 }
@@ -173,7 +175,7 @@ struct Cells {
 }
 
 impl Cells {
-    /// Returns the time to program a page with which `dies` take `mb_per_s` times 10^6 bytes a
+    /// Returns the time to program a page with which `dies` dies take `mb_per_s` times 10^6 bytes a
     /// second.
     fn program_us(&self, dies: f64, mb_per_s: f64) -> f64 {
         (dies * self.page / mb_per_s - self.page_us).max(1.0)
@@ -184,7 +186,7 @@ impl Cells {
 struct Writes {
     program_us: f64,
     spare_factor: f64,
-    /// Rate of the link, where it limits writes.
+    /// Rate of the link, if the link limits writes.
     link_mb_per_s: Option<f64>,
 }
 
@@ -274,7 +276,7 @@ fn victim_share(flash: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// Write amplification by the spare factor, as the simulation of greedy collection has it.
+    /// Write amplification by the spare factor, from simulations of greedy collection.
     #[test]
     fn victims_hold_what_greedy_theory_says() {
         for (spare, amplification) in [(0.07, 7.2), (0.25, 2.2)] {

@@ -11,7 +11,7 @@ use super::{DriveError, DriveFile, bytes_of, load};
 /// Columns that every table has.
 pub const NEEDED: [&str; 3] = ["model", "kind", "size"];
 
-/// Columns beside [`NEEDED`] and the keys of [`DRIVE_KEYS`].
+/// Columns other than [`NEEDED`] and the keys of [`DRIVE_KEYS`].
 pub const OTHERS: [&str; 10] = [
     "name",
     "note",
@@ -96,7 +96,7 @@ impl Sources {
     }
 }
 
-/// Returns a text in lower-case letters and digits, with hyphens for everything else.
+/// Returns a text in lower-case letters and digits, with hyphens in place of every other character.
 fn name_of(text: &str) -> String {
     let mut name = String::new();
     for letter in text.chars() {
@@ -148,7 +148,7 @@ fn drive(mut lines: Vec<&Line>, file: &str, sources: &mut Sources) -> Result<Tab
     Ok(entry)
 }
 
-/// Returns the cell of a column that has one value for all sizes. Empty cells are passed over.
+/// Returns the cell of a column that has one value for all sizes. Empty cells are ignored.
 fn common<'a>(lines: &[&'a Line], column: &str, file: &str) -> Result<Option<&'a str>, DriveError> {
     let mut found: Option<(&Line, &str)> = None;
     for line in lines {
@@ -185,7 +185,8 @@ fn per_size(lines: &[&Line], column: &str, as_list: bool) -> Option<Value> {
     Some(if is_same && !as_list { values[0].clone() } else { Value::Array(values) })
 }
 
-/// Returns a number if the text is one. The loader refuses a text in place of a number.
+/// Returns the text as a number if it is a number, and otherwise as a text. The loader refuses a
+/// text where a number is expected.
 fn number_or_text(text: &str) -> Value {
     match (text.parse::<i64>(), text.parse::<f64>()) {
         (Ok(number), _) => Value::Integer(number),
@@ -305,7 +306,7 @@ fn columns_are_known(heading: &[String], file: &str, line: usize) -> Result<(), 
 /// A row of a CSV text: number of its first line, and its cells.
 type Row = (usize, Vec<String>);
 
-/// Splits a CSV text (RFC 4180) into rows of trimmed cells. Empty lines are passed over.
+/// Splits a CSV text (RFC 4180) into rows of trimmed cells. Empty lines are ignored.
 fn rows(text: &str, file: &str) -> Result<Vec<Row>, DriveError> {
     let mut rows = Vec::new();
     let (mut cells, mut cell, mut number) = (Vec::new(), String::new(), 1);

@@ -145,7 +145,7 @@ impl<'a> Reader<'a> {
         self.take(key, expected)?.ok_or_else(|| self.missing(key, expected))
     }
 
-    /// Takes all keys that are left, which are those of `T`.
+    /// Takes all keys that are left, as the figures of type `T`.
     fn rest<T: DeserializeOwned>(&mut self, keys: &[Key], others: &[&str]) -> Result<T, DriveError> {
         for (name, value) in &self.table {
             let Some(key) = keys.iter().find(|key| key.name == name) else {
@@ -212,7 +212,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Keys of an entry that are no figures.
+/// Keys of an entry that are not figures.
 const OTHERS: [&str; 9] = ["name", "model", "kind", "sizes", "sources", "source_of", "unverified", "note", "price"];
 
 /// Values that a date takes.
@@ -280,7 +280,7 @@ fn sizes(reader: &mut Reader<'_>) -> Result<Vec<Size>, DriveError> {
     Ok(sizes)
 }
 
-/// Refuses a list that has not one number for each of `sizes`.
+/// Refuses a list unless it has one number for each of `sizes`.
 fn counts_agree(reader: &Reader<'_>, key: &str, value: &Value, sizes: usize) -> Result<(), DriveError> {
     const FOR_EACH: [&str; 3] = ["tbw_tb", "usd", "eur"];
     let count = match value {
@@ -329,7 +329,7 @@ fn dates_ascend(reader: &Reader<'_>, prices: &[Price]) -> Result<(), DriveError>
     }
 }
 
-/// Refuses names that `sources` does not have.
+/// Refuses names of sources that are not in `sources`.
 fn known(reader: &Reader<'_>, key: &str, names: &[String], sources: &Sources) -> Result<(), DriveError> {
     match names.iter().find(|name| !sources.contains_key(*name)) {
         Some(name) => Err(reader.wrong(key, name, "a name from [sources]")),
@@ -337,7 +337,8 @@ fn known(reader: &Reader<'_>, key: &str, names: &[String], sources: &Sources) ->
     }
 }
 
-/// Refuses a figure that has neither a source nor a place in `unverified`, and one that has both.
+/// Refuses a figure that has neither a source nor a place in `unverified`, and a figure that has
+/// both a source and a place in `unverified`.
 fn origins(
     reader: &Reader<'_>,
     figures: &Table,

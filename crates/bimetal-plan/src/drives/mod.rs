@@ -1,4 +1,5 @@
-//! The built-in data on drives and cloud volumes: figures, prices, and the sources of both.
+//! The built-in data on drives and cloud volumes: figures, prices, and the sources of figures and
+//! prices.
 //!
 //! `drives/*.toml` holds one file for each class of drive. Every figure either has a source or is
 //! listed as unverified; [`load`] refuses a file in which a figure is neither or both. [`figures`]
@@ -82,8 +83,8 @@ impl Provenance {
         })
     }
 
-    /// Returns the names of the sources of the figure `key`. Empty if no size of the figure has a
-    /// source.
+    /// Returns the names of the sources of the figure `key`. The result is empty if no size of the
+    /// figure has a source.
     pub fn sources_of(&self, key: &str) -> &[String] {
         match self.source_of.get(key) {
             _ if self.is_unverified(key, None) => &[],

@@ -1,7 +1,7 @@
 //! Profiles of drives on sale, by name: the model of a row of `drives/`.
 //!
-//! A row has the figures of a data sheet and no geometry. So the profile of a row is that of a
-//! built-in drive of its kind, with every figure that the row has in place of the drive's own:
+//! A row has the figures of a data sheet and no geometry. So the profile of a row is the profile of
+//! a built-in drive of the same kind, with the row's figures in place of the built-in figures:
 //!
 //! | row | profile |
 //! |---|---|
@@ -36,20 +36,21 @@ use crate::catalogue::{Kind, Offer, cell_of};
 /// Profiles of the catalogue, for [`Profile::add_further`].
 pub const CATALOGUE: Further = Further { text: profile_text, names };
 
-/// Share of a disk's outer rate that its innermost tracks have: the ratio of their radii.
+/// Rate of a disk's innermost tracks as a share of the rate of its outermost tracks: the ratio of
+/// their radii.
 const INNER_SHARE: f64 = 0.46;
 
 /// Random writes a second of a disk whose row has no such rate: the rate in most rows.
 const DISK_WRITES: f64 = 550.0;
 
-/// Random requests under way at the rates of a disk's row that names no number.
+/// Number of random requests under way at the rates of a disk's row, if the row gives no number.
 pub(super) const DISK_DEPTH: f64 = 16.0;
 
 /// Units in names.
 const UNITS: [&str; 5] = ["gb", "tb", "gib", "tib", "iops"];
 
-/// Construction of a shingled disk, of which no data sheet tells: its staging area, its bands, and
-/// the idle time before it cleans. General knowledge that nobody has checked.
+/// Construction of a shingled disk, which no data sheet describes: its staging area, its bands, and
+/// the idle time before it cleans. The figures are general knowledge that nobody has checked.
 const SHINGLED: [(&str, &str); 3] = [("staging_area", "24GiB"), ("band", "32MiB"), ("clean_after_s", "1")];
 
 /// A drive in one size.
@@ -125,14 +126,14 @@ pub(super) fn slug(text: &str) -> String {
     text
 }
 
-/// Returns true if `wanted` names a drive by its name or by that under which it is sold.
+/// Returns true if `wanted` names a drive by its name or by the name under which it is sold.
 fn is_named(drive: &Drive, wanted: &str) -> bool {
     slug(&drive.name) == wanted || slug(&drive.model) == wanted
 }
 
 impl Row<'static> {
-    /// Returns the row of `name` and the name of its profile: with a size the row of that size,
-    /// without one the smallest.
+    /// Returns the row of `name` and the name of its profile: with the size in `name`, or with the
+    /// smallest size if `name` has none.
     fn find(name: &str) -> Option<(Self, String)> {
         let wanted = slug(name);
         let sized = |row: &Row| {
@@ -154,8 +155,8 @@ impl Row<'_> {
         figure.and_then(|figure| figure.get(self.size))
     }
 
-    /// Returns the rate of the drive's size. If the row has no rate of this size, returns the rate
-    /// of the nearest size that has one; of two sizes equally near, the larger.
+    /// Returns the rate for the size of the drive. If the row has no rate of this size, returns the
+    /// rate of the nearest size that has such a rate; of two equally near sizes, of the larger.
     fn rate(&self, rate: &Option<PerSize>) -> Option<f64> {
         let rate = rate.as_ref()?;
         let sizes = (0..self.drive.sizes.len()).filter(|size| rate.get(*size).is_some());
@@ -175,8 +176,8 @@ impl Row<'_> {
         })
     }
 
-    /// Returns the share of drives that fail in a year, in percent: that of a fleet, or else the
-    /// maker's.
+    /// Returns the share of drives that fail in a year, in percent: the share in a fleet, or
+    /// otherwise the maker's figure.
     fn failures_percent(&self) -> Option<f64> {
         let figures = &self.drive.figures;
         let by_maker = || self.figure(figures.afr_percent.as_ref());
@@ -350,8 +351,8 @@ fn sold_as(size: Bytes) -> Bytes {
     if gigabytes < SMALLEST { size } else { Bytes((97_696_368 + 1_953_504 * (gigabytes - SMALLEST)) * 512) }
 }
 
-/// Returns the mapping unit of the model of a drive of `size`: `own`, or 4 KiB; the next larger one
-/// with which the model can number all units of the flash.
+/// Returns the mapping unit of the model of a drive of `size`: `own` or 4 KiB, or the next larger
+/// unit with which the model can number all units of the flash.
 fn mapping_unit(size: &Size, own: Option<f64>) -> Result<Bytes, String> {
     const MOST: u64 = 1 << 20;
     let own = own.map_or(4096, |bytes| (bytes as u64).max(512));
@@ -363,7 +364,7 @@ fn mapping_unit(size: &Size, own: Option<f64>) -> Result<Bytes, String> {
 
 /// Returns the number of cached writes among which a disk chooses the one that its head reaches
 /// first, by its rate of random writes. With n cached writes the disk waits for 1 / (n + 1) of a
-/// turn behind the move to another track.
+/// turn after the move to another track.
 fn destage_window(writes_per_s: f64, rpm: f64, move_ms: f64) -> i64 {
     const MOST: f64 = 64.0;
     let turn_ms = 60_000.0 / rpm;
@@ -375,8 +376,8 @@ fn destage_window(writes_per_s: f64, rpm: f64, move_ms: f64) -> i64 {
 /// way, as a share of those of the built-in disk.
 ///
 /// The model of that disk needs 5.78 ms with 16 reads under way at 7200 revolutions a minute. With
-/// seek times of 0.6 to 1.2 of its own, depths of 4 to 32, and 5400 revolutions, it needs what the
-/// powers below give within 6 %.
+/// seek times of 0.6 to 1.2 of its own, depths of 4 to 32, and 5400 revolutions, the powers below
+/// give the time that it needs within 6 %.
 fn seek_share(read_ms: f64, depth: f64, rpm: f64) -> f64 {
     const OWN_MS: f64 = 5.78;
     let own_ms = OWN_MS * (depth / DISK_DEPTH).powf(-1.0 / 3.0) * (7200.0 / rpm).powf(0.25);
@@ -393,8 +394,8 @@ fn parsed(value: &str) -> Option<Value> {
     format!("value = {value}").parse::<Table>().ok()?.remove("value")
 }
 
-/// Returns the text of the profile of a drive on sale; `None` if no drive has the name, an error if
-/// the drive has no model.
+/// Returns the text of the profile of a drive on sale; `None` if no drive has the name, or an error
+/// if the drive has no model.
 fn profile_text(name: &str) -> Option<Result<String, String>> {
     let drive = Row::find(name).map(|(row, name)| row.table(name).map(|table| table.to_string()));
     drive.or_else(|| cloud::profile_text(name))
@@ -407,7 +408,7 @@ fn names() -> Vec<String> {
 }
 
 /// Returns the sizes in which the drive of `name` is on sale, with their prices; empty for a name
-/// with a size, which is that one drive.
+/// with a size, because such a name is one drive.
 pub fn sizes_on_sale(name: &str) -> Vec<OnSale> {
     let wanted = slug(name);
     let sizes = rows().filter(|row| is_named(row.drive, &wanted)).filter_map(|row| {
@@ -487,8 +488,8 @@ mod tests {
         assert!((by_day - 1.5 * 0.960 * 365.0 * 5.0).abs() < 5.0, "{by_day}");
     }
 
-    /// The times of the model are those of the data sheet: a read of 4 KiB at a time, and writes
-    /// beyond the cache.
+    /// The times of the model equal those of the data sheet: a read of 4 KiB at a time, and writes
+    /// that exceed the cache.
     #[test]
     fn model_has_the_times_of_the_data_sheet() {
         let Body::Flash(flash) = profile("samsung-870-evo-1tb").body else { panic!("it is flash") };

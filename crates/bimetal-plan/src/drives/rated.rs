@@ -1,9 +1,9 @@
-//! Rates of a drive's model, measured in the way of its data sheet.
+//! Rates of a drive's model, measured in the same way as for its data sheet.
 //!
-//! Each rate has the load and the state of the drive that its data sheet means: reads of data that
-//! are there; writes into an empty cache of single-bit cells (`write_rates = "burst"`), or to a
-//! full drive (`"steady"`); writes to a disk whose cache is full, so that the platters count. A
-//! drive with several actuators has a stream on each.
+//! Each rate has the load and the state of the drive that its data sheet means. Reads are of data
+//! that were written. Writes go into an empty cache of single-bit cells (`write_rates = "burst"`),
+//! or to a full drive (`"steady"`). Writes to a disk begin when its cache is full, so that the
+//! platters count. A drive with several actuators has a stream on each.
 
 use bimetal_core::operation::{Command, OpKind, Token};
 use bimetal_core::units::{Bytes, Nanoseconds, SECTOR_BYTES, SectorRange};
@@ -20,22 +20,22 @@ use super::model::DISK_DEPTH;
 /// Share of a data sheet's rate by which a model may differ.
 pub const NEAR: f64 = 0.10;
 
-/// The same behind a vendor's write cache, of whose size and rules no data sheet tells.
+/// Uncertainty of rates behind a vendor's write cache, of whose size and rules no data sheet tells.
 pub const BEHIND_A_CACHE: f64 = 0.25;
 
-/// The same for random writes to a full drive. Collection finds its victims in rounds, in which the
-/// rate of the models was seen to be up to 13 % off.
+/// Uncertainty of the rate of random writes to a full drive. Collection finds its victims in
+/// rounds, in which the rate of the models was seen to be up to 13 % off.
 pub const COLLECTING: f64 = 0.15;
 
-/// Random requests under way: the most that a SATA drive takes, and those of 16 threads with 32
-/// each on NVMe.
+/// Random requests under way: the largest number that a SATA drive takes, and on NVMe those of 16
+/// threads with 32 each.
 const SATA_DEPTH: u64 = 32;
 const NVME_DEPTH: u64 = 512;
 
 /// Bytes of a flash drive on which reads and bursts are measured.
 const SPAN: Bytes = Bytes(4 << 30);
 
-/// Requests in order under way, and their size.
+/// Number of in-order requests under way, and their size.
 const IN_ORDER_DEPTH: u64 = 8;
 const IN_ORDER_BYTES: u64 = 1 << 20;
 
@@ -53,7 +53,7 @@ pub struct Rate {
     pub sheet: f64,
     /// Rate of the model.
     pub model: f64,
-    /// Share by which both may differ.
+    /// Share by which the two rates may differ.
     pub near: f64,
 }
 
@@ -230,8 +230,9 @@ fn of_disk(figures: &DriveFigures, size: usize, disk: &HddProfile) -> Vec<Rated>
     ]
 }
 
-/// Makes the drive of `profile` in the state of `load`. Returns its model, the span of the load,
-/// and the load with as many requests before as fill what the state leaves empty.
+/// Makes the drive of `profile` in the state of `load`. Returns the model, the span of the load,
+/// and the load with enough requests in front to fill the queues and caches that the state leaves
+/// empty.
 fn prepared(profile: &Profile, load: Load) -> Result<(Box<dyn DeviceModel>, Bytes, Load), ProfileError> {
     let (precondition, span) = match (&profile.body, load.state) {
         (Body::Flash(flash), State::Overwritten) => return overwritten(profile, flash, load),
@@ -244,8 +245,9 @@ fn prepared(profile: &Profile, load: Load) -> Result<(Box<dyn DeviceModel>, Byte
 }
 
 /// Makes a drive with all dies of `flash` that was overwritten at random, with few and short
-/// blocks: their tables are cheap. Collection withholds a larger share of fewer blocks; the
-/// spare area makes up for it. Shorter blocks are erased more often; each erase is shorter.
+/// blocks, so that its tables are small. With fewer blocks, collection keeps a larger share of them
+/// out of use, and the spare area is enlarged to compensate. Shorter blocks are erased more often,
+/// and each erase is made shorter to compensate.
 fn overwritten(
     profile: &Profile,
     flash: &FlashProfile,
@@ -297,7 +299,8 @@ mod tests {
         "110,000 units of 16 KiB are 1.8 GB/s of the 2.0 GB/s in order: collection would move a tenth of a unit",
     )];
 
-    /// Measures all rates of the drives of `files`. Returns their number, and those that differ.
+    /// Measures all rates of the drives of `files`. Returns the number of rates, and the rates that
+    /// differ.
     fn differing(files: &[DriveFile]) -> (usize, Vec<String>) {
         let drives = files.iter().flat_map(|file| &file.drives);
         let rows: Vec<_> = drives.flat_map(|drive| (0..drive.sizes.len()).map(move |size| (drive, size))).collect();
@@ -323,8 +326,8 @@ mod tests {
         assert!(measured > 900 && differ.is_empty(), "{} of {measured} differ: {differ:#?}", differ.len());
     }
 
-    /// Drives that the rules of construction were not made for: no file of `drives/` has them. The
-    /// figures of these drives are those of data sheets, from memory.
+    /// Drives for which the rules of construction were not made: no file of `drives/` has such
+    /// drives. The figures of these drives are those of data sheets, from memory.
     const LEFT_OUT: &str = include_str!("left-out.toml");
 
     #[test]

@@ -1,12 +1,12 @@
-//! Choice of one option for each volume, so that all together wait least within a budget: the
+//! Choice of one option for each volume, so that the total wait is least within a budget: the
 //! multiple-choice knapsack problem.
 //!
 //! A first answer comes from the steps of each volume's convex front, the most efficient steps
 //! first (Sinha and Zoltners 1979). The exact answer comes from dynamic programming over the
-//! volumes (Pisinger 1995): a state is a choice for some volumes. A state goes if another costs and
-//! waits no more, or if even fractions of steps for the other volumes would not beat the best
-//! answer so far. The volumes with a step near the budget's end come first, since all others are
-//! certain almost at once.
+//! volumes (Pisinger 1995): a state is a choice for some volumes. A state is dropped if another
+//! state costs and waits no more. A state is also dropped if even fractions of steps for the other
+//! volumes would not beat the best answer so far. The volumes with a step near the end of the
+//! budget come first, because the choices for all other volumes are almost certain.
 
 use std::cmp::{Ordering, Reverse};
 
@@ -31,7 +31,7 @@ pub struct Chosen {
     pub cost: u64,
     /// Wait of all.
     pub wait: u64,
-    /// No choice within the budget waits less than this. The bound is `wait` if the choice is
+    /// No choice within the budget waits less than this. The bound equals `wait` if the choice is
     /// exact.
     pub wait_min: u64,
 }
@@ -46,11 +46,12 @@ struct Step {
     gain: u64,
 }
 
-/// Options of a volume that no other beats in cost and wait, from the cheapest on.
+/// Options of a volume that no other option beats in cost and wait, from the cheapest on.
 type Front = Vec<(usize, Weighed)>;
 
 /// Returns the choice of an option for each volume with the least wait that costs at most `budget`;
-/// or the least cost of any choice, if that is above the budget. Each volume has an option.
+/// or the least cost of any choice, if this cost is above the budget. Each volume has at least one
+/// option.
 ///
 /// # Errors
 /// The budget is below the least cost, which is returned.
@@ -245,7 +246,7 @@ impl<'a> Search<'a> {
         (places, true)
     }
 
-    /// Returns the states of one volume more that may still beat the first answer. The other
+    /// Returns the states with one more volume that may still beat the first answer. The other
     /// volumes cost and wait at least `rest_cost` and, with the cheapest options, `rest_wait`.
     fn extended(&self, states: &[State], front: &Front, rest_cost: u64, rest_wait: u64) -> Vec<State> {
         let mut all = Vec::with_capacity(states.len() * front.len());
@@ -275,7 +276,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns the least wait of all choices within the budget, by trying each of them.
+    /// Returns the least wait of all choices within the budget, by a trial of each choice.
     fn tried(volumes: &[Vec<Weighed>], budget: u64) -> Option<u64> {
         let Some((first, rest)) = volumes.split_first() else { return Some(0) };
         let waits = first.iter().filter_map(|option| {

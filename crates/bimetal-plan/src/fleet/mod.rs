@@ -4,7 +4,8 @@
 //! The options of each volume are the results of a sweep over its trace. The volumes shall wait
 //! least together. The wait of a volume is the mean number of its requests that are under way, by
 //! Little's law: mean response time × requests / duration. So a busy volume counts more than a
-//! quiet volume. Results that differ only in their seed are one option, with the longest wait.
+//! quiet volume. Results that differ only in their seed count as one option, whose wait is the
+//! longest wait of these results.
 //!
 //! [`choose`](mod@choose) has the choice itself.
 
@@ -19,9 +20,9 @@ use crate::budget::at;
 use crate::sweep::store::{Plan, Results};
 use choose::{Chosen, Weighed, choose};
 
-/// Steps of a cost for each dollar: cents.
+/// Units of cost in a dollar: cents.
 const COSTS_PER_USD: f64 = 100.0;
-/// Steps of a wait for each request under way.
+/// Units of wait for each request under way.
 const WAITS_PER_REQUEST: f64 = 1e9;
 
 /// Reasons for which there is no plan of a fleet: one message.
@@ -34,13 +35,13 @@ pub struct FleetError(pub String);
 pub struct FleetOption {
     /// Scheme of the option.
     pub scheme: String,
-    /// Settings of the scheme and its drives, and options of the job that are no drives.
+    /// Settings of the scheme and its drives, and options of the job that do not choose drives.
     pub settings: BTreeMap<String, String>,
-    /// Name of the SSD, if there is one.
+    /// Name of the SSD, or `None`.
     pub ssd: Option<String>,
     /// Size of the SSD.
     pub ssd_bytes: Option<u64>,
-    /// Name of the HDD, if there is one.
+    /// Name of the HDD, or `None`.
     pub hdd: Option<String>,
     /// Size of the HDD.
     pub hdd_bytes: Option<u64>,
@@ -75,7 +76,7 @@ pub struct Purchase {
 /// Plan of a fleet.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Fleet {
-    /// Money that all drives may cost.
+    /// Money that all drives together may cost.
     pub budget_usd: f64,
     /// Cost of the choices.
     pub cost_usd: f64,
@@ -83,9 +84,9 @@ pub struct Fleet {
     pub cost_cheapest_usd: f64,
     /// Mean number of requests of all volumes that are under way.
     pub requests_under_way: f64,
-    /// The same with the cheapest option of each volume.
+    /// Mean number of requests under way with the cheapest option of each volume.
     pub requests_under_way_cheapest: f64,
-    /// No plan within the budget has fewer requests under way than this. The bound equals
+    /// No plan within the budget has fewer requests under way than this bound. The bound equals
     /// `requests_under_way` if the plan is certainly the best.
     pub requests_under_way_min: f64,
     /// Drives to buy, by name and size.

@@ -3,10 +3,11 @@
 //! (equation 3). The predictors of both regressions are five averages of a workload. MixCP buys the
 //! cheapest SSD that keeps the budgets by these predictions (equation 1).
 //!
-//! The SSD is a black box. [`training`] simulates synthetic workloads on it and [`regression`]
-//! explains the measurements. [`plan`](plan()) answers a question with the regressions instead of
-//! simulation. The crate `bimetal-papers` measures the paper's tables and figures anew. Nothing
-//! here is more exact than the paper: errors are printed beside the figures.
+//! MixCP treats the SSD as a black box. [`training`] simulates synthetic workloads on the SSD and
+//! [`regression`] explains the measurements. [`plan`](plan()) answers a question with the
+//! regressions without simulation. The crate `bimetal-papers` measures the paper's tables and
+//! figures anew. The predictions are no more exact than the paper's, so errors are printed beside
+//! the figures.
 //!
 //! Read first: [`Model`] below.
 
@@ -95,7 +96,7 @@ pub struct Behaviour {
 
 impl Behaviour {
     /// Returns the years until the rated cycles of `profile`, with `size` sectors, are used up.
-    /// `None`: nothing is erased, or the drive cannot have that size.
+    /// `None` if no block is erased, or if the drive cannot have that size.
     pub fn life_years(&self, profile: &Profile, size: bimetal_core::units::Sectors) -> Option<f64> {
         let Body::Flash(flash) = &profile.body else { return None };
         let geometry = flash.geometry(profile.capacity, Some(size)).ok()?;
@@ -108,7 +109,7 @@ impl Behaviour {
 /// Reasons for which MixCP has no model.
 #[derive(Debug, thiserror::Error)]
 pub enum ModelError {
-    /// The drive cannot be made as small as training needs it.
+    /// The drive cannot be made as small as the training requires.
     #[error(transparent)]
     Profile(#[from] ProfileError),
     /// A workload cannot be generated.
@@ -127,7 +128,7 @@ pub enum ModelError {
     /// The drive is not an SSD.
     #[error("{0} is no flash drive: MixCP is a model of SSDs")]
     NoFlash(String),
-    /// The trace has no arrival times, or is replayed without them.
+    /// The trace has no arrival times, or is replayed without arrival times.
     #[error("MixCP predicts from the mean time between arrivals: expected a trace with times, replayed with them")]
     NoArrivals,
     /// MixCP does not support the named flag.
@@ -157,7 +158,7 @@ pub struct Model {
     /// The two most correlated predictors of the training set, and their correlation.
     pub correlation: (&'static str, &'static str, f64),
     /// Variance inflation factors of the predictors: 1 for a predictor that is independent of the
-    /// others.
+    /// other predictors.
     pub inflation: [f64; 5],
     /// Number of workloads with erases, from which equation 3 is fitted.
     pub wearing: usize,
@@ -198,7 +199,7 @@ impl Model {
     }
 
     /// Returns the mean relative errors over `samples`: of the response time, and of the erase rate
-    /// where anything was erased.
+    /// for samples with erases.
     pub fn errors(&self, samples: &[Sample]) -> (f64, f64) {
         let mean = |errors: Vec<f64>| errors.iter().sum::<f64>() / errors.len().max(1) as f64;
         let both = samples.iter().map(|sample| (self.predict(&sample.workload), sample.measured));

@@ -1,8 +1,8 @@
-//! `plan --model mixcp`: equation 1 of the paper, with the regressions instead of simulation.
+//! `plan --model mixcp`: equation 1 of the paper, with regressions in place of simulations.
 //!
 //! The model predicts the SSD that serves the whole workload. The SSD is alone (`ssd-only`), or in
-//! a MixedStore beside a disk that adds its price (`mixedstore`). The model covers no other
-//! schemes.
+//! a MixedStore together with a disk, whose price is added (`mixedstore`). The model covers no
+//! other schemes.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
@@ -37,7 +37,7 @@ const SCHEMES: [&str; 2] = ["ssd-only", MIXEDSTORE];
 const MIXEDSTORE: &str = "mixedstore";
 
 /// Settings that a plan gives to MixedStore's controller, and the value of `regulation`: the milder
-/// one of the paper.
+/// of the paper's two settings.
 const FOR_CONTROLLER: [&str; 4] = ["regulation", "expected_erases", "expected_life", "wear_model"];
 const REGULATION: &str = "25%";
 

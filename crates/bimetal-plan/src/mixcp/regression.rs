@@ -1,25 +1,25 @@
 //! Multiple linear regression by least squares, with figures of its reliability: standard errors,
 //! adjusted R², and the dependence of the predictors on each other.
 //!
-//! Predictors are centred and scaled to length one before the decomposition. Without this step, the
-//! different magnitudes of predictors, such as a hundred sectors and a share of a tenth, would cost
-//! precision. The decomposition is QR by Householder's reflections, exact to the last digits in a
-//! known number of steps. Iterated singular values were less exact: coefficients were off in the
-//! seventh digit.
+//! Predictors are centred and scaled to length one before the decomposition. Without this scaling,
+//! the different magnitudes of predictors, such as a hundred sectors and a share of a tenth, would
+//! cost precision. The decomposition is QR by Householder's reflections, which is exact to the last
+//! digits and takes a known number of steps. A decomposition by iterated singular values was less
+//! exact: coefficients were off in the seventh digit.
 
 use nalgebra::{DMatrix, DVector};
 
 /// Length of a residual, relative to its predictor, up to which the predictor counts as dependent.
 const DEPENDENT: f64 = 1e-9;
 
-/// Variance inflation factor (the usual limit) above which a predictor's coefficient means nothing.
-/// The predictor then follows too closely from the others.
+/// Variance inflation factor (the usual limit) above which a predictor's coefficient has no
+/// meaning. Such a predictor follows too closely from the other predictors.
 pub const INFLATION_MAX: f64 = 10.0;
 
 /// Reasons for which a regression fails.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum RegressionError {
-    /// The observations are not more than the coefficients.
+    /// There are not more observations than coefficients.
     #[error("{observations} workloads do not determine {coefficients} coefficients: train on at least {}", coefficients + 1)]
     TooFew {
         /// Number of observations.
@@ -63,11 +63,11 @@ pub enum RegressionError {
 pub struct Design<const N: usize> {
     names: [&'static str; N],
     means: [f64; N],
-    /// Lengths of the centred columns.
+    /// Euclidean lengths of the predictors' columns after their means were subtracted.
     lengths: [f64; N],
     /// Orthonormal basis of the space that the columns span, centred and of length one.
     basis: DMatrix<f64>,
-    /// Coordinates of the columns in that basis: upper triangular.
+    /// Coordinates of the columns in the orthonormal basis: upper triangular.
     triangle: DMatrix<f64>,
     correlations: DMatrix<f64>,
 }
@@ -107,7 +107,7 @@ impl<const N: usize> Design<N> {
     }
 
     /// Returns the variance inflation factor of each predictor: 1 for a predictor that is
-    /// independent of the others.
+    /// independent of the other predictors.
     pub fn inflation(&self) -> [f64; N] {
         let inverse = self.inverse();
         std::array::from_fn(|predictor| inverse[(predictor, predictor)])
@@ -160,7 +160,8 @@ impl<const N: usize> Design<N> {
     /// Returns an error for a value that is not a finite number.
     ///
     /// # Panics
-    /// Panics if the number of values is not the number of observations. The caller is at fault.
+    /// Panics if the number of values is not the number of observations. Such a call is a defect of
+    /// the caller.
     pub fn fit(&self, values: &[f64]) -> Result<Fit, RegressionError> {
         assert_eq!(values.len(), self.basis.nrows(), "a value for each observation");
         for (observation, value) in values.iter().enumerate() {
@@ -194,8 +195,8 @@ impl<const N: usize> Design<N> {
 }
 
 /// Fits the plane to `values` over `rows`, without insignificant predictors. Insignificant
-/// predictors leave one by one, the least significant first (backward elimination). A predictor
-/// that left has a slope of 0.
+/// predictors are removed one at a time, the least significant first (backward elimination). A
+/// predictor that was removed has a slope of 0.
 ///
 /// # Errors
 /// Returns the errors of [`Design::new`] and [`Design::fit`].

@@ -28,7 +28,7 @@ fn workload() -> Characteristics {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// The averages equal those of `analyze`, which counts them with separate code.
+    /// The averages equal the averages of `analyze`, which counts with separate code.
     #[test]
     fn characteristics_are_those_of_analyze(
         seed in any::<u64>(),
@@ -113,7 +113,7 @@ fn the_small_drive_does_as_a_larger_one() {
 }
 
 /// A trained model predicts more wear for faster and larger writes and for fuller flash. The model
-/// predicts less for more reads.
+/// predicts less wear for more reads.
 #[test]
 fn trained_model_predicts_more_wear_for_heavier_writes() {
     let samples = samples(&drive(), &Spans::PAPER, 80, 1, &|| {}).unwrap();

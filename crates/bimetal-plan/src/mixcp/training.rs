@@ -1,9 +1,10 @@
 //! The training set: synthetic workloads over the five characteristics, simulated on the SSD alone.
 //!
-//! The drive is made small, so that some ten thousand requests overwrite all of it, yet it behaves
-//! as the whole drive does ([`small`]). A workload begins in the steady state of random writes over
-//! the working set. The workload then overwrites the working set twice with its own writes, and is
-//! measured from then on. So the model learns the behaviour of a used drive, not of a new one.
+//! The drive is made small, so that some ten thousand requests overwrite all of it, and still
+//! behaves like the whole drive ([`small`]). A workload begins in the steady state of random writes
+//! over the working set. The workload then overwrites the working set twice with its own writes,
+//! and is measured after that. So the model learns the behaviour of a used drive, not of a new
+//! drive.
 
 use bimetal_core::operation::{Command, Token};
 use bimetal_core::units::{Bytes, Nanoseconds, SectorRange};
@@ -24,8 +25,8 @@ pub const WORKLOADS: usize = 900;
 /// Smallest and largest size of the drive that stands for the real drive.
 const DRIVE: (Bytes, Bytes) = (Bytes(64 << 20), Bytes(128 << 20));
 
-/// Blocks that a plane of the small drive should have. The collector's reserve is then a small part
-/// of the spare area, as on the whole drive.
+/// Blocks that a plane of the small drive should have. With so many blocks the collector's reserve
+/// is a small part of the spare area, as on the whole drive.
 const BLOCKS_PER_PLANE: u32 = 128;
 
 /// Number of times that the working set is overwritten before measurement.
@@ -65,8 +66,9 @@ impl Spans {
         read_fraction: (0.0, 0.9),
     };
 
-    /// Returns the paper's spans, moved to `workload`. Arrivals are ten times as fast at one end of
-    /// their span as at the other end. Requests are up to twice the workload's.
+    /// Returns the paper's spans, shifted so that they include `workload`. Arrivals are ten times
+    /// as fast at one end of their span as at the other end. Requests are at most twice as large as
+    /// the requests of the workload.
     pub fn around(workload: &Characteristics) -> Self {
         let third = 10_f64.sqrt();
         Self {
@@ -91,7 +93,8 @@ impl Spans {
 /// A training workload, and the behaviour of the drive under this workload.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sample {
-    /// Characteristics of the generated workload, which differ a little from those requested.
+    /// Characteristics of the generated workload, which differ a little from the requested
+    /// characteristics.
     pub workload: Characteristics,
     /// Simulated behaviour.
     pub measured: Behaviour,
@@ -120,8 +123,8 @@ pub fn samples(
 }
 
 /// Returns `profile` as a drive that is quick to overwrite, and its size. The size is the smallest
-/// that keeps all dies with enough blocks. If no size does, the returned size is the largest size
-/// that is quick enough.
+/// that keeps all dies with enough blocks. If no size has enough blocks, the returned size is the
+/// largest size that is quick enough to overwrite.
 ///
 /// # Errors
 /// Returns an error if the drive is not flash, or cannot be made small.
@@ -174,7 +177,8 @@ pub fn block_bytes(flash: &FlashProfile) -> f64 {
     f64::from(flash.pages_per_block) * flash.page_size.0.0 as f64
 }
 
-/// Simulates a workload with the given characteristics on `profile` with `size` bytes, alone.
+/// Simulates a workload with the given characteristics on `profile` with `size` bytes; the drive is
+/// used without a volume.
 ///
 /// # Errors
 /// Returns an error if the drive is not flash or cannot have that size, or the workload does not

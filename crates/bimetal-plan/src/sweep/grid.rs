@@ -20,7 +20,7 @@ use super::SweepError;
 /// Largest number of jobs of a grid.
 pub const JOBS_MAX: usize = 1_000_000;
 
-/// Keys of a grid that are no options of `simulate`.
+/// Keys of a grid that are not options of `simulate`.
 const OWN_KEYS: [&str; 3] = ["traces", "schemes", "set"];
 
 /// Option that a grid may have as a key.
@@ -28,7 +28,7 @@ const OWN_KEYS: [&str; 3] = ["traces", "schemes", "set"];
 pub struct KnownOption {
     /// Name of the option, without dashes in front.
     pub name: String,
-    /// Set if the option has a value; otherwise the grid says `true` or `false`.
+    /// Set if the option has a value; otherwise the value in the grid is `true` or `false`.
     pub takes_value: bool,
 }
 
@@ -130,13 +130,14 @@ impl Grid {
         self.settings.iter().map(|axis| (axis.name.clone(), axis.values[0].clone())).collect()
     }
 
-    /// Returns the number of combinations with `traces` traces, before equal ones become one job.
+    /// Returns the number of combinations with `traces` traces, before equal combinations become
+    /// one job.
     pub fn combinations(&self, traces: usize) -> usize {
         let axes = self.options.iter().chain(&self.flags).chain(&self.settings).map(|axis| axis.values.len());
         axes.fold(traces.saturating_mul(self.schemes.len()), usize::saturating_mul)
     }
 
-    /// Returns the jobs over `traces`, trace by trace, each once.
+    /// Returns the jobs over `traces`, trace by trace, without repetitions.
     ///
     /// # Errors
     /// The grid has too many combinations.
@@ -222,7 +223,8 @@ fn uses(scheme: &SchemeInfo, role: Role) -> bool {
     scheme.members.iter().any(|(used, _)| *used == role)
 }
 
-/// Returns false for the drive, or its size, of a role that the scheme does not have.
+/// Returns false if option `name` chooses a drive, or the size of a drive, for a role that the scheme
+/// does not have.
 fn uses_option(scheme: &SchemeInfo, name: &str) -> bool {
     match name {
         "ssd" | "ssd-size" => uses(scheme, Role::Ssd),
@@ -273,7 +275,7 @@ fn joined<'a>(names: impl Iterator<Item = &'a str>) -> String {
     names.collect::<Vec<_>>().join(" ")
 }
 
-/// Returns the values of a key: those of a list, or the only one.
+/// Returns the values of a key: the values of a list, or the only value.
 fn values(value: &Value) -> Result<Vec<String>, String> {
     match value {
         Value::Array(values) if values.is_empty() => Err("has an empty list: expected at least one value".to_owned()),
@@ -349,7 +351,8 @@ mod tests {
         assert!(jobs[..4].iter().all(|job| job[0] == "a") && jobs[4..].iter().all(|job| job[0] == "b"));
     }
 
-    /// A disk alone was run once for every size of the SSD, and for every timeout of Griffin.
+    /// Regression: a disk alone was run once for every size of the SSD, and for every timeout of
+    /// Griffin.
     #[test]
     fn options_without_use_make_no_further_jobs() {
         let jobs = jobs(

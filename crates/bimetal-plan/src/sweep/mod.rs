@@ -14,7 +14,7 @@ pub mod shard;
 pub mod store;
 pub mod table;
 
-/// Reasons for which a sweep cannot begin: one message that names the thing, the value and the
+/// Reasons for which a sweep cannot begin: a message that names the object, the value and the
 /// remedy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]

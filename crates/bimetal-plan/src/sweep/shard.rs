@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
 
-/// Variable with the number of shards where the scheduler does not give it.
+/// Variable with the number of shards if the scheduler does not give the number.
 pub const SHARDS: &str = "BIMETAL_SHARDS";
 
 /// Shard `index` of `count`; the first index is 1.
@@ -17,11 +17,11 @@ pub struct Shard {
 }
 
 impl Shard {
-    /// The shard that is everything.
+    /// The shard that contains all jobs.
     pub const ALL: Self = Self { index: 1, count: 1 };
 
-    /// Returns the shard that the variables of a scheduler name: those of a Slurm array, or of an
-    /// Indexed Job of Kubernetes with [`SHARDS`] beside it.
+    /// Returns the shard that the variables of a scheduler name: those of a Slurm array, or those
+    /// of an Indexed Job of Kubernetes together with [`SHARDS`].
     ///
     /// # Errors
     /// No scheduler has set its variables, or a variable has no possible value.
@@ -59,8 +59,8 @@ impl Shard {
             .to_owned())
     }
 
-    /// Returns the jobs of this shard out of jobs with these weights. Shards are neighbouring jobs,
-    /// so that a shard reads few traces, and have about equal weights.
+    /// Returns the jobs of this shard, out of jobs with the given weights. Shards are neighbouring
+    /// jobs, so that a shard reads few traces, and all shards have about equal weights.
     pub fn part(self, weights: &[u64]) -> Range<usize> {
         let total: u128 = weights.iter().map(|weight| u128::from(*weight).max(1)).sum();
         // A job belongs to the shard in which its middle lies; twice the middle is a whole number.

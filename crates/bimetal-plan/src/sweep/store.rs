@@ -9,7 +9,7 @@
 //! | `results.jsonl`, `results.csv`, `results.parquet` | results of all plans, sorted by key |
 //!
 //! A result is appended to its part with one write. A line that was cut short is no JSON, and is
-//! passed over: its job counts as not done. So a killed process costs only the jobs under way.
+//! passed over: its job counts as not done. So a killed process loses only the jobs under way.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
@@ -91,7 +91,7 @@ impl Plan {
     }
 
     /// Returns true if the plans have different engines, or different content of one path. The
-    /// grids of the plans may differ: an edited grid is another grid.
+    /// grids of the plans may differ: an edited grid counts as another grid.
     fn contradicts(&self, other: &Self) -> bool {
         let other_file = |(path, digest): (&String, &String)| other.files.get(path).is_some_and(|own| own != digest);
         self.engine != other.engine || self.files.iter().any(other_file)
@@ -130,8 +130,8 @@ impl Finished {
 /// Results by key.
 pub type Results = BTreeMap<String, Finished>;
 
-/// Returns the front of each line of a part. In the assembled results, the traces follow this
-/// front.
+/// Returns the beginning of the line with the result of the job `key`. In the assembled results,
+/// the paths of the traces follow this beginning.
 fn front(key: &str) -> String {
     format!("{{\"schema\":\"{RESULT}\",\"key\":\"{key}\",")
 }
@@ -202,7 +202,7 @@ impl Store {
         }
     }
 
-    /// Marks an empty folder as that of a sweep.
+    /// Marks an empty folder as the folder of a sweep.
     fn mark(folder: &Path) -> Result<(), SweepError> {
         if folder.join(MARKER).exists() {
             return Ok(());
@@ -339,8 +339,8 @@ impl Store {
     /// Takes over the results and plans of other folders.
     ///
     /// # Errors
-    /// A file cannot be read or written. The folders may also contradict each other: one job with
-    /// two results, two engines, or two contents of one file.
+    /// A file cannot be read or written. A further error is that the folders contradict each other:
+    /// one job with two results, two engines, or two contents of one file.
     pub fn merge(&self, others: &[Self]) -> Result<(), SweepError> {
         let mut results = self.results()?;
         let mut plans = self.plans()?;
@@ -370,7 +370,7 @@ impl Store {
         self.merge_runs(others)
     }
 
-    /// Takes over the times and the memory of other folders.
+    /// Takes over the records of times and memory use from other folders.
     fn merge_runs(&self, others: &[Self]) -> Result<(), SweepError> {
         let mut lines = BTreeSet::new();
         for store in others.iter().chain([self]) {
@@ -442,8 +442,8 @@ fn write_whole(path: &Path, content: &[u8]) -> Result<(), SweepError> {
     })
 }
 
-/// Creates a file beside `path` under a name that no other writer has. Shards may write the same
-/// file at one time, and in containers all of them may have one process id.
+/// Creates a file beside `path` under a name that no other writer uses. Shards may write the same
+/// file at one time, and in containers all shards may have the same process id.
 fn create_partial(path: &Path) -> io::Result<(PathBuf, File)> {
     static WRITTEN: AtomicU64 = AtomicU64::new(0);
     loop {
@@ -582,8 +582,8 @@ mod tests {
         assert_eq!(stores[0].plans().expect("plans").len(), 1);
     }
 
-    /// An edited grid is another grid. The plan of its older form kept the rows of the older engine
-    /// or trace, and the report averaged both.
+    /// An edited grid is another grid. Regression: the plan of the grid's older form kept the rows
+    /// of the older engine or trace, and the report averaged old and new rows.
     #[test]
     fn plan_of_other_engine_or_content_goes_whatever_its_grid() {
         let place = Place::new("edited");
@@ -610,7 +610,8 @@ mod tests {
         }
     }
 
-    /// The name had only the process id, which is 1 in each container.
+    /// Regression: the name of a temporary file had only the process id, which is 1 in each
+    /// container.
     #[test]
     fn partial_files_of_one_process_have_different_names() {
         let place = Place::new("partial");

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::budget;
 
-/// Figures of a row, as dotted paths into the run of a result.
+/// Main figures of a row, as dotted paths into the run of a result.
 const FIGURES: [&str; 25] = [
     "ssd_bytes",
     "hdd_bytes",
@@ -70,7 +70,7 @@ pub struct Table<'a> {
 }
 
 impl<'a> Table<'a> {
-    /// Returns the table of `rows`. Options and settings of any row have a column each.
+    /// Returns the table of `rows`. Each option and each setting of any row has a column.
     pub fn of(rows: &[Row<'a>]) -> Self {
         let mut table = Self { columns: Vec::new(), rows: rows.len() };
         table.add(Kind::Text, "key", rows, |(key, _, _)| Some(Cow::Owned(Value::from(*key))));
@@ -168,7 +168,7 @@ mod tests {
         assert_eq!(rows[0].split(',').count(), rows[1].split(',').count());
     }
 
-    /// A figure that is renamed in the document would leave an empty column.
+    /// A figure that is renamed in the document would leave its column in this table empty.
     #[test]
     fn each_figure_of_the_table_is_a_key_of_a_run() {
         let run = serde_json::to_value(Run::default()).expect("JSON");

@@ -17,7 +17,7 @@ const REPLY_BYTES_MAX: u64 = 64 << 20;
 /// Reasons for which a server gives no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// The socket cannot be connected to, or fails.
+    /// The socket refuses the connection, or fails.
     #[error("control socket {}: {error}", path.display())]
     Io {
         /// Path of the socket.
@@ -42,7 +42,7 @@ pub enum ClientError {
         /// Path of the socket.
         path: PathBuf,
     },
-    /// The bytes received are no answer.
+    /// The received bytes are not a valid answer.
     #[error("control socket {}: invalid answer ({error}): is the server of another version?", path.display())]
     Answer {
         /// Path of the socket.
@@ -61,10 +61,10 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects to the server at `path`. Returns `None` if no server listens there.
+    /// Connects to the server at `path`. Returns `None` if no server listens at this path.
     ///
     /// # Errors
-    /// Fails if the socket cannot be used although a server may listen there.
+    /// Fails if the socket cannot be used although a server may listen at the socket.
     pub fn connect(path: &Path) -> Result<Option<Self>, ClientError> {
         match UnixStream::connect(path) {
             Ok(stream) => {
@@ -78,10 +78,11 @@ impl Client {
         }
     }
 
-    /// Sends a request and returns the last reply; replies before it go to `progress`.
+    /// Sends a request and returns the last reply; earlier replies go to `progress`.
     ///
     /// # Errors
-    /// Fails if the connection fails or ends. A request that the server refuses has an answer.
+    /// Fails if the connection fails or ends. A refusal by the server is an answer, and not an
+    /// error.
     pub fn ask(&mut self, request: &Request, mut progress: impl FnMut(&Reply)) -> Result<Reply, ClientError> {
         let mut line = serde_json::to_vec(request).map_err(|error| self.no_answer(error))?;
         line.push(b'\n');

@@ -5,15 +5,15 @@ use super::message::{Reply, Request};
 
 /// Maximum size of a request.
 pub const REQUEST_BYTES_MAX: usize = 64 << 10;
-/// Maximum of reply bytes that wait for a client which does not read. Beyond it, no progress is
-/// sent and no request is read.
+/// Maximum of reply bytes that wait for a client which does not read. Beyond this maximum, no
+/// progress is sent and no request is read.
 const WAITING_BYTES_MAX: usize = 256 << 10;
 
-/// Server's side of a connection with one client.
+/// The server's side of a connection with one client.
 #[derive(Debug, Default)]
 pub struct Codec {
     exchange: Exchange,
-    /// Set once the client has sent a request without end.
+    /// Set once the client has sent a request that is too long.
     broken: bool,
 }
 

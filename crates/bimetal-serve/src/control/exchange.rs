@@ -1,4 +1,4 @@
-//! Bytes received from a socket and bytes that wait to be sent to it.
+//! Bytes received from a socket and bytes that wait to be sent to the socket.
 
 /// Buffers for received bytes and for bytes to be sent.
 #[derive(Debug, Default)]

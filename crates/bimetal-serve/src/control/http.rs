@@ -1,5 +1,5 @@
-//! The part of HTTP/1.1 that serves one page: a request in, a reply out, and the connection ends.
-//! There is no socket.
+//! The part of HTTP/1.1 that serves one page: one request is received, one reply is sent, and the
+//! connection ends. This module has no socket.
 
 use super::exchange::Exchange;
 

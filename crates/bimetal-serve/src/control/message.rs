@@ -16,12 +16,12 @@ pub enum Request {
     Status {},
     /// Clears the list of lost or bad content.
     Acknowledge {
-        /// Person on whose behalf the list is cleared; a line of the history names them.
+        /// Person on whose behalf the list is cleared, for the line in the history.
         by: String,
     },
     /// Writes all dirty blocks back.
     Drain {
-        /// Set to stop serving afterwards.
+        /// Set to stop serving after the write-back.
         #[serde(default)]
         detach: bool,
         /// Set to stop serving although clients are connected.
@@ -79,7 +79,7 @@ pub enum Reply {
     Progress(Progress),
     /// The request is done.
     Done(Done),
-    /// The request cannot be done.
+    /// The server refuses the request.
     Error {
         /// Description of the fault, and of its remedy.
         message: String,
@@ -117,7 +117,7 @@ impl Done {
 /// Findings of a check.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct CheckReport {
-    /// Faults of the metadata, each as text; empty if there are none.
+    /// Faults of the metadata, each as text; empty if the metadata has no faults.
     pub metadata: Vec<String>,
     /// Number of blocks off home that were read and compared with their checksums; null without
     /// `--scrub`.
@@ -140,7 +140,7 @@ pub struct BadBlock {
     pub offset_bytes: u64,
     /// Size of the block, in bytes.
     pub bytes: u64,
-    /// Set if home has the same content; then the copy was dropped, and nothing is lost.
+    /// Set if home has the same content; in this case the copy was dropped, and nothing is lost.
     pub home_has_it: bool,
     /// Outcome: `given-up` (home serves), `rewritten` or `one-copy-left` (of a mirror),
     /// `no-good-copy`, `copies-differ`.

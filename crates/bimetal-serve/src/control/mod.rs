@@ -8,8 +8,8 @@
 //! - [`http`]: the protocol of the metrics page.
 //! - [`client`]: the side of a command.
 //!
-//! The server's loop reads requests and sends replies (`server/visitors.rs`): nothing here touches
-//! a volume. Read first: [`message`].
+//! The server's loop reads requests and sends replies (`server/visitors.rs`), and no part of this
+//! folder touches a volume. Read first: [`message`].
 
 pub mod client;
 pub mod codec;

@@ -58,7 +58,7 @@ enum State {
     Greeting,
     OptionReply,
     Replies,
-    /// Data of a read follows, for `reply`.
+    /// The reply is followed by data of a read.
     Data {
         left: u64,
         reply: Reply,
@@ -98,8 +98,8 @@ impl Client {
         matches!(self.state, State::Replies | State::Data { .. }).then_some(self.offer)
     }
 
-    /// Sends a request. `cookie` must differ from those of requests under way; a write carries
-    /// `payload`.
+    /// Sends a request. `cookie` must differ from the cookies of requests under way. A write
+    /// carries `payload`.
     pub fn ask(&mut self, cookie: u64, command: Command, payload: &Buffers) {
         let kind = match command.kind {
             OpKind::Read => command::READ,
@@ -142,8 +142,8 @@ impl Client {
         self.outbox.sent(count);
     }
 
-    /// Returns the buffer for received bytes. Call [`next_reply`](Self::next_reply) until it
-    /// returns `None` first.
+    /// Returns the buffer for received bytes. Callers first call [`next_reply`](Self::next_reply)
+    /// until it returns `None`.
     pub fn input(&mut self) -> &mut [u8] {
         self.staging.copy_within(self.start..self.end, 0);
         (self.start, self.end) = (0, self.end - self.start);

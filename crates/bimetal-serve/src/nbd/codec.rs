@@ -43,7 +43,7 @@ pub enum Closed {
 pub(super) enum Encryption {
     None,
     /// TLS is required: options other than `STARTTLS` and `ABORT` are refused until the client
-    /// requests it.
+    /// requests TLS.
     Needed,
     /// The client has requested TLS. No bytes are parsed until TLS has begun.
     Begins,
@@ -63,7 +63,7 @@ pub(super) enum State {
         filling: Filling,
         filled: usize,
     },
-    /// Bytes to be dropped, and the phase after them.
+    /// Bytes to be dropped, and the phase after these bytes.
     Skip {
         left: u64,
         handshake: bool,
@@ -91,7 +91,8 @@ pub struct Codec {
     held_bytes: u64,
     in_transmission: bool,
     held_back: bool,
-    /// Set while no export may be chosen, and set once a client was refused for it.
+    /// Two flags: set while no export may be chosen, and set once a client was refused for this
+    /// reason.
     pub(super) full: bool,
     pub(super) turned_away: bool,
     /// Block status request that waits for its answer. No bytes are parsed before the answer.
@@ -138,7 +139,8 @@ impl Codec {
         Self { encryption: Encryption::Needed, ..self }
     }
 
-    /// Sets whether the number of clients is at its maximum. No export can be chosen then.
+    /// Sets whether the number of clients is at its maximum. While the number of clients is at its
+    /// maximum, no export can be chosen.
     pub fn set_full(&mut self, full: bool) {
         self.full = full;
     }
@@ -169,8 +171,8 @@ impl Codec {
         self.in_transmission
     }
 
-    /// Returns the reason for which the connection is over, if it is over. No bytes are received
-    /// then.
+    /// Returns the reason for which the connection is over, if it is over. After the end of the
+    /// connection no bytes are received.
     pub fn closed(&self) -> Option<Closed> {
         if let State::Closed(reason) = self.state { Some(reason) } else { None }
     }
@@ -185,13 +187,14 @@ impl Codec {
         self.held_bytes + self.outbox.bytes()
     }
 
-    /// Returns true if more bytes may be received. If not, replies must be given or sent first.
+    /// Returns true if more bytes may be received; if not, replies must be given or sent before
+    /// more bytes are received.
     pub fn wants_input(&self) -> bool {
         !matches!(self.state, State::Closed(_)) && !self.tls_begins() && !self.is_full() && self.has_room()
     }
 
-    /// Returns true if there is room for received bytes. If not, requests that were held back are
-    /// handled first: receiving zero bytes would look like the end of the connection.
+    /// Returns true if there is room for received bytes; if not, requests that were held back must
+    /// be handled before, because receiving zero bytes would look like the end of the connection.
     fn has_room(&self) -> bool {
         let payload = matches!(&self.state, State::Payload { filling, filled, .. } if *filled < filling.len());
         payload || self.end - self.start < STAGING_BYTES
@@ -220,8 +223,8 @@ impl Codec {
         [IoSliceMut::new(payload), IoSliceMut::new(&mut self.staging[self.end..])]
     }
 
-    /// Records that `count` bytes were received into the buffers of [`input`](Self::input). Then
-    /// call [`next_request`](Self::next_request) until it returns `None`.
+    /// Records that `count` bytes were received into the buffers of [`input`](Self::input). After
+    /// that, call [`next_request`](Self::next_request) until it returns `None`.
     pub fn received(&mut self, mut count: usize) {
         if let State::Payload { filling, filled, .. } = &mut self.state {
             let taken = count.min(filling.len() - *filled);
@@ -233,7 +236,7 @@ impl Codec {
     }
 
     /// Returns the next request, if it has arrived and more requests may be under way. After
-    /// `None`, a block status request may be there ([`next_status`](Self::next_status)), with
+    /// `None`, a block status request may have arrived ([`next_status`](Self::next_status)), with
     /// further requests after it.
     pub fn next_request(&mut self) -> Option<Request> {
         while !self.is_full() {

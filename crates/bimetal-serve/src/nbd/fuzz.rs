@@ -53,8 +53,8 @@ pub fn converse(data: &[u8], pieces: &[usize], limits: Limits) -> Seen {
     converse_with(Codec::new(exports(), limits), data, pieces, limits)
 }
 
-/// Does the same with a given connection with these `limits`. If it requires TLS, `data` after the
-/// start of TLS is the decrypted bytes.
+/// Works as [`converse`], with a given connection with these `limits`. If the connection requires
+/// TLS, `data` after the start of TLS are the decrypted bytes.
 ///
 /// # Panics
 /// Panics for the reasons of [`converse`].
@@ -124,7 +124,7 @@ fn check(request: &Request, export: &Export) {
     assert_eq!(request.payload.sectors(), carried);
 }
 
-/// Answers that the second half of the range is a hole.
+/// Answers a request for the block status: the second half of the range is a hole.
 fn extents(status: &StatusRequest, export: &Export) -> Vec<Extent> {
     let len = status.range.len;
     assert!(status.range.end().bytes().0 <= export.bytes && len > Sectors(0), "{status:?} is outside");
@@ -166,7 +166,7 @@ fn send(codec: &mut Codec, sent: &mut Vec<u8>, mut limit: usize) {
 }
 
 /// Runs one input of the fuzzer. The first four bytes choose the limits, the sizes of the pieces, a
-/// valid handshake before the rest, and whether TLS is required.
+/// valid handshake before the other bytes, and whether TLS is required.
 pub fn run(data: &[u8]) {
     let Some((head, bytes)) = data.split_at_checked(4) else { return };
     let limits = Limits { requests: usize::from(head[0] % 16) + 1, bytes: 1 << (head[0] / 16 + 8) };

@@ -1,5 +1,5 @@
-//! NBD protocol as a state machine: bytes in, requests out; replies in, bytes out. There is no
-//! socket, clock or thread.
+//! NBD protocol as a state machine: bytes in, requests out; replies in, bytes out. The module has
+//! no socket, clock or thread.
 //!
 //! The server supports the fixed newstyle handshake with its options, simple and structured
 //! replies, and the block status of `base:allocation`. The specification is doc/proto.md of the NBD
@@ -89,14 +89,14 @@ pub struct StatusRequest {
 pub struct Extent {
     /// Number of sectors.
     pub len: Sectors,
-    /// Set if no data is stored there, so that the sectors read as zeroes.
+    /// Set if no data is stored in the run, so that the sectors read as zeroes.
     pub is_hole: bool,
 }
 
 /// Data of a request that its reply needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ticket {
-    /// Client's identifier of the request.
+    /// The client's identifier of the request.
     cookie: u64,
     /// Offset of a read, in bytes.
     offset: u64,

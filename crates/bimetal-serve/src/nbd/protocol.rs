@@ -136,7 +136,7 @@ impl<'a> Fields<'a> {
         self.array().map(u64::from_be_bytes)
     }
 
-    /// Reads a text with its length before it.
+    /// Reads a text, which its length precedes.
     pub(crate) fn text(&mut self) -> Option<&'a [u8]> {
         let len = self.u32()?;
         self.bytes(len as usize)

@@ -136,7 +136,7 @@ fn requests_become_commands_and_writes_keep_their_payload() {
     assert_eq!(sent.len(), 4 * 16);
 }
 
-/// An impossible request is answered with an error. The connection stays, so the flush behind it is
+/// An impossible request is answered with an error. The connection stays, so the flush after it is
 /// served.
 #[test]
 fn impossible_request_gets_an_error_and_the_connection_stays() {

@@ -79,12 +79,12 @@ impl Codec {
         });
     }
 
-    /// Answers a block status request, from the beginning of the range as far as `extents` reach.
-    /// Each extent ends on a multiple of the minimum block size, within the range.
+    /// Answers a block status request, from the beginning of the range as far as the sectors in
+    /// `extents` reach. Each extent ends on a multiple of the minimum block size, within the range.
     ///
     /// # Panics
     ///
-    /// Panics if there is no extent, or more than the request allows.
+    /// Panics if `extents` is empty, or has more extents than the request allows.
     pub fn answer_status(&mut self, request: StatusRequest, extents: &[Extent]) {
         assert!((1..=request.extents_max).contains(&extents.len()), "a reply has 1 extent to extents_max extents");
         self.push_chunk(request.cookie, chunk::BLOCK_STATUS, 4 + 8 * extents.len() as u32);
@@ -160,7 +160,7 @@ fn is_aligned(wire: Wire, export: &Export) -> bool {
     wire.offset.is_multiple_of(unit) && u64::from(wire.len).is_multiple_of(unit)
 }
 
-/// Returns the request in the wire's numbers, or the error for an invalid one.
+/// Returns the request in the wire's numbers, or the error for an invalid request.
 fn check(wire: Wire, export: &Export, structured: bool) -> Result<Header, ReplyError> {
     let (kind, flags) = match wire.command {
         command::READ => (OpKind::Read, if structured { command_flag::DF } else { 0 }),

@@ -1,8 +1,8 @@
 //! Attaching a drive: a new drive replaces the missing or detached drive off home, while the server
 //! serves.
 //!
-//! The new drive is examined, formatted and labelled on another thread. Then, once no operation
-//! waits for the old drive, the volume attaches the new one.
+//! The new drive is examined, formatted and labelled on another thread. After that, once no
+//! operation waits for the old drive, the volume attaches the new drive.
 
 use std::path::PathBuf;
 use std::sync::PoisonError;
@@ -67,7 +67,8 @@ impl Server {
         self.tell_watchers(Watch::Attach, reply);
     }
 
-    /// Attaches the new drive if this is possible now. Returns true if the drive was attached.
+    /// Attaches the new drive if the volume can take the drive now. Returns true if the drive was
+    /// attached.
     pub(super) fn go_on_attaching(&mut self) -> bool {
         let Some(Attachment::Ready { replacement, until }) = &self.control.attachment else { return false };
         let (member, life, until) = (replacement.member, replacement.life, *until);

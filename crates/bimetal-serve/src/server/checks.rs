@@ -1,7 +1,6 @@
-//! Checks: whether the block map is consistent, and whether the content off home has the checksums
-//! that were written. The block map is checked a part at a time, between other events. The volume
-//! reads the content off home in the background
-//! ([`Volume::scrub`](bimetal_core::volume::Volume::scrub)).
+//! Checks of a volume: of the consistency of the block map, and of the content off home against its
+//! checksums. The block map is checked a part at a time, between other events. The volume reads the
+//! content off home in the background ([`Volume::scrub`](bimetal_core::volume::Volume::scrub)).
 
 use bimetal_core::block_map::Slot;
 use bimetal_core::units::{counted, counted_are};

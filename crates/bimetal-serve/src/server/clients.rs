@@ -27,7 +27,7 @@ pub(super) struct Client {
     connection: Option<Connection>,
     pub(super) codec: Codec,
     pub(super) number: u64,
-    /// Set if the server made the connection to itself.
+    /// Set if the server made this connection to itself.
     is_own: bool,
     since: Nanoseconds,
     /// Set while the client is in the list of active clients.
@@ -52,8 +52,8 @@ impl Server {
         }
     }
 
-    /// Closes the client whose handshake is oldest, if too many clients negotiate. So idle
-    /// connections cannot keep other clients away.
+    /// Closes the client whose handshake is oldest, if too many clients negotiate. Because idle
+    /// connections are closed, they cannot keep other clients away.
     fn make_room_for_handshake(&mut self) {
         let shaking = self.clients.iter().filter(|(_, client)| !client.codec.in_transmission());
         if shaking.clone().count() < HANDSHAKES_MAX {
@@ -79,10 +79,10 @@ impl Server {
         self.send_replies();
     }
 
-    /// Returns the client's end of a new connection, which is served like an accepted one.
+    /// Returns the client's end of a new connection, which is served like an accepted connection.
     ///
     /// # Errors
-    /// Fails if the system gives no socket.
+    /// Fails if the system has no socket left.
     #[cfg(feature = "ublk")]
     pub fn connect(&mut self) -> io::Result<UnixStream> {
         let (theirs, ours) = UnixStream::pair()?;
@@ -93,7 +93,7 @@ impl Server {
         Ok(theirs)
     }
 
-    /// Begins to serve a client. Returns its key; `None` if its socket cannot be watched.
+    /// Begins to serve a client. Returns the client's key; `None` if its socket cannot be watched.
     pub(super) fn let_in(&mut self, connection: Option<Connection>) -> Option<usize> {
         let mut codec = Codec::new(Arc::clone(&self.exports), self.options.limits);
         if connection.as_ref().is_some_and(Connection::needs_tls) {
@@ -234,8 +234,8 @@ impl Client {
         self.connection.as_mut().map_or(Ok(()), |connection| connection.send(codec))
     }
 
-    /// Returns true if the connection can be closed. An invalid client is closed at once, a client
-    /// that has disconnected once it has its replies.
+    /// Returns true if the connection can be closed. An invalid client is closed at once, and a
+    /// client that has disconnected is closed once its replies are ready.
     fn is_over(&self) -> bool {
         match self.codec.closed() {
             None => false,
@@ -254,7 +254,8 @@ mod tests {
     use super::*;
 
     /// A new client may get the key of a client that has disconnected with requests under way. The
-    /// reply to such a request is for nobody: the new client would take it for its own.
+    /// reply to such a request must be dropped, because the new client would take it for a reply to
+    /// its own request.
     #[test]
     fn reply_to_a_gone_client_never_reaches_its_successor() {
         let mut bench = Bench::new("ssd-only");

@@ -44,7 +44,7 @@ impl Connection {
         self.writable |= writable;
     }
 
-    /// Returns true if there may be bytes to receive.
+    /// Returns true if the socket may have bytes to receive.
     pub(super) fn has_input(&self) -> bool {
         self.readable || self.tls.as_ref().is_some_and(Tls::has_plain)
     }

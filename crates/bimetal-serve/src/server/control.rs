@@ -1,8 +1,8 @@
 //! Control requests: questions and commands to the server, and the long tasks that they begin.
 //!
-//! A short request is answered at once. A long one (a drain) begins a task, which the requester
-//! *watches*: the requester gets a progress report each second. The task continues without
-//! watchers.
+//! A short request is answered at once. A long request (a drain) begins a task, which the requester
+//! *watches*: the requester gets a progress report each second. The task continues even if no
+//! requester watches it.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -52,7 +52,7 @@ pub(super) struct Control {
     pub(super) checkup: Option<Checkup>,
     pub(super) doors: Vec<Door>,
     pub(super) visitors: Slab<Visitor>,
-    /// Visitors with more input after their turn.
+    /// Visitors whose turn has ended with more input to read.
     pub(super) waiting: Vec<usize>,
     pub(super) drainage: Option<Drainage>,
     pub(super) recorder: Option<Recorder>,
@@ -85,7 +85,7 @@ impl Server {
     /// volume. With `held`, the server can also attach a drive and change settings.
     ///
     /// # Errors
-    /// Fails if another server listens at the endpoint, or if it is not possible.
+    /// Fails if another server listens at the endpoint, or if the endpoint is not possible.
     pub fn control(
         &mut self,
         endpoint: &Endpoint,
@@ -128,7 +128,7 @@ impl Server {
         let _ = self.outside(keep, |_, ()| {});
     }
 
-    /// Returns the function that writes the totals of each drive to the drives. A thread of its own
+    /// Returns the function that writes the totals of each drive to the drives. A separate thread
     /// runs the function.
     pub(super) fn keeping_lifetimes(&self) -> Option<impl FnOnce() + Send + 'static> {
         let held = self.control.held.clone()?;

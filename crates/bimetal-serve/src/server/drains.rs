@@ -1,7 +1,7 @@
 //! Drains: all dirty blocks are written back, on request. The volume does the work
 //! ([`Volume::drain`]). This module keeps the requester's intent, the rate, and the limit of
 //! attempts. After some attempts in a row that could not write everything back, the drain ends
-//! without success. Then writes follow the scheme again, and the volume stays attached and
+//! without success. After that, writes follow the scheme again, and the volume stays attached and
 //! readable.
 
 use std::collections::VecDeque;
@@ -25,7 +25,7 @@ const ATTEMPTS_MAX: u32 = 6;
 /// Number of samples, one a second, over which the rate is measured.
 const RATE_SAMPLES: usize = 10;
 
-/// Step after a drain.
+/// Behaviour of the server after a drain.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Then {
     /// The server serves as before.
@@ -98,7 +98,8 @@ impl Server {
         self.begin_drain(key, if stop { Then::Stop } else { Then::GoOn }, force)
     }
 
-    /// Returns the reason for which the server should not stop serving: connected clients.
+    /// Returns the connected clients, as the reason for which the server should not stop serving;
+    /// `None` if no client is connected.
     pub(super) fn clients_in_the_way(&mut self) -> Option<String> {
         // A client that has just disconnected still counts until its socket is read.
         self.look_at_clients();
@@ -296,7 +297,7 @@ mod tests {
         assert!(bench.server.control.drained && bench.server.phase != Phase::Serving);
     }
 
-    /// A plain drain cuts no client off, and its client may go on writing.
+    /// A drain without `--detach` disconnects no client, and its client may go on writing.
     #[test]
     fn plain_drain_serves_clients_on() {
         let (mut bench, client) = dirty_bench();
@@ -311,8 +312,8 @@ mod tests {
         bench.write(client, 9, 1);
     }
 
-    /// The clients are counted again at the end of the drain: one of them may be a mounted file
-    /// system.
+    /// The clients are counted again at the end of the drain, because one of them may be a mounted
+    /// file system.
     #[test]
     fn client_that_connects_during_a_drain_keeps_its_device() {
         let (mut bench, first) = dirty_bench();
@@ -329,7 +330,7 @@ mod tests {
         bench.write(second, 9, 1);
     }
 
-    /// The drain cannot end: nobody else has the blocks of the drive that is gone.
+    /// The drain cannot end, because only the drive that is gone has some blocks.
     #[test]
     fn drain_is_given_up_when_the_cache_is_gone() {
         let (mut bench, first) = dirty_bench();

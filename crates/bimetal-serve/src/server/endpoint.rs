@@ -81,7 +81,7 @@ pub enum EndpointError {
     /// Another server listens at the endpoint.
     #[error("a server listens at '{0}' already: stop that server, or choose another path")]
     InUse(String),
-    /// The path is a file that is no socket.
+    /// The path names a file that is not a socket.
     #[error("'{0}' exists and is no socket: choose another path")]
     InTheWay(String),
     /// TCP without encryption can be read by others in the network.
@@ -139,7 +139,7 @@ impl Endpoint {
         format!("tcp:{address}").parse().map_err(|_| EndpointError::Metrics(address.to_owned()))
     }
 
-    /// Checks that the endpoint can be listened at, before changes are made for it.
+    /// Checks that the endpoint can be listened at, before the endpoint requires changes.
     ///
     /// # Errors
     /// Fails for the reasons of [`EndpointError`].
@@ -150,7 +150,7 @@ impl Endpoint {
     /// Checks an endpoint at which the server of the same volume may listen already.
     ///
     /// # Errors
-    /// Fails if no server could ever listen there.
+    /// Fails if no server could ever listen at the endpoint.
     pub fn check_path(&self) -> Result<(), EndpointError> {
         if let Self::Unix(path) = self { check_path(path) } else { Ok(()) }
     }
@@ -166,9 +166,9 @@ impl fmt::Display for Endpoint {
 }
 
 enum Bound {
-    /// Path, with device and inode of the socket's file: only this file is removed at the end.
+    /// Path, with device and inode of the socket's file: only this very file is removed at the end.
     Unix { path: PathBuf, file: Option<(u64, u64)> },
-    /// Host as it was named, because a certificate may contain it, and address.
+    /// Host as the user named it, because a certificate may contain this name; and the address.
     Tcp { host: String, address: SocketAddr },
 }
 
@@ -226,7 +226,7 @@ impl Listener {
         self.tls.as_ref()
     }
 
-    /// Accepts a client, if a client waits.
+    /// Accepts a client, if a client waits to connect.
     pub(super) fn accept(&self) -> Result<Option<OwnedFd>, Errno> {
         match accept_with(&self.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
             Ok(socket) => {

@@ -1,7 +1,7 @@
 //! Events with their payloads: all that happens to a server from outside.
 //!
 //! `select.rs` waits until sources are ready, takes the events of each, and applies them. Applying
-//! an event changes the server's own state and needs no socket: tests apply events by hand.
+//! an event changes the server's own state and needs no socket, so tests apply events by hand.
 
 use std::time::Instant;
 

@@ -1,5 +1,5 @@
-//! Block status of a range, as far as it is known without reading. A hole is a part that is in no
-//! slot, and for which the home's file system reports that no data is stored.
+//! Block status of a range, as far as the status is known without reading. A hole is a part that is
+//! in no slot, and for which the home's file system reports that no data is stored.
 
 use bimetal_core::block::Block;
 use bimetal_core::scheme::MemberState;
@@ -8,7 +8,7 @@ use bimetal_core::units::{SECTOR_BYTES, SectorRange, Sectors};
 use super::Server;
 use crate::nbd::{Extent, StatusRequest};
 
-/// Maximum of blocks looked up for one answer: clients request the rest again.
+/// Maximum of blocks looked up for one answer; clients send another request for the further blocks.
 const LOOKUPS_MAX: u64 = 1 << 15;
 
 impl Server {

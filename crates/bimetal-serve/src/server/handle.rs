@@ -14,7 +14,8 @@ use crate::snapshot::Snapshot;
 /// Message of another thread to the server.
 pub(super) enum Letter {
     Snapshot(Sender<Snapshot>),
-    /// Request to stop: the first lets all requests end, the second stops at once.
+    /// Request to stop: the first request lets all requests of clients end, the second stops the
+    /// server at once.
     Stop,
     /// Result of work outside the loop, to be applied.
     Apply(Box<dyn FnOnce(&mut Server) + Send>),
@@ -44,8 +45,8 @@ impl Handle {
         receiver.recv().map_err(|_| Stopped)
     }
 
-    /// Stops the server: the first call lets every request end and makes everything stable, the
-    /// second stops at once.
+    /// Stops the server: the first call lets every request end and makes all data stable, the
+    /// second stops the server at once.
     ///
     /// # Errors
     ///

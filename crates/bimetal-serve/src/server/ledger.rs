@@ -48,7 +48,7 @@ pub(super) struct Ledger {
 struct Lines {
     since: Nanoseconds,
     said: u32,
-    /// Number of blocks in findings without a line.
+    /// Number of blocks in findings for which no line was printed.
     unsaid: u64,
 }
 
@@ -86,7 +86,7 @@ impl Server {
         self.take_troubles();
     }
 
-    /// Adds new findings of the volume to the report, and prints them.
+    /// Adds new findings of the volume to the report, and prints the findings.
     pub(super) fn take_troubles(&mut self) {
         let errors = self.volume.statistics().checksum_errors;
         if errors != self.ledger.checksum_errors_taken {
@@ -162,7 +162,7 @@ impl Server {
         }
     }
 
-    /// Returns the time at which the report is to be written, if it is to be written.
+    /// Returns the time at which the report is to be written; `None` if it need not be written.
     pub(super) fn ledger_deadline(&self) -> Option<Nanoseconds> {
         let wanted = self.ledger.unwritten && self.ledger.writing.is_none() && self.control.held.is_some();
         wanted.then_some(self.ledger.write_at)
@@ -195,8 +195,7 @@ impl Server {
         let reply = match kept {
             Ok(()) => Reply::Done(Done::new(message)),
             Err(error) => Reply::error(format!(
-                "{message}; the report cannot be written, so this may be forgotten when the \
-                                      server ends: {error}"
+                "{message}; the report cannot be written, so the finding may be forgotten when the server ends: {error}"
             )),
         };
         self.tell_watchers(Watch::Acknowledge, &reply);

@@ -2,15 +2,17 @@
 //! happened, *applies* each, and *settles* before it waits for the next events.
 //!
 //! An `Event` has its payload: a request of a client, the ended operations of a drive, a control
-//! request, a signal, the time. Applying an event changes only the server's own state. Then
-//! `settle` lets the volume do all that it can. The operations of the volume go to the drives in
-//! one batch. Finished requests become replies, and each client gets its replies with one call.
+//! request, a signal, the time. Applying an event changes only the server's own state, and calls no
+//! system function. After the events, `settle` lets the volume do all that it can do now. The
+//! operations of the volume go to the drives in one batch. Finished requests become replies, and
+//! each client gets its replies with one call.
 //!
 //! Other threads (signals, control socket, metrics) send messages to the server through a
 //! [`Handle`]. The price of this design is that nothing in the loop may block. Calls that may block
 //! (a discard of a block device) belong to the drive. Read `event.rs`, then `requests.rs`.
 //!
-//! Beside each file are tests that apply events by hand, with `testing.rs`: no sockets, no drives.
+//! Each file of the loop has tests beside it that apply events by hand, with `testing.rs`: without
+//! sockets and drives.
 
 mod attachment;
 mod checks;
@@ -107,7 +109,7 @@ impl Default for ServerOptions {
     }
 }
 
-/// Reasons for which a server cannot serve, or no longer.
+/// Reasons for which a server cannot serve, or for which it can no longer serve.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// The numbers of drives and members differ.
@@ -124,7 +126,7 @@ pub enum ServeError {
     /// The system refuses a resource that every server needs.
     #[error("cannot {what}: {error}")]
     System {
-        /// Action that the system refuses.
+        /// The action that the system refuses.
         what: &'static str,
         /// Error of the system.
         error: Errno,
@@ -139,7 +141,7 @@ pub enum ServeError {
 pub struct Summary {
     /// Set if every request was answered and everything is stable.
     pub clean: bool,
-    /// Set if everything was written back, and nothing was served since.
+    /// Set if everything was written back, and no request was served since then.
     pub drained: bool,
     /// Number of requests that were served.
     pub requests: u64,
@@ -252,8 +254,8 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// Fails if another server listens there, the address is not possible, or TCP would be
-    /// unencrypted without permission.
+    /// Fails if another server listens at the endpoint, the address is not possible, or TCP would
+    /// be unencrypted without permission.
     pub fn listen(&mut self, endpoint: &Endpoint) -> Result<String, ServeError> {
         let listener = Listener::bind_for(endpoint, &self.options.tcp, self.options.access)?;
         let uri = listener.uri(&self.exports[0].name);
@@ -280,7 +282,7 @@ impl Server {
     /// # Errors
     ///
     /// Fails if the system withdraws a resource that every server needs. The volume's guarantees
-    /// hold in this case, too.
+    /// hold even after this failure.
     pub fn run(mut self) -> Result<Summary, ServeError> {
         self.apply(Event::Time(Instant::now()));
         loop {

@@ -1,6 +1,7 @@
 //! The recorder: the requests of clients as a trace, with their response times. The loop only
-//! passes requests on; another thread sorts them by arrival and writes them. The number of requests
-//! that wait to be written is bounded: further requests are dropped and counted.
+//! passes requests on; another thread sorts the requests by arrival and writes them to the trace.
+//! The number of requests that wait to be written is bounded: further requests are dropped and
+//! counted.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -38,14 +39,15 @@ pub(super) struct Recorder {
     since: Nanoseconds,
     arrived: u64,
     dropped: u64,
-    /// Number of requests that are written, or never will be: counted by the writing thread.
+    /// Number of requests that are written, or will never be written, as the writing thread counts
+    /// them.
     settled: Arc<AtomicU64>,
     sender: Sender<(u64, Request)>,
     thread: JoinHandle<()>,
 }
 
 impl Recorder {
-    /// Records a request that arrives, if there is room for it.
+    /// Records a request that arrives, if the recorder has room for the request.
     pub(super) fn arrives(&mut self, now: Nanoseconds, unit: u16, command: Command) -> Option<Recorded> {
         if self.arrived - self.settled.load(Ordering::Relaxed) >= WAITING_MAX {
             self.dropped += 1;
@@ -78,7 +80,7 @@ impl Recorder {
         TraceStatus { path: self.path.display().to_string(), requests, dropped: self.dropped }
     }
 
-    /// Ends the recording and waits until it is written.
+    /// Ends the recording and waits until the recording is written.
     pub(super) fn finish(self) {
         drop(self.sender);
         // Errors are ignored: no requester is left.
@@ -86,7 +88,7 @@ impl Recorder {
     }
 }
 
-/// Creates a trace of a device of this size. The path must not exist: a typing error must not
+/// Creates a trace of a device of this size. The path must not exist, so that a typing error cannot
 /// replace the home of a volume.
 fn new_trace(path: &Path, capacity: Option<Sectors>) -> Result<Writer, String> {
     if path.symlink_metadata().is_ok() {
@@ -118,7 +120,7 @@ fn write(mut writer: Writer, receiver: &Receiver<(u64, Request)>, settled: &Atom
     writer.finish().map(|written| written.requests).map_err(|error| error.to_string())
 }
 
-/// Request that is ignored in the order of the heap.
+/// A request in the heap whose own order does not count.
 struct Key(Request);
 
 impl PartialEq for Key {

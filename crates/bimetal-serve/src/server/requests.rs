@@ -28,9 +28,10 @@ pub(super) struct Open {
 /// Requester that waits for the answer.
 #[derive(Clone, Copy)]
 pub(super) enum Asker {
-    /// Client, by key and number: another client may have the key by the time of the answer.
+    /// Client, by key and number, because another client may have the same key by the time of the
+    /// answer.
     Client { key: usize, number: u64, ticket: Ticket },
-    /// The server itself, which makes everything stable before it stops.
+    /// The server itself, which makes all data stable before it stops.
     Stop,
 }
 
@@ -96,7 +97,7 @@ impl Server {
         self.close_late_clients();
     }
 
-    /// Passes operations to the drives and completions to the volume, until there are none.
+    /// Passes operations to the drives and completions to the volume, until neither has any left.
     fn work_drives(&mut self) {
         let mut moved = true;
         while std::mem::take(&mut moved) {
@@ -129,7 +130,7 @@ impl Server {
         self.apply(Event::Ended { drive, completions, failures });
     }
 
-    /// Passes completions of a drive to the volume, and counts them.
+    /// Passes completions of a drive to the volume, and counts the completions.
     pub(super) fn note_ended(
         &mut self,
         number: usize,
@@ -189,7 +190,8 @@ mod tests {
     use super::super::testing::{Answer, Bench, SSD, command};
     use super::*;
 
-    /// The whole path of a request: an operation on the drive, and the reply when it has ended.
+    /// The test follows a request on its whole path: an operation on the drive, and the reply when
+    /// the operation has ended.
     #[test]
     fn write_is_answered_once_its_operation_has_ended() {
         let mut bench = Bench::new("ssd-only");
@@ -220,7 +222,7 @@ mod tests {
         assert_eq!(bench.server.traffic.1[SSD].errors, 1);
     }
 
-    /// FUA of a request without data: its records are stable only after a flush.
+    /// Case: a request with FUA and without data. Its records are stable only after a flush.
     #[test]
     fn zeroes_with_fua_are_answered_after_a_flush() {
         let mut bench = Bench::new("ssd-only");
@@ -234,7 +236,8 @@ mod tests {
         assert_eq!(bench.answers(client), [Answer::done(cookie)]);
     }
 
-    /// An error of the flush is the answer: the zeroes are on the drive and may be lost.
+    /// An error of this flush is the answer to the request, because the zeroes are on the drive but
+    /// may be lost.
     #[test]
     fn failed_flush_fails_zeroes_with_fua() {
         let mut bench = Bench::new("ssd-only");

@@ -3,7 +3,7 @@
 //! rate of scrubs is limited. The volume does the work
 //! ([`Volume::scrub`](bimetal_core::volume::Volume::scrub)).
 //!
-//! A scrub that is interrupted, by the end of the server or a missing drive, does not count: it
+//! A scrub that is interrupted, by the end of the server or a missing drive, does not count, and
 //! begins anew.
 
 use bimetal_core::units::{Bytes, Nanoseconds};
@@ -24,7 +24,7 @@ const AGAIN: Nanoseconds = Nanoseconds::from_seconds(3600);
 pub struct ScrubPlan {
     /// Time between the end of a scrub and the next scrub; `None` for no scheduled scrubs.
     pub every: Option<Nanoseconds>,
-    /// Maximum of bytes read in a second.
+    /// Maximum number of bytes that a scrub reads in a second.
     pub rate: Option<Bytes>,
 }
 
@@ -143,8 +143,8 @@ mod tests {
         bench.pass(time.saturating_sub(passed));
     }
 
-    /// An overdue scrub begins a minute after the start, reads what is off home, and is due again a
-    /// week after its end.
+    /// An overdue scrub begins a minute after the start, reads the content off home, and the next
+    /// scrub is due a week after the scrub's end.
     #[test]
     fn scrub_begins_when_it_is_due_and_again_after_a_week() {
         let mut bench = planned_bench();
@@ -177,7 +177,7 @@ mod tests {
         assert_eq!(said, 1, "{lines:?}");
     }
 
-    /// A server that stops has other work, and its next server catches up.
+    /// A server that is stopping begins no scrub, and the next server of the volume catches up.
     #[test]
     fn scrub_is_not_begun_by_a_server_that_stops() {
         let mut bench = planned_bench();

@@ -75,7 +75,7 @@ impl Source {
 }
 
 /// Event queue of the kernel. Sockets report each change once, so no socket is registered again
-/// while serving.
+/// while the server runs.
 pub(super) struct Selector {
     epoll: OwnedFd,
     ready: Vec<Ready>,
@@ -123,7 +123,7 @@ impl Selector {
 }
 
 impl Server {
-    /// Waits for events, and applies them.
+    /// Waits for events, and applies the events.
     pub(super) fn select(&mut self) -> Result<(), ServeError> {
         let limit = self.patience();
         self.selector.wait(limit)?;
@@ -140,7 +140,8 @@ impl Server {
         Ok(())
     }
 
-    /// Returns the time for which nothing is to be done without an event; `None` for no limit.
+    /// Returns the time for which the server has nothing to do unless an event happens; `None` for
+    /// no limit.
     fn patience(&self) -> Option<Nanoseconds> {
         if !self.active.is_empty() || self.control.is_busy() {
             return Some(Nanoseconds::ZERO);

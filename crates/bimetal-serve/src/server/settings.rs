@@ -42,7 +42,7 @@ impl Server {
         Ok(name.to_owned())
     }
 
-    /// Writes a value to the labels. Returns a message if this cannot even begin.
+    /// Writes a value to the labels. Returns a message if the writing cannot begin.
     fn keep_setting(&mut self, name: String, value: String) -> Option<String> {
         let in_force = format!("{name}={value} is in force");
         let Some(held) = self.control.held.clone() else {

@@ -21,9 +21,9 @@ const LAST_REPLIES_TIME: Nanoseconds = Nanoseconds::from_seconds(5);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Phase {
     Serving,
-    /// No client is accepted and nothing is received; requests under way end.
+    /// No client is accepted, and no bytes are received; requests under way end.
     Draining,
-    /// The volume makes everything stable.
+    /// The volume makes all data stable.
     Flushing,
     /// The volume ends its moves and records that nothing is in doubt.
     Closing {
@@ -101,7 +101,8 @@ impl Server {
         }
     }
 
-    /// Takes the next step of stopping, if its condition is met. Returns true if there is new work.
+    /// Takes the next step of stopping, if its condition is met. Returns true if the server has new
+    /// work.
     pub(super) fn go_on_stopping(&mut self) -> bool {
         match self.phase {
             Phase::Draining if self.open.is_empty() => {
@@ -124,7 +125,7 @@ impl Server {
         false
     }
 
-    /// Closes the volume after the flush, which made everything stable or failed.
+    /// Closes the volume after the flush, whether the flush made all data stable or failed.
     pub(super) fn flushed(&mut self, stable: bool) {
         self.phase = Phase::Closing { stable };
         self.volume.close(self.now);
@@ -143,8 +144,8 @@ mod tests {
     use super::*;
     use crate::control::message::{Reply, Request};
 
-    /// Nothing is received any more; requests under way end, then everything is made stable, and
-    /// the client gets its reply.
+    /// Order of the steps: no bytes are received any more, requests under way end, all data are
+    /// made stable, and the client gets its reply.
     #[test]
     fn stop_lets_requests_under_way_end() {
         let mut bench = Bench::new("ssd-only");
@@ -176,8 +177,9 @@ mod tests {
         assert_eq!(bench.waiting(SSD).len(), 1);
     }
 
-    /// A drain to detach ends the server. A first signal then asks for what is done anyway, and
-    /// must not cut the end short; a second signal must.
+    /// A drain to detach ends the server. During such a drain, a first signal asks for nothing more
+    /// than the drain's own end, and must not make it shorter. A second signal must stop the server
+    /// at once.
     #[test]
     fn first_signal_after_a_drain_changes_nothing() {
         let mut bench = Bench::new("ssd-only");

@@ -1,7 +1,7 @@
 //! A server whose events come from the test, for the tests of the files in this folder.
 //!
-//! Its drives keep their content in memory, and end an operation when a test says so. Its clients
-//! and visitors have their codecs and no sockets. Its clock is the clock of the test.
+//! The drives keep their content in memory, and end an operation when a test says so. The clients
+//! and visitors have codecs and no sockets. The server's clock is the clock of the test.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::IoSlice;
@@ -28,7 +28,7 @@ use super::{Server, ServerOptions};
 use crate::control::message::{Reply, Request};
 use crate::nbd::client::{Client, ClientError};
 
-/// Sizes of the drives: the first is the SSD, the second the HDD.
+/// Sizes of the drives: the first drive is the SSD, the second is the HDD.
 const MIB: [u64; 2] = [16, 64];
 
 /// Number of the SSD, which is the only drive of a volume without an HDD.
@@ -101,7 +101,7 @@ impl Drive for Held {
 /// Reply to a request of a client.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Answer {
-    /// Number that [`Bench::ask`] has returned.
+    /// Number of the request, as [`Bench::ask`] returned it.
     pub(super) cookie: u64,
     /// Number of the error; 0 for success.
     pub(super) error: u32,
@@ -134,7 +134,8 @@ pub(super) struct Bench {
 }
 
 impl Bench {
-    /// Makes the server of a new volume: of both drives, or of the SSD where the scheme uses one.
+    /// Makes the server of a new volume: of both drives, or of the SSD alone if the scheme uses one
+    /// drive.
     pub(super) fn new(scheme: &'static str) -> Self {
         Self::with(scheme, ServerOptions::default())
     }
@@ -278,7 +279,8 @@ impl Bench {
         lock(&self.memories[drive]).waiting.iter().map(|operation| operation.command).collect()
     }
 
-    /// Ends the oldest operation of a drive with this status; it is carried out if it is done.
+    /// Ends the oldest operation of a drive with this status; with the status `Done` the operation
+    /// is also carried out.
     pub(super) fn end(&mut self, drive: usize, status: Status) {
         let mut memory = lock(&self.memories[drive]);
         let operation = memory.waiting.pop_front().expect("an operation waits");
@@ -290,7 +292,7 @@ impl Bench {
         self.apply(Event::Ended { drive, completions: vec![completion], failures: Vec::new() });
     }
 
-    /// Ends all operations as done, until none waits.
+    /// Ends all operations as done, until no operation waits.
     pub(super) fn run(&mut self) {
         self.server.settle();
         while let Some(drive) = (0..self.memories.len()).find(|&drive| !self.waiting(drive).is_empty()) {
@@ -351,7 +353,7 @@ fn buffers(bytes: &[u8]) -> Buffers {
     Buffers::from(filling.share())
 }
 
-/// Formats the drives, and recovers the volume that is on them.
+/// Formats the drives, and recovers the volume on the drives.
 fn volume(scheme: &'static str, memories: &mut [Memory]) -> Volume<Buffers> {
     let scheme = schemes::find(scheme).unwrap();
     let settings = Settings::new(scheme.name, scheme.parameters, [] as [(&str, &str); 0]).unwrap();

@@ -21,7 +21,8 @@ const BUFFER_BYTES: usize = 256 << 10;
 /// Maximum of parts of replies encrypted with one call.
 const PARTS_MAX: usize = 64;
 
-/// Certificates that a server presents to its clients, and those that it requires of them.
+/// Certificates that a server presents to its clients, and certificates that it requires of
+/// clients.
 #[derive(Clone, Debug)]
 pub struct Credentials(Arc<ServerConfig>);
 
@@ -53,7 +54,7 @@ pub enum CredentialsError {
 impl Credentials {
     /// Reads `server-cert.pem` and `server-key.pem` of `directory`. With `verify_peer`, only
     /// clients are accepted whose certificate is signed by `ca-cert.pem` and not revoked by
-    /// `ca-crl.pem`, if that file exists. Otherwise all clients are accepted.
+    /// `ca-crl.pem`, if that file exists. Without `verify_peer`, all clients are accepted.
     ///
     /// # Errors
     /// Fails if a file is missing or invalid, or if the key does not belong to the certificate.
@@ -120,7 +121,7 @@ pub(super) struct Tls {
     plain_bytes: usize,
 }
 
-/// Socket with the interface of the TLS library. The socket never waits.
+/// Socket with the interface of the TLS library. Calls on the socket never wait.
 struct Wire<'a>(&'a OwnedFd);
 
 impl Read for Wire<'_> {
@@ -151,12 +152,12 @@ impl Tls {
         Ok(Self { connection, plain_bytes: 0 })
     }
 
-    /// Returns true if there are decrypted bytes for the codec.
+    /// Returns true if decrypted bytes wait for the codec.
     pub(super) fn has_plain(&self) -> bool {
         self.plain_bytes > 0
     }
 
-    /// Returns true if everything that was encrypted is sent.
+    /// Returns true if all encrypted bytes are sent.
     pub(super) fn is_sent(&self) -> bool {
         !self.connection.wants_write()
     }
@@ -225,7 +226,8 @@ impl Tls {
         }
     }
 
-    /// Announces the end of the connection, if the socket takes the message.
+    /// Announces the end of the encrypted connection to the client, if the socket takes the
+    /// message.
     pub(super) fn say_goodbye(&mut self, socket: &OwnedFd) {
         self.connection.send_close_notify();
         let _ = self.connection.write_tls(&mut Wire(socket));

@@ -8,8 +8,8 @@ use bimetal_device::drive::Failure;
 
 use crate::snapshot::Failing;
 
-/// Number of failed reads or writes in a row, each at another range than the failure before, from
-/// which a drive counts as failing.
+/// Number of failed reads or writes in a row, each at a different range than the failure before it,
+/// from which a drive counts as failing.
 const IN_A_ROW: u32 = 3;
 
 /// Counters of one member, or of all requests.
@@ -82,13 +82,13 @@ impl Traffic {
 pub(super) struct Mishap {
     command: Command,
     status: Status,
-    /// Error of the system, if there was one.
+    /// Error of the operating system, if the system reported an error.
     errno: Option<Errno>,
 }
 
 impl Mishap {
-    /// Returns the fault of an operation with this status, if any; `failures` are recent errors of
-    /// the system from the drive.
+    /// Returns the fault of an operation with this status, `None` if it succeeded; `failures` are
+    /// recent errors of the system from the drive.
     pub(super) fn of(command: Command, status: Status, failures: &[Failure]) -> Option<Self> {
         if matches!(status, Status::Done | Status::Unsupported) {
             return None;

@@ -1,6 +1,6 @@
-//! Messages for people that should not wait for a query: the first error of each kind of each
-//! drive, and changes of a drive's state. Each is one line, once; `status` counts repetitions. The
-//! [ledger](super::ledger) reports bad content.
+//! Messages that people should get without asking: the first error of each kind of each drive, and
+//! changes of a drive's state. Each message is one line and is printed once; `status` counts
+//! repetitions. The [ledger](super::ledger) reports bad content.
 
 use bimetal_core::layout::MemberId;
 use bimetal_core::operation::OpKind;
@@ -17,7 +17,7 @@ use crate::snapshot::Failing;
 /// Function that prints a line.
 type Tell = Box<dyn FnMut(&str) + Send>;
 
-/// Messages that were printed already.
+/// Texts of messages that were printed already.
 #[derive(Default)]
 pub(super) struct Troubles {
     tell: Option<Tell>,
@@ -25,7 +25,7 @@ pub(super) struct Troubles {
     states: Vec<MemberState>,
     /// Kinds of operations of each drive that were reported as failing.
     failing: Vec<Failing>,
-    /// Set for members that were reported as having no room below them.
+    /// Set for members that were reported as members whose file system is full.
     without_room: Vec<bool>,
     /// Number of clients that were refused, number of refusals that were reported, and time of the
     /// next report.
@@ -188,8 +188,8 @@ mod tests {
         answers[0].clone()
     }
 
-    /// The first error of a kind is one line, the third at another address one more, and further
-    /// errors are counted only.
+    /// The first error of a kind is printed as one line, and the third at another address as one
+    /// more line. Further errors are only counted.
     #[test]
     fn drive_that_fails_reads_is_reported_in_two_lines() {
         let mut bench = Bench::new("ssd-only");
@@ -219,7 +219,7 @@ mod tests {
         assert!(!bench.server.snapshot().members[SSD].failing.reads);
     }
 
-    /// Home is gone: reads of its blocks are errors from now on, and the drive is not asked again.
+    /// After home is gone, reads of its blocks are errors, and the drive gets no further operation.
     #[test]
     fn home_that_is_gone_is_reported_once_and_fails_its_reads() {
         let mut bench = Bench::new("hybrid-disk");
@@ -234,7 +234,7 @@ mod tests {
         assert_eq!(bench.lines().iter().filter(told).count(), 0);
     }
 
-    /// An empty cache that is gone takes nothing along: home serves.
+    /// An empty cache that is gone loses no content, and home serves.
     #[test]
     fn empty_cache_that_is_gone_is_detached_and_home_serves() {
         let mut bench = Bench::new("hybrid-disk");

@@ -16,7 +16,7 @@ use crate::control::message::Reply;
 use crate::control::{codec, http};
 use crate::metrics;
 
-/// Maximum of visitors for each language; further connections are closed.
+/// Maximum number of visitors for each protocol; further connections are closed.
 const VISITORS_MAX: usize = 64;
 /// Maximum of bytes received with one call.
 const CHUNK_BYTES: usize = 16 << 10;
@@ -56,7 +56,7 @@ pub(super) struct Visitor {
     speech: Speech,
     readable: bool,
     writable: bool,
-    /// Set while the visitor is in the list of those with more input after their turn.
+    /// Set while the visitor is in the list of visitors that have more input after their turn.
     listed: bool,
     /// Task that the visitor watches.
     pub(super) watch: Option<Watch>,
@@ -66,7 +66,7 @@ impl Server {
     /// Accepts visitors at `endpoint`, once the server runs.
     ///
     /// # Errors
-    /// Fails if another server listens there, or if the endpoint is not possible.
+    /// Fails if another server listens at the endpoint, or if the endpoint is not possible.
     pub(super) fn add_door(&mut self, endpoint: &Endpoint, language: Language) -> Result<(), ServeError> {
         // Metrics are no secret on this machine; control requests always use a Unix socket of the
         // owner.
@@ -163,7 +163,7 @@ impl Server {
         }
     }
 
-    /// Sends a reply to a visitor, if it is still connected.
+    /// Sends a reply to a visitor, if the visitor is still connected.
     pub(super) fn tell(&mut self, key: usize, reply: &Reply) {
         if let Some(Visitor { speech: Speech::Control(codec), .. }) = self.control.visitors.get_mut(key) {
             codec.reply(reply);

@@ -86,7 +86,7 @@ pub struct Running {
     thread: JoinHandle<Result<Summary, ServeError>>,
 }
 
-/// Makes the drives of a plan, with a new volume on them or the recovered one.
+/// Makes the drives of a plan, with a new volume or the recovered volume on the drives.
 pub fn volume(plan: Plan, scratch: &Scratch, fresh: bool) -> (Volume<Buffers>, Vec<Box<dyn Drive>>) {
     let mut members = vec![(Role::Ssd, "ssd", plan.ssd_mib)];
     if plan.hdd_mib > 0 {
@@ -196,7 +196,7 @@ impl Running {
     }
 }
 
-/// Returns true if all these programs are installed; prints the first missing one.
+/// Returns true if all these programs are installed; prints the first missing program.
 pub fn has(programs: &[&str]) -> bool {
     let missing = programs.iter().find(|program| {
         let paths = std::env::var_os("PATH").unwrap_or_default();
@@ -234,7 +234,8 @@ pub fn noise(bytes: usize, seed: u64) -> Vec<u8> {
     (0..bytes.div_ceil(8)).flat_map(|_| next().to_le_bytes()).take(bytes).collect()
 }
 
-/// Client of the block device that waits for each reply. It supports reads, writes and flushes.
+/// Client of the block device that waits for each reply. The client supports reads, writes and
+/// flushes.
 pub struct Disk {
     socket: UnixStream,
     requests: u64,

@@ -6,15 +6,15 @@
 //! `mq-deadline.c` of Linux 6):
 //!
 //! 1. *Split*: a request longer than `max_sectors_kb` becomes several.
-//! 2. *Plug*: requests that one task issues together are collected before any is dispatched. A
-//!    trace does not show plugs. Requests that follow each other within [`PLUG_GAP`] count as
-//!    issued together: a task that waits for an answer is not that fast.
-//! 3. *Merge*: a request adjacent to another becomes a part of it, as long as both have the same
-//!    kind and `max_sectors_kb` allows it. Flushes, discards and writes with force unit access stay
-//!    alone.
+//! 2. *Plug*: requests that one task issues together are collected before any of them is
+//!    dispatched. A trace does not show plugs. Requests that follow each other within [`PLUG_GAP`]
+//!    count as issued together, because a task that waits for an answer in between is slower.
+//! 3. *Merge*: a request adjacent to another becomes a part of the other request, as long as both
+//!    have the same kind and `max_sectors_kb` allows it. Flushes, discards and writes with force
+//!    unit access are never merged.
 //! 4. *Schedule* (`scheduler.rs`): merged requests wait for one of `queue_depth` places on the
-//!    drive. `mq-deadline` sorts them and continues to merge meanwhile; `none` keeps the order and
-//!    merges with the last few.
+//!    drive. `mq-deadline` sorts the waiting requests and continues to merge them. `none` keeps the
+//!    order and merges only with the last few requests.
 //!
 //! Not modelled: limits of scatter-gather lists (`max_segments`), of requests of a scheduler
 //! (`nr_requests`), priorities, several hardware queues.
@@ -40,7 +40,7 @@ pub const PLUG_GAP: Nanoseconds = Nanoseconds::from_micros(30);
 /// Number of requests that a plug holds (`BLK_MAX_REQUEST_COUNT`).
 const PLUG_REQUESTS_MAX: usize = 32;
 
-/// Number of sectors in a plugged request behind which no further request is plugged
+/// Number of sectors in a plugged request after which no further request is plugged
 /// (`BLK_PLUG_FLUSH_SIZE`, 128 KiB).
 const PLUG_FLUSH_SECTORS: u64 = 256;
 
@@ -70,7 +70,7 @@ pub(crate) struct Merged {
     pub(crate) range: SectorRange,
     /// Time at which the first part arrived.
     pub(crate) arrival: Nanoseconds,
-    /// Numbers of the requests of the trace of which it contains parts.
+    /// Numbers of the requests of the trace of which the request contains parts.
     pub(crate) parts: Vec<u64>,
 }
 
@@ -79,7 +79,7 @@ impl Merged {
         matches!(self.kind, OpKind::Read | OpKind::Write) && !self.fua
     }
 
-    /// Merges `other` if it is adjacent and of the same kind; returns it otherwise.
+    /// Merges `other` if the two are adjacent and of the same kind; otherwise returns `other`.
     pub(crate) fn merge(&mut self, other: Merged, max_sectors: u64) -> Option<Merged> {
         let alike = self.can_merge() && other.can_merge() && self.kind == other.kind;
         if !alike || self.range.len.0 + other.range.len.0 > max_sectors {
@@ -157,8 +157,8 @@ impl BlockLayer {
         self.counts
     }
 
-    /// Takes request `number` of the trace, which arrives now. With `more`, the task continues at
-    /// once: the plug stays.
+    /// Takes request `number` of the trace, which arrives now. With `more`, the task issues its
+    /// next request at once, so the plug stays.
     pub(crate) fn arrive(&mut self, now: Nanoseconds, number: u64, request: &Request, more: bool) {
         self.counts.queued += 1;
         let max_sectors = self.settings.max_sectors;
@@ -208,7 +208,8 @@ impl BlockLayer {
     }
 
     /// Handles the end of request `number` to the drive: calls `done` with each request of the
-    /// trace that ends with it. Returns whether the drive had such a request.
+    /// trace that ends with this request to the drive. Returns true if the drive had a request with
+    /// this number.
     pub(crate) fn complete(
         &mut self,
         now: Nanoseconds,
@@ -240,7 +241,7 @@ impl BlockLayer {
 }
 
 impl Queue {
-    /// Merges a request with the last plugged request, or plugs it behind.
+    /// Merges a request with the last plugged request, or adds it to the plug.
     fn plug(&mut self, piece: Merged, max_sectors: u64, now: Nanoseconds) {
         let rest = match self.plug.last_mut() {
             Some(last) => last.merge(piece, max_sectors),
@@ -263,7 +264,7 @@ impl Queue {
 }
 
 /// Splits a request into pieces of at most `max_sectors`. A discard, a write-zeroes and a flush
-/// move nothing and stay whole.
+/// transfer no data, and are not split.
 fn split(whole: Merged, max_sectors: u64) -> Vec<Merged> {
     if !matches!(whole.kind, OpKind::Read | OpKind::Write) || whole.range.len.0 <= max_sectors {
         return vec![whole];

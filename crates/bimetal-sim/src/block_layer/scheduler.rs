@@ -65,7 +65,8 @@ impl Scheduled {
         }
     }
 
-    /// Merges a request with a waiting request; returns it if none is adjacent.
+    /// Merges a request with a waiting request; returns the request if no waiting request is
+    /// adjacent.
     pub(super) fn merge_waiting(&mut self, merged: Merged) -> Option<Merged> {
         match self {
             Self::InOrder { waiting, max_sectors } => {
@@ -134,7 +135,8 @@ impl Direction {
         self.sorted.insert(key, (merged, deadline));
     }
 
-    /// Returns the waiting requests that end where `merged` begins, and that begin where it ends.
+    /// Returns the waiting requests that end where `merged` begins, and the waiting requests that
+    /// begin where `merged` ends.
     fn neighbours(&self, merged: &Merged) -> [Option<(u64, u64)>; 2] {
         let (start, end) = (merged.range.start.0, merged.range.end().0);
         let before = self.sorted.range(..(start, 0)).next_back();
@@ -143,7 +145,7 @@ impl Direction {
         [before, behind]
     }
 
-    /// Returns the first request at or behind the end of the last request.
+    /// Returns the first request at or after the end of the last request.
     fn next_in_order(&self) -> Option<(u64, u64)> {
         self.sorted.range((self.position, 0)..).next().map(|(&key, _)| key)
     }
@@ -169,8 +171,8 @@ impl Deadline {
         Some(merged)
     }
 
-    /// Puts back a request that has grown, and may now be adjacent to the request behind or in
-    /// front of it.
+    /// Puts back a request that has grown, and may now be adjacent to the request after or before
+    /// it.
     fn close_gap(&mut self, number: u64, mut grown: Merged, mut deadline: Nanoseconds) {
         let direction = &mut self.directions[direction_of(grown.kind)];
         for key in direction.neighbours(&grown).into_iter().flatten() {

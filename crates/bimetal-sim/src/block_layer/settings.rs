@@ -13,9 +13,9 @@ pub const KEYS: [&str; 3] = ["max_sectors_kb", "scheduler", "queue_depth"];
 const QUEUE_DEPTH_FLASH: u32 = 1023;
 
 impl BlockLayerSettings {
-    /// Returns the block layer of a run, if `choices` ask for it. Keys that are not set have the
-    /// defaults of Linux: `mq-deadline` and 32 requests (SATA) if a drive is a disk, else `none`
-    /// and 1023 (NVMe).
+    /// Returns the block layer of a run; `None` if `choices` has no block layer. Keys that are not
+    /// set have the defaults of Linux: `mq-deadline` and 32 requests (SATA) if a drive is a disk,
+    /// and otherwise `none` and 1023 (NVMe).
     ///
     /// # Errors
     /// Refuses an impossible value of a key.

@@ -1,4 +1,5 @@
-//! SSDs smaller than a burst of writes: the rest of the burst goes on at the speed of the HDD.
+//! SSDs smaller than a burst of writes: the part of such a burst that does not fit is written at
+//! the speed of the HDD.
 
 use bimetal_core::layout::Role;
 use bimetal_core::scheme::Holds;
@@ -81,7 +82,8 @@ mod tests {
         assert_eq!(of(&survey, &[runs[0].clone(), runs[2].clone()]), None);
     }
 
-    /// The sentence spoke of the smallest share, in words that a reader took for the whole drives.
+    /// Regression: the sentence was about the smallest share, in words that a reader took for the
+    /// whole drives.
     #[test]
     fn whole_drives_are_named_before_shares() {
         let survey = Survey { burst_bytes: Bytes(10 << 20), ..Survey::default() };

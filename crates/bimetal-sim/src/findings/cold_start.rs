@@ -6,7 +6,7 @@ use super::holds_everything::has_cache;
 use crate::results::Run;
 use crate::survey::Survey;
 
-/// Share of first reads from which on the start counts.
+/// Share of first reads from which on the finding is reported.
 const COLD_SHARE: f64 = 0.5;
 
 pub(super) fn of(survey: &Survey, runs: &[Run]) -> Option<Finding> {

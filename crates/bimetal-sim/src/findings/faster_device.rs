@@ -1,5 +1,5 @@
-//! Traces that were recorded on a device faster than a hard disk: requests come as soon as that
-//! device has answered others, which a hard disk would not have done yet.
+//! Traces that were recorded on a device faster than a hard disk. Their requests arrive as soon as
+//! the fast device has answered earlier requests, when a hard disk would still be busy.
 
 use super::Finding;
 use crate::results::Run;
@@ -8,7 +8,7 @@ use crate::survey::Survey;
 /// Share of quick random reads from which on the device counts as faster than a hard disk. A hard
 /// disk's own cache answers some reads that fast, too.
 const QUICK_SHARE: f64 = 0.5;
-/// Fewest random reads from which a share is taken.
+/// Smallest number of random reads from which a share is computed.
 const READS_MIN: u64 = 100;
 
 pub(super) fn of(survey: &Survey, runs: &[Run]) -> Option<Finding> {

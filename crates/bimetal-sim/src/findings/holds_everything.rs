@@ -1,4 +1,4 @@
-//! Caches as large as all that the trace accesses: nothing is ever evicted, so the figures do not
+//! Caches as large as all that the trace accesses: no block is ever evicted, so the figures do not
 //! depend on replacement.
 
 use bimetal_core::block::BlockSize;

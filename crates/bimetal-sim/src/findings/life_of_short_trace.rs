@@ -1,4 +1,5 @@
-//! Lives that are extrapolated from a trace of less than a day, which has not seen the idle hours.
+//! Lives that are extrapolated from a trace of less than a day, in which the idle hours of a day
+//! are missing.
 
 use bimetal_core::units::Nanoseconds;
 use bimetal_measure::text::{lifetime, three_digits};
@@ -8,13 +9,13 @@ use crate::results::Run;
 use crate::sizing::Sizing;
 use crate::survey::Survey;
 
-/// Time after which most loads repeat: people sleep.
+/// Time after which most loads repeat: a day, because people sleep.
 const DAY: Nanoseconds = Nanoseconds::from_seconds(86_400);
 
 /// Time below which a trace may be one burst or one pause of its load.
 const HOUR: Nanoseconds = Nanoseconds::from_seconds(3600);
 
-/// Years from which a life is no concern, unless the trace is a quiet one.
+/// Years from which on a lifetime is long enough not to be reported, unless the trace is quiet.
 const LONG: f64 = 10.0;
 
 const HOURS_A_DAY: f64 = 24.0;

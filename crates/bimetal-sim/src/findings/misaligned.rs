@@ -7,7 +7,8 @@ use super::Finding;
 use crate::survey::Survey;
 use crate::workload::glance::dominant;
 
-/// Share of requests outside of the grid of blocks from which on a trace counts as misaligned.
+/// Share of requests that do not begin at the start of a block from which on a trace counts as
+/// misaligned.
 const MISALIGNED_SHARE: f64 = 0.5;
 
 /// Number of sectors in a physical sector of 4096 bytes.
@@ -66,7 +67,8 @@ mod tests {
         assert_eq!(mixed.remedy.as_deref(), Some("no grid of blocks fits most of them"));
     }
 
-    /// Requests between blocks of 8 KiB still begin on physical sectors of 4 KiB.
+    /// Requests that begin in the middle of blocks of 8 KiB still begin on physical sectors of
+    /// 4 KiB.
     #[test]
     fn whole_physical_sectors_cost_no_turn() {
         let mut phases = vec![0; 16];

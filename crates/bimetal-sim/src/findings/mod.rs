@@ -1,5 +1,5 @@
 //! Findings that a reader of the figures needs first: sentences above the table, each with its
-//! cause and its remedy. Each rule is a file.
+//! cause and its remedy. Each rule for a finding is a file.
 
 mod bursts;
 mod cold_start;

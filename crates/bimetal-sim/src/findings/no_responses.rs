@@ -1,10 +1,11 @@
-//! A replay with think times of a trace without response times: the host's own time is not known.
+//! Finding about a replay with think times of a trace without response times: the host's own time
+//! is not known.
 
 use super::Finding;
 use crate::survey::Survey;
 
-/// Share of requests without a response time from which on the finding is given. Recorders miss a
-/// few completions.
+/// Share of requests without a response time from which on the finding is given. Below this share
+/// the finding is not given, because recorders miss a few completions.
 const SHARE_MIN: f64 = 0.01;
 /// Share of requests without a response from which on the finding is a warning.
 const SHARE_WARNING: f64 = 0.5;
@@ -14,8 +15,9 @@ pub(super) fn of(survey: &Survey) -> Option<Finding> {
 }
 
 impl Finding {
-    /// Reports that requests have no response times, on which a replay with think times rests:
-    /// `answered` of them have one. `None` if nearly all have.
+    /// Reports that requests have no response times, which a replay with think times needs:
+    /// `answered` is the number of requests that have a response time. `None` if nearly all
+    /// requests have a response time.
     pub fn no_response_times(requests: u64, answered: u64) -> Option<Self> {
         let share = requests.saturating_sub(answered) as f64 / requests.max(1) as f64;
         if share < SHARE_MIN {

@@ -1,4 +1,4 @@
-//! Traces without times: nothing tells how fast the requests came.
+//! Traces without times: the rate of their requests is not known.
 
 use super::Finding;
 use crate::survey::Survey;

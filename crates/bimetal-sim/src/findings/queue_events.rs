@@ -1,4 +1,5 @@
-//! Requests that were recorded above the block layer, which merges them before a drive gets them.
+//! Requests that were recorded above the block layer, which merges requests before a drive gets
+//! them.
 
 use super::Finding;
 
@@ -12,7 +13,7 @@ impl Finding {
                 "--merge off plays them unmerged; --event issue takes the issue events, if the trace has any",
             )
         } else {
-            ("was left out: the drives got them unmerged", "--merge on merges them as Linux does")
+            ("was left out: the drives got these requests unmerged", "--merge on merges them as Linux does")
         };
         let text = format!("The trace's requests are queue events; the block layer {done}.");
         Self::new("queue-events", if merged { "note" } else { "warning" }, text, remedy, None)

@@ -6,7 +6,7 @@ use super::Finding;
 use crate::results::{Member, Run};
 use crate::setup::Sizing;
 
-/// Share of the time behind the trace from which on a run counts as saturated.
+/// Smallest share of the time behind its trace with which a run counts as saturated.
 const SATURATED_SHARE: f64 = 0.1;
 
 /// A request that takes longer had waited for others, in milliseconds.

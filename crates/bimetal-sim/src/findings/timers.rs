@@ -1,4 +1,5 @@
-//! Timers of a scheme that are longer than the trace: what they would do is not in the figures.
+//! Timers of a scheme that are longer than the trace: the effects of such timers are missing from
+//! the figures.
 
 use bimetal_core::schemes;
 use bimetal_core::settings::Kind;

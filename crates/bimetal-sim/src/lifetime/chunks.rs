@@ -1,5 +1,5 @@
 //! Chunks of a drive's addresses with their write counts, and a sample of chunks that represents
-//! all.
+//! all chunks.
 
 use std::collections::HashMap;
 
@@ -31,8 +31,9 @@ pub(super) struct Chunks {
 
 impl Chunks {
     /// Returns the chunks that `stream` writes on a drive with mapping units of `unit_sectors`. If
-    /// `whole` is set, a chunk written anywhere counts as written everywhere. Layers that map whole
-    /// blocks need this, because there a unit's place in its block matters.
+    /// `whole` is set, a chunk in which any unit is written counts as a chunk in which all units
+    /// are written. Layers that map whole blocks need this flag, because in such layers a unit's
+    /// place in its block matters.
     pub(super) fn of(stream: &[(Nanoseconds, Command)], unit_sectors: u64, whole: bool) -> Self {
         let mut chunks: HashMap<u64, Chunk> = HashMap::new();
         for (_, command) in stream.iter().filter(|(_, command)| stores(command)) {
@@ -52,10 +53,10 @@ impl Chunks {
         sectors(&self.all, self.unit_sectors)
     }
 
-    /// Chooses `count` chunks that together are written as all chunks are. Chunks are sorted by
-    /// their written sectors and divided into `count` groups. Each group contributes the chunk
-    /// nearest to its mean, corrected for the deviation of earlier groups. Another `sample` takes
-    /// the next nearest chunk, and so on.
+    /// Chooses `count` chunks whose writes together represent the writes to all chunks. Chunks are
+    /// sorted by their written sectors and divided into `count` groups. Each group contributes the
+    /// chunk nearest to its mean, corrected for the deviation of earlier groups. Sample number n
+    /// takes the chunk that is the nth nearest.
     pub(super) fn stand_for_all(&self, count: usize, sample: u64) -> Vec<Chunk> {
         let mut by_written = self.all.clone();
         by_written.sort_by_key(|chunk| (std::cmp::Reverse(chunk.written), chunk.number));

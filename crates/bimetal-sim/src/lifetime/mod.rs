@@ -1,22 +1,23 @@
 //! Lifetime of an option's flash at steady state.
 //!
-//! A short trace never fills a large drive, so the wear of one run says little. To compute a
-//! lifetime, the workload is repeated:
+//! A short trace never fills a large drive, so the wear of one run says little about the drive's
+//! lifetime. To compute a lifetime, the workload is repeated:
 //! 1. The volume serves the workload twice. Caches are warm in the second round. The commands to
 //!    each flash member in the second round are recorded (`record`). If the trace is shorter than a
 //!    timer of the scheme, enough further rounds follow to show the timer's effect. A run over a
 //!    long trace can itself be the first round (`Recording`).
 //! 2. The recorded stream is played again and again until the erases per written byte no longer
 //!    change (`wear`). The stream is played to the drive or, if the drive is large, to a smaller
-//!    drive that wears the same (`small`).
+//!    drive that wears at the same rate (`small`).
 //!
-//! The rate of bytes written is that of the whole stream.
+//! The rate of bytes written is the rate of the whole recorded stream.
 //!
-//! The maker's warranty may end a life before the rated cycles do ([`bimetal_models::endurance`]).
+//! The maker's warranty may end a drive's life before its rated cycles are used up
+//! ([`bimetal_models::endurance`]).
 //!
-//! A range covers what a short trace cannot show. The short end of the range assumes writes at
-//! random over the part in use. The number of these writes is that of the first round, when all
-//! data were new, or that of all data waiting in a log.
+//! A range of lifetimes covers the effects that a short trace cannot show. The lower end of the
+//! range assumes writes at random over the part in use. The number of these writes is the number of
+//! writes in the first round, when all data were new, or the number of blocks waiting in a log.
 
 mod chunks;
 mod record;
@@ -52,14 +53,14 @@ const PLAYED_BYTES: u64 = 256 << 20;
 /// Number of times that each timer of a scheme fires while commands are recorded.
 const TIMERS: u64 = 4;
 
-/// Largest number of requests of all rounds beyond the first two, the most bytes that they move,
-/// and the longest time that the rounds may take.
+/// Limits for the rounds after the first two: number of requests of all rounds, bytes that they
+/// move, and time that the rounds may take.
 const REQUESTS_MAX: u64 = 50_000;
 const BYTES_MAX: u64 = 32 << 30;
 const SPAN_MAX: Nanoseconds = Nanoseconds::from_seconds(50 * 365 * 86_400);
 
-/// Pause between the warm-up rounds and the recorded rounds. Pending work of the warm-up is done by
-/// then.
+/// Pause between the warm-up rounds and the recorded rounds. During the pause, pending work of the
+/// warm-up is done.
 const GAP: Nanoseconds = Nanoseconds::from_seconds(10);
 
 /// Lifetime of one flash drive.
@@ -69,8 +70,8 @@ pub struct Life {
     pub member: String,
     /// Name of the drive's profile.
     pub profile: String,
-    /// Years until the warranted writes or the rated cycles are used up, whichever is first; null
-    /// if the lifetime is unknown.
+    /// Years until the warranted writes or the rated cycles are used up, whichever happens first;
+    /// null if the lifetime is unknown.
     pub years: Option<f64>,
     /// Limit that ends the life first.
     pub limited_by: Option<LimitedBy>,
@@ -105,14 +106,14 @@ pub struct Life {
 /// Reason for which a lifetime is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Unknown {
-    /// The requests have no times, so that the load has no rate; or the times depend on the drives,
+    /// The requests have no times, so that the load has no rate. Or the times depend on the drives,
     /// so that the rate of further rounds is not known.
     #[serde(rename = "needs times")]
     NeedsTimes,
     /// Nothing is written to the drive.
     #[serde(rename = "nothing is written")]
     NothingWritten,
-    /// Nothing was erased in the run, and the maker's warranted writes are not known.
+    /// No block was erased in the run, and the maker's warranted writes are not known.
     #[serde(rename = "nothing was erased")]
     NothingErased,
 }
@@ -228,19 +229,20 @@ impl<'a> Repeated<'a> {
         Ok(Self { workload, requests: survey.requests, bytes, first, duration: survey.duration, replay, known_wear })
     }
 
-    /// Returns the time from one round to the next: the span of the requests, plus a mean gap.
+    /// Returns the time from one round to the next: the span of the requests, plus the mean gap
+    /// between requests.
     fn period(&self) -> Nanoseconds {
         period(self.duration, self.requests).max(Nanoseconds::from_millis(1))
     }
 
-    /// Reads the requests of a short workload, which has many rounds; `None` for a long one. A
-    /// trace of one request was opened 50,000 times before.
+    /// Reads the requests of a short workload, which has many rounds; `None` for a long workload.
+    /// Regression: a trace of one request was opened 50,000 times.
     fn kept(&self) -> Result<Option<Vec<Request>>, WorkloadError> {
         let is_short = self.requests <= REQUESTS_MAX;
         is_short.then(|| self.workload.open()?.collect()).transpose()
     }
 
-    /// Returns the requests of a round that arrives by `later` after the first.
+    /// Returns the requests of a round that arrive at most `later` after the first.
     fn round(&self, later: Nanoseconds) -> Requests<'a> {
         match self.workload.open() {
             Ok(requests) => Box::new(requests.map(move |request| request.map(|request| postponed(request, later)))),
@@ -255,8 +257,8 @@ fn flash_drives(setup: &Setup) -> impl Iterator<Item = &Drive> {
 }
 
 /// Computes the lifetimes of the flash drives of `setup`, which no request has reached yet. The
-/// lifetimes are unknown unless requests are issued at their times: the recording needs to know
-/// when a round begins.
+/// lifetimes are unknown unless requests are issued at their times, because the recording needs the
+/// time at which a round begins.
 ///
 /// # Errors
 /// Returns an error if the workload cannot be read, or the totals of a run contradict each other.
@@ -368,13 +370,14 @@ impl<'a> Recording<'a> {
     }
 }
 
-/// Observations that all members share.
+/// Observations that are the same for all members.
 #[derive(Clone, Copy)]
 struct Seen {
     /// Duration and number of the recorded rounds.
     span: Nanoseconds,
     rounds: u64,
-    /// Bytes off home at the end of the rounds that may be written back in an equally long time.
+    /// Bytes off home at the end of the recorded rounds, which may be written back in an equally
+    /// long time.
     waiting_bytes: u64,
 }
 
@@ -385,9 +388,9 @@ fn rounds_max(period: Nanoseconds, load: &Repeated<'_>) -> u64 {
 }
 
 /// Returns the number of warm-up rounds and of recorded rounds. The rounds are long enough for each
-/// of `timers` that fires at all within `rounds_max` rounds, if that many rounds allow it: once in
-/// the warm-up, and `TIMERS` times while commands are recorded. No round is played for a timer that
-/// would not fire.
+/// of `timers` that fires at all within `rounds_max` rounds, if `rounds_max` rounds are enough:
+/// once in the warm-up, and `TIMERS` times while commands are recorded. No round is played for a
+/// timer that would not fire.
 fn rounds_of(timers: impl Iterator<Item = Nanoseconds>, period: Nanoseconds, rounds_max: u64) -> (u64, u64) {
     let each = rounds_max / (TIMERS + 1);
     let reach = period.0.saturating_mul(each * (TIMERS + 1)).saturating_add(GAP.0);
@@ -404,7 +407,7 @@ fn timers(setup: &Setup) -> impl Iterator<Item = Nanoseconds> {
 }
 
 /// Wear of drives under random writes, computed once. The wear is the same for every scheme that
-/// uses a drive alike.
+/// uses a drive in the same way.
 #[derive(Default)]
 pub struct KnownWear(Mutex<HashMap<Use, Option<f64>>>);
 
@@ -463,9 +466,10 @@ fn life_of(member: &Member, seen: Seen, known: &KnownWear, seed: u64) -> Life {
     life
 }
 
-/// Returns the bytes erased per byte written by a drive of `size`, full at first. The drive serves
-/// `stream`, which lasts for `span`, again and again. If it is larger than `played`, a drive of
-/// about that size is played. `None`: nothing is written, or the profile cannot have that size.
+/// Returns the bytes erased per byte written by a drive of `size`, which is full at first. The
+/// drive serves `stream`, which lasts for `span`, again and again. If the drive is larger than
+/// `played`, a drive of about that size is played. `None` if nothing is written, or if the profile
+/// cannot have this size.
 pub fn wear_of_stream(
     profile: &Profile,
     size: Bytes,
@@ -583,7 +587,7 @@ mod tests {
         assert_eq!(workload.1.into_inner(), 1);
     }
 
-    /// Three requests within 81 days were repeated until the clock overflowed.
+    /// Regression: three requests within 81 days were repeated until the clock overflowed.
     #[test]
     fn wear_of_a_stream_of_months_ends_before_the_clock() {
         let write = Command { kind: OpKind::Write, range: SectorRange::new(0, 8), fua: false };
@@ -594,7 +598,7 @@ mod tests {
         assert!(wear.is_some_and(f64::is_finite), "{wear:?}");
     }
 
-    /// Compares the wear of a whole drive with that of a drive a twelfth as large.
+    /// Compares the wear of a whole drive with the wear of a drive a twelfth as large.
     fn check(profile: &str, size: Bytes, skew: &str, sequential: f64) {
         let stream = stream_of(size, skew, sequential);
         let span = stream.last().unwrap().0 + Nanoseconds(1);
@@ -605,7 +609,8 @@ mod tests {
         assert!(whole >= 0.99, "{whole}");
     }
 
-    /// Three small drives wear as the drives that stand for them, within five percent.
+    /// Three small drives wear at the same rate as the drives for which they stand, within five
+    /// percent.
     #[test]
     fn stand_ins_of_small_drives_wear_within_five_percent() {
         check("intel-x25-e-32gb", Bytes::from_mib(768), "hot:0.2,0.8", 0.0);
@@ -660,8 +665,8 @@ mod tests {
     }
 
     /// 16 MiB that are overwritten again and again lie on all dies of a drive. The small drive that
-    /// stands for it has one die, so it must get the time that it needs. Otherwise queued commands
-    /// would count as written, and have erased nothing.
+    /// stands for it has one die, so the die must get the time that it needs. If the small drive
+    /// got less time, queued commands would count as written, and have erased nothing.
     #[test]
     fn the_wear_of_a_write_does_not_depend_on_how_fast_writes_come() {
         let ssd = [(Role::Ssd, "intel-x25-m-80gb", Bytes(80_000_000_000))];
@@ -674,7 +679,7 @@ mod tests {
         assert!((0.95..1.05).contains(&slow), "{slow}");
     }
 
-    /// A drive that cannot keep up at all wears the same, too.
+    /// A drive that cannot keep up with its commands wears at the same rate, too.
     #[test]
     fn a_drive_that_cannot_keep_up_wears_all_the_same() {
         let ssd = [(Role::Ssd, "intel-x25-m-80gb", Bytes::from_mib(2048))];
@@ -739,9 +744,10 @@ mod tests {
         (years("log"), years("ssd"), savings.unwrap())
     }
 
-    /// Griffin, section 7: an SLC log has ten times the cycles. At savings of a half it takes twice
-    /// the writes, so it lasts as long with a fifth of the MLC's size. The paper counts data alone.
-    /// In this test each request of 16 blocks is a segment with a head and a foot.
+    /// Griffin, section 7: an SLC log has ten times the cycles. At savings of a half the log takes
+    /// twice as many writes as the MLC drive, so it lasts as long with a fifth of the MLC's size.
+    /// The paper counts data alone. In this test each request of 16 blocks is a segment with a head
+    /// and a foot.
     #[test]
     fn an_slc_log_must_be_a_fifth_of_the_mlc_at_savings_of_a_half() {
         let data = 16.0 / 18.0;
@@ -753,8 +759,8 @@ mod tests {
     }
 
     /// A drive of 500 GB that is written 1 GiB in 1000 s: the 300 TB that its maker warrants limit
-    /// its life, and no block is erased within the trace. The life of this drive was once reported
-    /// as unlimited.
+    /// its life, and no block is erased within the trace. Regression: the life of such a drive was
+    /// reported as unlimited.
     #[test]
     fn warranty_limits_the_life_of_a_drive_that_erases_nothing() {
         let ssd = [(Role::Ssd, "samsung-970-evo-plus-500gb", Bytes(500_107_862_016))];
@@ -784,8 +790,8 @@ mod tests {
         }
     }
 
-    /// Without times there is no rate of writes. A life was once computed from the speed of the
-    /// replay.
+    /// Without times there is no rate of writes. Regression: a life was computed from the speed of
+    /// the replay.
     #[test]
     fn life_without_times_is_unknown() {
         let writes = random_writes(1_000, Nanoseconds::from_millis(20), Bytes::from_mib(16));

@@ -167,8 +167,8 @@ impl DeviceModel for Recorder {
     }
 }
 
-/// A drive that finishes every command at once. The commands to a drive that is alone do not depend
-/// on its speed.
+/// A drive that finishes every command at once. The commands to the only drive of a volume do not
+/// depend on its speed.
 struct Instant {
     capacity: Sectors,
     now: Nanoseconds,
@@ -202,8 +202,8 @@ impl DeviceModel for Instant {
     }
 }
 
-/// Puts a recorder in front of each flash drive; `rounds` decides what it records. A drive that is
-/// alone need not be simulated for a recording.
+/// Puts a recorder in front of each flash drive; `rounds` chooses the rounds that it records. The
+/// only drive of a volume need not be simulated for a recording.
 pub(super) fn record_members(setup: &mut Setup, choices: &Choices, rounds: Rounds) -> Vec<Member> {
     let layouts: Vec<Layout> = setup.tree.volumes().map(|volume| volume.view().layout.clone()).collect();
     let alone = setup.drives.len() == 1;
@@ -242,7 +242,7 @@ pub(super) fn record_members(setup: &mut Setup, choices: &Choices, rounds: Round
 mod tests {
     use super::*;
 
-    /// A recording of a long trace keeps its beginning only, and still counts every byte.
+    /// A recording of a long trace keeps only the first commands, and still counts every byte.
     #[test]
     fn full_tape_counts_writes_without_keeping_them() {
         let write = Command { kind: OpKind::Write, range: SectorRange::new(0, 8), fua: false };

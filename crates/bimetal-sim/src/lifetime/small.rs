@@ -1,19 +1,19 @@
 //! The small drive that stands for a large drive.
 //!
-//! The collector's work depends on the free space beside the changing data, and on the rate at
+//! The collector's work depends on the free space besides the changing data, and on the rate at
 //! which each address is overwritten. So the small drive has a few chunks of the large drive, which
-//! represent the writes to all chunks. Beside them it has the same share of free space and of data
-//! at rest.
+//! represent the writes to all chunks. In addition, the small drive has the same share of free
+//! space and of data at rest.
 //!
 //! Four details keep the wear the same:
-//! - Blocks that a die keeps open or free are as many on a small die as on a large one. These
-//!   blocks are added, not scaled.
+//! - Blocks that a die keeps open or free are equally many on a small die and on a large die. Such
+//!   blocks are added, and their number is not scaled.
 //! - Blocks with few pages wear less than long blocks. So the small drive drops dies before pages
 //!   per block.
 //! - Data at rest between changing data stay between them, because the collector moves them
 //!   together.
-//! - Data at rest elsewhere, and free space of many times the changing data, are left out beyond a
-//!   limit. More data or space makes no difference.
+//! - Data at rest in other places, and free space of many times the changing data, are left out
+//!   beyond a limit. More data or more space than the limit makes no difference to the wear.
 
 use std::collections::HashMap;
 
@@ -28,7 +28,7 @@ use bimetal_models::profile::{Body, Profile, ProfileError, Size};
 use super::chunks::{CHUNK_UNITS, Chunks, bits, parts, sectors};
 use super::record::{Member, Stream};
 
-/// Fewest chosen chunks: fewer do not show the spread.
+/// Smallest number of chosen chunks: with fewer chunks, the spread of the writes is lost.
 const CHUNKS_MIN: usize = 48;
 
 /// Number of blocks in a die of the small drive. With fewer blocks, the garbage collector has too
@@ -38,14 +38,15 @@ const BLOCKS: u64 = 128;
 /// Fewest pages in a block of a small drive.
 const PAGES_MIN: u32 = 32;
 
-/// Factors of the changing data beyond which free space and data at rest are left out under a
-/// greedy collector. A greedy collector never moves data at rest once they lie alone. With that
-/// much free space, a collector moves less than a hundredth.
+/// Largest amount of free space, and of data at rest, that a small drive keeps under a greedy
+/// collector, as multiples of the changing data. A greedy collector never moves data at rest once
+/// they lie alone. With this amount of free space, a collector moves less than a hundredth of the
+/// data.
 const FREE_MAX: f64 = 6.0;
 const REST_MAX: f64 = 2.0;
 
-/// Factor for other collectors, which move data at rest now and then. The factor limits free space
-/// and data at rest together, in their proportion.
+/// Factor for all other collectors, which move data at rest from time to time. The factor limits
+/// free space and data at rest together, in their proportion.
 const BESIDE_MAX: f64 = 16.0;
 
 /// Mean number of blocks of a die, with two free blocks, that hold no closed data. Open blocks are
@@ -59,7 +60,7 @@ pub(super) struct Played {
     used: SectorRange,
     precondition: Precondition,
     seed: u64,
-    /// Position of each chosen chunk's units; `None`: the drive is played as it is.
+    /// Position of each chosen chunk's units; `None` if the drive is played as it is.
     places: Option<HashMap<u64, Place>>,
     unit_sectors: u64,
     /// Bytes of the drive's flash.
@@ -68,7 +69,7 @@ pub(super) struct Played {
     pub(super) factor: f64,
 }
 
-/// Position of the written units of a chunk: one behind the other from a sector on.
+/// Position of the written units of a chunk: one after the other, from a sector on.
 #[derive(Clone, Copy)]
 struct Place {
     first_sector: u64,
@@ -81,7 +82,7 @@ struct Filling {
     hot: f64,
     /// Data at rest in the same chunks.
     near: f64,
-    /// Data at rest elsewhere.
+    /// Data at rest in all other chunks.
     rest: f64,
     /// Bytes of flash beyond the data, without the open blocks.
     free: f64,
@@ -200,8 +201,8 @@ impl Played {
         (self.used.len.0 / self.unit_sectors, self.unit_sectors)
     }
 
-    /// Returns the commands of `stream` that this drive gets. The share of the flushes that is kept
-    /// equals the drive's share of the real drive.
+    /// Returns the commands of `stream` that this drive gets. The share of flushes that the small
+    /// drive gets equals the drive's share of the real drive.
     pub(super) fn part_of(&self, stream: &[(Nanoseconds, Command)]) -> Stream {
         let Some(places) = &self.places else { return stream.to_vec() };
         let mut own = Stream::new();

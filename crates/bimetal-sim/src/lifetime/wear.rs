@@ -13,19 +13,19 @@ use super::chunks::{Chunks, hash};
 use super::record::{Member, stores};
 use super::small::{Played, maps_pages};
 
-/// Number of samples of one stream. The spread of the samples is the error.
+/// Number of samples of one stream. The spread of the samples gives the error.
 const SAMPLES: u64 = 2;
 
 /// Relative difference between the wear of two windows below which the wear is steady.
 const CONVERGED: f64 = 0.01;
 
-/// Number of operations that a drive has at once; further operations wait. The one die of a small
-/// drive may get the operations that all dies of the large drive share. Operations that are not
-/// done yet have erased nothing.
+/// Number of operations that a drive has at once; further operations wait. The single die of a
+/// small drive may get all the operations that all dies of the large drive share. Operations that
+/// are not done yet have erased nothing.
 const QUEUE_DEPTH: u64 = 32;
 
-/// Largest number of operations for one drive, and most times that it is overwritten, before it
-/// counts as not converged.
+/// Largest number of operations for one drive, and largest number of times that it is overwritten,
+/// before its wear counts as not converged.
 const OPERATIONS_MAX: u64 = 2_000_000;
 const TIMES_WRITTEN_MAX: f64 = 64.0;
 
@@ -46,13 +46,13 @@ pub(super) struct Wear {
 }
 
 impl Wear {
-    /// Wear of a stream too small to fill the drive while it is played. Sooner or later, all
-    /// written data are erased, at least once.
+    /// Wear of a stream too small to fill the drive while it is played. All data that such a small
+    /// stream writes are assumed to be erased once in the end.
     pub(super) const ONCE: Self = Self { mean: 1.0, low: 1.0, high: 1.0, factor: 1.0, converged: false };
 
     /// Computes the wear of `member` under `stream`, which lasts for `span`. A member larger than
-    /// `bytes` is played by a drive of about that size. `None`: no drive can be built, or nothing
-    /// is written.
+    /// `bytes` is played by a drive of about that size. `None` if no drive can be built, or if
+    /// nothing is written.
     pub(super) fn of(
         member: &Member,
         (flash, geometry): (&FlashProfile, &Geometry),
@@ -112,8 +112,8 @@ pub(super) fn of_random_writes(
 }
 
 impl Played {
-    /// Returns the bytes erased per byte written once the ratio is steady, and whether it settled;
-    /// `None` if nothing is written.
+    /// Returns the bytes erased per byte written once the ratio is steady, with true if the ratio
+    /// became steady; `None` if nothing is written.
     fn wear_of(&self, stream: &[(Nanoseconds, Command)], span: Nanoseconds) -> Option<(f64, bool)> {
         if !stream.iter().any(|(_, command)| stores(command)) {
             return None;
@@ -211,8 +211,8 @@ mod tests {
 
     use super::*;
 
-    /// Long writes one behind the other, repeated: windows alternate between one erase more and one
-    /// less.
+    /// Case: long writes one after the other, repeated, with windows that alternate between one
+    /// erase more and one erase less.
     #[test]
     fn erases_that_come_one_by_one_settle() {
         let profile = Profile::load("samsung-970-evo-plus-500gb").unwrap();

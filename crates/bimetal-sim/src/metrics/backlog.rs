@@ -1,4 +1,5 @@
-//! Times at which a run was behind its trace: a request waited for longer than on any drive alone.
+//! Times at which a run was behind its trace. A run is behind while a request has waited for longer
+//! than any drive alone would need for the request.
 
 use bimetal_core::units::Nanoseconds;
 
@@ -9,7 +10,7 @@ pub const BEHIND_AFTER: Nanoseconds = Nanoseconds::from_seconds(1);
 #[derive(Debug, Clone)]
 pub struct Backlog {
     start: Nanoseconds,
-    /// Periods behind the trace in order, none adjacent to the next.
+    /// Periods behind the trace in order, which are not adjacent.
     behind: Vec<(Nanoseconds, Nanoseconds)>,
 }
 
@@ -20,7 +21,7 @@ impl Backlog {
     }
 
     /// Records a request that arrived at `arrival` and finished at `now`, no earlier than the
-    /// previous one.
+    /// previous request.
     #[inline]
     pub fn finished(&mut self, arrival: Nanoseconds, now: Nanoseconds) {
         let mut since = arrival.saturating_add(BEHIND_AFTER).max(self.start);

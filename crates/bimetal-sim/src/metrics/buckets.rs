@@ -1,5 +1,5 @@
-//! Buckets of time in a fixed number: when a run outgrows them, neighbours merge and each becomes
-//! twice as wide.
+//! Buckets of time in a fixed number. When a run outgrows the buckets, neighbouring buckets merge,
+//! so that each becomes twice as wide.
 
 use bimetal_core::units::Nanoseconds;
 
@@ -11,7 +11,7 @@ const FIRST_SHIFT: u32 = 20;
 
 /// Content of a bucket.
 pub(super) trait Bucket: Clone + Default {
-    /// Absorbs the next bucket, which is removed.
+    /// Merges the content of the next bucket, which is removed, into this bucket.
     fn absorb(&mut self, later: Self);
 }
 
@@ -22,7 +22,7 @@ pub(super) struct Buckets<T> {
     /// Binary logarithm of the width in nanoseconds: finding a bucket takes a shift, not a
     /// division.
     shift: u32,
-    /// Buckets up to the last used one.
+    /// Buckets up to the last used bucket.
     used: Vec<T>,
 }
 
@@ -58,7 +58,7 @@ impl<T: Bucket> Buckets<T> {
         Nanoseconds(1 << self.shift)
     }
 
-    /// Returns the buckets, from the first to the last used one.
+    /// Returns the buckets, from the first to the last used bucket.
     pub(super) fn iter(&self) -> std::slice::Iter<'_, T> {
         self.used.iter()
     }

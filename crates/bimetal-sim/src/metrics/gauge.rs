@@ -21,8 +21,8 @@ impl Gauge {
         Self { buckets: Buckets::new(start), level, since: start, max: level }
     }
 
-    /// Sets the level from `at` on. `at` is never earlier than in the previous call; an earlier
-    /// time counts as that time.
+    /// Sets the level from `at` on. If `at` is earlier than in the previous call, the time of the
+    /// previous call counts.
     #[inline]
     pub fn record(&mut self, at: Nanoseconds, level: u64) {
         self.advance(at);

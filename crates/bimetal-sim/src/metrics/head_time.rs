@@ -1,7 +1,7 @@
 //! Head time of disks: the time in which arms move, or sectors pass or are waited for.
 //!
-//! A fleet of disks is sized by its head time, and by that of its busiest ten minutes (Wong et al.,
-//! "Baleen: ML Admission & Prefetching for Flash Caches", FAST 2024).
+//! A fleet of disks is sized by its head time, and by the head time of its busiest ten minutes
+//! (Wong et al., "Baleen: ML Admission & Prefetching for Flash Caches", FAST 2024).
 
 use bimetal_core::units::Nanoseconds;
 
@@ -21,7 +21,7 @@ pub struct HeadTime {
 
 impl HeadTime {
     /// Opens the first window at `start`. `total` is the head time of all disks from time zero
-    /// until that time.
+    /// until `start`.
     pub fn new(start: Nanoseconds, total: Nanoseconds) -> Self {
         Self { opened: start, until_then: total, peak: None }
     }
@@ -33,7 +33,7 @@ impl HeadTime {
     }
 
     /// Closes the windows that end at `now` or before. The disks have `total` of head time so far;
-    /// they had no event since the end of the first of these windows.
+    /// the disks had no event since the end of the first of these windows.
     pub fn close(&mut self, now: Nanoseconds, total: Nanoseconds) {
         let windows = now.saturating_sub(self.opened).0 / WINDOW.0;
         if windows == 0 {

@@ -74,7 +74,8 @@ impl Responses {
         (self.requests > 0).then(|| self.sum as f64 / self.requests as f64 / 1e6)
     }
 
-    /// Returns the upper edge of the bin with the 99th percentile, or the maximum if that is lower.
+    /// Returns the upper edge of the bin with the 99th percentile, or the maximum if the maximum is
+    /// lower.
     fn p99_ms(&self) -> Option<f64> {
         let rank = (self.requests * 99).div_ceil(100);
         let mut seen = 0;
@@ -103,7 +104,7 @@ impl Bucket for Responses {
     }
 }
 
-/// Returns the bin of a response time: its octave and the four bits below its leading one.
+/// Returns the bin of a response time: its octave and the four bits after its leading bit.
 #[inline]
 fn bin_of(response: Nanoseconds) -> usize {
     let value = response.0;

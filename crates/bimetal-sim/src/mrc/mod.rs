@@ -53,7 +53,7 @@ pub enum CacheSize {
     Bytes(Bytes),
 }
 
-/// Text that is no size of a cache.
+/// A text that is not the size of a cache.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
     "'{0}' is not a cache size: expected objects like 4897, a share of the distinct objects like 10%, or bytes like \
@@ -109,9 +109,9 @@ pub struct Options {
     pub sizes: Vec<CacheSize>,
     /// Unit of caching.
     pub unit: Unit,
-    /// Share of the objects that represents all; 1 is exact.
+    /// Share of the objects that represents all objects; with 1 the result is exact.
     pub sample: f64,
-    /// Seed of the selection of these objects.
+    /// Seed of the selection of the sampled objects.
     pub seed: u64,
 }
 
@@ -126,7 +126,7 @@ pub struct Point {
     pub miss_ratio: f64,
     /// Share of the bytes accessed that missed.
     pub byte_miss_ratio: f64,
-    /// Half the width of the 95 % interval around `miss_ratio`, if it comes from a sample.
+    /// Half the width of the 95 % interval around `miss_ratio`, if the ratio comes from a sample.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<f64>,
 }
@@ -142,13 +142,13 @@ pub struct MissRatios {
     pub objects: u64,
     /// Number of accesses to the objects.
     pub accesses: u64,
-    /// Share of the objects that was examined, if it is not all.
+    /// Share of the objects that was examined, if not all objects were examined.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sample: Option<f64>,
     /// Seed of the sample, if not all objects were examined.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
-    /// Points for each policy and size, in the order asked for.
+    /// Points for each policy and size, in the order in which they were requested.
     pub results: Vec<Point>,
 }
 
@@ -167,8 +167,8 @@ const READ_AT_A_TIME: usize = 512;
 /// Number of accesses that are handled together, so that their waits (mostly for memory) overlap.
 const LOOKED_AT_TOGETHER: usize = 256;
 
-/// Measures the miss ratios of a trace. `read` appends the trace's next requests to a list while it
-/// has room, and none at the end.
+/// Measures the miss ratios of a trace. `read` appends the trace's next requests to a list while
+/// the list has room, and appends none at the end of the trace.
 ///
 /// # Errors
 /// Fails with the error of reading the trace, or of a temporary file.
@@ -214,8 +214,8 @@ struct Gathering {
     /// Addresses of the accesses that are not handled yet; `waiting_bytes` are their bytes.
     waiting: Vec<u64>,
     waiting_bytes: Vec<u64>,
-    /// Numbers of the objects of waiting accesses, and their reuse distances; kept to save
-    /// allocations.
+    /// Numbers of the objects of waiting accesses, and their reuse distances; the lists are kept to
+    /// save allocations.
     numbers: Vec<u32>,
     distances: Vec<u32>,
     requests: u64,
@@ -320,7 +320,7 @@ impl Gathering {
         })
     }
 
-    /// Returns a size in objects, at least one.
+    /// Returns a size in objects, at least one object.
     fn objects_of(&self, size: CacheSize) -> u32 {
         let looked_at = f64::from(self.numbering.len());
         let objects = match size {
@@ -464,7 +464,7 @@ mod tests {
         }
     }
 
-    /// Least-recently-used order, in the place of a policy of another program.
+    /// Least-recently-used order, written as a policy of another program.
     struct OwnLru(Vec<u32>);
 
     impl OutsidePolicy for OwnLru {
@@ -504,7 +504,7 @@ mod tests {
     }
 
     /// In a cache that holds all objects every policy misses each object once. In a scan without
-    /// repetitions it always misses.
+    /// repetitions every access misses.
     #[test]
     fn every_policy_misses_new_objects_only_if_all_fit() {
         let twice: Vec<_> = (0..200).map(|at| read(at % 100 * 8, 8)).collect();
@@ -527,8 +527,8 @@ mod tests {
         assert_eq!((whole.objects, whole.results[0].size), (2, 2), "two objects of 6 KiB on average");
     }
 
-    /// No policy misses less than Belady. LRU by reuse distances equals LRU played access by
-    /// access.
+    /// No policy misses less often than Belady's MIN. LRU by reuse distances equals LRU played
+    /// access by access.
     #[test]
     fn no_policy_beats_belady_and_lru_equals_its_replay() {
         let mut state = 1u64;
@@ -558,7 +558,8 @@ mod tests {
         }
     }
 
-    /// A workload of its own for each number: addresses, popularity, scans and places all differ.
+    /// Makes a workload for each number: workloads differ in addresses, popularity, scans and
+    /// places.
     fn random_workload(number: u64) -> Vec<Request> {
         let mut state = splitmix64(number);
         let mut random = || {
@@ -582,9 +583,10 @@ mod tests {
         requests
     }
 
-    /// Of the intervals that were stated as 95 %, 90 % had the exact ratio: they came from eight
-    /// parts of the sample, of which each has a few objects of weight. And all volumes of one size
-    /// had the same sample, which was a poor one for some sizes.
+    /// Regression: of the intervals that were reported as 95 %, only 90 % contained the exact
+    /// ratio. The intervals came from eight parts of the sample, each of which had few important
+    /// objects. All volumes of one size also had the same sample, which represented some sizes
+    /// badly.
     #[test]
     fn intervals_of_samples_hold_for_random_workloads() {
         let (mut points, mut outside, mut width) = (0_u32, 0_u32, 0.0);

@@ -1,5 +1,5 @@
-//! Numbers objects: each address gets the next number when it first occurs, so that everything else
-//! is an array.
+//! Numbers objects: each address gets the next number when it first occurs, so that all other
+//! tables can be arrays.
 //!
 //! The numbers are in an open-addressed table of 12 bytes an entry, at most three quarters full.
 //! Neighbouring addresses have neighbouring entries, so that a large request waits for a few lines
@@ -45,7 +45,7 @@ impl Numbering {
         self.len
     }
 
-    /// Returns true if there are no addresses.
+    /// Returns true if no address was seen.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }

@@ -68,15 +68,16 @@ impl ReuseDistances {
         distances.extend(objects.iter().map(|&object| self.access(object)));
     }
 
-    /// Loads the memory that accesses to `objects` need, all at once instead of one after the
-    /// other.
+    /// Loads the memory that accesses to `objects` need, for all of them at once, and not one after
+    /// the other.
     fn fetch(&self, objects: &[u32]) {
         let last = objects.iter().filter_map(|&object| self.last.get(object as usize));
         let lines = last.filter_map(|&last| self.marks.get((last / LINE_BITS) as usize));
         std::hint::black_box(lines.fold(0, |all, line| all ^ line.0[0]));
     }
 
-    /// Records an access to `object` (numbers are dense). Returns its reuse distance, or [`FIRST`].
+    /// Records an access to `object` (numbers are dense). Returns the reuse distance of the access,
+    /// or [`FIRST`].
     #[inline]
     pub fn access(&mut self, object: u32) -> u32 {
         if (self.now / LINE_BITS) as usize == self.marks.len() {
@@ -126,7 +127,7 @@ impl ReuseDistances {
         }
     }
 
-    /// Moves all marks to the front, in their order, and makes room for three times as many.
+    /// Moves all marks to the front, in their order, and makes room for three times as many marks.
     #[cold]
     fn close_up(&mut self) {
         let mut before = 0;
@@ -196,7 +197,7 @@ impl Histogram {
         }
     }
 
-    /// Handles an access with another size than all earlier ones, or the first access.
+    /// Handles an access with another size than all earlier accesses, or the first access.
     #[cold]
     fn differ(&mut self, bytes: u64) {
         if self.first.0 == 0 {

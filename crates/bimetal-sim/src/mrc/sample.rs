@@ -1,40 +1,42 @@
-//! Sample of the objects that represents all (Waldspurger, Park, Garthwaite, Ahmad: *Efficient MRC
-//! Construction with SHARDS*, FAST 2015). A hash of an object's address decides whether the object,
-//! with all its accesses, is in the sample. A cache of the sample is smaller by the rate of the
-//! sample. Misses are divided by the accesses expected in the sample (SHARDS-adj, section 3.4), as
-//! the presence of a hot object determines the actual number.
+//! Sample of the objects that represents all objects (Waldspurger, Park, Garthwaite, Ahmad:
+//! *Efficient MRC Construction with SHARDS*, FAST 2015). A hash of an object's address decides
+//! whether the object, with all its accesses, is in the sample. The size of the cache is multiplied
+//! by the rate of the sample. Misses are divided by the accesses expected in the sample
+//! (SHARDS-adj, section 3.4), because the presence of a hot object determines the actual number of
+//! accesses.
 //!
-//! Two things are random in a miss ratio of a sample, and half an interval is the sum of both:
+//! Two parts of a miss ratio of a sample are random, and half the interval is the sum of both
+//! parts:
 //!
-//! - The objects of the sample stand for all. If each object is in the sample with the probability
-//!   R, the variance of the sum of their misses is estimated by (1 - R) times the sum of squares of
-//!   the misses of each object (Horvitz and Thompson 1952).
-//! - Of the C objects that a cache would hold, about c = C R are in the sample, with the standard
-//!   deviation √(c (1 - R)). The cache of the sample is larger or smaller by as much than it should
-//!   be, and a play of both sizes shows by how much the misses differ.
+//! - First: the objects of the sample stand for all objects. If each object is in the sample with
+//!   the probability R, the variance of the sum of their misses is estimated by (1 - R) times the
+//!   sum of squares of the misses of each object (Horvitz and Thompson 1952).
+//! - Second: of the C objects that a cache would hold, about c = C R are in the sample, with the
+//!   standard deviation √(c (1 - R)). The cache of the sample is larger or smaller than it should
+//!   be by about this deviation, and playing both sizes shows the difference in misses.
 //!
-//! The standard deviations are added: an object that misses often also fills the cache, so that one
-//! error comes with the other. On 200 random workloads that no part of this was chosen by, 95 % of
-//! the intervals and more have the exact ratio.
+//! The standard deviations are added: an object that misses often also fills the cache, so that the
+//! two errors occur together. On 200 random workloads, which were not used to choose this method,
+//! at least 95 % of the intervals contain the exact ratio.
 //!
-//! Neighbours are independent in both hashes, unlike in the hash of a table: requests of a stream
-//! must not be in the sample or out of it together.
+//! Neighbours are independent in both hashes, unlike in the hash of a table. Otherwise all requests
+//! of a stream would be in the sample together, or outside of it together.
 
 use bimetal_core::mixing::splitmix64;
 
 /// Half the width of a 95 % interval in standard deviations.
 const NORMAL_95: f64 = 1.96;
 
-/// Odd factor that makes another hash of each seed; the seed 0 leaves the hash as it is.
+/// Odd factor that makes a different hash for each seed; the seed 0 leaves the hash as it is.
 const SEED_FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Selection of the objects that are examined.
 #[derive(Clone, Copy)]
 pub struct Sample {
-    /// Hash below which an object is in the sample; `u64::MAX` is all.
+    /// Hash below which an object is in the sample; `u64::MAX` selects all objects.
     threshold: u64,
     rate: f64,
-    /// Bits of an address that are turned over before the hash.
+    /// Bits of an address that are inverted before the hash.
     salt: u64,
 }
 
@@ -46,7 +48,7 @@ impl Sample {
         Self { threshold, rate: rate.min(1.0), salt: seed.wrapping_mul(SEED_FACTOR) }
     }
 
-    /// Returns whether the object with this address is in the sample.
+    /// Returns true if the object with this address is in the sample.
     #[inline]
     pub fn takes(&self, id: u64) -> bool {
         self.threshold == u64::MAX || splitmix64(id ^ self.salt) < self.threshold
@@ -67,13 +69,13 @@ impl Sample {
         ((f64::from(size) * self.rate).round() as u32).max(1)
     }
 
-    /// Returns the sizes of the sample's cache a standard deviation below and above `scaled`.
+    /// Returns the sizes of the sample's cache one standard deviation below and one above `scaled`.
     pub fn nearby(&self, scaled: u32) -> [u32; 2] {
         let deviation = (f64::from(scaled) * (1.0 - self.rate)).sqrt();
         [-deviation, deviation].map(|by| (f64::from(scaled) + by).round().max(1.0) as u32)
     }
 
-    /// Returns a part of the whole trace, estimated from the part of the sample.
+    /// Returns a number for the whole trace, estimated from the number in the sample.
     pub fn ratio(&self, part: u64, all: u64) -> f64 {
         if all == 0 { 0.0 } else { (part as f64 / (all as f64 * self.rate)).min(1.0) }
     }

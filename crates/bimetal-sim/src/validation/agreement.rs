@@ -4,7 +4,7 @@ use bimetal_core::units::Nanoseconds;
 
 use super::demerit::{Curve, rms_demerit_ms};
 
-/// Agreement of a model with a drive. Errors are measured minus simulated.
+/// Agreement of a model with a drive. Errors are measured minus simulated response times.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Agreement {
     /// Number of requests.
@@ -26,7 +26,7 @@ pub struct Agreement {
 }
 
 impl Agreement {
-    /// Compares responses that correspond pairwise; `None` if there are none.
+    /// Compares responses that correspond pairwise; `None` if there are no responses.
     pub fn of(measured: &[Nanoseconds], simulated: &[Nanoseconds]) -> Option<Self> {
         assert_eq!(measured.len(), simulated.len(), "responses belong together pairwise");
         if measured.is_empty() {

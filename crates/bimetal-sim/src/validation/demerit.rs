@@ -7,7 +7,7 @@
 
 use bimetal_core::units::Nanoseconds;
 
-/// Number of bins in a distribution; the last is open.
+/// Number of bins in a distribution; the last bin has no upper edge.
 const BINS: usize = 1750;
 
 /// Number of points at which the distributions are inverted.
@@ -46,8 +46,8 @@ impl Curve {
         &self.rows
     }
 
-    /// Returns the microseconds below which the fraction `p` lies: on the line to the first row
-    /// that reaches it. `from` is an earlier row, and is moved to this row.
+    /// Returns the microseconds below which the fraction `p` lies, by interpolation up to the first
+    /// row that reaches `p`. `from` is an earlier row, and is moved to this row.
     fn inverse_us(&self, p: f64, from: &mut usize) -> f64 {
         while *from + 1 < self.rows.len() && self.rows[*from].1 < p {
             *from += 1;
@@ -58,7 +58,8 @@ impl Curve {
     }
 }
 
-/// Returns the edges: 0, and each next edge 1 µs and a hundredth further.
+/// Returns the edges: Upper edges of the bins: 0, and then each edge 1 µs and a hundredth above the
+/// edge before.
 fn edges() -> impl Iterator<Item = u64> {
     std::iter::successors(Some(0_u64), |edge| Some(edge + 1 + edge / 100)).take(BINS)
 }

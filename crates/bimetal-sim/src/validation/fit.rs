@@ -11,8 +11,8 @@ use super::sample::Sample;
 
 /// Spindle speeds of drives on the market.
 const RPM: [f64; 6] = [4200.0, 5400.0, 5900.0, 7200.0, 10_000.0, 15_000.0];
-/// Factors by which figures are changed: at first, for each spindle speed, and at last, for the
-/// best.
+/// Factors by which figures are changed: first coarse factors for each spindle speed, and last fine
+/// factors for the best figures.
 const STEPS: [&[f64]; 2] = [&[1.5, 1.15], &[1.05, 1.02]];
 /// Largest number of requests that are played for each try.
 const REQUESTS: usize = 20_000;
@@ -20,7 +20,7 @@ const REQUESTS: usize = 20_000;
 /// Reasons for which no figures can be fitted.
 #[derive(Debug, thiserror::Error)]
 pub enum FitError {
-    /// The profile is no hard disk, or has other figures than a data sheet's.
+    /// The profile is not a hard disk, or was not made from a data sheet.
     #[error(
         "{profile}: {key} is missing, so it cannot be fitted: expected a hard disk's profile made from a data sheet, \
          with command_overhead_ms, outer_mb_per_s, inner_mb_per_s and the three seek times"
@@ -83,7 +83,7 @@ impl Figures {
     }
 
     /// Returns true if drives on the market have such figures. Without this check, a fit would
-    /// explain effects outside the disk by a seek of a second.
+    /// explain effects outside of the disk by seek times of a second.
     fn are_a_drives(&self) -> bool {
         (0.01..=2.0).contains(&self.overhead_ms)
             && (2.5..=20.0).contains(&self.read.average_ms)
@@ -115,7 +115,7 @@ impl Figures {
     }
 }
 
-/// Moves from figures to their best neighbour, for each step, while the neighbour is better.
+/// Changes the figures to their best neighbour, for each step, as long as the neighbour is better.
 /// `distance_ms` is infinite for figures that are impossible together.
 fn descend(mut best: (f64, Figures), steps: &[f64], distance_ms: &impl Fn(&Figures) -> f64) -> (f64, Figures) {
     for step in steps {
@@ -131,10 +131,10 @@ fn descend(mut best: (f64, Figures), steps: &[f64], distance_ms: &impl Fn(&Figur
 }
 
 /// Changes the data-sheet figures of `profile` to fit `samples`: spindle speed, seek times, rates,
-/// overhead and write cache. The drive of `capacity` then comes as near as possible to the response
-/// times of the samples. At most the first twenty thousand samples are played. The nearest drive
-/// has the least rms demerit, found for each spindle speed by changing one figure at a time.
-/// Returns the fitted figures, as keys and values.
+/// overhead and write cache. With the fitted figures, the drive of `capacity` has response times as
+/// near as possible to the samples. At most the first twenty thousand samples are played. The
+/// nearest drive has the least rms demerit, found for each spindle speed by changing one figure at
+/// a time. Returns the fitted figures, as keys and values.
 ///
 /// # Errors
 /// Refuses a profile without the figures to fit, or a profile that cannot be built.
@@ -178,7 +178,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns measurements of a drive slower than the default one.
+    /// Returns measurements of a drive slower than the default drive.
     fn measured() -> Vec<Sample> {
         let samples: Vec<_> = (0..3000_u64)
             .map(|serial| Sample {

@@ -1,4 +1,5 @@
-//! Agreement of a model of a drive with the drive: measured response times against simulated ones.
+//! Agreement of a model of a drive with the drive: measured response times against simulated
+//! response times.
 //!
 //! `sample.rs` holds the measurements and reads DiskSim's validation traces, and `replay.rs` plays
 //! them over a model. `demerit.rs` compares the two distributions as DiskSim does, and

@@ -98,7 +98,8 @@ mod tests {
             .collect()
     }
 
-    /// With long gaps requests queue in neither pace. With short gaps they queue in an open replay.
+    /// With long gaps between requests, no requests queue in either mode. With short gaps, requests
+    /// queue in an open replay.
     #[test]
     fn requests_queue_with_short_gaps_only() {
         let drive = || {

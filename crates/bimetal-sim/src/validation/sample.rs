@@ -31,10 +31,10 @@ pub struct SampleError {
 
 /// Parses a trace in the format of DiskSim's validate mode: on each line `R` or `W`, the action of
 /// the buffer, first sector, sectors, measured microseconds, microseconds until the next request.
-/// `None` if the first line shows that the format is different.
+/// Returns `None` if the first line shows that the format is different.
 ///
 /// # Errors
-/// Returns the first line that does not have this form; refuses a trace without any.
+/// Returns the first line that does not have this form; refuses a trace without lines of this form.
 pub fn read_validate_trace(text: &str, file: &str) -> Result<Option<Vec<Sample>>, SampleError> {
     let mut samples = Vec::new();
     for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {

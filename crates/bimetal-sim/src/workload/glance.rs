@@ -18,7 +18,7 @@ const SHARED_SHARE: f64 = 0.1;
 pub struct Glance {
     /// Sector at which the grid of blocks of most requests begins, below the sectors of a block.
     pub phase: u64,
-    /// Set if the times are whole seconds and several requests share one.
+    /// Set if the times are whole seconds and several requests share a second.
     pub in_whole_seconds: bool,
 }
 
@@ -40,14 +40,14 @@ impl Glance {
     }
 }
 
-/// Returns the phase of a request: its first sector within a block. A request that is no multiple
-/// of a block has no phase.
+/// Returns the phase of a request: its first sector within a block. A request that is not a
+/// multiple of a block long has no phase.
 pub(crate) fn phase_of(start: u64, sectors: u64, block: BlockSize) -> Option<u64> {
     (sectors > 0 && sectors.is_multiple_of(block.sectors())).then_some(start % block.sectors())
 }
 
-/// Returns the most frequent phase, the lowest of several, and its share of all requests with a
-/// phase.
+/// Returns the most frequent phase, or the lowest of equally frequent phases, and its share of all
+/// requests with a phase.
 pub(crate) fn dominant(phases: &[u64]) -> (u64, f64) {
     let all: u64 = phases.iter().sum();
     let most = phases.iter().enumerate().max_by_key(|&(phase, count)| (count, std::cmp::Reverse(phase)));

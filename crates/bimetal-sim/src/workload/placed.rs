@@ -11,7 +11,7 @@ use bimetal_trace::Request;
 use super::{Requests, Workload, WorkloadError};
 use crate::survey::{Compaction, Survey};
 
-/// A map from a trace's addresses to a volume's.
+/// A map from the addresses of a trace to the addresses of a volume.
 pub struct Placement {
     /// First sector of each device.
     starts: BTreeMap<u32, u64>,
@@ -24,7 +24,7 @@ pub struct Placement {
 
 impl Placement {
     /// Returns the placement for the workload that `survey` describes. With `compact` the touched
-    /// ranges lie densely.
+    /// ranges are mapped densely.
     pub fn new(survey: &Survey, block: BlockSize, compact: bool, reads_only: bool) -> Self {
         let compaction = compact.then(|| survey.compacted.clone());
         let ends = match &compaction {
@@ -41,7 +41,7 @@ impl Placement {
         Self { starts, end: Sectors(end), compaction, block, reads_only }
     }
 
-    /// Returns the first address behind all devices.
+    /// Returns the first address after all devices.
     pub fn end(&self) -> Bytes {
         self.end.bytes()
     }

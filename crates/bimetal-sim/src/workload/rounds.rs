@@ -1,8 +1,9 @@
-//! A workload that is played several times in a row. Each round begins a mean gap after the last
-//! arrival of the round before.
+//! A workload that is played several times in a row. Each round begins one mean gap between
+//! requests after the last arrival of the round before.
 //!
-//! One pass over the workload finds the span of its times and their clock. Each round then opens
-//! the workload anew, and moves its times by whole [periods](period). So nothing is held in memory.
+//! A first pass over the workload finds the span of its times and the tick of their clock. Each
+//! round then opens the workload anew, and moves its times by whole [periods](period). So no
+//! requests are held in memory.
 
 use bimetal_core::units::Nanoseconds;
 use bimetal_trace::Request;
@@ -98,7 +99,7 @@ mod tests {
         times.iter().map(request).collect()
     }
 
-    /// The clock of a simulation ended before the last round, and stopped the program.
+    /// Regression: the clock of a simulation ended before the last round, and stopped the program.
     #[test]
     fn rounds_of_over_a_century_are_refused() {
         let requests = at(&[0, SPAN_NS_MAX / 10]);

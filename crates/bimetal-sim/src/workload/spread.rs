@@ -1,6 +1,6 @@
 //! Requests of one second, spread over that second. A trace that was recorded in whole seconds has
-//! many requests at the same time. Played without a change, such a trace measures queues that the
-//! recorded machine never had.
+//! many requests at the same time. If such a trace is played without a change, it measures queues
+//! that the recorded machine never had.
 
 use bimetal_core::units::Nanoseconds;
 use bimetal_trace::Request;
@@ -9,16 +9,16 @@ use rand_pcg::Pcg64Mcg;
 
 use super::{Requests, WorkloadError};
 
-/// Times within a second.
+/// Choice of the times within a second.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Within {
     /// At equal distances.
     Equal,
-    /// At random, as a Poisson process has them; the seed of the random numbers.
+    /// At random times, as in a Poisson process; the value is the seed of the random numbers.
     Random(u64),
 }
 
-/// Spreads the requests that have the same time over the second behind it.
+/// Spreads the requests that have the same time over the second that begins at this time.
 pub fn spread(requests: Requests<'_>, within: Within) -> Requests<'_> {
     let random = match within {
         Within::Equal => None,
@@ -27,7 +27,7 @@ pub fn spread(requests: Requests<'_>, within: Within) -> Requests<'_> {
     Box::new(Seconds { requests, next: None, second: Vec::new().into_iter(), random })
 }
 
-/// Iterator over the requests of one second after the other.
+/// Iterator over the requests, one second after the other.
 struct Seconds<'a> {
     requests: Requests<'a>,
     /// First request of the next second of the trace.

@@ -28,7 +28,7 @@ fn far(n: u64) -> u64 {
 /// Size of the SSD, which has the lowest addresses.
 const SSD: Bytes = Bytes::from_kib(6560);
 
-/// Adds a read of the block at 64 MiB, so that the volume reaches it.
+/// Adds a read of the block at 64 MiB, so that the volume has this address.
 fn with_end(mut requests: Vec<Request>) -> Vec<Request> {
     requests.push(read(0, 16_383, 1));
     requests
@@ -94,8 +94,8 @@ fn what_lies_in_a_range_with_it_moves_with_it() {
     assert_eq!(figures, [3.0, 2.0, 1.0, 0.0]);
 }
 
-/// The idle time is our parameter. The paper's optimizer is started by hand, while no program uses
-/// the drive.
+/// The idle time is a parameter of this project. The paper's optimizer is started by hand, while no
+/// program uses the drive.
 #[test]
 fn ranges_move_only_when_the_disk_is_idle() {
     // The disk is used every 200 ms throughout.
@@ -155,8 +155,8 @@ fn last_round(
     document.runs[0].response_time_ms.read.mean.expect("there are reads")
 }
 
-/// With the strategies `type` and `access`, a combo was five and eight times as slow as without an
-/// optimizer. Metadata, which lies low and belongs to no file, left the SSD first.
+/// Regression: with the strategies `type` and `access`, a combo was five and eight times as slow as
+/// without an optimizer. Metadata, which lies low and belongs to no file, left the SSD first.
 #[test]
 fn strategies_by_files_are_better_than_no_optimizer() {
     let (round, files) = program_start();

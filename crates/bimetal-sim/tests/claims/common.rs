@@ -53,7 +53,7 @@ impl Bench {
     }
 
     /// Adds hints: the evictions of a host's buffer cache of `blocks` blocks. A least-recently-used
-    /// list makes them, and they pass through the text format of `--hints`.
+    /// list makes these evictions, which pass through the text format of `--hints`.
     pub(crate) fn evicting(mut self, blocks: usize) -> Self {
         let (mut cached, mut text) = (Vec::new(), format!("{HEADER}\n"));
         for request in &self.workload {
@@ -82,7 +82,7 @@ impl Bench {
     }
 
     /// Adds hints: pins of a host, each given as milliseconds, block, blocks, and 1 (pin) or 0
-    /// (unpin). They pass through the text format of `--hints`.
+    /// (unpin). These pins pass through the text format of `--hints`.
     pub(crate) fn pinning(mut self, pins: &[(u64, u64, u64, u8)]) -> Self {
         let line = |&(at_ms, block, blocks, pin): &(u64, u64, u64, u8)| {
             format!("{},0,{},{},{pin}\n", at_ms * 1_000_000, block * 8, blocks * 8)

@@ -21,8 +21,8 @@ fn migrations(run: &Run) -> f64 {
     count(run.migration.count)
 }
 
-/// Returns twenty writes a second over two hundred blocks, and ten reads a second of four hundred.
-/// Half of the blocks read are never written.
+/// Returns twenty writes a second over two hundred blocks, and ten reads a second over four hundred
+/// blocks. Half of the blocks read are never written.
 fn overwriting(seconds: u64) -> Vec<Request> {
     let writes = (0..20 * seconds).map(|at| write(50 * at, scattered(at, 200), 1));
     let reads = (0..10 * seconds).map(|at| read(100 * at + 25, scattered(at + 1_000_000, 400), 1));
@@ -67,9 +67,10 @@ fn read_threshold_bounds_the_penalty_of_a_file_read_back() {
 /// "Write performance improves because of the excellent sequential throughput of the write caches"
 /// (6.4).
 ///
-/// A file is written and read back, so that the log migrates. Meanwhile 256 MiB are written, at
-/// three quarters of the disk's write rate. These writes waited 403 ms on average when the
-/// migration read between them. The remaining wait comes from the migration's turns and its flush.
+/// A file is written and read back, so that the log migrates. During the migration 256 MiB are
+/// written, at three quarters of the disk's write rate. Regression: these writes waited 403 ms on
+/// average when the migration read between these writes. The remaining wait comes from the
+/// migration's turns and its flush.
 #[test]
 fn writes_do_not_wait_for_a_migration_that_reads_began() {
     let file = (0..2048).map(|at| write(3 * at, 32 * at, 32));
@@ -91,7 +92,8 @@ fn data_that_is_never_read_is_never_moved_by_the_read_threshold() {
     assert_eq!(run.migration.count, Some(0));
 }
 
-/// The window is our parameter: the number of reads from which the read penalty is measured.
+/// The window is a parameter of this project: the number of reads from which the read penalty is
+/// measured.
 #[test]
 fn the_read_threshold_is_tested_once_the_window_is_full() {
     let bench = Bench::new("griffin", &[QUIET, &[("read_threshold", "0.05")]].concat(), overwriting(200));
@@ -195,7 +197,7 @@ fn recorded_evictions_count_as_those_of_the_simulated_cache() {
 }
 
 /// "The maximum write savings with no read penalty" (7): the host's cache reads blocks that it has
-/// evicted, and they come from the SSD.
+/// evicted, and these reads come from the SSD.
 #[test]
 fn evictions_of_a_host_leave_no_read_to_the_log() {
     let quiet = [QUIET, &[("migration", "instant")]].concat();
@@ -209,8 +211,8 @@ fn evictions_of_a_host_leave_no_read_to_the_log() {
     assert_eq!(penalty(&Bench::new("griffin", &quiet, workload).run(&[])), 1.0);
 }
 
-/// Migrations that take their time also leave no read to the log: the host reads each block some
-/// 700 ms after it has evicted it.
+/// Migrations that take their time also leave no read that the log must serve: the host reads each
+/// block some 700 ms after it has evicted it.
 #[test]
 fn evicted_blocks_are_home_in_time_when_moves_take_theirs() {
     let writes = (0..400).map(|at| write(20 * at, at, 1));

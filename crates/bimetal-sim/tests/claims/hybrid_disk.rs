@@ -58,7 +58,7 @@ fn an_idle_flush_waits_until_the_disk_is_idle() {
 }
 
 /// "On a workload with small bursts of I/O activity and large idle times, it results in the disk
-/// being spun up several times" (3.3). The period bounds how often the disk spins up.
+/// being spun up several times" (3.3). The period limits how often the disk spins up.
 #[test]
 fn the_shorter_the_period_the_more_often_the_disk_is_flushed_to() {
     let writes = (0..600).map(|at| write(100 * at, scattered(at, 100), 1)).chain([read(0, 16_383, 1)]);
@@ -82,7 +82,7 @@ fn a_higher_low_watermark_flushes_earlier() {
 
 /// The thesis's figures 5.9 to 5.13 show different translation layers behind a hybrid disk: a page
 /// on flash is written again at its place. With `in_place=off` each write takes another slot, and
-/// no layer has anything to erase before all slots were used.
+/// no translation layer has anything to erase before all slots were used.
 #[test]
 fn hot_pages_in_place_show_the_translation_layer() {
     let writes = (0..64 * 40).map(|at| write(20 * at, 4 * scattered(at, 64), 1)).chain([read(0, 16_383, 1)]);
@@ -116,7 +116,7 @@ fn pinned_pages_are_read_from_flash_while_their_pin_lasts() {
     assert!(figures[2] - figures[0] > 150.0, "{figures:?}: 16 pages are read once each, and 200 times");
 }
 
-/// The host offloads selected writes (3.2). The rule of 3.3 selects them by size.
+/// The host offloads selected writes (3.2). The rule of section 3.3 selects the writes by size.
 #[test]
 fn the_host_offloads_writes_below_the_threshold() {
     let writes = (0..16).map(|at| write(100 * at, 256 * at, 1 << (at % 8))).chain([read(0, 16_383, 1)]);
@@ -127,7 +127,7 @@ fn the_host_offloads_writes_below_the_threshold() {
 }
 
 /// Offloaded pages are "later flushed by the operating system" (3.2). The period between two
-/// flushes is our parameter.
+/// flushes is a parameter of this project.
 #[test]
 fn the_host_flushes_once_in_a_period() {
     let writes = (0..600).map(|at| write(100 * at, scattered(at, 100), 1)).chain([read(0, 16_383, 1)]);

@@ -1,8 +1,8 @@
 //! Claims of the papers: each parameter of each scheme, changed alone, has the effect that its
 //! paper states. Workloads are small and written down request by request. Every test is named after
-//! its claim and quotes it.
+//! its claim and quotes the claim.
 //!
-//! [`CLAIMS`] lists the tests that show each parameter's effect. Some tests stand beside their
+//! [`CLAIMS`] lists the tests that show each parameter's effect. Some tests stand next to their
 //! scheme in `bimetal-core`, where single operations can be seen.
 
 mod bound;
@@ -156,7 +156,8 @@ const CLAIMS: &[Claim] = &[
     ("writeboost", &["writeback_threshold"], "claims/yardsticks.rs", "a_lower_threshold_sends_home_earlier"),
 ];
 
-/// Parameters that several schemes share. One test shows each of them in all these schemes.
+/// Parameters that several schemes share. One test shows the effect of each such parameter in all
+/// these schemes.
 const SHARED: &[(&str, &str, &str)] = &[
     ("replacement", "claims/bound.rs", "no_policy_beats_belady_in_any_scheme_that_replaces_blocks"),
     ("admission", "claims/bound.rs", "every_admission_rule_keeps_its_blocks_out"),

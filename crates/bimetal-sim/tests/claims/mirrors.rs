@@ -10,7 +10,8 @@ const SSD: Bytes = Bytes::from_mib(8);
 /// A block far beyond the addresses that an SSD of this size mirrors, at the start of a range of
 /// any size.
 const FAR: u64 = 8192;
-/// The block at 64 MiB: the first of the last MiB. A read of it extends the address space to there.
+/// The block at 64 MiB: the first of the last MiB. A read of this block extends the address space
+/// up to it.
 const END: u64 = 16_384;
 
 fn hits(run: &Run) -> f64 {
@@ -58,7 +59,8 @@ fn hot_and_cold_are_told_apart_once_in_a_period() {
     assert!(figures[0] == 0.0 && rises(&figures), "{figures:?}");
 }
 
-/// The idle time is our parameter: copies are made in the background, when the disk is not used.
+/// The idle time is a parameter of this project: copies are made in the background, when the disk
+/// is not used.
 #[test]
 fn hot_ranges_are_copied_only_when_the_disk_is_idle() {
     let hot = (0..40).map(|at| read(100 * at, FAR, 1));

@@ -15,7 +15,7 @@ fn error(run: &Run) -> f64 {
     run.prediction_error.as_ref().expect("mixedstore predicts").mean_ms
 }
 
-/// Returns small writes in the first half, and large writes among reads in the second.
+/// Returns small writes in the first half, and large writes among reads in the second half.
 fn changing() -> Vec<Request> {
     let before = (0..3000).map(|at| write(20 * at, scattered(at, 2000), 1));
     let after = (0..1500).flat_map(|at| {
@@ -63,7 +63,8 @@ fn writes_are_regulated_only_beyond_what_is_expected() {
     assert!(figures[0] == 0.0 && figures[1] > 300.0 && figures[2] > 1.5 * figures[1], "{figures:?}");
 }
 
-/// Returns 40,000 requests of 4 KiB, 10 ms apart, scattered over `blocks`. Of these, 9 % are reads.
+/// Returns 40,000 requests of 4 KiB, 10 ms apart, scattered over `blocks`. Of these requests, 9 %
+/// are reads.
 fn steady(blocks: u64) -> Vec<Request> {
     let request = |at: u64| match scattered(at + 1_000_000, 100) < 9 {
         true => read(10 * at, scattered(at, blocks), 1),
@@ -72,9 +73,9 @@ fn steady(blocks: u64) -> Vec<Request> {
     (0..40_000).map(request).chain([write(400_000, blocks, 1)]).collect()
 }
 
-/// Training once sent one write in eight to the disk, and took the rate of the rest as the expected
-/// rate. So more than half of the writes of a steady workload were regulated: 4,219 and 8,407 of
-/// them.
+/// Regression: training sent one write in eight to the disk, and took the rate of the other writes
+/// as the expected rate. So more than half of the writes of a steady workload were regulated: 4,219
+/// and 8,407 writes were regulated.
 #[test]
 fn steady_workload_is_never_regulated() {
     for blocks in [4_000, 16_384, 262_144] {
@@ -101,8 +102,8 @@ fn lost_locality_is_regulated_at_equal_bytes() {
     assert!(regulated(writes(|at| at > 450_000)) > 10_000);
 }
 
-/// Idle periods start a buster run. They were once those of the disk, which MixedStore leaves idle
-/// by design: 79 runs started in 60,000 writes without a pause.
+/// Idle periods start a buster run. Regression: these idle periods were the idle periods of the
+/// disk, which MixedStore leaves idle by design: 79 runs started in 60,000 writes without a pause.
 #[test]
 fn writes_without_a_pause_start_no_buster_run() {
     let writes = (0..60_000).map(|at| write(2 * at, scattered(at, 3_000), 1)).chain([write(120_000, 16_383, 1)]);
@@ -127,8 +128,8 @@ fn profiled_idle_periods_are_used_from_their_beginning() {
     assert_eq!([fetched(200, "profiled"), fetched(200, "detected")], [(true, true); 2]);
 }
 
-/// The disk's mean of the training phase was kept when the disk was sent more than it can serve. So
-/// 98 % of the writes went to the disk.
+/// Regression: the disk's mean of the training phase was kept when the disk was sent more than it
+/// can serve. So 98 % of the writes went to the disk.
 #[test]
 fn overloaded_disk_is_not_preferred_for_ever() {
     let calm = (0..1000).map(|at| write(50 * at, scattered(at, 2_000) * 8, 1));
@@ -146,8 +147,8 @@ fn overloaded_disk_is_not_preferred_for_ever() {
     assert!(disk < 0.9 * all, "{disk} of {all} writes went to the disk");
 }
 
-/// `adaptive` once had no effect without `expected_writes`. On `dftl`, the paper's drive, neither
-/// `adaptive` nor `static` had an effect.
+/// Regression: `adaptive` had no effect without `expected_writes`. Regression: on `dftl`, the
+/// paper's drive, neither `adaptive` nor `static` had an effect.
 #[test]
 fn wear_is_levelled_by_default_on_page_and_dftl() {
     let cold = (0..900).map(|at| write(5 * at, at * 4, 4));
@@ -163,8 +164,8 @@ fn wear_is_levelled_by_default_on_page_and_dftl() {
     }
 }
 
-/// A write to a buffer in memory was once served in no time at all, while no drive of another
-/// scheme can do that.
+/// Regression: a write to a buffer in memory was served in no time at all, while a drive of another
+/// scheme needs time for such a write.
 #[test]
 fn copy_into_memory_takes_its_time() {
     let writes: Vec<Request> = (0..200).map(|at| write(100 * at, at, 1)).collect();

@@ -105,8 +105,8 @@ impl Idle {
     }
 }
 
-/// Two equal flash drives, which the run does not write. One was written everywhere before, the
-/// other nowhere.
+/// Two equal flash drives, which the run does not write. One drive was written everywhere before,
+/// the other drive nowhere.
 struct Flash {
     written: Idle,
     clean: Idle,
@@ -241,8 +241,8 @@ fn requests() -> impl Strategy<Value = Vec<Request>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
 
-    /// HDDBoost and HyperDuo once read ten times as fast as their SSD, because the copies that they
-    /// begin with were on no flash.
+    /// Regression: HDDBoost and HyperDuo read ten times as fast as their SSD, because the copies
+    /// that they begin with were on no flash.
     #[test]
     fn no_operation_ends_sooner_than_its_drive_alone(workload in requests(), depth in 1u32..8, timed in any::<bool>()) {
         let replay = if timed { Replay::Timed { speedup: 1.0 } } else { Replay::Closed { depth } };
@@ -258,7 +258,8 @@ proptest! {
         }
     }
 
-    /// A block that was not touched before is in no memory, so a drive has to be read for it.
+    /// A block that was not touched before is in no memory, so a drive has to be read for this
+    /// block.
     #[test]
     fn no_first_read_of_a_block_ends_sooner_than_the_fastest_drive(seed in 0u64..BLOCKS, writes in 0u64..64) {
         let touched = (0..96).map(|at| (at * 8, (seed + at * 4099) % (BLOCKS - 1)));
@@ -278,7 +279,8 @@ proptest! {
     }
 
     /// The workload has reads only, one at a time. No drive has memory, and all flash was written
-    /// before. Then a scheme cannot gain anything over the fastest drive alone.
+    /// before. If no drive has memory and all flash was written, a scheme cannot gain anything over
+    /// the fastest drive alone.
     #[test]
     fn no_mean_of_reads_is_below_the_fastest_drive_alone(places in proptest::collection::vec(0..BLOCKS, 30..120)) {
         let mut workload: Vec<Request> = places.into_iter().map(|block| read(0, block, 1)).collect();

@@ -66,7 +66,7 @@ fn a_larger_buffer_makes_fewer_and_longer_writes_of_the_log() {
     assert!(falls(&figures) && figures[2] < 0.1 * figures[0], "{figures:?}");
 }
 
-/// Writing back on idle is our parameter: no request waits for the disk then.
+/// Writing back on idle is a parameter of this project: no request waits for the disk then.
 #[test]
 fn what_is_logged_goes_home_when_the_disk_is_idle() {
     let bench = Bench::new("writeboost", &[("log_buffer", "0B")], writes()).ssd(SSD);

@@ -6,8 +6,8 @@
 //! included), about 100 bytes for a block without neighbours.
 //!
 //! A *region* of [`REGION_BLOCKS`] neighbouring blocks has one state for all of them if requests
-//! touched only all of them together. The first access to a part of it gives each block its own
-//! state. So the memory for a few enormous requests is small.
+//! touched only all of them together. The first access to a part of the region gives each block its
+//! own state. So the memory for a few enormous requests is small.
 
 use std::hint::black_box;
 use std::iter::repeat_n;
@@ -35,8 +35,8 @@ const WRITE: u64 = 2;
 /// Counts stop at 2^32 − 1 per block; times are kept for 146 years.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(super) struct BlockState {
-    /// Time of the last access in nanoseconds, shifted left by two; below it READ, WRITE, or 0 for
-    /// never accessed.
+    /// Time of the last access in nanoseconds, shifted left by two; the lower two bits are READ,
+    /// WRITE, or 0 for a block that was never accessed.
     last: u64,
     writes: u32,
     reads: u32,
@@ -45,7 +45,7 @@ pub(super) struct BlockState {
 /// Effect of a write on the history of its block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct WriteEffect {
-    /// Time since the previous access to the block, if that was a write too.
+    /// Time since the previous access to the block, if that access was also a write.
     pub(super) after_write: Option<Nanoseconds>,
     /// Set if the block had been written before, with any accesses in between.
     pub(super) overwrite: bool,
@@ -61,7 +61,8 @@ impl BlockState {
         effect
     }
 
-    /// Records a read at `now`. Returns the time since the previous access, if that was a write.
+    /// Records a read at `now`. Returns the time since the previous access, if that access was a
+    /// write.
     #[inline]
     pub(super) fn read(&mut self, now: Nanoseconds) -> Option<Nanoseconds> {
         let after_write = self.since_write(now);
@@ -104,7 +105,7 @@ pub(super) struct Access {
     group: u64,
     /// Position of the group in the table, once it was looked up.
     index: u32,
-    /// First block within the group; `last` is the last one.
+    /// First block within the group; `last` is the last block.
     first: u8,
     last: u8,
 }
@@ -136,7 +137,8 @@ impl Access {
 struct Device {
     number: u32,
     groups: HashMap<u64, u32, FixedState>,
-    /// State of all blocks of a region, by the region's number. These blocks are in no group.
+    /// State of all blocks of a region, by the region's number. The blocks of these regions are in
+    /// no group.
     regions: HashMap<u64, BlockState, FixedState>,
 }
 
@@ -213,8 +215,9 @@ impl BlockTable {
     /// Calls `visit` with each block of `accesses`, in order: the access, the block's number and
     /// its state. No block is in a region whose blocks have one state.
     ///
-    /// First finds the states of all accesses, then loads them, then visits them. So the cache
-    /// misses of a batch overlap, instead of each being waited for before the next is known.
+    /// Each call first finds the states of all accesses, then loads the states, and then visits
+    /// them. So the cache misses of a batch overlap, and one miss need not end before the next
+    /// begins.
     pub(super) fn visit(&mut self, accesses: &mut [Access], mut visit: impl FnMut(&Access, u64, &mut BlockState)) {
         for access in accesses.iter_mut() {
             access.index = *self.devices[access.device].groups.entry(access.group).or_insert_with(|| {
@@ -270,7 +273,7 @@ enum Place<'a> {
     Region(&'a BlockState),
 }
 
-/// Returns the position of the next group behind `groups`.
+/// Returns the position of the next group after `groups`.
 fn next_index(groups: &[Group]) -> u32 {
     u32::try_from(groups.len()).expect("fewer than 2^32 groups of blocks fit in memory")
 }

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::files::FileFigures;
 use super::popularity::TopBlocks;
 
-/// Bounds of intervals, in seconds, for which Griffin's tables 3 and 5 quote shares.
+/// Bounds of intervals, in seconds, for which Griffin's tables 3 and 5 give shares.
 pub(super) const QUOTED_SECONDS: [u64; 4] = [30, 60, 900, 3600];
 
 /// Shares of intervals no longer than 30, 60, 900 and 3600 seconds: a row of Griffin table 3.
@@ -81,8 +81,8 @@ pub struct Analysis {
     /// Share of the requests that start where the previous request of the same device and direction
     /// ended ("Sequentiality", MixedStore table 2).
     pub sequential_fraction: Option<f64>,
-    /// Share of the write requests that are not sequential in the same sense ("Randomness", Konanki
-    /// tables 5.2 and 5.4).
+    /// Share of the write requests that are not sequential in the sense of the share of sequential
+    /// requests ("Randomness", Konanki tables 5.2 and 5.4).
     pub random_write_fraction: Option<f64>,
     /// Number of requests by size. The key of a bin is its largest size in sectors, a power of two;
     /// a bin holds the sizes above half of its key (Konanki tables 5.1 and 5.3, there as
@@ -104,7 +104,7 @@ pub struct Analysis {
     /// accesses to a block that are both writes (Griffin section 4.4, table 3).
     pub waw: Option<Within>,
     /// Read after write: shares, no longer than a bound, of the intervals between a write and the
-    /// next access to its block, if that is a read (Griffin section 4.4, table 3).
+    /// next access to its block, if that access is a read (Griffin section 4.4, table 3).
     pub raw: Option<Within>,
     /// Pairs of a share of the written blocks, most overwritten first, and the share of overwrites
     /// in these blocks (Griffin figure 1).
@@ -118,9 +118,9 @@ pub struct Analysis {
     /// Pairs of a time in seconds and the share of the read-after-write intervals no longer than
     /// this time (Griffin figure 3).
     pub raw_cdf: Option<Vec<[f64; 2]>>,
-    /// The twenty most overwritten files of the map (Griffin table 2), fewer if fewer were
-    /// overwritten. `None` without a map, and for a trace of several devices, as a map describes
-    /// one device.
+    /// The twenty most overwritten files of the map (Griffin table 2), or fewer if fewer files were
+    /// overwritten. `None` without a map, and for a trace of several devices, because a map
+    /// describes one device.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub files: Option<Vec<FileFigures>>,
 }

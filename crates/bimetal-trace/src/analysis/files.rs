@@ -81,8 +81,8 @@ impl FileMap {
     /// Reads lines `offset,length,path`, offset and length in bytes; a first line with just these
     /// words is a header. A path may contain commas, or stand in double quotes. A file may have
     /// several lines; a byte belongs to one file only. A line with the path [`FREE`] is free space.
-    /// Ranges in no line are taken to belong to the file system itself. Errors call the map `name`.
-    /// The lines may be compressed by zstd.
+    /// Ranges in no line are taken to belong to the file system itself. Errors use `name` as the
+    /// name of the map. The lines may be compressed by zstd.
     ///
     /// # Errors
     /// Fails if the map cannot be read, if a line is malformed, or if two lines overlap.
@@ -128,13 +128,13 @@ impl FileMap {
         Ok(map)
     }
 
-    /// Returns each extent with its first byte, the byte behind its last, and its file's path, in
+    /// Returns each extent with its first byte, the byte after its last, and its file's path, in
     /// order of address.
     pub fn extents(&self) -> impl Iterator<Item = (u64, u64, &str)> {
         self.extents.iter().map(|extent| (extent.start, extent.end, self.paths[extent.file].as_str()))
     }
 
-    /// Returns each range of free space with its first byte and the byte behind its last, in order
+    /// Returns each range of free space with its first byte and the byte after its last, in order
     /// of address.
     pub fn free(&self) -> impl Iterator<Item = (u64, u64)> {
         self.free.iter().map(|extent| (extent.start, extent.end))
@@ -198,7 +198,7 @@ pub struct FileFigures {
     pub raw: Option<Within>,
 }
 
-/// Counts of intervals by the quoted bounds alone, as a map may name a million files.
+/// Counts of intervals by the bounds of the tables alone, because a map may name a million files.
 #[derive(Clone, Copy, Default)]
 struct QuotedIntervals {
     within: [u64; QUOTED_SECONDS.len()],

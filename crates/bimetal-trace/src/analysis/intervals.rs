@@ -1,18 +1,18 @@
 //! Distribution of intervals of time, in constant memory, exact at the bounds for which figures are
-//! quoted.
+//! given.
 
 use bimetal_core::units::Nanoseconds;
 
-/// Bounds within a decade, in tenths: ten a decade, among them 3, 6 and 9 for 30, 60 and 900
-/// seconds.
+/// Bounds within a decade, in tenths: ten bounds in each decade, among them 3, 6 and 9 for 30, 60
+/// and 900 seconds.
 const STEPS: [u64; 10] = [10, 15, 20, 30, 40, 50, 60, 70, 80, 90];
 /// Number of decades, from a microsecond to ten million seconds (four months).
 const DECADES: usize = 13;
-/// Further bounds: an hour and a day, which are no round decimal numbers.
+/// Further bounds: an hour and a day, which are not round decimal numbers.
 const EXTRA_SECONDS: [u64; 2] = [3_600, 86_400];
 const BOUND_COUNT: usize = STEPS.len() * DECADES + EXTRA_SECONDS.len();
 
-/// Upper bounds of the bins in nanoseconds, ascending. The bin behind the last bound holds longer
+/// Upper bounds of the bins in nanoseconds, ascending. The bin after the last bound holds longer
 /// intervals.
 const BOUNDS: [u64; BOUND_COUNT] = bounds();
 /// First bin that can hold an interval, by the number of significant bits of the interval.
@@ -92,10 +92,10 @@ impl IntervalHistogram {
         (self.total > 0).then(|| within as f64 / self.total as f64)
     }
 
-    /// Returns the cumulative distribution as pairs of seconds and the share of intervals no
-    /// longer. The first pair is for the first bin that is not empty, the last for the bin at which
-    /// all intervals are counted (or for the last bound, if some are longer). `None` without
-    /// intervals.
+    /// Returns the cumulative distribution as pairs of seconds and the share of intervals that are
+    /// not longer. The first pair is for the first bin that is not empty, the last for the bin at
+    /// which all intervals are counted (or for the last bound, if some intervals are longer).
+    /// `None` without intervals.
     pub(super) fn cdf(&self) -> Option<Vec<[f64; 2]>> {
         if self.total == 0 {
             return None;

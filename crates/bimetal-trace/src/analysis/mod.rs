@@ -1,12 +1,12 @@
 //! Analysis of a workload: properties of its requests that depend on no drive or scheme.
 //!
 //! This folder holds the figures of Griffin section 4, Konanki tables 5.1 to 5.4 and MixedStore
-//! table 2, each defined at its field of [`Analysis`]. It holds nothing that depends on a drive, a
-//! cache or a scheme. Memory grows with the blocks that a trace touches, not with its length: 16
-//! bytes a block and its share of a directory, and histograms of fixed size. Blocks of enormous
-//! requests share a state while their histories are equal.
+//! table 2, each defined at its field of [`Analysis`]. This folder holds nothing that depends on a
+//! drive, a cache or a scheme. Memory grows with the blocks that a trace touches, not with its
+//! length: 16 bytes a block and its share of a directory, and histograms of fixed size. Blocks of
+//! enormous requests share a state while their histories are equal.
 //!
-//! Read first: [`Analysis`] (`figures.rs`), then `blocks.rs` (history of each block),
+//! Read first: Read first: [`Analysis`] (`figures.rs`), then `blocks.rs` (history of each block),
 //! `intervals.rs` and `popularity.rs`. `files.rs` attributes accesses to files, `table.rs` writes
 //! the figures for a terminal.
 
@@ -34,7 +34,7 @@ pub use popularity::TopBlocks;
 /// Number of accesses that are looked up together.
 const BATCH: usize = 32;
 
-/// Size of block in which a workload cannot be analysed.
+/// Block size with which a workload cannot be analysed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("block size {0}: expected a power of two of at least {SECTOR_BYTES} bytes, like 4KiB")]
 pub struct BlockSizeError(Bytes);
@@ -74,7 +74,7 @@ pub struct Analyzer {
     effects: Effects,
 }
 
-/// Counts of what accesses found in the history of their blocks.
+/// Counts of the cases that accesses found in the history of their blocks.
 struct Effects {
     write_runs: u64,
     waw: IntervalHistogram,
@@ -209,8 +209,8 @@ impl Analyzer {
         }
     }
 
-    /// Applies an access to all blocks of a region, if they have one state. Returns false if they
-    /// have not.
+    /// Applies an access to all blocks of a region, if they have one state. Returns false if the
+    /// blocks do not have one state.
     fn access_region(&mut self, device: usize, region: u64, at: Nanoseconds, is_write: bool) -> bool {
         self.access_blocks();
         let Some(state) = self.blocks.region(device, region) else { return false };
@@ -274,7 +274,7 @@ impl Analyzer {
     }
 }
 
-/// Returns the first sector behind `range`, or the greatest sector if that number does not exist.
+/// Returns the first sector after `range`, or the greatest sector if that number does not exist.
 fn end_of(range: SectorRange) -> Sectors {
     range.checked_end().unwrap_or(Sectors::MAX)
 }
@@ -285,7 +285,7 @@ fn size_bin(len: Sectors) -> usize {
 }
 
 /// Returns the counts from the smallest size that occurs to the largest, including empty bins
-/// between.
+/// between them.
 fn size_histogram(sizes: &[u64; 64]) -> std::collections::BTreeMap<u64, u64> {
     let Some(first) = sizes.iter().position(|count| *count > 0) else {
         return std::collections::BTreeMap::new();

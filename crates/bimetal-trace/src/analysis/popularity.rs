@@ -9,8 +9,8 @@ use super::blocks::BlockTable;
 /// blocks.
 const HISTOGRAM_GROUPS: usize = 100;
 
-/// Group of blocks of successive ranks among the most overwritten, with the accesses to all of
-/// them.
+/// Group of blocks of successive ranks among the most overwritten, with the accesses to all blocks
+/// of the group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct TopBlocks {
     /// Number of blocks in the group.
@@ -31,7 +31,7 @@ pub(super) struct Popularity {
     /// Number of reads of the most overwritten hundredth.
     pub(super) reads_of_top: Option<u64>,
     /// Pairs of a share of the written blocks, most overwritten first, and the share of overwrites
-    /// in them.
+    /// in these blocks.
     pub(super) overwrite_cdf: Option<Vec<[f64; 2]>>,
     /// Most overwritten hundredth by falling rank, in at most a hundred groups.
     pub(super) top_histogram: Option<Vec<TopBlocks>>,

@@ -16,8 +16,8 @@ pub struct PlacedFile {
     /// Inode number of the file.
     pub inode: u64,
     /// First byte and length of each range; ranges that are adjacent on the device are joined.
-    /// Empty where the file system keeps the content elsewhere: in the inode, compressed, or not
-    /// yet allocated.
+    /// Empty if the file system keeps the content in another place or form: in the inode,
+    /// compressed, or not yet allocated.
     pub extents: Vec<(u64, u64)>,
     /// True for an executable or a library, by its name or by its first bytes.
     pub is_program: bool,
@@ -136,7 +136,7 @@ fn placed(path: &Path, is_program: impl Fn(&str) -> bool) -> io::Result<PlacedFi
     Ok(PlacedFile { path: name, inode, extents, is_program })
 }
 
-/// Returns whether the first bytes are those of an ELF executable, library or object.
+/// Returns true if the first bytes of a file are those of an ELF executable, library or object.
 fn starts_as_program(file: &mut File) -> io::Result<bool> {
     let mut head = [0; 4];
     match file.read_exact(&mut head) {

@@ -22,7 +22,7 @@ struct Record {
 /// Number of records that one call returns at most.
 const RECORDS: usize = 1024;
 
-/// `struct fsmap_head`, with its records behind it.
+/// `struct fsmap_head`, followed by its records.
 #[repr(C)]
 struct Query {
     input_flags: u32,
@@ -69,7 +69,7 @@ pub fn free_space(path: &Path) -> io::Result<Vec<(u64, u64)>> {
             keys: [first, last],
             records: [Record::default(); RECORDS],
         });
-        // SAFETY: the kernel reads and writes the head and at most `count` records behind it;
+        // SAFETY: the kernel reads and writes the head and at most `count` records after it;
         // `Query` has room for `count` records.
         #[expect(unsafe_code, reason = "this question to a file system has no other way in")]
         let asked = unsafe { libc::ioctl(file.as_raw_fd(), GETFSMAP as _, std::ptr::from_mut(query.as_mut())) };

@@ -1,10 +1,10 @@
-//! `bin`: Bimetal's own compact binary, small and fast. The writer compresses it with zstd;
+//! `bin`: Bimetal's own compact binary, small and fast. The writer compresses the file with zstd;
 //! uncompressed files are read as well.
 //!
-//! A header of 9 bytes: `BMTRACE`, the version 1, and flags. In version 2, which is written where
-//! the size of the recorded device is known, that size in sectors follows: 8 bytes, little-endian.
-//! Then one record for each request, in order of time: a control byte, then the LEB128 numbers that
-//! the control byte does not make redundant:
+//! A header of 9 bytes: `BMTRACE`, the version 1, and flags. In version 2, which is written if the
+//! size of the recorded device is known, that size in sectors follows: 8 bytes, little-endian. Then
+//! one record for each request, in order of time: a control byte, then the LEB128 numbers that the
+//! control byte does not make redundant:
 //!
 //! | control bit | meaning |
 //! |---|---|
@@ -27,7 +27,7 @@
 //!
 //! The order of the numbers is: ns since the record before, device, distance, sectors, response
 //! time. The end is the control byte 7 and the number of records, 8 bytes little-endian; a file
-//! without it is cut off.
+//! without this end was cut off.
 
 use bimetal_core::operation::OpKind;
 use bimetal_core::units::{Nanoseconds, SectorRange, Sectors};
@@ -73,7 +73,8 @@ const HAS_OPERATIONS: u8 = 1 << 1;
 const QUEUE_EVENTS: u8 = 1 << 2;
 const ISSUE_EVENTS: u8 = 1 << 3;
 
-/// Largest number of bytes of a record: a control byte, four numbers of 64 bits and one of 32.
+/// Largest number of bytes of a record: a control byte, four numbers of 64 bits and one number of
+/// 32 bits.
 const RECORD_BYTES_MAX: usize = 1 + 4 * 10 + 5;
 
 fn recognise(head: &[u8]) -> bool {
@@ -284,8 +285,8 @@ struct Record<'a> {
 }
 
 impl Record<'_> {
-    /// Takes the next number. Numbers of up to seven bytes, nearly all, are decoded from one word
-    /// without a branch on their length, which changes from number to number.
+    /// Takes the next number. Numbers of up to seven bytes, which nearly all numbers are, are
+    /// decoded from one word without a branch on their length, which changes from number to number.
     #[inline]
     fn number(&mut self) -> Result<u64, Box<Bad>> {
         let Some(word) = self.rest.first_chunk().map(|bytes| u64::from_le_bytes(*bytes)) else {
@@ -425,8 +426,8 @@ mod tests {
         }
     }
 
-    /// A mutant of three requests had a flush behind the end of the volume. Each of 692 options of
-    /// a plan refused the flush, so the plan ran all options.
+    /// Regression: a mutant of three requests had a flush after the end of the volume. Each of 692
+    /// options of a plan refused the flush, so the plan ran all options.
     #[test]
     fn flush_has_no_place_of_its_own() {
         let requests = [
@@ -463,7 +464,7 @@ mod tests {
         assert_eq!(out.len(), HEADER_BYTES);
     }
 
-    /// Files without a size are written, and read, as before there was one.
+    /// Files without a size are written, and read, as before sizes were added.
     #[test]
     fn size_of_the_device_is_kept_and_old_files_are_read() {
         let one = request(5, 0, OpKind::Read, 1000, 8);
@@ -488,7 +489,8 @@ mod tests {
         assert_eq!(decoded(new).unwrap_err().0, "size of the device");
     }
 
-    /// The event takes bits that were 0 before, so files from before have none.
+    /// The kind of event is in bits that were always 0 in earlier files, so earlier files count as
+    /// files without a known event.
     #[test]
     fn event_of_the_requests_is_kept_in_the_flags() {
         for (event, flags) in [(None, 0b0011), (Some(Event::Queue), 0b0111), (Some(Event::Issue), 0b1011)] {

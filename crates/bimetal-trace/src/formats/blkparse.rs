@@ -2,10 +2,10 @@
 //! output").
 //!
 //! `major,minor cpu sequence time (s) pid action rwbs …`, where the requests' actions are `Q`
-//! (queued), `D` (issued to the drive) and `C` (completed). Each is followed by `sector + sectors
-//! [process]`, or without sectors by `[process]` alone (after a bare sector in a completion). The
-//! device is a number by first appearance of `major,minor`. Other actions, messages and the summary
-//! at the end are skipped.
+//! (queued), `D` (issued to the drive) and `C` (completed). Each of these actions is followed by
+//! `sector + sectors [process]`, or without sectors by `[process]` alone (after a bare sector in a
+//! completion). The device is a number by first appearance of `major,minor`. Other actions,
+//! messages and the summary at the end are skipped.
 //!
 //! Traps: output of several CPUs is merged only roughly, so that times step back. The `+ n [` of a
 //! line shows that the line was not cut off.

@@ -85,8 +85,8 @@ pub(crate) struct Blktrace {
 }
 
 impl Blktrace {
-    /// Takes the record at the front of `input`, and its payload, and returns its entry, if it is
-    /// one.
+    /// Takes the record at the front of `input`, with its payload. Returns the entry of the record;
+    /// `None` if the record is no request or completion.
     fn record(&mut self, input: &mut Input) -> Result<Option<Entry>, Fault> {
         let bytes = input.peek(RECORD_BYTES)?;
         self.records += 1;

@@ -2,8 +2,8 @@
 //! (Waldspurger et al., SHARDS, FAST 2015).
 //!
 //! `version,time,op,size,lbn`: record version 1 or 2, whole seconds, SCSI operation code in
-//! hexadecimal, bytes, sector. Many requests share a time, as times are whole seconds; the same
-//! requests as `vscsi` have microseconds.
+//! hexadecimal, bytes, sector. Many requests share a time, because times are whole seconds; the
+//! same requests as `vscsi` have microseconds.
 
 use bimetal_core::operation::OpKind;
 use bimetal_core::units::{Bytes, SectorRange, Sectors};

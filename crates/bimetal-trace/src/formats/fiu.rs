@@ -2,8 +2,8 @@
 //! Deduplication, FAST 2010; README at SNIA IOTTA).
 //!
 //! `time (ns) pid process sector sectors W|R major minor md5`: the process name may contain blanks,
-//! so that fields are counted from the right; the hash of the content may be missing. The device is
-//! a number by first appearance of major and minor.
+//! so fields are counted from the right; the hash of the content may be missing. The device is a
+//! number by first appearance of major and minor.
 
 use bimetal_core::operation::OpKind;
 

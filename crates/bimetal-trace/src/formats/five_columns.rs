@@ -2,8 +2,8 @@
 //! address size operation`; bit 0 of the operation is 1 for a read. The formats differ in the unit
 //! of the time and of address and size.
 //!
-//! Content cannot tell the formats apart for sure. A decimal point in the time means milliseconds,
-//! as simulators that count nanoseconds write whole numbers. Addresses and sizes that are all
+//! Content cannot tell the formats apart for sure. A decimal point in the time means milliseconds:
+//! simulators that count nanoseconds write whole numbers. Addresses and sizes that are all
 //! multiples of 512 are bytes: a sector number is a multiple of 512 by chance only once in 512.
 //! MQSim and SSDSim are read in the same way, so either name is right.
 
@@ -102,8 +102,9 @@ impl Evidence {
 /// Chooses one of the formats with five columns by the lines of `sample`, and notes the reason.
 ///
 /// A first column is no time in any unit if its whole numbers are all multiples of 10 and always
-/// grow by less than 1000 a line. As a time, this would be a request each microsecond or less, to
-/// the nearest 10 ns. Some published traces have ten times the request's index there.
+/// grow by less than 1000 a line. Interpreted as times, such numbers would mean a request each
+/// microsecond or less, rounded to 10 ns. Some published traces have ten times the request's index
+/// in the first column.
 pub(crate) fn decide(sample: &[&[u8]]) -> Recognised {
     let evidence = Evidence::of(sample);
     let (format, because) = match (evidence.decimal_point, evidence.aligned) {

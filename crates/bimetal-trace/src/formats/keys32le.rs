@@ -2,7 +2,7 @@
 //! times, no operations, no sizes.
 //!
 //! The block-reference streams that Caffeine's simulator ships have this format. Nothing in the
-//! content identifies it, so that the format is never recognised. A block becomes 4 KiB.
+//! content identifies it, so the format is never recognised. A block becomes 4 KiB.
 
 use bimetal_core::operation::OpKind;
 use bimetal_core::units::SectorRange;

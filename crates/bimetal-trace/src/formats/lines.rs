@@ -9,28 +9,28 @@ use crate::input::{Input, Line};
 /// Parser of the lines of a text format.
 pub(crate) trait LineFormat: Send {
     /// Returns the entry of `line`, the next of the file. Returns `None` for a header, a comment,
-    /// or an event that is no request, completion or part of one.
+    /// or an event that is neither a request nor a completion nor a part of one.
     ///
     /// # Errors
     /// Returns the reason for which the line is refused.
     fn entry(&mut self, line: &[u8]) -> Result<Option<Entry>, Box<Bad>>;
 
-    /// Returns whether a header line has named the format.
+    /// Returns true if a header line has named the format.
     fn saw_header(&self) -> bool {
         false
     }
 
-    /// Returns whether the lines so far contain times.
+    /// Returns true if the lines so far contain times.
     fn has_times(&self) -> bool {
         true
     }
 
-    /// Returns whether the format contains operations.
+    /// Returns true if the format contains operations.
     fn has_operations(&self) -> bool {
         true
     }
 
-    /// Returns the name of `device` in the lines so far, if it is no number.
+    /// Returns the name of `device` in the lines so far, if `device` is not a number.
     fn device_name(&self, _device: u32) -> Option<String> {
         None
     }
@@ -43,7 +43,7 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    /// Returns true if `line` is the header `expected`, and false for lines behind the header.
+    /// Returns true if `line` is the header `expected`, and false for later lines.
     ///
     /// # Errors
     /// Fails if the first line is not the header.
@@ -76,12 +76,12 @@ impl<F: LineFormat> Lines<F> {
         Self { format, line: 0, first_ignored: None }
     }
 
-    /// Returns the format, with what it learned from the lines read so far.
+    /// Returns the format, with the properties that the lines read so far have shown.
     pub(crate) fn format(&self) -> &F {
         &self.format
     }
 
-    /// Returns whether a header line has named the format.
+    /// Returns true if a header line has named the format.
     pub(crate) fn saw_header(&self) -> bool {
         self.format.saw_header()
     }

@@ -2,8 +2,8 @@
 //! description, and warns of the traps in its traces. The `INFO` of a file declares the format.
 //!
 //! A text format implements `LineFormat` and is read through `Lines`; a binary format implements
-//! `Decoder`. A new format needs its file here, its line in [`ALL`], and a corpus for the fuzzer.
-//! Formats do not deal with order of time, pairing with completions, options or counting.
+//! `Decoder`. A new format needs its file in this folder, its line in [`ALL`], and a corpus for the
+//! fuzzer. Formats do not deal with order of time, pairing with completions, options or counting.
 
 pub mod alibaba;
 pub mod bin;
@@ -71,8 +71,8 @@ pub fn find(name: &str) -> Option<&'static Format> {
     ALL.iter().find(|format| format.name == name).copied()
 }
 
-/// Returns the formats that [`Writer`](crate::write::Writer) writes: first those that keep
-/// everything.
+/// Returns the formats that [`Writer`](crate::write::Writer) writes: first the formats that keep
+/// all fields of a request.
 pub fn writable() -> impl Iterator<Item = &'static Format> {
     let keeping = |fua: bool| {
         ALL.iter().copied().filter(move |format| format.encoding.is_some_and(|encoding| encoding.keeps_fua == fua))

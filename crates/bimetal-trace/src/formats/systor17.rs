@@ -3,7 +3,7 @@
 //!
 //! A header, then `Timestamp,Response,IOType,LUN,Offset,Size`: seconds since 1970, seconds, `R` or
 //! `W`, the unit, bytes, bytes. An empty type stands for a request whose response was not seen, so
-//! that its operation is unknown; such a line gives no request.
+//! its operation is unknown; such a line gives no request.
 
 use bimetal_core::operation::OpKind;
 use bimetal_core::units::Nanoseconds;

@@ -42,7 +42,7 @@ impl Version {
         }
     }
 
-    /// Returns the position of the command in a record; the version stands behind it.
+    /// Returns the position of the command in a record; the version follows the command.
     const fn command_at(self) -> usize {
         match self {
             Version::One => 12,

@@ -18,8 +18,7 @@ use crate::formats::blkparse::Blkparse;
 /// always printed.
 const FORMAT: &str = "%D %c %s %T.%9t %p %a %d %S + %n [%C]\\n";
 
-/// Processes of blktrace and of blkparse, which reads from it. Dropping the value ends both
-/// processes.
+/// Processes of blktrace and of blkparse, which reads from it. A dropped value ends both processes.
 pub(super) struct Blktrace {
     tracer: Child,
     parser: Child,
@@ -135,8 +134,8 @@ impl Drop for Blktrace {
     }
 }
 
-/// Interrupts a program: blktrace switches the kernel's tracing off when it is interrupted, not
-/// when it is killed.
+/// Interrupts a program: blktrace switches the kernel's tracing off when blktrace is interrupted,
+/// but not when blktrace is killed.
 fn interrupt(child: &Child) {
     if let Some(process) = Pid::from_raw(child.id().cast_signed()) {
         let _ = rustix::process::kill_process(process, Signal::INT);

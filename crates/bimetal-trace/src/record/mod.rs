@@ -1,9 +1,10 @@
 //! Records the requests to a live block device.
 //!
 //! This folder holds the two sources of the kernel's block events: tracefs, and blktrace if tracefs
-//! is not available. The readers of traces (`formats`) parse the text of both, and `pairing` makes
-//! requests of the events, as for a trace. Nothing here writes a file: requests go to the caller.
-//! Tracing that a value here switches on is switched off when that value is dropped.
+//! is not available. The readers of traces (`formats`) parse the text of both sources, and
+//! `pairing` joins the events to requests, as for a trace. No part of this folder writes a file:
+//! requests go to the caller. Tracing that a value of this folder switches on is switched off when
+//! that value is dropped.
 //!
 //! Read first: [`Recorder`].
 
@@ -28,8 +29,8 @@ use crate::formats::{LineFormat, tracefs::lost_events};
 use crate::pairing::{Pairing, Patience};
 use crate::{Event, Request};
 
-/// Limits for requests that wait for their completions before they are handed out without. So a
-/// recording goes on even if the kernel has lost a completion.
+/// Limits for requests that wait for their completions; after this wait a request is handed out
+/// without a completion. So a recording continues even if the kernel has lost a completion.
 const PATIENCE: Patience = Patience { requests: 1 << 20, time: Nanoseconds::from_seconds(60) };
 
 /// Reasons for which nothing can be recorded.
@@ -86,7 +87,7 @@ pub enum RecordError {
 pub struct Summary {
     /// Number of requests handed to the caller.
     pub requests: u64,
-    /// Number of requests whose completion was not seen, so that they have no response time.
+    /// Number of requests whose completion was not seen, so they have no response time.
     pub unpaired: u64,
     /// Number of events that the kernel dropped because they were not fetched in time: the trace
     /// has gaps.
@@ -95,11 +96,12 @@ pub struct Summary {
 
 /// Source of the lines of events.
 trait Source {
-    /// Appends the text that arrived since the last call, and returns whether there was any. Does
+    /// Appends the text that arrived since the last call. Returns true if any text arrived. Does
     /// not wait.
     fn read(&mut self, text: &mut Vec<u8>) -> Result<bool, RecordError>;
 
-    /// Tells the kernel to stop. Events recorded before can still be read.
+    /// Asks the kernel to stop the events. Events that were recorded before the stop can still be
+    /// read.
     fn stop(&mut self) -> Result<(), RecordError>;
 
     /// Returns the number of events lost so far, beyond the losses that the text reports.
@@ -112,7 +114,7 @@ trait Source {
     fn name(&self) -> &'static str;
 }
 
-/// Recording that runs from [`start`](Self::start) to [`finish`](Self::finish). Dropping it
+/// Recording that runs from [`start`](Self::start) to [`finish`](Self::finish). A dropped recording
 /// switches tracing off as well.
 pub struct Recorder {
     device: Device,
@@ -121,7 +123,7 @@ pub struct Recorder {
     arrival: Moment,
     order: Order,
     pairing: Pairing,
-    /// Text whose last line may be incomplete.
+    /// Text of events that is not parsed yet; its last line may be incomplete.
     text: Vec<u8>,
     first_arrival: Option<Nanoseconds>,
     summary: Summary,
@@ -224,7 +226,7 @@ impl Recorder {
         Ok(())
     }
 
-    /// Appends the requests that are final by now; with `all`, all requests.
+    /// Appends the requests that are final by now; if `all` is set, appends all requests.
     fn hand_over(&mut self, all: bool, requests: &mut Vec<Request>) {
         while let Some(entry) = self.order.pop(all) {
             self.pairing.push(entry);
@@ -242,8 +244,8 @@ impl Recorder {
     }
 }
 
-/// Returns the event relative to the recorded device, under number 0: a partition's sectors count
-/// from its start. Returns `None` if the event concerns another device.
+/// Returns the event relative to the recorded device, under number 0: sectors of a partition count
+/// from the start of the partition. Returns `None` if the event concerns another device.
 fn within(device: &Device, entry: Entry) -> Option<Entry> {
     let SectorRange { start, len } = entry.range;
     let whole_disk = start == Sectors(0) && entry.range.is_empty();

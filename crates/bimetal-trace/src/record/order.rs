@@ -1,5 +1,5 @@
 //! Sorts the events of several CPUs while they arrive. The window of a trace's reader counts
-//! entries, so that events of a quiet device would wait for hours; this window measures time.
+//! entries, so events of a quiet device would wait for hours; this window measures time.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -12,7 +12,7 @@ use crate::time_order::Held;
 /// Longest time by which events of several CPUs may be out of order.
 const DISORDER: Nanoseconds = Nanoseconds::from_millis(200);
 
-/// Window of events that wait for earlier ones.
+/// Window of events that wait for earlier events.
 #[derive(Default)]
 pub(super) struct Order {
     held: BinaryHeap<Reverse<Held>>,
@@ -27,7 +27,8 @@ impl Order {
         self.sequence += 1;
     }
 
-    /// Removes the earliest entry once no earlier entry can arrive; with `all`, in any case.
+    /// Removes the earliest entry once no earlier entry can arrive; if `all` is set, removes it in
+    /// any case.
     pub(super) fn pop(&mut self, all: bool) -> Option<Entry> {
         let Reverse(first) = self.held.peek()?;
         let is_due = all || first.entry.time.saturating_add(DISORDER) <= self.newest;

@@ -1,4 +1,4 @@
-//! Records the kernel's block events through tracefs, in a trace instance of its own, so that other
+//! Records the kernel's block events through tracefs, in a trace instance of its own, so other
 //! users' tracing is not disturbed.
 
 use std::fs::{self, File, OpenOptions};
@@ -18,7 +18,7 @@ const INSTANCE_PREFIX: &str = "bimetal-";
 const BUFFER_KIB: u32 = 16_384;
 const EVENTS: [&str; 3] = ["block_bio_queue", "block_rq_issue", "block_rq_complete"];
 
-/// Trace instance that records. Dropping it undoes everything.
+/// Trace instance that records. A dropped instance undoes all changes to the system.
 pub(super) struct Tracefs {
     instance: PathBuf,
     pipe: File,
@@ -133,7 +133,7 @@ fn lost_of(line: &str) -> Option<u64> {
     matches!(name, "overrun" | "commit overrun" | "dropped events").then(|| value.trim().parse().ok())?
 }
 
-/// Switches an instance off and removes it.
+/// Switches an instance off and removes the instance.
 fn remove(instance: &Path) {
     // Best effort: a file that no longer exists needs nothing.
     let _ = write(&instance.join("tracing_on"), "0");
@@ -141,7 +141,7 @@ fn remove(instance: &Path) {
     let _ = fs::remove_dir(instance);
 }
 
-/// Removes instances of processes that were killed before they could remove them.
+/// Removes the instances of killed processes, which could not remove their instances.
 fn remove_stale(root: &Path) {
     let Ok(instances) = fs::read_dir(root.join("instances")) else { return };
     for instance in instances.flatten() {

@@ -16,14 +16,14 @@ pub enum Interarrival {
     Constant(Nanoseconds),
     /// Exponentially distributed times with this mean: arrivals are independent of each other.
     Poisson(Nanoseconds),
-    /// Bursts of requests with exponentially distributed times between them, and a pause after each
-    /// burst.
+    /// Bursts of requests. Times between the requests of a burst are exponentially distributed, and
+    /// a pause follows each burst.
     Bursty {
         /// Mean time between two requests of a burst.
         gap: Nanoseconds,
         /// Number of requests in a burst.
         requests: u64,
-        /// Time from the last request of a burst to the first of the next burst.
+        /// Time from the last request of a burst to the first request of the next burst.
         pause: Nanoseconds,
     },
 }

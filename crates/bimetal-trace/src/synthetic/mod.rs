@@ -1,9 +1,9 @@
 //! Synthetic workloads: requests drawn from a seed to a specification, in successive phases.
 //!
 //! This folder holds [`WorkloadSpec`] with the mini-languages of its parts, and [`Generator`],
-//! which draws the requests. The folder holds nothing that is read from a trace. The same
-//! specification and seed always give the same requests: the random numbers are PCG-64's, and a
-//! test pins the stream. Memory does not grow with the footprint or the number of requests.
+//! which draws the requests. This folder has no code that reads a trace. The same specification and
+//! seed always give the same requests: the random numbers are PCG-64's, and a test pins the stream.
+//! Memory does not grow with the footprint or the number of requests.
 //!
 //! Read first: `spec.rs`, then one file for each part: `sizes.rs`, `interarrival.rs`, `skew.rs`.
 
@@ -31,12 +31,13 @@ pub use spec::{SpecError, WorkloadSpec};
 
 /// Generator of the requests of a workload: an iterator in order of time.
 ///
-/// The first request arrives at 0. The first request of each further phase arrives behind the last
-/// request of the phase before, by a time drawn for the new phase. For each request the generator
-/// draws the time since the previous request, read or write, the size, and whether the request is
-/// sequential. A sequential request starts where the previous request of its direction in the phase
-/// ended. Any other request, or one that would exceed the footprint, starts at a place drawn by the
-/// skew, on a multiple of 4 KiB. All requests are to device 0.
+/// The first request arrives at 0. The first request of each further phase arrives after the last
+/// request of the phase before; the time between the two is drawn for the new phase. For each
+/// request the generator draws the time since the previous request, read or write, the size, and
+/// whether the request is sequential. A sequential request starts where the previous request of its
+/// direction in the phase ended. Any other request, and any request that would exceed the
+/// footprint, starts at a place drawn by the skew, on a multiple of 4 KiB. All requests are to
+/// device 0.
 pub struct Generator {
     /// Phases that have not begun, the next phase last.
     waiting: Vec<Phase>,
@@ -101,7 +102,7 @@ struct Phase {
     read_fraction: f64,
     sequential: f64,
     /// End of the last read; `write_end` is the end of the last write. At the start no request fits
-    /// behind either.
+    /// after the end of the last read or of the last write.
     read_end: Sectors,
     write_end: Sectors,
 }

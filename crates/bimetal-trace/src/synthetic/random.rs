@@ -1,4 +1,5 @@
-//! Draws random numbers by formulas written out here, so that a seed always gives the same stream.
+//! Draws random numbers by formulas that this file contains, so that a seed always gives the same
+//! stream.
 
 use rand_core::Rng;
 use rand_pcg::Pcg64;

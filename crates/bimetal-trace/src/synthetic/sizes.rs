@@ -73,7 +73,7 @@ impl fmt::Display for SizeMix {
 
 /// Source of sizes drawn from a mix.
 pub(super) struct SizeSource {
-    /// Sizes, each with the sum of the shares up to and including its own.
+    /// Sizes, each with the sum of the shares up to and including the share of this size.
     cumulated: Vec<(f64, Sectors)>,
     last: Sectors,
 }

@@ -1,10 +1,11 @@
 //! Popularity of blocks: `uniform`, `zipf:0.9`, or `hot:0.2,0.8`.
 //!
 //! The unit of popularity is the *extent*. An extent is as large as the phase's largest request,
-//! and at least 4 KiB. So with one size of whole blocks a request hits one extent. A request stays
-//! within its extent. Extents are ranked by popularity. A fixed pseudo-random permutation scatters
-//! the ranks over the footprint, so that popular extents are spread. Popular extents lie at the
-//! same places with every seed and in every phase of equal footprint and extents.
+//! and at least 4 KiB. So if all requests have one size of whole blocks, a request touches one
+//! extent. A request stays within its extent. Extents are ranked by popularity. A fixed
+//! pseudo-random permutation scatters the ranks over the footprint, so that popular extents are
+//! spread. Popular extents lie at the same places with every seed and in every phase of equal
+//! footprint and extents.
 
 use std::fmt;
 use std::str::FromStr;
@@ -27,8 +28,8 @@ pub enum Skew {
     /// The block of popularity rank r is accessed in proportion to r to the power of minus this
     /// exponent.
     Zipf(f64),
-    /// A share of the blocks, the hot ones, gets a share of the accesses; the other blocks get the
-    /// rest. Within each group all blocks are equally popular.
+    /// A share of the blocks, the hot blocks, gets a share of the accesses; the other blocks get
+    /// the remaining accesses. Within each group all blocks are equally popular.
     Hot {
         /// Share of the blocks that are hot.
         blocks: f64,
@@ -86,7 +87,7 @@ enum Ranks {
 pub(super) struct PlaceSource {
     ranks: Ranks,
     footprint: Sectors,
-    /// Size of all extents but the last, which also takes the rest of the footprint.
+    /// Size of all extents but the last, which also takes the remaining sectors of the footprint.
     extent: Sectors,
     extents: u64,
     scatter: Scatter,

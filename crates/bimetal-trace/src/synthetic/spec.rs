@@ -102,7 +102,7 @@ impl WorkloadSpec {
         }
     }
 
-    /// Checks that the parts fit together; parsing has checked each by itself.
+    /// Checks that the parts fit together; the parser has checked each part alone.
     pub(super) fn check(&self) -> Result<(), SpecError> {
         if self.requests == 0 {
             return Err(SpecError::new("requests", 0, "at least 1"));
@@ -134,7 +134,7 @@ pub(super) fn arguments<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     text.strip_prefix(name)?.strip_prefix(':')
 }
 
-/// Deserialises a text of the command line, or a bare number as the text for it.
+/// Deserialises a text of the command line, or a bare number in place of the text.
 fn text_or_number<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,

@@ -31,14 +31,14 @@ const SAMPLES: u64 = 256;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "by")]
 pub enum Filled {
-    /// Amount in a file: the rest is holes, discarded or never written.
+    /// Amount in a file: the other bytes are in holes, discarded or never written.
     Holes {
         /// Number of bytes that are not in holes.
         bytes: u64,
         /// Number of all bytes.
         of: u64,
     },
-    /// Amount on a device, by pages evenly spread over it: the rest of them read as zeroes.
+    /// Amount on a device, by pages evenly spread over it: pages without data read as zeroes.
     Samples {
         /// Number of pages with data.
         pages: u64,
@@ -59,11 +59,11 @@ impl Filled {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Beginning {
-    /// Both copies are equal, and not all zeroes.
+    /// Both copies are equal, and are not all zeroes.
     Kept,
-    /// The copies differ: the first is valid.
+    /// The copies differ: the first copy is valid.
     Differs,
-    /// Both copies are zeroes: never written, or lost.
+    /// Both copies are zeroes: the copies were never written, or are lost.
     Zeroes,
 }
 

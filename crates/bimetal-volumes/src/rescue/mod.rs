@@ -2,17 +2,19 @@
 //! other members.
 //!
 //! 1. The volume is found by the labels that are left, including second copies.
-//! 2. Each member without a label gets the drive that was named for it. If none was named, it gets
-//!    the only drive whose content proves that it is the member ([`evidence`]). Proofs are pages of
-//!    the engine that belong to the volume, or the header of the guard. Size proves nothing.
+//! 2. Each member without a label gets the drive that was named for it. If no drive was named for
+//!    it, the member gets the only drive whose content proves that it is the member ([`evidence`]).
+//!    Proofs are pages of the engine that belong to the volume, or the header of the guard. Size
+//!    proves nothing.
 //! 3. The remains on each drive are examined, and losses are reported as far as the examination
 //!    shows them.
 //! 4. The label is written to the drive. A missing state of the engine and the header of the guard
 //!    are written as well. Then every member is labelled twice, so that an older copy of the drive
 //!    is refused from then on.
 //!
-//! Nothing is written before all steps are known to be possible, and nothing at all in a dry run.
-//! Content is never judged: blocks off home have checksums, blocks at home have none.
+//! Nothing is written before all steps are known to be possible, and a dry run writes nothing at
+//! all. The content of blocks is never judged: blocks off home have checksums, but blocks at home
+//! have no checksums.
 
 use std::fs::File;
 use std::io;
@@ -146,7 +148,7 @@ pub enum RescueError {
         /// Drives of the member's size, with their content.
         suspects: Vec<(PathBuf, Vec<String>)>,
     },
-    /// Nothing proves that the drive is the member.
+    /// Nothing proves that the drive is this member.
     #[error(
         "{}: nothing on it proves that it is {member} of volume '{volume}'{}. --force uses it nevertheless, with its \
          content unchecked", path.display(), carries(.foreign)
@@ -161,7 +163,7 @@ pub enum RescueError {
         /// Existing content of the drive.
         foreign: Vec<String>,
     },
-    /// Two drives prove to be the member.
+    /// The content of each of two drives proves that the drive is the member.
     #[error(
         "{} and {} both prove to be {member} of volume '{volume}', so one is a copy: disconnect the copy, or name the \
          drive: --member {member}=PATH", first.display(), second.display()
@@ -223,11 +225,11 @@ fn suspected(volume: &str, member: &str, suspects: &[(PathBuf, Vec<String>)]) ->
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LabelLeft {
-    /// A first copy is left.
+    /// A first copy of the label is left.
     Whole,
-    /// Only second copies are left.
+    /// Only second copies of the label are left.
     SecondCopy,
-    /// No copy is left.
+    /// No copy of the label is left.
     Nothing,
     /// The drive is missing.
     Missing,
@@ -454,7 +456,7 @@ fn proven_drive<'a>(located: &'a Located, layout: &Layout, label: Label) -> Resu
     Ok(proven)
 }
 
-/// Refuses a rescue in which a member is missing, and nothing else is to be written.
+/// Refuses a rescue if a member is missing and no metadata is to be written again.
 fn refuse_missing(located: &Located, reports: &[MemberReport]) -> Result<(), RescueError> {
     let label = &located.assembly.label;
     let mut members = reports.iter().zip(&label.members);
@@ -555,11 +557,12 @@ fn with_seats(located: &Located, seated: &[Seated<'_>]) -> Located {
     whole
 }
 
-/// Half the distance of new states' numbers from the newest that was found: one may be lost.
+/// Half the distance between the number of a new state and the number of the newest state that was
+/// found: one newer state may be lost.
 const SEQUENCES_AHEAD: u64 = 16;
 
 /// Writes the lost metadata: the label first, so that an interrupted rescue can find the drive by
-/// it.
+/// its label.
 fn write(whole: &Located, layout: &Layout, seated: &[Seated<'_>], reports: &[MemberReport]) -> Result<(), RescueError> {
     let name = &whole.assembly.label.name;
     {
@@ -595,8 +598,8 @@ fn write(whole: &Located, layout: &Layout, seated: &[Seated<'_>], reports: &[Mem
     Ok(())
 }
 
-/// Writes the label of a drive without one. On a drive larger than the member, a second label
-/// points to it.
+/// Writes the label of a drive without a label. On a drive larger than the member, a second label
+/// points to this label.
 fn write_label(seat: &Seated<'_>, file: &File) -> Result<(), RescueError> {
     let (path, size, own) = (&seat.drive.probe.path, usable(seat.drive.probe.size), seat.label.own().size);
     let label = if seat.left == LabelLeft::SecondCopy { &seat.drive.found.label } else { &seat.label };
@@ -607,10 +610,10 @@ fn write_label(seat: &Seated<'_>, file: &File) -> Result<(), RescueError> {
     Ok(())
 }
 
-/// Returns the number of the first state that is written. Where ranges change their homes, the
-/// states must be newer than those on other drives: only one drive records the digest of the table
-/// of places, and the digests on others are of an earlier table. Elsewhere another drive's state is
-/// to count.
+/// Returns the number of the first state that is written. Where ranges change their homes, the new
+/// states must be newer than the states on other drives: only one drive records the digest of the
+/// table of places, and the digests on other drives are of an earlier table. In all other layouts
+/// the state of another drive is to count.
 fn first_sequence(layout: &Layout, seated: &[Seated<'_>], lock: &VolumeLock) -> u64 {
     if layout.places.is_none() {
         return 0;
@@ -625,8 +628,8 @@ fn first_sequence(layout: &Layout, seated: &[Seated<'_>], lock: &VolumeLock) -> 
         .map_or(0, |newest| (newest / 2).saturating_add(SEQUENCES_AHEAD).min(u64::MAX / 4) * 2)
 }
 
-/// Writes a state that says that every drive is needed: nothing on the drives can refute it. The
-/// digest of the table of places is unknown.
+/// Writes a state that says that every drive is needed: no content of the drives can refute this
+/// statement. The digest of the table of places is unknown.
 fn write_state(layout: &Layout, seat: &Seated<'_>, file: &File, first: u64) -> io::Result<()> {
     if evidence::state_place(&seat.label, layout).is_none() {
         return Ok(());

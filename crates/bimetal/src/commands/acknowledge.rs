@@ -35,7 +35,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     print_done("acknowledge", &arguments.volume, &message, arguments.json.json)
 }
 
-/// Returns the name of the user who typed the command, behind `sudo` too.
+/// Returns the name of the user who typed the command, even if the command runs under `sudo`.
 fn user() -> String {
     let named = ["SUDO_USER", "USER", "LOGNAME"].into_iter().find_map(|name| std::env::var(name).ok());
     let named = named.filter(|name| !name.is_empty()).map(|name| name.chars().take(32).collect());

@@ -16,9 +16,9 @@ use crate::trace_file::TraceReader;
 
 /// Characterise a workload
 ///
-/// Prints the amounts and sizes of reads and writes, the share that is accessed again, and the time
-/// until then: the figures of the Griffin paper, section 4, and others of that kind. They depend on
-/// the trace alone.
+/// Prints the amounts and sizes of reads and writes, the share of the data that is accessed again,
+/// and the time until the next access: the figures of the Griffin paper, section 4, and other
+/// figures of that kind. The figures depend on the trace alone.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     bimetal analyze monday.bin.zst\n  \
@@ -87,7 +87,7 @@ fn json(name: &str, format: &'static str, skipped_lines: u64, analysis: &Analysi
 /// Spans within which the shares of `waw` and `raw` are counted, in seconds.
 const SPANS: [&str; 4] = ["30", "60", "900", "3600"];
 
-/// Returns the single figures of the document as a row. Curves and histograms are in the JSON.
+/// Returns the single figures of the document as a row. Curves and histograms are only in the JSON.
 fn sheet(name: &str, analysis: &Analysis) -> Result<Sheet, Error> {
     let document = serde_json::to_value(analysis)?;
     let (mut headings, mut row): (Vec<String>, Vec<Cell>) = (vec!["trace".to_owned()], vec![name.into()]);

@@ -80,10 +80,10 @@ fn columns() -> String {
     let docs = [
         "Name for commands; made of the model without it.",
         "A note for readers.",
-        "Sources of the figures, separated by ';'. Without them all figures are unverified.",
+        "Sources of the figures, separated by ';'. Without sources all figures are unverified.",
         "Columns without a source, separated by ';'; for the size of the line.",
         "Price in US dollars.",
-        "Price in euros, instead.",
+        "Price in euros, in place of the price in US dollars.",
         "Date of the price: 2026-11-22, 2026-11 or 2026.",
         "retail, contract or list.",
         "new or recertified.",

@@ -146,7 +146,7 @@ fn described(arguments: &Arguments) -> Result<Described<'_>, Error> {
     Ok(Described { schemes, trees, options, restore, hints, save_state: None })
 }
 
-/// Refuses several traces beside an option that is about one.
+/// Refuses several traces together with an option that concerns one trace.
 fn check_is_about_one(arguments: &Arguments) -> Result<(), Error> {
     let Arguments { traces, report, hints, .. } = arguments;
     if traces.len() <= 1 {
@@ -181,7 +181,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     print(&format!("{}\n\n{}{}", head(document), choices(document, today), table::blocks(document)))
 }
 
-/// Returns the choices that nothing beats, with an empty line behind them.
+/// Returns the choices that no other run beats, with an empty line after them.
 fn choices(document: &Document, today: f64) -> String {
     let runs = document.blocks().0;
     let choices = Choices::of(runs, |run| document.depends_on_place(run), Some(today));

@@ -37,8 +37,8 @@ fn script(shell: Shell) -> Vec<u8> {
     script
 }
 
-/// Returns `definition` with the names that arguments take. The program itself reads any text
-/// there, because its own messages suggest the nearest name.
+/// Returns `definition` with the names that arguments take. The program itself reads any text in
+/// place of these names, because its own messages suggest the nearest name.
 fn with_names(definition: Command) -> Command {
     definition.mut_subcommands(|command| {
         let name = command.get_name().to_owned();
@@ -114,7 +114,7 @@ mod tests {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
 
-    /// Bash runs the script's own function, as it does when the user presses the tab key.
+    /// Bash runs the script's own function, as bash does when the user presses the tab key.
     #[test]
     fn bash_completes_a_command_a_flag_and_a_scheme() {
         for (typed, expected) in [

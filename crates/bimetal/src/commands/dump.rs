@@ -175,7 +175,8 @@ fn describe(page: &Page) -> Option<Value> {
     }
 }
 
-/// Returns the marked regions of page `number` of an area of marks; `None` if it has none.
+/// Returns the marked regions of page `number` of an area of marks; `None` if the page has no
+/// marked region.
 fn of_marks(page: &Page, number: u64) -> Option<Value> {
     let bits = page
         .iter()

@@ -25,10 +25,10 @@ const STEPS: f64 = 1000.0;
 /// Measure a drive, and write its profile
 ///
 /// A block device or a file is opened without the page cache, and its figures follow from response
-/// times. Its content is destroyed, unless --read-only is given. A drive that is mounted, in use or
-/// not empty is refused, unless --read-only is given. The name of a profile, or its TOML file,
-/// stands for a simulated drive. Its measurement takes no time, and shows how accurate the method
-/// is.
+/// times. The content of a block device or file is destroyed, unless --read-only is given. A drive
+/// that is mounted, in use or not empty is refused, unless --read-only is given. The name of a
+/// profile, or its TOML file, stands for a simulated drive. The measurement of a simulated drive
+/// takes no time, and shows how accurate the method is.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     sudo bimetal extract /dev/sdb -o my-disk.toml\n  \
@@ -121,7 +121,7 @@ fn profile_of(drive: &str) -> Result<Option<Profile>, Error> {
 /// The drive or model to measure.
 struct Measured {
     target: Box<dyn Target>,
-    /// Reason for which the times are not those of a drive.
+    /// Reason for which the measured times are not the times of a drive.
     doubt: Option<String>,
     /// Another caution about the figures.
     caution: Option<String>,
@@ -152,7 +152,7 @@ fn device(arguments: &Arguments) -> Result<Option<Measured>, Error> {
     Ok(Some(Measured { target: Box::new(candidate.open()?), doubt, caution }))
 }
 
-/// Asks the user on the terminal, and returns whether the answer is yes.
+/// Asks the user on the terminal. Returns true if the answer is yes.
 fn confirmed(candidate: &Candidate) -> Result<bool, Error> {
     let what = candidate.describe();
     if !io::stdin().is_terminal() {

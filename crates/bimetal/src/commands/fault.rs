@@ -198,7 +198,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     }
 }
 
-/// Returns a line for each scheme, all of whose seeds passed.
+/// Returns a line for each scheme; all seeds of these schemes passed.
 fn table(count: u64, passed: &[(&str, &Report)]) -> String {
     let width = schemes::every().map(|scheme| scheme.name.len()).max().unwrap_or(0);
     let mut text = String::new();

@@ -22,7 +22,7 @@ fn planned(folder: &Path, budget_usd: Option<f64>) -> Result<Fleet, Error> {
     plan.map_err(|error| Error::new(format!("{}: {error}", folder.display())))
 }
 
-/// Returns the plan of the sweep in `folder` as `--json` prints it.
+/// Returns the plan for the sweep in `folder` as `--json` prints it.
 ///
 /// # Errors
 /// The folder has no complete sweep, or the budget is too small.
@@ -33,7 +33,7 @@ pub(crate) fn json(folder: &Path, budget_usd: Option<f64>) -> Result<String, Err
 /// Prints the plan of the sweep in `folder`.
 ///
 /// # Errors
-/// As for [`json`].
+/// Returns the errors of [`json`].
 pub(super) fn show(folder: &Path, budget_usd: Option<f64>, as_json: bool) -> Result<(), Error> {
     print(&if as_json { json(folder, budget_usd)? } else { text(&planned(folder, budget_usd)?) })
 }

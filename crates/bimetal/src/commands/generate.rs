@@ -105,7 +105,8 @@ fn phase_of(arguments: &Arguments) -> Result<WorkloadSpec, Error> {
     })
 }
 
-/// Returns `phases`, unless flags describe a phase, too: choosing between the two would be a guess.
+/// Returns `phases`, unless flags describe a phase, too: a choice between the file and the flags
+/// would be a guess.
 fn only_phases(arguments: &Arguments, phases: Vec<WorkloadSpec>) -> Result<Vec<WorkloadSpec>, Error> {
     let given = [
         ("requests", arguments.requests.is_some()),

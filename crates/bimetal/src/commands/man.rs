@@ -65,7 +65,7 @@ fn pages() -> Vec<(String, Vec<u8>)> {
 }
 
 /// Adds the page of `command`, which belongs to the command with the page `parent`, and the pages
-/// of all commands below.
+/// of all subcommands.
 fn add_pages(command: &Command, parent: Option<&str>, pages: &mut Vec<(String, Vec<u8>)>) {
     let name = command.get_display_name().unwrap_or_else(|| command.get_name());
     // Writing to a vector in memory cannot fail.

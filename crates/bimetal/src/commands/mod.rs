@@ -1,9 +1,9 @@
-//! One file per command: its arguments, and the display of its result. The crates below compute the
+//! One file per command: its arguments, and the display of its result. The other crates compute the
 //! result.
 //!
 //! To add a command, write a file with `Arguments` and `run`. `Arguments` is a clap `Args` whose
-//! doc comment is the help text, with an example behind it. Name the file here, and add a line to
-//! the table in `cli.rs`.
+//! doc comment is the help text, with an example at its end. For a new command, name its file in
+//! this module, and add a line to the table in `cli.rs`.
 
 pub(crate) mod acknowledge;
 pub(crate) mod analyze;

@@ -18,8 +18,8 @@ use crate::trace_file::TraceReader;
 
 /// Print miss ratios and miss-ratio curves of replacement policies
 ///
-/// The miss ratio is the share of accesses that a cache misses, for each policy and size. It
-/// depends on the trace alone.
+/// The miss ratio is the share of accesses that a cache misses, for each policy and size. The miss
+/// ratio depends on the trace alone, and on no drive or scheme.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     bimetal mrc monday.bin.zst --policies lru,arc,s3fifo --sizes 1%,10%,64MiB\n  \

@@ -135,7 +135,7 @@ fn variation(text: &str) -> Result<(String, Vec<String>), String> {
     Ok((key.trim().to_owned(), values))
 }
 
-/// Makes the plan, writes its report, and returns it. The traces may be in `memory`.
+/// Makes the plan, writes its report, and returns the plan. The traces may be in `memory`.
 ///
 /// # Errors
 /// A trace, an option or the catalogue is wrong, or the report cannot be written.
@@ -301,8 +301,8 @@ fn refuse_members(common: &Choices) -> Result<(), Error> {
     }
 }
 
-/// Returns the drives that `--member log=` allows: one size if a size is given, else every size
-/// that is sold.
+/// Returns the drives that `--member log=` allows: one size if a size is given, and otherwise every
+/// size that is sold.
 fn logs_of(arguments: &Arguments, common: &Choices) -> Result<Option<Catalogue>, Error> {
     let Some((_, DriveChoice { profile, size })) = common.members.iter().rfind(|(id, _)| id == "log") else {
         return Ok(None);
@@ -342,7 +342,8 @@ impl PlanProgress for Stages {
 /// Number of other options that keep the budgets and are shown.
 const KEEPERS_SHOWN: usize = 4;
 
-/// Returns a row for each option: for `all` of them, or for those that the text shows.
+/// Returns a row for each option: for all options if `all` is set, and otherwise for the options
+/// that the text shows.
 fn sheet(planned: &Planned, all: bool) -> Sheet {
     let times = ["all.mean", "all.p99", "read.mean", "read.p99", "write.mean", "write.p99"];
     let drives = ["ssd", "ssd_bytes", "log", "log_bytes", "hdd", "hdd_bytes", "cost_usd"].map(str::to_owned);
@@ -451,7 +452,8 @@ fn others(planned: &Planned) -> Vec<&Tried> {
     shown
 }
 
-/// Returns, as text for people, the confidence of the answer and the changes that would change it.
+/// Returns, as text for people, the confidence of the answer and the changes of assumptions that
+/// would change the answer.
 fn advice(planned: &Planned) -> String {
     let answer = &planned.answer;
     let mut text = String::new();

@@ -23,8 +23,8 @@ use crate::output::{note, print_json};
 use crate::progress::Progress;
 use crate::trace_file::{TraceWriter, WrittenTrace};
 
-/// Interval at which the kernel's events are fetched. It is short against the time in which the
-/// kernel's buffers fill.
+/// Interval at which the kernel's events are fetched. The interval is short against the time in
+/// which the kernel's buffers fill.
 const POLL: Duration = Duration::from_millis(40);
 
 /// Record a trace of a live block device
@@ -154,7 +154,8 @@ fn describe(output: &Path, summary: &Summary, seconds: f64) -> String {
     text
 }
 
-/// Warns if the trace lies on the device that is recorded: its own writes would be recorded, too.
+/// Warns if the trace is written to the device that is recorded: the writes of the trace itself
+/// would be recorded, too.
 fn warn_of_feedback(arguments: &Arguments) {
     let directory = arguments.output.parent().filter(|parent| !parent.as_os_str().is_empty());
     let of = |path: &Path| std::fs::metadata(path).ok();
@@ -169,7 +170,8 @@ fn warn_of_feedback(arguments: &Arguments) {
     }
 }
 
-/// The command that is recorded. If it still runs when the recording is over, it is ended.
+/// The command that is recorded. If the command still runs when the recording is over, the command
+/// is ended.
 struct Running(Child);
 
 impl Running {

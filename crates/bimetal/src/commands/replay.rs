@@ -266,7 +266,7 @@ fn endpoint_of(volume: &str) -> Option<Endpoint> {
 }
 
 /// Returns the counts since `before`. The lateness of operations is known only since the server's
-/// start, so it stays.
+/// start, so the lateness keeps the value since that start.
 fn since(before: BTreeMap<String, Emulation>, mut after: BTreeMap<String, Emulation>) -> BTreeMap<String, Emulation> {
     for (id, kept) in &mut after {
         let Some(before) = before.get(id) else { continue };

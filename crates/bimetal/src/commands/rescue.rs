@@ -101,7 +101,7 @@ fn tell_member(member: &MemberReport, dry_run: bool, text: &mut String) {
         LabelLeft::SecondCopy => "its label was overwritten, and the second copy of the label is intact",
         LabelLeft::Nothing => "its label was overwritten in both places",
         LabelLeft::Missing => "missing: its label cannot be looked for",
-        LabelLeft::NotNeeded => "not needed: the volume went on without it",
+        LabelLeft::NotNeeded => "not needed: the volume went on without this drive",
     };
     line!(text, "  {:<5}{path}: {label}", member.id);
     if !member.is_damaged() {
@@ -114,8 +114,8 @@ fn tell_member(member: &MemberReport, dry_run: bool, text: &mut String) {
                 line!(text, "       it is the drive: {}", proofs.join("; "));
                 line!(
                     text,
-                    "nothing proves that it is the newest state of the drive, and no older copy: only the lost label \
-                     could"
+                    "nothing proves that this is the newest state of the drive and no older copy: only the lost \
+                     label could prove it"
                 );
             }
         }
@@ -170,7 +170,7 @@ fn left(filled: Filled) -> String {
     }
 }
 
-/// Adds the sentences about content that checksums prove, and about content that they do not.
+/// Adds the sentences about content that checksums prove, and about content without checksums.
 fn tell_content(report: &Report, damaged: &[&MemberReport], text: &mut String) {
     match (report.dirty_bytes, &report.trouble) {
         (Some(0), _) => line!(text, "off home no content that home should not have too"),

@@ -131,7 +131,7 @@ fn socket_mode(text: &str) -> Result<u32, String> {
 }
 
 /// Returns the number of a group. `getent` is asked for a group that `/etc/group` does not have,
-/// because it may come from elsewhere.
+/// because the group may come from another source.
 fn group(text: &str) -> Result<u32, String> {
     if let Ok(number) = text.parse() {
         return Ok(number);

@@ -97,16 +97,18 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     print(&format!("{}\n\n{}{lives}{predictions}", head(&document), table::comparison(&document.runs)))
 }
 
-/// Returns the forecast of a scheme that makes one, and the regression behind it.
+/// Returns the forecast of a scheme that makes one, and the regression that the forecast uses.
 fn prediction(run: &Run) -> Option<String> {
     let error = run.prediction_error.as_ref()?;
     let mut text = format!(
-        "\nPrediction of the SSD's response time: mean error {:.3} ms, of the last value {:.3} ms; R² {:.3}.\n",
+        "\nPrediction of the SSD's response time: mean error {:.3} ms, and {:.3} ms if the last response time is the \
+         prediction; R² {:.3}.\n",
         error.mean_ms, error.last_value_mean_ms, error.r2
     );
     let Some(r2) = error.training_r2 else { return Some(text) };
     text += &format!(
-        "The regression made {:.0} % of the predictions; alone it errs by {:.3} ms. R² of its training {r2:.3}.\n",
+        "The regression made {:.0} % of the predictions; alone, the regression errs by {:.3} ms. R² of its training \
+         {r2:.3}.\n",
         error.by_regression * 100.0,
         error.regression_mean_ms
     );

@@ -59,7 +59,7 @@ fn status_of(volume: &str) -> Result<Status, Error> {
 }
 
 /// Longest time for which a status is asked for again after a server closed its socket during a
-/// request. By then the server has ended.
+/// request. At the end of this time the server has ended.
 const SERVER_ENDS_WITHIN: Duration = Duration::from_secs(10);
 const ASK_AGAIN_AFTER: Duration = Duration::from_millis(50);
 
@@ -160,7 +160,7 @@ fn describe_losses(status: &Status, text: &mut String) {
 
 fn describe_member(member: &Member, text: &mut String) {
     let path = match (&member.path, member.state.as_str()) {
-        (Some(path), "behind") => format!("{path}, out of date: the volume went on without it"),
+        (Some(path), "behind") => format!("{path}, out of date: the volume went on without this drive"),
         (Some(path), "overwritten") => format!("{path}, label overwritten by another program"),
         (Some(path), _) => path.clone(),
         (None, _) => {

@@ -15,8 +15,8 @@ use crate::volume::size;
 /// Convert a drained volume to the newest on-disk format
 ///
 /// Format 1 has each piece of metadata once, format 2 has it twice. The volume must have been
-/// drained by the bimetal that served it last. Its exported size stays the same, and its cache
-/// begins empty. After an interruption, run the command again.
+/// drained by the bimetal that served it last. The volume's exported size stays the same, and its
+/// cache begins empty. After an interruption, run the command again.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  \
     bimetal drain mail --detach      with the bimetal that served it last\n  \

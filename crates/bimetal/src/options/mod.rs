@@ -42,7 +42,7 @@ impl TraceOptions {
     /// Returns the options in the form that the readers of traces take.
     ///
     /// # Errors
-    /// A name is no format or event; the nearest name is suggested.
+    /// No format or event has the name; the nearest name is suggested.
     pub fn to_open_options(&self) -> Result<OpenOptions, Error> {
         Ok(OpenOptions {
             format: self.format.as_deref().map(format_named).transpose()?,

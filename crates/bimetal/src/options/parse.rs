@@ -1,4 +1,4 @@
-//! Readers of the values of options. The error of each says what was expected.
+//! Readers of the values of options. The error of each reader says what was expected.
 
 use bimetal_core::units::Bytes;
 use bimetal_sim::setup::{DriveChoice, Size};
@@ -6,7 +6,7 @@ use bimetal_sim::setup::{DriveChoice, Size};
 /// Reads a whole number, such as a number of requests or lines.
 ///
 /// # Errors
-/// A text that says what was expected.
+/// Returns a text that says what was expected.
 pub fn whole_number(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| "expected a whole number, like 100000".to_owned())
 }
@@ -14,7 +14,7 @@ pub fn whole_number(text: &str) -> Result<u64, String> {
 /// Reads a number above 0, such as a number of years.
 ///
 /// # Errors
-/// A text that says what was expected.
+/// Returns a text that says what was expected.
 pub(crate) fn above_zero(text: &str) -> Result<f64, String> {
     let number = text.parse().ok().filter(|number: &f64| number.is_finite() && *number > 0.0);
     number.ok_or_else(|| "expected a number above 0, like 5".to_owned())
@@ -23,7 +23,7 @@ pub(crate) fn above_zero(text: &str) -> Result<f64, String> {
 /// Reads a number that is not negative, such as a price.
 ///
 /// # Errors
-/// A text that says what was expected.
+/// Returns a text that says what was expected.
 pub(crate) fn zero_or_more(text: &str) -> Result<f64, String> {
     let number = text.parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0);
     number.ok_or_else(|| "expected 0 or more, like 0.15".to_owned())
@@ -35,7 +35,7 @@ const RUNS_MAX: u32 = 1000;
 /// Reads a number of runs.
 ///
 /// # Errors
-/// A text that says what was expected.
+/// Returns a text that says what was expected.
 pub(crate) fn runs(text: &str) -> Result<u32, String> {
     let runs = text.parse().ok().filter(|runs| (1..=RUNS_MAX).contains(runs));
     runs.ok_or_else(|| format!("expected a number of runs from 1 to {RUNS_MAX}, like 5"))
@@ -47,7 +47,7 @@ const ROUNDS_MAX: u64 = 1_000_000;
 /// Reads a number of rounds.
 ///
 /// # Errors
-/// A text that says what was expected.
+/// Returns a text that says what was expected.
 pub(crate) fn rounds(text: &str) -> Result<u64, String> {
     let rounds = text.parse().ok().filter(|rounds| (1..=ROUNDS_MAX).contains(rounds));
     rounds.ok_or_else(|| format!("expected a number of rounds from 1 to {ROUNDS_MAX}, like 10"))
@@ -56,7 +56,7 @@ pub(crate) fn rounds(text: &str) -> Result<u64, String> {
 /// Reads the number of a device.
 ///
 /// # Errors
-/// A text that says what was expected.
+/// Returns a text that says what was expected.
 pub fn device_number(text: &str) -> Result<u32, String> {
     text.parse().map_err(|_| "expected the number of a device, from 0 on".to_owned())
 }
@@ -64,7 +64,7 @@ pub fn device_number(text: &str) -> Result<u32, String> {
 /// Reads a fraction from 0 to 1, such as a share or a probability.
 ///
 /// # Errors
-/// A text that says what was expected.
+/// Returns a text that says what was expected.
 pub fn fraction(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(value) if (0.0..=1.0).contains(&value) => Ok(value),
@@ -77,14 +77,14 @@ pub fn fraction(text: &str) -> Result<f64, String> {
 pub(crate) enum WarmUpOption {
     /// A share that is given.
     Fraction(f64),
-    /// A share that is found from the run.
+    /// A share that is found from the run itself.
     Auto,
 }
 
 /// Reads a warm-up.
 ///
 /// # Errors
-/// A text that says what was expected.
+/// Returns a text that says what was expected.
 pub(crate) fn warmup(text: &str) -> Result<WarmUpOption, String> {
     if text == "auto" {
         return Ok(WarmUpOption::Auto);
@@ -100,7 +100,7 @@ pub(crate) fn warmup(text: &str) -> Result<WarmUpOption, String> {
 /// Reads a day, as a year with its fraction. Month and day may be left out.
 ///
 /// # Errors
-/// A text that says what was expected.
+/// Returns a text that says what was expected.
 pub(crate) fn day(text: &str) -> Result<f64, String> {
     let expected = || "expected a day, like 2026-11-23".to_owned();
     let mut parts = [f64::NAN, 1.0, 1.0];
@@ -117,7 +117,7 @@ pub(crate) fn day(text: &str) -> Result<f64, String> {
 /// Bytes below which a bare number is no size of a drive.
 const BARE_BYTES_MIN: u64 = 1 << 20;
 
-/// Returns what is wrong with a bare number as the size of a drive; `None` if nothing is. A bare
+/// Returns the error of a bare number as the size of a drive; `None` if the number is valid. A bare
 /// number is in bytes, and a small bare number lacks its unit.
 pub(crate) fn without_unit(text: &str) -> Option<String> {
     let number = text.trim().parse::<u64>().ok().filter(|number| (1..BARE_BYTES_MIN).contains(number))?;
@@ -127,7 +127,7 @@ pub(crate) fn without_unit(text: &str) -> Option<String> {
 /// Reads a size of a drive.
 ///
 /// # Errors
-/// A text that says what was expected.
+/// Returns a text that says what was expected.
 pub(crate) fn drive_size(text: &str) -> Result<Bytes, String> {
     match (text.parse::<Bytes>(), without_unit(text)) {
         (_, Some(message)) => Err(message),
@@ -139,7 +139,7 @@ pub(crate) fn drive_size(text: &str) -> Result<Bytes, String> {
 /// Reads a size, or a share of the footprint.
 ///
 /// # Errors
-/// A text that says what was expected.
+/// Returns a text that says what was expected.
 pub(crate) fn size(text: &str) -> Result<Size, String> {
     match text.strip_suffix('%') {
         Some(percent) => match percent.trim().parse::<f64>() {
@@ -157,7 +157,7 @@ pub(crate) fn size(text: &str) -> Result<Size, String> {
 /// Reads the key and the value of a setting.
 ///
 /// # Errors
-/// A text that says what was expected.
+/// Returns a text that says what was expected.
 pub(crate) fn setting(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.trim().to_owned(), value.trim().to_owned())),
@@ -168,14 +168,14 @@ pub(crate) fn setting(text: &str) -> Result<(String, String), String> {
 /// Reads a drive for a role: its id, its profile, and its size if one is given.
 ///
 /// # Errors
-/// A text that says what was expected.
+/// Returns a text that says what was expected.
 pub(crate) fn member(text: &str) -> Result<(String, DriveChoice), String> {
     let (id, drive) = text.split_once('=').ok_or("expected ID=PROFILE[:SIZE], like log=intel-x25-m-80gb:16GiB")?;
     if drive.is_empty() {
         return Err("expected a profile behind the =, like log=intel-x25-m-80gb".to_owned());
     }
     let (profile, size) = match drive.rsplit_once(':') {
-        // A path may have a colon. A text behind the last colon that begins with a digit is a size.
+        // A path may have a colon. A text after the last colon that begins with a digit is a size.
         Some((profile, text)) if text.starts_with(|c: char| c.is_ascii_digit()) => (profile, Some(size(text)?)),
         _ => (drive, None),
     };
@@ -185,7 +185,7 @@ pub(crate) fn member(text: &str) -> Result<(String, DriveChoice), String> {
 /// Reads a switch.
 ///
 /// # Errors
-/// A text that says what was expected.
+/// Returns a text that says what was expected.
 pub(crate) fn on_or_off(text: &str) -> Result<bool, String> {
     match text {
         "on" => Ok(true),
@@ -208,8 +208,8 @@ mod tests {
         }
     }
 
-    /// A bare number is in bytes, so `--ssd-size 32` once was a drive of 32 bytes, and the message
-    /// came from the layout: "the ssd drive of 0B is too small".
+    /// Regression: a bare number is in bytes, so `--ssd-size 32` was a drive of 32 bytes, and the
+    /// message came from the layout: "the ssd drive of 0B is too small".
     #[test]
     fn small_bare_number_is_refused_as_a_size_of_a_drive() {
         for text in ["32", " 500 ", "1048575"] {

@@ -9,7 +9,7 @@ use crate::trace_workload::Header;
 /// Reads a mode of replay.
 ///
 /// # Errors
-/// A text that says what was expected.
+/// Returns a text that says what was expected.
 pub(crate) fn replay(text: &str) -> Result<Replay, String> {
     let depth = match text.split_once(':') {
         None if text == "timed" => return Ok(Replay::Timed { speedup: 1.0 }),
@@ -26,7 +26,7 @@ pub(crate) fn replay(text: &str) -> Result<Replay, String> {
 /// Reads a factor of speed.
 ///
 /// # Errors
-/// A text that says what was expected.
+/// Returns a text that says what was expected.
 pub(crate) fn speedup(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(value) if value > 0.0 && value.is_finite() => Ok(value),
@@ -34,10 +34,11 @@ pub(crate) fn speedup(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Returns the replay that is asked for; by default timed if the trace has times, else closed.
+/// Returns the replay that is asked for; by default timed if the trace has times, and otherwise
+/// closed.
 ///
 /// # Errors
-/// A replay by the times of a trace without times, or a speed for a closed replay.
+/// The replay needs times and the trace has no times, or a speed is given for a closed replay.
 pub(crate) fn choose_replay(wanted: Option<Replay>, speedup: f64, trace: &Header) -> Result<Replay, Error> {
     match wanted {
         Some(wanted @ (Replay::Timed { .. } | Replay::Think { .. })) if !trace.has_times => Err(Error::new(format!(
@@ -58,7 +59,7 @@ pub(crate) fn choose_replay(wanted: Option<Replay>, speedup: f64, trace: &Header
 /// Returns the replay that is asked for, of a workload with times.
 ///
 /// # Errors
-/// A speed for a closed replay.
+/// A speed is given for a closed replay.
 pub(crate) fn replay_with_times(wanted: Option<Replay>, speedup: f64) -> Result<Replay, Error> {
     match wanted {
         Some(Replay::Closed { .. }) if speedup != 1.0 => Err(Error::new(

@@ -68,10 +68,10 @@ pub(crate) struct SimulationOptions {
     /// Price of a kilowatt-hour in dollars, for the cost of a year
     #[arg(long, help_heading = heading::DRIVES, value_name = "USD", value_parser = zero_or_more, default_value = "0.15", allow_hyphen_values = true)]
     power_price: f64,
-    /// Set if each scheme also runs with a share of the working set.
+    /// Set if each scheme also runs with an SSD of a share of the working set.
     #[arg(skip)]
     pub(crate) also_share: bool,
-    /// Set if each scheme also runs over several shares of the working set.
+    /// Set if each scheme also runs with SSDs of several shares of the working set.
     #[arg(skip)]
     pub(crate) over_share: bool,
     /// Policy of another program that chooses the blocks to evict.
@@ -172,8 +172,9 @@ impl SimulationOptions {
         replay_with_times(self.replay, self.speedup)
     }
 
-    /// Returns the least size of the volume: the size given, or else the size of the device that
-    /// was recorded, which a note then names. A compacted trace does without that size.
+    /// Returns the least size of the volume: the given size, or otherwise the size of the device
+    /// that was recorded, which a note names. A compacted trace does not need the size of its
+    /// device.
     pub(crate) fn capacity_of(&self, workload: &TraceWorkload, header: &Header) -> Option<Bytes> {
         let recorded = self.recorded_capacity(header)?;
         let size = recorded.rounded_down();
@@ -183,13 +184,13 @@ impl SimulationOptions {
         Some(recorded)
     }
 
-    /// Returns the size of the device that was recorded, if the volume shall have it.
+    /// Returns the size of the device that was recorded, if the volume shall have that size.
     pub(crate) fn recorded_capacity(&self, trace: &Header) -> Option<Bytes> {
         trace.capacity.filter(|_| self.capacity.is_none() && !self.compact)
     }
 
     /// Returns the options that were given, by name and in one spelling: equal simulations have
-    /// equal options. The settings of `--set` are not among them.
+    /// equal options. The settings of `--set` are not among these options.
     pub(crate) fn in_one_spelling(&self) -> BTreeMap<String, String> {
         // Each field is named, so that a new option cannot be forgotten here.
         let Self {
@@ -280,7 +281,7 @@ impl SimulationOptions {
         given.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
     }
 
-    /// Returns the paths of the files that these options name, beside the trace.
+    /// Returns the paths of the files that these options name, in addition to the trace.
     pub(crate) fn named_files(&self) -> BTreeSet<PathBuf> {
         let drives = [&self.ssd, &self.hdd].into_iter().chain(self.member.iter().map(|(_, drive)| &drive.profile));
         let profiles = drives.flatten().filter(|name| !Profile::is_builtin(name)).map(PathBuf::from);
@@ -323,12 +324,12 @@ impl SimulationOptions {
         }
     }
 
-    /// Returns true if a map of files is given, and if a list of files is.
+    /// Returns two values: true if a map of files is given, and true if a list of files is given.
     pub(crate) fn has_files(&self) -> [bool; 2] {
         [self.files.is_some(), self.list.is_some()]
     }
 
-    /// Returns whether a block layer merges the requests: by default queue events are merged.
+    /// Returns true if a block layer merges the requests: by default queue events are merged.
     pub(crate) fn merges(&self, queue_events: bool) -> bool {
         self.merge.unwrap_or(queue_events)
     }
@@ -336,7 +337,7 @@ impl SimulationOptions {
     /// Returns the share of the requests that is played before the measurement begins.
     ///
     /// # Errors
-    /// The share would have to be found, which only `simulate` and `compare` do.
+    /// The share would have to be found from the run; only `simulate` and `compare` do this.
     pub(crate) fn warmup(&self) -> Result<f64, Error> {
         match self.warmup {
             WarmUpOption::Fraction(fraction) => Ok(fraction),
@@ -374,7 +375,7 @@ pub(crate) struct HintsOption {
 }
 
 impl HintsOption {
-    /// Returns whether a file of hints was named.
+    /// Returns true if a file of hints was named.
     pub(crate) fn is_given(&self) -> bool {
         self.hints.is_some()
     }
@@ -429,7 +430,7 @@ pub(crate) struct RestoreOption {
 }
 
 impl RestoreOption {
-    /// Returns the states of the flash drives in the file; none if no file was named.
+    /// Returns the states of the flash drives in the file; no states if no file was named.
     ///
     /// # Errors
     /// The file cannot be read, or has no states.

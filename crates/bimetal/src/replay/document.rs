@@ -56,7 +56,7 @@ pub(crate) struct Measured {
     pub(crate) duration_s: f64,
 }
 
-/// Delay with which this program issued requests, by its own fault.
+/// Delay with which this program issued requests, caused by this program itself.
 #[derive(Serialize, Default)]
 pub(crate) struct Late {
     /// Number of requests issued more than 0.1 ms late.

@@ -17,7 +17,7 @@ use crate::progress::Progress;
 /// Returns a simulated volume, empty as at its creation.
 ///
 /// # Errors
-/// A member emulates no drive, so that its times are unknown.
+/// A member emulates no drive, so its times are unknown.
 pub(crate) fn setup(label: &Label) -> Result<Setup, Error> {
     let scheme = schemes_named(&label.scheme)?[0];
     let settings = Settings::new(scheme.name, scheme.parameters, label.scheme_settings())?;

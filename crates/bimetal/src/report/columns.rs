@@ -8,12 +8,12 @@ use bimetal_sim::uncertainty::differ;
 /// Bytes in a GiB.
 pub(crate) const GIB: f64 = (1u64 << 30) as f64;
 
-/// End of a column that is the better one.
+/// The end of a column, the highest or the lowest value, that is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Better {
     Lower,
     Higher,
-    /// Neither end: the figure describes the run.
+    /// Neither end is better: the figure describes the run.
     Neither,
 }
 
@@ -43,7 +43,7 @@ pub(crate) struct Column {
     pub(crate) better: Better,
     /// Set if the terminal's table, which is 120 columns wide, shows the figure, too.
     pub(crate) in_terminal: bool,
-    /// Returns the figure: `None` where it does not apply, infinite where it has no limit.
+    /// Returns the figure: `None` where the figure does not apply, infinite where it has no limit.
     pub(crate) value: fn(&Run) -> Option<f64>,
     /// Returns half the 95 % interval of the figure, in the unit of the figure; `None` for a figure
     /// without intervals.
@@ -156,8 +156,8 @@ pub(crate) const COLUMNS: [Column; 17] = [
         group: "SSD",
         title: "WA",
         unit: "",
-        meaning: "Write amplification: bytes that the SSD programmed into its flash, garbage collection included, for each \
-                  byte written to it.",
+        meaning: "Write amplification: bytes that the SSD programmed into its flash, garbage collection included, \
+        for each byte written to the SSD.",
         better: Better::Lower,
         in_terminal: true,
         value: |run| run.devices.ssd.flash.write_amplification,
@@ -290,10 +290,10 @@ impl Column {
         }
     }
 
-    /// Returns, for each run, whether it has the best value of the column. Values that look equal
-    /// tie. No run is best where all values tie, where only one run has a value, and where luck
-    /// explains the lead over the next value. A drive without work is no best one: it was bought in
-    /// vain.
+    /// Returns, for each run, true if the run has the best value of the column. Values that look
+    /// equal tie. No run is the best if all values tie, if only one run has a value, or if luck
+    /// explains the lead over the next value. A drive without work is never the best: it was bought
+    /// in vain.
     pub(crate) fn best(&self, runs: &[Run]) -> Vec<bool> {
         let none = vec![false; runs.len()];
         let is_idle = |value: f64| self.title == BUSY && value == 0.0;
@@ -345,7 +345,7 @@ mod tests {
         assert_eq!(best_write_amplification(&[None, None]), [false, false]);
     }
 
-    /// Of two means of 318 and 123 ms, a few KiB more SSD once had decided which was best.
+    /// Regression: with two means of 318 and 123 ms, a few KiB more SSD decided which was the best.
     #[test]
     fn lead_within_the_interval_is_no_best() {
         let run = |mean, half| {
@@ -362,7 +362,7 @@ mod tests {
         assert_eq!(best(&[run(10.0, Some(0.5)), run(10.4, Some(0.5))]), [false; 2]);
     }
 
-    /// The disk that Combo bought and never used once had the star of the least busy.
+    /// Regression: the disk that Combo bought and never used had the star of the least busy drive.
     #[test]
     fn drive_without_work_is_no_best() {
         let run = |busy| {
@@ -393,7 +393,8 @@ mod tests {
         assert_eq!((shown(12.34, None), COLUMNS[0].shown_with_half(&Run::default())), ("12.3".into(), "–".into()));
     }
 
-    /// An SSD that erased nothing in a short run once had the life ∞, and the star of the best.
+    /// Regression: an SSD that erased nothing in a short run had the life ∞, and the star of the
+    /// best.
     #[test]
     fn unknown_life_is_a_question_mark_and_never_the_best() {
         let mut idle = Run::default();

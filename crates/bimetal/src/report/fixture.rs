@@ -1,14 +1,14 @@
-//! A made-up document with plausible figures, for tests of code that shows a document.
+//! An invented document with plausible figures, for tests of code that shows a document.
 
 use bimetal_measure::durations::Cdf;
 use bimetal_measure::response_time::CdfByKind;
 use bimetal_models::endurance::LimitedBy;
 use bimetal_sim::results::{Document, LatencySeries, Member, MemberFigures, Provenance, Run, TimeSeries, TraceSummary};
 
-/// Number of time buckets in the made-up series.
+/// Number of time buckets in the invented series.
 const BUCKETS: usize = 300;
 
-/// Figures from which a made-up scheme's run is drawn.
+/// Figures from which the run of an invented scheme is drawn.
 struct Shape {
     scheme: &'static str,
     /// Median response time of reads and of writes in milliseconds.
@@ -27,7 +27,7 @@ struct Shape {
     queue: f64,
 }
 
-/// Returns a document with six schemes on a made-up week of a server.
+/// Returns a document with six schemes over an invented week of a server.
 pub(crate) fn document() -> Document {
     let trace = TraceSummary {
         name: "traces/mail-server.csv.zst".into(),

@@ -1,5 +1,5 @@
 //! The answer above the figures: the fastest scheme, the scheme that wears the SSD least, and the
-//! cheapest. It names ties and questions that the trace cannot answer.
+//! cheapest. The answer also names ties, and questions that the trace cannot answer.
 
 use bimetal_measure::text::{dollars, lifetime, milliseconds, three_digits};
 use bimetal_sim::results::{Document, Run};
@@ -14,7 +14,8 @@ use super::sections::scheme;
 /// Figures within this share of each other tie.
 const TIE: f64 = 0.01;
 
-/// Mean number of waiting requests above which the arrivals outrun the drives, at least at times.
+/// Mean number of waiting requests above which requests arrive faster than the drives can complete
+/// them, at least at times.
 const OVERLOADED_QUEUE: f64 = 100.0;
 
 /// An answer to one question, as HTML.
@@ -37,10 +38,11 @@ struct Ranking {
     next: Option<(usize, f64)>,
 }
 
-/// Figure of a run, with half its 95 % interval.
+/// Figure of a run, with half the figure's 95 % interval.
 type Figure = (f64, Option<f64>);
 
-/// Ranks the runs that have the figure, lowest first. Runs tie whose lead luck may explain.
+/// Ranks the runs that have the figure; the lowest figure comes first. Runs tie if luck may explain
+/// the lead.
 fn rank(runs: &[Run], figure: impl Fn(&Run) -> Option<Figure>) -> Option<Ranking> {
     let mut order: Vec<_> = runs.iter().enumerate().filter_map(|(index, run)| Some((index, figure(run)?))).collect();
     order.sort_by(|a, b| a.1.0.total_cmp(&b.1.0));
@@ -104,7 +106,7 @@ pub(crate) fn drives(runs: &[Run]) -> String {
     if texts.is_empty() { String::new() } else { format!("SSD: {}.", texts.join("; ")) }
 }
 
-/// Returns the choices that nothing beats, as a list.
+/// Returns the choices that no other run beats, as a list.
 pub(crate) fn choices(document: &Document) -> String {
     let Some(choices) = Choices::of(&document.runs, |run| document.depends_on_place(run), None) else {
         return String::new();
@@ -165,9 +167,9 @@ pub(crate) fn cautions(document: &Document) -> Vec<String> {
     cautions
 }
 
-/// Returns whether the mean queue in the last tenth of the arrivals is at least half as long as the
-/// mean of the run. The time after the last arrival does not count, because the queue only drains
-/// then.
+/// Returns true if the mean queue in the last tenth of the arrivals is at least half as long as the
+/// mean of the run. The time after the last arrival does not count, because after it the queue only
+/// drains.
 fn still_queues_at_the_end(run: &Run) -> bool {
     let (Some(mean), Some(queue)) = (run.queue_depth_mean, &run.series.queue_depth) else { return true };
     let arrivals_s = run.series.latency.mean_ms.len() as f64 * run.series.latency.bucket_s;
@@ -234,7 +236,7 @@ fn least_wear(runs: &[Run]) -> Option<(Vec<usize>, String)> {
     Some((written.best, format!("{} GiB written", three_digits(written.value))))
 }
 
-/// Returns a lifetime as it reads in a sentence.
+/// Returns a lifetime in the words of a sentence.
 fn lifetime_in_words(years: f64) -> String {
     let text = lifetime(years);
     let Some((number, unit)) = text.split_once(' ') else { return text };

@@ -1,14 +1,14 @@
 //! The report: one HTML file that works offline and loads nothing from a network.
 //!
-//! The parts that need no script (the answer, the tables, the configuration) are written here as
-//! HTML, so that they can be read and printed without scripts. The charts are drawn in the page by
-//! `assets/charts.js`, which is independent of storage. Their data is the document itself, which
-//! the page carries as JSON; `assets/page.js` chooses the data of each chart. Nothing is simulated
-//! here. Every text that comes from a file passes through `escape.rs`.
+//! The parts that need no script (the answer, the tables, the configuration) are written by this
+//! folder as HTML, so that they can be read and printed without scripts. The charts are drawn in
+//! the page by `assets/charts.js`, which is independent of storage. The data of the charts is the
+//! JSON document itself, which the page carries; `assets/page.js` chooses the data of each chart.
+//! This folder simulates nothing. Every text that comes from a file passes through `escape.rs`.
 //!
-//! Charts are our own SVG. Charting libraries take from fifty kilobytes to four megabytes. The
-//! small ones draw on a canvas, which a screen reader cannot read and which does not follow the
-//! reader's dark mode.
+//! The charts are SVG that this program makes itself. Charting libraries take from fifty kilobytes
+//! to four megabytes. The small libraries draw on a canvas, which a screen reader cannot read and
+//! which does not follow the reader's dark mode.
 //!
 //! Read first: [`html`], then `headline.rs`.
 

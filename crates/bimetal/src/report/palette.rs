@@ -28,8 +28,8 @@ pub(crate) struct Ink {
     pub(crate) dashed: bool,
 }
 
-/// Returns the ink of each run. A run has its scheme's own ink. If an earlier run has taken that
-/// ink (a scheme occurs twice or is unknown), it has the first free ink.
+/// Returns the ink (colour and style) of each run. A run has the ink of its scheme. If an earlier
+/// run has taken that ink (a scheme occurs twice or is unknown), the run has the first free ink.
 pub(crate) fn inks(runs: &[Run]) -> Vec<Ink> {
     let mut taken: Vec<Ink> = Vec::with_capacity(runs.len());
     for run in runs {
@@ -46,8 +46,8 @@ pub(crate) fn inks(runs: &[Run]) -> Vec<Ink> {
     taken
 }
 
-/// Returns the ink of a scheme, the same everywhere. A scheme without its own ink gets the last
-/// colour.
+/// Returns the ink of a scheme, which is the same in every chart. A scheme without its own ink gets
+/// the last colour.
 pub(crate) fn ink_of(scheme: &str) -> Ink {
     own(scheme).unwrap_or(Ink { colour: COLOURS - 1, dashed: false })
 }

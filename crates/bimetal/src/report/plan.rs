@@ -110,7 +110,8 @@ fn verdict(planned: &Planned) -> String {
     text + "</section>\n"
 }
 
-/// Returns the confidence of the answer, and the changes that would change it.
+/// Returns the confidence of the answer, and the changes of assumptions that would change the
+/// answer.
 fn sure(planned: &Planned) -> String {
     let answer = &planned.answer;
     let Some(confidence) = &answer.confidence else { return String::new() };

@@ -33,8 +33,8 @@ impl Axis {
         Self { name, low: 0.0, high: count * step, logarithmic: false, ticks }
     }
 
-    /// Returns an axis from `low` to `high`, extended a little both ways, with ticks at 1, 2 and 5
-    /// times the powers of ten.
+    /// Returns an axis from `low` to `high`, extended a little at both ends, with ticks at 1, 2 and
+    /// 5 times the powers of ten.
     pub(crate) fn logarithmic(name: &'static str, low: f64, high: f64) -> Self {
         let (low, high) =
             (10_f64.powf((low.log10() * 2.0).floor() / 2.0), 10_f64.powf((high.log10() * 2.0).ceil() / 2.0));
@@ -65,7 +65,8 @@ pub(crate) enum Mark {
     Line,
     DashedLine,
     Dots,
-    /// Bars that stand on the axis: the `nth` of `of` bars beside each other at each whole number.
+    /// Bars that stand on the axis: the `nth` of `of` bars that stand side by side at each whole
+    /// number.
     Bars {
         nth: usize,
         of: usize,
@@ -82,7 +83,7 @@ pub(crate) struct Series {
     pub(crate) right: bool,
 }
 
-/// Returns the chart as an SVG element. `label` describes it to readers who do not see it.
+/// Returns the chart as an SVG element. `label` describes the chart to readers who do not see it.
 pub(crate) fn svg(label: &str, x: &Axis, left: &Axis, right: Option<&Axis>, series: &[Series]) -> String {
     let at_x = |value: f64| MARGIN[0] + x.part(value) * (WIDTH - MARGIN[0] - MARGIN[1]);
     let at_y = |axis: &Axis, value: f64| HEIGHT - MARGIN[3] - axis.part(value) * (HEIGHT - MARGIN[2] - MARGIN[3]);
@@ -185,7 +186,7 @@ mod tests {
         assert!(!drawn.contains("NaN") && !drawn.contains("inf") && !drawn.contains("\"-"), "{drawn}");
     }
 
-    /// Bars of one tick stand side by side on the axis. A very small bar still has the least
+    /// Bars of one tick stand side by side on the axis. A very small bar is drawn with the least
     /// visible height.
     #[test]
     fn bars_stand_side_by_side_with_a_minimal_height() {

@@ -16,7 +16,7 @@ pub(crate) fn scheme(runs: &[Run], index: usize) -> String {
     format!("<b class=\"scheme c{}{hollow}\">{}</b>", ink.colour, html(&label(runs, index)))
 }
 
-/// Returns the name of a run: its label, numbered where several runs have the label.
+/// Returns the name of a run: its label, with a number if several runs have the label.
 pub(crate) fn label(runs: &[Run], index: usize) -> String {
     let name = &runs[index].label;
     if runs.iter().filter(|run| run.label == *name).count() < 2 {
@@ -42,18 +42,18 @@ pub(crate) fn comparisons(document: &Document) -> String {
     tables + &meanings(&document.runs)
 }
 
-/// Returns the columns that any of the runs has a figure for.
+/// Returns the columns for which at least one of the runs has a figure.
 fn columns_of(runs: &[Run]) -> Vec<&'static Column> {
     COLUMNS.iter().filter(|column| runs.iter().any(|run| (column.value)(run).is_some())).collect()
 }
 
-/// Meaning of the intervals.
+/// Text that explains the intervals.
 const HALF: &str = "<dt>±</dt><dd>Half a 95 % interval: of 20 runs that differ only in what nobody can know (the places \
                     of the addresses on the drives, the phase of the platters, arrivals within a tick of the clock), 19 \
                     have a figure within it. A figure is marked as the best only if its lead is larger than the ± of \
                     both.</dd>";
 
-/// Returns the meaning of each column, folded.
+/// Returns the meaning of each column, as a part of the page that the reader unfolds.
 fn meanings(runs: &[Run]) -> String {
     let meaning = |column: &&Column| {
         let better = match column.better {
@@ -220,8 +220,8 @@ fn members(members: &[Member]) -> String {
     )
 }
 
-/// Returns a source as the profile states it. An address is shown without a link, so that the page
-/// leads to no network.
+/// Returns a source as the profile states it. An address is shown without a link, so the page leads
+/// to no network.
 fn source(text: &str) -> String {
     format!("<span class=\"source\">{}</span>", html(text))
 }
@@ -230,7 +230,7 @@ fn dash() -> String {
     "–".to_owned()
 }
 
-/// Returns the figures of a run that have a line here and no column in the table.
+/// Returns the figures of a run that have a line in this section and no column in the table.
 fn figures(run: &Run) -> Vec<(&'static str, String)> {
     let mut rows = vec![("Exported", bytes(run.exported_bytes))];
     let mut add = |name, value: Option<String>| rows.extend(value.map(|value| (name, value)));

@@ -23,8 +23,8 @@ const BYTES_MAX: usize = 64 << 10;
 #[allow(dead_code, reason = "the soak alone has this bound")]
 pub(crate) const TIME_MAX: Duration = Duration::from_secs(10);
 
-/// Time after which a command counts as hanging in a test: any build on any machine is faster.
-/// Speed is no matter of tests.
+/// Time after which a command counts as hanging in a test: any build on any machine is faster. The
+/// speed of a command is tested only by `make soak`.
 #[allow(dead_code, reason = "the test alone has this bound")]
 pub(crate) const HANGING: Duration = Duration::from_secs(100);
 
@@ -35,7 +35,7 @@ pub(crate) const MEMORY_MAX: u64 = 1 << 30;
 const SCHEMES: &str = "ssd-only,hdd-only,combo,smart-response,dataplex,hybrid-disk,os-managed,griffin,mixedstore,smq,\
                        bcache,writeboost,hddboost,hyperduo";
 
-/// The commands that read a trace, with the arguments behind the trace.
+/// The commands that read a trace, with the arguments after the trace.
 pub(crate) const COMMANDS: [&[&str]; 5] = [
     &["analyze", "TRACE"],
     &["mrc", "TRACE", "--policies", "lru,arc,lirs"],
@@ -102,7 +102,7 @@ fn head(path: &Path, format: &'static Format, scratch: &Path) -> Sample {
 /// Draws mutants; the same seed draws the same mutants.
 pub(crate) struct Mutator(u64);
 
-/// Numbers that a reader may meet for the first time here, such as limits of integer types.
+/// Numbers that a reader may meet for the first time in a mutant, such as limits of integer types.
 const ODD_NUMBERS: [u64; 21] = [
     0,
     1,
@@ -194,7 +194,7 @@ impl Mutator {
         if self.below(3) == 0 { self.next() >> self.below(64) } else { ODD_NUMBERS[self.below(ODD_NUMBERS.len())] }
     }
 
-    /// Replaces the first decimal number at or behind `at`.
+    /// Replaces the first decimal number at or after `at`.
     fn change_number(&mut self, bytes: &mut Vec<u8>, at: usize) {
         let Some(start) = bytes[at..].iter().position(u8::is_ascii_digit).map(|skipped| at + skipped) else { return };
         let digits = bytes[start..].iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -238,8 +238,8 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// Returns the rule that the run broke, of the rules for a run on any input; `None` if it broke
-    /// none.
+    /// Returns the rule that the run broke, of the rules for a run on any input; `None` if the run
+    /// broke no rule.
     pub(crate) fn fault(&self, is_plan: bool, time_max: Duration) -> Option<String> {
         // Status 3 is the plan's answer that no option keeps the budgets; it is printed, and is no
         // message.

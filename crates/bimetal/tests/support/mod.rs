@@ -1,4 +1,4 @@
-//! Shared parts of these tests.
+//! Shared parts of the tests of the program.
 
 use std::path::Path;
 use std::process::Command;

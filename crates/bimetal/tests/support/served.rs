@@ -15,7 +15,7 @@ pub(crate) struct Place(pub(crate) PathBuf);
 pub(crate) struct Running(Child);
 
 impl Place {
-    /// Makes an empty folder; `name` is that of the test.
+    /// Makes an empty folder; `name` is the name of the test.
     pub(crate) fn new(name: &str) -> Self {
         let program = env!("CARGO_CRATE_NAME");
         let directory = std::env::temp_dir().join(format!("bimetal-{program}-{name}-{}", std::process::id()));
@@ -32,7 +32,7 @@ impl Place {
         command
     }
 
-    /// Serves the volume. Returns when it is ready.
+    /// Serves the volume. Returns when the server is ready.
     pub(crate) fn serve(&self, name: &str) -> Running {
         let mut child =
             self.command(BIMETAL, &format!("serve {name}")).stdout(Stdio::piped()).spawn().expect("bimetal starts");

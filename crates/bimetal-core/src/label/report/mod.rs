@@ -4,9 +4,10 @@
 //! Findings of lost blocks stay in the report, acknowledged or not, until the blocks have good
 //! content again. All other findings stay until a user acknowledges them. The report also has a
 //! count of checksum errors, the last scrub, the losses that were accepted with `--accept-loss`,
-//! and a short history of lines. Everything is bounded: whatever has no room in a [`page`] is
-//! counted there. The engine finds ([`Trouble`](crate::volume::Trouble)); a server writes the
-//! report. This module does no I/O, and callers pass times in.
+//! and a short history of lines. The size of the report is bounded: findings, losses and lines that
+//! have no room in a [`page`] are counted in the page. The engine finds bad content
+//! ([`Trouble`](crate::volume::Trouble)); a server writes the report. This module does no I/O, and
+//! callers pass times in.
 
 pub mod page;
 #[cfg(test)]
@@ -18,7 +19,7 @@ use crate::block::{Block, BlockRun};
 use crate::layout::MemberId;
 use crate::units::counted;
 
-/// Ranges that are kept in memory; blocks beyond them are counted.
+/// Ranges that are kept in memory; blocks of further ranges are counted.
 pub const RANGES_MAX: usize = 1 << 16;
 /// Accepted losses that are kept; older losses are counted.
 pub const LOSSES_MAX: usize = 8;
@@ -53,10 +54,10 @@ pub enum State {
     /// The range was lost, and has good content again: it was written, discarded, or read after
     /// all.
     Rewritten,
-    /// The range was lost, and after a crash its slot is no longer in the block map. Either it was
-    /// written again and written back, or recovery dropped its last write as one that never
-    /// happened, and home's older content is read. In a mirror: two copies differ, and reads return
-    /// either.
+    /// The range was lost, and after a crash its slot is no longer in the block map. There are two
+    /// possible reasons: the range was written again and written back, or recovery dropped its last
+    /// write as a write that never happened. In the second case, home's older content is read. In a
+    /// mirror: two copies differ, and reads return either.
     Uncertain,
     /// The range was lost, and was given up with `--accept-loss`: reads return home's older
     /// content.
@@ -76,7 +77,8 @@ pub struct Finding {
     pub member: MemberId,
     /// The time of the first finding, in seconds since 1970.
     pub at: u64,
-    /// Set once a user acknowledged the finding; only a finding that is still lost stays then.
+    /// Set once a user acknowledged the finding. A finding that is acknowledged stays only while
+    /// its content is still lost.
     pub acknowledged: bool,
 }
 
@@ -113,7 +115,7 @@ pub struct LastScrub {
     pub blocks_read: u64,
     /// Blocks that were bad.
     pub blocks_bad: u64,
-    /// Bad blocks without a good copy, or with two that differ.
+    /// Bad blocks without a good copy, or with two copies that differ.
     pub blocks_lost: u64,
     /// The duration of the scrub, in milliseconds.
     pub took_ms: u64,
@@ -226,7 +228,7 @@ impl Report {
         self.blocks_with(|finding| finding.state != State::Lost).saturating_add(self.unlisted.over)
     }
 
-    /// Returns the number of blocks of listed findings in this state.
+    /// Returns the number of blocks of listed findings in the state `state`.
     pub fn blocks_in(&self, state: State) -> u64 {
         self.blocks_with(|finding| finding.state == state)
     }
@@ -236,8 +238,9 @@ impl Report {
         each.fold(0, u64::saturating_add)
     }
 
-    /// Records a finding. Returns true if it adds anything new. Blocks already known to be in this
-    /// state stay as they are: the time of the first finding and an acknowledgement hold.
+    /// Records a finding. Returns true if the finding adds anything new. Blocks already known to be
+    /// in the state `state` stay as they are: the time of the first finding and an acknowledgement
+    /// hold.
     pub fn found(&mut self, new: Finding) -> bool {
         let mut news = false;
         for (run, old) in self.cut(new.run) {
@@ -370,8 +373,8 @@ impl Report {
         );
     }
 
-    /// Makes the report doubtful, with the reason in its history. Returns true if it was not
-    /// doubtful before.
+    /// Makes the report doubtful, with the reason in its history. Returns true if the report was
+    /// not doubtful before.
     fn doubt_because(&mut self, at: u64, reason: &str) -> bool {
         let is_new = !std::mem::replace(&mut self.doubtful, true);
         if is_new {
@@ -381,7 +384,7 @@ impl Report {
     }
 
     /// Marks the report as doubtful before a recovery that may give up content, until the loss is
-    /// known. Returns true if it was not doubtful before.
+    /// known. Returns true if the report was not doubtful before.
     pub fn expect_loss(&mut self, at: u64) -> bool {
         self.doubt_because(at, LOSS_EXPECTED)
     }
@@ -404,8 +407,8 @@ impl Report {
         }
     }
 
-    /// Adds blocks that are not in the list. Returns true if nothing was known of some of the
-    /// blocks. Unknown blocks may be among the blocks that were only counted.
+    /// Adds blocks that are not in the list. Returns true if the report had nothing about some of
+    /// the blocks. Blocks that the list lacks may be among the blocks that were only counted.
     fn add(&mut self, new: Finding) -> bool {
         let mut rest = new.run;
         if new.state == State::Lost {
@@ -422,7 +425,8 @@ impl Report {
         rest.count > 0
     }
 
-    /// Removes `run` from the list. Returns its parts in order, each with its finding.
+    /// Removes `run` from the list. Returns the listed parts of `run` in order, each with its
+    /// finding.
     fn cut(&mut self, run: BlockRun) -> Vec<(BlockRun, Option<Finding>)> {
         let end = run.first.0.saturating_add(run.count);
         let before = self.findings.range(..run.first.0).next_back().map(|(&first, _)| first);
@@ -453,7 +457,8 @@ impl Report {
         parts
     }
 
-    /// Adds a finding for blocks without one, and joins it with equal neighbours.
+    /// Adds a finding for blocks without a finding, and joins the new finding with equal
+    /// neighbours.
     fn insert(&mut self, mut new: Finding) {
         if new.run.count == 0 {
             return;

@@ -43,7 +43,7 @@ pub type Pages = [[Option<Page>; 2]; 2];
 
 /// Returns the newest report in the pages of all members of the volume `volume`. The returned
 /// report is marked doubtful if a page may have had a newer report; `now` is the time of the line
-/// that records this.
+/// of history that records the doubt.
 pub fn newest(members: &[Pages], volume: u64, now: u64) -> Report {
     let mut newest = Report::default();
     // For each turn: a copy can be read, and a member has a damaged copy that may have been stable.
@@ -155,7 +155,7 @@ impl Report {
         Ok((volume, report))
     }
 
-    /// Returns the ranges that a page lists, in order, and the count of all others.
+    /// Returns the ranges that a page lists, in order, and the count of all other ranges.
     fn fitting(&self) -> (Vec<Finding>, Unlisted) {
         let mut all: Vec<Finding> = self.findings.values().copied().collect();
         let mut rest = Self { unlisted: self.unlisted, ..Self::default() };

@@ -132,8 +132,8 @@ proptest! {
         prop_assert_eq!(report.other_blocks(), count(&|it| it.0 != State::Lost));
     }
 
-    /// A page has room for some ranges only. The counts must be right nevertheless, and a restart
-    /// forgets at most places.
+    /// A page of the report has room for a limited number of ranges. The counts must be right
+    /// although ranges are missing, and a restart forgets at most the places of blocks.
     #[test]
     fn a_page_keeps_every_count(events in proptest::collection::vec(event(), 0..400)) {
         let mut report = Report::default();
@@ -207,8 +207,8 @@ proptest! {
     }
 
     /// Cuts writings of a report to two members at any of their pages; then any page is damaged.
-    /// The last report that was written whole is read, or a newer report. An older report is read
-    /// only as a doubtful report.
+    /// The last report that was written completely is read, or a newer report. An older report is
+    /// read only as a doubtful report.
     #[test]
     fn a_rotten_page_brings_no_older_report_back(
         cuts in proptest::collection::vec(0usize..=4, 1..8),
@@ -264,7 +264,8 @@ fn rot_of_both_copies_of_the_newest_report_is_told() {
     assert_eq!(newest(&[sound], VOLUME + 1, 9), Report::default(), "another volume's");
 }
 
-/// One flipped bit in a page that was never written made the report of a new volume doubtful.
+/// Regression: one flipped bit in a page that was never written made the report of a new volume
+/// doubtful.
 #[test]
 fn damage_of_a_page_that_was_never_written_is_no_doubt() {
     let blank = [[Some([0; PAGE_BYTES]); 2]; 2];

@@ -88,8 +88,8 @@ fn blocks_of_two_segments_are_read_with_what_lies_between() {
     assert_eq!(bench.take_log(), ["hdd read 80"], "a foot and a head lie between");
 }
 
-/// A block may be joined from home and the log. A read of it counts as served by the log only if
-/// the log was read.
+/// A block may be joined from home and the log. A read of such a block counts as served by the log
+/// only if the log was read.
 #[test]
 fn read_of_what_only_home_has_is_no_read_of_the_log() {
     let mut bench = Bench::new("griffin", ONLY_TIMEOUT);
@@ -142,8 +142,8 @@ fn migration_writes_newest_versions_in_order_of_address() {
 }
 
 /// Griffin, section 5.4: the migration "sorts the logged data by logical address". A batch has 256
-/// blocks here, as half of the move's memory is for reads. The log's order leaves no two adjacent
-/// addresses in one batch of log order.
+/// blocks in this test, because half of the move's memory is for reads. The log's order leaves no
+/// two adjacent addresses in one batch of log order.
 #[test]
 fn migration_of_many_batches_writes_in_order_of_address() {
     let mut bench = Bench::new("griffin", &[("read_threshold", "off"), ("move_memory", "2200KB")]);
@@ -189,8 +189,8 @@ fn discarded_block_does_not_go_home_in_its_old_version() {
     }
 }
 
-/// The policy simulator of section 6.1 knows no drives: their times do not affect when a trigger
-/// fires.
+/// The policy simulator of section 6.1 knows no drives, so the times of drives do not affect when a
+/// trigger fires.
 #[test]
 fn instant_migration_ends_before_the_drives_answer() {
     let settings =
@@ -232,8 +232,9 @@ fn the_timer_restarts_when_nothing_is_logged_and_counts_nothing() {
     assert_eq!(bench.volume.statistics().migrations.count, 1);
 }
 
-/// A trace of a few requests with centuries in between reached the end of the clock. A timeout that
-/// began there was due as soon as it had begun, and the volume stopped for want of work.
+/// Regression: a trace of a few requests with centuries in between reached the end of the clock. A
+/// timeout that began at the end of the clock was due as soon as it had begun, and the volume
+/// stopped for want of work.
 #[test]
 fn timeout_behind_the_end_of_the_clock_never_fires() {
     let mut bench = Bench::new("griffin", ONLY_TIMEOUT);
@@ -323,8 +324,8 @@ fn read_that_crosses_the_window_fires_at_its_end() {
 }
 
 /// A burst reads fifty blocks of the log in five milliseconds, after sixteen hundred from home. The
-/// share is 3 %. At this rate the share would pass 5 % before three megabytes have been written
-/// home.
+/// share of reads from the log is 3 %. At this rate the share would pass 5 % before three megabytes
+/// have been written home.
 #[test]
 fn read_threshold_counts_ahead_what_a_migration_will_meet() {
     let fires = |gap: Nanoseconds, migration: &str| {
@@ -343,8 +344,8 @@ fn read_threshold_counts_ahead_what_a_migration_will_meet() {
     assert!(!fires(Nanoseconds(100_000), "instant"), "nothing is met by what takes no time");
 }
 
-/// Reads from the log during a migration count against the threshold afterwards. Until the share is
-/// below the threshold again, each read from the log begins a migration.
+/// Reads from the log during a migration count against the threshold when the migration has ended.
+/// Until the share is below the threshold again, each read from the log begins a migration.
 #[test]
 fn reads_during_a_migration_count_behind_its_end() {
     let settings = [("timeout", "off"), ("read_threshold", "0.05"), ("read_window", "20"), ("log_buffer", "0")];
@@ -398,8 +399,8 @@ fn a_full_log_forces_a_migration() {
     assert_eq!(bench.volume.requests_under_way(), 0);
 }
 
-/// Returns the number of blocks written home for the requests `W` and `R` to one block, with those
-/// that are still in the log at the end.
+/// Returns the number of blocks written home for the requests `W` and `R` to one block, including
+/// the blocks that are still in the log at the end.
 fn blocks_written(settings: &[(&str, &str)], requests: &str) -> u64 {
     let triggers = [("timeout", "off"), ("read_threshold", "off"), ("migration", "instant")];
     let mut bench = Bench::new("griffin", &[&triggers, settings].concat());
@@ -483,7 +484,7 @@ fn host_is_heard_unless_its_cache_is_simulated() {
     assert!(!Bench::new("smart-response", &[]).volume.takes_evictions());
 }
 
-/// A regression: a timed move of an evicted block was refused, because it could not begin while
+/// Regression: a timed move of an evicted block was refused, because the move could not begin while
 /// another move was under way.
 #[test]
 fn evicted_block_goes_home_in_a_move_that_takes_its_time() {
@@ -513,8 +514,8 @@ fn evictions_gather_while_a_move_is_under_way() {
     assert_eq!(flushes, 2, "one move, and one for all that was told meanwhile");
 }
 
-/// Moves of evicted blocks free no slots of the log. A full log that made only such moves would
-/// wait for ever.
+/// Moves of evicted blocks free no slots of the log. A full log whose moves are only moves of
+/// evicted blocks would wait for ever.
 #[test]
 fn full_log_migrates_before_evicted_blocks_go_home() {
     let mut bench = written(&[("timeout", "off")], 1);
@@ -603,7 +604,7 @@ fn progress_of_a_drain_counts_blocks_as_their_writes_begin() {
 
 /// A log is full, and its migration has ended. The slots of the log are freed once a read has ended
 /// that began before the migration's end. A write waits for the slots, and no other migration
-/// begins meanwhile.
+/// begins during the wait.
 #[test]
 fn full_log_waits_for_room_that_is_on_its_way() {
     let mut bench = Bench::new("griffin", &[("timeout", "off"), ("log_buffer", "0")]);

@@ -76,8 +76,8 @@ fn full_flash_takes_overwrites_in_place_without_a_flush() {
     assert_eq!((bench.volume.statistics().migrations.count, bench.volume.view().map.len()), (1, 4));
 }
 
-/// The overwrite waits for the batch of the move that has the page. Otherwise the block map would
-/// drop the newest version together with the old one.
+/// The overwrite waits for the batch of the move that has the page. If the overwrite did not wait,
+/// the block map would drop the newest version together with the old version.
 #[test]
 fn overwrite_in_place_waits_for_the_move_of_its_page() {
     let mut bench = Bench::new("hybrid-disk", &[IN_PLACE, ("flush", "periodic"), ("period", "10s")]);

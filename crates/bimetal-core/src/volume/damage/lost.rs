@@ -10,7 +10,7 @@ use crate::journal::superblock::LOST_MAX;
 #[derive(Default)]
 pub(in crate::volume) struct Lost {
     blocks: BTreeMap<u64, ValidMask>,
-    /// Lost eighths before changes whose records are not durable yet.
+    /// Lost eighths as they were before changes whose records are not durable yet.
     undo: VecDeque<(Sequence, Block, ValidMask)>,
 }
 
@@ -67,8 +67,8 @@ impl Lost {
         }
     }
 
-    /// Returns the blocks for a superblock: all that are lost, and those that are lost again if a
-    /// crash takes records that are not durable.
+    /// Returns the blocks for a superblock: all lost blocks, and the blocks that are lost again if
+    /// a crash takes records that are not durable.
     pub(in crate::volume) fn for_superblock(&self) -> Vec<(Block, ValidMask)> {
         let mut all = self.blocks.clone();
         for &(_, block, before) in &self.undo {

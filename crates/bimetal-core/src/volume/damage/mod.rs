@@ -1,11 +1,11 @@
 //! Damage: bad content that the volume finds, for the server that keeps a
-//! [report](crate::label::report) of it.
+//! [report](crate::label::report) of bad content.
 //!
 //! A slot is *bad* when it cannot be read or its content fails its checksum. If home has the same
-//! content the slot is dropped, and nothing is lost. If only the slot had it the block is lost
-//! until it is written, discarded, or read successfully after all. The volume remembers such blocks
-//! while it runs, so that it can tell when the loss is over. A failed read of several slots does
-//! not tell which slot is bad: they are read again in the background, one by one.
+//! content the slot is dropped, and nothing is lost. If only the slot had the content, the block is
+//! lost until it is written, discarded, or read successfully after all. The volume remembers such
+//! blocks while it runs, so that it can tell when the loss is over. A failed read of several slots
+//! does not tell which slot is bad, so the slots are read again in the background, one by one.
 
 mod lost;
 
@@ -19,7 +19,7 @@ use crate::label::report::{Kind, State};
 use crate::layout::MemberId;
 pub(super) use lost::Lost;
 
-/// Queued troubles at most. Lost blocks beyond this number are listed again once the queue is
+/// Largest number of queued troubles. Lost blocks beyond this number are reported once the queue is
 /// empty.
 const QUEUE_MAX: usize = 4096;
 /// Bad slots that are remembered: about 5 MiB.
@@ -34,7 +34,7 @@ pub enum Trouble {
         blocks: BlockRun,
         /// The way in which the damage was noticed.
         kind: Kind,
-        /// [`State::Lost`], or [`State::Repaired`] if home has the content.
+        /// [`State::Lost`], or [`State::Repaired`] if home has the content of the bad slot.
         state: State,
         /// The member with the bad content.
         member: MemberId,
@@ -83,19 +83,19 @@ impl Troubles {
     }
 }
 
-/// Content that only one member had, and that an epoch began without.
+/// Content that only one member had, and that is missing since the start of an epoch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum GaveUp {
-    /// All that the member had.
+    /// All content that only this member had.
     All,
     /// The content of this many slots, whose entries are damaged; `None` if the number is unknown.
     Part(Option<u64>),
 }
 
-/// Content without a good copy: blocks that are lost, slots that are bad, and what the epoch began
-/// without.
+/// Content without a good copy: blocks that are lost, slots that are bad, and content that is
+/// missing since the start of the epoch.
 pub(super) struct Damage {
-    /// The member with the slots; any member without slots.
+    /// The member with the slots; any member, if the volume has no slots.
     member: MemberId,
     /// Blocks whose newest content no member can return any more: reads of them are errors.
     pub(super) lost: Lost,
@@ -105,7 +105,7 @@ pub(super) struct Damage {
     pub(super) began_empty: Option<RecoveryError>,
 }
 
-/// The consequence of a bad slot.
+/// The consequence of damage of a slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Consequence {
     /// Home has the content: the copy can be dropped.
@@ -115,7 +115,7 @@ pub(super) enum Consequence {
 }
 
 impl Damage {
-    /// Makes the record of a volume without damage. `member` has the slots.
+    /// Makes the record of a volume without damage, whose slots are on `member`.
     pub(super) fn new(member: MemberId) -> Self {
         Self {
             member,
@@ -138,8 +138,8 @@ impl Damage {
         Some(self.found(Block(block), Kind::Unreadable, State::Lost))
     }
 
-    /// Restores the losses that an earlier epoch reported for `blocks`. Returns the blocks that are
-    /// in no slot in which they may have been in that epoch.
+    /// Restores the losses that an earlier epoch reported for `blocks`, in this epoch. Returns the
+    /// blocks that are no longer in a slot in which they may have been in the earlier epoch.
     pub(super) fn recall(&mut self, map: &BlockMap, blocks: BlockRun) -> Vec<BlockRun> {
         let mut others: Vec<BlockRun> = Vec::new();
         for block in blocks.blocks() {
@@ -160,8 +160,8 @@ impl Damage {
         others
     }
 
-    /// Returns the number of blocks without good content: those that recovery would find lost, and
-    /// those whose only slot is bad.
+    /// Returns the number of blocks without good content: blocks that a recovery would find lost,
+    /// and blocks whose only slot is bad.
     pub(super) fn lost_blocks(&self) -> u64 {
         let mut before = None;
         let mut is_another = |block: u64| before.replace(block) != Some(block);
@@ -175,8 +175,8 @@ impl Damage {
         lost.into_iter().for_each(|block| self.tell_found(block, Kind::Unreadable, State::Lost));
     }
 
-    /// Reports that two readable copies of `block` in a mirror differ, one of them on `member`.
-    /// Reads return either copy.
+    /// Reports that two readable copies of `block` in a mirror differ, one of them on `member`. A
+    /// read of the block returns one of the two copies.
     pub(super) fn copies_differ(&mut self, block: Block, member: MemberId) {
         let blocks = BlockRun { first: block, count: 1 };
         self.troubles.push(Trouble::Found { blocks, kind: Kind::CopiesDiffer, state: State::Uncertain, member });
@@ -199,7 +199,7 @@ impl Damage {
         Consequence::NoOtherCopy
     }
 
-    /// Records that `slot` has the content that was written there, or no longer has `block`.
+    /// Records that `slot` has the content that was written to the slot, or no longer has `block`.
     #[inline]
     pub(super) fn slot_is_sound(&mut self, block: Block, slot: Slot) {
         if self.knows_bad_slots() && self.troubles.bad.remove(&(block.0, slot)) {
@@ -259,7 +259,7 @@ mod tests {
         Some(Trouble::Found { blocks, kind, state: State::Lost, member: MemberId(1) })
     }
 
-    /// A loss is over only when neither a bad slot nor a lost eighth is left.
+    /// The loss of a block is over only when neither a bad slot nor a lost eighth is left.
     #[test]
     fn loss_is_over_when_all_of_its_causes_are() {
         let mut damage = Damage::new(MemberId(1));
@@ -293,7 +293,7 @@ mod tests {
         assert_eq!(damage.next_trouble(), lost(4, 5, Kind::Unreadable));
     }
 
-    /// Troubles beyond the queue are told once the queue is empty.
+    /// Troubles for which the queue has no room are reported once the queue is empty.
     #[test]
     fn losses_beyond_the_queue_are_told_later() {
         let mut damage = Damage::new(MemberId(1));

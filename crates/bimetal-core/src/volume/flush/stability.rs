@@ -1,19 +1,20 @@
-//! The changes of one member, and those of them that a flush has made stable.
+//! The changes of one member, and the changes that a flush has made stable.
 //!
 //! A flush covers the changes that had ended when it began. A flush that was under way when another
-//! flush of the member failed proves nothing: the drive may have dropped changes that this flush
-//! was to make stable, and report success.
+//! flush of the member failed proves nothing: the drive may have dropped changes that the flush
+//! under way was to make stable, and the flush may still report success.
 
 use crate::operation::Status;
 
-/// Changes of a member that have completed, and those that a completed flush has covered.
+/// Changes of a member that have completed, and changes that a completed flush has covered.
 #[derive(Clone, Copy, Default)]
 pub(in crate::volume) struct Stability {
     changed: u64,
     stable: u64,
     /// The newest change that a request made in place.
     requested: u64,
-    /// Number of operations begun when a flush failed: a flush begun before proves nothing.
+    /// Number of operations begun when a flush failed: a flush that began before this operation
+    /// proves nothing.
     failed_at: u64,
 }
 
@@ -32,7 +33,7 @@ impl Stability {
     }
 
     /// Takes the end of a flush, the operation numbered `sequence`, that began when `covers`
-    /// changes had ended. Returns its effective status.
+    /// changes had ended. Returns the effective status of the flush.
     pub(in crate::volume) fn flushed(&mut self, sequence: u64, covers: u64, status: Status) -> Status {
         let proves_nothing = status == Status::Done && sequence <= self.failed_at;
         let status = if proves_nothing { Status::MediaError } else { status };
@@ -42,18 +43,19 @@ impl Stability {
         status
     }
 
-    /// Notes that a flush failed when `operations_begun` operations had begun.
+    /// Notes that a flush failed, and that `operations_begun` operations had begun at the time of
+    /// the failure.
     pub(in crate::volume) fn flush_failed(&mut self, operations_begun: u64) {
         self.failed_at = operations_begun;
     }
 
-    /// Counts all changes as a request's, because reads return their content from now on.
+    /// Counts all changes as a request's, because reads return the changed content from now on.
     pub(in crate::volume) fn all_requested(&mut self) {
         self.requested = self.changed;
     }
 
-    /// Returns true if a change waits for a flush. A flush under way may still fail, and does not
-    /// count.
+    /// Returns true if a change waits for a flush. A flush under way may still fail, so it does not
+    /// count as done.
     pub(in crate::volume) fn wants_flush(self) -> bool {
         self.stable < self.changed
     }
@@ -85,8 +87,9 @@ mod tests {
         assert!(!stability.wants_flush(), "a drive that has no flush has no volatile cache");
     }
 
-    /// A drive that fails a flush may drop what the flush was to write, and then do the next flush
-    /// well. A flush that was under way meanwhile covers nothing.
+    /// A drive that fails a flush may drop the data that the flush was to write, and then report
+    /// success for the next flush. A flush that was under way when another flush failed covers
+    /// nothing.
     #[test]
     fn flush_under_way_when_another_failed_proves_nothing() {
         let mut stability = Stability::default();

@@ -1,18 +1,18 @@
 //! Members of which every operation fails: a drive whose cable is out, or a dead drive that still
 //! answers.
 //!
-//! Tasks try failed operations again, and a single bad sector costs no drive. But operations of a
-//! member may fail again and again, with no success in between. To such a drive, each further
-//! operation costs time and may harm the drive or its bus. So moves and scrubs give that member one
-//! operation at a time, at most once a second, until an operation succeeds. Operations that
-//! requests themselves need are always issued.
+//! Tasks try failed operations again, and a single bad sector costs no drive. In spite of that,
+//! operations of a member may fail again and again, with no success in between. On a drive that
+//! fails its operations, each further operation costs time and may harm the drive or its bus. So
+//! moves and scrubs give that member one operation at a time, at most once a second, until an
+//! operation succeeds. Operations that requests themselves need are always issued.
 
 use crate::operation::{OpKind, Status};
 use crate::units::Nanoseconds;
 
 /// Failed operations of one kind in a row after which a member counts as unable to do that kind.
 const FAILURES_MAX: u32 = 64;
-/// Time between two attempts on such a member.
+/// Time between two attempts of a kind of operation on a member that fails this kind.
 pub(in crate::volume) const ASK_AGAIN: Nanoseconds = Nanoseconds::from_seconds(1);
 
 /// Failed operations of a member since the last success of their kind.
@@ -70,7 +70,7 @@ mod tests {
         assert!(!health.is_unreadable());
     }
 
-    /// A drive may drop discards and flushes, and write well.
+    /// A drive may fail all discards or flushes, and still write well.
     #[test]
     fn only_writes_make_a_member_unwritable() {
         assert!(failed(OpKind::Write, 64).is_unwritable() && failed(OpKind::WriteZeroes, 64).is_unwritable());

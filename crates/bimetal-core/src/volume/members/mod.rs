@@ -1,4 +1,4 @@
-//! The members: which of them fail, which refuse writes, and what the home members record of
-//! failures and refusals.
+//! The members: which of them fail, which refuse writes, and the records of failures and refusals
+//! on the home members.
 
 pub(super) mod health;

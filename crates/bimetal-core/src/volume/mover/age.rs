@@ -9,12 +9,12 @@ pub(in crate::volume) enum DirtySince {
     Clean,
     /// Since this time.
     At(Nanoseconds),
-    /// Since before this epoch.
+    /// Some block was dirty before this epoch began, and has been dirty since.
     Before,
 }
 
 impl DirtySince {
-    /// Takes in whether a block is `dirty` at `now`.
+    /// Updates the age, given whether a block is `dirty` at `now`.
     #[inline]
     pub(in crate::volume) fn note(&mut self, dirty: bool, now: Nanoseconds) {
         *self = match *self {

@@ -1,5 +1,5 @@
-//! The mover: which move is under way, when the next move may begin, and since when content has
-//! waited for a move.
+//! The mover: which move is under way, when the next move may begin, and the time since which
+//! content has waited for a move.
 //!
 //! The steps of a move are in `moves.rs`.
 
@@ -20,7 +20,7 @@ pub(super) struct Mover {
     task: Option<TaskId>,
     /// Set while the move waits for requests that change the home of all its remaining blocks.
     held_back: bool,
-    /// The block that a request last read from a slot: an urgent move begins there.
+    /// The block that a request last read from a slot: an urgent move begins at this block.
     last_slot_read: Option<Block>,
     pub(super) pauses: Pauses,
     pub(super) pace: Pace,
@@ -67,7 +67,7 @@ impl Mover {
         self.held_back = true;
     }
 
-    /// Notes that a change of home ended. Returns the move, if it waited for that change.
+    /// Notes that a change of home ended. Returns the move, if the move waited for that change.
     pub(super) fn home_changed(&mut self) -> Option<TaskId> {
         if std::mem::take(&mut self.held_back) { self.task } else { None }
     }

@@ -1,4 +1,5 @@
-//! The pace of moves: the rate at which they write home, their memory, and their last turn.
+//! The pace of moves: the rate at which moves write home, the memory of a move, and the time of its
+//! last turn.
 
 use crate::settings::{MOVE_MEMORY, MOVE_RATE, Rate, Settings};
 use crate::units::{Bytes, Nanoseconds};

@@ -24,7 +24,7 @@ impl Pauses {
         self.until = Some(now + pause.max(least));
     }
 
-    /// Forgets the failures, because the next move may succeed. A pause goes on.
+    /// Forgets the failures, because the next move may succeed. A pause that has begun goes on.
     pub(in crate::volume) fn forget_failures(&mut self) {
         self.failures = 0;
     }
@@ -34,12 +34,12 @@ impl Pauses {
         self.until = None;
     }
 
-    /// Returns the time from which the next move may begin, in a pause.
+    /// Returns the time from which the next move may begin; `None` outside a pause.
     pub(in crate::volume) fn until(&self) -> Option<Nanoseconds> {
         self.until
     }
 
-    /// Returns true in a pause.
+    /// Returns true during a pause.
     pub(in crate::volume) fn is_on(&self) -> bool {
         self.until.is_some()
     }

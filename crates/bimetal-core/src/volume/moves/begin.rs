@@ -15,18 +15,19 @@ use crate::volume::{Job, TaskId, Volume};
 /// batch by batch.
 const CACHE_BATCH: Bytes = Bytes::from_mib(32);
 /// Largest cost of a migration's reads of a log on a disk, as a multiple of one read in order.
-/// Sorting by address needs more than one read.
+/// Sorting by address can need several reads of the same part of the log.
 const LOG_READS_MAX: f64 = 3.0;
 /// Content that an urgent migration of a log has in memory at once. Small batches write a block
-/// home sooner.
+/// home sooner than large batches do.
 const URGENT_BATCH: Bytes = Bytes::from_mib(8);
 /// Largest cost of an urgent migration's reads of a log on a disk, as a multiple of one read in
 /// order.
 const URGENT_READS_MAX: f64 = 1.25;
-/// Largest number of blocks in a batch, bounded by the bits for it in an operation's purpose.
+/// Largest number of blocks in a batch, limited by the bits that the number has in an operation's
+/// purpose.
 const BATCH_BLOCKS_MAX: u64 = purpose::MOVED_FIRST as u64;
-/// Memory that a batch needs for each block beside its content: its entry, its places in the orders
-/// of reads and writes, and one operation.
+/// Memory that a batch needs for each block in addition to its content: its entry, its places in
+/// the orders of reads and writes, and one operation.
 const BOOKKEEPING: Bytes = Bytes(192);
 /// Largest number of reads of a log under way at once, in an urgent move.
 const LOG_READS_AT_ONCE_MAX: u64 = 16;
@@ -49,14 +50,14 @@ impl<P: Payload> Volume<P> {
         self.begin(blocks, false, log_end, marked);
     }
 
-    /// Begins a move of the content of `slots`; with `keep` they keep clean copies.
+    /// Begins a move of the content of `slots`; with `keep` the slots stay as clean copies.
     pub(in crate::volume) fn begin_move(&mut self, slots: Vec<Slot>, keep: bool) {
         let block = |slot| self.view.map.in_slot(slot).map(|entry| entry.block);
         let blocks = slots.into_iter().filter_map(|slot| Some(ToMove::new(block(slot)?, slot))).collect();
         self.begin(blocks, keep, None, false);
     }
 
-    /// Returns the order of a move of `blocks`. The order may sort by runs in `scratch_blocks`
+    /// Returns the order of a move of `blocks`. Blocks may be sorted by runs in `scratch_blocks`
     /// slots.
     pub(super) fn order_of_move(&self, blocks: Vec<ToMove>, urgent: bool, scratch_blocks: u64) -> MoveOrder {
         let block_bytes = self.view.layout.block.bytes().0;
@@ -176,7 +177,7 @@ impl<P: Payload> Volume<P> {
         self.end_task(task);
     }
 
-    /// Frees the log before `end` once no request reads there any more.
+    /// Frees the log before `end` once no request reads that part any more.
     pub(super) fn give_log_up(&mut self, end: Position) {
         let next = self.tasks.next_serial();
         if let Some(log) = self.store.log_mut() {

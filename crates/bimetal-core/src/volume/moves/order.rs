@@ -1,15 +1,16 @@
 //! The order in which a move takes its blocks: by address, over the whole move (Griffin 5.4).
 //!
 //! A move holds one batch of blocks in memory. Batches of consecutive addresses write home in order
-//! of address from the first block to the last. From an SSD any batch is read at the cost of its
-//! own blocks. A log on a disk is read once for each batch, over the part of the log in which the
-//! batch's blocks lie. Many batches of a random workload would so read the whole log many times.
-//! Three rules bound these reads. If batches of the usual size would read too much, larger batches
-//! are taken. If the largest batches read too much, too, the blocks are sorted outside of memory:
-//! the log is read once in its own order, in *runs* of one batch each, and each run is written in
-//! order of address to a free part of the log ([`runs`](super::runs)). Then a batch reads one piece
-//! of each run. Without room for runs, the log is cut into *stretches*. The batches of a stretch
-//! are sorted by address among themselves, and a stretch is as long as the bound allows.
+//! of address from the first block to the last. From an SSD any batch is read at the cost of
+//! reading its own blocks. A log on a disk is read once for each batch, over the part of the log in
+//! which the batch's blocks lie. Many batches of a random workload would therefore read the whole
+//! log many times. Three rules bound the number of reads of the log. If batches of the usual size
+//! would read too much, larger batches are taken. If the largest batches read too much, too, the
+//! blocks are sorted outside of memory: the log is read once in its own order, in *runs* of one
+//! batch each, and each run is written in order of address to a free part of the log
+//! ([`runs`](super::runs)). Then a batch reads one piece of each run. Without room for runs, the
+//! log is cut into *stretches*. The batches of a stretch are sorted by address among themselves,
+//! and a stretch is as long as the bound allows.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -18,8 +19,8 @@ use crate::block::Block;
 use crate::block_map::Slot;
 use crate::volume::log_tail::Position;
 
-/// Blocks that pass in the time of a jump to another position: 1 MiB of 4 KiB blocks, which a disk
-/// transfers while it seeks and turns.
+/// Number of blocks that pass under the head in the time of a jump to another position: 1 MiB of
+/// 4 KiB blocks, which a disk transfers while it seeks and turns.
 const JUMP_BLOCKS: u64 = 256;
 /// Largest cost of a move that sorts by runs, as a multiple of one read of its blocks in order: a
 /// read of the log, a write and a read of the runs, and half a read for the jumps between runs.
@@ -65,7 +66,7 @@ pub(super) struct MoveOrder {
     run: Range<usize>,
 }
 
-/// A step of a move. The blocks of a step are a range of the blocks of the move.
+/// A step of a move. The blocks of a step are a part of the blocks of the move, in order.
 #[derive(Clone)]
 enum Step {
     /// Writes a batch home, in order of address.
@@ -136,7 +137,7 @@ impl MoveOrder {
         Self { blocks, steps, batch_blocks, run: 0..0 }
     }
 
-    /// Returns the number of blocks that runs take at once.
+    /// Returns the number of blocks that the runs of a stretch take in the log.
     pub(super) fn scratch_blocks(&self) -> usize {
         let length = |step: &Step| if let Step::Merge(stretch) = step { stretch.len() } else { 0 };
         self.steps.iter().map(length).max().unwrap_or(0)
@@ -177,8 +178,8 @@ impl MoveOrder {
         }
     }
 
-    /// Takes the batch with `block`, or else the batch with the next higher address, or else the
-    /// batch with the lowest. An order with runs left gives its next batch.
+    /// Takes the batch with `block`, or the batch with the next higher address, or the batch with
+    /// the lowest address. If runs are still to be made, the next run is taken.
     pub(super) fn next_batch_at(&mut self, block: Block) -> Option<Batch> {
         let distance = |step: &Step| {
             let Step::Home(batch) = step else { return (false, Block(0)) };
@@ -192,7 +193,7 @@ impl MoveOrder {
     }
 
     /// Records the places of the blocks in the run that was made. `places` has the slot and place
-    /// of each block in it, in order of block and slot.
+    /// of each block in the run, in order of block and slot.
     pub(super) fn run_is_made(&mut self, places: impl Iterator<Item = (Slot, Slot)>) {
         let run = &mut self.blocks[std::mem::take(&mut self.run)];
         run.sort_unstable_by_key(|to_move| (to_move.block, to_move.slot));
@@ -225,8 +226,8 @@ fn batches_of(all: Range<usize>, batch_blocks: usize) -> impl DoubleEndedIterato
     })
 }
 
-/// Returns the length of stretches that are sorted by runs; `None` if stretches without runs are as
-/// long. `blocks` are in order of position.
+/// Returns the length of stretches that are sorted by runs; `None` if stretches without runs are at
+/// least as long. `blocks` are in order of position.
 fn sorted_stretch(
     blocks: &[ToMove],
     batch_blocks: usize,
@@ -248,7 +249,8 @@ fn sorted_stretch(
     longer.then(|| blocks.len().div_ceil(blocks.len().div_ceil(most)))
 }
 
-/// Returns the blocks that pass in the time of a read at a position behind another.
+/// Returns the number of blocks that pass under the head in the time of a read at a position behind
+/// another position.
 fn cost(from: Option<Position>, to: Position) -> u64 {
     from.map_or(JUMP_BLOCKS, |from| to.abs_diff(from).min(JUMP_BLOCKS))
 }
@@ -267,7 +269,8 @@ fn stretch_of(blocks: &[ToMove], batch_blocks: usize, reads_max: f64, position: 
     length(batches)
 }
 
-/// Returns the cost of reading a stretch batch by batch, as a multiple of one read of it in order.
+/// Returns the cost of reading a stretch batch by batch, as a multiple of one read of the stretch
+/// in order.
 fn reads_of(stretch: &[ToMove], batch_blocks: usize, position: &impl Fn(Slot) -> Position) -> f64 {
     let mut addresses: Vec<Block> = stretch.iter().map(|to_move| to_move.block).collect();
     addresses.sort_unstable();
@@ -340,7 +343,7 @@ mod tests {
         assert!(order.next_batch().is_none());
     }
 
-    /// A reader goes on at higher addresses more often than at lower ones.
+    /// A reader goes on at higher addresses more often than at lower addresses.
     #[test]
     fn batch_at_an_address_is_the_next_at_or_behind_it() {
         let mut order = MoveOrder::by_address(logged(0..10), 2);
@@ -405,8 +408,8 @@ mod tests {
         assert!(of(false).copied().eq(0..7000));
     }
 
-    /// With room for 400 blocks, two stretches of 350 are sorted one after the other. Without more
-    /// room than for three batches, runs gain nothing.
+    /// With room for 400 blocks, a log of 700 blocks is sorted in two stretches of 350 blocks.
+    /// Without more room than for three batches, runs would gain nothing and are not made.
     #[test]
     fn stretches_are_sorted_by_runs_within_the_room_of_the_log() {
         let blocks = scattered(700);

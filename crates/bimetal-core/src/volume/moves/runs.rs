@@ -5,10 +5,11 @@
 //! room that the log lends it ([`lend_scratch`](crate::volume::log_tail::LogTail::lend_scratch)).
 //! Each batch then goes home in order of address, and reads one piece of each run.
 //!
-//! A run is a copy, and no record names it. The slots stay the truth until the content is home, so
-//! a crash forgets the runs and loses nothing. A copy that cannot be read, or has a wrong checksum,
-//! is read from its slot. The room is given back as soon as an append waits for it. Then, and if a
-//! run cannot be written, the move goes on without runs. An urgent move makes no more runs.
+//! A run is a copy, and no record names the run. The slots keep counting as the place of the
+//! content until the content is home, so a crash forgets the runs and loses nothing. A copy that
+//! cannot be read, or has a wrong checksum, is read from its slot. The room is given back as soon
+//! as an append waits for room. When the room was given back, and also if a run cannot be written,
+//! the move continues without runs. An urgent move makes no more runs.
 
 use super::order::{MoveOrder, ToMove};
 use super::{MoveJob, OPERATION_BLOCKS, Phase, State, Transfer};
@@ -19,7 +20,7 @@ use crate::units::Sectors;
 use crate::volume::Volume;
 
 impl<P: Payload> Volume<P> {
-    /// Returns the number of slots that a migration may take for runs: half of the free ones of a
+    /// Returns the number of slots that a migration may take for runs: half of the free slots of a
     /// log on a disk.
     pub(super) fn room_for_runs(&self) -> u64 {
         match self.store.log() {
@@ -39,7 +40,7 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Gives the room of the runs back to the log, and wakes the tasks that wait for it.
+    /// Gives the room of the runs back to the log, and wakes the tasks that wait for room.
     pub(super) fn give_scratch_back(&mut self) {
         if let Some(log) = self.store.log_mut()
             && log.take_scratch_back()
@@ -49,9 +50,9 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Goes on without runs if one could not be written, or if appends wait for their room. Leaves
-    /// the run that is being made if the move has become urgent. No operation of the move is under
-    /// way.
+    /// Goes on without runs if a run could not be written, or if appends wait for the room of the
+    /// runs. Leaves the run that is being made if the move has become urgent. No operation of the
+    /// move is under way.
     pub(super) fn stop_sorting_if_due(&mut self, job: &mut MoveJob<P>) {
         if self.store.log().is_none_or(|log| log.scratch().is_none()) {
             return;
@@ -92,7 +93,7 @@ impl<P: Payload> Volume<P> {
         job.todo = transfers.into();
     }
 
-    /// Returns the place of a block of the batch in the run that is made of it.
+    /// Returns the place of a block of the batch in the run that is made of the batch.
     fn place_in_run(&self, job: &MoveJob<P>, at: usize) -> Slot {
         let Some(log) = self.store.log() else { unreachable!("only a log lends room for runs") };
         let first = log.scratch().map_or(0, |scratch| scratch.start);

@@ -2,15 +2,15 @@
 //! times at which it may read the disk of a log.
 //!
 //! Appends come first. A read of a log on a disk takes the arm from the end of the log and back.
-//! Each way costs a seek and half a turn of the platter, some 12 ms together. An append of 128 KiB
-//! costs about one seek and half a turn. So a disk that reads between appends takes a fraction of
-//! the appends that it could, and requests wait. A flush of that disk holds all appends back until
-//! the disk's cache is written. So a move begins neither a read nor a flush while an append is
-//! under way. Reads go on in the pauses.
+//! Each movement of the arm costs a seek and half a turn of the platter, some 12 ms together. An
+//! append of 128 KiB costs about one seek and half a turn. So a disk that reads between appends
+//! takes a fraction of the appends that it could otherwise take, and requests wait. A flush of a
+//! log's disk delays all appends until the disk's cache is written. So a move begins neither a read
+//! nor a flush while an append is under way. Reads of a move go on in the pauses between appends.
 //!
-//! A log that is appended to without pause must be emptied, too. Otherwise the log fills, and the
-//! writes that a loss of its drive would lose reach further back in time. So a move then takes a
-//! turn of a few reads once in [`TURN_EVERY`].
+//! A log that is appended to without pause must still be emptied. If such a log is not emptied, it
+//! fills, and the writes that a loss of its drive would lose reach further back in time. So a move
+//! then takes a turn of a few reads once in [`TURN_EVERY`].
 
 use super::{MoveJob, Phase};
 use crate::layout::MemberId;
@@ -22,11 +22,11 @@ use crate::volume::log_tail::LogTail;
 /// Largest number of operations of a move under way at once on a drive that no request uses.
 const OPERATIONS_MAX: u32 = 4;
 /// Number of foreground operations for which a move gets one operation, if requests wait for the
-/// move. A migration of a log always counts as such a move, since it ends reads of the log. Any
-/// other move gets one operation while requests use the drive.
+/// move. A migration of a log always counts as such a move, since its end ends reads of the log.
+/// Any other move gets one operation while requests use the drive.
 const REQUESTS_FOR_ONE: u32 = 4;
 /// Time between two turns of a move on a log's disk if appends leave no pause. A turn reads 2 MiB
-/// at most. A turn takes some 30 ms with the arm's way there and back, so appends lose 3 % of the
+/// at most. A turn takes some 30 ms with the movements of the arm, so appends lose 3 % of the
 /// disk's time.
 const TURN_EVERY: Nanoseconds = Nanoseconds::from_seconds(1);
 
@@ -50,14 +50,14 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Returns true if a move may not use the drive of a log yet.
+    /// Returns true if a move may not use the drive of a log at this time.
     pub(super) fn must_await_turn(&self, job: &MoveJob<P>) -> bool {
         !job.incomplete && self.next_turn_at() > self.view.now
     }
 
-    /// Returns the time at which a move may begin to use the drive with the slots. The time is now
-    /// if nothing is appended to a log on a disk, or if requests wait for the move. Otherwise the
-    /// time is [`TURN_EVERY`] after the last turn.
+    /// Returns the time at which a move may begin to use the drive with the slots. The returned
+    /// time is now if nothing is appended to a log on a disk, or if requests wait for the move.
+    /// Otherwise the time is [`TURN_EVERY`] after the last turn.
     pub(super) fn next_turn_at(&self) -> Nanoseconds {
         if !self.appends_come_first() || self.is_move_awaited() {
             return self.view.now;
@@ -106,7 +106,7 @@ mod tests {
     const SECOND: Nanoseconds = Nanoseconds::from_seconds(1);
 
     /// A volume with 600 blocks in its log. Home answers at once. The log's drive answers when the
-    /// test asks for it.
+    /// test asks for an answer.
     struct Scene {
         volume: Volume<NoPayload>,
         now: Nanoseconds,
@@ -189,10 +189,10 @@ mod tests {
 
     const TIMED: &[(&str, &str)] = &[("timeout", "10s"), ("read_threshold", "off"), ("log_buffer", "0")];
 
-    /// On the trace CloudPhysics, between appends that left the disk no pause, the reads of a
-    /// migration took 57 % of the disk's time. Writes of 128 MiB that were recorded in one second
-    /// took nine seconds, and the mean response time was 98 ms. With moves that wait for appends,
-    /// the mean response time is 18 ms.
+    /// On the trace CloudPhysics, appends left the disk no pause, and the reads of a migration
+    /// between the appends took 57 % of the disk's time. Writes of 128 MiB that were recorded in
+    /// one second took nine seconds, and the mean response time was 98 ms. With moves that wait for
+    /// appends, the mean response time is 18 ms.
     #[test]
     fn migration_reads_the_log_only_between_appends() {
         let mut scene = Scene::migrating(TIMED);
@@ -207,7 +207,7 @@ mod tests {
         assert_eq!(scene.answered("Read").len(), 1);
     }
 
-    /// On TPC-C a flush of the log's disk held appends back for 134 ms of a second. The mean
+    /// On TPC-C a flush of the log's disk delayed appends for 134 ms of each second. The mean
     /// response time was 43 ms; now it is 0.16 ms.
     #[test]
     fn migration_flushes_the_log_only_between_appends() {
@@ -252,8 +252,8 @@ mod tests {
         assert_eq!(scene.pass(Nanoseconds::from_millis(1)), ["Flush 0"]);
     }
 
-    /// Forty requests read the log, and the migration that they make urgent does not yield to them.
-    /// A turn between appends still has only four reads.
+    /// Forty requests read the log, and the migration that these reads make urgent does not yield
+    /// to the reads. A turn between appends still has only four reads.
     #[test]
     fn turn_between_appends_has_four_reads_however_urgent() {
         let mut scene = Scene::migrating(&[("timeout", "10s"), ("read_window", "1"), ("log_buffer", "0")]);

@@ -43,7 +43,7 @@ impl<P: Payload> MoveJob<P> {
     }
 
     /// Returns the payload of a write home: the eighths `valid` of each block, from the pieces that
-    /// have them.
+    /// have these eighths.
     pub(super) fn content_home(&self, volume: &Volume<P>, first: u32, count: u32, valid: ValidMask) -> P {
         let eighth = volume.view.layout.block.eighth_sectors();
         let mut payload = P::empty();

@@ -1,10 +1,11 @@
-//! A cache that recovery begins anew, because nothing of its metadata can be used and its member is
-//! home of other blocks, which are sound.
+//! A cache that recovery makes anew, empty, because nothing of its metadata can be used and its
+//! member is home of other blocks, which are sound.
 //!
-//! A member without blocks of its own is left out instead. Superblocks are erased first, and that
-//! is durable before anything else is erased: a power cut in between leaves a cache without
-//! superblocks, never one with a part of its block map. The new superblocks are written last, in an
-//! epoch of their own, so that old pages do not count if a drive brings them back.
+//! A member without blocks of its own is left out instead. Superblocks are erased first, and the
+//! erasure is durable before other metadata is erased: a power cut in between leaves a cache
+//! without superblocks, and never a cache with a part of its block map. The new superblocks are
+//! written last, in an epoch of their own, so that old pages do not count if a drive returns them
+//! later.
 
 use super::{Recovery, RecoveryError, Step, superblocks};
 use crate::block_map::BlockMap;
@@ -26,7 +27,7 @@ pub(super) enum Anew {
     /// Erases all metadata.
     Rest,
     FlushingRest,
-    /// Writes superblocks. The number counts the copies whose write has begun.
+    /// Writes superblocks. The number in this phase counts the copies whose write has begun.
     Writing(usize),
 }
 
@@ -100,8 +101,8 @@ impl<P: Payload> Recovery<P> {
     }
 
     /// Returns an epoch that the old pages on the drive hardly have, made of the number of the
-    /// newest state. After a second loss before the next state the epoch is the same: then nothing
-    /// but the durable erasure guards against old pages.
+    /// newest state. After a second loss before the next state the epoch is repeated, and only the
+    /// durable erasure guards against old pages.
     fn life_from_state(&self) -> u32 {
         let of = [self.volume.store.identity(), self.state.sequence].map(u64::to_le_bytes).concat();
         crc32c::crc32c(&of) >> 1

@@ -1,5 +1,5 @@
-//! Bounds of the values that metadata can have. Anything beyond was not written by this program,
-//! even with a valid checksum, and is not followed.
+//! Bounds of the values that metadata can have. Values beyond the bounds were not written by this
+//! program, even with a valid checksum, and are not followed.
 
 use std::collections::BTreeMap;
 
@@ -73,8 +73,8 @@ impl<P: Payload> Recovery<P> {
 }
 
 /// Updates the lost blocks by a record. Returns false for records that this program did not write:
-/// a superblock can name all blocks that are lost at one time. A superblock may be newer than
-/// records behind it, so the blocks lost at two times may be known together.
+/// a superblock can name all blocks that are lost at one time. The newest superblock may be newer
+/// than records that follow it in the ring, so the blocks lost at two times may be known together.
 pub(super) fn note_lost(lost: &mut BTreeMap<u64, ValidMask>, block: Block, eighths: ValidMask) -> bool {
     if eighths.is_empty() {
         lost.remove(&block.0);

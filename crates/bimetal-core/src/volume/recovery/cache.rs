@@ -1,16 +1,16 @@
-//! Recovery of a cache: the slot table first, then the ring's pages behind its tail, in order.
-//! Records of pages that the last known flush may not have covered are in doubt: each is taken only
-//! if its slot matches the record.
+//! Recovery of a cache: the slot table first, then the ring's pages after its tail, in order.
+//! Records of pages that the last known flush may not have covered are in doubt, and a record in
+//! doubt is taken only if its slot matches the record.
 //!
 //! Both copies of each page of the slot table are read, and the digest in the superblock proves
 //! that the pages are the newest. A checkpoint writes first copies first, and a power cut may tear
-//! them. So a bad second copy is written again, from the first copy, before any first copy is
-//! written.
+//! first copies. So a bad second copy is written again, from the first copy, before any first copy
+//! is written.
 //!
-//! The first copy of each page of the ring is read, and the second if the first does not belong
-//! there. The ring ends at the first page that neither copy has. The rest of the ring is searched
-//! for pages of this epoch that record the missing page as stable: then that page is damaged, and
-//! is not the end.
+//! The first copy of each page of the ring is read, and the second copy if the first copy is not
+//! the expected page. The ring ends at the first page that is found in neither copy. The rest of
+//! the ring is searched for pages of this epoch that record the missing page as stable: then the
+//! missing page is damaged, and is not the ring's end.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -32,7 +32,8 @@ use crate::operation::Command;
 use crate::payload::Payload;
 use crate::volume::damage::Lost;
 
-/// Pages of one read. With [`READS_MAX`] reads under way at once that is 4 MiB of the slot table.
+/// Pages of one read. With [`READS_MAX`] reads under way at once the pages of these reads are 4 MiB
+/// of the slot table.
 const PAGES_AT_ONCE: u64 = 128;
 const READS_MAX: usize = 8;
 
@@ -43,7 +44,7 @@ pub(super) struct CacheRecovery {
     superblock: Option<Superblock>,
     /// The next page of the slot table to read, or to write.
     next_page: u64,
-    /// The generation of each page of the slot table on the drive; 0: none was found.
+    /// The generation of each page of the slot table on the drive; 0: no valid page was found.
     taken: Vec<u64>,
     /// Number of the next page of the ring.
     next: u64,
@@ -58,7 +59,7 @@ pub(super) struct CacheRecovery {
     said: Vec<(u32, TableHeader)>,
     /// Set once the end of the ring is found, at [`next`](Self::next).
     has_ended: bool,
-    /// The first sound page behind the apparent end of the ring.
+    /// The first sound page after the apparent end of the ring.
     first_behind: Option<u64>,
     /// The first copies of pages whose second copies are being read.
     first_copies: Option<Chunk>,
@@ -88,15 +89,15 @@ enum Phase {
     Marks,
     Ring,
     Verifying,
-    /// Completes the pair of the newest superblock.
+    /// This phase completes the pair of the newest superblock.
     Pairing,
-    /// Writes bad second copies of the slot table again.
+    /// This phase writes bad second copies of the slot table again.
     Mending,
     WritingTable,
     FlushingTable,
     WritingSecond,
     Flushing,
-    /// Writes a pair of superblocks. The number counts the copies that are stable.
+    /// Writes a pair of superblocks. The number in this phase counts the copies that are stable.
     Superblock(usize),
 }
 
@@ -156,7 +157,7 @@ impl<P: Payload> Recovery<P> {
         }
     }
 
-    /// Issues the operations that the phase needs next. Returns true if any are under way.
+    /// Issues the operations that the phase needs next. Returns true if operations are under way.
     fn ask_more(&mut self) -> bool {
         let phase = self.cache().phase;
         match phase {
@@ -309,7 +310,7 @@ impl<P: Payload> Recovery<P> {
         }
     }
 
-    /// Writes a second copy from its first copy. The answer to that write is ignored.
+    /// Writes a second copy from its first copy. The result of that write is ignored.
     fn takes_first_copy(&mut self, answer: &Answer<P>) {
         let Some((index, generation)) = self.cache().mending.take() else { return };
         let Some(page) = answer.payload.as_ref().and_then(only_page) else { return };
@@ -319,7 +320,7 @@ impl<P: Payload> Recovery<P> {
         }
     }
 
-    /// Returns the header of a page that belongs at this place of the slot table.
+    /// Returns the header of a page that belongs in this place of the slot table.
     fn table_header(&self, page: &Page, index: u32) -> Option<TableHeader> {
         let header = table::decode_header(page).ok()?;
         (header.volume == self.volume.store.identity() && header.index == index && header.generation > 0)
@@ -353,7 +354,8 @@ impl<P: Payload> Recovery<P> {
         }
     }
 
-    /// Begins to search the damaged pages of the slot table for sound entries, if entries count.
+    /// Begins to search the damaged pages of the slot table for sound entries, unless the
+    /// cache begins empty.
     fn go_on_with_damaged_table(&mut self) {
         if self.volume.damage.began_empty.is_some() {
             return self.read_marks();
@@ -394,7 +396,8 @@ impl<P: Payload> Recovery<P> {
     }
 
     /// Checks that the generations of the damaged pages of the slot table complete the digest of
-    /// the slot table. Otherwise an unknown number of slots is given up.
+    /// the slot table. If the read pages do not complete the digest, an unknown number of slots is
+    /// given up.
     fn judge_damaged_table(&mut self) {
         let sequence = self.cache().superblock().sequence;
         let mut digest = self.ring().digest();
@@ -439,7 +442,7 @@ impl<P: Payload> Recovery<P> {
         }
     }
 
-    /// Reads on in the first copy of the ring.
+    /// Continues reading in the first copy of the ring.
     fn read_ring(&mut self) {
         let (next, tail) = (self.cache().next_read, self.cache().superblock().tail);
         let left = self.ring().pages() - (next - tail);
@@ -468,7 +471,7 @@ impl<P: Payload> Recovery<P> {
             }
             if self.cache().has_ended {
                 self.look_for_damage(number, copies_of(number, &first, second.as_ref()));
-                // A page was left out, so the pages behind it are read again.
+                // A page was left out, so the pages after it are read again.
                 if !self.cache().has_ended {
                     break;
                 }
@@ -480,8 +483,8 @@ impl<P: Payload> Recovery<P> {
         self.read_ring();
     }
 
-    /// Reads the second copies from page `number` on, because the first copy of that page does not
-    /// belong there.
+    /// Reads the second copies from page `number` on, because the first copy of that page is not
+    /// the expected page.
     fn read_second_copies(&mut self, first: Chunk, number: u64) {
         let range = self.ring().place(number, first.end() - number, 1);
         self.read_chunk(self.member(), range, number, 1);
@@ -495,10 +498,10 @@ impl<P: Payload> Recovery<P> {
         (header.volume == volume && header.life == life && header.number == number).then_some((header, records))
     }
 
-    /// Searches a page at or behind the apparent end of the ring for proof of damage. A page that
+    /// Searches a page at or after the apparent end of the ring for proof of damage. A page that
     /// records the missing page as stable proves that the missing page is damaged. A page of a
-    /// later epoch, or with a higher number than belongs there, proves that the newest superblock
-    /// is lost.
+    /// later epoch, or with a higher number than belongs in this place, proves that the newest
+    /// superblock is lost.
     fn look_for_damage(&mut self, number: u64, pages: [Option<&Page>; 2]) {
         let identity = self.volume.store.identity();
         let (end, life) = (self.cache().next, self.cache().superblock().life().number);
@@ -560,7 +563,7 @@ impl<P: Payload> Recovery<P> {
         }
     }
 
-    /// Applies a record. The loss of a block ends only with content that is there.
+    /// Applies a record. The loss of a block ends only with content that is really in its slot.
     fn apply_in_order(&mut self, record: Record) {
         let lost_of = |cache: &CacheRecovery, block: Block| cache.lost.get(&block.0).copied();
         match record {
@@ -583,8 +586,8 @@ impl<P: Payload> Recovery<P> {
         self.apply(record);
     }
 
-    /// Returns true if `record` only records that home has the content of its slot. Home was stable
-    /// before the record was written, so the slot's content does not matter.
+    /// Returns true if `record` records nothing but that home has the content of a slot. Home was
+    /// stable before the record was written, so the slot's content does not matter.
     fn is_of_a_move(&self, record: Record) -> bool {
         let Record::Map { block, slot, dirty: false, checksum, .. } = record else { return false };
         let before = self.volume.view.map.get(block);
@@ -643,8 +646,8 @@ impl<P: Payload> Recovery<P> {
         }
     }
 
-    /// Compares a slot with its record. An unreadable slot stays in the block map: reads of it are
-    /// errors, and do not return older content.
+    /// Compares a slot with its record. An unreadable slot stays in the block map: reads of its
+    /// block are errors, and do not return older content.
     fn takes_slot(&mut self, answer: Answer<P>) {
         let place = &mut self.cache().in_doubt[answer.purpose as usize];
         if let (Some(payload), Record::Map { checksum, .. }) = (answer.payload, place.1) {
@@ -708,7 +711,7 @@ impl<P: Payload> Recovery<P> {
         }
     }
 
-    /// Plans the completion of the newest superblock's pair, before anything else is written.
+    /// Plans the completion of the newest superblock's pair, before any other page is written.
     fn begin_pairing(&mut self) {
         if self.slots_refuse() {
             return;

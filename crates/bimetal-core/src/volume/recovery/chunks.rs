@@ -16,7 +16,7 @@ pub(super) struct Chunks {
     open: BTreeMap<(u64, usize), Chunk>,
 }
 
-/// Pages that were read together.
+/// Pages that one operation reads.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Chunk {
     /// Number of the first page.
@@ -35,7 +35,7 @@ impl Chunk {
         self.readable.len() as u64
     }
 
-    /// Returns the number behind the chunk's last page.
+    /// Returns the number after the chunk's last page.
     pub(super) fn end(&self) -> u64 {
         self.first + self.count()
     }
@@ -75,7 +75,8 @@ impl<P: Payload> Recovery<P> {
         self.read(member, range, purpose(first, copy));
     }
 
-    /// Takes a part of a chunk. Returns the chunk once all of it was read or found unreadable.
+    /// Takes the completed read of a part of a chunk. Returns the chunk once all of it was read or
+    /// found unreadable.
     pub(super) fn take_chunk(&mut self, answer: &Answer<P>) -> Option<Chunk> {
         let (number, copy) = (answer.purpose >> 1, (answer.purpose & 1) as usize);
         let mut before = self.chunks.open.range_mut(..=(number, copy)).rev();

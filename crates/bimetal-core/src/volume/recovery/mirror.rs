@@ -136,8 +136,8 @@ impl<P: Payload> Recovery<P> {
         }
     }
 
-    /// Takes out the copies that cannot follow the next change. If no copy can, one stays: several
-    /// could differ.
+    /// Takes out the copies that cannot follow the next change. If no copy can follow the change,
+    /// one copy stays, because several copies could differ.
     fn end_mirror(&mut self) {
         let kept: Vec<MemberId> = match self.writable_copies().next() {
             Some(_) => self.writable_copies().collect(),

@@ -4,13 +4,15 @@
 //! completions, and its result is the [`Volume`]. The steps are:
 //!
 //! 1. Every member is flushed, so that nothing recovery builds on can be lost later.
-//! 2. The state on home members tells whether a member was taken out, or is missing and needed.
+//! 2. The state on home members tells whether a member was taken out, and whether a missing member
+//!    is needed.
 //! 3. A cache reads its slot table and at most one ring (`cache.rs`), a log the head of each of its
 //!    segments (`log.rs`).
 //! 4. Content that the last flush may not have covered is compared with its checksum, and is taken
 //!    or dropped whole.
 //! 5. If a power cut or damage left the pair of superblocks incomplete, recovery completes the pair
-//!    before it writes anything else (`superblocks.rs`). Then a log gets lost heads and feet back.
+//!    before it writes any other page (`superblocks.rs`). After that, recovery writes lost heads
+//!    and feet of a log again.
 //! 6. A pair of superblocks of the next epoch ends the recovery. A recovery that is cut short at
 //!    any point begins again and ends with the same result.
 //!
@@ -52,7 +54,8 @@ use crate::units::{Bytes, SectorRange, Sectors};
 
 /// Tries of a read before its target counts as unreadable.
 const TRIES: u8 = 6;
-/// Purpose of a write that repairs a page whose other copy is there: a failure does no harm.
+/// Purpose of a write that repairs a page whose other copy is sound: a failure of the write does no
+/// harm.
 const REPAIR: u64 = 1;
 
 /// The recovery of a volume: a machine that asks for operations on its members, until the volume is
@@ -84,8 +87,8 @@ pub struct Recovery<P: Payload> {
     has_begun_anew: bool,
     superblocks: superblocks::Superblocks,
     chunks: chunks::Chunks,
-    /// Pages that are torn, damaged or older than their other copy. These pages are written when
-    /// the recovery has succeeded.
+    /// Pages that are torn, damaged or older than their other copy. The pages are written when the
+    /// recovery has succeeded.
     repairs: Vec<PageRepair>,
     outgoing: VecDeque<Operation<P>>,
     in_flight: BTreeMap<Token, Asked<P>>,
@@ -111,8 +114,8 @@ struct PageRepair {
     member: MemberId,
     range: SectorRange,
     bytes: Vec<u8>,
-    /// Set if the page's other copy does not have this content: recovery cannot go on without the
-    /// write.
+    /// Set if the page's other copy does not have this content, so recovery cannot go on without
+    /// the write.
     is_needed: bool,
 }
 
@@ -252,15 +255,15 @@ impl<P: Payload> Recovery<P> {
     }
 
     /// Records that home was a plain disk since the volume was closed, and other programs may have
-    /// written to it: clean copies do not count. To be called until the volume is served again,
-    /// however often recovery is cut short before.
+    /// written to it: clean copies do not count. To be called at each recovery until the volume is
+    /// served again, however often recovery is cut short before.
     pub fn home_was_plain(mut self) -> Self {
         self.home_was_plain = true;
         self
     }
 
-    /// Lets `member`, which was taken out or replaced and has just been formatted, take part again,
-    /// empty.
+    /// Lets `member` take part again, empty; `member` was taken out or replaced, and has just been
+    /// formatted.
     pub fn attach(mut self, member: MemberId) -> Self {
         self.attached |= 1 << member.0;
         self
@@ -340,10 +343,10 @@ impl<P: Payload> Recovery<P> {
     }
 
     /// Returns true if an operation that failed may be repeated. A failed flush may succeed the
-    /// next time without the data it was to make stable. A flush at the beginning may be repeated
-    /// on a drive without slots: only changes of home from before the recovery are in danger, and
-    /// the next flush of the volume reports them. Any other flush covers content that was read from
-    /// slots, or that the recovery has written.
+    /// next time although the data that the failed flush was to make stable are lost. A flush at
+    /// the beginning may be repeated on a drive without slots: only changes of home from before the
+    /// recovery are in danger, and the next flush of the volume reports these changes. Any other
+    /// flush covers content that was read from slots, or that the recovery has written.
     fn may_try_again(&self, asked: &Asked<P>) -> bool {
         let layout = self.layout();
         let is_slots = layout.slots.is_some_and(|slots| slots.member == asked.member);
@@ -387,7 +390,8 @@ impl<P: Payload> Recovery<P> {
         self.fail(|member, role| RecoveryError::Failed { member, role }, failed);
     }
 
-    /// Handles a member that fails a write or a flush: drops all others that are queued.
+    /// Handles a member that fails a write or a flush: drops all queued operations that change
+    /// content.
     fn go_on_reading(&mut self) {
         let Self { outgoing, in_flight, .. } = self;
         outgoing.retain(|operation| {
@@ -538,7 +542,7 @@ impl<P: Payload> Recovery<P> {
         self.write(place, &superblock.encode(), true);
     }
 
-    /// Ends the recovery successfully. Damaged pages are written again; a failure of these writes
+    /// Completes a successful recovery. Damaged pages are written again; a failure of these writes
     /// does no harm.
     fn succeed(&mut self) {
         self.repair_states();
@@ -566,7 +570,8 @@ impl<P: Payload> Recovery<P> {
         self.in_flight.insert(token, asked);
     }
 
-    /// Puts an entry that recovery found for a slot into the block map, in place of any other.
+    /// Puts an entry that recovery found for a slot into the block map, in place of any other entry
+    /// of the slot.
     fn restore(&mut self, slot: Slot, entry: Entry) {
         let map = &mut self.volume.view.map;
         if let Some(other) = map.in_slot(slot) {
@@ -581,8 +586,8 @@ impl<P: Payload> Recovery<P> {
 }
 
 impl<P: Payload> Volume<P> {
-    /// Returns the reason for which recovery went on without the member with the slots, of which
-    /// home had everything or whose loss was accepted.
+    /// Returns the reason for which recovery went on without the member with the slots, because
+    /// home had everything or the loss was accepted.
     pub fn began_without(&self) -> Option<&RecoveryError> {
         self.damage.began_without.as_ref()
     }

@@ -1,16 +1,16 @@
-//! Recovery of the table of places. Both copies of each page are read, and the newer one counts. A
-//! copy that is older, torn or unreadable is written again before anything else may change. The
-//! digest in the state proves that no page is older than it was.
+//! Recovery of the table of places. Both copies of each page are read, and the newer copy counts. A
+//! copy that is older, torn or unreadable is written again before any other page may change. The
+//! digest in the state proves that no page of the table is older than the state.
 //!
-//! Version 1 of the format left a page blank until a range of it moved. Only there a page without a
-//! sound copy can mean that its ranges lie where they lay at first.
+//! Version 1 of the format left a page blank until a range of it moved. Only in version 1 can a
+//! page without a sound copy mean that its ranges lie where they lay at first.
 
 use super::{Answer, Recovery, RecoveryError, Step, only_page};
 use crate::journal::page::{self, Page};
 use crate::payload::Payload;
 use crate::places;
 
-/// The copies of all pages, as found.
+/// The copies of all pages, as they were found on the drive.
 #[derive(Default)]
 pub(super) struct PlacesRecovery {
     copies: Vec<Copy>,
@@ -21,7 +21,7 @@ pub(super) struct PlacesRecovery {
 enum Copy {
     /// Never written.
     Blank,
-    /// Torn, damaged or unreadable.
+    /// The copy is torn, damaged or unreadable.
     Bad,
     Version(u64, Box<Page>),
 }

@@ -1,11 +1,12 @@
 //! Recovery of a cache or log whose block map is damaged in both copies, if the owner accepts the
 //! loss: sound parts are taken, and damaged parts are given up.
 //!
-//! Each entry of the slot table has a check of its own. So of a page that is damaged in both
-//! copies, all entries count that are sound in either. A page of the journal that is damaged in
-//! both copies is left out, and later pages count. So is a segment of a log. The generations in
-//! damaged pages of the slot table tell whether each page was the newest. Only then is the number
-//! of slots known whose content cannot be found any more.
+//! Each entry of the slot table has a check of its own. So all entries count that are sound in
+//! either copy of a page, even if both copies of the page are damaged. A page of the journal that
+//! is damaged in both copies is left out, and later pages count. A segment of a log that is damaged
+//! in both copies is left out in the same way. The generations in damaged pages of the slot table
+//! tell whether each page was the newest. If each page is known to be the newest page, it is also
+//! known how many slots have content that cannot be found any more.
 
 use super::chunks::Chunk;
 use super::{Recovery, RecoveryError};
@@ -24,7 +25,7 @@ fn has_zeroed_sector(page: &Page) -> bool {
 impl<P: Payload> Recovery<P> {
     /// Returns true if a part of a cache that is damaged in both copies may be left out. A cache
     /// begins empty if home has the newest content of every block: no sound part of the block map
-    /// is trusted then, as each may be older than the damaged one.
+    /// is trusted then, as each sound part may be older than the damaged part.
     pub(super) fn cache_may_give_up_a_part(&mut self, what: &'static str) -> bool {
         if self.may_be_needed() || self.slots_refuse() {
             return self.may_give_up_a_part(what);

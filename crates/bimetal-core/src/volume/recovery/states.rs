@@ -16,8 +16,8 @@ pub(super) struct HomeStates {
 }
 
 impl HomeStates {
-    /// Returns two facts about this turn: it lacks a fact of `newest` about other members, and it
-    /// lacks the digest of the table of places.
+    /// Returns two facts about this turn: whether it lacks a fact of `newest` about other members,
+    /// and whether it lacks the digest of the table of places.
     fn lacks_in(&self, turn: usize, newest: &State) -> (bool, bool) {
         if self.found.is_of_version_1() {
             return (false, false);
@@ -27,7 +27,7 @@ impl HomeStates {
 }
 
 impl<P: Payload> Recovery<P> {
-    /// Reads all copies on the homes that are there, one by one: a power cut may have made a page
+    /// Reads all copies on the homes that are present, one by one: a power cut may have made a page
     /// that was being written unreadable.
     pub(super) fn read_states(&mut self) {
         for home in self.layout().homes().into_iter().filter(|&home| !self.is_out(home)).collect::<Vec<_>>() {
@@ -49,7 +49,7 @@ impl<P: Payload> Recovery<P> {
         }
     }
 
-    /// Takes the newest state of all homes. Returns true if that state is known; if not, the
+    /// Takes the newest state of all homes. Returns true if the newest state is known; if not, the
     /// recovery has ended.
     pub(super) fn settle_states(&mut self) -> bool {
         let mut doubtful = Vec::new();
@@ -112,7 +112,8 @@ impl<P: Payload> Recovery<P> {
     }
 
     /// Queues repairs of copies that are torn, damaged or older, for the end of a successful
-    /// recovery. A state of version 1 stays as it is, and gets the copies that version 2 has.
+    /// recovery. A state of version 1 stays as it is, and gets the second copies that version 2 of
+    /// the format has.
     pub(super) fn repair_states(&mut self) {
         let identity = self.volume.store.identity();
         for (home, states) in std::mem::take(&mut self.home_states) {

@@ -1,4 +1,5 @@
-//! Recovery of the newest superblock, from two turns in two copies each, which are read one by one.
+//! Recovery of the newest superblock. Both copies of each of the two turns are read, one page after
+//! the other.
 
 use super::{Answer, Recovery, RecoveryError, only_page};
 use crate::journal::superblock::{Pair, Superblock};
@@ -35,8 +36,8 @@ impl<P: Payload> Recovery<P> {
         })
     }
 
-    /// Takes a copy. Returns the newest superblock once all copies were read. If there is none, the
-    /// recovery has ended.
+    /// Takes a copy. Returns the newest superblock once all copies were read. If no superblock is
+    /// found, the recovery has ended with an error.
     pub(super) fn take_superblock(&mut self, answer: &Answer<P>) -> Option<Superblock> {
         let (turn, copy) = (answer.purpose as usize / COPIES, answer.purpose as usize % COPIES);
         let page = answer.payload.as_ref().and_then(only_page);
@@ -90,13 +91,13 @@ impl<P: Payload> Recovery<P> {
         None
     }
 
-    /// Plans the writes by which both turns get the content of `newest`, in two copies. A cut
-    /// between the superblocks of a pair, or in between two copies, leaves them incomplete;
-    /// whatever the recovery writes behind them depends on `newest`. `marks` are the marks to which
-    /// the superblock refers. Returns the last superblock of the pair.
+    /// Plans the writes by which both turns get the content of `newest`, in two copies. A power cut
+    /// between the superblocks of a pair, or between two copies, leaves the pair incomplete.
+    /// Whatever the recovery writes after the repair depends on `newest`. `marks` are the marks to
+    /// which the superblock refers. Returns the last superblock of the pair.
     ///
-    /// A superblock that was written alone stays alone: with the number of its repetition, pages of
-    /// a checkpoint that was cut short would count as completed.
+    /// A superblock that was written alone stays alone: if it were repeated under the next number,
+    /// pages of a checkpoint that was cut short would count as completed.
     pub(super) fn complete_pair(&mut self, newest: &Superblock, marks: Option<Vec<u8>>) -> Superblock {
         let twin = newest.twin();
         let found = std::mem::take(&mut self.superblocks.found);

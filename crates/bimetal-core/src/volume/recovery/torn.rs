@@ -1,9 +1,9 @@
 //! Blocks whose newest content a power cut left unwritten.
 //!
 //! A record ends the loss of a block that was written again. If the content that was written is not
-//! in its slot, the loss has not ended: reads would return older content, and no error. But content
-//! may have followed. So the newest record of the loss is kept, and counts as far as eighths were
-//! written since.
+//! in its slot, the loss has not ended: reads would return older content, and no error. Content
+//! that was written later may still be on the drive. So the newest record of the loss is kept, and
+//! counts for eighths that were not written since.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,8 @@ struct Unwritten {
     eighths: ValidMask,
     /// Position in the log of the newest such slot; 0 in a cache.
     position: u64,
-    /// The eighths that are lost by the newest record since, if there is one.
+    /// Eighths of the block that the newest later record lists as lost; `None` without such a
+    /// record.
     lost: Option<ValidMask>,
 }
 
@@ -32,16 +33,16 @@ impl Torn {
         unwritten.eighths = unwritten.eighths.union(eighths);
     }
 
-    /// Takes a record that `recorded` is lost of a block of which `lost` is lost now. Returns the
-    /// eighths that are lost from then on.
+    /// Takes a record that the eighths `recorded` of a block are lost, while the eighths `lost` are
+    /// known to be lost. Returns the eighths that are lost after the record.
     pub(super) fn lost(&mut self, block: Block, recorded: ValidMask, lost: ValidMask) -> ValidMask {
         let Some(unwritten) = self.0.get_mut(&block.0) else { return recorded };
         unwritten.lost = Some(recorded);
         recorded.union(unwritten.eighths.intersection(lost))
     }
 
-    /// Takes sound content of eighths of a block of which `lost` is lost now. Returns the eighths
-    /// that are lost from then on.
+    /// Takes sound content of eighths of a block, while the eighths `lost` are known to be lost.
+    /// Returns the eighths that are lost after the record.
     pub(super) fn written(&mut self, block: Block, eighths: ValidMask, lost: ValidMask) -> ValidMask {
         let Some(unwritten) = self.0.get_mut(&block.0) else { return lost };
         unwritten.eighths = unwritten.eighths.without(eighths);

@@ -1,8 +1,9 @@
-//! Requests: their admission, their order, and what each waits for.
+//! Requests: their admission, their order, and the things for which each request waits.
 //!
-//! A request that arrives is queued. At most a fixed number are *admitted*: each of these is a
-//! task. A change enters the [order](ordering) of changes, and cancels the promotions of its
-//! blocks. A task that cannot go on joins the [waiters](waiters) of what it needs.
+//! A request that arrives is queued. At most a fixed number of requests are *admitted*: each of
+//! these requests is a task. A change enters the [order](ordering) of changes, and cancels the
+//! promotions of its blocks. A task that cannot go on joins the [waiters](waiters) for the thing
+//! that it needs.
 
 pub(super) mod ordering;
 pub(super) mod promotions;
@@ -36,7 +37,8 @@ pub(super) struct Requests<P> {
 }
 
 impl<P: Payload> Requests<P> {
-    /// Makes a room for requests of which `admitted_max` are admitted at once.
+    /// Makes the part of a volume that holds requests; `admitted_max` requests are admitted at
+    /// once.
     pub(super) fn new(admitted_max: u32) -> Self {
         Self {
             queue: VecDeque::new(),
@@ -54,7 +56,7 @@ impl<P: Payload> Requests<P> {
         self.queue.push_back(request);
     }
 
-    /// Returns the request to admit next, if there is room for another.
+    /// Returns the request to admit next, if another may be admitted.
     pub(super) fn next(&mut self) -> Option<Operation<P>> {
         if self.admitted < self.admitted_max { self.queue.pop_front() } else { None }
     }
@@ -87,8 +89,9 @@ impl<P: Payload> Requests<P> {
         self.finished.pop_front()
     }
 
-    /// Adds `task` as a change of `blocks`, which conflicts with others in its `lane`. Copies of
-    /// content from before the change are not made. Returns true if the change may start at once.
+    /// Adds `task` as a change of `blocks`, which conflicts with other changes in its `lane`.
+    /// Promotions of content from before the change are cancelled. Returns true if the change may
+    /// start at once.
     pub(super) fn begin_change(&mut self, task: TaskId, lane: BlockRun, blocks: BlockRun) -> bool {
         self.promotions.cancel(blocks);
         self.ordering.enter(task, lane, blocks)
@@ -137,7 +140,7 @@ mod tests {
         assert_eq!(answered.collect::<Vec<_>>(), [2, 3, 1]);
     }
 
-    /// A copy of what a read found would be older than home.
+    /// A promotion of content from before a change would leave a copy older than home.
     #[test]
     fn change_cancels_the_promotions_of_its_blocks() {
         let run = |first, count| BlockRun { first: Block(first), count };

@@ -1,28 +1,30 @@
 //! Order among requests that share a block. A change runs after every change that arrived before
-//! it, and so does a read. So a read returns the content of all earlier writes, acknowledged or
-//! not. A change need not wait for a read: the content that the read found stays in place until the
-//! read ends.
+//! it, and a read does so, too. So a read returns the content of all earlier writes, acknowledged
+//! or not. A change need not wait for a read: the content that the read found stays in place until
+//! the read ends.
 //!
 //! Two requests conflict if their *lanes* overlap. A lane is the smallest part of the volume that a
 //! change replaces: sectors, if all content stays at home; eighths of blocks in a cache; blocks in
 //! a log, which records a block as a whole.
 //!
 //! A stream that is not aligned with the blocks writes each block at its borders in two parts. The
-//! lanes of the two parts do not overlap, so both changes run at once. One of them may need the
-//! block alone: a write that places it in a slot merges with the content that the block has. Such a
-//! change *claims* the block. It waits for the claim of another change, and other changes of the
-//! block that have not begun wait for its claim.
+//! lanes of the two parts do not overlap, so both changes run at once. One of the two changes may
+//! need the block alone: a write that places it in a slot merges with the content that the block
+//! already has. A change that needs a block alone *claims* the block. A claim waits for another
+//! change's claim of the block, and changes of the block that have not begun wait for the claim.
 //!
-//! A change in place of a block that has no slot needs no claim, and a claim does not wait for it:
-//! the slot then holds only eighths that the change in place leaves alone.
+//! A change in place of a block that has no slot needs no claim, and a claim does not wait for such
+//! a change: the slot of the claiming write holds only eighths that the change in place leaves
+//! alone.
 //!
-//! A claim ends with the part of the change that needed it. A write with FUA keeps its claims until
-//! it is stable: another write would merge its content into a slot that is not.
+//! A claim ends with the part of a change that needed the claim. A write with FUA keeps its claims
+//! until it is stable: another write would merge its content into a slot that is not stable.
 //!
-//! Claims do not wait in a circle. A change has claims of its first and its last block only, and
-//! waits with a claim of one for the other. A change that has the block which is waited for has it
-//! as its last block, seen from the same side, or as its only one. So each further change in a
-//! chain of waiting lies further to the same side.
+//! Claims never wait for each other in a circle. A change has claims of its first and its last
+//! block only, and while it waits for one of the two blocks it may already have claimed the other
+//! block. Suppose that a change has claimed the block for which another change waits. The block is
+//! then the last block of that change, seen from the same side, or its only block. So each further
+//! change in a chain of waiting has its block further to the same side.
 
 use std::collections::VecDeque;
 
@@ -35,9 +37,10 @@ struct Change {
     lane: BlockRun,
     blocks: BlockRun,
     waits: bool,
-    /// Set for a read that waits. No request waits for it, and it leaves as soon as it may start.
+    /// Set for a read that waits. No request waits for a read that does not conflict, and the read
+    /// leaves as soon as it may start.
     reads: bool,
-    /// Set while its content is being written to home and the map is not yet updated.
+    /// Set while a change's content is being written to home and the map is not yet updated.
     at_home: bool,
 }
 
@@ -47,8 +50,8 @@ impl Change {
     }
 }
 
-/// The changes under way and the reads that wait for them, in order of arrival. Their number is
-/// bounded by the requests that a volume admits.
+/// The changes under way and the reads that wait for them, in order of arrival. The number of
+/// changes and reads is bounded by the requests that a volume admits.
 #[derive(Default)]
 pub(crate) struct Ordering {
     changes: VecDeque<Change>,
@@ -60,7 +63,7 @@ pub(crate) struct Ordering {
 }
 
 impl Ordering {
-    /// Adds `task` as a change. Returns true if it may start at once.
+    /// Adds `task` as a change. Returns true if the change may start at once.
     pub(crate) fn enter(&mut self, task: TaskId, lane: BlockRun, blocks: BlockRun) -> bool {
         let waits = self.conflicts(lane, blocks);
         self.changes.push_back(Change { task, lane, blocks, waits, reads: false, at_home: false });
@@ -69,8 +72,8 @@ impl Ordering {
         !waits
     }
 
-    /// Adds a read that waits for the changes it must see; only valid if there [are
-    /// any](Self::conflicts).
+    /// Adds a read that waits for the changes whose content it must return; only valid if [such
+    /// changes exist](Self::conflicts).
     pub(crate) fn enter_read(&mut self, task: TaskId, lane: BlockRun, blocks: BlockRun) {
         self.changes.push_back(Change { task, lane, blocks, waits: true, reads: true, at_home: false });
         self.waiting += 1;
@@ -90,7 +93,7 @@ impl Ordering {
     /// Claims `block` for `task`, a change under way.
     ///
     /// # Panics
-    /// Panics if another task has claimed it.
+    /// Panics if another task has claimed the block.
     pub(crate) fn claim(&mut self, task: TaskId, block: Block) {
         assert!(!self.is_claimed(task, block), "block {} is claimed twice", block.0);
         if !self.claims.contains(&(block, task)) {
@@ -103,13 +106,13 @@ impl Ordering {
         self.claims.iter().any(|&(claimed, by)| claimed == block && by != task)
     }
 
-    /// Ends a claim of `task`. Returns its block, or `None` if the task has no claim.
+    /// Ends a claim of `task`. Returns the claimed block, or `None` if the task has no claim.
     pub(crate) fn end_claim(&mut self, task: TaskId) -> Option<Block> {
         let at = self.claims.iter().position(|&(_, by)| by == task)?;
         Some(self.claims.swap_remove(at).0)
     }
 
-    /// Sets whether `task` changes the home of its blocks. Returns true if that is new.
+    /// Sets whether `task` changes the home of its blocks. Returns true if this was not set before.
     pub(crate) fn set_at_home(&mut self, task: TaskId, at_home: bool) -> bool {
         let Some(change) = self.changes.iter_mut().find(|change| change.task == task) else { return false };
         if change.at_home == at_home {

@@ -1,5 +1,5 @@
 //! Promotions that are announced or under way: runs of blocks of which a clean copy is to be made
-//! from what a read found.
+//! from content that a read returned.
 //!
 //! A request that changes such blocks in between cancels their promotion, because the copy would be
 //! old.
@@ -37,7 +37,7 @@ impl Promotions {
         self.announced.push(Announced { task, blocks, cancelled: false });
     }
 
-    /// Cancels promotions of `blocks`, which change now.
+    /// Cancels promotions of `blocks`, which a request is about to change.
     pub(crate) fn cancel(&mut self, blocks: BlockRun) {
         if !self.regions.may_touch(blocks) {
             return;
@@ -47,7 +47,8 @@ impl Promotions {
         }
     }
 
-    /// Removes the next run that `task` announced. Returns it, and true if it was cancelled.
+    /// Removes the next run that `task` announced. Returns the run, and true if its promotion was
+    /// cancelled.
     pub(crate) fn take(&mut self, task: TaskId) -> Option<(BlockRun, bool)> {
         let at = self.announced.iter().position(|other| other.task == task)?;
         let taken = self.announced.remove(at);

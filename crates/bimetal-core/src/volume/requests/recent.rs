@@ -1,8 +1,9 @@
 //! The newest content of slots whose blocks were written in part, kept in memory for the next write
-//! that merges with it.
+//! that merges with this content.
 //!
-//! Adjacent requests may share a block, for example on a partition that does not begin at a block.
-//! Without this memory, each request would read the previous request's content from the drive.
+//! Adjacent requests may share a block, for example on a partition that does not begin at the
+//! border of a block. Without this memory, each request would read the previous request's content
+//! from the drive.
 
 use std::collections::VecDeque;
 
@@ -11,8 +12,8 @@ use crate::block_map::{Entry, Slot};
 use crate::payload::Payload;
 use crate::units::Sectors;
 
-/// Blocks kept: as many streams may end in a shared block at once. Each may keep the buffer of its
-/// request in memory.
+/// Blocks kept: as many streams may end in a shared block at once. Each kept block may hold the
+/// buffer of its request in memory.
 const KEPT_MAX: usize = 16;
 
 struct Kept<P> {

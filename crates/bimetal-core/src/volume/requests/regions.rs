@@ -1,20 +1,20 @@
-//! A coarse index of the runs of blocks that a request might overlap. Most requests overlap none.
+//! A coarse index of the runs of blocks that a request might overlap. Most requests overlap no run.
 //! Runs are counted by region, and only a region with a count makes the caller search its list.
 
 use crate::block::BlockRun;
 
 /// Blocks of a region, as a power of two: a small request lies in one or two regions.
 const REGION_SHIFT: u32 = 4;
-/// Regions with counts of their own: with as many runs as a volume admits requests, one in sixteen
-/// is busy.
+/// Regions with counts of their own: with as many runs as a volume admits requests, one region in
+/// sixteen has a run.
 const REGIONS: u64 = 4096;
-/// Blocks after which regions share counts with the first ones.
+/// Number of blocks after which the regions use the same counters again.
 #[cfg(test)]
 pub(crate) const SPAN_BLOCKS: u64 = REGIONS << REGION_SHIFT;
-/// Regions of a run at most; a larger run counts everywhere.
+/// Regions of a run at most; a larger run counts in every region.
 const REGIONS_OF_A_RUN_MAX: u64 = 64;
 
-/// Number of runs in each region, or more.
+/// Number of runs in each region, or a larger number.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) struct Regions {
     counts: Box<[u32]>,
@@ -28,7 +28,7 @@ impl Default for Regions {
 }
 
 impl Regions {
-    /// Returns the regions of a run, unless there are too many.
+    /// Returns the regions of a run, unless the run has too many regions.
     fn of(run: BlockRun) -> Option<impl Iterator<Item = usize>> {
         let last = run.end().max(run.first.0 + 1) - 1;
         let regions = run.first.0 >> REGION_SHIFT..=last >> REGION_SHIFT;

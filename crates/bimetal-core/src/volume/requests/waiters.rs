@@ -1,7 +1,7 @@
 //! Tasks that wait for something other than their operations and each other: for free slots, for
 //! room in a log's buffer, for the batch of a move, or for a claim of a block.
 //!
-//! A task that waits for slots also makes the scheme look for work that frees some.
+//! A task that waits for slots also makes the scheme look for work that frees slots.
 
 use std::collections::VecDeque;
 
@@ -15,7 +15,7 @@ pub(in crate::volume) struct Waiters {
     for_move: Vec<TaskId>,
     for_claim: Vec<(Block, TaskId)>,
     /// Set when something changed for the tasks that wait for slots, so that the scheme may find
-    /// work for them.
+    /// work that frees slots.
     work_requested: bool,
 }
 
@@ -72,18 +72,18 @@ impl Waiters {
         !self.for_slots.is_empty()
     }
 
-    /// Asks the scheme for work: something ended that may let it free slots.
+    /// Asks the scheme for work, because an event may let the scheme free slots.
     pub(in crate::volume) fn request_work(&mut self) {
         self.work_requested = true;
     }
 
     /// Asks the scheme for work if a task waits for slots: content that was mapped can be moved or
-    /// evicted for it.
+    /// evicted for that task.
     pub(in crate::volume) fn request_work_for_slots(&mut self) {
         self.work_requested |= self.any_for_slots();
     }
 
-    /// Takes the request for work. Returns true if there was one and a task waits for slots.
+    /// Clears the request for work. Returns true if work was requested and a task waits for slots.
     pub(in crate::volume) fn take_work_request(&mut self) -> bool {
         std::mem::take(&mut self.work_requested) && self.any_for_slots()
     }

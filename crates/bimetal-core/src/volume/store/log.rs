@@ -45,7 +45,7 @@ impl<P> Kind<P> for LogTail<P> {
         self.position(slot)
     }
 
-    /// Both slots must be on the drive, at most a foot and a head apart.
+    /// The two slots must be on the drive, at most a foot and a head apart.
     fn are_read_together(&self, slot: Slot, next: Slot) -> bool {
         let (at, next_at) = (self.position(slot), self.position(next));
         let is_near = next.0 > slot.0 && next_at > at && next_at <= at + 1 + SEGMENT_PAGES;
@@ -56,8 +56,8 @@ impl<P> Kind<P> for LogTail<P> {
         self.drive_gone();
     }
 
-    /// Every segment that is not on the drive yet is written; the commit goes on when all of them
-    /// are.
+    /// Every segment that is not on the drive yet is written; the commit goes on when all segments
+    /// are on the drive.
     fn commit(&mut self, pending: &mut Pending, commit: CommitState) -> CommitWrite {
         if !commit.is_there {
             pending.give_up();
@@ -112,7 +112,7 @@ mod tests {
     }
 
     /// A commit writes the segment with its records, waits for the segments on their way, and is
-    /// done once they are sealed.
+    /// done once all of them are on the drive.
     #[test]
     fn commit_writes_its_segment_and_awaits_all() {
         let (mut log, mut pending) = (LogTail::new(40, 4, false, 0), pending());

@@ -1,10 +1,10 @@
 //! The store: the content off home, by kind.
 //!
 //! A volume has slots that are a cache or a log, ranges that change their homes, or nothing off
-//! home. A [`Kind`] answers what every kind does in its own way: the room for a write, its part of
-//! a commit, the slots that become free. [`Store::kind`] is the only place that tells them apart.
-//! Machines of one kind ask for [their own](Store::cache) store: the checkpoint of a cache, the
-//! index of a log.
+//! home. A [`Kind`] has the methods that every kind of store implements in its own way: the room
+//! for a write, its part of a commit, the slots that become free. [`Store::kind`] is the only place
+//! that tells the kinds of store apart. Machines of one kind ask for [their own](Store::cache)
+//! store: the checkpoint of a cache, the index of a log.
 
 pub(super) mod cache;
 mod log;
@@ -22,21 +22,21 @@ use crate::units::Nanoseconds;
 use cache::Cache;
 use ranges::Ranges;
 
-/// Records that wait in memory at most: 48 KiB of them.
+/// Records that wait in memory at most: 48 KiB of records.
 const RECORDS_MAX: usize = 2048;
 
 /// The next write of a commit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum CommitWrite {
-    /// Everything is being written.
+    /// All records and segments are being written already.
     Nothing,
     /// Pages of the ring, with the oldest records.
     Pages(Taken),
     /// The segment that is filling.
     Segment,
-    /// The commit waits for the segments that are being written; the last ends at `end`.
+    /// The commit waits for the segments that are being written; the last segment ends at `end`.
     Await { segments: u32, end: Position },
-    /// There is no room, and the commit must make some.
+    /// No room is left, and the commit must make room.
     Full,
 }
 
@@ -45,18 +45,18 @@ pub(super) enum CommitWrite {
 pub(super) enum MakeRoom {
     /// The pages written so far are made durable, so that a checkpoint can take them over.
     FlushPart,
-    /// A checkpoint takes pages over.
+    /// A checkpoint frees pages of the ring.
     Checkpoint,
     /// The commit waits until a migration frees slots.
     FreeSlots,
 }
 
-/// A note of what is stable.
+/// A note that the last flush has ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Note {
-    /// The segment that is filling records that everything before it is stable.
+    /// A note in the segment that is filling: everything before the segment is stable.
     Segment,
-    /// Pages of the ring that record that everything before the page `stable` is stable.
+    /// A note in a page of the ring: everything before the page `stable` is stable.
     Pages { stable: u64, taken: Taken },
 }
 
@@ -72,10 +72,10 @@ pub(super) struct CommitState {
     pub(super) sealed: bool,
 }
 
-/// The ways in which each kind of store does what all do. The defaults are those of a store without
-/// slots.
+/// Trait of a kind of store: the steps that each kind of store carries out in its own way. The
+/// default methods are those of a store without slots.
 pub(super) trait Kind<P> {
-    /// Returns true if there are slots.
+    /// Returns true if the store has slots.
     fn has_slots(&self) -> bool {
         true
     }
@@ -123,7 +123,7 @@ pub(super) trait Kind<P> {
         0
     }
 
-    /// Notes that the block map changed at a slot, where no record tells.
+    /// Notes that the block map changed at a slot, by a change without a record.
     fn touch(&mut self, _slot: Slot) {}
 
     /// Returns true if recovery would trust the content of `slot` unread.
@@ -146,7 +146,7 @@ pub(super) trait Kind<P> {
         slot.0.into()
     }
 
-    /// Returns true if one operation may read two slots with what lies between them.
+    /// Returns true if one operation may read two slots together with the slots in between.
     fn are_read_together(&self, _slot: Slot, _next: Slot) -> bool {
         false
     }
@@ -166,7 +166,8 @@ pub(super) trait Kind<P> {
     }
 
     /// Records that every record up to `durable` is durable. With `stable`, the pages or segments
-    /// with these records are stable, too; the segments of a log end at that position.
+    /// with these records are stable, too; `stable` is the position at which these segments of a
+    /// log end.
     fn made_durable(&mut self, pending: &mut Pending, durable: Sequence, _stable: Option<Position>) {
         pending.made_durable(durable, None);
     }
@@ -177,13 +178,13 @@ pub(super) trait Kind<P> {
         false
     }
 
-    /// Begins a note of what is stable, if there is room for one.
+    /// Begins a note of the stable part, if there is room for a note.
     fn begin_note(&mut self) -> Option<Note> {
         None
     }
 }
 
-/// Nothing is off home.
+/// Store without slots: no content is off home.
 struct NoSlots;
 
 impl<P> Kind<P> for NoSlots {
@@ -209,7 +210,7 @@ pub(super) struct Store<P> {
     /// The newest durable superblock. The superblock has the volume's identity, even in a volume
     /// without slots, whose superblock is on no drive.
     pub(super) superblock: Superblock,
-    /// Time at which a note of what is stable is due.
+    /// Time at which a note that the last flush has ended is due.
     pub(super) note_at: Option<Nanoseconds>,
     slots: Slots<P>,
 }
@@ -234,9 +235,9 @@ impl<P> Store<P> {
         Self { pending: Pending::default(), superblock, note_at: None, slots }
     }
 
-    /// Empties the store: its member was replaced by an empty one, in the epoch `life`. Records go
-    /// on in number, because tasks may wait for them. Tasks of the store that have not ended go on,
-    /// too.
+    /// Empties the store: its member was replaced by an empty member, in the epoch `life`. The
+    /// numbers of records continue, because tasks may wait for a number. Tasks of the store that
+    /// have not ended go on, too.
     pub(super) fn begin_again(&mut self, layout: &Layout, properties: &Properties, life: u32) {
         let mut new = Self::new(layout, properties, self.identity(), life);
         if let (Slots::Cache(new), Slots::Cache(old)) = (&mut new.slots, &self.slots) {
@@ -263,7 +264,8 @@ impl<P> Store<P> {
         }
     }
 
-    /// Works as [`kind`](Self::kind), to be changed, with the records that are not on a drive yet.
+    /// Works as [`kind`](Self::kind), but returns the store for changes, with the records that are
+    /// not on a drive yet.
     fn parts(&mut self) -> (&mut dyn Kind<P>, &mut Pending) {
         let kind: &mut dyn Kind<P> = match &mut self.slots {
             Slots::None(none) => none,
@@ -289,8 +291,8 @@ impl<P> Store<P> {
         if let Slots::Cache(cache) = &mut self.slots { Some((cache, &mut self.pending)) } else { None }
     }
 
-    /// Returns what a checkpoint writes: the slots of a cache, the records that are not on a drive
-    /// yet, and the newest durable superblock.
+    /// Returns the three things that a checkpoint writes: the slots of a cache, the records that
+    /// are not on a drive yet, and the newest durable superblock.
     pub(super) fn checkpointed(&mut self) -> Option<(&mut Cache, &Pending, &Superblock)> {
         let Self { slots: Slots::Cache(cache), pending, superblock, .. } = self else { return None };
         Some((cache, pending, superblock))
@@ -329,8 +331,8 @@ impl<P> Store<P> {
         kind.commit(pending, commit)
     }
 
-    /// Seals the segment of a log that is filling, with the records that wait. Returns its first
-    /// position; `None` if no segment is filling.
+    /// Seals the segment of a log that is filling, with the records that wait. Returns the first
+    /// position of the segment; `None` if no segment is filling.
     pub(super) fn seal_segment(&mut self) -> Option<Position> {
         let Self { slots: Slots::Log(log), pending, .. } = self else { return None };
         log.filling.is_some().then(|| log.seal(&mut pending.records).first)
@@ -348,7 +350,7 @@ impl<P> Store<P> {
         kind.release(pending.durable, oldest)
     }
 
-    /// Returns true if so many records wait that they are to be written.
+    /// Returns true if so many records wait that they must be written now.
     pub(super) fn has_many_records(&self) -> bool {
         self.pending.len() >= RECORDS_MAX
     }
@@ -358,7 +360,7 @@ impl<P> Store<P> {
         self.pending.durable < self.pending.appended
     }
 
-    /// Schedules a note at `at`, or no note.
+    /// Schedules a note at `at`, or cancels the note.
     pub(super) fn note_later(&mut self, at: Option<Nanoseconds>) {
         self.note_at = at;
     }

@@ -7,12 +7,12 @@ use crate::block_map::Slot;
 use crate::volume::log_tail::NoRoom;
 use crate::volume::space::Serial;
 
-/// The places that ranges left, and the range whose home is ambiguous.
+/// The places that ranges left, and the range whose home may be in either of two places.
 #[derive(Default)]
 pub(in crate::volume) struct Ranges {
-    /// The places that were left, each with the first task that cannot be reading it.
+    /// The places that were left, each with the first task that cannot be reading the place.
     left: Vec<(u32, Serial)>,
-    /// Range whose home is ambiguous: after a crash it may lie in either of two places.
+    /// Range that may be in either of two places after a crash.
     frozen: Option<BlockRun>,
 }
 
@@ -32,12 +32,12 @@ impl Ranges {
         self.left.retain(|&(_, since)| since > oldest);
     }
 
-    /// Lets no request change `blocks` any more: they may lie in two places.
+    /// Keeps requests from changing `blocks` from now on, because the blocks may lie in two places.
     pub(in crate::volume) fn freeze(&mut self, blocks: BlockRun) {
         self.frozen = Some(blocks);
     }
 
-    /// Returns true if `blocks` may lie in two places, so that neither may change.
+    /// Returns true if `blocks` may lie in two places, so that neither place may change.
     pub(in crate::volume) fn is_frozen(&self, blocks: BlockRun) -> bool {
         self.frozen.is_some_and(|frozen| frozen.overlaps(blocks))
     }

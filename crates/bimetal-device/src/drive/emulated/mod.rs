@@ -1,14 +1,14 @@
-//! File that takes as long as a drive would: data goes through the page cache, times come from a
-//! model.
+//! Emulated drive: a file whose operations take as long as on a drive. Data goes through the page
+//! cache, times come from a model.
 //!
 //! An operation begins in the file and in the model at once, and ends when both are done
 //! (`pace.rs`). In the model an operation begins when the engine requested it: further delays of
 //! the server do not count as drive time.
 //!
-//! A copy from or to the page cache is made at once: a thread takes longer to wake than a fast
-//! drive needs for an operation. Operations that may block go to threads. With a volatile cache
-//! (`volatile_cache.rs`), writes stay in this process until they are flushed: killing the process
-//! loses them, as a power cut does.
+//! A copy from or to the page cache is made on the calling thread: another thread takes longer to
+//! wake than a fast drive needs for an operation. Operations that may block are carried out by
+//! other threads. With a volatile cache (`volatile_cache.rs`), writes stay in this process until
+//! they are flushed: killing the process loses them, as a power cut does.
 //!
 //! A timer wakes the loop shortly before the next operation ends, and stays readable, so that the
 //! loop polls until the end. A sleeping thread would be late by tens of microseconds.
@@ -43,7 +43,7 @@ pub use pace::Emulation;
 use pace::Pace;
 use volatile_cache::VolatileCache;
 
-/// Maximum content of a volatile cache; one more request may exceed it.
+/// Maximum content of a volatile cache; one request may exceed this maximum.
 const VOLATILE_CACHE: Bytes = Bytes::from_mib(16);
 /// Time between the wake-up of the loop and the end of an operation.
 const EARLY: Nanoseconds = Nanoseconds::from_micros(60);
@@ -74,7 +74,7 @@ pub enum EmulationError {
         file: Sectors,
         /// Name of the profile.
         profile: String,
-        /// Nearest size that the drive can have.
+        /// Size nearest to the file's size that the drive can have.
         model: Sectors,
     },
     /// The system gives no timer, event or thread.
@@ -133,7 +133,8 @@ impl Player {
     }
 }
 
-/// Returns the part of a member that is home of addresses; empty if there is none.
+/// Returns the part of a member that is home of addresses; empty if the member is home of no
+/// addresses.
 pub fn home_of(layout: &Layout, member: MemberId) -> SectorRange {
     let home = layout.home.iter().find(|extent| extent.member == member);
     let blocks = |extent: &HomeExtent| extent.blocks.count * layout.block.sectors();
@@ -233,7 +234,7 @@ impl Emulated {
         }
     }
 
-    /// Carries out at once the steps that need no waiting; passes the rest to a thread.
+    /// Carries out at once the steps that need no waiting; passes all other steps to a thread.
     fn begin_in_file(&mut self, operation: Operation<Buffers>) {
         let mut job = Job::new(operation, &self.file);
         loop {
@@ -304,7 +305,8 @@ impl Emulated {
         Ok(())
     }
 
-    /// Arms the timer for the next event of the model; earlier if an operation waits for it.
+    /// Arms the timer for the next event of the model; and before this event if an operation waits
+    /// for its end.
     fn arm(&mut self) {
         let due = self.pace.next_event().map(|(at, awaited)| if awaited { at.saturating_sub(EARLY) } else { at });
         if due == self.armed {

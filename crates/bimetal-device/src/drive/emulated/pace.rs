@@ -1,9 +1,9 @@
 //! Pace of an emulated drive: an operation ends when its model time and its real part are both
 //! over.
 //!
-//! There is no clock here: the time is an argument. The model gets each operation when it arrives
-//! and knows nothing of the real part. So a real part that takes too long delays only its own
-//! operation.
+//! This module has no clock: the time is an argument. The model gets each operation when it arrives
+//! and knows nothing of the real part. So a real part that takes longer than the model's part
+//! delays only its own operation.
 
 use bimetal_core::operation::{Command, Completion, Status, Token};
 use bimetal_core::payload::Payload;
@@ -38,7 +38,7 @@ impl Emulation {
         Self { profile, operations: 0, overruns: 0, overrun_total, overrun_max, late }
     }
 
-    /// Records a completion that was `due`, with the times of its two parts.
+    /// Records a completion that was due at `due`, with the times of its two parts.
     fn note(&mut self, due: Nanoseconds, model: Nanoseconds, real: Nanoseconds, now: Nanoseconds) {
         self.operations += 1;
         self.late.saturating_record(now.saturating_sub(due).0);
@@ -64,10 +64,10 @@ struct Open {
 /// Model with its open operations.
 pub(super) struct Pace {
     model: Box<dyn DeviceModel>,
-    /// Latest time that the model got.
+    /// Latest time that was given to the model.
     time: Nanoseconds,
     open: HashMap<Token, Open, foldhash::fast::RandomState>,
-    /// Operations whose parts have both ended, with the model's time.
+    /// Operations whose real part and part in the model have ended, with the model's time.
     ready: Vec<(Nanoseconds, Token)>,
     /// Number of operations in the model.
     in_model: usize,
@@ -91,8 +91,8 @@ impl Pace {
         self.open.len()
     }
 
-    /// Takes an operation, at `now` or at the latest time so far, if that is later. The next
-    /// [`advance`](Self::advance) returns operations that were due before.
+    /// Takes an operation that arrives at `now`, or at the latest time so far, whichever is later.
+    /// The next [`advance`](Self::advance) returns operations that were due before.
     pub(super) fn submit(&mut self, now: Nanoseconds, token: Token, command: Command) {
         let now = now.max(self.time);
         self.let_pass(now);
@@ -132,7 +132,7 @@ impl Pace {
         }
     }
 
-    /// Advances the model from event to event, as a simulation does.
+    /// Advances the model from event to event, as the simulator does.
     fn let_pass(&mut self, now: Nanoseconds) {
         self.time = now;
         while let Some(at) = self.model.next_event().filter(|&at| at <= now) {

@@ -54,7 +54,7 @@ fn operations_end_at_the_times_of_the_model_and_in_its_order() {
     assert_eq!(pace.under_way(), 0);
 }
 
-/// A single poll long after the end gives all completions in the order of the model.
+/// A single poll long after the end gives all completions in the order of the model's times.
 #[test]
 fn late_poll_gives_all_completions_in_model_order() {
     let mut pace = hdd();
@@ -180,7 +180,7 @@ fn deed() -> impl Strategy<Value = Deed> {
 
 /// Contents allowed after a power cut, per sector: the last stable content, or any later write.
 struct Shadow {
-    /// Allowed contents of each sector; a read returns the last one.
+    /// Allowed contents of each sector; a read returns the last of these contents.
     sectors: Vec<Vec<Vec<u8>>>,
 }
 

@@ -1,4 +1,5 @@
-//! Unflushed writes, kept in the memory of the process, so that they are lost with it.
+//! Unflushed writes, kept in the memory of the process, so that the writes are lost when the
+//! process ends.
 //!
 //! The cache has blocks of 4 KiB with a bit for each sector. A block keeps its place in the queue
 //! at repeated writes. When there is no room, the block whose first write is oldest is written to
@@ -66,7 +67,7 @@ impl VolatileCache {
         block.bytes[within * SECTOR..][..SECTOR].copy_from_slice(bytes);
     }
 
-    /// Forgets cached sectors of `range`: the range is written to the file.
+    /// Forgets cached sectors of `range`, because the range is written to the file.
     pub(super) fn forget(&mut self, range: SectorRange) {
         let (first, last) = (range.start.0 / BLOCK_SECTORS, range.end().0.div_ceil(BLOCK_SECTORS));
         let held: Vec<u64> = self.blocks.range(first..last).map(|(&block, _)| block).collect();
@@ -80,7 +81,7 @@ impl VolatileCache {
         }
     }
 
-    /// Forgets a whole block.
+    /// Forgets all cached sectors of a block.
     pub(super) fn remove(&mut self, block: u64) {
         self.blocks.remove(&block);
         // Outdated entries leave at the head of the queue; all of them leave when they are the
@@ -107,7 +108,7 @@ impl VolatileCache {
         self.blocks.keys().next().copied()
     }
 
-    /// Returns the cached runs of sectors of a block.
+    /// Returns the runs of sectors of a block that are cached.
     pub(super) fn runs(&self, block: u64) -> Vec<(Sectors, &[u8])> {
         let Some(held) = self.blocks.get(&block) else { return Vec::new() };
         let mut runs = Vec::new();

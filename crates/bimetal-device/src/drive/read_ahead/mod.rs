@@ -2,9 +2,9 @@
 //! requests one part after the other, the drive would be idle while each answer is sent.
 //!
 //! `ReadAhead` is a drive that wraps a drive. `ReadAhead` follows a few runs: sequences of reads
-//! that each begin at the end of the read before. It reads ahead of each run, in pieces, as far as
-//! the run is long, within bounds. A read within pieces is answered from them, without a copy, when
-//! they have arrived. Each sector is returned once.
+//! that each begin at the end of the read before. `ReadAhead` reads ahead of each run, in pieces,
+//! as far ahead as the run is long, within bounds. A read within pieces is answered from them,
+//! without a copy, when they have arrived. Each sector is returned once.
 //!
 //! A change invalidates the pieces that it overlaps, whether they have arrived or not. Nothing is
 //! read ahead of a run where a change is under way. So data from a piece was read after the last
@@ -32,10 +32,10 @@ const AHEAD_MAX: Sectors = Bytes::from_mib(4).sectors();
 const KEPT_MAX: Sectors = Bytes::from_mib(16).sectors();
 /// Maximum of runs that are followed.
 const RUNS_MAX: usize = 16;
-/// Age from which a piece is not used: another program may have changed the drive.
+/// Age from which a piece is no longer used, because another program may have changed the drive.
 const KEPT_FOR: Duration = Duration::from_millis(500);
 
-/// Reads that each begin where the last one ended.
+/// Reads that each begin where the read before ended.
 struct Run {
     /// Start of the expected next read.
     next: u64,
@@ -54,7 +54,7 @@ struct Piece {
     begun: Instant,
     /// Set while the piece may answer new reads.
     usable: bool,
-    /// Number of sectors that no read has requested.
+    /// Number of sectors of the piece that no read has requested.
     unread: Sectors,
     /// Number of reads that wait for the piece.
     readers: u32,
@@ -68,8 +68,8 @@ struct Waiting {
     failed: bool,
 }
 
-/// Operation of the user of this drive, under way. The drive below gets its key in the table as
-/// token, so that tokens of operations and of pieces differ.
+/// Operation of the user of this drive, under way. The drive below gets the operation's key in the
+/// table as its token, so that tokens of operations and of pieces differ.
 struct Passing {
     token: Token,
     /// Range that the operation changes.
@@ -162,7 +162,7 @@ impl ReadAhead {
         self.runs.push(run);
     }
 
-    /// Returns the pieces that hold `range`, in order; `None` if they do not cover it.
+    /// Returns the pieces that hold `range`, in order; `None` if the pieces do not cover the range.
     fn pieces_of(&mut self, range: SectorRange) -> Option<Vec<usize>> {
         let mut found: Vec<usize> = Vec::new();
         let mut at = range.start.0;
@@ -229,8 +229,8 @@ impl ReadAhead {
         }
     }
 
-    /// Returns true if there is room for a piece of the newest run, after other runs have lost
-    /// their pieces.
+    /// Returns true if there is room for a piece of the newest run, if need be after other runs
+    /// have lost their pieces.
     fn has_room(&mut self) -> bool {
         for at in 0..self.runs.len().saturating_sub(1) {
             if self.kept + PIECE <= KEPT_MAX {

@@ -114,7 +114,8 @@ impl Bench {
         ended
     }
 
-    /// Reads a range and checks it. Returns the number of reads that the memory received.
+    /// Reads a range and checks the read content. Returns the number of reads that the drive in
+    /// memory received.
     fn read(&mut self, start: u64, len: u64) -> usize {
         let before = self.inside.lock().unwrap().reads.len();
         self.submit(OpKind::Read, start, len, Buffers::empty());

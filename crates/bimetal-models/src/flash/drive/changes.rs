@@ -60,8 +60,8 @@ impl Flash {
         self.write_units(now, slot);
     }
 
-    /// Reads the units that `slot` covers only in part. Without a buffer the request waits for
-    /// these reads.
+    /// Reads the units that `slot` covers only in part. Without a buffer the request waits for the
+    /// reads of these units.
     fn read_partial_units(&mut self, now: Nanoseconds, slot: u32) {
         let Request { command, next: first, end, .. } = self.requests[slot as usize];
         let (whole_start, whole_end) = self.whole_units_of(command.range);

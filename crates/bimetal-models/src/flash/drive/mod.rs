@@ -2,10 +2,11 @@
 //!
 //! A read asks the FTL for pages, waits for the dies that hold them, then for the link to the host.
 //! A write crosses the link, takes room in the write buffer one mapping unit after the other (and
-//! waits for room), and is done. Without a buffer a write is done when its pages are programmed.
-//! The FTL's tables change when a mapping unit enters the buffer, so that the places of writes do
-//! not depend on time. The operations that the FTL requests are queued at the dies. `setup` makes a
-//! drive, saves it and restores it; `changes` is the path of commands that change content.
+//! waits for room), and is then done. Without a buffer a write is done when its pages are
+//! programmed. The FTL's tables change when a mapping unit enters the buffer, so that the places of
+//! writes do not depend on time. The operations that the FTL requests are queued at the dies.
+//! `setup` makes a drive, saves it and restores it; `changes` is the path of commands that change
+//! content.
 
 mod changes;
 mod setup;
@@ -51,7 +52,7 @@ pub struct Flash {
     link_in: Nanoseconds,
     link_out: Nanoseconds,
     meter: Meter,
-    /// Rate of the host's writes, if the FTL depends on it.
+    /// Rate of the host's writes, if the FTL depends on the rate.
     intensity: Option<Intensity>,
     idle: Idle,
     operations: Vec<NandOp>,
@@ -68,20 +69,20 @@ struct Request {
     parts: u32,
     /// Next unit of the request to be written.
     next: u32,
-    /// First unit behind the request.
+    /// First unit after the request.
     end: u32,
 }
 
-/// Background work of the drive while the host is idle.
+/// Background work of the drive while the host is idle: its state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Idle {
     /// No work.
     No,
-    /// The work begins at this time.
+    /// The background work begins at this time.
     From(Nanoseconds),
-    /// The work is under way.
+    /// The background work is under way.
     Working,
-    /// No more work until the host has written again.
+    /// No background work begins until the host has written again.
     Done,
 }
 
@@ -90,7 +91,8 @@ const IDLE_AFTER: Nanoseconds = Nanoseconds::from_millis(100);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stage {
-    /// The request crosses the link, or is queued behind others that wait for room in the buffer.
+    /// The request crosses the link, or is queued behind other requests that wait for room in the
+    /// buffer.
     Arriving,
     /// The request reads translation tables that its read needs.
     LookingUp,
@@ -113,10 +115,10 @@ impl Flash {
         self.layer.memory_bytes()
     }
 
-    /// Checks every table of the FTL against the others, unit by unit. For tests.
+    /// Checks every table of the FTL against the other tables, unit by unit. For tests.
     ///
     /// # Panics
-    /// If two tables disagree.
+    /// Two tables disagree.
     pub fn check(&self) {
         if let Err(what) = self.layer.check() {
             panic!("{what}");
@@ -127,7 +129,7 @@ impl Flash {
         u64::from(self.geometry.unit_bytes) / SECTOR_BYTES
     }
 
-    /// Returns the units that `range` touches: the first unit, and the first unit behind it.
+    /// Returns the units that `range` touches: the first unit, and the first unit after the range.
     fn units_of(&self, range: SectorRange) -> (u32, u32) {
         let per_unit = self.sectors_per_unit();
         ((range.start.0 / per_unit) as u32, range.end().0.div_ceil(per_unit) as u32)
@@ -161,8 +163,8 @@ impl Flash {
         self.event_count += 1;
     }
 
-    /// Schedules the end of a request, all of whose work is done: what remains is overhead, and the
-    /// link for data read.
+    /// Schedules the end of a request whose work is done: the remaining time is overhead, and the
+    /// transfer of read data over the link.
     fn respond(&mut self, now: Nanoseconds, slot: u32) {
         let Request { command, stage, .. } = &mut self.requests[slot as usize];
         *stage = Stage::Finishing;
@@ -208,7 +210,7 @@ impl Flash {
 
     /// Submits the operations that the FTL requested to the dies. Request `slot` waits for reads of
     /// the host's data and of the FTL's tables; without a buffer also for its programs; with serial
-    /// timing for all operations. [`NO_REQUEST`] waits for nothing.
+    /// timing for all operations. [`NO_REQUEST`] stands for no request, and nothing waits.
     fn hand_over(&mut self, now: Nanoseconds, slot: u32) {
         let operations = std::mem::take(&mut self.operations);
         for &operation in &operations {

@@ -2,17 +2,17 @@
 //! SanDisk), as described in Konanki's thesis, section 4.1, figures 4.4 and 4.5.
 //!
 //! A virtual unit is a chain of physical units. A page is written to the first unit of its chain
-//! that is clean at the page's offset. So the last unit that is not clean there holds the newest
-//! version. A chain of `chain_length_max` units that needs another unit is folded: its valid pages
-//! are copied into its last unit, and the other units are erased. All units are used before any is
-//! erased, as free units are taken in turn.
+//! that is clean at the page's offset. So the last unit of the chain that is not clean at this
+//! offset holds the newest version. A chain of `chain_length_max` units that needs another unit is
+//! folded: its valid pages are copied into its last unit, and the other units are erased. All units
+//! are used before any unit is erased, because free units are taken in turn.
 //!
 //! A read goes through the chain (Konanki, figure 4.5): it "sequentially searches" the chain
 //! (section 2.1), so it "might read several pages to find the right page" (section 3.1). Each unit
-//! up to the newest version costs the sensing of a page. The clean page behind the newest version,
-//! which ends the search, costs the sensing of a page, too. A chain of one unit is not searched.
-//! Writes and folds know where they write. (Our choice: the thesis gives a search no cost of its
-//! own.)
+//! up to the newest version costs the sensing of a page. The clean page after the newest version
+//! ends the search, and also costs the sensing of a page. A chain of one unit is not searched.
+//! Writes and folds need no search to find their place. (Our choice: the thesis gives a search no
+//! cost of its own.)
 //!
 //! Errors in the figures of the thesis: the offset is the offset of p', not of v. The units that
 //! may be lacking ("no free virtual units") are physical units. Figure 4.5 does not cover the case
@@ -48,7 +48,8 @@ struct Anand {
     length_max: usize,
     /// Physical units by virtual unit.
     chains: Vec<Vec<u32>>,
-    /// Chains of more than one unit: length, virtual unit from the highest down.
+    /// Chains of more than one unit: sorted by length, and at equal length by virtual unit from the
+    /// highest down.
     by_length: BTreeSet<(usize, u32)>,
     free: VecDeque<u32>,
 }
@@ -64,7 +65,7 @@ impl Anand {
         }
     }
 
-    /// Adds the next free unit to the chain of `v`, and returns it.
+    /// Adds the next free unit to the chain of `v`, and returns the unit.
     fn extend(&mut self, v: u32) -> u32 {
         let Some(unit) = self.free.pop_front() else { unreachable!("the caller saw a free unit") };
         let chain = &mut self.chains[v as usize];

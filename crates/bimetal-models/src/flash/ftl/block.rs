@@ -1,9 +1,9 @@
 //! `block`: block mapping, as in SmartMedia cards (Konanki's thesis, section 2.1). Pages keep their
-//! offset in the block, blocks move.
+//! offset in the block when a block moves to another physical block.
 //!
-//! A request to clean pages is programmed. A request to a page that is not clean takes a free block
-//! for each block that it touches. The pages of the request and the valid pages of the old block
-//! are written there in order, and the old block is erased.
+//! A request to clean pages programs these pages. A request to a page that is not clean takes a
+//! free block for each block that it touches. The pages of the request and the valid pages of the
+//! old block are written to the free block in order, and the old block is erased.
 
 use std::collections::VecDeque;
 

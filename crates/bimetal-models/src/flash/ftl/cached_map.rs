@@ -2,7 +2,7 @@
 //!
 //! A new entry is put at the front of the probationary segment. An entry that is used again moves
 //! to the front of the protected segment, whose last entry returns to the front of the probationary
-//! one. The last entry of the probationary segment is evicted.
+//! segment. The last entry of the probationary segment is evicted.
 
 use crate::flash::mapping::NONE;
 use crate::flash::sparse::SparseArray;

@@ -5,17 +5,17 @@
 //!
 //! Translation pages hold the entries of consecutive units; the places of translation pages are
 //! always in memory. Every read and write needs its entry in the cache. A missing entry is fetched
-//! by reading its translation page. The entry that is evicted for it is written back if it changed:
-//! its translation page is read, and a new one is written with every other changed entry of that
-//! page in the cache (batch update). The entries of units that the collector moved are changed in
-//! the cache, if they are cached (lazy copying). The entries that are not in the cache are changed
-//! in their translation pages, page by page, when the victim is erased.
+//! by reading its translation page. An entry that is evicted is written back if it changed. Its
+//! translation page is read, and a new version is written with all changed entries of this page
+//! that are in the cache (batch update). The entries of units that the collector moved are changed
+//! in the cache, if they are cached (lazy copying). The entries that are not in the cache are
+//! changed in their translation pages, page by page, when the victim is erased.
 //!
 //! Beyond the paper: with a cache as large as the mapping table, the whole mapping table is loaded
-//! at power-on, and none of this is needed. A request that needs several entries of one translation
-//! page reads the page once. A mapping unit holds the entries of a translation page, and
-//! translation pages are gathered into rows like the host's data. An entry takes eight bytes in the
-//! cache and four on flash.
+//! at power-on, and no translation page is read after that. A request that needs several entries of
+//! one translation page reads the page once. A mapping unit holds the entries of a translation
+//! page, and translation pages are gathered into rows like the host's data. An entry takes eight
+//! bytes in the cache and four on flash.
 
 use std::collections::BTreeMap;
 
@@ -34,8 +34,8 @@ const CACHED_ENTRY_BYTES: u64 = 8;
 /// Bytes of an entry in a translation page.
 const ENTRY_BYTES: u32 = 4;
 
-/// Number of blocks in a die for translation pages, beside those of page mapping: the open block,
-/// and a full block.
+/// Number of blocks in a die for translation pages, in addition to the blocks of page mapping: the
+/// open block, and a full block.
 const TABLE_BLOCKS: u32 = 2;
 
 pub(crate) const INFO: Info = Info {
@@ -49,14 +49,14 @@ pub(crate) struct Dftl {
     pages: PageMapping,
     /// Cached entries; `None`: the whole mapping table is in memory.
     cache: Option<CachedMap>,
-    /// Number of units of the host; the translation pages are the units behind them.
+    /// Number of units of the host; the translation pages are the units after the host's units.
     units: u32,
     entries_per_page: u32,
     /// Translation pages whose changed entries are only on flash; `is_stale` is set for these
     /// pages.
     stale: Vec<u32>,
     is_stale: Vec<bool>,
-    /// Number of erases when stale pages were last written.
+    /// Number of erases at the time when stale pages were last written.
     erases: u64,
 }
 
@@ -124,7 +124,7 @@ impl Dftl {
         self.pages.append_table(self.units + table, operations);
     }
 
-    /// Brings the translation pages up to date with moved units, once a victim is erased.
+    /// Brings the translation pages up to date after units were moved, once a victim is erased.
     /// Programming translation pages may move further units, which wait for the next victim.
     fn update_moved(&mut self, operations: &mut Vec<NandOp>) {
         let erases = self.pages.counters().blocks_erased.iter().sum();
@@ -142,7 +142,8 @@ impl Dftl {
         }
     }
 
-    /// Drops the translation pages of units that are all dropped, and changes those at the ends.
+    /// Drops the translation pages of units that are all dropped, and changes the translation pages
+    /// at the ends of the range.
     fn trim_tables(&mut self, start: u32, end: u32, operations: &mut Vec<NandOp>) {
         let per = self.entries_per_page;
         let last = if end == self.units { end.div_ceil(per) } else { end / per };
@@ -306,8 +307,9 @@ mod tests {
         logical_units: 512 * 64 * 8 / 10,
     };
 
-    /// Returns the counters of the layer `ftl` with a cache for `part` of the mapping table. The
-    /// layer has served `rounds` times its size of uniform overwrites, with one read for each.
+    /// Returns the counters of the layer `ftl` with a cache for the share `part` of the mapping
+    /// table. The layer has served `rounds` times its size of uniform overwrites, with one read for
+    /// each.
     fn after(ftl: &str, part: f64, rounds: u32, precondition: Precondition) -> Counters {
         let units = GEOMETRY.logical_units;
         let cache = (f64::from(units) * part * CACHED_ENTRY_BYTES as f64).ceil().to_string();
@@ -361,7 +363,8 @@ mod tests {
         }
     }
 
-    /// A lookup reads a translation page only if the entry is not cached, and once a request.
+    /// A lookup reads a translation page only if the entry is not cached, and at most once a
+    /// request.
     #[test]
     fn map_page_is_read_only_for_uncached_entries() {
         let profile = flash_profile(&[("ftl", "dftl"), ("map_cache", "64")]);

@@ -2,13 +2,14 @@
 //! buffer-based flash translation layer using fully-associative sector translation", ACM TECS 2007:
 //! FAST).
 //!
-//! Data blocks keep offsets. A page that is clean in its data block is written there. Any other
-//! page that begins a block is written to a new log block for sequential writes (SW), and the pages
-//! that continue it follow there. All other pages are written to the shared log blocks for random
-//! writes (RW), page after page. An SW block becomes the data block: unchanged when it is full
-//! (switch merge), else with the remaining pages copied into it (partial merge). When RW blocks run
-//! out, the oldest is merged and erased: each logical block with a valid page in it is copied into
-//! a new data block (full merge).
+//! Pages keep their offset in data blocks. A page that is clean in its data block is written to the
+//! data block. Any other page that begins a block is written to a new log block for sequential
+//! writes (SW), and the pages that continue this page follow in the same log block. All other pages
+//! are written to the shared log blocks for random writes (RW), page after page. An SW block
+//! becomes the data block: unchanged when it is full (switch merge), otherwise after the remaining
+//! pages are copied into it (partial merge). When RW blocks run out, the oldest RW block is merged
+//! and erased: each logical block with a valid page in this RW block is copied into a new data
+//! block (full merge).
 //!
 //! The SW block is merged before one of its pages is written again, and the page is written to an
 //! RW block. So the content of the SW block is always the newest.
@@ -83,7 +84,7 @@ impl Fast {
     }
 
     /// Copies the newest versions of the pages of `b` from offset `from` on into `block`, which
-    /// becomes its data block.
+    /// becomes the data block of `b`.
     fn move_data(&mut self, b: u32, from: u32, block: u32, nand: &mut Nand) {
         for offset in from..self.per_block {
             let page = b * self.per_block + offset;

@@ -6,10 +6,11 @@
 //! unit is full, both units are folded into a new primary unit.
 //!
 //! Errors in the figures of the thesis: the offset is the offset of p', not of v. Figure 4.6's last
-//! branch writes to "the newly assigned primary unit", which is the replacement unit. A fold for p'
-//! omits its old version, so that p' is written into the new primary unit. "The first chain that
-//! has a replacement unit" is the chain that has had one longest. The chain of the lowest virtual
-//! unit would be folded each time, while other chains would keep their replacement units forever.
+//! branch writes to "the newly assigned primary unit", which is the replacement unit. A fold to
+//! make room for page p' omits the old version of p', so that p' is written into the new primary
+//! unit. "The first chain that has a replacement unit" is the chain that has had a replacement unit
+//! for the longest time. The chain of the lowest virtual unit would be folded each time, while
+//! other chains would keep their replacement units forever.
 
 use std::collections::VecDeque;
 
@@ -21,8 +22,8 @@ use crate::flash::nand::{Nand, Place};
 use crate::flash::operation::Cause;
 use crate::flash::state::archive::{Archive, Checked, ensure};
 
-/// Smallest number of free units before a replacement unit is assigned, so that a fold finds a free
-/// unit.
+/// Smallest number of free units at which a replacement unit may be assigned, so that a fold always
+/// finds a free unit.
 const FREE_UNITS_MIN: usize = 2;
 
 pub(crate) const INFO: Info = Info {
@@ -86,7 +87,7 @@ impl Fmax {
         }
     }
 
-    /// Writes p, whose offset in the primary unit is dirty.
+    /// Writes page p, whose offset in the primary unit is dirty.
     fn replace(&mut self, p: u32, nand: &mut Nand) {
         let (v, offset) = (p / self.per_block, p % self.per_block);
         if let Some(replacement) = &mut self.replacements[v as usize] {

@@ -2,7 +2,7 @@
 //! as many blocks as the written pages fill, pages / pages of a block, and moves nothing. Erases
 //! rotate over all blocks of a die.
 //!
-//! No real layer can work as `ideal` does: it overwrites pages in place.
+//! No real layer can work as `ideal` does, because `ideal` overwrites pages in place.
 
 use super::striped::Striped;
 use super::{DieLayer, Info};

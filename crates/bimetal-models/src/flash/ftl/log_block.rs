@@ -7,9 +7,9 @@
 //! block and data block are merged. The sum of free and log blocks is constant: `log_blocks` of the
 //! profile, or all spare blocks.
 //!
-//! Errors in the figures: `n = n - 2` is `n = n - 1`. `merge()` names no victim: a full log block
-//! is merged itself, and when free blocks are short, the log block that was assigned first. A data
-//! block that was never programmed needs no erase.
+//! Errors in the figures: `n = n - 2` is `n = n - 1`. `merge()` names no victim. Here a full log
+//! block is merged itself. When free blocks are short, the log block that was assigned first is
+//! merged. A data block that was never programmed needs no erase.
 
 use std::collections::VecDeque;
 
@@ -37,7 +37,7 @@ pub(crate) const INFO: Info = Info {
 };
 
 /// Returns the log blocks of each die: the profile's total divided by the dies, or every spare
-/// block. Refuses fewer than `least`, and more than the spare blocks.
+/// block. Refuses fewer than `least` log blocks, and more log blocks than spare blocks.
 pub(crate) fn log_blocks_of_die(setup: &super::Setup, least: u32) -> Result<u32, BadFigure> {
     let (dies, spare) = (setup.geometry.dies(), setup.geometry.blocks_per_plane - logical_blocks(&setup.geometry));
     let Some(asked) = setup.profile.log_blocks else { return Ok(spare) };
@@ -199,7 +199,7 @@ pub(crate) fn check_uses(used: impl Iterator<Item = u32>, free: impl Iterator<It
     Ok(())
 }
 
-/// Checks that `block` is clean from page `next` on, and not before.
+/// Checks that `block` is clean from page `next` on, and that earlier pages are not clean.
 pub(crate) fn check_frontier(block: u32, next: u32, nand: &Nand) -> Checked {
     let wrong = (0..nand.pages_per_block()).find(|&offset| nand.is_clean(Place { block, offset }) != (offset >= next));
     ensure(wrong.is_none(), || format!("block {block} is not written up to page {next}"))

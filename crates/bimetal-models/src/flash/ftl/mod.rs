@@ -1,8 +1,8 @@
-//! Flash translation layers (FTLs): each chooses the place of a written unit, and moves data for
-//! it. One file each.
+//! Flash translation layers (FTLs): each chooses the place of a written unit, and moves data to
+//! make room. One file each.
 //!
-//! A layer keeps state and counts; it knows no time. A layer appends the operations of the dies to
-//! a list of [`NandOp`]s, in the order in which each die must perform them. Read
+//! A layer has tables and counters, and knows no time. A layer appends the operations of the dies
+//! to a list of [`NandOp`]s, in the order in which each die must perform them. Read
 //! [`TranslationLayer`] first, then `page.rs`. The layers of the papers manage one die by pages on
 //! the medium of `nand.rs`: see [`DieLayer`], then `page_in_place.rs`, the shortest. `striped.rs`
 //! spreads the pages over the dies.
@@ -65,7 +65,7 @@ pub(crate) struct Info {
     pub(crate) make: fn(&Setup) -> Result<Box<dyn TranslationLayer>, BadFigure>,
 }
 
-/// Drive for which a layer is made.
+/// Description of the drive for which a layer is made.
 pub(crate) struct Setup<'a> {
     pub(crate) profile: &'a FlashProfile,
     /// Geometry, which has passed its checks.
@@ -75,7 +75,8 @@ pub(crate) struct Setup<'a> {
     pub(crate) start: u32,
     pub(crate) units: u32,
     pub(crate) seed: u64,
-    /// Set if the tables are filled in from a saved state. Nothing is written before.
+    /// Set if the tables are filled in from a saved state. Nothing is written before the tables are
+    /// filled in.
     pub(crate) restored: bool,
 }
 
@@ -86,7 +87,7 @@ pub(crate) enum Placed {
     /// operations.
     New,
     /// The unit replaced an older version that still waited in the controller's memory, and takes
-    /// no further room there.
+    /// no further room in that memory.
     Replaced,
 }
 
@@ -118,12 +119,12 @@ pub(crate) trait TranslationLayer: Send {
     /// The units are read once the entries are available.
     fn look_up(&mut self, _start: u32, _end: u32, _operations: &mut Vec<NandOp>) {}
 
-    /// Returns whether the layer has background work for an idle drive.
+    /// Returns true if the layer has background work for an idle drive.
     fn wants_idle_time(&self) -> bool {
         false
     }
 
-    /// Does a part of the background work. Returns whether it needs the dies.
+    /// Does a part of the background work. Returns true if that work needs the dies.
     fn use_idle_time(&mut self, _operations: &mut Vec<NandOp>) -> bool {
         false
     }
@@ -132,7 +133,7 @@ pub(crate) trait TranslationLayer: Send {
     fn set_intense(&mut self, _intense: bool) {}
 
     /// Returns up to `most` units in the blocks with the most invalid units, worst first. Without
-    /// these units the blocks could be erased without a copy. `None`: the layer does not know.
+    /// these units the blocks could be erased without a copy. `None` if the layer does not know.
     fn fragmented(&self, _most: usize) -> Option<Vec<u32>> {
         None
     }
@@ -142,11 +143,11 @@ pub(crate) trait TranslationLayer: Send {
         0
     }
 
-    /// Returns the physical unit that holds `unit`, if any.
+    /// Returns the physical unit that holds `unit`; `None` if `unit` has no place.
     #[cfg(test)]
     fn locate(&self, unit: u32) -> Option<u32>;
 
-    /// Gives later writes the version `version`. Returns whether the layer keeps versions.
+    /// Gives later writes the version `version`. Returns true if the layer keeps versions.
     #[cfg(test)]
     fn set_version(&mut self, _version: u32) -> bool {
         false
@@ -165,12 +166,12 @@ pub(crate) trait TranslationLayer: Send {
     /// state was restored.
     fn erases_of_blocks(&self) -> BTreeMap<u32, u64>;
 
-    /// Returns the erases since time zero of the block with the most of them.
+    /// Returns the erases since time zero of the block with the most erases.
     fn most_erases(&self) -> u32;
 
     /// Saves the tables between two requests, or restores them in a layer that was made for the
-    /// same drive and wrote nothing. Pending operations of the dies count as done; counters start
-    /// at zero.
+    /// same drive and has written nothing. Pending operations of the dies count as done; counters
+    /// start at zero.
     ///
     /// # Errors
     /// Refuses content that is no state of this layer.
@@ -191,7 +192,8 @@ pub(crate) trait TranslationLayer: Send {
 
 /// Layer that manages the pages of one die independently, as the schemes of the papers do.
 pub(crate) trait DieLayer: Send {
-    /// Writes the logical pages from `start` up to `end`: the request (p, n) of the papers, n = end
+    /// Writes the logical pages from `start` up to `end`, which are the request (p, n) of the
+    /// papers, with n = end
     /// - p.
     fn write(&mut self, start: u32, end: u32, nand: &mut Nand);
 
@@ -218,8 +220,8 @@ pub(crate) trait DieLayer: Send {
     fn transfer(&mut self, nand: &Nand, archive: &mut Archive) -> Checked;
 
     /// Checks that every block has one use, that free blocks are clean, and every other property of
-    /// a restored state that the layer depends on. [`locate`](Self::locate) is called only
-    /// afterwards.
+    /// a restored state that the layer depends on. [`locate`](Self::locate) is called only after
+    /// this check.
     fn check(&self, nand: &Nand) -> Checked;
 
     /// Returns the bytes of memory that the tables of the layer use.
@@ -243,7 +245,7 @@ pub(crate) struct Counters {
     pub(crate) moved_units: u64,
     /// Number of units of the layer's own tables that took a place.
     pub(crate) table_units: u64,
-    /// Number of units of programmed pages that hold nothing, because the page had to be programmed
+    /// Number of units in programmed pages that hold no data, because the page had to be programmed
     /// before it was full.
     pub(crate) padding_units: u64,
 }

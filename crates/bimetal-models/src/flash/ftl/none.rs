@@ -1,8 +1,8 @@
 //! `none`: the bare medium (Konanki's thesis, section 3.1), for hosts that manage flash themselves.
 //!
-//! A read reads and a write programs, each at its own address. A discard erases the blocks that it
-//! covers wholly, and does nothing to others. A write to a page that was programmed since its block
-//! was erased ends with a media error, and changes nothing.
+//! A read only reads and a write only programs, each at its own address. A discard erases the
+//! blocks that it covers wholly, and leaves all other blocks alone. A write to a page that was
+//! programmed since its block was erased ends with a media error, and changes nothing.
 
 use super::striped::Striped;
 use super::{DieLayer, Info};

@@ -6,9 +6,9 @@
 //! and erased. The block is then written back with the request's pages in it, once for each
 //! request. `prewrite_probability` is the share of all pages that are dirty at first.
 //!
-//! As printed, `pageswritten` is the number of the last page minus `(i + 1)`, which never advances
-//! on a one-page write. In this layer `pageswritten` is the number of pages up to the end of the
-//! block or of the request.
+//! In the thesis as printed, `pageswritten` is the number of the last page minus `(i + 1)`, which
+//! never advances on a one-page write. In this layer `pageswritten` is the number of pages up to
+//! the end of the block or of the request.
 
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64;

@@ -1,4 +1,4 @@
-//! Properties of every translation layer: one test over all of them.
+//! Properties of every translation layer: one test for all layers.
 
 use proptest::prelude::*;
 use rand_core::{Rng, SeedableRng};
@@ -81,7 +81,7 @@ fn states() -> impl Strategy<Value = Precondition> {
 type Settings = &'static [(&'static str, &'static str)];
 
 /// Returns every layer, and every policy of collection and wear levelling with the layers that have
-/// them.
+/// such a policy.
 fn kinds() -> impl Iterator<Item = (&'static Info, Settings)> {
     let (page, dftl) = (&super::page::INFO, &super::dftl::INFO);
     let policies: [(_, Settings); 13] = [
@@ -160,7 +160,7 @@ impl Shadowed {
         format!("{} gc={} wear_levelling={:?}", self.info.name, self.profile.gc, self.profile.wear_levelling)
     }
 
-    /// Returns whether the host wrote more than planned with its last write.
+    /// Returns true if the host wrote more than planned with its last write.
     fn is_intense(&self) -> bool {
         (1..=3).contains(&(self.version % 8))
     }
@@ -277,8 +277,8 @@ fn make(
     (info.make)(&setup).unwrap()
 }
 
-/// Runs `steps` on `layer` and on a layer restored from its state: both do the same, and are equal
-/// afterwards.
+/// Runs `steps` on `layer` and on a layer restored from its state, and checks that both do the same
+/// and are equal at the end.
 fn goes_on_when_restored(mut layer: Shadowed, steps: &[Step]) {
     let mut restored = layer.restored();
     for step in steps {
@@ -362,8 +362,8 @@ const TWO_DIES: Shape = Shape {
     fill: 0.88,
 };
 
-/// A die that holds one unit less than another collects the same blocks after its state is
-/// restored.
+/// Regression: a die that holds one unit less than another collects the same blocks after its state
+/// is restored.
 #[test]
 fn restored_uneven_dies_collect_the_same_blocks() {
     let mut uneven = 0;
@@ -392,7 +392,7 @@ fn a_discard_of_what_holds_nothing_leaves_no_trace() {
 }
 
 /// Returns copies and erases of one die of 16 blocks of 8 pages under `ftl`, after `runs` of pages
-/// (first, behind the last).
+/// (each as its first page and the page after its last).
 fn after(ftl: &str, runs: &[(u32, u32)]) -> (u64, u64) {
     after_units(ftl, 1, runs)
 }
@@ -438,9 +438,9 @@ fn sequential_block_rewrite_costs_what_each_paper_states() {
     }
 }
 
-/// Griffin 6.3: a write to a page that cannot be overwritten erases its block. The pages behind it
-/// are clean then: a run erases a block once, whether the run is one request or many. The pages
-/// that the run did not reach are programmed again when the run ends.
+/// Griffin 6.3: a write to a page that cannot be overwritten erases its block. The pages after the
+/// written page are clean after the erase: a run erases a block once, whether the run is one
+/// request or many. The pages that the run did not reach are programmed again when the run ends.
 #[test]
 fn simple_erases_once_for_a_run_of_requests() {
     let page_by_page = |pages: std::ops::Range<u32>| pages.map(|page| (page, page + 1)).collect::<Vec<_>>();
@@ -456,7 +456,8 @@ fn simple_erases_once_for_a_run_of_requests() {
     assert_eq!(after("simple", &[filled, backwards].concat()).1, 8);
 }
 
-/// A page of 16 KiB takes four requests of 4 KiB. The second to fourth once erased the block.
+/// A page of 16 KiB takes four requests of 4 KiB. Regression: the second to fourth of the four
+/// requests erased the block.
 #[test]
 fn simple_erases_once_for_a_run_of_parts_of_pages() {
     let parts: Vec<(u32, u32)> = (8..16).flat_map(|page| [(page, page + 1); 4]).collect();

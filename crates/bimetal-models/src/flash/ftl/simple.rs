@@ -1,12 +1,12 @@
 //! `simple`: Griffin's upper bound of erasures (section 6.3): coarse block mapping, in which a
 //! write to a page that cannot be overwritten erases the block.
 //!
-//! The paper does not describe the other pages of the block: here they are read before the erase.
-//! The pages before the written page are programmed again at once. The pages behind it wait in the
-//! controller's memory, so that a write that continues there finds clean pages: a sequential run
-//! erases a block once. The waiting pages are programmed when a write elsewhere follows. The page
-//! that was written last is continued in parts of 4 KiB without an erase, once for each further
-//! part.
+//! The paper does not describe the other pages of the block: in this layer these pages are read
+//! before the erase. The pages before the written page are programmed again at once. The pages
+//! behind the written page wait in the controller's memory, so that a write that continues at the
+//! next page finds clean pages: a sequential run erases a block once. The waiting pages are
+//! programmed when a write to another place follows. The page that was written last is continued in
+//! parts of 4 KiB without an erase, once for each further part.
 
 use super::striped::Striped;
 use super::{DieLayer, Info};
@@ -24,12 +24,12 @@ pub(crate) const INFO: Info = Info {
     },
 };
 
-/// Bytes of a part of a page that hosts write at once.
+/// Bytes of a part of a page that hosts write at a time.
 const PART_BYTES: u32 = 4096;
 
 struct Simple {
     /// The page that follows the last written page of the block that was erased last. The pages of
-    /// the block from there on wait in memory, or are clean.
+    /// the block from that page on wait in memory, or are clean.
     open: Option<Place>,
     /// The page that was written last, and the number of its parts that may follow.
     last: Option<Place>,
@@ -93,7 +93,7 @@ impl DieLayer for Simple {
 
     fn transfer(&mut self, nand: &Nand, archive: &mut Archive) -> Checked {
         let per_block = nand.pages_per_block();
-        // Number of the page behind the last written one, from 1 on; 0 if no block is open.
+        // Number of the page after the last written one, from 1 on; 0 if no block is open.
         let mut open = self.open.map_or(0, |place| place.block * per_block + place.offset + 1);
         archive.number(&mut open, u64::from(nand.blocks()) * u64::from(per_block))?;
         let place = |page: u32| Place { block: page / per_block, offset: page % per_block };

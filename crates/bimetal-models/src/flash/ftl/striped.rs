@@ -38,8 +38,8 @@ pub(crate) fn logical_blocks(geometry: &Geometry) -> u32 {
 }
 
 impl<F: DieLayer> Striped<F> {
-    /// Creates the drive of `setup`, with a layer from `make` in each die, and preconditions it by
-    /// writing to it.
+    /// Creates the drive of `setup`, with a layer from `make` in each die, and preconditions the
+    /// drive by writes.
     pub(crate) fn new(setup: &Setup, make: impl Fn() -> F) -> Self {
         let geometry = setup.geometry;
         let copy_back = setup.profile.copy_back();
@@ -52,8 +52,8 @@ impl<F: DieLayer> Striped<F> {
         striped
     }
 
-    /// Writes once in order, and for the random state as much again at random. Afterwards wear and
-    /// counters start at zero.
+    /// Writes all pages once in order, and for the random state as many pages again at random.
+    /// After preconditioning, wear and counters start at zero.
     fn precondition(&mut self, setup: &Setup) {
         if setup.precondition == Precondition::Clean || setup.restored {
             return;
@@ -86,7 +86,7 @@ impl<F: DieLayer> Striped<F> {
         }
     }
 
-    /// Returns the die, and the page within it.
+    /// Returns the die of a logical page, and the page within this die.
     #[cfg(test)]
     fn local(&self, unit: u32) -> (u32, u32) {
         let (row, dies) = (unit / self.row, self.dies.len() as u32);

@@ -62,7 +62,7 @@ fn theory(blocks: f64, per_block: u32, units: u32) -> f64 {
     panic!("no steady state");
 }
 
-/// Returns write amplification and P × erases / host units over `count` writes.
+/// Returns write amplification, and P × erases / host units, over `count` writes.
 fn measure(ftl: &mut impl TranslationLayer, geometry: &Geometry, count: u64, random: &mut Pcg64) -> (f64, f64) {
     let before = ftl.counters().clone();
     overwrite(ftl, geometry.logical_units, count, random);
@@ -379,7 +379,7 @@ fn cold_data_of_one_die_stays_while_the_rest_is_overwritten() {
     ftl.check().unwrap();
 }
 
-/// A drive of four terabytes takes memory only for what is touched.
+/// A drive of four terabytes takes memory only for touched addresses.
 #[test]
 fn large_drive_takes_memory_only_for_touched_units() {
     let geometry = Geometry {

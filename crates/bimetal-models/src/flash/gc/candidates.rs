@@ -13,7 +13,7 @@ pub(crate) struct Candidates {
     valid: Vec<u32>,
 }
 
-/// Effect of the report of a block.
+/// Effect of reporting a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Change {
     /// The block becomes a candidate.
@@ -26,7 +26,7 @@ pub(crate) enum Change {
 
 impl Candidates {
     /// Returns the candidates of `geometry` in the state of `layout`. Calls `added` with die, block
-    /// and valid units of each, oldest first.
+    /// and valid units of each candidate, oldest first.
     pub(crate) fn new(geometry: &Geometry, layout: &Layout, mut added: impl FnMut(u32, u32, u32)) -> Self {
         let units_per_block = geometry.units_per_block();
         let mut valid = vec![NONE; geometry.blocks() as usize];

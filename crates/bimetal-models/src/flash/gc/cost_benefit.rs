@@ -1,7 +1,7 @@
 //! Cost-benefit: chooses the block with the largest age × (1 − u) / 2u, where u is the share of
 //! valid units (Kawaguchi, Nishioka and Motoda, "A flash-memory based file system", USENIX 1995).
-//! The age is the time since the block was closed or last lost a unit, measured in such events of
-//! its die.
+//! The age is the time since the block was closed or last lost a unit, measured in the number of
+//! such events in its die.
 //!
 //! Blocks with the same number of valid units are queued by age, so that a choice compares the
 //! oldest block of each queue. The number of queues is the number of units in a block, for any

@@ -12,7 +12,7 @@ use crate::flash::state::archive::{Archive, Checked};
 /// Candidates of each die in the order in which they were closed: O(log n) for every change.
 pub(crate) struct Fifo {
     candidates: Candidates,
-    /// Number of the closing by block.
+    /// Number of the closing of each block, in the order of closings.
     closing: Vec<u64>,
     closings: u64,
     /// Closing and block of each candidate, by die.

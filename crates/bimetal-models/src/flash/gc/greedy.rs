@@ -17,8 +17,8 @@ struct Links {
 }
 
 /// Candidates in buckets by number of valid units, each a doubly linked list: O(1) for every
-/// change. A choice walks up from the lowest bucket that may be filled. In total the lowest bucket
-/// rises no further than changes have lowered it, plus a block's units.
+/// change. A choice searches from the lowest bucket that may be filled upwards. In total, the
+/// lowest bucket rises by no more than changes have lowered it, plus the units of a block.
 pub(crate) struct Greedy {
     units_per_block: u32,
     blocks_per_die: u32,
@@ -28,7 +28,7 @@ pub(crate) struct Greedy {
     /// Bucket, for each die, below which no bucket is filled.
     lowest: Vec<u32>,
     /// Untouched blocks, die by die for each level of the layout: the next untouched block, and the
-    /// first block behind the last untouched block.
+    /// first block after the last untouched block.
     untouched: Vec<(u32, u32)>,
     /// Level of the layout with this number of valid units, or [`NONE`].
     level_of: Vec<u32>,

@@ -15,28 +15,29 @@ use super::precondition::Layout;
 use super::profile::GcKind;
 use super::state::archive::{Archive, Checked};
 
-/// Policy that keeps the closed blocks of each die and chooses among them. The policy has no use
-/// for blocks without an invalid unit.
+/// Policy that keeps the closed blocks of each die, and chooses one of these blocks for collection.
+/// The policy has no use for blocks without an invalid unit.
 ///
-/// Blocks untouched since preconditioning are known from the layout until they are reported here.
+/// Blocks untouched since preconditioning are known from the layout until they are reported to the
+/// policy.
 pub(crate) trait VictimSelection: Send {
     /// Reports that `block` of `die` is closed, or is no longer untouched, and has `valid` valid
-    /// units. `is_new`: the block was closed just now.
+    /// units. `is_new` is set if the block was closed just now.
     fn closed(&mut self, die: u32, block: u32, valid: u32, is_new: bool);
 
     /// Reports that the valid units of a closed block fell from `before` to `after`.
     fn invalidated(&mut self, die: u32, block: u32, before: u32, after: u32);
 
     /// Removes the next victim of `die` from the candidates; `None` if no block has an invalid
-    /// unit. `is_untouched` returns whether a block is still in the state of the layout.
+    /// unit. `is_untouched` returns true if a block is still in the state of the layout.
     fn pick(&mut self, die: u32, is_untouched: &dyn Fn(u32) -> bool) -> Option<u32>;
 
     /// Removes `block` of `die`, which is emptied for another reason. The block is closed, was
-    /// reported here, and has `valid` valid units.
+    /// reported to this policy, and has `valid` valid units.
     fn taken(&mut self, die: u32, block: u32, valid: u32);
 
-    /// Saves the state that does not follow from the blocks, or restores it. A restored policy must
-    /// be made for the same layout, and have received no reports since.
+    /// Saves or restores the state that does not follow from the blocks. A restored policy must be
+    /// made for the same layout, and must not have received reports since.
     ///
     /// # Errors
     /// Refuses content that does not fit the blocks.
@@ -46,7 +47,8 @@ pub(crate) trait VictimSelection: Send {
     fn memory_bytes(&self) -> u64;
 }
 
-/// Makes the policy `kind` for a drive in the state of `layout`; `seed` starts its random numbers.
+/// Makes the policy `kind` for a drive in the state of `layout`; `seed` determines the policy's
+/// random numbers.
 pub(crate) fn make(kind: GcKind, geometry: &Geometry, layout: &Layout, seed: u64) -> Box<dyn VictimSelection> {
     match kind {
         GcKind::Greedy => Box::new(greedy::Greedy::new(geometry, layout)),

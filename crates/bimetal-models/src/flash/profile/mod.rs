@@ -33,7 +33,7 @@ pub struct FlashProfile {
     /// Number of planes in a die, which work in lockstep.
     pub planes_per_die: u32,
     /// Number of blocks in a plane. Without this key there are as many blocks as capacity and spare
-    /// factor need; with it, the capacity follows.
+    /// factor need; with this key, the capacity follows from the number of blocks.
     pub blocks_per_plane: Option<u32>,
     /// Number of pages in a block.
     pub pages_per_block: u32,
@@ -57,15 +57,15 @@ pub struct FlashProfile {
     pub warranty_years: Option<f64>,
     /// Time to sense a page.
     pub read_us: f64,
-    /// Time to program a page, a mean over the page types; all planes at once.
+    /// Time to program a page, a mean over the page types; all planes are programmed at once.
     pub program_us: f64,
     /// Times to program a page of each type, from the first bit of a cell on: one time for each bit
     /// of a cell. Rows take turns. Without this key every page takes `program_us`.
     pub program_us_by_type: Option<ProgramTimes>,
-    /// Time to erase a block; all planes at once.
+    /// Time to erase a block; all planes are erased at once.
     pub erase_us: f64,
-    /// Time to stop a program or an erase for a read that the host waits for. Without this key
-    /// reads wait.
+    /// Time to stop a program or an erase for a read that the host waits for. Without this key a
+    /// read waits until the program or erase has ended.
     pub suspend_us: Option<f64>,
     /// Rate of a channel in 10^6 bytes a second.
     pub channel_mb_per_s: f64,
@@ -81,11 +81,11 @@ pub struct FlashProfile {
     /// differs from reads.
     pub write_command_us: Option<f64>,
     /// Time added to each read, while other operations proceed. With serial timing the overhead
-    /// precedes the read, and nothing else proceeds.
+    /// precedes the read, and no other operation proceeds.
     #[serde(default)]
     pub read_overhead_us: f64,
     /// Time added to each write, flush and discard, while other operations proceed. With serial
-    /// timing the overhead precedes each write, and nothing else proceeds.
+    /// timing the overhead precedes each write, and no other operation proceeds.
     #[serde(default)]
     pub write_overhead_us: f64,
     /// Time added to each flush that has something to make stable.
@@ -94,20 +94,20 @@ pub struct FlashProfile {
     /// Size of the memory in which writes finish, or `"off"`.
     pub write_buffer: SizeOrOff,
     /// Bytes that may lie in blocks programmed with one bit in each cell, or `"off"`; for `page`
-    /// and `dftl`. These data are packed into all bits of other blocks when the drive has been idle
-    /// for a while, or has no free blocks.
+    /// and `dftl`. The data in such blocks are packed into all bits of other blocks when the drive
+    /// has been idle for a while, or has no free blocks.
     #[serde(default)]
     pub slc_cache: SizeOrOff,
     /// Time to program a page with one bit in each cell.
     pub slc_program_us: Option<f64>,
     /// Set to `on` if the content of the write buffer survives a power cut, so that a flush need
-    /// not wait for it.
+    /// not wait for the buffer.
     pub power_loss_protection: Switch,
     /// Translation layer, which chooses the places of units.
     #[serde(default)]
     pub ftl: FtlKind,
-    /// Number of log blocks in the whole drive, for layers that have them. Without this key all
-    /// spare blocks.
+    /// Number of log blocks in the whole drive, for layers that have log blocks. Without this key
+    /// all spare blocks are log blocks.
     pub log_blocks: Option<u32>,
     /// Largest number of units in a chain of `anand`.
     #[serde(default = "default_chain_length_max")]
@@ -116,12 +116,12 @@ pub struct FlashProfile {
     #[serde(default)]
     pub prewrite_probability: f64,
     /// With serial timing: erases that each write takes in addition to the layer's own. The number
-    /// is the mean k of Konanki's L = n·WL + k·EL for a drive that is not clean (section 5.2).
-    /// These erases take time and cause no wear.
+    /// is the mean k of Konanki's L = n·WL + k·EL for a drive that is not clean (section 5.2). The
+    /// additional erases take time and cause no wear.
     #[serde(default)]
     pub erases_per_write_request: f64,
-    /// Set to `on` if copies inside a die stay there (copy-back) instead of crossing the channel;
-    /// for the layers that map whole pages.
+    /// Set to `on` if copies within a die stay inside the die (copy-back) instead of crossing the
+    /// channel; for the layers that map whole pages.
     #[serde(default = "off")]
     pub copy_back: Switch,
     /// Policy that chooses the block to collect.
@@ -151,7 +151,8 @@ pub struct FlashProfile {
     /// `dftl`. A drive with too few blocks left takes no more writes.
     #[serde(default = "off")]
     pub wear_out: Switch,
-    /// Parallelism of the dies.
+    /// Parallelism of the dies: each die works on its own, or the drive does one operation at a
+    /// time.
     #[serde(default)]
     pub timing: Parallelism,
     /// Power while the drive is busy.
@@ -340,8 +341,8 @@ impl FlashProfile {
         Ok(())
     }
 
-    /// Checks that the layer can do what is asked about wear, and that the rate for adaptive
-    /// levelling is known.
+    /// Checks that the layer supports the keys about wear that are set, and that the rate for
+    /// adaptive levelling is known.
     fn check_wear_levelling(&self, capacity: Sectors) -> Result<(), BadFigure> {
         let asked = [
             ("wear_levelling", format!("{:?}", self.wear_levelling).to_lowercase(), "none"),
@@ -370,7 +371,7 @@ impl FlashProfile {
     }
 
     /// Returns the bytes that the maker of a drive of `capacity` warrants can be written, if known:
-    /// its drive writes a day, or else its terabytes written.
+    /// by its drive writes a day if these are known, and otherwise by its terabytes written.
     pub(crate) fn warranted_bytes(&self, capacity: Sectors) -> Option<f64> {
         let days = self.warranty_years.unwrap_or(WARRANTY_YEARS) * DAYS;
         let by_day = self.warranted_drive_writes_per_day.map(|writes| writes * days * capacity.bytes().0 as f64);
@@ -418,7 +419,7 @@ impl FlashProfile {
         })
     }
 
-    /// Returns whether copies inside a die stay there.
+    /// Returns true if copies within a die stay inside the die.
     pub(crate) fn copy_back(&self) -> bool {
         self.copy_back == Switch::On
     }

@@ -8,8 +8,8 @@ use serde::de;
 
 use crate::flash::ftl;
 
-/// Kind of cell, by the number of bits that it holds. The figures that depend on it are keys of
-/// their own.
+/// Kind of cell, by the number of bits that it holds. The figures that depend on the number of bits
+/// are keys of their own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Cell {
@@ -68,7 +68,7 @@ pub enum GcKind {
     /// Block with the fewest valid units.
     #[default]
     Greedy,
-    /// Block with the largest age × (1 − u) / 2u, where u is its share of valid units.
+    /// Block with the largest age × (1 − u) / 2u, where u is the block's share of valid units.
     CostBenefit,
     /// Block that was closed first.
     Fifo,
@@ -105,7 +105,7 @@ impl<'de> Deserialize<'de> for GcKind {
     }
 }
 
-/// Size of an optional part of a drive; `None`: the drive does not have it.
+/// Size of an optional part of a drive; `None` if the drive does not have this part.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SizeOrOff(pub Option<Bytes>);
 
@@ -134,7 +134,7 @@ impl<'de> Deserialize<'de> for SizeOrOff {
     }
 }
 
-/// Times to program the pages of a cell's bits, in microseconds.
+/// Times to program the pages of a cell, one for each bit of the cell, in microseconds.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ProgramTimes {
     pub(crate) times: [f64; Self::MAX],

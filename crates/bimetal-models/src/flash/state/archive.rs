@@ -33,12 +33,12 @@ pub(crate) enum Archive<'a> {
 }
 
 impl Archive<'_> {
-    /// Returns whether tables are being filled in.
+    /// Returns true if tables are being filled in.
     pub(crate) fn is_reading(&self) -> bool {
         matches!(self, Self::Reading(_))
     }
 
-    /// Transfers a number of at most `most`.
+    /// Saves or restores a number of at most `most`.
     pub(crate) fn number<T: Copy + Into<u64> + TryFrom<u64>>(&mut self, value: &mut T, most: u64) -> Checked {
         match self {
             Self::Writing(bytes) => append(bytes, (*value).into()),
@@ -67,7 +67,8 @@ impl Archive<'_> {
         Ok(())
     }
 
-    /// Transfers whether `value` is present. On reading, a present value becomes `absent()`.
+    /// Saves or restores whether `value` is present. On reading, a present value becomes
+    /// `absent()`.
     pub(crate) fn option<T>(&mut self, value: &mut Option<T>, absent: impl FnOnce() -> T) -> Checked {
         let mut is_there = value.is_some();
         self.flag(&mut is_there)?;
@@ -77,7 +78,7 @@ impl Archive<'_> {
         Ok(())
     }
 
-    /// Transfers values of at most `most` each; their number is known.
+    /// Saves or restores values of at most `most` each; their number is known.
     pub(crate) fn table<T: Copy + Into<u64> + TryFrom<u64>>(&mut self, values: &mut [T], most: u64) -> Checked {
         match self {
             Self::Writing(bytes) => append_runs(bytes, values.iter().map(|value| (*value).into())),
@@ -100,14 +101,14 @@ impl Archive<'_> {
         Ok(())
     }
 
-    /// Transfers values below `below`, or [`NONE`]; their number is known.
+    /// Saves or restores values below `below`, or [`NONE`]; their number is known.
     pub(crate) fn places(&mut self, values: &mut [u32], below: u32) -> Checked {
         self.table(values, NONE.into())?;
         let wrong = values.iter().find(|value| **value >= below && **value != NONE);
         wrong.map_or(Ok(()), |value| Err(Inconsistent(format!("the index {value}: expected less than {below}"))))
     }
 
-    /// Transfers up to `most` values below `below`.
+    /// Saves or restores up to `most` values below `below`.
     pub(crate) fn list(&mut self, values: &mut Vec<u32>, most: u64, below: u32) -> Checked {
         let mut len = values.len() as u64;
         self.number(&mut len, most)?;
@@ -118,7 +119,7 @@ impl Archive<'_> {
         self.table(values, u64::from(below).saturating_sub(1))
     }
 
-    /// Transfers a queue as [`list`](Self::list) does.
+    /// Saves or restores a queue as [`list`](Self::list) does.
     pub(crate) fn queue(&mut self, values: &mut VecDeque<u32>, most: u64, below: u32) -> Checked {
         let mut list = std::mem::take(values).into();
         let read = self.list(&mut list, most, below);
@@ -126,8 +127,8 @@ impl Archive<'_> {
         read
     }
 
-    /// Transfers the first `len` bits of `words`, as lengths of runs that begin with a run of
-    /// zeroes.
+    /// Saves or restores the first `len` bits of `words`, as lengths of runs that begin with a run
+    /// of zeroes.
     pub(crate) fn bits(&mut self, words: &mut [u64], len: u32) -> Checked {
         let bit = |words: &[u64], at: u32| words[at as usize / 64] >> (at % 64) & 1 == 1;
         let (mut at, mut set) = (0, false);
@@ -153,7 +154,7 @@ impl Archive<'_> {
     }
 }
 
-/// Returns how many bits from `at` on, before `len`, are equal to `set`.
+/// Returns the number of consecutive bits from `at` on, before `len`, that are equal to `set`.
 fn run_of_bits(words: &[u64], at: u32, len: u32, set: bool) -> u32 {
     let mut end = at;
     while end < len {
@@ -236,7 +237,7 @@ mod tests {
 
     use super::*;
 
-    /// Reads what `transfer` writes for `value` into `empty`.
+    /// Reads into `empty` the values that `transfer` writes for `value`.
     fn there_and_back<T>(value: &mut T, empty: &mut T, transfer: impl Fn(&mut Archive, &mut T) -> Checked) -> usize {
         let mut archive = Archive::Writing(Vec::new());
         transfer(&mut archive, value).unwrap();

@@ -4,7 +4,7 @@ use super::{DriveState, decode, encode};
 use crate::flash::ftl;
 use crate::profile::Profile;
 
-/// Keys and values of the policies that the small drives use, beside all layers.
+/// Keys and values of the policies that the small drives use, in addition to all layers.
 const KINDS: &[(&str, &str)] = &[
     ("gc", "greedy"),
     ("gc", "fifo"),
@@ -27,11 +27,12 @@ pub fn drives() -> Vec<Profile> {
     drives.filter_map(Result::<_, crate::profile::ProfileError>::ok).collect()
 }
 
-/// Reads `data` as a file. Then its first byte chooses one of [`drives`], and the rest is read as
-/// the state of that drive. Accepted content is consistent, and is saved as it was read.
+/// Reads `data` as a file. After that, the first byte of `data` chooses one of [`drives`], and the
+/// other bytes are read as the state of that drive. Content that is accepted is consistent, and
+/// saving it again gives the same bytes.
 ///
 /// # Panics
-/// If content that is no state was restored.
+/// Content that is no state was restored.
 pub fn restore_any(data: &[u8]) {
     if let Ok(drives) = decode(data) {
         assert_eq!(decode(&encode(&drives)).as_deref(), Ok(drives.as_slice()));

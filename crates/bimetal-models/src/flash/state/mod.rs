@@ -1,11 +1,12 @@
 //! State of flash drives between two runs, as a file: the tables of a drive's translation layer
-//! (places of data, erases of each block), so that the next run continues where one ended.
+//! (places of data, erases of each block), so that the next run continues where the first run
+//! ended.
 //!
 //! `archive` writes and reads tables; the owner of each table lists its parts in one walk. This
 //! module adds a checksum over all, the drives by name, and the figures for which each drive was
-//! made: tables of another drive are meaningless. The saved state leaves out times, the write
-//! buffer and the statistics of the run. A restored drive is at rest, and its pending operations
-//! have reached the dies.
+//! made, because the tables are meaningless for another drive. The saved state leaves out times,
+//! the write buffer and the statistics of the run. A restored drive is at rest, and its pending
+//! operations have reached the dies.
 
 pub(crate) mod archive;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -41,7 +42,7 @@ pub struct DriveState {
 /// Reasons for which a file holds no state.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum StateError {
-    /// The file does not begin as a file of states does.
+    /// The file does not begin like a file of saved states.
     #[error("not a saved state of a drive: expected a file that --save-state wrote")]
     NoState,
     /// The file has another version.
@@ -57,7 +58,7 @@ pub enum StateError {
 pub enum RestoreError {
     /// The drive cannot be made, or is not the drive of the state.
     Figure(BadFigure),
-    /// The state is not a state of the drive.
+    /// The state is not a possible state of this drive.
     Damaged(String),
 }
 
@@ -91,7 +92,7 @@ pub fn encode(drives: &[DriveState]) -> Vec<u8> {
 /// Decodes the states in a file.
 ///
 /// # Errors
-/// Fails if the file is not what [`encode`] wrote.
+/// Fails if the file was not written by [`encode`].
 pub fn decode(bytes: &[u8]) -> Result<Vec<DriveState>, StateError> {
     let Some((header, mut rest)) = bytes.split_at_checked(HEADER_BYTES).filter(|(header, _)| header[..4] == MAGIC)
     else {
@@ -130,7 +131,7 @@ fn take_bytes(bytes: &mut &[u8]) -> Result<Vec<u8>, Inconsistent> {
     Ok(taken.to_vec())
 }
 
-/// Figures for which a drive was made, and its state before the first run.
+/// Figures for which a drive was made, and its precondition.
 #[derive(Clone, Debug)]
 pub(crate) struct Origin {
     /// Figures on which the meaning of the tables depends.
@@ -155,7 +156,8 @@ impl Origin {
         Self { figures: figures(profile, geometry), precondition, start, units, seed }
     }
 
-    /// Saves the origin; or checks that the figures equal the saved ones, and reads the rest.
+    /// Saves the origin; or checks that the figures equal the saved figures, and reads the
+    /// precondition.
     pub(crate) fn transfer(&mut self, archive: &mut Archive) -> Result<(), RestoreError> {
         for (key, value) in &self.figures {
             let mut saved = value.clone().into_bytes();

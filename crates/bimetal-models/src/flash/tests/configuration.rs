@@ -1,4 +1,4 @@
-//! Tests of the drives that can be made, and of the errors for those that cannot.
+//! Tests of the drives that can be made, and of the errors for drives that cannot be made.
 
 use bimetal_core::operation::{OpKind, Token};
 use bimetal_core::units::{Bytes, SectorRange, Sectors};
@@ -118,7 +118,8 @@ fn a_size_that_contradicts_the_geometry_is_an_error() {
     let error = profile.build(Some(Bytes::from_mib(16).sectors()), 0).err().unwrap().to_string();
     assert_eq!(
         error,
-        "small.toml: capacity = 16MiB: expected 24MiB, which follows from blocks_per_plane and the rest of the geometry"
+        "small.toml: capacity = 16MiB: expected 24MiB, which follows from blocks_per_plane and the other figures of \
+         the geometry"
     );
 }
 

@@ -75,7 +75,8 @@ fn us(microseconds: u64) -> Nanoseconds {
     Nanoseconds::from_micros(microseconds)
 }
 
-/// Submits all `commands` at `now`. Returns the times at which they finish, in whole microseconds.
+/// Submits all `commands` at `now`. Returns the times at which the commands finish, in whole
+/// microseconds.
 fn times(drive: &mut Flash, now: Nanoseconds, commands: &[Command]) -> Vec<u64> {
     let mut finished = Vec::new();
     drive.advance(now, &mut finished);
@@ -327,7 +328,7 @@ fn a_drive_written_before_erases_before_it_writes() {
 
 /// Konanki, section 3.1: "the FTL might read several pages to find the right page to be returned to
 /// a read request". After n writes of a page its chain has n units. A read then senses n pages, and
-/// the clean page behind the newest one ends the search.
+/// the clean page after the newest page ends the search.
 #[test]
 fn anand_read_pays_for_each_unit_of_its_chain() {
     let mut drive = serial(&[("ftl", "anand"), ("chain_length_max", "4")], Precondition::Clean);
@@ -380,8 +381,8 @@ fn the_link_serves_one_command_after_another_each_way() {
     assert_eq!(times(&mut drive, us(100), &writes), [115 + 9, 130 + 9]);
 }
 
-/// Rates of the two directions of a data sheet differ: reads keep theirs when writes have their
-/// own.
+/// Rates of the two directions of a data sheet differ: reads keep their rate when writes have a
+/// rate of their own.
 #[test]
 fn writes_have_a_link_of_their_own_where_it_is_given() {
     let link = [("link_mb_per_s", "409.6"), ("command_us", "5")];
@@ -494,7 +495,7 @@ fn pages_take_the_time_of_their_type() {
     }
 }
 
-/// A program is suspended for a read and takes the rest of its time after the read.
+/// A program is suspended for a read and takes its remaining time after the read.
 #[test]
 fn program_is_suspended_for_a_read_and_resumes() {
     for (suspend, read_done, programmed) in [(None, 540 + 60, 540), (Some("20"), 100 + 20 + 60, 540 + 20 + 60)] {
@@ -528,8 +529,8 @@ fn what_a_read_waits_for_is_told_by_cause() {
     assert!(flash.wait_by_cause[1..].iter().all(|(_, time)| *time == us(0)));
 }
 
-/// Writes go fast into single-bit cells until these are full. An idle drive moves the cached data
-/// and empties them.
+/// Writes go fast into single-bit cells until the single-bit cells are full. An idle drive moves
+/// the cached data and empties the single-bit cells.
 #[test]
 fn writes_are_fast_until_the_slc_cache_is_full() {
     // A block of 16 pages takes 5 of one bit: 80 KiB. The cache has one block in each of two dies.

@@ -1,6 +1,7 @@
 //! Adaptive wear levelling (MixedStore, section 5.5): static wear levelling that is suspended while
 //! the host writes more than the drive was planned for. The erases of its moves would be added to
-//! those of the host. Levelling catches up afterwards.
+//! the erases that the host causes. When the host writes less again, wear levelling makes the moves
+//! that were held back.
 
 use std::ops::Range;
 
@@ -15,7 +16,7 @@ pub(crate) struct Adaptive {
 }
 
 impl Adaptive {
-    /// Wraps `levelling`, not suspended.
+    /// Wraps `levelling`, which is not suspended at first.
     pub(crate) fn new(levelling: Static) -> Self {
         Self { levelling, intense: false }
     }

@@ -1,6 +1,6 @@
 //! Dynamic wear levelling: the host writes to the erased block with the fewest erases. Moved data,
-//! which will stay longer, are written to the erased block with the most. Blocks whose data stay
-//! are not reached.
+//! which will stay longer, are written to the erased block with the most erases. Blocks whose data
+//! stay are not reached by dynamic wear levelling.
 
 use std::collections::BTreeSet;
 use std::ops::Range;

@@ -1,11 +1,11 @@
-//! Static wear levelling: dynamic wear levelling, and moves. A closed block lags behind if it was
-//! erased more than a threshold less often than the most worn block of its die. The data of the
-//! lagging block then move to a worn block, so that the lagging block takes its share of the
-//! erases.
+//! Static wear levelling: dynamic wear levelling, and in addition moves of data that stay. A closed
+//! block lags behind if it was erased more than a threshold less often than the most worn block of
+//! its die. The data of the lagging block then move to a worn block, so that the lagging block
+//! takes its share of the erases.
 //!
-//! Only data that stay are moved: the data of a block closed at least as long ago as it takes to
-//! write as many blocks as the die has. Data that change are soon overwritten, and their block is
-//! then erased without a move.
+//! Only data that stay are moved: the data of a block since whose closing at least as many blocks
+//! were written as the die has. Data that change are soon overwritten, and their block is then
+//! erased without a move.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -16,7 +16,8 @@ use crate::flash::geometry::Geometry;
 use crate::flash::precondition::Layout;
 use crate::flash::state::archive::{Archive, Checked, ERASES_MAX, ensure};
 
-/// Number of blocks with the fewest erases that are examined for one whose data stay.
+/// Number of blocks with the fewest erases that are examined in the search for a block whose data
+/// stay.
 const LOOKED_AT: usize = 8;
 
 /// Closed blocks of a die.
@@ -28,11 +29,11 @@ struct Die {
     most: u32,
 }
 
-/// Closed blocks of each die by erases, beside the erased blocks.
+/// Closed blocks of each die by erases, in addition to the erased blocks.
 pub(crate) struct Static {
     erased: Dynamic,
     dies: Vec<Die>,
-    /// Number of the closing by block.
+    /// Number of the closing of each block, in the order of closings.
     closing: Vec<u64>,
     blocks_per_die: u32,
     threshold: u32,

@@ -31,12 +31,12 @@ pub enum WearLevellingKind {
     #[default]
     None,
     /// The host writes to the erased block with the fewest erases. The collector, whose data live
-    /// longer, writes to the block with the most.
+    /// longer, writes to the block with the most erases.
     Dynamic,
-    /// As dynamic wear levelling; data that stay are moved, too, once their block lags behind by
-    /// more than a threshold.
+    /// As dynamic wear levelling; in addition, data that stay are moved once their block lags
+    /// behind by more than a threshold.
     Static,
-    /// As static wear levelling, but nothing is moved while the host writes more than planned.
+    /// As static wear levelling, but no data are moved while the host writes more than planned.
     Adaptive,
 }
 
@@ -49,11 +49,12 @@ impl WearLevellingKind {
 
 /// Policy that keeps the erased blocks of each die, and selects data to move.
 pub(crate) trait WearLevelling: Send {
-    /// Reports that `block` of `die` was erased, in all `erases` times, and can be written again.
+    /// Reports that `block` of `die` was erased, for the time numbered `erases`, and can be written
+    /// again.
     fn erased(&mut self, die: u32, block: u32, erases: u32);
 
     /// Takes the block of `die` that is written next: an erased block, or a block of `fresh`, whose
-    /// blocks were never written. `stays`: for data that were not overwritten for a while.
+    /// blocks were never written. `stays` is set for data that were not overwritten for a while.
     fn take(&mut self, die: u32, fresh: &mut Range<u32>, stays: bool) -> Option<u32>;
 
     /// Returns the number of erased blocks of `die`.
@@ -70,12 +71,12 @@ pub(crate) trait WearLevelling: Send {
         None
     }
 
-    /// Reports that the host begins or ceases to write more than planned.
+    /// Reports that the host begins or ceases to write more than the drive is planned for.
     fn set_intense(&mut self, _intense: bool) {}
 
-    /// Saves the state that does not follow from the blocks, or restores it. A restored policy must
-    /// be made for the same layout, and have received no reports since. The host's rate of writes
-    /// is not part of the state.
+    /// Saves or restores the state that does not follow from the blocks. A restored policy must be
+    /// made for the same layout, and must not have received reports since. The host's rate of
+    /// writes is not part of the state.
     ///
     /// # Errors
     /// Refuses content that does not fit the blocks.

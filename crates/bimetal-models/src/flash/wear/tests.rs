@@ -113,8 +113,8 @@ fn empty_layout() -> Layout {
     Layout::new(Precondition::Clean, &GEOMETRY, 0, 0, 3, 1)
 }
 
-/// Adaptive levelling moves nothing while the host writes more than planned. Levelling catches up
-/// afterwards.
+/// Adaptive levelling moves nothing while the host writes more than planned. Levelling makes up for
+/// the delay in later writes.
 #[test]
 fn adaptive_levelling_waits_for_the_end_of_a_burst() {
     let mut random = Pcg64::seed_from_u64(1);

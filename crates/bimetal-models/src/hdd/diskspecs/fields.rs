@@ -1,4 +1,4 @@
-//! Looks up figures in a block of a parameter file, by the names that DiskSim gives them.
+//! Looks up figures in a block of a parameter file, by the names that DiskSim uses.
 
 use super::DiskspecsError;
 use super::parser::{self, Block, Item, Value};
@@ -6,7 +6,7 @@ use super::parser::{self, Block, Item, Value};
 /// Returns the block of kind `kind` in a file.
 ///
 /// # Errors
-/// Refuses a file that does not have the form of a parameter file, or has no such block.
+/// Refuses a file that does not have the form of a parameter file, or has no block of this kind.
 pub(super) fn one_block(text: &str, file: &str, kind: &str) -> Result<Block, DiskspecsError> {
     let blocks = parser::parse(text, file)?;
     blocks.into_iter().find(|block| block.kind == kind).ok_or_else(|| DiskspecsError::Missing {
@@ -44,7 +44,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Returns the error that `key` does not have the `expected` value.
+    /// Returns an error: the value of `key` is not the `expected` value.
     pub(super) fn bad(&self, key: &str, expected: &str) -> DiskspecsError {
         let item = self.find(key);
         DiskspecsError::Figure {

@@ -122,7 +122,7 @@ fn formula(mechanics: &Fields<'_>) -> Result<Toml, DiskspecsError> {
     Ok(Toml::Table(table))
 }
 
-/// Parses the lines `cylinders, milliseconds` behind the first line, which holds their number.
+/// Parses the lines `cylinders, milliseconds` after the first line, which holds their number.
 fn seek_points(text: &str, file: &str) -> Result<Vec<(u32, f64)>, DiskspecsError> {
     let mut points: Vec<(u32, f64)> = Vec::new();
     for (index, line) in text.lines().enumerate().skip(1).filter(|(_, line)| !line.trim().is_empty()) {

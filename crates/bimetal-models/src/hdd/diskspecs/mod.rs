@@ -2,12 +2,12 @@
 //!
 //! A `.diskspecs` file holds the electronics and names the `.model` file. The `.model` file holds
 //! layout and mechanics and names the `.seek` file with the points of the seek curve (DiskSim 4.0
-//! Reference Manual, CMU-PDL-08-101). `parser.rs` parses their syntax, and `fields.rs` looks up
-//! figures in them. `layout.rs` and `electronics.rs` write the profile's parts, and `unused.rs`
-//! lists the settings that were ignored.
+//! Reference Manual, CMU-PDL-08-101). `parser.rs` parses the syntax of the files, and `fields.rs`
+//! looks up figures in the files. `layout.rs` and `electronics.rs` write the profile's parts, and
+//! `unused.rs` lists the settings that were ignored.
 //!
-//! Four traps: the declared number of blocks may be too small or too large (the zones count); a
-//! settle time may be negative; the bus rate may be in another file (then it must be given); zones
+//! Four traps. The declared number of blocks may be too small or too large, so the zones count. A
+//! settle time may be negative. The bus rate may be in another file, and must then be given. Zones
 //! may omit cylinders.
 
 mod electronics;
@@ -110,12 +110,12 @@ pub struct BusTimes {
 pub struct Imported {
     /// Profile of the drive, as TOML.
     pub profile: String,
-    /// Lines for the settings that the model does not follow, with file, line, key and value.
+    /// Lines about the settings that the model ignores, with file, line, key and value.
     pub passed_over: Vec<String>,
 }
 
-/// Imports the drive that the `.diskspecs` file at `path` describes. `bus` overrides the file's
-/// value, and is required if that value is 0.
+/// Imports the drive that the `.diskspecs` file at `path` describes. `bus` overrides the bus rate
+/// in the file, and is required if that value is 0.
 ///
 /// # Errors
 /// Refuses a file that cannot be read or is no parameter file, a figure that is missing or

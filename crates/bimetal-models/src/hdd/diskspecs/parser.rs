@@ -50,14 +50,14 @@ pub(super) struct Item {
 /// Parses the blocks of a file.
 ///
 /// # Errors
-/// Returns the line and what was expected there.
+/// Returns the line of the error, and the text that was expected in this line.
 pub(super) fn parse(text: &str, file: &str) -> Result<Vec<Block>, DiskspecsError> {
     let mut parser = Parser { tokens: tokens(text), next: 0, file };
     let mut blocks = Vec::new();
     while parser.peek().is_some() {
         let line = parser.line();
         let words = parser.words();
-        // The text behind the blocks instantiates them, which does not concern the drive.
+        // The text after the blocks instantiates them, which does not concern the drive.
         if words.first().is_some_and(|word| word == "instantiate" || word == "topology") {
             break;
         }

@@ -20,10 +20,10 @@ const FIXED: [(&str, &str); 14] = [
     ("Immed transfer partial hit", "1"),
 ];
 
-/// Settings without effect on the model. Some change nothing with one drive on its bus and one
-/// command at a time, and some only steer DiskSim's computation or output. The effect of other
-/// settings depends on a further setting (write segments with pre-buffering, reading ahead over
-/// what was requested without a most, …).
+/// Settings without effect on the model. Some settings change nothing with one drive on its bus and
+/// one command at a time, and some only steer DiskSim's computation or output. The effect of other
+/// settings depends on a further setting (write segments with pre-buffering, reading ahead over the
+/// requested sectors without a maximum, …).
 const WITHOUT_EFFECT: [&str; 23] = [
     "Hold bus entire read xfer",
     "Hold bus entire write xfer",
@@ -50,7 +50,7 @@ const WITHOUT_EFFECT: [&str; 23] = [
     "Extradisc seek delta",
 ];
 
-/// Returns a line for each setting of `block` that differs from the model, each key once.
+/// Returns a line for each setting of `block` whose value differs from the model, each key once.
 pub(super) fn warnings(block: &Block, file: &str) -> Vec<String> {
     let mut warnings: Vec<(&str, String)> = Vec::new();
     for item in items(block) {

@@ -2,7 +2,7 @@
 //! back.
 //!
 //! [`Layout`] is the whole layout. `zones.rs` checks or makes the zones, and `sparing.rs` decides
-//! which of their sectors carry addresses. Nothing here moves or takes time.
+//! which of their sectors carry addresses. No part of this folder moves or takes time.
 
 mod sparing;
 mod zones;
@@ -28,8 +28,8 @@ pub enum Mapping {
     /// As the serpentine order, but each zone starts with the first head.
     SerpentineInZone,
     /// Band by band: over the `band_cylinders` cylinders of a band on the first head, back over
-    /// them on the next head, and so on. Current drives have this order, as a change to the next
-    /// cylinder takes them less time than a change of head.
+    /// them on the next head, and so on. Current drives have this order, because a change to the
+    /// next cylinder takes less time than a change of head.
     HeadMajor,
 }
 
@@ -187,7 +187,7 @@ impl Layout {
         self.cylinders
     }
 
-    /// Returns whether addresses rise with the cylinder.
+    /// Returns true if addresses rise with the cylinder.
     pub fn is_cylinder_major(&self) -> bool {
         self.mapping != Mapping::HeadMajor
     }
@@ -212,7 +212,7 @@ impl Layout {
     }
 
     /// Returns the place of the sector at `lbn`, which follows the sectors of `place`: in the same
-    /// run, or in the next.
+    /// run, or in the next run.
     #[inline]
     pub fn place_behind(&self, place: &Place, lbn: u64) -> Place {
         let run = place.run as usize + usize::from(lbn >= self.run_end(place.run as usize));
@@ -238,23 +238,23 @@ impl Layout {
         }
     }
 
-    /// Returns the first address behind a run.
+    /// Returns the first address after a run.
     #[inline]
     fn run_end(&self, run: usize) -> u64 {
         self.runs.get(run + 1).map_or(self.sectors, |next| next.first_lbn)
     }
 
-    /// Returns how many sectors from `place`, at `lbn`, are consecutive on its track and in
-    /// address; at least one.
+    /// Returns the number of sectors from `place`, whose address is `lbn`, that are consecutive on
+    /// its track and in address; at least one.
     #[inline]
     pub fn consecutive(&self, place: &Place, lbn: u64) -> u64 {
         let on_track = u64::from(self.zones[place.zone as usize].sectors_per_track - place.sector);
         on_track.min(self.run_end(place.run as usize) - lbn)
     }
 
-    /// Returns the first address on the track of `place`, and the first address behind the track.
-    /// Both addresses are limited to the addresses that are consecutive around `lbn`, including
-    /// slipped sectors between, but not remapped ones.
+    /// Returns the first address on the track of `place`, and the first address after the track.
+    /// Both returned addresses are limited to the addresses that are consecutive around `lbn`,
+    /// including slipped sectors between, but without remapped sectors.
     pub fn track_bounds(&self, place: &Place, lbn: u64) -> (u64, u64) {
         let sectors = u64::from(self.zones[place.zone as usize].sectors_per_track);
         let track = (u64::from(place.track) * sectors, u64::from(place.track + 1) * sectors);
@@ -273,7 +273,8 @@ impl Layout {
         (start, self.run_end(last).min(high.first_lbn + (track.1 - high.first_sector)))
     }
 
-    /// Returns whether the last sector of a run lies in `zone`, at sector `from` of it or behind.
+    /// Returns true if the last sector of a run lies in `zone`, at the zone's sector `from` or
+    /// after it.
     fn last_is_from(&self, run: usize, zone: u32, from: u64) -> bool {
         let length = self.run_end(run) - self.runs[run].first_lbn;
         self.runs[run].zone == zone && self.runs[run].first_sector + length > from
@@ -290,7 +291,7 @@ impl Layout {
         (cylinder, if self.runs_backwards(zone, cylinder) { self.heads - 1 - turn } else { turn })
     }
 
-    /// Returns whether addresses run from the last head to the first on a cylinder, counted from
+    /// Returns true if addresses run from the last head to the first on a cylinder, counted from
     /// the first of its zone.
     #[inline]
     fn runs_backwards(&self, zone: &Zone, cylinder: u32) -> bool {
@@ -323,7 +324,8 @@ impl Layout {
         cylinder * self.heads + if self.runs_backwards(zone, cylinder) { self.heads - 1 - head } else { head }
     }
 
-    /// Returns the address of the sector at cylinder, head and sector; `None` if there is none.
+    /// Returns the address of the sector at cylinder, head and sector; `None` if the sector has no
+    /// address.
     pub fn lbn(&self, cylinder: u32, head: u32, sector: u32) -> Option<u64> {
         let index = self.zones.iter().rposition(|zone| zone.first_cylinder <= cylinder)?;
         let zone = &self.zones[index];
@@ -340,7 +342,7 @@ impl Layout {
         })
     }
 
-    /// Returns whether two sectors are on one track.
+    /// Returns true if two sectors are on one track.
     pub fn is_one_track(&self, lbn: u64, other: u64) -> bool {
         let (place, other) = (self.place(lbn), self.place(other));
         (place.cylinder, place.head) == (other.cylinder, other.head)
@@ -359,10 +361,10 @@ impl Layout {
     }
 
     /// Returns the nanoseconds from the start of a track in the zone of `place` to the start of
-    /// `sector`. For the sector behind the last sector of a track, the time is a whole revolution.
+    /// `sector`. For the sector after the last sector of a track, the time is a whole revolution.
     #[inline]
     pub fn offset_ns(&self, place: &Place, sector: u32) -> u64 {
-        // The value is rounded to the nearest, so that the sector behind the last is exactly a
+        // The value is rounded to the nearest, so that the sector after the last is exactly a
         // revolution away.
         (f64::from(sector) * self.zones[place.zone as usize].sector_ns + 0.5) as u64
     }
@@ -461,7 +463,7 @@ mod tests {
     ];
 
     proptest! {
-        /// Spare and bad sectors leave each address one place of its own.
+        /// Spare and bad sectors never give two addresses the same place.
         #[test]
         fn each_address_has_one_place_beside_spares_and_defects(
             zones in proptest::collection::vec((4u32..12, 12u32..40), 1..4),

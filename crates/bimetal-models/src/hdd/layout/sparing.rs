@@ -1,9 +1,9 @@
 //! Spare, slipped and remapped sectors: assignment of addresses to the sectors of a zone.
 //!
 //! The sectors of a zone are numbered along its tracks in order of address. A *unit* (track,
-//! cylinder, range of cylinders or the whole zone) keeps some of them as spares. A bad sector is
-//! *slipped* (it is skipped, and the addresses behind it move up by one) or *remapped* (another
-//! sector takes its address).
+//! cylinder, range of cylinders or the whole zone) keeps some of its sectors as spares. A bad
+//! sector is *slipped* (it is skipped, and the addresses after it move up by one) or *remapped*
+//! (another sector takes its address).
 
 use serde::Deserialize;
 
@@ -24,24 +24,24 @@ pub enum Sparing {
     TrackEnd,
     /// Sectors at the end of each cylinder.
     CylinderEnd,
-    /// Sectors at the end of each cylinder in addition to the slipped ones, by which the zone holds
-    /// less.
+    /// Sectors at the end of each cylinder in addition to the slipped sectors; the zone's capacity
+    /// is smaller by the slipped sectors.
     CylinderEndBesideSlips,
     /// Sectors at the start of each cylinder.
     CylinderStart,
-    /// Sectors at the start of each cylinder in addition to the slipped ones, by which the zone
-    /// holds less.
+    /// Sectors at the start of each cylinder in addition to the slipped sectors; the zone's
+    /// capacity is smaller by the slipped sectors.
     CylinderStartBesideSlips,
     /// Sectors at the end of each range of `sparing_range` cylinders; a last range that is not
-    /// whole has none.
+    /// whole has no spares.
     RangeEnd,
-    /// Sectors at the end of the zone, including the slipped ones.
+    /// Sectors at the end of the zone, the slipped sectors included.
     ZoneEnd,
-    /// Sectors at the end of the zone in addition to the slipped ones, by which the zone holds
-    /// less.
+    /// Sectors at the end of the zone in addition to the slipped sectors; the zone's capacity is
+    /// smaller by the slipped sectors.
     ZoneEndBesideSlips,
-    /// No spares in a zone, which holds less by its slipped sectors: the spares lie at the end of
-    /// the drive.
+    /// No spares in a zone, whose capacity is smaller by its slipped sectors: the spares lie at the
+    /// end of the drive.
     DriveEnd,
 }
 
@@ -168,7 +168,7 @@ fn pieces_of_units(zone: &ZoneFigures, extent: Extent, sparing: Sparing, range: 
     pieces
 }
 
-/// Appends the first `usable` sectors from `first` to before `end` that are not slipped.
+/// Appends, of the sectors from `first` to before `end`, the first `usable` that are not slipped.
 fn push_unit(pieces: &mut Vec<Piece>, first: u64, end: u64, mut usable: u64, slipped: &[Piece]) {
     let mut at = first;
     for &(slip, length) in slipped.iter().chain([&(end, 0)]) {
@@ -239,7 +239,7 @@ mod tests {
         }
     }
 
-    /// A slipped sector moves the addresses behind it up within its unit of sparing.
+    /// A slipped sector moves the addresses after it up by one sector, within its unit of sparing.
     #[test]
     fn slipped_sector_shifts_later_addresses_of_its_unit() {
         let slipped = zone(2, &[3, 5], &[], 0);

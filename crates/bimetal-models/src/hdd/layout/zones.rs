@@ -66,8 +66,8 @@ fn check_sectors_per_track(key: &'static str, sectors: u32) -> Result<(), BadFig
     Err(BadFigure::new(key, format!("{sectors} sectors per track"), "1 to 1000000 sectors per track"))
 }
 
-/// Makes zones of equal numbers of cylinders that hold `own`, with rates that fall evenly from the
-/// outer to the inner zone.
+/// Makes zones of equal numbers of cylinders that together hold `own` sectors, with rates that fall
+/// evenly from the outer to the inner zone.
 fn zones_from_rates(profile: &HddProfile, own: Sectors) -> Result<Vec<ZoneFigures>, BadFigure> {
     let missing = |key| BadFigure::new(key, "nothing", "a figure, because no zones are given");
     let count = profile.zone_count.ok_or_else(|| missing("zone_count"))?;
@@ -107,7 +107,8 @@ fn zones_from_rates(profile: &HddProfile, own: Sectors) -> Result<Vec<ZoneFigure
         .collect())
 }
 
-/// Returns the nanoseconds in which a track passes on average, with its part of the switches.
+/// Returns the nanoseconds in which a track passes under the head on average, with its share of the
+/// time of switches.
 fn track_pass_ns(profile: &HddProfile) -> Result<f64, BadFigure> {
     let (track_ns, cylinder_ns) = switch_times_ns(profile)?;
     let (heads, revolution_ns) = (f64::from(profile.heads), 60e9 / profile.rpm);

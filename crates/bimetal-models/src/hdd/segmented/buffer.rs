@@ -5,10 +5,10 @@
 pub(super) struct Segment {
     /// First sector held.
     pub(super) start: u64,
-    /// First sector behind the sectors that the segment holds. An empty segment has `end` equal to
+    /// First sector after the sectors that the segment holds. An empty segment has `end` equal to
     /// `start`.
     pub(super) end: u64,
-    /// Set if a write left the sectors here.
+    /// Set if a write left the sectors in this segment.
     pub(super) written: bool,
     /// Time of the last use: a larger number is later.
     last_used: u64,
@@ -62,7 +62,7 @@ impl Segments {
         self.segments[index].last_used = self.uses;
     }
 
-    /// Returns whether a segment was used last.
+    /// Returns true if a segment was used last.
     pub(super) fn is_last_used(&self, index: usize) -> bool {
         self.uses > 0 && self.segments[index].last_used == self.uses
     }
@@ -82,15 +82,15 @@ impl Segments {
         best
     }
 
-    /// Returns the segment for a read that the buffer does not hold: an empty segment, or else the
-    /// least recently used. The segment `busy` is in use until its read is done, so `busy` is
-    /// chosen only if no other segment is left.
+    /// Returns the segment for a read that the buffer does not hold: an empty segment, or otherwise
+    /// the least recently used segment. The segment `busy` is in use until its read is done, so
+    /// `busy` is chosen only if no other segment is left.
     pub(super) fn for_read(&self, busy: Option<usize>) -> usize {
         self.least_used(0..self.for_reads(), busy)
     }
 
     /// Returns the segment for a write from `start` to before `end`: the segment for writes, or a
-    /// segment whose content the write replaces, or else as for a read.
+    /// segment whose content the write replaces, or otherwise a segment chosen as for a read.
     pub(super) fn for_write(&self, start: u64, end: u64, busy: Option<usize>) -> usize {
         let all = 0..self.segments.len();
         if self.separate {
@@ -167,7 +167,7 @@ mod tests {
         assert_eq!(segments.find(3000, 3010, true), Hit::Whole(2));
     }
 
-    /// A new stream gets an empty segment, or else the segment that was used longest ago.
+    /// A new stream gets an empty segment, or otherwise the segment that was used longest ago.
     #[test]
     fn new_stream_gets_an_empty_or_least_recent_segment() {
         let mut segments = filled(true);

@@ -81,7 +81,8 @@ impl Electronics {
         self.read_disconnect_ns[usize::from(self.after_write)]
     }
 
-    /// Returns the overhead of a write: in the buffer if `fast`, else on the medium.
+    /// Returns the overhead of a write: of a write that finishes in the buffer if `fast`, and
+    /// otherwise of a write that finishes on the medium.
     pub(super) fn write_ns(&self, fast: bool) -> u64 {
         let kind = if fast { self.write_hit_ns } else { self.write_miss_ns };
         kind[usize::from(self.after_write)]

@@ -3,7 +3,7 @@
 //!
 //! The behaviour follows DiskSim's disk module (DiskSim 4.0 Reference Manual, CMU-PDL-08-101):
 //! overheads by kind, a bus that carries data while the medium turns, read-ahead over think times,
-//! writes that finish in the buffer. This model computes times for each command instead of for each
+//! writes that finish in the buffer. This model computes times for each command and not for each
 //! sector.
 //!
 //! Read `read.rs` and `write.rs` first, which follow a command from the host to its completion.
@@ -35,20 +35,21 @@ use buffer::Segments;
 use electronics::Electronics;
 use read_ahead::{ReadAhead, Rule};
 
-/// Write that has finished for the host, or is about to, and is still being written to the medium.
+/// Write that has finished for the host, or is about to finish, and is still being written to the
+/// medium.
 #[derive(Clone, Copy, Debug)]
 struct WriteBehind {
     segment: usize,
-    /// First sector behind the write.
+    /// First sector after the write.
     end: u64,
     /// Time at which the last sector of the write is on the medium.
     until_ns: u64,
 }
 
-/// Behaviour of the drive, beside its times.
+/// Behaviour of the drive, without its times.
 #[derive(Clone, Copy, Debug)]
 struct Habits {
-    /// Writes that finish in the buffer; `None`: no writes.
+    /// Writes that finish in the buffer; `None` if no writes finish there.
     fast_writes: Option<FastWrites>,
     never_disconnects: bool,
     read_watermark: f64,
@@ -79,7 +80,7 @@ pub struct SegmentedHdd {
     behind: Option<WriteBehind>,
     /// Commands that the drive has not taken yet, in order of arrival.
     waiting: VecDeque<Pending>,
-    /// Time at which the command under way finishes, and the command.
+    /// Time at which the command under way finishes, and this command.
     active: Option<(u64, Pending)>,
     account: Account,
 }
@@ -143,7 +144,7 @@ impl SegmentedHdd {
         }
     }
 
-    /// Serves a command. Returns the time at which the host knows that it is complete.
+    /// Serves a command. Returns the time at which the host knows that the command is complete.
     fn serve(&mut self, pending: &Pending, now_ns: u64) -> u64 {
         if self.behind.is_some_and(|behind| behind.until_ns <= now_ns) {
             self.end_write_behind();
@@ -167,7 +168,7 @@ impl SegmentedHdd {
         }
     }
 
-    /// Ends the write behind: its data is on the medium.
+    /// Ends the write that is still being written to the medium: its data is on the medium.
     fn end_write_behind(&mut self) {
         if let Some(behind) = self.behind.take()
             && !(self.habits.caches && self.habits.read_hits_on_writes)

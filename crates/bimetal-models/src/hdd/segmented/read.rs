@@ -73,7 +73,8 @@ impl SegmentedHdd {
         }
     }
 
-    /// Serves a read whose start is in a segment: the rest is on its way, or is fetched.
+    /// Serves a read whose start is in a segment: the other sectors are being read ahead, or are
+    /// fetched.
     fn read_rest(
         &mut self,
         segment: usize,
@@ -138,8 +139,8 @@ impl SegmentedHdd {
     }
 
     /// Transfers the sectors up to `end` from the medium over the bus, which is free from `bus_ns`
-    /// on. The last `early` of those on the track have passed before. Returns the time at which the
-    /// last sector has crossed the bus, and begins read-ahead.
+    /// on. The last `early` of the sectors on the track have passed before. Returns the time at
+    /// which the last sector has crossed the bus, and begins read-ahead.
     fn transfer(&mut self, segment: usize, mut sweep: Sweep, mut early: u64, end: u64, mut bus_ns: u64) -> u64 {
         let started_ns = sweep.at_ns;
         while sweep.lbn < end {

@@ -4,7 +4,7 @@ use super::super::controller::ReadAheadMode;
 use super::super::mechanics::{Mechanics, Sweep};
 use super::buffer::Segments;
 
-/// Read-ahead under way over the sectors behind a read.
+/// Read-ahead under way over the sectors after a read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ReadAhead {
     /// Segment that takes the sectors.
@@ -21,8 +21,9 @@ impl ReadAhead {
         segments.extend(self.segment, self.sweep.lbn);
     }
 
-    /// Returns the time at which the arm is free, if it is needed at `now_ns`. A movement that has
-    /// begun is completed, and so is a sector, unless the drive `stops_in_sector`.
+    /// Returns the time at which the arm is free, if another command needs the arm at `now_ns`. A
+    /// movement that has begun is completed, and the present sector is completed, too, unless the
+    /// drive `stops_in_sector`.
     pub(super) fn stopped_ns(&mut self, now_ns: u64, stops_in_sector: bool, mechanics: &mut Mechanics) -> u64 {
         if self.sweep.lbn >= self.limit || self.sweep.at_ns > now_ns {
             return now_ns;
@@ -39,12 +40,12 @@ pub(super) struct Rule {
     pub(super) most: u64,
     /// Smallest number of sectors to read ahead.
     pub(super) least: u64,
-    /// First sector behind the drive.
+    /// First sector after the drive.
     pub(super) drive_end: u64,
 }
 
 impl Rule {
-    /// Returns the sector before which read-ahead stops behind a read that ends before `end`, with
+    /// Returns the sector before which read-ahead stops after a read that ends before `end`, with
     /// a segment that holds sectors from `segment_start` on.
     pub(super) fn limit(&self, end: u64, segment_start: u64, mechanics: &Mechanics) -> u64 {
         if end >= self.drive_end {
@@ -74,7 +75,7 @@ impl Rule {
         last - first
     }
 
-    /// Returns the first address behind the cylinder of `lbn`.
+    /// Returns the first address after the cylinder of `lbn`.
     fn cylinder_end(&self, lbn: u64, mechanics: &Mechanics) -> u64 {
         let layout = mechanics.layout();
         let cylinder = layout.place(lbn).cylinder;

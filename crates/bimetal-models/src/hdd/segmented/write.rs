@@ -1,4 +1,4 @@
-//! Writes: over the bus into the buffer, and from there to the medium.
+//! Writes: over the bus into the buffer, and from the buffer to the medium.
 
 use bimetal_core::operation::OpKind;
 
@@ -95,8 +95,8 @@ impl SegmentedHdd {
     }
 
     /// Writes the sectors from `start` to before `end`, with the arm free from `from_ns` on.
-    /// Returns the time at which all are written. A sector that has not arrived when its place
-    /// passes waits for the next turn.
+    /// Returns the time at which all sectors from `start` to `end` are written. A sector that has
+    /// not arrived when its place passes waits for the next turn.
     fn write_medium(
         &mut self,
         from_ns: u64,
@@ -144,7 +144,7 @@ impl SegmentedHdd {
     }
 
     /// Returns the sector before which the data of a write must have arrived, so that its first
-    /// sector can be written. The write finishes on the medium.
+    /// sector can be written. Used for a write that finishes on the medium.
     fn before_first(&self, start: u64, end: u64) -> u64 {
         let sectors = end - start;
         match self.electronics.extra {

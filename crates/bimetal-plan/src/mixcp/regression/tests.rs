@@ -180,7 +180,7 @@ proptest! {
 }
 
 /// Two of five predictors are independent of the values. These two predictors are marked and left
-/// out, and the other coefficients are as if they had never been there.
+/// out, and the other coefficients are as if these predictors had never been used.
 #[test]
 fn insignificant_predictors_are_marked_and_left_out() {
     let noise = |n: u64| (n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as f64 / (1u64 << 24) as f64 - 0.5;

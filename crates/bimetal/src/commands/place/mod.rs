@@ -135,9 +135,9 @@ struct Document<'a> {
     totals: Totals,
     #[serde(skip_serializing_if = "Option::is_none")]
     states: Option<States>,
-    /// Moves that would be made; null if the size of the SSD or the free space is not known.
+    /// Planned moves; null if the size of the SSD or the free space is not known.
     plan: Option<Planned>,
-    /// Simulated gain; null without a trace, and if files move.
+    /// Simulated gain; null without a trace, and null if files move.
     gain: Option<Gain>,
     /// Moves that were made; null without `--apply`.
     moved: Option<Moved>,
@@ -400,8 +400,8 @@ fn rule_of_parameters(arguments: &Arguments) -> Result<Rule, Error> {
 /// Counts the accesses of a trace to each file.
 ///
 /// # Errors
-/// The trace cannot be read, or it is of another device: it reaches beyond the size of this one, or
-/// touches none of the files.
+/// The trace cannot be read, or belongs to another device: the trace reaches beyond the size of
+/// this device, or touches none of the files.
 fn uses_of(files: &[PlacedFile], mut reader: TraceReader, device: Option<u64>) -> Result<Vec<Uses>, Error> {
     let mut counter = Counter::new(files);
     let (mut inside, mut end) = (0u64, 0u64);
@@ -427,7 +427,7 @@ fn uses_of(files: &[PlacedFile], mut reader: TraceReader, device: Option<u64>) -
     Ok(counter.uses)
 }
 
-/// Writes the map that `--files` takes.
+/// Writes the map that the option `--files` takes.
 fn write_map(path: &Path, files: &[PlacedFile], free: &[(u64, u64)]) -> Result<(), Error> {
     let mut map = OutputFile::create(path)?;
     file_system::write_map(&mut map, files, free)?;

@@ -1,4 +1,4 @@
-//! Moves of files: their plan, the run, and the way back.
+//! Moves of files: their plan, the moves themselves, and the moves back.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -27,14 +27,14 @@ use crate::progress::Stages;
 const SPARE_SHARE: u64 = 256;
 const SPARE_BLOCKS_MAX: u64 = (16 << 20) / BLOCK_BYTES;
 
-/// Moves that would be made.
+/// Planned moves.
 #[derive(Debug, Serialize)]
 pub(super) struct Planned {
     to_ssd: Total,
     to_hdd: Total,
-    /// Files that belong on the SSD and have no room there.
+    /// Files that belong on the SSD, but for which the SSD has no room.
     no_room: Total,
-    /// Time that the moves take, if a rate is known.
+    /// Time that the moves take; null if the rate is unknown.
     seconds: Option<f64>,
     /// Bytes a second by which the time is estimated.
     bytes_per_second: Option<f64>,
@@ -47,7 +47,7 @@ pub(super) struct Planned {
 pub(super) struct Moved {
     to_ssd: Total,
     to_hdd: Total,
-    /// Files with more extents than before.
+    /// Files with more extents than before the move.
     split: u64,
     /// Files whose content was compared.
     verified: u64,
@@ -66,7 +66,7 @@ struct Skipped {
     first: String,
 }
 
-/// Files as they lie, and the files that belong on the SSD.
+/// Present places of the files, and the files that belong on the SSD.
 pub(super) struct Files<'a> {
     pub(super) rule: &'a Rule,
     pub(super) files: &'a [PlacedFile],
@@ -81,14 +81,14 @@ fn run_of(&(start, length): &(u64, u64)) -> Run {
 }
 
 impl Files<'_> {
-    /// Returns the numbers of the files that belong on the SSD, the most wanted first.
+    /// Returns the numbers of the files that belong on the SSD, the most important first.
     pub(super) fn chosen(&self) -> Vec<usize> {
         let order = self.rule.order(self.files, self.uses).into_iter();
         order.filter(|&number| self.entries[number].belongs == Some(Place::Ssd)).collect()
     }
 
     /// Returns the files that may leave the SSD: the least used first, then the largest, so that
-    /// few leave.
+    /// few files leave.
     fn others(&self) -> Vec<usize> {
         let belongs_elsewhere = |number: &usize| self.entries[*number].belongs == Some(Place::Hdd);
         let mut others: Vec<usize> = (0..self.files.len()).filter(belongs_elsewhere).collect();

@@ -1,4 +1,5 @@
-//! Charts of the claims: for each figure and table of a paper, the paper's points beside ours.
+//! Charts of the claims: for each figure and table of a paper, the points of the paper and the
+//! points that this program measures.
 
 use std::fmt::Write as _;
 
@@ -116,8 +117,8 @@ mod tests {
         elements.filter_map(value).collect()
     }
 
-    /// A value that is the paper's lies on the paper's bar, within the band; one of half the size
-    /// lies left of it.
+    /// Regression: a value equal to the paper's value lies on the paper's bar, within the band; a
+    /// value of half the size lies to the left of the bar.
     #[test]
     fn dot_lies_on_the_bar_exactly_if_the_values_are_equal() {
         for claim in Paper::ALL.into_iter().flat_map(Paper::claims) {

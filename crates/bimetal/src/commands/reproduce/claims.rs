@@ -1,4 +1,5 @@
-//! `bimetal reproduce PAPER` and `all`: the claims of the papers beside our values.
+//! `bimetal reproduce PAPER` and `all`: the claims of the papers with the values that this program
+//! measures.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -9,7 +9,7 @@ use super::Shown;
 use crate::error::Error;
 use crate::report::plot::{Axis, Mark, Series, svg};
 
-/// Returns the averages beside the paper's, and the charts.
+/// Returns the averages with the paper's averages, and the charts.
 pub(super) fn figures() -> Result<Shown, Error> {
     let mut shown = Shown::default();
     let _ = writeln!(
@@ -36,8 +36,8 @@ pub(super) fn figures() -> Result<Shown, Error> {
         }
     }
     shown.text += "\nRates: on average over 100 positions, 64 KiB requests one at a time. Accesses: 4 KiB,\nthe disk's write \
-                   cache off; distances count as often as random accesses have them. The paper\ncalls the disk's fast edge the \
-                   inner one; physically it is the outer one.\n";
+                   cache off; distances count as often as random accesses have them. The paper calls the disk's\nfast \
+                   edge the inner edge; physically the fast edge is the outer edge.\n";
     Ok(shown)
 }
 

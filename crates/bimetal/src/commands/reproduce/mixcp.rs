@@ -102,13 +102,14 @@ fn table_3(again: &Reproduction) -> String {
         );
     }
     text += "The paper's Financial has two sets of averages: table 3's (W5: 3.3 KB, 164 ms, 3 % sequential) and table\n2's \
-             (4.4 KB, 134 ms, 2 %, and 9 % reads, which both rows have here). Both are synthetic here; the first\n10,000 requests \
+             (4.4 KB, 134 ms, 2 %, and 9 % reads, which this program uses for both rows). Both workloads are \
+             synthetic in\nthis experiment; the first 10,000 requests \
              of the published Financial1, which tests use, have 41 % reads and 26 ms.\n";
     text
 }
 
-/// Returns a table with a row for each provisioned system. `last` heads the fourth column of
-/// `cells`.
+/// Returns a table with a row for each provisioned system. `last` is the heading of the fourth
+/// column of `cells`.
 fn of_provisioned(
     again: &Reproduction,
     heading: &str,
@@ -187,7 +188,7 @@ fn figure_7(again: &Reproduction) -> String {
 }
 
 /// Returns the chart of the paper's figure 5: predictions for workloads that the model was not
-/// trained on, over the measured values.
+/// trained on, plotted against the measured values.
 fn figure_5_chart(again: &Reproduction) -> String {
     let chart = |title: &str, axes: [&'static str; 2], points: Vec<(f64, f64)>| {
         let all = || points.iter().flat_map(|(seen, told)| [*seen, *told]);
@@ -220,7 +221,7 @@ fn figure_5_chart(again: &Reproduction) -> String {
 }
 
 /// Returns the charts of figure 6: mean response times over the size of the flash, for the SSD
-/// alone and for a MixedStore with it.
+/// alone and for a MixedStore with this SSD.
 fn figure_6_charts(again: &Reproduction) -> String {
     let chart = |workload: &str| {
         let rows: Vec<&Provisioned> = again.table_4.iter().filter(|row| row.workload == workload).collect();

@@ -58,7 +58,7 @@ struct Shown {
     charts: String,
 }
 
-/// Every experiment. To add one, add a line here.
+/// Every experiment. To add an experiment, add a line to this table.
 const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         name: "wear-leveling",

@@ -31,7 +31,7 @@ pub(super) struct Prepared {
     pub(super) job: Job,
     /// Options of the job.
     pub(super) options: SimulationOptions,
-    /// The same in one spelling, as the result has them.
+    /// Settings of the job, spelled with one form of each key, as the result has them.
     pub(super) spelled: BTreeMap<String, String>,
     /// Digest of the trace.
     pub(super) trace: String,
@@ -50,10 +50,10 @@ pub(super) struct Sweep {
 }
 
 impl Sweep {
-    /// Reads the grid at `path`, and checks everything that can be checked without a simulation.
+    /// Reads the grid at `path`, and makes all checks that need no simulation.
     ///
     /// # Errors
-    /// The grid, an option of it, or a trace is wrong. The message names the grid.
+    /// The grid, an option of the grid, or a trace is wrong. The message names the grid.
     pub(super) fn read(path: &Path, shard: Shard) -> Result<Self, Error> {
         let name = path.display().to_string();
         let text = fs::read_to_string(path).map_err(|error| {
@@ -90,7 +90,7 @@ impl Sweep {
         Ok(Self { jobs, plan })
     }
 
-    /// Returns the jobs, of jobs with equal keys only the first.
+    /// Returns the jobs; of jobs with equal keys, only the first job.
     pub(super) fn distinct(&self) -> impl Iterator<Item = &Prepared> {
         let mut seen = BTreeSet::new();
         self.jobs.iter().filter(move |job| seen.insert(&job.key))
@@ -192,7 +192,7 @@ fn found(patterns: &[String]) -> Result<Vec<String>, Error> {
     Ok(traces)
 }
 
-/// Returns the files beside `path` whose names match `pattern`, sorted.
+/// Returns the files in the directory of `path` whose names match `pattern`, sorted.
 fn matching(path: &Path, pattern: &str) -> std::io::Result<Vec<String>> {
     let folder = path.parent().unwrap_or(Path::new(""));
     let read = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
@@ -275,7 +275,7 @@ mod tests {
         }
     }
 
-    /// An option that were no part of the key would give a job the result of another.
+    /// An option that was not part of the key would give a job the result of another job.
     #[test]
     fn each_option_changes_the_key() {
         let values = [

@@ -1,8 +1,8 @@
 //! `bimetal sweep`: runs every combination of a grid, and keeps the results.
 //!
-//! `bimetal_plan::sweep` has the pure part: grid, keys, shards and the folder. Here a grid becomes
-//! jobs with the options of `simulate` (`jobs.rs`), traces are read once for several jobs
-//! (`traces.rs`), and threads run the jobs (`workers.rs`).
+//! `bimetal_plan::sweep` has the pure part: grid, keys, shards and the folder. In this module a
+//! grid becomes jobs with the options of `simulate` (`jobs.rs`), traces are read once for several
+//! jobs (`traces.rs`), and threads run the jobs (`workers.rs`).
 
 mod jobs;
 mod report;
@@ -28,7 +28,7 @@ use crate::output::{note, print, print_json};
 use crate::progress::{Stages, Watch};
 use jobs::Sweep;
 
-/// Version of the engine: program and sources. It is a part of each key.
+/// Version of the engine: program and sources. The version is a part of the key of each job.
 pub(crate) const ENGINE: &str = env!("BIMETAL_ENGINE");
 
 /// Run every combination of traces, schemes, sizes and settings, and keep the results
@@ -171,11 +171,11 @@ fn sweep(arguments: &Arguments) -> Result<(), Error> {
     if swept.failures.is_empty() { Ok(()) } else { Err(Error::No) }
 }
 
-/// Runs the open jobs of a grid, and returns the numbers of jobs as JSON. The outputs of the folder
-/// are complete then.
+/// Runs the open jobs of a grid, and returns the numbers of jobs as JSON. After the run, the
+/// outputs of the folder are complete.
 ///
 /// # Errors
-/// The grid, an option of it, or a trace is wrong, or a result cannot be written.
+/// The grid, an option of the grid, or a trace is wrong, or a result cannot be written.
 pub(crate) fn json(arguments: &Arguments, watch: &dyn Watch) -> Result<String, Error> {
     let (sweep, folder, _) = arguments.of_grid()?;
     let store = Store::create(folder)?;
@@ -250,7 +250,7 @@ fn thread_count(wanted: Option<u64>) -> usize {
     wanted.map_or(cores, |wanted| usize::try_from(wanted).unwrap_or(cores).min(cores))
 }
 
-/// Returns a line for each job: its key, its state, and the command that runs it alone.
+/// Returns a line for each job: its key, its state, and the command that runs this job alone.
 fn listed<'a>(sweep: &Sweep, state: impl Fn(&str) -> &'a str) -> String {
     let line = |job: &jobs::Prepared| {
         let arguments = ["simulate".to_owned(), job.job.trace.clone()].into_iter().chain(job.job.arguments());

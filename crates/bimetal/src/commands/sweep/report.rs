@@ -20,7 +20,7 @@ use crate::report::palette::ink_of;
 
 /// Axis of the traces.
 const TRACES: &str = "traces";
-/// Name of no axis: its only row or column has all jobs.
+/// Name for a missing axis: its only row or column has all jobs.
 const NO_AXIS: &str = "";
 /// Axes that become no rows and columns by themselves: schemes are bars, and a bar is a mean over
 /// seeds.
@@ -125,7 +125,8 @@ fn axes(points: &[Point]) -> BTreeSet<&str> {
     points.iter().flat_map(|point| point.places.keys().map(String::as_str)).collect()
 }
 
-/// Returns the axes of the rows and of the columns: those asked for, or those with most values.
+/// Returns the axes of the rows and of the columns: the axes that were asked for, or the axes with
+/// most values.
 fn chosen(points: &[Point], wanted: [Option<&str>; 2]) -> Result<[String; 2], Error> {
     let known = axes(points);
     if let Some(unknown) = wanted.into_iter().flatten().find(|axis| !known.contains(axis)) {
@@ -278,8 +279,8 @@ mod tests {
         assert!(message.contains("unknown axis 'trace': did you mean 'traces'?"), "{message}");
     }
 
-    /// With traces as the only axis, they were the rows and the columns, with empty charts outside
-    /// the diagonal.
+    /// Regression: with traces as the only axis, traces were the rows and the columns, with empty
+    /// charts outside the diagonal.
     #[test]
     fn traces_alone_are_rows_with_one_column() {
         let results = ["a", "b"].map(|trace| {

@@ -43,7 +43,7 @@ impl Default for Fnv {
 }
 
 impl Fnv {
-    /// Adds a part, with its length in front.
+    /// Adds a part, after its length.
     fn add(&mut self, part: &[u8]) {
         let length = (part.len() as u64).to_le_bytes();
         for byte in length.iter().chain(part) {

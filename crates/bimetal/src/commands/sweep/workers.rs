@@ -26,7 +26,7 @@ use crate::options::replay::choose_replay;
 use crate::options::simulation::choices;
 use crate::progress::Watch;
 
-/// Trace that was read, or the message of its reader.
+/// Trace that was read, or the error message of its reader.
 type Read = Arc<Result<Loaded, String>>;
 
 /// Jobs over the same requests.
@@ -56,7 +56,7 @@ struct Desk<'a> {
     groups: Vec<Group<'a>>,
     part: Part,
     done: u64,
-    /// Sums over all threads.
+    /// Reading and simulation time of all threads together.
     reading: Duration,
     simulating: Duration,
     /// Reason for which the sweep ends early.
@@ -139,11 +139,11 @@ impl<'a> Desk<'a> {
 /// Outcome of a job that did not fail.
 enum Outcome {
     Done(Box<Document>),
-    /// The scheme cannot be built with the drives; the reason.
+    /// The scheme cannot be built with the drives; the value is the reason.
     LeftOut(String),
 }
 
-/// Thread's view of the sweep.
+/// State of the sweep that a thread uses.
 #[derive(Clone, Copy)]
 struct Worker<'a, 'b> {
     desk: &'b Mutex<Desk<'a>>,
@@ -259,8 +259,8 @@ fn simulated(job: &Prepared, loaded: &Loaded) -> Result<Outcome, Error> {
     Ok(Outcome::Done(Box::new(document)))
 }
 
-/// Result of a job, as a line has it. Nothing in it depends on the time, on other jobs, or on the
-/// name of the trace.
+/// Result of a job, as a line has it. No part of the result depends on the time, on other jobs, or
+/// on the name of the trace.
 #[derive(Serialize)]
 struct Line<'a> {
     schema: &'static str,
@@ -312,8 +312,8 @@ fn without(part: &impl Serialize, keys: &[&str]) -> Value {
     value
 }
 
-/// Returns a message without the path or the name of the trace in front: an equal trace of another
-/// name has the same result. Messages name the trace as `NAME: ` or `NAME:LINE: `.
+/// Returns a message without the path or the name of the trace in front: an equal trace with
+/// another name has the same result. Messages name the trace as `NAME: ` or `NAME:LINE: `.
 fn unnamed(message: &str, trace: &str) -> String {
     let name = std::path::Path::new(trace).file_name().unwrap_or_default().to_string_lossy();
     let behind = [trace, &*name].into_iter().find_map(|name| {
@@ -329,7 +329,7 @@ fn unnamed(message: &str, trace: &str) -> String {
 mod tests {
     use super::*;
 
-    /// Each 'a' of a message became 'the trace' if the trace had the name 'a'.
+    /// Regression: each 'a' of a message became 'the trace' if the trace had the name 'a'.
     #[test]
     fn message_loses_only_the_name_of_the_trace_in_front() {
         for (message, trace, expected) in [

@@ -37,7 +37,8 @@ enum Phase {
     FlushingTable,
     SecondTable,
     Flushing,
-    /// Writes a pair of superblocks. The number counts the copies whose write has begun.
+    /// Writes a pair of superblocks. The number in this phase counts the copies whose write has
+    /// begun.
     Superblock(usize),
     /// Writes the marks for the second superblock of the pair.
     SecondMarks,
@@ -46,7 +47,7 @@ enum Phase {
 /// The next step of a checkpoint.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(in crate::volume) enum Step {
-    /// Write metadata. `bytes` is empty in a volume without data.
+    /// Write metadata. `bytes` of a write is empty in a volume without data.
     Write { place: Place, fua: bool, bytes: Vec<u8> },
     /// Flush the member with the metadata.
     Flush,
@@ -125,7 +126,8 @@ impl Checkpoint {
         }
     }
 
-    /// Ends the checkpoint. Returns its superblock, which is durable; `None` if it failed.
+    /// Ends the checkpoint. Returns the superblock of the checkpoint, which is durable; `None` if
+    /// the checkpoint failed.
     pub(in crate::volume) fn end(self, cache: &mut Cache, newest: &Superblock) -> Option<Superblock> {
         cache.checkpointing = false;
         let superblock = self.superblock.filter(|_| !self.failed);
@@ -158,8 +160,9 @@ impl Checkpoint {
         Some(Step::Write { place, fua: false, bytes })
     }
 
-    /// Writes the marks in the area of the superblock's turn. Beside the table's second copies a
-    /// flush follows; for the second superblock the write itself is stable.
+    /// Writes the marks in the area of the superblock's turn. The marks of the first superblock are
+    /// written beside the second copies of the slot table, and a flush follows; the marks of the
+    /// second superblock are written through.
     fn write_marks(&self, cache: &Cache) -> Option<Step> {
         let turn = self.superblock.as_ref().map_or(0, Superblock::turn);
         let place = Place::Sectors(cache.ring.marks_place(turn));
@@ -246,7 +249,8 @@ mod tests {
             checkpoint.step(under_way, cache, &facts)
         }
 
-        /// Takes the next step in words. All operations before the step have ended.
+        /// Takes the next step, and returns it as a text. All operations before the step have
+        /// ended.
         fn said(&mut self) -> String {
             match self.step(0) {
                 Step::Write { place: Place::Superblock { turn, copy }, fua, .. } => {

@@ -1,6 +1,5 @@
 //! The dirty-region marks: regions of home that may differ from clean copies. A durable mark
-//! precedes the first change in place, so that after a crash no copy outlives the content it was
-//! made of.
+//! precedes the first change in place, so that after a crash no copy counts whose home has changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,7 +27,7 @@ impl Marks {
         }
     }
 
-    /// Clears all marks: home durably has what clean copies have.
+    /// Clears all marks: home durably has the content of all clean copies.
     pub(in crate::volume) fn clear(&mut self) {
         while let Some(region) = self.durable.next_member(0) {
             self.durable.remove(region);
@@ -36,7 +35,7 @@ impl Marks {
         self.asked.clear();
     }
 
-    /// Returns all marks, a bit each, as whole pages; `None` if there are none.
+    /// Returns all marks, a bit each, as whole pages; `None` if no region is marked.
     pub(in crate::volume) fn encode(&self) -> Option<Vec<u8>> {
         if self.durable.len() == 0 && self.asked.is_empty() {
             return None;
@@ -73,7 +72,7 @@ impl Marks {
     }
 
     /// Returns the regions of `blocks` that lack a durable mark, and that have clean copies or
-    /// could have them after a crash.
+    /// could have clean copies after a crash.
     fn regions_to_mark(&self, blocks: BlockRun, map: &BlockMap, pending: &Pending) -> Vec<u32> {
         let is_unmarked = |region: &u32| !self.durable.contains(*region);
         if blocks.count <= map.len() {
@@ -121,7 +120,7 @@ mod tests {
         BlockRun { first: Block(first), count }
     }
 
-    /// A map with one copy of each of `blocks`.
+    /// A block map with one copy of each of `blocks`.
     fn copies(blocks: &[u64]) -> BlockMap {
         let mut map = BlockMap::new(16);
         for (slot, &block) in (0..).zip(blocks) {
@@ -153,7 +152,7 @@ mod tests {
         assert!(marks.are_needed(run(0, 9), &map, &mut pending));
     }
 
-    /// A copy that was evicted comes back if a crash takes the record of its eviction.
+    /// A copy that was evicted comes back if a crash loses the record of its eviction.
     #[test]
     fn copy_that_a_crash_brings_back_needs_a_mark() {
         let (mut marks, mut map, mut pending) = (Marks::new(1 << 20), copies(&[3]), Pending::default());

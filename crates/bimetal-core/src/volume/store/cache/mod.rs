@@ -108,7 +108,7 @@ impl<P> Kind<P> for Cache {
         self.ring.touch_slot(slot);
     }
 
-    /// Pages are written for all records; the end of the ring may split them.
+    /// A commit writes pages for all records; the end of the ring may split these pages.
     fn commit(&mut self, pending: &mut Pending, commit: CommitState) -> CommitWrite {
         if pending.written() >= commit.up_to {
             return CommitWrite::Nothing;
@@ -136,7 +136,8 @@ impl<P> Kind<P> for Cache {
         self.ring.wants_note()
     }
 
-    /// A checkpoint is about to empty a full ring, which ends the doubt too.
+    /// Begins no note if a checkpoint is about to empty a full ring, because the checkpoint also ends
+    /// the doubt.
     fn begin_note(&mut self) -> Option<Note> {
         let stable = self.ring.durable();
         let taken = self.ring.take_pages(0)?;
@@ -178,7 +179,7 @@ mod tests {
         assert!(!cache.ring.has_unflushed());
     }
 
-    /// A checkpoint can only take over pages that are durable.
+    /// A checkpoint can only take records from pages that are durable.
     #[test]
     fn full_ring_is_flushed_before_its_checkpoint() {
         let (mut cache, mut pending) = cache();

@@ -34,8 +34,8 @@ impl PageMapping {
         ensure(held == mapped, || format!("{held} valid units in all blocks, {mapped} mapped units"))
     }
 
-    /// Checks the blocks of a die that should hold `valid_units`. Returns the number of units that
-    /// they hold.
+    /// Checks the blocks of a die that should hold `valid_units`. Returns the number of valid units
+    /// that these blocks hold.
     fn check_die(&self, number: u32, valid_units: u64) -> Result<u64, Inconsistent> {
         let die = &self.dies[number as usize];
         ensure(die.valid == valid_units, || format!("{} valid units of die {number}: {valid_units}", die.valid))?;
@@ -59,7 +59,8 @@ impl PageMapping {
         Ok(held)
     }
 
-    /// Checks that every unit of a programmed page was written, moved, or padding.
+    /// Checks that every unit of a programmed page was written by the host, moved, or added as
+    /// padding.
     pub(super) fn check_counters(&self) -> Checked {
         let waiting = self.dies.iter().flat_map(|die| die.open).map(|open| u64::from(open.next - open.issued));
         let counters = &self.counters;

@@ -1,9 +1,10 @@
-//! Collection of free blocks in a die: a block is emptied by copying its valid units, and erased.
+//! Collection, which makes free blocks in a die: a block is emptied by copying its valid units, and
+//! is then erased.
 //!
 //! While a die has fewer free blocks than `free_blocks`, each row that is written to it pays for a
 //! part of a collection. The payment is just enough that the victim is erased when it has freed as
-//! much as was written meanwhile. If there are enough free blocks, rows pay for wear levelling: a
-//! unit moved for each unit written.
+//! many units as were written during the collection. If there are enough free blocks, rows pay for
+//! wear levelling instead: one unit is moved for each unit written.
 
 use super::PageMapping;
 use super::die::{Collection, Frontier, Stream};
@@ -11,7 +12,7 @@ use crate::flash::mapping::NONE;
 use crate::flash::operation::{Cause, NandKind, NandOp};
 
 impl PageMapping {
-    /// Starts a collection in `die` unless a block of it is being emptied. Returns whether a
+    /// Starts a collection in `die` unless a block of it is being emptied. Returns true if a
     /// collection is under way now.
     pub(super) fn start_collection(&mut self, die: u32) -> bool {
         if self.dies[die as usize].collection.is_some() {
@@ -58,15 +59,15 @@ impl PageMapping {
         self.collect(die, copies, operations);
     }
 
-    /// Returns whether `die` has something to collect when idle: fewer free blocks than it should
-    /// have then, or data in single-bit cells.
+    /// Returns true if `die` collects when the drive is idle: the die has fewer free blocks than an
+    /// idle drive should have, or it has data in single-bit cells.
     pub(super) fn wants_idle_time_in(&self, die: u32) -> bool {
         let open = self.dies[die as usize].open[Stream::Host as usize];
         let open_slc = u32::from(open.block != NONE && open.end < self.units_per_block);
         self.free_blocks(die) < self.options.idle_free_blocks || self.dies[die as usize].slc_blocks > open_slc
     }
 
-    /// Empties a block of `die` if it has something to collect.
+    /// Empties a block of `die` if the die has a block to collect.
     pub(super) fn collect_when_idle(&mut self, die: u32, operations: &mut Vec<NandOp>) {
         if self.wants_idle_time_in(die) && self.start_collection(die) {
             self.collect(die, u64::MAX, operations);
@@ -122,8 +123,8 @@ impl PageMapping {
         self.emit(NandKind::Erase, cause, die, victim, (1, self.geometry.planes_per_die, 0), operations);
     }
 
-    /// Appends units taken out of a victim to the open row of `stream`, which has room for them. A
-    /// row and a page are sensed once while their units are consecutive.
+    /// Appends units taken out of a victim to the open row of `stream`, which has room for these
+    /// units. A row, or a page, is sensed once for all consecutive units of the row or page.
     fn append_moved(
         &mut self,
         (die, stream): (u32, Stream),
@@ -157,7 +158,7 @@ impl PageMapping {
         }
     }
 
-    /// Appends the reads of a collection so far.
+    /// Appends the operations that read the units of a collection so far.
     fn append_reads(&mut self, die: u32, operations: &mut Vec<NandOp>) {
         let state = &mut self.dies[die as usize];
         let sensed = std::mem::take(&mut state.sensed);

@@ -6,15 +6,15 @@ use std::ops::Range;
 use crate::flash::mapping::NONE;
 use crate::flash::operation::Cause;
 
-/// Origin of writes. Each has an open block of its own in every die, so that short-lived data are
-/// not mixed with long-lived data.
+/// Origin of writes. Kinds of data; each kind has an open block of its own in every die, so that
+/// short-lived data are not mixed with long-lived data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Stream {
     /// Data of the host.
     Host,
     /// Data moved by collection.
     Collector,
-    /// Data moved by wear levelling, which stay.
+    /// Data moved by wear levelling, which are rarely overwritten.
     Leveller,
     /// Tables of the layer.
     Translation,
@@ -33,7 +33,8 @@ pub(super) struct Frontier {
     pub(super) next: u32,
     /// Unit before which all units were submitted to the die.
     pub(super) issued: u32,
-    /// Number of units that are written to the block: all, or fewer if its cells hold one bit.
+    /// Number of units that are written to the block: all units, or fewer if its cells hold one bit
+    /// each.
     pub(super) end: u32,
 }
 
@@ -45,12 +46,12 @@ pub(super) struct Collection {
     pub(super) victim: u32,
     /// Cause for which the victim is emptied.
     pub(super) cause: Cause,
-    /// Unit of the victim before which all units are done.
+    /// Unit of the victim before which all units have been copied.
     pub(super) next: u32,
-    /// Number of copies for each `per` units written.
+    /// Number of units that are copied for each `per` units written.
     pub(super) owed: u32,
     pub(super) per: u32,
-    /// Copies due, times `per`.
+    /// Copies that are due, multiplied by `per`.
     pub(super) credit: u64,
 }
 

@@ -8,8 +8,8 @@ use crate::flash::mapping::NONE;
 use crate::flash::operation::{Cause, NandKind, NandOp};
 
 impl PageMapping {
-    /// Chooses the die for the next row: in turn, except dies that hold too much. At least one die
-    /// holds no more than its share.
+    /// Chooses the die for the next row: the dies take turns, and dies that hold too much data are
+    /// left out. At least one die holds no more than its share.
     fn choose_die(&mut self) -> u32 {
         let dies = self.dies.len() as u32;
         loop {
@@ -21,7 +21,7 @@ impl PageMapping {
         }
     }
 
-    /// Ensures that the open block of `stream` in `die` has a unit to write.
+    /// Ensures that the open block of `stream` in `die` has a unit that can be written.
     fn ensure_block(&mut self, die: u32, stream: Stream, operations: &mut Vec<NandOp>) {
         if self.dies[die as usize].open[stream as usize].block != NONE {
             return;
@@ -103,7 +103,7 @@ impl PageMapping {
         }
     }
 
-    /// Programs the pages of a frontier that are written but not issued, and closes its block at
+    /// Programs the pages of a frontier that are filled but not programmed, and closes its block at
     /// the end.
     pub(super) fn issue(&mut self, die: u32, stream: Stream, operations: &mut Vec<NandOp>) {
         let state = &mut self.dies[die as usize];
@@ -175,7 +175,8 @@ impl PageMapping {
         }
     }
 
-    /// Invalidates the `len` physical units from `physical` on, all of one die and all valid.
+    /// Invalidates the `len` physical units from `physical` on, which lie in one die and are all
+    /// valid.
     pub(super) fn invalidate_run(&mut self, mut physical: u32, len: u32) {
         let end = physical + len;
         while physical < end {

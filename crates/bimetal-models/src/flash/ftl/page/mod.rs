@@ -1,15 +1,16 @@
-//! `page`: page mapping. Every unit can lie anywhere; all writes are appended to a log.
+//! `page`: page mapping. Every unit can lie anywhere; because all writes are appended to a log.
 //!
 //! The log is striped over the dies row by row: the host's open row lies in one die, the next row
 //! in the next die with room. A die takes data only while it holds little more than its share of
 //! all data, so that its collector always finds something to reclaim. Each die collects
-//! independently, see `collection`. Host and collector write to blocks of their own, see `die`.
-//! `log` appends and outdates units, `setup` makes the layer.
+//! independently, see `collection`. Host and collector write to separate blocks, see `die`. `log`
+//! appends units and makes older versions invalid, `setup` makes the layer.
 //!
 //! With a cache of single-bit cells (`slc_cache`), the host's blocks are programmed with one bit in
 //! each cell while the die has blocks to spare. Blocks with one bit in each cell are faster, and
-//! hold fewer units accordingly. As a single-bit block has few valid units, the collector takes it
-//! soon and packs its valid units into all bits of another block. In this way the cache is emptied.
+//! hold fewer units accordingly. Because a single-bit block has few valid units, the collector
+//! takes it soon and packs its valid units into all bits of another block. By such a collection the
+//! single-bit cells become free again.
 
 mod check;
 mod collection;
@@ -66,14 +67,14 @@ pub(crate) struct PageMapping {
     refused: u64,
     options: Options,
     counters: Counters,
-    /// Units that a collection takes out of its victim at a time.
+    /// Number of units that a collection takes out of its victim at a time.
     taken: Vec<(u32, u32)>,
-    /// Units that were moved, while moves are recorded.
+    /// List of moved units, while moves are recorded.
     moved: Option<Vec<u32>>,
 }
 
 impl PageMapping {
-    /// Records from now on which units are moved, for [`moved`](Self::moved).
+    /// Records the units that are moved from now on, for [`moved`](Self::moved).
     pub(super) fn note_moves(&mut self) {
         self.moved = Some(Vec::new());
     }
@@ -90,7 +91,7 @@ impl PageMapping {
         (physical != NONE && self.blocks.is_programmed(block, offset)).then_some(physical)
     }
 
-    /// Returns whether `unit` has a place.
+    /// Returns true if `unit` has a place.
     pub(super) fn is_mapped(&self, unit: u32) -> bool {
         self.mapping.get(unit, &self.layout) != NONE
     }

@@ -30,8 +30,8 @@ pub(crate) struct Options {
     /// the number of units in such a block.
     pub(crate) slc_blocks: u32,
     pub(crate) slc_units: u32,
-    /// Largest number of blocks of a die that hold tables, including an open one; 0: there are no
-    /// tables.
+    /// Largest number of blocks of a die that hold tables, including an open one; 0 if the layer
+    /// has no tables on flash.
     pub(crate) table_blocks: u32,
 }
 
@@ -61,11 +61,11 @@ fn check_room(geometry: &Geometry, units: u32, free: u32, asked: u32) -> Result<
 }
 
 impl PageMapping {
-    /// Makes the layer of `setup` over `geometry`, which may have logical units behind the host's
-    /// for tables. Each die keeps `table_blocks` blocks for them.
+    /// Makes the layer of `setup` over `geometry`, which may have logical units after the host's
+    /// for tables. Each die keeps `table_blocks` blocks for these tables.
     ///
     /// # Errors
-    /// Returns the key because of which there is no room.
+    /// Returns the key of the profile because of which there is no room.
     pub(in crate::flash::ftl) fn of(setup: &Setup, geometry: Geometry, table_blocks: u32) -> Result<Self, BadFigure> {
         let options = setup.profile.page_options(&geometry, table_blocks)?;
         let free = options.free_blocks + 1 + table_blocks + options.levelling.open_blocks();
@@ -129,8 +129,8 @@ impl PageMapping {
         }
     }
 
-    /// Writes these units of the layer's own tables before time zero, into blocks that are free
-    /// then.
+    /// Writes units of the layer's own tables before time zero, into blocks that are free at time
+    /// zero.
     pub(in crate::flash::ftl) fn prepare_tables(&mut self, units: std::ops::Range<u32>) {
         let free_blocks = std::mem::replace(&mut self.options.free_blocks, 0);
         let mut operations = Vec::new();

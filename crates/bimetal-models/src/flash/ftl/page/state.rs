@@ -50,7 +50,7 @@ impl Known<'_> {
         })
     }
 
-    /// Checks that `listed` is `all` in another order.
+    /// Checks that `listed` has the same elements as `all`, in any order.
     pub(crate) fn check_order(listed: &[u32], all: impl Iterator<Item = u32>, what: &str) -> Checked {
         let (mut listed, all): (Vec<u32>, Vec<u32>) = (listed.to_vec(), all.collect());
         listed.sort_unstable();
@@ -175,7 +175,8 @@ impl PageMapping {
         (die.fresh, die.retired, die.slc_blocks) = (blocks.end - fresh..blocks.end, retired as u32, slc as u32);
     }
 
-    /// Counts the units that wait to be programmed for the run that programs them.
+    /// Counts the units that wait to be programmed, so that the next run counts them when it
+    /// programs them.
     fn count_what_waits(&mut self) {
         let waiting = |stream: Stream| -> u64 {
             let open = self.dies.iter().map(|die| die.open[stream as usize]);
