@@ -38,8 +38,8 @@ pub fn batches(object: &Bound<'_, PyAny>) -> PyResult<Vec<RecordBatch>> {
     let capsule = object.call_method0("__arrow_c_stream__")?;
     let capsule = capsule.cast::<PyCapsule>()?;
     let pointer = capsule.pointer_checked(Some(STREAM))?.cast::<FFI_ArrowArrayStream>();
-    // SAFETY: the name of the capsule says that it has a stream; the reader moves the stream out, and
-    // leaves a released one, as the interface asks for.
+    // SAFETY: the name of the capsule says that it has a stream; the reader moves the stream out,
+    // and leaves a released one, as the interface asks for.
     let reader = unsafe { RecordBatchStreamReader::from_raw(pointer.as_ptr()) }.map_err(refused)?;
     reader.collect::<Result<_, _>>().map_err(refused)
 }

@@ -218,8 +218,8 @@ fn of_columns(columns: Columns, has_times: bool, name: String) -> Trace {
     Trace { columns: Arc::new(columns), header, notes: Vec::new(), arguments }
 }
 
-/// Makes requests of tables in the columns of the `csv` format, sorts them by time, and returns them,
-/// with true if they have times.
+/// Makes requests of tables in the columns of the `csv` format, sorts them by time, and returns
+/// them, with true if they have times.
 fn from_batches(batches: &[RecordBatch]) -> Result<(Columns, bool), String> {
     let mut requests: Vec<Request> = Vec::with_capacity(batches.iter().map(RecordBatch::num_rows).sum());
     let mut has_times = false;

@@ -366,8 +366,8 @@ fn a_small_write_and_a_flush_behind_the_last_one_take_a_turn() {
         now = serve(&mut drive, now, command(OpKind::Write, commit * 8, 8));
         now = serve(&mut drive, now, command(OpKind::Flush, 0, 0));
         let milliseconds = (now - begin).as_millis_f64();
-        // The sector after it has just passed; at the end of a track the next one is rotated a little
-        // further.
+        // The sector after it has just passed; at the end of a track the next one is rotated a
+        // little further.
         assert!(commit == 0 || (8.2..9.8).contains(&milliseconds), "commit {commit}: {milliseconds} ms");
     }
 }

@@ -49,8 +49,8 @@ pub struct Document {
 }
 
 impl Document {
-    /// Returns true if the figures of a run hold only for the addresses that the trace accesses, and
-    /// most addresses of the volume are unknown.
+    /// Returns true if the figures of a run hold only for the addresses that the trace accesses,
+    /// and most addresses of the volume are unknown.
     pub fn depends_on_place(&self, run: &Run) -> bool {
         let bytes = |bytes: Option<u64>| Bytes(bytes.unwrap_or(0));
         depends_on_place(&run.scheme, bytes(self.trace.capacity_bytes), bytes(self.trace.address_end_bytes))

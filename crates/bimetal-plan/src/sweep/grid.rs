@@ -223,8 +223,8 @@ fn uses(scheme: &SchemeInfo, role: Role) -> bool {
     scheme.members.iter().any(|(used, _)| *used == role)
 }
 
-/// Returns false if option `name` chooses a drive, or the size of a drive, for a role that the scheme
-/// does not have.
+/// Returns false if option `name` chooses a drive, or the size of a drive, for a role that the
+/// scheme does not have.
 fn uses_option(scheme: &SchemeInfo, name: &str) -> bool {
     match name {
         "ssd" | "ssd-size" => uses(scheme, Role::Ssd),

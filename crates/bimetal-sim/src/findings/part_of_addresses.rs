@@ -19,8 +19,8 @@ const OTHERS: [&str; 2] = ["hddboost", "hyperduo"];
 /// known about most of its addresses.
 const LARGER: u64 = 2;
 
-/// Returns true if the figures of a scheme on a volume that must hold `capacity` depend on the place
-/// of the trace's accesses: all below `address_end`.
+/// Returns true if the figures of a scheme on a volume that must hold `capacity` depend on the
+/// place of the trace's accesses: all below `address_end`.
 pub fn depends_on_place(scheme: &str, capacity: Bytes, address_end: Bytes) -> bool {
     let holds_ranges = schemes::find(scheme).is_some_and(|info| info.members.contains(&(Role::Ssd, Holds::Ranges)));
     let by_address = holds_ranges || OTHERS.contains(&scheme);

@@ -113,8 +113,8 @@ mod tests {
         assert!(line.contains("Its hdd was busy for 98 % of the measured time. The trace"), "{line}");
     }
 
-    /// 10,000 of 16,000 requests arrived in a twentieth of the time: the median was 1 s, and nothing
-    /// was said.
+    /// 10,000 of 16,000 requests arrived in a twentieth of the time: the median was 1 s, and
+    /// nothing was said.
     #[test]
     fn run_whose_requests_took_long_is_saturated_in_a_short_time() {
         let with = |p50, p90, behind| {

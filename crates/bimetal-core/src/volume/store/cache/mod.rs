@@ -136,8 +136,8 @@ impl<P> Kind<P> for Cache {
         self.ring.wants_note()
     }
 
-    /// Begins no note if a checkpoint is about to empty a full ring, because the checkpoint also ends
-    /// the doubt.
+    /// Begins no note if a checkpoint is about to empty a full ring, because the checkpoint also
+    /// ends the doubt.
     fn begin_note(&mut self) -> Option<Note> {
         let stable = self.ring.durable();
         let taken = self.ring.take_pages(0)?;
