@@ -123,6 +123,11 @@ pub struct Described {
     pub settings: BTreeMap<String, String>,
     /// Price of the option in US dollars.
     pub cost_usd: f64,
+    /// Mean cost of a year of ownership: drives, their successors, and energy; null if it is not
+    /// known.
+    pub usd_per_year: Option<f64>,
+    /// Probability that data are lost in a year; null if it is not known.
+    pub loss_probability_per_year: Option<f64>,
     /// Figures that `simulate` gives for exactly these drives, sizes and settings.
     pub predicted: BTreeMap<String, Value>,
     /// Lowest and highest value that parts of the trace give for each budgeted figure, by the
@@ -188,6 +193,8 @@ impl Described {
         let Tried { candidate, .. } = tried;
         let figures = tried.figures();
         let confidence = figures.and_then(|figures| figures.confidence.as_deref());
+        let (usd_per_year, loss_probability_per_year) =
+            figures.map_or((None, None), |figures| figures.ownership(candidate));
         let (ssd, hdd) = (candidate.drive(Role::Ssd), candidate.drive(Role::Hdd));
         let log = candidate.drive(Role::Log).map(|log| format!("{}:{}", log.model, log.size));
         Self {
@@ -199,6 +206,8 @@ impl Described {
             scheme: candidate.scheme.name.to_owned(),
             settings: settings_of(candidate, figures),
             cost_usd: candidate.cost_usd,
+            usd_per_year,
+            loss_probability_per_year,
             predicted: figures.map(|figures| predicted(figures, budgets)).unwrap_or_default(),
             predicted_range: figures.map(|figures| ranges(figures, budgets)).unwrap_or_default(),
             kept_in_windows: confidence.map(kept_in_windows).unwrap_or_default(),

@@ -15,6 +15,7 @@ use bimetal_sim::figures::run_of;
 use bimetal_sim::findings::{address_end, depends_on_place};
 use bimetal_sim::lifetime::{self, KnownWear, Life, Repeated, Unknown};
 use bimetal_sim::limits::{Limits, Which};
+use bimetal_sim::ownership::{Owned, Terms};
 use bimetal_sim::results::{FlashFigures, Run, RunSpeed, Series};
 use bimetal_sim::setup::{Choices, Setup, SetupError};
 use bimetal_sim::simulator::{Play, Replay, SimulationError, simulate_within};
@@ -147,6 +148,8 @@ pub struct Figures {
     pub grown: Option<Box<Figures>>,
     /// Length of the measured part of the run in seconds.
     pub span_s: Option<f64>,
+    /// Facts about the drives that the cost of ownership needs, and its terms.
+    pub owned: Option<(Owned, Terms)>,
     /// Confidence in the figures, if it was computed.
     pub confidence: Option<Box<Confidence>>,
     /// Worst ends of the ranges of budgeted figures, by the names of their budgets, if the plan
@@ -352,7 +355,8 @@ impl Evaluator<'_> {
             Ok(measured) => {
                 let span = (measured.end - measured.start).as_seconds_f64();
                 let run = run_of(&setup, &measured, self.replay, RunSpeed::default());
-                Ok(Outcome::Done(Box::new(Figures::new(run, candidate, span))))
+                let owned = Some((Owned::of(&setup, &measured), choices.ownership));
+                Ok(Outcome::Done(Box::new(Figures { owned, ..Figures::new(run, candidate, span) })))
             }
             Err(SimulationError::LimitBroken { finished, broken }) => Ok(Outcome::Stopped { finished, broken }),
             Err(error @ SimulationError::Failed { .. }) => Ok(Outcome::Impossible(error.to_string())),
@@ -374,10 +378,6 @@ fn why_not_built(error: SetupError) -> String {
     }
 }
 
-/// Returns the reason for which a block map takes more memory than allowed, or `None`. The check
-/// applies to schemes that have an entry for every block of the SSD from the start, of some bits
-/// each. The block map of schemes without such entries takes memory as the workload touches
-/// addresses.
 /// Returns the reason for which the figures of an option say nothing about a volume of the capacity
 /// asked for: they hold only for the addresses that the trace accesses.
 fn hangs_on_place(candidate: &Candidate, choices: &Choices, survey: &Survey) -> Option<String> {
@@ -393,6 +393,10 @@ fn hangs_on_place(candidate: &Candidate, choices: &Choices, survey: &Survey) -> 
     })
 }
 
+/// Returns the reason for which a block map takes more memory than allowed, or `None`. The check
+/// applies to schemes that have an entry for every block of the SSD from the start, of some bits
+/// each. The block map of schemes without such entries takes memory as the workload touches
+/// addresses.
 fn too_large_a_map(candidate: &Candidate, choices: &Choices) -> Option<String> {
     let has_map = candidate.scheme.memory_bytes_per_block > 0.0;
     let mirrors = has_map && candidate.scheme.members.contains(&(Role::Ssd, Holds::Ranges));
@@ -409,6 +413,17 @@ fn too_large_a_map(candidate: &Candidate, choices: &Choices) -> Option<String> {
 }
 
 impl Figures {
+    /// Returns the cost of a year of ownership, and the probability that data are lost in a year;
+    /// each is `None` if it is not known.
+    pub fn ownership(&self, candidate: &Candidate) -> (Option<f64>, Option<f64>) {
+        let Some((owned, terms)) = &self.owned else { return (None, None) };
+        let usd: Vec<f64> = candidate.drives.iter().map(|(_, offer)| offer.usd).collect();
+        let lives = self.lives.as_deref();
+        let cost =
+            lives.zip(self.energy_j).and_then(|(lives, joules)| owned.usd_per_year_at(&usd, joules, lives, *terms));
+        (cost, owned.loss_probability())
+    }
+
     /// Replaces the profiles' prices by the catalogue's.
     fn price(&mut self, candidate: &Candidate) {
         let exported_gb = self.at("exported_bytes").unwrap_or(0.0) / 1e9;

@@ -29,7 +29,7 @@ use bimetal_core::units::Nanoseconds;
 use bimetal_models::cloud::RENT_YEARS;
 use bimetal_models::profile::Body;
 
-use crate::lifetime::Unknown;
+use crate::lifetime::{Life, Unknown};
 use crate::results::{Cost, Member, MemberFigures, Run};
 use crate::setup::{Drive, Setup};
 use crate::simulator::Measured;
@@ -47,6 +47,13 @@ pub struct Terms {
     pub usd_per_kwh: f64,
 }
 
+impl Terms {
+    /// Returns the cost of a year of drives that cost `bought` over all years, and take `watts`.
+    fn of_a_year(self, bought: f64, watts: f64) -> f64 {
+        bought / self.years + watts * HOURS_A_YEAR / 1000.0 * self.usd_per_kwh
+    }
+}
+
 impl Default for Terms {
     fn default() -> Self {
         Self { years: 5.0, usd_per_kwh: 0.15 }
@@ -54,7 +61,8 @@ impl Default for Terms {
 }
 
 /// Facts about the drives of a run that the figures of the run do not contain.
-pub(crate) struct Owned {
+#[derive(Clone, Debug)]
+pub struct Owned {
     /// Drives in the order of the members.
     drives: Vec<OwnedDrive>,
     /// Measured time of the run.
@@ -66,7 +74,10 @@ pub(crate) struct Owned {
 }
 
 /// Facts about one drive.
+#[derive(Clone, Debug)]
 struct OwnedDrive {
+    /// Name of the drive, as its lifetime has it.
+    id: String,
     usd: Option<f64>,
     failures_per_year: Option<f64>,
     holds: Holds,
@@ -81,8 +92,9 @@ struct OwnedDrive {
 
 impl Owned {
     /// Returns the facts about the drives of `setup` after a run.
-    pub(crate) fn of(setup: &Setup, measured: &Measured) -> Self {
+    pub fn of(setup: &Setup, measured: &Measured) -> Self {
         let drives = setup.drives.iter().map(|drive| OwnedDrive {
+            id: drive.id.clone(),
             usd: drive.price.as_ref().map(|price| price.usd),
             failures_per_year: drive.profile.failures_per_year,
             holds: drive.holds,
@@ -112,14 +124,28 @@ impl Owned {
 
     fn usd_per_year(&self, members: &[Member], controller_usd: f64, terms: Terms) -> Option<f64> {
         let each = || self.drives.iter().zip(members);
-        let bought: f64 = each().map(|(drive, member)| drive.bought(member, terms.years)).sum::<Option<f64>>()?;
         let powered = each().filter(|(drive, _)| !drive.is_rented);
         let watts: f64 = powered.map(|(drive, member)| drive.watts(member, self.span)).sum::<Option<f64>>()?;
-        let kwh_per_year = watts * HOURS_A_YEAR / 1000.0;
-        Some((bought + controller_usd) / terms.years + kwh_per_year * terms.usd_per_kwh)
+        let bought = each().map(|(drive, member)| drive.bought(drive.usd?, sets(member, terms.years)?, terms.years));
+        Some(terms.of_a_year(bought.sum::<Option<f64>>()? + controller_usd, watts))
     }
 
-    fn loss_probability(&self) -> Option<f64> {
+    /// Returns the cost of a year if the drives cost `usd`, in the order of the members, take
+    /// `joules` over the run, and their flash lives as long as `lives` say; `None` if a figure is
+    /// not known.
+    pub fn usd_per_year_at(&self, usd: &[f64], joules: f64, lives: &[Life], terms: Terms) -> Option<f64> {
+        let sets = |drive: &OwnedDrive| match lives.iter().find(|life| life.member == drive.id) {
+            Some(life) if !life.unlimited => Some((terms.years / life.years?).max(1.0)),
+            _ => Some(1.0),
+        };
+        let each = self.drives.iter().zip(usd);
+        let bought = each.map(|(drive, usd)| drive.bought(*usd, sets(drive)?, terms.years));
+        let watts = Some(joules / self.span.as_seconds_f64()).filter(|watts| watts.is_finite())?;
+        Some(terms.of_a_year(bought.sum::<Option<f64>>()?, watts))
+    }
+
+    /// Returns the probability that data are lost in a year; `None` if it is not known.
+    pub fn loss_probability(&self) -> Option<f64> {
         if !self.is_single {
             return None;
         }
@@ -196,20 +222,25 @@ impl OwnedDrive {
         Some(1.0 - (1.0 - self.failures_per_year?).powf(self.count as f64))
     }
 
-    /// Returns the dollars for this drive and its successors over `years`.
-    fn bought(&self, member: &Member, years: f64) -> Option<f64> {
+    /// Returns the dollars for this drive, which costs `usd`, and its successors over `years`, of
+    /// which wear asks for `sets`.
+    fn bought(&self, usd: f64, sets: f64, years: f64) -> Option<f64> {
         if self.is_rented {
-            return Some(self.usd? / RENT_YEARS * years);
+            return Some(usd / RENT_YEARS * years);
         }
-        let by_wear = match &member.figures {
-            MemberFigures::Hdd(_) => 1.0,
-            MemberFigures::Ssd(figures) => match (figures.flash.lifetime_years, figures.flash.lifetime_unknown) {
-                (Some(life), _) => (years / life).max(1.0),
-                (None, Some(Unknown::NothingWritten | Unknown::NothingErased)) => 1.0,
-                (None, _) => return None,
-            },
-        };
-        Some(self.usd? * (by_wear + self.failures_per_year? * years))
+        Some(usd * (sets + self.failures_per_year? * years))
+    }
+}
+
+/// Returns the number of drives that wear takes over `years`, a fraction for a worn part.
+fn sets(member: &Member, years: f64) -> Option<f64> {
+    match &member.figures {
+        MemberFigures::Hdd(_) => Some(1.0),
+        MemberFigures::Ssd(figures) => match (figures.flash.lifetime_years, figures.flash.lifetime_unknown) {
+            (Some(life), _) => Some((years / life).max(1.0)),
+            (None, Some(Unknown::NothingWritten | Unknown::NothingErased)) => Some(1.0),
+            (None, _) => None,
+        },
     }
 }
 
@@ -227,6 +258,7 @@ mod tests {
 
     fn owned(drives: &[(Holds, f64)], was_dirty: bool) -> Owned {
         let drive = |&(holds, failures): &(Holds, f64)| OwnedDrive {
+            id: format!("{holds:?}").to_lowercase(),
             usd: Some(100.0),
             failures_per_year: Some(failures),
             holds,
@@ -286,6 +318,26 @@ mod tests {
         assert_eq!(watts(&drives[0]), Some(6.0 + 7.0 * 4.0), "one is at work, and seven idle");
         drives[0].idle_watts = None;
         assert_eq!(watts(&drives[0]), None);
+    }
+
+    #[test]
+    fn cost_of_a_year_has_successors_of_worn_and_of_failed_drives() {
+        let owned = owned(&[(Holds::Home, 0.02), (Holds::Cache, 0.01)], false);
+        let terms = Terms { years: 5.0, usd_per_kwh: 0.1 };
+        let life = |years| Life { member: "cache".to_owned(), years: Some(years), ..Life::default() };
+        let cost = |lives: &[Life]| owned.usd_per_year_at(&[300.0, 100.0], 50.0, lives, terms).expect("all is known");
+        // 5 W over a year, and failed drives.
+        let power = 5.0 * HOURS_A_YEAR / 1000.0 * 0.1;
+        let failed = 300.0 * 0.02 + 100.0 * 0.01;
+        assert!((cost(&[life(20.0)]) - (400.0 / 5.0 + failed + power)).abs() < 1e-9);
+        assert!(
+            (cost(&[life(2.0)]) - ((300.0 + 250.0) / 5.0 + failed + power)).abs() < 1e-9,
+            "it wears out in 2 years"
+        );
+        let endless = Life { member: "cache".to_owned(), unlimited: true, ..Life::default() };
+        assert_eq!(cost(&[endless]), cost(&[life(20.0)]));
+        let unknown = Life { member: "cache".to_owned(), ..Life::default() };
+        assert_eq!(owned.usd_per_year_at(&[300.0, 100.0], 50.0, &[unknown], terms), None);
     }
 
     /// Three disks that are used as one lose data when any of them fails.

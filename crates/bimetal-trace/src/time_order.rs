@@ -115,7 +115,13 @@ impl TimeOrder {
         let leaps =
             |from: Option<Nanoseconds>| from.is_none_or(|from| entry.time.0.saturating_sub(from.0) > LEAP_NS_MAX);
         if (self.previous.is_some() || next.is_some()) && leaps(self.previous) && leaps(next) {
-            return Err((bad_time(entry.time, "a time at most 30 days ahead of the entries around it"), place));
+            return Err((
+                bad_time(
+                    entry.time,
+                    "a time at most 30 days ahead of the entries around it (--skip-bad-lines skips others)",
+                ),
+                place,
+            ));
         }
         if entry.time < self.released {
             return Err((bad_time(entry.time, STEPS_BACK), place));

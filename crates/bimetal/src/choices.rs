@@ -35,6 +35,9 @@ pub(crate) struct Choices {
     pub(crate) rule: &'static str,
 }
 
+/// Ratio of a life to the shortest possible life from which on both are printed.
+const WIDE: f64 = 2.0;
+
 /// Words in front of the schemes that are no choice.
 pub(crate) const UNSURE: &str = "no choice, because the trace knows too few addresses:";
 
@@ -71,7 +74,7 @@ impl Choices {
     pub(crate) fn of(runs: &[Run], is_unsure: impl Fn(&Run) -> bool, today: Option<f64>) -> Option<Self> {
         let lives_count = runs.iter().all(|run| run.ssd.is_none() || run.devices.ssd.flash.lifetime_years.is_some());
         let merits = |run: &Run| {
-            let years = run.devices.ssd.flash.lifetime_years.filter(|_| lives_count);
+            let years = least_life(run).filter(|_| lives_count);
             let years = years.unwrap_or(YEARS_MAX).min(YEARS_MAX);
             let (usd, p99_ms) = (run.cost.total_usd?, run.response_time_ms.all.p99?);
             let p99_half = run.response_time_ms.all.p99_pm;
@@ -152,9 +155,10 @@ impl Merits {
     fn in_words(&self, run: &Run, today: Option<f64>) -> String {
         let p99 = milliseconds_with_half(self.p99_ms, self.p99_half);
         let mut text = format!("${}, p99 {p99}", dollars(self.usd));
-        if let Some(years) = run.devices.ssd.flash.lifetime_years {
-            let end = today.map_or_else(String::new, |today| until(years, today));
-            text += &format!(", the SSD lasts {}{end}", lifetime(years));
+        if let (Some(years), Some(least)) = (run.devices.ssd.flash.lifetime_years, least_life(run)) {
+            let end = today.map_or_else(String::new, |today| until(least, today));
+            let from = if least * WIDE < years { format!("{} to ", lifetime(least)) } else { String::new() };
+            text += &format!(", the SSD lasts {from}{}{end}", lifetime(years));
         }
         if let Some(usd) = run.cost.usd_per_year {
             text += &format!(", ${} a year", dollars(usd));
@@ -164,6 +168,13 @@ impl Merits {
         }
         text
     }
+}
+
+/// Returns the shortest life that the trace leaves possible, in years.
+fn least_life(run: &Run) -> Option<f64> {
+    let flash = &run.devices.ssd.flash;
+    let years = flash.lifetime_years?;
+    Some(flash.lifetime_range_years.map_or(years, |(least, _)| least.min(years)))
 }
 
 /// Returns a capacity in the units in which drives are sold.
@@ -219,6 +230,16 @@ mod tests {
         assert!(text.ends_with("  no choice, because the trace knows too few addresses: combo\n"), "{text}");
         let sure = Choices::of(&runs, |_| false, None).unwrap();
         assert_eq!(sure.best.iter().map(|choice| choice.run).collect::<Vec<_>>(), [2, 1]);
+    }
+
+    /// A life of 505 years was praised that could as well be 9 days.
+    #[test]
+    fn shortest_possible_life_decides_and_is_printed() {
+        let mut runs = [run("cheap", 80.0, 4.0, Some(5.0)), run("dear", 90.0, 4.0, Some(505.0))];
+        runs[1].devices.ssd.flash.lifetime_range_years = Some((0.025, 505.0));
+        assert!(said(&runs).ends_with("  nothing is gained by dear\n"), "{}", said(&runs));
+        runs[0].response_time_ms.all.p99 = Some(40.0);
+        assert!(said(&runs).contains("the SSD lasts 9.13 d to 505 y, holds"), "{}", said(&runs));
     }
 
     /// Two runs that are each better than the other by a little once could beat each other, so that

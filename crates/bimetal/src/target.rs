@@ -142,6 +142,10 @@ pub(crate) fn ask(client: &mut Client, request: &Request) -> Result<Reply, Error
     drop(bar);
     match reply? {
         Reply::Error { message } => Err(Error::new(message)),
+        Reply::No { message } => {
+            eprintln!("{message}");
+            Err(Error::No)
+        }
         reply => Ok(reply),
     }
 }

@@ -528,7 +528,7 @@ fn messages_name_the_flag_the_trace_and_the_remedy() {
     assert!(message.contains("--ssd-size 1KiB: expected the size of a drive, at least 1MiB"), "{message}");
     let message = refused(&["plan", &trace, "--catalog", "no-such.toml"]);
     assert!(
-        message.contains("no-such.toml: ") && message.contains("without --catalog a built-in example"),
+        message.contains("no-such.toml: ") && message.contains("on-sale for all built-in drives, or a class"),
         "{message}"
     );
     let lines = "1,0,flush,0,0,0,\n2,0,discard,0,8,0,\n3,0,discard,8,8,0,\n";

@@ -100,7 +100,7 @@ figures! {
     DriveFigures, DRIVE_KEYS {
         interface: String, "a text like \"PCIe 4.0 x4 NVMe\"", "Interface of the drive.";
         cell: Cell, "SLC, MLC, TLC, QLC or 3D XPoint", "Cells of an SSD.";
-        recording: Recording, "CMR, DM-SMR or HM-SMR", "Recording of a hard disk: conventional, shingled and managed by the drive, or by the host.";
+        recording: Recording, "CMR, DM-SMR or HM-SMR", "Recording of a hard disk: conventional (CMR), shingled and managed by the drive (DM-SMR), or by the host (HM-SMR).";
         actuators: PerSize, "a number above 0, or one for each of sizes", "Independent actuators of a hard disk.";
         rpm: PerSize, "a number above 0, or one for each of sizes", "Revolutions of a hard disk in a minute.";
         map_memory: MapMemory, "DRAM, HMB or none", "Memory for the mapping table of an SSD: its own, or the host's (HMB).";

@@ -234,7 +234,7 @@ impl Server {
             "not drained: {left} bytes are still off home: {reason}. The volume stays attached and readable; remove \
              the cause and drain again"
         );
-        self.tell_watchers(Watch::Drain, &Reply::Error { message });
+        self.tell_watchers(Watch::Drain, &Reply::No { message });
     }
 }
 
@@ -261,7 +261,7 @@ mod tests {
 
     fn error(replies: &[Reply]) -> &str {
         match replies {
-            [Reply::Error { message }] => message,
+            [Reply::Error { message } | Reply::No { message }] => message,
             other => panic!("expected one error: {other:?}"),
         }
     }
@@ -343,6 +343,7 @@ mod tests {
         bench.run_for(DAY);
         let replies = bench.replies(visitor);
         assert!(error(&replies).starts_with("not drained: 16384 bytes are still off home: "), "{replies:?}");
+        assert!(matches!(replies[..], [Reply::No { .. }]), "the answer is no, and the request was right: {replies:?}");
         assert_eq!((bench.server.phase, bench.server.control.drained), (Phase::Serving, false));
     }
 

@@ -64,7 +64,7 @@ const SPAN_MAX: Nanoseconds = Nanoseconds::from_seconds(50 * 365 * 86_400);
 const GAP: Nanoseconds = Nanoseconds::from_seconds(10);
 
 /// Lifetime of one flash drive.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Life {
     /// Name of the member: `ssd`, `log`, or `ssd2` and so on.
     pub member: String,

@@ -17,7 +17,7 @@ use crate::target::{Target, ask, serve_for};
 ///
 /// Works with and without a running server. While the volume is being served, new writes go home,
 /// so the drain comes to an end. After an interruption, run the command again. Blocks that cannot
-/// be written home stay readable where they are, and are reported.
+/// be written home stay readable where they are, and are reported; the exit status is 3 then.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     bimetal drain mail\n  \

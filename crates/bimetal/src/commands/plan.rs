@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use bimetal_core::layout::Role;
 use bimetal_core::units::Bytes;
 use bimetal_measure::json::to_json;
-use bimetal_measure::text::short_years;
+use bimetal_measure::text::{price, short, short_years};
 use bimetal_plan::advice::Confidence;
-use bimetal_plan::answer::{CLOSEST, Closest, purchases, sentence};
+use bimetal_plan::answer::{CLOSEST, Closest, Described, purchases, sentence};
 use bimetal_plan::break_even::BreakEven;
 use bimetal_plan::budget::Budget;
 use bimetal_plan::catalogue::{Catalogue, Kind, SIZE_MIN};
@@ -346,7 +346,8 @@ const KEEPERS_SHOWN: usize = 4;
 /// that the text shows.
 fn sheet(planned: &Planned, all: bool) -> Sheet {
     let times = ["all.mean", "all.p99", "read.mean", "read.p99", "write.mean", "write.p99"];
-    let drives = ["ssd", "ssd_bytes", "log", "log_bytes", "hdd", "hdd_bytes", "cost_usd"].map(str::to_owned);
+    let drives =
+        ["ssd", "ssd_bytes", "log", "log_bytes", "hdd", "hdd_bytes", "cost_usd", "usd_per_year"].map(str::to_owned);
     let times_named = times.map(|time| format!("{}_ms", time.trim_start_matches("all.").replace('.', "_")));
     let last = ["life_years", "life_least_years", "life_most_years", "dwpd", "why_not"].map(str::to_owned);
     let first = ["scheme", "settings"].map(str::to_owned);
@@ -366,6 +367,7 @@ fn sheet(planned: &Planned, all: bool) -> Sheet {
             row.push(offer.map(|offer| offer.size.0).into());
         }
         row.push(candidate.cost_usd.into());
+        row.push(figures.and_then(|figures| figures.ownership(candidate).0).into());
         row.extend(times.map(|time| Cell::from(figures.and_then(|all| all.at(&format!("response_time_ms.{time}"))))));
         let (least, most) = figures.map_or((None, None), Figures::life_range);
         let dwpd = figures.filter(|all| all.lives.is_some()).and_then(|all| all.at("devices.ssd.flash.dwpd"));
@@ -390,6 +392,7 @@ fn text(planned: &Planned) -> String {
                 tried.get(1).filter(|_| *kept > 1).map(|next| format!("; next best {}", sentence(next, latency)));
             let _ = writeln!(text, "{}{}", sentence(best, latency), next.unwrap_or_default());
             let _ = writeln!(text, "buy: {}", purchases(&best.candidate));
+            text += &ownership(answer.best.as_ref());
             let _ = writeln!(text, "{}", planned.after_growth().map(|grown| grown + "\n").unwrap_or_default());
             let built = answer.best.as_ref().map(|best| match &best.create_command {
                 Some(line) => format!("build it with: {line}"),
@@ -426,6 +429,15 @@ fn text(planned: &Planned) -> String {
     }
     let _ = writeln!(text, "\n{} runs for {} options in {:.1} s", run.simulations, run.options, run.wall_s);
     text
+}
+
+/// Returns the cost of owning an option, and the probability that it loses data, as a line.
+fn ownership(option: Option<&Described>) -> String {
+    let Some(Described { usd_per_year, loss_probability_per_year, .. }) = option else { return String::new() };
+    let cost = usd_per_year.map(|usd| format!("{} a year (drives, successors, energy)", price(usd)));
+    let loss = loss_probability_per_year.map(|loss| format!("data are lost in {} % of all years", short(loss * 100.0)));
+    let parts: Vec<String> = [cost, loss].into_iter().flatten().collect();
+    if parts.is_empty() { String::new() } else { format!("own: {}\n", parts.join(", ")) }
 }
 
 /// Returns the shown part of the options that were not chosen: some that keep the budgets, and for

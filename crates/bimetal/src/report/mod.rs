@@ -25,8 +25,9 @@ pub(crate) mod sections;
 pub(crate) mod validation;
 
 use bimetal_measure::text;
-use bimetal_sim::results::Document;
+use bimetal_sim::results::{Document, Run};
 
+use crate::choices::Choices;
 use escape::{html as escaped, json_in_script};
 use sections::label;
 
@@ -149,14 +150,33 @@ fn command(document: &Document) -> String {
     })
 }
 
-/// Returns, as JSON, the name, the colour and the dashing of each run, for the scripts that draw.
+/// Runs that the charts show at first, if the comparison has no more.
+const SHOWN_MAX: usize = 6;
+
+/// Returns, for each run, true if the charts show it at first: every run of a few, or else the runs
+/// to choose, and the drives alone. Readers add the others by their buttons.
+fn shown_first(document: &Document) -> Vec<bool> {
+    let runs = &document.runs;
+    let choices = Choices::of(runs, |run| document.depends_on_place(run), None).filter(|_| runs.len() > SHOWN_MAX);
+    let is_alone = |run: &Run| matches!(run.scheme.as_str(), "ssd-only" | "hdd-only");
+    let is_shown = |(at, run): (usize, &Run)| match &choices {
+        Some(choices) => is_alone(run) || choices.best.iter().any(|choice| choice.run == at),
+        None => true,
+    };
+    runs.iter().enumerate().map(is_shown).collect()
+}
+
+/// Returns, as JSON, the name, the colour and the dashing of each run, for the scripts that draw,
+/// and if the charts show the run at first.
 fn inks_json(document: &Document) -> String {
     let inks = palette::inks(&document.runs);
+    let shown = shown_first(document);
     let entries: Vec<_> = inks
         .iter()
         .enumerate()
         .map(|(index, ink)| {
-            serde_json::json!({"label": label(&document.runs, index), "colour": ink.colour, "dashed": ink.dashed})
+            let (label, shown) = (label(&document.runs, index), shown[index]);
+            serde_json::json!({"label": label, "colour": ink.colour, "dashed": ink.dashed, "shown": shown})
         })
         .collect();
     serde_json::Value::from(entries).to_string()
@@ -166,6 +186,21 @@ fn inks_json(document: &Document) -> String {
 mod tests {
     use super::*;
     use bimetal_sim::findings::Finding;
+
+    /// Fourteen curves in one chart were a heap.
+    #[test]
+    fn charts_begin_with_the_choices_and_the_drives_alone() {
+        let mut document = fixture::document();
+        assert_eq!(shown_first(&document), vec![true; document.runs.len()], "a few are all shown");
+        let mut dear = document.runs[0].clone();
+        (dear.scheme, dear.label, dear.cost.total_usd) = ("bcache".into(), "bcache".into(), Some(1e6));
+        document.runs.extend([dear.clone(), dear]);
+        let shown = shown_first(&document);
+        assert!(document.runs.len() > SHOWN_MAX && shown.iter().any(|shown| *shown), "{shown:?}");
+        assert_eq!(shown[document.runs.len() - 2..], [false, false], "they cost more and gain nothing");
+        let alone = document.runs.iter().position(|run| run.scheme == "hdd-only").expect("it is compared");
+        assert!(shown[alone]);
+    }
 
     #[test]
     fn nothing_that_comes_from_a_file_becomes_markup() {

@@ -44,7 +44,11 @@ pub(crate) fn comparisons(document: &Document) -> String {
 
 /// Returns the columns for which at least one of the runs has a figure.
 fn columns_of(runs: &[Run]) -> Vec<&'static Column> {
-    COLUMNS.iter().filter(|column| runs.iter().any(|run| (column.value)(run).is_some())).collect()
+    let mut shown: Vec<_> =
+        COLUMNS.iter().filter(|column| runs.iter().any(|run| (column.value)(run).is_some())).collect();
+    // A wide table scrolls, and its price must be seen first.
+    shown.sort_by_key(|column| column.group != "cost");
+    shown
 }
 
 /// Text that explains the intervals.

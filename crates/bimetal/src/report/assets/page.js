@@ -8,7 +8,7 @@
   // Charts show the first block of runs; the runs with a share of the working set have a table.
   const { runs: blocks, over_share: overShare } = read("data");
   const runs = blocks.slice(0, inks.length);
-  const shown = new Set(runs.keys());
+  const shown = new Set([...runs.keys()].filter(index => inks[index].shown));
   const plots = document.getElementById("plots");
   const drawings = [];
 
@@ -274,7 +274,7 @@
     runs.forEach((run, index) => {
       const button = html("button", `scheme c${inks[index].colour}${inks[index].dashed ? " hollow" : ""}`, legend, inks[index].label);
       button.type = "button";
-      button.setAttribute("aria-pressed", "true");
+      button.setAttribute("aria-pressed", String(shown.has(index)));
       button.onclick = () => {
         // The last one stays: an empty chart answers nothing.
         if (shown.has(index) && shown.size > 1) shown.delete(index); else shown.add(index);
