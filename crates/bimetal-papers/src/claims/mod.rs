@@ -234,7 +234,7 @@ impl Unit {
 }
 
 /// Returns a number with about three digits.
-fn short(value: f64) -> String {
+pub(crate) fn short(value: f64) -> String {
     let digits = match value.abs() {
         size if size >= 99.95 => 0,
         size if size >= 9.995 => 1,

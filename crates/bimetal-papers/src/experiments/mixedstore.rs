@@ -19,8 +19,8 @@
 
 use bimetal_core::units::{Bytes, Nanoseconds};
 use bimetal_measure::durations::Cdf;
-use bimetal_plan::mixcp::relative;
 use bimetal_plan::mixcp::training::{footprint, sizes_around};
+use bimetal_plan::mixcp::{Behaviour, relative};
 use bimetal_sim::results::Run;
 use bimetal_trace::synthetic::{Generator, Interarrival, Skew, WorkloadSpec};
 use rayon::prelude::*;
@@ -253,18 +253,15 @@ fn planner(values: &mut Values) -> Result<(), ExperimentsError> {
     values.note("mixcp-response-r2", Some(again.model.response.adjusted_r2))?;
     values.note("mixcp-erases-r2", Some(again.model.erases.adjusted_r2))?;
     values.note("mixcp-error", Some(again.errors[0].0))?;
-    for (row, response, erases) in
-        [(1, "mixcp-w2", None), (2, "mixcp-w3", None), (4, "mixcp-w5", Some("mixcp-w5-erases"))]
-    {
+    let error = |row: usize, figure: fn(&Behaviour) -> f64| {
         let compared = again.table_3.get(row).map(|row| row.compared);
-        let of = |figure: fn(&bimetal_plan::mixcp::Behaviour) -> f64| {
-            compared.map(|all| relative(figure(&all.predicted), figure(&all.simulated)))
-        };
-        values.note(response, of(|all| all.response_ms))?;
-        if let Some(erases) = erases {
-            values.note(erases, of(|all| all.erases_per_s))?;
-        }
-    }
+        compared.map(|all| relative(figure(&all.predicted), figure(&all.simulated)))
+    };
+    let mechanisms = &again.mechanisms;
+    values.explain("mixcp-w2", error(1, |all| all.response_ms), mechanisms.of_w2())?;
+    values.explain("mixcp-w3", error(2, |all| all.response_ms), mechanisms.of_w3())?;
+    values.note("mixcp-w5", error(4, |all| all.response_ms))?;
+    values.explain("mixcp-w5-erases", error(4, |all| all.erases_per_s), mechanisms.of_w5_erases())?;
     let years = |name: &str| {
         let row = again.table_4.iter().find(|row| row.workload == "Financial" && row.name == name);
         row.map(|row: &Provisioned| row.mixed.years)

@@ -184,6 +184,19 @@ pub fn block_bytes(flash: &FlashProfile) -> f64 {
 /// Returns an error if the drive is not flash or cannot have that size, or the workload does not
 /// fit on it.
 pub fn measure(profile: &Profile, size: Bytes, wanted: &Characteristics, seed: u64) -> Result<Sample, ModelError> {
+    Ok(measure_with_median(profile, size, wanted, seed)?.0)
+}
+
+/// Does as [`measure`]. Returns the median response time in milliseconds, too.
+///
+/// # Errors
+/// Returns the same errors as [`measure`].
+pub fn measure_with_median(
+    profile: &Profile,
+    size: Bytes,
+    wanted: &Characteristics,
+    seed: u64,
+) -> Result<(Sample, f64), ModelError> {
     let footprint = footprint(size, wanted.utilisation);
     let sizes = sizes_around(wanted.request_sectors)?;
     let bytes = wanted.request_sectors * 512.0;
@@ -207,10 +220,13 @@ pub fn measure(profile: &Profile, size: Bytes, wanted: &Characteristics, seed: u
     let physical = geometry.map_or(0.0, |geometry| geometry.physical_bytes().0 as f64);
     let used = SectorRange::new(0, footprint.sectors().0);
     let drive = profile.build_preconditioned(Some(size.sectors()), Precondition::Random, used, seed)?;
-    let (response_ms, erases_per_block_s) = Alone::new(drive, &requests, warmup as usize).play();
+    let (mut times_ms, erases_per_block_s) = Alone::new(drive, &requests, warmup as usize).play();
+    let response_ms = times_ms.iter().sum::<f64>() / times_ms.len().max(1) as f64;
+    times_ms.sort_by(f64::total_cmp);
+    let median_ms = times_ms.get(times_ms.len() / 2).copied().unwrap_or_default();
     let workload = Characteristics::of(&requests[warmup as usize..], footprint.0 as f64 / size.0 as f64);
     let erases_per_s = erases_per_block_s * physical / block_bytes(flash);
-    Ok(Sample { workload, measured: Behaviour { response_ms, erases_per_s } })
+    Ok((Sample { workload, measured: Behaviour { response_ms, erases_per_s } }, median_ms))
 }
 
 /// Returns the bytes of a working set that fills the share `utilisation` of a drive.
@@ -232,21 +248,19 @@ struct Alone<'a> {
     requests: &'a [Request],
     /// Number of the first measured request.
     first: usize,
-    /// Sum of the measured response times in milliseconds, and number of finished measured
-    /// requests.
-    response_ms: f64,
-    count: usize,
+    /// Response times of the finished measured requests, in milliseconds.
+    times_ms: Vec<f64>,
     finished: Vec<Finished>,
 }
 
 impl<'a> Alone<'a> {
     fn new(model: Box<dyn DeviceModel>, requests: &'a [Request], first: usize) -> Self {
-        Self { model, requests, first, response_ms: 0.0, count: 0, finished: Vec::new() }
+        Self { model, requests, first, times_ms: Vec::new(), finished: Vec::new() }
     }
 
-    /// Plays all requests. Returns the mean response time in milliseconds, and the mean erases per
+    /// Plays all requests. Returns the response times in milliseconds, and the mean erases per
     /// block and second.
-    fn play(mut self) -> (f64, f64) {
+    fn play(mut self) -> (Vec<f64>, f64) {
         let mut before = (0.0, Nanoseconds::ZERO);
         for (number, request) in self.requests.iter().enumerate() {
             self.advance(request.arrival);
@@ -258,12 +272,12 @@ impl<'a> Alone<'a> {
         }
         let mut now = self.requests.last().map_or(Nanoseconds::ZERO, |request| request.arrival);
         let (erased, span) = (self.erased(now) - before.0, (now - before.1).as_seconds_f64());
-        while self.count < self.requests.len() - self.first {
+        while self.times_ms.len() < self.requests.len() - self.first {
             let Some(at) = self.model.next_event() else { break };
             now = now.max(at);
             self.advance(now);
         }
-        (self.response_ms / self.count.max(1) as f64, erased / span.max(f64::MIN_POSITIVE))
+        (self.times_ms, erased / span.max(f64::MIN_POSITIVE))
     }
 
     fn advance(&mut self, now: Nanoseconds) {
@@ -271,8 +285,7 @@ impl<'a> Alone<'a> {
         for finished in self.finished.drain(..) {
             let number = finished.token.0 as usize;
             if number >= self.first {
-                self.response_ms += finished.at.saturating_sub(self.requests[number].arrival).as_millis_f64();
-                self.count += 1;
+                self.times_ms.push(finished.at.saturating_sub(self.requests[number].arrival).as_millis_f64());
             }
         }
     }

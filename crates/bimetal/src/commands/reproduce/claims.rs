@@ -167,7 +167,7 @@ fn ours(answer: &Answer) -> String {
 }
 
 /// Returns `text` in lines of the terminal, indented, the first after `mark`.
-fn wrapped(text: &str, mark: &str) -> String {
+pub(super) fn wrapped(text: &str, mark: &str) -> String {
     let room = COLUMNS - INDENT - mark.chars().count();
     let mut lines = vec![String::new()];
     for word in text.split(' ') {
