@@ -72,6 +72,18 @@ pub(super) const CLAIMS: &[Claim] = &[
         0.54 / 0.69 - 1.0,
     ),
     of_bursts(
+        "mixedstore-red50-flash",
+        "5.4, table 5",
+        "Red50 lowers the flash's share (0.69 to 0.40)",
+        0.40 / 0.69 - 1.0,
+    ),
+    of_bursts(
+        "mixedstore-red25-response",
+        "5.4, table 5",
+        "Red25 raises the response time (1.15 to 1.56 ms)",
+        0.41 / 1.15,
+    ),
+    of_bursts(
         "mixedstore-red50-response",
         "5.4, table 5",
         "Red50 raises the response time (1.15 to 1.98 ms)",
