@@ -4,8 +4,9 @@ use crate::claims::Verdict;
 use crate::experiments::Answer;
 
 /// Verdicts in the order in which they are counted, each with its words.
-const COUNTED: [(Verdict, &str); 4] = [
+const COUNTED: [(Verdict, &str); 5] = [
     (Verdict::Agrees, "agree"),
+    (Verdict::Fitted, "fitted"),
     (Verdict::DirectionOnly, "in direction only"),
     (Verdict::DoesNot, "do not"),
     (Verdict::NotRun, "not run"),
@@ -18,7 +19,9 @@ pub fn counted<'a>(answers: impl Iterator<Item = &'a Answer>) -> String {
 
 fn counts(verdicts: &[String]) -> String {
     let count = |verdict: Verdict| verdicts.iter().filter(|text| **text == verdict.to_string()).count();
-    COUNTED.map(|(verdict, words)| format!("{} {words}", count(verdict))).join(", ")
+    // Few papers have claims that were fitted.
+    let counted = COUNTED.iter().filter(|(verdict, _)| *verdict != Verdict::Fitted || count(*verdict) > 0);
+    counted.map(|(verdict, words)| format!("{} {words}", count(*verdict))).collect::<Vec<_>>().join(", ")
 }
 
 /// Heads of the columns.
@@ -46,4 +49,19 @@ pub fn markdown(rows: &[String]) -> String {
     let verdict = |row: &String| row.split('|').nth(VERDICT_COLUMN).unwrap_or_default().trim().to_owned();
     let verdicts: Vec<String> = rows.iter().map(verdict).collect();
     format!("{}:\n\n{HEAD}{}", counts(&verdicts), rows.concat())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fitted_claims_are_counted_beside_those_that_agree() {
+        let verdicts = |all: &[Verdict]| counts(&all.iter().map(ToString::to_string).collect::<Vec<_>>());
+        assert_eq!(
+            verdicts(&[Verdict::Agrees, Verdict::Fitted, Verdict::Fitted]),
+            "1 agree, 2 fitted, 0 in direction only, 0 do not, 0 not run"
+        );
+        assert_eq!(verdicts(&[Verdict::DoesNot]), "0 agree, 0 in direction only, 1 do not, 0 not run");
+    }
 }

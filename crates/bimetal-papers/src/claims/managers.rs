@@ -43,6 +43,18 @@ const fn best_budget(name: &'static str, workload: Workload) -> Claim {
     }
 }
 
+/// Pairs of two managers in which the better one of the paper is the better one.
+const fn order(name: &'static str, workload: Workload) -> Claim {
+    Claim {
+        name,
+        place: "section IV, figure 6",
+        says: "Smart Response is faster than HyperDuo, and HyperDuo than HDDBoost: pairs in this order, of three",
+        expected: Expected::AtLeast(3.0),
+        unit: Unit::Pairs,
+        workload,
+    }
+}
+
 /// Trace of eight tasks of a desktop, as PCMark has eight.
 const MIX: Workload = Workload::Recorded("application-mix");
 
@@ -51,6 +63,7 @@ pub(super) const CLAIMS: &[Claim] = &[
     share("managers-srt", "score of Smart Response, enhanced, relative to the SSD", 0.81, Workload::Shipped),
     share("managers-hyperduo", "score of HyperDuo, safe, relative to the SSD", 0.46, Workload::Shipped),
     share("managers-hddboost", "score of HDDBoost relative to the SSD", 0.44, Workload::Shipped),
+    order("managers-order", Workload::Shipped),
     per_dollar("managers-per-dollar", Workload::Shipped),
     budget("managers-budget-hyperduo", "budget of HyperDuo", 76.0, Workload::Shipped),
     budget("managers-budget-srt", "budget of Smart Response", 74.0, Workload::Shipped),
@@ -60,6 +73,7 @@ pub(super) const CLAIMS: &[Claim] = &[
     share("managers-srt-mix", "score of Smart Response, enhanced, relative to the SSD", 0.81, MIX),
     share("managers-hyperduo-mix", "score of HyperDuo, safe, relative to the SSD", 0.46, MIX),
     share("managers-hddboost-mix", "score of HDDBoost relative to the SSD", 0.44, MIX),
+    order("managers-order-mix", MIX),
     per_dollar("managers-per-dollar-mix", MIX),
     budget("managers-budget-hyperduo-mix", "budget of HyperDuo", 76.0, MIX),
     budget("managers-budget-srt-mix", "budget of Smart Response", 74.0, MIX),

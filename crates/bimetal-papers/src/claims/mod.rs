@@ -85,6 +85,22 @@ pub struct Claim {
     pub workload: Workload,
 }
 
+impl Claim {
+    /// Returns the verdict on a measured value.
+    pub fn verdict(&self, ours: f64) -> Verdict {
+        match self.expected.verdict(ours) {
+            Verdict::Agrees if self.fitted().is_some() => Verdict::Fitted,
+            verdict => verdict,
+        }
+    }
+
+    /// Returns the fit to the paper that makes the claim agree; `None` for a claim that tests
+    /// something.
+    pub fn fitted(&self) -> Option<&'static str> {
+        combo::FITTED.iter().find(|(name, _)| *name == self.name).map(|(_, fit)| *fit)
+    }
+}
+
 /// Value of a paper, and the rule by which a measured value agrees.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Expected {
@@ -121,7 +137,9 @@ pub enum Verdict {
     /// The value has the paper's sign and lies within a quarter of the paper's effect; or a bound
     /// holds.
     Agrees,
-    /// The value has the sign of the paper's effect, but not its size.
+    /// The value agrees because a drive's profile was fitted to the paper: nothing is tested.
+    Fitted,
+    /// The value has the paper's sign alone.
     DirectionOnly,
     /// The value does not have the sign of the paper's effect, or a bound is broken.
     DoesNot,
@@ -133,6 +151,7 @@ impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Agrees => "agrees",
+            Self::Fitted => "agrees, fitted",
             Self::DirectionOnly => "direction only",
             Self::DoesNot => "does not",
             Self::NotRun => "not run",
@@ -201,6 +220,8 @@ pub enum Unit {
     ScorePerDollar,
     /// Number of erases.
     Erases,
+    /// Number of pairs.
+    Pairs,
 }
 
 impl Unit {
@@ -214,6 +235,7 @@ impl Unit {
             Self::MegabytesPerSecond => "mb_per_s",
             Self::ScorePerDollar => "score_per_usd",
             Self::Erases => "erases",
+            Self::Pairs => "pairs",
         }
     }
 
@@ -229,6 +251,7 @@ impl Unit {
             Self::MegabytesPerSecond => format!("{} MB/s", short(value)),
             Self::ScorePerDollar => format!("{} /$", short(value)),
             Self::Erases => short(value),
+            Self::Pairs => format!("{} pairs", short(value)),
         }
     }
 }
@@ -302,6 +325,19 @@ mod tests {
             assert!(claim.expected.number().is_finite() && !claim.place.is_empty(), "{claim:?}");
             assert_eq!(claim.expected.verdict(claim.expected.number()), Verdict::Agrees, "{claim:?}");
         }
+    }
+
+    /// Four rates of the Combo Drive agreed that had been put into the profiles before.
+    #[test]
+    fn claim_that_was_fitted_does_not_count_as_agreeing() {
+        let claim = |name| all().find(|claim| claim.name == name).unwrap();
+        for (name, _) in combo::FITTED {
+            let claim = claim(name);
+            assert_eq!(claim.verdict(claim.expected.number()), Verdict::Fitted);
+            assert_eq!(claim.verdict(claim.expected.number() / 2.0), Verdict::DoesNot);
+        }
+        assert_eq!(claim("combo-access").verdict(18.0), Verdict::Agrees);
+        assert_eq!(all().filter(|claim| claim.fitted().is_some()).count(), combo::FITTED.len());
     }
 
     #[test]

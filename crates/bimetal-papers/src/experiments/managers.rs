@@ -40,6 +40,7 @@ impl Manager {
     }
 }
 
+/// Managers of the paper, best first.
 const MANAGERS: [Manager; 3] = [
     Manager { scheme: "smart-response", paper: [20_000.0, 74.0] },
     Manager { scheme: "hyperduo", paper: [11_000.0, 76.0] },
@@ -51,6 +52,7 @@ struct Names {
     disk: &'static str,
     per_dollar: &'static str,
     best: &'static str,
+    order: &'static str,
     /// Names of the claims about score and budget, for each of [`MANAGERS`].
     managers: [[&'static str; 2]; 3],
 }
@@ -59,6 +61,7 @@ const SHIPPED: Names = Names {
     disk: "managers-hdd",
     per_dollar: "managers-per-dollar",
     best: "managers-best-budget",
+    order: "managers-order",
     managers: [
         ["managers-srt", "managers-budget-srt"],
         ["managers-hyperduo", "managers-budget-hyperduo"],
@@ -70,6 +73,7 @@ const MIX: Names = Names {
     disk: "managers-hdd-mix",
     per_dollar: "managers-per-dollar-mix",
     best: "managers-best-budget-mix",
+    order: "managers-order-mix",
     managers: [
         ["managers-srt-mix", "managers-budget-srt-mix"],
         ["managers-hyperduo-mix", "managers-budget-hyperduo-mix"],
@@ -106,7 +110,7 @@ fn scores(values: &mut Values, names: &Names, traces: &[Loaded]) -> Result<(), E
     let per_dollar = of_hdd.map(|hdd| HDD_USD / (SSD_USD * hdd));
     let faster = of_hdd.map_or_else(String::new, |hdd| format!("{:.1}", 1.0 / hdd));
     values.explain(names.per_dollar, per_dollar, format!("the SSD is {faster} times as fast as the disk"))?;
-    let mut budgets = Vec::new();
+    let (mut budgets, mut all_scores) = (Vec::new(), Vec::new());
     for (manager, claims) in MANAGERS.iter().zip(names.managers) {
         let runs = play(manager.scheme)?;
         let score = relative(&runs);
@@ -121,12 +125,30 @@ fn scores(values: &mut Values, names: &Names, traces: &[Loaded]) -> Result<(), E
         values.explain(claims[0], score, mechanism)?;
         values.explain(claims[1], budget, "the budget follows the score; prices are the paper's".to_owned())?;
         budgets.push(budget);
+        all_scores.push(score);
     }
+    order(values, names.order, &all_scores)?;
     values.explain(
         names.best,
         ratio(budgets[1], budgets[0]),
         "the budgets follow the scores; prices are the paper's".to_owned(),
     )
+}
+
+/// Notes the number of pairs in which the scores have the paper's order.
+fn order(values: &mut Values, name: &'static str, scores: &[Option<f64>]) -> Result<(), ExperimentsError> {
+    let scores: Option<Vec<f64>> = scores.iter().copied().collect();
+    let pairs = scores.as_deref().map(|scores| pairs_in_order(scores) as f64);
+    let each = MANAGERS.iter().zip(scores.iter().flatten());
+    let each = each.map(|(manager, score)| format!("{} {}", manager.scheme, percent(Some(*score))));
+    let each = each.collect::<Vec<_>>().join(", ");
+    values.explain(name, pairs, format!("scores relative to the SSD: {each}; each has its mechanism above"))
+}
+
+/// Returns the number of pairs whose first score is the higher one.
+fn pairs_in_order(scores: &[f64]) -> usize {
+    let lower = |at: usize| scores[at + 1..].iter().filter(|later| **later < scores[at]).count();
+    (0..scores.len()).map(lower).sum()
 }
 
 /// Returns a trace that plays twice.
@@ -153,4 +175,17 @@ fn by_direction(runs: &[Run], ssd: &[Run]) -> String {
         text(geometric_mean(reads.filter(Option::is_some))),
         text(geometric_mean(writes.filter(Option::is_some)))
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pairs_count_if_the_first_score_is_the_higher_one() {
+        assert_eq!(pairs_in_order(&[0.8, 0.5, 0.4]), 3);
+        assert_eq!(pairs_in_order(&[0.43, 0.52, 0.35]), 2);
+        assert_eq!(pairs_in_order(&[0.8, 0.9, 1.0]), 0);
+        assert_eq!(pairs_in_order(&[0.8, 0.8]), 0);
+    }
 }

@@ -131,8 +131,8 @@ pub struct Answer {
     pub ours: Option<f64>,
     /// Verdict on our value.
     pub verdict: Verdict,
-    /// Measured mechanism of a difference, or the reason for which nothing was measured; `None` for
-    /// a claim that agrees.
+    /// Measured mechanism of a difference, or the reason for which nothing was measured or tested;
+    /// `None` for a claim that agrees.
     pub mechanism: Option<String>,
 }
 
@@ -185,9 +185,12 @@ fn judged(
         let reason = reason(claim, traces, effort).ok_or_else(|| ExperimentsError::NoFigure(claim.name.to_owned()))?;
         return Ok(Answer { paper, claim, ours: None, verdict: Verdict::NotRun, mechanism: Some(reason) });
     };
-    let verdict = ours.map_or(Verdict::NotRun, |ours| claim.expected.verdict(ours));
-    let mechanism = mechanism.clone().unwrap_or_else(|| NOT_MEASURED.to_owned());
-    let mechanism = Some(mechanism).filter(|_| verdict != Verdict::Agrees);
+    let verdict = ours.map_or(Verdict::NotRun, |ours| claim.verdict(ours));
+    let mechanism = match verdict {
+        Verdict::Agrees => None,
+        Verdict::Fitted => claim.fitted().map(str::to_owned),
+        _ => Some(mechanism.clone().unwrap_or_else(|| NOT_MEASURED.to_owned())),
+    };
     Ok(Answer { paper, claim, ours: *ours, verdict, mechanism })
 }
 
@@ -314,7 +317,7 @@ pub(crate) fn decide_among(
     let middle = tried.get(tried.len() / 2).copied();
     let texts: Vec<String> = tried.iter().map(|value| claim.unit.text(*value)).collect();
     let all = format!("{} {each}", texts.join(", "));
-    let mut verdicts = tried.iter().map(|value| claim.expected.verdict(*value));
+    let mut verdicts = tried.iter().map(|value| claim.verdict(*value));
     let first = verdicts.next();
     if verdicts.all(|verdict| Some(verdict) == first) {
         return values.explain(name, middle, all);
