@@ -5,7 +5,10 @@ use std::fmt::Write as _;
 const WIDTH: f64 = 820.0;
 const HEIGHT: f64 = 380.0;
 /// Space for the axes: left, right, top and bottom.
-const MARGIN: [f64; 4] = [56.0, 56.0, 24.0, 44.0];
+const MARGIN: [f64; 4] = [56.0, 56.0, 36.0, 50.0];
+
+/// Most ticks whose names find room below a chart on a telephone.
+const NAMED_TICKS: usize = 12;
 
 /// Width of all bars at a whole number, as a part of the distance to the next whole number. The
 /// second constant is the smallest height of a bar.
@@ -88,13 +91,15 @@ pub(crate) fn svg(label: &str, x: &Axis, left: &Axis, right: Option<&Axis>, seri
     let at_x = |value: f64| MARGIN[0] + x.part(value) * (WIDTH - MARGIN[0] - MARGIN[1]);
     let at_y = |axis: &Axis, value: f64| HEIGHT - MARGIN[3] - axis.part(value) * (HEIGHT - MARGIN[2] - MARGIN[3]);
     let mut drawing = String::new();
-    for tick in &x.ticks {
+    let step = x.ticks.len().div_ceil(NAMED_TICKS).max(1);
+    for (number, tick) in x.ticks.iter().enumerate() {
         let at = at_x(*tick);
+        let class = if number % step == 0 { "" } else { " class=\"minor\"" };
         let (top, bottom) = (MARGIN[2], HEIGHT - MARGIN[3]);
         let _ = write!(
             drawing,
             "<line x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{top}\" y2=\"{bottom}\" stroke=\"var(--rule)\"/>\
-             <text x=\"{at:.1}\" y=\"{}\" text-anchor=\"middle\">{tick}</text>",
+             <text{class} x=\"{at:.1}\" y=\"{}\" text-anchor=\"middle\">{tick}</text>",
             bottom + 18.0
         );
     }
@@ -116,7 +121,7 @@ pub(crate) fn svg(label: &str, x: &Axis, left: &Axis, right: Option<&Axis>, seri
     }
     for (axis, at, anchor) in [(Some(left), 4.0, "start"), (right, WIDTH - 4.0, "end")] {
         let Some(axis) = axis else { continue };
-        let _ = write!(drawing, "<text x=\"{at}\" y=\"12\" text-anchor=\"{anchor}\">{}</text>", axis.name);
+        let _ = write!(drawing, "<text x=\"{at}\" y=\"16\" text-anchor=\"{anchor}\">{}</text>", axis.name);
     }
     for Series { colour, mark, points, right: is_right } in series {
         let axis = if *is_right { right.unwrap_or(left) } else { left };
@@ -125,7 +130,7 @@ pub(crate) fn svg(label: &str, x: &Axis, left: &Axis, right: Option<&Axis>, seri
         drawing += &marks(colour, *mark, &places.collect::<Vec<_>>(), unit);
     }
     format!(
-        "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{label}\" \
+        "<svg class=\"chart\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{label}\" \
          style=\"width:100%;height:auto;fill:var(--soft);font-size:12px\">{drawing}\
          <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text></svg>",
         WIDTH / 2.0,
@@ -186,7 +191,18 @@ mod tests {
         assert!(!drawn.contains("NaN") && !drawn.contains("inf") && !drawn.contains("\"-"), "{drawn}");
     }
 
-    /// Bars of one tick stand side by side on the axis. A very small bar is drawn with the least
+    #[test]
+    fn names_of_many_ticks_leave_room_for_each_other() {
+        let minor = |most: u32| {
+            let ticks = (0..=most).map(f64::from).collect();
+            let x = Axis { name: "x", low: 0.0, high: f64::from(most), logarithmic: false, ticks };
+            svg("a chart", &x, &Axis::linear("y", 1.0), None, &[]).matches("class=\"minor\"").count()
+        };
+        assert_eq!(minor(10), 0);
+        assert_eq!(minor(27), 18);
+    }
+
+    /// Bars of one tick stand side by side on the axis. A very small bar still has the least
     /// visible height.
     #[test]
     fn bars_stand_side_by_side_with_a_minimal_height() {

@@ -22,6 +22,9 @@ const COLUMNS: usize = 100;
 /// Columns before a claim and before its mechanism.
 const INDENT: usize = 4;
 
+/// Columns of the table of claims in a page.
+const CLAIM_COLUMNS: usize = 6;
+
 /// Answers to the claims of some papers.
 pub(super) struct Answers(Vec<Answer>);
 
@@ -133,33 +136,36 @@ impl Answers {
             let name = paper.name();
             let _ = write!(
                 text,
-                "<section aria-labelledby=\"{name}\"><h2 id=\"{name}\">{name}</h2>\n<p>{}. {}.</p>\n<div \
-                 class=\"scroll\"><table class=\"drives\"><thead><tr><th>claim</th><th>place</th><th>paper</th>\
-                 <th>ours</th><th>trace</th><th>verdict</th><th>mechanism</th></tr></thead><tbody>",
+                "<section aria-labelledby=\"{name}\"><h2 id=\"{name}\">{name}</h2>\n<p>{}. {}.</p>\n\
+                 <table class=\"claims\"><thead><tr><th>claim</th><th>verdict</th><th>paper</th><th>ours</th>\
+                 <th>place</th><th>trace</th></tr></thead>\n",
                 escaped(paper.title()),
                 escaped(&counted(answers.iter().copied()))
             );
-            for answer in &answers {
-                let claim = answer.claim;
-                let cells = [
-                    claim.says.to_owned(),
-                    claim.place.to_owned(),
-                    claim.expected.text(claim.unit),
-                    ours(answer),
-                    claim.workload.to_string(),
-                    answer.verdict.to_string(),
-                ];
-                let cells = cells.iter().map(|cell| format!("<td>{}</td>", escaped(cell))).collect::<String>();
-                let mechanism = escaped(answer.mechanism.as_deref().unwrap_or_default());
-                let wrapped = "white-space:normal;text-align:left;min-width:24rem";
-                let _ = writeln!(text, "<tr>{cells}<td style=\"{wrapped}\">{mechanism}</td></tr>");
-            }
-            text += "</tbody></table></div>\n";
+            text.extend(answers.iter().map(|answer| claim_rows(answer)));
+            text += "</table>\n";
             text += &charts(name, &answers);
             text += "</section>\n";
         }
         text
     }
+}
+
+/// Returns the row of a claim, and below it the row of its mechanism.
+fn claim_rows(answer: &Answer) -> String {
+    let claim = answer.claim;
+    let cells = [
+        ("verdict", answer.verdict.to_string()),
+        ("paper", claim.expected.text(claim.unit)),
+        ("ours", ours(answer)),
+        ("place", claim.place.to_owned()),
+        ("trace", claim.workload.to_string()),
+    ];
+    let cells = cells.map(|(name, cell)| format!("<td class=\"{name}\">{}</td>", escaped(&cell))).concat();
+    let mechanism = answer.mechanism.as_deref().map_or_else(String::new, |mechanism| {
+        format!("<tr class=\"mechanism\"><td colspan=\"{CLAIM_COLUMNS}\">{}</td></tr>", escaped(mechanism))
+    });
+    format!("<tbody><tr><th scope=\"row\">{}</th>{cells}</tr>{mechanism}</tbody>\n", escaped(claim.says))
 }
 
 fn ours(answer: &Answer) -> String {
@@ -193,6 +199,25 @@ pub(super) fn wrapped(text: &str, mark: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The mechanism was the last of seven columns, behind the edge of every screen.
+    #[test]
+    fn verdict_follows_the_claim_and_mechanism_has_a_row() {
+        let claim = &Paper::Griffin.claims()[0];
+        let answer = |mechanism: Option<&str>| Answer {
+            paper: Paper::Griffin,
+            claim,
+            ours: Some(0.05),
+            verdict: claim.verdict(0.05),
+            mechanism: mechanism.map(str::to_owned),
+        };
+        let rows = claim_rows(&answer(Some("browser < 12 %")));
+        assert!(rows.contains("desktops</th><td class=\"verdict\">does not</td><td class=\"paper\">"), "{rows}");
+        assert!(rows.contains("<tr class=\"mechanism\"><td colspan=\"6\">browser &lt; 12 %</td></tr>"), "{rows}");
+        let first = rows.split("</tr>").next().unwrap();
+        assert_eq!(first.matches("<th").count() + first.matches("<td").count(), CLAIM_COLUMNS);
+        assert!(!claim_rows(&answer(None)).contains("mechanism"));
+    }
 
     #[test]
     fn long_text_is_wrapped_and_indented() {

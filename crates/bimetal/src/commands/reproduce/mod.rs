@@ -48,6 +48,8 @@ struct Experiment {
     summary: &'static str,
     /// Repeats the experiment.
     run: fn() -> Result<Shown, Error>,
+    /// Set if it takes more than seconds. The page of all papers then names its command.
+    long: bool,
 }
 
 /// Results of an experiment.
@@ -64,18 +66,21 @@ const EXPERIMENTS: &[Experiment] = &[
         name: "wear-leveling",
         summary: "how translation layers spread erases over the blocks (Konanki, section 5.4, figures 5.7 and 5.8)",
         run: wear_levelling::figures,
+        long: false,
     },
     Experiment {
         name: "combo-hdtune",
         summary: "rates by position and access times by distance of a disk, two SSDs and both concatenations (Combo \
                   Drive, section 5.1, figures 5 and 6)",
         run: combo_hdtune::figures,
+        long: false,
     },
     Experiment {
         name: "mixcp",
         summary: "the response time and the lifetime of an SSD, by regression and by simulation (MixedStore, section \
                   4, tables 3 and 4, figures 5 to 7)",
         run: mixcp::figures,
+        long: true,
     },
 ];
 
@@ -113,7 +118,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
             } else {
                 print(&arguments.form.of(|| answers.sheet()).unwrap_or_else(|| answers.text()))?;
             }
-            answers.sections()
+            let experiments = if page.is_some() && name == "all" { experiments()? } else { String::new() };
+            answers.sections() + &experiments
         }
     };
     let Some(mut file) = page else { return Ok(()) };
@@ -133,15 +139,35 @@ fn listed() -> String {
 
 /// Repeats an experiment, prints it, and returns its section of a page.
 fn shown(experiment: &Experiment) -> Result<String, Error> {
-    let Experiment { name, summary, run } = experiment;
-    let Shown { text, charts } = run()?;
-    print(&format!("{name}: {summary}\n\n{text}"))?;
-    Ok(format!(
-        "<section aria-labelledby=\"{name}\"><h2 id=\"{name}\">{name}</h2>\n<p>{}</p>\n<div class=\"scroll\"><pre \
-         tabindex=\"0\">{}</pre></div>\n{charts}</section>\n",
-        escaped(summary),
-        escaped(&text)
-    ))
+    let shown = (experiment.run)()?;
+    print(&format!("{}: {}\n\n{}", experiment.name, experiment.summary, shown.text))?;
+    Ok(section(experiment, &figures(&shown)))
+}
+
+/// Returns the sections of all experiments, for the page of all papers.
+fn experiments() -> Result<String, Error> {
+    let sections = EXPERIMENTS.iter().map(|experiment| {
+        let Experiment { name, run, long, .. } = experiment;
+        let content = if *long {
+            format!("<p>It has a page of its own: <code>bimetal reproduce {name} --report {name}.html</code></p>\n")
+        } else {
+            figures(&run()?)
+        };
+        Ok(section(experiment, &content))
+    });
+    sections.collect()
+}
+
+/// Returns the figures of an experiment, as HTML.
+fn figures(Shown { text, charts }: &Shown) -> String {
+    format!("<div class=\"scroll\"><pre tabindex=\"0\">{}</pre></div>\n{charts}", escaped(text))
+}
+
+fn section(Experiment { name, summary, .. }: &Experiment, content: &str) -> String {
+    let summary = escaped(summary);
+    format!(
+        "<section aria-labelledby=\"{name}\"><h2 id=\"{name}\">{name}</h2>\n<p>{summary}</p>\n{content}</section>\n"
+    )
 }
 
 #[cfg(test)]
@@ -164,6 +190,17 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(error.contains("expected a paper or all"), "{error}");
+    }
+
+    #[test]
+    fn page_of_all_papers_has_every_experiment() {
+        let sections = experiments().unwrap();
+        for Experiment { name, long, .. } in EXPERIMENTS {
+            let section = sections.split("<section ").find(|section| section.contains(&format!("id=\"{name}\"")));
+            let section = section.unwrap();
+            assert_eq!(section.contains("<svg"), !long, "{name}");
+            assert_eq!(section.contains(&format!("bimetal reproduce {name} --report")), *long, "{name}");
+        }
     }
 
     #[test]
