@@ -12,6 +12,7 @@
 //! - Of TPC-H, only the averages in table 2 are known. TPC-H gets the same working set as
 //!   Financial.
 
+mod cache;
 mod mechanisms;
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -32,8 +33,10 @@ use bimetal_sim::simulator::{Replay, SimulationError};
 use bimetal_sim::workload::WorkloadError;
 use bimetal_trace::Request;
 use bimetal_trace::synthetic::{Generator, Interarrival, WorkloadSpec};
+use cache::Wanted;
 use rayon::prelude::*;
 
+pub use cache::Cache;
 pub use mechanisms::{Mechanisms, Observation};
 
 /// SSD and disk of the paper.
@@ -227,19 +230,23 @@ pub enum PaperError {
     Impossible(Bytes, String),
 }
 
-/// Repeats the paper's tables and figures. Calls `progress` with the number of finished runs and of
-/// all runs.
+/// Repeats the paper's tables and figures, with training sets that `cache` keeps. Calls `progress`
+/// with the number of finished runs and of all runs.
 ///
 /// # Errors
-/// Returns no error that a user could cause.
-pub fn reproduce(scale: &Scale, progress: &(dyn Fn(u64, u64) + Sync)) -> Result<Reproduction, PaperError> {
+/// Returns no error that a user can cause.
+pub fn reproduce(
+    scale: &Scale,
+    cache: &Cache,
+    progress: &(dyn Fn(u64, u64) + Sync),
+) -> Result<Reproduction, PaperError> {
     let profile = drive()?;
     let compared = LISTED.len() + mechanisms::RUNS + scale.provisioned * PROVISIONED.len() + SIZES.len() * FASTER.len();
     let runs = scale.workloads + scale.held_out + compared;
     let done = AtomicU64::new(0);
     let over = || progress(done.fetch_add(1, Ordering::Relaxed) + 1, runs as u64);
-    let samples = training::samples(&profile, &Spans::PAPER, scale.workloads, 1, &over)?;
-    let held_out = training::samples(&profile, &Spans::PAPER, scale.held_out, 2, &over)?;
+    let training = |count, seed| cache.samples(Wanted { profile: &profile, spans: &Spans::PAPER, count, seed }, &over);
+    let (samples, held_out) = (training(scale.workloads, 1)?, training(scale.held_out, 2)?);
     let model = Model::fit(&profile, Spans::PAPER, &samples, false)?;
     let trained_on = small(&profile)?.1;
     let subject = Subject { profile, model, chosen: scale.chosen };
@@ -426,7 +433,7 @@ mod tests {
         let scale =
             Scale { workloads: 40, held_out: 8, chosen: Bytes::from_mib(64), mixed_requests: 50_000, ..Scale::PAPER };
         let told = AtomicU64::new(0);
-        let again = reproduce(&scale, &|done, all| {
+        let again = reproduce(&scale, &Cache::default(), &|done, all| {
             assert!(done <= all, "{done} of {all}");
             told.fetch_add(1, Ordering::Relaxed);
         });

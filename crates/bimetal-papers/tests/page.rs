@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use bimetal_papers::claims::{Paper, Verdict, Workload};
 use bimetal_papers::experiments::{Answer, Effort, NEEDS_TRAINING, answers};
+use bimetal_papers::mixcp::Cache;
 use bimetal_papers::table::{beginning, markdown, row};
 use bimetal_papers::traces::Traces;
 
@@ -56,7 +57,7 @@ fn page_has_the_measured_value_and_verdict_of_each_claim() {
     let trains = ["train", "trained"].contains(&wanted.as_str());
     let effort = if trains { Effort::Full } else { Effort::WithoutTraining };
     let traces = Traces { folder: Some(root().join("../shared/traces")) };
-    let all = answers(&Paper::ALL, &traces, effort, &|_| {}).unwrap();
+    let all = answers(&Paper::ALL, &traces, effort, &Cache::default(), &|_| {}).unwrap();
     assert!(all.iter().filter(|answer| !is_skipped(answer)).count() > 40);
     let mut text = std::fs::read_to_string(page()).unwrap();
     let writes = ["overwrite", "train"].contains(&wanted.as_str());

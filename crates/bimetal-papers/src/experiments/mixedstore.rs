@@ -27,7 +27,7 @@ use rayon::prelude::*;
 
 use super::{Effort, ExperimentsError, Note, Plan, TIMED, Values, decide, percent, ratio};
 use crate::claims::Unit;
-use crate::mixcp::{self, Provisioned, Scale};
+use crate::mixcp::{self, Cache, Provisioned, Scale};
 use crate::traces::{Loaded, Traces};
 
 const SSD: &str = "super-talent-32gb";
@@ -62,7 +62,7 @@ const WORN_FLASH: Bytes = Bytes(125_000_000);
 /// Differences of erases from which on wear levelling moves data.
 const THRESHOLDS: [&str; 3] = ["2", "4", "8"];
 
-pub(super) fn measure(traces: &Traces, effort: Effort) -> Result<Values, ExperimentsError> {
+pub(super) fn measure(traces: &Traces, effort: Effort, cache: &Cache) -> Result<Values, ExperimentsError> {
     let mut values = Values::new();
     let (regulated, (levelled, busted)) = rayon::join(regulation, || rayon::join(levelling, buster));
     for part in [regulated, levelled, busted] {
@@ -75,7 +75,7 @@ pub(super) fn measure(traces: &Traces, effort: Effort) -> Result<Values, Experim
         values.explain("mixedstore-r2-public", training_r2(&mixed), errors(&mixed))?;
     }
     if effort == Effort::Full {
-        planner(&mut values)?;
+        planner(&mut values, cache)?;
     }
     Ok(values)
 }
@@ -293,8 +293,8 @@ fn levelling_stopped(steady: &Run, adaptive: &Run) -> [i64; 2] {
 }
 
 /// Measures MixedStore's tables 3 and 4.
-fn planner(values: &mut Values) -> Result<(), ExperimentsError> {
-    let again = mixcp::reproduce(&SCALE, &|_, _| {})?;
+fn planner(values: &mut Values, cache: &Cache) -> Result<(), ExperimentsError> {
+    let again = mixcp::reproduce(&SCALE, cache, &|_, _| {})?;
     values.note("mixcp-response-r2", Some(again.model.response.adjusted_r2))?;
     values.note("mixcp-erases-r2", Some(again.model.erases.adjusted_r2))?;
     values.note("mixcp-error", Some(again.errors[0].0))?;

@@ -27,7 +27,7 @@ use bimetal_trace::synthetic::SpecError;
 use rayon::prelude::*;
 
 use crate::claims::{Claim, Paper, Verdict, Workload};
-use crate::mixcp::PaperError;
+use crate::mixcp::{Cache, PaperError};
 use crate::traces::{Loaded, PUBLIC_DESKTOPS, Traces, is_shipped};
 
 /// Reasons for which the experiments cannot be run. Except for a bad public trace, each reason is a
@@ -142,8 +142,8 @@ pub const NOT_MEASURED: &str = "mechanism not measured";
 /// Reason of a claim that was not measured because the planner's regression was not trained.
 pub const NEEDS_TRAINING: &str = "needs the training of the regression";
 
-/// Measures every claim of some papers, several papers at a time. Calls `progress` with the number
-/// of finished papers.
+/// Measures every claim of some papers, several papers at a time, with training sets that `cache`
+/// keeps. Calls `progress` with the number of finished papers.
 ///
 /// # Errors
 /// A public trace cannot be read. Other errors are defects of Bimetal.
@@ -151,11 +151,12 @@ pub fn answers(
     papers: &[Paper],
     traces: &Traces,
     effort: Effort,
+    cache: &Cache,
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<Vec<Answer>, ExperimentsError> {
     let done = AtomicU64::new(0);
     let all = papers.par_iter().with_max_len(1).map(|paper| {
-        let answers = answer(*paper, traces, effort);
+        let answers = answer(*paper, traces, effort, cache);
         progress(done.fetch_add(1, Ordering::Relaxed) + 1);
         answers
     });
@@ -163,13 +164,13 @@ pub fn answers(
 }
 
 /// Measures every claim of a paper.
-fn answer(paper: Paper, traces: &Traces, effort: Effort) -> Result<Vec<Answer>, ExperimentsError> {
+fn answer(paper: Paper, traces: &Traces, effort: Effort, cache: &Cache) -> Result<Vec<Answer>, ExperimentsError> {
     let values = match paper {
         Paper::Griffin => griffin::measure(traces)?,
         Paper::Managers => managers::measure(traces)?,
         Paper::Combo => combo::measure(traces)?,
         Paper::Konanki => konanki::measure()?,
-        Paper::MixedStore => mixedstore::measure(traces, effort)?,
+        Paper::MixedStore => mixedstore::measure(traces, effort, cache)?,
     };
     paper.claims().iter().map(|claim| judged(paper, claim, values.get(claim.name), traces, effort)).collect()
 }

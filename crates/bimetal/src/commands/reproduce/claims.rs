@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 
 use bimetal_papers::claims::Paper;
 use bimetal_papers::experiments::{Answer, Effort, answers};
+use bimetal_papers::mixcp::Cache;
 use bimetal_papers::table::counted;
 use bimetal_papers::traces::Traces;
 use serde::Serialize;
@@ -54,10 +55,10 @@ pub(super) struct Document<'a> {
 
 impl Answers {
     /// Measures the claims of `papers`.
-    pub(super) fn of(papers: &[Paper], traces: &Traces) -> Result<Self, Error> {
+    pub(super) fn of(papers: &[Paper], traces: &Traces, cache: &Cache) -> Result<Self, Error> {
         let bar = Stages::default();
         let show = |done| bar.show("papers", Some(papers.len() as u64), done);
-        Ok(Self(answers(papers, traces, Effort::Full, &show)?))
+        Ok(Self(answers(papers, traces, Effort::Full, cache, &show)?))
     }
 
     fn papers(&self) -> impl Iterator<Item = (Paper, Vec<&Answer>)> {

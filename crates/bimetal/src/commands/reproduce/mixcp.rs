@@ -17,7 +17,7 @@ use crate::report::plot::{Axis, Mark, Series, svg};
 /// Returns all results, as text and as charts.
 pub(super) fn figures() -> Result<Shown, Error> {
     let bar = Stages::default();
-    let again = reproduce(&Scale::PAPER, &|done, all| bar.show("runs", Some(all), done))?;
+    let again = reproduce(&Scale::PAPER, &super::cache(), &|done, all| bar.show("runs", Some(all), done))?;
     drop(bar);
     Ok(shown(&again))
 }
@@ -301,13 +301,15 @@ fn figure_7_charts(again: &Reproduction) -> String {
 
 #[cfg(test)]
 mod tests {
+    use bimetal_papers::mixcp::Cache;
+
     use super::*;
 
     #[test]
     fn every_row_of_the_tables_and_every_figure_is_there() {
         let scale =
             Scale { workloads: 30, held_out: 8, chosen: Bytes::from_mib(64), mixed_requests: 4000, ..Scale::PAPER };
-        let Shown { text, charts } = shown(&reproduce(&scale, &|_, _| {}).unwrap());
+        let Shown { text, charts } = shown(&reproduce(&scale, &Cache::default(), &|_, _| {}).unwrap());
         for row in [
             "W1  ",
             "W4  ",

@@ -6,10 +6,12 @@ mod combo_hdtune;
 mod mixcp;
 mod wear_levelling;
 
+use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::PathBuf;
 
 use bimetal_papers::claims::Paper;
+use bimetal_papers::mixcp::Cache;
 use bimetal_papers::traces::Traces;
 use clap::Args;
 
@@ -112,7 +114,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
                     folder.display()
                 )));
             }
-            let answers = claims::Answers::of(&papers, &Traces { folder: arguments.traces })?;
+            let answers = claims::Answers::of(&papers, &Traces { folder: arguments.traces }, &cache())?;
             if arguments.form.json {
                 print_json("reproduce", &answers.document())?;
             } else {
@@ -170,6 +172,19 @@ fn section(Experiment { name, summary, .. }: &Experiment, content: &str) -> Stri
     )
 }
 
+/// Returns the folder of the user in which training sets are kept: `bimetal/mixcp` of
+/// `XDG_CACHE_HOME`, or of `~/.cache`.
+fn cache() -> Cache {
+    Cache { folder: cache_folder(std::env::var_os("XDG_CACHE_HOME"), std::env::var_os("HOME")) }
+}
+
+fn cache_folder(xdg: Option<OsString>, home: Option<OsString>) -> Option<PathBuf> {
+    // The specification of these folders tells programs to ignore a path that is not absolute.
+    let absolute = |path: OsString| Some(PathBuf::from(path)).filter(|path| path.is_absolute());
+    let caches = xdg.and_then(absolute).or_else(|| Some(home.and_then(absolute)?.join(".cache")))?;
+    Some(caches.join("bimetal/mixcp"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -190,6 +205,17 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(error.contains("expected a paper or all"), "{error}");
+    }
+
+    #[test]
+    fn training_is_kept_in_the_users_cache_folder() {
+        let folder = |xdg: Option<&str>, home: Option<&str>| cache_folder(xdg.map(Into::into), home.map(Into::into));
+        let path = |path: &str| Some(PathBuf::from(path));
+        assert_eq!(folder(Some("/cache"), Some("/mine")), path("/cache/bimetal/mixcp"));
+        for no_cache in [None, Some(""), Some("relative")] {
+            assert_eq!(folder(no_cache, Some("/mine")), path("/mine/.cache/bimetal/mixcp"));
+        }
+        assert_eq!(folder(None, None), None);
     }
 
     #[test]
