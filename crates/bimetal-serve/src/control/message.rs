@@ -79,8 +79,8 @@ pub enum Reply {
     Progress(Progress),
     /// The request is done.
     Done(Done),
-    /// The server did what it could, and the answer to the request is no: a drain ended, and content
-    /// is still off home.
+    /// The server did what it could, and the answer to the request is no: a drain ended, and
+    /// content is still off home.
     No {
         /// Description of the result, and of its remedy.
         message: String,
