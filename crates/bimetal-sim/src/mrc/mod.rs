@@ -4,7 +4,7 @@
 //! for all sizes ([`reuse`]). Every other policy is played once for each size ([`mod@play`]), by
 //! the policies of `bimetal-core`. On request, a sample of the objects represents all of them
 //! ([`sample`]). [`measure`] combines these steps. Accesses that are played again and again are in
-//! a temporary file ([`column`]), so memory grows with the objects, not with the length of the
+//! a temporary file ([`mod@column`]), so memory grows with the objects, not with the length of the
 //! trace.
 
 pub mod column;

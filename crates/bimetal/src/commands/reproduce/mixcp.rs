@@ -103,9 +103,9 @@ fn table_3(again: &Reproduction) -> String {
         );
     }
     text += "The paper's Financial has two sets of averages: table 3's (W5: 3.3 KB, 164 ms, 3 % sequential) and table\n2's \
-             (4.4 KB, 134 ms, 2 %, and 9 % reads, which this program uses for both rows). Both workloads are \
-             synthetic in\nthis experiment; the first 10,000 requests \
-             of the published Financial1, which tests use, have 41 % reads and 26 ms.\n";
+             (4.4 KB, 134 ms, 2 %, and 9 % reads, which this program uses for both rows). Both workloads are\n\
+             synthetic in this experiment; the first 10,000 requests of the published Financial1, which tests use,\n\
+             have 41 % reads and 26 ms.\n";
     let of = &again.mechanisms;
     let rows = [("W2's time", of.of_w2()), ("W3's time", of.of_w3()), ("W5's erases", of.of_w5_erases())];
     text + &rows.map(|(error, mechanism)| wrapped(&format!("{error}: {mechanism}"), "→ ")).concat()
