@@ -419,8 +419,10 @@ impl Figures {
         let Some((owned, terms)) = &self.owned else { return (None, None) };
         let usd: Vec<f64> = candidate.drives.iter().map(|(_, offer)| offer.usd).collect();
         let lives = self.lives.as_deref();
-        let cost =
-            lives.zip(self.energy_j).and_then(|(lives, joules)| owned.usd_per_year_at(&usd, joules, lives, *terms));
+        let controller_usd = candidate.cost_usd - usd.iter().sum::<f64>();
+        let cost = lives
+            .zip(self.energy_j)
+            .and_then(|(lives, joules)| owned.usd_per_year_at((&usd, controller_usd), joules, lives, *terms));
         (cost, owned.loss_probability())
     }
 

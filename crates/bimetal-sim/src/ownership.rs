@@ -81,6 +81,9 @@ struct OwnedDrive {
     usd: Option<f64>,
     failures_per_year: Option<f64>,
     holds: Holds,
+    /// Set if the loss of the drive loses nothing: home has a copy of each block.
+    is_copied: bool,
+    is_flash: bool,
     is_rented: bool,
     /// Number of equal drives that are used as one drive.
     count: u64,
@@ -98,6 +101,8 @@ impl Owned {
             usd: drive.price.as_ref().map(|price| price.usd),
             failures_per_year: drive.profile.failures_per_year,
             holds: drive.holds,
+            is_copied: is_copied(setup, drive),
+            is_flash: matches!(drive.profile.body, Body::Flash(_)),
             is_rented: drive.profile.is_rented(),
             count: drive.bought,
             idle_watts: idle_watts(&drive.profile.body),
@@ -130,18 +135,26 @@ impl Owned {
         Some(terms.of_a_year(bought.sum::<Option<f64>>()? + controller_usd, watts))
     }
 
-    /// Returns the cost of a year if the drives cost `usd`, in the order of the members, take
-    /// `joules` over the run, and their flash lives as long as `lives` say; `None` if a figure is
-    /// not known.
-    pub fn usd_per_year_at(&self, usd: &[f64], joules: f64, lives: &[Life], terms: Terms) -> Option<f64> {
+    /// Returns the cost of a year if the drives cost `usd`, in the order of the members, and the
+    /// controller `controller_usd`. The drives take `joules` over the run, and their flash lives as
+    /// long as `lives` say. `None` if a figure is not known.
+    pub fn usd_per_year_at(
+        &self,
+        (usd, controller_usd): (&[f64], f64),
+        joules: f64,
+        lives: &[Life],
+        terms: Terms,
+    ) -> Option<f64> {
         let sets = |drive: &OwnedDrive| match lives.iter().find(|life| life.member == drive.id) {
-            Some(life) if !life.unlimited => Some((terms.years / life.years?).max(1.0)),
-            _ => Some(1.0),
+            Some(Life { years: Some(years), .. }) => Some((terms.years / years).max(1.0)),
+            Some(Life { unknown: Some(Unknown::NothingWritten | Unknown::NothingErased), .. }) => Some(1.0),
+            Some(life) => life.unlimited.then_some(1.0),
+            None => (!drive.is_flash).then_some(1.0),
         };
         let each = self.drives.iter().zip(usd);
         let bought = each.map(|(drive, usd)| drive.bought(*usd, sets(drive)?, terms.years));
         let watts = Some(joules / self.span.as_seconds_f64()).filter(|watts| watts.is_finite())?;
-        Some(terms.of_a_year(bought.sum::<Option<f64>>()?, watts))
+        Some(terms.of_a_year(bought.sum::<Option<f64>>()? + controller_usd, watts))
     }
 
     /// Returns the probability that data are lost in a year; `None` if it is not known.
@@ -155,6 +168,7 @@ impl Owned {
             match drive.holds {
                 Holds::Home | Holds::Copy if is_mirror => copies.push(drive.any_fails()?),
                 Holds::Cache | Holds::Log if !self.was_dirty => {}
+                Holds::Ranges if drive.is_copied => {}
                 Holds::Home | Holds::Copy | Holds::Ranges | Holds::Cache | Holds::Log => {
                     survives *= 1.0 - drive.any_fails()?;
                 }
@@ -195,6 +209,16 @@ fn embodied_carbon(drive: &Drive) -> Option<[f64; 2]> {
         Body::Cloud(_) => return None,
     };
     Some(per_tb.map(|kg| kg * drive.size.0 as f64 / 1e12))
+}
+
+/// Returns true if home has a copy of each block of a drive that holds ranges.
+fn is_copied(setup: &Setup, drive: &Drive) -> bool {
+    let is_mirror = match setup.scheme.name {
+        "hddboost" => true,
+        "hyperduo" => setup.settings.get("mode") == Some("safe"),
+        _ => false,
+    };
+    is_mirror && drive.holds == Holds::Ranges
 }
 
 /// Returns the power of a drive without requests.
@@ -262,6 +286,8 @@ mod tests {
             usd: Some(100.0),
             failures_per_year: Some(failures),
             holds,
+            is_copied: false,
+            is_flash: holds == Holds::Cache,
             is_rented: false,
             count: 1,
             idle_watts: Some(4.0),
@@ -325,7 +351,8 @@ mod tests {
         let owned = owned(&[(Holds::Home, 0.02), (Holds::Cache, 0.01)], false);
         let terms = Terms { years: 5.0, usd_per_kwh: 0.1 };
         let life = |years| Life { member: "cache".to_owned(), years: Some(years), ..Life::default() };
-        let cost = |lives: &[Life]| owned.usd_per_year_at(&[300.0, 100.0], 50.0, lives, terms).expect("all is known");
+        let cost =
+            |lives: &[Life]| owned.usd_per_year_at((&[300.0, 100.0], 0.0), 50.0, lives, terms).expect("all is known");
         // 5 W over a year, and failed drives.
         let power = 5.0 * HOURS_A_YEAR / 1000.0 * 0.1;
         let failed = 300.0 * 0.02 + 100.0 * 0.01;
@@ -337,7 +364,10 @@ mod tests {
         let endless = Life { member: "cache".to_owned(), unlimited: true, ..Life::default() };
         assert_eq!(cost(&[endless]), cost(&[life(20.0)]));
         let unknown = Life { member: "cache".to_owned(), ..Life::default() };
-        assert_eq!(owned.usd_per_year_at(&[300.0, 100.0], 50.0, &[unknown], terms), None);
+        assert_eq!(owned.usd_per_year_at((&[300.0, 100.0], 0.0), 50.0, &[unknown], terms), None);
+        assert_eq!(owned.usd_per_year_at((&[300.0, 100.0], 0.0), 50.0, &[], terms), None, "flash of unknown life");
+        let controlled = owned.usd_per_year_at((&[300.0, 100.0], 50.0), 50.0, &[life(20.0)], terms);
+        assert!((controlled.expect("all is known") - cost(&[life(20.0)]) - 10.0).abs() < 1e-9);
     }
 
     /// Three disks that are used as one lose data when any of them fails.
@@ -347,6 +377,15 @@ mod tests {
         several.drives[0].count = 3;
         let by_hand = 1.0 - 0.98_f64.powi(3);
         assert!((several.loss_probability().unwrap() - by_hand).abs() < 1e-12);
+    }
+
+    /// The SSD of HDDBoost has a copy of what home has: its failure was counted as a loss.
+    #[test]
+    fn copied_ranges_are_no_loss() {
+        let mut ranges = owned(&[(Holds::Home, 0.02), (Holds::Ranges, 0.01)], false);
+        assert!((ranges.loss_probability().unwrap() - 0.0298).abs() < 1e-12);
+        ranges.drives[1].is_copied = true;
+        assert!((ranges.loss_probability().unwrap() - 0.02).abs() < 1e-12);
     }
 
     #[test]

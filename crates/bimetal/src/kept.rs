@@ -2,6 +2,7 @@
 //! them, and all later runs take them from there. So a trace is decoded once for all its runs.
 
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bimetal_sim::workload::{Requests, Workload, WorkloadError};
 use bimetal_trace::Request;
@@ -26,13 +27,15 @@ pub(crate) struct Kept {
     /// Largest number of requests that are kept. A trace with more is decoded anew for every run.
     most: usize,
     requests: OnceLock<Vec<Request>>,
+    /// Set once a run had read more requests than are kept: no later run tries again.
+    are_too_many: AtomicBool,
 }
 
 impl Kept {
     /// Returns room for requests of `bytes` in memory.
     pub(crate) fn up_to(bytes: u64) -> Self {
         let most = usize::try_from(bytes / size_of::<Request>() as u64).unwrap_or(usize::MAX);
-        Self { most, requests: OnceLock::new() }
+        Self { most, ..Self::default() }
     }
 
     /// Returns the requests in memory, or else those that `decode` returns.
@@ -50,7 +53,7 @@ impl Kept {
             return requests.open();
         }
         let requests = decode()?;
-        Ok(if self.most == 0 {
+        Ok(if self.most == 0 || self.are_too_many.load(Ordering::Relaxed) {
             Box::new(requests)
         } else {
             Box::new(Keeping { requests, read: Some(Vec::new()), kept: self })
@@ -73,7 +76,9 @@ impl<R: Iterator<Item = Result<Request, WorkloadError>>> Iterator for Keeping<'_
         let next = self.requests.next();
         match &next {
             Some(Ok(request)) => {
-                self.read.take_if(|read| read.len() == self.kept.most);
+                if self.read.take_if(|read| read.len() == self.kept.most).is_some() {
+                    self.kept.are_too_many.store(true, Ordering::Relaxed);
+                }
                 if let Some(read) = &mut self.read {
                     read.push(*request);
                 }
@@ -125,7 +130,9 @@ mod tests {
     fn requests_that_fit_are_decoded_once() {
         let bytes = |requests: usize| (requests * size_of::<Request>()) as u64;
         assert_eq!(decoded(&Kept::up_to(bytes(10)), 3, usize::MAX), 1);
-        assert_eq!(decoded(&Kept::up_to(bytes(9)), 3, usize::MAX), 3);
+        let few = Kept::up_to(bytes(9));
+        assert_eq!(decoded(&few, 3, usize::MAX), 3);
+        assert!(few.are_too_many.load(Ordering::Relaxed), "no run collects them again");
         assert_eq!(decoded(&Kept::default(), 3, usize::MAX), 3);
     }
 

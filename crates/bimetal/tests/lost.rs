@@ -369,7 +369,7 @@ fn every_lost_block_is_counted_beyond_a_superblock() {
     let text = place.answer("check box --scrub", 3);
     assert!(text.contains("900 of 900 blocks off home failed the check, and home lacks a good copy of 900"), "{text}");
     assert_eq!(place.json()["last_scrub"]["bad_blocks"], 900);
-    place.answer("drain box", 1);
+    place.answer("drain box", 3);
     for stopped in [false, true] {
         assert_eq!(place.json()["lost"]["blocks"], 900, "stopped: {stopped}");
         if !stopped {

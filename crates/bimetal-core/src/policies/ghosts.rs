@@ -31,13 +31,13 @@ impl KeyIndex {
         Self { places: vec![0; index_places(entries)] }
     }
 
-    /// Returns the first entry for `key`. The place within the group is hashed, too: keys that are
-    /// multiples of a group must not share one place.
+    /// Returns the first entry for `key`. The place within the group is hashed, too, by high bits
+    /// of the hash: keys at any distance from each other must not share one place.
     #[inline]
     fn home(&self, key: u32) -> usize {
-        let hash = (key / GROUP as u32).wrapping_mul(0x9e37_79b1);
-        let group = (u64::from(hash) * (self.places.len() / GROUP) as u64) >> 32;
-        group as usize * GROUP + (key ^ hash) as usize % GROUP
+        let hash = u64::from(key / GROUP as u32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let group = ((hash >> 32) * (self.places.len() / GROUP) as u64) >> 32;
+        group as usize * GROUP + (u64::from(key) ^ (hash >> 29)) as usize % GROUP
     }
 
     /// Returns the entry behind `place`: the same place in the next group, and in the end each
@@ -231,6 +231,21 @@ impl<const N: usize> Ghosts<N> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    /// Regression: keys that are multiples of 64 all began at one place of their groups, and a
+    /// lookup took thousands of steps.
+    #[test]
+    fn keys_at_any_distance_are_found_in_a_few_steps() {
+        const KEYS: u32 = 4000;
+        for distance in (0..18).map(|power| 1 << power).chain([3, 24, 1000]) {
+            let ring: Vec<u32> = (0..KEYS).map(|number| number.wrapping_mul(distance)).collect();
+            let mut index = KeyIndex::new(KEYS);
+            (0..KEYS).for_each(|position| index.insert(ring[position as usize], position));
+            let steps = |key: &u32| index.place(*key, &ring).map(|place| index.steps(index.home(*key), place));
+            let all: usize = ring.iter().map(|key| steps(key).expect("it is in the index")).sum();
+            assert!(all < 8 * KEYS as usize, "distance {distance}: {all} steps for {KEYS} keys");
+        }
+    }
 
     proptest! {
         #[test]

@@ -11,10 +11,6 @@ use super::Finding;
 use crate::results::Run;
 use crate::setup::Sizing;
 
-/// Schemes beside those that hold ranges whose SSD covers the first addresses: a mirror of a part,
-/// and a mirror in the mode `capacity`.
-const OTHERS: [&str; 2] = ["hddboost", "hyperduo"];
-
 /// Number of times that the volume is larger than what the trace accesses, from which on nothing is
 /// known about most of its addresses.
 const LARGER: u64 = 2;
@@ -23,8 +19,7 @@ const LARGER: u64 = 2;
 /// place of the trace's accesses: all below `address_end`.
 pub fn depends_on_place(scheme: &str, capacity: Bytes, address_end: Bytes) -> bool {
     let holds_ranges = schemes::find(scheme).is_some_and(|info| info.members.contains(&(Role::Ssd, Holds::Ranges)));
-    let by_address = holds_ranges || OTHERS.contains(&scheme);
-    by_address && address_end.0 > 0 && capacity.0 / LARGER > address_end.0
+    holds_ranges && address_end.0 > 0 && capacity.0 / LARGER > address_end.0
 }
 
 pub(super) fn of(runs: &[Run], capacity: Bytes, address_end: Bytes) -> Option<Finding> {

@@ -320,7 +320,9 @@ impl<'a> Recording<'a> {
         let is_own = choices.outside.is_none() && choices.director.is_none();
         // A short workload may have many rounds, which cost little.
         let is_long = load.requests > REQUESTS_MAX;
-        (is_long && is_own && !differs).then(|| Self::begin(setup, choices, load, speedup))
+        let recording = (is_long && is_own && !differs).then(|| Self::begin(setup, choices, load, speedup));
+        // Without flash there is no life to be known, and no round to be played.
+        recording.filter(|recording| !recording.members.is_empty())
     }
 
     /// Returns true if the run of `simulator`, which was the first round, ended before the second

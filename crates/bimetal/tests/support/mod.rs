@@ -46,3 +46,9 @@ impl Drop for LoopDevice {
         }
     }
 }
+
+/// Returns true if a command ended with the answer no, and a message with `part`.
+#[allow(dead_code, reason = "not every test asks what can be answered with no")]
+pub(crate) fn is_no(ended: &std::process::Output, part: &str) -> bool {
+    ended.status.code() == Some(3) && String::from_utf8_lossy(&ended.stderr).contains(part)
+}
