@@ -238,7 +238,9 @@ fn drain_with_a_failing_home_reports_the_error() {
         (0..40).for_each(|at| disk.write(at * 8192, &[at as u8 + 1; 4096]));
         disk.flush();
         on.store(true, Ordering::SeqCst);
-        let message = error(ask(&running, Request::Drain { detach: true, force: true }));
+        let Reply::No { message } = ask(&running, Request::Drain { detach: true, force: true }) else {
+            panic!("the request was right, and the answer is no");
+        };
         assert!(message.contains("163840 bytes are still off home"), "{message}");
         let member = if home == 0 { "ssd" } else { "hdd" };
         assert!(message.contains(&format!("{member}: a write at byte ")), "{message}");
