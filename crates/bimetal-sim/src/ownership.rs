@@ -146,9 +146,7 @@ impl Owned {
         terms: Terms,
     ) -> Option<f64> {
         let sets = |drive: &OwnedDrive| match lives.iter().find(|life| life.member == drive.id) {
-            Some(Life { years: Some(years), .. }) => Some((terms.years / years).max(1.0)),
-            Some(Life { unknown: Some(Unknown::NothingWritten | Unknown::NothingErased), .. }) => Some(1.0),
-            Some(life) => life.unlimited.then_some(1.0),
+            Some(life) => sets_of(life.years, life.unknown, terms.years),
             None => (!drive.is_flash).then_some(1.0),
         };
         let each = self.drives.iter().zip(usd);
@@ -260,11 +258,17 @@ impl OwnedDrive {
 fn sets(member: &Member, years: f64) -> Option<f64> {
     match &member.figures {
         MemberFigures::Hdd(_) => Some(1.0),
-        MemberFigures::Ssd(figures) => match (figures.flash.lifetime_years, figures.flash.lifetime_unknown) {
-            (Some(life), _) => Some((years / life).max(1.0)),
-            (None, Some(Unknown::NothingWritten | Unknown::NothingErased)) => Some(1.0),
-            (None, _) => None,
-        },
+        MemberFigures::Ssd(figures) => sets_of(figures.flash.lifetime_years, figures.flash.lifetime_unknown, years),
+    }
+}
+
+/// Returns the number of flash drives that wear takes over `years`, if each lives for `life` years,
+/// or its life is not known for a reason.
+fn sets_of(life: Option<f64>, unknown: Option<Unknown>, years: f64) -> Option<f64> {
+    match (life, unknown) {
+        (Some(life), _) => Some((years / life).max(1.0)),
+        (None, Some(Unknown::NothingWritten | Unknown::NothingErased)) => Some(1.0),
+        (None, _) => None,
     }
 }
 
@@ -361,7 +365,8 @@ mod tests {
             (cost(&[life(2.0)]) - ((300.0 + 250.0) / 5.0 + failed + power)).abs() < 1e-9,
             "it wears out in 2 years"
         );
-        let endless = Life { member: "cache".to_owned(), unlimited: true, ..Life::default() };
+        let unknown = Some(Unknown::NothingWritten);
+        let endless = Life { member: "cache".to_owned(), unlimited: true, unknown, ..Life::default() };
         assert_eq!(cost(&[endless]), cost(&[life(20.0)]));
         let unknown = Life { member: "cache".to_owned(), ..Life::default() };
         assert_eq!(owned.usd_per_year_at((&[300.0, 100.0], 0.0), 50.0, &[unknown], terms), None);

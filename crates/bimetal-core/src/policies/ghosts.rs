@@ -7,6 +7,7 @@
 
 use super::replacement::Key;
 use crate::bit_set::BitSet;
+use crate::mixing::GOLDEN_RATIO;
 
 /// Resident bytes for each ghost, in the worst case.
 pub(super) const BYTES_PER_GHOST: f64 = 12.0;
@@ -35,7 +36,7 @@ impl KeyIndex {
     /// of the hash: keys at any distance from each other must not share one place.
     #[inline]
     fn home(&self, key: u32) -> usize {
-        let hash = u64::from(key / GROUP as u32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let hash = u64::from(key / GROUP as u32).wrapping_mul(GOLDEN_RATIO);
         let group = ((hash >> 32) * (self.places.len() / GROUP) as u64) >> 32;
         group as usize * GROUP + (u64::from(key) ^ (hash >> 29)) as usize % GROUP
     }

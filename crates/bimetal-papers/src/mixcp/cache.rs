@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use bimetal_models::profile::Profile;
 use bimetal_plan::mixcp::training::{self, Sample, Spans};
 use bimetal_plan::mixcp::{Behaviour, Characteristics, ModelError};
+use bimetal_plan::sweep::key;
 
 /// First line of a file, before its digest. A change of the format changes this line.
 const FORMAT: &str = "bimetal mixcp training 1";
@@ -42,7 +43,7 @@ impl Wanted<'_> {
         let figures: String = profile.figures().map(|(key, value, _)| format!("{key}={value}\n")).collect();
         let version = env!("CARGO_PKG_VERSION");
         let all = format!("{FORMAT}\n{version}\n{}\n{figures}{spans:?}\n{count}\n{seed}\n", profile.name);
-        format!("{:016x}", fnv1a(all.as_bytes()))
+        digest_of(&all)
     }
 
     fn train(&self, count: usize, progress: &(dyn Fn() + Sync)) -> Result<Vec<Sample>, ModelError> {
@@ -76,7 +77,7 @@ impl Cache {
 fn read(path: &Path, digest: &str, count: usize) -> Option<Vec<Sample>> {
     let text = fs::read_to_string(path).ok()?;
     let (body, end) = text.trim_end().rsplit_once("end ")?;
-    if end != format!("{:016x}", fnv1a(body.as_bytes())) {
+    if end != digest_of(body) {
         return None;
     }
     let mut lines = body.lines();
@@ -94,7 +95,7 @@ fn text(digest: &str, samples: &[Sample]) -> String {
         figures.map(|figure| figure.to_string()).collect::<Vec<_>>().join(",") + "\n"
     });
     let body = format!("{FORMAT} {digest}\n{}", lines.collect::<String>());
-    format!("{body}end {:016x}\n", fnv1a(body.as_bytes()))
+    format!("{body}end {}\n", digest_of(&body))
 }
 
 /// Returns the sample of a line.
@@ -117,9 +118,9 @@ fn write(path: &Path, text: &str) -> std::io::Result<()> {
     })
 }
 
-/// Returns the 64-bit FNV-1a digest.
-fn fnv1a(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |digest, byte| (digest ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+/// Returns the digest of a text, as the keys of sweeps have it.
+fn digest_of(text: &str) -> String {
+    key::digest(text.as_bytes()).expect("text in memory can be read")
 }
 
 #[cfg(test)]
@@ -225,7 +226,6 @@ mod tests {
             Wanted { seed: 2, ..wanted },
         ];
         assert!(others.iter().all(|other| other.digest() != wanted.digest()));
-        assert_eq!(fnv1a(b"a"), 0xaf63_dc4c_8601_ec8c, "the published value");
     }
 
     #[test]
