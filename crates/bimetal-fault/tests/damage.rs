@@ -49,3 +49,13 @@ fn same_seed_gives_the_same_damage_case() {
         }
     }
 }
+
+/// A slot that nothing records as stable stays in doubt while recoveries are cut, however long they
+/// take. In this case the power was cut while a move wrote the block home, a drive was stuck for
+/// two hours during the next recovery, and the slot was damaged. The move had left a torn block.
+#[test]
+fn long_recovery_that_is_cut_ends_no_doubt() {
+    let writeboost = schemes::find("writeboost").unwrap();
+    let report = run_damage_case(writeboost, 13_126_949_764_956_254_269, Options::default());
+    report.unwrap_or_else(|failure| panic!("{failure}"));
+}

@@ -178,10 +178,14 @@ impl Tester {
     /// end. Damage then meets drives that an unfinished recovery has written.
     fn begin_recoveries(&mut self) -> Result<(), String> {
         for _ in 0..self.random.between(1, RECOVERIES_MAX) {
+            let began = self.now;
             match self.try_to_recover(false)? {
                 Attempt::Cut => {
                     self.report.cut_recoveries += 1;
                     self.cut_drives();
+                    // A recovery that was cut has recorded nothing as stable. Its time does not end
+                    // the doubt.
+                    self.last_request = self.last_request.map(|last| last + (self.now - began));
                 }
                 Attempt::Recovered(volume) => {
                     self.volume = *volume;
