@@ -42,9 +42,11 @@ struct Ranking {
 type Figure = (f64, Option<f64>);
 
 /// Ranks the runs that have the figure; the lowest figure comes first. Runs tie if luck may explain
-/// the lead.
-fn rank(runs: &[Run], figure: impl Fn(&Run) -> Option<Figure>) -> Option<Ranking> {
-    let mut order: Vec<_> = runs.iter().enumerate().filter_map(|(index, run)| Some((index, figure(run)?))).collect();
+/// the lead. Runs whose figures hang on addresses that the trace does not know are no choice.
+fn rank(document: &Document, figure: impl Fn(&Run) -> Option<Figure>) -> Option<Ranking> {
+    let figure = |run: &Run| figure(run).filter(|_| !document.depends_on_place(run));
+    let mut order: Vec<_> =
+        document.runs.iter().enumerate().filter_map(|(index, run)| Some((index, figure(run)?))).collect();
     order.sort_by(|a, b| a.1.0.total_cmp(&b.1.0));
     let first = order.first()?.1;
     let value = first.0;
@@ -63,13 +65,13 @@ pub(crate) fn summary(document: &Document) -> String {
         return String::new();
     }
     let mut parts = Vec::new();
-    if let Some(latency) = rank(runs, mean_latency) {
+    if let Some(latency) = rank(document, mean_latency) {
         parts.push((latency.best.clone(), format!("fastest ({} on average)", milliseconds(latency.value))));
     }
-    if let Some((best, why)) = least_wear(runs) {
+    if let Some((best, why)) = least_wear(document) {
         parts.push((best, format!("easiest on the SSD ({why})")));
     }
-    if let Some(cost) = rank(runs, price) {
+    if let Some(cost) = rank(document, price) {
         parts.push((cost.best.clone(), format!("cheapest (${})", dollars(cost.value))));
     }
     // A scheme that wins twice is named once.
@@ -197,7 +199,7 @@ fn written(run: &Run) -> Option<Figure> {
 }
 
 fn latency(document: &Document) -> Option<Answer> {
-    let ranking = rank(&document.runs, mean_latency)?;
+    let ranking = rank(document, mean_latency)?;
     let mut reason = format!("{} from arrival to completion on average", milliseconds(ranking.value));
     let p99 = document.runs[ranking.best[0]].response_time_ms.all.p99;
     if let Some(p99) = p99 {
@@ -212,7 +214,7 @@ fn latency(document: &Document) -> Option<Answer> {
             times(value / ranking.value, "as long")
         );
     }
-    if let Some(tail) = rank(&document.runs, tail_latency)
+    if let Some(tail) = rank(document, tail_latency)
         && !tail.best.iter().any(|index| ranking.best.contains(index))
     {
         reason += &format!(
@@ -226,13 +228,13 @@ fn latency(document: &Document) -> Option<Answer> {
 
 /// Returns the schemes with the least wear of an SSD, and the figure that decides: years of life,
 /// or bytes written if a life is unknown.
-fn least_wear(runs: &[Run]) -> Option<(Vec<usize>, String)> {
+fn least_wear(document: &Document) -> Option<(Vec<usize>, String)> {
     let life = |run: &Run| run.devices.ssd.flash.lifetime_years.map(|years| (1.0 / years, None));
-    let all_known = runs.iter().all(|run| run.devices.ssd.flash.lifetime_unknown.is_none());
-    if let Some(longest) = rank(runs, life).filter(|_| all_known) {
+    let all_known = document.runs.iter().all(|run| run.devices.ssd.flash.lifetime_unknown.is_none());
+    if let Some(longest) = rank(document, life).filter(|_| all_known) {
         return Some((longest.best, format!("{} at this load", lifetime_in_words(1.0 / longest.value))));
     }
-    let written = rank(runs, written)?;
+    let written = rank(document, written)?;
     Some((written.best, format!("{} GiB written", three_digits(written.value))))
 }
 
@@ -255,7 +257,7 @@ fn written_gib(run: &Run) -> Option<f64> {
 
 fn wear(document: &Document) -> Option<Answer> {
     let runs = &document.runs;
-    let (best, why) = least_wear(runs)?;
+    let (best, why) = least_wear(document)?;
     let mut reason = format!("{}{}.", why[..1].to_uppercase(), &why[1..]);
     let yardstick = runs.iter().find(|run| run.scheme == "ssd-only");
     let first = &runs[best[0]];
@@ -274,7 +276,7 @@ fn wear(document: &Document) -> Option<Answer> {
             format!(" It writes {} to its SSD as {}.", times(share, "as much"), scheme_of(document, "ssd-only"))
         };
     }
-    if let Some(least) = rank(runs, written)
+    if let Some(least) = rank(document, written)
         && !least.best.iter().any(|index| best.contains(index))
     {
         reason +=
@@ -290,17 +292,17 @@ fn wear(document: &Document) -> Option<Answer> {
 
 fn cost(document: &Document) -> Option<Answer> {
     let runs = &document.runs;
-    let ranking = rank(runs, price)?;
+    let ranking = rank(document, price)?;
     let controller = runs[ranking.best[0]].cost.controller_usd.is_some_and(|price| price > 0.0);
     let what = if controller { "the drives and the controller" } else { "the drives" };
     let mut reason = format!("${} for {what}.", dollars(ranking.value));
-    let with_ssd = rank(runs, |run| price(run).filter(|_| run.ssd.is_some()));
+    let with_ssd = rank(document, |run| price(run).filter(|_| run.ssd.is_some()));
     if let Some(with_ssd) = with_ssd
         && !with_ssd.best.iter().any(|index| ranking.best.contains(index))
     {
         reason += &format!(" With an SSD: {} at ${}.", names(document, &with_ssd.best), dollars(with_ssd.value));
     }
-    let efficient = efficient(runs);
+    let efficient = efficient(document);
     if efficient.len() < runs.len() && efficient.len() > 1 {
         reason += &format!(" Nothing is both cheaper and faster than {}.", names(document, &efficient));
     }
@@ -309,8 +311,10 @@ fn cost(document: &Document) -> Option<Answer> {
 
 /// Returns the runs that no other run beats. A run beats another if it is at least as cheap and at
 /// least as fast, and better in one of the two.
-fn efficient(runs: &[Run]) -> Vec<usize> {
-    let point = |run: &Run| Some((run.cost.total_usd?, mean_latency(run)?.0));
+fn efficient(document: &Document) -> Vec<usize> {
+    let runs = &document.runs;
+    let is_choice = |run: &Run| !document.depends_on_place(run);
+    let point = |run: &Run| Some((run.cost.total_usd.filter(|_| is_choice(run))?, mean_latency(run)?.0));
     let beats = |a: (f64, f64), b: (f64, f64)| a.0 <= b.0 && a.1 <= b.1 && a != b;
     (0..runs.len())
         .filter(|index| {
@@ -414,6 +418,22 @@ mod tests {
         let both = text(&drives(&[large, small, disk.clone()]));
         assert_eq!(both, "SSD: 250 GB for $90.00 (smq); 2000 GB for $500 (ssd-only).");
         assert_eq!(drives(&[disk]), "");
+    }
+
+    /// The SSD of combo had the few addresses of the trace, so combo was the fastest for 8 TB.
+    #[test]
+    fn scheme_that_hangs_on_unknown_addresses_is_not_praised() {
+        let mut document = document(vec![
+            run("combo", 0.1, 50.0, Some(10.0), Some(4.0)),
+            run("griffin", 0.4, 230.0, Some(4.0), Some(10.0)),
+        ]);
+        let praised =
+            |document: &Document| text(&summary(document)).contains("combo") || efficient(document).contains(&0);
+        document.trace.capacity_bytes = Some(8_000_000_000_000);
+        document.trace.address_end_bytes = Some(8_000_000_000_000);
+        assert!(praised(&document));
+        document.trace.address_end_bytes = Some(4_000_000_000);
+        assert!(!praised(&document));
     }
 
     #[test]
