@@ -4,11 +4,11 @@ CARGO ?= cargo
 
 .PHONY: demo deb test soak ublk-test lint bench bench-live bench-plan fuzz
 
-# Builds, compares every scheme on the embedded sample trace, prints the table and writes report.html.
+# Builds, compares every scheme on the embedded sample trace for a volume of 8 TB, prints the table and writes report.html.
 demo:
 	@command -v $(CARGO) >/dev/null || { echo "make demo: Rust is missing. Install it with one line, then run make demo again:" && \
 	  echo "  curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh -s -- -y && . ~/.cargo/env" && exit 1; } >&2
-	$(CARGO) run --release --locked --quiet --package bimetal -- compare --report report.html
+	$(CARGO) run --release --locked --quiet --package bimetal -- compare --capacity 8TB --report report.html
 
 # Packs the program, its manual pages, completions and systemd's units: target/bimetal_VERSION_ARCH.deb.
 deb:

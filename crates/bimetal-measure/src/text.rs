@@ -21,11 +21,18 @@ pub fn short_years(years: f64) -> String {
     if years >= 100.0 { "over 100".to_owned() } else { short((years * 10.0).round() / 10.0) }
 }
 
-/// Formats a size as drives are sold: in powers of ten.
+/// Largest difference, as a share, between the size of a drive and the size as which it is sold:
+/// 500.108 GB are sold as 500 GB.
+const NOMINAL_SHARE: f64 = 0.001;
+
+/// Formats a size as drives are sold: in powers of ten, with three digits if these are near.
 pub fn decimal(bytes: u64) -> String {
     const UNITS: [(f64, &str); 3] = [(1e12, "TB"), (1e9, "GB"), (1e6, "MB")];
     let (factor, unit) = UNITS.into_iter().find(|(factor, _)| bytes as f64 >= *factor).unwrap_or((1.0, "B"));
-    format!("{} {unit}", short(bytes as f64 / factor))
+    let size = bytes as f64 / factor;
+    let nominal: f64 = significant(size, 3).parse().unwrap_or(size);
+    let size = if (size - nominal).abs() <= NOMINAL_SHARE * size { nominal } else { size };
+    format!("{} {unit}", short(size))
 }
 
 /// Returns half an interval with one significant digit below 10, because it is an estimate from a
@@ -177,6 +184,8 @@ mod tests {
         let prices = [0.5, 3.0, 9.999, 12.4].map(price);
         assert_eq!(prices, ["$0.50", "$3", "$10", "$12"]);
         assert_eq!([decimal(960_000_000_000), decimal(1_500_000), decimal(12)], ["960 GB", "1.5 MB", "12 B"]);
+        let sold = [500_107_862_016, 1_000_204_886_016, 8_001_563_222_016, 34_359_738_368].map(decimal);
+        assert_eq!(sold, ["500 GB", "1 TB", "8 TB", "34.36 GB"]);
         assert_eq!([short_years(0.94), short_years(3.06), short_years(100.0)], ["0.9", "3.1", "over 100"]);
     }
 }

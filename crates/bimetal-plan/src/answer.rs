@@ -15,6 +15,7 @@ use serde_json::Value;
 use crate::advice::{Confidence, Sensitivity};
 use crate::break_even::BreakEven;
 use crate::budget::{Budget, Metric, at};
+use crate::catalogue::Offer;
 use crate::closest;
 use crate::create;
 use crate::evaluate::Figures;
@@ -98,10 +99,12 @@ pub struct Closest {
 /// The catalogue whose prices were used.
 #[derive(Clone, Debug, Serialize)]
 pub struct CatalogueNote {
-    /// File of the catalogue.
+    /// File of the catalogue, or the name of the built-in drives.
     pub name: String,
-    /// Set for the built-in example, whose prices are out of date.
-    pub example: bool,
+    /// Date of the oldest price: a year, a month or a day; null without a date.
+    pub oldest_price: Option<String>,
+    /// Date of the newest price.
+    pub newest_price: Option<String>,
 }
 
 /// An option as the document describes it.
@@ -109,12 +112,16 @@ pub struct CatalogueNote {
 pub struct Described {
     /// Name of the SSD, as `--ssd` accepts it; null without an SSD.
     pub ssd: Option<String>,
-    /// Size of the SSD.
+    /// Size of the SSD, or of all SSDs that are used as one.
     pub ssd_bytes: Option<u64>,
+    /// Number of equal SSDs that are bought and used as one.
+    pub ssd_drives: Option<u64>,
     /// Name of the HDD, as `--hdd` accepts it; null without an HDD.
     pub hdd: Option<String>,
-    /// Size of the HDD.
+    /// Size of the HDD, or of all HDDs that are used as one.
     pub hdd_bytes: Option<u64>,
+    /// Number of equal HDDs that are bought and used as one.
+    pub hdd_drives: Option<u64>,
     /// Separate drive for the log, as `--member log=` takes it.
     pub log: Option<String>,
     /// The scheme.
@@ -200,8 +207,10 @@ impl Described {
         Self {
             ssd: ssd.map(|ssd| ssd.model.clone()),
             ssd_bytes: ssd.map(|ssd| ssd.size.0),
+            ssd_drives: ssd.map(|ssd| ssd.drives),
             hdd: hdd.map(|hdd| hdd.model.clone()),
             hdd_bytes: hdd.map(|hdd| hdd.size.0),
+            hdd_drives: hdd.map(|hdd| hdd.drives),
             log,
             scheme: candidate.scheme.name.to_owned(),
             settings: settings_of(candidate, figures),
@@ -305,8 +314,7 @@ fn kept_in_windows(confidence: &Confidence) -> BTreeMap<String, (u64, u64)> {
 pub fn name(candidate: &Candidate) -> String {
     let settings: Vec<String> = candidate.settings.iter().map(|(key, value)| format!("{key}={value}")).collect();
     let settings = if settings.is_empty() { String::new() } else { format!(" ({})", settings.join(", ")) };
-    let drive =
-        |role| candidate.drive(role).map(|offer| format!("{} {}", without_size(&offer.model), decimal(offer.size.0)));
+    let drive = |role| candidate.drive(role).map(|offer| bought(offer, without_size(&offer.model)));
     let drives: Vec<String> = [Role::Ssd, Role::Log, Role::Hdd].into_iter().filter_map(drive).collect();
     let (scheme, drives) = (candidate.scheme.name, drives.join(" and "));
     format!("{scheme}{settings} on {drives} for {}", price(candidate.cost_usd))
@@ -318,14 +326,20 @@ pub fn purchases(candidate: &Candidate) -> String {
     let drive = |role| {
         let offer = candidate.drive(role)?;
         let date = if offer.date.is_empty() { String::new() } else { format!(", {}", offer.date) };
-        Some(format!("{} {} ({}{date})", without_size(&offer.model), decimal(offer.size.0), price(offer.usd)))
+        Some(format!("{} ({}{date})", bought(offer, without_size(&offer.model)), price(offer.usd)))
     };
     [Role::Ssd, Role::Log, Role::Hdd].into_iter().filter_map(drive).collect::<Vec<_>>().join(" and ")
 }
 
+/// Returns `name` and size of what is bought: `MODEL 1 TB`, or `4 of MODEL 2 TB`.
+fn bought(offer: &Offer, name: &str) -> String {
+    let count = if offer.drives > 1 { format!("{} of ", offer.drives) } else { String::new() };
+    format!("{count}{name} {}", decimal(offer.size.0 / offer.drives))
+}
+
 /// Returns a model's name without the size at its end: an option has its own, and
 /// `samsung-970-evo-plus-500gb 250 GB` names two.
-fn without_size(model: &str) -> &str {
+pub(crate) fn without_size(model: &str) -> &str {
     let is_size = |part: &str| part.ends_with(['b', 'B']) && part.to_uppercase().parse::<Bytes>().is_ok();
     model.rsplit_once('-').filter(|(_, last)| is_size(last)).map_or(model, |(rest, _)| rest)
 }

@@ -259,6 +259,7 @@ mod tests {
             schemes: schemes::ALL,
             ssds: catalogue.of_kind(Kind::Ssd),
             hdds: catalogue.of_kind(Kind::Hdd),
+            several: Vec::new(),
             logs: Vec::new(),
             set,
             vary: &[],

@@ -8,6 +8,7 @@
 use bimetal_measure::text::short;
 use serde::Serialize;
 
+use crate::answer::without_size;
 use crate::catalogue::Kind;
 use crate::grid::Candidate;
 
@@ -53,12 +54,13 @@ pub(crate) fn way(candidate: &Candidate) -> (bool, bool) {
 }
 
 /// Returns the prices of single models at which `best` and `other`, which has the text `name`, cost
-/// the same. SSDs come first.
+/// the same. SSDs come first. All sizes of a model have one price a GB.
 pub(crate) fn between(best: &Candidate, other: &Candidate, name: &str) -> Vec<BreakEven> {
     let mut models: Vec<(Kind, &str)> = Vec::new();
     for (_, offer) in other.drives.iter().chain(&best.drives) {
-        if models.iter().all(|(_, known)| *known != offer.model) {
-            models.push((offer.kind, &offer.model));
+        let model = without_size(&offer.model);
+        if models.iter().all(|(_, known)| *known != model) {
+            models.push((offer.kind, model));
         }
     }
     models.sort_by_key(|(kind, _)| *kind == Kind::Hdd);
@@ -68,7 +70,7 @@ pub(crate) fn between(best: &Candidate, other: &Candidate, name: &str) -> Vec<Br
 fn of_model(best: &Candidate, other: &Candidate, model: &str, name: &str) -> Option<BreakEven> {
     // Gigabytes of the model, the price of the model, and the price of everything else.
     let split = |candidate: &Candidate| {
-        let own = candidate.drives.iter().filter(|(_, offer)| offer.model == model);
+        let own = candidate.drives.iter().filter(|(_, offer)| without_size(&offer.model) == model);
         let (gb, usd) = own.fold((0.0, 0.0), |(gb, usd), (_, offer)| (gb + offer.size.0 as f64 / 1e9, usd + offer.usd));
         (gb, usd, candidate.cost_usd - usd)
     };
@@ -103,7 +105,7 @@ mod tests {
             let kind = if role == Role::Ssd { Kind::Ssd } else { Kind::Hdd };
             let (date, source) = (String::new(), String::new());
             let size = Bytes(gigabytes * 1_000_000_000);
-            (role, Offer { model: model.to_owned(), kind, size, usd, date, source, cell: None })
+            (role, Offer { model: model.to_owned(), kind, size, drives: 1, usd, date, source, cell: None })
         };
         let drives: Vec<(Role, Offer)> = drives.iter().map(offer).collect();
         let cost_usd = drives.iter().map(|(_, offer)| offer.usd).sum();

@@ -1,5 +1,6 @@
 //! A price catalogue: the drives for sale, with their sizes, prices and the sources of the prices.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use bimetal_core::units::Bytes;
@@ -7,21 +8,36 @@ use bimetal_models::profile::{Price, Profile, ProfileError};
 use bimetal_sim::market::{Market, OnSale};
 use serde::Deserialize;
 
+use crate::answer::{CatalogueNote, without_size};
+use crate::drives::date::Date;
 use crate::drives::model::{self, files};
 use crate::drives::{DriveError, load};
 
-/// Catalogue that is used if none is given. The prices of the example are old: the example only
-/// shows the format.
-const EXAMPLE: &str = include_str!("example-catalogue.toml");
+/// Sizes and prices in which the models with a built-in profile were sold.
+const OF_PROFILES: &str = include_str!("built-in-prices.toml");
+
+/// Name of the prices of built-in profiles in messages.
+const OF_PROFILES_NAME: &str = "prices of built-in profiles";
+
+/// Models that are considered if no catalogue is named: of each kind a cheap and a good one. All
+/// are rows of `drives/` with prices and a model.
+const COMMON: [&str; 6] =
+    ["wd-blue-sn5000", "samsung-990-pro", "crucial-p310", "samsung-pm893", "wd-red-plus", "seagate-ironwolf-pro"];
+
+/// Name of the catalogue of common drives in results.
+const COMMON_NAME: &str = "common drives";
+
+/// Model of an SSD for which no model is named: a TLC drive with sourced prices and endurance.
+pub const DEFAULT_SSD: &str = COMMON[0];
+
+/// Model of an HDD for which no model is named: a drive of 7200 rpm with sourced prices.
+pub const DEFAULT_HDD: &str = COMMON[5];
 
 /// Smallest size of a drive.
 pub const SIZE_MIN: Bytes = Bytes::from_mib(1);
 
 /// Name of the catalogue of all built-in drives.
 pub const ON_SALE: &str = "on-sale";
-
-/// Name of the example in results.
-const EXAMPLE_NAME: &str = "built-in example (old prices)";
 
 /// Kind of a drive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -56,9 +72,11 @@ pub struct Offer {
     pub model: String,
     /// Kind of the drive.
     pub kind: Kind,
-    /// Size of the drive.
+    /// Size of the drive, or of all drives that are used as one.
     pub size: Bytes,
-    /// Price in US dollars.
+    /// Number of equal drives that are bought and used as one.
+    pub drives: u64,
+    /// Price of all drives in US dollars.
     pub usd: f64,
     /// Date of the price.
     pub date: String,
@@ -71,10 +89,11 @@ pub struct Offer {
 /// Drives for sale.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Catalogue {
-    /// File of the catalogue, or the name of the example.
+    /// File of the catalogue, or the name of the built-in drives.
     pub name: String,
-    /// Set for the example, whose prices are out of date.
-    pub example: bool,
+    /// Set for the catalogue of common drives, beside which every other built-in drive may be
+    /// named.
+    is_common: bool,
     /// Every drive in every size.
     pub offers: Vec<Offer>,
 }
@@ -182,11 +201,16 @@ struct Entry {
 }
 
 impl Catalogue {
-    /// Returns the built-in example.
-    pub fn example() -> Self {
-        let parsed = Self::parse(EXAMPLE, EXAMPLE_NAME);
-        let catalogue = parsed.unwrap_or_else(|error| panic!("the built-in catalogue is tested: {error}"));
-        Self { example: true, ..catalogue }
+    /// Returns the common drives on sale.
+    pub fn common() -> Self {
+        let offers = COMMON.into_iter().flat_map(model::offers_of).collect();
+        Self { name: COMMON_NAME.to_owned(), is_common: true, offers }
+    }
+
+    /// Returns the sizes and prices in which the models with a built-in profile were sold.
+    pub fn of_profiles() -> Self {
+        let parsed = Self::parse(OF_PROFILES, OF_PROFILES_NAME);
+        parsed.unwrap_or_else(|error| panic!("the built-in prices are tested: {error}"))
     }
 
     /// Returns the catalogue that `wanted` names, parts with commas between: [`ON_SALE`] for all
@@ -212,7 +236,7 @@ impl Catalogue {
         }
         match offers.is_empty() {
             true => Err(CatalogueError::Empty(wanted.to_owned())),
-            false => Ok(Self { name: wanted.to_owned(), example: false, offers }),
+            false => Ok(Self { name: wanted.to_owned(), is_common: false, offers }),
         }
     }
 
@@ -240,7 +264,7 @@ impl Catalogue {
         if offers.is_empty() {
             return Err(CatalogueError::NoOffers(name.to_owned()));
         }
-        Ok(Self { name: name.to_owned(), example: false, offers })
+        Ok(Self { name: name.to_owned(), is_common: false, offers })
     }
 
     /// Parses the catalogue in `text`. Messages call the file `name`.
@@ -259,7 +283,7 @@ impl Catalogue {
         if offers.is_empty() {
             return Err(CatalogueError::Empty(name.to_owned()));
         }
-        Ok(Self { name: name.to_owned(), example: false, offers })
+        Ok(Self { name: name.to_owned(), is_common: false, offers })
     }
 
     /// Returns the offers of a kind, the cheapest first.
@@ -267,6 +291,22 @@ impl Catalogue {
         let mut offers: Vec<&Offer> = self.offers.iter().filter(|offer| offer.kind == kind).collect();
         offers.sort_by(|one, other| one.usd.total_cmp(&other.usd).then(one.size.cmp(&other.size)));
         offers
+    }
+
+    /// Returns offers of several equal drives that are used as one drive of at least `least` bytes:
+    /// of each model without a drive that is large enough, the largest.
+    pub(crate) fn several(&self, least: Bytes) -> Vec<Offer> {
+        let mut largest: BTreeMap<&str, &Offer> = BTreeMap::new();
+        for offer in &self.offers {
+            let known = largest.entry(without_size(&offer.model)).or_insert(offer);
+            *known = if offer.size > known.size { offer } else { *known };
+        }
+        let of = |offer: &Offer| {
+            let drives = least.0.div_ceil(offer.size.0);
+            let (size, usd) = (Bytes(offer.size.0.saturating_mul(drives)), offer.usd * drives as f64);
+            Offer { drives, size, usd, ..offer.clone() }
+        };
+        largest.into_values().filter(|offer| offer.size < least).map(of).collect()
     }
 
     /// Keeps only the offers of a kind with this `model` and `size`. If no drive of that size is
@@ -284,9 +324,10 @@ impl Catalogue {
         }
         let mut kept = Vec::new();
         for model in models {
-            let wanted = |offer: &&Offer| offer.model == model && size.is_none_or(|size| offer.size == size);
-            let sold: Vec<Offer> = self.offers.iter().filter(wanted).cloned().collect();
-            kept.extend(match (sold.is_empty(), size.and_then(|size| self.part_of_a_larger(&model, size))) {
+            let of_model = self.of_model(&model);
+            let of_size = |offer: &&Offer| size.is_none_or(|size| offer.size == size);
+            let sold: Vec<Offer> = of_model.iter().filter(of_size).cloned().collect();
+            kept.extend(match (sold.is_empty(), size.and_then(|size| part_of_a_larger(&of_model, size))) {
                 (true, Some(part)) => vec![part],
                 (true, None) => vec![self.by_profile(kind, &model, size)?],
                 (false, _) => sold,
@@ -300,13 +341,35 @@ impl Catalogue {
         Ok(())
     }
 
+    /// Returns the offers of a model, by its name or by its name with a size. Beside common drives,
+    /// the offers of every built-in drive.
+    fn of_model(&self, model: &str) -> Vec<Offer> {
+        let is_named = |offer: &&Offer| offer.model == model || model::is_size_of(&offer.model, model);
+        let own: Vec<Offer> = self.offers.iter().filter(is_named).cloned().collect();
+        if !own.is_empty() || !self.is_common {
+            return own;
+        }
+        let others = model::offers_of(model);
+        others.into_iter().chain(Self::of_profiles().offers).filter(|offer| is_named(&offer)).collect()
+    }
+
+    /// Returns the catalogue's name, and the dates between which its prices were.
+    pub(crate) fn note(&self) -> CatalogueNote {
+        let date = |offer: &Offer| Some((offer.date.parse::<Date>().ok()?.first_day(), offer.date.clone()));
+        let mut dates: Vec<(i64, String)> = self.offers.iter().filter_map(date).collect();
+        dates.sort();
+        let text = |date: Option<&(i64, String)>| date.map(|(_, text)| text.clone());
+        let (oldest_price, newest_price) = (text(dates.first()), text(dates.last()));
+        CatalogueNote { name: self.name.clone(), oldest_price, newest_price }
+    }
+
     /// Returns the drives for simulations.
     pub fn market(&self) -> Market {
         let on_sale = |offer: &Offer| {
             let (usd, date, source) = (offer.usd, offer.date.clone(), offer.source.clone());
             OnSale { model: offer.model.clone(), size: offer.size, price: Price { usd, date, source } }
         };
-        Market { drives: self.offers.iter().map(on_sale).collect() }
+        Market { drives: self.offers.iter().map(on_sale).collect(), default_ssd: DEFAULT_SSD, default_hdd: DEFAULT_HDD }
     }
 
     /// Returns the kind of `model`.
@@ -315,13 +378,6 @@ impl Catalogue {
     /// Returns an error if no profile describes the model.
     pub fn kind_of(&self, model: &str) -> Result<Kind, ProfileError> {
         Profile::load(model).map(|profile| kind_of(&profile))
-    }
-
-    /// Returns an offer of `size` bytes on the smallest larger `model` for sale. The price is that
-    /// of the whole drive, since parts of a drive are not sold.
-    fn part_of_a_larger(&self, model: &str, size: Bytes) -> Option<Offer> {
-        let larger = self.offers.iter().filter(|offer| offer.model == model && offer.size > size);
-        larger.min_by_key(|offer| offer.size).map(|offer| Offer { size, ..offer.clone() })
     }
 
     /// Returns an offer of `model` at its profile's price. A size above the profile's capacity
@@ -338,12 +394,20 @@ impl Catalogue {
             model: model.to_owned(),
             kind: kind_of(&profile),
             size,
+            drives: 1,
             usd: price.usd * (size.0 as f64 / own.0 as f64).max(1.0),
             date: price.date.clone(),
             source: price.source.clone(),
             cell: cell_of(&profile),
         })
     }
+}
+
+/// Returns an offer of `size` bytes on the smallest larger drive of `offers`. The price is that of
+/// the whole drive, since parts of a drive are not sold.
+fn part_of_a_larger(offers: &[Offer], size: Bytes) -> Option<Offer> {
+    let larger = offers.iter().filter(|offer| offer.size > size);
+    larger.min_by_key(|offer| offer.size).map(|offer| Offer { size, ..offer.clone() })
 }
 
 /// Returns true if the entries of a file are drives with their figures: those have a name.
@@ -388,6 +452,7 @@ impl Entry {
                 model: self.model.clone(),
                 kind: kind_of(&profile),
                 size: bytes,
+                drives: 1,
                 usd,
                 date: self.date.clone(),
                 source: self.source.clone(),
@@ -412,12 +477,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_example_has_ten_ssds_and_says_that_it_is_one() {
-        let example = Catalogue::example();
-        assert!(example.example && example.name.contains("example"));
-        assert_eq!(example.of_kind(Kind::Ssd).len(), 10);
-        assert!(example.offers.iter().all(|offer| offer.source.starts_with("example") && !offer.date.is_empty()));
-        assert_eq!(example.of_kind(Kind::Ssd)[0].cell.as_deref(), Some("TLC"));
+    fn several_drives_are_bought_if_none_is_large_enough() {
+        let text = "[[drive]]\nmodel = \"samsung-870-qvo-1tb\"\nsizes = [\"1TB\", \"4TB\"]\nprices_usd = [50, 200]\n\
+                    date = \"2026\"\nsource = \"s\"\n";
+        let shop = Catalogue::parse(text, "shop").unwrap();
+        let several = |least: &str| {
+            let found = shop.several(least.parse().unwrap());
+            found.iter().map(|offer| (offer.drives, offer.size.0, offer.usd)).collect::<Vec<_>>()
+        };
+        assert_eq!(several("4TB"), []);
+        assert_eq!(several("9TB"), [(3, 12_000_000_000_000, 600.0)]);
+    }
+
+    #[test]
+    fn common_drives_have_models_and_prices_with_dates_and_sources() {
+        let common = Catalogue::common();
+        for model in COMMON {
+            assert!(!common.of_model(model).is_empty(), "{model} has no price or no model");
+        }
+        assert!(common.offers.iter().all(|offer| !offer.source.is_empty() && offer.usd > 0.0));
+        let CatalogueNote { oldest_price, newest_price, .. } = common.note();
+        assert_eq!((oldest_price.as_deref(), newest_price.as_deref().is_some()), (Some("2025-07-23"), true));
+        let default = |kind: Kind, name| common.of_kind(kind).iter().any(|offer| offer.model.starts_with(name));
+        assert!(default(Kind::Ssd, DEFAULT_SSD) && default(Kind::Hdd, DEFAULT_HDD));
     }
 
     #[test]
@@ -437,7 +519,7 @@ mod tests {
     /// Simulations without sizes buy from the catalogue of the planner.
     #[test]
     fn market_has_the_drives_of_the_catalogue() {
-        let market = Catalogue::example().market();
+        let market = Catalogue::of_profiles().market();
         assert_eq!(market.drives.len(), 12);
         let ssd = Profile::load("samsung-970-evo-plus-500gb").unwrap();
         let bought = market.smallest(&ssd.name, &ssd, Bytes::from_mib(42).sectors());
@@ -476,7 +558,7 @@ mod tests {
 
     #[test]
     fn a_model_and_a_size_that_are_asked_for_leave_only_those() {
-        let mut catalogue = Catalogue::example();
+        let mut catalogue = Catalogue::of_profiles();
         catalogue.narrow(Kind::Ssd, Some("samsung-970-evo-plus-500gb"), None).unwrap();
         assert_eq!(catalogue.of_kind(Kind::Ssd).len(), 4);
         assert_eq!(catalogue.of_kind(Kind::Hdd).len(), 2);

@@ -13,7 +13,7 @@ use bimetal_core::settings::{Kind as ParameterKind, Parameter};
 use bimetal_core::units::{Bytes, Nanoseconds};
 use bimetal_sim::setup::{Choices, DriveChoice, Size};
 
-use crate::catalogue::Offer;
+use crate::catalogue::{Kind, Offer};
 
 /// Divisor and factor for numeric parameters, which are also tried at a fourth of their default and
 /// at four times their default.
@@ -68,6 +68,8 @@ pub struct Grid<'a> {
     pub ssds: Vec<&'a Offer>,
     /// HDDs for sale.
     pub hdds: Vec<&'a Offer>,
+    /// Equal drives that are used as one, where one must have every address.
+    pub several: Vec<Offer>,
     /// Drives that may be chosen for a separate log. The list is empty if the log lies on the HDD.
     pub logs: Vec<&'a Offer>,
     /// Parameters that the user set and the grid does not vary. A key may begin with a scheme's
@@ -109,10 +111,13 @@ impl Grid<'_> {
                 Role::Ssd => (role, &self.ssds),
                 Role::Hdd | Role::Log => (role, &self.hdds),
             };
+            let has_all = matches!(holds, Holds::Home | Holds::Copy);
+            let kind = if role == Role::Ssd { Kind::Ssd } else { Kind::Hdd };
+            let several = self.several.iter().filter(move |offer| has_all && offer.kind == kind);
             combinations = combinations
                 .iter()
                 .flat_map(|drives| {
-                    offers.iter().map(move |&offer| {
+                    offers.iter().copied().chain(several.clone()).map(move |offer| {
                         let mut drives: Vec<(Role, Offer)> = drives.clone();
                         drives.push((role, offer.clone()));
                         drives
@@ -197,7 +202,7 @@ fn values_of(parameter: &Parameter) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalogue::{Catalogue, Kind};
+    use crate::catalogue::Catalogue;
     use bimetal_core::schemes;
 
     fn grid<'a>(catalogue: &'a Catalogue, set: &'a [(String, String)], vary: &'a [(String, Vec<String>)]) -> Grid<'a> {
@@ -205,6 +210,7 @@ mod tests {
             schemes: schemes::ALL,
             ssds: catalogue.of_kind(Kind::Ssd),
             hdds: catalogue.of_kind(Kind::Hdd),
+            several: Vec::new(),
             logs: Vec::new(),
             set,
             vary,
@@ -218,7 +224,7 @@ mod tests {
 
     #[test]
     fn every_scheme_of_the_registry_gets_the_drives_that_it_needs() {
-        let catalogue = Catalogue::example();
+        let catalogue = Catalogue::of_profiles();
         let candidates = grid(&catalogue, &[], &[]).candidates();
         for info in schemes::ALL {
             assert!(!of(&candidates, info.name).is_empty(), "{}", info.name);
@@ -233,7 +239,7 @@ mod tests {
     /// varied on request.
     #[test]
     fn first_parameter_is_varied_unless_set() {
-        let catalogue = Catalogue::example();
+        let catalogue = Catalogue::of_profiles();
         let settings = |candidates: &[Candidate]| {
             let mut seen: Vec<String> = Vec::new();
             for candidate in of(candidates, "griffin") {

@@ -53,7 +53,7 @@ use bimetal_sim::simulator::{Replay, SimulationError};
 use bimetal_sim::survey::Survey;
 use bimetal_sim::workload::{Workload, WorkloadError};
 
-use answer::{Answer, CatalogueNote, Closest, Described, Effort, Rejected};
+use answer::{Answer, Closest, Described, Effort, Rejected};
 use bounds::Bounds;
 use break_even::BreakEven;
 use budget::{Budget, BudgetError, Metric};
@@ -261,7 +261,7 @@ pub fn plan(question: &Question<'_>, progress: &dyn Progress) -> Result<Planned,
     let first_half = question.holdout.then(|| Load::part(&whole, whole.warmup_requests, whole.half()));
     let load = first_half.as_ref().unwrap_or(&whole);
     refuse_nothing(load)?;
-    let candidates = candidates_of(question)?;
+    let candidates = candidates_of(question, &load.survey)?;
     let options = candidates.len() as u64;
     let known_wear = KnownWear::default();
     let evaluator = Evaluator { load, common: &question.common, replay: question.replay, known_wear: &known_wear };
@@ -326,8 +326,8 @@ fn refuse_nothing(load: &Load) -> Result<(), PlanError> {
 }
 
 /// Returns every option that can be bought.
-fn candidates_of(question: &Question<'_>) -> Result<Vec<grid::Candidate>, PlanError> {
-    let candidates = grid_of(question)?.candidates();
+fn candidates_of(question: &Question<'_>, survey: &Survey) -> Result<Vec<grid::Candidate>, PlanError> {
+    let candidates = grid_of(question, survey)?.candidates();
     if candidates.is_empty() {
         let missing = if question.catalogue.of_kind(Kind::Ssd).is_empty() { "it has no SSD" } else { "it has no HDD" };
         return Err(PlanError::NothingToBuy { catalogue: question.catalogue.name.clone(), missing });
@@ -335,7 +335,7 @@ fn candidates_of(question: &Question<'_>) -> Result<Vec<grid::Candidate>, PlanEr
     Ok(candidates)
 }
 
-fn grid_of<'a>(question: &'a Question<'_>) -> Result<Grid<'a>, PlanError> {
+fn grid_of<'a>(question: &'a Question<'_>, survey: &Survey) -> Result<Grid<'a>, PlanError> {
     let logs = question.logs.as_ref().map(|logs| logs.offers.iter().collect()).unwrap_or_default();
     let price = |info: &&'static SchemeInfo| Ok((info.name, controller_usd(&question.common, info.name)?));
     let controller_usd = question.schemes.iter().map(price).collect::<Result<_, SetupError>>()?;
@@ -343,6 +343,7 @@ fn grid_of<'a>(question: &'a Question<'_>) -> Result<Grid<'a>, PlanError> {
         schemes: &question.schemes,
         ssds: question.catalogue.of_kind(Kind::Ssd),
         hdds: question.catalogue.of_kind(Kind::Hdd),
+        several: question.catalogue.several(question.common.least_size(survey)),
         logs,
         set: &question.common.settings,
         vary: &question.vary,
@@ -403,7 +404,7 @@ fn planned(
             findings::of_choice(&load.survey, &run, question.common.block, question.replay)
         }),
         budgets: question.budgets.iter().map(|budget| budget.text.clone()).collect(),
-        catalogue: CatalogueNote { name: question.catalogue.name.clone(), example: question.catalogue.example },
+        catalogue: question.catalogue.note(),
         best: best.map(described),
         next_best: tried.get(1).filter(|tried| tried.keeps_all()).map(described),
         pareto: front.into_iter().map(described).collect(),

@@ -3,7 +3,7 @@
 use bimetal_core::layout::Role;
 use bimetal_core::scheme::{Holds, SchemeInfo};
 use bimetal_models::flash::state::DriveState;
-use bimetal_models::profile::{DEFAULT_HDD, DEFAULT_SSD, Profile};
+use bimetal_models::profile::Profile;
 use bimetal_models::spelling::nearest;
 
 use crate::block_layer;
@@ -81,14 +81,14 @@ fn check_figure(
 ) -> Result<(), SetupError> {
     let (role, name) = (drive.role, drive.text());
     let own = choices.members.iter().rfind(|(id, _)| *id == name).map(|(_, choice)| choice);
-    let common = if role == Role::Ssd { (&choices.ssd, DEFAULT_SSD) } else { (&choices.hdd, DEFAULT_HDD) };
+    let common = if role == Role::Ssd { &choices.ssd } else { &choices.hdd };
     let places = |info: &&SchemeInfo| info.members.iter().filter(|(needed, _)| *needed == role).count();
     let used = schemes.iter().map(places).any(|places| places >= drive.number) || own.is_some();
     if !used {
         return Err(unknown_key(key, None));
     }
-    let choice = own.unwrap_or(common.0);
-    let profile = Profile::load(choice.profile.as_deref().unwrap_or(common.1))?;
+    let choice = own.unwrap_or(common);
+    let profile = Profile::load(choice.profile.as_deref().unwrap_or(choices.market.default_model(role)))?;
     if profile.keys().any(|known| known == figure) {
         return Ok(());
     }

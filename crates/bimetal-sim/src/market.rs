@@ -3,8 +3,9 @@
 //! A model that the market does not list is sold at its profile's own capacity, at the profile's
 //! price.
 
+use bimetal_core::layout::Role;
 use bimetal_core::units::{Bytes, Sectors};
-use bimetal_models::profile::{Price, Profile};
+use bimetal_models::profile::{DEFAULT_HDD, DEFAULT_SSD, Price, Profile};
 
 /// Difference between a nominal size and a drive's own capacity, as a share: makers sell 1,000.2 GB
 /// as 1 TB.
@@ -22,10 +23,20 @@ pub struct OnSale {
 }
 
 /// All drives on sale.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Market {
     /// Drives, in any order.
     pub drives: Vec<OnSale>,
+    /// Model of an SSD for which no model is named.
+    pub default_ssd: &'static str,
+    /// Model of an HDD for which no model is named.
+    pub default_hdd: &'static str,
+}
+
+impl Default for Market {
+    fn default() -> Self {
+        Self { drives: Vec::new(), default_ssd: DEFAULT_SSD, default_hdd: DEFAULT_HDD }
+    }
 }
 
 /// Purchase of one drive, or of several equal drives that are used as one drive.
@@ -47,6 +58,11 @@ impl Purchase {
 }
 
 impl Market {
+    /// Returns the model of a drive of `role` for which no model is named.
+    pub fn default_model(&self, role: Role) -> &'static str {
+        if role == Role::Ssd { self.default_ssd } else { self.default_hdd }
+    }
+
     /// Returns the smallest drive of `model` on sale with at least `least` sectors, or several of
     /// the largest drive if no drive is large enough. `profile` describes the model.
     pub fn smallest(&self, model: &str, profile: &Profile, least: Sectors) -> Purchase {
@@ -82,7 +98,6 @@ pub fn price_of_share(profile: &Profile, size: Sectors) -> Option<Price> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bimetal_models::profile::DEFAULT_HDD;
 
     fn disk() -> Profile {
         Profile::load(DEFAULT_HDD).expect("a built-in profile")
@@ -94,7 +109,7 @@ mod tests {
             size: size.parse().expect("a size"),
             price: Price { usd, date: "2026".to_owned(), source: "shop".to_owned() },
         };
-        Market { drives: sizes.iter().map(drive).collect() }
+        Market { drives: sizes.iter().map(drive).collect(), ..Market::default() }
     }
 
     fn bought(market: &Market, least: &str) -> (u64, u64, f64) {

@@ -16,7 +16,7 @@ use bimetal_core::volume::{Volume, VolumeConfig, VolumeError};
 use bimetal_models::DeviceModel;
 use bimetal_models::flash::Precondition;
 use bimetal_models::flash::state::DriveState;
-use bimetal_models::profile::{DEFAULT_HDD, DEFAULT_SSD, Price, Profile, ProfileError};
+use bimetal_models::profile::{Price, Profile, ProfileError};
 use bimetal_trace::{Hints, TraceError};
 
 use crate::hints;
@@ -677,7 +677,7 @@ impl Plan<'_> {
 
     fn choose(&mut self, name: MemberName, holds: Holds, choice: &DriveChoice) -> Result<Chosen, SetupError> {
         let (role, id) = (name.role, name.text());
-        let default = if role == Role::Ssd { DEFAULT_SSD } else { DEFAULT_HDD };
+        let default = self.choices.market.default_model(role);
         if choice.profile.is_none() {
             self.assume(&id, default);
         }

@@ -17,6 +17,7 @@ use serde::Serialize;
 
 use crate::market::{Purchase, price_of_share};
 use crate::setup::{Choices, Chosen, DefaultSize, Plan, SetupError, sets_geometry};
+use crate::survey::Survey;
 
 /// Share of the requested capacity that a volume may lack, because of its own metadata and because
 /// drives sold under one size differ a little.
@@ -61,6 +62,14 @@ impl Choices {
             DefaultSize::OnSale => Sizing::Sold,
             DefaultSize::Share { .. } => Sizing::Share,
         }
+    }
+
+    /// Returns the least size of a drive that has every address of a volume for the workload of
+    /// `survey`.
+    pub fn least_size(&self, survey: &Survey) -> Bytes {
+        let addresses: u64 = survey.address_end.values().map(|end| end.0.next_multiple_of(self.block.sectors())).sum();
+        let label = if self.capacity.is_some() { 0 } else { LABEL_SECTORS + self.block.sectors() };
+        Sectors(addresses + label).bytes().max(self.capacity.unwrap_or_default())
     }
 
     /// Returns the least number of sectors of a volume with the requested capacity.

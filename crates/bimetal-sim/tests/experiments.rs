@@ -507,7 +507,7 @@ fn market() -> Arc<Market> {
         drive(DEFAULT_HDD, "1TB", 30.0),
         drive(DEFAULT_HDD, "8TB", 150.0),
     ];
-    Arc::new(Market { drives })
+    Arc::new(Market { drives, ..Market::default() })
 }
 
 fn on_sale() -> Choices {

@@ -30,6 +30,7 @@ mod names;
 pub mod options;
 pub mod output;
 mod own_drives;
+mod prices;
 pub mod progress;
 mod replay;
 pub mod report;

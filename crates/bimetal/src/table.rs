@@ -1,9 +1,12 @@
 //! The table that `compare` prints: a row per scheme, the best value of each column marked, at most
 //! 120 columns wide.
 
+use std::collections::BTreeSet;
+
 use bimetal_sim::results::{Document, Run};
 
 use crate::life::below_table;
+use crate::prices;
 use crate::report::columns::{COLUMNS, Column};
 use crate::report::sections::label;
 
@@ -31,12 +34,32 @@ const LEFT_OUT: [(&str, &str); 4] = [("SSD", "WA"), ("cost", "SSD"), ("hits", "r
 const UNCERTAINTY: &str =
     "± half a 95 % interval over what nobody knows: places on the drives, phase of the platters, ticks of the clock\n";
 
-/// Returns the tables of a document, one for each block of runs that compare with each other.
+/// Returns the tables of a document, one for each block of runs that compare with each other, and
+/// the drives behind them.
 pub fn blocks(document: &Document) -> String {
-    match document.blocks() {
+    let tables = match document.blocks() {
         (runs, []) => comparison(runs),
         (sold, share) => format!("{SOLD}\n{}\n{SHARE}\n{}", comparison(sold), comparison(share)),
+    };
+    tables + &drives(&document.runs)
+}
+
+/// Returns a line with the models of the drives and the dates of their prices; an empty text
+/// without drives.
+fn drives(runs: &[Run]) -> String {
+    let mut models: Vec<&str> = Vec::new();
+    for member in runs.iter().flat_map(|run| &run.members) {
+        if !models.contains(&member.profile.as_str()) {
+            models.push(&member.profile);
+        }
     }
+    let dates: BTreeSet<&str> = prices::dates(runs).collect();
+    let prices = match (dates.first(), dates.last()) {
+        (Some(oldest), Some(newest)) if oldest != newest => format!("; prices of {oldest} to {newest}"),
+        (Some(date), _) => format!("; prices of {date}"),
+        (None, _) => String::new(),
+    };
+    if models.is_empty() { String::new() } else { format!("drives: {}{prices}\n", models.join(", ")) }
 }
 
 /// Returns the comparison of `runs` as text, with a line end after each line. A figure that does

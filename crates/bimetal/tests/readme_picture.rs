@@ -16,12 +16,16 @@ fn picture() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/report.png")
 }
 
-/// Writes the report about the embedded sample, and returns its path.
+/// Writes the report of `make demo` about the embedded sample, and returns its path.
 fn report() -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let path = folder.join(format!("readme-picture-{}.html", std::process::id()));
     let mut command = Command::new(env!("CARGO_BIN_EXE_bimetal"));
-    let done = command.args(["compare", "--csv", "--report"]).arg(&path).output().expect("the program runs");
+    let done = command
+        .args(["compare", "--capacity", "8TB", "--csv", "--report"])
+        .arg(&path)
+        .output()
+        .expect("the program runs");
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     path
 }

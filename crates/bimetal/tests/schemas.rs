@@ -152,6 +152,7 @@ const COMMANDS: &[(&str, &str)] = &[
     ("mrc", "mrc SQLITE --sizes 1MiB,2MiB"),
     ("optimize", "optimize START --files map.csv --simulations 20"),
     ("plan", "plan SQLITE --limit 3000 --latency p99<20ms"),
+    ("plan", "plan SQLITE --limit 3000 --latency p99<20ms --capacity 8TB"),
     ("plan", "plan SQLITE --limit 3000 --max-cost 10"),
     ("profiles", "profiles"),
     ("reproduce", "reproduce combo"),

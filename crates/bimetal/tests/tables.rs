@@ -36,7 +36,7 @@ const TABLES: &[(&str, usize)] = &[
     ("mrc SQLITE --limit 2000 --policies lru,arc --sizes 1%,10%,64MiB", 6),
     ("simulate SQLITE --limit 500 --scheme bcache", 1),
     ("compare SQLITE START --limit 500 --runs 1 --schemes hdd-only,bcache --ssd-size 1GiB", 4),
-    ("plan SQLITE --limit 500 --schemes ssd-only,hdd-only --latency p99<1s", 12),
+    ("plan SQLITE --limit 500 --schemes ssd-only,hdd-only --latency p99<1s", 20),
     ("profiles", 20),
     ("catalog show", 40),
     ("validate SQLITE --limit 1000 --hdd seagate-barracuda-7200.12-1tb", 3),

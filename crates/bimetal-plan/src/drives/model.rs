@@ -88,13 +88,19 @@ fn rows_of(file: &DriveFile) -> impl Iterator<Item = Row<'_>> {
 
 /// Returns every drive of a file that has a price in dollars and a model.
 pub fn offers(file: &DriveFile) -> Vec<Offer> {
-    let offer = |row: Row| {
-        let Price { usd, date, source } = row.price()?;
-        let profile = profile(row.drive, row.size).ok()?;
-        let (size, cell) = (profile.capacity.bytes(), cell_of(&profile));
-        Some(Offer { model: row.name(), kind: row.drive.kind, size, usd, date, source, cell })
-    };
-    rows_of(file).filter_map(offer).collect()
+    rows_of(file).filter_map(|row| row.offer()).collect()
+}
+
+/// Returns the drives of `model`, in all sizes that have a price in dollars and a model.
+pub(crate) fn offers_of(model: &str) -> Vec<Offer> {
+    let wanted = slug(model);
+    rows().filter(|row| is_named(row.drive, &wanted)).filter_map(|row| row.offer()).collect()
+}
+
+/// Returns true if `name` is the name of `model` with a size.
+pub(crate) fn is_size_of(name: &str, model: &str) -> bool {
+    let (name, wanted) = (slug(name), slug(model));
+    rows().any(|row| is_named(row.drive, &wanted) && slug(&row.name()) == name)
 }
 
 /// Returns the profile of `drive` in the size at `size`.
@@ -147,6 +153,14 @@ impl Row<'static> {
 }
 
 impl Row<'_> {
+    /// Returns the offer of the drive; `None` without a price in dollars, or without a model.
+    fn offer(&self) -> Option<Offer> {
+        let Price { usd, date, source } = self.price()?;
+        let profile = profile(self.drive, self.size).ok()?;
+        let (size, cell) = (profile.capacity.bytes(), cell_of(&profile));
+        Some(Offer { model: self.name(), kind: self.drive.kind, size, drives: 1, usd, date, source, cell })
+    }
+
     fn name(&self) -> String {
         format!("{}-{}", self.drive.name, slug(&self.drive.sizes[self.size].text))
     }
@@ -227,6 +241,10 @@ impl Row<'_> {
             set("afr_percent", percent.into());
         }
         set("capacity", Value::Integer(sold_as(size.bytes).0 as i64));
+        let sources = self.drive.provenance.sources_of("sizes").join(", ");
+        if !sources.is_empty() {
+            set("sources", Table::from_iter([("capacity".to_owned(), Value::from(sources))]).into());
+        }
         match &built_in.body {
             Body::Flash(template) => self.set_flash(template, &mut table)?,
             Body::Hdd(template) => self.set_disk(template, &mut table),

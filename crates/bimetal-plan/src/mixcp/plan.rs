@@ -86,7 +86,7 @@ pub fn plan(question: &Question<'_>, progress: &dyn Progress) -> Result<Planned,
     check(question)?;
     let load = Load::read(question.workload, &question.common, question.warmup, &|read| progress.read(read))?;
     refuse_nothing(&load)?;
-    let candidates = candidates_of(question)?;
+    let candidates = candidates_of(question, &load.survey)?;
     let measured = &load.requests[load.warmup_requests as usize..];
     let mut workload = Characteristics::of(measured, 0.0);
     workload.interarrival_ms /= speedup;

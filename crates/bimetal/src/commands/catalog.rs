@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use bimetal_plan::drives::figures::{DRIVE_KEYS, Key};
 use bimetal_plan::drives::import::{NEEDED, OTHERS, from_csv};
@@ -16,6 +15,7 @@ use crate::drives::{Entry, chosen, in_full, sheet, table, to_json};
 use crate::error::Error;
 use crate::options::TableForm;
 use crate::output::{OutputFile, json_list, print};
+use crate::prices::today;
 
 /// Show drives for sale with figures and prices, or import a table of drives
 #[derive(Debug, Args)]
@@ -140,12 +140,6 @@ fn show(name: Option<&str>, form: &TableForm) -> Result<(), Error> {
         text += &in_full(entry, today);
     }
     print(&text)
-}
-
-/// Returns the days from 1970-01-01 to today.
-fn today() -> i64 {
-    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
-    (seconds / 86_400) as i64
 }
 
 #[cfg(test)]

@@ -31,6 +31,7 @@ use crate::names::schemes_named;
 use crate::options::simulation::{SimulationOptions, choices};
 use crate::options::{TableForm, heading};
 use crate::output::{OutputFile, Versioned, note, print};
+use crate::prices;
 use crate::progress::Stages;
 use crate::report;
 use crate::self_check::self_check;
@@ -40,8 +41,7 @@ use crate::workloads::Workloads;
 /// Find the cheapest SSD and scheme that keep a latency, a lifetime and other budgets
 ///
 /// Simulates every drive of the catalogue, in every size, under every scheme, until the cheapest
-/// option that keeps all budgets is known. Prices are those of --catalog, or else of a built-in
-/// example, which are out of date.
+/// option that keeps all budgets is known. Without --catalog, six common models are considered.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     bimetal plan monday.bin.zst --latency 'p99<5ms' --lifetime 5y\n  \
@@ -81,8 +81,8 @@ pub(crate) struct Arguments {
     #[arg(long, help_heading = heading::BUDGETS, value_name = "SHARE/y")]
     growth: Option<String>,
     /// Drives for sale: on-sale for all drives of `bimetal catalog show`, a class of them like
-    /// consumer-ssd, or a TOML file with prices; several with commas between [default: a built-in
-    /// example, with old prices]
+    /// consumer-ssd, or a TOML file with prices; several with commas between [default: six common
+    /// models]
     #[arg(long, help_heading = heading::SEARCH, value_name = "on-sale|CLASS|FILE.toml")]
     catalog: Option<String>,
     /// The schemes to consider, with commas between, or all
@@ -231,11 +231,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
         return fleet::show(folder, arguments.max_cost, arguments.form.json);
     }
     let planned = planned(&arguments, &[], &Stages::default())?;
-    if planned.answer.catalogue.example {
-        note(
-            "prices are those of the built-in example catalogue, and out of date: --catalog on-sale has the drives of \
-             `bimetal catalog show`, and --catalog FILE.toml your own",
-        );
+    if let Some(age) = prices::age_note(planned.answer.catalogue.oldest_price.as_deref(), prices::today()) {
+        note(age);
     }
     if let Some(path) = &arguments.report {
         note(format_args!("the report is in {}", path.display()));
@@ -268,7 +265,7 @@ fn catalogue_of(arguments: &Arguments, common: &Choices) -> Result<Catalogue, Er
 
 /// Returns the catalogue that `--catalog` names.
 fn named_catalogue(arguments: &Arguments) -> Result<Catalogue, Error> {
-    Ok(arguments.catalog.as_deref().map(Catalogue::named).transpose()?.unwrap_or_else(Catalogue::example))
+    Ok(arguments.catalog.as_deref().map(Catalogue::named).transpose()?.unwrap_or_else(Catalogue::common))
 }
 
 /// Returns the size of a drive to buy.
@@ -385,7 +382,7 @@ fn text(planned: &Planned) -> String {
     answer.findings.iter().for_each(|finding| text += &format!("{}\n", finding.line()));
     let budgets = if answer.budgets.is_empty() { "none".to_owned() } else { answer.budgets.join(", ") };
     // Writing to a string cannot fail.
-    let _ = writeln!(text, "budgets: {budgets}; prices: {}\n", answer.catalogue.name);
+    let _ = writeln!(text, "budgets: {budgets}; prices: {}\n", prices::source(&answer.catalogue));
     match tried.first().filter(|_| *kept > 0) {
         Some(best) => {
             let next =

@@ -10,7 +10,7 @@ use bimetal_measure::json::{FIGURE_DIGITS, round_to_digits};
 use bimetal_models::flash::Precondition;
 use bimetal_models::flash::state::{self, DriveState};
 use bimetal_models::profile::Profile;
-use bimetal_plan::catalogue::Catalogue;
+use bimetal_plan::catalogue::{Catalogue, DEFAULT_HDD, DEFAULT_SSD};
 use bimetal_plan::drives::model::sizes_on_sale;
 use bimetal_sim::findings::Finding;
 use bimetal_sim::market::Market;
@@ -42,10 +42,10 @@ pub(crate) struct SimulationOptions {
     #[command(flatten)]
     block: BlockOption,
     /// The SSD: a built-in profile, a drive on sale like 'Samsung 990 Pro 1TB', or a TOML file
-    /// [default: a TLC drive]; see `bimetal profiles` and `bimetal catalog show`
+    /// [default: wd-blue-sn5000]; see `bimetal profiles` and `bimetal catalog show`
     #[arg(long, help_heading = heading::DRIVES, value_name = "PROFILE")]
     ssd: Option<String>,
-    /// The HDD: a built-in profile, a drive on sale, or a TOML file [default: a 7200 rpm drive]
+    /// The HDD: a built-in profile, a drive on sale, or a TOML file [default: seagate-ironwolf-pro]
     #[arg(long, help_heading = heading::DRIVES, value_name = "PROFILE")]
     hdd: Option<String>,
     /// Size of the SSD, like 32GiB, or a share of the footprint, like 20% [default: the smallest on
@@ -442,15 +442,17 @@ impl RestoreOption {
     }
 }
 
-/// Returns the drives on sale: those of the example catalogue, and those that the options name.
+/// Returns the drives on sale: the common drives by their models, the models with a built-in
+/// profile, and the drives that the options name.
 fn market(options: &SimulationOptions) -> Market {
-    let mut market = Catalogue::example().market();
+    let mut market = Catalogue::of_profiles().market();
     let members = options.member.iter().filter_map(|(_, drive)| drive.profile.as_ref());
-    let mut named: Vec<&String> = options.ssd.iter().chain(&options.hdd).chain(members).collect();
-    named.sort();
+    let mut named: Vec<&str> = options.ssd.iter().chain(&options.hdd).chain(members).map(String::as_str).collect();
+    named.extend([DEFAULT_SSD, DEFAULT_HDD]);
+    named.sort_unstable();
     named.dedup();
     let unlisted: Vec<_> =
-        named.into_iter().filter(|name| !Profile::builtin_names().any(|known| known == name.as_str())).collect();
+        named.into_iter().filter(|name| !Profile::builtin_names().any(|known| known == *name)).collect();
     market.drives.extend(unlisted.into_iter().flat_map(|name| sizes_on_sale(name)));
     market
 }

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 use super::escape::{html as escaped, json_in_script};
 use super::{CHARTS, ERRORS, STYLE, palette};
+use crate::prices;
 
 const PAGE: &str = include_str!("assets/plan.js");
 
@@ -51,7 +52,7 @@ pub(crate) fn html(planned: &Planned) -> String {
         front = front(planned),
         rejected = rejected(answer),
         command = command(answer),
-        catalogue = escaped(&answer.catalogue.name),
+        catalogue = escaped(&prices::source(&answer.catalogue)),
         data = json_in_script(&json!({ "figures": figures(planned) }).to_string()),
     )
 }
@@ -97,9 +98,6 @@ fn verdict(planned: &Planned) -> String {
     };
     for line in planned.after_growth().into_iter().chain(planned.left_out_for_their_map()) {
         let _ = writeln!(text, "<p>{}</p>", escaped(&line));
-    }
-    if answer.catalogue.example {
-        text.push_str("<p class=\"caution\">Prices are those of the built-in example catalogue, and old.</p>\n");
     }
     for finding in &answer.findings {
         let _ = writeln!(text, "<p class=\"caution\">{}</p>", escaped(&finding.line()));

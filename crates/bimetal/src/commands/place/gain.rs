@@ -91,7 +91,7 @@ impl Placement<'_> {
         Choices {
             ssd: DriveChoice { profile: None, size: Some(Size::Bytes(self.ssd)) },
             default_size: DefaultSize::OnSale,
-            market: Arc::new(Catalogue::example().market()),
+            market: Arc::new(Catalogue::common().market()),
             settings,
             block,
             files,

@@ -1,0 +1,69 @@
+//! Dates and ages of prices, as texts.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use bimetal_plan::answer::CatalogueNote;
+use bimetal_plan::drives::date::Date;
+use bimetal_sim::results::Run;
+
+/// Age in days from which on prices are noted as old.
+const OLD_DAYS: i64 = 90;
+
+/// Returns the days from 1970-01-01 to today. `SOURCE_DATE_EPOCH`, in seconds since 1970, replaces
+/// today, so that equal inputs give equal texts.
+pub(crate) fn today() -> i64 {
+    let given = std::env::var("SOURCE_DATE_EPOCH").ok().and_then(|text| text.parse::<i64>().ok());
+    let now = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64);
+    given.unwrap_or_else(now) / 86_400
+}
+
+/// Returns the name of a catalogue with the dates of its prices, like `common drives, of 2025-07-23
+/// to 2026-08`.
+pub(crate) fn source(catalogue: &CatalogueNote) -> String {
+    let CatalogueNote { name, oldest_price, newest_price } = catalogue;
+    match (oldest_price, newest_price) {
+        (Some(oldest), Some(newest)) if oldest != newest => format!("{name}, of {oldest} to {newest}"),
+        (Some(date), _) | (None, Some(date)) => format!("{name}, of {date}"),
+        (None, None) => name.clone(),
+    }
+}
+
+/// Returns the dates of the prices of the drives in `runs`.
+pub(crate) fn dates(runs: &[Run]) -> impl Iterator<Item = &str> {
+    runs.iter().flat_map(|run| &run.members).filter_map(|member| member.provenance.price_date.as_deref())
+}
+
+/// Returns a note about prices from `oldest` on, if they are old on `today`, a number of days since
+/// 1970-01-01.
+pub(crate) fn age_note(oldest: Option<&str>, today: i64) -> Option<String> {
+    let oldest = oldest?;
+    let age = oldest.parse::<Date>().ok()?.age_days(today);
+    (age >= OLD_DAYS).then(|| {
+        format!("the oldest price is of {oldest}, {age} days ago (`bimetal catalog import` takes prices of your own)")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prices_are_old_after_a_quarter() {
+        let day = |text: &str| text.parse::<Date>().unwrap().first_day();
+        assert_eq!(age_note(Some("2025-07-23"), day("2025-10-20")), None);
+        let note = age_note(Some("2025-07-23"), day("2025-10-21")).unwrap();
+        assert!(note.starts_with("the oldest price is of 2025-07-23, 90 days ago: "), "{note}");
+        assert_eq!((age_note(None, 0), age_note(Some("some day"), i64::MAX)), (None, None));
+    }
+
+    #[test]
+    fn one_date_is_no_period() {
+        let of = |oldest: Option<&str>, newest: Option<&str>| {
+            let (oldest_price, newest_price) = (oldest.map(str::to_owned), newest.map(str::to_owned));
+            source(&CatalogueNote { name: "shop".to_owned(), oldest_price, newest_price })
+        };
+        assert_eq!(of(Some("2025"), Some("2025")), "shop, of 2025");
+        assert_eq!(of(Some("2025-07-23"), Some("2026-08")), "shop, of 2025-07-23 to 2026-08");
+        assert_eq!(of(None, None), "shop");
+    }
+}
