@@ -175,6 +175,40 @@ fn cost_benefit_moves_less_than_greedy_under_skewed_writes() {
     assert!((cost_benefit as f64) < greedy as f64 * 0.9, "{cost_benefit} {greedy}");
 }
 
+/// Regression: MixedStore took pages off the emptiest blocks, which lay in half of the dies. Writes
+/// went to all dies alike, so the other half ran full, and three times as much was written as the
+/// data of the host.
+#[test]
+fn discards_in_half_of_the_dies_leave_spare_room_in_all() {
+    let mut geometry = plain(128, 32, 0.07);
+    (geometry.channels, geometry.logical_units) = (4, geometry.logical_units * 4);
+    let units = geometry.logical_units;
+    let mut ftl = page_mapping(geometry, Precondition::Sequential, units);
+    let (mut random, mut operations) = (Pcg64::seed_from_u64(1), Vec::new());
+    let mut draw = || ((u64::from(random.next_u32()) * u64::from(units)) >> 32) as u32;
+    let mut mapped = units;
+    let mut before = (0, 0);
+    for write in 0..12 * units {
+        let unit = draw();
+        mapped += u32::from(ftl.locate(unit).is_none());
+        ftl.write(unit, &mut operations);
+        operations.clear();
+        while mapped > units / 4 * 3 {
+            let unit = draw();
+            if ftl.locate(unit).is_some_and(|physical| physical < 2 * 128 * 32) {
+                ftl.trim(unit, unit + 1, &mut operations);
+                mapped -= 1;
+            }
+        }
+        if write == 6 * units {
+            before = (ftl.counters().host_units, ftl.counters().moved_units);
+        }
+    }
+    let (host, moved) = (ftl.counters().host_units - before.0, ftl.counters().moved_units - before.1);
+    let copied = moved as f64 / host as f64;
+    assert!(copied < 1.0, "{copied} units copied for each unit written");
+}
+
 /// Dies that collect on their own have the write amplification of one die with its share of the
 /// units.
 #[test]

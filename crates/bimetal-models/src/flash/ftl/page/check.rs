@@ -31,6 +31,7 @@ impl PageMapping {
         for (die, valid) in (0..).zip(valid_of_die) {
             held += self.check_die(die, valid)?;
         }
+        ensure(self.valid_units == mapped, || format!("{} valid units: {mapped}", self.valid_units))?;
         ensure(held == mapped, || format!("{held} valid units in all blocks, {mapped} mapped units"))
     }
 

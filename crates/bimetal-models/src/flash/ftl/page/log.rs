@@ -9,13 +9,14 @@ use crate::flash::operation::{Cause, NandKind, NandOp};
 
 impl PageMapping {
     /// Chooses the die for the next row: the dies take turns, and dies that hold too much data are
-    /// left out. At least one die holds no more than its share.
+    /// left out. At least one die holds no more than the mean.
     fn choose_die(&mut self) -> u32 {
         let dies = self.dies.len() as u32;
+        let valid_max = self.valid_max.min(self.valid_units / u64::from(dies) + self.above_mean_max);
         loop {
             let die = self.next_die;
             self.next_die = if die + 1 == dies { 0 } else { die + 1 };
-            if self.dies[die as usize].valid <= self.valid_max {
+            if self.dies[die as usize].valid <= valid_max {
                 return die;
             }
         }
@@ -73,6 +74,7 @@ impl PageMapping {
         let state = &mut self.dies[die as usize];
         state.open[stream as usize].next = next + 1;
         state.valid += 1;
+        self.valid_units += 1;
         if old != NONE {
             self.invalidate(old);
         }
@@ -166,6 +168,7 @@ impl PageMapping {
             self.victims.invalidated(die, block, left + 1, left);
         }
         self.dies[die as usize].valid -= 1;
+        self.valid_units -= 1;
     }
 
     pub(super) fn touch(&mut self, die: u32, block: u32) {
@@ -193,6 +196,7 @@ impl PageMapping {
                 }
             }
             self.dies[die as usize].valid -= u64::from(count);
+            self.valid_units -= u64::from(count);
             physical += count;
         }
     }

@@ -1,8 +1,8 @@
 //! `page`: page mapping. Every unit can lie anywhere; because all writes are appended to a log.
 //!
 //! The log is striped over the dies row by row: the host's open row lies in one die, the next row
-//! in the next die with room. A die takes data only while it holds little more than its share of
-//! all data, so that its collector always finds something to reclaim. Each die collects
+//! in the next die with room. A die takes data only while it holds little more than the mean of all
+//! dies. So discards of one die's data leave no other die short of spare room. Each die collects
 //! independently, see `collection`. Host and collector write to separate blocks, see `die`. `log`
 //! appends units and makes older versions invalid, `setup` makes the layer.
 //!
@@ -59,8 +59,12 @@ pub(crate) struct PageMapping {
     open_die: [u32; Stream::COUNT],
     /// Die at which the search for the next die begins.
     next_die: u32,
-    /// Number of valid units above which a die takes no new row.
+    /// Number of valid units in all dies.
+    valid_units: u64,
+    /// Number of valid units above which a die takes no new row: at any time, and above the mean of
+    /// all dies.
     valid_max: u64,
+    above_mean_max: u64,
     /// Number of retired blocks above which a die takes no more data.
     retired_max: u32,
     worn_out: bool,

@@ -85,7 +85,7 @@ impl PageMapping {
         let closed = u64::from(geometry.blocks_per_plane - reserved) * block;
         assert!(share + 2 * row <= closed, "a geometry without its reserve");
         // A die may hold its share and an eighth of its spare room, so that uneven discards cost no
-        // die its spare area.
+        // die its spare area. On a drive with less data, the share is the mean of all dies.
         let valid_max = (share + row).max(share + (closed - share) / 8).min(closed - row);
         let levelling = wear::make(options.levelling, &geometry, &layout, options.threshold);
         let mut ftl = Self {
@@ -101,7 +101,9 @@ impl PageMapping {
             dies: Vec::new(),
             open_die: [NONE; Stream::COUNT],
             next_die: 0,
+            valid_units: 0,
             valid_max,
+            above_mean_max: valid_max - share,
             retired_max: ((closed - row - valid_max) / block) as u32,
             worn_out: false,
             refused: 0,
@@ -112,6 +114,7 @@ impl PageMapping {
             layout: Arc::new(layout),
         };
         (0..geometry.dies()).for_each(|die| ftl.add_die(die));
+        ftl.valid_units = ftl.dies.iter().map(|die| die.valid).sum();
         ftl
     }
 

@@ -128,6 +128,7 @@ impl PageMapping {
         for (die, valid) in dies.iter_mut().zip(valid) {
             die.valid = valid;
         }
+        self.valid_units = self.dies.iter().map(|die| die.valid).sum();
         Ok(())
     }
 
