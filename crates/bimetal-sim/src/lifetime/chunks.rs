@@ -1,9 +1,9 @@
 //! Chunks of a drive's addresses with their write counts, and a sample of chunks that represents
 //! all chunks.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
-use bimetal_core::operation::Command;
+use bimetal_core::operation::{Command, OpKind};
 use bimetal_core::units::{Nanoseconds, SectorRange};
 
 use super::record::stores;
@@ -78,6 +78,58 @@ impl Chunks {
     }
 }
 
+/// Units of a drive that hold data: a bit mask for each chunk with data.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Held(BTreeMap<u64, u64>);
+
+impl Held {
+    /// Notes a command. A discard, or a write of zeroes, drops the units that it covers wholly.
+    pub(super) fn note(&mut self, command: &Command, unit_sectors: u64) {
+        let drops = matches!(command.kind, OpKind::Discard | OpKind::WriteZeroes);
+        if !drops && !stores(command) {
+            return;
+        }
+        for (number, within) in parts(command.range, unit_sectors) {
+            if !drops {
+                *self.0.entry(number).or_default() |= bits(within, unit_sectors);
+            } else if let Some(held) = self.0.get_mut(&number) {
+                *held &= !whole_bits(within, unit_sectors);
+                if *held == 0 {
+                    self.0.remove(&number);
+                }
+            }
+        }
+    }
+
+    /// Returns the units of a chunk that hold data.
+    pub(super) fn of(&self, chunk: u64) -> u64 {
+        self.0.get(&chunk).copied().unwrap_or(0)
+    }
+
+    /// Returns the number of units that hold data, in all chunks.
+    pub(super) fn units(&self) -> u64 {
+        self.0.values().map(|held| u64::from(held.count_ones())).sum()
+    }
+
+    /// Returns the ranges of the drive that hold data.
+    pub(super) fn ranges(&self, unit_sectors: u64) -> Vec<SectorRange> {
+        let chunks = self.0.iter().flat_map(|(&number, &held)| {
+            runs(held).map(move |(first, units)| (number * CHUNK_UNITS + u64::from(first), u64::from(units)))
+        });
+        chunks.map(|(first, units)| SectorRange::new(first * unit_sectors, units * unit_sectors)).collect()
+    }
+}
+
+/// Returns the runs of set bits in `mask`: the first bit and the number of bits of each.
+pub(super) fn runs(mut mask: u64) -> impl Iterator<Item = (u32, u32)> {
+    std::iter::from_fn(move || {
+        let first = (mask != 0).then(|| mask.trailing_zeros())?;
+        let run = (mask >> first).trailing_ones();
+        mask = if first + run == u64::BITS { 0 } else { mask & (u64::MAX << (first + run)) };
+        Some((first, run))
+    })
+}
+
 /// Returns the number of sectors of all written units of `chunks`.
 pub(super) fn sectors(chunks: &[Chunk], unit_sectors: u64) -> u64 {
     chunks.iter().map(|chunk| u64::from(chunk.units.count_ones())).sum::<u64>() * unit_sectors
@@ -97,8 +149,17 @@ pub(super) fn parts(range: SectorRange, unit_sectors: u64) -> impl Iterator<Item
 
 /// Returns a bit for each unit that `within`, a part of a chunk, touches.
 pub(super) fn bits(within: SectorRange, unit_sectors: u64) -> u64 {
-    let (first, end) = (within.start.0 / unit_sectors, within.end().0.div_ceil(unit_sectors));
-    let below = |unit: u64| if unit == CHUNK_UNITS { u64::MAX } else { (1 << unit) - 1 };
+    between(within.start.0 / unit_sectors, within.end().0.div_ceil(unit_sectors))
+}
+
+/// Returns a bit for each unit that `within`, a part of a chunk, covers wholly.
+fn whole_bits(within: SectorRange, unit_sectors: u64) -> u64 {
+    between(within.start.0.div_ceil(unit_sectors), within.end().0 / unit_sectors)
+}
+
+/// Returns a bit for each unit from `first` up to `end`.
+fn between(first: u64, end: u64) -> u64 {
+    let below = |unit: u64| if unit >= CHUNK_UNITS { u64::MAX } else { (1 << unit) - 1 };
     below(end) & !below(first)
 }
 

@@ -8,7 +8,7 @@
 //!    long trace can itself be the first round (`Recording`).
 //! 2. The recorded stream is played again and again until the erases per written byte no longer
 //!    change (`wear`). The stream is played to the drive or, if the drive is large, to a smaller
-//!    drive that wears at the same rate (`small`).
+//!    drive that wears at the same rate (`die`, `small`).
 //!
 //! The rate of bytes written is the rate of the whole recorded stream.
 //!
@@ -20,6 +20,7 @@
 //! writes in the first round, when all data were new, or the number of blocks waiting in a log.
 
 mod chunks;
+mod die;
 mod record;
 mod small;
 mod wear;
@@ -601,23 +602,23 @@ mod tests {
     }
 
     /// Compares the wear of a whole drive with the wear of a drive a twelfth as large.
-    fn check(profile: &str, size: Bytes, skew: &str, sequential: f64) {
+    fn check(profile: &str, size: Bytes, skew: &str, sequential: f64, error: f64) {
         let stream = stream_of(size, skew, sequential);
         let span = stream.last().unwrap().0 + Nanoseconds(1);
         let drive = Profile::load(profile).unwrap();
         let wear = |played| wear_of_stream(&drive, size, &stream, span, played).unwrap();
         let (whole, smaller) = (wear(Bytes(u64::MAX)), wear(Bytes(size.0 / 12)));
-        assert!((smaller / whole - 1.0).abs() < 0.05, "{profile}, {skew}: {whole}, made smaller {smaller}");
+        assert!((smaller / whole - 1.0).abs() < error, "{profile}, {skew}: {whole}, made smaller {smaller}");
         assert!(whole >= 0.99, "{whole}");
     }
 
-    /// Three small drives wear at the same rate as the drives for which they stand, within five
-    /// percent.
+    /// Three small drives wear at the rate of the drives for which they stand, within 5 %. Within
+    /// 12 % if a die stands for sixteen dies of 69 MiB, which do not all hold equally much.
     #[test]
-    fn stand_ins_of_small_drives_wear_within_five_percent() {
-        check("intel-x25-e-32gb", Bytes::from_mib(768), "hot:0.2,0.8", 0.0);
-        check("intel-x25-m-80gb", Bytes::from_mib(768), "uniform", 0.0);
-        check("samsung-970-evo-plus-500gb", Bytes::from_mib(1536), "zipf:0.9", 0.3);
+    fn stand_ins_of_small_drives_wear_within_twelve_percent() {
+        check("intel-x25-e-32gb", Bytes::from_mib(768), "hot:0.2,0.8", 0.0, 0.05);
+        check("intel-x25-m-80gb", Bytes::from_mib(768), "uniform", 0.0, 0.05);
+        check("samsung-970-evo-plus-500gb", Bytes::from_mib(1536), "zipf:0.9", 0.3, 0.12);
     }
 
     /// Returns the lifetimes of the flash of these drives under a scheme, and the run's write

@@ -7,9 +7,10 @@ use bimetal_core::layout::{LABEL_SECTORS, Layout};
 use bimetal_core::operation::{Command, OpKind, Status, Token};
 use bimetal_core::units::{Bytes, Nanoseconds, SECTOR_BYTES, SectorRange, Sectors};
 use bimetal_models::flash::Precondition;
-use bimetal_models::profile::Profile;
+use bimetal_models::profile::{Body, Profile};
 use bimetal_models::{DeviceModel, DeviceStatistics, Finished, Wear};
 
+use super::chunks::Held;
 use crate::setup::{Choices, Setup};
 
 /// Largest number of commands that are recorded of a drive. More commands would only cost memory,
@@ -83,6 +84,7 @@ pub(super) struct Member {
     pub(super) is_home: bool,
     tape: Arc<Mutex<Tape>>,
     cold_sectors: Arc<AtomicU64>,
+    held: Arc<Mutex<Held>>,
 }
 
 impl Member {
@@ -97,7 +99,20 @@ impl Member {
             is_home: true,
             tape: Arc::default(),
             cold_sectors: Arc::default(),
+            held: Arc::default(),
         }
+    }
+
+    /// Returns the drive of `profile` that stands for a part of this drive.
+    pub(super) fn part(&self, profile: Profile, size: Sectors, used: SectorRange, held: Held) -> Self {
+        let (id, precondition, is_home) = (self.id.clone(), self.precondition, self.is_home);
+        let (tape, cold_sectors, held) = (Arc::default(), Arc::default(), Arc::new(Mutex::new(held)));
+        Self { id, profile, size, used, precondition, is_home, tape, cold_sectors, held }
+    }
+
+    /// Returns the units of a drive, clean at first, that held data when the recording began.
+    pub(super) fn held(&self) -> Held {
+        self.held.lock().expect("no thread panics while it holds the lock").clone()
     }
 
     /// Returns the bytes that the drive had to store in the first round.
@@ -120,6 +135,9 @@ struct Recorder {
     rounds: Rounds,
     tape: Arc<Mutex<Tape>>,
     cold_sectors: Arc<AtomicU64>,
+    /// Sectors of a mapping unit of a drive that is clean at first; `None` for other drives.
+    unit_sectors: Option<u64>,
+    held: Arc<Mutex<Held>>,
 }
 
 impl DeviceModel for Recorder {
@@ -130,6 +148,9 @@ impl DeviceModel for Recorder {
     fn submit(&mut self, now: Nanoseconds, token: Token, command: Command) {
         if now < self.rounds.second && stores(&command) {
             self.cold_sectors.fetch_add(command.range.len.0, Ordering::Relaxed);
+        }
+        if let Some(unit_sectors) = self.unit_sectors.filter(|_| now < self.rounds.recorded) {
+            self.held.lock().expect("no thread panics while it holds the lock").note(&command, unit_sectors);
         }
         let changes = matches!(command.kind, OpKind::Discard | OpKind::Flush) || stores(&command);
         if changes && now >= self.rounds.recorded {
@@ -216,16 +237,20 @@ pub(super) fn record_members(setup: &mut Setup, choices: &Choices, rounds: Round
         let full =
             home.map(|extent| SectorRange::new(extent.first_sector, extent.blocks.count * choices.block.sectors()));
         let default = if full.is_some() { Precondition::Sequential } else { Precondition::Clean };
+        let precondition = choices.precondition.unwrap_or(default);
         let (tape, cold_sectors) = (Arc::<Mutex<Tape>>::default(), Arc::<AtomicU64>::default());
+        let held = Arc::<Mutex<Held>>::default();
+        let unit_sectors = unit_sectors(&drive.profile, size).filter(|_| precondition == Precondition::Clean);
         members.push(Member {
             id: drive.id.clone(),
             profile: drive.profile.clone(),
             size,
             used: full.unwrap_or(SectorRange::new(0, size.0.saturating_sub(LABEL_SECTORS))),
-            precondition: choices.precondition.unwrap_or(default),
+            precondition,
             is_home: full.is_some(),
             tape: tape.clone(),
             cold_sectors: cold_sectors.clone(),
+            held: held.clone(),
         });
         let inner: Box<dyn DeviceModel> = match alone {
             true => {
@@ -233,9 +258,16 @@ pub(super) fn record_members(setup: &mut Setup, choices: &Choices, rounds: Round
             }
             false => std::mem::replace(&mut drive.model, blank),
         };
-        drive.model = Box::new(Recorder { inner, rounds, tape, cold_sectors });
+        drive.model = Box::new(Recorder { inner, rounds, tape, cold_sectors, unit_sectors, held });
     }
     members
+}
+
+/// Returns the sectors of a mapping unit of a flash drive of `size`.
+fn unit_sectors(profile: &Profile, size: Sectors) -> Option<u64> {
+    let Body::Flash(flash) = &profile.body else { return None };
+    let geometry = flash.geometry(profile.capacity, Some(size)).ok()?;
+    Some(u64::from(geometry.unit_bytes) / SECTOR_BYTES)
 }
 
 #[cfg(test)]

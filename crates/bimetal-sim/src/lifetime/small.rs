@@ -25,7 +25,7 @@ use bimetal_models::flash::profile::{GcKind, SizeOrOff};
 use bimetal_models::flash::{FlashProfile, Precondition};
 use bimetal_models::profile::{Body, Profile, ProfileError, Size};
 
-use super::chunks::{CHUNK_UNITS, Chunks, bits, parts, sectors};
+use super::chunks::{CHUNK_UNITS, Chunks, Held, bits, parts, runs, sectors};
 use super::record::{Member, Stream};
 
 /// Smallest number of chosen chunks: with fewer chunks, the spread of the writes is lost.
@@ -62,6 +62,8 @@ pub(super) struct Played {
     seed: u64,
     /// Position of each chosen chunk's units; `None` if the drive is played as it is.
     places: Option<HashMap<u64, Place>>,
+    /// Ranges that are written before the stream begins.
+    held: Vec<SectorRange>,
     unit_sectors: u64,
     /// Bytes of the drive's flash.
     pub(super) physical_bytes: f64,
@@ -98,10 +100,27 @@ impl Played {
         let (profile, physical_bytes) = (profile.clone(), geometry.physical_bytes().0 as f64);
         let (used, precondition) = (*used, *precondition);
         let (places, factor, unit_sectors) = (None, 1.0, u64::from(geometry.unit_bytes) / SECTOR_BYTES);
+        let held = member.held().ranges(unit_sectors);
+        let size = Some(*size);
         let played =
-            Self { profile, size: Some(*size), used, precondition, seed, places, unit_sectors, physical_bytes, factor };
+            Self { profile, size, used, precondition, seed, places, held, unit_sectors, physical_bytes, factor };
         played.build(played.precondition)?;
         Ok(played)
+    }
+
+    /// Returns `member`, a die of `real`, at its full size.
+    ///
+    /// # Errors
+    /// Returns an error if the drive cannot be built.
+    pub(super) fn one_die(member: &Member, real: &Geometry, seed: u64) -> Result<Self, ProfileError> {
+        let Member { profile, used, precondition, .. } = member;
+        let (profile, used, precondition) = (profile.clone(), *used, *precondition);
+        let unit_sectors = u64::from(real.unit_bytes) / SECTOR_BYTES;
+        let (size, places, held) = (None, None, member.held().ranges(unit_sectors));
+        let (physical_bytes, factor) = (0.0, 1.0);
+        let played =
+            Self { profile, size, used, precondition, seed, places, held, unit_sectors, physical_bytes, factor };
+        played.with_its_size(real)
     }
 
     /// Returns a drive of about `bytes` that stands for `member`, whose written chunks are
@@ -116,17 +135,24 @@ impl Played {
         bytes: u64,
         seed: u64,
     ) -> Result<Self, ProfileError> {
-        let full = Filling::of(member, flash, geometry, chunks);
+        let held_by_all = member.held();
+        let full = Filling::of(member, flash, geometry, chunks, &held_by_all);
         let kept = full.without_needless(flash.gc);
         let count = (chunks.all.len() as f64 * bytes as f64 / kept.sum()).ceil() as usize;
         let count = count.clamp(CHUNKS_MIN.min(chunks.all.len()), chunks.all.len());
         let chosen = chunks.stand_for_all(count, seed);
-        let mut places = HashMap::new();
-        let mut end = 0;
+        let (mut places, mut held, mut end) = (HashMap::new(), Vec::new(), 0);
         for chunk in &chosen {
-            // On a clean drive, only written units take room.
-            let units = if member.precondition == Precondition::Clean { chunk.units } else { u64::MAX };
-            places.insert(chunk.number, Place { first_sector: end, units });
+            // On a drive that was clean, only units with data take room.
+            let full = held_by_all.of(chunk.number);
+            let units = if member.precondition == Precondition::Clean { chunk.units | full } else { u64::MAX };
+            let place = Place { first_sector: end, units };
+            places.insert(chunk.number, place);
+            for (first, run) in runs(full) {
+                let within =
+                    SectorRange::new(u64::from(first) * chunks.unit_sectors, u64::from(run) * chunks.unit_sectors);
+                place.of(within, chunks.unit_sectors, |range| held.push(range));
+            }
             end += u64::from(units.count_ones()) * chunks.unit_sectors;
         }
         let hot = (sectors(&chosen, chunks.unit_sectors) * SECTOR_BYTES) as f64;
@@ -134,6 +160,9 @@ impl Played {
         let near = (end * SECTOR_BYTES) as f64 - hot;
         let kept = Filling { hot, near, rest: kept.rest * share, free: kept.free * share };
         let (profile, used) = shrunk(&member.profile, flash, geometry, &kept, share);
+        if member.precondition == Precondition::Clean && used.len.0 > end {
+            held.push(SectorRange::new(end, used.len.0 - end));
+        }
         let played = Self {
             profile,
             size: None,
@@ -141,6 +170,7 @@ impl Played {
             precondition: member.precondition,
             seed,
             places: Some(places),
+            held,
             unit_sectors: chunks.unit_sectors,
             physical_bytes: 0.0,
             factor: 1.0,
@@ -166,9 +196,9 @@ impl Played {
         let (profile, used) = shrunk(&member.profile, flash, geometry, &kept, share);
         let precondition = Precondition::Random;
         let (places, unit_sectors) = (Some(HashMap::new()), u64::from(geometry.unit_bytes) / SECTOR_BYTES);
-        let (physical_bytes, factor) = (0.0, 1.0);
+        let (physical_bytes, factor, held, size) = (0.0, 1.0, Vec::new(), None);
         let played =
-            Self { profile, size: None, used, precondition, seed, places, unit_sectors, physical_bytes, factor };
+            Self { profile, size, used, precondition, seed, places, held, unit_sectors, physical_bytes, factor };
         played.with_its_size(geometry)
     }
 
@@ -189,6 +219,11 @@ impl Played {
     /// Returns an error if the drive cannot be built.
     pub(super) fn build(&self, precondition: Precondition) -> Result<Box<dyn DeviceModel>, ProfileError> {
         self.profile.build_preconditioned(self.size, precondition, self.used, self.seed)
+    }
+
+    /// Returns the ranges that the drive holds before the stream begins, beside its part in use.
+    pub(super) fn held(&self) -> &[SectorRange] {
+        &self.held
     }
 
     /// Returns the state in which the drive's part in use begins.
@@ -229,24 +264,29 @@ impl Place {
     /// Calls `each` with the positions of the units in `within`, a part of the chunk. A discard may
     /// cover units that are never written.
     fn of(self, within: SectorRange, unit_sectors: u64, mut each: impl FnMut(SectorRange)) {
-        let mut left = self.units & bits(within, unit_sectors);
-        while left != 0 {
-            let first = left.trailing_zeros();
-            let run = (left >> first).trailing_ones();
+        for (first, run) in runs(self.units & bits(within, unit_sectors)) {
             let (from, to) = (u64::from(first) * unit_sectors, u64::from(first + run) * unit_sectors);
             let (start, end) = (from.max(within.start.0), to.min(within.end().0));
             let before = (self.units & !(u64::MAX << first)).count_ones();
             each(SectorRange::new(self.first_sector + u64::from(before) * unit_sectors + start - from, end - start));
-            left = if first + run == u64::BITS { 0 } else { left & (u64::MAX << (first + run)) };
         }
     }
 }
 
 impl Filling {
-    fn of(member: &Member, flash: &FlashProfile, geometry: &Geometry, chunks: &Chunks) -> Self {
+    fn of(member: &Member, flash: &FlashProfile, geometry: &Geometry, chunks: &Chunks, held: &Held) -> Self {
         let hot = (chunks.sectors() * SECTOR_BYTES) as f64;
-        let (mut near, mut rest) = (0.0, 0.0);
-        if member.precondition != Precondition::Clean {
+        let (near, rest);
+        if member.precondition == Precondition::Clean {
+            let unit_bytes = chunks.unit_sectors * SECTOR_BYTES;
+            let units = |count: fn(u64, u64) -> u64| {
+                let all =
+                    chunks.all.iter().map(|chunk| u64::from(count(held.of(chunk.number), chunk.units).count_ones()));
+                (all.sum::<u64>() * unit_bytes) as f64
+            };
+            near = units(|held, written| held & !written);
+            rest = (held.units() * unit_bytes) as f64 - units(|held, _| held);
+        } else {
             let chunk_sectors = chunks.unit_sectors * CHUNK_UNITS;
             near = (chunks.all.len() as u64 * chunk_sectors * SECTOR_BYTES) as f64 - hot;
             rest = (member.used.len.bytes().0 as f64 - hot - near).max(0.0);
@@ -321,23 +361,45 @@ fn shrunk(
     let blocks = blocks.max((units * unit / block).ceil() as u32 + 4 + flash.gc_free_blocks);
     let physical_units = f64::from(blocks) * block / unit;
     let small = FlashProfile {
-        channels: 1,
-        dies_per_channel: 1,
-        planes_per_die: geometry.planes_per_die,
         blocks_per_plane: Some(blocks),
         pages_per_block: pages,
         // Half a unit more, so that rounding removes none.
         spare_factor: (1.0 - (units + 0.5) / physical_units).max(0.0),
         log_blocks: flash.log_blocks.map(|blocks| ((f64::from(blocks) * share) as u32).max(1)),
-        map_cache: Size(scaled(flash.map_cache.0, share)),
-        slc_cache: SizeOrOff(flash.slc_cache.0.map(|size| scaled(size, share))),
-        expected_write_mb_per_s: flash.expected_write_mb_per_s.map(|rate| rate * share),
-        ..flash.clone()
+        ..of_share(flash, share)
     };
     let used = SectorRange::new(0, units as u64 * u64::from(geometry.unit_bytes) / SECTOR_BYTES);
     let mut profile = profile.clone();
     profile.body = Body::Flash(Box::new(small));
     (profile, used)
+}
+
+/// Returns the profile of one die of `geometry` as a drive that offers `units`.
+pub(super) fn of_one_die(profile: &Profile, flash: &FlashProfile, geometry: &Geometry, units: u64) -> Profile {
+    let physical_units = f64::from(geometry.blocks_per_plane) * f64::from(geometry.units_per_block());
+    let die = FlashProfile {
+        // Blocks of a drive smaller than the profile's have fewer pages.
+        pages_per_block: geometry.pages_per_block,
+        blocks_per_plane: Some(geometry.blocks_per_plane),
+        // Half a unit more, so that rounding removes none.
+        spare_factor: (1.0 - (units as f64 + 0.5) / physical_units).max(0.0),
+        ..of_share(flash, 1.0 / f64::from(geometry.dies()))
+    };
+    let mut profile = profile.clone();
+    profile.body = Body::Flash(Box::new(die));
+    profile
+}
+
+/// Returns `flash` with one die and the share `share` of its caches and of its expected writes.
+fn of_share(flash: &FlashProfile, share: f64) -> FlashProfile {
+    FlashProfile {
+        channels: 1,
+        dies_per_channel: 1,
+        map_cache: Size(scaled(flash.map_cache.0, share)),
+        slc_cache: SizeOrOff(flash.slc_cache.0.map(|size| scaled(size, share))),
+        expected_write_mb_per_s: flash.expected_write_mb_per_s.map(|rate| rate * share),
+        ..flash.clone()
+    }
 }
 
 fn scaled(size: Bytes, share: f64) -> Bytes {

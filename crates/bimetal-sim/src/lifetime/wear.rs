@@ -7,10 +7,12 @@ use bimetal_core::operation::{Command, OpKind, Token};
 use bimetal_core::units::{Nanoseconds, SECTOR_BYTES, SectorRange};
 use bimetal_models::flash::geometry::Geometry;
 use bimetal_models::flash::{FlashProfile, Precondition};
+use bimetal_models::profile::Body;
 use bimetal_models::{DeviceModel, Finished};
 
 use super::chunks::{Chunks, hash};
-use super::record::{Member, stores};
+use super::die::OneDie;
+use super::record::{Member, Stream, stores};
 use super::small::{Played, maps_pages};
 
 /// Number of samples of one stream. The spread of the samples gives the error.
@@ -61,18 +63,21 @@ impl Wear {
         bytes: u64,
         seed: u64,
     ) -> Option<Self> {
-        let chunks = Chunks::of(stream, u64::from(geometry.unit_bytes) / SECTOR_BYTES, !maps_pages(flash));
-        let smaller = |sample| Played::small(member, (flash, geometry), &chunks, bytes, sample).ok();
-        let mut played: Vec<Played> = Vec::new();
-        if geometry.physical_bytes().0 > bytes && !chunks.all.is_empty() {
-            played.extend((0..SAMPLES).filter_map(smaller));
+        let mut wears: Vec<(f64, bool)> = Vec::new();
+        let mut factor = 1.0;
+        if geometry.physical_bytes().0 > bytes {
+            for sample in 0..SAMPLES {
+                let smaller = smaller(member, (flash, geometry), stream, bytes, sample);
+                let Some((played, stream, times)) = smaller else { continue };
+                factor = times * played.factor;
+                wears.extend(played.wear_of(&stream, span));
+            }
         }
-        if played.is_empty() {
-            played.extend(Played::as_it_is(member, geometry, seed));
+        if wears.is_empty() {
+            let played = Played::as_it_is(member, geometry, seed).ok()?;
+            factor = 1.0;
+            wears.extend(played.wear_of(stream, span));
         }
-        let factor = played.first()?.factor;
-        let wears: Vec<(f64, bool)> =
-            played.iter().filter_map(|played| played.wear_of(&played.part_of(stream), span)).collect();
         if wears.is_empty() {
             return None;
         }
@@ -84,6 +89,37 @@ impl Wear {
             converged: wears.iter().all(|(_, settled)| *settled),
         })
     }
+}
+
+/// Returns a drive that stands for `member`, the commands of `stream` that this drive gets, and the
+/// number of dies for which a die stands. A drive with page mapping is played by one of its dies,
+/// which is made smaller still if it is larger than `bytes`.
+fn smaller(
+    member: &Member,
+    (flash, geometry): (&FlashProfile, &Geometry),
+    stream: &[(Nanoseconds, Command)],
+    bytes: u64,
+    sample: u64,
+) -> Option<(Played, Stream, f64)> {
+    let unit_sectors = u64::from(geometry.unit_bytes) / SECTOR_BYTES;
+    let small = |member: &Member, drive: (&FlashProfile, &Geometry), stream: &[(Nanoseconds, Command)]| {
+        let chunks = Chunks::of(stream, unit_sectors, !maps_pages(flash));
+        let played = (!chunks.all.is_empty()).then(|| Played::small(member, drive, &chunks, bytes, sample).ok());
+        played.flatten().map(|played| (played.part_of(stream), played))
+    };
+    let die = OneDie::of(geometry, sample);
+    let one = (maps_pages(flash) && geometry.dies() > 1).then(|| die.member(member, (flash, geometry))).flatten();
+    let Some(one) = one else {
+        return small(member, (flash, geometry), stream).map(|(stream, played)| (played, stream, 1.0));
+    };
+    let Body::Flash(flash) = &one.profile.body else { return None };
+    let of_die = flash.geometry(one.profile.capacity, None).ok()?;
+    let stream = die.part_of(stream);
+    if of_die.physical_bytes().0 <= bytes {
+        return Some((Played::one_die(&one, geometry, sample).ok()?, stream, 1.0));
+    }
+    let (stream, played) = small(&one, (flash, &of_die), &stream)?;
+    Some((played, stream, f64::from(geometry.dies())))
 }
 
 /// Computes the wear under writes of single mapping units at random over the part of `member` in
@@ -119,6 +155,7 @@ impl Played {
             return None;
         }
         let mut drive = Driven::new(self.build(self.precondition()).ok()?);
+        drive.fill(self.held());
         let span = span.max(stream.last().map_or(Nanoseconds(1), |(at, _)| *at + Nanoseconds(1)));
         // Bytes written in the first window. If two windows differ, the next is twice as long.
         // Blocks are erased one by one, so the counts of short windows may alternate for ever.
@@ -164,13 +201,15 @@ struct Driven {
     operations: u64,
     unfinished: u64,
     written: u64,
+    /// Mean erases per block before the stream began.
+    erased_before: f64,
     finished: Vec<Finished>,
 }
 
 impl Driven {
     fn new(model: Box<dyn DeviceModel>) -> Self {
         let (now, finished) = (Nanoseconds::ZERO, Vec::new());
-        Self { model, now, operations: 0, unfinished: 0, written: 0, finished }
+        Self { model, now, operations: 0, unfinished: 0, written: 0, erased_before: 0.0, finished }
     }
 
     /// Submits an operation at `at`, or once the queue has room.
@@ -189,6 +228,15 @@ impl Driven {
         self.model.submit(self.now, Token(self.operations), command);
     }
 
+    /// Writes `ranges` before the stream begins. These writes are not counted.
+    fn fill(&mut self, ranges: &[SectorRange]) {
+        for &range in ranges {
+            self.submit(self.now, Command { kind: OpKind::Write, range, fua: false });
+        }
+        self.written = 0;
+        self.erased_before = self.erased_and_written().0;
+    }
+
     fn advance(&mut self, to: Nanoseconds) {
         self.now = self.now.max(to);
         self.model.advance(self.now, &mut self.finished);
@@ -199,7 +247,7 @@ impl Driven {
     /// Returns the mean erases per block, and the bytes written.
     fn erased_and_written(&self) -> (f64, u64) {
         let flash = self.model.statistics(self.now).flash.unwrap_or_default();
-        (flash.erase_count.mean, self.written)
+        (flash.erase_count.mean - self.erased_before, self.written)
     }
 }
 
@@ -207,7 +255,7 @@ impl Driven {
 mod tests {
     use bimetal_core::units::Bytes;
 
-    use bimetal_models::profile::{Body, Profile};
+    use bimetal_models::profile::Profile;
 
     use super::*;
 
