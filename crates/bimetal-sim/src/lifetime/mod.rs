@@ -621,6 +621,24 @@ mod tests {
         check("samsung-970-evo-plus-500gb", Bytes::from_mib(1536), "zipf:0.9", 0.3, 0.12);
     }
 
+    /// Regression: a die got long writes whole, and wore less than the dies of a drive, among which
+    /// the drive spreads each write.
+    #[test]
+    fn die_wears_as_the_drive_under_long_writes() {
+        let (size, drive) = (Bytes::from_mib(640), Profile::load("intel-x25-m-80gb").unwrap());
+        let write = |at: u64| {
+            let place = chunks::hash(at, 1) % (size.0 >> 16);
+            (
+                Nanoseconds::from_millis(at),
+                Command { kind: OpKind::Write, range: SectorRange::new(place * 128, 128), fua: false },
+            )
+        };
+        let stream: Vec<_> = (0..2 * (size.0 >> 16)).map(write).collect();
+        let wear = |played| wear_of_stream(&drive, size, &stream, stream.last().unwrap().0, Bytes(played)).unwrap();
+        let (whole, die) = (wear(u64::MAX), wear(256 << 20));
+        assert!((die / whole - 1.0).abs() < 0.05, "{whole}, one die {die}");
+    }
+
     /// Returns the lifetimes of the flash of these drives under a scheme, and the run's write
     /// savings.
     fn lives_of(
