@@ -6,16 +6,35 @@ use std::io::BufReader;
 use std::path::Path;
 
 use bimetal_core::scheme::FileExtent;
-use bimetal_core::units::{SECTOR_BYTES, SectorRange};
-use bimetal_trace::analysis::FileMap;
+use bimetal_core::units::{Bytes, SECTOR_BYTES, SectorRange};
+use bimetal_trace::analysis::{FileMap, MapCheck};
 
 use crate::error::Error;
+use crate::output::note;
 
 /// Reads the map of files at `path`, which may be compressed.
 pub(crate) fn file_map(path: &Path) -> Result<FileMap, Error> {
     let name = path.display().to_string();
     let file = File::open(path).map_err(|error| Error::new(format!("{name}: cannot be opened: {error}")))?;
     Ok(FileMap::read(&name, BufReader::new(file))?)
+}
+
+/// Refuses the map of files at `path` if it is another device's than that of the trace `trace`,
+/// whose requests `check` has counted. Tells the user if the map is doubtful.
+///
+/// # Errors
+/// The map cannot belong to the trace.
+pub(crate) fn refuse_other_map(check: &MapCheck, path: &Path, trace: &str, device: Option<Bytes>) -> Result<(), Error> {
+    let Some(mismatch) = check.mismatch(device) else { return Ok(()) };
+    let shown = path.display();
+    if !mismatch.is_refused() {
+        note(format_args!("{shown}: {mismatch} ({trace}): it may be the map of another trace"));
+        return Ok(());
+    }
+    Err(Error::new(format!(
+        "{shown}: {mismatch} ({trace}): expected the map of the file system that was recorded, as `bimetal place PATH \
+         -o MAP.csv` writes it; without --files no map is needed"
+    )))
 }
 
 /// Returns `extents` of the map `files` with the lines of their paths in the file `list`.

@@ -94,3 +94,33 @@ fn a_map_of_real_files_tells_combo_which_of_them_are_programs() {
     assert!((850..=1010).contains(&by_type), "{by_type} of the 1000 reads of the program, but for the first seconds");
     assert_eq!(served_by_ssd(&["--set", "strategy=none"]), 0, "both lie on the disk");
 }
+
+/// Regression: a map of another trace was taken silently by each command that takes a map.
+#[test]
+fn map_of_another_trace_is_refused_with_one_message() {
+    let trace = |name: &str| format!("{}/../../traces/{name}", env!("CARGO_MANIFEST_DIR"));
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("other-map");
+    std::fs::create_dir_all(&folder).unwrap();
+    let run = |line: &str, map: &str| {
+        let (load, map) = (trace("program-start.bin.zst"), trace(&format!("{map}.files.csv.zst")));
+        let line = line.replace("START", &load).replace("MAP", &map);
+        let bimetal = env!("CARGO_BIN_EXE_bimetal");
+        std::process::Command::new(bimetal).args(line.split(' ')).current_dir(&folder).output().unwrap()
+    };
+    for line in [
+        "analyze START --files MAP",
+        "convert START aged.bin.zst --files MAP --age 1",
+        "simulate START --scheme combo --files MAP",
+        "compare START --schemes combo --runs 1 --files MAP",
+        "optimize START --files MAP --simulations 1",
+    ] {
+        let refused = run(line, "unpack");
+        let told = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert_eq!(refused.status.code(), Some(1), "{line}: {told}");
+        assert!(told.contains("unpack.files.csv.zst: 53.") && told.contains("expected the map of"), "{line}: {told}");
+        assert!(!folder.join("aged.bin.zst").exists(), "nothing is written");
+    }
+    let own = run("analyze START --files MAP", "program-start");
+    assert!(own.status.success() && !String::from_utf8_lossy(&own.stderr).contains("map"), "{own:?}");
+    std::fs::remove_dir_all(&folder).unwrap();
+}

@@ -14,6 +14,7 @@ mod blocks;
 mod figures;
 mod files;
 mod intervals;
+mod map_check;
 mod popularity;
 mod table;
 
@@ -29,6 +30,7 @@ use popularity::Popularity;
 
 pub use figures::{Analysis, Within};
 pub use files::{FREE, FileFigures, FileMap, FileMapError};
+pub use map_check::{MapCheck, Mismatch};
 pub use popularity::TopBlocks;
 
 /// Number of accesses that are looked up together.

@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
-use bimetal_trace::analysis::{Analysis, Analyzer};
+use bimetal_trace::analysis::{Analysis, Analyzer, MapCheck};
 use clap::Args;
 use serde::Serialize;
 
 use crate::error::Error;
-use crate::files::file_map;
+use crate::files::{file_map, refuse_other_map};
 use crate::in_memory::InMemory;
 use crate::options::{BlockOption, ConfigOption, TableForm, TraceOptions};
 use crate::output::{json_text, print};
@@ -110,11 +110,19 @@ fn sheet(name: &str, analysis: &Analysis) -> Result<Sheet, Error> {
 
 pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     let mut analyzer = analyzer(&arguments)?;
+    let map_check = |path| Ok::<_, Error>((path, MapCheck::new(&file_map(path)?)));
+    let mut check = arguments.files.as_deref().map(map_check).transpose()?;
     let mut reader = TraceReader::open(&arguments.trace, &arguments.options)?;
     while let Some(request) = reader.next()? {
         analyzer.request(&request);
+        if let Some((_, check)) = &mut check {
+            check.count(&request);
+        }
     }
     let trace = reader.finish();
+    if let Some((path, check)) = &check {
+        refuse_other_map(check, path, trace.name(), trace.capacity())?;
+    }
     let analysis = analyzer.finish();
     let form = &arguments.form;
     if form.csv || form.markdown {

@@ -1,12 +1,13 @@
 //! `bimetal convert`: writes a trace in another format.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use bimetal_trace::age::{Ageing, FRAGMENT};
+use bimetal_trace::analysis::MapCheck;
 use clap::Args;
 
 use crate::error::Error;
-use crate::files::file_map;
+use crate::files::{file_map, refuse_other_map};
 use crate::options::{JsonOption, TraceOptions};
 use crate::output::{OutputFile, print_json};
 use crate::trace_file::{TraceReader, TraceWriter};
@@ -48,33 +49,42 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
-    let ageing = ageing(&arguments)?;
+    let mut ageing = ageing(&arguments)?;
     // The map is created first: a path that cannot be written must fail at once.
     let map = arguments.aged_files.as_deref().map(OutputFile::create).transpose()?;
     let mut reader = TraceReader::open(&arguments.input, &arguments.options)?;
     let mut writer = TraceWriter::create(&arguments.output, arguments.to.as_deref(), reader.content())?;
     let mut scattered = Vec::new();
     while let Some(request) = reader.next()? {
-        match &ageing {
-            Some(ageing) => ageing.requests(&request, &mut scattered),
+        match &mut ageing {
+            Some((_, check, ageing)) => {
+                check.count(&request);
+                ageing.requests(&request, &mut scattered);
+            }
             None => scattered.push(request),
         }
         for request in scattered.drain(..) {
             writer.write(&request)?;
         }
     }
-    reader.finish();
+    let trace = reader.finish();
+    // An output that is not finished does not appear.
+    if let Some((path, check, _)) = &ageing {
+        refuse_other_map(check, path, trace.name(), trace.capacity())?;
+    }
     let written = writer.finish()?;
-    if let Some((ageing, mut map)) = ageing.zip(map) {
+    if let Some(((_, _, ageing), mut map)) = ageing.zip(map) {
         ageing.write_map(&mut map)?;
         map.finish()?;
     }
     if arguments.json.json { print_json("convert", &written) } else { Ok(()) }
 }
 
-/// Scatters the files of `--files`.
-fn ageing(arguments: &Arguments) -> Result<Option<Ageing>, Error> {
-    let Some((path, seed)) = arguments.files.as_ref().zip(arguments.age) else { return Ok(None) };
-    let ageing = Ageing::new(&file_map(path)?, seed, FRAGMENT);
-    Ok(Some(ageing.map_err(|error| Error::new(format!("{}: {error}", path.display())))?))
+/// Scatters the files of `--files`. Returns the path of the map, and a check of the map, too.
+fn ageing(arguments: &Arguments) -> Result<Option<(&Path, MapCheck, Ageing)>, Error> {
+    let Some((path, seed)) = arguments.files.as_deref().zip(arguments.age) else { return Ok(None) };
+    let map = file_map(path)?;
+    let ageing = Ageing::new(&map, seed, FRAGMENT);
+    let ageing = ageing.map_err(|error| Error::new(format!("{}: {error}", path.display())))?;
+    Ok(Some((path, MapCheck::new(&map), ageing)))
 }

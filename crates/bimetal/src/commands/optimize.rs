@@ -103,6 +103,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     let unreadable = |error: WorkloadError| Error::new(error.to_string());
     let requests: Result<Vec<Request>, WorkloadError> = workload.open().map_err(unreadable)?.collect();
     let requests = requests.map_err(unreadable)?;
+    options.refuse_other_map(&workload, &workload.header()?)?;
     let bar = Stages::default();
     let progress = |made: u32| bar.show("simulations", Some(simulations.into()), made.into());
     let merge = options.merges(workload.header()?.event == Some(Event::Queue));

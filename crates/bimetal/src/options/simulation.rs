@@ -21,6 +21,7 @@ use bimetal_sim::simulator::Replay;
 use bimetal_sim::tree::VolumeChoice;
 use bimetal_sim::workload::{Workload, WorkloadError};
 use bimetal_trace::Hints;
+use bimetal_trace::analysis::MapCheck;
 use clap::Args;
 
 use super::parse::{
@@ -30,7 +31,7 @@ use super::parse::{
 use super::replay::{choose_replay, replay, replay_with_times, speedup};
 use super::{BlockOption, ConfigOption, TraceOptions, heading};
 use crate::error::Error;
-use crate::files::file_extents;
+use crate::files::{file_extents, file_map, refuse_other_map};
 use crate::trace_workload::{Alignment, Header, Played, Times, TraceWorkload};
 use crate::trees;
 
@@ -322,6 +323,20 @@ impl SimulationOptions {
             ))),
             None => Ok(()),
         }
+    }
+
+    /// Refuses a map of files that is another device's than the trace's.
+    ///
+    /// # Errors
+    /// The map cannot belong to the trace, or one of the two cannot be read.
+    pub(crate) fn refuse_other_map(&self, workload: &TraceWorkload, header: &Header) -> Result<(), Error> {
+        let Some(path) = &self.files else { return Ok(()) };
+        let mut check = MapCheck::new(&file_map(path)?);
+        let unreadable = |error: WorkloadError| Error::new(error.to_string());
+        for request in workload.open().map_err(unreadable)?.take(MapCheck::REQUESTS_MAX) {
+            check.count(&request.map_err(unreadable)?);
+        }
+        refuse_other_map(&check, path, &header.name, header.capacity)
     }
 
     /// Returns two values: true if a map of files is given, and true if a list of files is given.
