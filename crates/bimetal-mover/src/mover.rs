@@ -44,6 +44,8 @@ const BATCH_BLOCKS: u64 = 1 << 14;
 const BATCH_FILES: usize = 256;
 /// Number of blocks of one call of the kernel: 4 MiB.
 const PIECE: u64 = 1024;
+/// Number of blocks that may have left the SSD in vain before no further file leaves it: 8 MiB.
+const IN_VAIN_MAX: u64 = 1 << 11;
 /// Number of attempts to exchange a part.
 const ATTEMPTS: u32 = 4;
 /// Blocks of a whole file.
@@ -124,6 +126,8 @@ pub struct Mover<'a> {
     report: Report,
     /// Inode numbers of the files that lie on the wanted drive, each with this drive.
     settled: HashSet<(u64, Side)>,
+    /// Set once a file has found no place on the SSD.
+    is_full: bool,
     /// Lock against other runs, held until the end.
     _lock: Lock,
 }
@@ -164,6 +168,8 @@ struct Work<'r> {
     before: Option<(u32, Stamp)>,
     /// Error that ended the move.
     error: Option<String>,
+    /// Set if the donor had no blocks for a part of the file.
+    has_no_place: bool,
 }
 
 impl Work<'_> {
@@ -195,17 +201,19 @@ impl<'a> Mover<'a> {
             journal,
             report: Report::default(),
             settled: HashSet::new(),
+            is_full: false,
             _lock: lock,
         })
     }
 
-    /// Makes the moves in their order. `progress` gets the number of bytes moved so far.
+    /// Makes the moves in their order. `progress` gets the number of bytes moved so far. If
+    /// files find no place on the SSD, further files leave the SSD only as far as others move in.
     ///
     /// # Errors
     /// The file system refuses to exchange blocks, or a file's content differs after its move.
     pub fn run(mut self, requests: &[Request], progress: &dyn Fn(u64)) -> Result<Report, MoverError> {
         let begun = Instant::now();
-        let ended = self.run_batches(requests, progress)?;
+        let ended = self.run_batches(requests, true, progress)?;
         self.report.ended = ended.err();
         self.report.time = begun.elapsed();
         if self.report.bytes() > 0 {
@@ -229,7 +237,7 @@ impl<'a> Mover<'a> {
         }
         for (boundary, requests) in back {
             self.settings.boundary = boundary;
-            let ended = self.run_batches(&requests, progress)?;
+            let ended = self.run_batches(&requests, false, progress)?;
             self.report.ended = ended.err();
             if ended.is_err() {
                 break;
@@ -250,12 +258,30 @@ impl<'a> Mover<'a> {
         Ok(self.report)
     }
 
-    /// Makes the moves; the inner result is an error if the run ended early.
-    fn run_batches(&mut self, requests: &[Request], progress: &dyn Fn(u64)) -> Result<Result<(), Ended>, MoverError> {
+    /// Makes the moves; the inner result is an error if the run ended early. `makes_room` is set if
+    /// files leave the SSD only to make room for others.
+    fn run_batches(
+        &mut self,
+        requests: &[Request],
+        makes_room: bool,
+        progress: &dyn Fn(u64),
+    ) -> Result<Result<(), Ended>, MoverError> {
         let mut batch: Vec<Work<'_>> = Vec::new();
+        // Set if files stay on the SSD, because their room would help nobody.
+        let mut keeps = false;
         for request in requests {
             if let Err(ended) = self.settings.pace.check() {
                 return Ok(Err(ended));
+            }
+            let is_other = batch.first().is_some_and(|first| first.request.to != request.to);
+            if is_other && let Err(ended) = self.move_batch(std::mem::take(&mut batch), progress)? {
+                return Ok(Err(ended));
+            }
+            if is_other && request.to == Side::Hdd {
+                keeps = makes_room && self.left_in_vain() > IN_VAIN_MAX;
+            }
+            if keeps && request.to == Side::Hdd {
+                continue;
             }
             let work = match self.prepare(request) {
                 Ok(Some(work)) => work,
@@ -275,8 +301,7 @@ impl<'a> Mover<'a> {
                 continue;
             }
             let blocks: u64 = batch.iter().map(Work::blocks).sum();
-            let is_other = batch.first().is_some_and(|first| first.request.to != request.to);
-            let is_full = is_other || batch.len() >= BATCH_FILES || blocks + work.blocks() > BATCH_BLOCKS;
+            let is_full = batch.len() >= BATCH_FILES || blocks + work.blocks() > BATCH_BLOCKS;
             if is_full && let Err(ended) = self.move_batch(std::mem::take(&mut batch), progress)? {
                 return Ok(Err(ended));
             }
@@ -309,7 +334,7 @@ impl<'a> Mover<'a> {
             boundary: self.settings.boundary,
             extents: all.iter().map(|extent| (extent.logical, extent.physical.start, extent.physical.len)).collect(),
         };
-        Ok(Some(Work { request, file, parts, origin, before, error: None }))
+        Ok(Some(Work { request, file, parts, origin, before, error: None, has_no_place: false }))
     }
 
     /// Returns the parts of a file of `bytes` that are to move. Blocks after the file's end stay,
@@ -325,6 +350,13 @@ impl<'a> Mover<'a> {
         let asked = asked.iter().filter_map(|run| run.clip(0, end));
         let within = asked.flat_map(|run| all.iter().filter_map(move |extent| extent.within(&(run.start..run.end()))));
         within.filter_map(|extent| extent.part(extent.physical.on(wrong, self.settings.boundary)?)).collect()
+    }
+
+    /// Returns the number of blocks that have left the SSD, and whose room no file has taken; 0 as
+    /// long as every file finds its place.
+    fn left_in_vain(&self) -> u64 {
+        let Report { to_ssd, to_hdd, .. } = &self.report;
+        if self.is_full { to_hdd.1.saturating_sub(to_ssd.1) } else { 0 }
     }
 
     /// Moves the files of a batch, in slices of at most [`BATCH_BLOCKS`].
@@ -346,6 +378,13 @@ impl<'a> Mover<'a> {
             let parts: Vec<Vec<Extent>> = batch.iter().map(|work| work.parts.clone()).collect();
             let mut slices: Vec<_> = batch.iter_mut().zip(&parts).map(|(work, parts)| (work, &parts[..])).collect();
             ended = self.move_slices(&mut slices, progress)?;
+            // A donor for one file finds gaps that a donor for many files has passed over.
+            for (work, parts) in batch.iter_mut().zip(&parts).filter(|(work, _)| work.has_no_place) {
+                if ended.is_ok() {
+                    (work.has_no_place, work.error) = (false, None);
+                    ended = self.move_slices(&mut [(work, parts)], progress)?;
+                }
+            }
         }
         for work in batch {
             self.finish(work, ended)?;
@@ -377,6 +416,7 @@ impl<'a> Mover<'a> {
             let len = parts.iter().map(|part| part.physical.len).sum();
             let Some(places) = arena.free.take(len) else {
                 work.error = Some(format!("no free place on the {}", name(to)));
+                work.has_no_place = true;
                 continue;
             };
             let pairs = paired(parts, &places, &arena);
@@ -493,6 +533,7 @@ impl<'a> Mover<'a> {
             Err(reason) => return Ok(Err(Unswapped::Because(reason))),
         };
         let Some(donor) = nests.donor(work.request.to, self.settings.boundary, blocks)? else {
+            work.has_no_place = true;
             return Ok(Err(Unswapped::Because(format!("no free place on the {}", name(work.request.to)))));
         };
         self.journal.note(work.origin.clone())?;
@@ -504,6 +545,7 @@ impl<'a> Mover<'a> {
     /// settings ask for it.
     fn finish(&mut self, work: Work<'_>, ended: Result<(), Ended>) -> Result<(), MoverError> {
         let path = &work.request.path;
+        self.is_full |= work.has_no_place && work.request.to == Side::Ssd;
         let now = extents(&work.file, WHOLE).unwrap_or_default();
         let bytes = work.file.metadata().map_or(0, |metadata| metadata.len());
         let left = self.parts_to_move(work.request, &now, bytes);

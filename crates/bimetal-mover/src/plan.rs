@@ -15,8 +15,9 @@ use std::collections::VecDeque;
 use crate::Side;
 use crate::runs::{Run, Runs, total};
 
-/// Number of blocks that move to the SSD in a round: 1 GiB.
-const ROUND_BLOCKS: u64 = 1 << 18;
+/// Number of blocks that move to the SSD in a round: 16 MiB. A round whose files find no place on the
+/// SSD is the last for which files leave the SSD, so a round is small.
+const ROUND_BLOCKS: u64 = 1 << 12;
 
 /// Files and free space, as the plan finds them.
 #[derive(Debug)]

@@ -79,8 +79,10 @@ impl Mounted {
 
     fn place_json(&self, options: &[&str]) -> Value {
         let run = self.place(&[options, &["--json"]].concat());
-        assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
-        serde_json::from_slice(&run.stdout).expect("--json prints JSON")
+        let document: Value = serde_json::from_slice(&run.stdout)
+            .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&run.stderr)));
+        assert_eq!(run.status.code(), Some(if is_whole(&document) { 0 } else { 3 }), "{document}");
+        document
     }
 
     fn check_file_system(mut self) {
@@ -113,6 +115,14 @@ fn content(name: &str, bytes: usize) -> Vec<u8> {
 
 fn files_in(document: &Value, total: &str) -> u64 {
     document.pointer(total).and_then(Value::as_u64).unwrap_or_else(|| panic!("no {total} in {document}"))
+}
+
+/// Returns true if all that was asked for has come about.
+fn is_whole(document: &Value) -> bool {
+    let no_room = document.pointer("/plan/no_room/files").and_then(Value::as_u64).unwrap_or(0);
+    let moved = &document["moved"];
+    let all_moved = || moved["ended"].is_null() && moved["skipped"].as_array().is_some_and(Vec::is_empty);
+    moved.is_null() || (all_moved() && no_room == 0)
 }
 
 #[test]
@@ -163,6 +173,46 @@ fn list_chooses_files_and_less_wanted_files_leave() {
     for number in 0..20 {
         assert!(["a", "b"].iter().all(|letter| mounted.is_whole(&format!("{letter}{number}"), 1 << 20)));
     }
+    mounted.check_file_system();
+}
+
+/// Regression: 57 files left the SSD at once, 33 files found a place there, and the status was 0.
+/// Files leave the SSD in vain only until 8 MiB and a round have done so.
+#[test]
+fn files_leave_the_ssd_only_while_others_find_a_place() {
+    let Some(mounted) = Mounted::new("in-vain", 1 << 30) else { return };
+    let list = |letter: &str| {
+        (0..60).for_each(|number| mounted.write(&format!("{letter}{number}"), 3_000_000));
+        let path = mounted.folder.join(letter);
+        let lines: Vec<String> = (0..60).map(|number| format!("{}/{letter}{number}\n", mounted.root())).collect();
+        fs::write(&path, lines.concat()).expect("there is room");
+        path.to_string_lossy().into_owned()
+    };
+    let lists = [list("a"), list("b")];
+    for round in 0..6 {
+        let options = ["--strategy", "list", "--ssd-size", "200MiB", "--apply", "--list", &lists[round % 2]];
+        let moved = &mounted.place_json(&options)["moved"];
+        let [left, came] = ["/to_hdd/bytes", "/to_ssd/bytes"].map(|total| files_in(moved, total));
+        assert!(left.saturating_sub(came) <= 40 << 20, "{moved}");
+    }
+    mounted.check_file_system();
+}
+
+/// Regression: a run that a signal cut short ended with status 0.
+#[test]
+fn signal_amid_moves_ends_the_run_as_a_signal_ends_others() {
+    use std::os::unix::process::ExitStatusExt;
+    let Some(mounted) = Mounted::new("signal", 1 << 30) else { return };
+    (0..40).for_each(|number| mounted.write(&format!("lib/l{number}.so"), 1 << 20));
+    let mut command = Command::new(BIMETAL);
+    command.args(["place", &mounted.root(), "--apply", "--ssd-size", "100MiB", "--rate", "2MiB"]);
+    let child = command.stdout(Stdio::piped()).spawn().expect("the program runs");
+    std::thread::sleep(Duration::from_secs(2));
+    assert!(succeeds("kill", &["-TERM", &child.id().to_string()]));
+    let ended = child.wait_with_output().expect("it ends");
+    assert_eq!(ended.status.signal(), Some(15), "{:?}", ended.status);
+    let told = String::from_utf8_lossy(&ended.stdout).into_owned();
+    assert!(told.contains("ended early  stopped by a signal"), "{told}");
     mounted.check_file_system();
 }
 
@@ -325,7 +375,7 @@ fn run_for(mounted: &Mounted, options: &[&str], after: Duration) -> Option<Durat
     let begun = Instant::now();
     while begun.elapsed() < after {
         if let Some(status) = child.try_wait().expect("it is a child") {
-            assert!(status.success(), "the run ends well");
+            assert!(matches!(status.code(), Some(0 | 3)), "the run ends well, or some files stay: {status}");
             return Some(begun.elapsed());
         }
         std::thread::sleep(Duration::from_millis(1));

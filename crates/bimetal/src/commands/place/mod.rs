@@ -11,7 +11,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use bimetal_core::schemes::combo::is_program;
@@ -19,6 +19,7 @@ use bimetal_core::units::{Bytes, Nanoseconds, SECTOR_BYTES};
 use bimetal_mover::BLOCK_BYTES;
 use bimetal_mover::file_system::{FOLDER, FileSystem};
 use bimetal_sim::file_places::{Counter, Entry, Rule, States, Strategy, Totals, Uses};
+use bimetal_trace::analysis::MapCheck;
 use bimetal_trace::file_system::{self, Found, PlacedFile, files_below, free_space};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
@@ -36,7 +37,8 @@ use moves::{Files, Moved, Planned};
 /// Asks the file system where the files below the paths lie, and sorts them by a strategy of Combo
 /// Drive. `compare --files` and `analyze --files` take the map that -o writes. No file moves
 /// without --apply. With --apply, files of a mounted ext4 or XFS move while they are in use: files
-/// that belong on the SSD move there, and others leave it as far as their room is needed.
+/// that belong on the SSD move there, and others leave it as far as their room is needed. The exit
+/// status is 3 if a file that was to move has not moved.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     bimetal place /usr\n  \
@@ -156,18 +158,36 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     check(&arguments)?;
     let stop = Arc::new(AtomicBool::new(false));
     if !arguments.apply && !arguments.undo {
-        return round(&arguments, &stop).map(|_| ());
+        return round(&arguments, &stop);
     }
+    let received = Arc::new(AtomicUsize::new(0));
     for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register_usize(signal, Arc::clone(&received), signal as usize)?;
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
-    if arguments.undo {
-        return undo(&arguments, &stop);
+    let moved = moves_of(&arguments, &stop);
+    // An interruption in the midst of moves ends this command as it ends other commands.
+    let signal = received.load(Ordering::Relaxed) as i32;
+    if signal != 0 && matches!(moved, Err(Error::No)) {
+        signal_hook::low_level::emulate_default_handler(signal)?;
     }
-    let Some(interval) = arguments.watch else { return round(&arguments, &stop).map(|_| ()) };
+    moved
+}
+
+/// Makes the moves, or moves files back. The answer is no if a file has not moved, or if a signal
+/// came before the last move.
+fn moves_of(arguments: &Arguments, stop: &AtomicBool) -> Result<(), Error> {
+    if arguments.undo {
+        return undo(arguments, stop);
+    }
+    let Some(interval) = arguments.watch else { return round(arguments, stop) };
     loop {
         let begun = Instant::now();
-        round(&arguments, &stop)?;
+        match round(arguments, stop) {
+            // A later round may find room.
+            Err(Error::No) if !stop.load(Ordering::Relaxed) => {}
+            moved => moved?,
+        }
         while begun.elapsed() < Duration::from_nanos(interval.get()) && !stop.load(Ordering::Relaxed) {
             std::thread::sleep(NAP);
         }
@@ -218,10 +238,18 @@ fn undo(arguments: &Arguments, stop: &AtomicBool) -> Result<(), Error> {
     let file_system = FileSystem::of(&arguments.paths)?;
     let moved = moves::undo(arguments, &file_system, stop)?;
     let path = file_system.root.display().to_string();
+    let is_whole = moved.is_whole();
     if arguments.json.json {
-        return print_json("place", &Undone { bimetal: env!("CARGO_PKG_VERSION"), path, moved });
+        print_json("place", &Undone { bimetal: env!("CARGO_PKG_VERSION"), path, moved })?;
+    } else {
+        print(&format!("path         {path}\n{}", moved.text()))?;
     }
-    print(&format!("path         {path}\n{}", moved.text()))
+    answer(is_whole)
+}
+
+/// Returns the answer of a command that has printed what it moved.
+fn answer(is_whole: bool) -> Result<(), Error> {
+    if is_whole { Ok(()) } else { Err(Error::No) }
 }
 
 /// Searches the files, plans their moves, and makes them with `--apply`.
@@ -229,17 +257,15 @@ fn round(arguments: &Arguments, stop: &AtomicBool) -> Result<(), Error> {
     let Searched { files, unreadable, excluded } = search(arguments)?;
     let rule = rule(arguments, &files)?;
     let file_system = FileSystem::of(&arguments.paths)?;
+    let needs_free = arguments.output.is_some() || arguments.ssd_size.is_some() || arguments.trace.is_some();
+    let free = if needs_free { free_space(&file_system.root) } else { Ok(Vec::new()) };
     let uses = match &arguments.trace {
         Some(trace) => {
             let reader = TraceReader::open(trace, &arguments.options)?;
-            Some(uses_of(&files, reader, file_system.device_bytes())?)
+            let free = free.as_deref().unwrap_or_default();
+            Some(uses_of(&files, reader, free, file_system.device_bytes())?)
         }
         None => None,
-    };
-    let free = if arguments.output.is_some() || arguments.ssd_size.is_some() {
-        free_space(&file_system.root)
-    } else {
-        Ok(Vec::new())
     };
     if let Err(error) = &free {
         let message =
@@ -270,13 +296,15 @@ fn round(arguments: &Arguments, stop: &AtomicBool) -> Result<(), Error> {
         }
         plan = Some(planned);
     }
+    let has_room = plan.as_ref().is_none_or(|plan| plan.no_room.files == 0);
+    let is_whole = moved.as_ref().is_none_or(|moved| moved.is_whole() && has_room);
     let states = States::of(&entries);
     if arguments.json.json {
         let (bimetal, strategy) = (env!("CARGO_PKG_VERSION"), arguments.strategy);
         let paths: Vec<String> = arguments.paths.iter().map(|path| path.display().to_string()).collect();
         let path = paths.first().cloned().unwrap_or_default();
         let files = &entries;
-        return print_json(
+        print_json(
             "place",
             &Document {
                 bimetal,
@@ -293,7 +321,8 @@ fn round(arguments: &Arguments, stop: &AtomicBool) -> Result<(), Error> {
                 moved,
                 files,
             },
-        );
+        )?;
+        return answer(is_whole);
     }
     let mut text = text(arguments, &totals, states.as_ref());
     text.push_str(&plan.map_or_else(String::new, |plan| plan.text()));
@@ -302,7 +331,8 @@ fn round(arguments: &Arguments, stop: &AtomicBool) -> Result<(), Error> {
         let _ = writeln!(text, "simulated    mean response {mean_ms_now:.3} ms now, {mean_ms_placed:.3} ms as placed");
     }
     text.push_str(&moved.map_or_else(String::new, |moved| moved.text()));
-    print(&text)
+    print(&text)?;
+    answer(is_whole)
 }
 
 /// Files below all paths.
@@ -401,12 +431,21 @@ fn rule_of_parameters(arguments: &Arguments) -> Result<Rule, Error> {
 ///
 /// # Errors
 /// The trace cannot be read, or belongs to another device: the trace reaches beyond the size of
-/// this device, or touches none of the files.
-fn uses_of(files: &[PlacedFile], mut reader: TraceReader, device: Option<u64>) -> Result<Vec<Uses>, Error> {
+/// this device, touches none of the files, or reads much of the free space.
+fn uses_of(
+    files: &[PlacedFile],
+    mut reader: TraceReader,
+    free: &[(u64, u64)],
+    device: Option<u64>,
+) -> Result<Vec<Uses>, Error> {
     let mut counter = Counter::new(files);
+    let mut free: Vec<(u64, u64)> = free.iter().map(|(start, length)| (*start, start + length)).collect();
+    free.sort_unstable();
+    let mut check = MapCheck::of_free(free, 0);
     let (mut inside, mut end) = (0u64, 0u64);
     while let Some(request) = reader.next()? {
         inside += u64::from(counter.count(&request));
+        check.count(&request);
         end = end.max(request.range.end().0.saturating_mul(SECTOR_BYTES));
     }
     let trace = reader.finish();
@@ -424,7 +463,20 @@ fn uses_of(files: &[PlacedFile], mut reader: TraceReader, device: Option<u64>) -
             trace.name()
         )));
     }
-    Ok(counter.uses)
+    match check.mismatch(None) {
+        Some(mismatch) if mismatch.is_refused() => Err(Error::new(format!(
+            "{}: {mismatch} of this file system: expected a trace of this device",
+            trace.name()
+        ))),
+        Some(mismatch) => {
+            note(format_args!(
+                "{}: {mismatch} of this file system: it may be the trace of another device",
+                trace.name()
+            ));
+            Ok(counter.uses)
+        }
+        None => Ok(counter.uses),
+    }
 }
 
 /// Writes the map that the option `--files` takes.

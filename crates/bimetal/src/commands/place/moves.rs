@@ -33,7 +33,7 @@ pub(super) struct Planned {
     to_ssd: Total,
     to_hdd: Total,
     /// Files that belong on the SSD, but for which the SSD has no room.
-    no_room: Total,
+    pub(super) no_room: Total,
     /// Time that the moves take; null if the rate is unknown.
     seconds: Option<f64>,
     /// Bytes a second by which the time is estimated.
@@ -171,6 +171,11 @@ fn duration(seconds: f64) -> String {
 }
 
 impl Moved {
+    /// Returns true if every file has moved, and the run came to its end.
+    pub(super) fn is_whole(&self) -> bool {
+        self.skipped.is_empty() && self.ended.is_none()
+    }
+
     fn of(report: &Report) -> Self {
         let total = |(files, blocks): (u64, u64)| Total { files, bytes: blocks * BLOCK_BYTES };
         let mut reasons: BTreeMap<&str, (u64, String)> = BTreeMap::new();
