@@ -31,6 +31,28 @@ pub struct Subject {
     pub paper_access_ms: Option<f64>,
 }
 
+impl Subject {
+    /// Returns the points of the paper's rates that its text has: positions as shares of the
+    /// subject's size, and MB/s. The mean of section 5.1 stands at all positions; the fast edge of
+    /// the disk stands where the disk begins.
+    pub fn paper_rates(&self, kind: OpKind) -> [Vec<(f64, f64)>; 2] {
+        let mean = self.paper_mb_per_s[usize::from(kind == OpKind::Write)].0;
+        let begins = match self.profiles {
+            [HDD] => Some(0.0),
+            [_, HDD] => Some(SSD_GB / (SSD_GB + HDD_GB)),
+            _ => None,
+        };
+        [vec![(0.0, mean), (1.0, mean)], begins.map(|at| (at, FAST_EDGE_MB_PER_S)).into_iter().collect()]
+    }
+}
+
+/// Sizes of the SSDs and of the disk (Combo Drive, section 5).
+const SSD_GB: f64 = 32.0;
+const HDD_GB: f64 = 500.0;
+
+/// Rate of the disk at its fast edge in MB/s, of reads and of writes (Combo Drive, section 5.1).
+pub const FAST_EDGE_MB_PER_S: f64 = 69.0;
+
 const HDD: &str = "hitachi-travelstar-5k500-500gb";
 const SSD1: &str = "combo-ssd1-32gb";
 const SSD2: &str = "combo-ssd2-32gb";
@@ -232,6 +254,14 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn fast_edge_of_the_paper_stands_where_the_disk_begins() {
+        let edges = |at: usize| SUBJECTS[at].paper_rates(OpKind::Read)[1].clone();
+        assert_eq!((edges(0), edges(1)), (vec![(0.0, 69.0)], vec![]));
+        assert!((edges(3)[0].0 - 0.06).abs() < 0.001, "{:?}", edges(3));
+        assert_eq!(SUBJECTS[3].paper_rates(OpKind::Write)[0], [(0.0, 48.0), (1.0, 48.0)]);
     }
 
     /// The concatenation of drives is fast at the addresses of the SSD. On the HDD, rates fall and

@@ -36,6 +36,9 @@ use bimetal_trace::synthetic::{Generator, Interarrival, WorkloadSpec};
 use cache::Wanted;
 use rayon::prelude::*;
 
+use crate::claims::Paper;
+use crate::figure::{Axis, Curve, Figure};
+
 pub use cache::Cache;
 pub use mechanisms::{Mechanisms, Observation};
 
@@ -211,6 +214,32 @@ pub struct Reproduction {
     pub figure_7: Vec<Point>,
     /// Mechanisms behind the errors of table 3.
     pub mechanisms: Mechanisms,
+}
+
+impl Reproduction {
+    /// Returns table 4 as a figure: lifetimes over the size of the flash.
+    pub fn table_4_figure(&self) -> Figure {
+        let mut curves = Vec::new();
+        for (workload, colour) in [("Financial", 0), ("TPC-H", 2)] {
+            let rows: Vec<&Provisioned> = self.table_4.iter().filter(|row| row.workload == workload).collect();
+            let points = |years: fn(&Provisioned) -> Option<f64>| -> Vec<(f64, f64)> {
+                let known = rows.iter().filter_map(|row| Some((row.flash.0 as f64 / 1e9, years(row)?)));
+                known.filter(|(_, years)| years.is_finite()).collect()
+            };
+            curves.push(Curve::ours(workload, colour, points(|row| row.mixed.years)));
+            curves.push(Curve::paper(workload, "table 4", colour, &points(|row| row.paper_years)));
+        }
+        Figure {
+            paper: Paper::MixedStore,
+            number: "table 4",
+            title: "Life of the flash of a MixedStore",
+            x: Axis::linear("flash, GB"),
+            y: Axis::logarithmic("years"),
+            curves,
+            note: "Ours is a simulated MixedStore. A life that is not finite, or of flash that did not fill, has no point."
+                .to_owned(),
+        }
+    }
 }
 
 /// Reasons for which the paper cannot be repeated. Each reason of this kind is a defect of Bimetal.

@@ -30,6 +30,9 @@ pub struct Figure {
     pub times: u32,
     /// Result in the thesis.
     pub claim: &'static str,
+    /// Points of the thesis that its text has, for each of [`LAYERS`]: erases, and per cent of the
+    /// blocks.
+    pub paper: [Option<(f64, f64)>; LAYERS.len()],
 }
 
 /// Figures of section 5.4 of Konanki's thesis.
@@ -38,12 +41,14 @@ pub const FIGURES: [Figure; 2] = [
         title: "Figure 5.7: an 85 MB file written once over a 100 MB partition",
         times: 1,
         claim: "no block is erased under ANAND and FMAX; 0, 1 or 2 times under page level",
+        paper: [Some((0.0, 100.0)), Some((0.0, 100.0)), None, None],
     },
     Figure {
         title: "Figure 5.8: the file written fifteen times over 1 GB",
         times: 15,
         claim: "most blocks are erased once under ANAND and twice under FMAX; most not at all and a few many times under \
                 log block and page level",
+        paper: [None; LAYERS.len()],
     },
 ];
 

@@ -156,6 +156,8 @@ const COMMANDS: &[(&str, &str)] = &[
     ("plan", "plan SQLITE --limit 3000 --max-cost 10"),
     ("profiles", "profiles"),
     ("reproduce", "reproduce combo"),
+    ("reproduce-experiment", "reproduce combo-hdtune"),
+    ("reproduce-experiment", "reproduce wear-leveling"),
     ("schemes", "schemes"),
     ("simulate", "simulate SQLITE --limit 3000 --scheme griffin"),
     ("simulate", "simulate SQLITE --limit 3000 --scheme combo"),

@@ -16,7 +16,7 @@ const fn error(name: &'static str, says: &'static str, paper: f64) -> Claim {
         name,
         place: "4.4, table 3",
         says,
-        expected: Expected::AtMost(paper),
+        expected: Expected::Level(paper),
         unit: Unit::Share,
         workload: Workload::Generated("table 3"),
     }
@@ -110,7 +110,7 @@ pub(super) const CLAIMS: &[Claim] = &[
         name: "mixcp-error",
         place: "4.4",
         says: "mean error of the response time over the training set",
-        expected: Expected::AtMost(0.25),
+        expected: Expected::Level(0.25),
         unit: Unit::Share,
         workload: TRAINING,
     },

@@ -18,6 +18,8 @@
 //!   the start, by strategy 1 with the trace's map. In the runs with the SSD alone or the disk
 //!   alone, the drive holds the whole recording.
 
+mod figures;
+
 use bimetal_core::operation::OpKind;
 use bimetal_core::scheme::FileExtent;
 use bimetal_core::schemes::combo::is_program;
@@ -29,6 +31,8 @@ use bimetal_trace::analysis::FileMap;
 use super::{CLOSED, ExperimentsError, Note, Plan, Values, decide_among, percent, ratio};
 use crate::combo_hdtune::{self, SUBJECTS, Subject};
 use crate::traces::{Loaded, Traces, extents, is_shipped};
+
+pub(super) use figures::figures;
 
 const SSD: &str = "combo-ssd1-32gb";
 const HDD: &str = "hitachi-travelstar-5k500-500gb";

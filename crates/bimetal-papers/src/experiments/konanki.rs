@@ -9,6 +9,8 @@
 //! - The disk is the Cheetah 15K.5 of the thesis's section 5.2. The flash is the stick of section
 //!   5.3 with 256 MiB, written in place as in section 4.2.
 
+mod figures;
+
 use bimetal_core::units::Bytes;
 use bimetal_sim::results::Run;
 use bimetal_sim::simulator::Replay;
@@ -19,6 +21,8 @@ use super::{ExperimentsError, Note, Plan, Values, decide};
 use crate::claims::{Paper, Unit};
 use crate::traces::Loaded;
 use crate::wear_levelling::{STICK, erases_of_blocks};
+
+pub(super) use figures::figures;
 
 const DISK: &str = "seagate-cheetah-15k.5-73gb";
 
@@ -123,9 +127,13 @@ fn disk(trace: &Loaded, depth: u32) -> Result<Run, ExperimentsError> {
 }
 
 fn hybrid(trace: &Loaded, depth: u32) -> Result<Run, ExperimentsError> {
-    let settings = [("in_place", "on"), ("ssd.ftl", "anand")];
-    let plan = Plan::new("hybrid-disk").ssd(STICK).ssd_size(Bytes::from_mib(256)).hdd(DISK).set(&settings);
-    plan.play(trace, Replay::Closed { depth })
+    hybrid_on("anand").play(trace, Replay::Closed { depth })
+}
+
+/// Returns the plan of a hybrid disk whose flash has the layer `ftl`.
+fn hybrid_on(ftl: &str) -> Plan {
+    let settings = [("in_place", "on"), ("ssd.ftl", ftl)];
+    Plan::new("hybrid-disk").ssd(STICK).ssd_size(Bytes::from_mib(256)).hdd(DISK).set(&settings)
 }
 
 /// Returns the share of the requests that took at most 10 ms.

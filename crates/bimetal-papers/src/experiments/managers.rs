@@ -9,12 +9,16 @@
 //! - The score of the SSD alone counts as the paper's 25,000. Prices follow from the paper's scores
 //!   and scores a dollar: SSD 25,000 / 223, disk 5,000 / 77, manager score / budget less the SSD.
 
+mod figures;
+
 use bimetal_core::units::Bytes;
 use bimetal_sim::results::Run;
 use rayon::prelude::*;
 
 use super::{CLOSED, ExperimentsError, Note, Plan, Values, geometric_mean, mean, percent, ratio};
 use crate::traces::{DESKTOPS, Loaded, SERVERS, Traces, is_shipped};
+
+pub(super) use figures::figures;
 
 /// Drives of table 2.
 const SSD: &str = "ocz-solid-3-60gb";

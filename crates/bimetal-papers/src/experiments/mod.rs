@@ -27,6 +27,7 @@ use bimetal_trace::synthetic::SpecError;
 use rayon::prelude::*;
 
 use crate::claims::{Claim, Paper, Verdict, Workload};
+use crate::figure::Figure;
 use crate::mixcp::{Cache, PaperError};
 use crate::traces::{Loaded, PUBLIC_DESKTOPS, Traces, is_shipped};
 
@@ -173,6 +174,31 @@ fn answer(paper: Paper, traces: &Traces, effort: Effort, cache: &Cache) -> Resul
         Paper::MixedStore => mixedstore::measure(traces, effort, cache)?,
     };
     paper.claims().iter().map(|claim| judged(paper, claim, values.get(claim.name), traces, effort)).collect()
+}
+
+/// Measures the figures of some papers, several papers at a time. Calls `progress` with the number
+/// of finished papers.
+///
+/// # Errors
+/// As [`answers`].
+pub fn figures(
+    papers: &[Paper],
+    traces: &Traces,
+    progress: &(dyn Fn(u64) + Sync),
+) -> Result<Vec<Figure>, ExperimentsError> {
+    let done = AtomicU64::new(0);
+    let all = papers.par_iter().with_max_len(1).map(|paper| {
+        let figures = match paper {
+            Paper::Griffin => griffin::figures(traces),
+            Paper::Managers => managers::figures(traces),
+            Paper::Combo => combo::figures(traces),
+            Paper::Konanki => konanki::figures(),
+            Paper::MixedStore => mixedstore::figures(),
+        };
+        progress(done.fetch_add(1, Ordering::Relaxed) + 1);
+        figures
+    });
+    Ok(all.collect::<Result<Vec<_>, _>>()?.concat())
 }
 
 fn judged(

@@ -18,8 +18,8 @@ macro_rules! schemas {
 schemas! {
     "acknowledge", "analyze", "attach", "catalog", "check", "compare", "compare-traces", "convert", "create",
     "detach", "drain", "extract", "fault", "fleet", "formats", "generate", "mrc", "optimize", "place", "plan",
-    "profiles", "replay", "reproduce", "rescue", "resize", "schemes", "set", "simulate", "status", "sweep",
-    "sweep-merge", "sweep-run", "sweep-status", "trace", "upgrade", "validate",
+    "profiles", "replay", "reproduce", "reproduce-experiment", "rescue", "resize", "schemes", "set", "simulate",
+    "status", "sweep", "sweep-merge", "sweep-run", "sweep-status", "trace", "upgrade", "validate",
 }
 
 /// Print the JSON Schema of a document that a command prints with --json

@@ -95,12 +95,6 @@ pub struct TableForm {
 }
 
 impl TableForm {
-    /// Returns the option that was given, if one was.
-    pub(crate) fn name(&self) -> Option<&'static str> {
-        let given = [(self.json, "--json"), (self.csv, "--csv"), (self.markdown, "--markdown")];
-        given.into_iter().find(|(given, _)| *given).map(|(_, name)| name)
-    }
-
     /// Returns the table in the form that was asked for; `None` for text and JSON.
     pub(crate) fn of(&self, sheet: impl FnOnce() -> Sheet) -> Option<String> {
         match self {

@@ -6,12 +6,14 @@ use std::fmt::Write as _;
 
 use bimetal_papers::claims::Paper;
 use bimetal_papers::experiments::{Answer, Effort, answers};
+use bimetal_papers::figure::Figure;
 use bimetal_papers::mixcp::Cache;
 use bimetal_papers::table::counted;
 use bimetal_papers::traces::Traces;
 use serde::Serialize;
 
 use super::chart::charts;
+use super::figures::drawn;
 use crate::error::Error;
 use crate::progress::Stages;
 use crate::report::escape::html as escaped;
@@ -130,8 +132,8 @@ impl Answers {
         Document { claims: claims.collect(), verdicts }
     }
 
-    /// Returns a section of a page for each paper.
-    pub(super) fn sections(&self) -> String {
+    /// Returns a section of a page for each paper, with those of `figures` that are the paper's.
+    pub(super) fn sections(&self, figures: &[Figure]) -> String {
         let mut text = String::new();
         for (paper, answers) in self.papers() {
             let name = paper.name();
@@ -146,6 +148,7 @@ impl Answers {
             text.extend(answers.iter().map(|answer| claim_rows(answer)));
             text += "</table>\n";
             text += &charts(name, &answers);
+            text += &drawn(&figures.iter().filter(|figure| figure.paper == paper).collect::<Vec<_>>());
             text += "</section>\n";
         }
         text

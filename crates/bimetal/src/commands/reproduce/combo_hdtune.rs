@@ -6,6 +6,7 @@ use bimetal_core::operation::OpKind;
 use bimetal_papers::combo_hdtune::{Measured, SUBJECTS, Subject, measure};
 
 use super::Shown;
+use super::values::Value;
 use crate::error::Error;
 use crate::report::plot::{Axis, Mark, Series, svg};
 
@@ -32,6 +33,11 @@ pub(super) fn figures() -> Result<Shown, Error> {
                 measured.mean_access_ms(),
                 or_dash(subject.paper_access_ms),
             );
+            let (rate, access) = (format!("mean rate, {name}"), format!("mean access time, {name}"));
+            let mean = measured.mean_mb_per_s();
+            shown.values.push(Value::new("section 5.1", subject.name, &rate, "MB/s", Some(paper.0), mean));
+            let access_ms = measured.mean_access_ms();
+            shown.values.push(Value::new("table 2", subject.name, &access, "ms", subject.paper_access_ms, access_ms));
             shown.charts += &chart(subject, name, &measured);
         }
     }
@@ -48,21 +54,27 @@ fn chart(subject: &Subject, kind: &str, measured: &Measured) -> String {
     let figure = subject.figure.map(|figure| format!(" – the paper's figure {figure}({part})")).unwrap_or_default();
     let most = |points: &[(f64, f64)]| points.iter().map(|point| point.1).fold(0.0, f64::max);
     let percent = |points: &[(f64, f64)]| points.iter().map(|(part, value)| (part * 100.0, *value)).collect();
+    let of_kind = if kind == "read" { OpKind::Read } else { OpKind::Write };
+    let [mean, edge] = subject.paper_rates(of_kind);
     let series = [
+        Series { colour: "c1", mark: Mark::DashedLine, points: percent(&mean), right: false },
+        Series { colour: "c1", mark: Mark::Rings, points: percent(&edge), right: false },
         Series { colour: "c0", mark: Mark::Line, points: percent(&measured.rates), right: false },
         Series { colour: "c2", mark: Mark::Dots, points: percent(&measured.accesses), right: true },
     ];
     let (name, rate, access) = (subject.name, measured.mean_mb_per_s(), measured.mean_access_ms());
     let label = format!("{name}, {kind}: rate over position and access time over distance");
+    let at_edge = if edge.is_empty() { "" } else { "; ring: its 69 MB/s at the fast edge of the disk (section 5.1)" };
     format!(
         "<figure><h3>{name}, {kind}{figure}</h3><figcaption><p><span class=\"scheme c0\">MB/s</span> over the position \
          (left, on average {rate:.1}; the paper: {}), <span class=\"scheme c2\">ms an access</span> over the distance \
-         (right, on average over random places {access:.2}); both in per cent of the capacity</p></figcaption>\n{}</figure>\n",
+         (right, on average over random places {access:.2}); both in per cent of the capacity. Dashed: the paper's \
+         mean{at_edge}. Its text has no other point of the curves and dots.</p></figcaption>\n{}</figure>\n",
         subject.paper_mb_per_s[usize::from(kind != "read")].0,
         svg(
             &label,
             &Axis::linear("position, distance: % of the capacity", 100.0),
-            &Axis::linear("MB/s", most(&measured.rates)),
+            &Axis::linear("MB/s", most(&measured.rates).max(most(&mean)).max(most(&edge))),
             Some(&Axis::linear("ms", most(&measured.accesses))),
             &series
         )

@@ -10,6 +10,8 @@ use bimetal_plan::mixcp::{Characteristics, relative};
 
 use super::Shown;
 use super::claims::wrapped;
+use super::figures::drawn;
+use super::values::Value;
 use crate::error::Error;
 use crate::progress::Stages;
 use crate::report::plot::{Axis, Mark, Series, svg};
@@ -28,8 +30,78 @@ fn shown(again: &Reproduction) -> Shown {
     text += &table_4(again);
     text += &figure_6(again);
     text += &figure_7(again);
-    let charts = figure_5_chart(again) + &figure_6_charts(again) + &figure_7_charts(again);
-    Shown { text, charts }
+    let charts = [
+        "<p>The text of the paper has no point of figures 5 to 7; the charts show ours.</p>\n".to_owned(),
+        figure_5_chart(again),
+        drawn(&[&again.table_4_figure()]),
+        figure_6_charts(again),
+        figure_7_charts(again),
+    ];
+    Shown { text, charts: charts.concat(), values: values(again) }
+}
+
+/// Returns all results as values.
+fn values(again: &Reproduction) -> Vec<Value> {
+    let Reproduction { model, errors, workloads, .. } = again;
+    let mut values = Vec::new();
+    let r2 = [model.response.adjusted_r2, model.erases.adjusted_r2];
+    let held_out = format!("{} held-out workloads", workloads[1]);
+    let sets = [("training set", errors[0], Some(0.25)), (held_out.as_str(), errors[1], None)];
+    for (at, of) in ["response time", "erase rate"].into_iter().enumerate() {
+        let adjusted = format!("adjusted R² of the {of}");
+        values.push(Value::new("4.4", "training set", &adjusted, "share", Some(0.9), r2[at]));
+        for (subject, both, paper) in sets {
+            let error = if at == 0 { both.0 } else { both.1 };
+            values.push(Value::new("4.4", subject, &format!("mean error of the {of}"), "share", paper, error));
+        }
+    }
+    for row in &again.table_3 {
+        let (ms, erases) = row.listed.paper_error;
+        let share = |percent: Option<f64>| percent.map(|percent| percent / 100.0);
+        let quantities = [("response time", "ms", share(ms)), ("erase rate", "erases/s", share(erases))];
+        for ((of, unit, paper), (told, seen)) in quantities.into_iter().zip(both(&row.compared)) {
+            let mut push = |quantity: &str, unit, paper, ours| {
+                values.push(Value::new("table 3", row.listed.name, quantity, unit, paper, ours));
+            };
+            push(&format!("{of}, predicted"), unit, None, told);
+            push(&format!("{of}, simulated"), unit, None, seen);
+            push(&format!("error of the {of}"), "share", paper, relative(told, seen));
+        }
+    }
+    again.table_4.iter().for_each(|row| of_provisioned_row(row, &mut values));
+    for Point { faster, flash, compared } in &again.figure_7 {
+        let subject = format!("Financial, {faster} times as fast, {}", decimal(flash.0));
+        let [ms, _] = both(compared);
+        for (of, unit, (told, seen)) in [("response time", "ms", ms), ("life", "years", compared.years)] {
+            for (how, ours) in [("predicted", told), ("simulated", seen)] {
+                values.push(Value::new("figure 7", &subject, &format!("{of}, {how}"), unit, None, ours));
+            }
+        }
+    }
+    values
+}
+
+/// Returns response time and erase rate, each predicted and simulated.
+fn both(Compared { predicted, simulated, .. }: &Compared) -> [(f64, f64); 2] {
+    [(predicted.response_ms, simulated.response_ms), (predicted.erases_per_s, simulated.erases_per_s)]
+}
+
+/// Adds the values of a row of table 4 and figure 6.
+fn of_provisioned_row(row: &Provisioned, values: &mut Vec<Value>) {
+    let subject = format!("{}, {}", row.workload, decimal(row.flash.0));
+    let mut push = |place, quantity: &str, unit, paper, ours| {
+        values.push(Value::new(place, &subject, quantity, unit, paper, ours));
+    };
+    if let Some(all) = &row.alone {
+        let [(told, seen), _] = both(all);
+        push("table 4", "life of the SSD alone, predicted", "years", None, all.years.0);
+        push("table 4", "life of the SSD alone, simulated", "years", None, all.years.1);
+        push("figure 6", "response time of the SSD alone, predicted", "ms", None, told);
+        push("figure 6", "response time of the SSD alone, simulated", "ms", None, seen);
+    }
+    let years = row.mixed.years.unwrap_or(f64::NAN);
+    push("table 4", "life of a MixedStore, simulated", "years", row.paper_years, years);
+    push("figure 6", "response time of a MixedStore, simulated", "ms", None, row.mixed.response_ms);
 }
 
 /// Returns a number of years as text; from 1000 years on, the exact number has no meaning.
@@ -309,7 +381,7 @@ mod tests {
     fn every_row_of_the_tables_and_every_figure_is_there() {
         let scale =
             Scale { workloads: 30, held_out: 8, chosen: Bytes::from_mib(64), mixed_requests: 4000, ..Scale::PAPER };
-        let Shown { text, charts } = shown(&reproduce(&scale, &Cache::default(), &|_, _| {}).unwrap());
+        let Shown { text, charts, values } = shown(&reproduce(&scale, &Cache::default(), &|_, _| {}).unwrap());
         for row in [
             "W1  ",
             "W4  ",
@@ -323,6 +395,12 @@ mod tests {
         }
         assert_eq!(text.matches("Financial  MixCP ").count(), 2, "{text}");
         assert!(!text.contains("NaN") && text.lines().all(|line| line.chars().count() <= 110), "{text}");
-        assert_eq!((charts.matches("<svg").count(), charts.matches("<figure>").count()), (6, 6));
+        assert_eq!((charts.matches("<svg").count(), charts.matches("<figure>").count()), (7, 7));
+        assert!(charts.contains("TPC-H, the paper (table 4)"), "{charts}");
+        let of = |place: &str| values.iter().filter(|value| value.place == place).count();
+        assert_eq!([of("4.4"), of("table 3"), of("table 4"), of("figure 6"), of("figure 7")], [6, 36, 14, 14, 80]);
+        let paper = |quantity: &str| values.iter().find(|value| value.quantity == quantity && value.paper.is_some());
+        assert_eq!(paper("life of a MixedStore, simulated").unwrap().paper, Some(52.69));
+        assert_eq!(paper("error of the response time").unwrap().paper, Some(0.04));
     }
 }

@@ -3,7 +3,9 @@
 mod chart;
 mod claims;
 mod combo_hdtune;
+mod figures;
 mod mixcp;
+mod values;
 mod wear_levelling;
 
 use std::ffi::OsString;
@@ -11,6 +13,8 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use bimetal_papers::claims::Paper;
+use bimetal_papers::experiments::figures;
+use bimetal_papers::figure::Figure;
 use bimetal_papers::mixcp::Cache;
 use bimetal_papers::traces::Traces;
 use clap::Args;
@@ -18,8 +22,10 @@ use clap::Args;
 use crate::error::Error;
 use crate::options::TableForm;
 use crate::output::{OutputFile, print, print_json};
+use crate::progress::Stages;
 use crate::report::escape::html as escaped;
 use crate::report::page;
+use values::{Document, Value, sheet};
 
 /// Measure the claims of the papers, and show the papers' figures beside ours
 ///
@@ -28,7 +34,8 @@ use crate::report::page;
 /// Without a name, papers and experiments are listed.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  bimetal reproduce\n  bimetal reproduce griffin\n  \
-    bimetal reproduce all --json\n  bimetal reproduce combo-hdtune --report combo.html")]
+    bimetal reproduce all --json\n  bimetal reproduce griffin --report griffin.html\n  \
+    bimetal reproduce combo-hdtune --json")]
 pub(crate) struct Arguments {
     /// The name of a paper or of an experiment, or `all` papers
     name: Option<String>,
@@ -38,7 +45,8 @@ pub(crate) struct Arguments {
     traces: Option<PathBuf>,
     #[command(flatten)]
     form: TableForm,
-    /// Write a page with the table, or with the figures and the charts of the experiment
+    /// Write a page: of a paper its table and its figures, the paper's points beside ours; or of an
+    /// experiment its figures and charts
     #[arg(long, value_name = "FILE.html", requires = "name")]
     report: Option<PathBuf>,
 }
@@ -46,6 +54,7 @@ pub(crate) struct Arguments {
 /// An experiment of a paper.
 struct Experiment {
     name: &'static str,
+    paper: Paper,
     /// The subject of the experiment, and its place in the paper.
     summary: &'static str,
     /// Repeats the experiment.
@@ -60,18 +69,22 @@ struct Shown {
     text: String,
     /// Charts of a page, as HTML; empty where the text is enough.
     charts: String,
+    /// All results, for `--json` and the tables.
+    values: Vec<Value>,
 }
 
 /// Every experiment. To add an experiment, add a line to this table.
 const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         name: "wear-leveling",
+        paper: Paper::Konanki,
         summary: "how translation layers spread erases over the blocks (Konanki, section 5.4, figures 5.7 and 5.8)",
         run: wear_levelling::figures,
         long: false,
     },
     Experiment {
         name: "combo-hdtune",
+        paper: Paper::Combo,
         summary: "rates by position and access times by distance of a disk, two SSDs and both concatenations (Combo \
                   Drive, section 5.1, figures 5 and 6)",
         run: combo_hdtune::figures,
@@ -79,6 +92,7 @@ const EXPERIMENTS: &[Experiment] = &[
     },
     Experiment {
         name: "mixcp",
+        paper: Paper::MixedStore,
         summary: "the response time and the lifetime of an SSD, by regression and by simulation (MixedStore, section \
                   4, tables 3 and 4, figures 5 to 7)",
         run: mixcp::figures,
@@ -95,14 +109,13 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     // The page is created first: a path that cannot be written must fail at once.
     let page = arguments.report.as_deref().map(OutputFile::create).transpose()?;
     let sections = match experiment {
-        Some(_) if arguments.form.name().is_some() || arguments.traces.is_some() => {
-            let option = arguments.form.name().unwrap_or("--traces");
+        Some(_) if arguments.traces.is_some() => {
             return Err(Error::new(format!(
-                "{option}: the experiment '{name}' has no such option; expected a paper or all, as `bimetal reproduce` \
+                "--traces: the experiment '{name}' has no such option; expected a paper or all, as `bimetal reproduce` \
                  lists"
             )));
         }
-        Some(experiment) => shown(experiment)?,
+        Some(experiment) => shown(experiment, &arguments.form)?,
         None if papers.is_empty() => {
             let known = Paper::ALL.into_iter().map(Paper::name).chain(EXPERIMENTS.iter().map(|known| known.name));
             return Err(Error::unknown("paper or experiment", &name, known.chain(["all"])));
@@ -114,14 +127,17 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
                     folder.display()
                 )));
             }
-            let answers = claims::Answers::of(&papers, &Traces { folder: arguments.traces }, &cache())?;
+            let traces = Traces { folder: arguments.traces };
+            let answers = claims::Answers::of(&papers, &traces, &cache())?;
             if arguments.form.json {
                 print_json("reproduce", &answers.document())?;
             } else {
                 print(&arguments.form.of(|| answers.sheet()).unwrap_or_else(|| answers.text()))?;
             }
-            let experiments = if page.is_some() && name == "all" { experiments()? } else { String::new() };
-            answers.sections() + &experiments
+            if page.is_none() {
+                return Ok(());
+            }
+            answers.sections(&figures_of(&papers, &traces)?) + &experiments(&papers)?
         }
     };
     let Some(mut file) = page else { return Ok(()) };
@@ -140,28 +156,43 @@ fn listed() -> String {
 }
 
 /// Repeats an experiment, prints it, and returns its section of a page.
-fn shown(experiment: &Experiment) -> Result<String, Error> {
+fn shown(experiment: &Experiment, form: &TableForm) -> Result<String, Error> {
     let shown = (experiment.run)()?;
-    print(&format!("{}: {}\n\n{}", experiment.name, experiment.summary, shown.text))?;
-    Ok(section(experiment, &figures(&shown)))
+    let Experiment { name, paper, summary, .. } = experiment;
+    let values = &shown.values[..];
+    if form.json {
+        let document = Document { experiment: name, paper: paper.name(), summary, values };
+        print_json("reproduce-experiment", &document)?;
+    } else {
+        let text = || format!("{name}: {summary}\n\n{}", shown.text);
+        print(&form.of(|| sheet(values)).unwrap_or_else(text))?;
+    }
+    Ok(section(experiment, &results(&shown)))
 }
 
-/// Returns the sections of all experiments, for the page of all papers.
-fn experiments() -> Result<String, Error> {
-    let sections = EXPERIMENTS.iter().map(|experiment| {
+/// Measures the figures of `papers`.
+fn figures_of(papers: &[Paper], traces: &Traces) -> Result<Vec<Figure>, Error> {
+    let bar = Stages::default();
+    Ok(figures(papers, traces, &|done| bar.show("figures of papers", Some(papers.len() as u64), done))?)
+}
+
+/// Returns the sections of the experiments of `papers`, for a page of their claims.
+fn experiments(papers: &[Paper]) -> Result<String, Error> {
+    let of_papers = EXPERIMENTS.iter().filter(|experiment| papers.contains(&experiment.paper));
+    let sections = of_papers.map(|experiment| {
         let Experiment { name, run, long, .. } = experiment;
         let content = if *long {
             format!("<p>It has a page of its own: <code>bimetal reproduce {name} --report {name}.html</code></p>\n")
         } else {
-            figures(&run()?)
+            results(&run()?)
         };
         Ok(section(experiment, &content))
     });
     sections.collect()
 }
 
-/// Returns the figures of an experiment, as HTML.
-fn figures(Shown { text, charts }: &Shown) -> String {
+/// Returns the results of an experiment, as HTML.
+fn results(Shown { text, charts, .. }: &Shown) -> String {
     format!("<div class=\"scroll\"><pre tabindex=\"0\">{}</pre></div>\n{charts}", escaped(text))
 }
 
@@ -199,12 +230,15 @@ mod tests {
         Arguments { name: Some(name.to_owned()), traces: None, form: TableForm::default(), report: None }
     }
 
+    /// Regression: an experiment refused `--json`, and its figures could only be read from its text.
     #[test]
-    fn experiment_refuses_json_and_names_what_has_it() {
-        let error = run(Arguments { form: TableForm { json: true, ..TableForm::default() }, ..of("mixcp") })
-            .unwrap_err()
-            .to_string();
-        assert!(error.contains("expected a paper or all"), "{error}");
+    fn experiments_have_values_with_unit_and_place() {
+        for experiment in EXPERIMENTS.iter().filter(|experiment| !experiment.long) {
+            let values = (experiment.run)().unwrap().values;
+            assert!(values.iter().any(|value| value.paper.is_some()), "{}", experiment.name);
+            assert!(values.iter().all(|value| value.ours.is_some() && !value.place.is_empty()), "{values:?}");
+            run(Arguments { form: TableForm { json: true, ..TableForm::default() }, ..of(experiment.name) }).unwrap();
+        }
     }
 
     #[test]
@@ -220,13 +254,15 @@ mod tests {
 
     #[test]
     fn page_of_all_papers_has_every_experiment() {
-        let sections = experiments().unwrap();
+        let sections = experiments(&Paper::ALL).unwrap();
         for Experiment { name, long, .. } in EXPERIMENTS {
             let section = sections.split("<section ").find(|section| section.contains(&format!("id=\"{name}\"")));
             let section = section.unwrap();
             assert_eq!(section.contains("<svg"), !long, "{name}");
             assert_eq!(section.contains(&format!("bimetal reproduce {name} --report")), *long, "{name}");
         }
+        let of_combo = experiments(&[Paper::Combo]).unwrap();
+        assert!(of_combo.contains("id=\"combo-hdtune\"") && of_combo.matches("<section ").count() == 1);
     }
 
     #[test]
