@@ -53,7 +53,7 @@ impl Axis {
     /// Returns an axis that has 0, `low` and `high`, in round steps.
     pub(crate) fn reaching(name: &'static str, low: f64, high: f64) -> Self {
         let axis = Self::linear(name, high.max(-low).max(1e-9));
-        if !(low < 0.0) {
+        if low >= 0.0 || !low.is_finite() {
             return axis;
         }
         let step = axis.ticks[1];
@@ -86,7 +86,7 @@ impl Axis {
         if self.logarithmic && count > NAMED_POWERS {
             return !format!("{:e}", self.ticks[number]).starts_with("1e");
         }
-        self.names.is_empty() && number % count.div_ceil(NAMED_TICKS).max(1) != 0
+        self.names.is_empty() && !number.is_multiple_of(count.div_ceil(NAMED_TICKS).max(1))
     }
 
     /// Returns the number of lines in which the names of the ticks stand.

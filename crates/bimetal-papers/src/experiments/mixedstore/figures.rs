@@ -1,10 +1,9 @@
 //! MixedStore's figures 4 and 8 to 11, and its table 5. `crate::mixcp` has figures 5 to 7.
 //!
-//! Our choices are those of the claims. A quarter of their requests is drawn, except where flash
-//! must be full.
+//! Our choices are those of the claims. Figure 4 serves the working set of the planned flash on
+//! every size, and its runs are half as long.
 
-use bimetal_core::units::Bytes;
-use bimetal_core::units::Nanoseconds;
+use bimetal_core::units::{Bytes, Nanoseconds};
 use bimetal_plan::mixcp::training::{footprint, sizes_around};
 use bimetal_sim::results::Run;
 use bimetal_trace::synthetic::{Generator, Interarrival, WorkloadSpec};
@@ -30,9 +29,11 @@ const RED_50: [(f64, f64); 3] = [(0.0, 9.0 / 16.0 * 100.0), (1.0, 40.0 / 69.0 * 
 /// Text for a figure without any point in the text of the paper.
 const NO_POINT: &str = "The text of the paper has no point of this figure.";
 
+/// A function that measures some figures.
+type Part = fn() -> Result<Vec<Figure>, ExperimentsError>;
+
 pub(in crate::experiments) fn figures() -> Result<Vec<Figure>, ExperimentsError> {
-    let parts: [fn() -> Result<Vec<Figure>, ExperimentsError>; 5] =
-        [provisioned, responses, busted, regulated, levelled];
+    let parts: [Part; 5] = [provisioned, responses, busted, regulated, levelled];
     let parts = parts.par_iter().with_max_len(1).map(|part| part()).collect::<Result<Vec<_>, _>>()?;
     Ok(parts.concat())
 }
