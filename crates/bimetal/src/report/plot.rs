@@ -79,8 +79,8 @@ impl Axis {
         Self { name, low, high, logarithmic: true, ticks, names: Vec::new() }
     }
 
-    /// Returns true if a tick has no name on a telephone, because there are many. A logarithmic axis
-    /// then keeps the names of the powers of ten.
+    /// Returns true if a tick has no name on a telephone, because there are many ticks. A
+    /// logarithmic axis then keeps the names of the powers of ten.
     fn is_minor(&self, number: usize) -> bool {
         let count = self.ticks.len();
         if self.logarithmic && count > NAMED_POWERS {

@@ -230,7 +230,7 @@ mod tests {
         Arguments { name: Some(name.to_owned()), traces: None, form: TableForm::default(), report: None }
     }
 
-    /// Regression: an experiment refused `--json`, and its figures could only be read from its text.
+    /// Regression: an experiment refused `--json`, and its figures could only be read from text.
     #[test]
     fn experiments_have_values_with_unit_and_place() {
         for experiment in EXPERIMENTS.iter().filter(|experiment| !experiment.long) {

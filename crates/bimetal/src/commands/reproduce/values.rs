@@ -1,5 +1,5 @@
-//! Values of an experiment, for `--json` and the tables: the paper's, where its text has them, beside
-//! ours.
+//! Values of an experiment, for `--json` and the tables: the paper's, where its text has them,
+//! beside ours.
 
 use serde::Serialize;
 
