@@ -96,8 +96,9 @@ mod tests {
         let Shown { text, charts, .. } = figures().unwrap();
         for ((name, _), colour) in LAYERS.into_iter().zip(COLOURS) {
             assert_eq!(text.matches(&format!("  {name} (")).count(), 2, "{text}");
-            assert_eq!(charts.matches(&format!("<g class=\"{colour}\"")).count(), 2, "{charts}");
+            assert_eq!(charts.matches(&format!("<g class=\"{colour}\" fill=\"var(--own)\"")).count(), 2, "{charts}");
         }
+        assert_eq!(charts.matches("fill=\"var(--paper)\" stroke").count(), 2, "the thesis's points of figure 5.7");
         assert!(text.contains("      0  100.000 %  ##################################################\n"), "{text}");
     }
 }
