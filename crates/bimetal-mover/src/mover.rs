@@ -378,11 +378,13 @@ impl<'a> Mover<'a> {
             let parts: Vec<Vec<Extent>> = batch.iter().map(|work| work.parts.clone()).collect();
             let mut slices: Vec<_> = batch.iter_mut().zip(&parts).map(|(work, parts)| (work, &parts[..])).collect();
             ended = self.move_slices(&mut slices, progress)?;
-            // A donor for one file finds gaps that a donor for many files has passed over.
+            // A donor for one file finds gaps that a donor for many files has passed over. A search
+            // without success takes a second, so the first such search is the last.
             for (work, parts) in batch.iter_mut().zip(&parts).filter(|(work, _)| work.has_no_place) {
-                if ended.is_ok() {
-                    (work.has_no_place, work.error) = (false, None);
-                    ended = self.move_slices(&mut [(work, parts)], progress)?;
+                (work.has_no_place, work.error) = (false, None);
+                ended = self.move_slices(&mut [(&mut *work, parts)], progress)?;
+                if ended.is_err() || work.has_no_place {
+                    break;
                 }
             }
         }
