@@ -468,7 +468,7 @@ fn market(options: &SimulationOptions) -> Market {
     named.dedup();
     let unlisted: Vec<_> =
         named.into_iter().filter(|name| !Profile::builtin_names().any(|known| known == *name)).collect();
-    market.drives.extend(unlisted.into_iter().flat_map(|name| sizes_on_sale(name)));
+    market.drives.extend(unlisted.into_iter().flat_map(sizes_on_sale));
     market
 }
 
