@@ -381,9 +381,12 @@ impl<'a> Mover<'a> {
             // A donor for one file finds gaps that a donor for many files has passed over. A search
             // without success takes a second, so the first such search is the last.
             for (work, parts) in batch.iter_mut().zip(&parts).filter(|(work, _)| work.has_no_place) {
+                if ended.is_err() {
+                    break;
+                }
                 (work.has_no_place, work.error) = (false, None);
                 ended = self.move_slices(&mut [(&mut *work, parts)], progress)?;
-                if ended.is_err() || work.has_no_place {
+                if work.has_no_place {
                     break;
                 }
             }

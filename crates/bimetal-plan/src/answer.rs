@@ -101,10 +101,10 @@ pub struct Closest {
 pub struct CatalogueNote {
     /// File of the catalogue, or the name of the built-in drives.
     pub name: String,
-    /// Date of the oldest price: a year, a month or a day; null without a date.
-    pub oldest_price: Option<String>,
+    /// Date of the oldest price: a year, a month or a day; empty if no price has a date.
+    pub oldest_price: String,
     /// Date of the newest price.
-    pub newest_price: Option<String>,
+    pub newest_price: String,
 }
 
 /// An option as the document describes it.
@@ -331,10 +331,14 @@ pub fn purchases(candidate: &Candidate) -> String {
     [Role::Ssd, Role::Log, Role::Hdd].into_iter().filter_map(drive).collect::<Vec<_>>().join(" and ")
 }
 
-/// Returns `name` and size of what is bought: `MODEL 1 TB`, or `4 of MODEL 2 TB`.
+/// Returns `name` and size of what is bought: `MODEL 1 TB`, or `4 × MODEL 2 TB`.
 fn bought(offer: &Offer, name: &str) -> String {
-    let count = if offer.drives > 1 { format!("{} of ", offer.drives) } else { String::new() };
-    format!("{count}{name} {}", decimal(offer.size.0 / offer.drives))
+    format!("{}{name} {}", count(offer), decimal(offer.size.0 / offer.drives))
+}
+
+/// Returns the number of drives that are used as one, in front of one drive: `4 × `.
+fn count(offer: &Offer) -> String {
+    if offer.drives > 1 { format!("{} × ", offer.drives) } else { String::new() }
 }
 
 /// Returns a model's name without the size at its end: an option has its own, and
@@ -351,11 +355,13 @@ pub fn sentence(tried: &Tried, budget: &Budget) -> String {
     let flash = |role: Role| {
         let offer = candidate.drive(role).filter(|offer| offer.cell.is_some())?;
         let log = if role == Role::Log { " log" } else { "" };
-        Some(format!("{} {}{log}", decimal(offer.size.0), offer.cell.as_deref().unwrap_or_default()))
+        let each = decimal(offer.size.0 / offer.drives);
+        Some(format!("{}{each} {}{log}", count(offer), offer.cell.as_deref().unwrap_or_default()))
     };
     let mut parts: Vec<String> = [Role::Ssd, Role::Log].into_iter().filter_map(flash).collect();
     if parts.is_empty() {
-        let disk = candidate.drives.first().map(|(_, offer)| format!("{} disk", decimal(offer.size.0)));
+        let disk = |offer: &Offer| format!("{}{} disk", count(offer), decimal(offer.size.0 / offer.drives));
+        let disk = candidate.drives.first().map(|(_, offer)| disk(offer));
         parts.extend(disk);
     }
     parts.push(candidate.scheme.name.to_owned());

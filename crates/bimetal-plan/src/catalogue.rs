@@ -1,6 +1,6 @@
 //! A price catalogue: the drives for sale, with their sizes, prices and the sources of the prices.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use bimetal_core::units::Bytes;
@@ -32,6 +32,9 @@ pub const DEFAULT_SSD: &str = COMMON[0];
 
 /// Model of an HDD for which no model is named: a drive of 7200 rpm with sourced prices.
 pub const DEFAULT_HDD: &str = COMMON[5];
+
+/// Largest difference between a drive's size and the size as which it is sold, as a share.
+const NOMINAL_SHARE: f64 = 0.001;
 
 /// Smallest size of a drive.
 pub const SIZE_MIN: Bytes = Bytes::from_mib(1);
@@ -94,6 +97,8 @@ pub struct Catalogue {
     /// Set for the catalogue of common drives, beside which every other built-in drive may be
     /// named.
     is_common: bool,
+    /// Kinds of drives of which the user gave the size.
+    sized: Vec<Kind>,
     /// Every drive in every size.
     pub offers: Vec<Offer>,
 }
@@ -204,7 +209,7 @@ impl Catalogue {
     /// Returns the common drives on sale.
     pub fn common() -> Self {
         let offers = COMMON.into_iter().flat_map(model::offers_of).collect();
-        Self { name: COMMON_NAME.to_owned(), is_common: true, offers }
+        Self { name: COMMON_NAME.to_owned(), is_common: true, sized: Vec::new(), offers }
     }
 
     /// Returns the sizes and prices in which the models with a built-in profile were sold.
@@ -236,7 +241,7 @@ impl Catalogue {
         }
         match offers.is_empty() {
             true => Err(CatalogueError::Empty(wanted.to_owned())),
-            false => Ok(Self { name: wanted.to_owned(), is_common: false, offers }),
+            false => Ok(Self { name: wanted.to_owned(), is_common: false, sized: Vec::new(), offers }),
         }
     }
 
@@ -264,7 +269,7 @@ impl Catalogue {
         if offers.is_empty() {
             return Err(CatalogueError::NoOffers(name.to_owned()));
         }
-        Ok(Self { name: name.to_owned(), is_common: false, offers })
+        Ok(Self { name: name.to_owned(), is_common: false, sized: Vec::new(), offers })
     }
 
     /// Parses the catalogue in `text`. Messages call the file `name`.
@@ -283,7 +288,7 @@ impl Catalogue {
         if offers.is_empty() {
             return Err(CatalogueError::Empty(name.to_owned()));
         }
-        Ok(Self { name: name.to_owned(), is_common: false, offers })
+        Ok(Self { name: name.to_owned(), is_common: false, sized: Vec::new(), offers })
     }
 
     /// Returns the offers of a kind, the cheapest first.
@@ -297,7 +302,8 @@ impl Catalogue {
     /// of each model without a drive that is large enough, the largest.
     pub(crate) fn several(&self, least: Bytes) -> Vec<Offer> {
         let mut largest: BTreeMap<&str, &Offer> = BTreeMap::new();
-        for offer in &self.offers {
+        // A drive that the user has already is one drive.
+        for offer in self.offers.iter().filter(|offer| offer.usd > 0.0) {
             let known = largest.entry(without_size(&offer.model)).or_insert(offer);
             *known = if offer.size > known.size { offer } else { *known };
         }
@@ -306,7 +312,8 @@ impl Catalogue {
             let (size, usd) = (Bytes(offer.size.0.saturating_mul(drives)), offer.usd * drives as f64);
             Offer { drives, size, usd, ..offer.clone() }
         };
-        largest.into_values().filter(|offer| offer.size < least).map(of).collect()
+        let is_short = |offer: &&Offer| offer.size < least && !self.sized.contains(&offer.kind);
+        largest.into_values().filter(is_short).map(of).collect()
     }
 
     /// Keeps only the offers of a kind with this `model` and `size`. If no drive of that size is
@@ -316,22 +323,19 @@ impl Catalogue {
     /// # Errors
     /// Returns an error for a model without a profile, of another kind, or without a price.
     pub fn narrow(&mut self, kind: Kind, model: Option<&str>, size: Option<Bytes>) -> Result<(), CatalogueError> {
-        let mut models: Vec<String> = model.map(str::to_owned).into_iter().collect();
-        if models.is_empty() {
-            models = self.of_kind(kind).iter().map(|offer| offer.model.clone()).collect();
-            models.sort();
-            models.dedup();
+        if size.is_some() {
+            self.sized.push(kind);
         }
-        let mut kept = Vec::new();
-        for model in models {
-            let of_model = self.of_model(&model);
-            let of_size = |offer: &&Offer| size.is_none_or(|size| offer.size == size);
-            let sold: Vec<Offer> = of_model.iter().filter(of_size).cloned().collect();
-            kept.extend(match (sold.is_empty(), size.and_then(|size| part_of_a_larger(&of_model, size))) {
-                (true, Some(part)) => vec![part],
-                (true, None) => vec![self.by_profile(kind, &model, size)?],
-                (false, _) => sold,
-            });
+        let names: BTreeSet<String> = match model {
+            Some(model) => BTreeSet::from([model.to_owned()]),
+            None => self.of_kind(kind).iter().map(|offer| offer.model.clone()).collect(),
+        };
+        // All sizes of a model are considered together.
+        let families = names.iter().map(|name| if model.is_some() { name } else { without_size(name) });
+        let families: BTreeSet<&str> = families.collect();
+        let mut kept: Vec<Offer> = families.iter().flat_map(|family| self.of_size(family, size)).collect();
+        if kept.is_empty() {
+            kept = names.iter().map(|name| self.by_profile(kind, name, size)).collect::<Result<_, _>>()?;
         }
         if let Some(offer) = kept.iter().find(|offer| offer.kind != kind) {
             return Err(CatalogueError::WrongKind { model: offer.model.clone(), expected: kind });
@@ -341,10 +345,21 @@ impl Catalogue {
         Ok(())
     }
 
+    /// Returns the offers of a model of a size, or a part of the smallest larger drive of the model.
+    fn of_size(&self, model: &str, size: Option<Bytes>) -> Vec<Offer> {
+        let of_model = self.of_model(model);
+        let Some(size) = size else { return of_model };
+        let same: Vec<Offer> = of_model.iter().filter(|offer| is_same(offer.size, size)).cloned().collect();
+        if same.is_empty() { part_of_a_larger(&of_model, size).into_iter().collect() } else { same }
+    }
+
     /// Returns the offers of a model, by its name or by its name with a size. Beside common drives,
     /// the offers of every built-in drive.
     fn of_model(&self, model: &str) -> Vec<Offer> {
-        let is_named = |offer: &&Offer| offer.model == model || model::is_size_of(&offer.model, model);
+        let is_named = |offer: &&Offer| {
+            let family = without_size(&offer.model);
+            offer.model == model || family == model || model::is_named_as(&offer.model, model)
+        };
         let own: Vec<Offer> = self.offers.iter().filter(is_named).cloned().collect();
         if !own.is_empty() || !self.is_common {
             return own;
@@ -358,7 +373,7 @@ impl Catalogue {
         let date = |offer: &Offer| Some((offer.date.parse::<Date>().ok()?.first_day(), offer.date.clone()));
         let mut dates: Vec<(i64, String)> = self.offers.iter().filter_map(date).collect();
         dates.sort();
-        let text = |date: Option<&(i64, String)>| date.map(|(_, text)| text.clone());
+        let text = |date: Option<&(i64, String)>| date.map_or_else(String::new, |(_, text)| text.clone());
         let (oldest_price, newest_price) = (text(dates.first()), text(dates.last()));
         CatalogueNote { name: self.name.clone(), oldest_price, newest_price }
     }
@@ -367,7 +382,7 @@ impl Catalogue {
     pub fn market(&self) -> Market {
         let on_sale = |offer: &Offer| {
             let (usd, date, source) = (offer.usd, offer.date.clone(), offer.source.clone());
-            OnSale { model: offer.model.clone(), size: offer.size, price: Price { usd, date, source } }
+            OnSale { model: offer.model.clone(), size: offer.size, price: Price { usd, date, source }, profile: None }
         };
         Market { drives: self.offers.iter().map(on_sale).collect(), default_ssd: DEFAULT_SSD, default_hdd: DEFAULT_HDD }
     }
@@ -391,7 +406,7 @@ impl Catalogue {
             return Err(CatalogueError::NoPrice { file: self.name.clone(), model: model.to_owned() });
         };
         Ok(Offer {
-            model: model.to_owned(),
+            model: if Path::new(model).exists() { model.to_owned() } else { profile.name.clone() },
             kind: kind_of(&profile),
             size,
             drives: 1,
@@ -401,6 +416,11 @@ impl Catalogue {
             cell: cell_of(&profile),
         })
     }
+}
+
+/// Returns true if a drive of `size` is sold as `wanted`: 1,000.2 GB are sold as 1 TB.
+fn is_same(size: Bytes, wanted: Bytes) -> bool {
+    size.0.abs_diff(wanted.0) as f64 <= NOMINAL_SHARE * wanted.0 as f64
 }
 
 /// Returns an offer of `size` bytes on the smallest larger drive of `offers`. The price is that of
@@ -487,6 +507,35 @@ mod tests {
         };
         assert_eq!(several("4TB"), []);
         assert_eq!(several("9TB"), [(3, 12_000_000_000_000, 600.0)]);
+        let own = Catalogue::parse(&text.replace("[50, 200]", "[0, 0]"), "own").unwrap();
+        assert_eq!(own.several(Bytes::from_gib(9000)), [], "a drive that is there is one drive");
+    }
+
+    /// A plan with the size of a disk bought a drive of 6 TB, enlarged to 8 TB, for less than the
+    /// drive of 8 TB.
+    #[test]
+    fn size_without_a_model_keeps_drives_that_are_sold() {
+        let mut catalogue = Catalogue::common();
+        let sold = catalogue.offers.clone();
+        catalogue.narrow(Kind::Hdd, None, Some("8TB".parse().unwrap())).unwrap();
+        let disks = catalogue.of_kind(Kind::Hdd);
+        assert_eq!(disks.len(), 2, "each model has such a drive: {disks:?}");
+        assert!(disks.iter().all(|disk| sold.contains(disk) && disk.model.ends_with("-8tb")), "{disks:?}");
+        assert_eq!(
+            catalogue.several("100TB".parse().unwrap()).iter().filter(|offer| offer.kind == Kind::Hdd).count(),
+            0
+        );
+    }
+
+    #[test]
+    fn drive_is_found_by_each_of_its_names() {
+        for (name, drives) in [("WD Blue SN5000 1TB", 1), ("wd-blue-sn5000-1tb", 1), ("wd-blue-sn5000", 3)] {
+            let mut catalogue = Catalogue::common();
+            catalogue.narrow(Kind::Ssd, Some(name), None).unwrap();
+            let found = catalogue.of_kind(Kind::Ssd);
+            assert_eq!(found.len(), drives, "{name}");
+            assert!(found.iter().all(|offer| offer.model.starts_with("wd-blue-sn5000-")), "{name}");
+        }
     }
 
     #[test]
@@ -497,7 +546,7 @@ mod tests {
         }
         assert!(common.offers.iter().all(|offer| !offer.source.is_empty() && offer.usd > 0.0));
         let CatalogueNote { oldest_price, newest_price, .. } = common.note();
-        assert_eq!((oldest_price.as_deref(), newest_price.as_deref().is_some()), (Some("2025-07-23"), true));
+        assert_eq!((oldest_price.as_str(), newest_price.is_empty()), ("2025-07-23", false));
         let default = |kind: Kind, name| common.of_kind(kind).iter().any(|offer| offer.model.starts_with(name));
         assert!(default(Kind::Ssd, DEFAULT_SSD) && default(Kind::Hdd, DEFAULT_HDD));
     }

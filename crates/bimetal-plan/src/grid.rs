@@ -6,11 +6,14 @@
 //! parameters vary only if the user gives values for them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use bimetal_core::layout::Role;
 use bimetal_core::scheme::{Holds, SchemeInfo};
 use bimetal_core::settings::{Kind as ParameterKind, Parameter};
 use bimetal_core::units::{Bytes, Nanoseconds};
+use bimetal_models::profile::Price;
+use bimetal_sim::market::{Market, OnSale};
 use bimetal_sim::setup::{Choices, DriveChoice, Size};
 
 use crate::catalogue::{Kind, Offer};
@@ -43,9 +46,22 @@ impl Candidate {
         self.drives.iter().find(|(own, _)| *own == role).map(|(_, offer)| offer)
     }
 
+    /// Returns the drives of the option as the drives on sale. So their number is the number that
+    /// is bought.
+    fn market(&self) -> Market {
+        let on_sale = |(_, offer): &(Role, Offer)| {
+            let (date, source) = (offer.date.clone(), offer.source.clone());
+            let price = Price { usd: offer.usd / offer.drives as f64, date, source };
+            let size = Bytes(offer.size.0 / offer.drives);
+            OnSale { model: offer.model.clone(), size, price, profile: None }
+        };
+        Market { drives: self.drives.iter().map(on_sale).collect(), ..Market::default() }
+    }
+
     /// Returns the option as `simulate` takes it, on top of the `common` choices.
     pub fn choices(&self, common: &Choices) -> Choices {
         let mut choices = common.clone();
+        choices.market = Arc::new(self.market());
         for (role, offer) in &self.drives {
             let drive = DriveChoice { profile: Some(offer.model.clone()), size: Some(Size::Bytes(offer.size)) };
             match role {
@@ -111,7 +127,8 @@ impl Grid<'_> {
                 Role::Ssd => (role, &self.ssds),
                 Role::Hdd | Role::Log => (role, &self.hdds),
             };
-            let has_all = matches!(holds, Holds::Home | Holds::Copy);
+            let homes = scheme.members.iter().filter(|(_, holds)| *holds == Holds::Home).count();
+            let has_all = holds == Holds::Copy || (holds == Holds::Home && homes == 1);
             let kind = if role == Role::Ssd { Kind::Ssd } else { Kind::Hdd };
             let several = self.several.iter().filter(move |offer| has_all && offer.kind == kind);
             combinations = combinations

@@ -20,6 +20,8 @@ pub struct OnSale {
     pub size: Bytes,
     /// Price of the whole drive.
     pub price: Price,
+    /// Profile of the model in this size; `None` if the profile of the model describes all sizes.
+    pub profile: Option<String>,
 }
 
 /// All drives on sale.
@@ -48,6 +50,8 @@ pub struct Purchase {
     pub each: Sectors,
     /// Price of all drives; `None` if no price is known.
     pub price: Option<Price>,
+    /// Profile of a drive in this size, if it is another than the profile of the model.
+    pub profile: Option<String>,
 }
 
 impl Purchase {
@@ -67,24 +71,24 @@ impl Market {
     /// the largest drive if no drive is large enough. `profile` describes the model.
     pub fn smallest(&self, model: &str, profile: &Profile, least: Sectors) -> Purchase {
         let mut sizes = self.sizes(model, profile);
-        sizes.sort_by_key(|(size, _)| *size);
-        let own = (profile.capacity, profile.price.clone());
-        let enough = sizes.iter().find(|(size, _)| *size >= least).or(sizes.last());
-        let (each, price) = enough.cloned().unwrap_or(own);
+        sizes.sort_by_key(|(size, ..)| *size);
+        let own = (profile.capacity, profile.price.clone(), None);
+        let enough = sizes.iter().find(|(size, ..)| *size >= least).or(sizes.last());
+        let (each, price, profile) = enough.cloned().unwrap_or(own);
         let count = least.0.div_ceil(each.0.max(1)).max(1);
         let price = price.map(|price| Price { usd: price.usd * count as f64, ..price });
-        Purchase { count, each, price }
+        Purchase { count, each, price, profile }
     }
 
-    /// Returns the sizes and prices in which `model` is on sale.
-    fn sizes(&self, model: &str, profile: &Profile) -> Vec<(Sectors, Option<Price>)> {
+    /// Returns the sizes in which `model` is on sale, with their prices and profiles.
+    fn sizes(&self, model: &str, profile: &Profile) -> Vec<(Sectors, Option<Price>, Option<String>)> {
         let own = profile.capacity;
         let exact = |nominal: Bytes| {
             let difference = nominal.0.abs_diff(own.bytes().0) as f64;
             if difference <= NOMINAL_SHARE * own.bytes().0 as f64 { own } else { nominal.sectors() }
         };
         let drives = self.drives.iter().filter(|drive| drive.model == model);
-        drives.map(|drive| (exact(drive.size), Some(drive.price.clone()))).collect()
+        drives.map(|drive| (exact(drive.size), Some(drive.price.clone()), drive.profile.clone())).collect()
     }
 }
 
@@ -108,13 +112,14 @@ mod tests {
             model: DEFAULT_HDD.to_owned(),
             size: size.parse().expect("a size"),
             price: Price { usd, date: "2026".to_owned(), source: "shop".to_owned() },
+            profile: None,
         };
         Market { drives: sizes.iter().map(drive).collect(), ..Market::default() }
     }
 
     fn bought(market: &Market, least: &str) -> (u64, u64, f64) {
         let least = least.parse::<Bytes>().expect("a size").sectors();
-        let Purchase { count, each, price } = market.smallest(DEFAULT_HDD, &disk(), least);
+        let Purchase { count, each, price, .. } = market.smallest(DEFAULT_HDD, &disk(), least);
         (count, each.bytes().0, price.expect("a price").usd)
     }
 

@@ -416,6 +416,7 @@ impl Setup {
             return Err(SetupError::Value { key, value, expected: "a map of files: --files MAP.csv" });
         }
         let (mut volume, sizes) = plan.fit(&chosen)?;
+        let chosen = plan.as_bought(chosen, &sizes)?;
         plan.assume_memory(&chosen, &sizes);
         if let Some(OutsidePolicies { name, make }) = &choices.outside
             && !volume.take_outside_policy(&**make)
@@ -682,15 +683,13 @@ impl Plan<'_> {
             self.assume(&id, default);
         }
         let model = choice.profile.clone().unwrap_or_else(|| default.to_owned());
-        let mut profile = Profile::load(&model)?;
+        let profile = self.configured(&model, role, &id)?;
         let expected = if role == Role::Ssd { "flash" } else { "hdd" };
         if role != Role::Log && !profile.serves_as(expected) {
             let (profile, kind, role) = (profile.name.clone(), profile.kind(), role.name());
             return Err(SetupError::WrongKind { profile, kind, role, expected });
         }
         let of_drive = settings_of_drive(self.choices, role, &id);
-        profile.set_all(of_drive.iter().copied())?;
-        self.level_wear(role, &mut profile)?;
         let geometry_given = of_drive.iter().any(|(figure, _)| sets_geometry(figure));
         self.assume_write_cache(&id, &of_drive, &profile);
         let footprint = self.survey.footprint_blocks * self.choices.block.bytes().0;
@@ -703,6 +702,14 @@ impl Plan<'_> {
             None => self.default_size(role, holds, (&model, &profile)),
         };
         Ok(Chosen { id, role, holds, model, profile, size, origin })
+    }
+
+    /// Returns the profile of a name, with the figures that the user and the scheme set.
+    pub(crate) fn configured(&self, name: &str, role: Role, id: &str) -> Result<Profile, SetupError> {
+        let mut profile = Profile::load(name)?;
+        profile.set_all(settings_of_drive(self.choices, role, id).iter().copied())?;
+        self.level_wear(role, &mut profile)?;
+        Ok(profile)
     }
 
     /// Sets the wear levelling that the scheme requests for the drive (MixedStore 5.5), if its

@@ -141,6 +141,19 @@ impl Plan<'_> {
         (self.bought(drive, Sectors(least)).size(), Origin::Sold)
     }
 
+    /// Gives each drive the figures of the size that was bought, because a data sheet has other
+    /// figures for other sizes.
+    pub(crate) fn as_bought(&mut self, chosen: Vec<Chosen>, sizes: &[Sectors]) -> Result<Vec<Chosen>, SetupError> {
+        let of_size = |(drive, size): (Chosen, &Sectors)| {
+            let bought = self.bought((&drive.model, &drive.profile), *size).profile;
+            let Some(name) = bought.filter(|_| drive.origin != Origin::Share) else { return Ok(drive) };
+            let mut profile = self.configured(&name, drive.role, &drive.id)?;
+            profile.name = drive.profile.name;
+            Ok(Chosen { profile, ..drive })
+        };
+        chosen.into_iter().zip(sizes).map(of_size).collect()
+    }
+
     fn bought(&self, (model, profile): (&str, &Profile), least: Sectors) -> Purchase {
         self.choices.market.smallest(model, profile, least)
     }

@@ -500,6 +500,7 @@ fn market() -> Arc<Market> {
         model: model.to_owned(),
         size: size.parse().unwrap(),
         price: Price { usd, date: "2026".to_owned(), source: "shop".to_owned() },
+        profile: None,
     };
     let drives = vec![
         drive(DEFAULT_SSD, "500GB", 60.0),

@@ -21,10 +21,10 @@ pub(crate) fn today() -> i64 {
 /// to 2026-08`.
 pub(crate) fn source(catalogue: &CatalogueNote) -> String {
     let CatalogueNote { name, oldest_price, newest_price } = catalogue;
-    match (oldest_price, newest_price) {
-        (Some(oldest), Some(newest)) if oldest != newest => format!("{name}, of {oldest} to {newest}"),
-        (Some(date), _) | (None, Some(date)) => format!("{name}, of {date}"),
-        (None, None) => name.clone(),
+    match oldest_price.as_str() {
+        "" => name.clone(),
+        oldest if oldest == newest_price => format!("{name}, of {oldest}"),
+        oldest => format!("{name}, of {oldest} to {newest_price}"),
     }
 }
 
@@ -35,8 +35,7 @@ pub(crate) fn dates(runs: &[Run]) -> impl Iterator<Item = &str> {
 
 /// Returns a note about prices from `oldest` on, if they are old on `today`, a number of days since
 /// 1970-01-01.
-pub(crate) fn age_note(oldest: Option<&str>, today: i64) -> Option<String> {
-    let oldest = oldest?;
+pub(crate) fn age_note(oldest: &str, today: i64) -> Option<String> {
     let age = oldest.parse::<Date>().ok()?.age_days(today);
     (age >= OLD_DAYS).then(|| {
         format!("the oldest price is of {oldest}, {age} days ago (`bimetal catalog import` takes prices of your own)")
@@ -50,20 +49,20 @@ mod tests {
     #[test]
     fn prices_are_old_after_a_quarter() {
         let day = |text: &str| text.parse::<Date>().unwrap().first_day();
-        assert_eq!(age_note(Some("2025-07-23"), day("2025-10-20")), None);
-        let note = age_note(Some("2025-07-23"), day("2025-10-21")).unwrap();
+        assert_eq!(age_note("2025-07-23", day("2025-10-20")), None);
+        let note = age_note("2025-07-23", day("2025-10-21")).unwrap();
         assert!(note.starts_with("the oldest price is of 2025-07-23, 90 days ago ("), "{note}");
-        assert_eq!((age_note(None, 0), age_note(Some("some day"), i64::MAX)), (None, None));
+        assert_eq!((age_note("", 0), age_note("some day", i64::MAX)), (None, None));
     }
 
     #[test]
     fn one_date_is_no_period() {
-        let of = |oldest: Option<&str>, newest: Option<&str>| {
-            let (oldest_price, newest_price) = (oldest.map(str::to_owned), newest.map(str::to_owned));
+        let of = |oldest: &str, newest: &str| {
+            let (oldest_price, newest_price) = (oldest.to_owned(), newest.to_owned());
             source(&CatalogueNote { name: "shop".to_owned(), oldest_price, newest_price })
         };
-        assert_eq!(of(Some("2025"), Some("2025")), "shop, of 2025");
-        assert_eq!(of(Some("2025-07-23"), Some("2026-08")), "shop, of 2025-07-23 to 2026-08");
-        assert_eq!(of(None, None), "shop");
+        assert_eq!(of("2025", "2025"), "shop, of 2025");
+        assert_eq!(of("2025-07-23", "2026-08"), "shop, of 2025-07-23 to 2026-08");
+        assert_eq!(of("", ""), "shop");
     }
 }

@@ -178,7 +178,9 @@ impl GeometryRequest {
     fn with_size(&self, size: Bytes) -> Result<Geometry, BadFigure> {
         let units = size.0.div_ceil(self.unit_bytes);
         if units == 0 || units >= u64::from(u32::MAX) {
-            let expected = format!("a size of 1 to {} mapping units of {}", u32::MAX - 1, Bytes(self.unit_bytes));
+            let (most, unit) = (u32::MAX - 1, Bytes(self.unit_bytes));
+            let terabytes = f64::from(most) * unit.0 as f64 / 1e12;
+            let expected = format!("a size of 1 to {most} mapping units of {unit} (at most {terabytes:.1} TB)");
             return Err(BadFigure::new("capacity", size, expected));
         }
         let mut geometry = Geometry { logical_units: units as u32, ..self.shape() };

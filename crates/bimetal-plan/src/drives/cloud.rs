@@ -231,7 +231,7 @@ pub(super) fn profile_text(name: &str) -> Option<Result<String, String>> {
 /// with a size, and for a name that chooses no volume.
 pub(super) fn sizes_on_sale(name: &str) -> Vec<OnSale> {
     let Some(chosen) = Chosen::find(name).filter(|chosen| chosen.size.is_none()) else { return Vec::new() };
-    let offer = |size: Bytes| Some(OnSale { model: name.to_owned(), size, price: chosen.price(size)? });
+    let offer = |size: Bytes| Some(OnSale { model: name.to_owned(), size, price: chosen.price(size)?, profile: None });
     chosen.sizes().into_iter().filter_map(offer).collect()
 }
 

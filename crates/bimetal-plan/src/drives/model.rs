@@ -97,10 +97,16 @@ pub(crate) fn offers_of(model: &str) -> Vec<Offer> {
     rows().filter(|row| is_named(row.drive, &wanted)).filter_map(|row| row.offer()).collect()
 }
 
-/// Returns true if `name` is the name of `model` with a size.
-pub(crate) fn is_size_of(name: &str, model: &str) -> bool {
+/// Returns true if `model`, by any of its names, is the model of the drive `name`, or this drive
+/// itself.
+pub(crate) fn is_named_as(name: &str, model: &str) -> bool {
     let (name, wanted) = (slug(name), slug(model));
-    rows().any(|row| is_named(row.drive, &wanted) && slug(&row.name()) == name)
+    let is_it = |row: Row| {
+        let size = format!("-{}", slug(&row.drive.sizes[row.size].text));
+        let base = wanted.strip_suffix(&size).unwrap_or(&wanted);
+        slug(&row.name()) == name && is_named(row.drive, base)
+    };
+    rows().any(is_it)
 }
 
 /// Returns the profile of `drive` in the size at `size`.
@@ -430,7 +436,8 @@ fn names() -> Vec<String> {
 pub fn sizes_on_sale(name: &str) -> Vec<OnSale> {
     let wanted = slug(name);
     let sizes = rows().filter(|row| is_named(row.drive, &wanted)).filter_map(|row| {
-        Some(OnSale { model: name.to_owned(), size: row.drive.sizes[row.size].bytes, price: row.price()? })
+        let (size, profile) = (sold_as(row.drive.sizes[row.size].bytes), Some(row.name()));
+        Some(OnSale { model: name.to_owned(), size, price: row.price()?, profile })
     });
     sizes.chain(cloud::sizes_on_sale(name)).collect()
 }

@@ -85,18 +85,29 @@ pub(super) struct Held(BTreeMap<u64, u64>);
 impl Held {
     /// Notes a command. A discard, or a write of zeroes, drops the units that it covers wholly.
     pub(super) fn note(&mut self, command: &Command, unit_sectors: u64) {
-        let drops = matches!(command.kind, OpKind::Discard | OpKind::WriteZeroes);
-        if !drops && !stores(command) {
-            return;
-        }
-        for (number, within) in parts(command.range, unit_sectors) {
-            if !drops {
+        if matches!(command.kind, OpKind::Discard | OpKind::WriteZeroes) {
+            self.drop_units(command.range, unit_sectors);
+        } else if stores(command) {
+            for (number, within) in parts(command.range, unit_sectors) {
                 *self.0.entry(number).or_default() |= bits(within, unit_sectors);
-            } else if let Some(held) = self.0.get_mut(&number) {
-                *held &= !whole_bits(within, unit_sectors);
-                if *held == 0 {
-                    self.0.remove(&number);
-                }
+            }
+        }
+    }
+
+    /// Drops the units that `range` covers wholly. The work is that of the chunks with data.
+    fn drop_units(&mut self, range: SectorRange, unit_sectors: u64) {
+        let chunk_sectors = CHUNK_UNITS * unit_sectors;
+        let numbers = range.start.0 / chunk_sectors..range.end().0.div_ceil(chunk_sectors);
+        let chunks: Vec<u64> = self.0.range(numbers).map(|(&number, _)| number).collect();
+        for number in chunks {
+            let first = number * chunk_sectors;
+            let (start, end) = (range.start.0.max(first), range.end().0.min(first + chunk_sectors));
+            let within = SectorRange::new(start - first, end - start);
+            let left = self.of(number) & !whole_bits(within, unit_sectors);
+            if left == 0 {
+                self.0.remove(&number);
+            } else {
+                self.0.insert(number, left);
             }
         }
     }

@@ -112,9 +112,15 @@ fn smaller(
     let Some(one) = one else {
         return small(member, (flash, geometry), stream).map(|(stream, played)| (played, stream, 1.0));
     };
+    let drive = flash;
     let Body::Flash(flash) = &one.profile.body else { return None };
     let of_die = flash.geometry(one.profile.capacity, None).ok()?;
-    let stream = die.part_of(stream);
+    let whole = stream;
+    let stream = die.part_of(whole);
+    // A trace of few writes may leave the die without any.
+    if !stream.iter().any(|(_, command)| stores(command)) {
+        return small(member, (drive, geometry), whole).map(|(stream, played)| (played, stream, 1.0));
+    }
     if of_die.physical_bytes().0 <= bytes {
         return Some((Played::one_die(&one, geometry, sample).ok()?, stream, 1.0));
     }

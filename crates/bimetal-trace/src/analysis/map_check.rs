@@ -88,8 +88,11 @@ impl fmt::Display for Mismatch {
 }
 
 impl MapCheck {
-    /// Most requests that are looked at, since the written blocks are kept in memory.
+    /// Most requests that are looked at.
     pub const REQUESTS_MAX: usize = 1_000_000;
+    /// Most written blocks that are kept in memory, and most blocks of one request. Requests after
+    /// these are not looked at.
+    const WRITTEN_MAX: usize = 1 << 20;
 
     /// Returns a check of a map.
     pub fn new(map: &FileMap) -> Self {
@@ -114,6 +117,13 @@ impl MapCheck {
         }
         let first = request.range.start.0.saturating_mul(SECTOR_BYTES) / BLOCK;
         let end = request.range.end().0.saturating_mul(SECTOR_BYTES).div_ceil(BLOCK);
+        if request.kind == OpKind::Discard {
+            return;
+        }
+        if self.written.len() as u64 + end.saturating_sub(first) > Self::WRITTEN_MAX as u64 {
+            self.requests = Self::REQUESTS_MAX;
+            return;
+        }
         match request.kind {
             OpKind::Write | OpKind::WriteZeroes => self.written.extend(first..end),
             OpKind::Read => (first..end).for_each(|block| self.read(block)),
@@ -124,15 +134,8 @@ impl MapCheck {
     fn read(&mut self, block: u64) {
         if !self.written.contains(&block) {
             self.read += 1;
-            self.in_free += u64::from(self.is_free(block));
+            self.in_free += u64::from(is_free(&self.free, block));
         }
-    }
-
-    /// Returns true if the whole block is free.
-    fn is_free(&self, block: u64) -> bool {
-        let (start, end) = (block.saturating_mul(BLOCK), block.saturating_add(1).saturating_mul(BLOCK));
-        let before = self.free.partition_point(|(first, _)| *first <= start);
-        before.checked_sub(1).and_then(|at| self.free.get(at)).is_some_and(|(_, last)| end <= *last)
     }
 
     /// Returns the reason for which the map can hardly belong to the trace, whose device has
@@ -147,6 +150,13 @@ impl MapCheck {
         let share = self.in_free as f64 / self.read.max(1) as f64;
         (self.read >= READ_MIN && share >= DOUBTED).then_some(Mismatch::Free { share })
     }
+}
+
+/// Returns true if the whole block lies in a range of `free`.
+fn is_free(free: &[(u64, u64)], block: u64) -> bool {
+    let (start, end) = (block.saturating_mul(BLOCK), block.saturating_add(1).saturating_mul(BLOCK));
+    let before = free.partition_point(|(first, _)| *first <= start);
+    before.checked_sub(1).and_then(|at| free.get(at)).is_some_and(|(_, last)| end <= *last)
 }
 
 #[cfg(test)]

@@ -231,7 +231,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
         return fleet::show(folder, arguments.max_cost, arguments.form.json);
     }
     let planned = planned(&arguments, &[], &Stages::default())?;
-    if let Some(age) = prices::age_note(planned.answer.catalogue.oldest_price.as_deref(), prices::today()) {
+    if let Some(age) = prices::age_note(&planned.answer.catalogue.oldest_price, prices::today()) {
         note(age);
     }
     if let Some(path) = &arguments.report {
@@ -396,6 +396,9 @@ fn text(planned: &Planned) -> String {
                 None => create::instead(&best.scheme),
             });
             let _ = writeln!(text, "{}", built.unwrap_or_default());
+            if best.candidate.drives.iter().any(|(_, offer)| offer.drives > 1) {
+                text += "join the drives of one kind first, by LVM or by a linear array of mdadm\n";
+            }
         }
         None => {
             let _ = match answer.closest.is_empty() {
@@ -446,7 +449,9 @@ fn others(planned: &Planned) -> Vec<&Tried> {
         Some(Outcome::Done(_)) => 0,
         Some(Outcome::Stopped { .. }) => 1,
         None => 2,
-        Some(Outcome::Impossible(_)) => 3,
+        // A drive that is too small says less than drives that were bought for the size.
+        Some(Outcome::Impossible(_)) if tried.candidate.drives.iter().any(|(_, offer)| offer.drives > 1) => 3,
+        Some(Outcome::Impossible(_)) => 4,
     };
     let mut rest: Vec<&Tried> = tried.iter().skip(*kept).collect();
     rest.sort_by(|one, other| {

@@ -457,13 +457,20 @@ impl RestoreOption {
     }
 }
 
-/// Returns the drives on sale: the common drives by their models, the models with a built-in
-/// profile, and the drives that the options name.
-fn market(options: &SimulationOptions) -> Market {
+/// Returns the drives on sale for simulations without named drives: the models with a built-in
+/// profile, and the default models in all sizes.
+pub(crate) fn default_market() -> Market {
     let mut market = Catalogue::of_profiles().market();
+    market.drives.extend([DEFAULT_SSD, DEFAULT_HDD].into_iter().flat_map(sizes_on_sale));
+    market
+}
+
+/// Returns the drives on sale: those of the default market, and the drives that the options name.
+fn market(options: &SimulationOptions) -> Market {
+    let mut market = default_market();
     let members = options.member.iter().filter_map(|(_, drive)| drive.profile.as_ref());
     let mut named: Vec<&str> = options.ssd.iter().chain(&options.hdd).chain(members).map(String::as_str).collect();
-    named.extend([DEFAULT_SSD, DEFAULT_HDD]);
+    named.retain(|name| ![DEFAULT_SSD, DEFAULT_HDD].contains(name));
     named.sort_unstable();
     named.dedup();
     let unlisted: Vec<_> =

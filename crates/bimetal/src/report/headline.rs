@@ -42,7 +42,8 @@ struct Ranking {
 type Figure = (f64, Option<f64>);
 
 /// Ranks the runs that have the figure; the lowest figure comes first. Runs tie if luck may explain
-/// the lead. Runs whose figures hang on addresses that the trace does not know are no choice.
+/// the lead. Runs whose figures depend on addresses that the trace does not know are left
+/// out.
 fn rank(document: &Document, figure: impl Fn(&Run) -> Option<Figure>) -> Option<Ranking> {
     let figure = |run: &Run| figure(run).filter(|_| !document.depends_on_place(run));
     let mut order: Vec<_> =
@@ -230,7 +231,8 @@ fn latency(document: &Document) -> Option<Answer> {
 /// or bytes written if a life is unknown.
 fn least_wear(document: &Document) -> Option<(Vec<usize>, String)> {
     let life = |run: &Run| run.devices.ssd.flash.lifetime_years.map(|years| (1.0 / years, None));
-    let all_known = document.runs.iter().all(|run| run.devices.ssd.flash.lifetime_unknown.is_none());
+    let mut choices = document.runs.iter().filter(|run| !document.depends_on_place(run));
+    let all_known = choices.all(|run| run.devices.ssd.flash.lifetime_unknown.is_none());
     if let Some(longest) = rank(document, life).filter(|_| all_known) {
         return Some((longest.best, format!("{} at this load", lifetime_in_words(1.0 / longest.value))));
     }
@@ -303,7 +305,8 @@ fn cost(document: &Document) -> Option<Answer> {
         reason += &format!(" With an SSD: {} at ${}.", names(document, &with_ssd.best), dollars(with_ssd.value));
     }
     let efficient = efficient(document);
-    if efficient.len() < runs.len() && efficient.len() > 1 {
+    let choices = runs.iter().filter(|run| !document.depends_on_place(run)).count();
+    if efficient.len() < choices && efficient.len() > 1 {
         reason += &format!(" Nothing is both cheaper and faster than {}.", names(document, &efficient));
     }
     Some(Answer { question: "Cost", winner: winners(document, &ranking.best), reason })
@@ -422,7 +425,7 @@ mod tests {
 
     /// The SSD of combo had the few addresses of the trace, so combo was the fastest for 8 TB.
     #[test]
-    fn scheme_that_hangs_on_unknown_addresses_is_not_praised() {
+    fn scheme_that_depends_on_unknown_addresses_is_not_praised() {
         let mut document = document(vec![
             run("combo", 0.1, 50.0, Some(10.0), Some(4.0)),
             run("griffin", 0.4, 230.0, Some(4.0), Some(10.0)),

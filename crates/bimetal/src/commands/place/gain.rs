@@ -8,7 +8,6 @@ use bimetal_core::block::BlockSize;
 use bimetal_core::scheme::FileExtent;
 use bimetal_core::schemes::combo;
 use bimetal_core::units::{Bytes, SECTOR_BYTES, SectorRange};
-use bimetal_plan::catalogue::Catalogue;
 use bimetal_sim::experiment::{Experiment, NoProgress};
 use bimetal_sim::setup::{Choices, DefaultSize, DriveChoice, Size};
 use bimetal_trace::file_system::PlacedFile;
@@ -17,6 +16,7 @@ use serde::Serialize;
 use crate::error::Error;
 use crate::options::TraceOptions;
 use crate::options::replay::choose_replay;
+use crate::options::simulation::default_market;
 use crate::trace_workload::{Played, TraceWorkload};
 
 /// Mean response times of a trace.
@@ -91,7 +91,7 @@ impl Placement<'_> {
         Choices {
             ssd: DriveChoice { profile: None, size: Some(Size::Bytes(self.ssd)) },
             default_size: DefaultSize::OnSale,
-            market: Arc::new(Catalogue::common().market()),
+            market: Arc::new(default_market()),
             settings,
             block,
             files,
