@@ -345,7 +345,8 @@ impl Catalogue {
         Ok(())
     }
 
-    /// Returns the offers of a model of a size, or a part of the smallest larger drive of the model.
+    /// Returns the offers of a model of a size, or a part of the smallest larger drive of the
+    /// model.
     fn of_size(&self, model: &str, size: Option<Bytes>) -> Vec<Offer> {
         let of_model = self.of_model(model);
         let Some(size) = size else { return of_model };

@@ -36,7 +36,7 @@ pub(crate) struct Choices {
 }
 
 /// Ratio of a life to the shortest possible life from which on both are printed.
-const WIDE: f64 = 2.0;
+const WIDE: f64 = 1.05;
 
 /// Words in front of the schemes that are no choice.
 pub(crate) const UNSURE: &str = "no choice, because the trace knows too few addresses:";
@@ -240,6 +240,9 @@ mod tests {
         assert!(said(&runs).ends_with("  nothing is gained by dear\n"), "{}", said(&runs));
         runs[0].response_time_ms.all.p99 = Some(40.0);
         assert!(said(&runs).contains("the SSD lasts 9.13 d to 505 y, holds"), "{}", said(&runs));
+        // The year of the end is that of the shortest life, so this life is printed, too.
+        runs[1].devices.ssd.flash.lifetime_range_years = Some((400.0, 505.0));
+        assert!(said(&runs).contains("the SSD lasts 400 y to 505 y, holds"), "{}", said(&runs));
     }
 
     /// Two runs that are each better than the other by a little once could beat each other, so that
