@@ -72,7 +72,8 @@ fn closed_replay_has_intervals_too() {
 }
 
 /// Regression: with `bcache` on a tenth of the footprint of `pgbench`, 280 KiB more SSD (1 %)
-/// changed the mean from 49 to 63 ms, and the table printed three digits of both means.
+/// changed the mean from 49 to 63 ms, and the table printed three digits of both means. The sizes
+/// here are those at which today's models of drives show it: the mean falls from 68 to 50 ms.
 #[test]
 fn figure_that_a_few_kib_change_has_a_wide_interval() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces/pgbench.bin.zst");
@@ -85,8 +86,8 @@ fn figure_that_a_few_kib_change_has_a_wide_interval() {
         let times = document.runs[0].response_time_ms.all;
         (document.runs.remove(0), times.mean.expect("a mean"), times.mean_pm.expect("an interval"))
     };
-    let (_, small, small_half) = mean(29_311_488);
-    let (_, large, _) = mean(29_598_208);
+    let (_, small, small_half) = mean(31_154_176);
+    let (_, large, _) = mean(31_440_896);
     assert!((large / small - 1.0).abs() > 0.2, "{small} and {large} ms");
     assert!(small_half > (large - small).abs(), "{small} ± {small_half} ms, and {large} ms");
     let plain = run(&requests, &["hdd-only"], TIMED, choices(5, 0)).runs[0].response_time_ms.all;
