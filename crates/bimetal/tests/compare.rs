@@ -83,3 +83,17 @@ fn tables_and_report_tell_the_entries_apart() {
 fn label_place(label: &str) -> usize {
     ENTRIES.split(',').position(|entry| entry == label).expect("an entry")
 }
+
+/// The size that is bought has its own figures. Regression: 2 TB had the price of the drive of 2
+/// TB, and the speed and the warranty of the drive of 500 GB.
+#[test]
+fn bought_size_of_a_model_has_its_own_figures() {
+    let of = |drive: &str| {
+        let flags = ["--schemes", "ssd-only", "--runs", "1", "--capacity", "2TB", "--ssd", drive];
+        let run = json(&flags)["runs"][0].clone();
+        (run["response_time_ms"].clone(), run["devices"]["ssd"]["flash"].clone(), run["cost"].clone())
+    };
+    let (by_model, by_size, other) = (of("wd-blue-sn5000"), of("wd-blue-sn5000-2tb"), of("samsung-990-pro"));
+    assert_eq!(by_model, by_size);
+    assert!(by_model.0["all"]["mean"].is_number() && by_model != other);
+}
