@@ -333,7 +333,7 @@ pub fn purchases(candidate: &Candidate) -> String {
 
 /// Returns `name` and size of what is bought: `MODEL 1 TB`, or `4 × MODEL 2 TB`.
 fn bought(offer: &Offer, name: &str) -> String {
-    format!("{}{name} {}", count(offer), decimal(offer.size.0 / offer.drives))
+    format!("{}{name} {}", count(offer), decimal(offer.each().0))
 }
 
 /// Returns the number of drives that are used as one, in front of one drive: `4 × `.
@@ -355,12 +355,12 @@ pub fn sentence(tried: &Tried, budget: &Budget) -> String {
     let flash = |role: Role| {
         let offer = candidate.drive(role).filter(|offer| offer.cell.is_some())?;
         let log = if role == Role::Log { " log" } else { "" };
-        let each = decimal(offer.size.0 / offer.drives);
+        let each = decimal(offer.each().0);
         Some(format!("{}{each} {}{log}", count(offer), offer.cell.as_deref().unwrap_or_default()))
     };
     let mut parts: Vec<String> = [Role::Ssd, Role::Log].into_iter().filter_map(flash).collect();
     if parts.is_empty() {
-        let disk = |offer: &Offer| format!("{}{} disk", count(offer), decimal(offer.size.0 / offer.drives));
+        let disk = |offer: &Offer| format!("{}{} disk", count(offer), decimal(offer.each().0));
         let disk = candidate.drives.first().map(|(_, offer)| disk(offer));
         parts.extend(disk);
     }

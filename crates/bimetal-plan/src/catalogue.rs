@@ -89,6 +89,19 @@ pub struct Offer {
     pub cell: Option<String>,
 }
 
+impl Offer {
+    /// Returns the size of one drive.
+    pub(crate) fn each(&self) -> Bytes {
+        Bytes(self.size.0 / self.drives)
+    }
+
+    /// Returns one drive as simulations buy it.
+    pub(crate) fn on_sale(&self) -> OnSale {
+        let (usd, date, source) = (self.usd / self.drives as f64, self.date.clone(), self.source.clone());
+        OnSale { model: self.model.clone(), size: self.each(), price: Price { usd, date, source }, profile: None }
+    }
+}
+
 /// Drives for sale.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Catalogue {
@@ -381,11 +394,11 @@ impl Catalogue {
 
     /// Returns the drives for simulations.
     pub fn market(&self) -> Market {
-        let on_sale = |offer: &Offer| {
-            let (usd, date, source) = (offer.usd, offer.date.clone(), offer.source.clone());
-            OnSale { model: offer.model.clone(), size: offer.size, price: Price { usd, date, source }, profile: None }
-        };
-        Market { drives: self.offers.iter().map(on_sale).collect(), default_ssd: DEFAULT_SSD, default_hdd: DEFAULT_HDD }
+        Market {
+            drives: self.offers.iter().map(Offer::on_sale).collect(),
+            default_ssd: DEFAULT_SSD,
+            default_hdd: DEFAULT_HDD,
+        }
     }
 
     /// Returns the kind of `model`.

@@ -12,8 +12,7 @@ use bimetal_core::layout::Role;
 use bimetal_core::scheme::{Holds, SchemeInfo};
 use bimetal_core::settings::{Kind as ParameterKind, Parameter};
 use bimetal_core::units::{Bytes, Nanoseconds};
-use bimetal_models::profile::Price;
-use bimetal_sim::market::{Market, OnSale};
+use bimetal_sim::market::Market;
 use bimetal_sim::setup::{Choices, DriveChoice, Size};
 
 use crate::catalogue::{Kind, Offer};
@@ -49,13 +48,7 @@ impl Candidate {
     /// Returns the drives of the option as the drives on sale. So their number is the number that
     /// is bought.
     fn market(&self) -> Market {
-        let on_sale = |(_, offer): &(Role, Offer)| {
-            let (date, source) = (offer.date.clone(), offer.source.clone());
-            let price = Price { usd: offer.usd / offer.drives as f64, date, source };
-            let size = Bytes(offer.size.0 / offer.drives);
-            OnSale { model: offer.model.clone(), size, price, profile: None }
-        };
-        Market { drives: self.drives.iter().map(on_sale).collect(), ..Market::default() }
+        Market { drives: self.drives.iter().map(|(_, offer)| offer.on_sale()).collect(), ..Market::default() }
     }
 
     /// Returns the option as `simulate` takes it, on top of the `common` choices.

@@ -2,25 +2,21 @@
 //! writes a day.
 
 use std::fmt::Write as _;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use bimetal_measure::text::{lifetime, three_digits};
 use bimetal_models::endurance::LimitedBy;
 use bimetal_sim::lifetime::Unknown;
 use bimetal_sim::results::{FlashFigures, MemberFigures, Run};
 
+use crate::prices::now_s;
 use crate::report::sections::label;
 
 /// Years beyond which a calendar year has no meaning.
 const YEARS_MAX: f64 = 50.0;
 
-/// Returns today's date as a year with its fraction. `SOURCE_DATE_EPOCH`, in seconds since 1970,
-/// replaces today, so that equal inputs give equal texts.
+/// Returns today's date as a year with its fraction.
 pub(crate) fn today() -> f64 {
-    let given = std::env::var("SOURCE_DATE_EPOCH").ok().and_then(|text| text.parse::<f64>().ok());
-    let seconds =
-        given.unwrap_or_else(|| SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64()));
-    1970.0 + seconds / (365.2425 * 86_400.0)
+    1970.0 + now_s() / (365.2425 * 86_400.0)
 }
 
 /// Returns `, until 2031` for a life that begins at `today`; an empty text for a life whose end is

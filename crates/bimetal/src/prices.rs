@@ -9,23 +9,28 @@ use bimetal_sim::results::Run;
 /// Age in days from which on prices are noted as old.
 const OLD_DAYS: i64 = 90;
 
-/// Returns the days from 1970-01-01 to today. `SOURCE_DATE_EPOCH`, in seconds since 1970, replaces
-/// today, so that equal inputs give equal texts.
+/// Returns the seconds since 1970-01-01. `SOURCE_DATE_EPOCH` replaces them, so that equal inputs
+/// give equal texts.
+pub(crate) fn now_s() -> f64 {
+    let given = std::env::var("SOURCE_DATE_EPOCH").ok().and_then(|text| text.parse::<f64>().ok());
+    given.unwrap_or_else(|| SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64()))
+}
+
+/// Returns the days from 1970-01-01 to today.
 pub(crate) fn today() -> i64 {
-    let given = std::env::var("SOURCE_DATE_EPOCH").ok().and_then(|text| text.parse::<i64>().ok());
-    let now = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64);
-    given.unwrap_or_else(now) / 86_400
+    (now_s() / 86_400.0) as i64
 }
 
 /// Returns the name of a catalogue with the dates of its prices, like `common drives, of 2025-07-23
 /// to 2026-08`.
 pub(crate) fn source(catalogue: &CatalogueNote) -> String {
     let CatalogueNote { name, oldest_price, newest_price } = catalogue;
-    match oldest_price.as_str() {
-        "" => name.clone(),
-        oldest if oldest == newest_price => format!("{name}, of {oldest}"),
-        oldest => format!("{name}, of {oldest} to {newest_price}"),
-    }
+    if oldest_price.is_empty() { name.clone() } else { format!("{name}, {}", period(oldest_price, newest_price)) }
+}
+
+/// Returns the time between two dates, like `of 2025-07-23 to 2026-08`.
+pub(crate) fn period(oldest: &str, newest: &str) -> String {
+    if oldest == newest { format!("of {oldest}") } else { format!("of {oldest} to {newest}") }
 }
 
 /// Returns the dates of the prices of the drives in `runs`.

@@ -54,11 +54,8 @@ fn drives(runs: &[Run]) -> String {
         }
     }
     let dates: BTreeSet<&str> = prices::dates(runs).collect();
-    let prices = match (dates.first(), dates.last()) {
-        (Some(oldest), Some(newest)) if oldest != newest => format!("; prices of {oldest} to {newest}"),
-        (Some(date), _) => format!("; prices of {date}"),
-        (None, _) => String::new(),
-    };
+    let period = dates.first().zip(dates.last()).map(|(oldest, newest)| prices::period(oldest, newest));
+    let prices = period.map_or_else(String::new, |period| format!("; prices {period}"));
     if models.is_empty() { String::new() } else { format!("drives: {}{prices}\n", models.join(", ")) }
 }
 
