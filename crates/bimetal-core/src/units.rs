@@ -236,27 +236,30 @@ impl FromStr for Bytes {
     type Err = ParseUnitError;
 
     fn from_str(text: &str) -> Result<Self, ParseUnitError> {
-        const UNITS: [(&str, f64); 15] = [
+        // Capitals do not matter: no two units differ in them alone.
+        const UNITS: [(&str, f64); 17] = [
             ("", 1.0),
-            ("B", 1.0),
-            ("KiB", 1024.0),
-            ("MiB", 1_048_576.0),
-            ("GiB", 1_073_741_824.0),
-            ("TiB", 1_099_511_627_776.0),
-            ("KB", 1e3),
-            ("kB", 1e3),
-            ("MB", 1e6),
-            ("GB", 1e9),
-            ("TB", 1e12),
-            ("K", 1024.0),
-            ("M", 1_048_576.0),
-            ("G", 1_073_741_824.0),
-            ("T", 1_099_511_627_776.0),
+            ("b", 1.0),
+            ("kib", 1024.0),
+            ("mib", 1_048_576.0),
+            ("gib", 1_073_741_824.0),
+            ("tib", 1_099_511_627_776.0),
+            ("pib", 1_125_899_906_842_624.0),
+            ("kb", 1e3),
+            ("mb", 1e6),
+            ("gb", 1e9),
+            ("tb", 1e12),
+            ("pb", 1e15),
+            ("k", 1024.0),
+            ("m", 1_048_576.0),
+            ("g", 1_073_741_824.0),
+            ("t", 1_099_511_627_776.0),
+            ("p", 1_125_899_906_842_624.0),
         ];
-        parse_scaled(text, &UNITS).map(Bytes).ok_or_else(|| ParseUnitError {
+        parse_scaled(&text.to_ascii_lowercase(), &UNITS).map(Bytes).ok_or_else(|| ParseUnitError {
             value: text.to_owned(),
             kind: "size",
-            expected: "a number and KiB, MiB, GiB, TiB, KB, MB, GB or TB, like 32GiB (a bare number is bytes)",
+            expected: "a number and KiB, MiB, GiB, TiB, PiB, KB, MB, GB, TB or PB, like 32GiB (a bare number is bytes)",
         })
     }
 }

@@ -5,6 +5,7 @@
 use bimetal_core::block::BlockSize;
 use bimetal_core::layout::Role;
 use bimetal_measure::text::{short, short_years};
+use bimetal_sim::findings::answered_by_faster_device;
 use bimetal_sim::lifetime::Life;
 use bimetal_sim::limits::Limits;
 use bimetal_sim::simulator::{Replay, SimulationError};
@@ -348,6 +349,7 @@ pub fn sensitivity(
         for (name, factor) in [("a fifth more load", 1.2), ("a fifth less load", 0.8)] {
             changes.push((name.to_owned(), Replay::Timed { speedup: speedup * factor }, candidate.clone()));
         }
+        changes.extend(with_think_times(evaluator, speedup, candidate));
     }
     if let Some(at) = candidate.drives.iter().position(|(role, _)| *role == Role::Ssd) {
         let mut half = candidate.clone();
@@ -361,6 +363,38 @@ pub fn sensitivity(
             changed(&Evaluator { replay, ..*evaluator }, change, &candidate, budgets, &shown)
         })
         .collect()
+}
+
+/// Returns the replay with think times as a change, if the trace was recorded on a faster drive: then
+/// requests come faster than the option's drives answer, and budgets of response times break.
+fn with_think_times(
+    evaluator: &Evaluator<'_>,
+    speedup: f64,
+    candidate: &Candidate,
+) -> Option<(String, Replay, Candidate)> {
+    let has_hdd = candidate.drive(Role::Hdd).is_some();
+    let is_faster = has_hdd && answered_by_faster_device(&evaluator.load.survey);
+    is_faster.then(|| {
+        let name = "requests that wait for the answers before them (--replay think)";
+        (name.to_owned(), Replay::Think { speedup }, candidate.clone())
+    })
+}
+
+/// Returns the effect of a replay with think times on an option that breaks `budgets`; nothing if the
+/// trace was not recorded on a faster drive.
+///
+/// # Errors
+/// Returns an error if the totals of a run contradict each other.
+pub(crate) fn think_times_of(
+    evaluator: &Evaluator<'_>,
+    candidate: &Candidate,
+    budgets: &[Budget],
+) -> Result<Option<Sensitivity>, SimulationError> {
+    let Replay::Timed { speedup } = evaluator.replay else { return Ok(None) };
+    let Some((change, replay, candidate)) = with_think_times(evaluator, speedup, candidate) else { return Ok(None) };
+    let shown: Vec<&Budget> = budgets.iter().filter(|budget| budget.is_of_run()).collect();
+    let change = format!("{}, {change}", candidate.scheme.name);
+    changed(&Evaluator { replay, ..*evaluator }, change, &candidate, budgets, &shown).map(Some)
 }
 
 fn changed(

@@ -233,6 +233,22 @@ impl Described {
     }
 }
 
+/// Returns the finding that the function of Linux that is most similar to `scheme` breaks a budget;
+/// `model` is its option.
+pub(crate) fn linux_breaks_budgets(model: &Tried, scheme: &str) -> Finding {
+    let name = model.candidate.scheme.name;
+    Finding {
+        id: "similar-in-linux-breaks-budgets".to_owned(),
+        severity: "note".to_owned(),
+        text: format!(
+            "The function of Linux that is most similar to {scheme} is no replacement: on the same drives, {name}'s {}.",
+            model.reasons.join("; ")
+        ),
+        remedy: None,
+        share: None,
+    }
+}
+
 /// Returns the figures of `tried` that a finding may need.
 pub(crate) fn run_of(tried: &Tried) -> Run {
     let Tried { candidate, .. } = tried;
@@ -256,7 +272,7 @@ pub(crate) fn run_of(tried: &Tried) -> Run {
 }
 
 /// Returns all parameters of the scheme.
-fn settings_of(candidate: &Candidate, figures: Option<&Figures>) -> BTreeMap<String, String> {
+pub(crate) fn settings_of(candidate: &Candidate, figures: Option<&Figures>) -> BTreeMap<String, String> {
     let of_run = figures.and_then(|figures| figures.run.get("settings")).and_then(Value::as_object);
     match of_run {
         Some(map) => {
@@ -343,7 +359,7 @@ fn count(offer: &Offer) -> String {
 
 /// Returns a model's name without the size at its end: an option has its own, and
 /// `samsung-970-evo-plus-500gb 250 GB` names two.
-pub(crate) fn without_size(model: &str) -> &str {
+pub fn without_size(model: &str) -> &str {
     let is_size = |part: &str| part.ends_with(['b', 'B']) && part.to_uppercase().parse::<Bytes>().is_ok();
     model.rsplit_once('-').filter(|(_, last)| is_size(last)).map_or(model, |(rest, _)| rest)
 }

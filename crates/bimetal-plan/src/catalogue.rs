@@ -21,7 +21,7 @@ const OF_PROFILES_NAME: &str = "prices of built-in profiles";
 
 /// Models that are considered if no catalogue is named: of each kind a cheap and a good one. All
 /// are rows of `drives/` with prices and a model.
-const COMMON: [&str; 6] =
+pub const COMMON: [&str; 6] =
     ["wd-blue-sn5000", "samsung-990-pro", "crucial-p310", "samsung-pm893", "wd-red-plus", "seagate-ironwolf-pro"];
 
 /// Name of the catalogue of common drives in results.
@@ -38,6 +38,9 @@ const NOMINAL_SHARE: f64 = 0.001;
 
 /// Smallest size of a drive.
 pub const SIZE_MIN: Bytes = Bytes::from_mib(1);
+
+/// Name of the common drives, as a catalogue.
+pub const COMMON_CLASS: &str = "common";
 
 /// Name of the catalogue of all built-in drives.
 pub const ON_SALE: &str = "on-sale";
@@ -121,8 +124,8 @@ pub struct Catalogue {
 pub enum CatalogueError {
     /// The file cannot be read.
     #[error(
-        "{file}: {reason}: expected a TOML file with a [[drive]] for each model, on-sale for all built-in drives, or a class \
-         of them: {classes}"
+        "{file}: {reason}: expected a TOML file with a [[drive]] for each model, on-sale for all built-in drives, a model that \
+         `bimetal catalog show` lists, or a class of models: common, {classes}"
     )]
     Unreadable {
         /// The file.
@@ -232,8 +235,8 @@ impl Catalogue {
     }
 
     /// Returns the catalogue that `wanted` names, parts with commas between: [`ON_SALE`] for all
-    /// built-in drives, a class of them like `consumer-ssd`, or a file. A file has entries of a
-    /// plan's catalogue, or of drives with their figures.
+    /// built-in drives, [`COMMON_CLASS`], a class of drives like `consumer-ssd`, a model, or a file.
+    /// A file has entries of a plan's catalogue, or of drives with their figures.
     ///
     /// # Errors
     /// Returns an error if a file cannot be read or is invalid. The message names file and entry.
@@ -242,9 +245,15 @@ impl Catalogue {
         for part in wanted.split(',') {
             let files = files();
             let of_class: Vec<_> = files.iter().filter(|file| part == ON_SALE || file.name == part).collect();
-            let found = match of_class.is_empty() {
-                false => of_class.into_iter().flat_map(|file| model::offers(file)).collect(),
-                true => Self::read(Path::new(part))?.offers,
+            let of_model = Self::common().of_model(part);
+            let found = if part == COMMON_CLASS {
+                Self::common().offers
+            } else if !of_class.is_empty() {
+                of_class.into_iter().flat_map(|file| model::offers(file)).collect()
+            } else if !of_model.is_empty() {
+                of_model
+            } else {
+                Self::read(Path::new(part))?.offers
             };
             let is_known = |offer: &Offer| {
                 offers.iter().any(|known: &Offer| known.model == offer.model && known.size == offer.size)
@@ -607,7 +616,7 @@ mod tests {
         );
         let text = drive("intel-x25-e-32gb", "sizes = [\"big\"]\nprices_usd = [3]");
         assert!(refused(&text).contains("sizes = big: expected a size like 500GB"), "{}", refused(&text));
-        let text = drive("intel-x25-e-32gb", "sizes = [\"100PB\"]\nprices_usd = [3]");
+        let text = drive("intel-x25-e-32gb", "sizes = [\"100EB\"]\nprices_usd = [3]");
         assert!(refused(&text).ends_with("a number and one of KB to TB or KiB to TiB"), "{}", refused(&text));
         let text = drive("intel-x25-e-32gb", "sizes = [\"1KiB\"]\nprices_usd = [3]");
         assert!(refused(&text).ends_with("sizes = 1KiB: expected at least 1MiB"), "{}", refused(&text));

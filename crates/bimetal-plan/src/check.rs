@@ -48,7 +48,7 @@ pub enum ParameterError {
 pub(crate) fn check(question: &Question<'_>) -> Result<(), PlanError> {
     budget::check(&question.budgets)?;
     let life = question.budgets.iter().find(|budget| budget.is_of_life());
-    if let (Some(life), Replay::Closed { .. } | Replay::Think { .. }) = (life, question.replay) {
+    if let (Some(life), Replay::Closed { .. }) = (life, question.replay) {
         return Err(PlanError::NeedsTimes { budget: life.to_string() });
     }
     bimetal_sim::setup::check_keys(&question.schemes, &question.common)?;

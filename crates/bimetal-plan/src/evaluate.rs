@@ -8,11 +8,12 @@ use bimetal_core::block_map::GRANTED_BYTES_PER_BLOCK;
 use bimetal_core::layout::{LayoutError, Role};
 use bimetal_core::operation::OpKind;
 use bimetal_core::scheme::{Holds, SchemeError};
+use bimetal_core::units::Nanoseconds;
 use bimetal_core::volume::VolumeError;
 use bimetal_measure::text::{decimal, short};
 use bimetal_sim::block_layer::BlockLayerSettings;
 use bimetal_sim::figures::run_of;
-use bimetal_sim::findings::{address_end, depends_on_place};
+use bimetal_sim::findings::{address_end, depends_on_place, puts_off_all_work};
 use bimetal_sim::lifetime::{self, KnownWear, Life, Repeated, Unknown};
 use bimetal_sim::limits::{Limits, Which};
 use bimetal_sim::ownership::{Owned, Terms};
@@ -25,6 +26,7 @@ use bimetal_trace::Request;
 use serde_json::Value;
 
 use crate::advice::Confidence;
+use crate::answer;
 use crate::budget::{Budget, Metric, at};
 use crate::grid::Candidate;
 
@@ -170,6 +172,13 @@ impl Figures {
         figures
     }
 
+    /// Returns the bytes written to the home drives.
+    fn bytes_written_home(&self) -> u64 {
+        let members = self.run.get("members").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        let home = members.iter().filter(|member| member.get("role").and_then(Value::as_str) == Some("home"));
+        home.filter_map(|member| member.get("write_bytes").and_then(Value::as_u64)).sum()
+    }
+
     /// Returns the figure at a dotted path. Prices come from the catalogue.
     pub fn at(&self, path: &str) -> Option<f64> {
         at(&self.run, path).and_then(Value::as_f64)
@@ -312,6 +321,22 @@ impl Evaluator<'_> {
         let choices = candidate.choices(self.common);
         let Ok(setup) = Setup::new(candidate.scheme, &choices, &self.load.survey) else { return Ok(Vec::new()) };
         lifetime::lives(setup, &choices, Repeated::of(&self.load.requests, self.replay, self.known_wear))
+    }
+
+    /// Returns the reason for which `figures` of a whole run say nothing about a longer time, if
+    /// there is one.
+    pub(crate) fn why_too_short(&self, candidate: &Candidate, figures: &Figures) -> Option<String> {
+        let survey = &self.load.survey;
+        let settings = answer::settings_of(candidate, Some(figures));
+        let written = (figures.bytes_written_home(), survey.write_bytes.0);
+        let is_timed = survey.duration > Nanoseconds::ZERO && !matches!(self.replay, Replay::Closed { .. });
+        let puts_off = is_timed && puts_off_all_work(candidate.scheme.name, &settings, survey.duration, written);
+        puts_off.then(|| {
+            let seconds = short(survey.duration.as_seconds_f64());
+            format!(
+                "the trace of {seconds} s ends before its timer, and it wrote nothing home: a longer trace is needed"
+            )
+        })
     }
 
     /// Runs `candidate` until its end or until it breaks one of `limits`.

@@ -119,9 +119,9 @@ pub enum PlanError {
     Parameter(#[from] ParameterError),
     /// A lifetime is budgeted, but the requests have no times.
     #[error(
-        "{budget}: the life of flash needs times, and the requests are not replayed at any (--replay closed or think, or a trace \
-         without times): expected a trace with times and --replay timed; `bimetal record` records one. Or leave this \
-         budget out"
+        "{budget}: the life of flash needs times, and the requests are not replayed at any (--replay closed, or a trace \
+         without times): expected a trace with times and --replay timed or think; `bimetal record` records one. Or leave \
+         this budget out"
     )]
     NeedsTimes {
         /// The budget.
@@ -300,7 +300,14 @@ pub fn plan(question: &Question<'_>, progress: &dyn Progress) -> Result<Planned,
         && let Tried { candidate, outcome: Some(Outcome::Done(figures)), .. } = best
     {
         let whole = Evaluator { load: &whole, ..evaluator };
-        let found = advice::confidence(&whole, candidate, figures, &question.budgets)?;
+        let found = match figures.confidence.take() {
+            // The search knows only the first half then, or it replaced figures by their worst ends.
+            _ if question.holdout || question.sure => {
+                advice::confidence(&whole, candidate, figures, &question.budgets)?
+            }
+            Some(proof) => *proof,
+            None => advice::confidence(&whole, candidate, figures, &question.budgets)?,
+        };
         figures.confidence = Some(Box::new(found.clone()));
         confidence = Some(found);
         steps.over();
@@ -308,6 +315,10 @@ pub fn plan(question: &Question<'_>, progress: &dyn Progress) -> Result<Planned,
         if question.growth.is_some() {
             sensitivity.iter_mut().for_each(|change| change.change += ", before growth");
         }
+    }
+    let nearest_option = nearest.first().and_then(|&index| tried.iter().find(|tried| tried.candidate.index == index));
+    if let Some(nearest) = nearest_option {
+        sensitivity.extend(advice::think_times_of(&evaluator, &nearest.candidate, &question.budgets)?);
     }
     let effort = Effort { options, ..Effort::default() };
     let mut planned = planned(question, &whole, &search, tried, &nearest, effort);
@@ -385,6 +396,13 @@ fn planned(
                 let more = tried.candidate.cost_usd - best.candidate.cost_usd;
                 format!("keeps the budgets, and costs {} more", price(more))
             }
+            (true, Some(best)) if best.is_proven() == Some(true) && tried.is_proven() == Some(false) => {
+                let verdict = tried.figures().and_then(|figures| Some(figures.confidence.as_ref()?.verdict()));
+                format!(
+                    "keeps the budgets over the whole trace at the same price, but: {}",
+                    verdict.unwrap_or_default()
+                )
+            }
             (true, _) => {
                 "keeps the budgets at the same price, and is slower, or equal and later in the list".to_owned()
             }
@@ -414,6 +432,12 @@ fn planned(
         sensitivity: Vec::new(),
         run: effort,
     };
+    let mut answer = answer;
+    let refuted = best.and_then(|best| kernel::refuted_by(&best.candidate, &tried, &question.budgets));
+    if let Some((model, best)) = refuted.zip(answer.best.as_mut()) {
+        best.kernel_commands.clear();
+        answer.findings.push(answer::linux_breaks_budgets(model, &best.scheme));
+    }
     let budgets = question.budgets.clone();
     Planned { answer, kept: ranked.len(), tried, front: front_places, latency, budgets, growth: question.growth }
 }

@@ -7,9 +7,11 @@
 //! of one price, the search computes the lifetime in order of speed, until an option keeps all
 //! budgets. All these shortcuts are exact: an exhaustive search chooses the same option.
 //!
-//! Among options of one price, the option with the better response time wins; the first response
-//! time with a budget is compared. If two options are equally fast, the option with the better mean
-//! wins, and then the option that is earlier in the grid.
+//! Among options of one price that keep the budgets, a proven option wins: its worst window and
+//! its shortest lifetime keep the budgets, too. A proof costs several runs, so only the fastest
+//! options are proved ([`PROOFS_MAX`]). If none of these is proven, the fastest option wins. The
+//! first response time with a budget is compared. If two options are equally fast, the option with
+//! the better mean wins, and then the option that is earlier in the grid.
 //!
 //! Runs of a batch run side by side, one for each core. The results of a batch steer the next
 //! batch, so the answer does not depend on the number of cores.
@@ -39,6 +41,9 @@ pub(crate) const BATCH: usize = 16;
 
 /// Largest number of options of one way to build that are run to find the cheapest option.
 const RIVALS_MAX: usize = 12;
+
+/// Largest number of options of one price, the fastest first, among which a proven option is sought.
+const PROOFS_MAX: usize = 6;
 
 /// Number of options whose flash lifetime is computed side by side.
 const LIVES_BATCH: usize = 2;
@@ -73,6 +78,12 @@ impl Tried {
 
     pub(crate) fn left_out(candidate: Candidate, reason: String) -> Self {
         Self { candidate, outcome: None, reasons: vec![reason], judged: false }
+    }
+
+    /// Returns true if the worst ends of the option's figures are known to keep every budget; `None`
+    /// if the worst ends were not computed.
+    pub(crate) fn is_proven(&self) -> Option<bool> {
+        Some(self.figures()?.confidence.as_ref()?.proven)
     }
 
     /// Returns true if the option may still keep every budget.
@@ -129,7 +140,10 @@ impl Search<'_> {
             steps.over();
             Ok(tried)
         };
-        candidates.into_par_iter().with_max_len(1).map(run).collect()
+        let tried: Result<Vec<Tried>, SimulationError> = candidates.into_par_iter().with_max_len(1).map(run).collect();
+        let mut tried = tried?;
+        self.prove(&mut tried)?;
+        Ok(tried)
     }
 
     /// Runs candidates by price until the best option is known. Gives all dearer candidates the
@@ -159,8 +173,8 @@ impl Search<'_> {
         Ok(tried)
     }
 
-    /// Runs options of one price in batches, each scheme with its defaults first. Once an option
-    /// keeps the budgets, slower options stop early.
+    /// Runs options of one price in batches, each scheme with its defaults first. Once an option is
+    /// found that no slower option can beat, slower options stop early.
     fn try_group(
         &self,
         group: Vec<Candidate>,
@@ -169,7 +183,7 @@ impl Search<'_> {
     ) -> Result<(), SimulationError> {
         let group_begins = tried.len();
         for batch in group.chunks(BATCH) {
-            let rivals = self.best_as_budget(&tried[group_begins..]);
+            let rivals = self.slowest_as_budget(&tried[group_begins..]);
             let runs: Result<Vec<Tried>, _> = batch
                 .par_iter()
                 .with_max_len(1)
@@ -190,11 +204,12 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// Judges pending options of one price, the fastest first. Stops once an option keeps all
-    /// budgets and is faster than all pending options.
+    /// Judges pending options of one price, the fastest first. Stops once no pending option is fast
+    /// enough to win.
     fn judge_the_fastest(&self, group: &mut [Tried]) -> Result<(), SimulationError> {
         loop {
-            let enough = self.best(group).map(|tried| self.place(tried));
+            self.prove(group)?;
+            let enough = self.slowest_that_can_win(group).map(|tried| self.place(tried));
             let mut pending: Vec<&mut Tried> = group.iter_mut().filter(|tried| tried.is_pending()).collect();
             pending.retain(|tried| enough.as_ref().is_none_or(|enough| self.place(tried).cmp(enough).is_lt()));
             if pending.is_empty() {
@@ -204,6 +219,44 @@ impl Search<'_> {
             pending.truncate(LIVES_BATCH);
             pending.into_par_iter().with_max_len(1).try_for_each(|tried| self.judge(tried))?;
         }
+    }
+
+    /// Computes the worst ends of the fastest options of the lowest price that keep the budgets,
+    /// until one is proven.
+    fn prove(&self, tried: &mut [Tried]) -> Result<(), SimulationError> {
+        while let Some(index) = self.next_to_prove(tried) {
+            let found = tried.iter_mut().find(|tried| tried.candidate.index == index);
+            let Some(Tried { candidate, outcome: Some(Outcome::Done(figures)), .. }) = found else { break };
+            let confidence = advice::confidence(self.evaluator, candidate, figures, self.budgets)?;
+            self.count(confidence.windows + 2);
+            figures.confidence = Some(Box::new(confidence));
+        }
+        Ok(())
+    }
+
+    fn next_to_prove(&self, tried: &[Tried]) -> Option<usize> {
+        let contenders = self.contenders(tried);
+        let mut unproven = contenders.iter().take_while(|tried| tried.is_proven() != Some(true));
+        unproven.find(|tried| tried.is_proven().is_none()).map(|tried| tried.candidate.index)
+    }
+
+    /// Returns the options that may win: of the lowest price at which the budgets are kept, the
+    /// fastest first.
+    fn contenders<'t>(&self, tried: &'t [Tried]) -> Vec<&'t Tried> {
+        let kept = || tried.iter().filter(|tried| tried.keeps_all());
+        let lowest = kept().map(|tried| tried.candidate.cost_usd).min_by(f64::total_cmp);
+        let mut contenders: Vec<&Tried> = kept().filter(|tried| Some(tried.candidate.cost_usd) == lowest).collect();
+        contenders.sort_by(|one, other| self.place(one).cmp(&self.place(other)));
+        contenders.truncate(PROOFS_MAX);
+        contenders
+    }
+
+    /// Returns the option of a price that no slower option can beat: the fastest proven option, or
+    /// the slowest option that is proved.
+    fn slowest_that_can_win<'t>(&self, group: &'t [Tried]) -> Option<&'t Tried> {
+        let contenders = self.contenders(group);
+        let proven = contenders.iter().copied().find(|tried| tried.is_proven() == Some(true));
+        proven.or_else(|| contenders.get(PROOFS_MAX - 1).copied())
     }
 
     /// Returns the rank of an option among the options of the same price.
@@ -293,6 +346,13 @@ impl Search<'_> {
             false => self.budgets.iter().chain(rivals).cloned().collect(),
         };
         let outcome = self.evaluator.run(&candidate, self.evaluator.limits(&limits))?;
+        let outcome = match outcome {
+            Outcome::Done(figures) => match self.evaluator.why_too_short(&candidate, &figures) {
+                Some(why) => Outcome::Impossible(why),
+                None => Outcome::Done(figures),
+            },
+            other => other,
+        };
         self.count(1);
         let reasons = match &outcome {
             Outcome::Impossible(why) => vec![why.clone()],
@@ -422,7 +482,7 @@ impl Search<'_> {
 
     /// Returns the winning option.
     pub fn best<'t>(&self, tried: &'t [Tried]) -> Option<&'t Tried> {
-        self.ranked(tried).into_iter().next()
+        winner(&self.contenders(tried))
     }
 
     /// Returns the options that keep every budget, the best first.
@@ -432,6 +492,10 @@ impl Search<'_> {
             let by_price = one.candidate.cost_usd.total_cmp(&other.candidate.cost_usd);
             by_price.then_with(|| self.place(one).cmp(&self.place(other)))
         });
+        let best = self.best(tried).map(|best| best.candidate.index);
+        if let Some(at) = kept.iter().position(|tried| Some(tried.candidate.index) == best) {
+            kept[..=at].rotate_right(1);
+        }
         kept
     }
 
@@ -451,13 +515,22 @@ impl Search<'_> {
         tried.figures().and_then(|figures| figures.of(&self.first_response_budget())).unwrap_or(f64::INFINITY)
     }
 
-    /// Returns a budget that an option keeps if it is at least as fast as the best option so far.
-    fn best_as_budget(&self, tried: &[Tried]) -> Option<Budget> {
-        let value = self.best(tried).map(|best| self.first_response_time(best)).filter(|value| value.is_finite())?;
+    /// Returns a budget that an option keeps if it is fast enough to win among the options of its
+    /// price.
+    fn slowest_as_budget(&self, group: &[Tried]) -> Option<Budget> {
+        let slowest = self.slowest_that_can_win(group)?;
+        let value = Some(self.first_response_time(slowest)).filter(|value| value.is_finite())?;
         let first = self.first_response_budget();
         let text = format!("{}<={}", first.name(), first.show(Some(value)));
         Some(Budget { text, side: crate::budget::Side::AtMost, limit: value, ..first })
     }
+}
+
+/// Returns the winner among options of one price that keep the budgets, the fastest first: the
+/// fastest that is proven, or else the fastest.
+fn winner<'t>(contenders: &[&'t Tried]) -> Option<&'t Tried> {
+    let proven = contenders.iter().find(|tried| tried.is_proven() == Some(true));
+    proven.or(contenders.first()).copied()
 }
 
 #[cfg(test)]
@@ -470,8 +543,12 @@ mod tests {
     use bimetal_trace::synthetic::{Generator, Interarrival, Skew, WorkloadSpec};
     use proptest::prelude::*;
 
+    use super::{Tried, winner};
+    use crate::advice::Confidence;
     use crate::budget::Budget;
     use crate::catalogue::Catalogue;
+    use crate::evaluate::{Figures, Outcome};
+    use crate::grid::Candidate;
     use crate::growth::Growth;
     use crate::{Planned, Progress, Question, Stage, plan};
 
@@ -525,6 +602,28 @@ mod tests {
             sure: asked.sure,
         };
         plan(&question, &Nobody).unwrap()
+    }
+
+    /// Of two options for one price, the plan named the one whose worst window broke the budget,
+    /// because its mean was a little shorter.
+    #[test]
+    fn proven_option_wins_over_a_faster_one_of_its_price() {
+        let option = |index: usize, proven: Option<bool>| {
+            let confidence = proven.map(|proven| Box::new(Confidence { proven, ..Confidence::default() }));
+            let figures = Figures { confidence, ..Figures::default() };
+            let (scheme, drives, settings) = (schemes::find("bcache").unwrap(), Vec::new(), Vec::new());
+            let candidate = Candidate { index, variant: 0, scheme, drives, settings, cost_usd: 1.0 };
+            let outcome = Some(Outcome::Done(Box::new(figures)));
+            Tried { candidate, outcome, reasons: Vec::new(), judged: true }
+        };
+        let best = |proofs: &[Option<bool>]| {
+            let options: Vec<Tried> = proofs.iter().enumerate().map(|(index, proven)| option(index, *proven)).collect();
+            winner(&options.iter().collect::<Vec<_>>()).map(|tried| tried.candidate.index)
+        };
+        assert_eq!(best(&[Some(false), Some(true), Some(true)]), Some(1));
+        assert_eq!(best(&[Some(false), Some(false)]), Some(0));
+        assert_eq!(best(&[None]), Some(0));
+        assert_eq!(best(&[]), None);
     }
 
     proptest! {

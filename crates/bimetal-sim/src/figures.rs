@@ -172,6 +172,7 @@ fn member(setup: &Setup, measured: &Measured, replay: Replay, id: usize) -> Memb
         role: holds_name(drive.holds).to_owned(),
         profile: drive.profile.name.clone(),
         bytes: drive.size.0,
+        drives: drive.bought,
         metadata_bytes: volume - metadata(&measured.before.0[drive.volume]),
         figures: match &after.flash {
             Some(flash) => {

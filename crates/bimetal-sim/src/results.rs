@@ -11,7 +11,6 @@
 
 use std::collections::BTreeMap;
 
-use bimetal_core::units::Bytes;
 use bimetal_measure::json::{to_compact_json, to_json};
 use bimetal_measure::response_time::{CdfByKind, ResponseTimes};
 use bimetal_measure::throughput::Throughput;
@@ -19,7 +18,7 @@ use bimetal_measure::volume::{HitRatio, Migration};
 use bimetal_models::endurance::LimitedBy;
 use serde::Serialize;
 
-use crate::findings::{Finding, depends_on_place};
+use crate::findings::{Finding, NoChoice};
 use crate::lifetime::Unknown;
 use crate::over_share::PointOverShare;
 use crate::setup::Sizing;
@@ -49,11 +48,9 @@ pub struct Document {
 }
 
 impl Document {
-    /// Returns true if the figures of a run hold only for the addresses that the trace accesses,
-    /// and most addresses of the volume are unknown.
-    pub fn depends_on_place(&self, run: &Run) -> bool {
-        let bytes = |bytes: Option<u64>| Bytes(bytes.unwrap_or(0));
-        depends_on_place(&run.scheme, bytes(self.trace.capacity_bytes), bytes(self.trace.address_end_bytes))
+    /// Returns the reason for which a run is no advice, if there is one.
+    pub fn no_choice(&self, run: &Run) -> Option<NoChoice> {
+        NoChoice::of(run, &self.trace)
     }
 
     /// Returns the runs with whole drives or given sizes, and the runs with a share of the working
@@ -392,8 +389,10 @@ pub struct Member {
     pub role: String,
     /// Profile of the drive.
     pub profile: String,
-    /// Size of the drive.
+    /// Size of the drive, or of all drives that are used as one.
     pub bytes: u64,
+    /// Number of equal drives that are bought and used as one.
+    pub drives: u64,
     /// Bytes of the scheme's metadata written to the drive.
     pub metadata_bytes: u64,
     /// Figures of the drive: the keys of an SSD or of an HDD.
@@ -555,6 +554,7 @@ mod tests {
             role: "home".into(),
             profile: "p".into(),
             bytes: 4096,
+            drives: 1,
             metadata_bytes: 0,
             figures: MemberFigures::Ssd(Box::default()),
             provenance: Provenance::default(),

@@ -5,11 +5,15 @@
 //! percentile of the response times is the speed. A gain in speed counts if it is larger than the ±
 //! of both percentiles, and at least 1 %, which nobody would notice. A gain in life counts from 5 %
 //! on, and so does a gain in speed if a percentile has no ± (`--runs 1`). No life beyond ten years
-//! counts. A run whose figures depend on the place of the trace's accesses, where most addresses
-//! of the volume are unknown, is no choice.
+//! counts. A run whose figures hold for the trace and would mislead a buyer is no choice
+//! ([`NoChoice`]).
 
-use bimetal_measure::text::{dollars, lifetime, milliseconds, milliseconds_with_half, three_digits};
-use bimetal_sim::results::Run;
+use bimetal_core::units::significant;
+use bimetal_measure::text::{decimal, dollars, lifetime, milliseconds, milliseconds_with_half, price, three_digits};
+use bimetal_plan::answer::without_size;
+use bimetal_sim::findings::NoChoice;
+use bimetal_sim::results::{Member, Run};
+use bimetal_sim::setup::Sizing;
 use bimetal_sim::uncertainty::differ;
 
 use crate::life::until;
@@ -29,17 +33,14 @@ pub(crate) struct Choices {
     pub(crate) best: Vec<Choice>,
     /// Indices of the runs that a choice equals or beats in price, p99 and life.
     pub(crate) beaten: Vec<usize>,
-    /// Indices of the runs whose figures hold only for the addresses that the trace accesses.
-    pub(crate) unsure: Vec<usize>,
+    /// Indices of the runs that are no choice, with the reason.
+    pub(crate) unsure: Vec<(usize, NoChoice)>,
     /// Gains that count, in words.
     pub(crate) rule: &'static str,
 }
 
 /// Ratio of a life to the shortest possible life from which on both are printed.
 const WIDE: f64 = 1.05;
-
-/// Words in front of the schemes that are no choice.
-pub(crate) const UNSURE: &str = "no choice, because the trace knows too few addresses:";
 
 const RULE: &str = "a gain within ± counts as none, and so does less than 5 % of life";
 const RULE_WITHOUT_HALF: &str = "a gain of less than 5 % counts as none";
@@ -52,6 +53,9 @@ pub(crate) struct Choice {
     pub(crate) purpose: String,
     /// Price, speed, life of the SSD and capacity.
     pub(crate) figures: String,
+    /// Drives to buy, cost of a year, and probability of a loss of data; empty if nothing of these
+    /// is known.
+    pub(crate) buy: String,
 }
 
 /// Figures by which runs are compared.
@@ -68,10 +72,10 @@ struct Merits {
 }
 
 impl Choices {
-    /// Returns the choices among `runs`, of which `is_unsure` tells those whose figures hold only
-    /// for some addresses; `None` unless two other runs have a price and a speed. With `today`, a
-    /// year with its fraction, a life has the year of its end.
-    pub(crate) fn of(runs: &[Run], is_unsure: impl Fn(&Run) -> bool, today: Option<f64>) -> Option<Self> {
+    /// Returns the choices among `runs`, of which `why_not` tells those that are no choice; `None` if
+    /// only one run has a price and a speed, and no price is unknown. With `today`, a year with its fraction, a
+    /// life has the year of its end.
+    pub(crate) fn of(runs: &[Run], why_not: impl Fn(&Run) -> Option<NoChoice>, today: Option<f64>) -> Option<Self> {
         let lives_count = runs.iter().all(|run| run.ssd.is_none() || run.devices.ssd.flash.lifetime_years.is_some());
         let merits = |run: &Run| {
             let years = least_life(run).filter(|_| lives_count);
@@ -80,13 +84,18 @@ impl Choices {
             let p99_half = run.response_time_ms.all.p99_pm;
             Some(Merits { usd, p99_ms, p99_half, years, has_ssd: run.ssd.is_some() })
         };
-        let (unsure, sure): (Vec<usize>, Vec<usize>) = (0..runs.len()).partition(|&at| is_unsure(&runs[at]));
-        let mut order: Vec<(usize, Merits)> =
-            sure.into_iter().filter_map(|at| Some((at, merits(&runs[at])?))).collect();
+        let unsure: Vec<(usize, NoChoice)> = runs
+            .iter()
+            .enumerate()
+            .filter_map(|(at, run)| Some((at, why_not(run).or_else(|| no_price(run))?)))
+            .collect();
+        let sure = (0..runs.len()).filter(|at| unsure.iter().all(|(other, _)| other != at));
+        let mut order: Vec<(usize, Merits)> = sure.filter_map(|at| Some((at, merits(&runs[at])?))).collect();
         order.sort_by(|(_, a), (_, b)| {
             a.usd.total_cmp(&b.usd).then(a.p99_ms.total_cmp(&b.p99_ms)).then(b.years.total_cmp(&a.years))
         });
-        if order.len() < 2 {
+        let is_without_price = unsure.iter().any(|(_, reason)| *reason == NoChoice::NoPrice);
+        if order.len() < 2 && !is_without_price {
             return None;
         }
         let (mut kept, mut choices): (Vec<Merits>, _) =
@@ -95,7 +104,7 @@ impl Choices {
             match own.purpose_beside(&kept) {
                 Some(purpose) => {
                     let figures = own.in_words(&runs[run], today);
-                    choices.best.push(Choice { run, purpose, figures });
+                    choices.best.push(Choice { run, purpose, figures, buy: buy(&runs[run]) });
                     kept.push(own);
                 }
                 None => choices.beaten.push(run),
@@ -112,18 +121,28 @@ impl Choices {
         let names: Vec<String> = self.best.iter().map(|choice| name(choice.run)).collect();
         let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
         let mut text = format!("what to choose ({}):\n", self.rule);
-        for (Choice { purpose, figures, .. }, name) in self.best.iter().zip(names) {
+        for (Choice { purpose, figures, buy, .. }, name) in self.best.iter().zip(names) {
             text += &format!("  {name:width$}  {purpose}: {figures}\n");
+            if !buy.is_empty() {
+                text += &format!("  {:width$}  {buy}\n", "");
+            }
         }
         if !self.beaten.is_empty() {
             let beaten: Vec<String> = self.beaten.iter().map(|&run| name(run)).collect();
             text += &format!("  nothing is gained by {}\n", beaten.join(", "));
         }
-        if !self.unsure.is_empty() {
-            let unsure: Vec<String> = self.unsure.iter().map(|&run| name(run)).collect();
-            text += &format!("  {UNSURE} {}\n", unsure.join(", "));
+        for (reason, runs) in self.no_choices() {
+            let names: Vec<String> = runs.into_iter().map(&name).collect();
+            text += &format!("  no choice, because {}: {}\n", reason.words(), names.join(", "));
         }
         text
+    }
+
+    /// Returns each reason for which runs are no choice, with these runs.
+    pub(crate) fn no_choices(&self) -> Vec<(NoChoice, Vec<usize>)> {
+        let of = |reason| self.unsure.iter().filter(move |(_, other)| *other == reason).map(|(run, _)| *run);
+        let all = NoChoice::ALL.into_iter().map(|reason| (reason, of(reason).collect::<Vec<usize>>()));
+        all.filter(|(_, runs)| !runs.is_empty()).collect()
     }
 }
 
@@ -160,14 +179,37 @@ impl Merits {
             let from = if least * WIDE < years { format!("{} to ", lifetime(least)) } else { String::new() };
             text += &format!(", the SSD lasts {from}{}{end}", lifetime(years));
         }
-        if let Some(usd) = run.cost.usd_per_year {
-            text += &format!(", ${} a year", dollars(usd));
-        }
         if run.exported_bytes > 0 {
             text += &format!(", holds {}", capacity(run.exported_bytes));
         }
         text
     }
+}
+
+/// Returns the reason for which a run with a drive of unknown price is no choice.
+fn no_price(run: &Run) -> Option<NoChoice> {
+    run.cost.total_usd.is_none().then_some(NoChoice::NoPrice)
+}
+
+/// Returns the drives to buy with prices and dates, the cost of a year of ownership, and the
+/// probability that data are lost in a year.
+fn buy(run: &Run) -> String {
+    let drives: Vec<String> = run.members.iter().filter_map(purchase).collect();
+    let drives = (run.sizing != Sizing::Share && !drives.is_empty() && drives.len() == run.members.len())
+        .then(|| format!("buy {}", drives.join(" and ")));
+    let year = run.cost.usd_per_year.map(|usd| format!("${} a year", dollars(usd)));
+    let loss = run.cost.loss_probability_per_year;
+    let loss = loss.map(|loss| format!("data lost in {} % of all years", significant(loss * 100.0, 2)));
+    [drives, year, loss].into_iter().flatten().collect::<Vec<_>>().join("; ")
+}
+
+/// Returns a drive to buy, like `4 × crucial-p310 2 TB ($448, 2025-07-23)`.
+fn purchase(member: &Member) -> Option<String> {
+    let usd = member.provenance.price_usd?;
+    let count = if member.drives > 1 { format!("{} × ", member.drives) } else { String::new() };
+    let date = member.provenance.price_date.as_deref().map_or_else(String::new, |date| format!(", {date}"));
+    let each = decimal(member.bytes / member.drives.max(1));
+    Some(format!("{count}{} {each} ({}{date})", without_size(&member.profile), price(usd)))
 }
 
 /// Returns the shortest life that the trace leaves possible, in years.
@@ -197,7 +239,7 @@ mod tests {
     }
 
     fn said(runs: &[Run]) -> String {
-        Choices::of(runs, |_| false, None).unwrap().lines(|at| runs[at].scheme.clone())
+        Choices::of(runs, |_| None, None).unwrap().lines(|at| runs[at].scheme.clone())
     }
 
     #[test]
@@ -223,12 +265,12 @@ mod tests {
     #[test]
     fn scheme_that_hangs_on_unknown_addresses_is_no_choice() {
         let runs = [run("bcache", 90.0, 4.0, None), run("combo", 80.0, 1.0, None), run("hdd-only", 70.0, 9.0, None)];
-        let unsure = |run: &Run| run.scheme == "combo";
+        let unsure = |run: &Run| (run.scheme == "combo").then_some(NoChoice::TooFewAddresses);
         let choices = Choices::of(&runs, unsure, None).unwrap();
         assert_eq!(choices.best.iter().map(|choice| choice.run).collect::<Vec<_>>(), [2, 0]);
         let text = choices.lines(|at| runs[at].scheme.clone());
         assert!(text.ends_with("  no choice, because the trace knows too few addresses: combo\n"), "{text}");
-        let sure = Choices::of(&runs, |_| false, None).unwrap();
+        let sure = Choices::of(&runs, |_| None, None).unwrap();
         assert_eq!(sure.best.iter().map(|choice| choice.run).collect::<Vec<_>>(), [2, 1]);
     }
 
@@ -250,7 +292,7 @@ mod tests {
     #[test]
     fn one_of_two_equal_runs_stays() {
         let runs = [run("a", 90.0, 4.0, Some(2.0)), run("b", 90.0, 4.1, Some(2.05))];
-        let choices = Choices::of(&runs, |_| false, None).unwrap();
+        let choices = Choices::of(&runs, |_| None, None).unwrap();
         assert_eq!((choices.best.len(), choices.best[0].run, &choices.beaten[..]), (1, 0, &[1][..]));
     }
 
@@ -259,48 +301,51 @@ mod tests {
     #[test]
     fn gain_within_the_interval_is_no_choice() {
         let mut runs = [run("cheap", 80.0, 10.0, None), run("dear", 90.0, 8.0, None)];
-        assert_eq!(Choices::of(&runs, |_| false, None).unwrap().best.len(), 2);
+        assert_eq!(Choices::of(&runs, |_| None, None).unwrap().best.len(), 2);
         (runs[0].response_time_ms.all.p99_pm, runs[1].response_time_ms.all.p99_pm) = (Some(1.6), Some(1.6));
-        let choices = Choices::of(&runs, |_| false, None).unwrap();
+        let choices = Choices::of(&runs, |_| None, None).unwrap();
         assert_eq!((choices.best.len(), choices.rule), (1, RULE));
         assert_eq!(choices.best[0].figures, "$80.00, p99 10.0 ± 2 ms, holds 250 GB");
         runs[0].response_time_ms.all.p99_pm = Some(0.5);
-        assert_eq!(Choices::of(&runs, |_| false, None).unwrap().best.len(), 2);
+        assert_eq!(Choices::of(&runs, |_| None, None).unwrap().best.len(), 2);
         (runs[1].response_time_ms.all.p99, runs[1].response_time_ms.all.p99_pm) = (Some(9.95), Some(0.0));
         runs[0].response_time_ms.all.p99_pm = Some(0.0);
-        assert_eq!(Choices::of(&runs, |_| false, None).unwrap().best.len(), 1, "half a percent, though certain");
+        assert_eq!(Choices::of(&runs, |_| None, None).unwrap().best.len(), 1, "half a percent, though certain");
     }
 
     #[test]
     fn life_ends_in_a_year_if_today_is_known() {
         let runs = [run("flash", 90.0, 4.0, Some(4.2)), run("disk", 80.0, 900.0, None)];
-        let choices = Choices::of(&runs, |_| false, Some(2026.9)).unwrap();
+        let choices = Choices::of(&runs, |_| None, Some(2026.9)).unwrap();
         assert_eq!(choices.best[1].figures, "$90.00, p99 4.00 ms, the SSD lasts 4.20 y, until 2031, holds 250 GB");
     }
 
     #[test]
     fn life_counts_only_if_it_is_known_of_every_ssd() {
         let mut runs = [run("flash", 90.0, 4.0, Some(2.0)), run("lasting", 170.0, 40.0, Some(5.0))];
-        assert_eq!(Choices::of(&runs, |_| false, None).unwrap().best.len(), 2);
+        assert_eq!(Choices::of(&runs, |_| None, None).unwrap().best.len(), 2);
         runs[0].devices.ssd.flash.lifetime_years = None;
-        assert_eq!(Choices::of(&runs, |_| false, None).unwrap().best.len(), 1);
+        assert_eq!(Choices::of(&runs, |_| None, None).unwrap().best.len(), 1);
     }
 
     /// Regression: "an SSD that lasts longer than 132 y" recommended a drive of twice the price.
     #[test]
     fn lives_beyond_ten_years_are_equal() {
         let runs = [run("flash", 90.0, 4.0, Some(132.0)), run("dear", 170.0, 4.0, Some(157.0))];
-        assert_eq!(Choices::of(&runs, |_| false, None).unwrap().beaten, [1]);
+        assert_eq!(Choices::of(&runs, |_| None, None).unwrap().beaten, [1]);
         let runs = [run("flash", 90.0, 4.0, Some(9.0)), run("dear", 170.0, 4.0, Some(157.0))];
-        assert_eq!(Choices::of(&runs, |_| false, None).unwrap().best.len(), 2);
+        assert_eq!(Choices::of(&runs, |_| None, None).unwrap().best.len(), 2);
         let runs = [run("flash", 80.0, 4.0, Some(2.0)), run("dear-disk", 170.0, 4.0, None)];
-        assert_eq!(Choices::of(&runs, |_| false, None).unwrap().beaten, [1]);
+        assert_eq!(Choices::of(&runs, |_| None, None).unwrap().beaten, [1]);
     }
 
     #[test]
     fn run_without_a_price_is_no_choice() {
         let mut runs = [run("flash", 90.0, 4.0, None), run("disk", 80.0, 900.0, None)];
         runs[1].cost.total_usd = None;
-        assert!(Choices::of(&runs, |_| false, None).is_none());
+        let choices = Choices::of(&runs, |_| None, None).unwrap();
+        assert_eq!((choices.best.len(), &choices.unsure[..]), (1, &[(1, NoChoice::NoPrice)][..]));
+        assert!(said(&runs).ends_with("  no choice, because the price of a drive is not known: disk\n"));
+        assert!(Choices::of(&runs[..1], |_| None, None).is_none(), "nothing to choose from");
     }
 }

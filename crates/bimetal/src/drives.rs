@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use bimetal_models::spelling::nearest;
-use bimetal_plan::catalogue::Kind;
+use bimetal_plan::catalogue::{COMMON, COMMON_CLASS, Kind};
 use bimetal_plan::drives::date::Date;
 use bimetal_plan::drives::figures::PerSize;
 use bimetal_plan::drives::{CloudVolume, Drive, DriveFile, Provenance, kind_text};
@@ -54,7 +54,7 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// Returns the entry of this name, the entries of a class of this name, or the entries whose names
+/// Returns the entry of this name, the common drives, the entries of a class of this name, or the entries whose names
 /// contain the name.
 ///
 /// # Errors
@@ -65,7 +65,9 @@ pub fn chosen<'a>(mut entries: Vec<Entry<'a>>, name: Option<&str>) -> Result<Vec
     let known: Vec<&str> = entries.iter().map(Entry::name).collect();
     let mut classes: Vec<&str> = entries.iter().map(|entry| entry.file().name.as_str()).collect();
     classes.dedup();
-    if known.contains(&wanted.as_str()) {
+    if wanted == COMMON_CLASS {
+        entries.retain(|entry| COMMON.contains(&entry.name()));
+    } else if known.contains(&wanted.as_str()) {
         entries.retain(|entry| entry.name() == wanted);
     } else if classes.contains(&wanted.as_str()) {
         entries.retain(|entry| entry.file().name == wanted);

@@ -36,7 +36,7 @@ pub(crate) fn limit(limited_by: LimitedBy) -> &'static str {
 /// Returns the reason for which a lifetime is unknown, with the remedy.
 pub(crate) fn unknown(reason: Unknown) -> &'static str {
     match reason {
-        Unknown::NeedsTimes => "needs times: a trace with times, replayed at them (--replay timed)",
+        Unknown::NeedsTimes => "needs times: a trace with times, replayed at them (--replay timed or think)",
         Unknown::NothingWritten => "nothing is written",
         Unknown::NothingErased => {
             "nothing was erased, and the profile has neither warranted_terabytes_written nor warranted_drive_writes_per_day"
@@ -141,8 +141,17 @@ mod tests {
         flash.lifetime_unknown = unknown;
         let figures = MemberFigures::Ssd(Box::new(SsdFigures { flash: flash.clone(), ..SsdFigures::default() }));
         let (id, profile, role, provenance) = ("ssd".into(), "p".into(), "home".into(), Provenance::default());
-        run.members =
-            vec![Member { id, profile, role, figures, provenance, volume: None, bytes: 1, metadata_bytes: 0 }];
+        run.members = vec![Member {
+            id,
+            profile,
+            role,
+            figures,
+            provenance,
+            volume: None,
+            bytes: 1,
+            drives: 1,
+            metadata_bytes: 0,
+        }];
         run
     }
 

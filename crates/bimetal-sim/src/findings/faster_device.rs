@@ -11,11 +11,19 @@ const QUICK_SHARE: f64 = 0.5;
 /// Smallest number of random reads from which a share is computed.
 const READS_MIN: u64 = 100;
 
+/// Returns true if the device that recorded the trace was faster than a hard disk.
+pub fn answered_by_faster_device(survey: &Survey) -> bool {
+    survey.answered_random_reads >= READS_MIN && share(survey) >= QUICK_SHARE
+}
+
+fn share(survey: &Survey) -> f64 {
+    survey.quick_random_reads as f64 / survey.answered_random_reads.max(1) as f64
+}
+
 pub(super) fn of(survey: &Survey, runs: &[Run]) -> Option<Finding> {
-    let reads = survey.answered_random_reads;
-    let share = survey.quick_random_reads as f64 / reads.max(1) as f64;
+    let share = share(survey);
     let has_hdd = runs.iter().any(|run| run.hdd.is_some());
-    (has_hdd && reads >= READS_MIN && share >= QUICK_SHARE).then(|| {
+    (has_hdd && answered_by_faster_device(survey)).then(|| {
         let text = format!(
             "The trace was recorded on a device faster than a hard disk: it answered {:.0} % of the random reads within \
              0.5 ms. Its requests come faster than users of a hard disk would send them.",

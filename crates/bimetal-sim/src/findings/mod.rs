@@ -7,6 +7,7 @@ mod faster_device;
 mod holds_everything;
 mod life_of_short_trace;
 mod misaligned;
+mod no_choice;
 mod no_responses;
 mod no_times;
 mod part_of_addresses;
@@ -18,9 +19,12 @@ mod whole_seconds;
 
 use bimetal_core::block::BlockSize;
 use bimetal_core::units::Bytes;
+pub use faster_device::answered_by_faster_device;
 pub(crate) use holds_everything::is_cache;
+pub use no_choice::NoChoice;
 pub use part_of_addresses::depends_on_place;
 use serde::Serialize;
+pub use timers::puts_off_all_work;
 
 use crate::results::Run;
 use crate::simulator::Replay;
@@ -81,6 +85,7 @@ pub fn of(survey: &Survey, runs: &[Run], block: BlockSize, replay: Replay, capac
         Replay::Think { .. } => {
             findings.extend(no_responses::of(survey));
             findings.extend(timers::of(survey, runs));
+            findings.extend(life_of_short_trace::of(survey, runs));
         }
         Replay::Closed { .. } => {}
     }

@@ -98,6 +98,7 @@ mod tests {
             role: "home".to_owned(),
             profile: "p".to_owned(),
             bytes: 4096,
+            drives: 1,
             metadata_bytes: 0,
             figures: MemberFigures::Hdd(HddFigures { busy_fraction: Some(busy_fraction), ..HddFigures::default() }),
             provenance: Provenance::default(),

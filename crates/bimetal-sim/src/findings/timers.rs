@@ -1,6 +1,8 @@
 //! Timers of a scheme that are longer than the trace: the effects of such timers are missing from
 //! the figures.
 
+use std::collections::BTreeMap;
+
 use bimetal_core::schemes;
 use bimetal_core::settings::Kind;
 use bimetal_core::units::Nanoseconds;
@@ -11,7 +13,7 @@ use crate::survey::Survey;
 
 pub(super) fn of(survey: &Survey, runs: &[Run]) -> Option<Finding> {
     let mut late: Vec<String> = Vec::new();
-    for timer in runs.iter().flat_map(|run| longer_than(survey.duration, run)) {
+    for timer in runs.iter().flat_map(|run| longer_than(survey.duration, &run.scheme, &run.settings)) {
         // A scheme may run twice, with drives on sale and with a share.
         if !late.contains(&timer) {
             late.push(timer);
@@ -25,18 +27,33 @@ pub(super) fn of(survey: &Survey, runs: &[Run]) -> Option<Finding> {
     Some(Finding::new("timers-longer-than-trace", "warning", text, "a longer trace, or --set PARAMETER=TIME", None))
 }
 
-/// Returns the timers of a run that are longer than `duration`, as `scheme: key=value`.
-fn longer_than(duration: Nanoseconds, run: &Run) -> Vec<String> {
+/// Share of the written bytes below which a scheme counts as not having begun to write home.
+const BEGUN_SHARE: f64 = 0.01;
+
+/// Returns true if a scheme kept nearly all writes from home until the end of a trace that is
+/// shorter than a timer of the scheme: the work that the scheme put off is missing from the figures.
+pub fn puts_off_all_work(
+    scheme: &str,
+    settings: &BTreeMap<String, String>,
+    duration: Nanoseconds,
+    (home_bytes, host_bytes): (u64, u64),
+) -> bool {
+    let has_begun = home_bytes as f64 >= BEGUN_SHARE * host_bytes as f64;
+    !has_begun && !longer_than(duration, scheme, settings).is_empty()
+}
+
+/// Returns the timers of a scheme that are longer than `duration`, as `scheme key=value`.
+fn longer_than(duration: Nanoseconds, scheme: &str, settings: &BTreeMap<String, String>) -> Vec<String> {
     // Without a strategy, combo has nothing to time.
-    if run.settings.get("strategy").is_some_and(|strategy| strategy == "none") {
+    if settings.get("strategy").is_some_and(|strategy| strategy == "none") {
         return Vec::new();
     }
-    let parameters = schemes::find(&run.scheme).map_or(&[][..], |scheme| scheme.parameters);
+    let parameters = schemes::find(scheme).map_or(&[][..], |scheme| scheme.parameters);
     let timers = parameters.iter().filter(|parameter| matches!(parameter.kind, Kind::Duration | Kind::DurationOrOff));
     let late = timers.filter_map(|parameter| {
-        let value = run.settings.get(parameter.name)?;
+        let value = settings.get(parameter.name)?;
         let is_late = value.parse::<Nanoseconds>().is_ok_and(|time| time > duration);
-        is_late.then(|| format!("{} {}={value}", run.scheme, parameter.name))
+        is_late.then(|| format!("{scheme} {}={value}", parameter.name))
     });
     late.collect()
 }
@@ -45,6 +62,21 @@ fn longer_than(duration: Nanoseconds, run: &Run) -> Vec<String> {
 mod tests {
     use super::super::tests::run;
     use super::*;
+
+    /// Griffin on a second of a trace wrote its SSD never, and its SSD was said to last 696 years.
+    #[test]
+    fn scheme_whose_timer_never_fired_puts_off_all_work() {
+        let settings = BTreeMap::from([("timeout".to_owned(), "900s".to_owned())]);
+        let puts_off = |seconds, home_bytes, host_bytes| {
+            puts_off_all_work("griffin", &settings, Nanoseconds::from_seconds(seconds), (home_bytes, host_bytes))
+        };
+        assert!(puts_off(40, 0, 1000));
+        assert!(puts_off(40, 9, 1000));
+        assert!(!puts_off(40, 10, 1000), "a threshold began a migration");
+        assert!(!puts_off(901, 0, 1000), "the timer was due");
+        assert!(!puts_off(40, 0, 0), "nothing was written");
+        assert!(!puts_off_all_work("ssd-only", &BTreeMap::new(), Nanoseconds::ZERO, (0, 1000)));
+    }
 
     #[test]
     fn timer_beyond_the_trace_is_named() {

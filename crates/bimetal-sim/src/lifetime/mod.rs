@@ -107,8 +107,7 @@ pub struct Life {
 /// Reason for which a lifetime is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Unknown {
-    /// The requests have no times, so that the load has no rate. Or the times depend on the drives,
-    /// so that the rate of further rounds is not known.
+    /// The requests have no times, or a closed replay ignores them, so that the load has no rate.
     #[serde(rename = "needs times")]
     NeedsTimes,
     /// Nothing is written to the drive.
@@ -258,16 +257,18 @@ fn flash_drives(setup: &Setup) -> impl Iterator<Item = &Drive> {
 }
 
 /// Computes the lifetimes of the flash drives of `setup`, which no request has reached yet. The
-/// lifetimes are unknown unless requests are issued at their times, because the recording needs the
-/// time at which a round begins.
+/// lifetimes are unknown under a closed replay, which ignores the times of the trace. Under a replay
+/// with think times, the lifetimes are those of the trace's own times: the load of a day is that of
+/// the recorded day, however fast the drives answer.
 ///
 /// # Errors
 /// Returns an error if the workload cannot be read, or the totals of a run contradict each other.
 pub fn lives(mut setup: Setup, choices: &Choices, load: Repeated<'_>) -> Result<Vec<Life>, SimulationError> {
-    let Replay::Timed { speedup } = load.replay else {
+    let (Replay::Timed { speedup } | Replay::Think { speedup }) = load.replay else {
         let unknown = |drive: &Drive| Life::unknown(&drive.id, &drive.profile, Unknown::NeedsTimes);
         return Ok(flash_drives(&setup).map(unknown).collect());
     };
+    let load = Repeated { replay: Replay::Timed { speedup }, ..load };
     let kept = load.kept()?;
     let load = kept.as_ref().map_or(load, |requests| Repeated { workload: requests, ..load });
     let recording = Recording::begin(&mut setup, choices, load, speedup);

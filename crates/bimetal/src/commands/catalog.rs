@@ -21,6 +21,7 @@ use crate::prices::today;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     bimetal catalog show\n  \
+    bimetal catalog show common\n  \
     bimetal catalog show datacentre-ssd\n  \
     bimetal catalog show samsung-990-pro\n  \
     bimetal catalog import drives.csv -o drives.toml")]
@@ -43,7 +44,8 @@ enum Action {
         bimetal catalog show datacentre-ssd --csv > drives.csv\n  \
         bimetal catalog show crucial-t500 --json")]
     Show {
-        /// A drive, a class of drives, or a part of a drive's name
+        /// A drive, a class of drives, common for the drives that a plan considers by default, or a
+        /// part of a drive's name
         name: Option<String>,
         #[command(flatten)]
         form: TableForm,

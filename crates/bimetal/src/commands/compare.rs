@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use bimetal_measure::json::to_json;
 use bimetal_sim::experiment::Progress;
 use bimetal_sim::results::Document;
+use bimetal_sim::setup::Sizing;
 use clap::Args;
 
 use crate::choices::Choices;
@@ -172,6 +173,11 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     if let Some(path) = report {
         note(format_args!("the report is in {}", path.display()));
     }
+    if document.trace.capacity_bytes.is_none() && document.runs.iter().any(|run| run.sizing == Sizing::Sold) {
+        note(
+            "nothing tells how large the volume must be: drives hold the addresses of the trace; --capacity SIZE asks for more",
+        );
+    }
     match form {
         TableForm { json: true, .. } => return print(&compared.json()),
         TableForm { csv: true, .. } => return print(&exported_table::csv(document)),
@@ -184,7 +190,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
 /// Returns the choices that no other run beats, with an empty line after them.
 fn choices(document: &Document, today: f64) -> String {
     let runs = document.blocks().0;
-    let choices = Choices::of(runs, |run| document.depends_on_place(run), Some(today));
+    let choices = Choices::of(runs, |run| document.no_choice(run), Some(today));
     choices.map_or_else(String::new, |choices| format!("{}\n", choices.lines(|run| label(runs, run))))
 }
 

@@ -81,9 +81,9 @@ pub(crate) struct Arguments {
     #[arg(long, help_heading = heading::BUDGETS, value_name = "SHARE/y")]
     growth: Option<String>,
     /// Drives for sale: on-sale for all drives of `bimetal catalog show`, a class of them like
-    /// consumer-ssd, or a TOML file with prices; several with commas between [default: six common
-    /// models]
-    #[arg(long, help_heading = heading::SEARCH, value_name = "on-sale|CLASS|FILE.toml")]
+    /// consumer-ssd, a model like samsung-990-pro, or a TOML file with prices; several with commas
+    /// between [default: the six models of `bimetal catalog show common`]
+    #[arg(long, help_heading = heading::SEARCH, value_name = "on-sale|CLASS|MODEL|FILE.toml")]
     catalog: Option<String>,
     /// The schemes to consider, with commas between, or all
     #[arg(long, help_heading = heading::SEARCH, value_name = "a,b|all", default_value = "all")]
@@ -390,6 +390,9 @@ fn text(planned: &Planned) -> String {
             let _ = writeln!(text, "{}{}", sentence(best, latency), next.unwrap_or_default());
             let _ = writeln!(text, "buy: {}", purchases(&best.candidate));
             text += &ownership(answer.best.as_ref());
+            if best.figures().and_then(|figures| figures.confidence.as_ref()).is_some_and(|all| !all.proven) {
+                text += "to keep the budgets at the worst end of each range, too, plan with --sure\n";
+            }
             let _ = writeln!(text, "{}", planned.after_growth().map(|grown| grown + "\n").unwrap_or_default());
             let built = answer.best.as_ref().map(|best| match &best.create_command {
                 Some(line) => format!("build it with: {line}"),
@@ -419,7 +422,9 @@ fn text(planned: &Planned) -> String {
     text.push_str("\nbest other option of each scheme:\n");
     let others = others(planned);
     for tried in &others {
-        let reason = if tried.reasons.is_empty() { "keeps the budgets".to_owned() } else { tried.reasons.join("; ") };
+        let is_open = tried.figures().and_then(|figures| figures.confidence.as_ref()).is_some_and(|all| !all.proven);
+        let keeps = if is_open { "keeps the budgets over the whole trace" } else { "keeps the budgets" };
+        let reason = if tried.reasons.is_empty() { keeps.to_owned() } else { tried.reasons.join("; ") };
         let _ = writeln!(text, "  {}: {reason}", sentence(tried, latency));
     }
     let run = &answer.run;

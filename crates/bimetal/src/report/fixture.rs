@@ -247,6 +247,7 @@ fn member(id: &str, role: &str, figures: MemberFigures, gib: f64, price: f64) ->
         role: role.into(),
         profile: format!("{id}-profile"),
         bytes: (gib * (1u64 << 30) as f64) as u64,
+        drives: 1,
         metadata_bytes: 1 << 20,
         figures,
         provenance: Provenance {

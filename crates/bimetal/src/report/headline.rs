@@ -5,7 +5,7 @@ use bimetal_measure::text::{dollars, lifetime, milliseconds, three_digits};
 use bimetal_sim::results::{Document, Run};
 use bimetal_sim::uncertainty::differ;
 
-use crate::choices::{Choice, Choices, UNSURE};
+use crate::choices::{Choice, Choices};
 use crate::life::unknown;
 
 use super::columns::GIB;
@@ -41,11 +41,15 @@ struct Ranking {
 /// Figure of a run, with half the figure's 95 % interval.
 type Figure = (f64, Option<f64>);
 
+/// Returns true if a run may be advice.
+fn is_choice(document: &Document, run: &Run) -> bool {
+    document.no_choice(run).is_none()
+}
+
 /// Ranks the runs that have the figure; the lowest figure comes first. Runs tie if luck may explain
-/// the lead. Runs whose figures depend on addresses that the trace does not know are left
-/// out.
+/// the lead. Runs that are no choice are left out.
 fn rank(document: &Document, figure: impl Fn(&Run) -> Option<Figure>) -> Option<Ranking> {
-    let figure = |run: &Run| figure(run).filter(|_| !document.depends_on_place(run));
+    let figure = |run: &Run| figure(run).filter(|_| is_choice(document, run));
     let mut order: Vec<_> =
         document.runs.iter().enumerate().filter_map(|(index, run)| Some((index, figure(run)?))).collect();
     order.sort_by(|a, b| a.1.0.total_cmp(&b.1.0));
@@ -111,19 +115,19 @@ pub(crate) fn drives(runs: &[Run]) -> String {
 
 /// Returns the choices that no other run beats, as a list.
 pub(crate) fn choices(document: &Document) -> String {
-    let Some(choices) = Choices::of(&document.runs, |run| document.depends_on_place(run), None) else {
+    let Some(choices) = Choices::of(&document.runs, |run| document.no_choice(run), None) else {
         return String::new();
     };
-    let item = |Choice { run, purpose, figures }: &Choice| {
-        format!("<li>{} {purpose}: {figures}.</li>\n", name(document, *run))
+    let item = |Choice { run, purpose, figures, buy }: &Choice| {
+        let buy = if buy.is_empty() { String::new() } else { format!("<br><small>{}.</small>", capitalised(buy)) };
+        format!("<li>{} {purpose}: {figures}.{buy}</li>\n", name(document, *run))
     };
     let mut items: String = choices.best.iter().map(item).collect();
     if !choices.beaten.is_empty() {
         items += &format!("<li>Nothing is gained by {}.</li>\n", names(document, &choices.beaten));
     }
-    if !choices.unsure.is_empty() {
-        let (first, rest) = UNSURE.split_at(1);
-        items += &format!("<li>{}{rest} {}.</li>\n", first.to_uppercase(), names(document, &choices.unsure));
+    for (reason, runs) in choices.no_choices() {
+        items += &format!("<li>No choice, because {}: {}.</li>\n", reason.words(), names(document, &runs));
     }
     format!("<h3>What to choose</h3>\n<ul class=\"choices\">\n{items}</ul>\n")
 }
@@ -231,7 +235,7 @@ fn latency(document: &Document) -> Option<Answer> {
 /// or bytes written if a life is unknown.
 fn least_wear(document: &Document) -> Option<(Vec<usize>, String)> {
     let life = |run: &Run| run.devices.ssd.flash.lifetime_years.map(|years| (1.0 / years, None));
-    let mut choices = document.runs.iter().filter(|run| !document.depends_on_place(run));
+    let mut choices = document.runs.iter().filter(|run| is_choice(document, run));
     let all_known = choices.all(|run| run.devices.ssd.flash.lifetime_unknown.is_none());
     if let Some(longest) = rank(document, life).filter(|_| all_known) {
         return Some((longest.best, format!("{} at this load", lifetime_in_words(1.0 / longest.value))));
@@ -260,7 +264,7 @@ fn written_gib(run: &Run) -> Option<f64> {
 fn wear(document: &Document) -> Option<Answer> {
     let runs = &document.runs;
     let (best, why) = least_wear(document)?;
-    let mut reason = format!("{}{}.", why[..1].to_uppercase(), &why[1..]);
+    let mut reason = format!("{}.", capitalised(&why));
     let yardstick = runs.iter().find(|run| run.scheme == "ssd-only");
     let first = &runs[best[0]];
     if let (Some(yardstick), Some(own)) = (yardstick.and_then(written_gib), written_gib(first))
@@ -305,7 +309,7 @@ fn cost(document: &Document) -> Option<Answer> {
         reason += &format!(" With an SSD: {} at ${}.", names(document, &with_ssd.best), dollars(with_ssd.value));
     }
     let efficient = efficient(document);
-    let choices = runs.iter().filter(|run| !document.depends_on_place(run)).count();
+    let choices = runs.iter().filter(|run| is_choice(document, run)).count();
     if efficient.len() < choices && efficient.len() > 1 {
         reason += &format!(" Nothing is both cheaper and faster than {}.", names(document, &efficient));
     }
@@ -316,14 +320,19 @@ fn cost(document: &Document) -> Option<Answer> {
 /// least as fast, and better in one of the two.
 fn efficient(document: &Document) -> Vec<usize> {
     let runs = &document.runs;
-    let is_choice = |run: &Run| !document.depends_on_place(run);
-    let point = |run: &Run| Some((run.cost.total_usd.filter(|_| is_choice(run))?, mean_latency(run)?.0));
+    let point = |run: &Run| Some((run.cost.total_usd.filter(|_| is_choice(document, run))?, mean_latency(run)?.0));
     let beats = |a: (f64, f64), b: (f64, f64)| a.0 <= b.0 && a.1 <= b.1 && a != b;
     (0..runs.len())
         .filter(|index| {
             point(&runs[*index]).is_some_and(|own| !runs.iter().filter_map(point).any(|other| beats(other, own)))
         })
         .collect()
+}
+
+/// Returns `text` with a capital letter at its beginning.
+fn capitalised(text: &str) -> String {
+    let (first, rest) = text.split_at(text.chars().next().map_or(0, char::len_utf8));
+    first.to_uppercase() + rest
 }
 
 /// Returns `ratio` in words: "2.30 times as long".
