@@ -3,9 +3,10 @@
 //! A read may return the newest change that arrived before the read and has succeeded. The read may
 //! also return any change that arrived after that change and before the read ended. The engine
 //! promises that changes of the same place take effect in order of arrival, and that a read sees
-//! the changes that arrived before it. A failed change may or may not be visible to reads until it
-//! is overwritten. A discard leaves zeroes, or any older value of the sector. Once a read has
-//! returned a value of a discarded sector, the value stays.
+//! the changes that arrived before it. A failed change may or may not be visible to reads. A discard
+//! leaves zeroes, or any older value of the sector. Once a read has returned a value of a discarded
+//! sector, the value stays. The value that a read finds after a failed change stays until the next
+//! change or power cut.
 //!
 //! A change is stable once it was acknowledged as forced, or was acknowledged before an
 //! acknowledged flush began. A [cut](Shadow::cut) of the power puts every other change in doubt. A
@@ -57,13 +58,16 @@ impl Request {
     }
 }
 
-/// Value that a read found in a sector whose newest change is in doubt.
+/// Value that a read found in a sector whose newest change is in doubt or failed.
 struct Pin {
     /// Newest change of the sector at that time, as a link.
     link: u32,
     value: Sector,
     /// Moment of the read.
     at: Moment,
+    /// Set if the newest change failed. The change may be in the cache of a drive, so a power cut
+    /// can change the value once more.
+    until_cut: bool,
 }
 
 /// Reason for which a value is permitted.
@@ -94,7 +98,7 @@ pub struct Shadow {
     /// Values that reads saw in discarded sectors: the discard, the value, and the moment at which
     /// the read ended.
     settled: BTreeMap<u64, (u32, Sector, Moment)>,
-    /// Values that reads saw in sectors whose newest change is in doubt.
+    /// Values that reads saw in sectors whose newest change is in doubt or failed.
     pins: BTreeMap<u64, Pin>,
     /// Sectors of rotten slots.
     rotten: BTreeSet<u64>,
@@ -176,6 +180,7 @@ impl Shadow {
             request.ended = Some((self.moment, Status::Gone));
         }
         let requests = &self.requests;
+        self.pins.retain(|_, pin| !pin.until_cut);
         self.settled.retain(|_, (discard, ..)| !requests[*discard as usize].doubtful);
     }
 
@@ -210,7 +215,7 @@ impl Shadow {
     pub fn fall_back(&mut self, sector: u64, value: Sector) {
         let link = self.newest[sector as usize];
         self.settled.remove(&sector);
-        self.pins.insert(sector, Pin { link, value, at: self.moment });
+        self.pins.insert(sector, Pin { link, value, at: self.moment, until_cut: false });
     }
 
     /// Returns the request with this number.
@@ -371,12 +376,13 @@ impl Shadow {
     }
 
     /// Fixes the value that a read returned for later reads, if the sector's newest change is in
-    /// doubt and arrived before `began`.
+    /// doubt and arrived before `began`, or failed before `began`.
     fn pin(&mut self, sector: u64, value: &Sector, began: Moment) {
         let Some((link, newest)) = self.links_of(sector).next() else { return };
         let request = self.request(newest);
-        if request.doubtful && request.began < began {
-            self.pins.insert(sector, Pin { link, value: value.clone(), at: self.moment });
+        let until_cut = request.failed() && request.ended.is_some_and(|(ended, _)| ended < began);
+        if (request.doubtful && request.began < began) || until_cut {
+            self.pins.insert(sector, Pin { link, value: value.clone(), at: self.moment, until_cut });
         }
     }
 

@@ -422,6 +422,36 @@ fn failed_slot_write_leaves_no_older_slot_before_home() {
     assert_eq!(read[8], Sector::Data { request: 2, sector: 136 });
 }
 
+/// A write to both drives reaches home, and fails on its slots until the SSD becomes read-only. No
+/// block can be written back from the SSD, so the write fails. Reads found the older clean copy,
+/// and the content of home once the copy was evicted.
+#[test]
+fn write_that_fails_on_its_slots_leaves_no_older_copy() {
+    let settings = [("writeback_percent", "off"), ("bucket_size", "64KiB")];
+    let mut scene = Scene::new("bcache", &settings, 64, 6000);
+    let is_clean = |scene: &Scene, block| {
+        let entry = scene.volume.view().map.get(Block(block));
+        entry.is_some_and(|(_, entry)| !entry.dirty)
+    };
+    let mut block = 0;
+    while !is_clean(&scene, block) {
+        block += 1;
+        scene.run(OpKind::Write, block * 128, 128);
+    }
+    // Only the SSD has the rest of the block before, so home alone cannot take the write.
+    let failed = scene.send(OpKind::Write, block * 128 - 64, 192);
+    scene.answer(|operation| {
+        let of_others = touches(operation, HDD, OpKind::Write, 0, block * 128 - 64);
+        let Command { kind, range, .. } = operation.command;
+        let to_slots = operation.target == SSD && kind == OpKind::Write && range.len.0 >= 128;
+        if of_others || to_slots { Verdict::Fails(Status::MediaError) } else { Verdict::Done }
+    });
+    assert_eq!(scene.volume.view().member(MemberId(SSD)).state, MemberState::ReadOnly);
+    assert_eq!(scene.finished[&failed].status, Status::MediaError);
+    assert!(!is_clean(&scene, block), "home has newer content");
+    assert_eq!(scene.read(block * 128, 1).unwrap()[0], scene.content[usize::from(HDD)][&(block * 128)]);
+}
+
 /// A client's flush fails while a move writes home. The home may have forgotten the move's earlier
 /// writes.
 #[test]

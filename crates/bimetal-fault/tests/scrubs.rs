@@ -44,6 +44,16 @@ fn copy_is_in_use_again_when_a_cut_loses_its_mark() {
     }
 }
 
+/// Regression: a write reached home in part, failed on its slots, and then failed for good. The
+/// reads found an older copy in a slot, and the content of home after the copy had left its slot.
+#[test]
+fn value_stays_that_was_read_after_a_write_failed() {
+    let smq = schemes::find("smq").expect("a scheme that there is");
+    if let Err(failure) = run_scrub_case(smq, 15_255_682_941_001_550_237, Options::default()) {
+        panic!("{failure}");
+    }
+}
+
 /// Runs a scrub to its end. Returns its findings.
 fn scrub(story: &mut Story, rate: Option<Bytes>) -> Scrub {
     let now = story.now;

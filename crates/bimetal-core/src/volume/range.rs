@@ -265,9 +265,13 @@ impl<P: Payload> Volume<P> {
         self.update_free_slots();
     }
 
-    /// Drops clean copies of blocks whose write to home has failed: home may have the old or the
-    /// new content.
+    /// Drops clean copies of the blocks that a part of a write placed at home, because the part is
+    /// not in the block map: home may have the old or the new content. Copies of a home that is
+    /// gone stay.
     pub(super) fn give_up_copies_of(&mut self, job: &WriteJob<P>) {
+        if job.home_status == Status::Gone {
+            return;
+        }
         for run in job.homes() {
             self.give_up_copies(self.sectors_of(job.sectors(), run));
         }

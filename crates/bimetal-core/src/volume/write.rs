@@ -46,7 +46,7 @@ pub(crate) struct WriteJob<P> {
     pieces: Vec<SlotWrite<P>>,
     /// Number of pieces that are in the log.
     appended: usize,
-    home_status: Status,
+    pub(super) home_status: Status,
     slot_status: Status,
     retries: u8,
     changed_map: bool,
@@ -724,9 +724,7 @@ impl<P: Payload> Volume<P> {
         }
         if job.home_status != Status::Done {
             let status = job.home_status;
-            if status != Status::Gone {
-                self.give_up_copies_of(job);
-            }
+            self.give_up_copies_of(job);
             self.drop_part(job);
             return Err(status);
         }
@@ -817,6 +815,8 @@ impl<P: Payload> Volume<P> {
             job.pieces.iter().map(|piece| piece.block.0).chain(job.homes.iter().map(|home| home.blocks.first.0)).min();
         let sectors = job.sectors;
         let homes = job.homes.clone();
+        // The write may end with an error before it is written again.
+        self.give_up_copies_of(job);
         self.drop_part(job);
         if both && home_done {
             let size = self.view.layout.block;
