@@ -58,7 +58,7 @@ impl<P: Payload> Volume<P> {
             load.idle_since = self.view.now;
             let InFlight { member, kind, sectors, begun, .. } = operation;
             let took = Nanoseconds(self.view.now.0 - begun.0);
-            if let Some(monitor) = self.scheme.monitor_mut() {
+            if let Some(monitor) = self.decider.scheme.monitor_mut() {
                 monitor.served(&self.view, &Service { member, kind, sectors, took });
             }
         } else {

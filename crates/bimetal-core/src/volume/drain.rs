@@ -199,7 +199,7 @@ impl<P: Payload> Volume<P> {
         if !is_slots || self.view.slots_readable() || !self.view.map.is_empty() || in_use {
             return false;
         }
-        self.store.begin_again(&self.view.layout, &self.scheme.properties(), life);
+        self.store.begin_again(&self.view.layout, &self.decider.scheme.properties(), life);
         self.view.members[usize::from(member.0)].state = MemberState::Online;
         self.operations.forget_failures(member);
         self.announce(|state| state.failed &= !(1 << member.0));

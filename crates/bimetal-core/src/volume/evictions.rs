@@ -14,12 +14,12 @@ impl<P: Payload> Volume<P> {
     /// called before the first request of a simulation. Returns false if the scheme has no
     /// replacement policy.
     pub fn take_outside_policy(&mut self, make: &dyn Fn(u32) -> Box<dyn OutsidePolicy>) -> bool {
-        self.scheme.take_outside_policy(make)
+        self.decider.scheme.take_outside_policy(make)
     }
 
     /// Returns true if the scheme uses reports of evictions.
     pub fn takes_evictions(&self) -> bool {
-        self.scheme.properties().takes_evictions
+        self.decider.scheme.properties().takes_evictions
     }
 
     /// Reports to the scheme that a host's buffer cache has evicted `range` of a unit. Sectors
@@ -28,14 +28,14 @@ impl<P: Payload> Volume<P> {
     pub fn tell_evicted(&mut self, now: Nanoseconds, unit: u16, range: SectorRange) {
         self.set_time(now);
         let blocks = self.blocks_of_unit(unit, range);
-        if let (Some(hints), Some(blocks)) = (self.scheme.hints(), blocks) {
+        if let (Some(hints), Some(blocks)) = (self.decider.scheme.hints(), blocks) {
             hints.evicted(&self.view, blocks);
         }
     }
 
     /// Returns true if the scheme takes pins.
     pub fn takes_pins(&self) -> bool {
-        self.scheme.properties().takes_pins
+        self.decider.scheme.properties().takes_pins
     }
 
     /// Pins the blocks of `range` of a unit to flash, or ends their pins. Sectors beyond the unit
@@ -43,7 +43,7 @@ impl<P: Payload> Volume<P> {
     /// scheme allows.
     pub fn pin(&mut self, now: Nanoseconds, unit: u16, range: SectorRange, pinned: bool) -> bool {
         self.set_time(now);
-        match (self.blocks_of_unit(unit, range), self.scheme.hints()) {
+        match (self.blocks_of_unit(unit, range), self.decider.scheme.hints()) {
             (Some(blocks), Some(hints)) => hints.pin(&self.view, blocks, pinned),
             _ => true,
         }

@@ -91,7 +91,7 @@ impl<P: Payload> Volume<P> {
     /// Maps the copies that the scheme assumes before the first request: the first blocks, each in
     /// the slot with the block's number.
     pub(super) fn copy_at_first(&mut self) {
-        let blocks = self.scheme.copied_at_first(&self.view);
+        let blocks = self.decider.scheme.copied_at_first(&self.view);
         let mut taken = 0;
         while taken < blocks {
             let Some((first, count)) = self.take_cache_slots(blocks - taken) else { break };
@@ -99,6 +99,6 @@ impl<P: Payload> Volume<P> {
             taken += count;
         }
         self.view.map.grant(taken as u32);
-        self.scheme.began_with(taken);
+        self.decider.scheme.began_with(taken);
     }
 }

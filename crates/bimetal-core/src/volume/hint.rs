@@ -46,7 +46,7 @@ impl<P: Payload> Volume<P> {
     /// Passes the answer to the scheme: `None` if the drive does not support hints.
     pub(super) fn end_hint(&mut self, task: super::TaskId, answer: Option<&[Slot]>) {
         self.end_task(task);
-        if let Some(monitor) = self.scheme.monitor_mut() {
+        if let Some(monitor) = self.decider.scheme.monitor_mut() {
             monitor.fragmented(&self.view, answer);
         }
     }

@@ -26,7 +26,7 @@ use crate::payload::Payload;
 impl<P: Payload> Volume<P> {
     /// Returns true if a block that has a slot is overwritten in that slot.
     pub(super) fn slots_keep_blocks(&self) -> bool {
-        !P::CARRIES_DATA && self.scheme.properties().overwrites_in_place
+        !P::CARRIES_DATA && self.decider.scheme.properties().overwrites_in_place
     }
 
     /// Returns true and the number of leading blocks of `run` that have slots, which are
@@ -43,7 +43,7 @@ impl<P: Payload> Volume<P> {
     /// Marks the block in `slot`, which a write overwrites now, as dirty. Notifies the scheme.
     pub(super) fn mark_in_place(&mut self, slot: Slot, valid: ValidMask) {
         self.view.map.rewrite(slot, valid, true);
-        if let Some(scheme) = self.scheme.in_place() {
+        if let Some(scheme) = self.decider.scheme.in_place() {
             scheme.overwritten(&self.view, slot);
         }
     }

@@ -40,7 +40,7 @@ impl<P: Payload> Volume<P> {
         let chosen = match copies.as_slice() {
             [] => return None,
             [only] => *only,
-            [first, ..] => match self.scheme.copies() {
+            [first, ..] => match self.decider.scheme.copies() {
                 Some(scheme) => scheme.choose_copy(&self.view, sectors, &copies),
                 None => *first,
             },

@@ -29,7 +29,7 @@ mod announce;
 mod close;
 mod commit;
 mod damage;
-mod directed;
+mod decider;
 mod discard;
 mod dispatch;
 mod drain;
@@ -85,7 +85,7 @@ use close::Closing;
 use commit::Commit;
 use damage::Damage;
 pub use damage::{GaveUp, Trouble};
-use directed::Directed;
+use decider::Decider;
 use discard::DiscardJob;
 pub use drain::Drain;
 use drain::Draining;
@@ -125,8 +125,7 @@ const ROUNDS_MAX: u64 = 1 << 24;
 /// A scheme over its members. See the [module](self).
 pub struct Volume<P: Payload> {
     view: View,
-    scheme: Box<dyn Scheme>,
-    directed: Option<Directed>,
+    decider: Decider,
     store: Store<P>,
     commit: Commit,
     announcements: Announcements,
@@ -258,8 +257,7 @@ impl<P: Payload> Volume<P> {
         };
         let mut volume = Self {
             view,
-            scheme,
-            directed: None,
+            decider: Decider::new(scheme),
             store,
             commit: Commit::default(),
             announcements: Announcements::default(),
@@ -301,14 +299,14 @@ impl<P: Payload> Volume<P> {
     /// Returns true if the scheme's settings are impossible for a volume with data; to be called
     /// before the first request.
     pub fn is_only_simulated(&self) -> bool {
-        self.scheme.why_only_simulated().is_some()
+        self.decider.scheme.why_only_simulated().is_some()
     }
 
     /// Passes a drive's wear to the scheme, if `member` holds the slots.
     pub fn tell_wear(&mut self, now: Nanoseconds, member: MemberId, wear: Wear) {
         if self.view.layout.slots.is_some_and(|slots| slots.member == member) {
             self.set_time(now);
-            if let Some(monitor) = self.scheme.monitor_mut() {
+            if let Some(monitor) = self.decider.scheme.monitor_mut() {
                 monitor.wear_told(wear);
             }
         }
@@ -316,13 +314,13 @@ impl<P: Payload> Volume<P> {
 
     /// Returns true if the drive with the slots must not move data for wear levelling now.
     pub fn halts_wear_levelling(&self) -> bool {
-        self.scheme.monitor().is_some_and(|monitor| monitor.halts_wear_levelling())
+        self.decider.scheme.monitor().is_some_and(|monitor| monitor.halts_wear_levelling())
     }
 
     /// Returns the error of the scheme's own forecast of response times; `None` if the scheme makes
     /// no forecast.
     pub fn prediction_error(&self) -> Option<PredictionError> {
-        self.scheme.monitor()?.prediction_error()
+        self.decider.scheme.monitor()?.prediction_error()
     }
 
     /// Returns true if the newest content of some blocks is lost, so that reading them is an error.
@@ -354,7 +352,7 @@ impl<P: Payload> Volume<P> {
             self.mover.pace.take(settings);
             true
         } else {
-            self.scheme.set(key, settings)?
+            self.decider.scheme.set(key, settings)?
         };
         self.pump();
         if taken { Ok(()) } else { Err(SettingError::NotLive { scheme: settings.scheme(), key: key.to_owned() }) }
@@ -366,7 +364,7 @@ impl<P: Payload> Volume<P> {
     pub fn submit(&mut self, now: Nanoseconds, request: Operation<P>) {
         self.set_time(now);
         self.statistics.arrived += 1;
-        self.directed.iter_mut().for_each(|directed| directed.submitted(now, request.token));
+        self.decider.submitted(now, request.token);
         self.requests.arrive(request);
         self.pump();
     }
@@ -454,12 +452,12 @@ impl<P: Payload> Volume<P> {
         if self.is_closing() && !self.requests.waiters.any_for_slots() {
             return false;
         }
-        let due = |this: &Self| this.scheme.next_timeout(&this.view).is_some_and(|at| at <= this.view.now);
+        let due = |this: &Self| this.decider.scheme.next_timeout(&this.view).is_some_and(|at| at <= this.view.now);
         let wanted = self.requests.waiters.take_work_request();
         if !wanted && !due(self) {
             return false;
         }
-        match self.scheme.work(&self.view) {
+        match self.decider.scheme.work(&self.view) {
             Work::Nothing => {
                 assert!(!due(self), "the scheme is due for work and has none");
                 self.assert_slots_will_come();
@@ -579,7 +577,7 @@ impl<P: Payload> Volume<P> {
     }
 
     fn count_finished(&mut self, token: Token, status: Status) {
-        self.directed.iter_mut().for_each(|directed| directed.finished(self.view.now, token));
+        self.decider.finished(self.view.now, token);
         self.statistics.finished += 1;
         self.statistics.failed += u64::from(status != Status::Done);
     }

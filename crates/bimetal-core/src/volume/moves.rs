@@ -321,7 +321,7 @@ impl<P: Payload> Volume<P> {
     /// Takes the blocks of the next batch. An urgent move takes the batch where a request has just
     /// read from a slot.
     fn take_next(&mut self, job: &mut MoveJob<P>) -> Option<Batch> {
-        if !job.urgent && self.scheme.is_move_urgent() {
+        if !job.urgent && self.decider.scheme.is_move_urgent() {
             job.urgent = true;
             *job.left = self.order_of_move(std::mem::take(&mut *job.left).into_left(), true, 0);
         }

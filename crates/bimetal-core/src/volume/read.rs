@@ -61,8 +61,8 @@ struct Fragment {
 impl<P: Payload> Volume<P> {
     pub(super) fn start_read(&mut self, token: Token, sectors: SectorRange) {
         let access = access(&self.view.layout, OpKind::Read, sectors);
-        self.note_arrival(&access, token);
-        if self.scheme.properties().migrates_instantly {
+        self.decider.arrived(&self.view, &access, token);
+        if self.decider.scheme.properties().migrates_instantly {
             // A migration that is due happens at once, before the read.
             self.work();
         }
@@ -168,12 +168,12 @@ impl<P: Payload> Volume<P> {
             end += 1;
         }
         let run = BlockRun { first: from.first, count: end - from.first.0 };
-        self.scheme.read(&self.view, run, false);
+        self.decider.scheme.read(&self.view, run, false);
         self.count_by_home(run, false);
         let sectors = self.sectors_of(job.sectors, run);
         self.plan_home(task, job, plan, sectors);
         if self.store.kind().has_slots() {
-            match self.promotion(job.token, access, run) {
+            match self.decider.promote(&self.view, job.token, access, run) {
                 Promotion::Never => {}
                 _ if self.slots_refuse() => self.statistics.bypassed(Reason::MEMBER_READ_ONLY, run.count),
                 Promotion::Bypass(reason) => self.statistics.bypassed(reason, run.count),
@@ -212,7 +212,7 @@ impl<P: Payload> Volume<P> {
             }
             run.count += 1;
         }
-        (0..run.count).for_each(|at| self.scheme.touched(Slot(slot.0 + at as u32)));
+        (0..run.count).for_each(|at| self.decider.scheme.touched(Slot(slot.0 + at as u32)));
         self.count_slot_reads(run);
         let sectors = self.sectors_of(job.sectors, run);
         let part_at = sectors.start.0 - self.view.layout.block.first_sector(run.first);
@@ -234,7 +234,7 @@ impl<P: Payload> Volume<P> {
         let (touched, _) = size.masks(size.clip(job.sectors, block));
         let from_slot = touched.intersection(entry.valid);
         if !from_slot.is_empty() {
-            self.scheme.touched(slot);
+            self.decider.scheme.touched(slot);
             let checksums = if P::CARRIES_DATA { vec![entry.checksum] } else { Vec::new() };
             let part = self.read_slots(task, job, slot, run, !entry.dirty, checksums);
             job.take_eighths(size, block, from_slot, part, 0);
@@ -265,7 +265,7 @@ impl<P: Payload> Volume<P> {
         if from_slots {
             self.count_slot_reads(run);
         } else {
-            self.scheme.read(&self.view, run, false);
+            self.decider.scheme.read(&self.view, run, false);
         }
         if from_home {
             self.count_by_home(run, false);
@@ -282,7 +282,7 @@ impl<P: Payload> Volume<P> {
         for &(slot, entry) in self.view.map.pieces(block).iter() {
             let eighths = touched.intersection(entry.valid);
             if !eighths.is_empty() {
-                self.scheme.touched(slot);
+                self.decider.scheme.touched(slot);
                 plan.pieces.push(WantedPiece { slot, entry, eighths });
                 rest = rest.without(eighths);
             }
@@ -361,7 +361,7 @@ impl<P: Payload> Volume<P> {
     }
 
     fn count_slot_reads(&mut self, run: BlockRun) {
-        self.scheme.read(&self.view, run, true);
+        self.decider.scheme.read(&self.view, run, true);
         self.statistics.read_blocks_from_slots += run.count;
         self.mover.slot_was_read(run.first);
         let member = self.member_of_slots();

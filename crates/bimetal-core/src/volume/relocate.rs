@@ -69,7 +69,7 @@ impl<P: Payload> Volume<P> {
         else {
             return;
         };
-        if !P::CARRIES_DATA && self.scheme.properties().moves_instantly {
+        if !P::CARRIES_DATA && self.decider.scheme.properties().moves_instantly {
             places.set(range, to);
             self.statistics.relocated_ranges += 1;
             return;

@@ -61,7 +61,7 @@ impl<P: Payload> Volume<P> {
     /// Takes `block`, or one of its pieces, out of the block map.
     fn take_from_map(&mut self, block: Block) -> Option<Slot> {
         let slot = self.view.map.remove(block)?;
-        self.scheme.unmapped(slot, block);
+        self.decider.scheme.unmapped(slot, block);
         self.damage.slot_is_sound(block, slot);
         Some(slot)
     }
@@ -79,7 +79,7 @@ impl<P: Payload> Volume<P> {
     /// Takes one piece of `block` out of the block map of a log; its other pieces stay.
     pub(super) fn take_piece(&mut self, slot: Slot, block: Block) {
         if self.view.map.remove_piece(slot).is_some() {
-            self.scheme.unmapped(slot, block);
+            self.decider.scheme.unmapped(slot, block);
             self.damage.slot_is_sound(block, slot);
         }
     }
@@ -194,7 +194,7 @@ impl<P: Payload> Volume<P> {
                 self.give_up_slot(old, record);
             }
         }
-        self.scheme.mapped(&self.view, slot, valid, replaced);
+        self.decider.scheme.mapped(&self.view, slot, valid, replaced);
         // Mapped slots can be moved or evicted for waiting tasks.
         self.requests.waiters.request_work_for_slots();
     }
@@ -209,10 +209,10 @@ impl<P: Payload> Volume<P> {
             None => (None, &[][..]),
         };
         for &(other, _) in others {
-            self.scheme.unmapped(other, entry.block);
+            self.decider.scheme.unmapped(other, entry.block);
         }
         left.iter().for_each(|&(other, _)| self.damage.slot_is_sound(entry.block, other));
-        self.scheme.mapped(&self.view, slot, entry.valid, replaced);
+        self.decider.scheme.mapped(&self.view, slot, entry.valid, replaced);
         self.requests.waiters.request_work_for_slots();
     }
 

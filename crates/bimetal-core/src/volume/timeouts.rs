@@ -39,7 +39,7 @@ impl<P: Payload> Volume<P> {
 
     #[inline]
     fn timeouts(&self) -> [(Option<Nanoseconds>, TimeoutReason); 7] {
-        let scheme = if self.is_closing() { None } else { self.scheme.next_timeout(&self.view) };
+        let scheme = if self.is_closing() { None } else { self.decider.scheme.next_timeout(&self.view) };
         [
             (scheme, TimeoutReason::Scheme),
             (self.log_idle_at(), TimeoutReason::Segment),

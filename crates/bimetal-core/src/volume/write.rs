@@ -219,7 +219,7 @@ impl<P: Payload> Volume<P> {
         payload: P,
     ) -> WriteJob<P> {
         let access = access(&self.view.layout, OpKind::Write, sectors);
-        self.note_arrival(&access, token);
+        self.decider.arrived(&self.view, &access, token);
         self.statistics.written_blocks += access.blocks.count;
         WriteJob {
             token,
@@ -376,7 +376,7 @@ impl<P: Payload> Volume<P> {
             } else if self.slots_refuse() {
                 (Placement::Home(Some(Reason::MEMBER_READ_ONLY)), rest.count)
             } else {
-                self.placement(job.token, &access, rest)
+                self.decider.place_write(&self.view, job.token, &access, rest)
             };
             assert!(blocks >= 1 && blocks <= rest.count, "a scheme places 1 to {} blocks, not {blocks}", rest.count);
             let run = BlockRun { count: blocks, ..rest };
@@ -567,7 +567,7 @@ impl<P: Payload> Volume<P> {
     }
 
     fn read_what_must_be_merged(&mut self, task: TaskId, job: &mut WriteJob<P>) {
-        if !P::CARRIES_DATA && self.scheme.properties().migrates_instantly {
+        if !P::CARRIES_DATA && self.decider.scheme.properties().migrates_instantly {
             return;
         }
         for index in 0..job.pieces.len() {

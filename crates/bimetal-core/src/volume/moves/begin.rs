@@ -37,7 +37,7 @@ impl<P: Payload> Volume<P> {
     pub(in crate::volume) fn begin_migration(&mut self) {
         let mut blocks = Vec::with_capacity(self.view.map.slots_in_use() as usize);
         blocks.extend(self.view.map.occupied().map(|(slot, entry)| ToMove::new(entry.block, slot)));
-        if !self.scheme.properties().migrates_instantly {
+        if !self.decider.scheme.properties().migrates_instantly {
             // A segment ends here, so that the log's first segment after the migration is whole.
             self.write_segment();
         }
@@ -104,7 +104,7 @@ impl<P: Payload> Volume<P> {
 
     fn begin(&mut self, blocks: Vec<ToMove>, keep: bool, log_end: Option<Position>, marked: bool) {
         assert!(!blocks.is_empty() || log_end.is_some(), "a move of nothing");
-        if self.scheme.properties().migrates_instantly {
+        if self.decider.scheme.properties().migrates_instantly {
             return self.move_instantly(blocks, keep, log_end);
         }
         assert!(!self.view.moving, "one move at a time");
@@ -115,7 +115,7 @@ impl<P: Payload> Volume<P> {
         }
         let is_dirty = |to_move: &&ToMove| self.view.map.in_slot(to_move.slot).is_some_and(|entry| entry.dirty);
         let all = blocks.iter().filter(is_dirty).count() as u64 == u64::from(self.view.map.dirty_slots());
-        let urgent = self.scheme.is_move_urgent();
+        let urgent = self.decider.scheme.is_move_urgent();
         let left = self.order_of_move(blocks, urgent, if log_end.is_some() { self.room_for_runs() } else { 0 });
         self.lend_scratch(&left);
         let job = Box::new(MoveJob {

@@ -58,7 +58,7 @@ impl<P: Payload> Volume<P> {
             return;
         }
         let gives_back = job.run_failed || self.requests.waiters.any_for_slots();
-        let is_due = gives_back || (!job.urgent && self.scheme.is_move_urgent());
+        let is_due = gives_back || (!job.urgent && self.decider.scheme.is_move_urgent());
         if is_due && matches!(job.phase, Phase::Reading | Phase::Sorting) && job.run.take().is_some() {
             job.batch.clear();
             job.todo.clear();

@@ -78,7 +78,8 @@ impl<P: Payload> Volume<P> {
     /// Returns the number of operations of a move that may be under way on a drive.
     pub(super) fn operations_of_move_max(&self, job: &MoveJob<P>, member: MemberId) -> u32 {
         let wanted = job.log_end.is_some() || self.is_move_awaited();
-        let most = operations_at_once(self.view.member(member).foreground, wanted, self.scheme.is_move_urgent());
+        let most =
+            operations_at_once(self.view.member(member).foreground, wanted, self.decider.scheme.is_move_urgent());
         if !matches!(job.phase, Phase::Reading | Phase::Sorting) || !self.store.appends() {
             return most;
         }

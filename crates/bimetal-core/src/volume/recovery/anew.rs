@@ -41,7 +41,7 @@ impl<P: Payload> Recovery<P> {
 
     /// Begins the cache anew. `lost` is set if the old cache may have had content that home lacks.
     pub(super) fn begin_anew(&mut self, error: RecoveryError, lost: bool) {
-        let properties = self.volume.scheme.properties();
+        let properties = self.volume.decider.scheme.properties();
         let life = self.life_from_state();
         let volume = &mut self.volume;
         volume.view.map = BlockMap::new(volume.view.map.slots());

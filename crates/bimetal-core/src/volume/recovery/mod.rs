@@ -619,7 +619,7 @@ impl<P: Payload> Volume<P> {
         let store = self.store.kind_mut();
         self.view.map.occupied().for_each(|(slot, _)| store.occupy(slot));
         for (slot, entry) in self.view.map.occupied() {
-            self.scheme.mapped(&self.view, slot, entry.valid, None);
+            self.decider.scheme.mapped(&self.view, slot, entry.valid, None);
         }
         self.update_free_slots();
         if attached_again {

@@ -1,6 +1,8 @@
-//! Direction of a cache by another program, such as a class in Python: for each read and write, the
-//! program decides whether the blocks go into slots. The scheme makes all other decisions: the
-//! blocks that leave, and the time at which dirty blocks are written back. Only for the simulator.
+//! The decider: it answers the questions of the volume about requests. The scheme decides, unless a
+//! director was given: another program, such as a class in Python, that chooses for each read and
+//! write whether the blocks go into slots. With a director, the scheme makes all other decisions:
+//! the blocks that leave, and the time at which dirty blocks are written back. A director is only
+//! for the simulator.
 
 use std::collections::BTreeMap;
 
@@ -8,58 +10,66 @@ use super::Volume;
 use crate::block::BlockRun;
 use crate::operation::Token;
 use crate::payload::Payload;
-use crate::scheme::{Access, Destination, Director, Placement, Promotion, Reason, View};
+use crate::scheme::{Access, Destination, Director, Placement, Promotion, Reason, Scheme, View};
 use crate::units::Nanoseconds;
 
-/// Director of a volume, with its decisions about the requests under way.
-pub(super) struct Directed {
+/// See the [module](self).
+pub(super) struct Decider {
+    pub(super) scheme: Box<dyn Scheme>,
+    directed: Option<Directed>,
+}
+
+/// Director, with its decisions about the requests under way.
+struct Directed {
     director: Box<dyn Director>,
     decisions: BTreeMap<Token, Destination>,
 }
 
-impl Directed {
-    pub(super) fn submitted(&mut self, now: Nanoseconds, token: Token) {
-        self.director.submitted(now, token);
+impl Decider {
+    pub(super) fn new(scheme: Box<dyn Scheme>) -> Self {
+        Self { scheme, directed: None }
     }
 
+    fn take_director(&mut self, director: Box<dyn Director>) {
+        self.directed = Some(Directed { director, decisions: BTreeMap::new() });
+    }
+
+    /// Tells the director of a request that has been submitted and may have to wait.
+    pub(super) fn submitted(&mut self, now: Nanoseconds, token: Token) {
+        if let Some(directed) = &mut self.directed {
+            directed.director.submitted(now, token);
+        }
+    }
+
+    /// Tells scheme and director of a read or write that begins.
     pub(super) fn arrived(&mut self, view: &View, access: &Access, token: Token) {
-        let decision = self.director.direct(view, access, token);
-        self.decisions.extend(decision.map(|decision| (token, decision)));
+        self.scheme.arrived(view, access);
+        if let Some(Directed { director, decisions }) = &mut self.directed {
+            let decision = director.direct(view, access, token);
+            decisions.extend(decision.map(|decision| (token, decision)));
+        }
     }
 
     pub(super) fn finished(&mut self, now: Nanoseconds, token: Token) {
-        self.decisions.remove(&token);
-        self.director.finished(now, token);
-    }
-}
-
-impl<P: Payload> Volume<P> {
-    /// Takes a director; to be called before the first request of a simulation. Returns false if
-    /// the scheme is no cache whose admission can be chosen.
-    pub fn take_director(&mut self, make: &dyn Fn(&View) -> Box<dyn Director>) -> bool {
-        let takes = !P::CARRIES_DATA && self.store.cache().is_some() && self.scheme.takes_director();
-        if takes {
-            self.directed = Some(Directed { director: make(&self.view), decisions: BTreeMap::new() });
+        if let Some(Directed { director, decisions }) = &mut self.directed {
+            decisions.remove(&token);
+            director.finished(now, token);
         }
-        takes
     }
 
     fn decision(&self, token: Token) -> Option<Destination> {
         self.directed.as_ref()?.decisions.get(&token).copied()
     }
 
-    /// Tells scheme and director of a read or write.
-    pub(super) fn note_arrival(&mut self, access: &Access, token: Token) {
-        self.scheme.arrived(&self.view, access);
-        if let Some(directed) = &mut self.directed {
-            directed.arrived(&self.view, access, token);
-        }
-    }
-
     /// Returns the destination of the first blocks of `rest`, by the director or, without a
     /// director, by the scheme.
-    pub(super) fn placement(&mut self, token: Token, access: &Access, rest: BlockRun) -> (Placement, u64) {
-        let view = &self.view;
+    pub(super) fn place_write(
+        &mut self,
+        view: &View,
+        token: Token,
+        access: &Access,
+        rest: BlockRun,
+    ) -> (Placement, u64) {
         let placement = match self.decision(token) {
             None => return self.scheme.place_write(view, access, rest),
             Some(Destination::Home) => return (Placement::Home(Some(Reason::NOT_ADMITTED)), rest.count),
@@ -74,13 +84,25 @@ impl<P: Payload> Volume<P> {
     }
 
     /// Decides if `missing`, which the request `token` reads from home, gets copies in slots.
-    pub(super) fn promotion(&mut self, token: Token, access: &Access, missing: BlockRun) -> Promotion {
+    pub(super) fn promote(&mut self, view: &View, token: Token, access: &Access, missing: BlockRun) -> Promotion {
         match self.decision(token) {
-            None => self.scheme.promote(&self.view, access, missing),
+            None => self.scheme.promote(view, access, missing),
             Some(Destination::Home) => Promotion::Bypass(Reason::NOT_ADMITTED),
-            Some(_) if !self.view.slots_online() => Promotion::Bypass(Reason::MEMBER_GONE),
+            Some(_) if !view.slots_online() => Promotion::Bypass(Reason::MEMBER_GONE),
             Some(Destination::Slot | Destination::Both) => Promotion::Admit,
         }
+    }
+}
+
+impl<P: Payload> Volume<P> {
+    /// Takes a director; to be called before the first request of a simulation. Returns false if
+    /// the scheme is no cache whose admission can be chosen.
+    pub fn take_director(&mut self, make: &dyn Fn(&View) -> Box<dyn Director>) -> bool {
+        let takes = !P::CARRIES_DATA && self.store.cache().is_some() && self.decider.scheme.takes_director();
+        if takes {
+            self.decider.take_director(make(&self.view));
+        }
+        takes
     }
 }
 
@@ -93,6 +115,7 @@ mod tests {
     use super::*;
     use crate::operation::OpKind::{Read, Write};
     use crate::testing::Bench;
+    use crate::units::SectorRange;
 
     /// Schemes that take a director.
     const DIRECTED: [&str; 4] = ["smart-response", "dataplex", "smq", "bcache"];
@@ -133,6 +156,25 @@ mod tests {
         record
     }
 
+    /// A decider is asked by hand, without a volume: the bench only has the view.
+    #[test]
+    fn decision_of_director_ends_with_its_request() {
+        let bench = Bench::new("smart-response", &[]);
+        let view = bench.volume.view();
+        let info = crate::schemes::find("smart-response").unwrap();
+        let settings = crate::settings::Settings::new(info.name, info.parameters, []).unwrap();
+        let mut decider = Decider::new((info.build)(&settings, &view.layout).unwrap());
+        decider.take_director(Box::new(Listed { decisions: vec![Some(Destination::Home)], ..Listed::default() }));
+        let access = super::super::access(&view.layout, Write, SectorRange::new(80, 8));
+        let home = Placement::Home(Some(Reason::NOT_ADMITTED));
+        decider.arrived(view, &access, Token(1));
+        assert_eq!(decider.place_write(view, Token(1), &access, access.blocks), (home, 1));
+        assert_eq!(decider.promote(view, Token(1), &access, access.blocks), Promotion::Bypass(Reason::NOT_ADMITTED));
+        assert_eq!(decider.place_write(view, Token(2), &access, access.blocks), (Placement::Both, 1), "the scheme's");
+        decider.finished(view.now, Token(1));
+        assert_eq!(decider.place_write(view, Token(1), &access, access.blocks), (Placement::Both, 1));
+    }
+
     #[test]
     fn director_chooses_the_place_of_each_request() {
         for scheme in DIRECTED {
@@ -151,7 +193,7 @@ mod tests {
             assert_eq!(bench.take_log()[..2], ["hdd read 8", "ssd write 8"], "{scheme}");
             let each = |token| ["submitted", "direct", "finished"].map(|what| (what, token));
             assert_eq!(*record.lock().unwrap(), [each(1), each(2), each(3), each(4)].concat(), "{scheme}");
-            assert!(bench.volume.directed.as_ref().is_some_and(|directed| directed.decisions.is_empty()));
+            assert!(bench.volume.decider.directed.as_ref().is_some_and(|directed| directed.decisions.is_empty()));
         }
     }
 
