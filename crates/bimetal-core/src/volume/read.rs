@@ -32,6 +32,17 @@ enum Source {
     Pieces(Vec<(Slot, Block, u32)>),
 }
 
+impl Source {
+    /// Returns the slots that are read, each with its block.
+    fn held(&self) -> Vec<(Slot, Block)> {
+        match self {
+            Self::Home(_) => Vec::new(),
+            Self::Slots { first, blocks, .. } => (first.0..).map(Slot).zip(blocks.blocks()).collect(),
+            Self::Pieces(pieces) => pieces.iter().map(|&(slot, block, _)| (slot, block)).collect(),
+        }
+    }
+}
+
 /// Reads that are planned and not yet issued, because further blocks may join these reads.
 #[derive(Default)]
 struct Plan {
@@ -430,17 +441,68 @@ impl<P: Payload> Volume<P> {
             Source::Pieces(pieces) => self.slots_read_badly(pieces, status, &payload),
             Source::Home(_) => {}
         }
-        let asked = match &job.parts[part as usize].source {
+        let source = &job.parts[part as usize].source;
+        let held = source.held();
+        let asked = match source {
             Source::Slots { clean: true, .. } => Some(0),
-            Source::Slots { blocks, .. } if self.are_at_home(blocks.blocks()) => Some(0),
-            Source::Pieces(pieces) if self.are_at_home(pieces.iter().map(|&(_, block, _)| block)) => Some(0),
             &Source::Home(asked) if self.has_copy_besides(asked) => Some(asked),
+            Source::Home(_) => None,
+            _ if self.are_at_home(held.iter().map(|&(_, block)| block)) => Some(0),
             _ => None,
         };
         if let Some(asked) = asked {
             self.read_home_instead(task, job, part, asked);
+        } else if status != Status::Gone && held.iter().any(|&(slot, block)| self.has_left(slot, block)) {
+            self.read_newest_instead(task, job, part, &held);
         } else if job.status == Status::Done {
             job.status = if status == Status::Gone { Status::Gone } else { Status::MediaError };
+        }
+    }
+
+    /// Returns true if `slot` is no longer the only place of content of `block`: home has the
+    /// content, or newer content has replaced the content.
+    fn has_left(&self, slot: Slot, block: Block) -> bool {
+        !self.view.map.in_slot(slot).is_some_and(|entry| entry.block == block && entry.dirty)
+    }
+
+    /// Reads a part from the present places of its blocks, each block alone, after `held` could not
+    /// be read. Some of the blocks were moved or written again since the read began, and their
+    /// content may be sound elsewhere. A slot that still has the only content of its block is read
+    /// once more.
+    fn read_newest_instead(&mut self, task: TaskId, job: &mut ReadJob<P>, part: u32, held: &[(Slot, Block)]) {
+        self.statistics.reads_repaired += 1;
+        let size = self.view.layout.block;
+        for fragment in job.take_fragments(part) {
+            let sectors = SectorRange::new(job.sectors.start.0 + fragment.request_at, fragment.sectors);
+            if self.is_lost(sectors) {
+                job.status = Status::MediaError;
+                return;
+            }
+            for block in size.touched(sectors).blocks() {
+                let (mut rest, _) = size.masks(size.clip(sectors, block));
+                for (slot, entry) in self.view.map.pieces(block).to_vec() {
+                    let eighths = rest.intersection(entry.valid);
+                    let has_failed = !entry.dirty && held.contains(&(slot, block));
+                    if !eighths.is_empty() && !has_failed {
+                        rest = rest.without(eighths);
+                        job.take_eighths(size, block, eighths, job.parts.len() as u32, 0);
+                        self.read_slot(task, job, slot, &entry);
+                    }
+                }
+                for run in rest.runs() {
+                    self.read_home(task, job, sectors_of_eighths(size, sectors, block, run), 0);
+                }
+            }
+        }
+    }
+
+    /// Adds a new part for one slot, of a cache or of a log.
+    fn read_slot(&mut self, task: TaskId, job: &mut ReadJob<P>, slot: Slot, entry: &Entry) {
+        let checksums = if P::CARRIES_DATA { vec![entry.checksum] } else { Vec::new() };
+        if self.store.appends() {
+            self.read_together(task, job, vec![(slot, entry.block, entry.checksum)]);
+        } else {
+            self.read_slots(task, job, slot, BlockRun { first: entry.block, count: 1 }, !entry.dirty, checksums);
         }
     }
 
@@ -457,10 +519,7 @@ impl<P: Payload> Volume<P> {
     /// another member serves the read after one member failed.
     fn read_home_instead(&mut self, task: TaskId, job: &mut ReadJob<P>, part: u32, asked: u64) {
         self.statistics.reads_repaired += 1;
-        let (moved, kept) = std::mem::take(&mut job.fragments).into_iter().partition(|fragment| fragment.part == part);
-        job.fragments = kept;
-        let moved: Vec<Fragment> = moved;
-        for fragment in moved {
+        for fragment in job.take_fragments(part) {
             let start = job.sectors.start.0 + fragment.request_at;
             self.read_home(task, job, SectorRange::new(start, fragment.sectors), asked);
         }
@@ -520,6 +579,13 @@ impl<P> ReadJob<P> {
                 (fragment.part, fragment.part_at) = (to, fragment.part_at - sectors.start);
             }
         }
+    }
+
+    /// Removes the fragments of a part from the read.
+    fn take_fragments(&mut self, part: u32) -> Vec<Fragment> {
+        let (taken, kept) = std::mem::take(&mut self.fragments).into_iter().partition(|fragment| fragment.part == part);
+        self.fragments = kept;
+        taken
     }
 
     /// Adds fragments for eighths of `block` from a part that has the block from its sector `at`

@@ -48,7 +48,7 @@ pub struct Statistics {
     /// Requests that had to wait: for other requests, for a block that another request changed, for
     /// a move, for free slots, or for room in the log's buffer.
     pub waited: u64,
-    /// Reads served from home because the copy in a slot could not be read.
+    /// Reads served from home, or from a newer slot, because the copy in a slot could not be read.
     pub reads_repaired: u64,
     /// Blocks read from slots whose checksum did not match.
     pub checksum_errors: u64,
