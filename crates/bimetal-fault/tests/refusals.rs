@@ -53,6 +53,23 @@ const HYBRID_DISK: &[(&str, bool)] = &[
     ("write_threshold", true),
 ];
 
+/// Parameters that griffin had when its slow evacuations failed.
+const SLOW_GRIFFIN: &[(&str, bool)] = &[
+    ("timeout", true),
+    ("read_threshold", true),
+    ("read_window", true),
+    ("migration_size", true),
+    ("log_buffer", true),
+    ("overwrite_threshold", true),
+    ("log_bypass", true),
+    ("log_rate", true),
+    ("oracle", true),
+    ("eviction_hint", true),
+    ("migration", true),
+    ("move_rate", true),
+    ("move_memory", true),
+];
+
 const SMQ: &[(&str, bool)] = &[("admission", true), ("idle", true), ("move_rate", true)];
 
 /// Cases that failed once:
@@ -76,6 +93,17 @@ fn what_failed_once_when_a_member_refused_passes() {
         if let Err(failure) = run_refusal_case(scheme, seed, Options { drawn: Some(drawn), ..Options::default() }) {
             panic!("{failure}");
         }
+    }
+}
+
+/// A rate of moves of 64 KiB a second and batches of one block let an evacuation take longer than
+/// the tester waited. The tester called the drive kept, although blocks were still written back.
+#[test]
+fn slow_evacuation_detaches_its_member_in_the_end() {
+    let griffin = schemes::find("griffin").expect("a scheme that there is");
+    for seed in [5_191_633_287_238_365_649, 17_157_110_204_708_681_119] {
+        let report = run_refusal_case(griffin, seed, Options { drawn: Some(SLOW_GRIFFIN), ..Options::default() });
+        report.unwrap_or_else(|failure| panic!("{failure}"));
     }
 }
 
