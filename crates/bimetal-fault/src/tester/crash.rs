@@ -10,15 +10,16 @@
 
 use std::collections::BTreeSet;
 
-use bimetal_core::block::Block;
+use bimetal_core::block::{Block, BlockSize};
 use bimetal_core::block_map::Slot;
-use bimetal_core::journal::record::Kind;
+use bimetal_core::journal::PAGE_SECTORS;
+use bimetal_core::journal::record::{self, Kind, Record};
 use bimetal_core::journal::state::State;
 use bimetal_core::layout::{MemberId, SlotKind, SlotRegion};
 use bimetal_core::operation::{Command, OpKind, Operation, Status};
 use bimetal_core::payload::Payload;
 use bimetal_core::scheme::{MemberState, Reason};
-use bimetal_core::units::{Bytes, SectorRange};
+use bimetal_core::units::{Bytes, SectorRange, Sectors};
 use bimetal_core::volume::{self, Recovery, RecoveryError, Volume};
 
 use super::{Report, Tester};
@@ -153,11 +154,7 @@ impl Tester {
         let drive = &self.drives[usize::from(operation.target)];
         let region = region_of(layout, member, drive.capacity(), operation.command.range);
         if let Some(Region::Slots(_)) = region {
-            let blocks = operation.payload.runs().filter_map(|(first, len)| match first {
-                Sector::Data { sector, .. } => Some(size.touched(SectorRange::new(u64::from(*sector), u64::from(len)))),
-                _ => None,
-            });
-            let blocks: Vec<Block> = blocks.flat_map(|run| run.blocks()).collect();
+            let blocks = blocks_in(&operation.payload, size);
             self.power().off_home.extend(blocks);
             return;
         }
@@ -618,6 +615,26 @@ impl Tester {
         self.faults = faults;
         Ok(())
     }
+}
+
+/// Returns the blocks with content in `payload`, which is written to slots. Data name their sectors.
+/// Zeroes name nothing, but the head of a log's segment names every block of the segment.
+fn blocks_in(payload: &Tags, size: BlockSize) -> Vec<Block> {
+    let runs = payload.runs().filter_map(|(first, len)| match first {
+        Sector::Data { sector, .. } => Some(size.touched(SectorRange::new(u64::from(*sector), u64::from(len)))),
+        _ => None,
+    });
+    let mut blocks: Vec<Block> = runs.flat_map(|run| run.blocks()).collect();
+    if payload.sectors() >= Sectors(PAGE_SECTORS)
+        && let Ok(page) = payload.slice(Sectors::ZERO, Sectors(PAGE_SECTORS)).to_metadata().try_into()
+        && let Ok((_, records)) = record::decode_page(Kind::Head, &page)
+    {
+        blocks.extend(records.iter().filter_map(|record| match *record {
+            Record::Map { block, .. } => Some(block),
+            _ => None,
+        }));
+    }
+    blocks
 }
 
 /// Returns the state in a page that is being written.
