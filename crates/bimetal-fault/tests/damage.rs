@@ -59,3 +59,14 @@ fn long_recovery_that_is_cut_ends_no_doubt() {
     let report = run_damage_case(writeboost, 13_126_949_764_956_254_269, Options::default());
     report.unwrap_or_else(|failure| panic!("{failure}"));
 }
+
+/// A slot that nothing records as stable stays in doubt while the note of the flush is not due or
+/// is late. In this case a drive was stuck for five seconds while a move wrote home. The tester
+/// called the volume only then, so the note began at the moment of the power cut. The slot was
+/// damaged, and its write counted as never written.
+#[test]
+fn note_that_begins_late_leaves_the_last_flush_in_doubt() {
+    let writeboost = schemes::find("writeboost").unwrap();
+    let report = run_damage_case(writeboost, 16_137_077_437_423_205_039, Options::default());
+    report.unwrap_or_else(|failure| panic!("{failure}"));
+}

@@ -558,7 +558,9 @@ impl Tester {
                 && self.drives.iter().any(|drive| drive.busy() > 0)
                 && self.report.operations < before + IDLE_OPERATIONS_MAX
             {
-                self.now = self.now.max(self.drives.iter().filter_map(Drive::next_due).min().unwrap_or(self.now));
+                let at = self.now.max(self.drives.iter().filter_map(Drive::next_due).min().unwrap_or(self.now));
+                self.note_late_timer(at);
+                self.now = at;
                 self.volume.advance(self.now);
                 self.answer();
                 self.after_event()?;
