@@ -6,10 +6,12 @@
 mod seeds;
 mod story;
 
+use bimetal_core::block::Block;
 use bimetal_core::layout::MemberId;
 use bimetal_core::operation::{OpKind, Status};
 use bimetal_core::scheme::{Holds, MemberState, Reason};
 use bimetal_core::schemes;
+use bimetal_core::units::Nanoseconds;
 use bimetal_fault::drive::Plan;
 use bimetal_fault::{Options, run_refusal_case};
 use seeds::GRIFFIN;
@@ -170,4 +172,34 @@ fn recovered_log_stays_in_doubt_on_a_refusing_drive() {
         assert_eq!(volume.is_trusted(slot), !refuses);
         assert_eq!(story.read(0, 8), [written; 8]);
     }
+}
+
+/// Regression: a flush never ended. A block of a region was lost, and zeroes were on their way to
+/// home in this region. Then the SSD refused writes, and the flush waited for the evacuation of
+/// another region. The zeroes ended, so the flush had to wait for the region with the lost block
+/// too. A region with a lost block is never evacuated, so the flush must be an error.
+#[test]
+fn flush_fails_if_a_region_with_a_lost_block_becomes_owed() {
+    let mut story = Story::new(1, "smart-response", &[("mode", "maximized"), ("idle", "1ms")], 8000);
+    story.write(24, 8);
+    story.flush();
+    let view = story.volume().view();
+    let (slot, _) = view.map.get(Block(3)).expect("the block is in a slot");
+    let sector = view.layout.slots.expect("a cache has slots").first_sector + u64::from(slot.0) * 8;
+    story.drives[usize::from(SSD)].rot(sector);
+    story.pass(Nanoseconds::from_seconds(100), ALL);
+    assert_eq!((story.volume().view().map.dirty_blocks(), story.volume().lost_blocks()), (0, 1));
+    story.flush();
+    let dirty = story.write(1600, 8);
+    let zeroes = story.send(OpKind::WriteZeroes, 32, 8, false);
+    story.drives[usize::from(SSD)].replace_plan(Plan { refuses_from: Some(0), ..Plan::default() });
+    let flush = story.send(OpKind::Flush, 0, 0, false);
+    story.answer(|operation| operation.target == SSD);
+    assert_eq!(story.volume().view().member(MemberId(SSD)).state, MemberState::ReadOnly);
+    story.answer(|operation| operation.command.kind == OpKind::WriteZeroes);
+    assert!(story.finished[&zeroes].status == Status::Done && !story.finished.contains_key(&flush));
+    story.answer(ALL);
+    assert_eq!(story.finished[&flush].status, Status::MediaError);
+    assert_eq!(story.read(1600, 8), [dirty; 8]);
+    assert_eq!(story.status_of_read(24, 8), Status::MediaError);
 }

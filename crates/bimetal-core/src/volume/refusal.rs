@@ -239,7 +239,7 @@ impl<P: Payload> Volume<P> {
         if !self.slots_refuse() || !self.announcements.are_durable() {
             return false;
         }
-        if self.departures.owed.is_empty() && self.wake_commit() {
+        if self.wake_commit() {
             return true;
         }
         if self.view.moving {
@@ -255,10 +255,15 @@ impl<P: Payload> Volume<P> {
         self.let_regions_leave() || self.end_refusal() || self.move_on_from_member()
     }
 
+    /// Wakes the waiting commit if its wait is over or can never end. A change of home that began
+    /// before the refusal may make a region with a lost block owed while the commit waits. No move
+    /// evacuates such a region, so no end of a move would wake the commit.
     fn wake_commit(&mut self) -> bool {
-        let commit = self.departures.commit.take();
-        self.tasks.wake_all(commit);
-        commit.is_some()
+        if self.departures.commit.is_none() || self.departures_of_commit() == Departure::Awaited {
+            return false;
+        }
+        self.tasks.wake_all(self.departures.commit.take());
+        true
     }
 
     /// Lets the wanted and owed regions leave of which home has all blocks. Waiting requests go on
