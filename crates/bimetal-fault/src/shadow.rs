@@ -375,6 +375,16 @@ impl Shadow {
         *value == Sector::Zero
     }
 
+    /// Returns true if `value` is the content of `sector` at `moment`, or older content. Newer
+    /// values count as in [`is_state_of`](Self::is_state_of).
+    pub fn is_state_until(&self, sector: u64, value: &Sector, moment: Moment, or_newer: bool) -> bool {
+        let gave = |number| {
+            let request = self.request(number);
+            (or_newer || request.began <= moment) && matches(number, request, sector, value)
+        };
+        *value == Sector::Zero || self.changes(sector).any(gave)
+    }
+
     /// Fixes the value that a read returned for later reads, if the sector's newest change is in
     /// doubt and arrived before `began`, or failed before `began`.
     fn pin(&mut self, sector: u64, value: &Sector, began: Moment) {
@@ -693,6 +703,21 @@ mod tests {
         assert_eq!(check(&[], false), Ok(()));
         assert!(check(&[2, 3], false).unwrap_err().contains("torn in block 0"));
         assert_eq!(check(&[2, 3], true), Ok(()));
+    }
+
+    /// A log lost the newest write of a sector, and home still has an older write.
+    #[test]
+    fn older_content_is_no_state_but_was_one() {
+        let mut shadow = Shadow::new(10);
+        let older = end(&mut shadow, OpKind::Write, false);
+        let lost = end(&mut shadow, OpKind::Write, false);
+        end(&mut shadow, OpKind::Flush, false);
+        let moment = shadow.now();
+        let later = end(&mut shadow, OpKind::Write, false);
+        let states = [older, lost, later].map(|number| shadow.is_state_of(SECTOR, &data(number), moment, false));
+        assert_eq!(states, [false, true, false]);
+        let until = [older, lost, later].map(|number| shadow.is_state_until(SECTOR, &data(number), moment, false));
+        assert_eq!(until, [true, true, false]);
     }
 
     /// A log may store a newer write and drop it for a discard. The home still has the older

@@ -501,6 +501,9 @@ impl Tester {
             if entry.dirty {
                 self.atlas.suspect(entry.block);
             }
+            if entry.dirty && rots && self.has_log() {
+                self.note_rot_in_log(entry.block);
+            }
         } else {
             let block = Block(self.random.below(view.layout.total_blocks()));
             let (member, first, _) = view.layout.home_of(block);
