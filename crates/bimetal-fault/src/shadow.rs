@@ -3,10 +3,10 @@
 //! A read may return the newest change that arrived before the read and has succeeded. The read may
 //! also return any change that arrived after that change and before the read ended. The engine
 //! promises that changes of the same place take effect in order of arrival, and that a read sees
-//! the changes that arrived before it. A failed change may or may not be visible to reads. A discard
-//! leaves zeroes, or any older value of the sector. Once a read has returned a value of a discarded
-//! sector, the value stays. The value that a read finds after a failed change stays until the next
-//! change or power cut.
+//! the changes that arrived before it. A failed change may or may not be visible to reads. A
+//! discard leaves zeroes, or any older value of the sector. Once a read has returned a value of a
+//! discarded sector, the value stays. The value that a read finds after a failed change stays until
+//! the next change or power cut.
 //!
 //! A change is stable once it was acknowledged as forced, or was acknowledged before an
 //! acknowledged flush began. A [cut](Shadow::cut) of the power puts every other change in doubt. A

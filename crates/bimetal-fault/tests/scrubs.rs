@@ -71,10 +71,10 @@ fn value_stays_that_was_read_after_a_write_failed() {
     }
 }
 
-/// Regression: a case that failed because the tester judged wrongly. Zeroes were written to the log,
-/// and a sector of them could not be read. A migration left the block out as lost, and the log's
-/// drive vanished. Home has the block's content from before the zeroes. The tester knew the blocks
-/// of a log only by data, so the tester did not know that the log had held this block.
+/// Regression: a case that failed because the tester judged wrongly. Zeroes were written to the
+/// log, and a sector of them could not be read. A migration left the block out as lost, and the
+/// log's drive vanished. Home has the block's content from before the zeroes. The tester knew the
+/// blocks of a log only by data, so the tester did not know that the log had held this block.
 #[test]
 fn zeroes_lost_in_a_log_are_given_up_with_the_log() {
     passes_as_griffin(6_437_134_908_424_950_267);

@@ -365,8 +365,8 @@ pub fn sensitivity(
         .collect()
 }
 
-/// Returns the replay with think times as a change, if the trace was recorded on a faster drive: then
-/// requests come faster than the option's drives answer, and budgets of response times break.
+/// Returns the replay with think times as a change, if the trace was recorded on a faster drive:
+/// then requests come faster than the option's drives answer, and budgets of response times break.
 fn with_think_times(
     evaluator: &Evaluator<'_>,
     speedup: f64,
@@ -380,8 +380,8 @@ fn with_think_times(
     })
 }
 
-/// Returns the effect of a replay with think times on an option that breaks `budgets`; nothing if the
-/// trace was not recorded on a faster drive.
+/// Returns the effect of a replay with think times on an option that breaks `budgets`; nothing if
+/// the trace was not recorded on a faster drive.
 ///
 /// # Errors
 /// Returns an error if the totals of a run contradict each other.

@@ -235,8 +235,8 @@ impl Catalogue {
     }
 
     /// Returns the catalogue that `wanted` names, parts with commas between: [`ON_SALE`] for all
-    /// built-in drives, [`COMMON_CLASS`], a class of drives like `consumer-ssd`, a model, or a file.
-    /// A file has entries of a plan's catalogue, or of drives with their figures.
+    /// built-in drives, [`COMMON_CLASS`], a class of drives like `consumer-ssd`, a model, or a
+    /// file. A file has entries of a plan's catalogue, or of drives with their figures.
     ///
     /// # Errors
     /// Returns an error if a file cannot be read or is invalid. The message names file and entry.

@@ -301,7 +301,8 @@ pub fn plan(question: &Question<'_>, progress: &dyn Progress) -> Result<Planned,
     {
         let whole = Evaluator { load: &whole, ..evaluator };
         let found = match figures.confidence.take() {
-            // The search knows only the first half then, or it replaced figures by their worst ends.
+            // The search knows only the first half then, or it replaced figures by their worst
+            // ends.
             _ if question.holdout || question.sure => {
                 advice::confidence(&whole, candidate, figures, &question.budgets)?
             }

@@ -42,7 +42,8 @@ pub(crate) const BATCH: usize = 16;
 /// Largest number of options of one way to build that are run to find the cheapest option.
 const RIVALS_MAX: usize = 12;
 
-/// Largest number of options of one price, the fastest first, among which a proven option is sought.
+/// Largest number of options of one price, the fastest first, among which a proven option is
+/// sought.
 const PROOFS_MAX: usize = 6;
 
 /// Number of options whose flash lifetime is computed side by side.
@@ -80,8 +81,8 @@ impl Tried {
         Self { candidate, outcome: None, reasons: vec![reason], judged: false }
     }
 
-    /// Returns true if the worst ends of the option's figures are known to keep every budget; `None`
-    /// if the worst ends were not computed.
+    /// Returns true if the worst ends of the option's figures are known to keep every budget;
+    /// `None` if the worst ends were not computed.
     pub(crate) fn is_proven(&self) -> Option<bool> {
         Some(self.figures()?.confidence.as_ref()?.proven)
     }

@@ -72,9 +72,9 @@ struct Merits {
 }
 
 impl Choices {
-    /// Returns the choices among `runs`, of which `why_not` tells those that are no choice; `None` if
-    /// only one run has a price and a speed, and no price is unknown. With `today`, a year with its fraction, a
-    /// life has the year of its end.
+    /// Returns the choices among `runs`, of which `why_not` tells those that are no choice; `None`
+    /// if only one run has a price and a speed, and no price is unknown. With `today`, a year with
+    /// its fraction, a life has the year of its end.
     pub(crate) fn of(runs: &[Run], why_not: impl Fn(&Run) -> Option<NoChoice>, today: Option<f64>) -> Option<Self> {
         let lives_count = runs.iter().all(|run| run.ssd.is_none() || run.devices.ssd.flash.lifetime_years.is_some());
         let merits = |run: &Run| {

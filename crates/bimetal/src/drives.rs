@@ -54,8 +54,8 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// Returns the entry of this name, the common drives, the entries of a class of this name, or the entries whose names
-/// contain the name.
+/// Returns the entry of this name, the common drives, the entries of a class of this name, or the
+/// entries whose names contain the name.
 ///
 /// # Errors
 /// Returns an error if no entry and no class has the name.

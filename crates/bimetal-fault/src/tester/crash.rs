@@ -633,8 +633,8 @@ impl Tester {
     }
 }
 
-/// Returns the blocks with content in `payload`, which is written to slots. Data name their sectors.
-/// Zeroes name nothing, but the head of a log's segment names every block of the segment.
+/// Returns the blocks with content in `payload`, which is written to slots. Data name their
+/// sectors. Zeroes name nothing, but the head of a log's segment names every block of the segment.
 fn blocks_in(payload: &Tags, size: BlockSize) -> Vec<Block> {
     let runs = payload.runs().filter_map(|(first, len)| match first {
         Sector::Data { sector, .. } => Some(size.touched(SectorRange::new(u64::from(*sector), u64::from(len)))),

@@ -31,7 +31,8 @@ impl NoChoice {
         }
     }
 
-    /// Returns the reason in the figures for which `run` over `trace` is no advice, if there is one.
+    /// Returns the reason in the figures for which `run` over `trace` is no advice, if there is
+    /// one.
     pub fn of(run: &Run, trace: &TraceSummary) -> Option<Self> {
         let bytes = |bytes: Option<u64>| Bytes(bytes.unwrap_or(0));
         if depends_on_place(&run.scheme, bytes(trace.capacity_bytes), bytes(trace.address_end_bytes)) {

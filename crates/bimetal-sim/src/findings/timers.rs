@@ -31,7 +31,8 @@ pub(super) fn of(survey: &Survey, runs: &[Run]) -> Option<Finding> {
 const BEGUN_SHARE: f64 = 0.01;
 
 /// Returns true if a scheme kept nearly all writes from home until the end of a trace that is
-/// shorter than a timer of the scheme: the work that the scheme put off is missing from the figures.
+/// shorter than a timer of the scheme: the work that the scheme put off is missing from the
+/// figures.
 pub fn puts_off_all_work(
     scheme: &str,
     settings: &BTreeMap<String, String>,

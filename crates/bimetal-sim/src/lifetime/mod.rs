@@ -257,9 +257,9 @@ fn flash_drives(setup: &Setup) -> impl Iterator<Item = &Drive> {
 }
 
 /// Computes the lifetimes of the flash drives of `setup`, which no request has reached yet. The
-/// lifetimes are unknown under a closed replay, which ignores the times of the trace. Under a replay
-/// with think times, the lifetimes are those of the trace's own times: the load of a day is that of
-/// the recorded day, however fast the drives answer.
+/// lifetimes are unknown under a closed replay, which ignores the times of the trace. Under a
+/// replay with think times, the lifetimes are those of the trace's own times: the load of a day is
+/// that of the recorded day, however fast the drives answer.
 ///
 /// # Errors
 /// Returns an error if the workload cannot be read, or the totals of a run contradict each other.
