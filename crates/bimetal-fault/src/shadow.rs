@@ -557,10 +557,24 @@ mod tests {
         assert_eq!(allowed(&mut shadow), [false, true, false, false]);
         let second = begin(&mut shadow, OpKind::Write);
         shadow.end(second, Status::MediaError);
-        assert_eq!(allowed(&mut shadow), [false, true, true, false], "failed: old or new");
+        assert_eq!(allowed(&mut shadow), [false, true, false, false], "failed: the value that was read first stays");
         let third = begin(&mut shadow, OpKind::Write);
         shadow.end(third, Status::Done);
         assert_eq!(allowed(&mut shadow), [false, false, false, true]);
+    }
+
+    #[test]
+    fn failed_write_may_be_read_until_its_value_is_fixed() {
+        for (read, other) in [(0, 1), (1, 0)] {
+            let mut shadow = Shadow::new(10);
+            for status in [Status::Done, Status::MediaError] {
+                let number = begin(&mut shadow, OpKind::Write);
+                shadow.end(number, status);
+            }
+            let now = shadow.now() + 1;
+            assert!(shadow.check_read(SECTOR, &data(read), now).is_ok());
+            assert!(shadow.check_read(SECTOR, &data(other), now).is_err(), "{read} was read first");
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@
 //!
 //! Among options of one price that keep the budgets, a proven option wins: its worst window and
 //! its shortest lifetime keep the budgets, too. A proof costs several runs, so only the fastest
-//! options are proved ([`PROOFS_MAX`]). If none of these is proven, the fastest option wins. The
+//! options are proved (`PROOFS_MAX`). If none of these is proven, the fastest option wins. The
 //! first response time with a budget is compared. If two options are equally fast, the option with
 //! the better mean wins, and then the option that is earlier in the grid.
 //!

@@ -9,6 +9,7 @@ use crate::choices::{Choice, Choices};
 use crate::life::unknown;
 
 use super::columns::GIB;
+use super::escape::html as escaped;
 use super::sections::scheme;
 
 /// Figures within this share of each other tie.
@@ -119,7 +120,8 @@ pub(crate) fn choices(document: &Document) -> String {
         return String::new();
     };
     let item = |Choice { run, purpose, figures, buy }: &Choice| {
-        let buy = if buy.is_empty() { String::new() } else { format!("<br><small>{}.</small>", capitalised(buy)) };
+        let buy =
+            if buy.is_empty() { String::new() } else { format!("<br><small>{}.</small>", escaped(&capitalised(buy))) };
         format!("<li>{} {purpose}: {figures}.{buy}</li>\n", name(document, *run))
     };
     let mut items: String = choices.best.iter().map(item).collect();
