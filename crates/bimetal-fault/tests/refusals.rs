@@ -14,7 +14,7 @@ use bimetal_core::schemes;
 use bimetal_core::units::Nanoseconds;
 use bimetal_fault::drive::Plan;
 use bimetal_fault::{Options, run_refusal_case};
-use seeds::GRIFFIN;
+use seeds::{GRIFFIN, GRIFFIN_WITH_MOVE_MEMORY};
 use story::{ALL, HDD, SSD, Story};
 
 /// Number of cases of each scheme, in each of two tests that run at the same time on two cores.
@@ -55,23 +55,6 @@ const HYBRID_DISK: &[(&str, bool)] = &[
     ("write_threshold", true),
 ];
 
-/// Parameters that griffin had when its slow evacuations failed.
-const SLOW_GRIFFIN: &[(&str, bool)] = &[
-    ("timeout", true),
-    ("read_threshold", true),
-    ("read_window", true),
-    ("migration_size", true),
-    ("log_buffer", true),
-    ("overwrite_threshold", true),
-    ("log_bypass", true),
-    ("log_rate", true),
-    ("oracle", true),
-    ("eviction_hint", true),
-    ("migration", true),
-    ("move_rate", true),
-    ("move_memory", true),
-];
-
 const SMQ: &[(&str, bool)] = &[("admission", true), ("idle", true), ("move_rate", true)];
 
 /// Cases that failed once:
@@ -104,7 +87,8 @@ fn what_failed_once_when_a_member_refused_passes() {
 fn slow_evacuation_detaches_its_member_in_the_end() {
     let griffin = schemes::find("griffin").expect("a scheme that there is");
     for seed in [5_191_633_287_238_365_649, 17_157_110_204_708_681_119] {
-        let report = run_refusal_case(griffin, seed, Options { drawn: Some(SLOW_GRIFFIN), ..Options::default() });
+        let report =
+            run_refusal_case(griffin, seed, Options { drawn: Some(GRIFFIN_WITH_MOVE_MEMORY), ..Options::default() });
         report.unwrap_or_else(|failure| panic!("{failure}"));
     }
 }

@@ -14,24 +14,8 @@ use bimetal_core::schemes;
 use bimetal_core::units::{Bytes, Nanoseconds};
 use bimetal_core::volume::{BadBlock, Outcome, Scrub, Trouble};
 use bimetal_fault::{Options, run_scrub_case};
+use seeds::GRIFFIN_WITH_MOVE_MEMORY;
 use story::{ALL, HDD, SSD, Story};
-
-/// Parameters that griffin had when its cases failed: those of `GRIFFIN`, and `move_memory`.
-const WITH_MOVE_MEMORY: &[(&str, bool)] = &[
-    ("timeout", true),
-    ("read_threshold", true),
-    ("read_window", true),
-    ("migration_size", true),
-    ("log_buffer", true),
-    ("overwrite_threshold", true),
-    ("log_bypass", true),
-    ("log_rate", true),
-    ("oracle", true),
-    ("eviction_hint", true),
-    ("migration", true),
-    ("move_rate", true),
-    ("move_memory", true),
-];
 
 /// Number of cases of each scheme.
 const SEEDS: u64 = 120;
@@ -92,7 +76,7 @@ fn block_that_rotted_in_a_log_misses_its_migration() {
 /// Runs the case `seed` of griffin with the parameters that griffin has today.
 fn passes_as_griffin(seed: u64) {
     let griffin = schemes::find("griffin").expect("a scheme that there is");
-    let options = Options { drawn: Some(WITH_MOVE_MEMORY), ..Options::default() };
+    let options = Options { drawn: Some(GRIFFIN_WITH_MOVE_MEMORY), ..Options::default() };
     if let Err(failure) = run_scrub_case(griffin, seed, options) {
         panic!("{failure}");
     }
