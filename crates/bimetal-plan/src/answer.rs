@@ -272,7 +272,7 @@ pub(crate) fn run_of(tried: &Tried) -> Run {
 }
 
 /// Returns all parameters of the scheme.
-pub(crate) fn settings_of(candidate: &Candidate, figures: Option<&Figures>) -> BTreeMap<String, String> {
+fn settings_of(candidate: &Candidate, figures: Option<&Figures>) -> BTreeMap<String, String> {
     let of_run = figures.and_then(|figures| figures.run.get("settings")).and_then(Value::as_object);
     match of_run {
         Some(map) => {
@@ -330,36 +330,43 @@ fn kept_in_windows(confidence: &Confidence) -> BTreeMap<String, (u64, u64)> {
 pub fn name(candidate: &Candidate) -> String {
     let settings: Vec<String> = candidate.settings.iter().map(|(key, value)| format!("{key}={value}")).collect();
     let settings = if settings.is_empty() { String::new() } else { format!(" ({})", settings.join(", ")) };
-    let drive = |role| candidate.drive(role).map(|offer| bought(offer, without_size(&offer.model)));
+    let bought = |offer: &Offer| counted(offer.drives, without_size(&offer.model), offer.size.0);
+    let drive = |role| candidate.drive(role).map(bought);
     let drives: Vec<String> = [Role::Ssd, Role::Log, Role::Hdd].into_iter().filter_map(drive).collect();
     let (scheme, drives) = (candidate.scheme.name, drives.join(" and "));
     format!("{scheme}{settings} on {drives} for {}", price(candidate.cost_usd))
+}
+
+/// Returns what is bought of a model with price and date, like `4 × crucial-p310 2 TB ($448,
+/// 2025-07-23)`: a number of drives that have `bytes` together. An unknown date is empty.
+pub fn purchase(model: &str, drives: u64, bytes: u64, usd: f64, date: &str) -> String {
+    let date = if date.is_empty() { String::new() } else { format!(", {date}") };
+    format!("{} ({}{date})", counted(drives, without_size(model), bytes), price(usd))
 }
 
 /// Returns the drives of an option with price and date: `samsung-990-pro 1 TB ($218, 2026-02) and
 /// seagate-exos-x18 18 TB ($290, 2025-07)`.
 pub fn purchases(candidate: &Candidate) -> String {
     let drive = |role| {
-        let offer = candidate.drive(role)?;
-        let date = if offer.date.is_empty() { String::new() } else { format!(", {}", offer.date) };
-        Some(format!("{} ({}{date})", bought(offer, without_size(&offer.model)), price(offer.usd)))
+        let Offer { model, drives, size, usd, date, .. } = candidate.drive(role)?;
+        Some(purchase(model, *drives, size.0, *usd, date))
     };
     [Role::Ssd, Role::Log, Role::Hdd].into_iter().filter_map(drive).collect::<Vec<_>>().join(" and ")
 }
 
 /// Returns `name` and size of what is bought: `MODEL 1 TB`, or `4 × MODEL 2 TB`.
-fn bought(offer: &Offer, name: &str) -> String {
-    format!("{}{name} {}", count(offer), decimal(offer.each().0))
+fn counted(drives: u64, name: &str, bytes: u64) -> String {
+    format!("{}{name} {}", count(drives), decimal(bytes / drives.max(1)))
 }
 
 /// Returns the number of drives that are used as one, in front of one drive: `4 × `.
-fn count(offer: &Offer) -> String {
-    if offer.drives > 1 { format!("{} × ", offer.drives) } else { String::new() }
+fn count(drives: u64) -> String {
+    if drives > 1 { format!("{drives} × ") } else { String::new() }
 }
 
 /// Returns a model's name without the size at its end: an option has its own, and
 /// `samsung-970-evo-plus-500gb 250 GB` names two.
-pub fn without_size(model: &str) -> &str {
+pub(crate) fn without_size(model: &str) -> &str {
     let is_size = |part: &str| part.ends_with(['b', 'B']) && part.to_uppercase().parse::<Bytes>().is_ok();
     model.rsplit_once('-').filter(|(_, last)| is_size(last)).map_or(model, |(rest, _)| rest)
 }
@@ -372,11 +379,11 @@ pub fn sentence(tried: &Tried, budget: &Budget) -> String {
         let offer = candidate.drive(role).filter(|offer| offer.cell.is_some())?;
         let log = if role == Role::Log { " log" } else { "" };
         let each = decimal(offer.each().0);
-        Some(format!("{}{each} {}{log}", count(offer), offer.cell.as_deref().unwrap_or_default()))
+        Some(format!("{}{each} {}{log}", count(offer.drives), offer.cell.as_deref().unwrap_or_default()))
     };
     let mut parts: Vec<String> = [Role::Ssd, Role::Log].into_iter().filter_map(flash).collect();
     if parts.is_empty() {
-        let disk = |offer: &Offer| format!("{}{} disk", count(offer), decimal(offer.each().0));
+        let disk = |offer: &Offer| format!("{}{} disk", count(offer.drives), decimal(offer.each().0));
         let disk = candidate.drives.first().map(|(_, offer)| disk(offer));
         parts.extend(disk);
     }

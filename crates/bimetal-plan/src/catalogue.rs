@@ -245,15 +245,13 @@ impl Catalogue {
         for part in wanted.split(',') {
             let files = files();
             let of_class: Vec<_> = files.iter().filter(|file| part == ON_SALE || file.name == part).collect();
-            let of_model = Self::common().of_model(part);
             let found = if part == COMMON_CLASS {
                 Self::common().offers
             } else if !of_class.is_empty() {
                 of_class.into_iter().flat_map(|file| model::offers(file)).collect()
-            } else if !of_model.is_empty() {
-                of_model
             } else {
-                Self::read(Path::new(part))?.offers
+                let of_model = Self::common().of_model(part);
+                if of_model.is_empty() { Self::read(Path::new(part))?.offers } else { of_model }
             };
             let is_known = |offer: &Offer| {
                 offers.iter().any(|known: &Offer| known.model == offer.model && known.size == offer.size)

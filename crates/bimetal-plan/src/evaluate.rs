@@ -8,7 +8,6 @@ use bimetal_core::block_map::GRANTED_BYTES_PER_BLOCK;
 use bimetal_core::layout::{LayoutError, Role};
 use bimetal_core::operation::OpKind;
 use bimetal_core::scheme::{Holds, SchemeError};
-use bimetal_core::units::Nanoseconds;
 use bimetal_core::volume::VolumeError;
 use bimetal_measure::text::{decimal, short};
 use bimetal_sim::block_layer::BlockLayerSettings;
@@ -26,7 +25,6 @@ use bimetal_trace::Request;
 use serde_json::Value;
 
 use crate::advice::Confidence;
-use crate::answer;
 use crate::budget::{Budget, Metric, at};
 use crate::grid::Candidate;
 
@@ -152,6 +150,8 @@ pub struct Figures {
     pub span_s: Option<f64>,
     /// Facts about the drives that the cost of ownership needs, and its terms.
     pub owned: Option<(Owned, Terms)>,
+    /// Set if the scheme wrote nothing home, because the trace ends before a timer of the scheme.
+    pub puts_off_all_work: bool,
     /// Confidence in the figures, if it was computed.
     pub confidence: Option<Box<Confidence>>,
     /// Worst ends of the ranges of budgeted figures, by the names of their budgets, if the plan
@@ -170,13 +170,6 @@ impl Figures {
         let mut figures = Self { energy_j, span_s, cost_usd: candidate.cost_usd, run, ..Self::default() };
         figures.price(candidate);
         figures
-    }
-
-    /// Returns the bytes written to the home drives.
-    fn bytes_written_home(&self) -> u64 {
-        let members = self.run.get("members").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-        let home = members.iter().filter(|member| member.get("role").and_then(Value::as_str) == Some("home"));
-        home.filter_map(|member| member.get("write_bytes").and_then(Value::as_u64)).sum()
     }
 
     /// Returns the figure at a dotted path. Prices come from the catalogue.
@@ -325,14 +318,9 @@ impl Evaluator<'_> {
 
     /// Returns the reason for which `figures` of a whole run say nothing about a longer time, if
     /// there is one.
-    pub(crate) fn why_too_short(&self, candidate: &Candidate, figures: &Figures) -> Option<String> {
-        let survey = &self.load.survey;
-        let settings = answer::settings_of(candidate, Some(figures));
-        let written = (figures.bytes_written_home(), survey.write_bytes.0);
-        let is_timed = survey.duration > Nanoseconds::ZERO && !matches!(self.replay, Replay::Closed { .. });
-        let puts_off = is_timed && puts_off_all_work(candidate.scheme.name, &settings, survey.duration, written);
-        puts_off.then(|| {
-            let seconds = short(survey.duration.as_seconds_f64());
+    pub(crate) fn why_too_short(&self, figures: &Figures) -> Option<String> {
+        figures.puts_off_all_work.then(|| {
+            let seconds = short(self.load.survey.duration.as_seconds_f64());
             format!(
                 "the trace of {seconds} s ends before its timer, and it wrote nothing home: a longer trace is needed"
             )
@@ -381,12 +369,20 @@ impl Evaluator<'_> {
                 let span = (measured.end - measured.start).as_seconds_f64();
                 let run = run_of(&setup, &measured, self.replay, RunSpeed::default());
                 let owned = Some((Owned::of(&setup, &measured), choices.ownership));
-                Ok(Outcome::Done(Box::new(Figures { owned, ..Figures::new(run, candidate, span) })))
+                let puts_off_all_work = self.puts_off_all_work(&run);
+                Ok(Outcome::Done(Box::new(Figures { owned, puts_off_all_work, ..Figures::new(run, candidate, span) })))
             }
             Err(SimulationError::LimitBroken { finished, broken }) => Ok(Outcome::Stopped { finished, broken }),
             Err(error @ SimulationError::Failed { .. }) => Ok(Outcome::Impossible(error.to_string())),
             Err(error) => Err(error),
         }
+    }
+
+    fn puts_off_all_work(&self, run: &Run) -> bool {
+        let survey = &self.load.survey;
+        let written = (run.bytes_written_home(), survey.write_bytes.0);
+        let is_timed = !matches!(self.replay, Replay::Closed { .. });
+        is_timed && puts_off_all_work(&run.scheme, &run.settings, survey.duration, written)
     }
 }
 

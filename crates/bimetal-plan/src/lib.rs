@@ -300,12 +300,10 @@ pub fn plan(question: &Question<'_>, progress: &dyn Progress) -> Result<Planned,
         && let Tried { candidate, outcome: Some(Outcome::Done(figures)), .. } = best
     {
         let whole = Evaluator { load: &whole, ..evaluator };
-        let found = match figures.confidence.take() {
-            // The search knows only the first half then, or it replaced figures by their worst
-            // ends.
-            _ if question.holdout || question.sure => {
-                advice::confidence(&whole, candidate, figures, &question.budgets)?
-            }
+        // The proof of the search is of the first half under `holdout`, and of figures that are not
+        // yet replaced by their worst ends under `sure`.
+        let proof = figures.confidence.take().filter(|_| !question.holdout && !question.sure);
+        let found = match proof {
             Some(proof) => *proof,
             None => advice::confidence(&whole, candidate, figures, &question.budgets)?,
         };
@@ -411,7 +409,7 @@ fn planned(
         };
         Rejected { option: described(tried), reason }
     };
-    let answer = Answer {
+    let mut answer = Answer {
         bimetal: env!("CARGO_PKG_VERSION").to_owned(),
         command: None,
         trace: TraceSummary {
@@ -433,7 +431,6 @@ fn planned(
         sensitivity: Vec::new(),
         run: effort,
     };
-    let mut answer = answer;
     let refuted = best.and_then(|best| kernel::refuted_by(&best.candidate, &tried, &question.budgets));
     if let Some((model, best)) = refuted.zip(answer.best.as_mut()) {
         best.kernel_commands.clear();

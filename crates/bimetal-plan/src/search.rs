@@ -83,7 +83,7 @@ impl Tried {
 
     /// Returns true if the worst ends of the option's figures are known to keep every budget;
     /// `None` if the worst ends were not computed.
-    pub(crate) fn is_proven(&self) -> Option<bool> {
+    pub fn is_proven(&self) -> Option<bool> {
         Some(self.figures()?.confidence.as_ref()?.proven)
     }
 
@@ -256,8 +256,7 @@ impl Search<'_> {
     /// the slowest option that is proved.
     fn slowest_that_can_win<'t>(&self, group: &'t [Tried]) -> Option<&'t Tried> {
         let contenders = self.contenders(group);
-        let proven = contenders.iter().copied().find(|tried| tried.is_proven() == Some(true));
-        proven.or_else(|| contenders.get(PROOFS_MAX - 1).copied())
+        fastest_proven(&contenders).or_else(|| contenders.get(PROOFS_MAX - 1).copied())
     }
 
     /// Returns the rank of an option among the options of the same price.
@@ -348,7 +347,7 @@ impl Search<'_> {
         };
         let outcome = self.evaluator.run(&candidate, self.evaluator.limits(&limits))?;
         let outcome = match outcome {
-            Outcome::Done(figures) => match self.evaluator.why_too_short(&candidate, &figures) {
+            Outcome::Done(figures) => match self.evaluator.why_too_short(&figures) {
                 Some(why) => Outcome::Impossible(why),
                 None => Outcome::Done(figures),
             },
@@ -530,8 +529,12 @@ impl Search<'_> {
 /// Returns the winner among options of one price that keep the budgets, the fastest first: the
 /// fastest that is proven, or else the fastest.
 fn winner<'t>(contenders: &[&'t Tried]) -> Option<&'t Tried> {
-    let proven = contenders.iter().find(|tried| tried.is_proven() == Some(true));
-    proven.or(contenders.first()).copied()
+    fastest_proven(contenders).or_else(|| contenders.first().copied())
+}
+
+/// Returns the first proven option.
+fn fastest_proven<'t>(contenders: &[&'t Tried]) -> Option<&'t Tried> {
+    contenders.iter().copied().find(|tried| tried.is_proven() == Some(true))
 }
 
 #[cfg(test)]

@@ -194,6 +194,12 @@ impl Run {
     pub fn named(scheme: &str) -> Self {
         Self { scheme: scheme.to_owned(), label: scheme.to_owned(), ..Self::default() }
     }
+
+    /// Returns the bytes written to the home drives.
+    pub fn bytes_written_home(&self) -> u64 {
+        let home = self.members.iter().filter(|member| member.role == "home");
+        home.filter_map(|member| member.figures.write_bytes()).sum()
+    }
 }
 
 /// Effect of the block layer on the requests of a trace, warm-up included.
@@ -413,6 +419,14 @@ pub enum MemberFigures {
 }
 
 impl MemberFigures {
+    /// Returns the bytes written to the drive.
+    pub fn write_bytes(&self) -> Option<u64> {
+        match self {
+            Self::Ssd(figures) => figures.write_bytes,
+            Self::Hdd(figures) => figures.write_bytes,
+        }
+    }
+
     /// Returns the share of the time during which the drive was busy.
     pub fn busy_fraction(&self) -> Option<f64> {
         match self {

@@ -4,6 +4,7 @@ use bimetal_core::operation::OpKind;
 use bimetal_core::schemes;
 use bimetal_core::units::{Nanoseconds, SectorRange};
 use bimetal_sim::experiment::{Experiment, NoProgress};
+use bimetal_sim::lifetime::Unknown;
 use bimetal_sim::results::Document;
 use bimetal_sim::setup::{Choices, Setup};
 use bimetal_sim::simulator::{Measured, Play, Replay, simulate};
@@ -148,6 +149,8 @@ fn all_schemes_play_think_times_and_say_what_they_rest_on() {
             assert_eq!(document.options["replay"], "think, speedup 2");
             let run = &document.runs[0];
             assert_eq!((document.trace.requests, run.cost.score), (400, None), "{}", scheme.name);
+            let unknown = run.devices.ssd.flash.lifetime_unknown;
+            assert_ne!(unknown, Some(Unknown::NeedsTimes), "{}", scheme.name);
         }
     }
 }

@@ -9,8 +9,8 @@
 //! ([`NoChoice`]).
 
 use bimetal_core::units::significant;
-use bimetal_measure::text::{decimal, dollars, lifetime, milliseconds, milliseconds_with_half, price, three_digits};
-use bimetal_plan::answer::without_size;
+use bimetal_measure::text::{dollars, lifetime, milliseconds, milliseconds_with_half, three_digits};
+use bimetal_plan::answer;
 use bimetal_sim::findings::NoChoice;
 use bimetal_sim::results::{Member, Run};
 use bimetal_sim::setup::Sizing;
@@ -205,11 +205,8 @@ fn buy(run: &Run) -> String {
 
 /// Returns a drive to buy, like `4 × crucial-p310 2 TB ($448, 2025-07-23)`.
 fn purchase(member: &Member) -> Option<String> {
-    let usd = member.provenance.price_usd?;
-    let count = if member.drives > 1 { format!("{} × ", member.drives) } else { String::new() };
-    let date = member.provenance.price_date.as_deref().map_or_else(String::new, |date| format!(", {date}"));
-    let each = decimal(member.bytes / member.drives.max(1));
-    Some(format!("{count}{} {each} ({}{date})", without_size(&member.profile), price(usd)))
+    let date = member.provenance.price_date.as_deref().unwrap_or_default();
+    Some(answer::purchase(&member.profile, member.drives, member.bytes, member.provenance.price_usd?, date))
 }
 
 /// Returns the shortest life that the trace leaves possible, in years.

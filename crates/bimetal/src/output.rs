@@ -96,6 +96,15 @@ pub fn note(message: impl std::fmt::Display) {
     let _ = writeln!(io::stderr().lock(), "note: {message}");
 }
 
+/// Notes that no capacity is known, so that `holders`, which the user buys, are as small as the
+/// addresses of the trace allow.
+pub(crate) fn note_unknown_capacity(holders: &str) {
+    note(format_args!(
+        "nothing tells how large the volume must be: {holders} hold the addresses of the trace; --capacity SIZE asks for \
+         more"
+    ));
+}
+
 /// A file that appears under its name only when it is complete. Until [`finish`](Self::finish) the
 /// file is called `NAME.partial`; if the value is dropped unfinished, the file is removed.
 #[derive(Debug)]

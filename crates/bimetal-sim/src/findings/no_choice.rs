@@ -4,7 +4,7 @@ use bimetal_core::units::{Bytes, Nanoseconds};
 
 use super::part_of_addresses::depends_on_place;
 use super::timers::puts_off_all_work;
-use crate::results::{MemberFigures, Run, TraceSummary};
+use crate::results::{Run, TraceSummary};
 
 /// Reason for which a run is no advice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,19 +39,8 @@ impl NoChoice {
             return Some(Self::TooFewAddresses);
         }
         let duration = Nanoseconds::from_seconds_f64(trace.duration_s);
-        let written = (home_bytes(run), trace.write_bytes);
-        let has_times = duration > Nanoseconds::ZERO;
-        let puts_off = has_times && puts_off_all_work(&run.scheme, &run.settings, duration, written);
+        let written = (run.bytes_written_home(), trace.write_bytes);
+        let puts_off = puts_off_all_work(&run.scheme, &run.settings, duration, written);
         puts_off.then_some(Self::NothingWrittenHome)
     }
-}
-
-/// Returns the bytes that a run wrote to its home drives.
-fn home_bytes(run: &Run) -> u64 {
-    let home = run.members.iter().filter(|member| member.role == "home");
-    let written = home.map(|member| match &member.figures {
-        MemberFigures::Ssd(figures) => figures.write_bytes,
-        MemberFigures::Hdd(figures) => figures.write_bytes,
-    });
-    written.flatten().sum()
 }

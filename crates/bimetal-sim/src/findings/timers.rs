@@ -32,7 +32,7 @@ const BEGUN_SHARE: f64 = 0.01;
 
 /// Returns true if a scheme kept nearly all writes from home until the end of a trace that is
 /// shorter than a timer of the scheme: the work that the scheme put off is missing from the
-/// figures.
+/// figures. A trace without times has a `duration` of 0, and no timer.
 pub fn puts_off_all_work(
     scheme: &str,
     settings: &BTreeMap<String, String>,
@@ -40,7 +40,7 @@ pub fn puts_off_all_work(
     (home_bytes, host_bytes): (u64, u64),
 ) -> bool {
     let has_begun = home_bytes as f64 >= BEGUN_SHARE * host_bytes as f64;
-    !has_begun && !longer_than(duration, scheme, settings).is_empty()
+    !has_begun && duration > Nanoseconds::ZERO && !longer_than(duration, scheme, settings).is_empty()
 }
 
 /// Returns the timers of a scheme that are longer than `duration`, as `scheme key=value`.

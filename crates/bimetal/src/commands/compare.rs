@@ -20,7 +20,7 @@ use crate::names::schemes_chosen;
 use crate::options::parse::day;
 use crate::options::simulation::{HintsOption, RepeatOption, RestoreOption, RunsOption, SimulationOptions};
 use crate::options::{TableForm, heading};
-use crate::output::{OutputFile, Versioned, note, print};
+use crate::output::{OutputFile, Versioned, note, note_unknown_capacity, print};
 use crate::progress::Stages;
 use crate::report::{self, sections::label};
 use crate::self_check::head;
@@ -174,9 +174,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
         note(format_args!("the report is in {}", path.display()));
     }
     if document.trace.capacity_bytes.is_none() && document.runs.iter().any(|run| run.sizing == Sizing::Sold) {
-        note(
-            "nothing tells how large the volume must be: drives hold the addresses of the trace; --capacity SIZE asks for more",
-        );
+        note_unknown_capacity("drives");
     }
     match form {
         TableForm { json: true, .. } => return print(&compared.json()),

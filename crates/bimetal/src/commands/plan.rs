@@ -30,7 +30,7 @@ use crate::memory::take_large_blocks_from_the_system;
 use crate::names::schemes_named;
 use crate::options::simulation::{SimulationOptions, choices};
 use crate::options::{TableForm, heading};
-use crate::output::{OutputFile, Versioned, note, print};
+use crate::output::{OutputFile, Versioned, note, note_unknown_capacity, print};
 use crate::prices;
 use crate::progress::Stages;
 use crate::report;
@@ -172,10 +172,7 @@ fn searched(arguments: &Arguments, memory: &[InMemory], progress: &dyn PlanProgr
     common.merge = arguments.options.merges(workload.queue_events);
     common.capacity = common.capacity.or(workload.capacity);
     if common.capacity.is_none() {
-        note(
-            "nothing tells how large the volume must be: options hold the addresses of the trace; --capacity SIZE asks \
-             for more",
-        );
+        note_unknown_capacity("options");
     }
     let question = Question {
         workload: &workload,
@@ -390,7 +387,7 @@ fn text(planned: &Planned) -> String {
             let _ = writeln!(text, "{}{}", sentence(best, latency), next.unwrap_or_default());
             let _ = writeln!(text, "buy: {}", purchases(&best.candidate));
             text += &ownership(answer.best.as_ref());
-            if best.figures().and_then(|figures| figures.confidence.as_ref()).is_some_and(|all| !all.proven) {
+            if best.is_proven() == Some(false) {
                 text += "to keep the budgets at the worst end of each range, too, plan with --sure\n";
             }
             let _ = writeln!(text, "{}", planned.after_growth().map(|grown| grown + "\n").unwrap_or_default());
@@ -422,8 +419,11 @@ fn text(planned: &Planned) -> String {
     text.push_str("\nbest other option of each scheme:\n");
     let others = others(planned);
     for tried in &others {
-        let is_open = tried.figures().and_then(|figures| figures.confidence.as_ref()).is_some_and(|all| !all.proven);
-        let keeps = if is_open { "keeps the budgets over the whole trace" } else { "keeps the budgets" };
+        let keeps = if tried.is_proven() == Some(false) {
+            "keeps the budgets over the whole trace"
+        } else {
+            "keeps the budgets"
+        };
         let reason = if tried.reasons.is_empty() { keeps.to_owned() } else { tried.reasons.join("; ") };
         let _ = writeln!(text, "  {}: {reason}", sentence(tried, latency));
     }

@@ -10,7 +10,7 @@ use crate::life::unknown;
 
 use super::columns::GIB;
 use super::escape::html as escaped;
-use super::sections::scheme;
+use super::sections::{capital, scheme};
 
 /// Figures within this share of each other tie.
 const TIE: f64 = 0.01;
@@ -121,7 +121,7 @@ pub(crate) fn choices(document: &Document) -> String {
     };
     let item = |Choice { run, purpose, figures, buy }: &Choice| {
         let buy =
-            if buy.is_empty() { String::new() } else { format!("<br><small>{}.</small>", escaped(&capitalised(buy))) };
+            if buy.is_empty() { String::new() } else { format!("<br><small>{}.</small>", escaped(&capital(buy))) };
         format!("<li>{} {purpose}: {figures}.{buy}</li>\n", name(document, *run))
     };
     let mut items: String = choices.best.iter().map(item).collect();
@@ -266,7 +266,7 @@ fn written_gib(run: &Run) -> Option<f64> {
 fn wear(document: &Document) -> Option<Answer> {
     let runs = &document.runs;
     let (best, why) = least_wear(document)?;
-    let mut reason = format!("{}.", capitalised(&why));
+    let mut reason = format!("{}.", capital(&why));
     let yardstick = runs.iter().find(|run| run.scheme == "ssd-only");
     let first = &runs[best[0]];
     if let (Some(yardstick), Some(own)) = (yardstick.and_then(written_gib), written_gib(first))
@@ -329,12 +329,6 @@ fn efficient(document: &Document) -> Vec<usize> {
             point(&runs[*index]).is_some_and(|own| !runs.iter().filter_map(point).any(|other| beats(other, own)))
         })
         .collect()
-}
-
-/// Returns `text` with a capital letter at its beginning.
-fn capitalised(text: &str) -> String {
-    let (first, rest) = text.split_at(text.chars().next().map_or(0, char::len_utf8));
-    first.to_uppercase() + rest
 }
 
 /// Returns `ratio` in words: "2.30 times as long".

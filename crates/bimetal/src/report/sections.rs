@@ -307,3 +307,9 @@ fn definitions(rows: &[(&str, String)]) -> String {
     let rows: String = rows.iter().map(|(name, value)| format!("<div><dt>{name}</dt><dd>{value}</dd></div>")).collect();
     format!("<dl class=\"facts\">{rows}</dl>")
 }
+
+/// Returns text with a capital in front.
+pub(crate) fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}

@@ -4,6 +4,7 @@ use bimetal_papers::figure::{Axis, Curve, Figure, Origin, Scale, Shape};
 
 use crate::report::escape::html as escaped;
 use crate::report::plot::{self, Mark, Series, svg};
+use crate::report::sections::capital;
 
 /// Colours of the style sheet.
 const COLOURS: [&str; 8] = ["c0", "c1", "c2", "c3", "c4", "c5", "c6", "c7"];
@@ -49,12 +50,6 @@ fn one(figure: &Figure) -> String {
         legend.join(" "),
         escaped(note)
     )
-}
-
-/// Returns text with a capital in front.
-fn capital(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 fn colour(curve: &Curve) -> &'static str {
