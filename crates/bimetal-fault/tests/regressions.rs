@@ -10,7 +10,7 @@ use bimetal_core::scheme::MemberState;
 use bimetal_core::schemes;
 use bimetal_core::settings::Settings;
 use bimetal_core::units::{Bytes, Nanoseconds, SectorRange, Sectors};
-use bimetal_core::volume::{Volume, VolumeConfig, VolumeError};
+use bimetal_core::volume::{Drain, Volume, VolumeConfig, VolumeError};
 use bimetal_fault::payload::{Sector, Tags};
 
 /// Reaction of a drive to an operation.
@@ -499,6 +499,32 @@ fn scene_with_a_drain_that_flushes_home() -> Scene {
     scene.answer(|operation| if is_flush(operation, HDD) { Verdict::Waits } else { Verdict::Done });
     assert!(scene.waiting.iter().any(|operation| is_flush(operation, HDD)), "the drain flushes home");
     scene
+}
+
+/// A migration of a log gives its part of the log up while a client still reads that part, so the
+/// part stays in use. A drain took this for content to move: it began empty migrations without an
+/// end, each of which wrote the superblock four times.
+#[test]
+fn drain_of_a_log_waits_for_a_read_of_the_log() {
+    let mut scene = Scene::new("griffin", &[("timeout", "10s"), ("read_threshold", "off")], 4, 4000);
+    assert_eq!(scene.run(OpKind::Write, 0, 24), Status::Done);
+    assert_eq!(scene.run(OpKind::Flush, 0, 0), Status::Done);
+    let read = scene.send(OpKind::Read, 0, 24);
+    let of_log = |operation: &Operation<Tags>| operation.target == HDD && operation.command.kind == OpKind::Read;
+    scene.answer(|operation| if of_log(operation) { Verdict::Waits } else { Verdict::Done });
+    assert_eq!(scene.waiting.len(), 1, "a read of the log waits");
+    let held = scene.waiting[0].token;
+    let operations = std::cell::Cell::new(0);
+    scene.volume.drain(scene.now, false);
+    scene.answer(|operation| {
+        operations.set(operations.get() + 1);
+        assert!(operations.get() < 100, "the drain goes round in circles");
+        if operation.token == held { Verdict::Waits } else { Verdict::Done }
+    });
+    assert!(matches!(scene.volume.drain_progress(), Drain::UnderWay { .. }), "the log is still read");
+    scene.answer(|_| Verdict::Done);
+    assert_eq!(scene.finished[&read].status, Status::Done);
+    assert_eq!(scene.volume.drain_progress(), Drain::Done);
 }
 
 /// A flush of a client waits for the journal when a drain's flush of the home fails. The drive may

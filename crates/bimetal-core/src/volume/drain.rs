@@ -13,6 +13,7 @@ use crate::layout::MemberId;
 use crate::payload::Payload;
 use crate::scheme::MemberState;
 use crate::units::Nanoseconds;
+use crate::volume::log_tail::LogTail;
 
 /// Progress of a drain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -163,11 +164,13 @@ impl<P: Payload> Volume<P> {
             return false;
         }
         if self.store.appends() {
-            let in_use = self.log_is_in_use();
-            if in_use {
+            // The last request that reads a part which was given up frees that part. Another
+            // migration would find nothing to move.
+            let more = self.store.log().is_some_and(LogTail::has_more_to_migrate);
+            if more {
                 self.begin_migration();
             }
-            return in_use;
+            return more;
         }
         let first = self.view.map.next_dirty(Slot(0));
         let dirty = std::iter::successors(first, |last| self.view.map.next_dirty(Slot(last.0 + 1)));

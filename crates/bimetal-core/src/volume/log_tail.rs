@@ -414,6 +414,12 @@ impl<P> LogTail<P> {
         self.head() > self.tail
     }
 
+    /// Returns true if the log holds blocks that no migration has given up yet. Blocks that were
+    /// given up stay in the log until the tasks that may read them have ended.
+    pub(crate) fn has_more_to_migrate(&self) -> bool {
+        self.head() > self.tail + self.freeing()
+    }
+
     /// Returns the end of the last sealed segment.
     pub(crate) fn sealed(&self) -> Position {
         self.head
