@@ -10,8 +10,13 @@ use crate::survey::Survey;
 const COLD_SHARE: f64 = 0.5;
 
 pub(super) fn of(survey: &Survey, runs: &[Run]) -> Option<Finding> {
+    of_trace(survey).filter(|_| runs.iter().any(has_cache))
+}
+
+/// Returns the finding for whoever may simulate a cache.
+pub(super) fn of_trace(survey: &Survey) -> Option<Finding> {
     let share = survey.first_read_blocks as f64 / survey.read_blocks.max(1) as f64;
-    if share < COLD_SHARE || !runs.iter().any(has_cache) {
+    if share < COLD_SHARE {
         return None;
     }
     let text = format!(

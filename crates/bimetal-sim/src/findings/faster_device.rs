@@ -21,9 +21,13 @@ fn share(survey: &Survey) -> f64 {
 }
 
 pub(super) fn of(survey: &Survey, runs: &[Run]) -> Option<Finding> {
+    of_trace(survey).filter(|_| runs.iter().any(|run| run.hdd.is_some()))
+}
+
+/// Returns the finding for whoever may simulate a hard disk.
+pub(super) fn of_trace(survey: &Survey) -> Option<Finding> {
     let share = share(survey);
-    let has_hdd = runs.iter().any(|run| run.hdd.is_some());
-    (has_hdd && answered_by_faster_device(survey)).then(|| {
+    answered_by_faster_device(survey).then(|| {
         let text = format!(
             "The trace was recorded on a device faster than a hard disk: it answered {:.0} % of the random reads within \
              0.5 ms. Its requests come faster than users of a hard disk would send them.",

@@ -18,4 +18,13 @@ impl Finding {
         let text = format!("The trace's requests are queue events; the block layer {done}.");
         Self::new("queue-events", if merged { "note" } else { "warning" }, text, remedy, None)
     }
+
+    /// Reports that the requests of a trace that is not played are queue events.
+    pub(super) fn recorded_as_queue_events() -> Self {
+        let text =
+            "The trace's requests are queue events: the block layer merges some of them before a drive gets them.";
+        let remedy =
+            "simulate, compare and plan merge them; --event issue takes the issue events, if the trace has any";
+        Self::new("queue-events", "note", text.to_owned(), remedy, None)
+    }
 }

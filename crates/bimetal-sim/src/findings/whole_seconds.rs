@@ -24,4 +24,11 @@ impl Finding {
         };
         Self::new("whole-seconds", if spread.is_some() { "note" } else { "warning" }, text.to_owned(), remedy, None)
     }
+
+    /// Reports that the times of a trace that is not played are whole seconds.
+    pub(super) fn recorded_in_whole_seconds() -> Self {
+        let text = "The trace's times are whole seconds, so the times between its requests are known to a second only.";
+        let remedy = "simulate, compare and plan spread the requests of each second over it";
+        Self::new("whole-seconds", "note", text.to_owned(), remedy, None)
+    }
 }

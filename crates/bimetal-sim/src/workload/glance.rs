@@ -7,7 +7,7 @@ use bimetal_core::units::Nanoseconds;
 use super::{Workload, WorkloadError};
 
 /// Number of requests that are examined.
-const REQUESTS_MAX: usize = 1 << 16;
+pub(crate) const REQUESTS_MAX: usize = 1 << 16;
 /// Share of times from which on times count as whole seconds.
 const WHOLE_SHARE: f64 = 0.9;
 /// Share of requests at the time of the request before, from which on requests share their seconds.
@@ -54,7 +54,8 @@ pub(crate) fn dominant(phases: &[u64]) -> (u64, f64) {
     most.map_or((0, 0.0), |(phase, &count)| (phase as u64, count as f64 / all.max(1) as f64))
 }
 
-fn are_whole_seconds(times: &[Nanoseconds]) -> bool {
+/// Returns true if `times` are whole seconds, and several requests share a second.
+pub(crate) fn are_whole_seconds(times: &[Nanoseconds]) -> bool {
     let (Some(first), Some(last)) = (times.first(), times.last()) else { return false };
     let whole = times.iter().filter(|time| time.0.abs_diff(first.0).is_multiple_of(1_000_000_000)).count();
     let shared = times.windows(2).filter(|pair| pair[0] == pair[1]).count();

@@ -2,7 +2,10 @@
 
 use std::path::PathBuf;
 
+use bimetal_core::block::BlockSize;
+use bimetal_sim::findings::{Finding, OfTrace};
 use bimetal_trace::analysis::{Analysis, Analyzer, MapCheck};
+use bimetal_trace::{Event, Request};
 use clap::Args;
 use serde::Serialize;
 
@@ -18,7 +21,8 @@ use crate::trace_file::TraceReader;
 ///
 /// Prints the amounts and sizes of reads and writes, the share of the data that is accessed again,
 /// and the time until the next access: the figures of the Griffin paper, section 4, and other
-/// figures of that kind. The figures depend on the trace alone.
+/// figures of that kind. The figures depend on the trace alone. Lines above the figures say what a
+/// simulation over the trace must respect.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     bimetal analyze monday.bin.zst\n  \
@@ -49,6 +53,7 @@ struct Document<'a> {
     trace: Trace<'a>,
     #[serde(flatten)]
     analysis: &'a Analysis,
+    findings: &'a [Finding],
 }
 
 /// Summary of the trace.
@@ -59,12 +64,30 @@ struct Trace<'a> {
     skipped_lines: u64,
 }
 
-fn analyzer(arguments: &Arguments) -> Result<Analyzer, Error> {
-    let analyzer = Analyzer::new(arguments.block.block)?;
-    Ok(match &arguments.files {
-        Some(path) => analyzer.with_files(file_map(path)?),
-        None => analyzer,
-    })
+/// Counters of requests: of the figures, and of what qualifies them.
+struct Counters {
+    analyzer: Analyzer,
+    of_trace: OfTrace,
+}
+
+impl Counters {
+    fn new(arguments: &Arguments) -> Result<Self, Error> {
+        let analyzer = Analyzer::new(arguments.block.block)?;
+        let analyzer = match &arguments.files {
+            Some(path) => analyzer.with_files(file_map(path)?),
+            None => analyzer,
+        };
+        Ok(Self { analyzer, of_trace: OfTrace::new(BlockSize::new(arguments.block.block)?) })
+    }
+
+    fn count(&mut self, request: &Request) {
+        self.analyzer.request(request);
+        self.of_trace.note(request);
+    }
+
+    fn finish(self, event: Option<Event>) -> (Analysis, Vec<Finding>) {
+        (self.analyzer.finish(), self.of_trace.finish(event == Some(Event::Queue)))
+    }
 }
 
 /// Analyzes the requests of `trace`, and returns the document as `--json` prints it.
@@ -72,16 +95,23 @@ fn analyzer(arguments: &Arguments) -> Result<Analyzer, Error> {
 /// # Errors
 /// An option is wrong, or a request cannot be read.
 pub(crate) fn json_of(arguments: &Arguments, trace: &InMemory) -> Result<String, Error> {
-    let mut analyzer = analyzer(arguments)?;
+    let mut counters = Counters::new(arguments)?;
     for request in trace.read()? {
-        analyzer.request(&request?);
+        counters.count(&request?);
     }
-    json(&trace.name, trace.format.name, trace.skipped_lines, &analyzer.finish())
+    let (analysis, findings) = counters.finish(trace.event);
+    json(&trace.name, trace.format.name, trace.skipped_lines, &analysis, &findings)
 }
 
-fn json(name: &str, format: &'static str, skipped_lines: u64, analysis: &Analysis) -> Result<String, Error> {
+fn json(
+    name: &str,
+    format: &'static str,
+    skipped_lines: u64,
+    analysis: &Analysis,
+    findings: &[Finding],
+) -> Result<String, Error> {
     let trace = Trace { name, format, skipped_lines };
-    json_text("analyze", &Document { bimetal: env!("CARGO_PKG_VERSION"), trace, analysis })
+    json_text("analyze", &Document { bimetal: env!("CARGO_PKG_VERSION"), trace, analysis, findings })
 }
 
 /// Spans within which the shares of `waw` and `raw` are counted, in seconds.
@@ -109,12 +139,12 @@ fn sheet(name: &str, analysis: &Analysis) -> Result<Sheet, Error> {
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
-    let mut analyzer = analyzer(&arguments)?;
+    let mut counters = Counters::new(&arguments)?;
     let map_check = |path| Ok::<_, Error>((path, MapCheck::new(&file_map(path)?)));
     let mut check = arguments.files.as_deref().map(map_check).transpose()?;
     let mut reader = TraceReader::open(&arguments.trace, &arguments.options)?;
     while let Some(request) = reader.next()? {
-        analyzer.request(&request);
+        counters.count(&request);
         if let Some((_, check)) = &mut check {
             check.count(&request);
         }
@@ -123,14 +153,15 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     if let Some((path, check)) = &check {
         refuse_other_map(check, path, trace.name(), trace.capacity())?;
     }
-    let analysis = analyzer.finish();
+    let (analysis, findings) = counters.finish(trace.event());
     let form = &arguments.form;
     if form.csv || form.markdown {
         let sheet = sheet(trace.name(), &analysis)?;
         return print(&if form.csv { sheet.csv() } else { sheet.transposed().markdown() });
     }
     if form.json {
-        return print(&json(trace.name(), trace.format().name, trace.skipped_lines(), &analysis)?);
+        return print(&json(trace.name(), trace.format().name, trace.skipped_lines(), &analysis, &findings)?);
     }
-    print(&format!("trace        {} ({})\n{analysis}", trace.name(), trace.format()))
+    let lines: String = findings.iter().map(|finding| finding.line() + "\n").collect();
+    print(&format!("{lines}trace        {} ({})\n{analysis}", trace.name(), trace.format()))
 }
