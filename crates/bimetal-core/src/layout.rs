@@ -348,8 +348,8 @@ impl LayoutRequest<'_> {
         Ok(Layout { block: self.block, units, home, array: None, slots: None, places: Some(places), metadata, tails })
     }
 
-    /// Adds to `layout` a unit of `blocks`, at home at the beginning of `member`, which is no home
-    /// yet.
+    /// Adds to `layout` a unit of `blocks`, at home at the beginning of `member`, which is not a
+    /// home yet.
     pub fn with_unit(&self, mut layout: Layout, member: MemberId, blocks: u64) -> Result<Layout, LayoutError> {
         let usable = self.usable_blocks(member);
         if blocks == 0 || blocks > usable {
@@ -434,7 +434,7 @@ impl Layout {
     }
 
     /// Returns the sectors of `member` from the first to the last block whose home is `member`; no
-    /// sectors if `member` is no home.
+    /// sectors if `member` is not a home.
     pub fn home_on(&self, member: MemberId) -> SectorRange {
         let sectors = self.block.sectors();
         match self.array {

@@ -92,8 +92,8 @@ fn reads_of_rotten_dirty_slots_tell_each_block_once() {
     }
 }
 
-/// A read of several slots that fails as a whole tells nothing about any one slot. Each slot is
-/// read again alone.
+/// A read of several slots that fails as a whole does not show which slot is bad. Each slot is read
+/// again alone.
 #[test]
 fn unreadable_slots_are_told_one_by_one() {
     let (scheme, settings) = LAZY[0];

@@ -97,7 +97,7 @@ fn give_back(mut region: Arc<Region>) {
     if Arc::get_mut(&mut region).is_none() {
         return;
     }
-    // A region whose length is no power of two was made for one buffer, and belongs to no class.
+    // A region whose length is not a power of two was made for one buffer, and belongs to no class.
     let Some(class) = class_of(region.bytes).filter(|_| region.bytes.is_power_of_two()) else { return };
     let kept_bytes = if region.bytes <= memory::CHUNK_BYTES { KEPT_BYTES_IN_CHUNKS } else { KEPT_BYTES };
     let limit = (kept_bytes / region.bytes).max(KEPT_REGIONS_MIN);

@@ -425,7 +425,7 @@ mod tests {
         let of_4_kib = scan(&File::open(&image.0).expect("a file"), Bytes(image.1), 4096).expect("scanned");
         let end = Some(Bytes(101 * 4096));
         assert_eq!(of_4_kib, [Signature { name: "MBR", content: Content::Partitions { end } }]);
-        // An entry without sectors, and one that protects a GPT, are no partitions.
+        // An entry without sectors, and one that protects a GPT, are not partitions.
         image.write(446 + 16 + 4, &[0x83, 0, 0, 0, 0xff, 0xff, 0xff, 0xff]);
         image.write(446 + 32 + 4, &[0xee, 0, 0, 0, 1, 0, 0, 0, 0xff, 0xff, 0xff, 0xff]);
         let end = Some(Bytes(101 * 512));

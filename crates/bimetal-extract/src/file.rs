@@ -38,7 +38,7 @@ const LONGEST: Sectors = Sectors(1 << 13);
 /// Reasons for which a file or device is not measured.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    /// The path is no drive.
+    /// The path is not a drive.
     #[error(transparent)]
     Probe(#[from] ProbeError),
     /// Another program uses the drive.
@@ -251,7 +251,7 @@ fn named(volume: &Option<String>) -> String {
     volume.as_ref().map_or_else(String::new, |volume| format!(", '{volume}'"))
 }
 
-/// Returns the kind of memory, if the target is no drive.
+/// Returns the kind of memory, if the target is not a drive.
 fn memory(probe: &Probe) -> Option<&'static str> {
     /// File systems in memory, by their type numbers in statfs.
     const IN_MEMORY: [(u64, &str); 2] = [(0x0102_1994, "tmpfs"), (0x8584_58f6, "ramfs")];

@@ -271,7 +271,7 @@ impl Shadow {
     }
 
     /// Returns the required content of `sector`. The content is known if the newest change
-    /// succeeded before `moment` and was no discard.
+    /// succeeded before `moment` and was not a discard.
     pub fn certain(&self, sector: u64, moment: Moment) -> Option<Sector> {
         let newest = self.changes(sector).next()?;
         let request = self.request(newest);

@@ -576,7 +576,7 @@ fn flush_under_way_when_another_fails_proves_nothing() {
 
 /// A forced write in place fails while a drain's flush of the home is in flight, and a flush
 /// reports the error. Then the drain's flush ends well. The drain's flush proves nothing about the
-/// write, and is no failure of it either: the next flush has nothing to report.
+/// write, and is not a failure of it either: the next flush has nothing to report.
 #[test]
 fn failure_is_told_once_though_an_older_flush_proves_nothing() {
     let mut scene = scene_with_a_drain_that_flushes_home();

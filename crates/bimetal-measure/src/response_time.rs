@@ -176,7 +176,7 @@ mod tests {
         recorder.record_flush(Nanoseconds::from_millis(7));
         let times = recorder.response_times();
         assert_eq!(times.write, Distribution::default());
-        // A flush is no read or write: it has figures of its own alone.
+        // A flush is not a read or write: it has figures of its own alone.
         assert_eq!((times.all.max, times.flush.max), (Some(5e-6), Some(7.0)));
         assert_eq!(recorder.cdf().write, Cdf::default());
         assert_eq!(recorder.count(), 1);

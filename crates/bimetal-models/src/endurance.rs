@@ -39,7 +39,7 @@ pub struct Lifetime {
 }
 
 impl Endurance {
-    /// Returns the endurance of a drive of `size`; `None` if the profile is no flash, or cannot
+    /// Returns the endurance of a drive of `size`; `None` if the profile is not flash, or cannot
     /// have that size. Makers warrant a larger drive of a model for more writes. So the warranted
     /// writes of a drive, or of a part of a drive, are scaled with its size.
     pub fn of(profile: &Profile, size: Sectors) -> Option<Self> {

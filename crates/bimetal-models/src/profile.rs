@@ -362,7 +362,7 @@ impl Profile {
     ///
     /// # Errors
     /// Refuses an unknown profile or file (and suggests the nearest name), and a file that cannot
-    /// be read or is no TOML. Refuses every key that is unknown, missing, of the wrong type or
+    /// be read or is not TOML. Refuses every key that is unknown, missing, of the wrong type or
     /// outside its range.
     pub fn load(name_or_path: &str) -> Result<Self, ProfileError> {
         if let Some((name, text)) = BUILTIN.iter().find(|(name, _)| *name == name_or_path) {
@@ -391,7 +391,7 @@ impl Profile {
         })
     }
 
-    /// Returns true if a profile has this name, so that the name is no file.
+    /// Returns true if a profile has this name, so that the name does not stand for a file.
     pub fn is_builtin(name: &str) -> bool {
         let is_further = || FURTHER.get().is_some_and(|further| (further.text)(name).is_some());
         BUILTIN.iter().any(|(known, _)| *known == name) || (!Path::new(name).exists() && is_further())
@@ -624,8 +624,8 @@ impl Profile {
     /// [`save_state`](DeviceModel::save_state).
     ///
     /// # Errors
-    /// Fails if this is no flash drive, if another drive was saved (the error names the first key
-    /// that differs), or if the state is damaged.
+    /// Fails if this is not a flash drive, if another drive was saved (the error names the first
+    /// key that differs), or if the state is damaged.
     pub fn restore(&self, capacity: Option<Sectors>, tables: &[u8]) -> Result<Box<dyn DeviceModel>, ProfileError> {
         Ok(Box::new(self.restore_flash(capacity, tables)?))
     }

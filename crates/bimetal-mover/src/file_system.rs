@@ -120,7 +120,7 @@ impl FileSystem {
         text.trim().parse::<u64>().ok().map(|sectors| sectors * 512)
     }
 
-    /// Returns the first byte of the file system's device on its disk; 0 if the device is no
+    /// Returns the first byte of the file system's device on its disk; 0 if the device is not a
     /// partition.
     pub fn partition_start(&self) -> u64 {
         let text = fs::read_to_string(self.device_folder().join("start")).unwrap_or_default();

@@ -134,7 +134,7 @@ pub enum MoverError {
         reason: String,
     },
     /// The journal lists no move.
-    #[error("{path}: no move is noted there: nothing to undo")]
+    #[error("{path}: the journal lists no move: nothing to undo")]
     NothingToUndo {
         /// Path of the journal.
         path: String,

@@ -44,7 +44,8 @@ const BATCH_BLOCKS: u64 = 1 << 14;
 const BATCH_FILES: usize = 256;
 /// Number of blocks of one call of the kernel: 4 MiB.
 const PIECE: u64 = 1024;
-/// Number of blocks that may have left the SSD in vain before no further file leaves it: 8 MiB.
+/// Number of blocks that may leave the SSD without room for another file in return, 8 MiB. Beyond
+/// this number, no further file leaves the SSD.
 const IN_VAIN_MAX: u64 = 1 << 11;
 /// Number of attempts to exchange a part.
 const ATTEMPTS: u32 = 4;

@@ -241,7 +241,8 @@ pub(crate) fn linux_breaks_budgets(model: &Tried, scheme: &str) -> Finding {
         id: "similar-in-linux-breaks-budgets".to_owned(),
         severity: "note".to_owned(),
         text: format!(
-            "The function of Linux that is most similar to {scheme} is no replacement: on the same drives, {name}'s {}.",
+            "The function of Linux that is most similar to {scheme} is not a replacement: on the same drives, \
+             {name}'s {}.",
             model.reasons.join("; ")
         ),
         remedy: None,

@@ -177,7 +177,7 @@ pub enum CatalogueError {
         model: String,
     },
     /// An HDD was requested as an SSD, or an SSD as an HDD.
-    #[error("{model} is no {}: expected one", expected.name())]
+    #[error("{model} is not an {}: expected one", expected.name())]
     WrongKind {
         /// The drive.
         model: String,
@@ -640,7 +640,7 @@ mod tests {
         let usd = catalogue.of_kind(Kind::Ssd)[0].usd;
         assert!((usd - 130.0 * 4000.0 / 500.1).abs() < 0.5, "{usd}");
         let error = catalogue.narrow(Kind::Hdd, Some("intel-x25-e-32gb"), None).unwrap_err().to_string();
-        assert_eq!(error, "intel-x25-e-32gb is no HDD: expected one");
+        assert_eq!(error, "intel-x25-e-32gb is not an HDD: expected one");
         let error = catalogue.narrow(Kind::Ssd, Some("nope"), None).unwrap_err().to_string();
         assert!(error.starts_with("--ssd: no profile or file 'nope'"), "{error}");
         let error = catalogue.narrow(Kind::Hdd, Some("disksim-atlas10k"), None).unwrap_err().to_string();

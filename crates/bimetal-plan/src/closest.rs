@@ -182,7 +182,7 @@ impl Search<'_> {
         Ok(offered.into_iter().map(|(_, at)| tried[at].candidate.index).collect())
     }
 
-    /// Runs those of `options` that may be nearer than the options in `nearest`.
+    /// Simulates each of `options` that may be nearer than the options in `nearest`.
     fn nearest(
         &self,
         tried: &mut [Tried],

@@ -10,8 +10,8 @@ use crate::evaluate::Outcome;
 use crate::grid::Candidate;
 use crate::search::Tried;
 
-/// Returns the option of `tried` that models what the similar function of Linux does on the drives
-/// of `candidate`, if this option is another and breaks one of `budgets`.
+/// Returns the option of `tried` that models the similar function of Linux on the drives of
+/// `candidate`. `None` if this option is `candidate` itself, or keeps all `budgets`.
 pub(crate) fn refuted_by<'t>(candidate: &Candidate, tried: &'t [Tried], budgets: &[Budget]) -> Option<&'t Tried> {
     let yardstick = match counterpart(candidate)? {
         LinuxCounterpart::DmCache(_) => "smq",

@@ -16,7 +16,7 @@ pub(crate) struct MemberName {
 }
 
 impl MemberName {
-    /// Parses a name; `None` if the text is no name of a drive.
+    /// Parses a name; `None` if the text is not a name of a drive.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let name = text.trim_end_matches(|c: char| c.is_ascii_digit());
         let role = ROLES.into_iter().find(|role| role.name() == name)?;

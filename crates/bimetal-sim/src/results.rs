@@ -48,7 +48,7 @@ pub struct Document {
 }
 
 impl Document {
-    /// Returns the reason for which a run is no advice, if there is one.
+    /// Returns the reason for which a run is not offered as a choice, if there is one.
     pub fn no_choice(&self, run: &Run) -> Option<NoChoice> {
         NoChoice::of(run, &self.trace)
     }

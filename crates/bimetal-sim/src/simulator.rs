@@ -784,8 +784,8 @@ impl<'a> Simulator<'a> {
         before
     }
 
-    /// Waits for every request, and checks that all requests have finished. Returns what was
-    /// measured; requests that follow are measured anew.
+    /// Waits for every request, and checks that all requests have finished. Returns the
+    /// measurements so far. The requests that follow are measured apart.
     pub(crate) fn finish(&mut self) -> Result<Measured, SimulationError> {
         while self.unfinished > 0 {
             self.step_to_next_event()?;

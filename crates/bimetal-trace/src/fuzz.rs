@@ -11,7 +11,7 @@ use crate::open::{Event, OpenOptions, Trace};
 ///
 /// # Panics
 /// If a reader violates its contract. The violations are: requests out of order, an empty range
-/// that is no flush, a range beyond 2^40 sectors, a first request not at 0, anything after an
+/// that is not a flush, a range beyond 2^40 sectors, a first request not at 0, anything after an
 /// error, or neither a request nor an error.
 pub fn read_any(format: Option<&'static Format>, data: &[u8]) -> u64 {
     let options = |event, skip_bad_lines| OpenOptions { format, event, skip_bad_lines, ..OpenOptions::default() };

@@ -68,7 +68,7 @@ impl Hints {
     /// Reads the file at `path`.
     ///
     /// # Errors
-    /// Fails if the file cannot be opened or read, or if a line is no hint.
+    /// Fails if the file cannot be opened or read, or if a line is not a hint.
     pub fn open(path: &Path) -> Result<Self, TraceError> {
         let name = path.display().to_string();
         let file = File::open(path).map_err(|source| TraceError::Open { trace: name.clone(), source })?;
@@ -78,7 +78,7 @@ impl Hints {
     /// Reads hints from `reader`. Errors use `name` as the name of the file.
     ///
     /// # Errors
-    /// Fails if `reader` cannot be read, or if a line is no hint.
+    /// Fails if `reader` cannot be read, or if a line is not a hint.
     pub fn read(name: &str, reader: impl Read + Send + 'static) -> Result<Self, TraceError> {
         let read = |offset, source| TraceError::Read { trace: name.to_owned(), offset, source };
         let mut input = Input::new(reader).map_err(|source| read(0, source))?;

@@ -80,7 +80,7 @@ pub struct Request {
     pub kind: OpKind,
     /// Set for a write that must be stable when it completes.
     pub fua: bool,
-    /// Sectors of the request. A byte range that is no whole number of sectors is widened to the
+    /// Sectors of the request. A byte range that is not a whole number of sectors is widened to the
     /// sectors that it touches.
     pub range: SectorRange,
     /// Response time measured when the trace was recorded, if the format has it.

@@ -153,7 +153,7 @@ mod tests {
     /// A number too large for one format is evidence for the format that can read the number.
     #[test]
     fn number_too_large_for_one_format_selects_another() {
-        // As milliseconds the time would overflow before the third column shows that this is no
+        // As milliseconds the time would overflow before the third column shows that this is not a
         // DiskSim trace.
         let text = b"71234567890123 3141 tar 150994944 8 R 6 0\n";
         assert_eq!(recognise(text, true).unwrap().format, &formats::fiu::INFO);

@@ -80,7 +80,7 @@ impl About {
     /// setting.
     ///
     /// # Errors
-    /// Fails if there is no such drive, the drive is emulated, or the value is no rating.
+    /// Fails if there is no such drive, the drive is emulated, or the value is not a rating.
     pub fn take_rating(&mut self, name: &str, value: &str) -> Result<bool, String> {
         let Some((id, RATED_WRITES)) = name.split_once('.') else { return Ok(false) };
         let member = self.members.iter_mut().find(|member| member.id == id && member.profile.is_none());

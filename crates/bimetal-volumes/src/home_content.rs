@@ -30,7 +30,7 @@ pub(crate) fn judge_home(
     Ok(judge(&Judged { path, is_file, size, is_member: true, purpose }, &signatures, false))
 }
 
-/// Returns true for content that is no label of a volume.
+/// Returns true for content that is not a label of a volume.
 pub(crate) fn is_foreign(content: &Content, _: Bytes) -> bool {
     !matches!(content, Content::Label(_))
 }

@@ -17,7 +17,7 @@ const EXPECTED: &str = "expected terabytes written like 150TB, or drive writes a
 /// `0.3dwpd/3y`.
 ///
 /// # Errors
-/// The text is no rating; the error says what was expected.
+/// The text is not a rating; the error says what was expected.
 pub fn rated_writes(text: &str, size: Bytes) -> Result<Bytes, String> {
     let wrong = || format!("'{text}': {EXPECTED}");
     let lower = text.trim().to_lowercase();

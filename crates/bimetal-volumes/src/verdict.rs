@@ -146,7 +146,7 @@ pub fn judge(drive: &Drive<'_>, signatures: &[Signature], force: bool) -> Result
             // A label is the most specific, then a partition table, then the signature found last.
             let label = signatures.iter().find(|signature| matches!(signature.content, Content::Label(_)));
             let table = signatures.iter().find(|signature| matches!(signature.content, Content::Partitions { .. }));
-            // --force is no remedy for a drive of the volume.
+            // --force is not a remedy for a drive of the volume.
             let alone = |signature| judge(drive, std::slice::from_ref(signature), false).err();
             let of_member = if drive.is_member { signatures.iter().find_map(alone) } else { None };
             of_member.unwrap_or_else(|| in_the_way(path, label.or(table).unwrap_or(last), purpose))
@@ -182,7 +182,7 @@ fn in_the_way(path: &Path, signature: &Signature, purpose: Purpose) -> Refusal {
                     "and it cannot stay, because this scheme spreads the addresses over several drives"
                 }
                 (Content::FileSystem { .. }, _) => "whose end is uncertain, so the volume may damage it",
-                _ => "which is no file system that can stay",
+                _ => "which is not a file system that can stay",
             };
             Refusal::InTheWay { path, name, why }
         }
@@ -302,7 +302,7 @@ mod tests {
             (vec![gpt], Purpose::Slots, "the volume would overwrite them"),
             (vec![ext4(5)], Purpose::Slots, "carries ext4, and the volume would overwrite it"),
             (vec![ext4(5)], Purpose::PartOfHome, "spreads the addresses over several drives"),
-            (vec![found("zfs", Content::Part)], HOME, "carries zfs, which is no file system that can stay"),
+            (vec![found("zfs", Content::Part)], HOME, "carries zfs, which is not a file system that can stay"),
             (vec![found("ntfs", Content::FileSystem { end: None })], HOME, "whose end is uncertain"),
         ];
         for (signatures, purpose, expected) in cases {

@@ -5,8 +5,8 @@
 //! percentile of the response times is the speed. A gain in speed counts if it is larger than the ±
 //! of both percentiles, and at least 1 %, which nobody would notice. A gain in life counts from 5 %
 //! on, and so does a gain in speed if a percentile has no ± (`--runs 1`). No life beyond ten years
-//! counts. A run whose figures hold for the trace and would mislead a buyer is no choice
-//! ([`NoChoice`]).
+//! counts. A run whose figures hold for the trace, but would mislead a buyer, is not offered as a
+//! choice ([`NoChoice`]).
 
 use bimetal_core::units::significant;
 use bimetal_measure::text::{dollars, lifetime, milliseconds, milliseconds_with_half, three_digits};
@@ -33,7 +33,7 @@ pub(crate) struct Choices {
     pub(crate) best: Vec<Choice>,
     /// Indices of the runs that a choice equals or beats in price, p99 and life.
     pub(crate) beaten: Vec<usize>,
-    /// Indices of the runs that are no choice, with the reason.
+    /// Indices of the runs that are not choices, with the reason.
     pub(crate) unsure: Vec<(usize, NoChoice)>,
     /// Gains that count, in words.
     pub(crate) rule: &'static str,
@@ -72,9 +72,9 @@ struct Merits {
 }
 
 impl Choices {
-    /// Returns the choices among `runs`, of which `why_not` tells those that are no choice; `None`
-    /// if only one run has a price and a speed, and no price is unknown. With `today`, a year with
-    /// its fraction, a life has the year of its end.
+    /// Returns the choices among `runs`, of which `why_not` tells those that are not choices;
+    /// `None` if only one run has a price and a speed, and no price is unknown. With `today`, a
+    /// year with its fraction, a life has the year of its end.
     pub(crate) fn of(runs: &[Run], why_not: impl Fn(&Run) -> Option<NoChoice>, today: Option<f64>) -> Option<Self> {
         let lives_count = runs.iter().all(|run| run.ssd.is_none() || run.devices.ssd.flash.lifetime_years.is_some());
         let merits = |run: &Run| {
@@ -138,7 +138,7 @@ impl Choices {
         text
     }
 
-    /// Returns each reason for which runs are no choice, with these runs.
+    /// Returns each reason for which runs are not choices, with these runs.
     pub(crate) fn no_choices(&self) -> Vec<(NoChoice, Vec<usize>)> {
         let of = |reason| self.unsure.iter().filter(move |(_, other)| *other == reason).map(|(run, _)| *run);
         let all = NoChoice::ALL.into_iter().map(|reason| (reason, of(reason).collect::<Vec<usize>>()));
@@ -186,7 +186,7 @@ impl Merits {
     }
 }
 
-/// Returns the reason for which a run with a drive of unknown price is no choice.
+/// Returns the reason for which a run with a drive of unknown price is not a choice.
 fn no_price(run: &Run) -> Option<NoChoice> {
     run.cost.total_usd.is_none().then_some(NoChoice::NoPrice)
 }

@@ -128,7 +128,7 @@ fn status_of(arguments: Vec<OsString>) -> u8 {
         }
         Err(Stop::Arguments(error, hint)) => {
             // Help and version go to standard output, anything else to standard error. A closed
-            // stream is no error.
+            // stream is not an error.
             let _ = error.print();
             if let Some(hint) = hint {
                 eprintln!("\n  {hint}");

@@ -7,7 +7,7 @@
 //!   other flag.
 //! - a table: gives `--set` its keys (`[set]`, `griffin.timeout = "30s"`).
 //!
-//! Tables that are no flags are read by the command itself (phases of `generate`, trees of volumes
+//! Tables that are not flags are read by the command itself (phases of `generate`, trees of volumes
 //! of `simulate` and `compare`). The command line overrides the file.
 //!
 //! The flags of the file are inserted in front of the typed flags. So each value is parsed and
@@ -46,7 +46,7 @@ impl Config {
     /// if `--config` is absent or the command of `cli` has no such flag.
     ///
     /// # Errors
-    /// The file cannot be read, is not TOML, or has a key that is no flag of the command.
+    /// The file cannot be read, is not TOML, or has a key that is not a flag of the command.
     pub fn named_in(arguments: &[OsString], cli: &Command) -> Result<Option<Self>, Error> {
         let Some(command) = arguments.get(1).and_then(|name| cli.find_subcommand(name)) else { return Ok(None) };
         if !command.get_arguments().any(|argument| argument.get_long() == Some("config")) {

@@ -19,8 +19,8 @@ pub(crate) fn file_map(path: &Path) -> Result<FileMap, Error> {
     Ok(FileMap::read(&name, BufReader::new(file))?)
 }
 
-/// Refuses the map of files at `path` if it is another device's than that of the trace `trace`,
-/// whose requests `check` has counted. Tells the user if the map is doubtful.
+/// Refuses the map of files at `path` if the map and the trace `trace` are of different devices.
+/// `check` has counted the requests of the trace. Warns the user if the map is doubtful.
 ///
 /// # Errors
 /// The map cannot belong to the trace.

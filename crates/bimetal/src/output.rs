@@ -110,7 +110,7 @@ pub(crate) fn note_unknown_capacity(holders: &str) {
 #[derive(Debug)]
 pub struct OutputFile {
     path: PathBuf,
-    /// Path of the unfinished file; `None` where the path is no regular file (a pipe,
+    /// Path of the unfinished file; `None` where the path is not a regular file (a pipe,
     /// `/dev/stdout`) and is written directly.
     partial: Option<PathBuf>,
     writer: BufWriter<File>,

@@ -13,7 +13,7 @@ const TICK: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A bar on standard error. The bar is hidden in the first two seconds, and always where standard
-/// error is no terminal.
+/// error is not a terminal.
 #[derive(Debug)]
 pub struct Progress {
     bar: ProgressBar,

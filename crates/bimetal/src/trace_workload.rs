@@ -165,7 +165,7 @@ impl TraceWorkload {
     /// Returns the trace at `path` as a workload.
     ///
     /// # Errors
-    /// A name is no format or event.
+    /// A name is not a format or event.
     pub(crate) fn of_file(path: PathBuf, options: &TraceOptions) -> Result<Self, Error> {
         let options = options.to_open_options()?;
         Ok(Self::new(Source::Read(Readable::at(path)?), options))
@@ -174,7 +174,7 @@ impl TraceWorkload {
     /// Returns the embedded sample as a workload.
     ///
     /// # Errors
-    /// A name is no format or event.
+    /// A name is not a format or event.
     pub(crate) fn of_sample(options: &TraceOptions) -> Result<Self, Error> {
         Ok(Self::new(Source::Read(Readable::Sample), options.to_open_options()?))
     }

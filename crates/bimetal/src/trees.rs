@@ -2,7 +2,7 @@
 //! `[drive.NAME]` with its profile.
 //!
 //! Members are referred to by name, so a file is read from the outermost volume to the inner
-//! volumes. Each volume that is no member of another volume is run; a file may have several such
+//! volumes. Each volume that is not a member of another volume is run; a file may have several such
 //! volumes. An error names the file, the table, the key, the value and what was expected.
 
 use std::collections::BTreeMap;
@@ -26,7 +26,7 @@ pub(crate) const DRIVE: &str = "drive";
 
 const ROLES: [Role; 3] = [Role::Ssd, Role::Hdd, Role::Log];
 
-/// Returns the volumes of the file at `path` that are no member of another volume; no volumes if
+/// Returns the volumes of the file at `path` that are not members of another volume; no volumes if
 /// the file has no such tables.
 ///
 /// # Errors
@@ -158,7 +158,9 @@ impl File<'_> {
         for name in self.volumes.keys().chain(self.drives.keys()) {
             let of_scheme = schemes::find(name).is_some();
             if of_scheme || ROLES.iter().any(|role| role.name() == *name) || name.contains(['.', '=']) {
-                return Err(format!("name '{name}': expected a name that is no scheme or role and has no '.' or '='"));
+                return Err(format!(
+                    "name '{name}': expected a name that is not a scheme or role and has no '.' or '='"
+                ));
             }
         }
         match self.volumes.keys().find(|name| self.drives.contains_key(*name)) {
@@ -300,7 +302,7 @@ mod tests {
             (CHAIN.replace("log =", "lag ="), "volume 'durable': key 'members': unknown role 'lag'"),
             (CHAIN.replace("\"20%\"", "\"much\""), "drive 'slc': key 'size': expected a size like \"32GiB\""),
             (CHAIN.replace("profile = \"slc\"", "prefile = \"slc\""), "drive 'slc': unknown key 'prefile'"),
-            (CHAIN.replace("chain]", "griffin]"), "name 'griffin': expected a name that is no scheme"),
+            (CHAIN.replace("chain]", "griffin]"), "name 'griffin': expected a name that is not a scheme"),
             (CHAIN.replace("chain]", "disk]"), "name 'disk': a volume and a drive both have it"),
             (CHAIN.replace(", \"qlc2\"", ""), "drive 'qlc2' is a member of no volume"),
             (

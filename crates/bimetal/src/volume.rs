@@ -51,7 +51,7 @@ pub(crate) fn member(text: &str) -> Result<(Role, DrivePath), String> {
         ),
         None => "expected ssd, hdd or log".to_owned(),
     };
-    let role = role.ok_or_else(|| format!("'{id}' is no drive's id: {expected}"))?;
+    let role = role.ok_or_else(|| format!("'{id}' is not the id of a drive: {expected}"))?;
     Ok((role, drive_path(path)?))
 }
 

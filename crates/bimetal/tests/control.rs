@@ -418,7 +418,7 @@ fn new_drive_replaces_a_detached_or_missing_cache() {
     assert!(json["members"][1]["path"].as_str().unwrap().ends_with("new.img"), "{json}");
     served.signal("-KILL");
     drop((served, disk));
-    // The labels name the new drive, and the old drive is no member of the volume any more.
+    // The labels name the new drive, and the old drive is not a member of the volume any more.
     assert!(place.refuse("status ssd.img").contains("has been replaced"));
     assert!(place.succeed("status box").contains("new.img"));
     let served = place.serve("");

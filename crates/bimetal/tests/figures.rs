@@ -137,7 +137,7 @@ fn griffin_has_the_same_figures_live_and_simulated() {
     assert_same("read penalty", &of["read_penalty"], &(22.0 / 72.0).into());
 }
 
-/// Regression: a log on flash is an SSD as well: its writes were no hits in a status, and all of
+/// Regression: a log on flash is an SSD as well: its writes were not hits in a status, and all of
 /// its writes were hits in a simulation.
 #[test]
 fn log_on_flash_counts_as_an_ssd_live_and_simulated() {

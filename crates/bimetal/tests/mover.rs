@@ -177,7 +177,7 @@ fn list_chooses_files_and_less_wanted_files_leave() {
 }
 
 /// Regression: 57 files left the SSD at once, 33 files found a place there, and the status was 0.
-/// Files leave the SSD in vain only until 8 MiB and a round have done so.
+/// If no file finds a place on the SSD, files stop leaving the SSD after 8 MiB and a round.
 #[test]
 fn files_leave_the_ssd_only_while_others_find_a_place() {
     let Some(mounted) = Mounted::new("in-vain", 1 << 30) else { return };

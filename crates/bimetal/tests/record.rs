@@ -100,8 +100,8 @@ fn recorded_trace_has_every_request_with_response_time() {
             "read" => sectors == 8 && (800..864).contains(&sector),
             _ => true,
         };
-        // A program that watches for new devices may read the device, too, so other reads are no
-        // error.
+        // A program that watches for new devices may read the device, too, so other reads are not
+        // errors.
         let name = if expected { operation.to_owned() } else { format!("other {operation}") };
         *counts.entry(name).or_default() += 1;
         assert!(response.parse::<u64>().is_ok_and(|nanoseconds| nanoseconds > 0), "no response time: {line}");

@@ -226,7 +226,7 @@ fn what_cannot_be_served_is_refused_with_a_reason() {
         ("tcp:127.0.0.1:0", "--insecure-tcp"),
         ("tcp:0.0.0.0:0 --insecure-tcp", "expected 127.0.0.1"),
         ("somewhere", "expected unix:PATH or tcp:HOST:PORT"),
-        ("unix:ssd", "is no socket"),
+        ("unix:ssd", "is not a socket"),
     ] {
         let message = place.refuse(&format!("serve tank --nbd {endpoint}"));
         assert!(message.contains(expected), "{message}");

@@ -386,7 +386,7 @@ fn wrong_input_is_refused_before_anything_is_run() {
         (
             "trace = 'a'",
             "sweep wrong.toml -o out",
-            "wrong.toml: key 'trace': is no key of a grid: did you mean 'traces'?",
+            "wrong.toml: key 'trace': is not a key of a grid: did you mean 'traces'?",
         ),
         (
             "traces = 'no.csv'\nschemes = 'hdd-only'",
@@ -398,12 +398,12 @@ fn wrong_input_is_refused_before_anything_is_run() {
             "sweep wrong.toml -o out",
             "wrong.toml: key 'schemes': unknown scheme 'hdd'",
         ),
-        (base, "sweep wrong.toml -o other", "other: has other files (thesis.tex) and is no folder of a sweep"),
+        (base, "sweep wrong.toml -o other", "other: has other files (thesis.tex) and is not a folder of a sweep"),
         (base, "sweep wrong.toml -o old", "has the form 'bimetal/sweep-folder/1': expected 'bimetal/sweep-folder/2'"),
         (base, "sweep wrong.toml -o out --shard 9/8", "expected I/N, shard I of N"),
         (base, "sweep wrong.toml -o out --jobs 0", "--jobs 0: expected at least 1"),
-        (base, "sweep status other", "other: is no folder of a sweep"),
-        (base, "sweep merge other -o out", "other: is no folder of a sweep"),
+        (base, "sweep status other", "other: is not a folder of a sweep"),
+        (base, "sweep merge other -o out", "other: is not a folder of a sweep"),
     ] {
         grid(text);
         let (status, said) = place.run(line);

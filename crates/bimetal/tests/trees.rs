@@ -137,5 +137,5 @@ fn a_wrong_file_or_flag_says_what_was_expected() {
     std::fs::remove_dir_all(directory).unwrap();
     let (status, _, error) = bimetal(&["simulate", "trees.toml", "--config", "trees.toml"]);
     assert_eq!(status, 1);
-    assert!(error.contains("expected one volume that is no member of another, found 2"), "{error}");
+    assert!(error.contains("expected one volume that is not a member of another, found 2"), "{error}");
 }

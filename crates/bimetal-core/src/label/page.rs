@@ -81,7 +81,7 @@ const SECOND_TAIL: u32 = 1;
 const FORMAT_2: u32 = 2;
 const KNOWN: u32 = SECOND_TAIL | FORMAT_2;
 
-/// Reasons for which a page is no label, or no label for this program.
+/// Reasons for which a page is not a label, or no label for this program.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PageError {
     /// The page does not begin as a label does: it was never written, or has another content.

@@ -66,7 +66,7 @@ impl IndexedHeap {
         }
     }
 
-    /// Offers slots in order of rank until none is left or `judge` wants no more. Slots that
+    /// Offers slots in order of rank until none is left or `judge` ends the search. Slots that
     /// `judge` takes leave the heap.
     pub(super) fn evict(&mut self, judge: &mut dyn FnMut(Slot) -> super::replacement::Verdict) {
         let mut kept = 0;

@@ -77,8 +77,8 @@ pub trait Replacement: Send {
     fn remove(&mut self, slot: Slot);
 
     /// Offers slots in the order in which the policy would evict them, each at most once. The offer
-    /// ends when no slot is left, or when `judge` wants no more slots. Slots that `judge` takes
-    /// leave the policy.
+    /// ends when no slot is left, or when `judge` ends the search. Slots that `judge` takes leave
+    /// the policy.
     fn evict(&mut self, judge: &mut dyn FnMut(Slot) -> Verdict);
 
     /// Returns the number of slots that the policy holds.

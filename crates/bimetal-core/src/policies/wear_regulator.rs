@@ -33,8 +33,8 @@ const BELOW: f64 = 1.05;
 /// Logarithms of [`ABOVE`] and [`BELOW`], for the lifetime model, whose result is a logarithm.
 const LN_ABOVE: f64 = 0.182_321_556_793_954_63;
 const LN_BELOW: f64 = 0.048_790_164_169_432_05;
-/// Shortest time over which the rate of writes is averaged, in seconds: in general, and right after
-/// the first write.
+/// Shortest time over which the rate of writes is averaged, in seconds. Soon after the first write,
+/// [`SECONDS_AT_FIRST`] replaces [`SECONDS`].
 const SECONDS: f64 = 60.0;
 const SECONDS_AT_FIRST: f64 = 20.0;
 /// Smallest number of writes over which the rate is averaged. With 200 writes that arrive at

@@ -127,6 +127,7 @@ pub trait Monitor {
 /// A scheme that overwrites blocks in their slots, if its
 /// [`Properties::overwrites_in_place`] is set.
 pub trait InPlace {
-    /// Notes that a write begins to overwrite the content of `slot` in place, which is dirty now.
+    /// Notes that a write begins to overwrite the content of `slot` in place. The slot is dirty
+    /// from now on.
     fn overwritten(&mut self, view: &View, slot: Slot);
 }

@@ -42,7 +42,7 @@ pub const ALL: &[&SchemeInfo] = &[
     &writeboost::INFO,
 ];
 
-/// Arrays of any drives. Arrays are no hybrids, but volumes of a tree beside hybrids.
+/// Arrays of any drives. Arrays are not hybrids, but volumes of a tree beside hybrids.
 pub const ARRAYS: &[&SchemeInfo] = &[&raid0::INFO, &raid1::INFO];
 
 /// Returns every scheme: first the hybrids, then the arrays.

@@ -2,8 +2,8 @@
 //! 1988): stripes go to the members in turn. So one large request, or many small requests, keep all
 //! members busy.
 //!
-//! An array is no hybrid but a part of a tree; its members are drives or volumes of any kind. The
-//! stripe's default is the default of Linux' md.
+//! An array is not a hybrid but a part of a tree; its members are drives or volumes of any kind.
+//! The stripe's default is the default of Linux' md.
 
 use crate::layout::{LayoutRequest, Role};
 use crate::scheme::{Holds, Scheme, SchemeError, SchemeInfo};

@@ -10,7 +10,7 @@
 //! passed on to the members: two drives may keep different content for the discarded range, and
 //! later reads must agree.
 //!
-//! An array is no hybrid but a part of a tree; its members are drives or volumes of any kind.
+//! An array is not a hybrid but a part of a tree; its members are drives or volumes of any kind.
 
 use crate::layout::{Layout, MemberId, Role};
 use crate::scheme::{Copies, Holds, Scheme, SchemeInfo, View};

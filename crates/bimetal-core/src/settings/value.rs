@@ -12,8 +12,8 @@ pub trait Value: Sized {
     /// Kind of the parameter.
     const KIND: Kind;
 
-    /// Reads a value in the form that `--set` takes. `None` if the text is no possible value of the
-    /// parameter.
+    /// Reads a value in the form that `--set` takes. `None` if the text is not a possible value of
+    /// the parameter.
     fn read(text: &str) -> Option<Self>;
 }
 

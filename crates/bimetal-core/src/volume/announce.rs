@@ -24,7 +24,7 @@
 //! next recovery.
 //!
 //! A home that cannot be written is still read, and is never written again. The old state on such a
-//! home does no harm, because the content of the home changes no more.
+//! home does no harm, because the content of the home no longer changes.
 
 use std::collections::BTreeSet;
 

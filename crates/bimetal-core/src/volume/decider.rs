@@ -96,7 +96,7 @@ impl Decider {
 
 impl<P: Payload> Volume<P> {
     /// Takes a director; to be called before the first request of a simulation. Returns false if
-    /// the scheme is no cache whose admission can be chosen.
+    /// the scheme is not a cache whose admission can be chosen.
     pub fn take_director(&mut self, make: &dyn Fn(&View) -> Box<dyn Director>) -> bool {
         let takes = !P::CARRIES_DATA && self.store.cache().is_some() && self.decider.scheme.takes_director();
         if takes {

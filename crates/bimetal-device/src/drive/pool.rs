@@ -123,7 +123,7 @@ impl Drive for Pool {
 
     fn collect(&mut self, ended: &mut Vec<Completion<Buffers>>) {
         let clear = || {
-            // A failed read is no error: an earlier call has collected everything.
+            // A failed read is not an error: an earlier call has collected everything.
             let _ = rustix::io::read(&self.shared.event, &mut [0; 8]);
         };
         let mut collected = std::mem::take(&mut self.collected);

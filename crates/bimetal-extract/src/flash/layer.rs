@@ -15,7 +15,7 @@ use crate::target::ModelTarget;
 use crate::{ExtractError, Options};
 
 /// Translation layers with which the measurement compares the drive. The bounds `ideal` and
-/// `simple`, and the bare medium, are no drives.
+/// `simple`, and the bare medium, are not drives.
 const LAYERS: [&str; 8] = ["page", "dftl", "page-in-place", "block", "log-block", "fast", "anand", "fmax"];
 /// Numbers of pages in a block that are tried if erases did not show the number.
 const BLOCKS: [u64; 6] = [8, 16, 32, 64, 128, 256];

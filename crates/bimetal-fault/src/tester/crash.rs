@@ -59,7 +59,8 @@ pub(super) struct Power {
     countdown: Option<u64>,
     at_barrier: bool,
     cut: bool,
-    /// Set while everything is being read. No requests arrive while this flag is set.
+    /// Set while the tester reads every block for a check. No requests arrive while this flag is
+    /// set.
     checking: bool,
     /// Values that the last reading found.
     pub(super) seen: Option<Vec<Option<Sector>>>,

@@ -283,8 +283,8 @@ impl Tester {
 
     /// Permits any older value for sectors whose content was in damaged slots in doubt. A slot that
     /// is damaged before its write is known looks as if it was never written. So the sectors in the
-    /// slot may read as any older value. A slot in doubt with a later slot of the same eighths
-    /// costs nothing if it is damaged, unless the later slot has taken over sectors of the earlier
+    /// slot may read as any older value. Damage to a slot in doubt permits no older value if a
+    /// later slot has the same eighths, unless the later slot has taken over sectors of the damaged
     /// slot.
     fn distrust_slots(&mut self, in_doubt: &[(u64, Record)]) {
         let damaged = self.damaged_slots();

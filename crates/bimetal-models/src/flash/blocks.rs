@@ -42,8 +42,8 @@ struct Block {
     erases: u32,
     /// Erases before time zero, which `erases` includes.
     erases_before: u32,
-    /// Number of units, from the block's start on, that are in the cells. The other units are still
-    /// in the controller's memory.
+    /// Number of units, from the block's start on, that are programmed into the cells. The other
+    /// units are still in the controller's memory.
     programmed: u32,
     /// Slot with the marks of the valid units; [`NONE`] while the block has no valid units or is
     /// untouched.

@@ -20,7 +20,7 @@ pub struct Sweep {
     place: Place,
     /// Number of consecutive sectors from `place` on.
     left: u64,
-    /// Set if switches wait for the settling of a write.
+    /// Set if the heads settle for a write, which takes longer, after each switch to another track.
     write: bool,
 }
 

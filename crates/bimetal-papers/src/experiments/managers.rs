@@ -6,8 +6,9 @@
 //! - The eight tasks of `application-mix` stand for the eight sets, too, each a set of its own.
 //! - Each trace is played twice; the second pass is measured, because a manager learns from the
 //!   first.
-//! - The score of the SSD alone counts as the paper's 25,000. Prices follow from the paper's scores
-//!   and scores a dollar: SSD 25,000 / 223, disk 5,000 / 77, manager score / budget less the SSD.
+//! - Scores are scaled so that the SSD alone scores 25,000, as in the paper. Prices follow from the
+//!   paper's scores and its scores for each dollar: SSD 25,000 / 223, disk 5,000 / 77, manager
+//!   score / budget less the SSD.
 
 mod figures;
 

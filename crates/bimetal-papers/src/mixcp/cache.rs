@@ -53,7 +53,7 @@ impl Wanted<'_> {
 
 impl Cache {
     /// Returns the wanted training set: as it is kept, or trained and kept from now on. Calls
-    /// `progress` for each workload. A folder that cannot be written is no error: the next run
+    /// `progress` for each workload. A folder that cannot be written is not an error: the next run
     /// trains again.
     pub(super) fn samples(&self, wanted: Wanted<'_>, progress: &(dyn Fn() + Sync)) -> Result<Vec<Sample>, ModelError> {
         let digest = wanted.digest();

@@ -107,7 +107,7 @@ figures! {
         cache_mb: PerSize, "a number above 0, or one for each of sizes", "Cache of a hard disk, in MB.";
         tbw_tb: PerSize, "a list with a number above 0 for each of sizes", "Rated TB written during the warranty.";
         dwpd: PerSize, "a number above 0, or one for each of sizes", "Rated drive writes a day during the warranty.";
-        workload_tb_per_year: PerSize, "a number above 0, or one for each of sizes", "Rated TB read and written in a year, of a hard disk.";
+        workload_tb_per_year: PerSize, "a number above 0, or one for each of sizes", "TB that a hard disk is rated to read and write in a year.";
         warranty_years: PerSize, "a number above 0, or one for each of sizes", "Years of warranty.";
         power_loss_protection: PowerLossProtection, "none, at-rest, write-cache or full", "Data that a power cut cannot harm: none; at-rest: old data; write-cache: a part of the cache too; full: every acknowledged write.";
         active_w: PerSize, "a number above 0, or one for each of sizes", "Mean power under load, in W; of a range, the upper end.";
@@ -138,29 +138,29 @@ figures! {
     VolumeFigures, VOLUME_KEYS {
         size_min: Size, "a size like 1GiB", "Smallest size.";
         size_max: Size, "a size like 64TiB", "Largest size.";
-        iops_max: PerSize, "a number above 0", "Limit of requests in a second.";
-        iops_min: PerSize, "a number above 0", "Number of requests in a second of the smallest volume.";
-        iops_base: PerSize, "a number above 0", "Requests in a second beside those for each GiB.";
-        iops_per_gib: PerSize, "a number above 0", "Requests in a second for each GiB.";
-        iops_per_gib_max: PerSize, "a number above 0", "Limit of bought requests in a second for each GiB.";
+        iops_max: PerSize, "a number above 0", "Most requests in a second that the volume serves.";
+        iops_min: PerSize, "a number above 0", "Requests in a second that the smallest volume serves.";
+        iops_base: PerSize, "a number above 0", "Requests in a second that a volume of any size serves; iops_per_gib adds to these.";
+        iops_per_gib: PerSize, "a number above 0", "Requests in a second that each GiB of the volume adds.";
+        iops_per_gib_max: PerSize, "a number above 0", "Most requests in a second that can be bought for each GiB.";
         iops_included: PerSize, "a number above 0", "Requests in a second that the price of the size includes.";
-        throughput_max: Rate, "a rate like 250MiB/s", "Limit of bytes in a second.";
-        throughput_included: Rate, "a rate like 125MiB/s", "Bytes in a second that the price of the size includes.";
-        throughput_per_gib: Rate, "a rate like 40KiB/s", "Bytes in a second for each GiB.";
-        throughput_per_gib_burst: Rate, "a rate like 250KiB/s", "Bytes in a second for each GiB while the bucket has credit.";
-        throughput_per_iops_max: Rate, "a rate like 0.25MiB/s", "Limit of bought bytes in a second for each request in a second.";
+        throughput_max: Rate, "a rate like 250MiB/s", "Highest throughput of the volume.";
+        throughput_included: Rate, "a rate like 125MiB/s", "Throughput that the price of the size includes.";
+        throughput_per_gib: Rate, "a rate like 40KiB/s", "Throughput that each GiB of the volume adds.";
+        throughput_per_gib_burst: Rate, "a rate like 250KiB/s", "Throughput for each GiB while the bucket has credit.";
+        throughput_per_iops_max: Rate, "a rate like 0.25MiB/s", "Highest throughput that can be bought for each request in a second.";
         throughput_credit_per_gib: Size, "a size like 1GiB", "Bytes that a full bucket of credit holds for each GiB.";
         burst_iops: PerSize, "a number above 0", "Requests in a second while the bucket has credit.";
         burst_credit: PerSize, "a number above 0", "Number of requests above the baseline rate for which a full bucket of burst credit suffices.";
-        request_kib_max: PerSize, "a number above 0", "Longest request that counts as one, in KiB.";
+        request_kib_max: PerSize, "a number above 0", "Longest request that counts as one request, in KiB.";
         request_kib_min: PerSize, "a number above 0", "Smallest number of KiB for which a request counts, unless the \
         request continues the request before it.";
         latency_us: PerSize, "a number above 0", "Typical time of a request that waits for no limit, in µs.";
         usd_per_gb_month: PerSize, "a number above 0", "Dollars a month for each GB.";
         usd_per_gib_month: PerSize, "a number above 0", "Dollars a month for each GiB.";
-        usd_per_iops_month: PerSize, "a number above 0", "Dollars a month for each further request in a second.";
-        usd_per_mib_s_month: PerSize, "a number above 0", "Dollars a month for each further MiB/s.";
-        usd_per_mb_s_month: PerSize, "a number above 0", "Dollars a month for each further MB/s.";
+        usd_per_iops_month: PerSize, "a number above 0", "Dollars a month for each request in a second beyond iops_included.";
+        usd_per_mib_s_month: PerSize, "a number above 0", "Dollars a month for each MiB/s beyond throughput_included.";
+        usd_per_mb_s_month: PerSize, "a number above 0", "Dollars a month for each MB/s beyond throughput_included.";
         usd_per_month: PerSize, "a number above 0", "Dollars a month for the volume.";
         durability_percent: PerSize, "a number above 0", "Share of volumes that survive a year, in percent; of a range, the lower end.";
     }

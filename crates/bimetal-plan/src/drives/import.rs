@@ -48,7 +48,7 @@ impl Line {
 /// Makes a file of drives out of the table `text`. Messages call the table `name`.
 ///
 /// # Errors
-/// Returns an error if the text is no CSV, a column is unknown or missing, lines of a model
+/// Returns an error if the text is not CSV, a column is unknown or missing, lines of a model
 /// contradict each other, or a drive is invalid.
 pub fn from_csv(text: &str, name: &str) -> Result<DriveFile, DriveError> {
     let lines = lines(text, name)?;

@@ -64,7 +64,7 @@ pub enum DriveError {
 /// Reads the file with the content `text`. Messages call the file `name`.
 ///
 /// # Errors
-/// Returns an error if the text is no TOML, or an entry is invalid.
+/// Returns an error if the text is not TOML, or an entry is invalid.
 pub fn parse(text: &str, name: &str) -> Result<DriveFile, DriveError> {
     let table: Table = text.parse().map_err(|error: toml::de::Error| DriveError::Syntax {
         file: name.to_owned(),
@@ -284,7 +284,7 @@ fn sizes(reader: &mut Reader<'_>) -> Result<Vec<Size>, DriveError> {
 fn counts_agree(reader: &Reader<'_>, key: &str, value: &Value, sizes: usize) -> Result<(), DriveError> {
     const FOR_EACH: [&str; 3] = ["tbw_tb", "usd", "eur"];
     let count = match value {
-        // The sector sizes are no list for sizes.
+        // The sector sizes are not a list for sizes.
         Value::Array(_) if key == "logical_sector_bytes" || key == "sources" => return Ok(()),
         Value::Array(numbers) => numbers.len(),
         _ if FOR_EACH.contains(&key) => 0,

@@ -126,7 +126,7 @@ pub enum ModelError {
         error: RegressionError,
     },
     /// The drive is not an SSD.
-    #[error("{0} is no flash drive: MixCP is a model of SSDs")]
+    #[error("{0} is not a flash drive: MixCP is a model of SSDs")]
     NoFlash(String),
     /// The trace has no arrival times, or is replayed without arrival times.
     #[error("MixCP predicts from the mean time between arrivals: expected a trace with times, replayed with them")]

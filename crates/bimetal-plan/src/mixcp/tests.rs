@@ -150,7 +150,7 @@ fn training_set_with_dependent_predictors_is_refused() {
 fn a_disk_has_no_model() {
     let disk = Profile::load("ibm-ultrastar-36z15-36gb").unwrap();
     let error = samples(&disk, &Spans::PAPER, 12, 1, &|| {}).unwrap_err().to_string();
-    assert_eq!(error, "ibm-ultrastar-36z15-36gb is no flash drive: MixCP is a model of SSDs");
+    assert_eq!(error, "ibm-ultrastar-36z15-36gb is not a flash drive: MixCP is a model of SSDs");
 }
 
 #[test]

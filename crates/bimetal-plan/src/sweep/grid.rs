@@ -70,7 +70,7 @@ impl Grid {
     /// Reads the text of a grid. `known` are the options that a grid may have.
     ///
     /// # Errors
-    /// The text is no TOML. Or a key or scheme is unknown, missing, or has no value.
+    /// The text is not TOML. Or a key or scheme is unknown, missing, or has no value.
     pub fn parse(text: &str, known: &[KnownOption]) -> Result<Self, SweepError> {
         let table = text.parse::<Table>().map_err(|error| {
             let line = error.span().map_or(1, |span| text[..span.start.min(text.len())].matches('\n').count() + 1);
@@ -266,8 +266,8 @@ fn schemes_in(value: &Value) -> Result<Vec<&'static SchemeInfo>, String> {
 fn unknown_key(key: &str, known: &[KnownOption]) -> String {
     let names = || OWN_KEYS.into_iter().chain(known.iter().map(|option| option.name.as_str()));
     match nearest(key, names()) {
-        Some(near) => format!("is no key of a grid: did you mean '{near}'? Known are {}", joined(names())),
-        None => format!("is no key of a grid: expected one of {}", joined(names())),
+        Some(near) => format!("is not a key of a grid: did you mean '{near}'? Known are {}", joined(names())),
+        None => format!("is not a key of a grid: expected one of {}", joined(names())),
     }
 }
 
@@ -384,7 +384,7 @@ mod tests {
             ("traces = []", "key 'traces': has an empty list"),
             ("traces = 'a'\nschemes = ['grifin']", "key 'schemes': unknown scheme 'grifin': did you mean 'griffin'?"),
             ("traces = 'a'\nschemes = ['zzzzzz']", "key 'schemes': unknown scheme 'zzzzzz': `bimetal schemes`"),
-            ("seeds = 1", "key 'seeds': is no key of a grid: did you mean 'seed'? Known are traces schemes set"),
+            ("seeds = 1", "key 'seeds': is not a key of a grid: did you mean 'seed'? Known are traces schemes set"),
             ("compact = 3", "key 'compact': expected true or false, found 3"),
             ("seed = [[1]]", "key 'seed': expected a text, a number, or a list of them, found [1]"),
             ("[set]\ntimeout = []", "key 'set': setting 'timeout': has an empty list"),

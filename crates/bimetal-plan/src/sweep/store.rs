@@ -8,7 +8,7 @@
 //! | `runs/NUMBER.jsonl` | times and memory of the same process |
 //! | `results.jsonl`, `results.csv`, `results.parquet` | results of all plans, sorted by key |
 //!
-//! A result is appended to its part with one write. A line that was cut short is no JSON, and is
+//! A result is appended to its part with one write. A line that was cut short is not JSON, and is
 //! passed over: its job counts as not done. So a killed process loses only the jobs under way.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -108,7 +108,7 @@ pub struct Finished {
 }
 
 impl Finished {
-    /// Reads a line of a part; `None` if the line was cut short or is no result.
+    /// Reads a line of a part; `None` if the line was cut short or is not a result.
     fn read(line: &str) -> Option<(String, Self)> {
         let value: Value = serde_json::from_str(line).ok()?;
         let key = value.get("key")?.as_str()?.to_owned();
@@ -186,8 +186,8 @@ impl Store {
         let shown = folder.display();
         let text = fs::read_to_string(&marker).map_err(|error| {
             SweepError::new(format!(
-                "{shown}: is no folder of a sweep ({MARKER}: {error}): expected a folder that `bimetal sweep GRID.toml -o \
-                 DIR` has made"
+                "{shown}: is not a folder of a sweep ({MARKER}: {error}): expected a folder that `bimetal sweep GRID.toml \
+                 -o DIR` has made"
             ))
         })?;
         let form: Value = serde_json::from_str(&text).unwrap_or_default();
@@ -215,7 +215,7 @@ impl Store {
         });
         if let Some(other) = other {
             return Err(SweepError::new(format!(
-                "{}: has other files ({}) and is no folder of a sweep: expected an empty folder, or a new one",
+                "{}: has other files ({}) and is not a folder of a sweep: expected an empty folder, or a new one",
                 folder.display(),
                 other.display()
             )));
@@ -263,7 +263,7 @@ impl Store {
             let text = fs::read_to_string(&path).map_err(|error| unreadable(&path, &error))?;
             serde_json::from_str::<Plan>(&text).ok().filter(|plan| plan.schema == PLAN).ok_or_else(|| {
                 SweepError::new(format!(
-                    "{}: is no plan of the form '{PLAN}': delete the file, and run the sweep again",
+                    "{}: is not a plan of the form '{PLAN}': delete the file, and run the sweep again",
                     path.display()
                 ))
             })
@@ -642,7 +642,7 @@ mod tests {
         fs::create_dir_all(&place.0).expect("a folder");
         fs::write(place.0.join("thesis.tex"), "").expect("written");
         let message = Store::create(&place.0).expect_err("other files").to_string();
-        assert!(message.contains("has other files (thesis.tex) and is no folder of a sweep"), "{message}");
+        assert!(message.contains("has other files (thesis.tex) and is not a folder of a sweep"), "{message}");
         fs::write(place.0.join(MARKER), "{\"schema\":\"bimetal/sweep-folder/1\"}").expect("written");
         let message = Store::create(&place.0).expect_err("another form").to_string();
         assert!(
@@ -650,6 +650,6 @@ mod tests {
             "{message}"
         );
         let message = Store::open(&place.0.join("missing")).expect_err("no folder").to_string();
-        assert!(message.contains("is no folder of a sweep"), "{message}");
+        assert!(message.contains("is not a folder of a sweep"), "{message}");
     }
 }

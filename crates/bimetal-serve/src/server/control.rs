@@ -186,7 +186,7 @@ impl Server {
         self.control.report_at.get_or_insert(self.now.saturating_add(REPORT_EVERY));
     }
 
-    /// Sends a reply to all watchers of a task. The last reply ends their wait.
+    /// Sends a reply to all watchers of a task. After the last reply the watchers wait no longer.
     pub(super) fn tell_watchers(&mut self, watch: Watch, reply: &Reply) {
         let watchers = self.control.visitors.iter().filter(|(_, visitor)| visitor.watch == Some(watch));
         for key in watchers.map(|(key, _)| key).collect::<Vec<_>>() {

@@ -63,7 +63,7 @@ impl Default for SocketAccess {
 #[derive(Debug, thiserror::Error)]
 pub enum EndpointError {
     /// Metrics need an address of this machine.
-    #[error("'{0}' is no address for metrics: expected HOST:PORT of this machine, like 127.0.0.1:9100")]
+    #[error("'{0}' is not an address for metrics: expected HOST:PORT of this machine, like 127.0.0.1:9100")]
     Metrics(String),
     /// The path of a socket is too long for the system.
     #[error("'{path}' has {} bytes, and the path of a socket has at most {SOCKET_PATH_BYTES_MAX}: choose a shorter \
@@ -76,13 +76,13 @@ pub enum EndpointError {
     #[error("the directory of '{0}' does not exist: make it, or choose another path")]
     NoDirectory(String),
     /// The text has neither form of an endpoint.
-    #[error("'{0}' is no address for clients: expected unix:PATH or tcp:HOST:PORT")]
+    #[error("'{0}' is not an address for clients: expected unix:PATH or tcp:HOST:PORT")]
     Syntax(String),
     /// Another server listens at the endpoint.
     #[error("a server listens at '{0}' already: stop that server, or choose another path")]
     InUse(String),
     /// The path names a file that is not a socket.
-    #[error("'{0}' exists and is no socket: choose another path")]
+    #[error("'{0}' exists and is not a socket: choose another path")]
     InTheWay(String),
     /// TCP without encryption can be read by others in the network.
     #[error(

@@ -55,7 +55,7 @@ impl Traffic {
         match (status, command.kind) {
             (Status::Done, OpKind::Read) => self.read += command.range.len.bytes(),
             (Status::Done, OpKind::Write | OpKind::WriteZeroes) => self.written += command.range.len.bytes(),
-            // An unsupported operation is no fault of the drive.
+            // An unsupported operation is not a fault of the drive.
             (Status::Done | Status::Unsupported, _) => {}
             _ => {
                 self.errors += 1;

@@ -68,7 +68,7 @@ impl Server {
     /// # Errors
     /// Fails if another server listens at the endpoint, or if the endpoint is not possible.
     pub(super) fn add_door(&mut self, endpoint: &Endpoint, language: Language) -> Result<(), ServeError> {
-        // Metrics are no secret on this machine; control requests always use a Unix socket of the
+        // Metrics are not secret on this machine; control requests always use a Unix socket of the
         // owner.
         let tcp = if language == Language::Http { Tcp::Plain } else { Tcp::Refused };
         let listener = Listener::bind(endpoint, &tcp)?;

@@ -1,4 +1,5 @@
-//! Runs that are no advice: their figures are right for the trace, and would mislead a buyer.
+//! Runs that are not offered as a choice: their figures are right for the trace, but would mislead
+//! a buyer.
 
 use bimetal_core::units::{Bytes, Nanoseconds};
 
@@ -6,7 +7,7 @@ use super::part_of_addresses::depends_on_place;
 use super::timers::puts_off_all_work;
 use crate::results::{Run, TraceSummary};
 
-/// Reason for which a run is no advice.
+/// Reason for which a run is not offered as a choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoChoice {
     /// The figures hold only for the addresses that the trace accesses, and most addresses of the
@@ -31,8 +32,8 @@ impl NoChoice {
         }
     }
 
-    /// Returns the reason in the figures for which `run` over `trace` is no advice, if there is
-    /// one.
+    /// Returns the reason in the figures for which `run` over `trace` is not offered as a choice,
+    /// if there is one.
     pub fn of(run: &Run, trace: &TraceSummary) -> Option<Self> {
         let bytes = |bytes: Option<u64>| Bytes(bytes.unwrap_or(0));
         if depends_on_place(&run.scheme, bytes(trace.capacity_bytes), bytes(trace.address_end_bytes)) {

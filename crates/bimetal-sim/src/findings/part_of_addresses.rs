@@ -11,12 +11,12 @@ use super::Finding;
 use crate::results::Run;
 use crate::setup::Sizing;
 
-/// Number of times that the volume is larger than what the trace accesses, from which on nothing is
-/// known about most of its addresses.
+/// Ratio of the volume's size to the addresses that the trace accesses. From this ratio on, nothing
+/// is known about most of the volume's addresses.
 const LARGER: u64 = 2;
 
 /// Returns true if the figures of a scheme on a volume that must hold `capacity` depend on the
-/// place of the trace's accesses: all below `address_end`.
+/// place of the trace's accesses, which all lie below `address_end`.
 pub fn depends_on_place(scheme: &str, capacity: Bytes, address_end: Bytes) -> bool {
     let holds_ranges = schemes::find(scheme).is_some_and(|info| info.members.contains(&(Role::Ssd, Holds::Ranges)));
     holds_ranges && address_end.0 > 0 && capacity.0 / LARGER > address_end.0

@@ -63,7 +63,7 @@ pub enum Mismatch {
 }
 
 impl Mismatch {
-    /// Returns true if the map must be refused; otherwise the user is told.
+    /// Returns true if the map must be refused; otherwise the user gets a warning.
     pub fn is_refused(&self) -> bool {
         match self {
             Self::Beyond { .. } => true,
@@ -195,7 +195,7 @@ mod tests {
         assert!(refused.to_string().starts_with("20.0 % of the blocks"), "{refused}");
         let doubted = share(&[inside, request(OpKind::Read, 1000, 50)]).unwrap();
         assert!(!doubted.is_refused(), "{doubted:?}");
-        assert_eq!(share(&[request(OpKind::Read, 1000, READ_MIN - 1)]), None, "too few reads tell nothing");
+        assert_eq!(share(&[request(OpKind::Read, 1000, READ_MIN - 1)]), None, "too few reads prove nothing");
     }
 
     #[test]

@@ -114,7 +114,7 @@ impl Analyzer {
     /// Creates an analysis in blocks of `block` (4 KiB to compare figures with those of papers).
     ///
     /// # Errors
-    /// Fails if `block` is no power of two of at least a sector.
+    /// Fails if `block` is not a power of two of at least a sector.
     pub fn new(block: Bytes) -> Result<Self, BlockSizeError> {
         if !block.get().is_power_of_two() || block.get() < SECTOR_BYTES {
             return Err(BlockSizeError(block));

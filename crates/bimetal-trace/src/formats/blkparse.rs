@@ -71,7 +71,7 @@ impl LineFormat for Blkparse {
 }
 
 impl Blkparse {
-    /// Handles a line that is no event: accepts it if it belongs to the summary.
+    /// Handles a line that is not an event: accepts it if it belongs to the summary.
     fn summary(&mut self, line: &[u8], first: &[u8]) -> Result<Option<Entry>, Box<Bad>> {
         let starts = (first.starts_with(b"CPU") || first == b"Total") && line.trim_ascii_end().ends_with(b"):");
         let loose = [&b"Throughput"[..], b"Events", b"Skips:", b"Input"].iter().any(|word| first.starts_with(word));

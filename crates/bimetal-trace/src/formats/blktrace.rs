@@ -6,7 +6,7 @@
 //! device, u32 cpu, u16 error, u16 pdu length`. A payload of `pdu length` bytes follows each
 //! record. The low half of the action is the event (1 queued, 7 issued, 8 completed; bit 8 marks a
 //! group id in the payload). The high half holds categories: read, write, flush, discard, FUA, and
-//! categories that are no requests (messages, commands of the SCSI layer). The device is a number
+//! categories that are not requests (messages, commands of the SCSI layer). The device is a number
 //! by first appearance of major and minor.
 //!
 //! blktrace writes a file for each CPU. A file of one CPU holds only the events of that CPU.

@@ -101,7 +101,7 @@ impl Evidence {
 
 /// Chooses one of the formats with five columns by the lines of `sample`, and notes the reason.
 ///
-/// A first column is no time in any unit if its whole numbers are all multiples of 10 and always
+/// A first column is not a time in any unit if its whole numbers are all multiples of 10 and always
 /// grow by less than 1000 a line. Interpreted as times, such numbers would mean a request each
 /// microsecond or less, rounded to 10 ns. Some published traces have ten times the request's index
 /// in the first column.

@@ -54,7 +54,7 @@ impl Rwbs {
     /// stable.
     ///
     /// # Errors
-    /// Refuses a request without sectors that is no flush, and an impossible range.
+    /// Refuses a request without sectors that is not a flush, and an impossible range.
     #[inline]
     pub(crate) fn entry(
         self,

@@ -36,7 +36,7 @@ const PATIENCE: Patience = Patience { requests: 1 << 20, time: Nanoseconds::from
 /// Reasons for which nothing can be recorded.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
-    /// The path is no block device.
+    /// The path is not a block device.
     #[error("{path}: {reason}; expected a block device like /dev/sdb")]
     NotADevice {
         /// Path that was given.
@@ -133,7 +133,7 @@ impl Recorder {
     /// Returns the size of the block device at `path`.
     ///
     /// # Errors
-    /// Fails if `path` is no block device.
+    /// Fails if `path` is not a block device.
     pub fn size_of(path: &Path) -> Result<Sectors, RecordError> {
         Device::find(path).map(|device| device.size)
     }
@@ -142,8 +142,8 @@ impl Recorder {
     /// request's arrival.
     ///
     /// # Errors
-    /// Fails if `path` is no block device, if the user is not root, or if the kernel gives no block
-    /// events.
+    /// Fails if `path` is not a block device, if the user is not root, or if the kernel gives no
+    /// block events.
     pub fn start(path: &Path, arrival: Event) -> Result<Self, RecordError> {
         let device = Device::find(path)?;
         let source: Box<dyn Source> = match Tracefs::start(&device) {

@@ -526,7 +526,7 @@ fn report_of(
     let evidence = seated.map(|seated| &seated.evidence);
     let is_lost = seated.is_some_and(|seated| seated.left != LabelLeft::Whole);
     let foreign_sector = evidence.and_then(|evidence| evidence.foreign_sector);
-    // The beginning of a drive that is no home, or of a plain disk, was written by the volume or
+    // The beginning of a drive that is not a home, or of a plain disk, was written by the volume or
     // its user.
     let foreign = evidence.filter(|_| is_lost || foreign_sector.is_some()).map(|evidence| evidence.foreign.clone());
     MemberReport {

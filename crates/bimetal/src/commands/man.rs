@@ -183,7 +183,7 @@ mod tests {
     fn unwritable_folder_is_refused_with_one_message() {
         let file = directory("file");
         fs::write(&file, "no folder").expect("a file");
-        let message = run(Arguments { directory: file.join("man1") }).expect_err("a file is no folder").to_string();
+        let message = run(Arguments { directory: file.join("man1") }).expect_err("a file is not a folder").to_string();
         assert!(message.starts_with(&format!("{}/man1: cannot be made: ", file.display())), "{message}");
         assert!(!message.contains('\n'), "{message}");
         fs::remove_file(file).expect("the file is removed");

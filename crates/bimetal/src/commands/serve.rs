@@ -67,7 +67,7 @@ pub(crate) struct Arguments {
     /// Mode of the Unix sockets for clients, in octal
     #[arg(long, value_name = "MODE", default_value = "0600", value_parser = socket_mode)]
     socket_mode: u32,
-    /// Group of the Unix sockets for clients, by name or number [default: that of the process]
+    /// Group of the Unix sockets for clients, by name or number [default: the group of the process]
     #[arg(long, value_name = "GROUP", value_parser = group)]
     socket_group: Option<u32>,
     /// Time between scrubs, like 7d; a scrub reads all blocks off home and compares them with their

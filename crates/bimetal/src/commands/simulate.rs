@@ -126,7 +126,7 @@ fn check_is_one(scheme: &str, schemes: usize, trees: usize) -> Result<(), Error>
         (0, 0) => "--scheme is missing: expected one, or a [volume.NAME] in the file of --config".to_owned(),
         (_, 0) => format!("--scheme {scheme}: expected one scheme; bimetal compare takes several"),
         (0, several) => format!(
-            "--config: expected one volume that is no member of another, found {several}; bimetal compare takes \
+            "--config: expected one volume that is not a member of another, found {several}; bimetal compare takes \
              several"
         ),
         _ => format!(

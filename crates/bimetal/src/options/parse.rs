@@ -114,7 +114,7 @@ pub(crate) fn day(text: &str) -> Result<f64, String> {
     Ok(year + (month - 1.0) / 12.0 + (day - 1.0) / 372.0)
 }
 
-/// Bytes below which a bare number is no size of a drive.
+/// Bytes below which a bare number is not a size of a drive.
 const BARE_BYTES_MIN: u64 = 1 << 20;
 
 /// Returns the error of a bare number as the size of a drive; `None` if the number is valid. A bare

@@ -302,7 +302,7 @@ impl SimulationOptions {
     /// Returns the trees of volumes in the file of `--config`.
     ///
     /// # Errors
-    /// The file cannot be read, or its tables are no tree of volumes.
+    /// The file cannot be read, or its tables are not a tree of volumes.
     pub(crate) fn trees(&self) -> Result<Vec<VolumeChoice>, Error> {
         self.config.config.as_deref().map_or_else(|| Ok(Vec::new()), trees::read)
     }
@@ -421,8 +421,8 @@ impl HintsOption {
 /// Number of rounds in which a trace is played.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct RepeatOption {
-    /// Play the trace N times in a row, each round a mean gap after the last; all figures are about
-    /// all rounds
+    /// Play the trace N times in a row. Each round begins one mean gap between requests after the
+    /// end of the last; all figures are over all rounds
     #[arg(long, help_heading = heading::RUN, value_name = "N", value_parser = rounds, allow_hyphen_values = true, default_value = "1")]
     pub(crate) repeat: u64,
 }
@@ -430,8 +430,9 @@ pub(crate) struct RepeatOption {
 /// Number of runs, for the uncertainty of the figures.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct RunsOption {
-    /// Runs of each scheme. The first is printed; the others differ in what nobody can know, and
-    /// give the ± beside each figure [default: 5 in compare, 1 in simulate]
+    /// Runs of each scheme. The first is printed. The others are disturbed at random (places of
+    /// data, phase of the platters), and give the ± beside each figure [default: 5 in compare, 1 in
+    /// simulate]
     #[arg(long, help_heading = heading::RUN, value_name = "N", value_parser = runs, allow_hyphen_values = true)]
     pub(crate) runs: Option<u32>,
 }

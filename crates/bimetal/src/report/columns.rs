@@ -292,8 +292,8 @@ impl Column {
 
     /// Returns, for each run, true if the run has the best value of the column. Values that look
     /// equal tie. No run is the best if all values tie, if only one run has a value, or if luck
-    /// explains the lead over the next value. A drive without work is never the best: it was bought
-    /// in vain.
+    /// explains the lead over the next value. A drive without work is never the best: nobody buys a
+    /// drive that is not used.
     pub(crate) fn best(&self, runs: &[Run]) -> Vec<bool> {
         let none = vec![false; runs.len()];
         let is_idle = |value: f64| self.title == BUSY && value == 0.0;
@@ -355,7 +355,7 @@ mod tests {
         };
         let best = |runs: &[Run]| COLUMNS[0].best(runs);
         assert_eq!(best(&[run(10.0, Some(0.5)), run(11.0, Some(0.5)), run(12.0, Some(40.0))]), [false; 3]);
-        // An unstable run far away is no rival.
+        // An unstable run far away is not a rival.
         assert_eq!(best(&[run(10.0, Some(0.5)), run(11.0, Some(0.5)), run(90.0, Some(400.0))]), [true, false, false]);
         assert_eq!(best(&[run(10.0, Some(0.5)), run(11.0, Some(0.5)), run(90.0, Some(4.0))]), [true, false, false]);
         assert_eq!(best(&[run(10.0, Some(0.5)), run(10.001, Some(0.5)), run(11.0, None)]), [true, true, false]);

@@ -48,7 +48,7 @@ fn is_choice(document: &Document, run: &Run) -> bool {
 }
 
 /// Ranks the runs that have the figure; the lowest figure comes first. Runs tie if luck may explain
-/// the lead. Runs that are no choice are left out.
+/// the lead. Runs that are not choices are left out.
 fn rank(document: &Document, figure: impl Fn(&Run) -> Option<Figure>) -> Option<Ranking> {
     let figure = |run: &Run| figure(run).filter(|_| is_choice(document, run));
     let mut order: Vec<_> =

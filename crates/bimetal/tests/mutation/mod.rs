@@ -241,8 +241,8 @@ impl Outcome {
     /// Returns the rule that the run broke, of the rules for a run on any input; `None` if the run
     /// broke no rule.
     pub(crate) fn fault(&self, is_plan: bool, time_max: Duration) -> Option<String> {
-        // Status 3 is the plan's answer that no option keeps the budgets; it is printed, and is no
-        // message.
+        // Status 3 is the plan's answer that no option keeps the budgets; it is printed, and is not
+        // a message.
         let answered = self.status.success() || is_plan && self.status.code() == Some(3);
         let refused = self.status.code() == Some(1);
         if self.said.contains("panicked") {

@@ -22,8 +22,9 @@ use crate::volume::log_tail::LogTail;
 /// Largest number of operations of a move under way at once on a drive that no request uses.
 const OPERATIONS_MAX: u32 = 4;
 /// Number of foreground operations for which a move gets one operation, if requests wait for the
-/// move. A migration of a log always counts as such a move, since its end ends reads of the log.
-/// Any other move gets one operation while requests use the drive.
+/// move. Requests always count as waiting for a migration of a log, because reads are served from
+/// the log until the migration ends. Any other move gets one operation while requests use the
+/// drive.
 const REQUESTS_FOR_ONE: u32 = 4;
 /// Time between two turns of a move on a log's disk if appends leave no pause. A turn reads 2 MiB
 /// at most. A turn takes some 30 ms with the movements of the arm, so appends lose 3 % of the

@@ -68,9 +68,10 @@ impl Segment {
         self.leap.map_or(self.own_end(), |leap| leap.max(self.own_end()))
     }
 
-    /// Leaves out the pieces that its other page leaves out. A recovery writes both pages again
-    /// when it leaves out a piece; one of the two may have come to nothing, or have come back.
-    /// Returns, for this page and for the other, if it lacks what the other leaves out, or differs.
+    /// Leaves out the pieces that the segment's other page leaves out. A recovery that leaves out a
+    /// piece writes both pages again. One of the two writes may be lost, or its page may return
+    /// from an earlier time. Returns two facts: true if this page was old, and true if the other
+    /// page is old or differs.
     fn leave_out_with(&mut self, other: &Segment) -> (bool, bool) {
         if self.records.len() != other.records.len() {
             return (false, true);
@@ -627,7 +628,8 @@ impl<P: Payload> Recovery<P> {
         self.repairs.push(PageRepair { member, range: place, bytes, is_needed });
     }
 
-    /// Applies the segments that are no longer in doubt. Both pages of these were read.
+    /// Applies the segments that are no longer in doubt. Head and foot of each such segment were
+    /// read.
     fn apply_segments(&mut self) {
         let (stable, named) = (self.log().stable, self.log().named);
         let unread = usize::from(self.log().foot_unread);
@@ -769,9 +771,9 @@ impl<P: Payload> Recovery<P> {
         }
     }
 
-    /// Leaves pieces that do not match out of the first segment in doubt. They were not written
-    /// whole before the power cut, or are damaged. Other pieces are as they were written, and may
-    /// be of the last flush.
+    /// Leaves pieces that do not match out of the first segment in doubt. Such pieces were not
+    /// wholly written before the power cut, or are damaged. All other pieces are intact, and the
+    /// last flush may have made them durable.
     ///
     /// A later piece may have sectors of an earlier one in the same eighth, if an eighth is several
     /// sectors. If the earlier piece is left out, so is the merged one: otherwise a part of a write

@@ -75,7 +75,7 @@ impl<P: Payload> Recovery<P> {
     }
 
     fn takes_damaged_table_page(&mut self, index: u32, pages: [Option<&Page>; 2]) -> u64 {
-        // A copy that names another place, or is zeroed, tells nothing of these slots.
+        // A copy that names another place, or is zeroed, has no information about these slots.
         let volume = self.volume.store.identity();
         let belongs = |page: &&Page| {
             let header = table::header_of_damaged(page);

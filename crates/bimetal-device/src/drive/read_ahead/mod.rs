@@ -8,8 +8,8 @@
 //!
 //! A change invalidates the pieces that it overlaps, whether they have arrived or not. Nothing is
 //! read ahead of a run where a change is under way. So data from a piece was read after the last
-//! acknowledged change. A failed read of a piece is no error: the read that needs the piece goes to
-//! the drive.
+//! acknowledged change. A failed read of a piece is not an error: the read that needs the piece
+//! goes to the drive.
 
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};

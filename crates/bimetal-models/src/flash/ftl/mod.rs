@@ -174,7 +174,7 @@ pub(crate) trait TranslationLayer: Send {
     /// start at zero.
     ///
     /// # Errors
-    /// Refuses content that is no state of this layer.
+    /// Refuses content that is not a state of this layer.
     fn transfer(&mut self, archive: &mut Archive) -> Checked;
 
     /// Returns the number of units of the host that wait in the controller's memory for their page

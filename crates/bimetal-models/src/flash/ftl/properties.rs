@@ -174,7 +174,7 @@ impl Shadowed {
         assert!(matches!(archive, Archive::Reading([])), "bytes are left");
         layer.check().unwrap();
         assert_eq!(save(layer.as_mut()), tables, "what was restored is saved as it was");
-        // The host's rate of writes is no part of a state.
+        // The host's rate of writes is not part of a state.
         layer.set_intense(self.is_intense());
         let (profile, newest) = (self.profile.clone(), self.newest.clone());
         Self { layer, profile, newest, ..*self }

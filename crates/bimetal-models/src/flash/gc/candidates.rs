@@ -9,7 +9,7 @@ use crate::flash::precondition::Layout;
 /// Valid units of each closed block with an invalid unit.
 pub(crate) struct Candidates {
     units_per_block: u32,
-    /// Number of valid units by block, or [`NONE`] while the block is no candidate.
+    /// Number of valid units by block, or [`NONE`] while the block is not a candidate.
     valid: Vec<u32>,
 }
 

@@ -32,7 +32,7 @@ pub fn drives() -> Vec<Profile> {
 /// saving it again gives the same bytes.
 ///
 /// # Panics
-/// Content that is no state was restored.
+/// Content that is not a state was restored.
 pub fn restore_any(data: &[u8]) {
     if let Ok(drives) = decode(data) {
         assert_eq!(decode(&encode(&drives)).as_deref(), Ok(drives.as_slice()));

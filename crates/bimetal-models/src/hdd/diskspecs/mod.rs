@@ -118,7 +118,7 @@ pub struct Imported {
 /// in the file, and is required if that value is 0.
 ///
 /// # Errors
-/// Refuses a file that cannot be read or is no parameter file, a figure that is missing or
+/// Refuses a file that cannot be read or is not a parameter file, a figure that is missing or
 /// impossible, and an unsupported feature.
 pub fn import(path: &Path, bus: Option<BusTimes>) -> Result<Imported, DiskspecsError> {
     let file = path.display().to_string();

@@ -60,8 +60,8 @@ pub(crate) struct Arguments {
     /// Files that belong on the SSD, a path a line, the most wanted first; for strategy list
     #[arg(long, value_name = "LIST")]
     list: Option<PathBuf>,
-    /// Leave out files, and directories with all below: a name like *.log, or a path like
-    /// /srv/**/cache
+    /// Leave out files, or directories with all that they contain: a name like *.log, or a path
+    /// like /srv/**/cache
     #[arg(long, value_name = "GLOB")]
     exclude: Vec<String>,
     /// A trace of the device with the file system; strategies access and frequency need it. With
@@ -335,7 +335,7 @@ fn round(arguments: &Arguments, stop: &AtomicBool) -> Result<(), Error> {
     answer(is_whole)
 }
 
-/// Files below all paths.
+/// Files that a search found below the given paths.
 struct Searched {
     files: Vec<PlacedFile>,
     unreadable: u64,

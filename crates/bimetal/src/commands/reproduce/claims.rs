@@ -132,7 +132,7 @@ impl Answers {
         Document { claims: claims.collect(), verdicts }
     }
 
-    /// Returns a section of a page for each paper, with those of `figures` that are the paper's.
+    /// Returns a section of a page for each paper, with the figures of this paper among `figures`.
     pub(super) fn sections(&self, figures: &[Figure]) -> String {
         let mut text = String::new();
         for (paper, answers) in self.papers() {

@@ -123,7 +123,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
         None => {
             if let Some(folder) = arguments.traces.as_deref().filter(|folder| !folder.is_dir()) {
                 return Err(Error::new(format!(
-                    "--traces: {}: is no folder, expected a folder with public traces, as docs/papers.md names them",
+                    "--traces: {}: is not a folder, expected a folder with public traces, as docs/papers.md names them",
                     folder.display()
                 )));
             }

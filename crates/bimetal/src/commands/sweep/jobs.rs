@@ -177,7 +177,7 @@ fn found(patterns: &[String]) -> Result<Vec<String>, Error> {
                 Ok(file) if file.is_file() => {}
                 Ok(_) => {
                     return Err(refuse(
-                        "is no file: expected a trace; traces/* stands for all files of a folder".to_owned(),
+                        "is not a file: expected a trace; traces/* stands for all files of a folder".to_owned(),
                     ));
                 }
                 Err(error) => {
@@ -338,7 +338,7 @@ mod tests {
             ("no.csv", "trace 'no.csv': No such file"),
             ("no/*.csv", "trace 'no/*.csv': No such file"),
             ("*.none", "trace '*.none': no file has such a name"),
-            ("src", "trace 'src': is no file"),
+            ("src", "trace 'src': is not a file"),
         ] {
             let error = found(&[trace.to_owned()]).expect_err("no trace").to_string();
             assert!(error.starts_with(expected), "{error}");

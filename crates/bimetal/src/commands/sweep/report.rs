@@ -64,7 +64,7 @@ struct Point {
 /// Writes the page of the sweep in a folder.
 ///
 /// # Errors
-/// The folder is not that of a sweep, or an axis or the figure is unknown.
+/// The folder is not the folder of a sweep, or an axis or the figure is unknown.
 pub(super) fn write(arguments: &Arguments) -> Result<(), Error> {
     let store = Store::open(&arguments.folder)?;
     store.assemble()?;

@@ -41,7 +41,7 @@ struct GridStatus {
 /// Prints the state of the sweep in `folder`.
 ///
 /// # Errors
-/// The folder is not that of a sweep.
+/// The folder is not the folder of a sweep.
 pub(super) fn show(folder: &Path, form: &TableForm) -> Result<(), Error> {
     let store = Store::open(folder)?;
     let status = status(&store.plans()?, &store.results()?);
