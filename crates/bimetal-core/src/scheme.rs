@@ -163,7 +163,7 @@ pub enum Promotion {
     Never,
 }
 
-/// Content that the volume shall move now.
+/// Content that the volume is to move now.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Work {
     /// No content.
@@ -347,7 +347,7 @@ pub trait Scheme: Send {
         None
     }
 
-    /// Returns the content that the volume shall move now. Called when the timeout has passed, and
+    /// Returns the content that the volume is to move now. Called when the timeout has passed, and
     /// when requests wait for slots. The scheme then sets a new timeout. If the scheme returns
     /// [`Work::Nothing`], its timeout must not be due any more.
     fn work(&mut self, view: &View) -> Work {

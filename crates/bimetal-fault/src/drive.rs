@@ -87,7 +87,7 @@ pub struct Drive {
     /// Number of completed changes, and number of the last change that a flush made stable.
     changes: u64,
     stable: u64,
-    /// Ranges of changes that no flush makes stable any more: behind the change with the first
+    /// Ranges of changes that no flush makes stable any more: after the change with the first
     /// number, up to the change with the second.
     forgotten: Vec<(u64, u64)>,
     in_flight: Vec<InFlight>,

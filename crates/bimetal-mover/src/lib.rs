@@ -101,7 +101,7 @@ pub enum MoverError {
         /// Folder of the state.
         folder: String,
     },
-    /// The file system refuses to exchange blocks , whatever the file.
+    /// The file system refuses to exchange blocks, whatever the file.
     #[error(
         "{path}: the kernel exchanges no blocks of this file system (EXT4_IOC_MOVE_EXT): expected ext4 without bigalloc \
          and without data=journal"

@@ -52,7 +52,7 @@ pub struct Move {
 /// Moves in their order.
 #[derive(Debug, Default)]
 pub struct Plan {
-    /// Moves, the first first.
+    /// Moves, in the order in which they are made.
     pub moves: Vec<Move>,
     /// Files that belong on the SSD, but for which the SSD has no room.
     pub no_room: Vec<usize>,

@@ -5,7 +5,7 @@
 //! position, and the time of an access by the distance from the previous access. This module
 //! measures the models in the same way, through the trait that the simulator uses. The drives are
 //! concatenated as in the Combo scheme: addresses up to the SSD's end belong to the SSD, addresses
-//! behind it to the disk.
+//! after it to the disk.
 
 use bimetal_core::operation::{Command, OpKind, Token};
 use bimetal_core::units::{Nanoseconds, SectorRange, Sectors};

@@ -67,7 +67,7 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// Scale of the paper.
+    /// Sizes and numbers of requests that the paper used.
     pub const PAPER: Self = Self {
         workloads: WORKLOADS,
         held_out: 100,

@@ -418,7 +418,7 @@ fn unit_of(path: &str) -> Option<&'static str> {
     }
 }
 
-/// Returns true if `value` is a time once `unit` stands behind it, and has no unit of its own.
+/// Returns true if `value` is a time once `unit` stands after it, and has no unit of its own.
 fn lacks_unit(value: &str, unit: &str) -> bool {
     value.ends_with(|last: char| last.is_ascii_digit()) && format!("{value}{unit}").parse::<Nanoseconds>().is_ok()
 }

@@ -28,8 +28,8 @@ pub struct Growth {
 }
 
 impl Growth {
-    /// Parses a rate such as `20%/y`. The growth lasts for `lifetime`in the form that `--lifetime`
-    /// takes, or otherwise for five years.
+    /// Parses a rate such as `20%/y`. The growth lasts for `lifetime`, in the form that
+    /// `--lifetime` takes, or otherwise for five years.
     ///
     /// # Errors
     /// Returns a text with the expected form.

@@ -119,7 +119,7 @@ pub enum PlanError {
     Parameter(#[from] ParameterError),
     /// A lifetime is budgeted, but the requests have no times.
     #[error(
-        "{budget}: the life of flash needs times, and the requests are not replayed at any (--replay closed, or a trace \
+        "{budget}: the life of flash needs times, and this replay uses no times (--replay closed, or a trace \
          without times): expected a trace with times and --replay timed or think; `bimetal record` records one. Or leave \
          this budget out"
     )]

@@ -37,10 +37,10 @@ pub enum DeviceError {
     #[error("{CONTROL} does not exist: this kernel has no ublk, or its module is not loaded (modprobe ublk_drv)")]
     NoUblk,
     /// The kernel refuses.
-    #[error("the kernel makes no ublk device: {0}")]
+    #[error("the kernel cannot make a ublk device: {0}")]
     Refused(#[from] UblkError),
     /// The system refuses to start a thread.
-    #[error("no thread for the ublk device: {0}")]
+    #[error("cannot start a thread for the ublk device: {0}")]
     Thread(io::Error),
     /// The device's thread ended before the kernel answered.
     #[error("the thread of the ublk device ended before the kernel answered")]

@@ -104,7 +104,9 @@ pub enum PlacementError {
     #[error("the trace has requests of several devices, and a map of files describes one device: expected --device N")]
     Devices,
     /// Either the search or the judgement of its result has no requests.
-    #[error("{searched} requests to search with and {held_out} held out: expected some of each (--search)")]
+    #[error(
+        "{searched} requests for the search and {held_out} for the test of its result: expected some for each (--search)"
+    )]
     NoRequests {
         /// Number of requests in the first part, for the search.
         searched: usize,

@@ -158,7 +158,7 @@ impl Plan<'_> {
         self.choices.market.smallest(model, profile, least)
     }
 
-    /// Returns the room for a label that the volume assumes behind the end of its drive, because a
+    /// Returns the room for a label that the volume assumes after the end of its drive, because a
     /// plain drive has no label.
     fn tail_beyond(&self) -> Sectors {
         let is_plain = matches!(self.scheme.members, [(_, Holds::Home)]);

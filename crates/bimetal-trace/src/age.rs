@@ -48,7 +48,7 @@ pub enum AgeingError {
         path: String,
         /// First byte of the extent.
         start: u64,
-        /// Byte behind the extent.
+        /// Byte after the extent.
         end: u64,
     },
     /// The files are so large that their fragments do not fit into memory.

@@ -39,7 +39,7 @@ pub enum LabelError {
         error: PageError,
     },
     /// The drive is too small for a label.
-    #[error("{}: is too small to be a drive of a volume", path.display())]
+    #[error("{}: is too small for the label of a volume: expected a drive of at least 64 KiB", path.display())]
     TooSmall {
         /// Path of the drive.
         path: PathBuf,

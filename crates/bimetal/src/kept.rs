@@ -12,7 +12,8 @@ const BYTES_DEFAULT: u64 = 1 << 30;
 /// Share of the free memory for the requests of all traces that are kept at a time.
 const MEMORY_SHARE: u64 = 4;
 
-/// Returns the most bytes of requests of a trace, if each of `threads` may hold another trace.
+/// Returns the largest number of bytes that the kept requests of one trace may take, if each of
+/// `threads` may hold another trace.
 pub(crate) fn bytes_max(threads: usize) -> u64 {
     let free = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
         let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;

@@ -83,7 +83,7 @@ fn own_settings(text: &str) -> Result<Vec<(String, String)>, String> {
                 settings.push((key, value));
             }
             (None, Some((_, value))) => *value += &format!(":{part}"),
-            _ => return Err("expected KEY=VALUE behind a colon, like griffin:timeout=30s".to_owned()),
+            _ => return Err("expected KEY=VALUE after a colon, like griffin:timeout=30s".to_owned()),
         }
     }
     Ok(settings)

@@ -81,7 +81,7 @@ pub trait Watch: bimetal_sim::experiment::Progress + bimetal_plan::Progress {
     /// Reports that `done` of `total` jobs of a sweep are finished.
     fn jobs(&self, done: u64, total: u64);
 
-    /// Returns true if no further job of a sweep shall begin.
+    /// Returns true if no further job of a sweep may begin.
     fn is_stopped(&self) -> bool {
         false
     }

@@ -2,7 +2,7 @@
 //! with a notice.
 //!
 //! The header is a romfs: read-only by nature and known to `blkid` and `file`. Mounted by hand, the
-//! header shows one file with an explanation. Everything behind the romfs is zero, so that no other
+//! header shows one file with an explanation. Everything after the romfs is zero, so that no other
 //! signature is left. Numbers in the header are big-endian, as in every romfs.
 
 use crate::label::Label;

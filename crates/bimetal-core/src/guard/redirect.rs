@@ -43,7 +43,7 @@ struct Part {
     whole: usize,
     /// The sectors of the part, counted from the drive's beginning as the volume sees it.
     range: SectorRange,
-    /// The copy of the part, or `None` behind the guarded beginning.
+    /// The copy of the part, or `None` after the guarded beginning.
     copy: Option<usize>,
 }
 

@@ -1,4 +1,4 @@
-//! The ring of journal pages and the slot table behind it: positions, sequence numbers and due
+//! The ring of journal pages and the slot table after it: positions, sequence numbers and due
 //! writes, without I/O.
 
 use std::collections::{BTreeMap, VecDeque};

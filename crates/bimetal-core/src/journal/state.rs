@@ -169,7 +169,7 @@ impl StateCopies {
     }
 
     /// Returns the copies that differ from the other copy of their turn, each with the state that
-    /// the copy shall have.
+    /// the copy must have.
     pub(crate) fn repairs(&self) -> Vec<(Repair, &State)> {
         let content = |repair: Repair| self.content(repair.turn).map(|state| (repair, state));
         self.0.repairs().into_iter().filter_map(content).collect()

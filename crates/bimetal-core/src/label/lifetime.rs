@@ -18,7 +18,7 @@ pub struct Lifetime {
 }
 
 const MAGIC: u32 = 0x666c_4942; // "BIlf"
-/// Sectors from the tail's start: behind the two label pages.
+/// Sectors from the tail's start: after the two label pages.
 const PAGES_AT: u64 = 10 * PAGE_SECTORS;
 
 /// Returns the place of each turn on a member of `capacity`, with the place of its second copy;

@@ -82,7 +82,8 @@ impl Buster {
         self.named = coldest_of(map, pages, slots.unwrap_or_default());
     }
 
-    /// Returns true if pages shall leave flash, or the drive shall be asked which pages.
+    /// Returns true if pages should leave flash, or if the drive should be asked which pages are to
+    /// leave.
     pub(crate) fn is_due(&self) -> bool {
         let slow = self.trained.count() > 0 && self.recent_write_ms > FRAGMENTED * self.trained.ms();
         let aided = !self.asked && (!self.named.is_empty() || self.written >= PAGES);

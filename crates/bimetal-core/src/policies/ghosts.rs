@@ -41,8 +41,8 @@ impl KeyIndex {
         group as usize * GROUP + (u64::from(key) ^ (hash >> 29)) as usize % GROUP
     }
 
-    /// Returns the entry behind `place`: the same place in the next group, and in the end each
-    /// entry once.
+    /// Returns the entry after `place`: the same place in the next group, and in the end each entry
+    /// once.
     #[inline]
     fn after(&self, place: usize) -> usize {
         let next = place + GROUP;

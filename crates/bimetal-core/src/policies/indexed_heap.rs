@@ -10,8 +10,8 @@ const ABSENT: u32 = 0;
 
 /// Heap of slots, ordered by rank.
 pub(super) struct IndexedHeap {
-    /// The heap lies in `..len`. Slots that an eviction offered and that were refused lie behind
-    /// the heap, until the eviction ends.
+    /// The heap lies in `..len`. Slots that an eviction offered and that were refused lie after the
+    /// heap, until the eviction ends.
     heap: Vec<u32>,
     /// For each slot, its position in the heap plus one; 0: the slot is not in the heap.
     places: Vec<u32>,

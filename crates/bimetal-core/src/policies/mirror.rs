@@ -92,7 +92,7 @@ impl Missing {
         self.missing.len() == 0
     }
 
-    /// Returns true if the mirror covers `block`, so that the block shall have a copy.
+    /// Returns true if the mirror covers `block`, so that the block should have a copy.
     fn covers(&self, block: Block) -> bool {
         block.0 < u64::from(self.blocks)
     }

@@ -17,7 +17,7 @@ use crate::uses::Uses;
 pub struct Verdict {
     /// Set if the slot is evicted: the policy no longer holds the slot.
     pub take: bool,
-    /// Set if the policy shall offer another slot.
+    /// Set if the policy must offer another slot.
     pub more: bool,
 }
 

@@ -46,7 +46,7 @@ pub trait OutsidePolicy: Send {
     /// Notes that the block `key` left the cache.
     fn remove(&mut self, key: Key);
 
-    /// Offers blocks in the order in which they shall leave, until `offer` returns false. A block
+    /// Offers blocks in the order in which they should leave, until `offer` returns false. A block
     /// that is not in the cache is passed over.
     fn order(&mut self, offer: &mut dyn FnMut(Key) -> bool);
 }
@@ -107,7 +107,7 @@ pub trait Monitor {
     /// Supplies the wear of the drive with the slots.
     fn wear_told(&mut self, wear: Wear);
 
-    /// Returns true if the drive with the slots shall not level its wear now. Only simulated drives
+    /// Returns true if the drive with the slots must not level its wear now. Only simulated drives
     /// can stop their wear levelling.
     fn halts_wear_levelling(&self) -> bool;
 

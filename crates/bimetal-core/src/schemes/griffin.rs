@@ -379,7 +379,7 @@ impl Griffin {
         }
     }
 
-    /// Returns the end of the timeout. A timeout that ends behind the end of the clock never fires:
+    /// Returns the end of the timeout. A timeout that ends after the end of the clock never fires:
     /// if such a timeout fired, it would be due again at once.
     fn timer_ends(&self) -> Option<Nanoseconds> {
         let at = self.timer_started.saturating_add(self.timeout?);

@@ -245,12 +245,12 @@ impl HotRanges {
 }
 
 impl Safe {
-    /// Returns true if `block` shall have a copy.
+    /// Returns true if `block` should have a copy.
     fn wants(&self, block: Block) -> bool {
         block.0 < self.mirror.blocks() || self.ranges.is_pinned(block)
     }
 
-    /// Returns two values: true if the first block of `run` shall have a copy, and the number of
+    /// Returns two values: true if the first block of `run` should have a copy, and the number of
     /// leading blocks with the same answer.
     fn alike(&self, run: BlockRun) -> (bool, u64) {
         let wanted = self.wants(run.first);

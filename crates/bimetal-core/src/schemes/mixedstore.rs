@@ -199,7 +199,7 @@ struct MixedStore {
     training: u64,
     disk: Disk,
     regulator: WearRegulator,
-    /// Set if the drive shall not level wear while the pressure is high.
+    /// Set if the drive must not level wear while the pressure is high.
     halts_levelling: bool,
     buster: Buster,
     ssd: MemberId,

@@ -73,7 +73,7 @@ const CACHE_PERIOD: Nanoseconds = Nanoseconds::from_seconds(10);
 /// Number of levels by which a region must be higher for a promotion by a write than for a
 /// promotion by a read.
 const WRITE_EXTRA: usize = 2;
-/// Divisor of the share that shall be clean: at least one block of twenty.
+/// Divisor of the share that is kept clean: at least one block of twenty.
 const CLEAN_PART: u64 = 20;
 
 /// Number of highest hotspot levels whose blocks are promoted when the cache is full, indexed by

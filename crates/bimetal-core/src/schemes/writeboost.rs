@@ -1,7 +1,7 @@
 //! dm-writeboost (Akira Hayakawa; `doc/dm-writeboost-readme.txt`): home on the HDD, a log of writes
 //! on the SSD.
 //!
-//! Writes gather in a buffer in memory, and are written to the SSD in whole segments, each behind
+//! Writes gather in a buffer in memory, and are written to the SSD in whole segments, each after
 //! the segment before. A flush writes the buffer out. So small random writes become large
 //! sequential writes, for the SSD too. The log is written back when the HDD is idle, in order of
 //! address, and when the log fills up. Reads find the newest content in the buffer, in the log, or

@@ -201,8 +201,8 @@ macro_rules! words {
 /// Declares the parameters of a scheme: a `struct` with a field for each.
 ///
 /// - A field's doc comment is the parameter's doc for users; its type is a [`Value`].
-/// - The text after `=` is the default. `live` behind the default marks a parameter that can
-///   change while the volume is served.
+/// - The text after `=` is the default. `live` after the default marks a parameter that can change
+///   while the volume is served.
 /// - Parameters after the word `and` are declared in another file, and have no field in this
 ///   struct.
 /// - `LIST` has all parameters for [`SchemeInfo`](crate::scheme::SchemeInfo), `of` reads the fields

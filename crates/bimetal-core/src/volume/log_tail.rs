@@ -4,8 +4,8 @@
 //! A segment is a head (a page that describes it), its blocks, and a foot (the same page again). A
 //! write is in the log's buffer once it has a position in the segment that is filling. The segment
 //! is written when it is full, when a task needs it durable, or when the log's drive has no other
-//! work. Positions count from the beginning of time; a slot is a position modulo the region's size.
-//! Space is freed from the old end, once everything before it has been written back.
+//! work. Positions count up from the creation of the log, and a slot is a position modulo the
+//! region's size. Space is freed from the old end, once everything before it has been written back.
 
 use std::collections::VecDeque;
 
@@ -94,7 +94,7 @@ pub(crate) struct LogTail<P> {
     gone: bool,
     /// End of the stable part of the log.
     stable: Position,
-    /// The stable end that the newest stable segment records. Recovery checks the segments behind
+    /// The stable end that the newest stable segment records. Recovery checks the segments after
     /// this position.
     stable_on_drive: Position,
     /// The stable ends that are recorded in segments which are not stable themselves yet, by the
@@ -162,7 +162,7 @@ impl<P> LogTail<P> {
 
     /// Lends `blocks` slots of the free room to a migration. Nothing is appended to lent slots
     /// until they are given back. No record ever names a lent slot, so a recovery takes lent slots
-    /// for free. Lent slots begin four times their length behind the log's end if there is so much
+    /// for free. Lent slots begin four times their length after the log's end if there is so much
     /// room: near, since a disk's arm moves between the log's end and the lent slots, and far
     /// enough to leave room for appends.
     pub(super) fn lend_scratch(&mut self, blocks: u64) {

@@ -344,8 +344,8 @@ impl<P: Payload> Volume<P> {
         true
     }
 
-    /// Returns the next dirty region , for use while no region is wanted or owed. Regions that
-    /// could not be moved at the last attempt come last.
+    /// Returns the next dirty region, for use while no region is wanted or owed. Regions that could
+    /// not be moved at the last attempt come last.
     fn next_region(&mut self) -> Option<u32> {
         let total = self.view.layout.total_blocks();
         let dirty =

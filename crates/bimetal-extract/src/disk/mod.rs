@@ -273,7 +273,12 @@ fn caches(
                                                  once",
         );
         figures.found("read_segments", segments.to_string(), "number of places that are still in the buffer");
-        figures.size("read_ahead", ahead_bytes, grain, "distance behind a read that is in the buffer a while later");
+        figures.size(
+            "read_ahead",
+            ahead_bytes,
+            grain,
+            "distance after a read up to which sectors are in the buffer a while later",
+        );
     } else {
         figures.assumed("cache", "0", "no time");
         figures.assumed("read_segments", "0", "no time");

@@ -54,7 +54,7 @@ impl Turning<'_, '_> {
         let mut lbn = self.prober.aligned(lbn);
         let mut best: Option<Stretch> = None;
         for _ in 0..8 {
-            // There is room for a long track behind the place.
+            // There is room for a long track after the place.
             lbn = self.prober.aligned(lbn.min(self.prober.sectors.saturating_sub(64 * step)));
             let found = self.stretch_from(lbn, step)?;
             if best.is_none_or(|best| found.error / found.pitch < best.error / best.pitch) {
@@ -132,7 +132,7 @@ impl Turning<'_, '_> {
         Ok((off, behind))
     }
 
-    /// Returns `count` whole tracks from the first track that starts behind `lbn`; fewer at the end
+    /// Returns `count` whole tracks from the first track that starts after `lbn`; fewer at the end
     /// of the drive.
     pub(super) fn walk(&mut self, lbn: u64, count: usize) -> Result<Vec<Track>, ExtractError> {
         let stretch = self.stretch(lbn)?;

@@ -92,7 +92,7 @@ impl Drive<'_, '_> {
         Ok(Seen::Nothing)
     }
 
-    /// Writes a row on each die, with two reads of the first die behind each row, which occupies it
+    /// Writes a row on each die, with two reads of the first die after each row, which occupies it
     /// for `program`. Returns the operation, other than the programming of the row, that kept the
     /// die busy.
     fn read_behind_rows(&mut self, dies: &Dies, program: f64) -> Result<Seen, ExtractError> {

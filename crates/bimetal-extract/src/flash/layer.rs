@@ -119,8 +119,8 @@ pub(super) fn measure(drive: &mut Drive<'_, '_>, extraction: &mut Extraction) ->
 
 /// Returns the layer with the best fit, as far as time permits, and all fits within [`RIVAL_MAX`],
 /// the best first. Each layer is tried on a model of a used and of a clean drive, with each of
-/// `blocks` as pages of a block. A trial needs time of the computer, and no commands to the drive.
-/// No other layer is tried after a good fit.
+/// `blocks` as pages of a block. A trial takes computing time only, and sends no commands to the
+/// drive. No other layer is tried after a good fit.
 fn best_of(
     prober: &mut Prober<'_>,
     trial: &Trial<'_>,

@@ -195,7 +195,7 @@ impl Drive<'_, '_> {
         Ok(line(&points))
     }
 
-    /// Returns a place at which a write makes the drive use a free block, also for the pages behind
+    /// Returns a place at which a write makes the drive use a free block, also for the pages after
     /// this place. On a used drive this happens where one more block is in use than the data need;
     /// at other places each write copies a block.
     fn clean_place(&mut self, page: u64) -> Result<u64, ExtractError> {

@@ -331,7 +331,12 @@ fn writing(
     erase_figures(erases.filter(|_| !stops), figures);
     let mean = programs.mean();
     let (flush, waits) = drive.flush(dies, page, mean)?;
-    figures.number("flush_us", flush / 1e3, programs.error / 1e3, "flushes behind one unit, less its programming");
+    figures.number(
+        "flush_us",
+        flush / 1e3,
+        programs.error / 1e3,
+        "flushes after a write of one unit, less its programming",
+    );
     page_figures(dies, page, waits, figures);
     let protected = if waits { "off" } else { "on" };
     figures.found("power_loss_protection", quoted(protected), "effect of a flush: it waits for the flash, or not");
@@ -416,7 +421,7 @@ fn page_figures(dies: &Dies, page: u64, waits: bool, figures: &mut Figures) {
 }
 
 fn program_figures(programs: &Programs, stops: bool, figures: &mut Figures) {
-    let how = "times at which reads of all dies behind a row end";
+    let how = "times at which reads of all dies end after a row";
     if stops {
         let why = "reads interrupt programming and hide its time; the intervals of rows, collection and erases \
                    included, are a bound";
@@ -447,7 +452,7 @@ fn page_of(row: u64, pages: u64) -> u64 {
 fn erase_figures(erases: Option<Erases>, figures: &mut Figures) {
     match erases {
         Some(erases) => {
-            let how = format!("{} erases, seen between the reads behind a row", erases.seen);
+            let how = format!("{} erases, seen between the reads after a row", erases.seen);
             figures.number("erase_us", erases.ns / 1e3, erases.error / 1e3, how);
             match erases.rows {
                 Some(rows) => {

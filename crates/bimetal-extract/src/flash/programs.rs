@@ -1,9 +1,8 @@
 //! Writes: time of a die to program a row, cost of a flush, and size of the write buffer.
 //!
 //! A row that was written keeps its die busy. Rows lie on the dies in turn. So a read of one die
-//! right behind each row shows, once in each round over the dies, the time at which that die is
-//! free again. Only one die is read, because reads of more dies would wait for each other on the
-//! link.
+//! right after each row shows, once in each round over the dies, the time at which that die is free
+//! again. Only one die is read, because reads of more dies would wait for each other on the link.
 
 use bimetal_core::operation::OpKind;
 

@@ -366,7 +366,7 @@ impl Tester {
     }
 
     /// Returns the pages of records from number `begin` on, up to the first page that the power cut
-    /// has lost. Pages behind the first lost page count as never written.
+    /// has lost. Pages after the first lost page count as never written.
     fn in_reach(&self, begin: u64, mut pages: Vec<RecordPage>) -> Vec<RecordPage> {
         let is_log = self.has_log();
         // A segment does not begin in the last slots, which have no room for one.

@@ -37,7 +37,7 @@ impl<T: Copy> SparseArray<T> {
         let chunk = &mut self.chunks[index as usize / CHUNK];
         if chunk.is_none() {
             let first = index / CHUNK as u32 * CHUNK as u32;
-            // Elements behind the end repeat the last element.
+            // Elements after the end repeat the last element.
             let last = self.len - 1;
             *chunk = Some(Box::new(std::array::from_fn(|offset| initial((first + offset as u32).min(last)))));
             self.resident += 1;

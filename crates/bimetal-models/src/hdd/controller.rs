@@ -64,7 +64,7 @@ pub struct ControllerFigures {
     /// Number of sectors after a read that the drive reads before it turns to the next command.
     #[serde(default)]
     pub minimum_read_ahead: u64,
-    /// Set if a read that the buffer holds makes the arm return and read on behind the buffer's
+    /// Set if a read that the buffer holds makes the arm return and read on after the buffer's
     /// content.
     #[serde(default)]
     pub read_ahead_after_hit: bool,

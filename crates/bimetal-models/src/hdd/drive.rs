@@ -83,7 +83,7 @@ pub struct Hdd {
     arm_free_ns: u64,
     /// Time from which the last transfer uses the arm.
     arm_from_ns: u64,
-    /// Time that all transfers use the arm.
+    /// Total time for which transfers use the arm.
     head_ns: u64,
     /// Set if a write of another actuator waits for room in the write cache.
     others_wait: bool,

@@ -154,8 +154,8 @@ impl Mechanics {
         (sweep.at_ns.saturating_sub(from_ns) as f64 / self.layout.sector_ns(&sweep.place)) as u64
     }
 
-    /// Lets the sectors up to `end` pass as far as they are consecutive, behind a change of track
-    /// if necessary. Returns the time at which the first sector began to pass, and the number of
+    /// Lets the sectors up to `end` pass as far as they are consecutive, after a change of track if
+    /// necessary. Returns the time at which the first sector began to pass, and the number of
     /// sectors passed.
     pub fn run_piece(&mut self, sweep: &mut Sweep, end: u64) -> (u64, u64) {
         if sweep.left == 0 {
@@ -226,7 +226,7 @@ impl Mechanics {
         }
     }
 
-    /// Moves on to the next sector on another track, or behind bad sectors, if that sector begins
+    /// Moves on to the next sector on another track, or after bad sectors, if that sector begins
     /// before `until_ns`.
     fn go_on(&mut self, sweep: &mut Sweep, until_ns: u64) -> bool {
         let next = self.layout.place_behind(&sweep.place, sweep.lbn);

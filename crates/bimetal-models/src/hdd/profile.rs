@@ -65,7 +65,7 @@ pub struct HddProfile {
     /// Seek time over all cylinders, for reads.
     pub seek_full_stroke_ms: Option<f64>,
     /// Measured points of the seek curve, instead of the three seek times: cylinders and
-    /// milliseconds, in order of distance. The curve is straight between two points, and behind the
+    /// milliseconds, in order of distance. The curve is straight between two points, and after the
     /// last point continues the line through the last two.
     pub seek_points: Option<Vec<(u32, f64)>>,
     /// Measured points of the seek curve for writes, in addition to `seek_points`, if writes differ

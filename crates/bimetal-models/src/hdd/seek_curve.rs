@@ -100,7 +100,7 @@ fn check_points(points: &[(u32, f64)], formula: bool) -> Result<(), BadFigure> {
         return bad("nothing".to_owned(), "at least one point");
     }
     if let Some(pair) = points.windows(2).find(|pair| pair[0].0 >= pair[1].0) {
-        return bad(format!("{} behind {}", pair[1].0, pair[0].0), "distances that rise");
+        return bad(format!("{} after {}", pair[1].0, pair[0].0), "distances that rise");
     }
     match points.iter().find(|(distance, ms)| *distance == 0 || !(0.0..=1000.0).contains(ms)) {
         Some((distance, ms)) => bad(format!("[{distance}, {ms}]"), "at least 1 cylinder, and 0 to 1000 ms"),

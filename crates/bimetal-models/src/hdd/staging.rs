@@ -27,7 +27,7 @@ struct Newest {
 pub struct Piece {
     /// First address.
     pub start: u64,
-    /// Address behind the last address of the piece.
+    /// Address after the last address of the piece.
     pub end: u64,
     /// Sector of the staging area that has the content of the piece's first address; `None` if the
     /// piece is not staged.

@@ -51,7 +51,7 @@ const WARMUP: f64 = 0.75;
 /// Numbers of requests of Financial from which the predictor's fit is judged.
 const FITTED: [u64; 3] = [200_000, REQUESTS, 600_000];
 
-/// Factors by which requests of a burst come faster, and the phases behind the training.
+/// Factors by which requests of a burst come faster, and the phases after the training.
 const FASTER: [u64; 3] = [2, 4, 8];
 const PHASES: u64 = 8;
 

@@ -101,7 +101,7 @@ figures! {
         interface: String, "a text like \"PCIe 4.0 x4 NVMe\"", "Interface of the drive.";
         cell: Cell, "SLC, MLC, TLC, QLC or 3D XPoint", "Cells of an SSD.";
         recording: Recording, "CMR, DM-SMR or HM-SMR", "Recording of a hard disk: conventional (CMR), shingled and managed by the drive (DM-SMR), or by the host (HM-SMR).";
-        actuators: PerSize, "a number above 0, or one for each of sizes", "Independent actuators of a hard disk.";
+        actuators: PerSize, "a number above 0, or one for each of sizes", "Number of independent actuators of a hard disk.";
         rpm: PerSize, "a number above 0, or one for each of sizes", "Revolutions of a hard disk in a minute.";
         map_memory: MapMemory, "DRAM, HMB or none", "Memory for the mapping table of an SSD: its own, or the host's (HMB).";
         cache_mb: PerSize, "a number above 0, or one for each of sizes", "Cache of a hard disk, in MB.";
@@ -125,7 +125,7 @@ figures! {
         sustained_write_mb_per_s: PerSize, "a number above 0, or one for each of sizes", "Upper limit of writes once the SLC cache is full, in MB/s.";
         random_read_iops: PerSize, "a number above 0, or one for each of sizes", "Random reads of 4 KiB with many requests under way, in a second.";
         random_write_iops: PerSize, "a number above 0, or one for each of sizes", "Random writes of 4 KiB with many requests under way, in a second.";
-        random_depth: PerSize, "a number above 0, or one for each of sizes", "Random requests under way at a hard disk's rates; 16 without this key.";
+        random_depth: PerSize, "a number above 0, or one for each of sizes", "Number of random requests under way for which the rates of a hard disk hold; 16 without this key.";
         qd1_read_iops: PerSize, "a number above 0, or one for each of sizes", "Random reads of 4 KiB, one after the other, in a second.";
         qd1_write_iops: PerSize, "a number above 0, or one for each of sizes", "Random writes of 4 KiB, one after the other, in a second.";
         read_latency_us: PerSize, "a number above 0, or one for each of sizes", "Typical time of a read of 4 KiB, in µs.";
@@ -169,8 +169,8 @@ figures! {
 figures! {
     /// Prices of a drive on one date. If listings of a price differ, the lowest price counts.
     Price, PRICE_KEYS {
-        usd: PerSize, "a list with a price for each of sizes, or \"unknown\"", "US dollars, for each of sizes.";
-        eur: PerSize, "a list with a price for each of sizes, or \"unknown\"", "Euros, for each of sizes.";
+        usd: PerSize, "a list with a price for each of sizes, or \"unknown\"", "Price in US dollars, one for each of sizes.";
+        eur: PerSize, "a list with a price for each of sizes, or \"unknown\"", "Price in euros, one for each of sizes.";
         date: Date, "a date like 2026-11-22, 2026-11 or 2026", "Date of the prices.";
         market: Market, "retail, contract or list", "Market of the prices.";
         condition: Condition, "new or recertified", "Condition of the drive.";

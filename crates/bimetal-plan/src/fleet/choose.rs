@@ -154,7 +154,7 @@ impl<'a> Remaining<'a> {
             }
             half /= 2;
         }
-        // The step behind the last whole one is not removed: it is what exceeds the budget.
+        // The step after the last whole one is not removed: it is what exceeds the budget.
         let part = self
             .steps
             .get(node)

@@ -1,11 +1,11 @@
 //! Fleet: many volumes with one budget. The answer says which volumes deserve flash, how much, and
 //! which drives to buy.
 //!
-//! The options of each volume are the results of a sweep over its trace. The volumes shall wait
-//! least together. The wait of a volume is the mean number of its requests that are under way, by
-//! Little's law: mean response time × requests / duration. So a busy volume counts more than a
-//! quiet volume. Results that differ only in their seed count as one option, whose wait is the
-//! longest wait of these results.
+//! The options of each volume are the results of a sweep over its trace. The aim is the shortest
+//! total wait of all volumes. The wait of a volume is the mean number of its requests that are
+//! under way, by Little's law: mean response time × requests / duration. So a busy volume counts
+//! more than a quiet volume. Results that differ only in their seed count as one option, whose wait
+//! is the longest wait of these results.
 //!
 //! [`choose`](mod@choose) has the choice itself.
 

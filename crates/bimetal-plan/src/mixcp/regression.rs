@@ -48,7 +48,7 @@ pub enum RegressionError {
     /// Predictors depend on each other.
     #[error(
         "{} depend on each other (variance inflation {inflation:.3e}: expected at most {INFLATION_MAX}), so their \
-         effects cannot be separated: vary them apart, or leave one out",
+         effects cannot be separated: vary them independently, or leave one out",
         predictors.join(" and ")
     )]
     Collinear {
@@ -280,7 +280,7 @@ pub enum Significance {
 }
 
 impl Significance {
-    /// Returns a mark to print behind the slope; empty for a significant predictor.
+    /// Returns a mark to print after the slope; empty for a significant predictor.
     pub fn mark(self) -> &'static str {
         match self {
             Self::Significant => "",

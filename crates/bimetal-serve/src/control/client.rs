@@ -43,7 +43,7 @@ pub enum ClientError {
         path: PathBuf,
     },
     /// The received bytes are not a valid answer.
-    #[error("control socket {}: invalid answer ({error}): is the server of another version?", path.display())]
+    #[error("control socket {}: invalid answer ({error}): the server may be of another version", path.display())]
     Answer {
         /// Path of the socket.
         path: PathBuf,

@@ -19,9 +19,10 @@ use crate::control::message::{Done, Reply};
 
 /// Minimum interval between writes of the report.
 const WRITE_EVERY: Nanoseconds = Nanoseconds::from_seconds(1);
-/// Maximum of lines on standard error in a period; further findings are counted in one line.
+/// Largest number of lines on standard error within [`LINES_EVERY`]. Further findings are counted
+/// in one line.
 const LINES_MAX: u32 = 10;
-/// Length of a period for lines on standard error.
+/// Time within which at most [`LINES_MAX`] lines are printed.
 const LINES_EVERY: Nanoseconds = Nanoseconds::from_seconds(10);
 
 /// See the [module](self).
@@ -240,7 +241,7 @@ impl Server {
     }
 }
 
-/// Describes a finding of `count` blocks, as the part of a sentence behind their place.
+/// Describes a finding of `count` blocks, as the part of a sentence after their place.
 fn in_words(kind: Kind, state: State, count: u64) -> String {
     let is_one = count == 1;
     let found = match kind {

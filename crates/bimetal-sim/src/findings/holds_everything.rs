@@ -1,5 +1,5 @@
-//! Caches as large as all that the trace accesses: no block is ever evicted, so the figures do not
-//! depend on replacement.
+//! Caches that can hold everything that the trace accesses: no block is ever evicted, so the
+//! figures do not depend on replacement.
 
 use bimetal_core::block::BlockSize;
 use bimetal_core::layout::Role;

@@ -48,7 +48,7 @@ use crate::workload::{Requests, Workload, WorkloadError};
 use record::{Member, Rounds, record_members};
 use wear::Wear;
 
-/// Amount of flash above which a drive is played by a smaller drive of about this size.
+/// Amount of flash above which a smaller drive, of about this size, stands for the drive.
 const PLAYED_BYTES: u64 = 256 << 20;
 
 /// Number of times that each timer of a scheme fires while commands are recorded.

@@ -21,7 +21,7 @@ const BYTES: usize = size_of::<u32>();
 pub struct Column {
     /// The first numbers, at most `kept`.
     memory: Vec<u32>,
-    /// Numbers behind those in `memory`, from the first on.
+    /// Numbers after those in `memory`, from the first on.
     file: Option<File>,
     /// Number of batches in `file`.
     batches: usize,

@@ -78,7 +78,7 @@ impl Numbering {
         hash as usize & (self.entries.len() - GROUP) | place
     }
 
-    /// Returns the position behind `at`: the same place in the next group, and in the end each
+    /// Returns the position after `at`: the same place in the next group, and in the end each
     /// position of the table once.
     #[inline]
     fn after(&self, at: usize) -> usize {

@@ -35,7 +35,7 @@ impl Curve {
                 return Self { rows };
             }
         }
-        // Times behind the last edge are put at the longest response time.
+        // Times after the last edge are put at the longest response time.
         let last = micros[micros.len() - 1] as f64;
         rows.push((last.max(rows[rows.len() - 1].0 + 1.0), 1.0));
         Self { rows }

@@ -22,7 +22,7 @@ pub const INFO: Format = Format {
     ..Format::of_lines::<Fiu>()
 };
 
-/// Number of words of a line behind the process name, with the hash.
+/// Number of words of a line after the process name, with the hash.
 const WORDS_BEHIND: usize = 6;
 
 /// Reader of the `fiu` format.

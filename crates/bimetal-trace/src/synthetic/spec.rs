@@ -129,7 +129,7 @@ impl WorkloadSpec {
     }
 }
 
-/// Returns the part of `text` behind `name:`.
+/// Returns the part of `text` after `name:`.
 pub(super) fn arguments<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     text.strip_prefix(name)?.strip_prefix(':')
 }

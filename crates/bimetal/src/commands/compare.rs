@@ -46,12 +46,13 @@ pub(crate) struct Arguments {
     /// geometric means
     #[arg(value_name = "TRACE")]
     traces: Vec<PathBuf>,
-    /// The schemes, with commas between, or all; settings behind a colon apply to that entry alone
+    /// The schemes, with commas between, or all; settings after a colon apply to that entry alone
     /// and precede --set: griffin,griffin:timeout=30s:read_window=50 [default: all, or only the
     /// volumes of --config]
     #[arg(long, value_name = "a,b[:KEY=VALUE]|all")]
     schemes: Option<String>,
-    /// Day from which on the lives of SSDs count, for the year of their end [default: today]
+    /// Day on which the lives of the SSDs begin, from which follows the year of their end [default:
+    /// today]
     #[arg(long, help_heading = heading::OUTPUT, value_name = "YYYY-MM-DD", value_parser = day)]
     today: Option<f64>,
     /// Also write the comparison as a page that opens in any browser, offline

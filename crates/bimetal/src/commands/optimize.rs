@@ -24,9 +24,9 @@ use crate::trace_workload::TraceWorkload;
 /// Search for the files that belong on the SSD, by simulation
 ///
 /// Plays the first part of a trace many times, each time with other files on the SSD of a Combo
-/// Drive. Keeps the files that make requests faster for the bytes that are moved. Compares the
-/// result with the three strategies of the paper, over the requests of the search and over the rest
-/// of the trace, which the search has not used. No file is moved.
+/// Drive. Keeps the files that save the most response time for each byte that is moved. Compares
+/// the result with the three strategies of the paper, over the requests of the search and over the
+/// rest of the trace, which the search has not used. No file is moved.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     bimetal optimize monday.bin.zst --files map.csv --ssd-size 32GiB -o list.txt\n  \
@@ -43,7 +43,7 @@ pub(crate) struct Arguments {
     /// Most simulations that the search may run
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), default_value = "500")]
     simulations: u32,
-    /// Share of the requests to search with; the rest judges the result
+    /// Share of the requests to search with; the rest tests the result
     #[arg(long, value_name = "FRACTION", value_parser = fraction, allow_hyphen_values = true, default_value = "0.67")]
     search: f64,
     /// Write the files that belong on the SSD, a path a line, for `simulate --set strategy=list

@@ -33,7 +33,7 @@ pub(crate) struct Arguments {
     #[arg(short, long, value_name = "FILE.toml", requires = "import")]
     output: Option<PathBuf>,
     /// Milliseconds that the bus takes for a sector of 512 bytes: one value, or two for reads and
-    /// writes, like 0.17,0.187. For a .diskspecs without them
+    /// writes, like 0.17,0.187. Needed if the .diskspecs has no bus rate
     #[arg(long, value_name = "R[,W]", requires = "import", value_parser = bus_times)]
     bus_ms_per_sector: Option<BusTimes>,
     #[command(flatten)]

@@ -56,7 +56,7 @@ pub(crate) struct Arguments {
     event: String,
     #[command(flatten)]
     json: JsonOption,
-    /// A command to record while it runs, behind `--`
+    /// A command to record while it runs, after `--`
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
 }

@@ -75,7 +75,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     reading: TraceOptions,
     /// Issue requests at the times of the trace; or keep DEPTH of them under way; or wait for the
-    /// answers that the recorded host waited for, and then as long as it did [default: timed, or
+    /// answers that the recorded host waited for, and then for its think time [default: timed, or
     /// closed if the trace has no times]
     #[arg(long, value_name = "timed|closed[:DEPTH]|think", value_parser = replay)]
     replay: Option<Replay>,

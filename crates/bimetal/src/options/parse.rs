@@ -172,7 +172,7 @@ pub(crate) fn setting(text: &str) -> Result<(String, String), String> {
 pub(crate) fn member(text: &str) -> Result<(String, DriveChoice), String> {
     let (id, drive) = text.split_once('=').ok_or("expected ID=PROFILE[:SIZE], like log=intel-x25-m-80gb:16GiB")?;
     if drive.is_empty() {
-        return Err("expected a profile behind the =, like log=intel-x25-m-80gb".to_owned());
+        return Err("expected a profile after the =, like log=intel-x25-m-80gb".to_owned());
     }
     let (profile, size) = match drive.rsplit_once(':') {
         // A path may have a colon. A text after the last colon that begins with a digit is a size.

@@ -96,7 +96,7 @@ pub(crate) struct SimulationOptions {
     #[arg(long, help_heading = heading::DRIVES, value_name = "KEY=VALUE", value_parser = setting)]
     set: Vec<(String, String)>,
     /// Issue requests at the times of the trace; or keep DEPTH of them under way; or wait for the
-    /// answers that the recorded host waited for, and then as long as it did [default: timed, or
+    /// answers that the recorded host waited for, and then for its think time [default: timed, or
     /// closed if the trace has no times]
     #[arg(long, help_heading = heading::RUN, value_name = "timed|closed[:DEPTH]|think", value_parser = replay)]
     pub(crate) replay: Option<Replay>,
@@ -185,7 +185,7 @@ impl SimulationOptions {
         Some(recorded)
     }
 
-    /// Returns the size of the device that was recorded, if the volume shall have that size.
+    /// Returns the size of the device that was recorded, if the volume is to have that size.
     pub(crate) fn recorded_capacity(&self, trace: &Header) -> Option<Bytes> {
         trace.capacity.filter(|_| self.capacity.is_none() && !self.compact)
     }

@@ -249,7 +249,7 @@ fn sorted_stretch(
     longer.then(|| blocks.len().div_ceil(blocks.len().div_ceil(most)))
 }
 
-/// Returns the number of blocks that pass under the head in the time of a read at a position behind
+/// Returns the number of blocks that pass under the head in the time of a read at a position after
 /// another position.
 fn cost(from: Option<Position>, to: Position) -> u64 {
     from.map_or(JUMP_BLOCKS, |from| to.abs_diff(from).min(JUMP_BLOCKS))

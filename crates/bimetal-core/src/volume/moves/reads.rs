@@ -13,7 +13,7 @@ impl<P: Payload> Volume<P> {
     pub(super) fn plan_reads(&mut self, job: &mut MoveJob<P>) {
         let gap_max = if self.store.appends() && self.slots_are_on_disk() { GAP_BLOCKS_MAX } else { 0 };
         let mut transfers: Vec<Transfer> = Vec::new();
-        // Slot behind the last read; `None` if the slot after the last read was in memory.
+        // Slot after the last read; `None` if the slot after the last read was in memory.
         let mut behind = None;
         for (position, &at) in job.order.iter().enumerate() {
             let slot = job.batch[at as usize].slot;

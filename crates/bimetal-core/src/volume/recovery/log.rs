@@ -1,5 +1,5 @@
-//! Recovery of a log: its index first, as far as it goes, then the head of each segment behind it.
-//! Segments behind the last known flush are in doubt. A slot of such a segment that does not match
+//! Recovery of a log: its index first, as far as it goes, then the head of each segment after it.
+//! Segments after the last known flush are in doubt. A slot of such a segment that does not match
 //! its record was not written whole, or is damaged: its piece is left out, and head and foot of the
 //! segment are written again without it. All other pieces count.
 //!
@@ -39,10 +39,10 @@ const PAGE: Sectors = Sectors(PAGE_SECTORS);
 const READS_MAX: usize = 8;
 /// Blocks that are read at once in the search for a foot.
 const LOOK_BLOCKS_AT_ONCE: u64 = 64;
-/// Blocks behind a missing head that are searched for its foot, and for segments that prove it
+/// Blocks after a missing head that are searched for its foot, and for segments that prove it
 /// damaged: three of the longest segments.
 const LOOK_BLOCKS: u64 = 3 * (RECORDS_PER_PAGE as u64 + SEGMENT_PAGES);
-/// Bytes of the log behind a missing head that are searched if they are more than [`LOOK_BLOCKS`]:
+/// Bytes of the log after a missing head that are searched if they are more than [`LOOK_BLOCKS`]:
 /// all that the index of a log with blocks of 4 KiB may still lack.
 const LOOK_BYTES: Bytes = Bytes::from_mib(48);
 
@@ -53,12 +53,12 @@ struct Segment {
     pieces: u64,
     records: Vec<Record>,
     header: PageHeader,
-    /// Position at which the log goes on behind it, if a recovery found the part between damaged.
+    /// Position at which the log goes on after it, if a recovery found the part between damaged.
     leap: Option<Position>,
 }
 
 impl Segment {
-    /// Returns the position behind the segment's foot.
+    /// Returns the position after the segment's foot.
     fn own_end(&self) -> Position {
         self.first + SEGMENT_PAGES + self.pieces
     }
@@ -135,14 +135,14 @@ pub(super) struct LogRecovery<P> {
     /// `next_page` have all records.
     next_page: u64,
     indexed: Position,
-    /// Position behind the newest block that the index names, which may lie beyond `indexed`. Only
+    /// Position after the newest block that the index names, which may lie beyond `indexed`. Only
     /// segments that are stable are indexed.
     named: Position,
-    /// Position up to which a page of the index behind a lost page declares the log stable.
+    /// Position up to which a page of the index after a lost page declares the log stable.
     proven: Position,
     /// Drop records of the index. The drop records apply once the whole index is read.
     dropped: Vec<(BlockRun, Position)>,
-    /// Records of segments behind the index.
+    /// Records of segments after the index.
     not_indexed: Vec<Record>,
     payload: std::marker::PhantomData<P>,
 }
@@ -288,7 +288,7 @@ impl<P: Payload> Recovery<P> {
         self.read_index();
     }
 
-    /// Takes from index pages behind page `number`, which neither copy has, only the proof that
+    /// Takes from index pages after page `number`, which neither copy has, only the proof that
     /// segments are stable. A power cut may leave a page and lose the page before it. But a page of
     /// the index is written only once all segments that it names are stable.
     fn note_index_behind(&mut self, number: u64, first: &Chunk, second: Option<&Chunk>) {
@@ -353,7 +353,7 @@ impl<P: Payload> Recovery<P> {
         }
     }
 
-    /// Begins to read the segments behind the index.
+    /// Begins to read the segments after the index.
     fn begin_scan(&mut self) {
         let Some(tail) = self.volume.store.log() else { unreachable!("the volume has a log") };
         self.volume.view.map.build_index_of_pieces(|slot, other| tail.position(slot) > tail.position(other));
@@ -515,7 +515,7 @@ impl<P: Payload> Recovery<P> {
         whole.then_some(segment)
     }
 
-    /// Reads the next blocks behind a missing head, unless its foot was found.
+    /// Reads the next blocks after a missing head, unless its foot was found.
     fn search_on(&mut self) {
         let slots = u64::from(self.volume.view.map.slots());
         let Some(search) = &mut self.log().search else { unreachable!("a search is on") };

@@ -446,7 +446,7 @@ fn simple_erases_once_for_a_run_of_requests() {
     let page_by_page = |pages: std::ops::Range<u32>| pages.map(|page| (page, page + 1)).collect::<Vec<_>>();
     let filled = vec![(8, 16)];
     assert_eq!(after("simple", &[filled.clone(), page_by_page(8..16)].concat()), (0, 1));
-    // Three pages are copied in front of the run at once, and three behind it when it ends.
+    // Three pages are copied in front of the run at once, and three after it when it ends.
     assert_eq!(after("simple", &[filled.clone(), page_by_page(11..13)].concat()), (3, 1));
     assert_eq!(after("simple", &[filled.clone(), page_by_page(11..13), vec![(0, 1)]].concat()), (6, 1));
     // A page that is written again and again erases its block each time.

@@ -3,7 +3,7 @@
 //!
 //! The paper does not describe the other pages of the block: in this layer these pages are read
 //! before the erase. The pages before the written page are programmed again at once. The pages
-//! behind the written page wait in the controller's memory, so that a write that continues at the
+//! after the written page wait in the controller's memory, so that a write that continues at the
 //! next page finds clean pages: a sequential run erases a block once. The waiting pages are
 //! programmed when a write to another place follows. The page that was written last is continued in
 //! parts of 4 KiB without an erase, once for each further part.

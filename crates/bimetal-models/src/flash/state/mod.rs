@@ -119,7 +119,7 @@ fn decode_drives(bytes: &mut &[u8]) -> Result<Vec<DriveState>, Inconsistent> {
         ensure(drives.iter().all(|state| state.drive != drive), || format!("two drives with the name {drive}"))?;
         drives.push(DriveState { drive, tables: take_bytes(bytes)? });
     }
-    ensure(bytes.is_empty(), || format!("{} bytes behind the last drive", bytes.len()))?;
+    ensure(bytes.is_empty(), || format!("{} bytes after the last drive", bytes.len()))?;
     Ok(drives)
 }
 

@@ -118,7 +118,7 @@ fn reads_on_eight_channels_take_the_sum_of_busy_times() {
         let measured = times(&mut drive, Nanoseconds::ZERO, &commands);
         // Units 0 to 7 each have a channel; 8 to 15 share it with them and transfer second; 16 to
         // 31 third and fourth. A die senses its second page once it has sent its first: from 60 on,
-        // ready at 110, and 10 us later for each of the dies behind it on the channel.
+        // ready at 110, and 10 us later for each of the dies after it on the channel.
         expected.clear();
         for unit in 0..depth {
             let on_channel = unit / 8 % 4;

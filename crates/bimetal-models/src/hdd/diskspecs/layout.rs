@@ -149,7 +149,7 @@ fn seek_points(text: &str, file: &str) -> Result<Vec<(u32, f64)>, DiskspecsError
             file: file.to_owned(),
             line: 1,
             found: String::new(),
-            expected: "at least one point behind the first line".to_owned(),
+            expected: "at least one point after the first line".to_owned(),
         });
     }
     Ok(points)

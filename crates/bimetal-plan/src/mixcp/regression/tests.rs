@@ -90,7 +90,7 @@ fn what_cannot_be_told_apart_is_refused_and_named() {
         (0..20).map(|n| f64::from(n * n % 17)).zip(0..).map(|(x, n)| [x, f64::from(n), 2.0 * x + 5.0]).collect();
     let message = said(&exact).unwrap();
     assert!(message.starts_with("size and reads depend on each other (variance inflation inf"), "{message}");
-    assert!(message.ends_with("vary them apart, or leave one out"), "{message}");
+    assert!(message.ends_with("vary them independently, or leave one out"), "{message}");
     let constant: Vec<[f64; 3]> = (0..20).map(|n| [f64::from(n), 0.3, f64::from(n * n)]).collect();
     assert!(said(&constant).unwrap().starts_with("rate is 0.3"), "{:?}", said(&constant));
     assert!(said(&exact[..4]).unwrap().contains("4 workloads do not determine 4 coefficients: train on at least 5"));

@@ -33,7 +33,7 @@ pub(super) struct Placement<'a> {
     pub(super) files: &'a [PlacedFile],
     /// First byte and length of each free range.
     pub(super) free: &'a [(u64, u64)],
-    /// Numbers of the files that shall lie on the SSD, the most important first.
+    /// Numbers of the files that should lie on the SSD, the most important first.
     pub(super) chosen: &'a [usize],
     pub(super) ssd: Bytes,
 }

@@ -1,5 +1,5 @@
 //! A cache as a store: slots that are taken and freed one by one, a journal of their block map in a
-//! ring of pages with a slot table behind it, and marks of the regions whose home may be newer than
+//! ring of pages with a slot table after it, and marks of the regions whose home may be newer than
 //! clean copies.
 
 pub(in crate::volume) mod checkpoint;
