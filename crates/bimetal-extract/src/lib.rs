@@ -6,7 +6,7 @@
 //! `flash/`, one file for each part of a drive). `extract` returns figures with their errors, from
 //! which [`figures::Extraction::to_toml`] makes a profile that `--ssd` and `--hdd` take.
 //!
-//! Read first: Read first: [`extract`] below, then `disk/mod.rs` or `flash/mod.rs`.
+//! Read first: [`extract`] below, then `disk/mod.rs` or `flash/mod.rs`.
 
 mod disk;
 pub mod figures;

@@ -5,8 +5,8 @@
 //! finishes; it keeps its own queue, scheduler and state. A model knows nothing of schemes and
 //! carries no data.
 //!
-//! Read first: Read first: [`DeviceModel`] below, then [`profile`], which makes a model of a named
-//! drive, then [`hdd`], [`flash`] and [`cloud`].
+//! Read first: [`DeviceModel`] below, then [`profile`], which makes a model of a named drive, then
+//! [`hdd`], [`flash`] and [`cloud`].
 
 pub mod cloud;
 pub mod endurance;

@@ -14,7 +14,7 @@
 //! grid: every combination that a file lists, without a budget. [`fleet`] chooses from the results
 //! of a sweep, for many volumes with one budget.
 //!
-//! Read first: Read first: [`plan()`] below, then [`search`].
+//! Read first: [`plan()`] below, then [`search`].
 
 pub mod advice;
 pub mod answer;

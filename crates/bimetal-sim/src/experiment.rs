@@ -279,8 +279,8 @@ impl Experiment<'_> {
         Ok(Document { bimetal, command, options, trace, findings, runs, left_out, over_share })
     }
 
-    /// Returns each share of the working set but a tenth, as a percentage and with its choices, if
-    /// figures for several shares are asked for.
+    /// Returns each share of the working set except a tenth, as a percentage and with its choices,
+    /// if figures for several shares are asked for.
     fn other_shares(&self) -> Vec<(u64, Choices)> {
         let choices = &self.choices;
         if !choices.over_share || !self.has_share_block() {

@@ -121,7 +121,7 @@ pub struct Choices {
     pub is_part: bool,
     /// `--seed`.
     pub seed: u64,
-    /// `--runs`: number of runs of each scheme, of which all but the first are disturbed
+    /// `--runs`: number of runs of each scheme, of which all except the first are disturbed
     /// ([`crate::disturbance`]); 0 means 1.
     pub runs: u32,
     /// Set to repeat the workload until the wear of the flash is steady ([`crate::lifetime`]).

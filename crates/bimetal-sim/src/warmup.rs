@@ -5,7 +5,7 @@
 //!
 //! - *Hits.* The share of the read blocks that the SSD served, window by window, is truncated where
 //!   the standard error of its mean is least (MSER, White 1997). The requests before the truncation
-//!   are the transient, and are left out. This rule has no parameter but the number of windows.
+//!   are the transient, and are left out. This rule has no parameter except the number of windows.
 //! - *Allocation.* If the cache fills up at all, the run is not warm before `FULL` of its slots are
 //!   in use. A cache that is larger than the footprint never fills, so only the rule for hits
 //!   decides the warm-up.

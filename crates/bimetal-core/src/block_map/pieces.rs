@@ -5,7 +5,7 @@
 //! eighths that the new piece lacks; a piece without eighths leaves the block map. So the masks of
 //! a block's pieces never overlap, their order need not be recorded, and there are at most eight.
 //!
-//! The index has one piece of a block. Each piece but the last has a link to the next piece in
+//! The index has one piece of a block. Each piece except the last has a link to the next piece in
 //! place of the block's number; the last piece has the number. So a further piece takes
 //! [`BYTES_PER_FURTHER_PIECE`], and a cache, which has no further pieces, pays nothing.
 
@@ -14,7 +14,7 @@ use std::ops::Deref;
 use super::{BLOCK_LIMIT, BlockMap, Chunk, DIRTY, Entry, LINKED, Packed, Slot, hash, packed, stored};
 use crate::block::{Block, ValidMask};
 
-/// Resident bytes of each piece but the first of its block: its entry, and the two bits "in use"
+/// Resident bytes of each piece except the first of its block: its entry, and the two bits "in use"
 /// and "dirty" with their summaries.
 pub const BYTES_PER_FURTHER_PIECE: f64 = size_of::<Packed>() as f64 + 0.5;
 

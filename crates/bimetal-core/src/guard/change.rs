@@ -138,7 +138,7 @@ impl Change {
         self.foreign
     }
 
-    /// Returns the next step. Every step but the last needs an [`answer`](Self::answer).
+    /// Returns the next step. Every step except the last needs an [`answer`](Self::answer).
     pub fn next(&self) -> Step {
         match self.phase {
             Phase::Place(from) => Step::Read(self.chunk_of(from)),

@@ -47,7 +47,7 @@ pub struct Assembly {
     pub label: Label,
     /// The state of each member, in order.
     pub seats: Vec<Seat>,
-    /// Set if a change of sizes was cut short: nothing but the change of sizes can go on.
+    /// Set if a change of sizes was cut short: nothing except the change of sizes can go on.
     pub resizing: bool,
     /// Drives that were members once and have been replaced, as indexes of the labels found.
     pub former: Vec<usize>,

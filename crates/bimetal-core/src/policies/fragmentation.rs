@@ -1,8 +1,8 @@
 //! MixedStore's fragmentation buster (section 5.3): the pages that leave fragmented flash in an
 //! idle period.
 //!
-//! A drive that names fragments is asked again once as many blocks were written as leave flash
-//! together. Of the pages that the drive names, the least recently used pages leave flash. A drive
+//! A drive that names fragments is asked again after writes of as many blocks as leave flash in one
+//! batch. Of the pages that the drive names, the least recently used pages leave flash. A drive
 //! that names no fragments counts as fragmented while its recent writes take more than twice as
 //! long as in training; then the coldest pages leave flash. The two rules of this module, and all
 //! its figures, are our choice.

@@ -762,8 +762,8 @@ impl<P: Payload> Volume<P> {
         Ok(())
     }
 
-    /// Makes home the newest place of `sectors` of `block`. Returns true if the journal must record
-    /// that before it is stable, because it has an older slot as the newest place.
+    /// Makes home the newest place of `sectors` of `block`. Returns true if the journal, which
+    /// names an older slot, must record the change before home is stable.
     fn replaced_at_home(&mut self, size: BlockSize, sectors: SectorRange, block: Block) -> bool {
         let (_, covered) = access_masks(size, sectors, block);
         let found = self.find_again(block, covered);

@@ -151,7 +151,7 @@ fn best_of(
     Ok(Some((best, rivals)))
 }
 
-/// Returns another layer than that of `best` with an equal fit.
+/// Returns a layer that fits as well as the layer of `best`, but is another layer.
 fn another(best: &Fit, fits: &[Fit]) -> Option<&'static str> {
     let other = fits.iter().find(|fit| fit.layer != best.layer && fit.off <= best.off.max(OFF_GOOD) / ALIKE);
     other.map(|fit| fit.layer)

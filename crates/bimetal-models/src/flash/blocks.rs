@@ -110,14 +110,14 @@ impl Blocks {
         self.blocks.get(block).is_none_or(|block| block.untouched)
     }
 
-    /// Returns true if physical unit `offset` of `block` is in the cells.
+    /// Returns true if physical unit `offset` of `block` is programmed into the cells.
     #[inline]
     pub(crate) fn is_programmed(&self, block: u32, offset: u32) -> bool {
         self.blocks.get(block).is_none_or(|block| offset < block.programmed)
     }
 
-    /// Records that the first `units` units of `block` are in the cells, unless the block was
-    /// erased since it had this `age`.
+    /// Records that the first `units` units of `block` are programmed into the cells, unless the
+    /// block was erased since it had this `age`.
     #[inline]
     pub(crate) fn set_programmed(&mut self, block: u32, units: u32, age: u8, layout: &Layout) {
         let programmed = self.block(block, layout);

@@ -61,7 +61,7 @@ pub(crate) struct NandOp {
     pub(crate) host_units: u32,
     /// Number of the block of the FTL.
     pub(crate) block: u32,
-    /// For a program: number of units, from the block's start on, that are in the cells after the
+    /// For a program: number of units, from the block's start on, that the cells hold after the
     /// program.
     pub(crate) programmed: u32,
     /// For a program: set if the cells are programmed with one bit, however many bits they can

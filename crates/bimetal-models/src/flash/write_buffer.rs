@@ -34,7 +34,7 @@ impl WriteBuffer {
         self.used += units;
     }
 
-    /// Removes `units` units, which are in the cells.
+    /// Removes `units` units, which are programmed into the cells.
     pub(crate) fn release(&mut self, units: u32) {
         debug_assert!(units <= self.used);
         self.used -= units;

@@ -2,10 +2,10 @@
 
 use super::{Claim, Expected, Unit, Workload, change, factor};
 
-/// Trace of a desktop over 1.8 hours, the only shipped trace of more than an hour.
+/// Public trace of a desktop over 1.8 hours, the longest of the public desktops.
 const MAYUN: Workload = Workload::Public("diskmon-mayun.tsv.xz");
 
-/// Trace of a desktop over three hours.
+/// Recorded trace of a desktop over three hours.
 const RECORDED: Workload = Workload::Recorded("desktop");
 
 pub(super) const CLAIMS: &[Claim] = &[

@@ -75,8 +75,8 @@ pub enum ExperimentsError {
 pub enum Effort {
     /// The whole experiments.
     Full,
-    /// All long experiments but the training of the planner's regression, which takes most of the
-    /// time.
+    /// All long experiments except the training of the planner's regression, which takes most of
+    /// the time.
     WithoutTraining,
 }
 

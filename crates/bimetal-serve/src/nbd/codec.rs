@@ -134,7 +134,7 @@ impl Codec {
         }
     }
 
-    /// Returns the connection with TLS required for everything but the greeting.
+    /// Returns the connection with TLS required for everything except the greeting.
     pub fn needing_tls(self) -> Self {
         Self { encryption: Encryption::Needed, ..self }
     }

@@ -7,8 +7,7 @@
 //! at the end of the warm-up excludes the warm-up.
 //!
 //! Response times and the sequentiality of writes, which a server records as well, are in
-//! `bimetal-measure`. Read first: Read first: `buckets.rs`, on which every recorder over time is
-//! based.
+//! `bimetal-measure`. Read first: `buckets.rs`, on which every recorder over time is based.
 
 mod amount_over_time;
 mod backlog;

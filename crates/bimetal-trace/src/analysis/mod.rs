@@ -6,7 +6,7 @@
 //! length: 16 bytes a block and its share of a directory, and histograms of fixed size. Blocks of
 //! enormous requests share a state while their histories are equal.
 //!
-//! Read first: Read first: [`Analysis`] (`figures.rs`), then `blocks.rs` (history of each block),
+//! Read first: [`Analysis`] (`figures.rs`), then `blocks.rs` (history of each block),
 //! `intervals.rs` and `popularity.rs`. `files.rs` attributes accesses to files, `table.rs` writes
 //! the figures for a terminal.
 

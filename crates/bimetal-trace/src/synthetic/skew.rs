@@ -87,7 +87,8 @@ enum Ranks {
 pub(super) struct PlaceSource {
     ranks: Ranks,
     footprint: Sectors,
-    /// Size of all extents but the last, which also takes the remaining sectors of the footprint.
+    /// Size of all extents except the last, which also takes the remaining sectors of the
+    /// footprint.
     extent: Sectors,
     extents: u64,
     scatter: Scatter,

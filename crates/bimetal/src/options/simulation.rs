@@ -81,7 +81,7 @@ pub(crate) struct SimulationOptions {
     /// Program that chooses the blocks that enter the cache.
     #[arg(skip)]
     pub(crate) director: Option<OutsideDirector>,
-    /// Number of runs of each scheme, of which all but the first are disturbed.
+    /// Number of runs of each scheme, of which all except the first are disturbed.
     #[arg(skip)]
     pub(crate) runs: u32,
     /// Number of rounds in which the trace is played; 0 stands for one.

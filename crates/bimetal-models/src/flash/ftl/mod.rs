@@ -112,7 +112,8 @@ pub(crate) trait TranslationLayer: Send {
     /// Drops the units from `start` up to `end`.
     fn trim(&mut self, start: u32, end: u32, operations: &mut Vec<NandOp>);
 
-    /// Handles a program that a die has done: the first units of its block are in the cells now.
+    /// Handles a program that a die has done: the first units of its block are programmed into the
+    /// cells now.
     fn programmed(&mut self, program: &NandOp);
 
     /// Fetches the entries that are needed before the units from `start` up to `end` can be read.

@@ -1,7 +1,7 @@
 //! Patterns of `--exclude`.
 
 /// Returns true if `pattern` matches a file or a directory above it. `*` is any text without a
-/// slash, `**` any text, `?` any letter but a slash. A pattern without a slash is compared with
+/// slash, `**` any text, `?` any letter except a slash. A pattern without a slash is compared with
 /// each name of the path, and a pattern with a slash with the whole path.
 pub(super) fn excludes(pattern: &str, path: &str) -> bool {
     if pattern.contains('/') {

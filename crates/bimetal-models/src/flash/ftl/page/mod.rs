@@ -88,7 +88,7 @@ impl PageMapping {
         self.moved.get_or_insert_default()
     }
 
-    /// Returns the place of `unit`, if it is in the cells.
+    /// Returns the place of `unit`, if it is programmed into the cells.
     pub(super) fn in_cells(&self, unit: u32) -> Option<u32> {
         let physical = self.mapping.get(unit, &self.layout);
         let (block, offset) = (physical / self.units_per_block, physical % self.units_per_block);
