@@ -340,8 +340,8 @@ pub trait Scheme: Send {
         let _ = (slot, block);
     }
 
-    /// Returns the time at which the scheme wants [`work`](Self::work) to be called: `now` or
-    /// earlier if work is due already.
+    /// Returns the time at which [`work`](Self::work) must be called: `now` or earlier if work is
+    /// due already.
     fn next_timeout(&self, view: &View) -> Option<Nanoseconds> {
         let _ = view;
         None

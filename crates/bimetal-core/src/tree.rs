@@ -164,7 +164,7 @@ impl<P: Payload> Tree<P> {
         self.pass_on(now);
     }
 
-    /// Returns the earliest time at which a volume wants to be called.
+    /// Returns the earliest time at which a volume must be called.
     #[inline]
     pub fn next_timeout(&self) -> Option<Nanoseconds> {
         match self.nodes.as_slice() {

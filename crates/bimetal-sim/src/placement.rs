@@ -326,7 +326,7 @@ fn files_of<'a>(
     (files, file_of)
 }
 
-/// Returns the files that each of the paper's three strategies wants on the SSD. The files with the
+/// Returns the files that each of the paper's three strategies puts on the SSD. The files with the
 /// most accesses for their size come first.
 fn strategies(files: &[File<'_>], settings: &Settings) -> [(&'static str, Vec<usize>); 3] {
     let combo::Parameters { random, frequent, .. } = combo::Parameters::of(settings);

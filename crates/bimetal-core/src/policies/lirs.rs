@@ -238,8 +238,8 @@ impl Lirs {
         self.prune();
     }
 
-    /// Offers the slots of the queue Q to `judge`. Returns true if `judge` wants more slots after
-    /// the slots of Q.
+    /// Offers the slots of the queue Q to `judge`. Returns true if `judge` asks for more slots
+    /// after the slots of Q.
     fn evict_from_queue(&mut self, judge: &mut dyn FnMut(Slot) -> Verdict) -> bool {
         let mut next = self.queue.oldest(Q);
         while let Some(slot) = next {

@@ -27,9 +27,9 @@ pub struct Properties {
     /// places of blocks. A crash would leave neither version whole. Set in a simulator only.
     pub overwrites_in_place: bool,
     /// Time without requests that counts as an idle period in a profile of the whole workload.
-    /// `None` if the scheme wants no such profile. Only a simulation has a profile of idle periods.
+    /// `None` if the scheme needs no such profile. Only a simulation has a profile of idle periods.
     pub idle_profile: Option<Nanoseconds>,
-    /// Set if the scheme wants to know the evictions of a host's buffer cache.
+    /// Set if the scheme uses the evictions of a host's buffer cache.
     pub takes_evictions: bool,
     /// Set if the scheme takes pins of a host.
     pub takes_pins: bool,

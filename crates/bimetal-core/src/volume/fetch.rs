@@ -1,4 +1,4 @@
-//! Fetches: reads of home in the background, for blocks that the scheme wants to copy without a
+//! Fetches: reads of home in the background, for blocks that the scheme chose to copy without a
 //! request. The blocks are then promoted as if a request had read them.
 
 use super::operations::purpose;

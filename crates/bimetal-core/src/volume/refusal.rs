@@ -48,7 +48,7 @@ const MOVE_BLOCKS: usize = 1024;
 /// The evacuation of a read-only member with slots.
 #[derive(Default)]
 pub(crate) struct Departures {
-    /// Regions that requests want to change, and regions for which a flush waits.
+    /// Regions that waiting requests are to change, and regions for which a flush waits.
     wanted: BTreeSet<u32>,
     owed: BTreeSet<u32>,
     /// Regions that could not be moved at the last attempt, and come after all other regions.

@@ -206,7 +206,7 @@ fn any_request() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// A codec whose input buffer is full wants no more input until a held-back request is taken.
+/// A codec whose input buffer is full takes no more input until a held-back request is taken.
 #[test]
 fn full_codec_wants_no_input_until_a_request_is_taken() {
     let export = super::fuzz::exports();
