@@ -66,7 +66,8 @@ pub enum EndpointError {
     #[error("'{0}' is not an address for metrics: expected HOST:PORT of this machine, like 127.0.0.1:9100")]
     Metrics(String),
     /// The path of a socket is too long for the system.
-    #[error("'{path}' has {} bytes, and the path of a socket has at most {SOCKET_PATH_BYTES_MAX}: choose a shorter path (sockets without a given path lie in $XDG_RUNTIME_DIR)", .path.len())]
+    #[error("'{path}' has {} bytes, and the path of a socket has at most {SOCKET_PATH_BYTES_MAX}: choose a shorter \
+             path (sockets without a given path lie in $XDG_RUNTIME_DIR)", .path.len())]
     TooLong {
         /// Path of the socket.
         path: String,
