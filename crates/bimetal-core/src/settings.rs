@@ -169,9 +169,9 @@ pub const MOVE_MEMORY: Parameter = Parameter {
     name: "move_memory",
     kind: Kind::Size,
     default: "64MiB",
-    doc: "memory of a migration, in addition to 24 bytes for each block; at least two operations; a much larger migration \
-          is sorted by runs in the free part of the log (section 5.4); more than 64MiB is used only if that saves runs, \
-          or reads of the log",
+    doc: "memory of a migration, in addition to 24 bytes for each block; at least two operations; a much larger \
+          migration is sorted by runs in the free part of the log (section 5.4); more than 64MiB is used only if that \
+          saves runs, or reads of the log",
     live: true,
 };
 

@@ -105,7 +105,8 @@ pub enum PlacementError {
     Devices,
     /// Either the search or the judgement of its result has no requests.
     #[error(
-        "{searched} requests for the search and {held_out} for the test of its result: expected some for each (--search)"
+        "{searched} requests for the search and {held_out} for the test of its result: expected some for \
+         each (--search)"
     )]
     NoRequests {
         /// Number of requests in the first part, for the search.

@@ -186,8 +186,8 @@ impl Store {
         let shown = folder.display();
         let text = fs::read_to_string(&marker).map_err(|error| {
             SweepError::new(format!(
-                "{shown}: is not a folder of a sweep ({MARKER}: {error}): expected a folder that `bimetal sweep GRID.toml \
-                 -o DIR` has made"
+                "{shown}: is not a folder of a sweep ({MARKER}: {error}): expected a folder that `bimetal sweep \
+                 GRID.toml -o DIR` has made"
             ))
         })?;
         let form: Value = serde_json::from_str(&text).unwrap_or_default();
