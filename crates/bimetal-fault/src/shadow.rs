@@ -68,6 +68,8 @@ struct Pin {
     /// Set if the newest change failed. The change may be in the cache of a drive, so a power cut
     /// can change the value once more.
     until_cut: bool,
+    /// Pin that holds again after the cut, if this pin ends with it.
+    before: Option<Box<Pin>>,
 }
 
 /// Reason for which a value is permitted.
@@ -180,7 +182,14 @@ impl Shadow {
             request.ended = Some((self.moment, Status::Gone));
         }
         let requests = &self.requests;
-        self.pins.retain(|_, pin| !pin.until_cut);
+        self.pins.retain(|_, pin| match pin.before.take() {
+            _ if !pin.until_cut => true,
+            Some(before) => {
+                *pin = *before;
+                true
+            }
+            None => false,
+        });
         self.settled.retain(|_, (discard, ..)| !requests[*discard as usize].doubtful);
     }
 
@@ -215,7 +224,7 @@ impl Shadow {
     pub fn fall_back(&mut self, sector: u64, value: Sector) {
         let link = self.newest[sector as usize];
         self.settled.remove(&sector);
-        self.pins.insert(sector, Pin { link, value, at: self.moment, until_cut: false });
+        self.pins.insert(sector, Pin { link, value, at: self.moment, until_cut: false, before: None });
     }
 
     /// Returns the request with this number.
@@ -354,35 +363,34 @@ impl Shadow {
 
     /// Returns true if `value` is the content of `sector` at `moment`, or the content of a change
     /// that was in flight at `moment`. If `or_newer` is set, newer values count too. A discard
-    /// excuses any older value.
-    pub fn is_state_of(&self, sector: u64, value: &Sector, moment: Moment, or_newer: bool) -> bool {
+    /// excuses any older value. If the only copy of the sector rotted at `rotted`, changes that
+    /// began before may be lost, so that older values count too.
+    pub fn is_state_of(
+        &self,
+        sector: u64,
+        value: &Sector,
+        moment: Moment,
+        or_newer: bool,
+        rotted: Option<Moment>,
+    ) -> bool {
         let mut discarded = false;
         let pin = self.pins.get(&sector).filter(|pin| pin.at <= moment);
         for (link, number) in self.links_of(sector) {
             let request = self.request(number);
             let counts = or_newer || request.began <= moment;
-            if let Some(pin) = pin.filter(|pin| pin.link == link) {
+            let may_be_lost = rotted.is_some_and(|rotted| request.began <= rotted);
+            if let Some(pin) = pin.filter(|pin| pin.link == link && !may_be_lost) {
                 return pin.value == *value || discarded;
             }
             if counts && matches(number, request, sector, value) {
                 return true;
             }
             discarded |= counts && request.kind == OpKind::Discard;
-            if request.is_done_before(moment) && !discarded {
+            if request.is_done_before(moment) && !discarded && !may_be_lost {
                 return false;
             }
         }
         *value == Sector::Zero
-    }
-
-    /// Returns true if `value` is the content of `sector` at `moment`, or older content. Newer
-    /// values count as in [`is_state_of`](Self::is_state_of).
-    pub fn is_state_until(&self, sector: u64, value: &Sector, moment: Moment, or_newer: bool) -> bool {
-        let gave = |number| {
-            let request = self.request(number);
-            (or_newer || request.began <= moment) && matches(number, request, sector, value)
-        };
-        *value == Sector::Zero || self.changes(sector).any(gave)
     }
 
     /// Fixes the value that a read returned for later reads, if the sector's newest change is in
@@ -392,7 +400,12 @@ impl Shadow {
         let request = self.request(newest);
         let until_cut = request.failed() && request.ended.is_some_and(|(ended, _)| ended < began);
         if (request.doubtful && request.began < began) || until_cut {
-            self.pins.insert(sector, Pin { link, value: value.clone(), at: self.moment, until_cut });
+            let before = self.pins.remove(&sector).and_then(|pin| match pin.until_cut {
+                true => pin.before,
+                false => Some(Box::new(pin)),
+            });
+            let pin = Pin { link, value: value.clone(), at: self.moment, until_cut, before };
+            self.pins.insert(sector, pin);
         }
     }
 
@@ -719,19 +732,45 @@ mod tests {
         assert_eq!(check(&[2, 3], true), Ok(()));
     }
 
-    /// A log lost the newest write of a sector, and home still has an older write.
+    /// A log lost the newest write of a sector, and home still has an older write. The next write
+    /// that goes home ends the excuse.
     #[test]
-    fn older_content_is_no_state_but_was_one() {
+    fn rot_excuses_older_content_until_the_next_write() {
         let mut shadow = Shadow::new(10);
         let older = end(&mut shadow, OpKind::Write, false);
         let lost = end(&mut shadow, OpKind::Write, false);
+        let rotted = shadow.now();
         end(&mut shadow, OpKind::Flush, false);
         let moment = shadow.now();
         let later = end(&mut shadow, OpKind::Write, false);
-        let states = [older, lost, later].map(|number| shadow.is_state_of(SECTOR, &data(number), moment, false));
-        assert_eq!(states, [false, true, false]);
-        let until = [older, lost, later].map(|number| shadow.is_state_until(SECTOR, &data(number), moment, false));
-        assert_eq!(until, [true, true, false]);
+        let states = |shadow: &Shadow, moment, rotted| {
+            [older, lost, later].map(|number| shadow.is_state_of(SECTOR, &data(number), moment, false, rotted))
+        };
+        assert_eq!(states(&shadow, moment, None), [false, true, false]);
+        assert_eq!(states(&shadow, moment, Some(rotted)), [true, true, false]);
+        end(&mut shadow, OpKind::Flush, false);
+        assert_eq!(states(&shadow, shadow.now(), Some(rotted)), [false, false, true]);
+    }
+
+    /// A failed write showed in a read, and the next cut undid the write. The value that was fixed
+    /// before the failed write holds again.
+    #[test]
+    fn value_of_a_failed_write_hides_an_older_pin_until_the_cut() {
+        let mut shadow = Shadow::new(10);
+        let [settled, newer] = [(); 2].map(|()| end(&mut shadow, OpKind::Write, false));
+        shadow.fall_back(SECTOR, data(settled));
+        let failed = begin(&mut shadow, OpKind::Write);
+        shadow.end(failed, Status::MediaError);
+        let read = |shadow: &mut Shadow, number| {
+            shadow.moment += 5;
+            let began = shadow.now();
+            shadow.check_read(SECTOR, &data(number), began).is_ok()
+        };
+        assert!(read(&mut shadow, failed));
+        assert!(!read(&mut shadow, settled), "the value stays");
+        shadow.cut();
+        assert!(!read(&mut shadow, newer), "an accepted loss took this value");
+        assert!(read(&mut shadow, settled));
     }
 
     /// A log may store a newer write and drop it for a discard. The home still has the older

@@ -8,7 +8,7 @@
 //! return the same content. In the end the home is used as a [plain disk](super::plain), and the
 //! volume is recovered once more.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bimetal_core::block::{Block, BlockSize};
 use bimetal_core::block_map::Slot;
@@ -68,9 +68,9 @@ pub(super) struct Power {
     in_place: BTreeSet<(u32, Block)>,
     /// Blocks whose data any slot has ever held.
     off_home: BTreeSet<Block>,
-    /// Blocks whose content rotted in a log. A migration reports such a block as lost and leaves
-    /// the block out.
-    rotten: BTreeSet<Block>,
+    /// Blocks whose content rotted in a log, with the moment of the last rot. A migration reports
+    /// such a block as lost and leaves the block out.
+    rotten: BTreeMap<Block, Moment>,
     home: HomeState,
     /// Set if other programs used the home as a plain disk since the volume was closed.
     home_is_plain: bool,
@@ -296,7 +296,7 @@ impl Tester {
     /// Records that the content of `block` rotted in a log.
     pub(super) fn note_rot_in_log(&mut self, block: Block) {
         if let Some(power) = &mut self.power {
-            power.rotten.insert(block);
+            power.rotten.insert(block, self.shadow.now());
         }
     }
 
@@ -593,11 +593,8 @@ impl Tester {
             for into in 0..size.sectors() {
                 let sector = size.first_sector(block) + into;
                 let value = self.drives[usize::from(home.0)].content(first + into);
-                let is_right = if power.rotten.contains(&block) {
-                    self.shadow.is_state_until(sector, &value, as_of, mixed)
-                } else {
-                    self.shadow.is_state_of(sector, &value, as_of, mixed)
-                };
+                let rotted = power.rotten.get(&block).copied();
+                let is_right = self.shadow.is_state_of(sector, &value, as_of, mixed, rotted);
                 if exact && !is_right {
                     let wrong = self.shadow.describe(sector, &value);
                     let or_newer = if mixed { " or newer" } else { "" };

@@ -200,15 +200,6 @@ impl Tester {
         Ok(())
     }
 
-    /// Prolongs the doubt about slots by the time for which the volume is not called, up to `at`,
-    /// although its timer has fired. The timer may be the one that records everything as stable.
-    pub(super) fn note_late_timer(&mut self, at: Nanoseconds) {
-        if let Some(timeout) = self.volume.next_timeout() {
-            let late = at.0.saturating_sub(timeout.max(self.now).0);
-            self.last_request = self.last_request.map(|last| last + Nanoseconds(late));
-        }
-    }
-
     /// Runs some requests and closes the volume in order, which makes acknowledged changes stable.
     fn run_and_close(&mut self) -> Result<(), String> {
         let requests = self.random.below(self.workload.left);

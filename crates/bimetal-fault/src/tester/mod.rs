@@ -295,11 +295,16 @@ impl Tester {
             let arrival = self.workload.next(&mut self.random);
             self.submit(arrival);
         } else {
-            self.volume.advance(self.now);
-            self.patience = Nanoseconds((2 * self.patience.0 + 1).min(PATIENCE_MAX.0));
+            self.call_at_timer(next);
         }
         self.after_event()?;
         Ok(true)
+    }
+
+    fn call_at_timer(&mut self, timer: Nanoseconds) {
+        self.now = timer;
+        self.volume.advance(self.now);
+        self.patience = Nanoseconds((2 * self.patience.0 + 1).min(PATIENCE_MAX.0));
     }
 
     /// Returns the time at which the volume's timer fires. If the volume was called early many
@@ -556,16 +561,21 @@ impl Tester {
     /// Lets time pass without requests.
     fn idle(&mut self) -> Result<(), String> {
         let before = self.report.operations;
+        self.patience = Nanoseconds::ZERO;
         for _ in 0..100 {
             while !self.is_cut()
                 && self.drives.iter().any(|drive| drive.busy() > 0)
                 && self.report.operations < before + IDLE_OPERATIONS_MAX
             {
-                let at = self.now.max(self.drives.iter().filter_map(Drive::next_due).min().unwrap_or(self.now));
-                self.note_late_timer(at);
-                self.now = at;
-                self.volume.advance(self.now);
-                self.answer();
+                let due = self.now.max(self.drives.iter().filter_map(Drive::next_due).min().unwrap_or(self.now));
+                match self.timeout().filter(|&at| at < due) {
+                    Some(timer) => self.call_at_timer(timer),
+                    None => {
+                        self.now = due;
+                        self.volume.advance(self.now);
+                        self.answer();
+                    }
+                }
                 self.after_event()?;
             }
             let Some(timeout) = self.volume.next_timeout().filter(|_| !self.is_cut()) else { break };
