@@ -12,7 +12,7 @@ use bimetal_core::volume::VolumeError;
 use bimetal_measure::text::{decimal, short};
 use bimetal_sim::block_layer::BlockLayerSettings;
 use bimetal_sim::figures::run_of;
-use bimetal_sim::findings::{address_end, depends_on_place, puts_off_all_work};
+use bimetal_sim::findings::{NoChoice, address_end, depends_on_place};
 use bimetal_sim::lifetime::{self, KnownWear, Life, Repeated, Unknown};
 use bimetal_sim::limits::{Limits, Which};
 use bimetal_sim::ownership::{Owned, Terms};
@@ -369,20 +369,13 @@ impl Evaluator<'_> {
                 let span = (measured.end - measured.start).as_seconds_f64();
                 let run = run_of(&setup, &measured, self.replay, RunSpeed::default());
                 let owned = Some((Owned::of(&setup, &measured), choices.ownership));
-                let puts_off_all_work = self.puts_off_all_work(&run);
+                let puts_off_all_work = run.no_choice == Some(NoChoice::NothingWrittenHome);
                 Ok(Outcome::Done(Box::new(Figures { owned, puts_off_all_work, ..Figures::new(run, candidate, span) })))
             }
             Err(SimulationError::LimitBroken { finished, broken }) => Ok(Outcome::Stopped { finished, broken }),
             Err(error @ SimulationError::Failed { .. }) => Ok(Outcome::Impossible(error.to_string())),
             Err(error) => Err(error),
         }
-    }
-
-    fn puts_off_all_work(&self, run: &Run) -> bool {
-        let survey = &self.load.survey;
-        let written = (run.bytes_written_home(), survey.write_bytes.0);
-        let is_timed = !matches!(self.replay, Replay::Closed { .. });
-        is_timed && puts_off_all_work(&run.scheme, &run.settings, survey.duration, written)
     }
 }
 

@@ -15,7 +15,7 @@ use rayon::prelude::*;
 use crate::block_layer::BlockLayerSettings;
 use crate::disturbance::Disturbance;
 use crate::figures;
-use crate::findings::{self, Finding};
+use crate::findings::{self, Finding, NoChoice};
 use crate::hints;
 use crate::keys::check_keys_with;
 use crate::lifetime::{self, KnownWear, Life, Recording, Repeated};
@@ -268,11 +268,14 @@ impl Experiment<'_> {
         };
         let outcomes = outcomes.into_iter().collect::<Result<Vec<_>, _>>()?;
         let outcomes = with_uncertainty(outcomes, disturbances.len());
-        let (runs, left_out) = sorted(outcomes, self.schemes.len() + self.trees.len())?;
+        let (mut runs, left_out) = sorted(outcomes, self.schemes.len() + self.trees.len())?;
         let over_share = self.over_share(&other_shares, &runs, survey, &count)?;
         let capacity = self.choices.capacity;
         let capacity_bytes = capacity.map(|capacity| capacity.0);
         let trace = describe(survey, TraceSummary { capacity_bytes, ..summary_of(survey, self.choices.block) });
+        for run in &mut runs {
+            run.no_choice = NoChoice::of(run, &trace);
+        }
         let (command, options) = (None, self.options());
         let findings = findings::of(survey, &runs, self.choices.block, self.replay, capacity.unwrap_or_default());
         let bimetal = env!("CARGO_PKG_VERSION").to_owned();
@@ -397,7 +400,7 @@ impl Experiment<'_> {
         let (workload, known_wear) = (Compacted { experiment: self, survey }, KnownWear::default());
         let load = || Repeated::surveyed(&workload, survey, self.replay, &known_wear);
         let load = choices.steady_wear.then(load).transpose()?;
-        let recording = load.filter(|_| self.keep.is_none());
+        let recording = load.filter(|load| self.keep.is_none() && load.has_times());
         let recording = recording.and_then(|load| Recording::beside_run(&mut setup, choices, load));
         let began = Instant::now();
         let mut simulator = self.begin(&mut setup, choices, &|| self.requests(survey), survey)?;

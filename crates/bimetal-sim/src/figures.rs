@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use bimetal_core::layout::Role;
 use bimetal_core::scheme::Holds;
-use bimetal_core::units::Nanoseconds;
+use bimetal_core::units::{Bytes, Nanoseconds};
 use bimetal_core::volume::Statistics;
 use bimetal_measure::sequentiality::WriteSequentiality;
 use bimetal_measure::share;
@@ -13,9 +13,12 @@ use bimetal_measure::throughput::Throughput;
 use bimetal_measure::volume::{Migration, Moment, Shape, Span, bypass};
 use bimetal_models::DeviceStatistics;
 use bimetal_models::endurance::{Endurance, Lifetime, drive_writes_per_day};
+use bimetal_models::hdd::Recording;
+use bimetal_models::profile::{Body, Profile};
 use bimetal_models::statistics::FlashStatistics;
 
 use crate::block_layer::{BlockLayerCounts, BlockLayerSettings};
+use crate::findings::{MeasuredPart, NoChoice, puts_off_all_work};
 use crate::lifetime::{Life, Unknown};
 use crate::results::{
     BlockLayerFigures, Coefficient, Cost, Devices, EraseCount, FlashFigures, HddFigures, HeadTimeFigures, Member,
@@ -36,7 +39,7 @@ pub fn run_of(setup: &Setup, measured: &Measured, replay: Replay, speed: RunSpee
     };
     let profile_of =
         |ssd: bool| setup.drives.iter().find(|drive| is_flash(drive) == ssd).map(|drive| drive.profile.name.clone());
-    Run {
+    let run = Run {
         scheme: setup.name.clone(),
         label: setup.name.clone(),
         sizing: setup.sizing,
@@ -69,6 +72,21 @@ pub fn run_of(setup: &Setup, measured: &Measured, replay: Replay, speed: RunSpee
         series: series(setup, measured),
         members,
         run: speed,
+        no_choice: None,
+    };
+    let part = measured_part(setup, measured, replay, &run);
+    let puts_off = puts_off_all_work(&run.scheme, &run.settings, &part);
+    Run { no_choice: puts_off.then_some(NoChoice::NothingWrittenHome), ..run }
+}
+
+fn measured_part(setup: &Setup, measured: &Measured, replay: Replay, run: &Run) -> MeasuredPart {
+    let written = |statistics: &Statistics| statistics.written_blocks;
+    let host_blocks = written(setup.volume().statistics()) - written(&measured.before.0[0]);
+    MeasuredPart {
+        replay,
+        replayed: measured.end,
+        host_bytes: host_blocks * setup.volume().view().layout.block.bytes().0,
+        home_bytes: run.bytes_written_home(),
     }
 }
 
@@ -180,7 +198,7 @@ fn member(setup: &Setup, measured: &Measured, replay: Replay, id: usize) -> Memb
                 note_life_of_run(&mut figures, drive, replay, span);
                 MemberFigures::Ssd(Box::new(figures))
             }
-            None => MemberFigures::Hdd(hdd_figures(before, &after, span)),
+            None => MemberFigures::Hdd(hdd_figures(before, &after, span, staging_area(&drive.profile))),
         },
         provenance: Provenance {
             description: Some(drive.profile.summary.clone()),
@@ -210,8 +228,22 @@ fn busy(before: &DeviceStatistics, after: &DeviceStatistics, span: Nanoseconds) 
     share(after.busy.saturating_sub(before.busy).0, span.0)
 }
 
-fn hdd_figures(before: &DeviceStatistics, after: &DeviceStatistics, span: Nanoseconds) -> HddFigures {
+/// Returns the size of the staging area of a shingled disk.
+fn staging_area(profile: &Profile) -> Option<Bytes> {
+    match &profile.body {
+        Body::Hdd(disk) if disk.recording == Recording::Smr => Some(disk.staging_area.0),
+        _ => None,
+    }
+}
+
+fn hdd_figures(
+    before: &DeviceStatistics,
+    after: &DeviceStatistics,
+    span: Nanoseconds,
+    staging_area: Option<Bytes>,
+) -> HddFigures {
     let hdd_before = before.hdd.unwrap_or_default();
+    let bands_cleaned = after.hdd.map(|hdd| hdd.bands_cleaned - hdd_before.bands_cleaned);
     HddFigures {
         reads: Some(after.reads - before.reads),
         writes: Some(after.writes - before.writes),
@@ -223,6 +255,8 @@ fn hdd_figures(before: &DeviceStatistics, after: &DeviceStatistics, span: Nanose
         energy_j: energy(before, after),
         seeks: after.hdd.map(|hdd| hdd.seeks - hdd_before.seeks),
         spin_downs: after.hdd.map(|hdd| hdd.spin_downs - hdd_before.spin_downs),
+        staging_area_bytes: staging_area.map(|area| area.0),
+        bands_cleaned: bands_cleaned.filter(|_| staging_area.is_some()),
     }
 }
 
@@ -399,6 +433,8 @@ fn hdd_total(members: &[Member]) -> HddFigures {
         energy_j: plus(total.energy_j, hdd.energy_j),
         seeks: plus(total.seeks, hdd.seeks),
         spin_downs: plus(total.spin_downs, hdd.spin_downs),
+        staging_area_bytes: plus(total.staging_area_bytes, hdd.staging_area_bytes),
+        bands_cleaned: plus(total.bands_cleaned, hdd.bands_cleaned),
     });
     total.busy_fraction = total.busy_fraction.map(|busy| busy / hdds.len() as f64);
     total

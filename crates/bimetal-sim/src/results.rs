@@ -48,11 +48,6 @@ pub struct Document {
 }
 
 impl Document {
-    /// Returns the reason for which a run is not offered as a choice, if there is one.
-    pub fn no_choice(&self, run: &Run) -> Option<NoChoice> {
-        NoChoice::of(run, &self.trace)
-    }
-
     /// Returns the runs with whole drives or given sizes, and the runs with a share of the working
     /// set. Figures are compared within one block.
     pub fn blocks(&self) -> (&[Run], &[Run]) {
@@ -181,6 +176,9 @@ pub struct Run {
     pub devices: Devices,
     /// Figures of each drive.
     pub members: Vec<Member>,
+    /// Reason for which the run is not offered as a choice; null if the run is a choice. A price
+    /// that is not known is not such a reason here.
+    pub no_choice: Option<NoChoice>,
     /// Cost of the volume.
     pub cost: Cost,
     /// Speed of the simulation: the only part of the document that differs between two equal runs.
@@ -371,6 +369,11 @@ pub struct HddFigures {
     pub seeks: Option<u64>,
     /// Number of times that the spindle was stopped.
     pub spin_downs: Option<u64>,
+    /// Size of the staging area of a shingled disk; null for a disk with conventional recording.
+    pub staging_area_bytes: Option<u64>,
+    /// Number of bands that a shingled disk wrote anew; null for a disk with conventional
+    /// recording.
+    pub bands_cleaned: Option<u64>,
 }
 
 /// Seconds in which the arms of disks move, or sectors pass or are waited for, for each second of

@@ -4,9 +4,10 @@
 //! A run is beaten if a run that costs no more is as fast and its SSD lasts as long. The 99th
 //! percentile of the response times is the speed. A gain in speed counts if it is larger than the ±
 //! of both percentiles, and at least 1 %, which nobody would notice. A gain in life counts from 5 %
-//! on, and so does a gain in speed if a percentile has no ± (`--runs 1`). No life beyond ten years
-//! counts. A run whose figures hold for the trace, but would mislead a buyer, is not offered as a
-//! choice ([`NoChoice`]).
+//! on, from the longest possible life of the one to the shortest possible life of the other, and so
+//! does a gain in speed if a percentile has no ± (`--runs 1`). No life beyond ten years counts. A
+//! run whose figures hold for the trace, but would mislead a buyer, is not offered as a choice
+//! ([`NoChoice`]).
 
 use bimetal_core::units::significant;
 use bimetal_measure::text::{dollars, lifetime, milliseconds, milliseconds_with_half, three_digits};
@@ -65,53 +66,52 @@ struct Merits {
     p99_ms: f64,
     /// Half the 95 % interval of the percentile.
     p99_half: Option<f64>,
-    /// Years that the SSD lasts, at most [`YEARS_MAX`]; [`YEARS_MAX`] for a run without an SSD, or
-    /// if no life of this comparison counts.
-    years: f64,
+    /// Years that the SSD lasts, from the shortest life that the trace leaves possible to the
+    /// longest, each at most [`YEARS_MAX`]; [`YEARS_MAX`] for a run without an SSD, or if no life
+    /// of this comparison counts.
+    years: (f64, f64),
     has_ssd: bool,
 }
 
 impl Choices {
-    /// Returns the choices among `runs`, of which `why_not` tells those that are not choices;
-    /// `None` if only one run has a price and a speed, and no price is unknown. With `today`, a
-    /// year with its fraction, a life has the year of its end.
-    pub(crate) fn of(runs: &[Run], why_not: impl Fn(&Run) -> Option<NoChoice>, today: Option<f64>) -> Option<Self> {
-        let lives_count = runs.iter().all(|run| run.ssd.is_none() || run.devices.ssd.flash.lifetime_years.is_some());
+    /// Returns the choices among `runs`; `None` if all runs may be choices, and at most one has a
+    /// price and a speed. With `today`, a year with its fraction, a life has the year of its end.
+    pub(crate) fn of(runs: &[Run], today: Option<f64>) -> Option<Self> {
+        let why_not = |run: &Run| run.no_choice.or_else(|| no_price(run));
+        let is_life_known = |run: &Run| run.ssd.is_none() || run.devices.ssd.flash.lifetime_years.is_some();
+        let lives_count = runs.iter().filter(|run| why_not(run).is_none()).all(is_life_known);
         let merits = |run: &Run| {
-            let years = least_life(run).filter(|_| lives_count);
-            let years = years.unwrap_or(YEARS_MAX).min(YEARS_MAX);
+            let years = life(run).filter(|_| lives_count).unwrap_or((YEARS_MAX, YEARS_MAX));
+            let years = (years.0.min(YEARS_MAX), years.1.min(YEARS_MAX));
             let (usd, p99_ms) = (run.cost.total_usd?, run.response_time_ms.all.p99?);
             let p99_half = run.response_time_ms.all.p99_pm;
             Some(Merits { usd, p99_ms, p99_half, years, has_ssd: run.ssd.is_some() })
         };
-        let unsure: Vec<(usize, NoChoice)> = runs
-            .iter()
-            .enumerate()
-            .filter_map(|(at, run)| Some((at, why_not(run).or_else(|| no_price(run))?)))
-            .collect();
+        let unsure: Vec<(usize, NoChoice)> =
+            runs.iter().enumerate().filter_map(|(at, run)| Some((at, why_not(run)?))).collect();
         let sure = (0..runs.len()).filter(|at| unsure.iter().all(|(other, _)| other != at));
         let mut order: Vec<(usize, Merits)> = sure.filter_map(|at| Some((at, merits(&runs[at])?))).collect();
         order.sort_by(|(_, a), (_, b)| {
-            a.usd.total_cmp(&b.usd).then(a.p99_ms.total_cmp(&b.p99_ms)).then(b.years.total_cmp(&a.years))
+            a.usd.total_cmp(&b.usd).then(a.p99_ms.total_cmp(&b.p99_ms)).then(b.years.0.total_cmp(&a.years.0))
         });
-        let is_without_price = unsure.iter().any(|(_, reason)| *reason == NoChoice::NoPrice);
-        if order.len() < 2 && !is_without_price {
+        if order.len() < 2 && unsure.is_empty() {
             return None;
         }
-        let (mut kept, mut choices): (Vec<Merits>, _) =
+        let (mut cheaper, mut choices): (Vec<Merits>, _) =
             (Vec::new(), Self { best: Vec::new(), beaten: Vec::new(), unsure, rule: "" });
+        let mut all_have_half = true;
         for (run, own) in order {
-            match own.purpose_beside(&kept) {
+            match own.purpose_beside(&cheaper) {
                 Some(purpose) => {
                     let figures = own.in_words(&runs[run], today);
                     choices.best.push(Choice { run, purpose, figures, buy: buy(&runs[run]) });
-                    kept.push(own);
+                    all_have_half &= own.p99_half.is_some();
                 }
                 None => choices.beaten.push(run),
             }
+            cheaper.push(own);
         }
         choices.beaten.sort_unstable();
-        let all_have_half = kept.iter().all(|run| run.p99_half.is_some());
         choices.rule = if all_have_half { RULE } else { RULE_WITHOUT_HALF };
         Some(choices)
     }
@@ -120,7 +120,10 @@ impl Choices {
     pub(crate) fn lines(&self, name: impl Fn(usize) -> String) -> String {
         let names: Vec<String> = self.best.iter().map(|choice| name(choice.run)).collect();
         let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
-        let mut text = format!("what to choose ({}):\n", self.rule);
+        let mut text = match self.best.is_empty() {
+            true => "what to choose: no run is a choice\n".to_owned(),
+            false => format!("what to choose ({}):\n", self.rule),
+        };
         for (Choice { purpose, figures, buy, .. }, name) in self.best.iter().zip(names) {
             text += &format!("  {name:width$}  {purpose}: {figures}\n");
             if !buy.is_empty() {
@@ -147,19 +150,19 @@ impl Choices {
 }
 
 impl Merits {
-    /// Returns the purpose that this run serves better than all runs of `kept`, which cost no more;
-    /// `None` if one run of `kept` is as fast and lasts as long.
-    fn purpose_beside(&self, kept: &[Self]) -> Option<String> {
-        let Some(fastest) = kept.iter().min_by(|one, other| one.p99_ms.total_cmp(&other.p99_ms)) else {
+    /// Returns the purpose that this run serves better than all runs of `cheaper`, which cost no
+    /// more; `None` if one run of `cheaper` is as fast and may last as long.
+    fn purpose_beside(&self, cheaper: &[Self]) -> Option<String> {
+        let Some(fastest) = cheaper.iter().min_by(|one, other| one.p99_ms.total_cmp(&other.p99_ms)) else {
             return Some("the cheapest".to_owned());
         };
         if self.is_faster(fastest) {
             return Some(format!("for a p99 below {}", milliseconds(fastest.p99_ms)));
         }
-        let as_fast = kept.iter().filter(|other| !self.is_faster(other));
-        let longest = as_fast.map(|other| other.years).max_by(f64::total_cmp)?;
+        let as_fast = cheaper.iter().filter(|other| !self.is_faster(other));
+        let longest = as_fast.map(|other| other.years.1).max_by(f64::total_cmp)?;
         // A dearer disk without an SSD serves nobody who asks for an SSD that lasts.
-        let lasts_longer = self.has_ssd && longest < self.years * (1.0 - GAIN);
+        let lasts_longer = self.has_ssd && longest < self.years.0 * (1.0 - GAIN);
         lasts_longer.then(|| format!("for an SSD that lasts longer than {}", lifetime(longest)))
     }
 
@@ -174,7 +177,7 @@ impl Merits {
     fn in_words(&self, run: &Run, today: Option<f64>) -> String {
         let p99 = milliseconds_with_half(self.p99_ms, self.p99_half);
         let mut text = format!("${}, p99 {p99}", dollars(self.usd));
-        if let (Some(years), Some(least)) = (run.devices.ssd.flash.lifetime_years, least_life(run)) {
+        if let (Some(years), Some((least, _))) = (run.devices.ssd.flash.lifetime_years, life(run)) {
             let end = today.map_or_else(String::new, |today| until(least, today));
             let from = if least * WIDE < years { format!("{} to ", lifetime(least)) } else { String::new() };
             text += &format!(", the SSD lasts {from}{}{end}", lifetime(years));
@@ -195,7 +198,7 @@ fn no_price(run: &Run) -> Option<NoChoice> {
 /// probability that data are lost in a year.
 fn buy(run: &Run) -> String {
     let drives: Vec<String> = run.members.iter().filter_map(purchase).collect();
-    let drives = (run.sizing != Sizing::Share && !drives.is_empty() && drives.len() == run.members.len())
+    let drives = (run.sizing == Sizing::Sold && !drives.is_empty() && drives.len() == run.members.len())
         .then(|| format!("buy {}", drives.join(" and ")));
     let year = run.cost.usd_per_year.map(|usd| format!("${} a year", dollars(usd)));
     let loss = run.cost.loss_probability_per_year;
@@ -209,11 +212,11 @@ fn purchase(member: &Member) -> Option<String> {
     Some(answer::purchase(&member.profile, member.drives, member.bytes, member.provenance.price_usd?, date))
 }
 
-/// Returns the shortest life that the trace leaves possible, in years.
-fn least_life(run: &Run) -> Option<f64> {
+/// Returns the shortest and the longest life that the trace leaves possible, in years.
+fn life(run: &Run) -> Option<(f64, f64)> {
     let flash = &run.devices.ssd.flash;
     let years = flash.lifetime_years?;
-    Some(flash.lifetime_range_years.map_or(years, |(least, _)| least.min(years)))
+    Some(flash.lifetime_range_years.map_or((years, years), |(least, most)| (least.min(years), most.max(years))))
 }
 
 /// Returns a capacity in the units in which drives are sold.
@@ -236,7 +239,7 @@ mod tests {
     }
 
     fn said(runs: &[Run]) -> String {
-        Choices::of(runs, |_| None, None).unwrap().lines(|at| runs[at].scheme.clone())
+        Choices::of(runs, None).unwrap().lines(|at| runs[at].scheme.clone())
     }
 
     #[test]
@@ -253,7 +256,7 @@ mod tests {
             "what to choose (a gain of less than 5 % counts as none):\n\
              \x20 disk     the cheapest: $80.00, p99 900 ms, holds 250 GB\n\
              \x20 flash    for a p99 below 900 ms: $90.00, p99 4.00 ms, the SSD lasts 2.00 y, holds 250 GB\n\
-             \x20 lasting  for an SSD that lasts longer than 2.00 y: $170, p99 40.0 ms, the SSD lasts 5.00 y, holds 250 GB\n\
+             \x20 lasting  for an SSD that lasts longer than 2.05 y: $170, p99 40.0 ms, the SSD lasts 5.00 y, holds 250 GB\n\
              \x20 nothing is gained by dear, hardly-faster\n"
         );
     }
@@ -261,14 +264,59 @@ mod tests {
     /// combo was the advice for 8 TB because a trace of 10 GB fitted into the SSD.
     #[test]
     fn scheme_that_hangs_on_unknown_addresses_is_no_choice() {
-        let runs = [run("bcache", 90.0, 4.0, None), run("combo", 80.0, 1.0, None), run("hdd-only", 70.0, 9.0, None)];
-        let unsure = |run: &Run| (run.scheme == "combo").then_some(NoChoice::TooFewAddresses);
-        let choices = Choices::of(&runs, unsure, None).unwrap();
+        let mut runs =
+            [run("bcache", 90.0, 4.0, None), run("combo", 80.0, 1.0, None), run("hdd-only", 70.0, 9.0, None)];
+        let sure = Choices::of(&runs, None).unwrap();
+        assert_eq!(sure.best.iter().map(|choice| choice.run).collect::<Vec<_>>(), [2, 1]);
+        runs[1].no_choice = Some(NoChoice::TooFewAddresses);
+        let choices = Choices::of(&runs, None).unwrap();
         assert_eq!(choices.best.iter().map(|choice| choice.run).collect::<Vec<_>>(), [2, 0]);
         let text = choices.lines(|at| runs[at].scheme.clone());
         assert!(text.ends_with("  no choice, because the trace knows too few addresses: combo\n"), "{text}");
-        let sure = Choices::of(&runs, |_| None, None).unwrap();
-        assert_eq!(sure.best.iter().map(|choice| choice.run).collect::<Vec<_>>(), [2, 1]);
+    }
+
+    /// Regression: a comparison of two runs, of which one was no choice, had no word about either.
+    #[test]
+    fn reason_is_given_even_if_one_choice_or_none_is_left() {
+        let mut runs = [run("griffin", 90.0, 4.0, Some(99.0)), run("disk", 80.0, 9.0, None)];
+        runs[0].no_choice = Some(NoChoice::NothingWrittenHome);
+        assert!(said(&runs).contains("  disk  the cheapest: $80.00"), "{}", said(&runs));
+        assert!(said(&runs).ends_with("wrote nothing home: griffin\n"), "{}", said(&runs));
+        runs[1].no_choice = Some(NoChoice::Saturated);
+        assert!(said(&runs).starts_with("what to choose: no run is a choice\n  no choice, because"), "{}", said(&runs));
+    }
+
+    /// Regression: an SSD with a life of 6.2 to 7.9 years was beaten by a dearer drive with a life
+    /// of 7.4 years, because the shorter ends were compared.
+    #[test]
+    fn life_within_the_range_of_a_cheaper_run_gains_nothing() {
+        let mut runs = [run("flash", 45.0, 4.0, Some(7.85)), run("dear", 245.0, 4.0, Some(7.36))];
+        runs[0].devices.ssd.flash.lifetime_range_years = Some((6.24, 7.85));
+        assert_eq!(Choices::of(&runs, None).unwrap().beaten, [1]);
+        runs[0].devices.ssd.flash.lifetime_range_years = Some((5.0, 6.5));
+        runs[0].devices.ssd.flash.lifetime_years = Some(6.0);
+        assert!(said(&runs).contains("for an SSD that lasts longer than 6.50 y"), "{}", said(&runs));
+    }
+
+    /// Regression: a cache that its scheme hardly used was recommended for its long life, although
+    /// the disk alone was as fast and cheaper.
+    #[test]
+    fn hybrid_no_faster_than_a_cheaper_disk_gains_nothing() {
+        let runs = [
+            run("flash", 45.0, 4.0, Some(1.0)),
+            run("disk", 200.0, 5113.0, None),
+            run("hybrid", 245.0, 5046.0, Some(9.0)),
+        ];
+        assert_eq!(Choices::of(&runs, None).unwrap().beaten, [1, 2]);
+    }
+
+    #[test]
+    fn only_drives_on_sale_can_be_bought() {
+        let mut run = crate::report::fixture::document().runs.remove(0);
+        run.sizing = Sizing::Given;
+        assert!(!buy(&run).contains("buy"), "{}", buy(&run));
+        run.sizing = Sizing::Sold;
+        assert!(buy(&run).starts_with("buy ssd-profile"), "{}", buy(&run));
     }
 
     /// A life of 505 years was praised that could as well be 9 days.
@@ -289,7 +337,7 @@ mod tests {
     #[test]
     fn one_of_two_equal_runs_stays() {
         let runs = [run("a", 90.0, 4.0, Some(2.0)), run("b", 90.0, 4.1, Some(2.05))];
-        let choices = Choices::of(&runs, |_| None, None).unwrap();
+        let choices = Choices::of(&runs, None).unwrap();
         assert_eq!((choices.best.len(), choices.best[0].run, &choices.beaten[..]), (1, 0, &[1][..]));
     }
 
@@ -298,51 +346,51 @@ mod tests {
     #[test]
     fn gain_within_the_interval_is_no_choice() {
         let mut runs = [run("cheap", 80.0, 10.0, None), run("dear", 90.0, 8.0, None)];
-        assert_eq!(Choices::of(&runs, |_| None, None).unwrap().best.len(), 2);
+        assert_eq!(Choices::of(&runs, None).unwrap().best.len(), 2);
         (runs[0].response_time_ms.all.p99_pm, runs[1].response_time_ms.all.p99_pm) = (Some(1.6), Some(1.6));
-        let choices = Choices::of(&runs, |_| None, None).unwrap();
+        let choices = Choices::of(&runs, None).unwrap();
         assert_eq!((choices.best.len(), choices.rule), (1, RULE));
         assert_eq!(choices.best[0].figures, "$80.00, p99 10.0 ± 2 ms, holds 250 GB");
         runs[0].response_time_ms.all.p99_pm = Some(0.5);
-        assert_eq!(Choices::of(&runs, |_| None, None).unwrap().best.len(), 2);
+        assert_eq!(Choices::of(&runs, None).unwrap().best.len(), 2);
         (runs[1].response_time_ms.all.p99, runs[1].response_time_ms.all.p99_pm) = (Some(9.95), Some(0.0));
         runs[0].response_time_ms.all.p99_pm = Some(0.0);
-        assert_eq!(Choices::of(&runs, |_| None, None).unwrap().best.len(), 1, "half a percent, though certain");
+        assert_eq!(Choices::of(&runs, None).unwrap().best.len(), 1, "half a percent, though certain");
     }
 
     #[test]
     fn life_ends_in_a_year_if_today_is_known() {
         let runs = [run("flash", 90.0, 4.0, Some(4.2)), run("disk", 80.0, 900.0, None)];
-        let choices = Choices::of(&runs, |_| None, Some(2026.9)).unwrap();
+        let choices = Choices::of(&runs, Some(2026.9)).unwrap();
         assert_eq!(choices.best[1].figures, "$90.00, p99 4.00 ms, the SSD lasts 4.20 y, until 2031, holds 250 GB");
     }
 
     #[test]
     fn life_counts_only_if_it_is_known_of_every_ssd() {
         let mut runs = [run("flash", 90.0, 4.0, Some(2.0)), run("lasting", 170.0, 40.0, Some(5.0))];
-        assert_eq!(Choices::of(&runs, |_| None, None).unwrap().best.len(), 2);
+        assert_eq!(Choices::of(&runs, None).unwrap().best.len(), 2);
         runs[0].devices.ssd.flash.lifetime_years = None;
-        assert_eq!(Choices::of(&runs, |_| None, None).unwrap().best.len(), 1);
+        assert_eq!(Choices::of(&runs, None).unwrap().best.len(), 1);
     }
 
     /// Regression: "an SSD that lasts longer than 132 y" recommended a drive of twice the price.
     #[test]
     fn lives_beyond_ten_years_are_equal() {
         let runs = [run("flash", 90.0, 4.0, Some(132.0)), run("dear", 170.0, 4.0, Some(157.0))];
-        assert_eq!(Choices::of(&runs, |_| None, None).unwrap().beaten, [1]);
+        assert_eq!(Choices::of(&runs, None).unwrap().beaten, [1]);
         let runs = [run("flash", 90.0, 4.0, Some(9.0)), run("dear", 170.0, 4.0, Some(157.0))];
-        assert_eq!(Choices::of(&runs, |_| None, None).unwrap().best.len(), 2);
+        assert_eq!(Choices::of(&runs, None).unwrap().best.len(), 2);
         let runs = [run("flash", 80.0, 4.0, Some(2.0)), run("dear-disk", 170.0, 4.0, None)];
-        assert_eq!(Choices::of(&runs, |_| None, None).unwrap().beaten, [1]);
+        assert_eq!(Choices::of(&runs, None).unwrap().beaten, [1]);
     }
 
     #[test]
     fn run_without_a_price_is_no_choice() {
         let mut runs = [run("flash", 90.0, 4.0, None), run("disk", 80.0, 900.0, None)];
         runs[1].cost.total_usd = None;
-        let choices = Choices::of(&runs, |_| None, None).unwrap();
+        let choices = Choices::of(&runs, None).unwrap();
         assert_eq!((choices.best.len(), &choices.unsure[..]), (1, &[(1, NoChoice::NoPrice)][..]));
         assert!(said(&runs).ends_with("  no choice, because the price of a drive is not known: disk\n"));
-        assert!(Choices::of(&runs[..1], |_| None, None).is_none(), "nothing to choose from");
+        assert!(Choices::of(&runs[..1], None).is_none(), "nothing to choose from");
     }
 }

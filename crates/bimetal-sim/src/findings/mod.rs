@@ -14,7 +14,9 @@ mod of_trace;
 mod part_of_addresses;
 mod queue_events;
 mod saturated;
+mod shingled;
 mod timers;
+mod volatile_cache;
 mod warm_up;
 mod whole_seconds;
 
@@ -26,7 +28,7 @@ pub use no_choice::NoChoice;
 pub use of_trace::OfTrace;
 pub use part_of_addresses::depends_on_place;
 use serde::Serialize;
-pub use timers::puts_off_all_work;
+pub use timers::{MeasuredPart, puts_off_all_work};
 
 use crate::results::Run;
 use crate::simulator::Replay;
@@ -92,6 +94,8 @@ pub fn of(survey: &Survey, runs: &[Run], block: BlockSize, replay: Replay, capac
         Replay::Closed { .. } => {}
     }
     findings.extend(part_of_addresses::of(runs, capacity, address_end(survey)));
+    findings.extend(shingled::of(runs));
+    findings.extend(volatile_cache::of(survey, runs));
     findings.extend(saturated::of(runs));
     findings
 }
@@ -106,6 +110,8 @@ pub fn of_choice(survey: &Survey, run: &Run, block: BlockSize, replay: Replay) -
         cold_start::of(survey, runs),
         faster_device::of(survey, runs).filter(|_| matches!(replay, Replay::Timed { .. })),
         no_responses::of(survey).filter(|_| matches!(replay, Replay::Think { .. })),
+        shingled::of(runs),
+        volatile_cache::of(survey, runs),
         saturated::of(runs),
     ];
     found.into_iter().flatten().collect()

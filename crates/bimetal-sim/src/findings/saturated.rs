@@ -14,7 +14,7 @@ const LONG_MS: f64 = 1000.0;
 
 /// Returns the share of the time for which a run was behind, if the run was saturated: by its share
 /// of the time, or because at least a tenth of its requests took long.
-fn saturated(run: &Run) -> Option<f64> {
+pub(super) fn share_behind(run: &Run) -> Option<f64> {
     let share = run.behind_fraction.filter(|&share| share > 0.0)?;
     (share >= SATURATED_SHARE || long_requests(run).is_some()).then_some(share)
 }
@@ -56,7 +56,7 @@ pub(super) fn of(runs: &[Run]) -> Option<Finding> {
         run.sizing == Sizing::Share && runs.iter().any(|other| other.sizing != Sizing::Share && same(other))
     };
     let once = runs.iter().filter(|run| !is_sold_too(run));
-    let mut saturated: Vec<(&Run, f64)> = once.filter_map(|run| Some((run, saturated(run)?))).collect();
+    let mut saturated: Vec<(&Run, f64)> = once.filter_map(|run| Some((run, share_behind(run)?))).collect();
     // Whole drives come before shares of drives.
     let key = |run: &Run| run.sizing == Sizing::Share;
     saturated.sort_by(|(one, a), (other, b)| key(one).cmp(&key(other)).then(b.total_cmp(a)));

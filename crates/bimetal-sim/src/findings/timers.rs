@@ -9,6 +9,7 @@ use bimetal_core::units::Nanoseconds;
 
 use super::Finding;
 use crate::results::Run;
+use crate::simulator::Replay;
 use crate::survey::Survey;
 
 pub(super) fn of(survey: &Survey, runs: &[Run]) -> Option<Finding> {
@@ -30,17 +31,26 @@ pub(super) fn of(survey: &Survey, runs: &[Run]) -> Option<Finding> {
 /// Share of the written bytes below which a scheme counts as not having begun to write home.
 const BEGUN_SHARE: f64 = 0.01;
 
-/// Returns true if a scheme kept nearly all writes from home until the end of a trace that is
-/// shorter than a timer of the scheme: the work that the scheme put off is missing from the
-/// figures. A trace without times has a `duration` of 0, and no timer.
-pub fn puts_off_all_work(
-    scheme: &str,
-    settings: &BTreeMap<String, String>,
-    duration: Nanoseconds,
-    (home_bytes, host_bytes): (u64, u64),
-) -> bool {
-    let has_begun = home_bytes as f64 >= BEGUN_SHARE * host_bytes as f64;
-    !has_begun && duration > Nanoseconds::ZERO && !longer_than(duration, scheme, settings).is_empty()
+/// Part of a replay that was measured.
+#[derive(Clone, Copy, Debug)]
+pub struct MeasuredPart {
+    /// Times at which the requests were issued.
+    pub replay: Replay,
+    /// Time from the beginning of the replay to its end, warm-up included.
+    pub replayed: Nanoseconds,
+    /// Bytes that the host wrote in the measured part.
+    pub host_bytes: u64,
+    /// Bytes that home got in the measured part.
+    pub home_bytes: u64,
+}
+
+/// Returns true if a scheme kept nearly all writes of the measured part from home, and a timer of
+/// the scheme is longer than the whole replay: the work that the scheme put off is missing from the
+/// figures. A closed replay has no times, so no timer is longer.
+pub fn puts_off_all_work(scheme: &str, settings: &BTreeMap<String, String>, part: &MeasuredPart) -> bool {
+    let has_begun = part.home_bytes as f64 >= BEGUN_SHARE * part.host_bytes as f64;
+    let is_timed = !matches!(part.replay, Replay::Closed { .. });
+    is_timed && !has_begun && !longer_than(part.replayed, scheme, settings).is_empty()
 }
 
 /// Returns the timers of a scheme that are longer than `duration`, as `scheme key=value`.
@@ -68,15 +78,19 @@ mod tests {
     #[test]
     fn scheme_whose_timer_never_fired_puts_off_all_work() {
         let settings = BTreeMap::from([("timeout".to_owned(), "900s".to_owned())]);
-        let puts_off = |seconds, home_bytes, host_bytes| {
-            puts_off_all_work("griffin", &settings, Nanoseconds::from_seconds(seconds), (home_bytes, host_bytes))
+        let timed = Replay::Timed { speedup: 20.0 };
+        let part = |seconds, home_bytes, host_bytes| {
+            let replayed = Nanoseconds::from_seconds(seconds);
+            MeasuredPart { replay: timed, replayed, host_bytes, home_bytes }
         };
-        assert!(puts_off(40, 0, 1000));
-        assert!(puts_off(40, 9, 1000));
-        assert!(!puts_off(40, 10, 1000), "a threshold began a migration");
-        assert!(!puts_off(901, 0, 1000), "the timer was due");
-        assert!(!puts_off(40, 0, 0), "nothing was written");
-        assert!(!puts_off_all_work("ssd-only", &BTreeMap::new(), Nanoseconds::ZERO, (0, 1000)));
+        let puts_off = |part| puts_off_all_work("griffin", &settings, &part);
+        assert!(puts_off(part(40, 0, 1000)));
+        assert!(puts_off(part(40, 9, 1000)));
+        assert!(!puts_off(part(40, 10, 1000)), "a threshold began a migration");
+        assert!(!puts_off(part(901, 0, 1000)), "the timer was due");
+        assert!(!puts_off(part(40, 0, 0)), "nothing was written");
+        assert!(!puts_off(MeasuredPart { replay: Replay::Closed { depth: 1 }, ..part(40, 0, 1000) }), "no times");
+        assert!(!puts_off_all_work("ssd-only", &BTreeMap::new(), &part(0, 0, 1000)), "no timer");
     }
 
     #[test]

@@ -205,6 +205,11 @@ pub struct Repeated<'a> {
 }
 
 impl<'a> Repeated<'a> {
+    /// Returns true if the requests have different times, so that their rate is known.
+    pub(crate) fn has_times(&self) -> bool {
+        self.duration > Nanoseconds::ZERO
+    }
+
     /// Returns `requests` as a workload to repeat.
     pub fn of(requests: &'a Vec<Request>, replay: Replay, known_wear: &'a KnownWear) -> Self {
         let first = requests.first().map_or(Nanoseconds::ZERO, |request| request.arrival);
@@ -257,14 +262,15 @@ fn flash_drives(setup: &Setup) -> impl Iterator<Item = &Drive> {
 }
 
 /// Computes the lifetimes of the flash drives of `setup`, which no request has reached yet. The
-/// lifetimes are unknown under a closed replay, which ignores the times of the trace. Under a
+/// lifetimes are unknown under a closed replay, which ignores the times of the trace, and for a
+/// trace without times. Under a
 /// replay with think times, the lifetimes are those of the trace's own times: the load of a day is
 /// that of the recorded day, however fast the drives answer.
 ///
 /// # Errors
 /// Returns an error if the workload cannot be read, or the totals of a run contradict each other.
 pub fn lives(mut setup: Setup, choices: &Choices, load: Repeated<'_>) -> Result<Vec<Life>, SimulationError> {
-    let (Replay::Timed { speedup } | Replay::Think { speedup }) = load.replay else {
+    let (Replay::Timed { speedup } | Replay::Think { speedup }, true) = (load.replay, load.has_times()) else {
         let unknown = |drive: &Drive| Life::unknown(&drive.id, &drive.profile, Unknown::NeedsTimes);
         return Ok(flash_drives(&setup).map(unknown).collect());
     };

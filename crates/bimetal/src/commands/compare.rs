@@ -21,6 +21,7 @@ use crate::options::parse::day;
 use crate::options::simulation::{HintsOption, RepeatOption, RestoreOption, RunsOption, SimulationOptions};
 use crate::options::{TableForm, heading};
 use crate::output::{OutputFile, Versioned, note, note_unknown_capacity, print};
+use crate::prices;
 use crate::progress::Stages;
 use crate::report::{self, sections::label};
 use crate::self_check::head;
@@ -174,6 +175,10 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     if let Some(path) = report {
         note(format_args!("the report is in {}", path.display()));
     }
+    let oldest = prices::dates(document.blocks().0).min();
+    if let Some(age) = oldest.and_then(|oldest| prices::age_note(oldest, prices::today())) {
+        note(age);
+    }
     if document.trace.capacity_bytes.is_none() && document.runs.iter().any(|run| run.sizing == Sizing::Sold) {
         note_unknown_capacity("drives");
     }
@@ -189,7 +194,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
 /// Returns the choices that no other run beats, with an empty line after them.
 fn choices(document: &Document, today: f64) -> String {
     let runs = document.blocks().0;
-    let choices = Choices::of(runs, |run| document.no_choice(run), Some(today));
+    let choices = Choices::of(runs, Some(today));
     choices.map_or_else(String::new, |choices| format!("{}\n", choices.lines(|run| label(runs, run))))
 }
 

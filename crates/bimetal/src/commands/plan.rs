@@ -6,8 +6,9 @@ use std::path::PathBuf;
 
 use bimetal_core::layout::Role;
 use bimetal_core::units::Bytes;
+use bimetal_core::units::significant;
 use bimetal_measure::json::to_json;
-use bimetal_measure::text::{price, short, short_years};
+use bimetal_measure::text::{price, short_years};
 use bimetal_plan::advice::Confidence;
 use bimetal_plan::answer::{CLOSEST, Closest, Described, purchases, sentence};
 use bimetal_plan::break_even::BreakEven;
@@ -397,7 +398,8 @@ fn text(planned: &Planned) -> String {
             });
             let _ = writeln!(text, "{}", built.unwrap_or_default());
             if best.candidate.drives.iter().any(|(_, offer)| offer.drives > 1) {
-                text += "join the drives of one kind first, by LVM or by a linear array of mdadm\n";
+                text +=
+                    "stripe the drives of one kind first (`mdadm --level=0`, or LVM): the lives count on equal wear\n";
             }
         }
         None => {
@@ -440,7 +442,8 @@ fn text(planned: &Planned) -> String {
 fn ownership(option: Option<&Described>) -> String {
     let Some(Described { usd_per_year, loss_probability_per_year, .. }) = option else { return String::new() };
     let cost = usd_per_year.map(|usd| format!("{} a year (drives, successors, energy)", price(usd)));
-    let loss = loss_probability_per_year.map(|loss| format!("data are lost in {} % of all years", short(loss * 100.0)));
+    let loss = loss_probability_per_year
+        .map(|loss| format!("data are lost in {} % of all years", significant(loss * 100.0, 2)));
     let parts: Vec<String> = [cost, loss].into_iter().flatten().collect();
     if parts.is_empty() { String::new() } else { format!("own: {}\n", parts.join(", ")) }
 }

@@ -292,13 +292,14 @@ impl Column {
 
     /// Returns, for each run, true if the run has the best value of the column. Values that look
     /// equal tie. No run is the best if all values tie, if only one run has a value, or if luck
-    /// explains the lead over the next value. A drive without work is never the best: nobody buys a
-    /// drive that is not used.
+    /// explains the lead over the next value. A run that is not a choice is never the best. A drive
+    /// without work is never the best: nobody buys a drive that is not used.
     pub(crate) fn best(&self, runs: &[Run]) -> Vec<bool> {
         let none = vec![false; runs.len()];
         let is_idle = |value: f64| self.title == BUSY && value == 0.0;
         let value = |run: &Run| Some(((self.value)(run).filter(|value| !is_idle(*value))?, self.half_of(run)));
-        let values: Vec<_> = runs.iter().map(value).collect();
+        let of_choice = |run: &Run| value(run).filter(|_| run.no_choice.is_none());
+        let values: Vec<_> = runs.iter().map(of_choice).collect();
         let better = |a: (f64, Option<f64>), b: (f64, Option<f64>)| {
             let is_a = if self.better == Better::Higher { a.0 >= b.0 } else { a.0 <= b.0 };
             if is_a { a } else { b }

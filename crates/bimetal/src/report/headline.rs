@@ -42,15 +42,10 @@ struct Ranking {
 /// Figure of a run, with half the figure's 95 % interval.
 type Figure = (f64, Option<f64>);
 
-/// Returns true if a run may be advice.
-fn is_choice(document: &Document, run: &Run) -> bool {
-    document.no_choice(run).is_none()
-}
-
 /// Ranks the runs that have the figure; the lowest figure comes first. Runs tie if luck may explain
 /// the lead. Runs that are not choices are left out.
 fn rank(document: &Document, figure: impl Fn(&Run) -> Option<Figure>) -> Option<Ranking> {
-    let figure = |run: &Run| figure(run).filter(|_| is_choice(document, run));
+    let figure = |run: &Run| figure(run).filter(|_| run.no_choice.is_none());
     let mut order: Vec<_> =
         document.runs.iter().enumerate().filter_map(|(index, run)| Some((index, figure(run)?))).collect();
     order.sort_by(|a, b| a.1.0.total_cmp(&b.1.0));
@@ -116,7 +111,7 @@ pub(crate) fn drives(runs: &[Run]) -> String {
 
 /// Returns the choices that no other run beats, as a list.
 pub(crate) fn choices(document: &Document) -> String {
-    let Some(choices) = Choices::of(&document.runs, |run| document.no_choice(run), None) else {
+    let Some(choices) = Choices::of(&document.runs, None) else {
         return String::new();
     };
     let item = |Choice { run, purpose, figures, buy }: &Choice| {
@@ -237,7 +232,7 @@ fn latency(document: &Document) -> Option<Answer> {
 /// or bytes written if a life is unknown.
 fn least_wear(document: &Document) -> Option<(Vec<usize>, String)> {
     let life = |run: &Run| run.devices.ssd.flash.lifetime_years.map(|years| (1.0 / years, None));
-    let mut choices = document.runs.iter().filter(|run| is_choice(document, run));
+    let mut choices = document.runs.iter().filter(|run| run.no_choice.is_none());
     let all_known = choices.all(|run| run.devices.ssd.flash.lifetime_unknown.is_none());
     if let Some(longest) = rank(document, life).filter(|_| all_known) {
         return Some((longest.best, format!("{} at this load", lifetime_in_words(1.0 / longest.value))));
@@ -311,7 +306,7 @@ fn cost(document: &Document) -> Option<Answer> {
         reason += &format!(" With an SSD: {} at ${}.", names(document, &with_ssd.best), dollars(with_ssd.value));
     }
     let efficient = efficient(document);
-    let choices = runs.iter().filter(|run| is_choice(document, run)).count();
+    let choices = runs.iter().filter(|run| run.no_choice.is_none()).count();
     if efficient.len() < choices && efficient.len() > 1 {
         reason += &format!(" Nothing is both cheaper and faster than {}.", names(document, &efficient));
     }
@@ -322,7 +317,7 @@ fn cost(document: &Document) -> Option<Answer> {
 /// least as fast, and better in one of the two.
 fn efficient(document: &Document) -> Vec<usize> {
     let runs = &document.runs;
-    let point = |run: &Run| Some((run.cost.total_usd.filter(|_| is_choice(document, run))?, mean_latency(run)?.0));
+    let point = |run: &Run| Some((run.cost.total_usd.filter(|_| run.no_choice.is_none())?, mean_latency(run)?.0));
     let beats = |a: (f64, f64), b: (f64, f64)| a.0 <= b.0 && a.1 <= b.1 && a != b;
     (0..runs.len())
         .filter(|index| {

@@ -157,7 +157,7 @@ const SHOWN_MAX: usize = 6;
 /// to choose, and the drives alone. Readers add the others by their buttons.
 fn shown_first(document: &Document) -> Vec<bool> {
     let runs = &document.runs;
-    let choices = Choices::of(runs, |run| document.no_choice(run), None).filter(|_| runs.len() > SHOWN_MAX);
+    let choices = Choices::of(runs, None).filter(|_| runs.len() > SHOWN_MAX);
     let is_alone = |run: &Run| matches!(run.scheme.as_str(), "ssd-only" | "hdd-only");
     let is_shown = |(at, run): (usize, &Run)| match &choices {
         Some(choices) => is_alone(run) || choices.best.iter().any(|choice| choice.run == at),

@@ -1,0 +1,43 @@
+//! Traces without flushes over drives with a volatile write cache. Such a drive answers writes before
+//! they are stable, so the times are those of a host that may lose its last writes.
+
+use super::Finding;
+use crate::results::Run;
+use crate::survey::Survey;
+
+/// Returns true if a disk of the run has its write cache on because the profile says so.
+fn has_volatile_cache(run: &Run) -> bool {
+    run.assumed.iter().any(|(key, value)| key.ends_with(".write_cache") && value.starts_with("on"))
+}
+
+pub(super) fn of(survey: &Survey, runs: &[Run]) -> Option<Finding> {
+    if survey.flushes > 0 || survey.writes == 0 || !runs.iter().any(has_volatile_cache) {
+        return None;
+    }
+    let text = "The trace has no flushes, so a disk's write cache answers writes before they are stable: a power cut \
+                would lose the last writes, and a host that flushes waits longer.";
+    let remedy = "--set hdd.write_cache=off for the times of stable writes, or a trace with flushes";
+    Some(Finding::new("volatile-cache", "note", text.to_owned(), remedy, None))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::run;
+    use super::*;
+
+    #[test]
+    fn writes_that_no_flush_makes_stable_are_told() {
+        let survey = |writes, flushes| Survey { writes, flushes, ..Survey::default() };
+        let with = |key: &str, value: &str| {
+            let mut disk = run("hdd-only", 0);
+            disk.assumed.insert(key.to_owned(), value.to_owned());
+            [run("ssd-only", 1 << 30), disk]
+        };
+        let cached = with("hdd.write_cache", "on (the profile's)");
+        assert_eq!(of(&survey(9, 0), &cached).map(|found| found.id), Some("volatile-cache".to_owned()));
+        assert_eq!(of(&survey(9, 1), &cached), None, "flushes make writes stable");
+        assert_eq!(of(&survey(0, 0), &cached), None, "nothing is written");
+        assert_eq!(of(&survey(9, 0), &with("hdd.write_cache", "off (the profile's)")), None);
+        assert_eq!(of(&survey(9, 0), &with("hdd.size", "on sale")), None);
+    }
+}
