@@ -46,6 +46,12 @@ const WIDE: f64 = 1.05;
 const RULE: &str = "a gain within ± counts as none, and so does less than 5 % of life";
 const RULE_WITHOUT_HALF: &str = "a gain of less than 5 % counts as none";
 
+/// Beginning of the text about the drives to buy.
+const BUY: &str = "buy ";
+/// Remark on choices between schemes over the same drives.
+pub(crate) const OTHER_DRIVES: &str =
+    "all runs use one model of SSD and of HDD; `bimetal plan` chooses among drives on sale";
+
 /// A choice that no other run beats.
 pub(crate) struct Choice {
     /// Number of the run.
@@ -138,7 +144,15 @@ impl Choices {
             let names: Vec<String> = runs.into_iter().map(&name).collect();
             text += &format!("  no choice, because {}: {}\n", reason.words(), names.join(", "));
         }
+        if self.names_purchases() {
+            text += &format!("  {OTHER_DRIVES}\n");
+        }
         text
+    }
+
+    /// Returns true if a choice names drives to buy.
+    pub(crate) fn names_purchases(&self) -> bool {
+        self.best.iter().any(|choice| choice.buy.starts_with(BUY))
     }
 
     /// Returns each reason for which runs are not choices, with these runs.
@@ -199,7 +213,7 @@ fn no_price(run: &Run) -> Option<NoChoice> {
 fn buy(run: &Run) -> String {
     let drives: Vec<String> = run.members.iter().filter_map(purchase).collect();
     let drives = (run.sizing == Sizing::Sold && !drives.is_empty() && drives.len() == run.members.len())
-        .then(|| format!("buy {}", drives.join(" and ")));
+        .then(|| format!("{BUY}{}", drives.join(" and ")));
     let year = run.cost.usd_per_year.map(|usd| format!("${} a year", dollars(usd)));
     let loss = run.cost.loss_probability_per_year;
     let loss = loss.map(|loss| format!("data lost in {} % of all years", significant(loss * 100.0, 2)));

@@ -572,7 +572,22 @@ mod tests {
         assert_eq!(rounds(&[900], 1), (1, 1));
     }
 
-    /// Regression: a comparison of twelve schemes over a trace of one write took 15 s of processor
+    /// One request, or several at one time, have no rate, so a life of 0.6 years after three requests
+    /// was made up.
+    #[test]
+    fn requests_without_times_have_no_life() {
+        let mut writes = random_writes(3, Nanoseconds::from_millis(1), Bytes(4096));
+        writes.iter_mut().for_each(|write| write.arrival = Nanoseconds::ZERO);
+        let choices = Choices { steady_wear: true, ..Choices::default() };
+        let survey = Survey::of(&writes, choices.block, &|_| {}).unwrap();
+        let setup = Setup::new(bimetal_core::schemes::find("ssd-only").unwrap(), &choices, &survey).unwrap();
+        let known_wear = KnownWear::default();
+        let load = Repeated::of(&writes, Replay::Timed { speedup: 1.0 }, &known_wear);
+        let life = lives(setup, &choices, load).unwrap().remove(0);
+        assert_eq!((life.years, life.unknown), (None, Some(Unknown::NeedsTimes)));
+    }
+
+    /// Regression: a comparison of twelve schemes over a trace of few writes took 15 s of processor
     /// time, because the trace was opened and read for each of some 50,000 rounds.
     #[test]
     fn short_workload_is_opened_once_for_all_rounds() {
@@ -583,7 +598,7 @@ mod tests {
                 self.0.open()
             }
         }
-        let write = random_writes(1, Nanoseconds::from_millis(1), Bytes(4096));
+        let write = random_writes(2, Nanoseconds::from_millis(1), Bytes(4096));
         let settings = vec![("timeout".to_owned(), "1s".to_owned())];
         let choices = Choices { settings, steady_wear: true, ..Choices::default() };
         let survey = Survey::of(&write, choices.block, &|_| {}).unwrap();

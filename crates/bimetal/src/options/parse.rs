@@ -136,6 +136,21 @@ pub(crate) fn drive_size(text: &str) -> Result<Bytes, String> {
     }
 }
 
+/// Reads the capacity of a volume. A letter alone is refused, because it means powers of ten on the
+/// labels of drives, and powers of two in most programs: 10 % of 8 TB.
+///
+/// # Errors
+/// Returns a text that says what was expected.
+pub(crate) fn capacity(text: &str) -> Result<Bytes, String> {
+    let text = text.trim();
+    let letter = text.chars().last().filter(|last| "gtpGTP".contains(*last)).map(|last| last.to_ascii_uppercase());
+    if let Some(letter) = letter {
+        let number = text[..text.len() - 1].trim();
+        return Err(format!("{text} may mean {number}{letter}B or {number}{letter}iB: expected one of these"));
+    }
+    drive_size(text)
+}
+
 /// Reads a size, or a share of the footprint.
 ///
 /// # Errors
@@ -206,6 +221,15 @@ mod tests {
         for text in ["", "2026-13", "2026-1-32", "-1", "2026-11-23-1", "soon"] {
             assert!(day(text).is_err(), "{text}");
         }
+    }
+
+    /// Regression: `--capacity 8T` was 8.8 TB, for which another drive is needed than for 8 TB.
+    #[test]
+    fn capacity_says_which_power_it_means() {
+        assert_eq!(capacity("8T"), Err("8T may mean 8TB or 8TiB: expected one of these".to_owned()));
+        assert_eq!(capacity(" 500 g").unwrap_err(), "500 g may mean 500GB or 500GiB: expected one of these");
+        assert_eq!((capacity("8TB"), capacity("8TiB")), (Ok(Bytes(8_000_000_000_000)), Ok(Bytes(8 << 40))));
+        assert!(capacity("T").is_err() && capacity("8").is_err());
     }
 
     /// Regression: a bare number is in bytes, so `--ssd-size 32` was a drive of 32 bytes, and the

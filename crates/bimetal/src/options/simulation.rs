@@ -25,7 +25,7 @@ use bimetal_trace::analysis::MapCheck;
 use clap::Args;
 
 use super::parse::{
-    WarmUpOption, above_zero, drive_size, member, on_or_off, rounds, runs, setting, size, warmup, whole_number,
+    WarmUpOption, above_zero, capacity, member, on_or_off, rounds, runs, setting, size, warmup, whole_number,
     zero_or_more,
 };
 use super::replay::{choose_replay, replay, replay_with_times, speedup};
@@ -57,7 +57,7 @@ pub(crate) struct SimulationOptions {
     #[arg(long, help_heading = heading::DRIVES, value_name = "SIZE", value_parser = size, allow_hyphen_values = true)]
     hdd_size: Option<Size>,
     /// Size that the volume must have, whatever the trace touches, like 8TB
-    #[arg(long, help_heading = heading::DRIVES, value_name = "SIZE", value_parser = drive_size, allow_hyphen_values = true)]
+    #[arg(long, help_heading = heading::DRIVES, value_name = "SIZE", value_parser = capacity, allow_hyphen_values = true)]
     capacity: Option<Bytes>,
     /// Price a drive of a given size by its share of the profile's price [default: the price of
     /// whole drives]

@@ -5,7 +5,7 @@ use bimetal_measure::text::{dollars, lifetime, milliseconds, three_digits};
 use bimetal_sim::results::{Document, Run};
 use bimetal_sim::uncertainty::differ;
 
-use crate::choices::{Choice, Choices};
+use crate::choices::{Choice, Choices, OTHER_DRIVES};
 use crate::life::unknown;
 
 use super::columns::GIB;
@@ -125,6 +125,9 @@ pub(crate) fn choices(document: &Document) -> String {
     }
     for (reason, runs) in choices.no_choices() {
         items += &format!("<li>No choice, because {}: {}.</li>\n", reason.words(), names(document, &runs));
+    }
+    if choices.names_purchases() {
+        items += &format!("<li>{}.</li>\n", escaped(&capital(OTHER_DRIVES)));
     }
     format!("<h3>What to choose</h3>\n<ul class=\"choices\">\n{items}</ul>\n")
 }
@@ -361,6 +364,8 @@ fn list(items: &[String], word: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use bimetal_sim::findings::NoChoice;
+
     use super::*;
     use bimetal_sim::lifetime::Unknown;
     use bimetal_sim::results::{LatencySeries, TimeSeries};
@@ -432,10 +437,8 @@ mod tests {
         ]);
         let praised =
             |document: &Document| text(&summary(document)).contains("combo") || efficient(document).contains(&0);
-        document.trace.capacity_bytes = Some(8_000_000_000_000);
-        document.trace.address_end_bytes = Some(8_000_000_000_000);
         assert!(praised(&document));
-        document.trace.address_end_bytes = Some(4_000_000_000);
+        document.runs[0].no_choice = Some(NoChoice::TooFewAddresses);
         assert!(!praised(&document));
     }
 

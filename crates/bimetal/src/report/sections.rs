@@ -277,7 +277,6 @@ fn figures(run: &Run) -> Vec<(&'static str, String)> {
     let span = |(least, most)| format!("{} to {}", lifetime(least), lifetime(most));
     add("Lifetimes that the trace leaves possible", flash.lifetime_range_years.map(span));
     add("Drive writes a day", flash.dwpd.map(three_digits));
-    add("Lifetime of the most worn block", flash.lifetime_worst_block_years.map(lifetime));
     add("SSD busy", run.devices.ssd.busy_fraction.map(|busy| format!("{} %", percent(busy))));
     add("SSD energy", run.devices.ssd.energy_j.map(|joules| format!("{} J", three_digits(joules))));
     let head_time = run.devices.hdd.disk_head_time.unwrap_or_default();
