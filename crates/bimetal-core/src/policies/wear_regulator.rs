@@ -43,10 +43,15 @@ const WRITES: f64 = 200.0;
 /// Number of blocks erased during one measurement of erases per byte. For the 32 blocks of a flash
 /// of 4 MiB under steady random writes, measurements scatter by 6 %.
 const BLOCKS: f64 = 256.0;
-/// Number of blocks, and at least the whole flash, that are erased between two long measurements.
-/// If two measurements in a row differ by at most [`SETTLED`], the drive is in its steady state.
-const STEADY_BLOCKS: f64 = 1024.0;
+/// Number of blocks, and at least the whole flash, that are erased during the first long
+/// measurement. Each further long measurement is twice as long. If two measurements in a row differ
+/// by at most [`SETTLED`], the drive is in its steady state. Equally long measurements would agree
+/// while erases per byte still rise: flash under skewed writes needs many times its size until it
+/// has told cold data from hot data.
+const STEADY_BLOCKS: f64 = 512.0;
 const SETTLED: f64 = 0.05;
+/// Number of times that the length of a long measurement doubles.
+const DOUBLED_MAX: u32 = 16;
 /// Number of requests over which the averages of the lifetime model are taken.
 const REQUESTS: f64 = 1000.0;
 /// Number of coefficients of the lifetime model: a constant and five averages.
@@ -236,11 +241,13 @@ struct Erased {
     /// before.
     per_byte: Option<f64>,
     short: Span,
-    /// The newest long measurement, and the mean of the first two consecutive long measurements
-    /// that agreed.
+    /// The newest long measurement, and the first long measurement that agreed with the
+    /// measurement before.
     before: Option<f64>,
     settled: Option<f64>,
     long: Span,
+    /// Number of long measurements since the drive is used in this way.
+    measured: u32,
 }
 
 /// Start of a measurement: bytes erased and bytes taken before the start.
@@ -274,10 +281,12 @@ impl Erased {
         if let Some(per_byte) = self.short.measure(erased, taken, block * BLOCKS) {
             self.per_byte = Some(self.per_byte.map_or(per_byte, |before| (before + per_byte) / 2.0));
         }
-        if let Some(per_byte) = self.long.measure(erased, taken, flash.max(block * STEADY_BLOCKS)) {
+        let enough = flash.max(block * STEADY_BLOCKS) * f64::from(1u32 << self.measured.min(DOUBLED_MAX));
+        if let Some(per_byte) = self.long.measure(erased, taken, enough) {
+            self.measured += 1;
             let agrees = |before: &f64| per_byte.max(*before) <= per_byte.min(*before) * (1.0 + SETTLED);
             let agreed = self.before.replace(per_byte).filter(agrees);
-            self.settled = self.settled.or_else(|| agreed.map(|before| (per_byte + before) / 2.0));
+            self.settled = self.settled.or(agreed.map(|_| per_byte));
         }
     }
 
@@ -285,7 +294,7 @@ impl Erased {
     fn begin_again(&mut self, taken: f64) {
         let erased = self.wear.map_or(0.0, |wear| wear.erased.0 as f64);
         self.long = Span { erased, taken };
-        (self.before, self.settled) = (None, None);
+        (self.before, self.settled, self.measured) = (None, None, 0);
     }
 }
 
@@ -411,6 +420,22 @@ mod tests {
         flash.write(40_000, GAP, 1.2, 8);
         flash.regulator.trained(flash.now);
         assert_eq!(flash.write(40_000, GAP, 1.5, u64::MAX), 0);
+    }
+
+    /// Flash under skewed writes ages slowly. Regression: two measurements in a row agreed while
+    /// the erases for each byte still rose, and the steady workload was regulated for ever.
+    #[test]
+    fn flash_that_ages_slowly_is_left_alone() {
+        let mut flash = Flash::new(Regulation::Quarter, Expected::default());
+        flash.write(20_000, GAP, 1.5, 8);
+        flash.regulator.trained(flash.now);
+        let (mut gap_to_steady, mut high) = (1.0, 0);
+        for _ in 0..400 {
+            high += flash.write(500, GAP, 2.5 - gap_to_steady, u64::MAX);
+            gap_to_steady *= 0.975;
+        }
+        assert_eq!(high, 0);
+        assert!(flash.write(10_000, GAP, 3.5, u64::MAX) > 5_000, "a change is still noticed");
     }
 
     #[test]
