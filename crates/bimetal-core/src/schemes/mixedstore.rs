@@ -26,6 +26,8 @@
 //! - The coefficients are learnt on the first half of a trace, as in the paper, or from the first
 //!   `training` requests if the length is unknown. Meanwhile one write in eight, at random, goes to
 //!   the disk, so that both models are trained (online: always one in 64).
+//! - When flash has served no request within the window, the prediction is out of date, and a write
+//!   tries flash.
 //! - The disk's mean is still updated after training, since a frozen mean overloads the disk. A
 //!   disk without work counts as no slower than in training.
 //! - `budget` regulates by the excess of the writes over `expected_writes`, instead of by a fixed
@@ -197,6 +199,10 @@ struct MixedStore {
     /// Number of requests so far, and number of requests that train the model.
     requests: u64,
     training: u64,
+    /// Number of writes in a row that went to the disk since flash last served a request, and the
+    /// number after which a write tries flash.
+    untried: u64,
+    try_after: u64,
     disk: Disk,
     regulator: WearRegulator,
     /// Set if the drive must not level wear while the pressure is high.
@@ -246,6 +252,8 @@ fn build(settings: &Settings, layout: &Layout) -> Result<Box<dyn Scheme>, Settin
         online: parameters.learning == Learning::Online,
         requests: 0,
         training: parameters.training,
+        untried: 0,
+        try_after: parameters.window.max(2),
         disk: Disk::default(),
         regulator: WearRegulator::new(parameters.regulation, expected),
         halts_levelling: parameters.wear_levelling == WearLevelling::Adaptive,
@@ -363,7 +371,7 @@ impl MixedStore {
     fn chosen(&mut self, view: &View, sectors: Sectors, bytes: f64) -> Option<Reason> {
         let slower = match self.fixed {
             true => sectors.bytes() > STATIC_MAX,
-            false => self.is_disk_sooner(view, sectors),
+            false => self.is_disk_sooner(view, sectors) && !self.tries_flash(),
         };
         if slower {
             return Some(SLOWER);
@@ -380,6 +388,16 @@ impl MixedStore {
         }
         let share = if self.is_training() { 0.0 } else { self.regulator.share(view.now) };
         (share > 0.0 && self.dice.roll() < share).then_some(REGULATED)
+    }
+
+    /// Returns true if a write that is predicted to be served sooner by the disk goes to flash all
+    /// the same, because flash has served no request within the model's window. A prediction by
+    /// times before the window would stay as it is for ever, since only flash can change it.
+    fn tries_flash(&mut self) -> bool {
+        self.untried += 1;
+        let tries = self.untried >= self.try_after;
+        self.untried = if tries { 0 } else { self.untried };
+        tries
     }
 
     fn is_disk_sooner(&self, view: &View, sectors: Sectors) -> bool {
@@ -564,6 +582,7 @@ impl Monitor for MixedStore {
     fn served(&mut self, view: &View, service: &Service) {
         let write = service.kind == OpKind::Write;
         if service.member == self.ssd {
+            self.untried = 0;
             let learns = write && (self.online || self.is_training());
             let judged = write && !self.is_training();
             self.model.served(view.now, service.sectors, service.took, learns, judged);
@@ -626,8 +645,9 @@ mod tests {
             bench.takes = [ssd_ms, hdd_ms].map(Nanoseconds::from_millis);
             write(&mut bench, 201, GAP);
             let (ssd, hdd) = write(&mut bench, 100, GAP);
-            assert_eq!((ssd, hdd), if to_ssd { (100, 0) } else { (0, 100) });
-            let expected = if to_ssd { 0 } else { 100 };
+            // One write in 32, the window, tries slow flash.
+            assert_eq!((ssd, hdd), if to_ssd { (100, 0) } else { (3, 97) });
+            let expected = if to_ssd { 0 } else { 97 };
             let reason = crate::scheme::Reason("predicted-slower");
             let all = bench.volume.statistics().bypassed_blocks.get(&reason).copied().unwrap_or(0);
             assert!(all >= expected, "{all}");
@@ -641,6 +661,20 @@ mod tests {
         assert_eq!(bench.volume.prediction_error(), None);
         write(&mut bench, 300, GAP);
         assert!(bench.volume.prediction_error().unwrap().mean_ms < 0.01);
+    }
+
+    /// Regression: after one slow write the last service time predicted that flash is slower than
+    /// the disk. No write went to flash any more, so the last service time stayed as it was.
+    #[test]
+    fn flash_that_was_slow_once_is_tried_again() {
+        let mut bench = Bench::new("mixedstore", SHORT);
+        bench.takes = [1, 8].map(Nanoseconds::from_millis);
+        write(&mut bench, 201, GAP);
+        bench.takes[0] = Nanoseconds::from_millis(100);
+        write(&mut bench, 1, Nanoseconds::from_seconds(1));
+        bench.takes[0] = Nanoseconds::from_millis(1);
+        let (ssd, hdd) = write(&mut bench, 200, GAP);
+        assert!(hdd >= 30 && ssd > 150, "{ssd} writes to flash, {hdd} to the disk");
     }
 
     /// Without a known length of the workload, training ends after the given number of
