@@ -302,6 +302,12 @@ impl<P: Payload> Volume<P> {
         self.decider.scheme.why_only_simulated().is_some()
     }
 
+    /// Returns true if the scheme's decisions depend on what its drives report: their times, and
+    /// the wear of the flash.
+    pub fn watches_drives(&self) -> bool {
+        self.decider.scheme.monitor().is_some()
+    }
+
     /// Passes a drive's wear to the scheme, if `member` holds the slots.
     pub fn tell_wear(&mut self, now: Nanoseconds, member: MemberId, wear: Wear) {
         if self.view.layout.slots.is_some_and(|slots| slots.member == member) {

@@ -12,6 +12,9 @@
 //!
 //! The rate of bytes written is the rate of the whole recorded stream.
 //!
+//! The stream of a scheme that watches its drives depends on the drives' wear. Such a volume serves
+//! further rounds until its own drives wear steadily (`followed`).
+//!
 //! The maker's warranty may end a drive's life before its rated cycles are used up
 //! ([`bimetal_models::endurance`]).
 //!
@@ -21,14 +24,17 @@
 
 mod chunks;
 mod die;
+mod followed;
 mod record;
 mod small;
 mod wear;
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::Mutex;
 
 use bimetal_core::operation::Command;
+use bimetal_core::scheme::Foresight;
 use bimetal_core::settings::Kind;
 use bimetal_core::units::{Bytes, Nanoseconds};
 use bimetal_models::endurance::{Endurance, Lifetime, LimitedBy, drive_writes_per_day};
@@ -281,6 +287,12 @@ pub fn lives(mut setup: Setup, choices: &Choices, load: Repeated<'_>) -> Result<
     if recording.members.is_empty() {
         return Ok(Vec::new());
     }
+    if setup.volume().watches_drives() {
+        // A scheme that learns from half of a workload learns from all warm-up rounds. Half of a
+        // round would not be like the rounds that follow.
+        let requests = 2 * recording.warm * load.requests;
+        setup.tree.outermost_mut().foresee(&Foresight { requests, files: &choices.files });
+    }
     let block_layer = BlockLayerSettings::chosen(choices, &setup).unwrap_or_default();
     let play = Play { replay: load.replay, warmup_requests: recording.warm * load.requests, block_layer };
     let mut simulator = Simulator::new(&mut setup, play, Limits::default())?;
@@ -311,7 +323,9 @@ impl<'a> Recording<'a> {
         let (warm, recorded) = rounds_of(timers(setup), played_in, rounds_max);
         let gap = Nanoseconds((GAP.0 as f64 / played_in.0 as f64 * period.0 as f64) as u64);
         let mut recording = Self { members: Vec::new(), load, warm, recorded, period, played_in, gap, timer };
-        let rounds = Rounds { second: recording.start(1), recorded: recording.start(warm) };
+        let (second, first) = (recording.start(1), recording.start(warm));
+        let end = first.saturating_add(Nanoseconds(played_in.0.saturating_mul(recorded)));
+        let rounds = Rounds { second, recorded: first, end, each: played_in };
         recording.members = record_members(setup, choices, rounds);
         recording
     }
@@ -322,9 +336,11 @@ impl<'a> Recording<'a> {
     pub(crate) fn beside_run(setup: &mut Setup, choices: &Choices, load: Repeated<'a>) -> Option<Self> {
         let Replay::Timed { speedup } = load.replay else { return None };
         let foresees = setup.volume().lacks_foresight() || setup.volume().wants_idle_profile().is_some();
+        // A scheme that watches its drives learns from half of the run.
+        let learns = setup.volume().watches_drives();
         // A drive that is alone is not simulated for a recording. A block layer joins requests of
         // neighbouring rounds. Policies of other programs expect a life of their own.
-        let differs = foresees || setup.drives.len() == 1 || choices.merge;
+        let differs = foresees || learns || setup.drives.len() == 1 || choices.merge;
         let is_own = choices.outside.is_none() && choices.director.is_none();
         // A short workload may have many rounds, which cost little.
         let is_long = load.requests > REQUESTS_MAX;
@@ -362,11 +378,18 @@ impl<'a> Recording<'a> {
         round: u64,
         choices: &Choices,
     ) -> Result<Vec<Life>, SimulationError> {
-        let rounds = (round..self.warm + self.recorded).flat_map(|round| self.load.round(self.later(round)));
-        simulator.play_all(Box::new(rounds), &mut |_, _| {})?;
+        let (recorded, most) = (self.warm + self.recorded, self.followed_max());
+        let is_wanted = |round: &u64| *round < recorded || self.is_to_follow(most);
+        let played = Cell::new(round);
+        let rounds = (round..self.warm + most).take_while(is_wanted).inspect(|round| played.set(round + 1));
+        let requests = rounds.flat_map(|round| self.load.round(self.later(round)));
+        simulator.play_all(Box::new(requests), &mut |_, _| {})?;
         let measured = simulator.finish()?;
+        self.note_end(played.get() - self.warm, measured.end, simulator.setup());
         // The time from the last request to the next round is part of the span.
-        let span = Nanoseconds(self.played_in.0.saturating_mul(self.recorded)).max(measured.end - measured.start);
+        let span = Nanoseconds(self.played_in.0.saturating_mul(self.recorded));
+        let is_recorded = played.get() == recorded;
+        let span = if is_recorded { span.max(measured.end - measured.start) } else { span };
         let volumes = simulator.setup().tree.volumes();
         let waiting: u64 = volumes.map(|volume| u64::from(volume.view().map.dirty_blocks())).sum();
         let waiting = waiting * choices.block.bytes().0;
@@ -374,7 +397,8 @@ impl<'a> Recording<'a> {
         // recorded.
         let share = span.0 as f64 / span.max(self.timer).0.max(1) as f64;
         let waiting_bytes = (waiting as f64 * share).ceil() as u64;
-        let seen = Seen { span, rounds: self.recorded, waiting_bytes };
+        let diverted = followed::diverted_max(&simulator.setup().settings);
+        let seen = Seen { span, rounds: self.recorded, waiting_bytes, each: self.played_in, diverted };
         let known = self.load.known_wear;
         Ok(self.members.iter().map(|member| life_of(member, seen, known, choices.seed)).collect())
     }
@@ -386,6 +410,10 @@ struct Seen {
     /// Duration and number of the recorded rounds.
     span: Nanoseconds,
     rounds: u64,
+    /// Time from one round to the next.
+    each: Nanoseconds,
+    /// Largest share of the writes that the scheme keeps from flash once flash wears.
+    diverted: f64,
     /// Bytes off home at the end of the recorded rounds, which may be written back in an equally
     /// long time.
     waiting_bytes: u64,
@@ -451,6 +479,10 @@ fn life_of(member: &Member, seen: Seen, known: &KnownWear, seed: u64) -> Life {
     if written == 0 && waiting == 0 {
         return life;
     }
+    if let Some(followed) = member.followed() {
+        life.note_followed(&followed, (seen.each, member.size.bytes()), geometry.physical_bytes(), &endurance);
+        return life;
+    }
     let drive = (&**flash, &geometry);
     let with = |erased_per_written: f64, bytes: u64| {
         let rate = bytes as f64 / seconds;
@@ -472,7 +504,8 @@ fn life_of(member: &Member, seen: Seen, known: &KnownWear, seed: u64) -> Life {
     life.note(with(wear.mean, written));
     let cold = if life.trace_too_short { member.cold_bytes() * seen.rounds } else { 0 };
     let shortest = years_with(wear.high.max(random), written.max(cold).max(waiting));
-    life.range_years = Some((shortest, years_with(wear.low, written)));
+    let diverted = if member.marks.is_some() { seen.diverted } else { 0.0 };
+    life.range_years = Some((shortest, years_with(wear.low, written) / (1.0 - diverted)));
     life
 }
 

@@ -11,6 +11,7 @@ use bimetal_models::profile::{Body, Profile};
 use bimetal_models::{DeviceModel, DeviceStatistics, Finished, Wear};
 
 use super::chunks::Held;
+use super::followed::{Followed, Marks};
 use crate::setup::{Choices, Setup};
 
 /// Largest number of commands that are recorded of a drive. More commands would only cost memory,
@@ -66,6 +67,17 @@ pub(super) struct Rounds {
     pub(super) second: Nanoseconds,
     /// Begin of the first recorded round.
     pub(super) recorded: Nanoseconds,
+    /// End of the recorded rounds.
+    pub(super) end: Nanoseconds,
+    /// Time from one round to the next.
+    pub(super) each: Nanoseconds,
+}
+
+impl Rounds {
+    /// Returns the number of rounds, from the first recorded round on, that have begun by `now`.
+    fn begun(&self, now: Nanoseconds) -> u64 {
+        if now < self.recorded { 0 } else { (now.0 - self.recorded.0) / self.each.0.max(1) + 1 }
+    }
 }
 
 /// A flash drive of a volume.
@@ -85,6 +97,8 @@ pub(super) struct Member {
     tape: Arc<Mutex<Tape>>,
     cold_sectors: Arc<AtomicU64>,
     held: Arc<Mutex<Held>>,
+    /// Counts at the begin of each round, if the volume's own drive is to be followed.
+    pub(super) marks: Option<Arc<Mutex<Marks>>>,
 }
 
 impl Member {
@@ -100,6 +114,7 @@ impl Member {
             tape: Arc::default(),
             cold_sectors: Arc::default(),
             held: Arc::default(),
+            marks: None,
         }
     }
 
@@ -107,7 +122,13 @@ impl Member {
     pub(super) fn part(&self, profile: Profile, size: Sectors, used: SectorRange, held: Held) -> Self {
         let (id, precondition, is_home) = (self.id.clone(), self.precondition, self.is_home);
         let (tape, cold_sectors, held) = (Arc::default(), Arc::default(), Arc::new(Mutex::new(held)));
-        Self { id, profile, size, used, precondition, is_home, tape, cold_sectors, held }
+        Self { id, profile, size, used, precondition, is_home, tape, cold_sectors, held, marks: None }
+    }
+
+    /// Returns the wear of the drive in the volume itself; `None` if the drive was not followed, or
+    /// did not wear.
+    pub(super) fn followed(&self) -> Option<Followed> {
+        self.marks.as_ref()?.lock().expect("no thread panics while it holds the lock").wear()
     }
 
     /// Returns the units of a drive, clean at first, that held data when the recording began.
@@ -118,6 +139,11 @@ impl Member {
     /// Returns the bytes that the drive had to store in the first round.
     pub(super) fn cold_bytes(&self) -> u64 {
         self.cold_sectors.load(Ordering::Relaxed) * SECTOR_BYTES
+    }
+
+    /// Returns the bytes that the recorded rounds gave the drive to store so far.
+    pub(super) fn recorded_bytes(&self) -> u64 {
+        self.tape.lock().expect("no thread panics while it holds the lock").written_bytes()
     }
 
     /// Takes the recording, shifted to begin at time zero.
@@ -138,6 +164,7 @@ struct Recorder {
     /// Sectors of a mapping unit of a drive that is clean at first; `None` for other drives.
     unit_sectors: Option<u64>,
     held: Arc<Mutex<Held>>,
+    marks: Option<Arc<Mutex<Marks>>>,
 }
 
 impl DeviceModel for Recorder {
@@ -153,7 +180,11 @@ impl DeviceModel for Recorder {
             self.held.lock().expect("no thread panics while it holds the lock").note(&command, unit_sectors);
         }
         let changes = matches!(command.kind, OpKind::Discard | OpKind::Flush) || stores(&command);
-        if changes && now >= self.rounds.recorded {
+        if let Some(marks) = &self.marks {
+            let mut marks = marks.lock().expect("no thread panics while it holds the lock");
+            marks.note(self.rounds.begun(now), || self.inner.statistics(now));
+        }
+        if changes && now >= self.rounds.recorded && (self.marks.is_none() || now < self.rounds.end) {
             self.tape.lock().expect("no thread panics while it holds the lock").push(now, command, RECORDED_MAX);
         }
         self.inner.submit(now, token, command);
@@ -228,6 +259,7 @@ impl DeviceModel for Instant {
 pub(super) fn record_members(setup: &mut Setup, choices: &Choices, rounds: Rounds) -> Vec<Member> {
     let layouts: Vec<Layout> = setup.tree.volumes().map(|volume| volume.view().layout.clone()).collect();
     let alone = setup.drives.len() == 1;
+    let watches = setup.tree.volumes().any(|volume| volume.watches_drives());
     let mut members = Vec::new();
     for drive in &mut setup.drives {
         let size = Sectors(drive.size.0 / SECTOR_BYTES);
@@ -241,6 +273,7 @@ pub(super) fn record_members(setup: &mut Setup, choices: &Choices, rounds: Round
         let (tape, cold_sectors) = (Arc::<Mutex<Tape>>::default(), Arc::<AtomicU64>::default());
         let held = Arc::<Mutex<Held>>::default();
         let unit_sectors = unit_sectors(&drive.profile, size).filter(|_| precondition == Precondition::Clean);
+        let marks = (watches && full.is_none()).then(Arc::<Mutex<Marks>>::default);
         members.push(Member {
             id: drive.id.clone(),
             profile: drive.profile.clone(),
@@ -251,6 +284,7 @@ pub(super) fn record_members(setup: &mut Setup, choices: &Choices, rounds: Round
             tape: tape.clone(),
             cold_sectors: cold_sectors.clone(),
             held: held.clone(),
+            marks: marks.clone(),
         });
         let inner: Box<dyn DeviceModel> = match alone {
             true => {
@@ -258,7 +292,7 @@ pub(super) fn record_members(setup: &mut Setup, choices: &Choices, rounds: Round
             }
             false => std::mem::replace(&mut drive.model, blank),
         };
-        drive.model = Box::new(Recorder { inner, rounds, tape, cold_sectors, unit_sectors, held });
+        drive.model = Box::new(Recorder { inner, rounds, tape, cold_sectors, unit_sectors, held, marks });
     }
     members
 }
