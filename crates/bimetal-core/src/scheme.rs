@@ -463,6 +463,12 @@ impl dyn Scheme {
                 properties.idle_profile.is_some(),
                 "with these settings the scheme must know when the drives will be idle (idle_periods=profiled)",
             ),
+            (
+                properties.halts_wear_levelling,
+                "with wear_levelling=adaptive the volume halts the wear levelling of its SSD, and no real drive can be \
+                 told to do so: expected wear_levelling=static, with which a real drive keeps its own wear levelling \
+                 (bimetal set VOLUME wear_levelling=static changes a volume that exists)",
+            ),
             (properties.moves_instantly, "with moves=instant ranges move without being copied: expected moves=timed"),
             (
                 properties.overwrites_in_place,

@@ -21,6 +21,9 @@ pub struct Parameter {
     pub doc: &'static str,
     /// Set if the value can change while the volume is served.
     pub live: bool,
+    /// Reason for which the parameter acts in a simulation only. A volume with data refuses the
+    /// parameter. `None` for a parameter of every volume.
+    pub simulated: Option<&'static str>,
 }
 
 /// Kinds of values of parameters.
@@ -162,6 +165,7 @@ pub const MOVE_RATE: Parameter = Parameter {
     default: "off",
     doc: "bytes a second that write-back writes at most, unless requests wait for free slots; off: no limit",
     live: true,
+    simulated: None,
 };
 
 /// Parameter of a scheme with a log on a disk: the memory of a migration.
@@ -173,6 +177,7 @@ pub const MOVE_MEMORY: Parameter = Parameter {
           migration is sorted by runs in the free part of the log (section 5.4); more than 64MiB is used only if that \
           saves runs, or reads of the log",
     live: true,
+    simulated: None,
 };
 
 /// Reasons for which a setting is refused.
@@ -326,8 +331,14 @@ mod tests {
     #[test]
     fn a_share_is_a_number_or_a_percentage() {
         let read = |value| {
-            const SHARE: &[Parameter] =
-                &[Parameter { name: "share", kind: Kind::FractionOrOff, default: "0.1", doc: "", live: false }];
+            const SHARE: &[Parameter] = &[Parameter {
+                name: "share",
+                kind: Kind::FractionOrOff,
+                default: "0.1",
+                doc: "",
+                live: false,
+                simulated: None,
+            }];
             Settings::new("x", SHARE, [("share", value)]).map(|settings| settings.value::<Option<Share>>("share"))
         };
         for (value, share) in [("0.1", Some(0.1)), ("10%", Some(0.1)), ("100%", Some(1.0)), ("off", None)] {

@@ -29,7 +29,10 @@ pub fn command(candidate: &Candidate, block: BlockSize) -> Option<String> {
     if block != BlockSize::default() {
         line += &format!(" --block {}", block.bytes());
     }
-    for (key, value) in &candidate.settings {
+    // A volume refuses parameters that only a simulation follows.
+    let is_simulated =
+        |key: &str| candidate.scheme.parameters.iter().any(|it| it.name == key && it.simulated.is_some());
+    for (key, value) in candidate.settings.iter().filter(|(key, _)| !is_simulated(key)) {
         line += &format!(" --set {key}={value}");
     }
     Some(line)

@@ -105,6 +105,16 @@ pub enum CreateError {
     /// The volume is not possible.
     #[error(transparent)]
     Volume(#[from] VolumeError),
+    /// A parameter acts in simulations only, so a volume would ignore its value.
+    #[error("{key}={value} acts in a simulation only: {reason}: leave --set {key} out")]
+    Ignored {
+        /// Name of the parameter.
+        key: &'static str,
+        /// Value that was given.
+        value: String,
+        /// Reason for which no volume follows the parameter.
+        reason: &'static str,
+    },
     /// The scheme does not use a drive.
     #[error("scheme {scheme} does not use {} beside the other drives: leave --{role} out", path.display())]
     Unused {
@@ -222,6 +232,7 @@ pub fn create(request: &Request) -> Result<Created, CreateError> {
     let probes = look_at_drives(request)?;
     let mut label = label_of(request, &probes)?;
     let settings = Settings::new(request.scheme.name, request.scheme.parameters, label.scheme_settings())?;
+    refuse_ignored(request)?;
     let mut layout = lay_out(request, &settings, &label.member_infos())?;
     label.guard = guarded(&layout).map(|member| (member, Guard::Down));
     if let Some((member, _)) = label.guard {
@@ -336,6 +347,16 @@ fn label_of(request: &Request, probes: &[Probe]) -> Result<Label, CreateError> {
     };
     bimetal_core::label::page::encode(&label)?;
     Ok(label)
+}
+
+/// Refuses parameters that only a simulation follows.
+fn refuse_ignored(request: &Request) -> Result<(), CreateError> {
+    let given = request.settings.iter().rev();
+    let mut ignored = given.filter_map(|(name, value)| {
+        let parameter = request.scheme.parameters.iter().find(|parameter| parameter.name == name)?;
+        Some(CreateError::Ignored { key: parameter.name, value: value.clone(), reason: parameter.simulated? })
+    });
+    ignored.next().map_or(Ok(()), Err)
 }
 
 fn lay_out(request: &Request, settings: &Settings, members: &[MemberInfo]) -> Result<Layout, CreateError> {

@@ -53,6 +53,11 @@ pub fn needs_clean(label: &Label, key: &str, value: &str) -> Result<bool, SetErr
     let before = Settings::new(scheme.name, scheme.parameters, label.scheme_settings())?;
     let others = label.scheme_settings().filter(|(other, _)| *other != key);
     let after = Settings::new(scheme.name, scheme.parameters, others.chain([(key, value)]))?;
+    let parameter = scheme.parameters.iter().find(|parameter| parameter.name == key);
+    // A volume may leave a value that only a simulation follows, and may not take one.
+    if let Some(reason) = parameter.and_then(|it| it.simulated).filter(|_| before.get(key) == after.get(key)) {
+        return Err(SetError::OnlySimulated { key: key.to_owned(), value: value.to_owned(), reason });
+    }
     let (lay_out, build) = (scheme.layout, scheme.build);
     let (old, new) = (lay_out(&before, &request)?, lay_out(&after, &request)?);
     let (key, value) = (key.to_owned(), value.to_owned());

@@ -334,6 +334,14 @@ fn wrong_drives_and_settings_are_named() {
             "only a simulation can do that: with in_place=on a block is overwritten at its place on flash and no journal",
         ),
         (
+            "mixedstore --ssd ssd.img --hdd hdd.img --set wear_levelling=adaptive",
+            "wear_levelling=adaptive acts in a simulation only: a real drive keeps its own wear levelling: leave --set",
+        ),
+        (
+            "mixedstore --ssd ssd.img --hdd hdd.img --set wear_levelling=static",
+            "wear_levelling=static acts in a simulation only",
+        ),
+        (
             "combo --ssd ssd.img --hdd hdd.img --set strategy=access --set moves=instant",
             "only a simulation can do that",
         ),

@@ -26,6 +26,9 @@ pub struct Properties {
     /// Set if a block that has a slot is overwritten in that slot, and no journal records the
     /// places of blocks. A crash would leave neither version whole. Set in a simulator only.
     pub overwrites_in_place: bool,
+    /// Set if the scheme halts its drive's wear levelling, which no real drive lets a host do. Set
+    /// in a simulator only.
+    pub halts_wear_levelling: bool,
     /// Time without requests that counts as an idle period in a profile of the whole workload.
     /// `None` if the scheme needs no such profile. Only a simulation has a profile of idle periods.
     pub idle_profile: Option<Nanoseconds>,

@@ -95,10 +95,10 @@ parameters! {
         /// wear_model are off; off: the wear of the training phase is expected
         expected_writes: Option<Bytes> = "off",
         /// wear levelling of a simulated SSD with ssd.ftl=page or dftl (a real drive keeps its own
-        /// levelling); adaptive: stopped while flash wears faster than expected (section 5.5);
-        /// static: always on, the default, because the worst block lasts 1.2 to 3.2 times as long
-        /// (docs/mixedstore.md)
-        wear_levelling: WearLevelling = "static",
+        /// levelling, and its volume refuses the parameter); adaptive: stopped while flash wears
+        /// faster than expected (section 5.5); static: always on, the default, because the worst
+        /// block lasts longer (docs/mixedstore.md)
+        wear_levelling: WearLevelling = "static" simulated("a real drive keeps its own wear levelling"),
         /// on: in idle periods, pages move off fragmented flash: the least recently used pages of
         /// those that the drive names, or the coldest pages if the drive names none (section 5.3)
         fragmentation_buster: bool = "on",
@@ -564,6 +564,7 @@ impl Scheme for MixedStore {
     fn properties(&self) -> Properties {
         Properties {
             discards_free_slots: self.buster.is_on(),
+            halts_wear_levelling: self.halts_levelling,
             idle_profile: self.idle.profile.as_ref().map(|_| self.idle.long),
             ..Properties::default()
         }
@@ -774,6 +775,16 @@ mod tests {
         bench.pass(Nanoseconds::from_seconds(1000));
         let left = bench.volume.view().map.dirty_blocks();
         assert!(left < dirty && left > 0, "{left} of {dirty} pages");
+    }
+
+    /// No real drive halts its wear levelling for a host. Regression: a volume of drives took the
+    /// setting and ignored it.
+    #[test]
+    fn adaptive_levelling_is_only_simulated() {
+        for (levelling, is_only_simulated) in [("adaptive", true), ("static", false)] {
+            let bench = Bench::new("mixedstore", &[("wear_levelling", levelling)]);
+            assert_eq!(bench.volume.is_only_simulated(), is_only_simulated, "{levelling}");
+        }
     }
 
     /// One write in eight goes to the disk while the model learns (our figure).

@@ -202,7 +202,8 @@ macro_rules! words {
 ///
 /// - A field's doc comment is the parameter's doc for users; its type is a [`Value`].
 /// - The text after `=` is the default. `live` after the default marks a parameter that can change
-///   while the volume is served.
+///   while the volume is served. `simulated("reason")` marks a parameter that acts in a simulation
+///   only.
 /// - Parameters after the word `and` are declared in another file, and have no field in this
 ///   struct.
 /// - `LIST` has all parameters for [`SchemeInfo`](crate::scheme::SchemeInfo), `of` reads the fields
@@ -230,7 +231,7 @@ macro_rules! words {
 macro_rules! parameters {
     (
         $(#[$meta:meta])* $visibility:vis struct $parameters:ident {
-            $($(#[doc = $doc:literal])+ $field:ident: $type:ty = $default:literal $($live:ident)?),+ $(,)?
+            $($(#[doc = $doc:literal])+ $field:ident: $type:ty = $default:literal $($mark:ident $(($why:literal))?)?),+ $(,)?
         }
         $(and $($shared:path),+ $(,)?)?
     ) => {
@@ -248,7 +249,8 @@ macro_rules! parameters {
                     kind: <$type as $crate::settings::Value>::KIND,
                     default: $default,
                     doc: concat!($($doc),+).trim_ascii(),
-                    live: $crate::settings::parameters!(@live $($live)?),
+                    live: $crate::settings::parameters!(@live $($mark)?),
+                    simulated: $crate::settings::parameters!(@simulated $($mark $($why)?)?),
                 },)+
                 $($($shared),+)?
             ];
@@ -271,7 +273,9 @@ macro_rules! parameters {
         }
     };
     (@live live) => { true };
-    (@live) => { false };
+    (@live $($simulated:ident)?) => { false };
+    (@simulated simulated $why:literal) => { Some($why) };
+    (@simulated $($live:ident)?) => { None };
 }
 
 pub use {parameters, words};
