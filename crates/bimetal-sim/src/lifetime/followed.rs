@@ -128,7 +128,7 @@ impl Recording<'_> {
         if follows { most.max(self.recorded) } else { self.recorded }
     }
 
-    /// Returns true if a round shall follow the rounds so far, of which there may be `most`.
+    /// Returns true if a round must follow the rounds so far, of which there may be `most`.
     pub(super) fn is_to_follow(&self, most: u64) -> bool {
         self.members.iter().any(|member| {
             let marks = member.marks.as_ref().map(|marks| marks.lock().expect("no thread panics with the lock"));
