@@ -14,7 +14,7 @@ use crate::operation::OpKind;
 use crate::settings::{Parameter, SettingError, Settings};
 use crate::units::{Bytes, Nanoseconds, SectorRange, Sectors};
 use crate::uses::Uses;
-pub use extension::{Copies, Destination, Director, Hints, InPlace, Monitor, OutsidePolicy, Properties};
+pub use extension::{Copies, Destination, Director, Hints, Host, InPlace, Monitor, OutsidePolicy, Properties};
 
 /// A request as a scheme sees it.
 #[derive(Clone, Copy, Debug)]

@@ -9,21 +9,20 @@ use std::collections::BTreeMap;
 
 use bimetal_core::payload::NoPayload;
 use bimetal_core::scheme::SchemeInfo;
+use bimetal_core::settings::Settings;
 use bimetal_core::units::Sectors;
 use bimetal_core::volume::Volume;
 use bimetal_trace::{Hint, Hints};
 
+use crate::host::{EVICTION_HINT, simulated_cache};
 use crate::setup::{Choices, SetupError};
-
-/// Parameter of schemes that move a block when a host evicts the block.
-const PARAMETER: &str = "eviction_hint";
 
 /// Parameter of schemes that keep on flash the blocks that a host pins.
 const PIN_PARAMETER: &str = "pin";
 
 /// Returns true if a scheme can use `hints`.
 pub(crate) fn has_use(scheme: &SchemeInfo, hints: &Hints) -> bool {
-    let wanted = if hints.are_pins() { PIN_PARAMETER } else { PARAMETER };
+    let wanted = if hints.are_pins() { PIN_PARAMETER } else { EVICTION_HINT };
     scheme.parameters.iter().any(|parameter| parameter.name == wanted)
 }
 
@@ -33,6 +32,7 @@ pub(crate) fn has_use(scheme: &SchemeInfo, hints: &Hints) -> bool {
 /// Fails if the scheme can use hints, but not with its settings. Fails as well if a hint names an
 /// unknown device, or lies beyond the volume.
 pub(crate) fn of_run(
+    settings: &Settings,
     scheme: &'static SchemeInfo,
     volume: &Volume<NoPayload>,
     units: &BTreeMap<u32, u16>,
@@ -42,7 +42,7 @@ pub(crate) fn of_run(
     if hints.is_empty() || !has_use(scheme, hints) {
         return Ok(Hints::default());
     }
-    if !hints.are_pins() && !volume.takes_evictions() {
+    if !hints.are_pins() && simulated_cache(settings).is_some() {
         return Err(SetupError::HintsInVain { scheme: scheme.name });
     }
     let total = Sectors(volume.units().map(|unit| unit.0).sum());

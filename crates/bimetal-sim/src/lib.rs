@@ -59,6 +59,7 @@ pub mod findings;
 mod foresight;
 pub mod geometric_means;
 mod hints;
+mod host;
 mod keys;
 pub mod lifetime;
 pub mod limits;

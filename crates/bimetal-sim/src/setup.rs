@@ -20,6 +20,7 @@ use bimetal_models::profile::{Price, Profile, ProfileError};
 use bimetal_trace::{Hints, TraceError};
 
 use crate::hints;
+use crate::host::volume_with_host;
 pub use crate::keys::check_keys;
 use crate::keys::uses_role;
 use crate::market::Market;
@@ -433,7 +434,7 @@ impl Setup {
         let sizing = choices.sizing();
         let drives = build(scheme.name, chosen, &sizes, &volume, choices)?;
         let controller_usd = controller_usd(choices, scheme.name)?;
-        let hints = hints::of_run(scheme, &volume, &units, choices)?;
+        let hints = hints::of_run(&settings, scheme, &volume, &units, choices)?;
         let alone = Self::without_workload(scheme, settings, volume, drives);
         Ok(Self { units, hints, assumed, controller_usd, sizing, ..alone })
     }
@@ -518,7 +519,7 @@ impl Setup {
         let members: Vec<MemberInfo> = drives.iter().map(|drive| drive.member).collect();
         let layout = LayoutRequest { block, members: &members, units };
         let config = VolumeConfig { scheme, settings: &settings, layout, identity: 0 };
-        let volume = Volume::new(&config).map_err(|error| SetupError::Volume { scheme: scheme.name, error })?;
+        let volume = volume_with_host(&config).map_err(|error| SetupError::Volume { scheme: scheme.name, error })?;
         let holds = scheme.members.iter().map(|&(_, holds)| holds).chain(std::iter::repeat(Holds::Cache));
         let chosen = drives.into_iter().zip(holds).map(|(drive, holds)| {
             let ExistingDrive { member, profile, size } = drive;

@@ -15,6 +15,7 @@ use bimetal_core::volume::{Volume, VolumeConfig, VolumeError};
 use bimetal_models::profile::{Price, Profile};
 use serde::Serialize;
 
+use crate::host::volume_with_host;
 use crate::market::{Purchase, price_of_share};
 use crate::setup::{Choices, Chosen, DefaultSize, Plan, SetupError, sets_geometry};
 use crate::survey::Survey;
@@ -174,7 +175,7 @@ impl Plan<'_> {
             let members: Vec<MemberInfo> = chosen.iter().zip(&sizes).map(member).collect();
             let layout = LayoutRequest { block: self.choices.block, members: &members, units: self.units };
             let config = VolumeConfig { scheme: self.scheme, settings: self.settings, layout, identity: 0 };
-            match Volume::new(&config) {
+            match volume_with_host(&config) {
                 Ok(volume) => {
                     self.assume_sizes(chosen, &sizes);
                     self.assume_homes(chosen, volume.view());

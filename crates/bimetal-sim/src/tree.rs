@@ -16,6 +16,7 @@ use bimetal_core::volume::{Volume, VolumeConfig, VolumeError};
 use bimetal_models::profile::Profile;
 
 use crate::hints;
+use crate::host::volume_with_host;
 use crate::setup::{Choices, Drive, Setup, SetupError, Size, build_model, controller_usd, units_of};
 use crate::sizing::{Origin, Sizing, price_of};
 use crate::survey::Survey;
@@ -107,13 +108,14 @@ impl Setup {
         for (volume, settings) in settings {
             inner_settings.extend(settings.iter().map(|(key, value)| (format!("{volume}.{key}"), value.to_owned())));
         }
+        let hints = hints::of_run(&own, tree.scheme, made.outermost(), &units, choices)?;
         Ok(Self {
             name: tree.name.clone(),
             scheme: tree.scheme,
             settings: own,
             inner_settings,
             drives: drives.into_iter().flatten().collect(),
-            hints: hints::of_run(tree.scheme, made.outermost(), &units, choices)?,
+            hints,
             tree: made,
             units,
             assumed,
@@ -161,7 +163,7 @@ impl Builder<'_> {
             made.iter().map(|made| MemberInfo { role: made.role, capacity: made.capacity }).collect();
         let layout = LayoutRequest { block: self.choices.block, members: &infos, units };
         let config = VolumeConfig { scheme, settings: &settings, layout, identity: at as u64 };
-        let volume = Volume::new(&config).map_err(|error| match too_small(choice, &infos, &error) {
+        let volume = volume_with_host(&config).map_err(|error| match too_small(choice, &infos, &error) {
             Some(named) => named,
             None => wrong(error),
         })?;

@@ -8,7 +8,6 @@
 pub mod admission;
 pub mod arc;
 pub mod belady;
-pub(crate) mod buffer_cache;
 pub mod clock;
 pub mod file_map;
 pub(crate) mod fragmentation;

@@ -32,8 +32,6 @@ pub struct Properties {
     /// Time without requests that counts as an idle period in a profile of the whole workload.
     /// `None` if the scheme needs no such profile. Only a simulation has a profile of idle periods.
     pub idle_profile: Option<Nanoseconds>,
-    /// Set if the scheme uses the evictions of a host's buffer cache.
-    pub takes_evictions: bool,
     /// Set if the scheme takes pins of a host.
     pub takes_pins: bool,
 }
@@ -77,6 +75,13 @@ pub trait Director: Send {
 
     /// Notes that the request `token` has ended.
     fn finished(&mut self, now: Nanoseconds, token: Token);
+}
+
+/// Host whose buffer cache is simulated. Set in a simulator only.
+pub trait Host: Send {
+    /// Notes that the host requests `access`. Calls `evict` for the blocks that leave the host's
+    /// buffer cache at that moment, before the request is served.
+    fn requests(&mut self, access: &Access, evict: &mut dyn FnMut(BlockRun));
 }
 
 /// A scheme with several copies of all content.

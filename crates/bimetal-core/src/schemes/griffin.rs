@@ -29,17 +29,15 @@
 //! - 5.4, migration: `volume/moves/order.rs` sorts by address, `volume/moves/reads.rs` reads in the
 //!   order of the log, `volume/moves/turns.rs` yields to appends.
 //!
-//! Two variants know more than a device can know, and are for the simulator only. The *oracle*
-//! writes a block home just before it is read (Griffin, section 3.2). The *eviction hint* writes a
-//! block home when a host's buffer cache evicts it (Griffin, section 7). Evictions come from a
-//! recording beside the requests, or from a buffer cache that is simulated from the requests. A
-//! block that is read or written is in the buffer cache until `eviction_hint` bytes of other blocks
-//! have been used since. With timed migrations, evictions of a recording gather while a move is
-//! under way, and their blocks are written home together after the move. A migration that a trigger
-//! begins comes before moves of evicted blocks. An evicted block that is written again before its
-//! move stays in the log. Evicted blocks are written home earlier than older blocks that were not
-//! evicted. So after a loss of the log, home may have newer writes and lack older writes, which
-//! full caching rules out (Griffin, section 5.3).
+//! A block is written home when a host's buffer cache evicts it (Griffin, section 7), if the host
+//! reports its evictions. Only a simulation has such a host: evictions come from a recording beside
+//! the requests, or the simulator derives them from the requests (`oracle`, Griffin, section 3.2,
+//! and `eviction_hint`). With timed migrations, evictions gather while a move is under way, and
+//! their blocks are written home together after the move. A migration that a trigger begins comes
+//! before moves of evicted blocks. An evicted block that is written again before its move stays in
+//! the log. Evicted blocks are written home earlier than older blocks that were not evicted. So
+//! after a loss of the log, home may have newer writes and lack older writes, which full caching
+//! rules out (Griffin, section 5.3).
 //!
 //! The triggers count by fixed rules, so that figures of different runs can be compared. The timer
 //! restarts when a migration starts, and when it fires while nothing is logged. The read threshold
@@ -64,7 +62,6 @@ use crate::block::{Block, BlockRun, ValidMask};
 use crate::block_map::{self, Slot};
 use crate::layout::{Layout, Role, SlotKind};
 use crate::operation::OpKind;
-use crate::policies::buffer_cache::BufferCache;
 use crate::scheme::{Access, Hints, Holds, Placement, Properties, Reason, Scheme, SchemeInfo, View, Work};
 use crate::settings::{MOVE_MEMORY, MOVE_RATE, SettingError, Settings, Share, parameters, words};
 use crate::units::{Bytes, Nanoseconds};
@@ -176,10 +173,8 @@ struct Griffin {
     in_debt: bool,
     overwrites: Option<Overwrites>,
     bypass: Option<Inflow>,
-    oracle: bool,
-    buffer_cache: Option<BufferCache>,
-    /// Slots to be written home at once, or once the move under way has ended: a read or an
-    /// eviction concerns their blocks.
+    /// Slots to be written home at once, or once the move under way has ended: the host has evicted
+    /// their blocks.
     impending: BTreeSet<Slot>,
 }
 
@@ -282,8 +277,6 @@ fn build(settings: &Settings, layout: &Layout) -> Result<Box<dyn Scheme>, Settin
         in_debt: false,
         overwrites: None,
         bypass: None,
-        oracle: parameters.oracle,
-        buffer_cache: None,
         impending: BTreeSet::new(),
     };
     griffin.take_triggers(&parameters, settings)?;
@@ -330,14 +323,12 @@ impl Griffin {
             let sustained = parameters.log_rate.0 as f64;
             self.bypass = Some(Inflow { sustained, rate: 0.0, last: Nanoseconds::ZERO });
         }
-        let hint = parameters.eviction_hint;
-        for (key, wanted) in [(name::oracle, self.oracle), (name::eviction_hint, hint.is_some())] {
-            if wanted && !self.instant {
-                return Err(settings.refuse(key, "off, or migration=instant beside it"));
-            }
+        let of_simulator =
+            [(name::oracle, parameters.oracle), (name::eviction_hint, parameters.eviction_hint.is_some())];
+        match of_simulator.into_iter().find(|&(_, wanted)| wanted && !self.instant) {
+            Some((key, _)) => Err(settings.refuse(key, "off, or migration=instant beside it")),
+            None => Ok(()),
         }
-        self.buffer_cache = hint.map(|size| BufferCache::new((size.0 / self.block_bytes).max(1) as u32));
-        Ok(())
     }
 
     /// Returns true if the share of reads from the log is above the threshold, with `log` blocks of
@@ -389,19 +380,14 @@ impl Griffin {
 
 impl Scheme for Griffin {
     fn arrived(&mut self, view: &View, access: &Access) {
-        let read = access.kind == OpKind::Read;
-        if !read && let Some(overwrites) = &mut self.overwrites {
+        if access.kind == OpKind::Read {
+            return;
+        }
+        if let Some(overwrites) = &mut self.overwrites {
             overwrites.written(access.blocks);
         }
-        if !read && let Some(inflow) = &mut self.bypass {
+        if let Some(inflow) = &mut self.bypass {
             inflow.written(view.now, access.sectors.len.bytes().0);
-        }
-        if read && self.oracle {
-            self.impending.extend(access.blocks.blocks().flat_map(|block| logged(view, block)));
-        }
-        if let Some(cache) = &mut self.buffer_cache {
-            let evicted = access.blocks.blocks().filter_map(|block| cache.use_block(block));
-            self.impending.extend(evicted.flat_map(|block| logged(view, block)));
         }
     }
 
@@ -497,20 +483,19 @@ impl Scheme for Griffin {
     }
 
     fn properties(&self) -> Properties {
-        Properties {
-            migrates_instantly: self.instant,
-            takes_evictions: self.buffer_cache.is_none(),
-            ..Properties::default()
-        }
+        Properties { migrates_instantly: self.instant, ..Properties::default() }
     }
 
     fn hints(&mut self) -> Option<&mut dyn Hints> {
-        if self.buffer_cache.is_none() { Some(self) } else { None }
+        Some(self)
     }
 }
 
 impl Hints for Griffin {
     fn evicted(&mut self, view: &View, blocks: BlockRun) {
+        if view.map.is_empty() {
+            return;
+        }
         // A host may evict a whole device at once, of which the log may have fewer blocks.
         if blocks.count <= view.map.slots_in_use() {
             self.impending.extend(blocks.blocks().flat_map(|block| logged(view, block)));

@@ -10,13 +10,14 @@ use super::Volume;
 use crate::block::BlockRun;
 use crate::operation::Token;
 use crate::payload::Payload;
-use crate::scheme::{Access, Destination, Director, Placement, Promotion, Reason, Scheme, View};
+use crate::scheme::{Access, Destination, Director, Host, Placement, Promotion, Reason, Scheme, View};
 use crate::units::Nanoseconds;
 
 /// See the [module](self).
 pub(super) struct Decider {
     pub(super) scheme: Box<dyn Scheme>,
     directed: Option<Directed>,
+    host: Option<Box<dyn Host>>,
 }
 
 /// Director, with its decisions about the requests under way.
@@ -27,11 +28,16 @@ struct Directed {
 
 impl Decider {
     pub(super) fn new(scheme: Box<dyn Scheme>) -> Self {
-        Self { scheme, directed: None }
+        Self { scheme, directed: None, host: None }
     }
 
     fn take_director(&mut self, director: Box<dyn Director>) {
         self.directed = Some(Directed { director, decisions: BTreeMap::new() });
+    }
+
+    /// Takes a simulated host, which reports its evictions from now on.
+    pub(super) fn take_host(&mut self, host: Box<dyn Host>) {
+        self.host = Some(host);
     }
 
     /// Tells the director of a request that has been submitted and may have to wait.
@@ -41,9 +47,15 @@ impl Decider {
         }
     }
 
-    /// Tells scheme and director of a read or write that begins.
+    /// Tells scheme and director of a read or write that begins, and the scheme of the blocks that
+    /// the host evicts for it.
     pub(super) fn arrived(&mut self, view: &View, access: &Access, token: Token) {
         self.scheme.arrived(view, access);
+        if let Some(host) = &mut self.host
+            && let Some(hints) = self.scheme.hints()
+        {
+            host.requests(access, &mut |blocks| hints.evicted(view, blocks));
+        }
         if let Some(Directed { director, decisions }) = &mut self.directed {
             let decision = director.direct(view, access, token);
             decisions.extend(decision.map(|decision| (token, decision)));

@@ -6,7 +6,7 @@
 use super::Volume;
 use crate::block::{Block, BlockRun};
 use crate::payload::Payload;
-use crate::scheme::OutsidePolicy;
+use crate::scheme::{Host, OutsidePolicy};
 use crate::units::{Nanoseconds, SectorRange};
 
 impl<P: Payload> Volume<P> {
@@ -17,9 +17,10 @@ impl<P: Payload> Volume<P> {
         self.decider.scheme.take_outside_policy(make)
     }
 
-    /// Returns true if the scheme uses reports of evictions.
-    pub fn takes_evictions(&self) -> bool {
-        self.decider.scheme.properties().takes_evictions
+    /// Takes a simulated host, whose evictions are reported as each request begins; to be called
+    /// before the first request of a simulation.
+    pub fn take_host(&mut self, host: Box<dyn Host>) {
+        self.decider.take_host(host);
     }
 
     /// Reports to the scheme that a host's buffer cache has evicted `range` of a unit. Sectors

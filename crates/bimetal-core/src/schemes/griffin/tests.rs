@@ -1,7 +1,8 @@
-use crate::block::{Block, BlockSize};
+use crate::block::{Block, BlockRun, BlockSize};
 use crate::layout::{LayoutRequest, MemberInfo, Role};
 use crate::operation::{Command, Completion, OpKind, Operation, Status, Token};
 use crate::payload::NoPayload;
+use crate::scheme::{Access, Host};
 use crate::settings::Settings;
 use crate::testing::Bench;
 use crate::units::{Bytes, Nanoseconds, SectorRange};
@@ -399,36 +400,34 @@ fn a_full_log_forces_a_migration() {
     assert_eq!(bench.volume.requests_under_way(), 0);
 }
 
-/// Returns the number of blocks written home for the requests `W` and `R` to one block, including
-/// the blocks that are still in the log at the end.
-fn blocks_written(settings: &[(&str, &str)], requests: &str) -> u64 {
-    let triggers = [("timeout", "off"), ("read_threshold", "off"), ("migration", "instant")];
-    let mut bench = Bench::new("griffin", &[&triggers, settings].concat());
-    for request in requests.chars() {
-        bench.request(if request == 'W' { OpKind::Write } else { OpKind::Read }, 80, 8);
+/// Host that evicts each block just before it reads the block.
+struct Forgetful;
+
+impl Host for Forgetful {
+    fn requests(&mut self, access: &Access, evict: &mut dyn FnMut(BlockRun)) {
+        if access.kind == OpKind::Read {
+            evict(access.blocks);
+        }
     }
-    let statistics = bench.volume.statistics();
-    let reads_from_log = if settings.is_empty() { 1 } else { 0 };
-    assert_eq!(statistics.read_blocks_from_slots, reads_from_log);
-    statistics.home_blocks_written + bench.volume.view().map.len()
 }
 
-/// Griffin, section 3.2: "WWW RWW [...] a sequence of operations to the SSD that contains two
-/// writes and one read".
+/// Evictions for a request come before the request: a read that evicts its block finds the block at
+/// home. A scheme without use for evictions has no harm of them.
 #[test]
-fn oracle_writes_back_before_each_read() {
-    assert_eq!(blocks_written(&[("oracle", "on")], "WWWRWW"), 2);
-    assert_eq!(blocks_written(&[], "WWWRWW"), 1);
-}
-
-#[test]
-fn a_block_goes_home_when_the_hosts_buffer_cache_evicts_it() {
-    let settings = [("timeout", "off"), ("migration", "instant"), ("eviction_hint", "8KiB")];
-    let mut bench = Bench::new("griffin", &settings);
-    (1..=3).for_each(|block| bench.request(OpKind::Write, block * 80, 8));
-    assert_eq!(bench.volume.statistics().home_blocks_written, 1, "the first of three left a cache of two");
-    bench.request(OpKind::Read, 80, 8);
-    assert_eq!(bench.volume.statistics().read_blocks_from_slots, 0);
+fn read_finds_at_home_what_its_host_evicts_for_it() {
+    for (told, from_log, home) in [(true, 0, 1), (false, 1, 0)] {
+        let mut bench = Bench::new("griffin", &[("timeout", "off"), ("migration", "instant")]);
+        if told {
+            bench.volume.take_host(Box::new(Forgetful));
+        }
+        [OpKind::Write, OpKind::Read, OpKind::Write].into_iter().for_each(|kind| bench.request(kind, 80, 8));
+        let statistics = bench.volume.statistics();
+        assert_eq!((statistics.read_blocks_from_slots, statistics.home_blocks_written), (from_log, home));
+        assert_eq!(bench.volume.view().map.len(), 1);
+    }
+    let mut bench = Bench::new("smart-response", &[]);
+    bench.volume.take_host(Box::new(Forgetful));
+    [OpKind::Write, OpKind::Read].into_iter().for_each(|kind| bench.request(kind, 80, 8));
 }
 
 /// The blocks that a host evicts from its buffer cache may be a whole device at once, part of a
@@ -465,23 +464,6 @@ fn written(settings: &[(&str, &str)], blocks: u64) -> Bench {
 
 fn is_logged(bench: &Bench, block: u64) -> bool {
     bench.volume.view().map.get(Block(block * 10)).is_some()
-}
-
-#[test]
-fn host_is_heard_unless_its_cache_is_simulated() {
-    for (settings, heard) in [
-        (&[("migration", "instant")][..], true),
-        (&[("migration", "timed")], true),
-        (&[("migration", "instant"), ("eviction_hint", "1MiB")], false),
-    ] {
-        let mut bench = Bench::new("griffin", settings);
-        assert_eq!(bench.volume.takes_evictions(), heard, "{settings:?}");
-        bench.request(OpKind::Write, 80, 8);
-        bench.volume.tell_evicted(Nanoseconds::ZERO, 0, SectorRange::new(80, 8));
-        bench.pass(Nanoseconds::from_seconds(1));
-        assert_eq!(bench.volume.statistics().home_blocks_written, u64::from(heard), "{settings:?}");
-    }
-    assert!(!Bench::new("smart-response", &[]).volume.takes_evictions());
 }
 
 /// Regression: a timed move of an evicted block was refused, because the move could not begin while
