@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use bimetal::library::OutsidePolicies;
+use bimetal::library::{OutsidePolicies, OutsidePolicy};
 use bimetal_core::block::Key;
-use bimetal_core::scheme::OutsidePolicy;
 use pyo3::prelude::*;
 
 use crate::watch::Watcher;

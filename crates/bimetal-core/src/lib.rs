@@ -11,7 +11,6 @@
 //! - [`block_map`]: the blocks off home.
 //! - [`journal`]: the metadata that makes the block map durable.
 //! - [`policies`]: the axes that schemes share.
-//! - [`uses`]: the future uses of each block, for policies that must know the future.
 //! - [`units`], [`block`], [`member`], [`operation`] and [`payload`]: the basic types.
 //!
 //! No module of this crate may know a device model, a file or a socket. `docs/architecture.md` has
@@ -82,7 +81,6 @@ pub mod schemes;
 pub mod settings;
 pub mod tree;
 pub mod units;
-pub mod uses;
 pub mod volume;
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 //! of payload or the journal. The state of a scheme is only in memory, and is lost at each start.
 
 mod extension;
+mod replacement;
 
 use crate::block::{Block, BlockRun, BlockSize, ValidMask};
 use crate::block_map::{BlockMap, Slot};
@@ -13,8 +14,8 @@ use crate::layout::{Layout, LayoutError, LayoutRequest, MemberId, Role};
 use crate::operation::OpKind;
 use crate::settings::{Parameter, SettingError, Settings};
 use crate::units::{Bytes, Nanoseconds, SectorRange, Sectors};
-use crate::uses::Uses;
-pub use extension::{Copies, Destination, Director, Hints, Host, InPlace, Monitor, OutsidePolicy, Properties};
+pub use extension::{Copies, Destination, Director, Hints, Host, InPlace, Monitor, Properties};
+pub use replacement::{Replacement, Verdict};
 
 /// A request as a scheme sees it.
 #[derive(Clone, Copy, Debug)]
@@ -361,22 +362,16 @@ pub trait Scheme: Send {
         let _ = (view, foresight);
     }
 
-    /// Returns true if the scheme needs to know all future uses of each block
-    /// ([`foresee_uses`](Self::foresee_uses)), and does not know them yet.
-    fn lacks_foresight(&self) -> bool {
+    /// Returns true if a simulation must supply the scheme's replacement policy
+    /// ([`take_policy`](Self::take_policy)), and has not done so yet.
+    fn lacks_policy(&self) -> bool {
         false
     }
 
-    /// Supplies the future uses of each block, by the number of the read or write in order of
-    /// arrival. Called before the first request, if the scheme lacks foresight.
-    fn foresee_uses(&mut self, uses: Uses) {
-        let _ = uses;
-    }
-
-    /// Takes a policy of another program in place of the scheme's own replacement policy. Called
-    /// before the first request, and only in a simulation. `make` makes the policy for a number of
-    /// slots. Returns false if the scheme has no such policy, or its cache is not empty.
-    fn take_outside_policy(&mut self, make: &dyn Fn(u32) -> Box<dyn OutsidePolicy>) -> bool {
+    /// Takes a policy in place of the scheme's own replacement policy. Called before the first
+    /// request, and only in a simulation. `make` makes the policy for a number of slots. Returns
+    /// false if the scheme has no such policy, or its cache is not empty.
+    fn take_policy(&mut self, make: &mut dyn FnMut(u32) -> Box<dyn Replacement>) -> bool {
         let _ = make;
         false
     }
@@ -456,7 +451,7 @@ impl dyn Scheme {
         let reasons = [
             (properties.migrates_instantly, "with these settings migrations take no time (migration=instant)"),
             (
-                self.lacks_foresight(),
+                self.lacks_policy(),
                 "with these settings the scheme must know when each block is used next (replacement=belady)",
             ),
             (

@@ -3,10 +3,11 @@
 
 use bimetal_core::block::Block;
 use bimetal_core::operation::OpKind;
-use bimetal_core::uses::Uses;
 
+use crate::belady::Foretold;
 use crate::setup::Setup;
 use crate::simulator::Replay;
+use crate::uses::Uses;
 use crate::workload::{Requests, WorkloadError};
 
 impl Setup {
@@ -49,7 +50,7 @@ impl Setup {
         &mut self,
         requests: impl FnOnce() -> Result<Requests<'a>, WorkloadError>,
     ) -> Result<(), WorkloadError> {
-        if !self.volume().lacks_foresight() {
+        if !self.volume().lacks_policy() {
             return Ok(());
         }
         let layout = &self.volume().view().layout;
@@ -65,7 +66,8 @@ impl Setup {
             blocks.for_each(|block| uses.add(number, Block(first + block.0).into()));
             number = number.saturating_add(1);
         }
-        self.tree.outermost_mut().foresee_uses(uses);
+        let volume = self.tree.outermost_mut();
+        volume.take_policy(&mut |slots| Box::new(Foretold::new(slots, std::mem::take(&mut uses))));
         Ok(())
     }
 }

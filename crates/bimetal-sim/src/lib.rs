@@ -49,6 +49,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod belady;
 pub mod block_layer;
 pub mod csv;
 pub mod disturbance;
@@ -80,6 +81,7 @@ mod sizing;
 pub mod survey;
 pub mod tree;
 pub mod uncertainty;
+mod uses;
 pub mod validation;
 pub mod warmup;
 pub mod workload;

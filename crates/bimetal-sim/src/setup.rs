@@ -25,7 +25,7 @@ pub use crate::keys::check_keys;
 use crate::keys::uses_role;
 use crate::market::Market;
 use crate::member_name::MemberName;
-use crate::outside::{OutsideDirector, OutsidePolicies};
+use crate::outside::{Outside, OutsideDirector, OutsidePolicies};
 use crate::ownership::Terms;
 pub use crate::sizing::Sizing;
 use crate::sizing::{Origin, hold_capacity, price_of};
@@ -420,7 +420,7 @@ impl Setup {
         let chosen = plan.as_bought(chosen, &sizes)?;
         plan.assume_memory(&chosen, &sizes);
         if let Some(OutsidePolicies { name, make }) = &choices.outside
-            && !volume.take_outside_policy(&**make)
+            && !volume.take_policy(&mut |slots| Box::new(Outside::new(make(slots), slots)))
         {
             return Err(SetupError::NoUseForPolicy { scheme: scheme.name.to_owned(), policy: name.clone() });
         }

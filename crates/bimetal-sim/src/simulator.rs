@@ -367,7 +367,7 @@ impl<'a> Simulator<'a> {
     /// # Errors
     /// A scheme needs to know the future, and does not.
     pub(crate) fn new(setup: &'a mut Setup, play: Play, limits: Limits) -> Result<Self, SimulationError> {
-        if setup.tree.volumes().any(|volume| volume.lacks_foresight()) {
+        if setup.tree.volumes().any(|volume| volume.lacks_policy()) {
             return Err(SimulationError::NoForesight { scheme: setup.scheme.name });
         }
         let start = setup.start;

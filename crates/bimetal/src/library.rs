@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::exported_table;
 use crate::in_memory::InMemory;
 pub use crate::progress::Watch;
-pub use bimetal_sim::outside::{OutsideDirector, OutsidePolicies};
+pub use bimetal_sim::outside::{OutsideDirector, OutsidePolicies, OutsidePolicy};
 
 /// Policies and directors of the caller.
 #[derive(Default)]

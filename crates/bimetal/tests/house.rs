@@ -60,7 +60,6 @@ const ROOMS: &[Arrows] = &[
     ("payload", &["units"]),
     ("settings", &["units"]),
     ("block", &["units"]),
-    ("uses", &["block"]),
     ("member", &["block", "units"]),
     ("block_map", &["bit_set", "block", "mixing"]),
     // Records of the journal name slots of the map.
@@ -71,11 +70,8 @@ const ROOMS: &[Arrows] = &[
     ("layout", &["block", "journal", "member", "places", "units"]),
     ("label", &["block", "journal", "layout", "units"]),
     ("guard", &["label", "operation", "payload", "units"]),
-    ("scheme", &["block", "block_map", "layout", "operation", "settings", "units", "uses"]),
-    (
-        "policies",
-        &["bit_set", "block", "block_map", "layout", "mixing", "operation", "scheme", "settings", "units", "uses"],
-    ),
+    ("scheme", &["block", "block_map", "layout", "operation", "settings", "units"]),
+    ("policies", &["bit_set", "block", "block_map", "layout", "mixing", "operation", "scheme", "settings", "units"]),
     (
         "schemes",
         &[
@@ -91,7 +87,6 @@ const ROOMS: &[Arrows] = &[
             "scheme",
             "settings",
             "units",
-            "uses",
         ],
     ),
     // A volume calls its scheme by the trait: it imports no scheme and no policy.
@@ -111,7 +106,6 @@ const ROOMS: &[Arrows] = &[
             "scheme",
             "settings",
             "units",
-            "uses",
         ],
     ),
     ("tree", &["layout", "operation", "payload", "scheme", "units", "volume"]),

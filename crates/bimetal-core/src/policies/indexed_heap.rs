@@ -9,9 +9,9 @@ pub(super) const BYTES_PER_SLOT: f64 = 16.0;
 const ABSENT: u32 = 0;
 
 /// Heap of slots, ordered by rank.
-pub(super) struct IndexedHeap {
-    /// The heap lies in `..len`. Slots that an eviction offered and that were refused lie after the
-    /// heap, until the eviction ends.
+pub struct IndexedHeap {
+    /// The heap lies in `..len`. Slots that an eviction offered and that were refused lie behind
+    /// the heap, until the eviction ends.
     heap: Vec<u32>,
     /// For each slot, its position in the heap plus one; 0: the slot is not in the heap.
     places: Vec<u32>,
@@ -20,27 +20,35 @@ pub(super) struct IndexedHeap {
 }
 
 impl IndexedHeap {
-    pub(super) fn new(slots: u32) -> Self {
+    /// Returns an empty heap for `slots` slots.
+    pub fn new(slots: u32) -> Self {
         let slots = slots as usize;
         Self { heap: vec![0; slots], places: vec![ABSENT; slots], ranks: vec![0; slots], len: 0 }
     }
 
-    pub(super) fn len(&self) -> u32 {
+    /// Returns the number of slots in the heap.
+    pub fn len(&self) -> u32 {
         self.len
     }
 
+    /// Returns true if no slot is in the heap.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
     /// Returns the rank of `slot`, which must be in the heap.
-    pub(super) fn rank(&self, slot: Slot) -> u64 {
+    pub fn rank(&self, slot: Slot) -> u64 {
         debug_assert!(self.contains(slot));
         self.ranks[slot.0 as usize]
     }
 
-    pub(super) fn contains(&self, slot: Slot) -> bool {
+    /// Returns true if `slot` is in the heap.
+    pub fn contains(&self, slot: Slot) -> bool {
         self.places[slot.0 as usize] != ABSENT
     }
 
     /// Adds `slot`, or changes its rank.
-    pub(super) fn set(&mut self, slot: Slot, rank: u64) {
+    pub fn set(&mut self, slot: Slot, rank: u64) {
         self.ranks[slot.0 as usize] = rank;
         let at = match self.places[slot.0 as usize] {
             ABSENT => {
@@ -55,7 +63,7 @@ impl IndexedHeap {
     }
 
     /// Takes `slot` out of the heap, if `slot` is in the heap.
-    pub(super) fn remove(&mut self, slot: Slot) {
+    pub fn remove(&mut self, slot: Slot) {
         let Some(at) = self.places[slot.0 as usize].checked_sub(1) else { return };
         self.places[slot.0 as usize] = ABSENT;
         self.len -= 1;
@@ -68,9 +76,9 @@ impl IndexedHeap {
 
     /// Offers slots in order of rank until none is left or `judge` ends the search. Slots that
     /// `judge` takes leave the heap.
-    pub(super) fn evict(&mut self, judge: &mut dyn FnMut(Slot) -> super::replacement::Verdict) {
+    pub fn evict(&mut self, judge: &mut dyn FnMut(Slot) -> crate::scheme::Verdict) {
         let mut kept = 0;
-        while self.len > 0 {
+        while !self.is_empty() {
             let first = self.heap[0];
             let verdict = judge(Slot(first));
             self.remove(Slot(first));

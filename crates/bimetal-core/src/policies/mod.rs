@@ -7,7 +7,6 @@
 
 pub mod admission;
 pub mod arc;
-pub mod belady;
 pub mod clock;
 pub mod file_map;
 pub(crate) mod fragmentation;
@@ -15,14 +14,13 @@ mod ghosts;
 pub(crate) mod hot_reads;
 pub mod hotspots;
 pub(crate) mod idle_fetch;
-mod indexed_heap;
+pub mod indexed_heap;
 pub mod lirs;
 pub mod lrfu;
 pub mod lru;
 pub(crate) mod mean;
 pub(crate) mod mirror;
 pub mod multi_queue;
-pub mod outside;
 pub(crate) mod pins;
 pub mod replacement;
 pub(crate) mod response_model;

@@ -6,140 +6,11 @@
 //! dirty content. Every step is deterministic and allocates nothing: all memory is allocated when
 //! the policy is made.
 
-use super::{arc, belady, clock, lirs, lrfu, lru, s3fifo, sieve, two_queues, wtinylfu};
+use super::{arc, clock, lirs, lrfu, lru, s3fifo, sieve, two_queues, wtinylfu};
 pub use crate::block::Key;
 use crate::block_map::Slot;
+pub use crate::scheme::{Replacement, Verdict};
 use crate::settings::{Kind, Value};
-use crate::uses::Uses;
-
-/// Answer of the caller to a slot that a policy offers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Verdict {
-    /// Set if the slot is evicted: the policy no longer holds the slot.
-    pub take: bool,
-    /// Set if the policy must offer another slot.
-    pub more: bool,
-}
-
-impl Verdict {
-    /// The slot is evicted, and the caller needs no more slots.
-    pub const TAKE_AND_STOP: Self = Self { take: true, more: false };
-}
-
-/// A replacement policy over slots.
-pub trait Replacement: Send {
-    /// Returns true if the policy needs to know all future uses of each block, and does not know
-    /// them yet.
-    fn lacks_foresight(&self) -> bool {
-        false
-    }
-
-    /// Supplies the future uses of each block. Called before the first request, and only in a
-    /// simulation.
-    fn foresee(&mut self, uses: Uses) {
-        let _ = uses;
-    }
-
-    /// Announces that up to `slots` slots are kept free, so that evictions begin before all slots
-    /// have blocks. Called while the policy holds no slot.
-    fn keep_free(&mut self, slots: u32) {
-        let _ = slots;
-    }
-
-    /// Puts the policy that `make` makes in the place of this policy. Returns false if this policy
-    /// cannot be replaced.
-    fn replace(&mut self, make: &dyn Fn() -> Box<dyn Replacement>) -> bool {
-        let _ = make;
-        false
-    }
-
-    /// Notes that a request arrives. Called before all other calls that the request causes.
-    fn arrived(&mut self) {}
-
-    /// Announces that the block `key` will be inserted next, after room was made for it. Only
-    /// callers that know the next block before they make room call this function.
-    fn expect(&mut self, key: Key) {
-        let _ = key;
-    }
-
-    /// Adds `slot`, which the policy does not hold, with the block `key`.
-    fn insert(&mut self, slot: Slot, key: Key);
-
-    /// Notes a use of the block in `slot`.
-    fn touch(&mut self, slot: Slot);
-
-    /// Moves a block from the slot `from` to the slot `to`, which the policy does not hold. A
-    /// change of the slot is not a use of the block.
-    fn rename(&mut self, from: Slot, to: Slot);
-
-    /// Removes `slot` for any reason other than [`evict`](Self::evict). A policy with ghosts
-    /// remembers the block nevertheless. Nothing happens if the policy does not hold the slot.
-    fn remove(&mut self, slot: Slot);
-
-    /// Offers slots in the order in which the policy would evict them, each at most once. The offer
-    /// ends when no slot is left, or when `judge` ends the search. Slots that `judge` takes leave
-    /// the policy.
-    fn evict(&mut self, judge: &mut dyn FnMut(Slot) -> Verdict);
-
-    /// Returns the number of slots that the policy holds.
-    fn len(&self) -> u32;
-
-    /// Returns true if the policy holds no slot.
-    fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-}
-
-impl Replacement for Box<dyn Replacement> {
-    fn lacks_foresight(&self) -> bool {
-        (**self).lacks_foresight()
-    }
-
-    fn foresee(&mut self, uses: Uses) {
-        (**self).foresee(uses);
-    }
-
-    fn keep_free(&mut self, slots: u32) {
-        (**self).keep_free(slots);
-    }
-
-    fn replace(&mut self, make: &dyn Fn() -> Box<dyn Replacement>) -> bool {
-        *self = make();
-        true
-    }
-
-    fn arrived(&mut self) {
-        (**self).arrived();
-    }
-
-    fn expect(&mut self, key: Key) {
-        (**self).expect(key);
-    }
-
-    fn insert(&mut self, slot: Slot, key: Key) {
-        (**self).insert(slot, key);
-    }
-
-    fn touch(&mut self, slot: Slot) {
-        (**self).touch(slot);
-    }
-
-    fn rename(&mut self, from: Slot, to: Slot) {
-        (**self).rename(from, to);
-    }
-
-    fn remove(&mut self, slot: Slot) {
-        (**self).remove(slot);
-    }
-
-    fn evict(&mut self, judge: &mut dyn FnMut(Slot) -> Verdict) {
-        (**self).evict(judge);
-    }
-
-    fn len(&self) -> u32 {
-        (**self).len()
-    }
-}
 
 /// Name of a policy and the function that makes it.
 pub struct PolicyInfo {
@@ -223,10 +94,34 @@ impl Value for OnlinePolicy {
     }
 }
 
-/// Name of Belady's MIN, which needs to know all future uses: [`belady::Belady`].
-pub const OFFLINE_NAME: &str = belady::NAME;
+/// Name of Belady's MIN, which must know all future uses. Only a simulation has this policy.
+pub const OFFLINE_NAME: &str = "belady";
 
-/// Belady's MIN for a scheme in a simulation. The policy's memory is the list of the workload's
-/// uses, so no bytes are counted for each slot.
-static OFFLINE: PolicyInfo =
-    PolicyInfo { name: OFFLINE_NAME, bytes_per_slot: 0.0, build: |slots| Box::new(belady::Foretold::new(slots)) };
+/// Place of Belady's MIN in a scheme. The policy's memory is the list of the workload's uses, so no
+/// bytes are counted for each slot.
+static OFFLINE: PolicyInfo = PolicyInfo { name: OFFLINE_NAME, bytes_per_slot: 0.0, build: |_| Box::new(Missing) };
+
+/// Place of a policy that a simulation puts in before the first request.
+struct Missing;
+
+impl Replacement for Missing {
+    fn is_missing(&self) -> bool {
+        true
+    }
+
+    fn insert(&mut self, _slot: Slot, _key: Key) {
+        unreachable!("a volume without its policy is refused before its first request");
+    }
+
+    fn touch(&mut self, _slot: Slot) {}
+
+    fn rename(&mut self, _from: Slot, _to: Slot) {}
+
+    fn remove(&mut self, _slot: Slot) {}
+
+    fn evict(&mut self, _judge: &mut dyn FnMut(Slot) -> Verdict) {}
+
+    fn len(&self) -> u32 {
+        0
+    }
+}

@@ -2,13 +2,11 @@
 //! Clean copies are evicted at once. If no clean copies are left, dirty blocks are written back
 //! first.
 
-use super::outside::Outside;
 use super::replacement::{Key, Replacement, Verdict};
 use crate::block::Block;
 use crate::block_map::{BlockMap, Slot};
-use crate::scheme::{OutsidePolicy, View, Work};
+use crate::scheme::{View, Work};
 use crate::units::Nanoseconds;
-use crate::uses::Uses;
 
 /// Number of dirty blocks that are written back together: 1 MiB of 4 KiB blocks, so that a request
 /// that arrives during the move waits only briefly.
@@ -38,20 +36,18 @@ impl<R: Replacement> Room<R> {
         Self { replacement, slots, reserve: reserve.into(), starved: false }
     }
 
-    /// [`Scheme::lacks_foresight`](crate::scheme::Scheme::lacks_foresight).
-    pub fn lacks_foresight(&self) -> bool {
-        self.replacement.lacks_foresight()
+    /// [`Scheme::lacks_policy`](crate::scheme::Scheme::lacks_policy).
+    pub fn lacks_policy(&self) -> bool {
+        self.replacement.is_missing()
     }
 
-    /// [`Scheme::foresee_uses`](crate::scheme::Scheme::foresee_uses).
-    pub fn foresee_uses(&mut self, uses: Uses) {
-        self.replacement.foresee(uses);
-    }
-
-    /// [`Scheme::take_outside_policy`](crate::scheme::Scheme::take_outside_policy).
-    pub fn take_outside_policy(&mut self, make: &dyn Fn(u32) -> Box<dyn OutsidePolicy>) -> bool {
-        self.replacement.is_empty()
-            && self.replacement.replace(&|| Box::new(Outside::new(make(self.slots), self.slots)))
+    /// [`Scheme::take_policy`](crate::scheme::Scheme::take_policy).
+    pub fn take_policy(&mut self, make: &mut dyn FnMut(u32) -> Box<dyn Replacement>) -> bool {
+        let taken = self.replacement.is_empty() && self.replacement.replace(&mut || make(self.slots));
+        if taken {
+            self.replacement.keep_free(2 * self.reserve as u32);
+        }
+        taken
     }
 
     /// [`Scheme::arrived`](crate::scheme::Scheme::arrived).

@@ -3,7 +3,6 @@
 
 use proptest::prelude::*;
 
-use super::belady::{Belady, NEVER};
 use super::lrfu::LAMBDA;
 use super::replacement::{
     BYTES_PER_SLOT_MAX, Key, NAMES, OFFLINE_NAME, ONLINE, ONLINE_NAMES, Replacement, Verdict, online,
@@ -364,42 +363,6 @@ proptest! {
         let mut twin = lrfu(size);
         let expected: Vec<bool> = objects.iter().map(|&object| twin(object)).collect();
         prop_assert_eq!(hits(&mut *policy, size, &objects, true), expected);
-    }
-
-    /// Belady misses as often as a reference model that searches for the object with the farthest
-    /// next use.
-    #[test]
-    fn belady_misses_as_often_as_a_farthest_use_search(size in 1usize..12, objects in accesses()) {
-        let next = |at: usize, object: u32| objects[at..].iter().position(|&other| other == object).map_or(NEVER, |far| (at + far) as u64);
-        let (mut policy, mut holds, mut misses) = (Belady::new(size as u32), Vec::<u32>::new(), [0, 0]);
-        let mut twin = Vec::<u32>::new();
-        for (at, &object) in objects.iter().enumerate() {
-            policy.foresee(next(at + 1, object));
-            if let Some(slot) = position(&holds, object) {
-                policy.touch(Slot(slot as u32));
-            } else {
-                misses[0] += 1;
-                let slot = if holds.len() < size {
-                    holds.push(object);
-                    holds.len() - 1
-                } else {
-                    let mut taken = 0;
-                    policy.evict(&mut |slot| { taken = slot.0 as usize; Verdict::TAKE_AND_STOP });
-                    holds[taken] = object;
-                    taken
-                };
-                policy.insert(Slot(slot as u32), Key(object));
-            }
-            if position(&twin, object).is_none() {
-                misses[1] += 1;
-                if twin.len() == size {
-                    let farthest = (0..size).max_by_key(|&held| next(at, twin[held])).unwrap();
-                    twin.remove(farthest);
-                }
-                twin.push(object);
-            }
-        }
-        prop_assert_eq!(misses[0], misses[1]);
     }
 
     /// Uses a policy as a scheme does: evicts in batches ahead of need, refuses, renames and

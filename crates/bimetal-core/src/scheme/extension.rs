@@ -4,7 +4,7 @@
 //! gives the trait. The volume calls the methods of a group only for schemes that return the trait.
 
 use super::{Access, PredictionError, Service, View, Wear};
-use crate::block::{BlockRun, Key};
+use crate::block::BlockRun;
 use crate::block_map::Slot;
 use crate::layout::MemberId;
 use crate::operation::Token;
@@ -34,22 +34,6 @@ pub struct Properties {
     pub idle_profile: Option<Nanoseconds>,
     /// Set if the scheme takes pins of a host.
     pub takes_pins: bool,
-}
-
-/// Policy of another program that chooses the blocks that leave a cache. Set in a simulator only.
-pub trait OutsidePolicy: Send {
-    /// Notes that the block `key` came into the cache.
-    fn insert(&mut self, key: Key);
-
-    /// Notes a use of the block `key`, which is in the cache.
-    fn touch(&mut self, key: Key);
-
-    /// Notes that the block `key` left the cache.
-    fn remove(&mut self, key: Key);
-
-    /// Offers blocks in the order in which they should leave, until `offer` returns false. A block
-    /// that is not in the cache is passed over.
-    fn order(&mut self, offer: &mut dyn FnMut(Key) -> bool);
 }
 
 /// Destination of the blocks of a request, as another program chooses it.

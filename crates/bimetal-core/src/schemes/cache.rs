@@ -15,27 +15,19 @@ use crate::layout::Layout;
 use crate::policies::admission::Gate;
 use crate::policies::replacement::Replacement;
 use crate::policies::room::Room;
-use crate::scheme::{
-    Access, Foresight, Hints, InPlace, OutsidePolicy, Placement, Promotion, Properties, Reason, Scheme, View, Work,
-};
+use crate::scheme::{Access, Foresight, Hints, InPlace, Placement, Promotion, Properties, Reason, Scheme, View, Work};
 use crate::settings::{SettingError, Settings};
 use crate::units::Nanoseconds;
-use crate::uses::Uses;
 
 /// Slots in use, in the order in which they are evicted.
 pub(super) trait Contents: Send {
-    /// [`Scheme::lacks_foresight`].
-    fn lacks_foresight(&self) -> bool {
+    /// [`Scheme::lacks_policy`].
+    fn lacks_policy(&self) -> bool {
         false
     }
 
-    /// [`Scheme::foresee_uses`].
-    fn foresee_uses(&mut self, uses: Uses) {
-        let _ = uses;
-    }
-
-    /// [`Scheme::take_outside_policy`].
-    fn take_outside_policy(&mut self, make: &dyn Fn(u32) -> Box<dyn OutsidePolicy>) -> bool {
+    /// [`Scheme::take_policy`].
+    fn take_policy(&mut self, make: &mut dyn FnMut(u32) -> Box<dyn Replacement>) -> bool {
         let _ = make;
         false
     }
@@ -59,16 +51,12 @@ pub(super) trait Contents: Send {
 }
 
 impl<R: Replacement> Contents for Room<R> {
-    fn lacks_foresight(&self) -> bool {
-        Room::lacks_foresight(self)
+    fn lacks_policy(&self) -> bool {
+        Room::lacks_policy(self)
     }
 
-    fn foresee_uses(&mut self, uses: Uses) {
-        Room::foresee_uses(self, uses);
-    }
-
-    fn take_outside_policy(&mut self, make: &dyn Fn(u32) -> Box<dyn OutsidePolicy>) -> bool {
-        Room::take_outside_policy(self, make)
+    fn take_policy(&mut self, make: &mut dyn FnMut(u32) -> Box<dyn Replacement>) -> bool {
+        Room::take_policy(self, make)
     }
 
     fn arrived(&mut self) {
@@ -191,16 +179,12 @@ impl<D: Decisions> Scheme for Cache<D> {
         self.decisions.foresee(foresight);
     }
 
-    fn lacks_foresight(&self) -> bool {
-        self.contents.lacks_foresight()
+    fn lacks_policy(&self) -> bool {
+        self.contents.lacks_policy()
     }
 
-    fn foresee_uses(&mut self, uses: Uses) {
-        self.contents.foresee_uses(uses);
-    }
-
-    fn take_outside_policy(&mut self, make: &dyn Fn(u32) -> Box<dyn OutsidePolicy>) -> bool {
-        self.contents.take_outside_policy(make)
+    fn take_policy(&mut self, make: &mut dyn FnMut(u32) -> Box<dyn Replacement>) -> bool {
+        self.contents.take_policy(make)
     }
 
     fn takes_director(&self) -> bool {

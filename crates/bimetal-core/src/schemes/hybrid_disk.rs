@@ -44,11 +44,11 @@ use crate::policies::pins::{PinnedRoom, Pins};
 use crate::policies::replacement::Policy;
 use crate::policies::room::{self, DirtySince, Room, Round};
 use crate::scheme::{
-    Access, CacheMode, Hints, Holds, LinuxCounterpart, Placement, Properties, Reason, Scheme, SchemeInfo, View, Work,
+    Access, CacheMode, Hints, Holds, LinuxCounterpart, Placement, Properties, Reason, Replacement, Scheme, SchemeInfo,
+    View, Work,
 };
 use crate::settings::{MOVE_RATE, Ranges, SettingError, Settings, Share, parameters, words};
 use crate::units::{Bytes, Nanoseconds, SectorRange};
-use crate::uses::Uses;
 
 parameters! {
     /// Parameters of the scheme.
@@ -328,12 +328,14 @@ impl HybridDisk {
 }
 
 impl Contents for PinnedRoom {
-    fn lacks_foresight(&self) -> bool {
-        self.room().lacks_foresight()
+    fn lacks_policy(&self) -> bool {
+        self.room().lacks_policy()
     }
 
-    fn foresee_uses(&mut self, uses: Uses) {
-        self.room_mut().foresee_uses(uses);
+    /// Takes a policy only if the policy is missing. Programs do not replace the policy of a cache
+    /// with pins.
+    fn take_policy(&mut self, make: &mut dyn FnMut(u32) -> Box<dyn Replacement>) -> bool {
+        self.lacks_policy() && self.room_mut().take_policy(make)
     }
 
     fn arrived(&mut self) {

@@ -1,20 +1,26 @@
 //! Hints that a recording or a simulated host reports beside the requests: evictions of its buffer
 //! cache, and pins. From an eviction on, the host reads the evicted blocks from the volume. Pinned
-//! blocks stay on flash. The third part is a policy of another program, in place of the scheme's
-//! own policy.
+//! blocks stay on flash. The third part is a policy in place of the scheme's own policy: of the
+//! simulator, or of another program.
 
 use super::Volume;
 use crate::block::{Block, BlockRun};
 use crate::payload::Payload;
-use crate::scheme::{Host, OutsidePolicy};
+use crate::scheme::{Host, Replacement};
 use crate::units::{Nanoseconds, SectorRange};
 
 impl<P: Payload> Volume<P> {
-    /// Takes a policy of another program in place of the scheme's own replacement policy; to be
-    /// called before the first request of a simulation. Returns false if the scheme has no
-    /// replacement policy.
-    pub fn take_outside_policy(&mut self, make: &dyn Fn(u32) -> Box<dyn OutsidePolicy>) -> bool {
-        self.decider.scheme.take_outside_policy(make)
+    /// Returns true if a simulation must supply the scheme's replacement policy, and has not done
+    /// so yet.
+    pub fn lacks_policy(&self) -> bool {
+        self.decider.scheme.lacks_policy()
+    }
+
+    /// Takes a policy in place of the scheme's own replacement policy; to be called before the
+    /// first request of a simulation. `make` makes the policy for a number of slots. Returns false
+    /// if the scheme has no replacement policy that can be replaced.
+    pub fn take_policy(&mut self, make: &mut dyn FnMut(u32) -> Box<dyn Replacement>) -> bool {
+        self.decider.scheme.take_policy(make)
     }
 
     /// Takes a simulated host, whose evictions are reported as each request begins; to be called

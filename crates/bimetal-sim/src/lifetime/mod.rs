@@ -335,7 +335,7 @@ impl<'a> Recording<'a> {
     /// workload is simulated twice instead of three times.
     pub(crate) fn beside_run(setup: &mut Setup, choices: &Choices, load: Repeated<'a>) -> Option<Self> {
         let Replay::Timed { speedup } = load.replay else { return None };
-        let foresees = setup.volume().lacks_foresight() || setup.volume().wants_idle_profile().is_some();
+        let foresees = setup.volume().lacks_policy() || setup.volume().wants_idle_profile().is_some();
         // A scheme that watches its drives learns from half of the run.
         let learns = setup.volume().watches_drives();
         // A drive that is alone is not simulated for a recording. A block layer joins requests of

@@ -19,14 +19,13 @@ use std::str::FromStr;
 
 use bimetal_core::block::BlockSize;
 use bimetal_core::operation::OpKind;
-use bimetal_core::policies::outside::Outside;
 use bimetal_core::policies::replacement::{OFFLINE_NAME, ONLINE_NAMES, online};
 use bimetal_core::units::Bytes;
 use bimetal_trace::Request;
 use rayon::prelude::*;
 use serde::Serialize;
 
-use crate::outside::OutsidePolicies;
+use crate::outside::{Outside, OutsidePolicies};
 use column::{Column, Room};
 use numbering::Numbering;
 use play::{Accesses, play, play_belady};
@@ -434,8 +433,9 @@ mod tests {
 
     use bimetal_core::mixing::splitmix64;
     use bimetal_core::policies::replacement::Key;
-    use bimetal_core::scheme::OutsidePolicy;
     use bimetal_core::units::{Nanoseconds, SectorRange};
+
+    use crate::outside::OutsidePolicy;
 
     fn read(start: u64, sectors: u64) -> Request {
         let range = SectorRange::new(start, sectors);

@@ -3,11 +3,11 @@
 use std::io;
 
 use bimetal_core::block_map::Slot;
-use bimetal_core::policies::belady::{Belady, NEVER};
 use bimetal_core::policies::replacement::{Key, Replacement, Verdict};
 
 use super::column::{BATCH, Column, Room};
 use super::reuse::ReuseDistances;
+use crate::belady::{Belady, NEVER};
 
 /// Number of accesses whose slots are looked up together, so that their waits for memory overlap.
 const LOOKED_UP_TOGETHER: usize = 64;

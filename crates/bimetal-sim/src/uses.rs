@@ -1,9 +1,8 @@
 //! Future uses of each block, by the number of the request. A first pass over a workload collects
 //! the uses; Belady's MIN needs the uses.
 
+use bimetal_core::block::Key;
 use hashbrown::HashTable;
-
-use crate::block::Key;
 
 /// A use of a block, and the position of the block's next use.
 #[derive(Clone, Copy)]
@@ -23,7 +22,7 @@ const NONE: u32 = u32::MAX;
 
 /// Uses of all blocks, in order: 8 bytes for each use.
 #[derive(Default)]
-pub struct Uses {
+pub(crate) struct Uses {
     chains: HashTable<Chain>,
     uses: Vec<Use>,
 }
@@ -36,7 +35,7 @@ fn hash(key: u32) -> u64 {
 impl Uses {
     /// Adds a use of the block `key` by the request with this number (the first request is 0).
     /// Requests must be added in order. Uses after the first 2^32 - 1 are ignored.
-    pub fn add(&mut self, request: u32, key: Key) {
+    pub(crate) fn add(&mut self, request: u32, key: Key) {
         let Some(at) = u32::try_from(self.uses.len()).ok().filter(|&at| at != NONE) else { return };
         self.uses.push(Use { request, next: NONE });
         match self.chains.find_mut(hash(key.0), |chain| chain.key == key.0) {
@@ -53,7 +52,7 @@ impl Uses {
 
     /// Returns the first request from number `from` on that uses the block `key`. `from` must not
     /// be smaller than in the call before.
-    pub fn next(&mut self, key: Key, from: u32) -> Option<u32> {
+    pub(crate) fn next(&mut self, key: Key, from: u32) -> Option<u32> {
         let chain = self.chains.find_mut(hash(key.0), |chain| chain.key == key.0)?;
         while let Some(found) = self.uses.get(chain.first as usize) {
             if found.request >= from {

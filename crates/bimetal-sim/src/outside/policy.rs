@@ -7,12 +7,28 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::replacement::{Key, Replacement, Verdict};
-use crate::block_map::Slot;
-use crate::scheme::OutsidePolicy;
+use bimetal_core::block::Key;
+use bimetal_core::block_map::Slot;
+use bimetal_core::scheme::{Replacement, Verdict};
+
+/// Policy of another program that chooses the blocks that leave a cache.
+pub trait OutsidePolicy: Send {
+    /// Notes that the block `key` came into the cache.
+    fn insert(&mut self, key: Key);
+
+    /// Notes a use of the block `key`, which is in the cache.
+    fn touch(&mut self, key: Key);
+
+    /// Notes that the block `key` left the cache.
+    fn remove(&mut self, key: Key);
+
+    /// Offers blocks in the order in which they shall leave, until `offer` returns false. A block
+    /// that is not in the cache is passed over.
+    fn order(&mut self, offer: &mut dyn FnMut(Key) -> bool);
+}
 
 /// Policy of another program over slots.
-pub struct Outside {
+pub(crate) struct Outside {
     policy: Box<dyn OutsidePolicy>,
     /// Key of the block in each slot.
     keys: Vec<Option<u32>>,
@@ -22,7 +38,7 @@ pub struct Outside {
 
 impl Outside {
     /// Returns `policy` over `slots` slots.
-    pub fn new(policy: Box<dyn OutsidePolicy>, slots: u32) -> Self {
+    pub(crate) fn new(policy: Box<dyn OutsidePolicy>, slots: u32) -> Self {
         Self { policy, keys: vec![None; slots as usize], places: BTreeMap::new() }
     }
 

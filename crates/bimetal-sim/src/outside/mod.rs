@@ -1,9 +1,14 @@
 //! Policies and directors of another program, such as classes in Python, for the caches of
 //! simulations and of [`mrc`](crate::mrc).
 
+mod policy;
+
 use std::sync::Arc;
 
-use bimetal_core::scheme::{Director, OutsidePolicy, View};
+use bimetal_core::scheme::{Director, View};
+
+pub(crate) use policy::Outside;
+pub use policy::OutsidePolicy;
 
 /// Maker of a policy of another program, called for each cache of a simulation.
 #[derive(Clone)]

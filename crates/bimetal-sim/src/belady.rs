@@ -9,32 +9,31 @@
 //! Among blocks that are never used again, the block in the lowest slot is evicted first, which
 //! changes no miss ratio.
 
-use super::indexed_heap::IndexedHeap;
-use super::replacement::{Key, Replacement, Verdict};
-use crate::block_map::Slot;
+use bimetal_core::block::Key;
+use bimetal_core::block_map::Slot;
+use bimetal_core::policies::indexed_heap::IndexedHeap;
+use bimetal_core::scheme::{Replacement, Verdict};
+
 use crate::uses::Uses;
 
-/// Name on the command line.
-pub const NAME: &str = "belady";
-
 /// Time of the next use of a block that is never used again.
-pub const NEVER: u64 = u64::MAX;
+pub(crate) const NEVER: u64 = u64::MAX;
 
 /// Belady's MIN, with the next use of each block supplied by the caller.
-pub struct Belady {
+pub(crate) struct Belady {
     heap: IndexedHeap,
     next_use: u64,
 }
 
 impl Belady {
     /// Returns the policy over `slots` slots.
-    pub fn new(slots: u32) -> Self {
+    pub(crate) fn new(slots: u32) -> Self {
         Self { heap: IndexedHeap::new(slots), next_use: NEVER }
     }
 
     /// Supplies the next use, or [`NEVER`], of the block that is inserted or touched next.
     #[inline]
-    pub fn foresee(&mut self, next_use: u64) {
+    pub(crate) fn foresee(&mut self, next_use: u64) {
         self.next_use = next_use;
     }
 }
@@ -68,10 +67,10 @@ impl Replacement for Belady {
 }
 
 /// Belady's MIN for a scheme, whose cache learns of uses late and out of order. The policy gets the
-/// list of all uses once, and is notified of each request that arrives.
-pub struct Foretold {
+/// list of all uses, and is notified of each request that arrives.
+pub(crate) struct Foretold {
     belady: Belady,
-    uses: Option<Uses>,
+    uses: Uses,
     /// Number of requests that arrived.
     arrived: u32,
     /// Key of the block in each slot.
@@ -79,27 +78,18 @@ pub struct Foretold {
 }
 
 impl Foretold {
-    /// Returns the policy over `slots` slots. The policy needs the list of uses before the first
-    /// request.
-    pub fn new(slots: u32) -> Self {
-        Self { belady: Belady::new(slots), uses: None, arrived: 0, keys: vec![Key(0); slots as usize] }
+    /// Returns the policy over `slots` slots, for a workload with these `uses`.
+    pub(crate) fn new(slots: u32, uses: Uses) -> Self {
+        Self { belady: Belady::new(slots), uses, arrived: 0, keys: vec![Key(0); slots as usize] }
     }
 
     fn foresee_for(&mut self, slot: Slot) {
-        let uses = self.uses.as_mut().expect("a simulation without foresight is refused before its first request");
-        self.belady.foresee(uses.next(self.keys[slot.0 as usize], self.arrived).map_or(NEVER, u64::from));
+        let next = self.uses.next(self.keys[slot.0 as usize], self.arrived);
+        self.belady.foresee(next.map_or(NEVER, u64::from));
     }
 }
 
 impl Replacement for Foretold {
-    fn lacks_foresight(&self) -> bool {
-        self.uses.is_none()
-    }
-
-    fn foresee(&mut self, uses: Uses) {
-        self.uses = Some(uses);
-    }
-
     fn arrived(&mut self) {
         self.arrived = self.arrived.saturating_add(1);
     }
@@ -135,16 +125,15 @@ impl Replacement for Foretold {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
     fn a_schedule_of_uses_tells_what_goes_first() {
-        let mut policy = Foretold::new(3);
-        assert!(policy.lacks_foresight());
         let mut uses = Uses::default();
         [7, 8, 9, 8, 7].iter().zip(0..).for_each(|(&key, request)| uses.add(request, Key(key)));
-        policy.foresee(uses);
-        assert!(!policy.lacks_foresight());
+        let mut policy = Foretold::new(3, uses);
         for (slot, key) in [(0, 7), (1, 8), (2, 9)] {
             policy.arrived();
             policy.insert(Slot(slot), Key(key));
@@ -155,5 +144,51 @@ mod tests {
             Verdict { take: false, more: true }
         });
         assert_eq!(order, [2, 0, 1], "never again, at the fifth request, at the fourth");
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(128))]
+
+        /// Belady misses as often as a reference model that searches for the object with the
+        /// farthest next use.
+        #[test]
+        fn belady_misses_as_often_as_a_farthest_use_search(
+            size in 1usize..12,
+            objects in prop::collection::vec(prop_oneof![0u32..8, 0u32..30, 0u32..60], 0..600),
+        ) {
+            let next = |at: usize, object: u32| {
+                let far = objects[at..].iter().position(|&other| other == object);
+                far.map_or(NEVER, |far| (at + far) as u64)
+            };
+            let (mut policy, mut holds, mut misses) = (Belady::new(size as u32), Vec::<u32>::new(), [0, 0]);
+            let mut twin = Vec::<u32>::new();
+            for (at, &object) in objects.iter().enumerate() {
+                policy.foresee(next(at + 1, object));
+                if let Some(slot) = holds.iter().position(|&held| held == object) {
+                    policy.touch(Slot(slot as u32));
+                } else {
+                    misses[0] += 1;
+                    let slot = if holds.len() < size {
+                        holds.push(object);
+                        holds.len() - 1
+                    } else {
+                        let mut taken = 0;
+                        policy.evict(&mut |slot| { taken = slot.0 as usize; Verdict::TAKE_AND_STOP });
+                        holds[taken] = object;
+                        taken
+                    };
+                    policy.insert(Slot(slot as u32), Key(object));
+                }
+                if !twin.contains(&object) {
+                    misses[1] += 1;
+                    if twin.len() == size {
+                        let farthest = (0..size).max_by_key(|&held| next(at, twin[held])).unwrap();
+                        twin.remove(farthest);
+                    }
+                    twin.push(object);
+                }
+            }
+            prop_assert_eq!(misses[0], misses[1]);
+        }
     }
 }
