@@ -5,6 +5,7 @@ use bimetal_core::block::Block;
 use bimetal_core::operation::OpKind;
 
 use crate::belady::Foretold;
+use crate::host::Planned;
 use crate::setup::Setup;
 use crate::simulator::Replay;
 use crate::uses::Uses;
@@ -37,7 +38,7 @@ impl Setup {
             last = last.max(Some(request.arrival.saturating_add(answer)));
             accesses += u64::from(is_access(request.kind));
         }
-        self.tree.outermost_mut().foresee_idle(after);
+        self.tree.outermost_mut().take_host(Box::new(Planned::new(after)));
         Ok(())
     }
 

@@ -1,13 +1,16 @@
-//! Hosts of simulated volumes, which evict blocks from a buffer cache before they read the blocks
-//! again. A scheme that takes evictions writes an evicted block back.
+//! Hosts of simulated volumes. A host knows more than a device can see, and gives hints to the
+//! scheme.
 //!
-//! Two parameters of `griffin` make a host. Both are for simulations in which moves take no time:
+//! Two parameters of `griffin` make a host that evicts blocks from a buffer cache, and the scheme
+//! writes an evicted block back. Both are for simulations in which moves take no time:
 //!
 //! - `oracle=on`: the host evicts a block just before the host reads the block (Griffin, section
 //!   3.2, the idealized cache).
 //! - `eviction_hint=SIZE`: the host has a buffer cache of this size (Griffin, section 7). A block
 //!   that is read or written is in the buffer cache until `SIZE` bytes of other blocks have been
 //!   used since.
+//!
+//! `idle_periods=profiled` of `mixedstore` makes a host that knows its [idle periods](Planned).
 
 use std::collections::HashMap;
 
@@ -16,7 +19,7 @@ use bimetal_core::block_map::Slot;
 use bimetal_core::operation::OpKind;
 use bimetal_core::payload::NoPayload;
 use bimetal_core::policies::lru::Lru;
-use bimetal_core::scheme::{Access, Host};
+use bimetal_core::scheme::{Access, Hints, Host, View};
 use bimetal_core::settings::Settings;
 use bimetal_core::units::Bytes;
 use bimetal_core::volume::{Volume, VolumeConfig, VolumeError};
@@ -35,7 +38,7 @@ pub(crate) fn volume_with_host(config: &VolumeConfig<'_>) -> Result<Volume<NoPay
     let block = config.layout.block.bytes();
     let cache = simulated_cache(config.settings).map(|size| BufferCache::new((size.0 / block.0).max(1) as u32));
     if oracle || cache.is_some() {
-        volume.take_host(Box::new(SimulatedHost { oracle, cache }));
+        volume.take_host(Box::new(Evicting { oracle, cache }));
     }
     Ok(volume)
 }
@@ -45,19 +48,48 @@ pub(crate) fn simulated_cache(settings: &Settings) -> Option<Bytes> {
     settings.declared::<Option<Bytes>>(EVICTION_HINT).flatten()
 }
 
-struct SimulatedHost {
+/// Host that evicts blocks from its buffer cache.
+struct Evicting {
     oracle: bool,
     cache: Option<BufferCache>,
 }
 
-impl Host for SimulatedHost {
-    fn requests(&mut self, access: &Access, evict: &mut dyn FnMut(BlockRun)) {
+impl Host for Evicting {
+    fn requests(&mut self, view: &View, access: &Access, hints: &mut dyn Hints) {
         if self.oracle && access.kind == OpKind::Read {
-            evict(access.blocks);
+            hints.evicted(view, access.blocks);
         }
         if let Some(cache) = &mut self.cache {
             let evicted = access.blocks.blocks().filter_map(|block| cache.use_block(block));
-            evicted.for_each(|block| evict(BlockRun { first: block, count: 1 }));
+            evicted.for_each(|block| hints.evicted(view, BlockRun { first: block, count: 1 }));
+        }
+    }
+}
+
+/// Host that knows its idle periods, as a profile of the whole workload has them (MixedStore,
+/// section 5.3).
+pub(crate) struct Planned {
+    /// For each idle period, the number of requests before the period, in order.
+    idle_after: Vec<u64>,
+    /// Index of the first idle period that has not begun.
+    next: usize,
+    requests: u64,
+}
+
+impl Planned {
+    /// Returns a host with idle periods after these numbers of requests, in order.
+    pub(crate) fn new(idle_after: Vec<u64>) -> Self {
+        Self { idle_after, next: 0, requests: 0 }
+    }
+}
+
+impl Host for Planned {
+    fn requests(&mut self, _view: &View, _access: &Access, hints: &mut dyn Hints) {
+        self.requests += 1;
+        let over = self.idle_after[self.next..].iter().take_while(|&&after| after < self.requests);
+        self.next += over.count();
+        if self.idle_after.get(self.next) == Some(&self.requests) {
+            hints.idle_follows();
         }
     }
 }
@@ -110,17 +142,42 @@ mod tests {
 
     use super::*;
 
+    fn griffin(settings: &[(&str, &str)]) -> Volume<NoPayload> {
+        let scheme = schemes::find("griffin").unwrap();
+        let settings = Settings::new(scheme.name, scheme.parameters, settings.iter().copied()).unwrap();
+        let members = [Role::Ssd, Role::Hdd].map(|role| MemberInfo { role, capacity: Bytes::from_mib(16).sectors() });
+        let layout = LayoutRequest { block: BlockSize::default(), members: &members, units: &[] };
+        volume_with_host(&VolumeConfig { scheme, settings: &settings, layout, identity: 0 }).unwrap()
+    }
+
+    #[derive(Default)]
+    struct Idles(u32);
+
+    impl Hints for Idles {
+        fn idle_follows(&mut self) {
+            self.0 += 1;
+        }
+    }
+
+    #[test]
+    fn idle_period_is_reported_with_the_request_before_it() {
+        let volume = griffin(&[]);
+        let blocks = BlockRun { first: Block(0), count: 1 };
+        let access = Access { kind: OpKind::Read, sectors: SectorRange::new(0, 8), blocks };
+        let mut host = Planned::new(vec![0, 2, 2, 3, 5]);
+        let reported = [1, 2, 3, 4, 5, 6].map(|_| {
+            let mut idles = Idles::default();
+            host.requests(volume.view(), &access, &mut idles);
+            idles.0
+        });
+        assert_eq!(reported, [0, 1, 1, 0, 1, 0]);
+    }
+
     /// Plays reads (`R`) and writes (`W`), each with the number of its block, on drives that answer
     /// at once. Returns the counters of the volume, and the number of blocks in the log.
     fn play(settings: &[(&str, &str)], requests: &[(char, u64)]) -> (Statistics, u64) {
-        let scheme = schemes::find("griffin").unwrap();
         let instant = [("timeout", "off"), ("read_threshold", "off"), ("migration", "instant")];
-        let settings = instant.iter().chain(settings).copied();
-        let settings = Settings::new(scheme.name, scheme.parameters, settings).unwrap();
-        let members = [Role::Ssd, Role::Hdd].map(|role| MemberInfo { role, capacity: Bytes::from_mib(16).sectors() });
-        let layout = LayoutRequest { block: BlockSize::default(), members: &members, units: &[] };
-        let config = VolumeConfig { scheme, settings: &settings, layout, identity: 0 };
-        let mut volume = volume_with_host(&config).unwrap();
+        let mut volume = griffin(&[&instant, settings].concat());
         for (&(kind, block), token) in requests.iter().zip(1..) {
             let kind = if kind == 'R' { OpKind::Read } else { OpKind::Write };
             let command = Command { kind, range: SectorRange::new(block * 8, 8), fua: false };

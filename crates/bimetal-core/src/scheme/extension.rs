@@ -61,11 +61,11 @@ pub trait Director: Send {
     fn finished(&mut self, now: Nanoseconds, token: Token);
 }
 
-/// Host whose buffer cache is simulated. Set in a simulator only.
+/// Simulated host, which knows more than a device can see. Set in a simulator only.
 pub trait Host: Send {
-    /// Notes that the host requests `access`. Calls `evict` for the blocks that leave the host's
-    /// buffer cache at that moment, before the request is served.
-    fn requests(&mut self, access: &Access, evict: &mut dyn FnMut(BlockRun));
+    /// Notes that the host requests `access`. Reports to `hints` what a device cannot see, before
+    /// the request is served.
+    fn requests(&mut self, view: &View, access: &Access, hints: &mut dyn Hints);
 }
 
 /// A scheme with several copies of all content.
@@ -82,6 +82,10 @@ pub trait Hints {
     fn evicted(&mut self, view: &View, blocks: BlockRun) {
         let _ = (view, blocks);
     }
+
+    /// Notes that an idle period follows the request that has just arrived. Only a simulation knows
+    /// idle periods in advance.
+    fn idle_follows(&mut self) {}
 
     /// Pins `blocks` to flash for a host, or ends the pin if `pinned` is false. Returns false, and
     /// changes nothing, if more blocks would be pinned than the scheme allows.
@@ -107,10 +111,6 @@ pub trait Monitor {
     /// beginning with the slots in the flash blocks with the most outdated pages. `None` if the
     /// drive does not know the most outdated flash blocks; no real drive does.
     fn fragmented(&mut self, view: &View, slots: Option<&[Slot]>);
-
-    /// Supplies the idle periods that the profile contains: the number of reads and writes before
-    /// each idle period, in order.
-    fn foresee_idle(&mut self, after: Vec<u64>);
 
     /// Returns the errors of the scheme's own forecast of response times, if it makes one.
     fn prediction_error(&self) -> Option<PredictionError>;

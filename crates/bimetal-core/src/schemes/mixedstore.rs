@@ -49,8 +49,8 @@ use crate::policies::replacement::{Key, Replacement};
 use crate::policies::response_model::ResponseModel;
 use crate::policies::wear_regulator::{COEFFICIENTS, Expected, Regulation, WearRegulator};
 use crate::scheme::{
-    Access, Foresight, Holds, Monitor, Placement, PredictionError, Properties, Reason, Scheme, SchemeInfo, Service,
-    View, Wear, Work,
+    Access, Foresight, Hints, Holds, Monitor, Placement, PredictionError, Properties, Reason, Scheme, SchemeInfo,
+    Service, View, Wear, Work,
 };
 use crate::settings::{MOVE_RATE, SettingError, Settings, parameters, words};
 use crate::units::{Bytes, Nanoseconds, SectorRange, Sectors};
@@ -243,7 +243,8 @@ fn build(settings: &Settings, layout: &Layout) -> Result<Box<dyn Scheme>, Settin
     let idle = Idle {
         long: parameters.idle,
         arrived: Nanoseconds::ZERO,
-        profile: (parameters.idle_periods == IdlePeriods::Profiled).then(Profile::default),
+        is_profiled: parameters.idle_periods == IdlePeriods::Profiled,
+        follows: false,
     };
     let fetch = IdleFetch::new(layout.home[0].member, Nanoseconds::ZERO);
     Ok(Box::new(MixedStore {
@@ -303,40 +304,25 @@ struct Idle {
     long: Nanoseconds,
     /// Time of the last arrival.
     arrived: Nanoseconds,
-    profile: Option<Profile>,
-}
-
-/// Idle periods of the whole workload (MixedStore, section 5.3).
-#[derive(Default)]
-struct Profile {
-    /// For each period, the number of requests before the period.
-    after: Vec<u64>,
-    /// Index of the first period that has not begun.
-    next: usize,
-}
-
-impl Profile {
-    /// Returns true if an idle period follows after this many requests.
-    fn is_idle_after(&self, requests: u64) -> bool {
-        self.after.get(self.next) == Some(&requests)
-    }
+    /// Set if all idle periods are known in advance (MixedStore, section 5.3).
+    is_profiled: bool,
+    /// Set if an idle period is known to follow the last request.
+    follows: bool,
 }
 
 impl Idle {
-    fn arrived(&mut self, now: Nanoseconds, requests: u64) {
+    fn arrived(&mut self, now: Nanoseconds) {
         self.arrived = now;
-        if let Some(profile) = &mut self.profile {
-            profile.next += profile.after[profile.next..].iter().take_while(|&&after| after < requests).count();
-        }
+        self.follows = false;
     }
 
-    /// Returns the time at which the volume will be idle after this many requests, if no other
-    /// request arrives. `None` while a request is in the volume.
-    fn at(&self, view: &View, requests: u64) -> Option<Nanoseconds> {
-        let long = match &self.profile {
-            None => self.long,
-            Some(profile) if profile.is_idle_after(requests) => Nanoseconds::ZERO,
-            Some(_) => return None,
+    /// Returns the time at which the volume will be idle, if no other request arrives. `None` while
+    /// a request is in the volume, and if no idle period follows.
+    fn at(&self, view: &View) -> Option<Nanoseconds> {
+        let long = match (self.is_profiled, self.follows) {
+            (false, _) => self.long,
+            (true, true) => Nanoseconds::ZERO,
+            (true, false) => return None,
         };
         if view.waiting_for_slots > 0 {
             return None;
@@ -434,7 +420,7 @@ impl MixedStore {
         let full = (view.free_slots + view.freeing_slots) * 4 < u64::from(view.map.slots());
         let fragmented = self.buster.is_due() && !self.is_training();
         let wanted = fragmented && full && !self.pages.is_empty() && !view.moving && view.slots_online();
-        if wanted { self.idle.at(view, self.requests) } else { None }
+        if wanted { self.idle.at(view) } else { None }
     }
 
     /// Returns the work that takes pages off flash, or asks the drive to name pages.
@@ -457,7 +443,7 @@ impl MixedStore {
         if self.hot.is_empty() {
             return None;
         }
-        Some(self.fetch.due_at(view, self.reserve)?.max(self.idle.at(view, self.requests)?))
+        Some(self.fetch.due_at(view, self.reserve)?.max(self.idle.at(view)?))
     }
 
     fn end_training(&mut self, now: Nanoseconds) {
@@ -473,7 +459,7 @@ impl Scheme for MixedStore {
 
     fn arrived(&mut self, view: &View, access: &Access) {
         self.requests += 1;
-        self.idle.arrived(view.now, self.requests);
+        self.idle.arrived(view.now);
         let free = view.free_slots as f64 / f64::from(view.map.slots().max(1));
         self.regulator.arrived(view.now, access, 1.0 - free);
         if self.decided.is_some_and(|(sectors, _)| sectors == access.sectors) {
@@ -565,9 +551,13 @@ impl Scheme for MixedStore {
         Properties {
             discards_free_slots: self.buster.is_on(),
             halts_wear_levelling: self.halts_levelling,
-            idle_profile: self.idle.profile.as_ref().map(|_| self.idle.long),
+            idle_profile: self.idle.is_profiled.then_some(self.idle.long),
             ..Properties::default()
         }
+    }
+
+    fn hints(&mut self) -> Option<&mut dyn Hints> {
+        Some(self)
     }
 
     fn monitor(&self) -> Option<&dyn Monitor> {
@@ -576,6 +566,12 @@ impl Scheme for MixedStore {
 
     fn monitor_mut(&mut self) -> Option<&mut dyn Monitor> {
         Some(self)
+    }
+}
+
+impl Hints for MixedStore {
+    fn idle_follows(&mut self) {
+        self.idle.follows = true;
     }
 }
 
@@ -605,10 +601,6 @@ impl Monitor for MixedStore {
 
     fn fragmented(&mut self, view: &View, slots: Option<&[Slot]>) {
         self.buster.answered(&view.map, &self.pages, slots);
-    }
-
-    fn foresee_idle(&mut self, after: Vec<u64>) {
-        self.idle.profile = Some(Profile { after, next: 0 });
     }
 
     fn prediction_error(&self) -> Option<PredictionError> {

@@ -35,7 +35,7 @@ impl Decider {
         self.directed = Some(Directed { director, decisions: BTreeMap::new() });
     }
 
-    /// Takes a simulated host, which reports its evictions from now on.
+    /// Takes a simulated host, which gives hints from now on.
     pub(super) fn take_host(&mut self, host: Box<dyn Host>) {
         self.host = Some(host);
     }
@@ -47,14 +47,14 @@ impl Decider {
         }
     }
 
-    /// Tells scheme and director of a read or write that begins, and the scheme of the blocks that
-    /// the host evicts for it.
+    /// Tells scheme and director of a read or write that begins, and passes the host's hints to the
+    /// scheme.
     pub(super) fn arrived(&mut self, view: &View, access: &Access, token: Token) {
         self.scheme.arrived(view, access);
         if let Some(host) = &mut self.host
             && let Some(hints) = self.scheme.hints()
         {
-            host.requests(access, &mut |blocks| hints.evicted(view, blocks));
+            host.requests(view, access, hints);
         }
         if let Some(Directed { director, decisions }) = &mut self.directed {
             let decision = director.direct(view, access, token);

@@ -23,7 +23,7 @@ impl<P: Payload> Volume<P> {
         self.decider.scheme.take_policy(make)
     }
 
-    /// Takes a simulated host, whose evictions are reported as each request begins; to be called
+    /// Takes a simulated host, which gives hints to the scheme as each request begins; to be called
     /// before the first request of a simulation.
     pub fn take_host(&mut self, host: Box<dyn Host>) {
         self.decider.take_host(host);

@@ -11,16 +11,9 @@ impl<P: Payload> Volume<P> {
         self.decider.scheme.foresee(&self.view, foresight);
     }
 
-    /// Returns the minimum length of an idle period, if the scheme needs a profile of all idle
-    /// periods before the first request.
+    /// Returns the minimum length of an idle period, if the scheme must know idle periods in
+    /// advance.
     pub fn wants_idle_profile(&self) -> Option<Nanoseconds> {
         self.decider.scheme.properties().idle_profile
-    }
-
-    /// Tells the scheme the number of reads and writes before each idle period.
-    pub fn foresee_idle(&mut self, after: Vec<u64>) {
-        if let Some(monitor) = self.decider.scheme.monitor_mut() {
-            monitor.foresee_idle(after);
-        }
     }
 }

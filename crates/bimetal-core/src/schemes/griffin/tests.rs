@@ -1,8 +1,8 @@
-use crate::block::{Block, BlockRun, BlockSize};
+use crate::block::{Block, BlockSize};
 use crate::layout::{LayoutRequest, MemberInfo, Role};
 use crate::operation::{Command, Completion, OpKind, Operation, Status, Token};
 use crate::payload::NoPayload;
-use crate::scheme::{Access, Host};
+use crate::scheme::{Access, Hints, Host, View};
 use crate::settings::Settings;
 use crate::testing::Bench;
 use crate::units::{Bytes, Nanoseconds, SectorRange};
@@ -404,9 +404,9 @@ fn a_full_log_forces_a_migration() {
 struct Forgetful;
 
 impl Host for Forgetful {
-    fn requests(&mut self, access: &Access, evict: &mut dyn FnMut(BlockRun)) {
+    fn requests(&mut self, view: &View, access: &Access, hints: &mut dyn Hints) {
         if access.kind == OpKind::Read {
-            evict(access.blocks);
+            hints.evicted(view, access.blocks);
         }
     }
 }
