@@ -47,9 +47,29 @@ pub(crate) fn age_note(oldest: &str, today: i64) -> Option<String> {
     })
 }
 
+/// Days after which a drive is an old model of a paper, which nobody buys.
+const HISTORIC_DAYS: i64 = 1826;
+
+/// Returns the note about the prices of the drives in `runs` that are still bought.
+pub(crate) fn age_note_of(runs: &[Run], today: i64) -> Option<String> {
+    let is_bought = |date: &&str| date.parse::<Date>().is_ok_and(|date| date.age_days(today) < HISTORIC_DAYS);
+    age_note(dates(runs).filter(is_bought).min()?, today)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn drive_of_a_paper_has_no_old_price() {
+        let mut document = crate::report::fixture::document();
+        let day = |text: &str| text.parse::<Date>().unwrap().first_day();
+        let today = day("2026-06-01");
+        assert!(age_note_of(&document.runs, today).is_some_and(|note| note.contains("2026-01-01")));
+        let members = document.runs.iter_mut().flat_map(|run| &mut run.members);
+        members.for_each(|member| member.provenance.price_date = Some("2008-09".to_owned()));
+        assert_eq!(age_note_of(&document.runs, today), None);
+    }
 
     #[test]
     fn prices_are_old_after_a_quarter() {

@@ -40,7 +40,8 @@ impl NoChoice {
     }
 
     /// Returns the reason in the figures for which `run` over `trace` is not offered as a choice,
-    /// if there is one. A run knows already whether it [put off all its work](super::puts_off_all_work).
+    /// if there is one. The run has the reason already if it
+    /// [put off all its work](super::puts_off_all_work).
     pub(crate) fn of(run: &Run, trace: &TraceSummary) -> Option<Self> {
         let bytes = |bytes: Option<u64>| Bytes(bytes.unwrap_or(0));
         if depends_on_place(&run.scheme, bytes(trace.capacity_bytes), bytes(trace.address_end_bytes)) {

@@ -175,8 +175,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     if let Some(path) = report {
         note(format_args!("the report is in {}", path.display()));
     }
-    let oldest = prices::dates(document.blocks().0).min();
-    if let Some(age) = oldest.and_then(|oldest| prices::age_note(oldest, prices::today())) {
+    if let Some(age) = prices::age_note_of(document.blocks().0, prices::today()) {
         note(age);
     }
     if document.trace.capacity_bytes.is_none() && document.runs.iter().any(|run| run.sizing == Sizing::Sold) {
