@@ -12,10 +12,12 @@ use bimetal_sim::simulator::{Replay, SimulationError};
 use rayon::prelude::*;
 use serde::Serialize;
 
+use crate::answer;
 use crate::budget::{Budget, Metric};
 use crate::evaluate::{Evaluator, Figures, Load, Outcome, drive_writes};
 use crate::grid::Candidate;
 use crate::halves;
+use crate::think::WithThinkTimes;
 
 /// Numbers of windows into which a trace is cut, if it is long enough. Each number of windows has
 /// beside it half the width of a 95 % interval in standard errors, for a spread estimated from this
@@ -95,22 +97,77 @@ pub fn confidence(
     figures: &mut Figures,
     budgets: &[Budget],
 ) -> Result<Confidence, SimulationError> {
-    let load = evaluator.load;
-    let (first, end, half) = (load.warmup_requests, load.requests.len() as u64, load.half());
-    let measured = end - first;
-    let mut confidence = Confidence { requests: measured, ..Confidence::default() };
-    let Some(&(count, student)) = WINDOWS.iter().find(|(count, _)| measured / count >= REQUESTS_MIN) else {
-        confidence.notes = notes(figures, budgets);
-        confidence.notes.push(format!("{measured} requests are too few to estimate the error of the response times"));
+    let Some(parts) = Parts::of(evaluator.load) else {
+        let load = evaluator.load;
+        let measured = load.requests.len() as u64 - load.warmup_requests;
+        let mut confidence = Confidence { requests: measured, ..Confidence::default() };
         confidence.proven = confidence.lacks(figures, budgets).is_empty();
+        confidence.note(evaluator, figures, budgets);
         return Ok(confidence);
     };
-    let cut = |part: u64, of: u64| first + measured * part / of;
-    let mut parts: Vec<(u64, u64)> = (0..count).map(|at| (cut(at, count), cut(at + 1, count))).collect();
-    parts.extend([(first, half), (half, end)]);
-    let runs: Result<Vec<Option<Box<Figures>>>, SimulationError> =
-        parts.into_par_iter().with_max_len(1).map(|(from, to)| part(evaluator, candidate, from, to)).collect();
-    let mut runs = runs?;
+    let runs: Result<Vec<Option<Box<Figures>>>, SimulationError> = parts
+        .spans
+        .par_iter()
+        .with_max_len(1)
+        .map(|&(from, to)| Ok(part(evaluator, candidate, (from, to), &[])?.ok().flatten()))
+        .collect();
+    of_parts(evaluator, candidate, figures, budgets, &parts, runs?)
+}
+
+/// Parts of a trace over which an option runs again.
+pub(crate) struct Parts {
+    /// Number of windows.
+    count: u64,
+    /// Half the width of a 95 % interval in standard errors.
+    student: f64,
+    /// First request and end of each window, of the first half and of the second half.
+    pub(crate) spans: Vec<(u64, u64)>,
+}
+
+impl Parts {
+    /// Cuts `load` into its parts; `None` if the load is too short.
+    pub(crate) fn of(load: &Load) -> Option<Self> {
+        let (first, end, half) = (load.warmup_requests, load.requests.len() as u64, load.half());
+        let measured = end - first;
+        let &(count, student) = WINDOWS.iter().find(|(count, _)| measured / count >= REQUESTS_MIN)?;
+        let cut = |part: u64, of: u64| first + measured * part / of;
+        let mut spans: Vec<(u64, u64)> = (0..count).map(|at| (cut(at, count), cut(at + 1, count))).collect();
+        spans.extend([(first, half), (half, end)]);
+        Some(Self { count, student, spans })
+    }
+
+    /// Returns the number of the first half among the parts. Every other part must keep the
+    /// budgets.
+    pub(crate) fn first_half(&self) -> usize {
+        self.spans.len() - 2
+    }
+
+    /// Returns the name of a part: `window 3 of 10`, `the second half`.
+    pub(crate) fn name(&self, part: usize) -> String {
+        match part.checked_sub(self.first_half()) {
+            None => format!("window {} of {}", part + 1, self.count),
+            Some(0) => "the first half".to_owned(),
+            Some(_) => "the second half".to_owned(),
+        }
+    }
+}
+
+/// Computes the confidence from `runs` over all `parts` of the trace.
+///
+/// # Errors
+/// Returns an error if the totals of a run contradict each other.
+pub(crate) fn of_parts(
+    evaluator: &Evaluator<'_>,
+    candidate: &Candidate,
+    figures: &mut Figures,
+    budgets: &[Budget],
+    parts: &Parts,
+    mut runs: Vec<Option<Box<Figures>>>,
+) -> Result<Confidence, SimulationError> {
+    let load = evaluator.load;
+    let &Parts { count, student, .. } = parts;
+    let requests = load.requests.len() as u64 - load.warmup_requests;
+    let mut confidence = Confidence { requests, ..Confidence::default() };
     let (second, first) = (runs.pop().flatten(), runs.pop().flatten());
     confidence.windows = count;
     for budget in budgets.iter().filter(|budget| budget.is_of_run()) {
@@ -140,11 +197,7 @@ pub fn confidence(
     }
     confidence.proven =
         confidence.budgets.iter().all(|spread| spread.proven) && confidence.lacks(figures, budgets).is_empty();
-    confidence.notes = notes(figures, budgets);
-    let broken = confidence.budgets.iter().filter(|spread| !spread.kept_in_second_half);
-    let why = |spread: &Spread| spread.why_broken(budgets, load, evaluator.common.block);
-    let why: Vec<String> = broken.filter_map(why).collect();
-    confidence.notes.extend(why);
+    confidence.note(evaluator, figures, budgets);
     Ok(confidence)
 }
 
@@ -223,6 +276,20 @@ fn drive_writes_in_halves(figures: &Figures, halves: &[Vec<Life>], budget: &Budg
 }
 
 impl Confidence {
+    /// Writes the notes from `figures`. Lifetimes that were computed after the proof change the
+    /// notes.
+    pub(crate) fn note(&mut self, evaluator: &Evaluator<'_>, figures: &Figures, budgets: &[Budget]) {
+        let Self { requests, windows, .. } = *self;
+        self.notes = notes(figures, budgets);
+        if windows == 0 {
+            self.notes.push(format!("{requests} requests are too few to estimate the error of the response times"));
+        }
+        let broken = self.budgets.iter().filter(|spread| !spread.kept_in_second_half);
+        let why = |spread: &Spread| spread.why_broken(budgets, evaluator.load, evaluator.common.block);
+        let why: Vec<String> = broken.filter_map(why).collect();
+        self.notes.extend(why);
+    }
+
     /// Returns the spread of a budget's figure.
     pub fn of(&self, budget: &Budget) -> Option<&Spread> {
         self.budgets.iter().find(|spread| spread.budget == budget.text)
@@ -249,6 +316,14 @@ impl Confidence {
 }
 
 impl Spread {
+    /// Returns the lowest and the highest of all figures of which [`Self::short_end`] is the worst:
+    /// over the whole trace, over each window, and over the second half.
+    pub fn range(&self) -> (Option<f64>, Option<f64>) {
+        let all = || [self.least, self.most, self.predicted, self.short_end].into_iter().flatten();
+        let windows = self.least.and(self.most);
+        (windows.and_then(|_| all().reduce(f64::min)), windows.and_then(|_| all().reduce(f64::max)))
+    }
+
     /// Returns the verdict on the budget: kept, kept in some windows, or not proven.
     pub fn verdict(&self) -> String {
         match self.kept_in_windows {
@@ -273,18 +348,21 @@ impl Spread {
     }
 }
 
-/// Runs `candidate` over requests up to `to`, measured from request `from` on.
-fn part(
+/// Runs `candidate` over requests up to the end of `span`, measured from the first request of
+/// `span` on. The inner value is the figures, `None` if the part has none; an error of the inner
+/// result names the budget of `limits` that stopped the run.
+pub(crate) fn part(
     evaluator: &Evaluator<'_>,
     candidate: &Candidate,
-    from: u64,
-    to: u64,
-) -> Result<Option<Box<Figures>>, SimulationError> {
+    (from, to): (u64, u64),
+    limits: &[Budget],
+) -> Result<Result<Option<Box<Figures>>, String>, SimulationError> {
     let load = Load::part(evaluator.load, from, to);
     let evaluator = Evaluator { load: &load, ..*evaluator };
-    match evaluator.run(candidate, Limits::default()) {
-        Ok(Outcome::Done(figures)) => Ok(Some(figures)),
-        Ok(_) | Err(SimulationError::NothingMeasured(_)) => Ok(None),
+    match evaluator.run(candidate, evaluator.limits(limits)) {
+        Ok(Outcome::Done(figures)) => Ok(Ok(Some(figures))),
+        Ok(Outcome::Stopped { broken, .. }) => Ok(Err(broken)),
+        Ok(Outcome::Impossible(_)) | Err(SimulationError::NothingMeasured(_)) => Ok(Ok(None)),
         Err(error) => Err(error),
     }
 }
@@ -340,10 +418,7 @@ pub fn sensitivity(
     budgets: &[Budget],
     latency: &Budget,
 ) -> Result<Vec<Sensitivity>, SimulationError> {
-    let mut shown: Vec<&Budget> = budgets.iter().filter(|budget| budget.is_of_run()).collect();
-    if shown.is_empty() {
-        shown.push(latency);
-    }
+    let shown = shown(budgets, latency);
     let mut changes: Vec<(String, Replay, Candidate)> = Vec::new();
     if let Replay::Timed { speedup } = evaluator.replay {
         for (name, factor) in [("a fifth more load", 1.2), ("a fifth less load", 0.8)] {
@@ -395,6 +470,37 @@ pub(crate) fn think_times_of(
     let shown: Vec<&Budget> = budgets.iter().filter(|budget| budget.is_of_run()).collect();
     let change = format!("{}, {change}", candidate.scheme.name);
     changed(&Evaluator { replay, ..*evaluator }, change, &candidate, budgets, &shown).map(Some)
+}
+
+/// Returns the effect of think times on cheaper options, as a change.
+pub(crate) fn of_cheaper_options(found: &WithThinkTimes, budgets: &[Budget], latency: &Budget) -> Sensitivity {
+    let with = "with think times (--replay think)";
+    match found {
+        WithThinkTimes::Keeps(tried) => {
+            let figures = tried.figures();
+            let of = |budget: &Budget| (budget.name(), figures.and_then(|figures| figures.of(budget)));
+            Sensitivity {
+                change: format!("{with}, {}", answer::name(&tried.candidate)),
+                figures: shown(budgets, latency).into_iter().map(of).collect(),
+                lifetime_years: figures.and_then(Figures::life_years).filter(|years| years.is_finite()),
+                keeps_budgets: true,
+                reasons: Vec::new(),
+            }
+        }
+        WithThinkTimes::NoneOf(options) => Sensitivity {
+            change: format!("{with}, the {options} cheapest options with a hard disk"),
+            figures: Vec::new(),
+            lifetime_years: None,
+            keeps_budgets: false,
+            reasons: vec!["none of them keeps the budgets".to_owned()],
+        },
+    }
+}
+
+/// Returns the budgets of figures of a run, or `latency` without such a budget.
+fn shown<'b>(budgets: &'b [Budget], latency: &'b Budget) -> Vec<&'b Budget> {
+    let shown: Vec<&Budget> = budgets.iter().filter(|budget| budget.is_of_run()).collect();
+    if shown.is_empty() { vec![latency] } else { shown }
 }
 
 fn changed(
@@ -480,6 +586,16 @@ mod tests {
         assert_eq!(of(vec![seven.clone(), life.clone()]), "not proven");
         assert_eq!(of(vec![spread(Some((10, 10)), false)]), "not proven");
         assert_eq!((seven.verdict(), life.verdict()), ("kept in 7 of 10 windows".to_owned(), "not proven".to_owned()));
+    }
+
+    /// A plan printed `p99 822.1 ms (415 to 636)`: the range of the windows excludes the figure of
+    /// the whole trace.
+    #[test]
+    fn range_of_a_figure_contains_the_figure_of_the_whole_trace() {
+        let windows = Spread { least: Some(415.0), most: Some(636.0), ..spread(Some((4, 4)), true) };
+        let whole = Spread { predicted: Some(822.1), short_end: Some(822.1), ..windows.clone() };
+        assert_eq!((windows.range(), whole.range()), ((Some(415.0), Some(636.0)), (Some(415.0), Some(822.1))));
+        assert_eq!(spread(None, false).range(), (None, None));
     }
 
     /// A lifetime without windows still needs a proof, and so does a response time from a trace

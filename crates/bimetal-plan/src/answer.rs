@@ -12,7 +12,7 @@ use bimetal_sim::results::{Run, TraceSummary};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::advice::{Confidence, Sensitivity};
+use crate::advice::{Confidence, Sensitivity, Spread};
 use crate::break_even::BreakEven;
 use crate::budget::{Budget, Metric, at};
 use crate::catalogue::Offer;
@@ -75,6 +75,10 @@ pub struct Answer {
     pub confidence: Option<Confidence>,
     /// Effects of more load, less load and an SSD of half the size on the best option.
     pub sensitivity: Vec<Sensitivity>,
+    /// Cheapest option with a hard disk that costs less than the best option and keeps every budget
+    /// if the trace is played with think times; null if there is none, or if the trace was not
+    /// recorded on a device faster than a hard disk.
+    pub with_think_times: Option<Described>,
     /// Number of options and runs, time and memory that the planner needed.
     pub run: Effort,
 }
@@ -94,6 +98,8 @@ pub struct Closest {
     /// Product of all factors by which the option exceeds its budgets; null if a limit of 0 leaves
     /// no factor.
     pub times_over: Option<f64>,
+    /// Reason for which the option is not the best.
+    pub reason: String,
 }
 
 /// The catalogue whose prices were used.
@@ -137,8 +143,8 @@ pub struct Described {
     pub loss_probability_per_year: Option<f64>,
     /// Figures that `simulate` gives for exactly these drives, sizes and settings.
     pub predicted: BTreeMap<String, Value>,
-    /// Lowest and highest value that parts of the trace give for each budgeted figure, by the
-    /// figure's path.
+    /// Lowest and highest value that the whole trace and its parts give for each budgeted figure,
+    /// by the figure's path.
     pub predicted_range: BTreeMap<String, (Option<f64>, Option<f64>)>,
     /// Number of windows of the trace that keep a budget, and number of windows, by budget.
     pub kept_in_windows: BTreeMap<String, (u64, u64)>,
@@ -190,7 +196,14 @@ impl Closest {
     pub(crate) fn of(tried: &Tried, budgets: &[Budget], block: BlockSize) -> Option<Self> {
         let broken = closest::broken(tried.figures()?, budgets);
         let relax = broken.iter().map(closest::Broken::relaxed).collect();
-        Some(Self { option: Described::of(tried, budgets, block), relax, times_over: closest::off(&broken).times() })
+        let (option, times_over) = (Described::of(tried, budgets, block), closest::off(&broken).times());
+        Some(Self { option, relax, times_over, reason: tried.reasons.join("; ") })
+    }
+
+    /// Returns the budgets to relax. An option that keeps all budgets, but is not proven, has the
+    /// reason instead.
+    pub fn advice(&self) -> String {
+        if self.relax.is_empty() { self.reason.clone() } else { format!("relax {}", self.relax.join(", ")) }
     }
 }
 
@@ -220,7 +233,7 @@ impl Described {
             predicted: figures.map(|figures| predicted(figures, budgets)).unwrap_or_default(),
             predicted_range: figures.map(|figures| ranges(figures, budgets)).unwrap_or_default(),
             kept_in_windows: confidence.map(kept_in_windows).unwrap_or_default(),
-            proven: confidence.map(|confidence| confidence.proven),
+            proven: tried.is_proven(),
             break_even: Vec::new(),
             predicted_when_grown: figures
                 .and_then(|figures| figures.grown.as_deref())
@@ -233,17 +246,15 @@ impl Described {
     }
 }
 
-/// Returns the finding that the function of Linux that is most similar to `scheme` breaks a budget;
-/// `model` is its option.
-pub(crate) fn linux_breaks_budgets(model: &Tried, scheme: &str) -> Finding {
-    let name = model.candidate.scheme.name;
+/// Returns the finding that the function of Linux that is most similar to `scheme` breaks budgets.
+pub(crate) fn linux_breaks_budgets(broken: &kernel::BrokenInLinux, scheme: &str) -> Finding {
     Finding {
         id: "similar-in-linux-breaks-budgets".to_owned(),
         severity: "note".to_owned(),
         text: format!(
-            "The function of Linux that is most similar to {scheme} is not a replacement: on the same drives, \
-             {name}'s {}.",
-            model.reasons.join("; ")
+            "The function of Linux that is most similar to {scheme} is not a replacement: on the same drives, {}'s {}.",
+            broken.model,
+            broken.reasons.join("; ")
         ),
         remedy: None,
         share: None,
@@ -311,7 +322,7 @@ fn ranges(figures: &Figures, budgets: &[Budget]) -> BTreeMap<String, (Option<f64
     for budget in budgets {
         let spread = figures.confidence.as_ref().and_then(|confidence| confidence.of(budget));
         if let (Metric::Path(path), Some(spread)) = (&budget.metric, spread) {
-            ranges.insert(path.clone(), (spread.least, spread.most));
+            ranges.insert(path.clone(), spread.range());
         }
     }
     if let (Some(least), most) = figures.life_range() {
@@ -392,7 +403,7 @@ pub fn sentence(tried: &Tried, budget: &Budget) -> String {
     parts.extend(candidate.settings.iter().map(|(key, value)| format!("{key}={value}")));
     if let Some(figures) = tried.figures() {
         let spread = figures.confidence.as_ref().and_then(|confidence| confidence.of(budget));
-        let ends = spread.and_then(|spread| spread.least.zip(spread.most));
+        let ends = spread.map(Spread::range).and_then(|(least, most)| least.zip(most));
         let ends = ends.map(|(least, most)| format!(" ({} to {})", significant(least, 2), significant(most, 2)));
         let shown = budget.show(figures.predicted(budget));
         parts.push(format!("{} {shown}{}", budget.name(), ends.unwrap_or_default()));
@@ -403,7 +414,11 @@ pub fn sentence(tried: &Tried, budget: &Budget) -> String {
     parts.push(price(candidate.cost_usd));
     let confidence = tried.figures().and_then(|figures| figures.confidence.as_ref());
     let verdict = confidence.filter(|confidence| !confidence.budgets.is_empty() || !confidence.proven);
-    let verdict = verdict.map_or_else(String::new, |confidence| format!(": {}", confidence.verdict()));
+    let verdict = match verdict {
+        Some(confidence) => format!(": {}", confidence.verdict()),
+        None if tried.is_proven() == Some(false) => ": not proven".to_owned(),
+        None => String::new(),
+    };
     parts.join(", ") + &verdict
 }
 

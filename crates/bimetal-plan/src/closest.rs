@@ -77,7 +77,8 @@ impl Broken<'_> {
         format!("{budget} to {}{}{times}", budget.show(*value), self.when())
     }
 
-    fn reason(&self) -> String {
+    /// Returns a text with the figure that breaks the budget.
+    pub(crate) fn reason(&self) -> String {
         self.budget.broken_by(self.value) + self.when()
     }
 

@@ -27,6 +27,7 @@ use serde_json::Value;
 use crate::advice::Confidence;
 use crate::budget::{Budget, Metric, at};
 use crate::grid::Candidate;
+use crate::proof::Refuted;
 
 /// Beginning of the reason for options whose block map is too large for a plan.
 pub(crate) const MAP_TOO_LARGE: &str = "a map of every block of its SSD takes";
@@ -154,6 +155,8 @@ pub struct Figures {
     pub puts_off_all_work: bool,
     /// Confidence in the figures, if it was computed.
     pub confidence: Option<Box<Confidence>>,
+    /// Reason for which the option is not proven, if a proof failed.
+    pub refuted: Option<Refuted>,
     /// Worst ends of the ranges of budgeted figures, by the names of their budgets, if the plan
     /// uses the worst ends.
     pub short_ends: BTreeMap<String, f64>,

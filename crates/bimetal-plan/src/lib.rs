@@ -35,13 +35,18 @@ pub mod halves;
 pub mod kernel;
 pub mod mixcp;
 mod progress;
+pub mod proof;
 pub mod search;
 pub mod sweep;
+#[cfg(test)]
+mod tests;
+mod think;
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
+use bimetal_core::layout::Role;
 use bimetal_core::scheme::SchemeInfo;
 use bimetal_measure::text::{price, short};
 use bimetal_sim::experiment::{peak_rss_bytes, summary_of};
@@ -66,6 +71,7 @@ use growth::{Growth, grown};
 use progress::Steps;
 pub use progress::{Progress, Stage};
 use search::{Search, Tried};
+use think::WithThinkTimes;
 
 /// Question to the planner.
 pub struct Question<'a> {
@@ -165,9 +171,16 @@ pub struct Planned {
     pub budgets: Vec<Budget>,
     /// Growth of the load; `None` for no growth.
     pub growth: Option<Growth>,
+    /// Set if the plan was made on the first half of the requests only.
+    pub holdout: bool,
 }
 
 impl Planned {
+    /// Returns a clause about an option that keeps the budgets.
+    pub fn keeps(&self, tried: &Tried) -> String {
+        keeps(tried, self.holdout)
+    }
+
     /// Formats `value` as a figure of the budget with this text or name.
     pub fn show(&self, budget: &str, value: Option<f64>) -> String {
         let mut known = self.budgets.iter().chain([&self.latency]);
@@ -303,10 +316,11 @@ pub fn plan(question: &Question<'_>, progress: &dyn Progress) -> Result<Planned,
         // The proof of the search is of the first half under `holdout`, and of figures that are not
         // yet replaced by their worst ends under `sure`.
         let proof = figures.confidence.take().filter(|_| !question.holdout && !question.sure);
-        let found = match proof {
+        let mut found = match proof {
             Some(proof) => *proof,
             None => advice::confidence(&whole, candidate, figures, &question.budgets)?,
         };
+        found.note(&whole, figures, &question.budgets);
         figures.confidence = Some(Box::new(found.clone()));
         confidence = Some(found);
         steps.over();
@@ -319,9 +333,21 @@ pub fn plan(question: &Question<'_>, progress: &dyn Progress) -> Result<Planned,
     if let Some(nearest) = nearest_option {
         sensitivity.extend(advice::think_times_of(&evaluator, &nearest.candidate, &question.budgets)?);
     }
+    let with_think_times = search.with_think_times(&tried)?;
+    if let Some(found) = &with_think_times {
+        sensitivity.push(advice::of_cheaper_options(found, &question.budgets, &search.first_response_budget()));
+    }
     let effort = Effort { options, ..Effort::default() };
+    let broken_in_linux = search.broken_in_linux(&tried)?;
     let mut planned = planned(question, &whole, &search, tried, &nearest, effort);
+    if let Some((broken, best)) = broken_in_linux.zip(planned.answer.best.as_mut()) {
+        best.kernel_commands.clear();
+        planned.answer.findings.push(answer::linux_breaks_budgets(&broken, &best.scheme));
+    }
     (planned.answer.confidence, planned.answer.sensitivity) = (confidence, sensitivity);
+    if let Some(WithThinkTimes::Keeps(tried)) = &with_think_times {
+        planned.answer.with_think_times = Some(Described::of(tried, &question.budgets, question.common.block));
+    }
     planned.note_break_even(&rivals);
     planned.answer.run.simulations = simulations.load(Ordering::Relaxed);
     planned.answer.run.wall_s = began.elapsed().as_secs_f64();
@@ -367,6 +393,17 @@ fn grown_load(question: &Question<'_>, load: &Load, growth: Growth) -> Result<Lo
     Load::read(&requests, &question.common, question.warmup, &|_| {})
 }
 
+/// Returns a clause about an option that keeps the budgets, over the first half only if `holdout`
+/// is set.
+fn keeps(tried: &Tried, holdout: bool) -> String {
+    match (tried.why_unproven(), holdout) {
+        (None, false) => "keeps the budgets".to_owned(),
+        (None, true) => "keeps the budgets over the first half".to_owned(),
+        (Some(why), false) => format!("keeps the budgets over the whole trace, but: {why}"),
+        (Some(why), true) => format!("keeps the budgets over the first half, but within this half: {why}"),
+    }
+}
+
 /// Sorts the results of the options into the answer. If no option keeps the budgets, `nearest`
 /// holds the grid numbers of the options that break them least.
 fn planned(
@@ -390,26 +427,23 @@ fn planned(
     let front_places = front.iter().filter_map(|&on| tried.iter().position(|tried| std::ptr::eq(tried, on))).collect();
     let best = tried.first().filter(|tried| tried.keeps_all());
     let not_best = |tried: &Tried| {
+        let keeps = keeps(tried, question.holdout);
         let reason = match (tried.reasons.is_empty(), best) {
             (true, Some(best)) if tried.candidate.cost_usd > best.candidate.cost_usd => {
                 let more = tried.candidate.cost_usd - best.candidate.cost_usd;
-                format!("keeps the budgets, and costs {} more", price(more))
+                format!("{keeps}, and costs {} more", price(more))
             }
             (true, Some(best)) if best.is_proven() == Some(true) && tried.is_proven() == Some(false) => {
-                let verdict = tried.figures().and_then(|figures| Some(figures.confidence.as_ref()?.verdict()));
-                format!(
-                    "keeps the budgets over the whole trace at the same price, but: {}",
-                    verdict.unwrap_or_default()
-                )
+                format!("at the same price, {keeps}")
             }
             (true, _) => {
-                "keeps the budgets at the same price, and is slower, or equal and later in the list".to_owned()
+                format!("{keeps} at the same price, and is slower, or equal and later in the list")
             }
             (false, _) => tried.reasons.join("; "),
         };
         Rejected { option: described(tried), reason }
     };
-    let mut answer = Answer {
+    let answer = Answer {
         bimetal: env!("CARGO_PKG_VERSION").to_owned(),
         command: None,
         trace: TraceSummary {
@@ -418,7 +452,8 @@ fn planned(
         },
         findings: tried.first().map_or_else(Vec::new, |first| {
             let run = answer::run_of(first);
-            findings::of_choice(&load.survey, &run, question.common.block, question.replay)
+            let disks = tried.iter().any(|tried| tried.candidate.drive(Role::Hdd).is_some());
+            findings::of_choice(&load.survey, &run, disks, question.common.block, question.replay)
         }),
         budgets: question.budgets.iter().map(|budget| budget.text.clone()).collect(),
         catalogue: question.catalogue.note(),
@@ -429,13 +464,10 @@ fn planned(
         closest: nearest.filter_map(|tried| Closest::of(tried, &question.budgets, question.common.block)).collect(),
         confidence: None,
         sensitivity: Vec::new(),
+        with_think_times: None,
         run: effort,
     };
-    let refuted = best.and_then(|best| kernel::refuted_by(&best.candidate, &tried, &question.budgets));
-    if let Some((model, best)) = refuted.zip(answer.best.as_mut()) {
-        best.kernel_commands.clear();
-        answer.findings.push(answer::linux_breaks_budgets(model, &best.scheme));
-    }
     let budgets = question.budgets.clone();
-    Planned { answer, kept: ranked.len(), tried, front: front_places, latency, budgets, growth: question.growth }
+    let Question { growth, holdout, .. } = *question;
+    Planned { answer, kept: ranked.len(), tried, front: front_places, latency, budgets, growth, holdout }
 }

@@ -7,11 +7,12 @@
 //! of one price, the search computes the lifetime in order of speed, until an option keeps all
 //! budgets. All these shortcuts are exact: an exhaustive search chooses the same option.
 //!
-//! Among options of one price that keep the budgets, a proven option wins: its worst window and
-//! its shortest lifetime keep the budgets, too. A proof costs several runs, so only the fastest
-//! options are proved (`PROOFS_MAX`). If none of these is proven, the fastest option wins. The
-//! first response time with a budget is compared. If two options are equally fast, the option with
-//! the better mean wins, and then the option that is earlier in the grid.
+//! Among options of one price that keep the budgets, the fastest proven option wins: its worst
+//! window and its shortest lifetime keep the budgets, too. So options are proved in order of speed,
+//! until an option is proven ([`crate::proof`]). Slower options cannot win from then on, and their
+//! runs stop early. If no option is proven, the fastest option wins. The first response time with a
+//! budget is compared. If two options are equally fast, the option with the better mean wins, and
+//! then the option that is earlier in the grid.
 //!
 //! Runs of a batch run side by side, one for each core. The results of a batch steer the next
 //! batch, so the answer does not depend on the number of cores.
@@ -32,6 +33,7 @@ use crate::evaluate::{Evaluator, Figures, Outcome};
 use crate::grid::Candidate;
 use crate::growth::Growth;
 use crate::progress::{Progress, Stage, Steps};
+use crate::proof::Proof;
 
 /// Path of the mean of all response times.
 const MEAN: &str = "response_time_ms.all.mean";
@@ -42,12 +44,12 @@ pub(crate) const BATCH: usize = 16;
 /// Largest number of options of one way to build that are run to find the cheapest option.
 const RIVALS_MAX: usize = 12;
 
-/// Largest number of options of one price, the fastest first, among which a proven option is
-/// sought.
-const PROOFS_MAX: usize = 6;
-
 /// Number of options whose flash lifetime is computed side by side.
 const LIVES_BATCH: usize = 2;
+
+/// Number of options that are proved side by side, once it is known which part of the trace refutes
+/// options.
+const PROOFS_BATCH: usize = 2;
 
 /// An option and its results.
 #[derive(Clone)]
@@ -84,7 +86,18 @@ impl Tried {
     /// Returns true if the worst ends of the option's figures are known to keep every budget;
     /// `None` if the worst ends were not computed.
     pub fn is_proven(&self) -> Option<bool> {
-        Some(self.figures()?.confidence.as_ref()?.proven)
+        let figures = self.figures()?;
+        let refuted = figures.refuted.as_ref().map(|_| false);
+        figures.confidence.as_ref().map(|confidence| confidence.proven).or(refuted)
+    }
+
+    /// Returns the reason for which the option is not proven; `None` if the option is proven or was
+    /// not examined.
+    pub fn why_unproven(&self) -> Option<String> {
+        let figures = self.figures()?;
+        let unproven = figures.confidence.as_ref().filter(|confidence| !confidence.proven);
+        let verdict = unproven.map(|confidence| confidence.verdict());
+        verdict.or_else(|| Some(figures.refuted.as_ref()?.reason.clone()))
     }
 
     /// Returns true if the option may still keep every budget.
@@ -94,7 +107,7 @@ impl Tried {
 }
 
 /// Rank of an option among the options of the same price.
-struct Place {
+pub(crate) struct Place {
     /// The values compared: the first response time that has a budget, and the mean.
     first: f64,
     mean: f64,
@@ -102,7 +115,7 @@ struct Place {
 }
 
 impl Place {
-    fn cmp(&self, other: &Self) -> Ordering {
+    pub(crate) fn cmp(&self, other: &Self) -> Ordering {
         let by_time = self.first.total_cmp(&other.first).then(self.mean.total_cmp(&other.mean));
         by_time.then(self.index.cmp(&other.index))
     }
@@ -175,7 +188,7 @@ impl Search<'_> {
     }
 
     /// Runs options of one price in batches, each scheme with its defaults first. Once an option is
-    /// found that no slower option can beat, slower options stop early.
+    /// proven, slower options stop early.
     fn try_group(
         &self,
         group: Vec<Candidate>,
@@ -184,7 +197,7 @@ impl Search<'_> {
     ) -> Result<(), SimulationError> {
         let group_begins = tried.len();
         for batch in group.chunks(BATCH) {
-            let rivals = self.slowest_as_budget(&tried[group_begins..]);
+            let rivals = self.fastest_proven_as_budget(&tried[group_begins..]);
             let runs: Result<Vec<Tried>, _> = batch
                 .par_iter()
                 .with_max_len(1)
@@ -210,7 +223,7 @@ impl Search<'_> {
     fn judge_the_fastest(&self, group: &mut [Tried]) -> Result<(), SimulationError> {
         loop {
             self.prove(group)?;
-            let enough = self.slowest_that_can_win(group).map(|tried| self.place(tried));
+            let enough = fastest_proven(&self.contenders(group)).map(|tried| self.place(tried));
             let mut pending: Vec<&mut Tried> = group.iter_mut().filter(|tried| tried.is_pending()).collect();
             pending.retain(|tried| enough.as_ref().is_none_or(|enough| self.place(tried).cmp(enough).is_lt()));
             if pending.is_empty() {
@@ -222,23 +235,35 @@ impl Search<'_> {
         }
     }
 
-    /// Computes the worst ends of the fastest options of the lowest price that keep the budgets,
-    /// until one is proven.
+    /// Proves the options of the lowest price that keep the budgets, the fastest first, until one
+    /// is proven.
     fn prove(&self, tried: &mut [Tried]) -> Result<(), SimulationError> {
-        while let Some(index) = self.next_to_prove(tried) {
-            let found = tried.iter_mut().find(|tried| tried.candidate.index == index);
-            let Some(Tried { candidate, outcome: Some(Outcome::Done(figures)), .. }) = found else { break };
-            let confidence = advice::confidence(self.evaluator, candidate, figures, self.budgets)?;
-            self.count(confidence.windows + 2);
-            figures.confidence = Some(Box::new(confidence));
+        loop {
+            let contenders = self.contenders(tried);
+            let likely = contenders.iter().find_map(|tried| tried.figures()?.refuted.as_ref()?.part);
+            let unproven = contenders.iter().take_while(|tried| tried.is_proven() != Some(true));
+            let unknown = unproven.filter(|tried| tried.is_proven().is_none()).map(|tried| tried.candidate.index);
+            let next: Vec<usize> = unknown.take(if likely.is_some() { PROOFS_BATCH } else { 1 }).collect();
+            if next.is_empty() {
+                return Ok(());
+            }
+            let next = tried.iter_mut().filter(|tried| next.contains(&tried.candidate.index));
+            let next: Vec<&mut Tried> = next.collect();
+            next.into_par_iter().with_max_len(1).try_for_each(|tried| self.prove_one(tried, likely))?;
         }
-        Ok(())
     }
 
-    fn next_to_prove(&self, tried: &[Tried]) -> Option<usize> {
-        let contenders = self.contenders(tried);
-        let mut unproven = contenders.iter().take_while(|tried| tried.is_proven() != Some(true));
-        unproven.find(|tried| tried.is_proven().is_none()).map(|tried| tried.candidate.index)
+    /// Proves or refutes an option that keeps the budgets. The part of the trace with the number
+    /// `likely` is played first.
+    fn prove_one(&self, tried: &mut Tried, likely: Option<usize>) -> Result<(), SimulationError> {
+        let Tried { candidate, outcome: Some(Outcome::Done(figures)), .. } = tried else { return Ok(()) };
+        let Self { evaluator, budgets, .. } = *self;
+        let proof = Proof { evaluator, candidate, budgets, likely, count: &|runs| self.count(runs) };
+        match proof.find(figures)? {
+            Ok(confidence) => figures.confidence = Some(Box::new(confidence)),
+            Err(refuted) => figures.refuted = Some(refuted),
+        }
+        Ok(())
     }
 
     /// Returns the options that may win: of the lowest price at which the budgets are kept, the
@@ -248,19 +273,11 @@ impl Search<'_> {
         let lowest = kept().map(|tried| tried.candidate.cost_usd).min_by(f64::total_cmp);
         let mut contenders: Vec<&Tried> = kept().filter(|tried| Some(tried.candidate.cost_usd) == lowest).collect();
         contenders.sort_by(|one, other| self.place(one).cmp(&self.place(other)));
-        contenders.truncate(PROOFS_MAX);
         contenders
     }
 
-    /// Returns the option of a price that no slower option can beat: the fastest proven option, or
-    /// the slowest option that is proved.
-    fn slowest_that_can_win<'t>(&self, group: &'t [Tried]) -> Option<&'t Tried> {
-        let contenders = self.contenders(group);
-        fastest_proven(&contenders).or_else(|| contenders.get(PROOFS_MAX - 1).copied())
-    }
-
     /// Returns the rank of an option among the options of the same price.
-    fn place(&self, tried: &Tried) -> Place {
+    pub(crate) fn place(&self, tried: &Tried) -> Place {
         let mean = tried.figures().and_then(|figures| figures.at(MEAN)).unwrap_or(f64::INFINITY);
         Place { first: self.first_response_time(tried), mean, index: tried.candidate.index }
     }
@@ -415,7 +432,7 @@ impl Search<'_> {
     }
 
     /// Computes the flash lifetime of a judged option that ran to its end, unless it is known.
-    fn look_at_flash(&self, tried: &mut Tried) -> Result<(), SimulationError> {
+    pub(crate) fn look_at_flash(&self, tried: &mut Tried) -> Result<(), SimulationError> {
         let Tried { candidate, outcome: Some(Outcome::Done(figures)), judged: true, reasons } = tried else {
             return Ok(());
         };
@@ -516,10 +533,10 @@ impl Search<'_> {
     }
 
     /// Returns a budget that an option keeps if it is fast enough to win among the options of its
-    /// price.
-    fn slowest_as_budget(&self, group: &[Tried]) -> Option<Budget> {
-        let slowest = self.slowest_that_can_win(group)?;
-        let value = Some(self.first_response_time(slowest)).filter(|value| value.is_finite())?;
+    /// price; `None` while no option is proven.
+    fn fastest_proven_as_budget(&self, group: &[Tried]) -> Option<Budget> {
+        let proven = fastest_proven(&self.contenders(group))?;
+        let value = Some(self.first_response_time(proven)).filter(|value| value.is_finite())?;
         let first = self.first_response_budget();
         let text = format!("{}<={}", first.name(), first.show(Some(value)));
         Some(Budget { text, side: crate::budget::Side::AtMost, limit: value, ..first })
@@ -541,20 +558,19 @@ fn fastest_proven<'t>(contenders: &[&'t Tried]) -> Option<&'t Tried> {
 mod tests {
     use bimetal_core::schemes;
     use bimetal_core::units::{Bytes, Nanoseconds};
+    use bimetal_sim::lifetime::KnownWear;
     use bimetal_sim::setup::Choices;
     use bimetal_sim::simulator::Replay;
     use bimetal_trace::Request;
     use bimetal_trace::synthetic::{Generator, Interarrival, Skew, WorkloadSpec};
     use proptest::prelude::*;
+    use serde_json::json;
 
-    use super::{Tried, winner};
+    use super::*;
     use crate::advice::Confidence;
-    use crate::budget::Budget;
     use crate::catalogue::Catalogue;
-    use crate::evaluate::{Figures, Outcome};
-    use crate::grid::Candidate;
-    use crate::growth::Growth;
-    use crate::{Planned, Progress, Question, Stage, plan};
+    use crate::evaluate::Load;
+    use crate::{Planned, Question, plan};
 
     struct Nobody;
 
@@ -608,26 +624,57 @@ mod tests {
         plan(&question, &Nobody).unwrap()
     }
 
+    /// Returns an option that keeps every budget, with this result of its proof.
+    fn proved(index: usize, proven: Option<bool>) -> Tried {
+        let confidence = proven.map(|proven| Box::new(Confidence { proven, ..Confidence::default() }));
+        let figures = Figures { confidence, ..Figures::default() };
+        let (scheme, drives, settings) = (schemes::find("bcache").unwrap(), Vec::new(), Vec::new());
+        let candidate = Candidate { index, variant: 0, scheme, drives, settings, cost_usd: 1.0 };
+        let outcome = Some(Outcome::Done(Box::new(figures)));
+        Tried { candidate, outcome, reasons: Vec::new(), judged: true }
+    }
+
     /// Of two options for one price, the plan named the one whose worst window broke the budget,
     /// because its mean was a little shorter.
     #[test]
     fn proven_option_wins_over_a_faster_one_of_its_price() {
-        let option = |index: usize, proven: Option<bool>| {
-            let confidence = proven.map(|proven| Box::new(Confidence { proven, ..Confidence::default() }));
-            let figures = Figures { confidence, ..Figures::default() };
-            let (scheme, drives, settings) = (schemes::find("bcache").unwrap(), Vec::new(), Vec::new());
-            let candidate = Candidate { index, variant: 0, scheme, drives, settings, cost_usd: 1.0 };
-            let outcome = Some(Outcome::Done(Box::new(figures)));
-            Tried { candidate, outcome, reasons: Vec::new(), judged: true }
-        };
         let best = |proofs: &[Option<bool>]| {
-            let options: Vec<Tried> = proofs.iter().enumerate().map(|(index, proven)| option(index, *proven)).collect();
+            let options: Vec<Tried> = proofs.iter().enumerate().map(|(index, proven)| proved(index, *proven)).collect();
             winner(&options.iter().collect::<Vec<_>>()).map(|tried| tried.candidate.index)
         };
         assert_eq!(best(&[Some(false), Some(true), Some(true)]), Some(1));
         assert_eq!(best(&[Some(false), Some(false)]), Some(0));
         assert_eq!(best(&[None]), Some(0));
         assert_eq!(best(&[]), None);
+    }
+
+    /// Six variants of one scheme took all the proofs, so a provable option of another scheme lost.
+    #[test]
+    fn proven_option_wins_behind_many_faster_ones() {
+        let (requests, common, known_wear) = (Vec::<Request>::new(), Choices::default(), KnownWear::default());
+        let load = Load::read(&requests, &common, 0.0, &|_| {}).unwrap();
+        let replay = Replay::Timed { speedup: 1.0 };
+        let evaluator = Evaluator { load: &load, common: &common, replay, known_wear: &known_wear };
+        let search = Search {
+            evaluator: &evaluator,
+            bounds: &Bounds::of(&load, &common, replay, &[], &[]),
+            grown: None,
+            budgets: &[Budget::parse("p99<20ms").unwrap()],
+            progress: &Nobody,
+            simulations: &AtomicU64::new(0),
+            sure: false,
+        };
+        let option = |index: usize, proven: bool| {
+            let mut option = proved(index, Some(proven));
+            let Some(Outcome::Done(figures)) = &mut option.outcome else { panic!("it ran to its end") };
+            figures.run = json!({ "response_time_ms": { "all": { "p99": index as f64 / 10.0, "mean": 1.0 } } });
+            option
+        };
+        let mut options: Vec<Tried> = (0..40).map(|index| option(index, false)).collect();
+        assert!(search.fastest_proven_as_budget(&options).is_none(), "a slower option may be proven");
+        options[38] = option(38, true);
+        assert_eq!(search.best(&options).map(|best| best.candidate.index), Some(38));
+        assert_eq!(search.fastest_proven_as_budget(&options).map(|budget| budget.limit), Some(3.8));
     }
 
     proptest! {

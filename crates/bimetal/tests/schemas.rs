@@ -153,6 +153,8 @@ const COMMANDS: &[(&str, &str)] = &[
     ("optimize", "optimize START --files map.csv --simulations 20"),
     ("plan", "plan SQLITE --limit 3000 --latency p99<20ms"),
     ("plan", "plan SQLITE --limit 3000 --latency p99<20ms --capacity 8TB"),
+    // A disk keeps this budget with think times only.
+    ("plan", "plan SQLITE --limit 3000 --latency p99<7ms --capacity 8TB --catalog wd-blue-sn5000,wd-red-plus"),
     ("plan", "plan SQLITE --limit 3000 --max-cost 10"),
     ("profiles", "profiles"),
     ("reproduce", "reproduce combo"),

@@ -101,14 +101,15 @@ pub fn of(survey: &Survey, runs: &[Run], block: BlockSize, replay: Replay, capac
 }
 
 /// Returns the findings about the choice of one option over a trace: those that concern its figures
-/// alone.
-pub fn of_choice(survey: &Survey, run: &Run, block: BlockSize, replay: Replay) -> Vec<Finding> {
+/// alone. Set `disks` if any option with a hard disk was considered: a trace of a faster device may
+/// be the reason for which such options were not chosen.
+pub fn of_choice(survey: &Survey, run: &Run, disks: bool, block: BlockSize, replay: Replay) -> Vec<Finding> {
     let runs = std::slice::from_ref(run);
     let found = [
         no_times::of(survey),
         misaligned::of(survey, block),
         cold_start::of(survey, runs),
-        faster_device::of(survey, runs).filter(|_| matches!(replay, Replay::Timed { .. })),
+        faster_device::of_trace(survey).filter(|_| disks && matches!(replay, Replay::Timed { .. })),
         no_responses::of(survey).filter(|_| matches!(replay, Replay::Think { .. })),
         shingled::of(runs),
         volatile_cache::of(survey, runs),
@@ -129,6 +130,20 @@ mod tests {
     /// Returns a run of `scheme` with an SSD of `ssd_bytes`.
     pub(super) fn run(scheme: &str, ssd_bytes: u64) -> Run {
         Run { ssd_bytes: Some(ssd_bytes), ..Run::named(scheme) }
+    }
+
+    /// A plan that chose an SSD alone, because disks are slow under the requests of a fast device,
+    /// did not tell the reason.
+    #[test]
+    fn choice_tells_of_a_faster_device_if_disks_were_considered() {
+        let survey = Survey { answered_random_reads: 1000, quick_random_reads: 870, ..Survey::default() };
+        let ids = |disks, replay| {
+            let found = of_choice(&survey, &run("ssd-only", 1 << 30), disks, BlockSize::default(), replay);
+            found.into_iter().map(|finding| finding.id).filter(|id| id.starts_with("recorded-on")).collect::<Vec<_>>()
+        };
+        let (timed, think) = (Replay::Timed { speedup: 1.0 }, Replay::Think { speedup: 1.0 });
+        assert_eq!(ids(true, timed), ["recorded-on-faster-device"]);
+        assert!(ids(false, timed).is_empty() && ids(true, think).is_empty());
     }
 
     #[test]

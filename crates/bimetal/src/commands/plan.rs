@@ -10,7 +10,7 @@ use bimetal_core::units::significant;
 use bimetal_measure::json::to_json;
 use bimetal_measure::text::{price, short_years};
 use bimetal_plan::advice::Confidence;
-use bimetal_plan::answer::{CLOSEST, Closest, Described, purchases, sentence};
+use bimetal_plan::answer::{CLOSEST, Described, purchases, sentence};
 use bimetal_plan::break_even::BreakEven;
 use bimetal_plan::budget::Budget;
 use bimetal_plan::catalogue::{Catalogue, Kind, SIZE_MIN};
@@ -409,8 +409,8 @@ fn text(planned: &Planned) -> String {
                 }
                 false => writeln!(text, "no option keeps the budgets. {CLOSEST}:"),
             };
-            for Closest { option, relax, .. } in &answer.closest {
-                let _ = writeln!(text, "  {}: relax {}", option.name, relax.join(", "));
+            for closest in &answer.closest {
+                let _ = writeln!(text, "  {}: {}", closest.option.name, closest.advice());
             }
         }
     }
@@ -421,12 +421,7 @@ fn text(planned: &Planned) -> String {
     text.push_str("\nbest other option of each scheme:\n");
     let others = others(planned);
     for tried in &others {
-        let keeps = if tried.is_proven() == Some(false) {
-            "keeps the budgets over the whole trace"
-        } else {
-            "keeps the budgets"
-        };
-        let reason = if tried.reasons.is_empty() { keeps.to_owned() } else { tried.reasons.join("; ") };
+        let reason = if tried.reasons.is_empty() { planned.keeps(tried) } else { tried.reasons.join("; ") };
         let _ = writeln!(text, "  {}: {reason}", sentence(tried, latency));
     }
     let run = &answer.run;

@@ -90,8 +90,8 @@ fn verdict(planned: &Planned) -> String {
             let closest = if answer.closest.is_empty() { "Of none it can be told how near it comes" } else { CLOSEST };
             let _ = write!(text, "<p>{closest}:</p>\n<ul>");
             for closest in &answer.closest {
-                let relax = escaped(&closest.relax.join(", "));
-                let _ = write!(text, "<li>{}: relax {relax}</li>", escaped(&closest.option.name));
+                let advice = escaped(&closest.advice());
+                let _ = write!(text, "<li>{}: {advice}</li>", escaped(&closest.option.name));
             }
             writeln!(text, "</ul>")
         }

@@ -1,0 +1,255 @@
+//! Proof that an option keeps the budgets in each part of the trace: in every window, in the second
+//! half, and over the shortest lifetime.
+//!
+//! A proof costs some ten runs, and a search may have to prove many options of one price. So a
+//! proof ends at the first part that breaks a budget. A range of the lifetime that is already known
+//! comes first, because it costs no run. Then comes the part that refuted another option of this
+//! price: the busiest part of a trace refutes most options. The other parts run side by side, and a
+//! run stops once it breaks a budget for certain.
+
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use bimetal_sim::simulator::SimulationError;
+use rayon::prelude::*;
+
+use crate::advice::{self, Confidence, Parts};
+use crate::budget::{Budget, Metric};
+use crate::evaluate::{Evaluator, Figures};
+use crate::grid::Candidate;
+
+/// Reason for which an option is not proven.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Refuted {
+    /// Number of the part of the trace that breaks a budget; `None` if no part of the trace does.
+    pub(crate) part: Option<usize>,
+    /// The reason, as a clause.
+    pub reason: String,
+}
+
+impl Refuted {
+    fn without_part(reason: String) -> Self {
+        Self { part: None, reason }
+    }
+}
+
+/// Figures of an option over a part of the trace, or the reason for which the part refutes the
+/// option.
+type Played = Result<Option<Box<Figures>>, String>;
+
+/// Proves an option.
+pub(crate) struct Proof<'a> {
+    pub(crate) evaluator: &'a Evaluator<'a>,
+    pub(crate) candidate: &'a Candidate,
+    pub(crate) budgets: &'a [Budget],
+    /// Part of the trace that refuted another option.
+    pub(crate) likely: Option<usize>,
+    /// Receiver of numbers of runs.
+    pub(crate) count: &'a (dyn Fn(u64) + Sync),
+}
+
+impl Proof<'_> {
+    /// Returns the confidence in the option, whose figures over the whole trace are `figures`, or
+    /// the reason for which the option is not proven.
+    ///
+    /// # Errors
+    /// Returns an error if the totals of a run contradict each other.
+    pub(crate) fn find(&self, figures: &mut Figures) -> Result<Result<Confidence, Refuted>, SimulationError> {
+        let Self { evaluator, candidate, budgets, .. } = *self;
+        let Some(parts) = Parts::of(evaluator.load) else {
+            let confidence = advice::confidence(evaluator, candidate, figures, budgets)?;
+            let too_few = format!("{} requests are too few to be sure", confidence.requests);
+            return Ok(if confidence.proven { Ok(confidence) } else { Err(Refuted::without_part(too_few)) });
+        };
+        if let Some(reason) = self.refuted_by_known_life(figures) {
+            return Ok(Err(Refuted::without_part(reason)));
+        }
+        let runs = match self.runs(&parts)? {
+            Ok(runs) => runs,
+            Err(refuted) => return Ok(Err(refuted)),
+        };
+        let confidence = advice::of_parts(evaluator, candidate, figures, budgets, &parts, runs)?;
+        if confidence.proven {
+            return Ok(Ok(confidence));
+        }
+        let reason = self.refuted_by_known_life(figures);
+        let reason = reason.unwrap_or_else(|| "a half of the trace breaks a budget of the life".to_owned());
+        Ok(Err(Refuted::without_part(reason)))
+    }
+
+    /// Returns the reason for which the lower end of the lifetime breaks a budget.
+    fn refuted_by_known_life(&self, figures: &Figures) -> Option<String> {
+        let least = figures.lives.as_ref().filter(|lives| !lives.is_empty()).and(figures.life_range().0);
+        let of_life = |budget: &&Budget| budget.metric == Metric::Lifetime && least.is_some();
+        let broken = self.budgets.iter().filter(of_life).find(|budget| !budget.kept_by(least))?;
+        Some(format!("at the lower end of its range {}", broken.broken_by(least)))
+    }
+
+    /// Returns the runs over all parts, or the first part in the order of the proof that breaks a
+    /// budget.
+    fn runs(&self, parts: &Parts) -> Result<Result<Vec<Option<Box<Figures>>>, Refuted>, SimulationError> {
+        let all = parts.spans.len();
+        let likely = self.likely.filter(|part| *part < all && *part != parts.first_half());
+        let mut runs: Vec<Option<Box<Figures>>> = vec![None; all];
+        if let Some(part) = likely {
+            (self.count)(1);
+            match self.play(parts, part)? {
+                Ok(run) => runs[part] = run,
+                Err(reason) => return Ok(Err(Refuted { part: Some(part), reason })),
+            }
+        }
+        // The first half need not keep the budgets, so it runs last.
+        let mut others: Vec<usize> = (0..all).filter(|part| Some(*part) != likely).collect();
+        others.sort_by_key(|part| *part == parts.first_half());
+        let refuted_in_turn = AtomicUsize::new(usize::MAX);
+        let played: Result<Vec<Option<Played>>, SimulationError> = others
+            .par_iter()
+            .enumerate()
+            .with_max_len(1)
+            .map(|(turn, &part)| {
+                // An earlier turn decides, whichever part ends first.
+                if refuted_in_turn.load(Relaxed) < turn {
+                    return Ok(None);
+                }
+                let played = self.play(parts, part)?;
+                if played.is_err() {
+                    refuted_in_turn.fetch_min(turn, Relaxed);
+                }
+                Ok(Some(played))
+            })
+            .collect();
+        for (turn, (part, played)) in others.iter().zip(played?).enumerate() {
+            match played {
+                Some(Err(reason)) => {
+                    (self.count)(turn as u64 + 1);
+                    return Ok(Err(Refuted { part: Some(*part), reason }));
+                }
+                Some(Ok(run)) => runs[*part] = run,
+                None => {}
+            }
+        }
+        (self.count)(others.len() as u64);
+        Ok(Ok(runs))
+    }
+
+    /// Plays one part. Stops once the part breaks a budget for certain.
+    fn play(&self, parts: &Parts, part: usize) -> Result<Played, SimulationError> {
+        let is_free = part == parts.first_half();
+        let limits: &[Budget] = if is_free { &[] } else { self.budgets };
+        let played = advice::part(self.evaluator, self.candidate, parts.spans[part], limits)?;
+        let named = |reason: String| format!("in {} {reason}", parts.name(part));
+        let figures = match played {
+            Ok(figures) => figures,
+            Err(broken) => return Ok(Err(named(format!("it breaks {broken}")))),
+        };
+        // A second half without the figure decides nothing.
+        let is_half = part > parts.first_half();
+        let breaks = |budget: &&Budget| {
+            let value = figures.as_ref().and_then(|figures| figures.of(budget));
+            budget.is_of_run() && !budget.kept_by(value) && !(is_half && value.is_none())
+        };
+        let broken = self.budgets.iter().filter(|_| !is_free).find(breaks);
+        Ok(match broken {
+            Some(budget) => {
+                let value = figures.as_ref().and_then(|figures| figures.of(budget));
+                Err(named(budget.broken_by(value)))
+            }
+            None => Ok(figures),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicU64;
+
+    use bimetal_core::schemes;
+    use bimetal_core::units::{Bytes, Nanoseconds};
+    use bimetal_sim::lifetime::KnownWear;
+    use bimetal_sim::limits::Limits;
+    use bimetal_sim::setup::Choices;
+    use bimetal_sim::simulator::Replay;
+    use bimetal_trace::Request;
+    use bimetal_trace::synthetic::{Generator, Interarrival, WorkloadSpec};
+
+    use super::*;
+    use crate::catalogue::{Catalogue, Kind};
+    use crate::evaluate::{Load, Outcome};
+    use crate::grid::Grid;
+
+    const SHOP: &str = r#"
+[[drive]]
+model = "intel-x25-e-32gb"
+sizes = ["128MiB"]
+prices_usd = [20]
+date = "2026-11"
+source = "the test"
+[[drive]]
+model = "seagate-barracuda-7200.12-1tb"
+sizes = ["1TB"]
+prices_usd = [50]
+date = "2026-11"
+source = "the test"
+"#;
+
+    /// Reads one second apart, and at the end one millisecond apart: a disk keeps up with all of
+    /// the windows but the last.
+    fn busy_at_the_end() -> Vec<Request> {
+        let phase = |requests, gap| WorkloadSpec {
+            read_fraction: 1.0,
+            interarrival: Interarrival::Poisson(Nanoseconds::from_millis(gap)),
+            ..WorkloadSpec::new(requests, Bytes::from_mib(64))
+        };
+        Generator::new(&[phase(950, 1000), phase(50, 1)], 1).unwrap().collect()
+    }
+
+    fn option(scheme: &str) -> Candidate {
+        let catalogue = Catalogue::parse(SHOP, "shop").unwrap();
+        let grid = Grid {
+            schemes: &[schemes::find(scheme).unwrap()],
+            ssds: catalogue.of_kind(Kind::Ssd),
+            hdds: catalogue.of_kind(Kind::Hdd),
+            several: Vec::new(),
+            logs: Vec::new(),
+            set: &[],
+            vary: &[],
+            controller_usd: [].into(),
+        };
+        grid.candidates().remove(0)
+    }
+
+    /// Every proof of an option took all runs, also if the first of them refuted the option.
+    #[test]
+    fn proof_ends_at_the_first_part_that_refutes_the_option() {
+        let (requests, common, known_wear) = (busy_at_the_end(), Choices::default(), KnownWear::default());
+        let load = Load::read(&requests, &common, 0.0, &|_| {}).unwrap();
+        let replay = Replay::Timed { speedup: 1.0 };
+        let evaluator = Evaluator { load: &load, common: &common, replay, known_wear: &known_wear };
+        let budgets = [Budget::parse("p90<25ms").unwrap(), Budget::lifetime("1y").unwrap()];
+        let find = |scheme: &str, likely, life: Option<(f64, f64)>| {
+            let candidate = option(scheme);
+            let Ok(Outcome::Done(mut figures)) = evaluator.run(&candidate, Limits::default()) else { panic!() };
+            figures.set_lives(evaluator.lives(&candidate).unwrap());
+            figures.lives.iter_mut().flatten().for_each(|known| known.range_years = life.or(known.range_years));
+            let runs = AtomicU64::new(0);
+            let count = |more| {
+                runs.fetch_add(more, Relaxed);
+            };
+            let proof =
+                Proof { evaluator: &evaluator, candidate: &candidate, budgets: &budgets, likely, count: &count };
+            let found = proof.find(&mut figures).unwrap();
+            let whole = advice::confidence(&evaluator, &candidate, &mut figures, &budgets).unwrap();
+            assert_eq!(found.is_ok(), whole.proven, "{scheme}");
+            (found.err(), runs.load(Relaxed))
+        };
+        let (refuted, runs) = find("hdd-only", None, None);
+        let refuted = refuted.expect("the last window breaks the budget");
+        assert_eq!((refuted.part, runs), (Some(9), 10));
+        assert!(refuted.reason.starts_with("in window 10 of 10 "), "{}", refuted.reason);
+        assert!(refuted.reason.contains("breaks p90<25ms"), "{}", refuted.reason);
+        assert_eq!(find("hdd-only", Some(9), None), (Some(refuted), 1));
+        assert_eq!(find("ssd-only", Some(9), None), (None, 12));
+        let (refuted, runs) = find("ssd-only", None, Some((0.5, 9.0)));
+        let expected = "at the lower end of its range lifetime 0.5 years breaks lifetime>=1y";
+        assert_eq!((refuted.map(|refuted| refuted.reason), runs), (Some(expected.to_owned()), 0));
+    }
+}
