@@ -1,5 +1,5 @@
-//! Shingled disks (SMR). A staging area takes their random writes, until it is full and bands must be
-//! written anew. A short trace never fills the area, so its figures promise too much.
+//! Shingled disks (SMR). A staging area takes their random writes, until it is full and bands must
+//! be written anew. A short trace never fills the area, so its figures promise too much.
 
 use std::collections::BTreeMap;
 

@@ -605,8 +605,8 @@ mod tests {
         assert_eq!(rounds(&[900], 1), (1, 1));
     }
 
-    /// One request, or several at one time, have no rate, so a life of 0.6 years after three requests
-    /// was made up.
+    /// One request, or several at one time, have no rate, so a life of 0.6 years after three
+    /// requests was made up.
     #[test]
     fn requests_without_times_have_no_life() {
         let mut writes = random_writes(3, Nanoseconds::from_millis(1), Bytes(4096));
