@@ -36,6 +36,9 @@ impl Refuted {
 /// option.
 type Played = Result<Option<Box<Figures>>, String>;
 
+/// Figures of an option over each part of the trace.
+type Runs = Vec<Option<Box<Figures>>>;
+
 /// Proves an option.
 pub(crate) struct Proof<'a> {
     pub(crate) evaluator: &'a Evaluator<'a>,
@@ -86,10 +89,10 @@ impl Proof<'_> {
 
     /// Returns the runs over all parts, or the first part in the order of the proof that breaks a
     /// budget.
-    fn runs(&self, parts: &Parts) -> Result<Result<Vec<Option<Box<Figures>>>, Refuted>, SimulationError> {
+    fn runs(&self, parts: &Parts) -> Result<Result<Runs, Refuted>, SimulationError> {
         let all = parts.spans.len();
         let likely = self.likely.filter(|part| *part < all && *part != parts.first_half());
-        let mut runs: Vec<Option<Box<Figures>>> = vec![None; all];
+        let mut runs: Runs = vec![None; all];
         if let Some(part) = likely {
             (self.count)(1);
             match self.play(parts, part)? {

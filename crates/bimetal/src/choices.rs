@@ -50,7 +50,7 @@ const RULE_WITHOUT_HALF: &str = "a gain of less than 5 % counts as none";
 const BUY: &str = "buy ";
 /// Remark on choices between schemes over the same drives.
 pub(crate) const OTHER_DRIVES: &str =
-    "all runs use one model of SSD and of HDD; `bimetal plan` chooses among drives on sale";
+    "all runs use one model of SSD and of HDD; bimetal plan chooses among drives on sale";
 
 /// A choice that no other run beats.
 pub(crate) struct Choice {
