@@ -178,21 +178,7 @@ mod tests {
     use crate::catalogue::{Catalogue, Kind};
     use crate::evaluate::{Load, Outcome};
     use crate::grid::Grid;
-
-    const SHOP: &str = r#"
-[[drive]]
-model = "intel-x25-e-32gb"
-sizes = ["128MiB"]
-prices_usd = [20]
-date = "2026-11"
-source = "the test"
-[[drive]]
-model = "seagate-barracuda-7200.12-1tb"
-sizes = ["1TB"]
-prices_usd = [50]
-date = "2026-11"
-source = "the test"
-"#;
+    use crate::tests::SHOP;
 
     /// Reads one second apart, and at the end one millisecond apart: a disk keeps up with all of
     /// the windows but the last.

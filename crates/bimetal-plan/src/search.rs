@@ -570,14 +570,8 @@ mod tests {
     use crate::advice::Confidence;
     use crate::catalogue::Catalogue;
     use crate::evaluate::Load;
+    use crate::tests::Nobody;
     use crate::{Planned, Question, plan};
-
-    struct Nobody;
-
-    impl Progress for Nobody {
-        fn read(&self, _: u64) {}
-        fn stepped(&self, _: Stage, _: u64, _: u64) {}
-    }
 
     /// Returns a catalogue of SSDs with these sizes and prices, and one disk.
     fn shop(ssds: &[(u64, u32)]) -> Catalogue {

@@ -16,7 +16,7 @@ impl Progress for Nobody {
 }
 
 /// Two SSDs and a disk.
-const SHOP: &str = r#"
+pub(crate) const SHOP: &str = r#"
 [[drive]]
 model = "intel-x25-e-32gb"
 sizes = ["128MiB", "512MiB"]

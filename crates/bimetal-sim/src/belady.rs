@@ -48,9 +48,7 @@ impl Replacement for Belady {
     }
 
     fn rename(&mut self, from: Slot, to: Slot) {
-        let rank = self.heap.rank(from);
-        self.heap.remove(from);
-        self.heap.set(to, rank);
+        self.heap.rename(from, to);
     }
 
     fn remove(&mut self, slot: Slot) {

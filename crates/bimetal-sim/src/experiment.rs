@@ -400,7 +400,7 @@ impl Experiment<'_> {
         let (workload, known_wear) = (Compacted { experiment: self, survey }, KnownWear::default());
         let load = || Repeated::surveyed(&workload, survey, self.replay, &known_wear);
         let load = choices.steady_wear.then(load).transpose()?;
-        let recording = load.filter(|load| self.keep.is_none() && load.has_times());
+        let recording = load.filter(|_| self.keep.is_none());
         let recording = recording.and_then(|load| Recording::beside_run(&mut setup, choices, load));
         let began = Instant::now();
         let mut simulator = self.begin(&mut setup, choices, &|| self.requests(survey), survey)?;

@@ -282,7 +282,7 @@ fn energy(member: &Member) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::{HddFigures, Provenance};
+    use crate::results::HddFigures;
 
     fn owned(drives: &[(Holds, f64)], was_dirty: bool) -> Owned {
         let drive = |&(holds, failures): &(Holds, f64)| OwnedDrive {
@@ -332,17 +332,7 @@ mod tests {
     fn drives_that_are_used_as_one_all_draw_power() {
         let mut drives = owned(&[(Holds::Home, 0.02)], false).drives;
         let figures = HddFigures { energy_j: Some(60.0), ..HddFigures::default() };
-        let member = Member {
-            id: "hdd".to_owned(),
-            volume: None,
-            role: "home".to_owned(),
-            profile: "p".to_owned(),
-            bytes: 4096,
-            drives: 1,
-            metadata_bytes: 0,
-            figures: MemberFigures::Hdd(figures),
-            provenance: Provenance::default(),
-        };
+        let member = Member::of_disk(figures);
         let watts = |drive: &OwnedDrive| drive.watts(&member, Nanoseconds::from_seconds(10));
         assert_eq!(watts(&drives[0]), Some(6.0));
         drives[0].count = 8;

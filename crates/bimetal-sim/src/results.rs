@@ -411,6 +411,24 @@ pub struct Member {
     pub provenance: Provenance,
 }
 
+#[cfg(test)]
+impl Member {
+    /// Returns a disk at home with these figures.
+    pub(crate) fn of_disk(figures: HddFigures) -> Self {
+        Self {
+            id: "hdd".to_owned(),
+            volume: None,
+            role: "home".to_owned(),
+            profile: "p".to_owned(),
+            bytes: 4096,
+            drives: 1,
+            metadata_bytes: 0,
+            figures: MemberFigures::Hdd(figures),
+            provenance: Provenance::default(),
+        }
+    }
+}
+
 /// Figures of a member, by kind.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]

@@ -62,6 +62,13 @@ impl IndexedHeap {
         self.down(at);
     }
 
+    /// Gives the rank of `from`, which must be in the heap, to `to`, and takes `from` out.
+    pub fn rename(&mut self, from: Slot, to: Slot) {
+        let rank = self.rank(from);
+        self.remove(from);
+        self.set(to, rank);
+    }
+
     /// Takes `slot` out of the heap, if `slot` is in the heap.
     pub fn remove(&mut self, slot: Slot) {
         let Some(at) = self.places[slot.0 as usize].checked_sub(1) else { return };

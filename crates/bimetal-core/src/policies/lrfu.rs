@@ -52,9 +52,7 @@ impl Replacement for Lrfu {
     }
 
     fn rename(&mut self, from: Slot, to: Slot) {
-        let rank = self.heap.rank(from);
-        self.heap.remove(from);
-        self.heap.set(to, rank);
+        self.heap.rename(from, to);
     }
 
     fn remove(&mut self, slot: Slot) {

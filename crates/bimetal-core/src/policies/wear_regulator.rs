@@ -150,6 +150,12 @@ impl WearRegulator {
         self.high
     }
 
+    /// Returns the share of the writes meant for flash that goes to the disk while flash wears
+    /// faster than expected; 0 if the excess of the writes decides.
+    pub(crate) fn share_max(&self) -> f64 {
+        self.share.unwrap_or(0.0)
+    }
+
     /// Returns the share of the writes meant for flash that goes to the disk now.
     pub(crate) fn share(&self, now: Nanoseconds) -> f64 {
         match self.share {

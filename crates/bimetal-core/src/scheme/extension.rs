@@ -107,6 +107,10 @@ pub trait Monitor {
     /// can stop their wear levelling.
     fn halts_wear_levelling(&self) -> bool;
 
+    /// Returns the largest share of the writes meant for the drive with the slots that go elsewhere
+    /// while this drive wears too fast; 0 if the scheme has no such share.
+    fn diverted_max(&self) -> f64;
+
     /// Supplies the answer to [`Work::AskFragmented`](super::Work::AskFragmented): slots in use,
     /// beginning with the slots in the flash blocks with the most outdated pages. `None` if the
     /// drive does not know the most outdated flash blocks; no real drive does.

@@ -599,6 +599,10 @@ impl Monitor for MixedStore {
         self.halts_levelling && !self.is_training() && self.regulator.is_high()
     }
 
+    fn diverted_max(&self) -> f64 {
+        self.regulator.share_max()
+    }
+
     fn fragmented(&mut self, view: &View, slots: Option<&[Slot]>) {
         self.buster.answered(&view.map, &self.pages, slots);
     }

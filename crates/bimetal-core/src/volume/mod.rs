@@ -308,6 +308,12 @@ impl<P: Payload> Volume<P> {
         self.decider.scheme.monitor().is_some()
     }
 
+    /// Returns the largest share of the writes meant for the drive with the slots that go elsewhere
+    /// while this drive wears too fast.
+    pub fn diverted_max(&self) -> f64 {
+        self.decider.scheme.monitor().map_or(0.0, |monitor| monitor.diverted_max())
+    }
+
     /// Passes a drive's wear to the scheme, if `member` holds the slots.
     pub fn tell_wear(&mut self, now: Nanoseconds, member: MemberId, wear: Wear) {
         if self.view.layout.slots.is_some_and(|slots| slots.member == member) {

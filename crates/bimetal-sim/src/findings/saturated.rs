@@ -80,7 +80,7 @@ pub(super) fn of(runs: &[Run]) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::{HddFigures, MemberFigures, Provenance};
+    use crate::results::HddFigures;
 
     fn run(scheme: &str, share: Option<f64>) -> Run {
         Run {
@@ -92,17 +92,8 @@ mod tests {
     }
 
     fn member(id: &str, busy_fraction: f64) -> Member {
-        Member {
-            id: id.to_owned(),
-            volume: None,
-            role: "home".to_owned(),
-            profile: "p".to_owned(),
-            bytes: 4096,
-            drives: 1,
-            metadata_bytes: 0,
-            figures: MemberFigures::Hdd(HddFigures { busy_fraction: Some(busy_fraction), ..HddFigures::default() }),
-            provenance: Provenance::default(),
-        }
+        let figures = HddFigures { busy_fraction: Some(busy_fraction), ..HddFigures::default() };
+        Member { id: id.to_owned(), ..Member::of_disk(figures) }
     }
 
     #[test]

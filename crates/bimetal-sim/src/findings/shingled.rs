@@ -42,22 +42,12 @@ pub(super) fn of(runs: &[Run]) -> Option<Finding> {
 mod tests {
     use super::super::tests::run;
     use super::*;
-    use crate::results::{Member, Provenance};
+    use crate::results::Member;
 
     fn disk(write_bytes: u64, staging_area_bytes: Option<u64>, bands_cleaned: Option<u64>) -> Run {
         let figures =
             HddFigures { write_bytes: Some(write_bytes), staging_area_bytes, bands_cleaned, ..HddFigures::default() };
-        let member = Member {
-            id: "hdd".to_owned(),
-            volume: None,
-            role: "home".to_owned(),
-            profile: "barracuda".to_owned(),
-            bytes: 4096,
-            drives: 1,
-            metadata_bytes: 0,
-            figures: MemberFigures::Hdd(figures),
-            provenance: Provenance::default(),
-        };
+        let member = Member { profile: "barracuda".to_owned(), ..Member::of_disk(figures) };
         Run { members: vec![member], ..run("hdd-only", 0) }
     }
 

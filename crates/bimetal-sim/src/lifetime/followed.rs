@@ -8,7 +8,6 @@
 //! and the quarter before wear equally. A drive too large to wear in these rounds is played as for
 //! any scheme; the range of its lifetime then covers the writes that regulation would keep from it.
 
-use bimetal_core::settings::Settings;
 use bimetal_core::units::{Bytes, Nanoseconds};
 use bimetal_models::DeviceStatistics;
 use bimetal_models::endurance::Endurance;
@@ -100,16 +99,6 @@ impl Marks {
         let rounds = self.0.len().saturating_sub(1);
         written_bytes * (most as f64) < flash_bytes as f64
             || (rounds.is_power_of_two() && self.wear().is_some_and(|wear| wear.is_steady))
-    }
-}
-
-/// Returns the largest share of the writes meant for flash that regulation (MixedStore, section
-/// 5.4) sends to the disk while flash wears too fast.
-pub(super) fn diverted_max(settings: &Settings) -> f64 {
-    match settings.get("regulation") {
-        Some("25%") => 0.25,
-        Some("50%") => 0.5,
-        _ => 0.0,
     }
 }
 

@@ -334,7 +334,7 @@ impl<'a> Recording<'a> {
     /// is the same as a round of a recording, and only one warm-up round is needed. So a long
     /// workload is simulated twice instead of three times.
     pub(crate) fn beside_run(setup: &mut Setup, choices: &Choices, load: Repeated<'a>) -> Option<Self> {
-        let Replay::Timed { speedup } = load.replay else { return None };
+        let (Replay::Timed { speedup }, true) = (load.replay, load.has_times()) else { return None };
         let foresees = setup.volume().lacks_policy() || setup.volume().wants_idle_profile().is_some();
         // A scheme that watches its drives learns from half of the run.
         let learns = setup.volume().watches_drives();
@@ -397,7 +397,7 @@ impl<'a> Recording<'a> {
         // recorded.
         let share = span.0 as f64 / span.max(self.timer).0.max(1) as f64;
         let waiting_bytes = (waiting as f64 * share).ceil() as u64;
-        let diverted = followed::diverted_max(&simulator.setup().settings);
+        let diverted = simulator.setup().volume().diverted_max();
         let seen = Seen { span, rounds: self.recorded, waiting_bytes, each: self.played_in, diverted };
         let known = self.load.known_wear;
         Ok(self.members.iter().map(|member| life_of(member, seen, known, choices.seed)).collect())
