@@ -54,11 +54,15 @@ pub fn needs_clean(label: &Label, key: &str, value: &str) -> Result<bool, SetErr
     let others = label.scheme_settings().filter(|(other, _)| *other != key);
     let after = Settings::new(scheme.name, scheme.parameters, others.chain([(key, value)]))?;
     let parameter = scheme.parameters.iter().find(|parameter| parameter.name == key);
-    // A volume may leave a value that only a simulation follows, and may not take one.
-    if let Some(reason) = parameter.and_then(|it| it.simulated).filter(|_| before.get(key) == after.get(key)) {
-        return Err(SetError::OnlySimulated { key: key.to_owned(), value: value.to_owned(), reason });
-    }
     let (lay_out, build) = (scheme.layout, scheme.build);
+    if let Some(reason) = parameter.and_then(|it| it.simulated) {
+        // A volume may leave a value that only a simulation follows, and may not take one. A build
+        // that refuses such a value opens no volume with it, so the volume cannot be drained first.
+        let leaves = before.get(key) != after.get(key)
+            && build(&after, &lay_out(&after, &request)?)?.why_only_simulated().is_none();
+        let only_simulated = || SetError::OnlySimulated { key: key.to_owned(), value: value.to_owned(), reason };
+        return if leaves { Ok(false) } else { Err(only_simulated()) };
+    }
     let (old, new) = (lay_out(&before, &request)?, lay_out(&after, &request)?);
     let (key, value) = (key.to_owned(), value.to_owned());
     // The use of slots may change while they are empty; their positions may not.

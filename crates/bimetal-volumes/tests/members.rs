@@ -22,6 +22,7 @@ use bimetal_volumes::create::{Created, DriveChoice, Request, create};
 use bimetal_volumes::find::{Labelled, Located, find};
 use bimetal_volumes::held::{Held, HoldError};
 use bimetal_volumes::report;
+use bimetal_volumes::settings::{keep, needs_clean};
 use bimetal_volumes::verdict::Verdict;
 
 /// Variable with the directory of a test, which runs in its own process.
@@ -277,5 +278,25 @@ fn start_that_accepts_losses_leaves_a_doubt_until_its_end() {
         fs::write(&hdd, sound).expect("a drive");
         drop(start().expect("attached"));
         assert!(report::of(&located()).doubtful, "the doubt lasts until it is acknowledged");
+    });
+}
+
+/// Regression: an earlier build made volumes with a wear levelling that only a simulation has. This
+/// build opens no such volume, and the setting that leaves the value asked for a drain first.
+#[test]
+fn volume_leaves_a_simulated_setting_without_a_drain() {
+    in_own_place("volume_leaves_a_simulated_setting_without_a_drain", |place| {
+        let (ssd, hdd) = (file(place, "ssd", 64), file(place, "hdd", 128));
+        volume("levelled", "mixedstore", &ssd, &hdd);
+        let needs = |key: &str, value: &str| needs_clean(&find("levelled").expect("found").assembly.label, key, value);
+        let refused = |value: &str| needs("wear_levelling", value).expect_err("refused").to_string();
+        let reason = "only a simulation can do that: a real drive keeps its own wear levelling";
+        assert!(refused("adaptive").ends_with(reason), "{}", refused("adaptive"));
+        let mut held = Held::take(&find("levelled").expect("found")).expect("taken");
+        keep(&mut held, "wear_levelling", "adaptive").expect("written as the earlier build did");
+        drop(held);
+        assert!(refused("adaptive").ends_with(reason), "{}", refused("adaptive"));
+        assert!(!needs("wear_levelling", "static").expect("possible"), "no drain is needed");
+        assert!(needs("block", "8KiB").is_err(), "other keys are checked as before");
     });
 }
