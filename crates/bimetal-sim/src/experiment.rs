@@ -274,7 +274,7 @@ impl Experiment<'_> {
         let capacity_bytes = capacity.map(|capacity| capacity.0);
         let trace = describe(survey, TraceSummary { capacity_bytes, ..summary_of(survey, self.choices.block) });
         for run in &mut runs {
-            run.no_choice = NoChoice::of(run, &trace);
+            run.no_choice = NoChoice::of(run, &trace, self.replay);
         }
         let (command, options) = (None, self.options());
         let findings = findings::of(survey, &runs, self.choices.block, self.replay, capacity.unwrap_or_default());

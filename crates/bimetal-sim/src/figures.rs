@@ -74,19 +74,18 @@ pub fn run_of(setup: &Setup, measured: &Measured, replay: Replay, speed: RunSpee
         run: speed,
         no_choice: None,
     };
-    let part = measured_part(setup, measured, replay, &run);
+    let part = measured_part(setup, measured, replay);
     let puts_off = puts_off_all_work(&run.scheme, &run.settings, &part);
     Run { no_choice: puts_off.then_some(NoChoice::NothingWrittenHome), ..run }
 }
 
-fn measured_part(setup: &Setup, measured: &Measured, replay: Replay, run: &Run) -> MeasuredPart {
-    let written = |statistics: &Statistics| statistics.written_blocks;
-    let host_blocks = written(setup.volume().statistics()) - written(&measured.before.0[0]);
+fn measured_part(setup: &Setup, measured: &Measured, replay: Replay) -> MeasuredPart {
+    let (now, before) = (setup.volume().statistics(), &measured.before.0[0]);
     MeasuredPart {
         replay,
         replayed: measured.end,
-        host_bytes: host_blocks * setup.volume().view().layout.block.bytes().0,
-        home_bytes: run.bytes_written_home(),
+        host_blocks: now.written_blocks - before.written_blocks,
+        home_blocks: now.home_blocks_written - before.home_blocks_written,
     }
 }
 

@@ -192,12 +192,6 @@ impl Run {
     pub fn named(scheme: &str) -> Self {
         Self { scheme: scheme.to_owned(), label: scheme.to_owned(), ..Self::default() }
     }
-
-    /// Returns the bytes written to the home drives.
-    pub fn bytes_written_home(&self) -> u64 {
-        let home = self.members.iter().filter(|member| member.role == "home");
-        home.filter_map(|member| member.figures.write_bytes()).sum()
-    }
 }
 
 /// Effect of the block layer on the requests of a trace, warm-up included.

@@ -27,7 +27,7 @@ pub struct Statistics {
     /// Blocks that requests wrote to each member.
     pub written_blocks_by_member: Vec<u64>,
     /// Blocks that requests or moves wrote to their home. A block written to home and to a slot
-    /// counts once. A block written to home and to a slot counts once.
+    /// counts once.
     pub home_blocks_written: u64,
     /// Migrations begun.
     pub migrations: Migrations,

@@ -1,5 +1,5 @@
-//! SSDs smaller than a burst of writes: the part of such a burst that does not fit is written at
-//! the speed of the HDD.
+//! SSDs smaller than a burst of writes: the part of such a burst that does not fit waits for the
+//! HDD.
 
 use bimetal_core::layout::Role;
 use bimetal_core::scheme::Holds;
@@ -50,8 +50,8 @@ pub(super) fn of(survey: &Survey, runs: &[Run]) -> Option<Finding> {
         }
     };
     let text = format!(
-        "A burst of writes is larger than the SSD: {} came within {:.0} s. {smaller} The rest of a burst is written at \
-         the speed of the HDD.",
+        "A burst of writes is larger than the SSD: {} came within {:.0} s. {smaller} The rest of a burst waits for \
+         the HDD; a full cache that writes back first is slower than the HDD alone.",
         size(burst),
         BURST.as_seconds_f64(),
     );

@@ -31,7 +31,9 @@ pub(super) fn of(survey: &Survey, block: BlockSize) -> Option<Finding> {
         .map(|(_, count)| count)
         .sum();
     let turn = match inside as f64 / all.max(1) as f64 >= MISALIGNED_SHARE {
-        true => " A disk with physical sectors of 4KiB (512e) reads before such a write, which takes a turn more.",
+        true => {
+            " A disk with physical sectors of 4KiB (512e) reads before such a write, and writes a turn of its platters later (8.3 ms at 7200 rpm)."
+        }
         false => "",
     };
     let text = format!(
@@ -62,7 +64,12 @@ mod tests {
         let old = found([10, 0, 0, 0, 0, 0, 5, 85]).unwrap();
         assert!(old.remedy.as_ref().unwrap().starts_with("--align 7: 85 % begin 7 sectors"), "{old:?}");
         assert!((old.share, &*old.id) == (Some(0.9), "misaligned") && old.text.starts_with("90 % of"), "{old:?}");
-        assert!(old.text.ends_with("(512e) reads before such a write, which takes a turn more."), "{old:?}");
+        assert!(
+            old.text.ends_with(
+                "(512e) reads before such a write, and writes a turn of its platters later (8.3 ms at 7200 rpm)."
+            ),
+            "{old:?}"
+        );
         let mixed = found([10, 15, 15, 15, 15, 10, 10, 10]).unwrap();
         assert_eq!(mixed.remedy.as_deref(), Some("no grid of blocks fits most of them"));
     }

@@ -82,13 +82,13 @@ pub fn of(survey: &Survey, runs: &[Run], block: BlockSize, replay: Replay, capac
     match replay {
         Replay::Timed { .. } => {
             findings.extend(faster_device::of(survey, runs));
-            findings.extend(timers::of(survey, runs));
+            findings.extend(timers::of(survey, runs, replay));
             findings.extend(bursts::of(survey, runs));
             findings.extend(life_of_short_trace::of(survey, runs));
         }
         Replay::Think { .. } => {
             findings.extend(no_responses::of(survey));
-            findings.extend(timers::of(survey, runs));
+            findings.extend(timers::of(survey, runs, replay));
             findings.extend(life_of_short_trace::of(survey, runs));
         }
         Replay::Closed { .. } => {}
@@ -96,7 +96,7 @@ pub fn of(survey: &Survey, runs: &[Run], block: BlockSize, replay: Replay, capac
     findings.extend(part_of_addresses::of(runs, capacity, address_end(survey)));
     findings.extend(shingled::of(runs));
     findings.extend(volatile_cache::of(survey, runs));
-    findings.extend(saturated::of(runs));
+    findings.extend(saturated::of(runs, replay));
     findings
 }
 
@@ -108,12 +108,14 @@ pub fn of_choice(survey: &Survey, run: &Run, disks: bool, block: BlockSize, repl
     let found = [
         no_times::of(survey),
         misaligned::of(survey, block),
-        cold_start::of(survey, runs),
+        cold_start::of_trace(survey).filter(|_| disks),
+        timers::of(survey, runs, replay),
+        life_of_short_trace::of(survey, runs).filter(|_| !matches!(replay, Replay::Closed { .. })),
         faster_device::of_trace(survey).filter(|_| disks && matches!(replay, Replay::Timed { .. })),
         no_responses::of(survey).filter(|_| matches!(replay, Replay::Think { .. })),
         shingled::of(runs),
         volatile_cache::of(survey, runs),
-        saturated::of(runs),
+        saturated::of(runs, replay),
     ];
     found.into_iter().flatten().collect()
 }

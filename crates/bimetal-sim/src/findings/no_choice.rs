@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::part_of_addresses::depends_on_place;
 use super::saturated::share_behind;
 use crate::results::{Run, TraceSummary};
+use crate::simulator::Replay;
 
 /// Reason for which a run is not offered as a choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -41,13 +42,14 @@ impl NoChoice {
 
     /// Returns the reason in the figures for which `run` over `trace` is not offered as a choice,
     /// if there is one. The run has the reason already if it
-    /// [put off all its work](super::puts_off_all_work).
-    pub(crate) fn of(run: &Run, trace: &TraceSummary) -> Option<Self> {
+    /// [put off all its work](super::puts_off_all_work). A closed replay has no times with which a
+    /// drive must keep up.
+    pub(crate) fn of(run: &Run, trace: &TraceSummary, replay: Replay) -> Option<Self> {
         let bytes = |bytes: Option<u64>| Bytes(bytes.unwrap_or(0));
         if depends_on_place(&run.scheme, bytes(trace.capacity_bytes), bytes(trace.address_end_bytes)) {
             return Some(Self::TooFewAddresses);
         }
-        run.no_choice.or_else(|| share_behind(run).map(|_| Self::Saturated))
+        run.no_choice.or_else(|| share_behind(run, replay).map(|_| Self::Saturated))
     }
 }
 
@@ -58,10 +60,12 @@ mod tests {
     #[test]
     fn run_that_falls_behind_is_no_choice() {
         let mut run = Run { behind_fraction: Some(0.3), ..Run::named("hddboost") };
-        let trace = TraceSummary::default();
-        assert_eq!(NoChoice::of(&run, &trace), Some(NoChoice::Saturated));
+        let (trace, timed) = (TraceSummary::default(), Replay::Timed { speedup: 1.0 });
+        assert_eq!(NoChoice::of(&run, &trace, timed), Some(NoChoice::Saturated));
+        // In a closed replay, a disk with 512 requests at a time could not keep up with the trace.
+        assert_eq!(NoChoice::of(&run, &trace, Replay::Closed { depth: 512 }), None);
         run.no_choice = Some(NoChoice::NothingWrittenHome);
-        assert_eq!(NoChoice::of(&run, &trace), Some(NoChoice::NothingWrittenHome));
-        assert_eq!(NoChoice::of(&Run { behind_fraction: Some(0.01), ..Run::named("smq") }, &trace), None);
+        assert_eq!(NoChoice::of(&run, &trace, timed), Some(NoChoice::NothingWrittenHome));
+        assert_eq!(NoChoice::of(&Run { behind_fraction: Some(0.01), ..Run::named("smq") }, &trace, timed), None);
     }
 }

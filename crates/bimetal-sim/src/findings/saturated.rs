@@ -5,6 +5,7 @@
 use super::Finding;
 use crate::results::{Member, Run};
 use crate::setup::Sizing;
+use crate::simulator::Replay;
 
 /// Smallest share of the time behind its trace with which a run counts as saturated.
 const SATURATED_SHARE: f64 = 0.1;
@@ -13,8 +14,12 @@ const SATURATED_SHARE: f64 = 0.1;
 const LONG_MS: f64 = 1000.0;
 
 /// Returns the share of the time for which a run was behind, if the run was saturated: by its share
-/// of the time, or because at least a tenth of its requests took long.
-pub(super) fn share_behind(run: &Run) -> Option<f64> {
+/// of the time, or because at least a tenth of its requests took long. `None` for a closed replay,
+/// which has no times with which a drive must keep up.
+pub(super) fn share_behind(run: &Run, replay: Replay) -> Option<f64> {
+    if matches!(replay, Replay::Closed { .. }) {
+        return None;
+    }
     let share = run.behind_fraction.filter(|&share| share > 0.0)?;
     (share >= SATURATED_SHARE || long_requests(run).is_some()).then_some(share)
 }
@@ -49,14 +54,14 @@ fn busiest(run: &Run) -> String {
     })
 }
 
-pub(super) fn of(runs: &[Run]) -> Option<Finding> {
+pub(super) fn of(runs: &[Run], replay: Replay) -> Option<Finding> {
     // A scheme without a cache has the same figures in both blocks of a comparison.
     let is_sold_too = |run: &Run| {
         let same = |other: &Run| other.label == run.label && other.behind_fraction == run.behind_fraction;
         run.sizing == Sizing::Share && runs.iter().any(|other| other.sizing != Sizing::Share && same(other))
     };
     let once = runs.iter().filter(|run| !is_sold_too(run));
-    let mut saturated: Vec<(&Run, f64)> = once.filter_map(|run| Some((run, share_behind(run)?))).collect();
+    let mut saturated: Vec<(&Run, f64)> = once.filter_map(|run| Some((run, share_behind(run, replay)?))).collect();
     // Whole drives come before shares of drives.
     let key = |run: &Run| run.sizing == Sizing::Share;
     saturated.sort_by(|(one, a), (other, b)| key(one).cmp(&key(other)).then(b.total_cmp(a)));
@@ -82,6 +87,8 @@ mod tests {
     use super::*;
     use crate::results::HddFigures;
 
+    const TIMED: Replay = Replay::Timed { speedup: 1.0 };
+
     fn run(scheme: &str, share: Option<f64>) -> Run {
         Run {
             behind_fraction: share,
@@ -100,7 +107,7 @@ mod tests {
     fn saturated_run_tells_since_when_and_which_drive() {
         let mut slow = run("smq", Some(0.4));
         slow.members = vec![member("ssd", 0.2), member("hdd", 0.98)];
-        let line = of(&[slow]).expect("it is saturated").line();
+        let line = of(&[slow], TIMED).expect("it is saturated").line();
         assert!(line.contains("40 % of the time, first 40 s after the beginning: a request"), "{line}");
         assert!(line.contains("Its hdd was busy for 98 % of the measured time. The trace"), "{line}");
     }
@@ -112,7 +119,7 @@ mod tests {
         let with = |p50, p90, behind| {
             let mut run = run("hdd-only", Some(behind));
             (run.response_time_ms.all.p50, run.response_time_ms.all.p90) = (Some(p50), Some(p90));
-            of(&[run]).map(|finding| finding.text)
+            of(&[run], TIMED).map(|finding| finding.text)
         };
         let half = with(1041.0, 5272.0, 0.07).expect("half of the requests waited");
         assert!(half.contains("At least half of the requests took more than 1 s."), "{half}");
@@ -131,20 +138,20 @@ mod tests {
             run("smq", Some(0.2)),
             run("raid0", None),
         ];
-        let found = of(&runs).expect("three are saturated");
+        let found = of(&runs, TIMED).expect("three are saturated");
         let line = found.line();
         assert!(line.starts_with("warning: hdd-only was behind for 43 % of the time"), "{line}");
         assert!(line.contains("up to 430 waited at once") && line.contains("recorded on faster drives"), "{line}");
         assert!(line.contains("Behind, too: smq 20 %, griffin 10 %. ("), "{line}");
         assert_eq!(found.share, Some(0.43));
-        assert!(!of(&runs[1..2]).expect("griffin is").text.contains("too"));
-        assert_eq!(of(&runs[..1]), None);
+        assert!(!of(&runs[1..2], TIMED).expect("griffin is").text.contains("too"));
+        assert_eq!(of(&runs[..1], TIMED), None);
     }
 
     #[test]
     fn run_that_stands_in_both_blocks_is_named_once() {
         let share = |share| Run { sizing: Sizing::Share, ..run("hdd-only", Some(share)) };
-        let text = |runs: &[Run]| of(runs).expect("a finding").text;
+        let text = |runs: &[Run]| of(runs, TIMED).expect("a finding").text;
         assert!(!text(&[run("hdd-only", Some(0.4)), share(0.4)]).contains("too"));
         let both = text(&[run("hdd-only", Some(0.3)), share(0.4)]);
         assert!(both.ends_with("Behind, too: hdd-only with 10 % of the working set 40 %."), "{both}");

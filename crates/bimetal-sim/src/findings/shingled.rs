@@ -1,5 +1,6 @@
 //! Shingled disks (SMR). A staging area takes their random writes, until it is full and bands must
-//! be written anew. A short trace never fills the area, so its figures promise too much.
+//! be written anew. A short trace never fills the area, so its figures promise too much. A disk
+//! that is idle writes bands anew, too, which tells nothing about the area.
 
 use std::collections::BTreeMap;
 
@@ -15,21 +16,21 @@ fn shingled(run: &Run) -> impl Iterator<Item = (&str, &HddFigures)> {
 }
 
 pub(super) fn of(runs: &[Run]) -> Option<Finding> {
-    // Of each profile, the run that wrote the most bands anew, and then the most bytes.
+    // Of each profile, the run that wrote the most bytes, and then the most bands anew.
     let mut most: BTreeMap<&str, (u64, u64, u64)> = BTreeMap::new();
     for (profile, disk) in runs.iter().flat_map(shingled) {
         let known = most.entry(profile).or_default();
-        let figures = [disk.bands_cleaned, disk.write_bytes, disk.staging_area_bytes].map(Option::unwrap_or_default);
+        let figures = [disk.write_bytes, disk.bands_cleaned, disk.staging_area_bytes].map(Option::unwrap_or_default);
         *known = (*known).max(figures.into());
     }
-    let text = most.iter().map(|(profile, &(bands, bytes, area))| match bands {
-        0 => format!(
+    let text = most.iter().map(|(profile, &(bytes, bands, area))| match bytes > area {
+        false => format!(
             "{profile} is a shingled disk (SMR). It got {} of writes, which its staging area of {} took; random writes \
              beyond the area are ten times slower, or more.",
             size(bytes),
             size(area)
         ),
-        bands => {
+        true => {
             format!("{profile} is a shingled disk (SMR). It wrote up to {bands} bands anew, which delays requests.")
         }
     });
@@ -58,7 +59,10 @@ mod tests {
         let text = of(std::slice::from_ref(&staged)).expect("it is shingled").text;
         assert!(text.contains("barracuda is a shingled disk (SMR). It got 1.0 GiB of writes"), "{text}");
         assert!(text.contains("staging area of 24.0 GiB"), "{text}");
-        let text = of(&[staged, disk(1 << 30, Some(24 << 30), Some(7))]).expect("it is shingled").text;
+        // An idle disk empties its area before the area is full.
+        let idle = disk(1 << 30, Some(24 << 30), Some(7));
+        assert_eq!(of(&[staged.clone(), idle]).expect("it is shingled").text, text);
+        let text = of(&[staged, disk(25 << 30, Some(24 << 30), Some(7))]).expect("it is shingled").text;
         assert_eq!(text, "barracuda is a shingled disk (SMR). It wrote up to 7 bands anew, which delays requests.");
     }
 }

@@ -12,9 +12,13 @@ use crate::results::Run;
 use crate::simulator::Replay;
 use crate::survey::Survey;
 
-pub(super) fn of(survey: &Survey, runs: &[Run]) -> Option<Finding> {
+/// Returns the finding about a replay of the trace that is shorter than a timer of a scheme; `None`
+/// for a closed replay, which has no times.
+pub(super) fn of(survey: &Survey, runs: &[Run], replay: Replay) -> Option<Finding> {
+    let speedup = replay.speedup()?;
+    let played = Nanoseconds::from_seconds_f64(survey.duration.as_seconds_f64() / speedup);
     let mut late: Vec<String> = Vec::new();
-    for timer in runs.iter().flat_map(|run| longer_than(survey.duration, &run.scheme, &run.settings)) {
+    for timer in runs.iter().flat_map(|run| longer_than(played, &run.scheme, &run.settings)) {
         // A scheme may run twice, with drives on sale and with a share.
         if !late.contains(&timer) {
             late.push(timer);
@@ -23,12 +27,13 @@ pub(super) fn of(survey: &Survey, runs: &[Run]) -> Option<Finding> {
     if late.is_empty() || survey.duration == Nanoseconds::ZERO {
         return None;
     }
-    let seconds = survey.duration.as_seconds_f64();
-    let text = format!("The trace ({seconds:.0} s) is shorter than timers of schemes: {}.", late.join(", "));
+    let seconds = played.as_seconds_f64();
+    let speed = if speedup == 1.0 { String::new() } else { format!(" at --speedup {speedup}") };
+    let text = format!("The trace{speed} ({seconds:.0} s) is shorter than timers of schemes: {}.", late.join(", "));
     Some(Finding::new("timers-longer-than-trace", "warning", text, "a longer trace, or --set PARAMETER=TIME", None))
 }
 
-/// Share of the written bytes below which a scheme counts as not having begun to write home.
+/// Share of the written blocks below which a scheme counts as not having begun to write home.
 const BEGUN_SHARE: f64 = 0.01;
 
 /// Part of a replay that was measured.
@@ -38,17 +43,17 @@ pub struct MeasuredPart {
     pub replay: Replay,
     /// Time from the beginning of the replay to its end, warm-up included.
     pub replayed: Nanoseconds,
-    /// Bytes that the host wrote in the measured part.
-    pub host_bytes: u64,
-    /// Bytes that home got in the measured part.
-    pub home_bytes: u64,
+    /// Blocks that the host wrote, at least in part, in the measured part.
+    pub host_blocks: u64,
+    /// Blocks that home got, at least in part, in the measured part.
+    pub home_blocks: u64,
 }
 
 /// Returns true if a scheme kept nearly all writes of the measured part from home, and a timer of
 /// the scheme is longer than the whole replay: the work that the scheme put off is missing from the
 /// figures. A closed replay has no times, so no timer is longer.
 pub fn puts_off_all_work(scheme: &str, settings: &BTreeMap<String, String>, part: &MeasuredPart) -> bool {
-    let has_begun = part.home_bytes as f64 >= BEGUN_SHARE * part.host_bytes as f64;
+    let has_begun = part.home_blocks as f64 >= BEGUN_SHARE * part.host_blocks as f64;
     let is_timed = !matches!(part.replay, Replay::Closed { .. });
     is_timed && !has_begun && !longer_than(part.replayed, scheme, settings).is_empty()
 }
@@ -79,9 +84,9 @@ mod tests {
     fn scheme_whose_timer_never_fired_puts_off_all_work() {
         let settings = BTreeMap::from([("timeout".to_owned(), "900s".to_owned())]);
         let timed = Replay::Timed { speedup: 20.0 };
-        let part = |seconds, home_bytes, host_bytes| {
+        let part = |seconds, home_blocks, host_blocks| {
             let replayed = Nanoseconds::from_seconds(seconds);
-            MeasuredPart { replay: timed, replayed, host_bytes, home_bytes }
+            MeasuredPart { replay: timed, replayed, host_blocks, home_blocks }
         };
         let puts_off = |part| puts_off_all_work("griffin", &settings, &part);
         assert!(puts_off(part(40, 0, 1000)));
@@ -96,18 +101,24 @@ mod tests {
     #[test]
     fn timer_beyond_the_trace_is_named() {
         let survey = |seconds| Survey { duration: Nanoseconds::from_seconds(seconds), ..Survey::default() };
+        let timed = |speedup| Replay::Timed { speedup };
         let mut griffin = run("griffin", 1 << 30);
         griffin.settings.insert("timeout".into(), "900s".into());
         griffin.settings.insert("read_threshold".into(), "0.05".into());
-        let found = of(&survey(40), &[run("hdd-only", 0), griffin.clone()]).unwrap();
+        let found = of(&survey(40), &[run("hdd-only", 0), griffin.clone()], timed(1.0)).unwrap();
         assert_eq!(found.text, "The trace (40 s) is shorter than timers of schemes: griffin timeout=900s.");
-        assert_eq!(of(&survey(901), &[griffin.clone()]), None);
+        assert_eq!(of(&survey(901), &[griffin.clone()], timed(1.0)), None);
+        // The time of the trace counted, whatever its speed.
+        assert_eq!(of(&survey(40), &[griffin.clone()], timed(0.04)), None);
+        let fast = of(&survey(1800), &[griffin.clone()], timed(20.0)).unwrap();
+        assert!(fast.text.starts_with("The trace at --speedup 20 (90 s) is shorter"), "{fast:?}");
+        assert_eq!(of(&survey(40), &[griffin.clone()], Replay::Closed { depth: 1 }), None);
         griffin.settings.insert("timeout".into(), "off".into());
-        assert_eq!(of(&survey(40), &[griffin]), None);
+        assert_eq!(of(&survey(40), &[griffin], timed(1.0)), None);
         let mut combo = run("combo", 1 << 30);
         combo.settings.extend([("strategy".into(), "none".into()), ("period".into(), "300s".into())]);
-        assert_eq!(of(&survey(40), &[combo.clone()]), None, "nothing is timed without a strategy");
+        assert_eq!(of(&survey(40), &[combo.clone()], timed(1.0)), None, "nothing is timed without a strategy");
         combo.settings.insert("strategy".into(), "access".into());
-        assert!(of(&survey(40), &[combo]).is_some());
+        assert!(of(&survey(40), &[combo], timed(1.0)).is_some());
     }
 }
