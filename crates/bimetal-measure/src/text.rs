@@ -117,10 +117,12 @@ pub fn milliseconds(value: f64) -> String {
     if value >= 10_000.0 { format!("{} s", three_digits(value / 1e3)) } else { format!("{} ms", three_digits(value)) }
 }
 
-/// Returns a response time with half its 95 % interval, if the interval is known.
+/// Returns a response time with half its 95 % interval, if the interval is known. An interval that
+/// reaches down to 0 is given by its end: `0.110 ms (up to 8.11 ms)`.
 pub fn milliseconds_with_half(value: f64, half: Option<f64>) -> String {
     let text = milliseconds(value);
     match (half, text.split_once(' ')) {
+        (Some(half), _) if half >= value && half > 0.0 => format!("{text} (up to {})", milliseconds(value + half)),
         (Some(half), Some((number, unit))) => {
             let half = if unit == "s" { half / 1e3 } else { half };
             format!("{number} ± {} {unit}", half_interval(half, number))
@@ -156,6 +158,9 @@ mod tests {
         assert_eq!(milliseconds_with_half(1369.0, Some(45.8)), "1369 ± 46 ms");
         assert_eq!(milliseconds_with_half(123_456.0, Some(2345.0)), "123 ± 2 s");
         assert_eq!(milliseconds_with_half(3.62, None), "3.62 ms");
+        // `0.110 ± 8 ms` told of a response time below 0.
+        assert_eq!(milliseconds_with_half(0.11, Some(8.0)), "0.110 ms (up to 8.11 ms)");
+        assert_eq!(milliseconds_with_half(0.0, Some(0.0)), "0 ± 0 ms");
         assert_eq!(span(90.0), "90.0 s");
         assert_eq!(span(604_800.0), "7.00 days");
     }

@@ -64,7 +64,7 @@ pub enum TraceError {
         source: io::Error,
     },
     /// Reading or decompressing failed before the end.
-    #[error("{trace}: cannot be read after byte {offset} of its (decompressed) content: {source}")]
+    #[error("{trace}: cannot be read after byte {offset} of its (decompressed) content: {source}{}", remedy(source))]
     Read {
         /// Name of the trace.
         trace: String,
@@ -132,6 +132,15 @@ pub enum TraceError {
         /// Names of the formats that can be written.
         writable: String,
     },
+}
+
+/// Returns the remedy for an error of a decompressor at the end of a file; an empty text for other
+/// errors.
+fn remedy(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::UnexpectedEof => ": the compressed file ends too soon, so copy it again",
+        _ => "",
+    }
 }
 
 impl TraceError {

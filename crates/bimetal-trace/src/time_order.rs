@@ -118,7 +118,7 @@ impl TimeOrder {
             return Err((
                 bad_time(
                     entry.time,
-                    "a time at most 30 days ahead of the entries around it (--skip-bad-lines skips others)",
+                    "a time at most 30 days ahead of the entries around it (--skip-bad-lines leaves the line out and counts it)",
                 ),
                 place,
             ));

@@ -227,6 +227,7 @@ fn a_cut_off_compressed_trace_is_an_error_at_its_end() {
     let errors: Vec<_> = errors.map(|error| error.to_string()).collect();
     assert_eq!(errors.len(), 1);
     assert!(errors[0].starts_with("t: cannot be read after byte"), "{}", errors[0]);
+    assert!(errors[0].ends_with(": the compressed file ends too soon, so copy it again"), "{}", errors[0]);
 }
 
 #[test]

@@ -4,6 +4,8 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use bimetal_measure::text::decimal;
+use bimetal_sim::results::TraceSummary;
 use serde::Serialize;
 
 use crate::error::Error;
@@ -103,6 +105,24 @@ pub(crate) fn note_unknown_capacity(holders: &str) {
         "nothing tells how large the volume must be: {holders} hold the addresses of the trace; --capacity SIZE asks for \
          more"
     ));
+}
+
+/// Share of a capacity by which the addresses of a trace may exceed it: the labels of the volume
+/// that was recorded.
+const BEYOND: f64 = 0.01;
+
+/// Notes that the trace accesses addresses beyond the capacity asked for, so that `holders` are
+/// larger than the user asked.
+pub(crate) fn note_small_capacity(trace: &TraceSummary, holders: &str) {
+    if let (Some(capacity), Some(end)) = (trace.capacity_bytes, trace.address_end_bytes)
+        && capacity as f64 * (1.0 + BEYOND) < end as f64
+    {
+        let (capacity, end) = (decimal(capacity), decimal(end));
+        note(format_args!(
+            "the trace accesses addresses up to {end}, beyond --capacity {capacity}: {holders} hold {end}; --compact leaves \
+             out the addresses that the trace does not access"
+        ));
+    }
 }
 
 /// A file that appears under its name only when it is complete. Until [`finish`](Self::finish) the

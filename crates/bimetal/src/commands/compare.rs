@@ -20,7 +20,7 @@ use crate::names::schemes_chosen;
 use crate::options::parse::day;
 use crate::options::simulation::{HintsOption, RepeatOption, RestoreOption, RunsOption, SimulationOptions};
 use crate::options::{TableForm, heading};
-use crate::output::{OutputFile, Versioned, note, note_unknown_capacity, print};
+use crate::output::{OutputFile, Versioned, note, note_small_capacity, note_unknown_capacity, print};
 use crate::prices;
 use crate::progress::Stages;
 use crate::report::{self, sections::label};
@@ -57,7 +57,7 @@ pub(crate) struct Arguments {
     #[arg(long, help_heading = heading::OUTPUT, value_name = "YYYY-MM-DD", value_parser = day)]
     today: Option<f64>,
     /// Also write the comparison as a page that opens in any browser, offline
-    #[arg(long, help_heading = heading::OUTPUT, value_name = "FILE.html")]
+    #[arg(long, alias = "html", help_heading = heading::OUTPUT, value_name = "FILE.html")]
     report: Option<PathBuf>,
     #[command(flatten)]
     options: SimulationOptions,
@@ -181,6 +181,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     if document.trace.capacity_bytes.is_none() && document.runs.iter().any(|run| run.sizing == Sizing::Sold) {
         note_unknown_capacity("drives");
     }
+    note_small_capacity(&document.trace, "drives");
     match form {
         TableForm { json: true, .. } => return print(&compared.json()),
         TableForm { csv: true, .. } => return print(&exported_table::csv(document)),

@@ -143,7 +143,7 @@ pub(crate) fn drive_size(text: &str) -> Result<Bytes, String> {
 /// Returns a text that says what was expected.
 pub(crate) fn capacity(text: &str) -> Result<Bytes, String> {
     let text = text.trim();
-    let letter = text.chars().last().filter(|last| "gtpGTP".contains(*last)).map(|last| last.to_ascii_uppercase());
+    let letter = text.chars().last().filter(|last| "mgtpMGTP".contains(*last)).map(|last| last.to_ascii_uppercase());
     if let Some(letter) = letter {
         let number = text[..text.len() - 1].trim();
         return Err(format!("{text} may mean {number}{letter}B or {number}{letter}iB: expected one of these"));
@@ -227,6 +227,7 @@ mod tests {
     #[test]
     fn capacity_says_which_power_it_means() {
         assert_eq!(capacity("8T"), Err("8T may mean 8TB or 8TiB: expected one of these".to_owned()));
+        assert_eq!(capacity("8000M"), Err("8000M may mean 8000MB or 8000MiB: expected one of these".to_owned()));
         assert_eq!(capacity(" 500 g").unwrap_err(), "500 g may mean 500GB or 500GiB: expected one of these");
         assert_eq!((capacity("8TB"), capacity("8TiB")), (Ok(Bytes(8_000_000_000_000)), Ok(Bytes(8 << 40))));
         assert!(capacity("T").is_err() && capacity("8").is_err());

@@ -122,7 +122,7 @@ pub(crate) const COLUMNS: [Column; 17] = [
         unit: "ms",
         meaning: "99 % of reads and writes together took no longer than this.",
         better: Better::Lower,
-        in_terminal: false,
+        in_terminal: true,
         value: |run| run.response_time_ms.all.p99,
         half: Some(|run| run.response_time_ms.all.p99_pm),
         shows_half: true,

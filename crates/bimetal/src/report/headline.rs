@@ -58,13 +58,29 @@ fn rank(document: &Document, figure: impl Fn(&Run) -> Option<Figure>) -> Option<
     Some(Ranking { best, value, next })
 }
 
-/// Returns the whole answer in one sentence, as HTML; empty when fewer than two runs can be
+/// Returns the whole answer in one sentence, as HTML: the choices that no other run beats, or the
+/// best of each figure if no run has a price. The sentence is empty when fewer than two runs can be
 /// compared.
 pub(crate) fn summary(document: &Document) -> String {
-    let runs = &document.runs;
-    if runs.len() < 2 {
+    if document.runs.len() < 2 {
         return String::new();
     }
+    match Choices::of(&document.runs, None) {
+        Some(Choices { best, .. }) if !best.is_empty() => advice(document, &best),
+        _ => best_of_each_figure(document),
+    }
+}
+
+/// Returns the choices, each with its purpose.
+fn advice(document: &Document, best: &[Choice]) -> String {
+    if let [Choice { run, purpose, .. }] = best {
+        return format!("Choose {}, {purpose}: nothing is gained by the others.", name(document, *run));
+    }
+    let choice = |Choice { run, purpose, .. }: &Choice| format!("{} ({purpose})", name(document, *run));
+    format!("Choose {}.", list(&best.iter().map(choice).collect::<Vec<_>>(), "or"))
+}
+
+fn best_of_each_figure(document: &Document) -> String {
     let mut parts = Vec::new();
     if let Some(latency) = rank(document, mean_latency) {
         parts.push((latency.best.clone(), format!("fastest ({} on average)", milliseconds(latency.value))));
@@ -402,7 +418,7 @@ mod tests {
             run("hdd-only", 9.0, 50.0, None, None),
         ]);
         assert_eq!(
-            text(&summary(&document)),
+            text(&best_of_each_figure(&document)),
             "For this workload, ssd-only is fastest (0.100 ms on average); griffin is easiest on the SSD (10.0 years at \
              this load); hdd-only is cheapest ($50.00)."
         );
@@ -411,6 +427,25 @@ mod tests {
         assert!(text(&answers[1].reason).contains("60 % less to its SSD than ssd-only"));
         assert!(text(&answers[1].reason).contains("hdd-only has no SSD"));
         assert!(text(&answers[2].reason).contains("Nothing is both cheaper and faster than ssd-only and hdd-only."));
+    }
+
+    /// The first sentence praised a disk for $200 as easiest on the SSD, beside an SSD for $45 that
+    /// was faster.
+    #[test]
+    fn first_sentence_praises_only_choices() {
+        let mut document = document(vec![
+            run("ssd-only", 0.1, 45.0, Some(10.0), Some(12.0)),
+            run("griffin", 0.4, 230.0, Some(4.0), Some(90.0)),
+            run("hdd-only", 9.0, 200.0, None, None),
+        ]);
+        let said = |document: &Document| text(&summary(document));
+        assert_eq!(said(&document), "Choose ssd-only, the cheapest: nothing is gained by the others.");
+        document.runs[0].cost.total_usd = Some(245.0);
+        let two =
+            "Choose hdd-only (the cheapest), griffin (for a p99 below 45.0 ms) or ssd-only (for a p99 below 2.00 ms).";
+        assert_eq!(said(&document), two);
+        document.runs.iter_mut().for_each(|run| run.cost.total_usd = None);
+        assert!(!said(&document).contains("hoose"), "{}", said(&document));
     }
 
     #[test]
@@ -447,7 +482,7 @@ mod tests {
         let document =
             document(vec![run("a", 1.0, 10.0, Some(1.0), Some(2.0)), run("b", 1.005, 10.0, Some(1.0), Some(2.0))]);
         assert_eq!(
-            text(&summary(&document)),
+            text(&best_of_each_figure(&document)),
             "For this workload, a and b tie as fastest (1.00 ms on average), easiest on the SSD (2.00 years at this \
              load) and cheapest ($10.00)."
         );
@@ -457,7 +492,7 @@ mod tests {
     #[test]
     fn where_lives_are_unknown_bytes_decide_and_the_reader_is_told() {
         let document = document(vec![run("a", 1.0, 1.0, Some(3.0), None), run("b", 2.0, 2.0, Some(2.0), None)]);
-        assert!(text(&summary(&document)).contains("b is easiest on the SSD (2.00 GiB written)"));
+        assert!(text(&best_of_each_figure(&document)).contains("b is easiest on the SSD (2.00 GiB written)"));
         assert!(cautions(&document)[0].contains("can be told (nothing was erased"));
     }
 

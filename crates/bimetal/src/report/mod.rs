@@ -270,7 +270,7 @@ mod tests {
         document.runs.truncate(1);
         let page = html(&document);
         assert!(page.contains("ssd-only on <span class=\"file\">"));
-        assert!(!page.contains("For this workload"));
+        assert!(!page.contains("Choose "));
         assert!(!page.contains("class=\"best\""));
     }
 
