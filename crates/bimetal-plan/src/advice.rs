@@ -80,10 +80,31 @@ pub struct Sensitivity {
     pub figures: Vec<(String, Option<f64>)>,
     /// Years until the flash is worn out; null if it never wears out or if there is no flash.
     pub lifetime_years: Option<f64>,
-    /// Set if every budget is still kept.
+    /// Shortest life that the trace leaves possible, in years; null as `lifetime_years`.
+    pub lifetime_least_years: Option<f64>,
+    /// Set if every budget is still kept over the whole trace.
     pub keeps_budgets: bool,
-    /// Budgets that break.
+    /// Budgets that break, or the reason for which the budgets are not proven to be kept.
     pub reasons: Vec<String>,
+}
+
+impl Sensitivity {
+    /// Returns the life as text: `5.8 years`, or `3.5 to 5.8 years`; `None` without a life.
+    pub fn life(&self) -> Option<String> {
+        let years = short_years(self.lifetime_years?);
+        let least = self.lifetime_least_years.map(short_years).filter(|least| *least != years);
+        Some(format!("{}{years} years", least.map_or_else(String::new, |least| format!("{least} to "))))
+    }
+
+    /// Returns the verdict on the budgets as text.
+    pub fn verdict(&self) -> String {
+        let reasons = self.reasons.join("; ");
+        match (self.keeps_budgets, reasons.is_empty()) {
+            (true, true) => "keeps the budgets".to_owned(),
+            (true, false) => format!("keeps the budgets over the whole trace, but: {reasons}"),
+            (false, _) => reasons,
+        }
+    }
 }
 
 /// Computes the confidence in `candidate`, whose figures over the whole trace are `figures`. Widens
@@ -483,14 +504,18 @@ pub(crate) fn of_cheaper_options(found: &WithThinkTimes, budgets: &[Budget], lat
                 change: format!("{with}, {}", answer::name(&tried.candidate)),
                 figures: shown(budgets, latency).into_iter().map(of).collect(),
                 lifetime_years: figures.and_then(Figures::life_years).filter(|years| years.is_finite()),
+                lifetime_least_years: figures
+                    .and_then(|figures| figures.life_range().0)
+                    .filter(|years| years.is_finite()),
                 keeps_budgets: true,
-                reasons: Vec::new(),
+                reasons: tried.why_unproven().into_iter().collect(),
             }
         }
         WithThinkTimes::NoneOf(options) => Sensitivity {
-            change: format!("{with}, the {options} cheapest options with a hard disk"),
+            change: format!("{with}, the {options} cheapest options with a hard disk that cost less"),
             figures: Vec::new(),
             lifetime_years: None,
+            lifetime_least_years: None,
             keeps_budgets: false,
             reasons: vec!["none of them keeps the budgets".to_owned()],
         },
@@ -514,6 +539,7 @@ fn changed(
         change,
         figures: Vec::new(),
         lifetime_years: None,
+        lifetime_least_years: None,
         keeps_budgets: false,
         reasons: vec![reason],
     };
@@ -528,6 +554,7 @@ fn changed(
         change,
         figures: shown.iter().map(|budget| (budget.name(), figures.of(budget))).collect(),
         lifetime_years: figures.life_years().filter(|years| years.is_finite()),
+        lifetime_least_years: figures.life_range().0.filter(|years| years.is_finite()),
         keeps_budgets: reasons.is_empty(),
         reasons,
     })

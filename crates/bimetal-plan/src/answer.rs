@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use bimetal_core::block::BlockSize;
 use bimetal_core::layout::Role;
 use bimetal_core::units::{Bytes, significant};
-use bimetal_measure::text::{decimal, price, short_years};
+use bimetal_measure::text::{decimal, price, short, short_years};
 use bimetal_sim::findings::Finding;
 use bimetal_sim::lifetime::Life;
-use bimetal_sim::results::{Run, TraceSummary};
+use bimetal_sim::results::{HddFigures, Member, MemberFigures, Provenance, Run, TraceSummary};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -278,9 +278,42 @@ pub(crate) fn run_of(tried: &Tried) -> Run {
         queue_depth_max: at("queue_depth_max").and_then(Value::as_u64),
         ..Run::named(candidate.scheme.name)
     };
+    run.settings = settings_of(candidate, figures);
+    run.assumed = texts(at("assumed"));
+    run.devices.ssd.flash.lifetime_years = number("devices.ssd.flash.lifetime_years");
+    run.members = at("members").and_then(Value::as_array).into_iter().flatten().map(disk_of).collect();
     let all = &mut run.response_time_ms.all;
     (all.p50, all.p90) = (number("response_time_ms.all.p50"), number("response_time_ms.all.p90"));
     run
+}
+
+/// Returns a map of texts.
+fn texts(map: Option<&Value>) -> BTreeMap<String, String> {
+    let entries = map.and_then(Value::as_object).into_iter().flatten();
+    entries.map(|(key, value)| (key.clone(), value.as_str().unwrap_or_default().to_owned())).collect()
+}
+
+/// Returns what a finding may need of a member: the writes and the staging area of a shingled disk.
+fn disk_of(member: &Value) -> Member {
+    let number = |key: &str| member.get(key).and_then(Value::as_u64);
+    let text = |key: &str| member.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let disk = HddFigures {
+        write_bytes: number("write_bytes"),
+        staging_area_bytes: number("staging_area_bytes"),
+        bands_cleaned: number("bands_cleaned"),
+        ..HddFigures::default()
+    };
+    Member {
+        id: text("id"),
+        volume: None,
+        role: text("role"),
+        profile: text("profile"),
+        bytes: number("bytes").unwrap_or_default(),
+        drives: number("drives").unwrap_or(1),
+        metadata_bytes: 0,
+        figures: MemberFigures::Hdd(disk),
+        provenance: Provenance::default(),
+    }
 }
 
 /// Returns all parameters of the scheme.
@@ -407,6 +440,9 @@ pub fn sentence(tried: &Tried, budget: &Budget) -> String {
         let ends = ends.map(|(least, most)| format!(" ({} to {})", significant(least, 2), significant(most, 2)));
         let shown = budget.show(figures.predicted(budget));
         parts.push(format!("{} {shown}{}", budget.name(), ends.unwrap_or_default()));
+        // A mean hides the slow requests.
+        let tail = figures.at("response_time_ms.all.p99").filter(|_| budget.name() == "mean");
+        parts.extend(tail.map(|tail| format!("p99 {} ms", short(tail))));
         if figures.lives.as_ref().is_some_and(|lives| !lives.is_empty()) {
             parts.push(life(figures));
         }
@@ -435,8 +471,12 @@ fn life(figures: &Figures) -> String {
     }
 }
 
+/// Share of a figure by which options on the Pareto front must differ: nobody would notice less.
+const NOTICED: f64 = 0.01;
+
 /// Returns the Pareto front of `tried`, the cheapest first: no other option beats the options of
-/// the front in cost, latency, lifetime and energy at once.
+/// the front in cost, latency, lifetime and energy at once. Figures within 1 % are equal; the prices
+/// are exact.
 pub fn pareto<'t>(tried: &[&'t Tried], latency: &Budget) -> Vec<&'t Tried> {
     let key = |tried: &Tried| {
         let figures = tried.figures();
@@ -449,13 +489,18 @@ pub fn pareto<'t>(tried: &[&'t Tried], latency: &Budget) -> Vec<&'t Tried> {
         ]
     };
     let keys: Vec<[f64; 4]> = tried.iter().map(|tried| key(tried)).collect();
-    let beats = |one: &[f64; 4], other: &[f64; 4]| one.iter().zip(other).all(|(one, other)| one <= other);
-    let on_front = |index: usize| {
-        !keys
-            .iter()
-            .enumerate()
-            .any(|(rival, key)| rival != index && beats(key, &keys[index]) && (*key != keys[index] || rival < index))
+    let is_near = |one: f64, other: f64| one <= other || one - other <= NOTICED * other.abs();
+    let beats = |one: &[f64; 4], other: &[f64; 4]| {
+        one[0] <= other[0] && one[1..].iter().zip(&other[1..]).all(|(one, other)| is_near(*one, *other))
     };
+    let is_first = |one: usize, other: usize| {
+        let order = keys[one][0].total_cmp(&keys[other][0]).then(keys[one][1].total_cmp(&keys[other][1]));
+        order.then(one.cmp(&other)).is_lt()
+    };
+    let is_beaten = |index: usize, rival: usize| {
+        beats(&keys[rival], &keys[index]) && (!beats(&keys[index], &keys[rival]) || is_first(rival, index))
+    };
+    let on_front = |index: usize| !(0..keys.len()).any(|rival| rival != index && is_beaten(index, rival));
     let mut front: Vec<usize> = (0..tried.len()).filter(|&index| on_front(index)).collect();
     front.sort_by(|&one, &other| keys[one][0].total_cmp(&keys[other][0]).then(keys[one][1].total_cmp(&keys[other][1])));
     front.into_iter().map(|index| tried[index]).collect()
@@ -463,7 +508,33 @@ pub fn pareto<'t>(tried: &[&'t Tried], latency: &Budget) -> Vec<&'t Tried> {
 
 #[cfg(test)]
 mod tests {
+    use bimetal_core::schemes;
+    use serde_json::json;
+
     use super::*;
+    use crate::evaluate::Outcome;
+
+    /// A disk for $105 stood beside a disk for $100 among the options that nothing beats: it used
+    /// 0.01 % less energy.
+    #[test]
+    fn gain_that_nobody_notices_is_not_on_the_front() {
+        let option = |index, cost_usd, mean: f64, joules| {
+            let run = json!({ "response_time_ms": { "all": { "mean": mean } } });
+            let figures = Figures { run, energy_j: Some(joules), ..Figures::default() };
+            let scheme = schemes::find("hdd-only").unwrap();
+            let candidate = Candidate { index, variant: 0, scheme, drives: Vec::new(), settings: Vec::new(), cost_usd };
+            Tried { candidate, outcome: Some(Outcome::Done(Box::new(figures))), reasons: Vec::new(), judged: true }
+        };
+        let options = [
+            option(0, 105.0, 15.3, 3334.6),
+            option(1, 100.0, 15.24, 3335.0),
+            option(2, 100.0, 15.25, 3330.0),
+            option(3, 112.0, 0.11, 3335.0),
+        ];
+        let mean = Budget::parse("mean<1s").unwrap();
+        let front = pareto(&options.iter().collect::<Vec<_>>(), &mean);
+        assert_eq!(front.iter().map(|tried| tried.candidate.index).collect::<Vec<_>>(), [1, 3]);
+    }
 
     #[test]
     fn name_of_a_drive_has_one_size() {

@@ -19,7 +19,7 @@ pub struct BreakEven {
     pub price_of: String,
     /// Price in US dollars for a GB (10^9 bytes) at which both options cost the same.
     pub usd_per_gb: f64,
-    /// Price today, in the size of the option that has more of this model.
+    /// Price in the catalogue, in the size of the option that has more of this model.
     pub usd_per_gb_today: f64,
     /// Name of the option with which the winner is compared.
     pub against: String,
@@ -35,7 +35,7 @@ impl BreakEven {
         let Self { price_of, usd_per_gb, usd_per_gb_today, against, wins_above, best } = self;
         let than = if wins_above == best { "more" } else { "less" };
         format!(
-            "{best} wins while {price_of} costs {than} than ${} a GB (${} today), against {against}",
+            "{best} wins while {price_of} costs {than} than ${} a GB (${} in the catalogue), against {against}",
             short(cents(*usd_per_gb)),
             short(cents(*usd_per_gb_today))
         )
@@ -124,14 +124,14 @@ mod tests {
         assert!((found[0].usd_per_gb - 50.0 / 900.0).abs() < 1e-9, "{found:?}");
         assert_eq!(
             found[0].sentence(),
-            "bcache wins while tlc costs more than $0.0556 a GB ($0.15 today), against 1 TB TLC"
+            "bcache wins while tlc costs more than $0.0556 a GB ($0.15 in the catalogue), against 1 TB TLC"
         );
         // The disk would have to cost $130.
         assert_eq!((found[1].price_of.as_str(), found[1].wins_above.as_str()), ("disk", "ssd-only"));
         assert!((found[1].usd_per_gb - 130.0 / 4000.0).abs() < 1e-9, "{found:?}");
         assert_eq!(
             found[1].sentence(),
-            "bcache wins while disk costs less than $0.0325 a GB ($0.0125 today), against 1 TB TLC"
+            "bcache wins while disk costs less than $0.0325 a GB ($0.0125 in the catalogue), against 1 TB TLC"
         );
         assert_eq!((way(&hybrid), way(&flash)), ((true, true), (true, false)));
     }

@@ -29,6 +29,9 @@ const LIFETIME: &str = "devices.ssd.flash.lifetime_years";
 /// Path of the drive writes a day, which cost the same runs.
 const DRIVE_WRITES: &str = "devices.ssd.flash.dwpd";
 
+/// Longest lifetime that can be asked for, in years. No figure of wear says anything beyond it.
+const LIFETIME_YEARS_MAX: f64 = 100.0;
+
 /// Figure that a budget limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Metric {
@@ -158,17 +161,25 @@ impl Budget {
             DRIVE_WRITES => Metric::DriveWrites,
             _ => Metric::Path(path),
         };
-        Ok(Self { text: text.to_owned(), metric, side, limit })
+        let budget = Self { text: text.to_owned(), metric, side, limit };
+        match budget.response_limit() {
+            Some((_, _, Nanoseconds(0))) => {
+                let (text, value) = (text.to_owned(), value.to_owned());
+                Err(BudgetError::Value { text, value, expected: "a time above 0, which every request takes" })
+            }
+            _ => Ok(budget),
+        }
     }
 
     /// Creates a budget for a minimum lifetime, such as `5y`.
     ///
     /// # Errors
-    /// Returns an error if the value is not a duration above 0.
+    /// Returns an error if the value is not a duration above 0 and up to 100 years.
     pub fn lifetime(value: &str) -> Result<Self, BudgetError> {
         let text = format!("lifetime>={value}");
-        let years = value.parse::<Nanoseconds>().ok().map(years).filter(|years| *years > 0.0);
-        let expected = "a duration like 5y";
+        let years =
+            value.parse::<Nanoseconds>().ok().map(years).filter(|years| *years > 0.0 && *years <= LIFETIME_YEARS_MAX);
+        let expected = "a duration like 5y, at most 100y";
         let limit = years.ok_or(BudgetError::Value { text: text.clone(), value: value.to_owned(), expected })?;
         Ok(Self { text, metric: Metric::Lifetime, side: Side::AtLeast, limit })
     }
@@ -503,6 +514,11 @@ mod tests {
         assert!(message("scheme<5").contains("unknown figure 'scheme'"));
         assert!(message("p99<5GiB").contains("a duration like 5ms"));
         assert!(Budget::lifetime("0y").is_err() && Budget::lifetime("5 apples").is_err());
+        assert!(Budget::lifetime("100y").is_ok());
+        let too_long = Budget::lifetime("500y").unwrap_err().to_string();
+        assert_eq!(too_long, "budget 'lifetime>=500y': value '500y': expected a duration like 5y, at most 100y");
+        assert!(message("p99<0ms").contains("a time above 0") && message("max<=0s").contains("above 0"));
+        assert!(Budget::parse("migration.mean_interval_s>=0s").is_ok() && Budget::parse("p99>0ms").is_ok());
         assert!(Budget::energy("5").is_err());
         assert_eq!(Budget::energy("0.5kWh").unwrap().limit, 1.8e6);
         assert_eq!(Budget::energy("6W").unwrap().metric, Metric::Power);

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use bimetal_core::units::Bytes;
 use bimetal_models::profile::{Price, Profile, ProfileError};
+use bimetal_models::spelling::nearest;
 use bimetal_sim::market::{Market, OnSale};
 use serde::Deserialize;
 
@@ -124,7 +125,7 @@ pub struct Catalogue {
 pub enum CatalogueError {
     /// The file cannot be read.
     #[error(
-        "{file}: {reason}: expected a TOML file with a [[drive]] for each model, on-sale for all built-in drives, a model that \
+        "{file}: {reason}{hint}: expected a TOML file with a [[drive]] for each model, on-sale for all built-in drives, a model that \
          `bimetal catalog show` lists, or a class of models: common, {classes}"
     )]
     Unreadable {
@@ -132,6 +133,8 @@ pub enum CatalogueError {
         file: String,
         /// Error of the operating system.
         reason: String,
+        /// The most similar name of a model or of a class.
+        hint: String,
         /// Names of the built-in classes.
         classes: String,
     },
@@ -273,7 +276,8 @@ impl Catalogue {
         let file = path.display().to_string();
         let text = std::fs::read_to_string(path).map_err(|error| {
             let classes = files().iter().map(|file| file.name.clone()).collect::<Vec<_>>().join(", ");
-            CatalogueError::Unreadable { file: file.clone(), reason: error.to_string(), classes }
+            let hint = similar_name(&file);
+            CatalogueError::Unreadable { file: file.clone(), reason: error.to_string(), hint, classes }
         })?;
         match has_figures(&text) {
             true => Self::of_drives(&text, &file),
@@ -511,6 +515,15 @@ fn kind_of(profile: &Profile) -> Kind {
 pub(crate) fn cell_of(profile: &Profile) -> Option<String> {
     let cell = profile.figures().find(|(key, ..)| *key == "cell")?.1;
     Some(cell.trim_matches('"').to_uppercase())
+}
+
+/// Returns a question that names the model or the class most similar to `wanted`, for the end of a
+/// message; an empty text if no name is similar.
+fn similar_name(wanted: &str) -> String {
+    let files = files();
+    let models = files.iter().flat_map(|file| file.drives.iter().map(|drive| drive.name.as_str()));
+    let classes = files.iter().map(|file| file.name.as_str()).chain([ON_SALE, COMMON_CLASS]);
+    nearest(wanted, models.chain(classes)).map_or_else(String::new, |near| format!(", did you mean '{near}'?"))
 }
 
 #[cfg(test)]

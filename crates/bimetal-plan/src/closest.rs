@@ -132,7 +132,7 @@ impl Nearest {
         let before = |one: (Off, f64, usize), other: (Off, f64, usize)| {
             one.0.cmp(&other.0).then(one.1.total_cmp(&other.1)).then(one.2.cmp(&other.2))
         };
-        match self.0.iter().position(|&(_, other)| builds_alike(&tried[at].candidate, &tried[other].candidate)) {
+        match self.0.iter().position(|&(_, other)| tried[at].candidate.builds_as(&tried[other].candidate)) {
             Some(twin) if before(place(own, at), place(self.0[twin].0, self.0[twin].1)).is_ge() => return,
             Some(twin) => drop(self.0.remove(twin)),
             None => {}
@@ -147,11 +147,6 @@ impl Nearest {
     fn worst(&self) -> Option<Off> {
         self.0.get(OFFERED - 1).map(|(off, _)| *off)
     }
-}
-
-/// Returns true if both options have the same scheme on the same drives.
-fn builds_alike(one: &Candidate, other: &Candidate) -> bool {
-    one.scheme.name == other.scheme.name && one.drives == other.drives
 }
 
 impl Search<'_> {
@@ -172,9 +167,8 @@ impl Search<'_> {
                 options.into_iter().partition(|&at| tried[at].candidate.variant == 0);
             let mut nearest = Nearest::default();
             self.nearest(tried, self.in_turns(tried, defaults), &mut nearest, &steps)?;
-            let offered_with = |at: &usize| {
-                nearest.0.iter().any(|(_, near)| builds_alike(&tried[*near].candidate, &tried[*at].candidate))
-            };
+            let offered_with =
+                |at: &usize| nearest.0.iter().any(|(_, near)| tried[*near].candidate.builds_as(&tried[*at].candidate));
             let others = others.into_iter().filter(offered_with).collect();
             self.nearest(tried, others, &mut nearest, &steps)?;
             offered.extend(nearest.0);

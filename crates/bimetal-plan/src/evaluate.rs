@@ -330,6 +330,29 @@ impl Evaluator<'_> {
         })
     }
 
+    /// Returns the reason for which `candidate` cannot be built; `None` if it can be built.
+    pub(crate) fn why_impossible(&self, candidate: &Candidate) -> Option<String> {
+        let _alone = has_large_tables(candidate).then(|| LARGE.lock().unwrap_or_else(PoisonError::into_inner));
+        self.built(candidate, &candidate.choices(self.common)).err()
+    }
+
+    /// Builds the drives and the volume of `candidate`, and its block layer.
+    ///
+    /// # Errors
+    /// Returns the reason for which the option cannot be built.
+    fn built(&self, candidate: &Candidate, choices: &Choices) -> Result<(Setup, Option<BlockLayerSettings>), String> {
+        let hangs = || hangs_on_place(candidate, choices, &self.load.survey);
+        if let Some(why) = too_large_a_map(candidate, choices).or_else(hangs) {
+            return Err(why);
+        }
+        let setup = Setup::new(candidate.scheme, choices, &self.load.survey).map_err(why_not_built)?;
+        if setup.volume().is_only_simulated() {
+            return Err("with these settings it can only be simulated, and no live volume can be made".to_owned());
+        }
+        let block_layer = BlockLayerSettings::chosen(choices, &setup).map_err(|error| error.to_string())?;
+        Ok((setup, block_layer))
+    }
+
     /// Runs `candidate` until its end or until it breaks one of `limits`.
     ///
     /// # Errors
@@ -349,22 +372,10 @@ impl Evaluator<'_> {
         choices: &Choices,
         limits: Limits,
     ) -> Result<Outcome, SimulationError> {
-        let hangs = || hangs_on_place(candidate, choices, &self.load.survey);
-        if let Some(why) = too_large_a_map(candidate, choices).or_else(hangs) {
-            return Ok(Outcome::Impossible(why));
-        }
         let _alone = has_large_tables(candidate).then(|| LARGE.lock().unwrap_or_else(PoisonError::into_inner));
-        let mut setup = match Setup::new(candidate.scheme, choices, &self.load.survey) {
-            Ok(setup) => setup,
-            Err(error) => return Ok(Outcome::Impossible(why_not_built(error))),
-        };
-        if setup.volume().is_only_simulated() {
-            let why = "with these settings it can only be simulated, and no live volume can be made".to_owned();
-            return Ok(Outcome::Impossible(why));
-        }
-        let block_layer = match BlockLayerSettings::chosen(choices, &setup) {
-            Ok(block_layer) => block_layer,
-            Err(error) => return Ok(Outcome::Impossible(error.to_string())),
+        let (mut setup, block_layer) = match self.built(candidate, choices) {
+            Ok(built) => built,
+            Err(why) => return Ok(Outcome::Impossible(why)),
         };
         let play = Play { replay: self.replay, warmup_requests: self.load.warmup_requests, block_layer };
         match simulate_within(&mut setup, self.load.requests.open()?, play, limits, &|_| {}) {

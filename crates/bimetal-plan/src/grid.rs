@@ -45,6 +45,12 @@ impl Candidate {
         self.drives.iter().find(|(own, _)| *own == role).map(|(_, offer)| offer)
     }
 
+    /// Returns true if both options have the same scheme on the same drives: they differ in settings
+    /// alone.
+    pub fn builds_as(&self, other: &Self) -> bool {
+        self.scheme.name == other.scheme.name && self.drives == other.drives
+    }
+
     /// Returns the drives of the option as the drives on sale. So their number is the number that
     /// is bought.
     fn market(&self) -> Market {

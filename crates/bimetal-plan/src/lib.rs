@@ -17,6 +17,7 @@
 //! Read first: [`plan()`] below, then [`search`].
 
 pub mod advice;
+mod alternatives;
 pub mod answer;
 pub mod bounds;
 pub mod break_even;
@@ -58,6 +59,7 @@ use bimetal_sim::simulator::{Replay, SimulationError};
 use bimetal_sim::survey::Survey;
 use bimetal_sim::workload::{Workload, WorkloadError};
 
+use alternatives::next_best;
 use answer::{Answer, Closest, Described, Effort, Rejected};
 use bounds::Bounds;
 use break_even::BreakEven;
@@ -306,6 +308,7 @@ pub fn plan(question: &Question<'_>, progress: &dyn Progress) -> Result<Planned,
         search.look_at_flash_of_all(&mut tried)?;
     }
     let rivals = search.rivals(&mut tried)?;
+    search.name_the_impossible(&mut tried);
     steps.over();
     let (mut confidence, mut sensitivity) = (None, Vec::new());
     let best = search.best(&tried).map(|best| best.candidate.index);
@@ -458,7 +461,7 @@ fn planned(
         budgets: question.budgets.iter().map(|budget| budget.text.clone()).collect(),
         catalogue: question.catalogue.note(),
         best: best.map(described),
-        next_best: tried.get(1).filter(|tried| tried.keeps_all()).map(described),
+        next_best: next_best(&tried[..ranked.len()], &latency).map(described),
         pareto: front.into_iter().map(described).collect(),
         rejected: tried.iter().skip(usize::from(best.is_some())).map(not_best).collect(),
         closest: nearest.filter_map(|tried| Closest::of(tried, &question.budgets, question.common.block)).collect(),

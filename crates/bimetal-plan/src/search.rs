@@ -18,6 +18,7 @@
 //! batch, so the answer does not depend on the number of cores.
 
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use bimetal_core::layout::Role;
@@ -38,10 +39,13 @@ use crate::proof::Proof;
 /// Path of the mean of all response times.
 const MEAN: &str = "response_time_ms.all.mean";
 
+/// Beginning of the reason for options that were not run because of their price.
+pub const MORE_EXPENSIVE: &str = "more expensive than the best option";
+
 /// Number of options that run side by side before the search looks at their results.
 pub(crate) const BATCH: usize = 16;
 
-/// Largest number of options of one way to build that are run to find the cheapest option.
+/// Largest number of options that are tried to find the cheapest one of a way to build or of a scheme.
 const RIVALS_MAX: usize = 12;
 
 /// Number of options whose flash lifetime is computed side by side.
@@ -173,7 +177,7 @@ impl Search<'_> {
         while let Some(cost) = rest.peek().map(|candidate| candidate.cost_usd) {
             if let Some(best) = self.best(&tried) {
                 let least = best.candidate.cost_usd;
-                let why = format!("more expensive than the best option, which costs {}", price(least));
+                let why = format!("{MORE_EXPENSIVE}, which costs {}", price(least));
                 tried.extend(rest.by_ref().map(|candidate| Tried::left_out(candidate, why.clone())));
                 break;
             }
@@ -255,7 +259,7 @@ impl Search<'_> {
 
     /// Proves or refutes an option that keeps the budgets. The part of the trace with the number
     /// `likely` is played first.
-    fn prove_one(&self, tried: &mut Tried, likely: Option<usize>) -> Result<(), SimulationError> {
+    pub(crate) fn prove_one(&self, tried: &mut Tried, likely: Option<usize>) -> Result<(), SimulationError> {
         let Tried { candidate, outcome: Some(Outcome::Done(figures)), .. } = tried else { return Ok(()) };
         let Self { evaluator, budgets, .. } = *self;
         let proof = Proof { evaluator, candidate, budgets, likely, count: &|runs| self.count(runs) };
@@ -344,6 +348,31 @@ impl Search<'_> {
             }
         }
         Ok(None)
+    }
+
+    /// Finds, for each scheme without a run, the cheapest option that can be built. The cheaper
+    /// options of the scheme get the reason for which they cannot be built instead of their price.
+    pub fn name_the_impossible(&self, tried: &mut [Tried]) {
+        let has_run = |scheme: &str| {
+            let ran = |tried: &&Tried| matches!(tried.outcome, Some(Outcome::Done(_) | Outcome::Stopped { .. }));
+            tried.iter().filter(ran).any(|tried| tried.candidate.scheme.name == scheme)
+        };
+        let mut left_out: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+        for (at, Tried { candidate, outcome, .. }) in tried.iter().enumerate() {
+            if outcome.is_none() && !has_run(candidate.scheme.name) {
+                left_out.entry(candidate.scheme.name).or_default().push(at);
+            }
+        }
+        for mut options in left_out.into_values() {
+            options.sort_by(|&one, &other| {
+                let (one, other) = (&tried[one].candidate, &tried[other].candidate);
+                one.cost_usd.total_cmp(&other.cost_usd).then(one.index.cmp(&other.index))
+            });
+            for at in options.into_iter().take(RIVALS_MAX) {
+                let Some(why) = self.evaluator.why_impossible(&tried[at].candidate) else { break };
+                (tried[at].reasons, tried[at].outcome) = (vec![why.clone()], Some(Outcome::Impossible(why)));
+            }
+        }
     }
 
     /// Runs an option to its end, or until it breaks a budget of the user or of `rivals`. Checks

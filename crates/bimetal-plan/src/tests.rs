@@ -135,3 +135,92 @@ fn cheaper_disk_that_keeps_budgets_with_think_times_is_named() {
     assert_eq!((best.as_str(), faster, option), ("ssd-only", true, None));
     assert!(changes.iter().all(|(_, keeps)| !keeps), "{changes:?}");
 }
+
+/// Options that cannot be built were called more expensive, as if money could buy them.
+#[test]
+fn option_that_cannot_be_built_is_not_called_too_dear() {
+    let requests = steady(40, 20);
+    let mut asked = question(&requests, &["ssd-only", "combo"], &["p99<10s"]);
+    let reasons = |asked: &Question<'_>| {
+        let rejected = plan(asked, &Nobody).unwrap().answer.rejected;
+        let of_combo = rejected.into_iter().filter(|rejected| rejected.option.scheme == "combo");
+        of_combo.map(|rejected| rejected.reason).collect::<Vec<String>>()
+    };
+    assert!(reasons(&asked).iter().any(|reason| reason.starts_with("more expensive")));
+    // The trace accesses 16 MiB, and the place of the data decides the figures of combo.
+    asked.common.capacity = Some(Bytes::from_mib(100));
+    let found = reasons(&asked);
+    assert!(
+        !found.is_empty() && found.iter().all(|reason| reason.contains("a trace of the whole volume")),
+        "{found:?}"
+    );
+}
+
+/// The first line named a disk for $50, and an SSD for $20 more that answers a hundred times faster
+/// stood far below.
+#[test]
+fn faster_option_for_a_little_more_is_named() {
+    let requests = steady(300, 20);
+    let shop = SHOP.replace("prices_usd = [20, 200]", "prices_usd = [70, 200]");
+    let asked = Question {
+        catalogue: Catalogue::parse(&shop, "shop").unwrap(),
+        ..question(&requests, &["ssd-only", "hdd-only"], &["p99<10s"])
+    };
+    let planned = plan(&asked, &Nobody).unwrap();
+    assert_eq!(planned.answer.best.as_ref().map(|best| best.scheme.as_str()), Some("hdd-only"));
+    assert_eq!(planned.next_best().map(|next| next.candidate.cost_usd), Some(70.0));
+    let lines = planned.alternatives();
+    assert!(
+        lines[0].starts_with("for $20 more, ") && lines[0].contains(" times as fast: 134.2 MB SLC, ssd-only"),
+        "{lines:?}"
+    );
+    // The larger SSD is no faster, and lasts longer. The disk is slower, and has no flash.
+    let planned = plan(&question(&requests, &["ssd-only", "hdd-only"], &["p99<10s"]), &Nobody).unwrap();
+    assert_eq!(planned.answer.best.as_ref().map(|best| best.cost_usd), Some(20.0));
+    let lines = planned.alternatives();
+    assert!(lines[0].starts_with("for $180 more, with a longer life: 537 MB SLC"), "{lines:?}");
+    let planned = plan(&question(&requests, &["ssd-only", "hdd-only"], &["p99<10s", "dwpd<0"]), &Nobody).unwrap();
+    assert_eq!(planned.answer.best.as_ref().map(|best| best.scheme.as_str()), Some("hdd-only"));
+    assert!(planned.next_best().is_none(), "no other option keeps the budgets: {:?}", planned.alternatives());
+}
+
+/// An SSD for $20 that wears out in months was the advice, without a word about the disk for $50
+/// that costs less from the second SSD on.
+#[test]
+fn option_that_is_cheaper_to_own_is_named() {
+    let spec = WorkloadSpec {
+        read_fraction: 0.0,
+        interarrival: Interarrival::Poisson(Nanoseconds::from_millis(20)),
+        ..WorkloadSpec::new(4000, Bytes::from_mib(64))
+    };
+    let requests: Vec<Request> = Generator::new(&[spec], 1).unwrap().collect();
+    let planned = plan(&question(&requests, &["ssd-only", "hdd-only"], &["p99<10s"]), &Nobody).unwrap();
+    assert_eq!(planned.answer.best.as_ref().map(|best| best.scheme.as_str()), Some("ssd-only"));
+    let owned = planned.cheapest_to_own().expect("the SSD is replaced often");
+    assert_eq!(owned.candidate.scheme.name, "hdd-only");
+    let lines = planned.alternatives();
+    assert!(lines.iter().any(|line| line.starts_with("cheaper to own, $") && line.contains("hdd-only")), "{lines:?}");
+}
+
+/// `compare` warned that the lives came from 6 s of trace, and that the disk was shingled. The plan
+/// bought by the same figures and was silent.
+#[test]
+fn findings_of_the_chosen_option_are_told() {
+    bimetal_models::profile::Profile::add_further(drives::model::CATALOGUE);
+    let requests = steady(300, 20);
+    let found = |scheme| {
+        let mut asked = question(&requests, &[scheme], &["p99<10s"]);
+        if scheme == "hdd-only" {
+            asked.catalogue = Catalogue::named("seagate-barracuda-dm004").unwrap();
+        }
+        let answer = plan(&asked, &Nobody).unwrap().answer;
+        answer.findings.into_iter().map(|finding| finding.id.to_string()).collect::<Vec<String>>()
+    };
+    let of_flash = found("ssd-only");
+    assert!(of_flash.contains(&"life-of-short-trace".to_owned()), "{of_flash:?}");
+    let of_disk = found("hdd-only");
+    assert!(of_disk.contains(&"shingled".to_owned()), "{of_disk:?}");
+    assert!(of_disk.contains(&"volatile-cache".to_owned()) && !of_disk.contains(&"life-of-short-trace".to_owned()));
+    let timed = found("griffin");
+    assert!(timed.contains(&"timers-longer-than-trace".to_owned()), "{timed:?}");
+}

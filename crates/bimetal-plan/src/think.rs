@@ -86,7 +86,7 @@ impl Search<'_> {
         options
     }
 
-    /// Returns the fastest option of one price that keeps the budgets.
+    /// Returns the fastest option of one price that keeps the budgets, with its proof.
     fn fastest_of(&self, group: &[Candidate]) -> Result<Option<Tried>, SimulationError> {
         let run = |candidate: &Candidate| self.try_one(candidate.clone(), &[], false);
         let runs: Result<Vec<Tried>, SimulationError> = group.par_iter().with_max_len(1).map(run).collect();
@@ -96,6 +96,7 @@ impl Search<'_> {
             self.judge(&mut tried)?;
             self.look_at_flash(&mut tried)?;
             if tried.keeps_all() {
+                self.prove_one(&mut tried, None)?;
                 return Ok(Some(tried));
             }
         }

@@ -405,7 +405,8 @@ mod tests {
         assert_eq!(lines[0], "model         kind      size  price  age (days)  endurance   PLP");
         assert_eq!(lines[1], "Crucial T500  ssd TLC  500GB    $73         487    300 TBW?  none?");
         assert_eq!(lines[2], "Crucial T500  ssd TLC    1TB    $75         487    600 TBW   none?");
-        assert!(shown("samsung-990-pro").contains("$218        ~294"), "{}", shown("samsung-990-pro"));
+        let barracuda = shown("seagate-barracuda-24-tb");
+        assert!(barracuda.contains("$500        ~325"), "{barracuda}");
         assert!(shown("aws-gp3").contains("$0.08/GB month          ≥0"), "{}", shown("aws-gp3"));
         assert!(shown("azure-premium-ssd-p30").contains("$148.68/month         235"), "{}", shown("azure"));
     }

@@ -533,6 +533,8 @@ fn messages_name_the_flag_the_trace_and_the_remedy() {
         message.contains("no-such.toml: ") && message.contains("on-sale for all built-in drives, a model"),
         "{message}"
     );
+    let message = refused(&["plan", &trace, "--catalog", "samsung-990"]);
+    assert!(message.contains("did you mean 'samsung-990-pro'?"), "{message}");
     let lines = "1,0,flush,0,0,0,\n2,0,discard,0,8,0,\n3,0,discard,8,8,0,\n";
     let trims = folder.file("trims.csv", &format!("time_ns,device,op,lba,sectors,fua,response_ns\n{lines}"));
     let message = refused(&["plan", &trims, "--catalog", &shop]);
@@ -772,6 +774,12 @@ fn plan_without_budgets_has_no_empty_section() {
     assert!(notes.contains("nothing tells how large the volume must be") && notes.contains("--capacity"), "{notes}");
     let (_, notes) = plan(&["--capacity", "1GiB"]);
     assert!(!notes.contains("--capacity"), "{notes}");
+    // A smaller capacity than the trace's addresses was accepted in silence.
+    let (_, notes) = plan(&["--capacity", "1MiB"]);
+    assert!(notes.contains("beyond --capacity 1.049 MB: options hold "), "{notes}");
+    // The cheapest drive answered a question about the best one for a price.
+    let cheapest = "no budget asks for more than a low price";
+    assert!(plan(&["--max-cost", "300"]).1.contains(cheapest) && !plan(&["--latency", "p99<10s"]).1.contains(cheapest));
     let (dear, _) = plan(&["--latency", "p99<1us"]);
     assert!(dear.contains("on intel-x25-e 8.59 GB for $200"), "{dear}");
     assert!(dear.contains(" ms breaks p99<1us") && !dear.contains(", and not "), "{dear}");

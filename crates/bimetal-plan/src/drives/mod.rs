@@ -118,9 +118,19 @@ pub struct Drive {
 }
 
 impl Drive {
-    /// Returns the newest price list with a price for the size at `index`, and the price.
+    /// Returns the price list that counts for the size at `index`, and the price.
     pub fn price(&self, index: usize) -> Option<(&Price, f64)> {
-        self.prices.iter().rev().find_map(|list| Some((list, list.amount(index)?)))
+        self.price_lists().into_iter().find_map(|list| Some((list, list.amount(index)?)))
+    }
+
+    /// Returns the price lists in the order in which they count. Prices of one drive are compared
+    /// with each other, so all its sizes have prices of one date, as far as possible: the list with
+    /// prices for the most sizes comes first, and of several the newest.
+    pub(crate) fn price_lists(&self) -> Vec<&Price> {
+        let sizes = |list: &Price| (0..self.sizes.len()).filter(|&size| list.amount(size).is_some()).count();
+        let mut lists: Vec<&Price> = self.prices.iter().rev().collect();
+        lists.sort_by_key(|list| std::cmp::Reverse(sizes(list)));
+        lists
     }
 }
 

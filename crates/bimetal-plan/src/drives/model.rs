@@ -184,11 +184,10 @@ impl Row<'_> {
         next.and_then(|size| rate.get(size))
     }
 
-    /// Returns the newest price in dollars.
+    /// Returns the price in dollars of the list that counts.
     fn price(&self) -> Option<Price> {
         let dollars = |list: &&super::figures::Price| list.usd.is_some();
-        let lists = self.drive.prices.iter().rev().filter(dollars);
-        lists.into_iter().find_map(|list| {
+        self.drive.price_lists().into_iter().filter(dollars).find_map(|list| {
             let date = list.date.map(|date| date.to_string()).unwrap_or_default();
             let source = list.sources.clone().unwrap_or_default().join(", ");
             let source = if source.is_empty() { "unverified".to_owned() } else { source };

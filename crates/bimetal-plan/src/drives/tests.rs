@@ -88,14 +88,20 @@ fn built_in_classes_hold_the_drives_they_name() {
     }
 }
 
+/// A drive of 1 TB was dearer than the same drive of 2 TB: its price was newer, and prices had
+/// doubled in between.
 #[test]
-fn newest_price_of_a_size_is_used() {
+fn sizes_of_a_drive_have_prices_of_one_date() {
     let files = built_in();
-    let drive = files[0].drives.iter().find(|drive| drive.name == "samsung-990-pro").unwrap();
-    let price = |index| drive.price(index).map(|(list, usd)| (list.date.unwrap().to_string(), usd));
-    assert_eq!(price(0), Some(("2026-02".to_owned(), 218.0)));
-    assert_eq!(price(1), Some(("2025-07-23".to_owned(), 150.0)));
-    assert_eq!(price(3), None);
+    let drive = |name: &str| files.iter().flat_map(|file| &file.drives).find(|drive| drive.name == name).unwrap();
+    let price = |name, index| drive(name).price(index).map(|(list, usd)| (list.date.unwrap().to_string(), usd));
+    assert_eq!(price("samsung-990-pro", 0), Some(("2025-07-23".to_owned(), 100.0)));
+    assert_eq!(price("samsung-990-pro", 1), Some(("2025-07-23".to_owned(), 150.0)));
+    assert_eq!(price("samsung-990-pro", 3), None);
+    // Of two lists with as many prices, the newer one counts.
+    assert_eq!(price("seagate-barracuda-24-tb", 0), Some(("2026-01".to_owned(), 500.0)));
+    // A size that only the shorter list has.
+    assert_eq!(price("intel-optane-905p", 1).map(|(date, _)| date), Some("2023".to_owned()));
 }
 
 #[test]

@@ -295,6 +295,7 @@ impl Asked<'_> {
                 change: change.to_owned(),
                 figures: of_run.map(|budget| (budget.name(), figures.of(budget))).collect(),
                 lifetime_years: figures.life_years().filter(|years| years.is_finite()),
+                lifetime_least_years: None,
                 keeps_budgets: reasons.is_empty(),
                 reasons,
             }

@@ -8,16 +8,16 @@ use bimetal_core::layout::Role;
 use bimetal_core::units::Bytes;
 use bimetal_core::units::significant;
 use bimetal_measure::json::to_json;
-use bimetal_measure::text::{price, short_years};
+use bimetal_measure::text::price;
 use bimetal_plan::advice::Confidence;
 use bimetal_plan::answer::{CLOSEST, Described, purchases, sentence};
 use bimetal_plan::break_even::BreakEven;
-use bimetal_plan::budget::Budget;
+use bimetal_plan::budget::{Budget, Metric};
 use bimetal_plan::catalogue::{Catalogue, Kind, SIZE_MIN};
 use bimetal_plan::create;
 use bimetal_plan::evaluate::{Figures, Outcome};
 use bimetal_plan::growth::Growth;
-use bimetal_plan::search::Tried;
+use bimetal_plan::search::{MORE_EXPENSIVE, Tried};
 use bimetal_plan::{PlanError, Planned, Progress as PlanProgress, Question, Stage, mixcp, plan};
 use bimetal_sim::results::TraceSummary;
 use bimetal_sim::setup::{Choices, DriveChoice, Size};
@@ -31,7 +31,7 @@ use crate::memory::take_large_blocks_from_the_system;
 use crate::names::schemes_named;
 use crate::options::simulation::{SimulationOptions, choices};
 use crate::options::{TableForm, heading};
-use crate::output::{OutputFile, Versioned, note, note_unknown_capacity, print};
+use crate::output::{OutputFile, Versioned, note, note_small_capacity, note_unknown_capacity, print};
 use crate::prices;
 use crate::progress::Stages;
 use crate::report;
@@ -111,7 +111,7 @@ pub(crate) struct Arguments {
     #[arg(long, help_heading = heading::SEARCH)]
     exhaustive: bool,
     /// Also write the plan as a page that opens in any browser, offline
-    #[arg(long, help_heading = heading::OUTPUT, value_name = "FILE.html")]
+    #[arg(long, alias = "html", help_heading = heading::OUTPUT, value_name = "FILE.html")]
     report: Option<PathBuf>,
     #[command(flatten)]
     options: SimulationOptions,
@@ -229,6 +229,13 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
         return fleet::show(folder, arguments.max_cost, arguments.form.json);
     }
     let planned = planned(&arguments, &[], &Stages::default())?;
+    note_small_capacity(&planned.answer.trace, "options");
+    if planned.kept > 0 && planned.budgets.iter().all(|budget| budget.metric == Metric::Cost) {
+        note(
+            "no budget asks for more than a low price, so the cheapest option wins: --latency 'p99<5ms' asks for speed, and \
+              --lifetime 5y for an SSD that lasts",
+        );
+    }
     if let Some(age) = prices::age_note(&planned.answer.catalogue.oldest_price, prices::today()) {
         note(age);
     }
@@ -334,6 +341,10 @@ impl PlanProgress for Stages {
     }
 }
 
+/// Remark on several drives of one kind.
+pub(crate) const STRIPE: &str =
+    "stripe the drives of one kind first (`mdadm --level=0`, or LVM): the lives count on equal wear";
+
 /// Number of other options that keep the budgets and are shown.
 const KEEPERS_SHOWN: usize = 4;
 
@@ -383,11 +394,10 @@ fn text(planned: &Planned) -> String {
     let _ = writeln!(text, "budgets: {budgets}; prices: {}\n", prices::source(&answer.catalogue));
     match tried.first().filter(|_| *kept > 0) {
         Some(best) => {
-            let next =
-                tried.get(1).filter(|_| *kept > 1).map(|next| format!("; next best {}", sentence(next, latency)));
-            let _ = writeln!(text, "{}{}", sentence(best, latency), next.unwrap_or_default());
+            let _ = writeln!(text, "{}", sentence(best, latency));
             let _ = writeln!(text, "buy: {}", purchases(&best.candidate));
             text += &ownership(answer.best.as_ref());
+            planned.alternatives().iter().for_each(|line| text += &format!("{line}\n"));
             if best.is_proven() == Some(false) {
                 text += "to keep the budgets at the worst end of each range, too, plan with --sure\n";
             }
@@ -398,8 +408,7 @@ fn text(planned: &Planned) -> String {
             });
             let _ = writeln!(text, "{}", built.unwrap_or_default());
             if best.candidate.drives.iter().any(|(_, offer)| offer.drives > 1) {
-                text +=
-                    "stripe the drives of one kind first (`mdadm --level=0`, or LVM): the lives count on equal wear\n";
+                text += &format!("{STRIPE}\n");
             }
         }
         None => {
@@ -420,9 +429,21 @@ fn text(planned: &Planned) -> String {
     text += &advice(planned);
     text.push_str("\nbest other option of each scheme:\n");
     let others = others(planned);
-    for tried in &others {
-        let reason = if tried.reasons.is_empty() { planned.keeps(tried) } else { tried.reasons.join("; ") };
-        let _ = writeln!(text, "  {}: {reason}", sentence(tried, latency));
+    let (costly, others_told): (Vec<&Tried>, Vec<&Tried>) =
+        others.iter().partition(|tried| is_left_out_for_price(tried));
+    for tried in others_told {
+        let reason = match (tried.reasons.is_empty(), answer.budgets.is_empty()) {
+            (true, true) => String::new(),
+            (true, false) => format!(": {}", planned.keeps(tried)),
+            (false, _) => format!(": {}", tried.reasons.join("; ")),
+        };
+        let _ = writeln!(text, "  {}{reason}", sentence(tried, latency));
+    }
+    if !costly.is_empty() {
+        let named =
+            |tried: &&Tried| format!("{} from {}", tried.candidate.scheme.name, price(tried.candidate.cost_usd));
+        let named: Vec<String> = costly.iter().map(named).collect();
+        let _ = writeln!(text, "  not run, because they cost more than the best option: {}", named.join(", "));
     }
     let run = &answer.run;
     let more = tried.len() - usize::from(*kept > 0) - others.len();
@@ -434,7 +455,7 @@ fn text(planned: &Planned) -> String {
 }
 
 /// Returns the cost of owning an option, and the probability that it loses data, as a line.
-fn ownership(option: Option<&Described>) -> String {
+pub(crate) fn ownership(option: Option<&Described>) -> String {
     let Some(Described { usd_per_year, loss_probability_per_year, .. }) = option else { return String::new() };
     let cost = usd_per_year.map(|usd| format!("{} a year (drives, successors, energy)", price(usd)));
     let loss = loss_probability_per_year
@@ -443,11 +464,25 @@ fn ownership(option: Option<&Described>) -> String {
     if parts.is_empty() { String::new() } else { format!("own: {}\n", parts.join(", ")) }
 }
 
-/// Returns the shown part of the options that were not chosen: some that keep the budgets, and for
-/// each scheme not yet shown the option whose simulation came furthest.
+/// Returns true if an option was not run because it costs more than the best option.
+fn is_left_out_for_price(tried: &Tried) -> bool {
+    tried.reasons.iter().any(|reason| reason.starts_with(MORE_EXPENSIVE))
+}
+
+/// Returns the shown part of the options that were not chosen: some that keep the budgets and are
+/// better in something, and for each scheme not yet shown the option whose simulation came furthest.
 fn others(planned: &Planned) -> Vec<&Tried> {
-    let Planned { tried, kept, .. } = planned;
-    let mut shown: Vec<&Tried> = tried.iter().take(*kept).skip(1).take(KEEPERS_SHOWN).collect();
+    let Planned { tried, kept, front, .. } = planned;
+    let mut shown: Vec<&Tried> = Vec::new();
+    let (keepers, rest) = tried.split_at(*kept);
+    // An option that is dearer and no better says nothing.
+    for (_, keeper) in keepers.iter().enumerate().skip(1).filter(|(at, _)| front.contains(at)) {
+        let known =
+            shown.iter().chain(keepers.first().iter()).any(|shown| shown.candidate.builds_as(&keeper.candidate));
+        if !known && shown.len() < KEEPERS_SHOWN {
+            shown.push(keeper);
+        }
+    }
     let left_out = |tried: &Tried| match &tried.outcome {
         Some(Outcome::Done(_)) => 0,
         Some(Outcome::Stopped { .. }) => 1,
@@ -456,7 +491,7 @@ fn others(planned: &Planned) -> Vec<&Tried> {
         Some(Outcome::Impossible(_)) if tried.candidate.drives.iter().any(|(_, offer)| offer.drives > 1) => 3,
         Some(Outcome::Impossible(_)) => 4,
     };
-    let mut rest: Vec<&Tried> = tried.iter().skip(*kept).collect();
+    let mut rest: Vec<&Tried> = keepers.iter().skip(1).chain(rest).collect();
     rest.sort_by(|one, other| {
         let by_price = one.candidate.cost_usd.total_cmp(&other.candidate.cost_usd);
         left_out(one).cmp(&left_out(other)).then(by_price).then(one.candidate.index.cmp(&other.candidate.index))
@@ -507,11 +542,12 @@ fn advice(planned: &Planned) -> String {
     }
     for change in &answer.sensitivity {
         let figures = change.figures.iter().map(|(name, value)| format!("{name} {}", planned.show(name, *value)));
-        let life = change.lifetime_years.map(|years| format!("{} years", short_years(years)));
-        let figures: Vec<String> = figures.chain(life).collect();
-        let figures = if figures.is_empty() { String::new() } else { format!("{}; ", figures.join(", ")) };
-        let verdict = if change.keeps_budgets { "keeps the budgets".to_owned() } else { change.reasons.join("; ") };
-        let _ = writeln!(text, "  {}: {figures}{verdict}", change.change);
+        let figures: Vec<String> = figures.chain(change.life()).collect();
+        let figures = Some(figures).filter(|figures| !figures.is_empty());
+        // Without budgets there is nothing to keep.
+        let verdict = Some(change.verdict()).filter(|_| !(answer.budgets.is_empty() && change.keeps_budgets));
+        let says = figures.iter().map(|figures| figures.join(", "));
+        let _ = writeln!(text, "  {}: {}", change.change, says.chain(verdict).collect::<Vec<_>>().join("; "));
     }
     text
 }

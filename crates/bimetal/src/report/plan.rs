@@ -7,6 +7,7 @@ use bimetal_core::layout::Role;
 use bimetal_measure::text::{decimal, price, short, short_years};
 use bimetal_plan::Planned;
 use bimetal_plan::answer::{Answer, CLOSEST, name, purchases, sentence};
+use bimetal_plan::break_even::BreakEven;
 use bimetal_plan::budget::Budget;
 use bimetal_plan::create;
 use bimetal_plan::evaluate::Figures;
@@ -15,6 +16,7 @@ use serde_json::{Value, json};
 
 use super::escape::{html as escaped, json_in_script};
 use super::{CHARTS, ERRORS, STYLE, palette};
+use crate::commands::plan::{STRIPE, ownership};
 use crate::prices;
 
 const PAGE: &str = include_str!("assets/plan.js");
@@ -64,24 +66,30 @@ fn budgets(answer: &Answer) -> String {
 
 /// Returns the answer in a sentence, the way to build it, and the cautions.
 fn verdict(planned: &Planned) -> String {
-    let Planned { answer, tried, kept, latency, .. } = planned;
+    let Planned { answer, tried, latency, .. } = planned;
     let mut text = "<section aria-label=\"Answer\">".to_owned();
     // Writing to a string cannot fail.
     let _ = match (&answer.best, tried.first()) {
         (Some(best), Some(first)) => {
-            let next =
-                tried.get(1).filter(|_| *kept > 1).map(|next| format!("; next best {}", sentence(next, latency)));
-            let sentence = format!("{}{}", sentence(first, latency), next.unwrap_or_default());
+            let sentence = sentence(first, latency);
             let commands = best.create_command.iter().chain(&best.kernel_commands);
             let mut lines: Vec<String> = commands.map(|line| escaped(line)).collect();
             if best.create_command.is_none() {
                 lines.push(format!("# {}", escaped(&create::instead(&best.scheme))));
             }
+            let mut about = vec![format!("buy: {}", purchases(&first.candidate))];
+            about.extend(ownership(Some(best)).lines().map(str::to_owned));
+            about.extend(planned.alternatives());
+            if first.candidate.drives.iter().any(|(_, offer)| offer.drives > 1) {
+                about.push(STRIPE.to_owned());
+            }
+            about.extend(best.break_even.iter().map(BreakEven::sentence));
+            let about: String = about.iter().map(|line| format!("<li>{}</li>\n", escaped(line))).collect();
             writeln!(
                 text,
-                "<p class=\"summary\">{}</p>\n<p>Buy: {}.</p>\n<div class=\"command\"><pre tabindex=\"0\">{}</pre></div>",
+                "<p class=\"summary\">{}</p>\n<ul class=\"choices\">\n{about}</ul>\n\
+                 <div class=\"command\"><pre tabindex=\"0\">{}</pre></div>",
                 escaped(&sentence),
-                escaped(&purchases(&first.candidate)),
                 lines.join("\n")
             )
         }
@@ -113,10 +121,10 @@ fn verdict(planned: &Planned) -> String {
 fn sure(planned: &Planned) -> String {
     let answer = &planned.answer;
     let Some(confidence) = &answer.confidence else { return String::new() };
-    let mut text = "<section aria-labelledby=\"sure\"><h2 id=\"sure\">How sure</h2>\n".to_owned();
+    let mut text = String::new();
     if !confidence.budgets.is_empty() {
         text.push_str(
-            "<div class=\"scroll\"><table><thead><tr><th>budget</th><th>whole trace</th><th>error</th><th>least window</th>\
+            "<section aria-labelledby=\"sure\"><h2 id=\"sure\">How sure</h2>\n<div class=\"scroll\"><table><thead><tr><th>budget</th><th>whole trace</th><th>error</th><th>least window</th>\
              <th>most window</th><th>first half</th><th>second half</th><th>verdict</th></tr></thead><tbody>",
         );
     }
@@ -137,19 +145,17 @@ fn sure(planned: &Planned) -> String {
         );
     }
     if !confidence.budgets.is_empty() {
-        text.push_str("</tbody></table></div>\n");
+        text.push_str("</tbody></table></div>\n</section>\n");
     }
-    text.push_str("</section>\n<section aria-labelledby=\"change\"><h2 id=\"change\">What would change it</h2>\n");
+    text.push_str("<section aria-labelledby=\"change\"><h2 id=\"change\">What would change it</h2>\n");
     text.push_str("<div class=\"scroll\"><table><thead><tr><th>change</th><th>figures</th><th>life</th><th>verdict</th></tr></thead><tbody>");
     for change in &answer.sensitivity {
         let figures: Vec<String> =
             change.figures.iter().map(|(name, value)| format!("{name} {}", planned.show(name, *value))).collect();
-        let life =
-            change.lifetime_years.map_or_else(|| "–".to_owned(), |years| format!("{} years", short_years(years)));
-        let verdict = if change.keeps_budgets { "keeps the budgets".to_owned() } else { change.reasons.join("; ") };
+        let (life, verdict) = (change.life().unwrap_or_else(|| "–".to_owned()), change.verdict());
         let _ = write!(
             text,
-            "<tr><td>{}</td><td>{}</td><td>{life}</td><td class=\"words\">{}</td></tr>",
+            "<tr><td class=\"words\">{}</td><td class=\"words\">{}</td><td>{life}</td><td class=\"words\">{}</td></tr>",
             escaped(&change.change),
             escaped(&figures.join(", ")),
             escaped(&verdict)

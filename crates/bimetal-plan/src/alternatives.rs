@@ -1,0 +1,102 @@
+//! Alternatives to the best option: the next option that is better in something, and an option that
+//! costs less over the years.
+//!
+//! The best option is the cheapest that keeps the budgets. A buyer without a strict budget wants to
+//! know what a little more money buys, and whether a low price hides an SSD that must be replaced
+//! every year. So both alternatives are chosen among the options that keep the budgets and were
+//! run, without more runs.
+
+use bimetal_measure::text::{price, short};
+
+use crate::Planned;
+use crate::answer::sentence;
+use crate::budget::Budget;
+use crate::search::Tried;
+
+/// Relative gain in speed or life below which nobody pays more.
+const GAIN: f64 = 0.2;
+
+/// Years beyond which a longer life gains nothing: drives are replaced for other reasons first.
+const YEARS_MAX: f64 = 10.0;
+
+/// Share of the best option's cost of a year from which on another option is not named as cheaper
+/// to own.
+const CHEAPER: f64 = 0.8;
+
+/// Ratio of two response times from which on the ratio is given as a factor.
+const TIMES: f64 = 2.0;
+
+impl Planned {
+    /// Returns the cheapest option that keeps the budgets and is faster than the winner, or lasts
+    /// longer.
+    pub fn next_best(&self) -> Option<&Tried> {
+        next_best(&self.tried[..self.kept], &self.latency)
+    }
+
+    /// Returns the option that keeps the budgets for the lowest cost of a year, if that cost is well
+    /// below the winner's.
+    pub fn cheapest_to_own(&self) -> Option<&Tried> {
+        let (best, others) = self.tried[..self.kept].split_first()?;
+        let most = usd_per_year(best)? * CHEAPER;
+        let cheaper = others.iter().filter(|other| usd_per_year(other).is_some_and(|usd| usd < most));
+        cheaper.min_by(|one, other| usd_per_year(one).unwrap_or(0.0).total_cmp(&usd_per_year(other).unwrap_or(0.0)))
+    }
+
+    /// Returns the alternatives as lines of text.
+    pub fn alternatives(&self) -> Vec<String> {
+        let Some(best) = self.tried.first().filter(|_| self.kept > 0) else { return Vec::new() };
+        let next = self.next_best().map(|next| {
+            let more = next.candidate.cost_usd - best.candidate.cost_usd;
+            let money = if more > 0.0 { format!("for {} more", price(more)) } else { "for the same price".to_owned() };
+            format!("{money}{}: {}", self.gain(best, next), sentence(next, &self.latency))
+        });
+        let owned = self.cheapest_to_own().and_then(|other| {
+            let (usd, instead) = (price(usd_per_year(other)?), price(usd_per_year(best)?));
+            Some(format!("cheaper to own, {usd} a year instead of {instead}: {}", sentence(other, &self.latency)))
+        });
+        next.into_iter().chain(owned).collect()
+    }
+
+    /// Returns the factor by which `next` is faster than `best`, or that it lasts longer.
+    fn gain(&self, best: &Tried, next: &Tried) -> String {
+        let times = speed(best, &self.latency).zip(speed(next, &self.latency)).map(|(best, next)| best / next);
+        match times {
+            Some(times) if times >= TIMES => format!(", {} times as fast", short(times)),
+            Some(times) if times > 1.0 + GAIN => format!(", {:.0} % faster", (1.0 - 1.0 / times) * 100.0),
+            _ => ", with a longer life".to_owned(),
+        }
+    }
+}
+
+/// Returns the cheapest of `kept` that is faster than the first, or lasts longer.
+pub(crate) fn next_best<'t>(kept: &'t [Tried], latency: &Budget) -> Option<&'t Tried> {
+    let (best, others) = kept.split_first()?;
+    let others = others.iter().filter(|other| !other.candidate.builds_as(&best.candidate));
+    let better = others.filter(|other| is_faster(other, best, latency) || lasts_longer(other, best));
+    better.min_by(|one, other| one.candidate.cost_usd.total_cmp(&other.candidate.cost_usd))
+}
+
+fn speed(tried: &Tried, latency: &Budget) -> Option<f64> {
+    tried.figures()?.of(latency)
+}
+
+fn is_faster(tried: &Tried, best: &Tried, latency: &Budget) -> bool {
+    let times = speed(tried, latency).zip(speed(best, latency));
+    times.is_some_and(|(own, best)| own * (1.0 + GAIN) < best)
+}
+
+/// Returns true if the shortest possible life of `tried` is beyond the longest possible life of
+/// `best`. An option without flash has no life that is compared.
+fn lasts_longer(tried: &Tried, best: &Tried) -> bool {
+    let range = |tried: &Tried| {
+        let figures =
+            tried.figures().filter(|figures| figures.lives.as_ref().is_some_and(|lives| !lives.is_empty()))?;
+        let (least, most) = figures.life_range();
+        Some((least?.min(YEARS_MAX), most?.min(YEARS_MAX)))
+    };
+    range(tried).zip(range(best)).is_some_and(|((least, _), (_, most))| least > most * (1.0 + GAIN))
+}
+
+fn usd_per_year(tried: &Tried) -> Option<f64> {
+    tried.figures()?.ownership(&tried.candidate).0
+}
