@@ -403,7 +403,7 @@ fn notes(figures: &Figures, budgets: &[Budget]) -> Vec<String> {
     for life in figures.lives.iter().flatten() {
         let Some((least, most)) = life.range_years else { continue };
         let years = |value: f64| short_years(value);
-        if life.trace_too_short {
+        if life.trace_too_short && years(least) != years(most) {
             notes.push(format!(
                 "the trace writes less than the capacity of the {}, so its lifetime is uncertain: {} to {} years",
                 life.member,

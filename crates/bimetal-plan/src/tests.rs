@@ -130,6 +130,8 @@ fn cheaper_disk_that_keeps_budgets_with_think_times_is_named() {
     assert_eq!((best.as_str(), faster, option), ("ssd-only", true, Some(("hdd-only".to_owned(), 50.0))));
     let expected = "with think times (--replay think), hdd-only on seagate-barracuda-7200.12 1 TB for $50";
     assert_eq!(changes, [(expected.to_owned(), true)]);
+    let option = plan(&asked("p99<60ms"), &Nobody).unwrap().answer.with_think_times.expect("the disk");
+    assert_eq!(option.proven, Some(true), "a row without a proof said that the budgets are kept");
     // Not even with think times does a disk answer that fast.
     let (best, faster, changes, option) = named("p99<3ms");
     assert_eq!((best.as_str(), faster, option), ("ssd-only", true, None));

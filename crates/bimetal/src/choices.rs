@@ -50,7 +50,7 @@ const RULE_WITHOUT_HALF: &str = "a gain of less than 5 % counts as none";
 const BUY: &str = "buy ";
 /// Remark on choices between schemes over the same drives.
 pub(crate) const OTHER_DRIVES: &str =
-    "all runs use one model of SSD and of HDD; bimetal plan chooses among drives on sale";
+    "all runs use one model of SSD and of HDD; bimetal plan chooses among drives on sale, and may find cheaper ones";
 
 /// A choice that no other run beats.
 pub(crate) struct Choice {
@@ -193,8 +193,10 @@ impl Merits {
         let mut text = format!("${}, p99 {p99}", dollars(self.usd));
         if let (Some(years), Some((least, _))) = (run.devices.ssd.flash.lifetime_years, life(run)) {
             let end = today.map_or_else(String::new, |today| until(least, today));
-            let from = if least * WIDE < years { format!("{} to ", lifetime(least)) } else { String::new() };
-            text += &format!(", the SSD lasts {from}{}{end}", lifetime(years));
+            let (shortest, longest) = (lifetime(least), lifetime(years));
+            let is_wide = least * WIDE < years && shortest != longest;
+            let from = if is_wide { format!("{shortest} to ") } else { String::new() };
+            text += &format!(", the SSD lasts {from}{longest}{end}");
         }
         if run.exported_bytes > 0 {
             text += &format!(", holds {}", capacity(run.exported_bytes));
