@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
+use bimetal_core::block::BlockSize;
 use bimetal_core::layout::Role;
 use bimetal_core::operation::OpKind;
 use bimetal_core::scheme::Holds;
@@ -13,6 +14,7 @@ use bimetal_models::flash::Precondition;
 use bimetal_models::flash::state::DriveState;
 use bimetal_models::profile::{DEFAULT_HDD, DEFAULT_SSD, Price};
 use bimetal_sim::experiment::{Experiment, ExperimentError, NoProgress};
+use bimetal_sim::findings::NoChoice;
 use bimetal_sim::market::{Market, OnSale};
 use bimetal_sim::over_share::SHARES;
 use bimetal_sim::ownership::Terms;
@@ -128,6 +130,30 @@ fn every_scheme_answers_and_counts_each_request_once() {
             assert_eq!(run.cost.score.is_some(), matches!(replay, Replay::Closed { .. }), "{}", run.scheme);
         }
     }
+}
+
+/// Regression: small writes counted as whole blocks of the host and as bytes of home, so a scheme
+/// that wrote all of them home was said to write nothing home. The replay at half speed had its
+/// timer compared with the time of the trace.
+#[test]
+fn work_put_off_counts_blocks_and_the_time_of_the_replay() {
+    let small = |request: Request| Request {
+        kind: OpKind::Write,
+        range: SectorRange { len: Sectors(1), ..request.range },
+        ..request
+    };
+    let workload: Vec<Request> = generated(4000).into_iter().map(small).collect();
+    let reason = |scheme: &str, settings: &[(&str, &str)], speedup| {
+        let choices = Choices { block: BlockSize::new(Bytes::from_kib(64)).unwrap(), ..Choices::default() };
+        let document = try_run(&workload, &[scheme], settings, Replay::Timed { speedup }, choices).unwrap();
+        let timers = document.findings.iter().any(|finding| finding.id == "timers-longer-than-trace");
+        (document.runs[0].no_choice, timers)
+    };
+    let nothing_home = Some(NoChoice::NothingWrittenHome);
+    assert_eq!(reason("hyperduo", &[], 1.0).0, None);
+    assert_eq!(reason("griffin", &[("timeout", "10s")], 1.0), (nothing_home, true), "the replay takes 8 s");
+    let (slow, timers) = reason("griffin", &[("timeout", "10s")], 0.5);
+    assert!(slow != nothing_home && !timers, "the replay takes 16 s: {slow:?}");
 }
 
 #[test]
