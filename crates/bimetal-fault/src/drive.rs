@@ -226,6 +226,11 @@ impl Drive {
         is_in(&self.forgotten, self.content.change(sector))
     }
 
+    /// Returns true if a failed flush may make the drive forget content, or has done so.
+    pub fn may_forget(&self) -> bool {
+        self.plan.forgets && self.plan.flush_error > 0 || !self.forgotten.is_empty()
+    }
+
     /// Returns the sectors that a power cut may take back in spite of a successful flush, because
     /// an earlier flush failed.
     pub fn forgotten(&self) -> BTreeSet<u64> {

@@ -83,3 +83,14 @@ fn a_write_that_a_full_log_divides_is_no_deadlock() {
         }
     }
 }
+
+/// A home forgot a promised sector in a flush that failed, and a flush of the volume reported the
+/// failure. A later write of a neighbour brought the sector into a new slot, which no flush had
+/// promised when the power was cut. The tester expected the sector in that slot.
+#[test]
+fn slot_without_a_flush_promises_nothing_of_a_forgetful_home() {
+    let (bcache, seed) = (schemes::find("bcache").expect("a scheme that there is"), 14662115510718290036);
+    if let Err(failure) = run_crash_case(bcache, seed, Options { drawn: Some(BCACHE), ..Options::default() }) {
+        panic!("{failure}");
+    }
+}

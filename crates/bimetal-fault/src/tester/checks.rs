@@ -100,6 +100,7 @@ impl Tester {
         match request.kind {
             OpKind::Read => self.check_read(request.range, request.began, payload)?,
             OpKind::Flush => {
+                self.note_promises_in_slots();
                 for &recent in &self.recent {
                     let range = self.shadow.request(recent).range;
                     let len = Sectors(range.len.0.min(STABLE_SECTORS));
