@@ -90,7 +90,8 @@ pub fn comparison(runs: &[Run]) -> String {
             &line(name, names, columns.iter().map(|column| (column, column.rows[row].0.as_str(), column.rows[row].1)));
     }
     if columns.iter().any(|column| column.rows.iter().any(|(_, best)| *best)) {
-        text += &format!("{BEST} best of its column   – does not apply\n");
+        let among = if runs.iter().any(|run| run.no_choice.is_some()) { ", of the runs that are a choice" } else { "" };
+        text += &format!("{BEST} best of its column{among}   – does not apply\n");
     }
     if runs.iter().any(|run| run.response_time_ms.all.mean_pm.is_some()) {
         text += UNCERTAINTY;
@@ -150,6 +151,7 @@ fn groups(columns: &[Cells]) -> String {
 mod tests {
     use super::*;
     use crate::report::fixture;
+    use bimetal_sim::findings::NoChoice;
     use bimetal_sim::lifetime::Unknown;
     use bimetal_sim::setup::Sizing;
 
@@ -193,6 +195,24 @@ mod tests {
         assert!(table.lines().all(|line| line.chars().count() <= WIDTH_MAX), "{table}");
         assert!(table.contains("\nwithout SSD WA, cost SSD") && table.contains(UNCERTAINTY), "{table}");
         assert!(!table.contains("  WA") && table.contains(" ± "), "{table}");
+    }
+
+    /// A star stood beside a life of 0.4 years, and another run of the column had 127 years.
+    #[test]
+    fn star_says_that_it_is_among_the_choices() {
+        let run = |scheme: &str, mean| {
+            let mut run = Run::named(scheme);
+            run.response_time_ms.read.mean = Some(mean);
+            run
+        };
+        let mut runs = [run("smq", 3.0), run("hdd-only", 5.0), run("griffin", 1.0)];
+        assert!(comparison(&runs).contains("* best of its column   –"));
+        runs[2].no_choice = Some(NoChoice::NothingWrittenHome);
+        let table = comparison(&runs);
+        assert!(
+            table.contains("* best of its column, of the runs that are a choice   –") && table.contains("3.00*"),
+            "{table}"
+        );
     }
 
     /// Regression: the cheapest scheme of all was a tie of twelve shares of a drive.
