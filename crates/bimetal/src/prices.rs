@@ -47,13 +47,19 @@ pub(crate) fn age_note(oldest: &str, today: i64) -> Option<String> {
     })
 }
 
-/// Days after which a drive is an old model of a paper, which nobody buys.
+/// Days after which a price is of another time: of a drive of a paper, or of a list that nobody
+/// keeps up to date.
 const HISTORIC_DAYS: i64 = 1826;
 
-/// Returns the note about the prices of the drives in `runs` that are still bought.
+/// Returns the note about old prices of the drives in `runs`: the age of the oldest price that may
+/// still be paid, or otherwise the date of the oldest price.
 pub(crate) fn age_note_of(runs: &[Run], today: i64) -> Option<String> {
-    let is_bought = |date: &&str| date.parse::<Date>().is_ok_and(|date| date.age_days(today) < HISTORIC_DAYS);
-    age_note(dates(runs).filter(is_bought).min()?, today)
+    let is_recent = |date: &&str| date.parse::<Date>().is_ok_and(|date| date.age_days(today) < HISTORIC_DAYS);
+    if let Some(oldest) = dates(runs).filter(is_recent).min() {
+        return age_note(oldest, today);
+    }
+    let oldest = dates(runs).filter(|date| date.parse::<Date>().is_ok()).min()?;
+    Some(format!("the prices are of {oldest}: compare them with each other, and not with prices of today"))
 }
 
 #[cfg(test)]
@@ -61,14 +67,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn drive_of_a_paper_has_no_old_price() {
+    fn prices_of_another_time_have_a_note_of_their_own() {
         let mut document = crate::report::fixture::document();
         let day = |text: &str| text.parse::<Date>().unwrap().first_day();
         let today = day("2026-06-01");
         assert!(age_note_of(&document.runs, today).is_some_and(|note| note.contains("2026-01-01")));
         let members = document.runs.iter_mut().flat_map(|run| &mut run.members);
         members.for_each(|member| member.provenance.price_date = Some("2008-09".to_owned()));
-        assert_eq!(age_note_of(&document.runs, today), None);
+        let note = "the prices are of 2008-09: compare them with each other, and not with prices of today";
+        assert_eq!(age_note_of(&document.runs, today).as_deref(), Some(note));
     }
 
     #[test]
