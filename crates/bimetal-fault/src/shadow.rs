@@ -752,6 +752,19 @@ mod tests {
         assert_eq!(states(&shadow, shadow.now(), Some(rotted)), [false, false, true]);
     }
 
+    /// A value that was fixed may rot as any other value.
+    #[test]
+    fn rot_excuses_content_older_than_a_fixed_value() {
+        let mut shadow = Shadow::new(10);
+        let [older, fixed] = [(); 2].map(|()| end(&mut shadow, OpKind::Write, false));
+        shadow.fall_back(SECTOR, data(fixed));
+        end(&mut shadow, OpKind::Flush, false);
+        let moment = shadow.now();
+        let may_be = |number, rotted| shadow.is_state_of(SECTOR, &data(number), moment, false, rotted);
+        assert!(may_be(fixed, None) && !may_be(older, None));
+        assert!(may_be(fixed, Some(moment)) && may_be(older, Some(moment)));
+    }
+
     /// A failed write showed in a read, and the next cut undid the write. The value that was fixed
     /// before the failed write holds again.
     #[test]
