@@ -68,12 +68,12 @@ pub fn percent(fraction: f64) -> String {
     format!("{:.1}", fraction * 100.0)
 }
 
-/// Returns a lifetime given in years, in a suitable unit. Beyond a thousand years the number has no
-/// meaning and is not shown.
+/// Returns a lifetime given in years, in a suitable unit. From a hundred years on the number has no
+/// meaning and is not shown, as in [`short_years`].
 pub fn lifetime(years: f64) -> String {
     const DAYS: f64 = 365.25;
     match years {
-        _ if years >= 1000.0 => ">1000 y".to_owned(),
+        _ if years >= 100.0 => ">100 y".to_owned(),
         _ if years * 12.0 >= 2.0 => format!("{} y", three_digits(years)),
         _ if years * DAYS >= 2.0 => format!("{} d", three_digits(years * DAYS)),
         _ => format!("{} h", three_digits(years * DAYS * 24.0)),
@@ -173,7 +173,7 @@ mod tests {
         assert_eq!(texts, ["0", "1.2e-4", "0.0123", "1.00", "1.23", "12.3", "123", "12345", "123k", "1.2M", "1.0e12"]);
         assert_eq!(percent(0.3254), "32.5");
         let lives: Vec<_> = [2e4, 14.23, 0.5, 0.0134, 0.001].map(lifetime).into();
-        assert_eq!(lives, [">1000 y", "14.2 y", "0.500 y", "4.89 d", "8.77 h"]);
+        assert_eq!(lives, [">100 y", "14.2 y", "0.500 y", "4.89 d", "8.77 h"]);
         assert_eq!((dollars(52.5), dollars(1234.5)), ("52.50".to_owned(), "1234".to_owned()));
     }
 

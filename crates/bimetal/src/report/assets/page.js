@@ -228,7 +228,7 @@
   });
 
   function lifetime(years) {
-    if (years >= 1000) return "more than 1000 years";
+    if (years >= 100) return "more than 100 years";
     if (years >= 1) return `${trim(years, 3)} years`;
     if (years * 12 >= 2) return `${trim(years * 12, 3)} months`;
     const days = years * 365.25;
