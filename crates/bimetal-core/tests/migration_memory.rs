@@ -61,10 +61,9 @@ struct Slice {
 }
 
 impl Content {
-    /// Returns content in memory from a pool, as in the live shell: the pool's sizes are powers of
-    /// two.
+    /// Returns content in memory as in the live shell: the sizes of long regions are powers of two.
     fn new(blocks: Vec<u32>) -> Self {
-        let room = blocks.len().next_power_of_two();
+        let room = if blocks.len() > 64 { blocks.len().next_power_of_two() } else { blocks.len() };
         Self::within(blocks, room)
     }
 

@@ -1,16 +1,18 @@
 //! Payload of real drives: a scatter list of slices of shared, aligned memory. Cutting and joining
 //! a payload copies no bytes.
 //!
-//! Memory is taken from a pool and returned to it, so that serving allocates nothing in the steady
-//! state. Every region is aligned to [`ALIGNMENT`], as direct I/O requires. Zeroes are slices of
-//! one region that is never written.
+//! Small regions are runs of pages in chunks ([`memory`]). Larger regions are mappings of their own
+//! and are kept for their next use, so that serving maps nothing in the steady state. Every region
+//! is aligned to [`ALIGNMENT`], as direct I/O requires. Zeroes are slices of one region that is
+//! never written.
 
 #![allow(unsafe_code, reason = "aligned memory shared with the kernel")]
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use bimetal_core::payload::Payload;
 use bimetal_core::units::{SECTOR_BYTES, Sectors};
@@ -20,18 +22,13 @@ use crate::memory;
 /// Alignment of every region of memory.
 pub const ALIGNMENT: usize = memory::PAGE_BYTES;
 
-/// Size of the smallest region; each class of the pool has twice the size of the class before.
-const REGION_BYTES_MIN: usize = 4096;
-/// Number of classes of the pool: 4 KiB to 4 MiB. Larger regions are returned to the system at
-/// once.
-const CLASSES: usize = 11;
-/// Maximum that the pool keeps of each class, in bytes; the pool keeps at least
-/// [`KEPT_REGIONS_MIN`] regions of each class.
-const KEPT_BYTES: usize = 16 << 20;
-const KEPT_REGIONS_MIN: usize = 8;
-/// Bytes of free regions that are kept in a class whose regions lie in chunks: a new region of such
-/// a class needs no call of the system.
-const KEPT_BYTES_IN_CHUNKS: usize = 2 << 20;
+/// Largest region that is kept for its next use; larger regions are returned to the system at once.
+/// The size of a region that is kept is a power of two, so that a buffer of about the same length
+/// can use the region. Runs in chunks are not kept: one page in use keeps its whole chunk resident,
+/// and a new run needs no call of the system.
+const KEPT_REGION_BYTES_MAX: usize = 4 << 20;
+/// Maximum of bytes in regions that are kept. Eight requests of 1 MiB have room.
+const KEPT_BYTES: usize = 8 << 20;
 /// Size of the region of zeroes. Memory of at least this size is a mapping of its own, whose bytes
 /// are zero.
 const ZERO_BYTES: usize = 1 << 20;
@@ -74,36 +71,63 @@ impl Drop for Region {
     }
 }
 
-/// Unused regions, by class.
-static POOL: [Mutex<Vec<Arc<Region>>>; CLASSES] = [const { Mutex::new(Vec::new()) }; CLASSES];
+/// Unused regions that are mappings of their own.
+static KEPT: Mutex<Kept> = Mutex::new(Kept { regions: VecDeque::new(), bytes: 0 });
 
-fn class_of(bytes: usize) -> Option<usize> {
-    let class = bytes.max(REGION_BYTES_MIN).next_power_of_two().ilog2() - REGION_BYTES_MIN.ilog2();
-    Some(class as usize).filter(|&class| class < CLASSES)
+/// Regions that wait for their next use, in the order in which they were given back.
+struct Kept {
+    regions: VecDeque<Region>,
+    /// Size of the regions together.
+    bytes: usize,
+}
+
+impl Kept {
+    /// Takes the region of `bytes` bytes that was given back last.
+    fn take(&mut self, bytes: usize) -> Option<Region> {
+        let at = self.regions.iter().rposition(|region| region.bytes == bytes)?;
+        self.bytes -= bytes;
+        self.regions.remove(at)
+    }
+
+    /// Keeps a region. Regions that have waited longest are returned to the system.
+    fn keep(&mut self, region: Region) {
+        self.bytes += region.bytes;
+        self.regions.push_back(region);
+        while self.bytes > KEPT_BYTES
+            && let Some(oldest) = self.regions.pop_front()
+        {
+            self.bytes -= oldest.bytes;
+        }
+    }
+}
+
+/// Returns true if a region of `bytes` bytes, or the region for a buffer of `bytes` bytes, is kept
+/// for its next use.
+fn is_kept(bytes: usize) -> bool {
+    (memory::CHUNK_BYTES + 1..=KEPT_REGION_BYTES_MAX).contains(&bytes)
+}
+
+fn kept() -> MutexGuard<'static, Kept> {
+    KEPT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn take_region(bytes: usize) -> Arc<Region> {
-    let Some(class) = class_of(bytes) else {
-        return Arc::new(Region::new(bytes.next_multiple_of(ALIGNMENT)));
-    };
-    let kept = POOL[class].lock().unwrap_or_else(PoisonError::into_inner).pop();
-    kept.unwrap_or_else(|| Arc::new(Region::new(REGION_BYTES_MIN << class)))
+    if !is_kept(bytes) {
+        return Arc::new(Region::new(bytes.max(1).next_multiple_of(ALIGNMENT)));
+    }
+    let bytes = bytes.next_power_of_two();
+    let used_before = kept().take(bytes);
+    Arc::new(used_before.unwrap_or_else(|| Region::new(bytes)))
 }
 
-/// Returns a region to the pool when its last user has dropped it.
-fn give_back(mut region: Arc<Region>) {
-    // Two threads that drop a slice at once may both see the other's count; then the region is
-    // freed, not kept.
-    if Arc::get_mut(&mut region).is_none() {
-        return;
-    }
-    // A region whose length is not a power of two was made for one buffer, and belongs to no class.
-    let Some(class) = class_of(region.bytes).filter(|_| region.bytes.is_power_of_two()) else { return };
-    let kept_bytes = if region.bytes <= memory::CHUNK_BYTES { KEPT_BYTES_IN_CHUNKS } else { KEPT_BYTES };
-    let limit = (kept_bytes / region.bytes).max(KEPT_REGIONS_MIN);
-    let mut kept = POOL[class].lock().unwrap_or_else(PoisonError::into_inner);
-    if kept.len() < limit {
-        kept.push(region);
+/// Gives a region back when its last user has dropped it. A region whose length is not a power of
+/// two was made for one buffer.
+fn give_back(region: Arc<Region>) {
+    if let Some(region) = Arc::into_inner(region)
+        && is_kept(region.bytes)
+        && region.bytes.is_power_of_two()
+    {
+        kept().keep(region);
     }
 }
 
@@ -117,7 +141,7 @@ pub struct Filling {
 }
 
 impl Filling {
-    /// Takes `len` bytes from the pool.
+    /// Takes memory for `len` bytes.
     ///
     /// # Panics
     ///
@@ -128,7 +152,7 @@ impl Filling {
     }
 
     /// Returns a buffer of `len` bytes that is kept for a long time. The buffer takes `len` bytes
-    /// of memory and no more; a buffer of the pool may have twice as much.
+    /// of memory and no more; the region of another buffer may be twice as large.
     fn to_stay(len: usize) -> Self {
         let bytes = len.max(1).next_multiple_of(ALIGNMENT);
         let region = ManuallyDrop::new(Arc::new(Region::new(bytes)));
@@ -420,18 +444,19 @@ mod tests {
         assert_eq!(middle.parts()[1].bytes(), [0; 512]);
     }
 
-    /// The pool gives 32 KiB of memory for content of 20 KiB. A migration that kept such memory
-    /// after its reads had ended had up to twice its bound.
+    /// Content of 320 KiB is read into a region of 512 KiB. A migration that kept such memory after
+    /// its reads had ended had up to twice its bound.
     #[test]
     fn detached_content_has_no_more_memory_than_it_needs() {
         let filled = |bytes: usize| Buffers::from(Filling::new(bytes).share());
         let region = |buffers: &Buffers| (buffers.parts()[0].region.bytes, buffers.parts()[0].bytes().as_ptr());
-        let (five, eight) = (filled(5 << 12), filled(8 << 12));
-        assert_eq!((region(&five).0, region(&eight).0), (8 << 12, 8 << 12));
+        let (five, eight) = (filled(5 << 16), filled(8 << 16));
+        assert_eq!((region(&five).0, region(&eight).0), (8 << 16, 8 << 16));
         let of_eight = region(&eight);
-        assert_eq!(region(&five.detached()).0, 5 << 12);
+        assert_eq!(region(&five.detached()).0, 5 << 16);
         assert_eq!(region(&eight.detached()), of_eight, "nothing is copied");
-        assert_eq!(region(&filled(8 << 12).slice(Sectors(0), Sectors(8)).detached()).0, 1 << 12);
+        assert_eq!(region(&filled(8 << 16).slice(Sectors(0), Sectors(8)).detached()).0, 1 << 12);
+        assert_eq!(region(&filled(5 << 12)).0, 5 << 12, "a run in a chunk has no more pages than it needs");
     }
 
     #[test]
@@ -442,8 +467,7 @@ mod tests {
     }
 
     /// A migration keeps a third of the content that it reads, in memory of exactly that length.
-    /// Memory of an exact length belongs to no class of the pool: the next user of 16 KiB must not
-    /// get these 12 KiB.
+    /// The next user of 16 KiB must not get these 12 KiB.
     #[test]
     fn detached_content_takes_no_more_than_its_length() {
         let mut spread = numbered(40).slice(Sectors(0), Sectors(8));
@@ -476,10 +500,26 @@ mod tests {
         }
     }
 
-    /// Memory returns to the pool only once no buffer holds a part of it.
+    /// Regression: sixteen MiB of each of four sizes were kept, and up to 32 MiB of the largest.
     #[test]
-    fn memory_returns_to_the_pool_after_its_last_part() {
-        // A size that no other test uses, so that only this test uses its class of the pool.
+    fn kept_regions_have_one_bound_for_all_sizes() {
+        let mut kept = Kept { regions: VecDeque::new(), bytes: 0 };
+        for bytes in [4 << 20, 2 << 20, 512 << 10, 1 << 20, 4 << 20, 512 << 10, 2 << 20] {
+            kept.keep(Region::new(bytes));
+            assert_eq!(kept.bytes, kept.regions.iter().map(|region| region.bytes).sum::<usize>());
+            assert!(kept.bytes <= KEPT_BYTES, "{} bytes", kept.bytes);
+        }
+        let sizes = |kept: &Kept| kept.regions.iter().map(|region| region.bytes >> 10).collect::<Vec<_>>();
+        assert_eq!(sizes(&kept), [512, 1024, 4096, 512, 2048], "what waited longest went first");
+        assert_eq!(kept.take(4 << 20).map(|region| region.bytes), Some(4 << 20));
+        assert!(kept.take(256 << 10).is_none());
+        assert_eq!((sizes(&kept), kept.bytes >> 10), (vec![512, 1024, 512, 2048], 4096));
+    }
+
+    /// Memory is used again only once no buffer holds a part of it.
+    #[test]
+    fn memory_is_kept_for_its_next_use_after_its_last_part() {
+        // A size that no other test uses, so that only this test takes regions of this size.
         let len = 2 << 20;
         let mut filling = Filling::new(len);
         let address = filling.bytes_mut().as_ptr();

@@ -19,8 +19,8 @@ pub(crate) const PAGE_BYTES: usize = 4096;
 /// Number of pages in a chunk: one for each bit of a word.
 const CHUNK_PAGES: usize = u64::BITS as usize;
 pub(crate) const CHUNK_BYTES: usize = CHUNK_PAGES * PAGE_BYTES;
-/// Number of unused chunks that are kept: 1 MiB. Further unused chunks go back to the system.
-const SPARE_CHUNKS: usize = 4;
+/// Number of unused chunks that are kept: 2 MiB. Further unused chunks go back to the system.
+const SPARE_CHUNKS: usize = 8;
 
 /// Chunks in order of address.
 static CHUNKS: Mutex<Chunks> = Mutex::new(Chunks { chunks: Vec::new(), unused: 0 });
