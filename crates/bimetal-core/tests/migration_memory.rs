@@ -335,6 +335,23 @@ fn content_of_a_migration_is_kept_in_memory_of_its_length() {
     assert!(of.peak <= most, "{} of {most} bytes", of.peak);
 }
 
+/// Regression: the records of a log stayed in memory until a client's flush, 32 bytes each. Each of
+/// these writes goes to one of 64 blocks.
+#[test]
+fn unflushed_log_has_few_records_in_memory() {
+    let mut scene = Scene::new(&[("timeout", "off"), ("read_threshold", "off")], 2400);
+    let (before, mut commits) = (IN_USE.get(), 0);
+    PEAK.set(before);
+    for number in 0..500_000 {
+        scene.request(OpKind::Write, u64::from(number % 64), Content::new(vec![number; 1]));
+        scene.serve();
+        commits = scene.volume.statistics().commits;
+    }
+    let most = 12 << 20;
+    assert!(PEAK.get() - before <= most, "{} of {most} bytes", PEAK.get() - before);
+    assert_eq!(commits, 7, "one for each 256 MiB");
+}
+
 /// Section 5.4: a migration "sorts the logged data based on their logical addresses". Before
 /// migrations sorted by runs, 64 MiB gave 3.7 % of the blocks in order, and 256 MiB were the
 /// default.

@@ -113,11 +113,15 @@ impl<P: Payload> Volume<P> {
         !self.commit.next.is_empty()
             || (cache && (pressed || starved) && self.store.has_records_to_commit())
             || self.store.has_many_records()
+            || self.store.log().is_some_and(|log| log.index.wants_commit())
     }
 
     pub(super) fn begin_commit(&mut self) {
         self.statistics.commits += 1;
         self.commit.phase = Phase::Writing;
+        if let Some(log) = self.store.log_mut() {
+            log.index.commit_began();
+        }
         self.commit.waiters = std::mem::take(&mut self.commit.next);
         self.commit.all = std::mem::take(&mut self.commit.next_all);
         self.commit.up_to = self.store.pending.appended;

@@ -23,6 +23,12 @@ use crate::volume::operations::purpose;
 /// Pages that are written at once, in a large log.
 const PAGES_AT_ONCE: u64 = 64;
 
+/// Records of sealed segments after which the volume begins a commit by itself. The records of
+/// segments that are not stable stay in memory. Without a flush of a client, a log of many GiB
+/// would have all its records in memory. A flush after 256 MiB, in blocks of 4 KiB, costs little
+/// time.
+const RECORDS_UNTIL_COMMIT: usize = 1 << 16;
+
 /// Pages that stay free when a log at rest completes its index, for records without slots.
 const PAGES_TO_SPARE: u64 = 2;
 
@@ -41,6 +47,8 @@ pub(crate) struct LogIndex {
     tail: u64,
     /// Segments that may not be stable yet, by their end.
     waiting: VecDeque<(Position, Vec<Record>)>,
+    /// Number of records sealed since the last commit began.
+    since_commit: usize,
     /// Records of stable segments that are in no page yet. `complete` is the position up to which
     /// these records complete the index.
     ready: Vec<Record>,
@@ -67,6 +75,7 @@ impl LogIndex {
             head: 0,
             tail: 0,
             waiting: VecDeque::new(),
+            since_commit: 0,
             ready: Vec::new(),
             complete: 0,
             written: 0,
@@ -102,10 +111,22 @@ impl LogIndex {
 
     /// Adds the records of a segment that ends at `end`.
     pub(super) fn sealed(&mut self, end: Position, records: Vec<Record>) {
+        self.since_commit += records.len();
         match &mut self.left_out {
             Some(last) => *last = end,
             None => self.waiting.push_back((end, records)),
         }
+    }
+
+    /// Returns true if so many records have been sealed that a commit is to make them stable.
+    pub(super) fn wants_commit(&self) -> bool {
+        self.since_commit >= RECORDS_UNTIL_COMMIT
+    }
+
+    /// Notes that a commit begins. If the commit fails, the next commit that the index wants is not
+    /// sooner.
+    pub(super) fn commit_began(&mut self) {
+        self.since_commit = 0;
     }
 
     /// Takes in the records of segments that end before `to`, which is stable. Returns the pages to
@@ -199,7 +220,7 @@ impl LogIndex {
         }
         let records = std::mem::take(&mut self.ready);
         let mut chunks = records.chunks(RECORDS_PER_PAGE).peekable();
-        let mut bytes = Vec::new();
+        let mut bytes = Vec::with_capacity(needed as usize * page::PAGE_BYTES);
         let mut first = self.head;
         while let Some(chunk) = chunks.next() {
             let stable = if chunks.peek().is_none() { self.complete } else { self.written };
