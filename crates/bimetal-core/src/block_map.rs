@@ -88,6 +88,8 @@ pub struct BlockMap {
     granted_end: u32,
     dirty: BitSet,
     slots: u32,
+    /// Largest number of blocks that are off home at once.
+    blocks_max: u32,
     /// Number of pieces that are not the first of their block.
     further: u32,
 }
@@ -146,7 +148,19 @@ impl BlockMap {
         let chunks = (slots as usize).div_ceil(CHUNK);
         let chunks = (0..chunks).map(|_| None).collect();
         let (granted, dirty) = (BitSet::new(0), BitSet::new(slots));
-        Self { chunks, index: HashTable::new(), granted, granted_end: 0, dirty, slots, further: 0 }
+        Self { chunks, index: HashTable::new(), granted, granted_end: 0, dirty, slots, blocks_max: slots, further: 0 }
+    }
+
+    /// Returns the empty map over `slots` slots for a volume of `blocks` blocks. A log may have far
+    /// more slots than the volume has blocks.
+    pub(crate) fn of_volume(slots: u32, blocks: u64) -> Self {
+        let blocks_max = blocks.min(u64::from(slots)) as u32;
+        Self { blocks_max, ..Self::new(slots) }
+    }
+
+    /// Returns an empty map in place of this map.
+    pub(crate) fn emptied(&self) -> Self {
+        Self { blocks_max: self.blocks_max, ..Self::new(self.slots) }
     }
 
     /// Gives the first `blocks` blocks clean copies in the slots with their numbers. The block map
@@ -171,11 +185,11 @@ impl BlockMap {
         self.is_granted(number) && self.granted.remove(number as u32)
     }
 
-    /// Makes room in the index for every slot at once, so that the index never grows while a volume
-    /// is served.
+    /// Makes room in the index for every block that can be off home, so that the index does not
+    /// grow while a volume is served.
     pub(crate) fn reserve_all(&mut self) {
         let chunks = &self.chunks;
-        self.index.reserve(self.slots as usize, |&slot| hash(packed(chunks, slot).block()));
+        self.index.reserve(self.blocks_max as usize, |&slot| hash(packed(chunks, slot).block()));
     }
 
     /// Puts an entry into an empty slot of a map whose index is [built](Self::build_index) later.
@@ -453,6 +467,27 @@ mod tests {
     fn block_map_takes_at_most_32_bytes_a_block_with_policy() {
         assert_eq!(size_of::<Packed>(), 12);
         const { assert!(BYTES_PER_BLOCK + crate::policies::lru::BYTES_PER_BLOCK <= 32.0) };
+    }
+
+    /// Regression: the index had room for each slot of a log that is twelve times as large as its
+    /// volume. The index took 10 MiB for 131,072 blocks.
+    #[test]
+    fn index_has_room_for_the_blocks_of_the_volume() {
+        for mut map in [BlockMap::of_volume(12 << 17, 1 << 17), BlockMap::of_volume(12 << 17, 1 << 17).emptied()] {
+            map.reserve_all();
+            let room = map.index.capacity();
+            assert!((1 << 17..3 << 17).contains(&room), "{room}");
+            (0..1 << 17).for_each(|at| {
+                map.insert_piece(
+                    Slot(at * 5),
+                    Entry { block: Block(at.into()), valid: ValidMask::ALL, dirty: true, checksum: 0 },
+                );
+            });
+            assert_eq!(map.index.capacity(), room);
+        }
+        let mut map = BlockMap::of_volume(100, 1 << 39);
+        map.reserve_all();
+        assert!(map.index.capacity() < 200, "a cache has at most a block in each slot");
     }
 
     /// A map that is loaded at once equals a map that grew by insertions. A block that two slots

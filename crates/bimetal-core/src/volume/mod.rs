@@ -237,7 +237,7 @@ impl<P: Payload> Volume<P> {
             background: 0,
             idle_since: Nanoseconds::ZERO,
         });
-        let mut map = BlockMap::new(layout.slots.map_or(0, |slots| slots.count));
+        let mut map = BlockMap::of_volume(layout.slots.map_or(0, |slots| slots.count), layout.total_blocks());
         if P::CARRIES_DATA {
             map.reserve_all();
         }

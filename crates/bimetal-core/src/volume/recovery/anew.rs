@@ -8,7 +8,6 @@
 //! later.
 
 use super::{Recovery, RecoveryError, Step, superblocks};
-use crate::block_map::BlockMap;
 use crate::journal::superblock::Superblock;
 use crate::journal::turns::{COPIES, TURNS};
 use crate::layout::MemberId;
@@ -44,7 +43,7 @@ impl<P: Payload> Recovery<P> {
         let properties = self.volume.decider.scheme.properties();
         let life = self.life_from_state();
         let volume = &mut self.volume;
-        volume.view.map = BlockMap::new(volume.view.map.slots());
+        volume.view.map = volume.view.map.emptied();
         volume.store.begin_again(&volume.view.layout, &properties, life);
         volume.damage.lost = Lost::default();
         volume.damage.gave_up = lost.then_some(GaveUp::All);

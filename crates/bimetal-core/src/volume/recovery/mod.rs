@@ -39,7 +39,7 @@ use super::mover::age::DirtySince;
 use super::recovery_error::RecoveryError;
 use super::{Volume, VolumeConfig, VolumeError};
 use crate::block::{Block, ValidMask};
-use crate::block_map::{BlockMap, Entry, Slot};
+use crate::block_map::{Entry, Slot};
 use crate::journal::COPIES;
 use crate::journal::page::{self, Page};
 use crate::journal::state::{State, left_region_of};
@@ -491,7 +491,7 @@ impl<P: Payload> Recovery<P> {
         let dirty = self.may_be_needed();
         let outcome = if !is_home && (!dirty || self.accept_loss) {
             // Home alone serves; the member's content is forgotten.
-            self.volume.view.map = BlockMap::new(self.volume.view.map.slots());
+            self.volume.view.map = self.volume.view.map.emptied();
             self.volume.damage.lost = Lost::default();
             self.absent |= 1 << member.0;
             self.volume.damage.gave_up = dirty.then_some(GaveUp::All);
