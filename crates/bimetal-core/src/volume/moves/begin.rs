@@ -14,6 +14,10 @@ use crate::volume::{Job, TaskId, Volume};
 /// Content that a move of cached blocks has in memory at once. The slots of the move are freed
 /// batch by batch.
 const CACHE_BATCH: Bytes = Bytes::from_mib(32);
+/// Content that a migration of a log on an SSD has in memory at once. An SSD reads the blocks of
+/// any batch at the same cost, so a batch need only be long for the disk that the batch is written
+/// to, which is flushed after each batch.
+const SSD_LOG_BATCH: Bytes = Bytes::from_mib(16);
 /// Largest cost of a migration's reads of a log on a disk, as a multiple of one read in order.
 /// Sorting by address can need several reads of the same part of the log.
 const LOG_READS_MAX: f64 = 3.0;
@@ -71,7 +75,7 @@ impl<P: Payload> Volume<P> {
             in_blocks(content / (block_bytes + BOOKKEEPING.0))
         };
         if !self.slots_are_on_disk() {
-            return MoveOrder::by_address(blocks, in_memory(if urgent { URGENT_BATCH } else { LOG_BATCH }));
+            return MoveOrder::by_address(blocks, in_memory(if urgent { URGENT_BATCH } else { SSD_LOG_BATCH }));
         }
         let bounds = if urgent {
             let batch_blocks = [in_memory(URGENT_BATCH); 2];
