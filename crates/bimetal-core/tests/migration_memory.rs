@@ -347,7 +347,7 @@ fn unflushed_log_has_few_records_in_memory() {
         scene.serve();
         commits = scene.volume.statistics().commits;
     }
-    let most = 12 << 20;
+    let most = 6 << 20;
     assert!(PEAK.get() - before <= most, "{} of {most} bytes", PEAK.get() - before);
     assert_eq!(commits, 7, "one for each 256 MiB");
 }

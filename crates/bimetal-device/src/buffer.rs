@@ -27,8 +27,12 @@ pub const ALIGNMENT: usize = memory::PAGE_BYTES;
 /// can use the region. Runs in chunks are not kept: one page in use keeps its whole chunk resident,
 /// and a new run needs no call of the system.
 const KEPT_REGION_BYTES_MAX: usize = 4 << 20;
-/// Maximum of bytes in regions that are kept. Eight requests of 1 MiB have room.
+/// Maximum of bytes in regions that are kept: eight requests of 1 MiB have room. If more were in
+/// use at once a short time ago, more are kept, up to [`KEPT_BYTES_MAX`].
 const KEPT_BYTES: usize = 8 << 20;
+const KEPT_BYTES_MAX: usize = 16 << 20;
+/// Number of regions given back in which the recent maximum falls to about a third.
+const RECENT_REGIONS: usize = 256;
 /// Size of the region of zeroes. Memory of at least this size is a mapping of its own, whose bytes
 /// are zero.
 const ZERO_BYTES: usize = 1 << 20;
@@ -72,28 +76,39 @@ impl Drop for Region {
 }
 
 /// Unused regions that are mappings of their own.
-static KEPT: Mutex<Kept> = Mutex::new(Kept { regions: VecDeque::new(), bytes: 0 });
+static KEPT: Mutex<Kept> = Mutex::new(Kept::NONE);
 
 /// Regions that wait for their next use, in the order in which they were given back.
 struct Kept {
     regions: VecDeque<Region>,
     /// Size of the regions together.
     bytes: usize,
+    /// Size of the regions in use together.
+    used: usize,
+    /// Recent maximum of `used`, at most [`KEPT_BYTES_MAX`]. So a client with sixteen requests of 1
+    /// MiB under way hardly maps a region anew.
+    recent: usize,
 }
 
 impl Kept {
+    const NONE: Self = Self { regions: VecDeque::new(), bytes: 0, used: 0, recent: 0 };
+
     /// Takes the region of `bytes` bytes that was given back last.
     fn take(&mut self, bytes: usize) -> Option<Region> {
+        self.used += bytes;
+        self.recent = self.recent.max(self.used.min(KEPT_BYTES_MAX));
         let at = self.regions.iter().rposition(|region| region.bytes == bytes)?;
         self.bytes -= bytes;
         self.regions.remove(at)
     }
 
-    /// Keeps a region. Regions that have waited longest are returned to the system.
+    /// Keeps a region that was in use. Regions that have waited longest are returned to the system.
     fn keep(&mut self, region: Region) {
+        self.used -= region.bytes;
+        self.recent -= self.recent.saturating_sub(self.used) / RECENT_REGIONS;
         self.bytes += region.bytes;
         self.regions.push_back(region);
-        while self.bytes > KEPT_BYTES
+        while self.bytes > KEPT_BYTES.max(self.recent.saturating_sub(self.used))
             && let Some(oldest) = self.regions.pop_front()
         {
             self.bytes -= oldest.bytes;
@@ -155,7 +170,9 @@ impl Filling {
     /// of memory and no more; the region of another buffer may be twice as large.
     fn to_stay(len: usize) -> Self {
         let bytes = len.max(1).next_multiple_of(ALIGNMENT);
-        let region = ManuallyDrop::new(Arc::new(Region::new(bytes)));
+        let is_kept = is_kept(bytes) && bytes.is_power_of_two();
+        let region = if is_kept { take_region(bytes) } else { Arc::new(Region::new(bytes)) };
+        let region = ManuallyDrop::new(region);
         Self { region, len: u32::try_from(len).expect("a buffer is smaller than 4 GiB") }
     }
 
@@ -503,8 +520,9 @@ mod tests {
     /// Regression: sixteen MiB of each of four sizes were kept, and up to 32 MiB of the largest.
     #[test]
     fn kept_regions_have_one_bound_for_all_sizes() {
-        let mut kept = Kept { regions: VecDeque::new(), bytes: 0 };
+        let mut kept = Kept::NONE;
         for bytes in [4 << 20, 2 << 20, 512 << 10, 1 << 20, 4 << 20, 512 << 10, 2 << 20] {
+            (kept.used, kept.recent) = (bytes, bytes);
             kept.keep(Region::new(bytes));
             assert_eq!(kept.bytes, kept.regions.iter().map(|region| region.bytes).sum::<usize>());
             assert!(kept.bytes <= KEPT_BYTES, "{} bytes", kept.bytes);
@@ -514,6 +532,26 @@ mod tests {
         assert_eq!(kept.take(4 << 20).map(|region| region.bytes), Some(4 << 20));
         assert!(kept.take(256 << 10).is_none());
         assert_eq!((sizes(&kept), kept.bytes >> 10), (vec![512, 1024, 512, 2048], 4096));
+    }
+
+    /// Regression: with a fixed bound, each request of 1 MiB at depth 16 mapped its memory anew and
+    /// took twice the processor time.
+    #[test]
+    fn as_many_regions_are_kept_as_were_in_use_recently() {
+        let mut kept = Kept::NONE;
+        // Returns the number of new regions for `depth` requests under way at once.
+        let mut requests = |depth: usize| {
+            let taken: Vec<_> = (0..depth).map(|_| kept.take(1 << 20)).collect();
+            let new = taken.iter().filter(|region| region.is_none()).count();
+            taken.into_iter().for_each(|region| kept.keep(region.unwrap_or_else(|| Region::new(1 << 20))));
+            (new, kept.bytes >> 20)
+        };
+        assert_eq!(requests(16).0, 16);
+        let news: usize = (0..100).map(|_| requests(16).0).sum();
+        assert!(news <= 160, "{news} of 1600 regions are new");
+        assert_eq!(requests(60).1, 15, "the content of a migration is not kept");
+        let (_, kept) = (0..5000).map(|_| requests(1)).last().unwrap();
+        assert_eq!(kept, 8, "MiB are kept");
     }
 
     /// Memory is used again only once no buffer holds a part of it.
