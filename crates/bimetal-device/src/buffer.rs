@@ -1,10 +1,10 @@
 //! Payload of real drives: a scatter list of slices of shared, aligned memory. Cutting and joining
 //! a payload copies no bytes.
 //!
-//! Small regions are runs of pages in chunks ([`memory`]). Larger regions are mappings of their own
-//! and are kept for their next use, so that serving maps nothing in the steady state. Every region
-//! is aligned to [`ALIGNMENT`], as direct I/O requires. Zeroes are slices of one region that is
-//! never written.
+//! Small regions are runs of pages in chunks (`memory.rs`). Larger regions are mappings of their
+//! own and are kept for their next use, so that serving maps nothing in the steady state. Every
+//! region is aligned to [`ALIGNMENT`], as direct I/O requires. Zeroes are slices of one region that
+//! is never written.
 
 #![allow(unsafe_code, reason = "aligned memory shared with the kernel")]
 

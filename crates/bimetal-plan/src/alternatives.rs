@@ -33,8 +33,8 @@ impl Planned {
         next_best(&self.tried[..self.kept], &self.latency)
     }
 
-    /// Returns the option that keeps the budgets for the lowest cost of a year, if that cost is well
-    /// below the winner's.
+    /// Returns the option that keeps the budgets for the lowest cost of a year, if that cost is
+    /// well below the winner's.
     pub fn cheapest_to_own(&self) -> Option<&Tried> {
         let (best, others) = self.tried[..self.kept].split_first()?;
         let most = usd_per_year(best)? * CHEAPER;

@@ -475,8 +475,8 @@ fn life(figures: &Figures) -> String {
 const NOTICED: f64 = 0.01;
 
 /// Returns the Pareto front of `tried`, the cheapest first: no other option beats the options of
-/// the front in cost, latency, lifetime and energy at once. Figures within 1 % are equal; the prices
-/// are exact.
+/// the front in cost, latency, lifetime and energy at once. Figures within 1 % are equal; the
+/// prices are exact.
 pub fn pareto<'t>(tried: &[&'t Tried], latency: &Budget) -> Vec<&'t Tried> {
     let key = |tried: &Tried| {
         let figures = tried.figures();

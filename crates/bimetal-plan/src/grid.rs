@@ -45,8 +45,8 @@ impl Candidate {
         self.drives.iter().find(|(own, _)| *own == role).map(|(_, offer)| offer)
     }
 
-    /// Returns true if both options have the same scheme on the same drives: they differ in settings
-    /// alone.
+    /// Returns true if both options have the same scheme on the same drives: they differ in
+    /// settings alone.
     pub fn builds_as(&self, other: &Self) -> bool {
         self.scheme.name == other.scheme.name && self.drives == other.drives
     }

@@ -45,7 +45,8 @@ pub const MORE_EXPENSIVE: &str = "more expensive than the best option";
 /// Number of options that run side by side before the search looks at their results.
 pub(crate) const BATCH: usize = 16;
 
-/// Largest number of options that are tried to find the cheapest one of a way to build or of a scheme.
+/// Largest number of options that are tried to find the cheapest one of a way to build or of a
+/// scheme.
 const RIVALS_MAX: usize = 12;
 
 /// Number of options whose flash lifetime is computed side by side.

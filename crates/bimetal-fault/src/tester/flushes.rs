@@ -28,10 +28,10 @@ impl Tester {
         sectors.filter(|sector| is_lost(sector) && !promised_in_slot(sector)).collect()
     }
 
-    /// Returns true if a slot has the newest content of `sector`, and a flush has promised the slot.
-    /// A write of a part of an eighth of a block brings the rest of the eighth from home into a new
-    /// slot. Until a flush has promised that write, the power may take the slot back, so the slot
-    /// promises nothing.
+    /// Returns true if a slot has the newest content of `sector`, and a flush has promised the
+    /// slot. A write of a part of an eighth of a block brings the rest of the eighth from home into
+    /// a new slot. Until a flush has promised that write, the power may take the slot back, so the
+    /// slot promises nothing.
     fn is_promised_in_slot(&self, sector: u64) -> bool {
         let slot = self.slot_of(sector).filter(|&slot| self.volume.is_trusted(slot));
         let is_promised = |sector: u64| self.shadow.promised(sector).is_some();

@@ -470,7 +470,8 @@ fn is_left_out_for_price(tried: &Tried) -> bool {
 }
 
 /// Returns the shown part of the options that were not chosen: some that keep the budgets and are
-/// better in something, and for each scheme not yet shown the option whose simulation came furthest.
+/// better in something, and for each scheme not yet shown the option whose simulation came
+/// furthest.
 fn others(planned: &Planned) -> Vec<&Tried> {
     let Planned { tried, kept, front, .. } = planned;
     let mut shown: Vec<&Tried> = Vec::new();
