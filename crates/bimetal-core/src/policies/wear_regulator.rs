@@ -16,7 +16,8 @@
 //! The expected rate comes from `expected_erases`, or `expected_life`, or `expected_writes`, or the
 //! training phase. Erases count only once erases per byte have settled, since an empty drive erases
 //! nothing at first. Erases per byte settle after the training phase: training diverts writes, so
-//! flash is emptier and erases less for each byte.
+//! flash is emptier and erases less for each byte. Longer measurements that follow may raise the
+//! expected rate while the pressure is not high: a drive ages for a long time.
 //!
 //! The pressure counts as high from [`ABOVE`] until it is below [`BELOW`] again, so a steady
 //! workload is never regulated.
@@ -47,7 +48,9 @@ const BLOCKS: f64 = 256.0;
 /// measurement. Each further long measurement is twice as long. If two measurements in a row differ
 /// by at most [`SETTLED`], the drive is in its steady state. Equally long measurements would agree
 /// while erases per byte still rise: flash under skewed writes needs many times its size until it
-/// has told cold data from hot data.
+/// has told cold data from hot data. Short measurements agree by chance all the same, soon after
+/// the training phase. So a longer measurement replaces the expected rate if it is higher, unless
+/// the pressure was high meanwhile.
 const STEADY_BLOCKS: f64 = 512.0;
 const SETTLED: f64 = 0.05;
 /// Number of times that the length of a long measurement doubles.
@@ -136,7 +139,7 @@ impl WearRegulator {
 
     /// Notes the wear that the drive reports.
     pub(crate) fn told(&mut self, wear: Wear) {
-        self.erased.told(wear, self.taken);
+        self.erased.told(wear, self.taken, self.high);
     }
 
     /// Ends the training phase, whose rates are expected from now on.
@@ -247,8 +250,8 @@ struct Erased {
     /// before.
     per_byte: Option<f64>,
     short: Span,
-    /// The newest long measurement, and the first long measurement that agreed with the
-    /// measurement before.
+    /// The newest long measurement, and the largest long measurement from the first two consecutive
+    /// measurements that agreed on.
     before: Option<f64>,
     settled: Option<f64>,
     long: Span,
@@ -276,7 +279,7 @@ impl Span {
 }
 
 impl Erased {
-    fn told(&mut self, wear: Wear, taken: f64) {
+    fn told(&mut self, wear: Wear, taken: f64, is_high: bool) {
         let [erased, flash, block] = [wear.erased, wear.flash, wear.block].map(|bytes| bytes.0 as f64);
         if self.wear.is_none_or(|before| before.erased == Bytes::ZERO) {
             // Bytes that an empty drive took before its first erase do not count in erases per
@@ -288,11 +291,15 @@ impl Erased {
             self.per_byte = Some(self.per_byte.map_or(per_byte, |before| (before + per_byte) / 2.0));
         }
         let enough = flash.max(block * STEADY_BLOCKS) * f64::from(1u32 << self.measured.min(DOUBLED_MAX));
+        if self.settled.is_some() && is_high {
+            // Wear that is too fast is never expected.
+            self.long = Span { erased, taken };
+        }
         if let Some(per_byte) = self.long.measure(erased, taken, enough) {
             self.measured += 1;
             let agrees = |before: &f64| per_byte.max(*before) <= per_byte.min(*before) * (1.0 + SETTLED);
             let agreed = self.before.replace(per_byte).filter(agrees);
-            self.settled = self.settled.or(agreed.map(|_| per_byte));
+            self.settled = self.settled.or(agreed).map(|settled| settled.max(per_byte));
         }
     }
 
@@ -442,6 +449,36 @@ mod tests {
         }
         assert_eq!(high, 0);
         assert!(flash.write(10_000, GAP, 3.5, u64::MAX) > 5_000, "a change is still noticed");
+    }
+
+    /// Regression: the first two measurements after training agreed by chance. Soon afterwards
+    /// flash held the cold data, too, and a steady workload was regulated.
+    #[test]
+    fn first_agreement_after_training_is_not_the_steady_state() {
+        let mut flash = Flash::new(Regulation::Quarter, Expected::default());
+        flash.write(20_000, GAP, 1.7, 8);
+        flash.regulator.trained(flash.now);
+        let high: u64 = [(1_000, 2.0), (2_000, 2.07), (4_000, 2.25), (8_000, 2.45), (60_000, 2.53)]
+            .map(|(count, per_byte)| flash.write(count, GAP, per_byte, u64::MAX))
+            .iter()
+            .sum();
+        assert_eq!(high, 0);
+        assert!(flash.write(10_000, GAP, 3.5, u64::MAX) > 5_000, "a change is still noticed");
+    }
+
+    /// Erases for each byte that rise by 4 % whenever the time doubles are the age of the drive.
+    #[test]
+    fn slow_rise_is_expected_and_a_long_change_is_not() {
+        let mut flash = Flash::new(Regulation::Quarter, Expected::default());
+        flash.write(20_000, GAP, 1.5, 8);
+        flash.regulator.trained(flash.now);
+        let mut per_byte = 1.5;
+        for doubled in 0..8 {
+            assert_eq!(flash.write(4_000 << doubled, GAP, per_byte, u64::MAX), 0, "{per_byte}");
+            per_byte *= 1.04;
+        }
+        let long = 400_000;
+        assert!(flash.write(long, GAP, per_byte * 1.4, u64::MAX) > long * 9 / 10, "a change is never expected");
     }
 
     #[test]
