@@ -13,7 +13,7 @@
 //! The rate of bytes written is the rate of the whole recorded stream.
 //!
 //! The stream of a scheme that watches its drives depends on the drives' wear. Such a volume serves
-//! further rounds until its own drives wear steadily (`followed`).
+//! many rounds, and the wear of its own drives counts (`followed`).
 //!
 //! The maker's warranty may end a drive's life before its rated cycles are used up
 //! ([`bimetal_models::endurance`]).
@@ -51,6 +51,7 @@ use crate::simulator::{Play, Replay, SimulationError, Simulator};
 use crate::survey::Survey;
 use crate::workload::rounds::{period, postponed};
 use crate::workload::{Requests, Workload, WorkloadError};
+use followed::training_rounds;
 use record::{Member, Rounds, record_members};
 use wear::Wear;
 
@@ -288,8 +289,7 @@ pub fn lives(mut setup: Setup, choices: &Choices, load: Repeated<'_>) -> Result<
         return Ok(Vec::new());
     }
     if setup.volume().watches_drives() {
-        // A scheme that learns from half of a workload learns from all warm-up rounds. Half of a
-        // round would not be like the rounds that follow.
+        // A scheme that learns from half of a workload learns from all warm-up rounds.
         let requests = 2 * recording.warm * load.requests;
         setup.tree.outermost_mut().foresee(&Foresight { requests, files: &choices.files });
     }
@@ -321,7 +321,11 @@ impl<'a> Recording<'a> {
         let played_in = Nanoseconds(((period.0 as f64 / speedup) as u64).max(1));
         let (timer, rounds_max) = (timers(setup).max().unwrap_or(Nanoseconds::ZERO), rounds_max(played_in, &load));
         let (warm, recorded) = rounds_of(timers(setup), played_in, rounds_max);
-        let gap = Nanoseconds((GAP.0 as f64 / played_in.0 as f64 * period.0 as f64) as u64);
+        let training = training_rounds(setup, &load, played_in);
+        let warm = warm.max(training.unwrap_or(0));
+        // A long run, which is followed, has no pause.
+        let pause = if training.is_some() { Nanoseconds::ZERO } else { GAP };
+        let gap = Nanoseconds((pause.0 as f64 / played_in.0 as f64 * period.0 as f64) as u64);
         let mut recording = Self { members: Vec::new(), load, warm, recorded, period, played_in, gap, timer };
         let (second, first) = (recording.start(1), recording.start(warm));
         let end = first.saturating_add(Nanoseconds(played_in.0.saturating_mul(recorded)));
