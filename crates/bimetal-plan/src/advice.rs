@@ -403,12 +403,12 @@ fn notes(figures: &Figures, budgets: &[Budget]) -> Vec<String> {
     for life in figures.lives.iter().flatten() {
         let Some((least, most)) = life.range_years else { continue };
         let years = |value: f64| short_years(value);
-        if life.trace_too_short && years(least) != years(most) {
+        if life.trace_too_short {
+            let (least, most) = (years(least), years(most));
+            let range = if least == most { most } else { format!("{least} to {most}") };
             notes.push(format!(
-                "the trace writes less than the capacity of the {}, so its lifetime is uncertain: {} to {} years",
-                life.member,
-                years(least),
-                years(most)
+                "the trace writes less than the capacity of the {}, so its lifetime is uncertain: {range} years",
+                life.member
             ));
         }
         if !life.converged {
