@@ -17,7 +17,7 @@ use crate::search::Tried;
 const GAIN: f64 = 0.2;
 
 /// Years beyond which a longer life gains nothing: drives are replaced for other reasons first.
-const YEARS_MAX: f64 = 10.0;
+pub const YEARS_MAX: f64 = 10.0;
 
 /// Share of the best option's cost of a year from which on another option is not named as cheaper
 /// to own.

@@ -86,6 +86,10 @@ pub struct Answer {
 /// Meaning of [`Answer::closest`], as the beginning of a sentence.
 pub const CLOSEST: &str = "The closest options, by the product of the factors by which they miss their budgets";
 
+/// Remark on several drives of one kind.
+pub const STRIPE: &str =
+    "stripe the drives of one kind first (`mdadm --level=0`, or LVM): the lives count on equal wear";
+
 /// An option that nearly keeps the budgets.
 #[derive(Clone, Debug, Serialize)]
 pub struct Closest {
@@ -208,6 +212,17 @@ impl Closest {
 }
 
 impl Described {
+    /// Returns the cost of owning the option, and the probability that it loses data, as a line;
+    /// `None` if neither is known.
+    pub fn ownership(&self) -> Option<String> {
+        let cost = self.usd_per_year.map(|usd| format!("{} a year (drives, successors, energy)", price(usd)));
+        let loss = self
+            .loss_probability_per_year
+            .map(|loss| format!("data are lost in {} % of all years", significant(loss * 100.0, 2)));
+        let parts: Vec<String> = [cost, loss].into_iter().flatten().collect();
+        (!parts.is_empty()).then(|| format!("own: {}", parts.join(", ")))
+    }
+
     /// Describes `tried`, whose volume has blocks of size `block`.
     pub fn of(tried: &Tried, budgets: &[Budget], block: BlockSize) -> Self {
         let Tried { candidate, .. } = tried;
@@ -318,11 +333,8 @@ fn disk_of(member: &Value) -> Member {
 
 /// Returns all parameters of the scheme.
 fn settings_of(candidate: &Candidate, figures: Option<&Figures>) -> BTreeMap<String, String> {
-    let of_run = figures.and_then(|figures| figures.run.get("settings")).and_then(Value::as_object);
-    match of_run {
-        Some(map) => {
-            map.iter().map(|(key, value)| (key.clone(), value.as_str().unwrap_or_default().to_owned())).collect()
-        }
+    match figures.and_then(|figures| figures.run.get("settings")).filter(|settings| settings.is_object()) {
+        Some(settings) => texts(Some(settings)),
         None => {
             let defaults =
                 candidate.scheme.parameters.iter().map(|known| (known.name.to_owned(), known.default.to_owned()));

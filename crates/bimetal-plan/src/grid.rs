@@ -45,6 +45,11 @@ impl Candidate {
         self.drives.iter().find(|(own, _)| *own == role).map(|(_, offer)| offer)
     }
 
+    /// Returns true if several equal drives are bought and used as one.
+    pub fn has_several_drives(&self) -> bool {
+        self.drives.iter().any(|(_, offer)| offer.drives > 1)
+    }
+
     /// Returns true if both options have the same scheme on the same drives: they differ in
     /// settings alone.
     pub fn builds_as(&self, other: &Self) -> bool {

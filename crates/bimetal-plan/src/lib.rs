@@ -17,7 +17,7 @@
 //! Read first: [`plan()`] below, then [`search`].
 
 pub mod advice;
-mod alternatives;
+pub mod alternatives;
 pub mod answer;
 pub mod bounds;
 pub mod break_even;

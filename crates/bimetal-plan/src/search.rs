@@ -18,7 +18,7 @@
 //! batch, so the answer does not depend on the number of cores.
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use bimetal_core::layout::Role;
@@ -354,13 +354,11 @@ impl Search<'_> {
     /// Finds, for each scheme without a run, the cheapest option that can be built. The cheaper
     /// options of the scheme get the reason for which they cannot be built instead of their price.
     pub fn name_the_impossible(&self, tried: &mut [Tried]) {
-        let has_run = |scheme: &str| {
-            let ran = |tried: &&Tried| matches!(tried.outcome, Some(Outcome::Done(_) | Outcome::Stopped { .. }));
-            tried.iter().filter(ran).any(|tried| tried.candidate.scheme.name == scheme)
-        };
+        let ran = |tried: &&Tried| matches!(tried.outcome, Some(Outcome::Done(_) | Outcome::Stopped { .. }));
+        let with_runs: BTreeSet<&str> = tried.iter().filter(ran).map(|tried| tried.candidate.scheme.name).collect();
         let mut left_out: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
         for (at, Tried { candidate, outcome, .. }) in tried.iter().enumerate() {
-            if outcome.is_none() && !has_run(candidate.scheme.name) {
+            if outcome.is_none() && !with_runs.contains(candidate.scheme.name) {
                 left_out.entry(candidate.scheme.name).or_default().push(at);
             }
         }

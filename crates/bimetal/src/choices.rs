@@ -11,6 +11,7 @@
 
 use bimetal_core::units::significant;
 use bimetal_measure::text::{dollars, lifetime, milliseconds, milliseconds_with_half, three_digits};
+use bimetal_plan::alternatives::YEARS_MAX;
 use bimetal_plan::answer;
 use bimetal_sim::findings::NoChoice;
 use bimetal_sim::results::{Member, Run};
@@ -24,9 +25,6 @@ const GAIN: f64 = 0.05;
 
 /// Relative gain in speed that nobody would notice.
 const NOTICED: f64 = 0.01;
-
-/// Years beyond which a longer life gains nothing: drives are replaced for other reasons first.
-const YEARS_MAX: f64 = 10.0;
 
 /// Runs of a comparison, sorted into those that no other run beats and all others.
 pub(crate) struct Choices {

@@ -6,11 +6,10 @@ use std::path::PathBuf;
 
 use bimetal_core::layout::Role;
 use bimetal_core::units::Bytes;
-use bimetal_core::units::significant;
 use bimetal_measure::json::to_json;
 use bimetal_measure::text::price;
 use bimetal_plan::advice::Confidence;
-use bimetal_plan::answer::{CLOSEST, Described, purchases, sentence};
+use bimetal_plan::answer::{CLOSEST, Described, STRIPE, purchases, sentence};
 use bimetal_plan::break_even::BreakEven;
 use bimetal_plan::budget::{Budget, Metric};
 use bimetal_plan::catalogue::{Catalogue, Kind, SIZE_MIN};
@@ -341,10 +340,6 @@ impl PlanProgress for Stages {
     }
 }
 
-/// Remark on several drives of one kind.
-pub(crate) const STRIPE: &str =
-    "stripe the drives of one kind first (`mdadm --level=0`, or LVM): the lives count on equal wear";
-
 /// Number of other options that keep the budgets and are shown.
 const KEEPERS_SHOWN: usize = 4;
 
@@ -396,8 +391,8 @@ fn text(planned: &Planned) -> String {
         Some(best) => {
             let _ = writeln!(text, "{}", sentence(best, latency));
             let _ = writeln!(text, "buy: {}", purchases(&best.candidate));
-            text += &ownership(answer.best.as_ref());
-            planned.alternatives().iter().for_each(|line| text += &format!("{line}\n"));
+            let owned = answer.best.as_ref().and_then(Described::ownership);
+            owned.into_iter().chain(planned.alternatives()).for_each(|line| text += &format!("{line}\n"));
             if best.is_proven() == Some(false) {
                 text += "to keep the budgets at the worst end of each range, too, plan with --sure\n";
             }
@@ -407,7 +402,7 @@ fn text(planned: &Planned) -> String {
                 None => create::instead(&best.scheme),
             });
             let _ = writeln!(text, "{}", built.unwrap_or_default());
-            if best.candidate.drives.iter().any(|(_, offer)| offer.drives > 1) {
+            if best.candidate.has_several_drives() {
                 text += &format!("{STRIPE}\n");
             }
         }
@@ -454,16 +449,6 @@ fn text(planned: &Planned) -> String {
     text
 }
 
-/// Returns the cost of owning an option, and the probability that it loses data, as a line.
-pub(crate) fn ownership(option: Option<&Described>) -> String {
-    let Some(Described { usd_per_year, loss_probability_per_year, .. }) = option else { return String::new() };
-    let cost = usd_per_year.map(|usd| format!("{} a year (drives, successors, energy)", price(usd)));
-    let loss = loss_probability_per_year
-        .map(|loss| format!("data are lost in {} % of all years", significant(loss * 100.0, 2)));
-    let parts: Vec<String> = [cost, loss].into_iter().flatten().collect();
-    if parts.is_empty() { String::new() } else { format!("own: {}\n", parts.join(", ")) }
-}
-
 /// Returns true if an option was not run because it costs more than the best option.
 fn is_left_out_for_price(tried: &Tried) -> bool {
     tried.reasons.iter().any(|reason| reason.starts_with(MORE_EXPENSIVE))
@@ -489,7 +474,7 @@ fn others(planned: &Planned) -> Vec<&Tried> {
         Some(Outcome::Stopped { .. }) => 1,
         None => 2,
         // A drive that is too small says less than drives that were bought for the size.
-        Some(Outcome::Impossible(_)) if tried.candidate.drives.iter().any(|(_, offer)| offer.drives > 1) => 3,
+        Some(Outcome::Impossible(_)) if tried.candidate.has_several_drives() => 3,
         Some(Outcome::Impossible(_)) => 4,
     };
     let mut rest: Vec<&Tried> = keepers.iter().skip(1).chain(rest).collect();

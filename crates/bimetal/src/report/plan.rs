@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use bimetal_core::layout::Role;
 use bimetal_measure::text::{decimal, price, short, short_years};
 use bimetal_plan::Planned;
-use bimetal_plan::answer::{Answer, CLOSEST, name, purchases, sentence};
+use bimetal_plan::answer::{Answer, CLOSEST, STRIPE, name, purchases, sentence};
 use bimetal_plan::break_even::BreakEven;
 use bimetal_plan::budget::Budget;
 use bimetal_plan::create;
@@ -16,7 +16,6 @@ use serde_json::{Value, json};
 
 use super::escape::{html as escaped, json_in_script};
 use super::{CHARTS, ERRORS, STYLE, palette};
-use crate::commands::plan::{STRIPE, ownership};
 use crate::prices;
 
 const PAGE: &str = include_str!("assets/plan.js");
@@ -78,9 +77,9 @@ fn verdict(planned: &Planned) -> String {
                 lines.push(format!("# {}", escaped(&create::instead(&best.scheme))));
             }
             let mut about = vec![format!("buy: {}", purchases(&first.candidate))];
-            about.extend(ownership(Some(best)).lines().map(str::to_owned));
+            about.extend(best.ownership());
             about.extend(planned.alternatives());
-            if first.candidate.drives.iter().any(|(_, offer)| offer.drives > 1) {
+            if first.candidate.has_several_drives() {
                 about.push(STRIPE.to_owned());
             }
             about.extend(best.break_even.iter().map(BreakEven::sentence));
