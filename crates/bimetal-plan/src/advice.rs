@@ -564,7 +564,6 @@ fn changed(
 mod tests {
     use super::*;
     use bimetal_models::profile::Profile;
-    use serde_json::json;
 
     /// The worst end of a lifetime range that breaks the budget is reported, and is not rounded up
     /// to the budget.
@@ -573,8 +572,7 @@ mod tests {
         let profile = Profile::load("intel-x25-m-80gb").unwrap();
         let mut life = Life::at_rates("ssd", &profile, profile.capacity.bytes(), 1.0, 1.0);
         life.range_years = Some((1.99999, 3.0));
-        let (lives, run) = (Some(vec![life]), json!({}));
-        let figures = Figures { run, lives, cost_usd: 1.0, ..Figures::default() };
+        let figures = Figures { lives: Some(vec![life]), cost_usd: 1.0, ..Figures::default() };
         let notes = notes(&figures, &[Budget::lifetime("2y").unwrap()]);
         let expected =
             "the ssd may last only just under 2 years, the lower bound of its lifetime, which would break lifetime>=2y";

@@ -8,13 +8,13 @@ use bimetal_core::units::{Bytes, significant};
 use bimetal_measure::text::{decimal, price, short, short_years};
 use bimetal_sim::findings::Finding;
 use bimetal_sim::lifetime::Life;
-use bimetal_sim::results::{HddFigures, Member, MemberFigures, Provenance, Run, TraceSummary};
+use bimetal_sim::results::TraceSummary;
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::advice::{Confidence, Sensitivity, Spread};
 use crate::break_even::BreakEven;
-use crate::budget::{Budget, Metric, at};
+use crate::budget::{Budget, Metric};
 use crate::catalogue::Offer;
 use crate::closest;
 use crate::create;
@@ -276,71 +276,10 @@ pub(crate) fn linux_breaks_budgets(broken: &kernel::BrokenInLinux, scheme: &str)
     }
 }
 
-/// Returns the figures of `tried` that a finding may need.
-pub(crate) fn run_of(tried: &Tried) -> Run {
-    let Tried { candidate, .. } = tried;
-    let figures = tried.figures();
-    let at = |path: &str| figures.and_then(|figures| at(&figures.run, path));
-    let number = |path: &str| at(path).and_then(Value::as_f64);
-    let drive = |role| candidate.drive(role).map(|offer| offer.model.clone());
-    let mut run = Run {
-        ssd: drive(Role::Ssd),
-        hdd: drive(Role::Hdd),
-        ssd_bytes: candidate.drive(Role::Ssd).map(|offer| offer.size.0),
-        exported_bytes: at("exported_bytes").and_then(Value::as_u64).unwrap_or(0),
-        behind_fraction: number("behind_fraction"),
-        behind_since_s: number("behind_since_s"),
-        queue_depth_max: at("queue_depth_max").and_then(Value::as_u64),
-        ..Run::named(candidate.scheme.name)
-    };
-    run.settings = settings_of(candidate, figures);
-    run.assumed = texts(at("assumed"));
-    run.devices.ssd.flash.lifetime_years = number("devices.ssd.flash.lifetime_years");
-    run.members = at("members").and_then(Value::as_array).into_iter().flatten().map(disk_of).collect();
-    let all = &mut run.response_time_ms.all;
-    (all.p50, all.p90) = (number("response_time_ms.all.p50"), number("response_time_ms.all.p90"));
-    run
-}
-
-/// Returns a map of texts.
-fn texts(map: Option<&Value>) -> BTreeMap<String, String> {
-    let entries = map.and_then(Value::as_object).into_iter().flatten();
-    entries.map(|(key, value)| (key.clone(), value.as_str().unwrap_or_default().to_owned())).collect()
-}
-
-/// Returns what a finding may need of a member: the writes and the staging area of a shingled disk.
-fn disk_of(member: &Value) -> Member {
-    let number = |key: &str| member.get(key).and_then(Value::as_u64);
-    let text = |key: &str| member.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let disk = HddFigures {
-        write_bytes: number("write_bytes"),
-        staging_area_bytes: number("staging_area_bytes"),
-        bands_cleaned: number("bands_cleaned"),
-        ..HddFigures::default()
-    };
-    Member {
-        id: text("id"),
-        volume: None,
-        role: text("role"),
-        profile: text("profile"),
-        bytes: number("bytes").unwrap_or_default(),
-        drives: number("drives").unwrap_or(1),
-        metadata_bytes: 0,
-        figures: MemberFigures::Hdd(disk),
-        provenance: Provenance::default(),
-    }
-}
-
 /// Returns all parameters of the scheme.
 fn settings_of(candidate: &Candidate, figures: Option<&Figures>) -> BTreeMap<String, String> {
-    match figures.and_then(|figures| figures.run.get("settings")).filter(|settings| settings.is_object()) {
-        Some(settings) => texts(Some(settings)),
-        None => {
-            let defaults =
-                candidate.scheme.parameters.iter().map(|known| (known.name.to_owned(), known.default.to_owned()));
-            defaults.chain(candidate.settings.iter().cloned()).collect()
-        }
-    }
+    let of_run = figures.map(|figures| &figures.run().settings).filter(|settings| !settings.is_empty());
+    of_run.cloned().unwrap_or_else(|| candidate.all_settings())
 }
 
 fn predicted(figures: &Figures, budgets: &[Budget]) -> BTreeMap<String, Value> {
@@ -349,7 +288,7 @@ fn predicted(figures: &Figures, budgets: &[Budget]) -> BTreeMap<String, Value> {
         Metric::Path(path) if !path.starts_with("cost.") => Some(path.as_str()),
         _ => None,
     });
-    let value = |path: &str| at(&figures.run, path).cloned().unwrap_or(Value::Null);
+    let value = |path: &str| figures.value(path).cloned().unwrap_or(Value::Null);
     // Without the lifetimes in steady state, the figure of the run alone would mislead.
     let known = |path: &&str| {
         let of_life = ["devices.ssd.flash.lifetime_", "devices.ssd.flash.dwpd"];
@@ -521,7 +460,7 @@ pub fn pareto<'t>(tried: &[&'t Tried], latency: &Budget) -> Vec<&'t Tried> {
 #[cfg(test)]
 mod tests {
     use bimetal_core::schemes;
-    use serde_json::json;
+    use bimetal_sim::results::Run;
 
     use super::*;
     use crate::evaluate::Outcome;
@@ -531,8 +470,9 @@ mod tests {
     #[test]
     fn gain_that_nobody_notices_is_not_on_the_front() {
         let option = |index, cost_usd, mean: f64, joules| {
-            let run = json!({ "response_time_ms": { "all": { "mean": mean } } });
-            let figures = Figures { run, energy_j: Some(joules), ..Figures::default() };
+            let mut run = Run::named("hdd-only");
+            run.response_time_ms.all.mean = Some(mean);
+            let figures = Figures { energy_j: Some(joules), ..Figures::of_run(run) };
             let scheme = schemes::find("hdd-only").unwrap();
             let candidate = Candidate { index, variant: 0, scheme, drives: Vec::new(), settings: Vec::new(), cost_usd };
             Tried { candidate, outcome: Some(Outcome::Done(Box::new(figures))), reasons: Vec::new(), judged: true }

@@ -11,12 +11,12 @@ use bimetal_core::scheme::{Holds, SchemeError};
 use bimetal_core::volume::VolumeError;
 use bimetal_measure::text::{decimal, short};
 use bimetal_sim::block_layer::BlockLayerSettings;
-use bimetal_sim::figures::run_of;
+use bimetal_sim::figures::{note_lives, run_of};
 use bimetal_sim::findings::{NoChoice, address_end, depends_on_place};
 use bimetal_sim::lifetime::{self, KnownWear, Life, Repeated, Unknown};
 use bimetal_sim::limits::{Limits, Which};
 use bimetal_sim::ownership::{Owned, Terms};
-use bimetal_sim::results::{FlashFigures, Run, RunSpeed, Series};
+use bimetal_sim::results::{Run, RunSpeed, Series};
 use bimetal_sim::setup::{Choices, Setup, SetupError};
 use bimetal_sim::simulator::{Play, Replay, SimulationError, simulate_within};
 use bimetal_sim::survey::Survey;
@@ -26,6 +26,7 @@ use serde_json::Value;
 
 use crate::advice::Confidence;
 use crate::budget::{Budget, Metric, at};
+use crate::catalogue::Kind;
 use crate::grid::Candidate;
 use crate::proof::Refuted;
 
@@ -137,8 +138,10 @@ pub enum Outcome {
 /// Figures of an option.
 #[derive(Clone, Debug, Default)]
 pub struct Figures {
-    /// The run as JSON, without its series.
-    pub run: Value,
+    /// The run, without its series and with the prices of the catalogue.
+    pub(crate) run: Run,
+    /// The same run as JSON, for budgets that name a figure by its path.
+    pub(crate) document: Value,
     /// Lifetime of each flash drive, if it was computed.
     pub lives: Option<Vec<Life>>,
     /// Price of the option in US dollars.
@@ -166,18 +169,37 @@ impl Figures {
     fn new(mut run: Run, candidate: &Candidate, span_s: f64) -> Self {
         // A search keeps the figures of many options and does not use their curves over time.
         run.series = Series::default();
-        let run = serde_json::to_value(&run).unwrap_or_default();
-        let members = run.get("members").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-        let energy_j = members.iter().map(|member| member.get("energy_j").and_then(Value::as_f64)).sum();
+        price(&mut run, candidate);
+        let energy_j = run.members.iter().map(|member| member.figures.energy_j()).sum();
         let span_s = Some(span_s).filter(|span| *span > 0.0);
-        let mut figures = Self { energy_j, span_s, cost_usd: candidate.cost_usd, run, ..Self::default() };
-        figures.price(candidate);
+        Self { energy_j, span_s, cost_usd: candidate.cost_usd, ..Self::of_run(run) }
+    }
+
+    /// Returns the figures of `run` alone.
+    pub(crate) fn of_run(run: Run) -> Self {
+        let mut figures = Self::default();
+        figures.set_run(run);
         figures
+    }
+
+    /// Returns the run, without its series and with the prices of the catalogue.
+    pub fn run(&self) -> &Run {
+        &self.run
+    }
+
+    fn set_run(&mut self, run: Run) {
+        self.document = serde_json::to_value(&run).unwrap_or_default();
+        self.run = run;
+    }
+
+    /// Returns the JSON value at a dotted path. Prices come from the catalogue.
+    pub(crate) fn value(&self, path: &str) -> Option<&Value> {
+        at(&self.document, path)
     }
 
     /// Returns the figure at a dotted path. Prices come from the catalogue.
     pub fn at(&self, path: &str) -> Option<f64> {
-        at(&self.run, path).and_then(Value::as_f64)
+        self.value(path).and_then(Value::as_f64)
     }
 
     /// Returns the years until the first flash drive is worn out: infinity if none wears out,
@@ -192,18 +214,9 @@ impl Figures {
 
     /// Takes over the lifetimes in steady state, as `simulate` has them in its figures.
     pub fn set_lives(&mut self, lives: Vec<Life>) {
-        let members = self.run.get_mut("members").and_then(Value::as_array_mut);
-        for member in members.into_iter().flatten() {
-            let id = member.get("id").and_then(Value::as_str);
-            if let Some(life) = lives.iter().find(|life| id == Some(life.member.as_str())) {
-                member.get_mut("flash").into_iter().for_each(|flash| replace_life(flash, life));
-            }
-        }
-        let shortest = lives.iter().min_by(|one, other| one.years_or_more().total_cmp(&other.years_or_more()));
-        if let (Some(life), Some(flash)) = (shortest, self.run.pointer_mut("/devices/ssd/flash")) {
-            replace_life(flash, life);
-            flash["dwpd"] = drive_writes(&lives).into();
-        }
+        let mut run = std::mem::take(&mut self.run);
+        note_lives(&mut run, &lives);
+        self.set_run(run);
         self.lives = Some(lives);
     }
 
@@ -259,29 +272,6 @@ impl Figures {
 /// without such a drive.
 pub(crate) fn drive_writes(lives: &[Life]) -> Option<f64> {
     lives.iter().filter_map(|life| life.dwpd).reduce(f64::max)
-}
-
-/// Keys of a drive's flash that depend on its life.
-pub(crate) const OF_LIFE: [&str; 7] = [
-    "lifetime_years",
-    "lifetime_limited_by",
-    "lifetime_years_warranted",
-    "lifetime_years_cycles",
-    "lifetime_range_years",
-    "lifetime_unknown",
-    "dwpd",
-];
-
-/// Replaces the figures of a drive's flash that depend on its life.
-fn replace_life(flash: &mut Value, life: &Life) {
-    let mut figures = FlashFigures::default();
-    figures.note_life(life);
-    let mut figures = serde_json::to_value(&figures).unwrap_or_default();
-    for key in OF_LIFE {
-        if let (Some(figure), Some(flash)) = (figures.get_mut(key), flash.as_object_mut()) {
-            flash.insert(key.to_owned(), figure.take());
-        }
-    }
 }
 
 /// Runs options over a workload.
@@ -453,26 +443,17 @@ impl Figures {
             .and_then(|(lives, joules)| owned.usd_per_year_at((&usd, controller_usd), joules, lives, *terms));
         (cost, owned.loss_probability())
     }
+}
 
-    /// Replaces the profiles' prices by the catalogue's.
-    fn price(&mut self, candidate: &Candidate) {
-        let exported_gb = self.at("exported_bytes").unwrap_or(0.0) / 1e9;
-        let sum = |kind| {
-            let drives =
-                candidate.drives.iter().filter(move |(_, offer)| offer.kind == kind).map(|(_, offer)| offer.usd);
-            drives.reduce(|one, other| one + other)
-        };
-        let prices: BTreeMap<&str, Option<f64>> = [
-            ("ssd_usd", sum(crate::catalogue::Kind::Ssd)),
-            ("hdd_usd", sum(crate::catalogue::Kind::Hdd)),
-            ("total_usd", Some(candidate.cost_usd)),
-            ("usd_per_gb", (exported_gb > 0.0).then(|| candidate.cost_usd / exported_gb)),
-        ]
-        .into();
-        if let Some(cost) = self.run.get_mut("cost").and_then(Value::as_object_mut) {
-            prices.into_iter().for_each(|(key, value)| {
-                cost.insert(key.to_owned(), value.map_or(Value::Null, Value::from));
-            });
-        }
-    }
+/// Replaces the profiles' prices by the catalogue's.
+fn price(run: &mut Run, candidate: &Candidate) {
+    let sum = |kind| {
+        let drives = candidate.drives.iter().filter(move |(_, offer)| offer.kind == kind).map(|(_, offer)| offer.usd);
+        drives.reduce(|one, other| one + other)
+    };
+    let exported_gb = run.exported_bytes as f64 / 1e9;
+    let cost = &mut run.cost;
+    (cost.ssd_usd, cost.hdd_usd) = (sum(Kind::Ssd), sum(Kind::Hdd));
+    cost.total_usd = Some(candidate.cost_usd);
+    cost.usd_per_gb = (exported_gb > 0.0).then(|| candidate.cost_usd / exported_gb);
 }

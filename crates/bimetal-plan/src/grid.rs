@@ -45,6 +45,12 @@ impl Candidate {
         self.drives.iter().find(|(own, _)| *own == role).map(|(_, offer)| offer)
     }
 
+    /// Returns the parameters of the scheme that every option has, with the values of this option.
+    pub(crate) fn all_settings(&self) -> BTreeMap<String, String> {
+        let defaults = self.scheme.parameters.iter().map(|known| (known.name.to_owned(), known.default.to_owned()));
+        defaults.chain(self.settings.iter().cloned()).collect()
+    }
+
     /// Returns true if several equal drives are bought and used as one.
     pub fn has_several_drives(&self) -> bool {
         self.drives.iter().any(|(_, offer)| offer.drives > 1)

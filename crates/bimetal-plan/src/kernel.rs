@@ -116,10 +116,10 @@ mod tests {
     use bimetal_core::units::Bytes;
     use bimetal_models::profile::Profile;
     use bimetal_sim::lifetime::{KnownWear, Life};
+    use bimetal_sim::results::Run;
     use bimetal_sim::setup::Choices;
     use bimetal_sim::simulator::Replay;
     use bimetal_trace::Request;
-    use serde_json::json;
 
     use super::*;
     use crate::bounds::Bounds;
@@ -165,8 +165,9 @@ mod tests {
             sure: false,
         };
         let reasons = |p99_ms: f64, lives: Option<Vec<Life>>| {
-            let run = json!({ "response_time_ms": { "all": { "p99": p99_ms } } });
-            let outcome = Some(Outcome::Done(Box::new(Figures { run, lives, ..Figures::default() })));
+            let mut run = Run::named("smq");
+            run.response_time_ms.all.p99 = Some(p99_ms);
+            let outcome = Some(Outcome::Done(Box::new(Figures { lives, ..Figures::of_run(run) })));
             let reasons = vec!["slower than another option".to_owned()];
             search.broken_by(&Tried { outcome, reasons, ..option("smq", &[]) }).map(|broken| broken.reasons)
         };

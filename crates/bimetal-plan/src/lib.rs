@@ -53,7 +53,7 @@ use bimetal_measure::text::{price, short};
 use bimetal_sim::experiment::{peak_rss_bytes, summary_of};
 use bimetal_sim::findings;
 use bimetal_sim::lifetime::KnownWear;
-use bimetal_sim::results::TraceSummary;
+use bimetal_sim::results::{Run, TraceSummary};
 use bimetal_sim::setup::{Choices, SetupError, controller_usd};
 use bimetal_sim::simulator::{Replay, SimulationError};
 use bimetal_sim::survey::Survey;
@@ -454,7 +454,9 @@ fn planned(
             ..summary_of(&load.survey, question.common.block)
         },
         findings: tried.first().map_or_else(Vec::new, |first| {
-            let run = answer::run_of(first);
+            let candidate = &first.candidate;
+            let unknown = || Run { settings: candidate.all_settings(), ..Run::named(candidate.scheme.name) };
+            let run = first.figures().map_or_else(unknown, |figures| figures.run().clone());
             let disks = tried.iter().any(|tried| tried.candidate.drive(Role::Hdd).is_some());
             findings::of_choice(&load.survey, &run, disks, question.common.block, question.replay)
         }),

@@ -587,12 +587,12 @@ mod tests {
     use bimetal_core::schemes;
     use bimetal_core::units::{Bytes, Nanoseconds};
     use bimetal_sim::lifetime::KnownWear;
+    use bimetal_sim::results::Run;
     use bimetal_sim::setup::Choices;
     use bimetal_sim::simulator::Replay;
     use bimetal_trace::Request;
     use bimetal_trace::synthetic::{Generator, Interarrival, Skew, WorkloadSpec};
     use proptest::prelude::*;
-    use serde_json::json;
 
     use super::*;
     use crate::advice::Confidence;
@@ -689,7 +689,9 @@ mod tests {
         let option = |index: usize, proven: bool| {
             let mut option = proved(index, Some(proven));
             let Some(Outcome::Done(figures)) = &mut option.outcome else { panic!("it ran to its end") };
-            figures.run = json!({ "response_time_ms": { "all": { "p99": index as f64 / 10.0, "mean": 1.0 } } });
+            let mut run = Run::named("hdd-only");
+            (run.response_time_ms.all.p99, run.response_time_ms.all.mean) = (Some(index as f64 / 10.0), Some(1.0));
+            **figures = Figures { confidence: figures.confidence.take(), ..Figures::of_run(run) };
             option
         };
         let mut options: Vec<Tried> = (0..40).map(|index| option(index, false)).collect();

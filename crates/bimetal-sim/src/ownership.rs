@@ -231,7 +231,7 @@ fn idle_watts(body: &Body) -> Option<f64> {
 impl OwnedDrive {
     /// Returns the mean power of the drives that are used as one drive, over the time of the run.
     fn watts(&self, member: &Member, span: Nanoseconds) -> Option<f64> {
-        let at_work = Some(energy(member)? / span.as_seconds_f64()).filter(|watts| watts.is_finite())?;
+        let at_work = Some(member.figures.energy_j()? / span.as_seconds_f64()).filter(|watts| watts.is_finite())?;
         match self.count {
             0 | 1 => Some(at_work),
             count => Some(at_work + (count - 1) as f64 * self.idle_watts?),
@@ -269,13 +269,6 @@ fn sets_of(life: Option<f64>, unknown: Option<Unknown>, years: f64) -> Option<f6
         (Some(life), _) => Some((years / life).max(1.0)),
         (None, Some(Unknown::NothingWritten | Unknown::NothingErased)) => Some(1.0),
         (None, _) => None,
-    }
-}
-
-fn energy(member: &Member) -> Option<f64> {
-    match &member.figures {
-        MemberFigures::Ssd(figures) => figures.energy_j,
-        MemberFigures::Hdd(figures) => figures.energy_j,
     }
 }
 

@@ -442,6 +442,14 @@ impl MemberFigures {
         }
     }
 
+    /// Returns the energy of the drive in joules.
+    pub fn energy_j(&self) -> Option<f64> {
+        match self {
+            Self::Ssd(figures) => figures.energy_j,
+            Self::Hdd(figures) => figures.energy_j,
+        }
+    }
+
     /// Returns the share of the time during which the drive was busy.
     pub fn busy_fraction(&self) -> Option<f64> {
         match self {

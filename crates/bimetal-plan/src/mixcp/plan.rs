@@ -13,9 +13,9 @@ use bimetal_core::units::Bytes;
 use bimetal_measure::text::short;
 use bimetal_models::profile::{Body, Profile};
 use bimetal_sim::experiment::peak_rss_bytes;
+use bimetal_sim::results::Run;
 use bimetal_sim::setup::Setup;
 use bimetal_sim::simulator::Replay;
-use serde_json::json;
 
 use super::regression::{Fit, Significance};
 use super::training::{self, Spans, WORKLOADS};
@@ -230,12 +230,9 @@ impl Asked<'_> {
         };
         let written = if wears { written } else { 0.0 };
         let life = Life::at_rates(Role::Ssd.name(), profile, size, written, erased / written);
-        Figures {
-            run: json!({"response_time_ms": {"all": {"mean": told.response_ms}}}),
-            lives: Some(vec![life]),
-            cost_usd: candidate.cost_usd,
-            ..Figures::default()
-        }
+        let mut run = Run { settings: candidate.all_settings(), ..Run::named(candidate.scheme.name) };
+        run.response_time_ms.all.mean = Some(told.response_ms);
+        Figures { lives: Some(vec![life]), cost_usd: candidate.cost_usd, ..Figures::of_run(run) }
     }
 
     fn confidence(&self, candidate: &Candidate, models: &BTreeMap<String, Trained>) -> Confidence {

@@ -110,6 +110,7 @@ pub fn of_choice(survey: &Survey, run: &Run, disks: bool, block: BlockSize, repl
         misaligned::of(survey, block),
         cold_start::of_trace(survey).filter(|_| disks),
         timers::of(survey, runs, replay),
+        bursts::of(survey, runs).filter(|_| matches!(replay, Replay::Timed { .. })),
         life_of_short_trace::of(survey, runs).filter(|_| !matches!(replay, Replay::Closed { .. })),
         faster_device::of_trace(survey).filter(|_| disks && matches!(replay, Replay::Timed { .. })),
         no_responses::of(survey).filter(|_| matches!(replay, Replay::Think { .. })),
@@ -146,6 +147,18 @@ mod tests {
         let (timed, think) = (Replay::Timed { speedup: 1.0 }, Replay::Think { speedup: 1.0 });
         assert_eq!(ids(true, timed), ["recorded-on-faster-device"]);
         assert!(ids(false, timed).is_empty() && ids(true, think).is_empty());
+    }
+
+    #[test]
+    fn choice_tells_of_a_burst_larger_than_its_ssd() {
+        let survey = Survey { burst_bytes: Bytes(1 << 30), ..Survey::default() };
+        let is_told = |ssd_bytes, replay| {
+            let found = of_choice(&survey, &run("bcache", ssd_bytes), true, BlockSize::default(), replay);
+            found.iter().any(|finding| finding.id == "cache-smaller-than-bursts")
+        };
+        let timed = Replay::Timed { speedup: 1.0 };
+        assert!(is_told(1 << 20, timed));
+        assert!(!is_told(2 << 30, timed) && !is_told(1 << 20, Replay::Think { speedup: 1.0 }));
     }
 
     #[test]
