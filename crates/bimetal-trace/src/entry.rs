@@ -88,10 +88,8 @@ impl Entry {
     }
 }
 
-const TRANSFER_EXPECTED: &str =
-    "at most 524288 sectors (256 MiB) in one read or write (--skip-bad-lines skips longer ones)";
-const ZEROES_EXPECTED: &str =
-    "at most 8388608 sectors (4 GiB) in one write-zeroes (--skip-bad-lines skips longer ones)";
+const TRANSFER_EXPECTED: &str = "at most 524288 sectors (256 MiB) in one read or write";
+const ZEROES_EXPECTED: &str = "at most 8388608 sectors (4 GiB) in one write-zeroes";
 
 /// Reason for which a line or record is refused.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -43,12 +43,21 @@ pub struct BadLine {
     pub value: String,
     /// Content that the reader expected instead.
     pub expected: Cow<'static, str>,
+    /// Set if the lines after this one can be read.
+    pub can_be_skipped: bool,
 }
 
 impl fmt::Display for BadLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { trace, place, field, value, expected } = self;
+        let Self { trace, place, field, value, expected, .. } = self;
         write!(f, "{trace}:{place}: {field} '{value}': expected {expected}")
+    }
+}
+
+impl BadLine {
+    /// Returns the remedy as the end of a message; an empty text if there is none.
+    fn remedy(&self) -> &'static str {
+        if self.can_be_skipped { " (--skip-bad-lines leaves such lines out and counts them)" } else { "" }
     }
 }
 
@@ -90,7 +99,7 @@ pub enum TraceError {
         rejected: String,
     },
     /// The reader rejects a line, and bad lines are not skipped.
-    #[error("{0}")]
+    #[error("{line}{}", .0.remedy(), line = .0)]
     BadLine(Box<BadLine>),
     /// The trace contains no request.
     #[error("{trace}: no request found when read as {format}: {reason}")]

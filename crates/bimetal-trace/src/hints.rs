@@ -135,7 +135,14 @@ impl std::ops::Deref for Hints {
 
 fn refused(name: &str, place: Place, bad: Bad) -> TraceError {
     let Bad { field, value, expected, .. } = bad;
-    TraceError::BadLine(Box::new(BadLine { trace: name.to_owned(), place, field, value, expected }))
+    TraceError::BadLine(Box::new(BadLine {
+        trace: name.to_owned(),
+        place,
+        field,
+        value,
+        expected,
+        can_be_skipped: false,
+    }))
 }
 
 /// Parser of the lines of a file of hints.

@@ -423,7 +423,7 @@ impl Trace {
     #[cold]
     fn refuse(&mut self, bad: Bad, place: Place) -> Result<(), TraceError> {
         let Bad { field, value, expected, fatal, .. } = bad;
-        let line = BadLine { trace: self.name.clone(), place, field, value, expected };
+        let line = BadLine { trace: self.name.clone(), place, field, value, expected, can_be_skipped: !fatal };
         if fatal || !self.options.skip_bad_lines {
             return Err(TraceError::BadLine(Box::new(line)));
         }

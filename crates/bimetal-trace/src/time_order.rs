@@ -115,13 +115,7 @@ impl TimeOrder {
         let leaps =
             |from: Option<Nanoseconds>| from.is_none_or(|from| entry.time.0.saturating_sub(from.0) > LEAP_NS_MAX);
         if (self.previous.is_some() || next.is_some()) && leaps(self.previous) && leaps(next) {
-            return Err((
-                bad_time(
-                    entry.time,
-                    "a time at most 30 days ahead of the entries around it (--skip-bad-lines leaves the line out and counts it)",
-                ),
-                place,
-            ));
+            return Err((bad_time(entry.time, "a time at most 30 days ahead of the entries around it"), place));
         }
         if entry.time < self.released {
             return Err((bad_time(entry.time, STEPS_BACK), place));
