@@ -98,5 +98,5 @@ fn lasts_longer(tried: &Tried, best: &Tried) -> bool {
 }
 
 fn usd_per_year(tried: &Tried) -> Option<f64> {
-    tried.figures()?.ownership(&tried.candidate).0
+    tried.figures()?.run().cost.usd_per_year
 }

@@ -145,6 +145,9 @@ pub struct Described {
     pub usd_per_year: Option<f64>,
     /// Probability that data are lost in a year; null if it is not known.
     pub loss_probability_per_year: Option<f64>,
+    /// Carbon dioxide (equivalent) that making the drives set free, in kg: the lowest and the
+    /// highest that sources give; null if it is not known.
+    pub embodied_carbon_kg: Option<[f64; 2]>,
     /// Figures that `simulate` gives for exactly these drives, sizes and settings.
     pub predicted: BTreeMap<String, Value>,
     /// Lowest and highest value that the whole trace and its parts give for each budgeted figure,
@@ -228,8 +231,7 @@ impl Described {
         let Tried { candidate, .. } = tried;
         let figures = tried.figures();
         let confidence = figures.and_then(|figures| figures.confidence.as_deref());
-        let (usd_per_year, loss_probability_per_year) =
-            figures.map_or((None, None), |figures| figures.ownership(candidate));
+        let cost = figures.map(|figures| figures.run().cost).unwrap_or_default();
         let (ssd, hdd) = (candidate.drive(Role::Ssd), candidate.drive(Role::Hdd));
         let log = candidate.drive(Role::Log).map(|log| format!("{}:{}", log.model, log.size));
         Self {
@@ -243,8 +245,9 @@ impl Described {
             scheme: candidate.scheme.name.to_owned(),
             settings: settings_of(candidate, figures),
             cost_usd: candidate.cost_usd,
-            usd_per_year,
-            loss_probability_per_year,
+            usd_per_year: cost.usd_per_year,
+            loss_probability_per_year: cost.loss_probability_per_year,
+            embodied_carbon_kg: cost.embodied_carbon_kg,
             predicted: figures.map(|figures| predicted(figures, budgets)).unwrap_or_default(),
             predicted_range: figures.map(|figures| ranges(figures, budgets)).unwrap_or_default(),
             kept_in_windows: confidence.map(kept_in_windows).unwrap_or_default(),

@@ -216,6 +216,9 @@ impl Figures {
     pub fn set_lives(&mut self, lives: Vec<Life>) {
         let mut run = std::mem::take(&mut self.run);
         note_lives(&mut run, &lives);
+        if let Some((owned, terms)) = &self.owned {
+            owned.note(&mut run, *terms);
+        }
         self.set_run(run);
         self.lives = Some(lives);
     }
@@ -371,8 +374,12 @@ impl Evaluator<'_> {
         match simulate_within(&mut setup, self.load.requests.open()?, play, limits, &|_| {}) {
             Ok(measured) => {
                 let span = (measured.end - measured.start).as_seconds_f64();
-                let run = run_of(&setup, &measured, self.replay, RunSpeed::default());
-                let owned = Some((Owned::of(&setup, &measured), choices.ownership));
+                let mut run = run_of(&setup, &measured, self.replay, RunSpeed::default());
+                let (owned, terms) = (Owned::of(&setup, &measured), choices.ownership);
+                owned.note(&mut run, terms);
+                // The cost of a year needs the lives in steady state.
+                run.cost.usd_per_year = None;
+                let owned = Some((owned, terms));
                 let puts_off_all_work = run.no_choice == Some(NoChoice::NothingWrittenHome);
                 Ok(Outcome::Done(Box::new(Figures { owned, puts_off_all_work, ..Figures::new(run, candidate, span) })))
             }
@@ -428,21 +435,6 @@ fn too_large_a_map(candidate: &Candidate, choices: &Choices) -> Option<String> {
             size(MAP_BYTES_MAX)
         )
     })
-}
-
-impl Figures {
-    /// Returns the cost of a year of ownership, and the probability that data are lost in a year;
-    /// each is `None` if it is not known.
-    pub fn ownership(&self, candidate: &Candidate) -> (Option<f64>, Option<f64>) {
-        let Some((owned, terms)) = &self.owned else { return (None, None) };
-        let usd: Vec<f64> = candidate.drives.iter().map(|(_, offer)| offer.usd).collect();
-        let lives = self.lives.as_deref();
-        let controller_usd = candidate.cost_usd - usd.iter().sum::<f64>();
-        let cost = lives
-            .zip(self.energy_j)
-            .and_then(|(lives, joules)| owned.usd_per_year_at((&usd, controller_usd), joules, lives, *terms));
-        (cost, owned.loss_probability())
-    }
 }
 
 /// Replaces the profiles' prices by the catalogue's.

@@ -29,7 +29,7 @@ use bimetal_core::units::Nanoseconds;
 use bimetal_models::cloud::RENT_YEARS;
 use bimetal_models::profile::Body;
 
-use crate::lifetime::{Life, Unknown};
+use crate::lifetime::Unknown;
 use crate::results::{Cost, Member, MemberFigures, Run};
 use crate::setup::{Drive, Setup};
 use crate::simulator::Measured;
@@ -76,14 +76,11 @@ pub struct Owned {
 /// Facts about one drive.
 #[derive(Clone, Debug)]
 struct OwnedDrive {
-    /// Name of the drive, as its lifetime has it.
-    id: String,
     usd: Option<f64>,
     failures_per_year: Option<f64>,
     holds: Holds,
     /// Set if the loss of the drive loses nothing: home has a copy of each block.
     is_copied: bool,
-    is_flash: bool,
     is_rented: bool,
     /// Number of equal drives that are used as one drive.
     count: u64,
@@ -97,12 +94,10 @@ impl Owned {
     /// Returns the facts about the drives of `setup` after a run.
     pub fn of(setup: &Setup, measured: &Measured) -> Self {
         let drives = setup.drives.iter().map(|drive| OwnedDrive {
-            id: drive.id.clone(),
             usd: drive.price.as_ref().map(|price| price.usd),
             failures_per_year: drive.profile.failures_per_year,
             holds: drive.holds,
             is_copied: is_copied(setup, drive),
-            is_flash: matches!(drive.profile.body, Body::Flash(_)),
             is_rented: drive.profile.is_rented(),
             count: drive.bought,
             idle_watts: idle_watts(&drive.profile.body),
@@ -116,8 +111,9 @@ impl Owned {
         }
     }
 
-    /// Writes the cost of a year, and the probability of a loss, into the figures of the run.
-    pub(crate) fn note(&self, run: &mut Run, terms: Terms) {
+    /// Writes the cost of a year, the probability of a loss, and the carbon dioxide of making the
+    /// drives, into the figures of the run. The run must have the lives in steady state.
+    pub fn note(&self, run: &mut Run, terms: Terms) {
         let Cost { controller_usd, .. } = run.cost;
         run.cost.usd_per_year = self.usd_per_year(&run.members, controller_usd.unwrap_or(0.0), terms);
         run.cost.loss_probability_per_year = self.loss_probability();
@@ -132,26 +128,6 @@ impl Owned {
         let powered = each().filter(|(drive, _)| !drive.is_rented);
         let watts: f64 = powered.map(|(drive, member)| drive.watts(member, self.span)).sum::<Option<f64>>()?;
         let bought = each().map(|(drive, member)| drive.bought(drive.usd?, sets(member, terms.years)?, terms.years));
-        Some(terms.of_a_year(bought.sum::<Option<f64>>()? + controller_usd, watts))
-    }
-
-    /// Returns the cost of a year if the drives cost `usd`, in the order of the members, and the
-    /// controller `controller_usd`. The drives take `joules` over the run, and their flash lives as
-    /// long as `lives` say. `None` if a figure is not known.
-    pub fn usd_per_year_at(
-        &self,
-        (usd, controller_usd): (&[f64], f64),
-        joules: f64,
-        lives: &[Life],
-        terms: Terms,
-    ) -> Option<f64> {
-        let sets = |drive: &OwnedDrive| match lives.iter().find(|life| life.member == drive.id) {
-            Some(life) => sets_of(life.years, life.unknown, terms.years),
-            None => (!drive.is_flash).then_some(1.0),
-        };
-        let each = self.drives.iter().zip(usd);
-        let bought = each.map(|(drive, usd)| drive.bought(*usd, sets(drive)?, terms.years));
-        let watts = Some(joules / self.span.as_seconds_f64()).filter(|watts| watts.is_finite())?;
         Some(terms.of_a_year(bought.sum::<Option<f64>>()? + controller_usd, watts))
     }
 
@@ -275,16 +251,15 @@ fn sets_of(life: Option<f64>, unknown: Option<Unknown>, years: f64) -> Option<f6
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::HddFigures;
+    use crate::lifetime::Life;
+    use crate::results::{HddFigures, SsdFigures};
 
     fn owned(drives: &[(Holds, f64)], was_dirty: bool) -> Owned {
         let drive = |&(holds, failures): &(Holds, f64)| OwnedDrive {
-            id: format!("{holds:?}").to_lowercase(),
             usd: Some(100.0),
             failures_per_year: Some(failures),
             holds,
             is_copied: false,
-            is_flash: holds == Holds::Cache,
             is_rented: false,
             count: 1,
             idle_watts: Some(4.0),
@@ -336,27 +311,31 @@ mod tests {
 
     #[test]
     fn cost_of_a_year_has_successors_of_worn_and_of_failed_drives() {
-        let owned = owned(&[(Holds::Home, 0.02), (Holds::Cache, 0.01)], false);
+        let mut owned = owned(&[(Holds::Home, 0.02), (Holds::Cache, 0.01)], false);
+        owned.drives[0].usd = Some(300.0);
         let terms = Terms { years: 5.0, usd_per_kwh: 0.1 };
-        let life = |years| Life { member: "cache".to_owned(), years: Some(years), ..Life::default() };
-        let cost =
-            |lives: &[Life]| owned.usd_per_year_at((&[300.0, 100.0], 0.0), 50.0, lives, terms).expect("all is known");
+        let cost_with = |life: Life, controller_usd| {
+            let mut flash = SsdFigures { energy_j: Some(20.0), ..SsdFigures::default() };
+            flash.flash.note_life(&life);
+            let disk = Member::of_disk(HddFigures { energy_j: Some(30.0), ..HddFigures::default() });
+            let cache = Member { figures: MemberFigures::Ssd(Box::new(flash)), ..disk.clone() };
+            let mut run = Run { members: vec![disk, cache], ..Run::default() };
+            run.cost.controller_usd = controller_usd;
+            owned.note(&mut run, terms);
+            run.cost.usd_per_year
+        };
+        let cost = |life: Life| cost_with(life, None).expect("all is known");
+        let years = |years| Life { cycles_years: Some(years), ..Life::default() };
         // 5 W over a year, and failed drives.
         let power = 5.0 * HOURS_A_YEAR / 1000.0 * 0.1;
         let failed = 300.0 * 0.02 + 100.0 * 0.01;
-        assert!((cost(&[life(20.0)]) - (400.0 / 5.0 + failed + power)).abs() < 1e-9);
-        assert!(
-            (cost(&[life(2.0)]) - ((300.0 + 250.0) / 5.0 + failed + power)).abs() < 1e-9,
-            "it wears out in 2 years"
-        );
-        let unknown = Some(Unknown::NothingWritten);
-        let endless = Life { member: "cache".to_owned(), unlimited: true, unknown, ..Life::default() };
-        assert_eq!(cost(&[endless]), cost(&[life(20.0)]));
-        let unknown = Life { member: "cache".to_owned(), ..Life::default() };
-        assert_eq!(owned.usd_per_year_at((&[300.0, 100.0], 0.0), 50.0, &[unknown], terms), None);
-        assert_eq!(owned.usd_per_year_at((&[300.0, 100.0], 0.0), 50.0, &[], terms), None, "flash of unknown life");
-        let controlled = owned.usd_per_year_at((&[300.0, 100.0], 50.0), 50.0, &[life(20.0)], terms);
-        assert!((controlled.expect("all is known") - cost(&[life(20.0)]) - 10.0).abs() < 1e-9);
+        assert!((cost(years(20.0)) - (400.0 / 5.0 + failed + power)).abs() < 1e-9);
+        assert!((cost(years(2.0)) - ((300.0 + 250.0) / 5.0 + failed + power)).abs() < 1e-9, "worn out in 2 years");
+        let unwritten = Life { unknown: Some(Unknown::NothingWritten), ..Life::default() };
+        assert_eq!(cost(unwritten), cost(years(20.0)));
+        assert_eq!(cost_with(Life::default(), None), None, "flash of unknown life");
+        let controlled = cost_with(years(20.0), Some(50.0)).expect("all is known");
+        assert!((controlled - cost(years(20.0)) - 10.0).abs() < 1e-9);
     }
 
     /// Three disks that are used as one lose data when any of them fails.

@@ -368,7 +368,7 @@ fn sheet(planned: &Planned, all: bool) -> Sheet {
             row.push(offer.map(|offer| offer.size.0).into());
         }
         row.push(candidate.cost_usd.into());
-        row.push(figures.and_then(|figures| figures.ownership(candidate).0).into());
+        row.push(figures.and_then(|figures| figures.run().cost.usd_per_year).into());
         row.extend(times.map(|time| Cell::from(figures.and_then(|all| all.at(&format!("response_time_ms.{time}"))))));
         let (least, most) = figures.map_or((None, None), Figures::life_range);
         let dwpd = figures.filter(|all| all.lives.is_some()).and_then(|all| all.at("devices.ssd.flash.dwpd"));
