@@ -31,8 +31,8 @@ const COMMON_NAME: &str = "common drives";
 /// Model of an SSD for which no model is named: a TLC drive with sourced prices and endurance.
 pub const DEFAULT_SSD: &str = COMMON[0];
 
-/// Model of an HDD for which no model is named: a drive of 7200 rpm with sourced prices.
-pub const DEFAULT_HDD: &str = COMMON[5];
+/// Models of an HDD of which the cheapest serves, if no model is named.
+pub const DEFAULT_HDDS: [&str; 2] = [COMMON[4], COMMON[5]];
 
 /// Largest difference between a drive's size and the size as which it is sold, as a share.
 const NOMINAL_SHARE: f64 = 0.001;
@@ -408,7 +408,7 @@ impl Catalogue {
         Market {
             drives: self.offers.iter().map(Offer::on_sale).collect(),
             default_ssd: DEFAULT_SSD,
-            default_hdd: DEFAULT_HDD,
+            default_hdds: &DEFAULT_HDDS,
         }
     }
 
@@ -582,7 +582,7 @@ mod tests {
         let CatalogueNote { oldest_price, newest_price, .. } = common.note();
         assert_eq!((oldest_price.as_str(), newest_price.is_empty()), ("2025-07-23", false));
         let default = |kind: Kind, name| common.of_kind(kind).iter().any(|offer| offer.model.starts_with(name));
-        assert!(default(Kind::Ssd, DEFAULT_SSD) && default(Kind::Hdd, DEFAULT_HDD));
+        assert!(default(Kind::Ssd, DEFAULT_SSD) && DEFAULT_HDDS.iter().all(|name| default(Kind::Hdd, name)));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use bimetal_core::layout::Role;
 use bimetal_core::scheme::{Holds, SchemeInfo};
+use bimetal_core::units::Sectors;
 use bimetal_models::flash::state::DriveState;
 use bimetal_models::profile::Profile;
 use bimetal_models::spelling::nearest;
@@ -88,7 +89,7 @@ fn check_figure(
         return Err(unknown_key(key, None));
     }
     let choice = own.unwrap_or(common);
-    let profile = Profile::load(choice.profile.as_deref().unwrap_or(choices.market.default_model(role)))?;
+    let profile = Profile::load(choice.profile.as_deref().unwrap_or(choices.market.default_model(role, Sectors(0))))?;
     if profile.keys().any(|known| known == figure) {
         return Ok(());
     }

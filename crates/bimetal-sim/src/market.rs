@@ -31,13 +31,13 @@ pub struct Market {
     pub drives: Vec<OnSale>,
     /// Model of an SSD for which no model is named.
     pub default_ssd: &'static str,
-    /// Model of an HDD for which no model is named.
-    pub default_hdd: &'static str,
+    /// Models of an HDD among which the price decides, if no model is named.
+    pub default_hdds: &'static [&'static str],
 }
 
 impl Default for Market {
     fn default() -> Self {
-        Self { drives: Vec::new(), default_ssd: DEFAULT_SSD, default_hdd: DEFAULT_HDD }
+        Self { drives: Vec::new(), default_ssd: DEFAULT_SSD, default_hdds: &[DEFAULT_HDD] }
     }
 }
 
@@ -62,9 +62,19 @@ impl Purchase {
 }
 
 impl Market {
-    /// Returns the model of a drive of `role` for which no model is named.
-    pub fn default_model(&self, role: Role) -> &'static str {
-        if role == Role::Ssd { self.default_ssd } else { self.default_hdd }
+    /// Returns the model of a drive of `role` for which no model is named: of HDDs, the cheapest
+    /// with at least `least` sectors, and of equal prices the first.
+    pub fn default_model(&self, role: Role, least: Sectors) -> &'static str {
+        if role == Role::Ssd {
+            return self.default_ssd;
+        }
+        let usd = |model: &&str| {
+            let profile = Profile::load(model).ok();
+            let price = profile.and_then(|profile| self.smallest(model, &profile, least).price);
+            price.map_or(f64::INFINITY, |price| price.usd)
+        };
+        let cheapest = self.default_hdds.iter().copied().min_by(|one, other| usd(one).total_cmp(&usd(other)));
+        cheapest.unwrap_or(DEFAULT_HDD)
     }
 
     /// Returns the smallest drive of `model` on sale with at least `least` sectors, or several of
@@ -131,6 +141,28 @@ mod tests {
         assert_eq!(bought(&market, &format!("{own}")), (1, own, 50.0));
         assert_eq!(bought(&market, "1100GB"), (1, 2_000_000_000_000, 70.0));
         assert_eq!(bought(&market, "9TB"), (3, 4_000_000_000_000, 360.0), "three of the largest");
+    }
+
+    /// Regression: with 2 TB, `compare` bought a disk of 8 TB for $200, because its one default
+    /// model has no smaller size, and `plan` bought another for $100.
+    #[test]
+    fn default_disk_is_the_cheapest_that_is_large_enough() {
+        const OTHER: &str = "wd-caviar-blue-wd10ealx-1tb";
+        let mut market = shop(&[("1TB", 50.0), ("2TB", 70.0)]);
+        let of_other = |size: &str, usd| OnSale {
+            model: OTHER.to_owned(),
+            size: size.parse().expect("a size"),
+            price: Price { usd, date: String::new(), source: String::new() },
+            profile: None,
+        };
+        market.drives.extend([of_other("1500GB", 60.0), of_other("4TB", 200.0)]);
+        market.default_hdds = &[DEFAULT_HDD, OTHER];
+        let default = |least: &str| market.default_model(Role::Hdd, least.parse::<Bytes>().expect("a size").sectors());
+        assert_eq!(default("10GB"), DEFAULT_HDD);
+        assert_eq!(default("1200GB"), OTHER);
+        assert_eq!(default("1800GB"), DEFAULT_HDD);
+        assert_eq!(default("4TB"), DEFAULT_HDD, "two disks of 2 TB are cheaper than one of 4 TB");
+        assert_eq!(market.default_model(Role::Ssd, Sectors(1)), DEFAULT_SSD);
     }
 
     #[test]

@@ -679,7 +679,7 @@ impl Plan<'_> {
 
     fn choose(&mut self, name: MemberName, holds: Holds, choice: &DriveChoice) -> Result<Chosen, SetupError> {
         let (role, id) = (name.role, name.text());
-        let default = self.choices.market.default_model(role);
+        let default = self.choices.default_model(role, choice.size, self.survey);
         if choice.profile.is_none() {
             self.assume(&id, default);
         }

@@ -17,7 +17,7 @@ use serde::Serialize;
 
 use crate::host::volume_with_host;
 use crate::market::{Purchase, price_of_share};
-use crate::setup::{Choices, Chosen, DefaultSize, Plan, SetupError, sets_geometry};
+use crate::setup::{Choices, Chosen, DefaultSize, Plan, SetupError, Size, sets_geometry};
 use crate::survey::Survey;
 
 /// Share of the requested capacity that a volume may lack, because of its own metadata and because
@@ -71,6 +71,17 @@ impl Choices {
         let addresses: u64 = survey.address_end.values().map(|end| end.0.next_multiple_of(self.block.sectors())).sum();
         let label = if self.capacity.is_some() { 0 } else { LABEL_SECTORS + self.block.sectors() };
         Sectors(addresses + label).bytes().max(self.capacity.unwrap_or_default())
+    }
+
+    /// Returns the model of a drive of `role` and perhaps of `size`, if the user names no model. One
+    /// model serves all schemes of a comparison: the volume decides, and not what a scheme puts on
+    /// the drive.
+    pub(crate) fn default_model(&self, role: Role, size: Option<Size>, survey: &Survey) -> &'static str {
+        let least = match size {
+            Some(Size::Bytes(bytes)) => bytes,
+            Some(Size::OfFootprint(_)) | None => self.least_size(survey),
+        };
+        self.market.default_model(role, least.sectors())
     }
 
     /// Returns the least number of sectors of a volume with the requested capacity.

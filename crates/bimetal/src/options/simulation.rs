@@ -10,7 +10,7 @@ use bimetal_measure::json::{FIGURE_DIGITS, round_to_digits};
 use bimetal_models::flash::Precondition;
 use bimetal_models::flash::state::{self, DriveState};
 use bimetal_models::profile::Profile;
-use bimetal_plan::catalogue::{Catalogue, DEFAULT_HDD, DEFAULT_SSD};
+use bimetal_plan::catalogue::{Catalogue, DEFAULT_HDDS, DEFAULT_SSD};
 use bimetal_plan::drives::model::sizes_on_sale;
 use bimetal_sim::findings::Finding;
 use bimetal_sim::market::Market;
@@ -46,7 +46,8 @@ pub(crate) struct SimulationOptions {
     /// [default: wd-blue-sn5000]; see `bimetal profiles` and `bimetal catalog show`
     #[arg(long, help_heading = heading::DRIVES, value_name = "PROFILE")]
     ssd: Option<String>,
-    /// The HDD: a built-in profile, a drive on sale, or a TOML file [default: seagate-ironwolf-pro]
+    /// The HDD: a built-in profile, a drive on sale, or a TOML file [default: wd-red-plus or
+    /// seagate-ironwolf-pro, whichever holds the volume for less]
     #[arg(long, help_heading = heading::DRIVES, value_name = "PROFILE")]
     hdd: Option<String>,
     /// Size of the SSD, like 32GiB, or a share of the footprint, like 20% [default: the smallest on
@@ -458,11 +459,16 @@ impl RestoreOption {
     }
 }
 
+/// Returns the models that serve where no drive is named.
+fn default_models() -> impl Iterator<Item = &'static str> {
+    std::iter::once(DEFAULT_SSD).chain(DEFAULT_HDDS)
+}
+
 /// Returns the drives on sale for simulations without named drives: the models with a built-in
 /// profile, and the default models in all sizes.
 pub(crate) fn default_market() -> Market {
     let mut market = Catalogue::of_profiles().market();
-    market.drives.extend([DEFAULT_SSD, DEFAULT_HDD].into_iter().flat_map(sizes_on_sale));
+    market.drives.extend(default_models().flat_map(sizes_on_sale));
     market
 }
 
@@ -471,7 +477,7 @@ fn market(options: &SimulationOptions) -> Market {
     let mut market = default_market();
     let members = options.member.iter().filter_map(|(_, drive)| drive.profile.as_ref());
     let mut named: Vec<&str> = options.ssd.iter().chain(&options.hdd).chain(members).map(String::as_str).collect();
-    named.retain(|name| ![DEFAULT_SSD, DEFAULT_HDD].contains(name));
+    named.retain(|name| default_models().all(|default| default != *name));
     named.sort_unstable();
     named.dedup();
     let unlisted: Vec<_> =
