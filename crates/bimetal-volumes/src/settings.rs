@@ -58,8 +58,7 @@ pub fn needs_clean(label: &Label, key: &str, value: &str) -> Result<bool, SetErr
     if let Some(reason) = parameter.and_then(|it| it.simulated) {
         // A volume may leave a value that only a simulation follows, and may not take one. A build
         // that refuses such a value opens no volume with it, so the volume cannot be drained first.
-        let leaves = before.get(key) != after.get(key)
-            && build(&after, &lay_out(&after, &request)?)?.why_only_simulated().is_none();
+        let leaves = build(&after, &lay_out(&after, &request)?)?.why_only_simulated().is_none();
         let only_simulated = || SetError::OnlySimulated { key: key.to_owned(), value: value.to_owned(), reason };
         return if leaves { Ok(false) } else { Err(only_simulated()) };
     }
