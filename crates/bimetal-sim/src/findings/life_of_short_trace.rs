@@ -20,13 +20,20 @@ const LONG: f64 = 10.0;
 
 const HOURS_A_DAY: f64 = 24.0;
 
+/// Returns the shortest life of a run's SSD that the trace leaves possible.
+fn shortest_life_years(run: &Run) -> Option<f64> {
+    let flash = &run.devices.ssd.flash;
+    let years = flash.lifetime_years?;
+    Some(flash.lifetime_range_years.map_or(years, |(least, _)| least.min(years)))
+}
+
 pub(super) fn of(survey: &Survey, runs: &[Run]) -> Option<Finding> {
     if survey.duration == Nanoseconds::ZERO || survey.duration >= DAY {
         return None;
     }
     // Nobody buys a share of a drive.
     let whole = runs.iter().filter(|run| run.sizing != Sizing::Share);
-    let lives = whole.filter_map(|run| Some((run.devices.ssd.flash.lifetime_years?, run)));
+    let lives = whole.filter_map(|run| Some((shortest_life_years(run)?, run)));
     let (years, run) = lives.min_by(|(one, _), (other, _)| one.total_cmp(other))?;
     let seconds = survey.duration.as_seconds_f64();
     let severity = if survey.duration < HOUR { "warning" } else { "note" };
@@ -72,6 +79,11 @@ mod tests {
         let (short, long) = (lifetime(0.5), lifetime(12.0));
         let shortest = format!("The shortest, {short} of bcache, is {long} if the load lasts one hour a day.");
         assert!(found.text.ends_with(&shortest), "{}", found.text);
+        // Regression: a life of 1 to 3 years was longer than a life of 2 years.
+        let mut ranged = lasting("griffin", Some(3.0));
+        ranged.devices.ssd.flash.lifetime_range_years = Some((1.0, 3.0));
+        let found = of(&survey(36), &[lasting("smq", Some(2.0)), ranged]).expect("36 s are no day");
+        assert!(found.text.contains(&format!("The shortest, {} of griffin,", lifetime(1.0))), "{}", found.text);
         let severity = |seconds| of(&survey(seconds), &runs).map(|found| found.severity);
         assert_eq!(severity(3599).as_deref(), Some("warning"));
         assert_eq!(severity(3600).as_deref(), Some("note"));

@@ -23,16 +23,23 @@ pub(super) fn of(runs: &[Run]) -> Option<Finding> {
         let figures = [disk.write_bytes, disk.bands_cleaned, disk.staging_area_bytes].map(Option::unwrap_or_default);
         *known = (*known).max(figures.into());
     }
-    let text = most.iter().map(|(profile, &(bytes, bands, area))| match bytes > area {
-        false => format!(
-            "{profile} is a shingled disk (SMR). It got {} of writes, which its staging area of {} took; random writes \
-             beyond the area are ten times slower, or more.",
-            size(bytes),
-            size(area)
-        ),
-        true => {
-            format!("{profile} is a shingled disk (SMR). It wrote up to {bands} bands anew, which delays requests.")
-        }
+    let text = most.iter().map(|(profile, &(bytes, bands, area))| {
+        let what = match (bytes > area, bands) {
+            (true, 1..) => format!("It wrote up to {bands} bands anew, which delays requests."),
+            (true, 0) => format!(
+                "It got {} of writes, which it wrote in order; random writes beyond its staging area of {} are ten times \
+                 slower, or more.",
+                size(bytes),
+                size(area)
+            ),
+            (false, _) => format!(
+                "It got {} of writes, which its staging area of {} can take; random writes beyond the area are ten times \
+                 slower, or more.",
+                size(bytes),
+                size(area)
+            ),
+        };
+        format!("{profile} is a shingled disk (SMR). {what}")
     });
     let text = text.collect::<Vec<_>>().join(" ");
     let remedy = "for random writes that last, a disk with conventional recording (CMR)";
@@ -62,6 +69,9 @@ mod tests {
         // An idle disk empties its area before the area is full.
         let idle = disk(1 << 30, Some(24 << 30), Some(7));
         assert_eq!(of(&[staged.clone(), idle]).expect("it is shingled").text, text);
+        // Regression: "it wrote up to 0 bands anew, which delays requests".
+        let in_order = of(&[disk(25 << 30, Some(24 << 30), Some(0))]).expect("it is shingled").text;
+        assert!(in_order.contains("25.0 GiB of writes, which it wrote in order"), "{in_order}");
         let text = of(&[staged, disk(25 << 30, Some(24 << 30), Some(7))]).expect("it is shingled").text;
         assert_eq!(text, "barracuda is a shingled disk (SMR). It wrote up to 7 bands anew, which delays requests.");
     }
