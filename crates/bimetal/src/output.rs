@@ -119,7 +119,7 @@ pub(crate) fn note_small_capacity(trace: &TraceSummary, holders: &str) {
     {
         let (capacity, end) = (decimal(capacity), decimal(end));
         note(format_args!(
-            "the trace accesses addresses up to {end}, beyond --capacity {capacity}: {holders} hold {end}; --compact leaves \
+            "the trace accesses addresses up to {end}, beyond the capacity of {capacity}: {holders} hold {end}; --compact leaves \
              out the addresses that the trace does not access"
         ));
     }

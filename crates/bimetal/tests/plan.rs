@@ -776,7 +776,7 @@ fn plan_without_budgets_has_no_empty_section() {
     assert!(!notes.contains("--capacity"), "{notes}");
     // A smaller capacity than the trace's addresses was accepted in silence.
     let (_, notes) = plan(&["--capacity", "1MiB"]);
-    assert!(notes.contains("beyond --capacity 1.049 MB: options hold "), "{notes}");
+    assert!(notes.contains("beyond the capacity of 1.049 MB: options hold "), "{notes}");
     // The cheapest drive answered a question about the best one for a price.
     let cheapest = "no budget asks for more than a low price";
     assert!(plan(&["--max-cost", "300"]).1.contains(cheapest) && !plan(&["--latency", "p99<10s"]).1.contains(cheapest));

@@ -281,11 +281,13 @@ impl Column {
         self.half.and_then(|half| half(run))
     }
 
-    /// Returns the figure of `run` in words, with its interval if tables show it: `12.3 ± 0.4`.
+    /// Returns the figure of `run` in words, with its interval if tables show it: `12.3 ± 0.4`, or
+    /// `8.15 (17.2)` for an interval that reaches down to 0.
     pub(crate) fn shown_with_half(&self, run: &Run) -> String {
         let shown = self.shown(run);
-        match self.half_of(run).filter(|_| self.shows_half) {
-            Some(half) => format!("{shown} ± {}", half_interval(half, &shown)),
+        match self.half_of(run).filter(|_| self.shows_half).zip((self.value)(run)) {
+            Some((half, value)) if half >= value && half > 0.0 => format!("{shown} ({})", (self.text)(value + half)),
+            Some((half, _)) => format!("{shown} ± {}", half_interval(half, &shown)),
             None => shown,
         }
     }

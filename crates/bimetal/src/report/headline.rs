@@ -66,15 +66,19 @@ pub(crate) fn summary(document: &Document) -> String {
         return String::new();
     }
     match Choices::of(&document.runs, None) {
-        Some(Choices { best, .. }) if !best.is_empty() => advice(document, &best),
+        Some(choices) if !choices.best.is_empty() => advice(document, &choices),
         _ => best_of_each_figure(document),
     }
 }
 
 /// Returns the choices, each with its purpose.
-fn advice(document: &Document, best: &[Choice]) -> String {
-    if let [Choice { run, purpose, .. }] = best {
-        return format!("Choose {}, {purpose}: nothing is gained by the others.", name(document, *run));
+fn advice(document: &Document, Choices { best, beaten, .. }: &Choices) -> String {
+    if let [Choice { run, purpose, .. }] = &best[..] {
+        let gained = match beaten.is_empty() {
+            true => String::new(),
+            false => format!(": nothing is gained by {}", names(document, beaten)),
+        };
+        return format!("Choose {}, {purpose}{gained}.", name(document, *run));
     }
     let choice = |Choice { run, purpose, .. }: &Choice| format!("{} ({purpose})", name(document, *run));
     format!("Choose {}.", list(&best.iter().map(choice).collect::<Vec<_>>(), "or"))
@@ -439,7 +443,7 @@ mod tests {
             run("hdd-only", 9.0, 200.0, None, None),
         ]);
         let said = |document: &Document| text(&summary(document));
-        assert_eq!(said(&document), "Choose ssd-only, the cheapest: nothing is gained by the others.");
+        assert_eq!(said(&document), "Choose ssd-only, the cheapest: nothing is gained by griffin and hdd-only.");
         document.runs[0].cost.total_usd = Some(245.0);
         let two =
             "Choose hdd-only (the cheapest), griffin (for a p99 below 45.0 ms) or ssd-only (for a p99 below 2.00 ms).";
