@@ -23,18 +23,15 @@ pub const YEARS_MAX: f64 = 10.0;
 /// to own.
 const CHEAPER: f64 = 0.8;
 
-/// Ratio of two response times from which on the ratio is given as a factor.
-const TIMES: f64 = 2.0;
-
 impl Planned {
-    /// Returns the cheapest option that keeps the budgets and is faster than the winner, or lasts
-    /// longer.
+    /// Returns the cheapest of the options that were run, keep the budgets, and are faster than the
+    /// winner or last longer.
     pub fn next_best(&self) -> Option<&Tried> {
         next_best(&self.tried[..self.kept], &self.latency)
     }
 
-    /// Returns the option that keeps the budgets for the lowest cost of a year, if that cost is
-    /// well below the winner's.
+    /// Returns the option with the lowest cost of a year, among the options that were run and keep
+    /// the budgets, if that cost is well below the winner's.
     pub fn cheapest_to_own(&self) -> Option<&Tried> {
         let (best, others) = self.tried[..self.kept].split_first()?;
         let most = usd_per_year(best)? * CHEAPER;
@@ -45,33 +42,41 @@ impl Planned {
     /// Returns the alternatives as lines of text.
     pub fn alternatives(&self) -> Vec<String> {
         let Some(best) = self.tried.first().filter(|_| self.kept > 0) else { return Vec::new() };
-        let next = self.next_best().map(|next| {
+        let (next, owned) = (self.next_best(), self.cheapest_to_own());
+        let own = |other: &Tried| {
+            let (usd, instead) = (price(usd_per_year(other)?), price(usd_per_year(best)?));
+            Some(format!("cheaper to own, {usd} a year instead of {instead}"))
+        };
+        let mut lines = Vec::new();
+        if let Some(next) = next {
             let more = next.candidate.cost_usd - best.candidate.cost_usd;
             let money = if more > 0.0 { format!("for {} more", price(more)) } else { "for the same price".to_owned() };
-            format!("{money}{}: {}", self.gain(best, next), sentence(next, &self.latency))
-        });
-        let owned = self.cheapest_to_own().and_then(|other| {
-            let (usd, instead) = (price(usd_per_year(other)?), price(usd_per_year(best)?));
-            Some(format!("cheaper to own, {usd} a year instead of {instead}: {}", sentence(other, &self.latency)))
-        });
-        next.into_iter().chain(owned).collect()
+            let is_both = owned.is_some_and(|owned| owned.candidate.index == next.candidate.index);
+            let gains = [Some(money), Some(self.gain(best, next)), own(next).filter(|_| is_both)];
+            let gains: Vec<String> = gains.into_iter().flatten().collect();
+            lines.push(format!("{}: {}", gains.join(", "), sentence(next, &self.latency)));
+        }
+        let owned = owned.filter(|owned| next.is_none_or(|next| owned.candidate.index != next.candidate.index));
+        let owned = owned.and_then(|owned| Some(format!("{}: {}", own(owned)?, sentence(owned, &self.latency))));
+        lines.into_iter().chain(owned).collect()
     }
 
     /// Returns the factor by which `next` is faster than `best`, or that it lasts longer.
     fn gain(&self, best: &Tried, next: &Tried) -> String {
         let times = speed(best, &self.latency).zip(speed(next, &self.latency)).map(|(best, next)| best / next);
-        match times {
-            Some(times) if times >= TIMES => format!(", {} times as fast", short(times)),
-            Some(times) if times > 1.0 + GAIN => format!(", {:.0} % faster", (1.0 - 1.0 / times) * 100.0),
-            _ => ", with a longer life".to_owned(),
+        match times.filter(|times| *times > 1.0 + GAIN) {
+            Some(times) => format!("{} times as fast", short(times)),
+            None => "with a longer life".to_owned(),
         }
     }
 }
 
-/// Returns the cheapest of `kept` that is faster than the first, or lasts longer.
+/// Returns the cheapest of `kept` that is faster than the first, or lasts longer. An option that
+/// the search refuted is left out.
 pub(crate) fn next_best<'t>(kept: &'t [Tried], latency: &Budget) -> Option<&'t Tried> {
     let (best, others) = kept.split_first()?;
-    let others = others.iter().filter(|other| !other.candidate.builds_as(&best.candidate));
+    let others = others.iter().filter(|other| other.is_proven() != Some(false));
+    let others = others.filter(|other| !other.candidate.builds_as(&best.candidate));
     let better = others.filter(|other| is_faster(other, best, latency) || lasts_longer(other, best));
     better.min_by(|one, other| one.candidate.cost_usd.total_cmp(&other.candidate.cost_usd))
 }

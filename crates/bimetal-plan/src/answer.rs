@@ -13,11 +13,13 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::advice::{Confidence, Sensitivity, Spread};
+use crate::alternatives::YEARS_MAX;
 use crate::break_even::BreakEven;
 use crate::budget::{Budget, Metric};
 use crate::catalogue::Offer;
 use crate::closest;
 use crate::create;
+use crate::drives::model::newer_price;
 use crate::evaluate::Figures;
 use crate::grid::Candidate;
 use crate::kernel;
@@ -337,10 +339,13 @@ pub fn name(candidate: &Candidate) -> String {
 }
 
 /// Returns what is bought of a model with price and date, like `4 × crucial-p310 2 TB ($448,
-/// 2025-07-23)`: a number of drives that have `bytes` together. An unknown date is empty.
+/// 2025-07-23)`: a number of drives that have `bytes` together. An unknown date is empty. A newer
+/// price of this size that is known is named, too.
 pub fn purchase(model: &str, drives: u64, bytes: u64, usd: f64, date: &str) -> String {
+    let newer = date.parse().ok().and_then(|date| newer_price(model, bytes / drives.max(1), date));
+    let newer = newer.map(|(each, date)| format!("; {} on {date}", price(each * drives as f64)));
     let date = if date.is_empty() { String::new() } else { format!(", {date}") };
-    format!("{} ({}{date})", counted(drives, without_size(model), bytes), price(usd))
+    format!("{} ({}{date}{})", counted(drives, without_size(model), bytes), price(usd), newer.unwrap_or_default())
 }
 
 /// Returns the drives of an option with price and date: `samsung-990-pro 1 TB ($218, 2026-02) and
@@ -428,9 +433,9 @@ fn life(figures: &Figures) -> String {
 /// Share of a figure by which options on the Pareto front must differ: nobody would notice less.
 const NOTICED: f64 = 0.01;
 
-/// Returns the Pareto front of `tried`, the cheapest first: no other option beats the options of
-/// the front in cost, latency, lifetime and energy at once. Figures within 1 % are equal; the
-/// prices are exact.
+/// Returns the Pareto front of `tried`, the cheapest first: no other option of the front is at
+/// least as good in cost, latency, lifetime and energy at once. Figures within 1 % are equal, and
+/// so are lives beyond [`YEARS_MAX`]; the prices are exact.
 pub fn pareto<'t>(tried: &[&'t Tried], latency: &Budget) -> Vec<&'t Tried> {
     let key = |tried: &Tried| {
         let figures = tried.figures();
@@ -438,7 +443,7 @@ pub fn pareto<'t>(tried: &[&'t Tried], latency: &Budget) -> Vec<&'t Tried> {
         [
             tried.candidate.cost_usd,
             value(figures.and_then(|figures| figures.of(latency))),
-            -figures.and_then(Figures::life_years).unwrap_or(0.0),
+            -figures.and_then(Figures::life_years).unwrap_or(0.0).min(YEARS_MAX),
             value(figures.and_then(|figures| figures.energy_j)),
         ]
     };
@@ -447,16 +452,17 @@ pub fn pareto<'t>(tried: &[&'t Tried], latency: &Budget) -> Vec<&'t Tried> {
     let beats = |one: &[f64; 4], other: &[f64; 4]| {
         one[0] <= other[0] && one[1..].iter().zip(&other[1..]).all(|(one, other)| is_near(*one, *other))
     };
-    let is_first = |one: usize, other: usize| {
-        let order = keys[one][0].total_cmp(&keys[other][0]).then(keys[one][1].total_cmp(&keys[other][1]));
-        order.then(one.cmp(&other)).is_lt()
-    };
-    let is_beaten = |index: usize, rival: usize| {
-        beats(&keys[rival], &keys[index]) && (!beats(&keys[index], &keys[rival]) || is_first(rival, index))
-    };
-    let on_front = |index: usize| !(0..keys.len()).any(|rival| rival != index && is_beaten(index, rival));
-    let mut front: Vec<usize> = (0..tried.len()).filter(|&index| on_front(index)).collect();
-    front.sort_by(|&one, &other| keys[one][0].total_cmp(&keys[other][0]).then(keys[one][1].total_cmp(&keys[other][1])));
+    let mut order: Vec<usize> = (0..tried.len()).collect();
+    order.sort_by(|&one, &other| keys[one][0].total_cmp(&keys[other][0]).then(keys[one][1].total_cmp(&keys[other][1])));
+    // Options that are nearly equal can beat each other in a circle. So each option is compared
+    // with those that are on the front so far, and the front is never empty.
+    let mut front: Vec<usize> = Vec::new();
+    for index in order {
+        if !front.iter().any(|&rival| beats(&keys[rival], &keys[index])) {
+            front.retain(|&rival| !beats(&keys[index], &keys[rival]));
+            front.push(index);
+        }
+    }
     front.into_iter().map(|index| tried[index]).collect()
 }
 
@@ -468,18 +474,19 @@ mod tests {
     use super::*;
     use crate::evaluate::Outcome;
 
+    fn option(index: usize, cost_usd: f64, mean_ms: f64, joules: f64) -> Tried {
+        let mut run = Run::named("hdd-only");
+        run.response_time_ms.all.mean = Some(mean_ms);
+        let figures = Figures { energy_j: Some(joules), ..Figures::of_run(run) };
+        let scheme = schemes::find("hdd-only").unwrap();
+        let candidate = Candidate { index, variant: 0, scheme, drives: Vec::new(), settings: Vec::new(), cost_usd };
+        Tried { candidate, outcome: Some(Outcome::Done(Box::new(figures))), reasons: Vec::new(), judged: true }
+    }
+
     /// A disk for $105 stood beside a disk for $100 among the options that nothing beats: it used
     /// 0.01 % less energy.
     #[test]
     fn gain_that_nobody_notices_is_not_on_the_front() {
-        let option = |index, cost_usd, mean: f64, joules| {
-            let mut run = Run::named("hdd-only");
-            run.response_time_ms.all.mean = Some(mean);
-            let figures = Figures { energy_j: Some(joules), ..Figures::of_run(run) };
-            let scheme = schemes::find("hdd-only").unwrap();
-            let candidate = Candidate { index, variant: 0, scheme, drives: Vec::new(), settings: Vec::new(), cost_usd };
-            Tried { candidate, outcome: Some(Outcome::Done(Box::new(figures))), reasons: Vec::new(), judged: true }
-        };
         let options = [
             option(0, 105.0, 15.3, 3334.6),
             option(1, 100.0, 15.24, 3335.0),
@@ -489,6 +496,25 @@ mod tests {
         let mean = Budget::parse("mean<1s").unwrap();
         let front = pareto(&options.iter().collect::<Vec<_>>(), &mean);
         assert_eq!(front.iter().map(|tried| tried.candidate.index).collect::<Vec<_>>(), [1, 3]);
+    }
+
+    /// Three options that were nearly equal beat each other in a circle, and none was left.
+    #[test]
+    fn front_of_nearly_equal_options_is_not_empty() {
+        let options =
+            [(100.0, 102.0), (102.0, 101.0), (101.0, 100.0)].map(|(mean, joules)| option(0, 100.0, mean, joules));
+        let front = pareto(&options.iter().collect::<Vec<_>>(), &Budget::parse("mean<1s").unwrap());
+        assert_eq!(front.len(), 1);
+    }
+
+    /// A plan said "buy: seagate-exos-x24 24 TB ($480, 2025-07-23)", and the catalogue had $1,080 of
+    /// a year later.
+    #[test]
+    fn newer_price_is_named_beside_the_price_that_counts() {
+        let bought = |date| purchase("seagate-exos-x24-24tb", 2, 48_000_000_000_000, 960.0, date);
+        assert_eq!(bought("2025-07-23"), "2 × seagate-exos-x24 24 TB ($960, 2025-07-23; $2160 on 2026-09-24)");
+        assert_eq!(bought("2026-10-01"), "2 × seagate-exos-x24 24 TB ($960, 2026-10-01)");
+        assert_eq!(bought(""), "2 × seagate-exos-x24 24 TB ($960)");
     }
 
     #[test]

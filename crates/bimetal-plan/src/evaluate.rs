@@ -323,6 +323,12 @@ impl Evaluator<'_> {
         })
     }
 
+    /// Returns the reason for which no option of the candidate's scheme can be built, on whatever
+    /// drives; `None` if there is no such reason.
+    pub(crate) fn why_impossible_on_any_drives(&self, candidate: &Candidate) -> Option<String> {
+        hangs_on_place(candidate, &candidate.choices(self.common), &self.load.survey)
+    }
+
     /// Returns the reason for which `candidate` cannot be built; `None` if it can be built.
     pub(crate) fn why_impossible(&self, candidate: &Candidate) -> Option<String> {
         let _alone = has_large_tables(candidate).then(|| LARGE.lock().unwrap_or_else(PoisonError::into_inner));
@@ -334,8 +340,8 @@ impl Evaluator<'_> {
     /// # Errors
     /// Returns the reason for which the option cannot be built.
     fn built(&self, candidate: &Candidate, choices: &Choices) -> Result<(Setup, Option<BlockLayerSettings>), String> {
-        let hangs = || hangs_on_place(candidate, choices, &self.load.survey);
-        if let Some(why) = too_large_a_map(candidate, choices).or_else(hangs) {
+        let hangs = hangs_on_place(candidate, choices, &self.load.survey);
+        if let Some(why) = hangs.or_else(|| too_large_a_map(candidate, choices)) {
             return Err(why);
         }
         let setup = Setup::new(candidate.scheme, choices, &self.load.survey).map_err(why_not_built)?;

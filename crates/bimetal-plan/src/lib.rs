@@ -426,7 +426,12 @@ fn planned(
     let kept: Vec<&Tried> = tried.iter().take(ranked.len()).collect();
     let completed: Vec<&Tried> = tried.iter().filter(|tried| tried.figures().is_some()).collect();
     let nearest = nearest.iter().filter_map(|&index| tried.iter().find(|tried| tried.candidate.index == index));
-    let front = answer::pareto(if kept.is_empty() { &completed } else { &kept }, &latency);
+    let offered = nearest.clone().next();
+    let mut front = answer::pareto(if kept.is_empty() { &completed } else { &kept }, &latency);
+    // The winner may be beaten by options that are a little better, but not proven.
+    if let Some(winner) = kept.first().filter(|winner| !front.iter().any(|on| std::ptr::eq(*on, **winner))) {
+        front.insert(0, winner);
+    }
     let front_places = front.iter().filter_map(|&on| tried.iter().position(|tried| std::ptr::eq(tried, on))).collect();
     let best = tried.first().filter(|tried| tried.keeps_all());
     let not_best = |tried: &Tried| {
@@ -453,10 +458,10 @@ fn planned(
             capacity_bytes: question.common.capacity.map(|capacity| capacity.0),
             ..summary_of(&load.survey, question.common.block)
         },
-        findings: tried.first().map_or_else(Vec::new, |first| {
-            let candidate = &first.candidate;
+        findings: best.or(offered).or(tried.first()).map_or_else(Vec::new, |told| {
+            let candidate = &told.candidate;
             let unknown = || Run { settings: candidate.all_settings(), ..Run::named(candidate.scheme.name) };
-            let run = first.figures().map_or_else(unknown, |figures| figures.run().clone());
+            let run = told.figures().map_or_else(unknown, |figures| figures.run().clone());
             let disks = tried.iter().any(|tried| tried.candidate.drive(Role::Hdd).is_some());
             findings::of_choice(&load.survey, &run, disks, question.common.block, question.replay)
         }),

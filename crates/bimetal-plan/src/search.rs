@@ -45,9 +45,15 @@ pub const MORE_EXPENSIVE: &str = "more expensive than the best option";
 /// Number of options that run side by side before the search looks at their results.
 pub(crate) const BATCH: usize = 16;
 
-/// Largest number of options that are tried to find the cheapest one of a way to build or of a
-/// scheme.
+/// Number of options after which the search for the cheapest one of a way to build ends: it ends
+/// with all options of one price.
 const RIVALS_MAX: usize = 12;
+
+/// Largest number of options of one scheme of which it is found out whether they can be built.
+const BUILT_MAX: usize = 12;
+
+/// Reason for options that lose to a faster option of the same price.
+const SLOWER: &str = "slower than another option of the same price that keeps all budgets";
 
 /// Number of options whose flash lifetime is computed side by side.
 const LIVES_BATCH: usize = 2;
@@ -103,6 +109,14 @@ impl Tried {
         let unproven = figures.confidence.as_ref().filter(|confidence| !confidence.proven);
         let verdict = unproven.map(|confidence| confidence.verdict());
         verdict.or_else(|| Some(figures.refuted.as_ref()?.reason.clone()))
+    }
+
+    /// Gives an option that may still keep every budget the reason for which it is not looked at
+    /// any more.
+    fn note_slower(&mut self) {
+        if self.is_pending() {
+            self.reasons.push(SLOWER.to_owned());
+        }
     }
 
     /// Returns true if the option may still keep every budget.
@@ -215,11 +229,7 @@ impl Search<'_> {
             tried.extend(runs?);
             self.judge_the_fastest(&mut tried[group_begins..])?;
         }
-        let slower = "slower than another option of the same price that keeps all budgets".to_owned();
-        tried[group_begins..]
-            .iter_mut()
-            .filter(|tried| tried.is_pending())
-            .for_each(|tried| tried.reasons.push(slower.clone()));
+        tried[group_begins..].iter_mut().for_each(Tried::note_slower);
         Ok(())
     }
 
@@ -326,8 +336,8 @@ impl Search<'_> {
         Ok(found)
     }
 
-    /// Finds the cheapest option built in one way, among options that keep the budgets and the
-    /// cheapest options that were left out for their price.
+    /// Finds the cheapest option built in one way, and of one price the fastest, among options that
+    /// keep the budgets and the cheapest options that were left out for their price.
     fn rival(&self, tried: &mut [Tried], wanted: (bool, bool)) -> Result<Option<usize>, SimulationError> {
         let mut options: Vec<&mut Tried> = tried
             .iter_mut()
@@ -338,21 +348,45 @@ impl Search<'_> {
             let by_price = one.candidate.cost_usd.total_cmp(&other.candidate.cost_usd);
             by_price.then(one.candidate.index.cmp(&other.candidate.index))
         });
-        for tried in options.into_iter().take(RIVALS_MAX) {
-            if !tried.keeps_all() {
-                *tried = self.try_one(tried.candidate.clone(), &[], false)?;
-                self.judge(tried)?;
-                self.look_at_flash(tried)?;
+        let mut looked_at = 0;
+        for group in options.chunk_by_mut(|one, other| one.candidate.cost_usd == other.candidate.cost_usd) {
+            if looked_at >= RIVALS_MAX {
+                break;
             }
-            if tried.keeps_all() {
-                return Ok(Some(tried.candidate.index));
+            looked_at += group.len();
+            if let Some(found) = self.fastest_of(group)? {
+                return Ok(Some(found));
             }
         }
         Ok(None)
     }
 
+    /// Runs the options of one price, and judges them in order of speed. Returns the grid number of
+    /// the first that keeps the budgets.
+    pub(crate) fn fastest_of(&self, group: &mut [&mut Tried]) -> Result<Option<usize>, SimulationError> {
+        group.par_iter_mut().with_max_len(1).try_for_each(|tried| {
+            if tried.outcome.is_none() {
+                **tried = self.try_one(tried.candidate.clone(), &[], false)?;
+            }
+            Ok::<_, SimulationError>(())
+        })?;
+        group.sort_by(|one, other| self.place(one).cmp(&self.place(other)));
+        let mut found = None;
+        for tried in group.iter_mut() {
+            self.judge(tried)?;
+            self.look_at_flash(tried)?;
+            if tried.keeps_all() {
+                found = Some(tried.candidate.index);
+                break;
+            }
+        }
+        group.iter_mut().for_each(|tried| tried.note_slower());
+        Ok(found)
+    }
+
     /// Finds, for each scheme without a run, the cheapest option that can be built. The cheaper
     /// options of the scheme get the reason for which they cannot be built instead of their price.
+    /// A reason that has nothing to do with the drives is that of all options of the scheme.
     pub fn name_the_impossible(&self, tried: &mut [Tried]) {
         let ran = |tried: &&Tried| matches!(tried.outcome, Some(Outcome::Done(_) | Outcome::Stopped { .. }));
         let with_runs: BTreeSet<&str> = tried.iter().filter(ran).map(|tried| tried.candidate.scheme.name).collect();
@@ -367,8 +401,11 @@ impl Search<'_> {
                 let (one, other) = (&tried[one].candidate, &tried[other].candidate);
                 one.cost_usd.total_cmp(&other.cost_usd).then(one.index.cmp(&other.index))
             });
-            for at in options.into_iter().take(RIVALS_MAX) {
-                let Some(why) = self.evaluator.why_impossible(&tried[at].candidate) else { break };
+            let of_scheme = self.evaluator.why_impossible_on_any_drives(&tried[options[0]].candidate);
+            let looked_at = if of_scheme.is_some() { options.len() } else { BUILT_MAX };
+            for &at in options.iter().take(looked_at) {
+                let why = of_scheme.clone().or_else(|| self.evaluator.why_impossible(&tried[at].candidate));
+                let Some(why) = why else { break };
                 (tried[at].reasons, tried[at].outcome) = (vec![why.clone()], Some(Outcome::Impossible(why)));
             }
         }

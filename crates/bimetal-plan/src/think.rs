@@ -9,7 +9,6 @@
 use bimetal_core::layout::Role;
 use bimetal_sim::findings::answered_by_faster_device;
 use bimetal_sim::simulator::{Replay, SimulationError};
-use rayon::prelude::*;
 
 use crate::bounds::Bounds;
 use crate::budget::Budget;
@@ -54,7 +53,7 @@ impl Search<'_> {
         let search = Search { evaluator: &evaluator, grown, bounds: &bounds, ..*self };
         let found = options
             .chunk_by(|one, other| one.cost_usd == other.cost_usd)
-            .find_map(|group| search.fastest_of(group).transpose())
+            .find_map(|group| search.fastest_proved(group).transpose())
             .transpose()?;
         Ok(Some(found.map_or(WithThinkTimes::NoneOf(options.len()), |found| WithThinkTimes::Keeps(Box::new(found)))))
     }
@@ -87,19 +86,14 @@ impl Search<'_> {
     }
 
     /// Returns the fastest option of one price that keeps the budgets, with its proof.
-    fn fastest_of(&self, group: &[Candidate]) -> Result<Option<Tried>, SimulationError> {
-        let run = |candidate: &Candidate| self.try_one(candidate.clone(), &[], false);
-        let runs: Result<Vec<Tried>, SimulationError> = group.par_iter().with_max_len(1).map(run).collect();
-        let mut runs = runs?;
-        runs.sort_by(|one, other| self.place(one).cmp(&self.place(other)));
-        for mut tried in runs {
-            self.judge(&mut tried)?;
-            self.look_at_flash(&mut tried)?;
-            if tried.keeps_all() {
-                self.prove_one(&mut tried, None)?;
-                return Ok(Some(tried));
-            }
+    fn fastest_proved(&self, group: &[Candidate]) -> Result<Option<Tried>, SimulationError> {
+        let left_out = |candidate: &Candidate| Tried::left_out(candidate.clone(), String::new());
+        let mut group: Vec<Tried> = group.iter().map(left_out).collect();
+        let found = self.fastest_of(&mut group.iter_mut().collect::<Vec<_>>())?;
+        let mut found = group.into_iter().find(|tried| Some(tried.candidate.index) == found);
+        if let Some(found) = &mut found {
+            self.prove_one(found, None)?;
         }
-        Ok(None)
+        Ok(found)
     }
 }

@@ -28,6 +28,7 @@ use bimetal_sim::market::OnSale;
 use bimetal_sim::ownership::HOURS_A_YEAR;
 use toml::{Table, Value};
 
+use super::date::Date;
 use super::figures::{PerSize, PowerLossProtection, Recording, Size, WriteRates};
 use super::flash::{self, Rates};
 use super::{Drive, DriveFile, built_in, cloud};
@@ -95,6 +96,28 @@ pub fn offers(file: &DriveFile) -> Vec<Offer> {
 pub(crate) fn offers_of(model: &str) -> Vec<Offer> {
     let wanted = slug(model);
     rows().filter(|row| is_named(row.drive, &wanted)).filter_map(|row| row.offer()).collect()
+}
+
+/// Returns the newest price in dollars of one drive of `model` with `bytes`, with the date, if it
+/// is newer than `date`. [`Drive::price_lists`] prefers prices of one date for all sizes of a
+/// drive, so a buyer must know of newer ones.
+pub(crate) fn newer_price(model: &str, bytes: u64, date: Date) -> Option<(f64, Date)> {
+    let wanted = slug(model);
+    let row = rows().find(|row| {
+        let size = &row.drive.sizes[row.size];
+        let is_model = is_named(row.drive, &wanted) || slug(&row.name()) == wanted;
+        is_model && is_nominal(bytes, size.bytes.0)
+    })?;
+    let newer = row.drive.prices.iter().filter(|list| list.usd.is_some());
+    let newer = newer.filter_map(|list| Some((list.amount(row.size)?, list.date?)));
+    let newest = newer.max_by_key(|(_, date)| date.first_day());
+    newest.filter(|(_, newest)| newest.first_day() > date.first_day())
+}
+
+/// Returns true if a drive of `bytes` is sold as one of `nominal` bytes: makers sell 1,000.2 GB as
+/// 1 TB.
+fn is_nominal(bytes: u64, nominal: u64) -> bool {
+    bytes.abs_diff(nominal) as f64 <= 0.01 * nominal as f64
 }
 
 /// Returns true if `model`, by any of its names, is the model of the drive `name`, or this drive
