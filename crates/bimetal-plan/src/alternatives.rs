@@ -14,7 +14,7 @@ use crate::budget::Budget;
 use crate::search::Tried;
 
 /// Relative gain in speed or life below which nobody pays more.
-const GAIN: f64 = 0.2;
+pub const GAIN: f64 = 0.2;
 
 /// Years beyond which a longer life gains nothing: drives are replaced for other reasons first.
 pub const YEARS_MAX: f64 = 10.0;
@@ -85,9 +85,13 @@ fn speed(tried: &Tried, latency: &Budget) -> Option<f64> {
     tried.figures()?.of(latency)
 }
 
+/// Returns true if `tried` is faster than `best` by more than the time windows of the trace differ
+/// from each other.
 fn is_faster(tried: &Tried, best: &Tried, latency: &Budget) -> bool {
+    let confidence = best.figures().and_then(|figures| figures.confidence.as_ref());
+    let error = confidence.and_then(|confidence| confidence.of(latency)?.error).unwrap_or(0.0);
     let times = speed(tried, latency).zip(speed(best, latency));
-    times.is_some_and(|(own, best)| own * (1.0 + GAIN) < best)
+    times.is_some_and(|(own, best)| own * (1.0 + GAIN) < best - error)
 }
 
 /// Returns true if the shortest possible life of `tried` is beyond the longest possible life of

@@ -289,8 +289,7 @@ fn settings_of(candidate: &Candidate, figures: Option<&Figures>) -> BTreeMap<Str
 
 fn predicted(figures: &Figures, budgets: &[Budget]) -> BTreeMap<String, Value> {
     let limited = budgets.iter().filter_map(|budget| match &budget.metric {
-        // The catalogue's prices apply, not those of the profiles that `simulate` uses.
-        Metric::Path(path) if !path.starts_with("cost.") => Some(path.as_str()),
+        Metric::Path(path) | Metric::Ownership(path) => Some(path.as_str()),
         _ => None,
     });
     let value = |path: &str| figures.value(path).cloned().unwrap_or(Value::Null);
@@ -507,8 +506,8 @@ mod tests {
         assert_eq!(front.len(), 1);
     }
 
-    /// A plan said "buy: seagate-exos-x24 24 TB ($480, 2025-07-23)", and the catalogue had $1,080 of
-    /// a year later.
+    /// A plan said "buy: seagate-exos-x24 24 TB ($480, 2025-07-23)", and the catalogue had $1,080
+    /// of a year later.
     #[test]
     fn newer_price_is_named_beside_the_price_that_counts() {
         let bought = |date| purchase("seagate-exos-x24-24tb", 2, 48_000_000_000_000, 960.0, date);

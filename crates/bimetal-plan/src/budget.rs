@@ -37,6 +37,9 @@ const LIFETIME_YEARS_MAX: f64 = 100.0;
 pub enum Metric {
     /// A figure of a run, by its dotted path in the JSON.
     Path(String),
+    /// A figure of the cost, by its dotted path in the JSON, which begins with `cost.`: with the
+    /// prices of the catalogue and the lives in steady state.
+    Ownership(String),
     /// Years until the first flash drive is worn out, at steady state.
     Lifetime,
     /// Drive writes a day (DWPD) of the flash drive with the most drive writes a day, in the steady
@@ -49,6 +52,9 @@ pub enum Metric {
     /// Watts that all drives draw on average.
     Power,
 }
+
+/// Path of the cost of a year.
+const USD_PER_YEAR: &str = "cost.usd_per_year";
 
 /// Side of the limit that keeps the budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,6 +100,14 @@ pub enum BudgetError {
         name: String,
         /// Most similar figure.
         hint: String,
+    },
+    /// A response time has a lower limit.
+    #[error("budget '{text}' asks for slow responses: expected {wanted}")]
+    Slow {
+        /// The budget.
+        text: String,
+        /// Budget that was probably wanted.
+        wanted: String,
     },
     /// The value does not fit the figure.
     #[error("budget '{text}': value '{value}': expected {expected}")]
@@ -159,9 +173,14 @@ impl Budget {
         let metric = match path.as_str() {
             LIFETIME => Metric::Lifetime,
             DRIVE_WRITES => Metric::DriveWrites,
+            _ if path.starts_with("cost.") => Metric::Ownership(path),
             _ => Metric::Path(path),
         };
         let budget = Self { text: text.to_owned(), metric, side, limit };
+        if !budget.is_upper() && budget.is_response_time() {
+            let wanted = text.replace('>', "<");
+            return Err(BudgetError::Slow { text: text.to_owned(), wanted });
+        }
         match budget.response_limit() {
             Some((_, _, Nanoseconds(0))) => {
                 let (text, value) = (text.to_owned(), value.to_owned());
@@ -237,7 +256,7 @@ impl Budget {
     pub fn excess(&self, value: Option<f64>) -> f64 {
         let Some(value) = value else {
             // Lifetimes are not computed for options that break other budgets.
-            return if self.is_upper() || self.is_of_life() { 1.0 } else { f64::INFINITY };
+            return if self.is_upper() || self.needs_lives() { 1.0 } else { f64::INFINITY };
         };
         let (above, below) = if self.is_upper() { (value, self.limit) } else { (self.limit, value) };
         if below > 0.0 {
@@ -258,6 +277,11 @@ impl Budget {
     /// Returns true if the budget limits a figure of the life of flash.
     pub(crate) fn is_of_life(&self) -> bool {
         matches!(self.metric, Metric::Lifetime | Metric::DriveWrites)
+    }
+
+    /// Returns true if the budget limits a figure that is known only with the life of flash.
+    pub(crate) fn needs_lives(&self) -> bool {
+        self.is_of_life() || matches!(&self.metric, Metric::Ownership(path) if path == USD_PER_YEAR)
     }
 
     /// Returns the budget with its limit relaxed by the factor `times`. The new limit itself keeps
@@ -281,6 +305,11 @@ impl Budget {
             (Metric::Cost, Some(usd)) => format!("{} over {self}", self.show(Some(usd - self.limit))),
             _ => format!("{} {} breaks {self}", self.name(), self.show(value)),
         }
+    }
+
+    /// Returns true if the budget limits a response time.
+    fn is_response_time(&self) -> bool {
+        matches!(&self.metric, Metric::Path(path) if path.starts_with("response_time_ms."))
     }
 
     /// Returns the response times that the budget limits from above; `None` for other budgets.
@@ -307,6 +336,7 @@ impl Budget {
                 Some(rest) => rest.strip_prefix("all.").unwrap_or(rest).replace('.', " "),
                 None => path.clone(),
             },
+            Metric::Ownership(path) => path.clone(),
             Metric::Lifetime => "lifetime".to_owned(),
             Metric::DriveWrites => "dwpd".to_owned(),
             Metric::Cost => "cost".to_owned(),
@@ -323,6 +353,8 @@ impl Budget {
             Metric::Path(path) if path.contains("_ms") => format!("{number} ms"),
             Metric::Path(path) if path.ends_with("_years") => format!("{number} years"),
             Metric::Path(_) => number,
+            Metric::Ownership(path) if path.contains("usd") => format!("${number}"),
+            Metric::Ownership(_) => number,
             Metric::Lifetime => format!("{number} years"),
             Metric::DriveWrites => format!("{number} drive writes a day"),
             Metric::Cost => format!("${number}"),
@@ -338,7 +370,8 @@ impl fmt::Display for Budget {
     }
 }
 
-/// Refuses pairs of budgets that contradict each other, like `p99<5ms` beside `p99>6ms`.
+/// Refuses pairs of budgets that contradict each other, like `write_savings<0.5` beside
+/// `write_savings>0.6`.
 ///
 /// # Errors
 /// Returns the first pair of budgets that contradict each other.
@@ -518,7 +551,8 @@ mod tests {
         let too_long = Budget::lifetime("500y").unwrap_err().to_string();
         assert_eq!(too_long, "budget 'lifetime>=500y': value '500y': expected a duration like 5y, at most 100y");
         assert!(message("p99<0ms").contains("a time above 0") && message("max<=0s").contains("above 0"));
-        assert!(Budget::parse("migration.mean_interval_s>=0s").is_ok() && Budget::parse("p99>0ms").is_ok());
+        assert!(Budget::parse("migration.mean_interval_s>=0s").is_ok());
+        assert_eq!(message("p99>5ms"), "budget 'p99>5ms' asks for slow responses: expected p99<5ms");
         assert!(Budget::energy("5").is_err());
         assert_eq!(Budget::energy("0.5kWh").unwrap().limit, 1.8e6);
         assert_eq!(Budget::energy("6W").unwrap().metric, Metric::Power);
@@ -555,10 +589,10 @@ mod tests {
     #[test]
     fn limits_that_exclude_each_other_are_refused() {
         let both = |one: &str, other: &str| check(&[Budget::parse(one).unwrap(), Budget::parse(other).unwrap()]);
-        assert!(both("p99<5ms", "p99>6ms").is_err());
-        assert!(both("p99<5ms", "p99>=5ms").is_err());
-        assert!(both("p99<=5ms", "p99>=5ms").is_ok());
-        assert!(both("p99<5ms", "p50>6ms").is_ok());
+        assert!(both("write_savings<0.5", "write_savings>0.6").is_err());
+        assert!(both("write_savings<0.5", "write_savings>=0.5").is_err());
+        assert!(both("write_savings<=0.5", "write_savings>=0.5").is_ok());
+        assert!(both("write_savings<0.5", "read_penalty>0.6").is_ok());
     }
 
     #[test]

@@ -47,7 +47,7 @@ pub enum ParameterError {
 /// Returns an error that names the invalid flag.
 pub(crate) fn check(question: &Question<'_>) -> Result<(), PlanError> {
     budget::check(&question.budgets)?;
-    let life = question.budgets.iter().find(|budget| budget.is_of_life());
+    let life = question.budgets.iter().find(|budget| budget.needs_lives());
     if let (Some(life), Replay::Closed { .. }) = (life, question.replay) {
         return Err(PlanError::NeedsTimes { budget: life.to_string() });
     }

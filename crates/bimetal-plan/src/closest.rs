@@ -255,7 +255,7 @@ impl Search<'_> {
 
     /// Returns true if all figures of an option that the budgets need are known.
     fn knows_all_of(&self, tried: &Tried) -> bool {
-        let asks_life = self.budgets.iter().any(|budget| budget.is_of_life());
+        let asks_life = self.budgets.iter().any(|budget| budget.needs_lives());
         let knows = |figures: &Figures| {
             (figures.lives.is_some() || !asks_life) && (figures.grown.is_some() || self.grown.is_none())
         };

@@ -11,6 +11,14 @@ pub fn instead(scheme: &str) -> String {
     format!("{scheme} is for simulations: make an array with mdadm")
 }
 
+/// Returns the sentence in front of the line of a scheme: one drive alone needs no volume.
+pub fn introduction(candidate: &Candidate) -> &'static str {
+    match candidate.drives.len() {
+        1 if !candidate.has_several_drives() => "use the drive as it is; to serve it by Bimetal nevertheless:",
+        _ => "build it with:",
+    }
+}
+
 /// Returns the line, with SSD, HDD and LOG for the paths of the drives. Arrays are only simulated
 /// and have no line.
 pub fn command(candidate: &Candidate, block: BlockSize) -> Option<String> {

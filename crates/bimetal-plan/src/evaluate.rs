@@ -249,7 +249,7 @@ impl Figures {
     /// Returns the figure over the whole trace that `budget` limits.
     pub fn predicted(&self, budget: &Budget) -> Option<f64> {
         match &budget.metric {
-            Metric::Path(path) => self.at(path),
+            Metric::Path(path) | Metric::Ownership(path) => self.at(path),
             Metric::Lifetime => self.life_years(),
             Metric::DriveWrites => drive_writes(self.lives.as_deref()?),
             Metric::Cost => Some(self.cost_usd),
@@ -262,9 +262,14 @@ impl Figures {
     /// budget.
     pub fn breaks(&self, budget: &Budget) -> Option<String> {
         let value = self.of(budget);
-        let unknown = matches!(budget.metric, Metric::Energy | Metric::Power) && value.is_none();
-        if unknown {
-            return Some(format!("a drive's profile has no power figures, so {budget} cannot be checked"));
+        match (&budget.metric, value) {
+            (Metric::Energy | Metric::Power, None) => {
+                return Some(format!("a drive's profile has no power figures, so {budget} cannot be checked"));
+            }
+            (Metric::Ownership(path), None) => {
+                return Some(format!("{path} is not known of these drives, so {budget} cannot be checked"));
+            }
+            _ => {}
         }
         let broken = !budget.kept_by(value);
         broken.then(|| budget.broken_by(value))

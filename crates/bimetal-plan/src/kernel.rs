@@ -45,7 +45,7 @@ impl Search<'_> {
     /// Returns the budgets that a model breaks, as far as their figures are known.
     fn broken_by(&self, model: &Tried) -> Option<BrokenInLinux> {
         let figures = model.figures()?;
-        let known = |budget: &&Budget| !budget.is_of_life() || figures.lives.is_some();
+        let known = |budget: &&Budget| !budget.needs_lives() || figures.lives.is_some();
         let budgets: Vec<Budget> = self.budgets.iter().filter(known).cloned().collect();
         let reasons: Vec<String> = broken(figures, &budgets).iter().map(Broken::reason).collect();
         (!reasons.is_empty()).then_some(BrokenInLinux { model: model.candidate.scheme.name, reasons })

@@ -10,7 +10,7 @@
 //! the planner produces. [`drives`] holds figures and prices of drives on the market. No module of
 //! this crate decides where a block lies or how long a drive takes.
 //!
-//! [`mixcp`] answers by regression, as the paper MixedStore (2009) does. [`sweep`] is the other
+//! [`mixcp`] answers by regression, as the paper MixedStore (2008) does. [`sweep`] is the other
 //! grid: every combination that a file lists, without a budget. [`fleet`] chooses from the results
 //! of a sweep, for many volumes with one budget.
 //!
@@ -37,6 +37,7 @@ pub mod kernel;
 pub mod mixcp;
 mod progress;
 pub mod proof;
+mod rated_workload;
 pub mod search;
 pub mod sweep;
 #[cfg(test)]
@@ -72,6 +73,7 @@ use grid::Grid;
 use growth::{Growth, grown};
 use progress::Steps;
 pub use progress::{Progress, Stage};
+use proof::refuted_by_life;
 use search::{Search, Tried};
 use think::WithThinkTimes;
 
@@ -180,7 +182,7 @@ pub struct Planned {
 impl Planned {
     /// Returns a clause about an option that keeps the budgets.
     pub fn keeps(&self, tried: &Tried) -> String {
-        keeps(tried, self.holdout)
+        keeps(tried, &self.budgets, self.holdout)
     }
 
     /// Formats `value` as a figure of the budget with this text or name.
@@ -398,8 +400,9 @@ fn grown_load(question: &Question<'_>, load: &Load, growth: Growth) -> Result<Lo
 
 /// Returns a clause about an option that keeps the budgets, over the first half only if `holdout`
 /// is set.
-fn keeps(tried: &Tried, holdout: bool) -> String {
-    match (tried.why_unproven(), holdout) {
+fn keeps(tried: &Tried, budgets: &[Budget], holdout: bool) -> String {
+    let by_life = || refuted_by_life(tried.figures()?, budgets);
+    match (tried.why_unproven().or_else(by_life), holdout) {
         (None, false) => "keeps the budgets".to_owned(),
         (None, true) => "keeps the budgets over the first half".to_owned(),
         (Some(why), false) => format!("keeps the budgets over the whole trace, but: {why}"),
@@ -435,7 +438,7 @@ fn planned(
     let front_places = front.iter().filter_map(|&on| tried.iter().position(|tried| std::ptr::eq(tried, on))).collect();
     let best = tried.first().filter(|tried| tried.keeps_all());
     let not_best = |tried: &Tried| {
-        let keeps = keeps(tried, question.holdout);
+        let keeps = keeps(tried, &question.budgets, question.holdout);
         let reason = match (tried.reasons.is_empty(), best) {
             (true, Some(best)) if tried.candidate.cost_usd > best.candidate.cost_usd => {
                 let more = tried.candidate.cost_usd - best.candidate.cost_usd;
@@ -463,7 +466,9 @@ fn planned(
             let unknown = || Run { settings: candidate.all_settings(), ..Run::named(candidate.scheme.name) };
             let run = told.figures().map_or_else(unknown, |figures| figures.run().clone());
             let disks = tried.iter().any(|tried| tried.candidate.drive(Role::Hdd).is_some());
-            findings::of_choice(&load.survey, &run, disks, question.common.block, question.replay)
+            let mut found = findings::of_choice(&load.survey, &run, disks, question.common.block, question.replay);
+            found.extend(told.figures().and_then(|figures| rated_workload::of(candidate, figures, question.replay)));
+            found
         }),
         budgets: question.budgets.iter().map(|budget| budget.text.clone()).collect(),
         catalogue: question.catalogue.note(),

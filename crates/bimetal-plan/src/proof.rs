@@ -63,7 +63,7 @@ impl Proof<'_> {
             let too_few = format!("{} requests are too few to be sure", confidence.requests);
             return Ok(if confidence.proven { Ok(confidence) } else { Err(Refuted::without_part(too_few)) });
         };
-        if let Some(reason) = self.refuted_by_known_life(figures) {
+        if let Some(reason) = refuted_by_life(figures, self.budgets) {
             return Ok(Err(Refuted::without_part(reason)));
         }
         let runs = match self.runs(&parts)? {
@@ -74,17 +74,9 @@ impl Proof<'_> {
         if confidence.proven {
             return Ok(Ok(confidence));
         }
-        let reason = self.refuted_by_known_life(figures);
+        let reason = refuted_by_life(figures, self.budgets);
         let reason = reason.unwrap_or_else(|| "a half of the trace breaks a budget of the life".to_owned());
         Ok(Err(Refuted::without_part(reason)))
-    }
-
-    /// Returns the reason for which the lower end of the lifetime breaks a budget.
-    fn refuted_by_known_life(&self, figures: &Figures) -> Option<String> {
-        let least = figures.lives.as_ref().filter(|lives| !lives.is_empty()).and(figures.life_range().0);
-        let of_life = |budget: &&Budget| budget.metric == Metric::Lifetime && least.is_some();
-        let broken = self.budgets.iter().filter(of_life).find(|budget| !budget.kept_by(least))?;
-        Some(format!("at the lower end of its range {}", broken.broken_by(least)))
     }
 
     /// Returns the runs over all parts, or the first part in the order of the proof that breaks a
@@ -159,6 +151,15 @@ impl Proof<'_> {
             None => Ok(figures),
         })
     }
+}
+
+/// Returns the reason for which the lower end of the lifetime breaks one of `budgets`; `None` if it
+/// breaks none, or is not known.
+pub(crate) fn refuted_by_life(figures: &Figures, budgets: &[Budget]) -> Option<String> {
+    let least = figures.lives.as_ref().filter(|lives| !lives.is_empty()).and(figures.life_range().0);
+    let of_life = |budget: &&Budget| budget.metric == Metric::Lifetime && least.is_some();
+    let broken = budgets.iter().filter(of_life).find(|budget| !budget.kept_by(least))?;
+    Some(format!("at the lower end of its range {}", broken.broken_by(least)))
 }
 
 #[cfg(test)]

@@ -445,7 +445,7 @@ impl Search<'_> {
                 vec![format!("{what} {broken}, which was certain after {finished} of {all} requests")]
             }
             Outcome::Done(figures) => {
-                let others = self.budgets.iter().filter(|budget| !budget.is_of_life());
+                let others = self.budgets.iter().filter(|budget| !budget.needs_lives());
                 others.filter_map(|budget| figures.breaks(budget)).collect()
             }
         };
@@ -463,7 +463,7 @@ impl Search<'_> {
             return Ok(());
         }
         tried.judged = true;
-        let of_life = |budget: &&Budget| budget.is_of_life();
+        let of_life = |budget: &&Budget| budget.needs_lives();
         if self.grown.is_some() || self.budgets.iter().any(|budget| of_life(&budget)) {
             self.look_at_flash(tried)?;
         }

@@ -204,6 +204,23 @@ fn option_that_is_cheaper_to_own_is_named() {
     assert!(lines.iter().any(|line| line.starts_with("cheaper to own, $") && line.contains("hdd-only")), "{lines:?}");
 }
 
+/// A budget on the cost of a year, or on the probability of a loss, was called kept whatever the
+/// option cost.
+#[test]
+fn budgets_of_ownership_are_checked() {
+    let requests = steady(300, 20);
+    let best = |budget: &str| {
+        let planned = plan(&question(&requests, &["hdd-only", "ssd-only"], &["p99<10s", budget]), &Nobody).unwrap();
+        (planned.kept > 0, planned)
+    };
+    let (_, free) = best("cost.usd_per_year<100000");
+    let usd = free.answer.best.as_ref().and_then(|best| best.usd_per_year).expect("all figures are known");
+    assert!(best(&format!("cost.usd_per_year<{}", usd * 1.01)).0, "{usd}");
+    assert!(!best("cost.usd_per_year<0.01").0);
+    assert!(!best("cost.loss_probability_per_year<0.000001").0);
+    assert!(!best("cost.score<5").0, "no replay at the times of a trace has a score");
+}
+
 /// `compare` warned that the lives came from 6 s of trace, and that the disk was shingled. The plan
 /// bought by the same figures and was silent.
 #[test]

@@ -66,7 +66,7 @@ impl Search<'_> {
             self.budgets.iter().filter(|budget| budget.response_limit().is_none()).cloned().collect();
         let only_response_times = |tried: &Tried| match &tried.outcome {
             Some(Outcome::Done(figures)) => {
-                let known = |budget: &&Budget| !budget.is_of_life() || figures.lives.is_some();
+                let known = |budget: &&Budget| !budget.needs_lives() || figures.lives.is_some();
                 let known: Vec<Budget> = others.iter().filter(known).cloned().collect();
                 broken(figures, &known).is_empty()
             }

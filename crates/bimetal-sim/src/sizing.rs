@@ -73,9 +73,9 @@ impl Choices {
         Sectors(addresses + label).bytes().max(self.capacity.unwrap_or_default())
     }
 
-    /// Returns the model of a drive of `role` and perhaps of `size`, if the user names no model. One
-    /// model serves all schemes of a comparison: the volume decides, and not what a scheme puts on
-    /// the drive.
+    /// Returns the model of a drive of `role` and perhaps of `size`, if the user names no model.
+    /// One model serves all schemes of a comparison: the volume decides, and not what a scheme puts
+    /// on the drive.
     pub(crate) fn default_model(&self, role: Role, size: Option<Size>, survey: &Survey) -> &'static str {
         let least = match size {
             Some(Size::Bytes(bytes)) => bytes,

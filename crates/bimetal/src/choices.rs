@@ -1,17 +1,16 @@
 //! The choices of a comparison that no other run beats: the first answer, on the terminal and on
 //! the page.
 //!
-//! A run is beaten if a run that costs no more is as fast and its SSD lasts as long. The 99th
-//! percentile of the response times is the speed. A gain in speed counts if it is larger than the ±
-//! of both percentiles, and at least 1 %, which nobody would notice. A gain in life counts from 5 %
-//! on, from the longest possible life of the one to the shortest possible life of the other, and so
-//! does a gain in speed if a percentile has no ± (`--runs 1`). No life beyond ten years counts. A
-//! run whose figures hold for the trace, but would mislead a buyer, is not offered as a choice
-//! ([`NoChoice`]).
+//! A run is beaten if a run that costs no more is as fast and its SSD lasts as long. Speed is the
+//! 99th percentile of the response times, or their mean. A gain counts from [`GAIN`] on, as in a
+//! plan, and if it is larger than the ± of both figures. A gain in life counts from the longest
+//! possible life of the one to the shortest possible life of the other. No life beyond ten years
+//! counts. A run whose figures hold for the trace, but would mislead a buyer, is not offered as a
+//! choice ([`NoChoice`]).
 
 use bimetal_core::units::significant;
 use bimetal_measure::text::{dollars, lifetime, milliseconds, milliseconds_with_half, three_digits};
-use bimetal_plan::alternatives::YEARS_MAX;
+use bimetal_plan::alternatives::{GAIN, YEARS_MAX};
 use bimetal_plan::answer;
 use bimetal_sim::findings::NoChoice;
 use bimetal_sim::results::{Member, Run};
@@ -19,12 +18,6 @@ use bimetal_sim::setup::Sizing;
 use bimetal_sim::uncertainty::differ;
 
 use crate::life::until;
-
-/// Relative gain below which two figures without ± count as equal.
-const GAIN: f64 = 0.05;
-
-/// Relative gain in speed that nobody would notice.
-const NOTICED: f64 = 0.01;
 
 /// Runs of a comparison, sorted into those that no other run beats and all others.
 pub(crate) struct Choices {
@@ -34,15 +27,13 @@ pub(crate) struct Choices {
     pub(crate) beaten: Vec<usize>,
     /// Indices of the runs that are not choices, with the reason.
     pub(crate) unsure: Vec<(usize, NoChoice)>,
-    /// Gains that count, in words.
-    pub(crate) rule: &'static str,
 }
 
 /// Ratio of a life to the shortest possible life from which on both are printed.
 const WIDE: f64 = 1.05;
 
-const RULE: &str = "a gain within ± counts as none, and so does less than 5 % of life";
-const RULE_WITHOUT_HALF: &str = "a gain of less than 5 % counts as none";
+/// Gains that count, in words.
+const RULE: &str = "a gain of less than 20 %, or within ±, counts as none";
 
 /// Beginning of the text about the drives to buy.
 const BUY: &str = "buy ";
@@ -67,9 +58,10 @@ pub(crate) struct Choice {
 #[derive(Clone, Copy)]
 struct Merits {
     usd: f64,
-    p99_ms: f64,
-    /// Half the 95 % interval of the percentile.
-    p99_half: Option<f64>,
+    /// 99th percentile of the response times in milliseconds, with half its 95 % interval.
+    p99: (f64, Option<f64>),
+    /// Mean of the response times in milliseconds, with half its 95 % interval.
+    mean: Option<(f64, Option<f64>)>,
     /// Years that the SSD lasts, from the shortest life that the trace leaves possible to the
     /// longest, each at most [`YEARS_MAX`]; [`YEARS_MAX`] for a run without an SSD, or if no life
     /// of this comparison counts.
@@ -87,36 +79,36 @@ impl Choices {
         let merits = |run: &Run| {
             let years = life(run).filter(|_| lives_count).unwrap_or((YEARS_MAX, YEARS_MAX));
             let years = (years.0.min(YEARS_MAX), years.1.min(YEARS_MAX));
-            let (usd, p99_ms) = (run.cost.total_usd?, run.response_time_ms.all.p99?);
-            let p99_half = run.response_time_ms.all.p99_pm;
-            Some(Merits { usd, p99_ms, p99_half, years, has_ssd: run.ssd.is_some() })
+            let all = &run.response_time_ms.all;
+            let (usd, p99) = (run.cost.total_usd?, (all.p99?, all.p99_pm));
+            let mean = all.mean.map(|mean| (mean, all.mean_pm));
+            Some(Merits { usd, p99, mean, years, has_ssd: run.ssd.is_some() })
         };
         let unsure: Vec<(usize, NoChoice)> =
             runs.iter().enumerate().filter_map(|(at, run)| Some((at, why_not(run)?))).collect();
         let sure = (0..runs.len()).filter(|at| unsure.iter().all(|(other, _)| other != at));
         let mut order: Vec<(usize, Merits)> = sure.filter_map(|at| Some((at, merits(&runs[at])?))).collect();
         order.sort_by(|(_, a), (_, b)| {
-            a.usd.total_cmp(&b.usd).then(a.p99_ms.total_cmp(&b.p99_ms)).then(b.years.0.total_cmp(&a.years.0))
+            a.usd.total_cmp(&b.usd).then(a.p99.0.total_cmp(&b.p99.0)).then(b.years.0.total_cmp(&a.years.0))
         });
         if order.len() < 2 && unsure.is_empty() {
             return None;
         }
-        let (mut cheaper, mut choices): (Vec<Merits>, _) =
-            (Vec::new(), Self { best: Vec::new(), beaten: Vec::new(), unsure, rule: "" });
-        let mut all_have_half = true;
+        let mut choices = Self { best: Vec::new(), beaten: Vec::new(), unsure };
+        // Beaten runs count as well: a choice must be better than every run that costs no more.
+        let (mut cheaper, mut chosen): (Vec<Merits>, Vec<Merits>) = (Vec::new(), Vec::new());
         for (run, own) in order {
-            match own.purpose_beside(&cheaper) {
+            match own.purpose_beside(&cheaper, &chosen) {
                 Some(purpose) => {
                     let figures = own.in_words(&runs[run], today);
                     choices.best.push(Choice { run, purpose, figures, buy: buy(&runs[run]) });
-                    all_have_half &= own.p99_half.is_some();
+                    chosen.push(own);
                 }
                 None => choices.beaten.push(run),
             }
             cheaper.push(own);
         }
         choices.beaten.sort_unstable();
-        choices.rule = if all_have_half { RULE } else { RULE_WITHOUT_HALF };
         Some(choices)
     }
 
@@ -126,7 +118,7 @@ impl Choices {
         let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
         let mut text = match self.best.is_empty() {
             true => "what to choose: no run is a choice\n".to_owned(),
-            false => format!("what to choose ({}):\n", self.rule),
+            false => format!("what to choose ({RULE}):\n"),
         };
         for (Choice { purpose, figures, buy, .. }, name) in self.best.iter().zip(names) {
             text += &format!("  {name:width$}  {purpose}: {figures}\n");
@@ -163,32 +155,41 @@ impl Choices {
 
 impl Merits {
     /// Returns the purpose that this run serves better than all runs of `cheaper`, which cost no
-    /// more; `None` if one run of `cheaper` is as fast and may last as long.
-    fn purpose_beside(&self, cheaper: &[Self]) -> Option<String> {
-        let Some(fastest) = cheaper.iter().min_by(|one, other| one.p99_ms.total_cmp(&other.p99_ms)) else {
-            return Some("the cheapest".to_owned());
-        };
-        if self.is_faster(fastest) {
-            return Some(format!("for a p99 below {}", milliseconds(fastest.p99_ms)));
+    /// more; `None` if one run of `cheaper` is as fast and may last as long. The purpose names
+    /// figures of `chosen`, the choices among them, because a reader knows these.
+    fn purpose_beside(&self, cheaper: &[Self], chosen: &[Self]) -> Option<String> {
+        let least = |runs: &[Self], figure: fn(&Self) -> f64| runs.iter().map(figure).min_by(f64::total_cmp);
+        let Some(p99) = least(chosen, |other| other.p99.0) else { return Some("the cheapest".to_owned()) };
+        if cheaper.iter().all(|other| self.is_faster(other)) {
+            return Some(format!("for a p99 below {}", milliseconds(p99)));
+        }
+        if cheaper.iter().all(|other| self.has_lower_mean(other)) {
+            let mean = least(chosen, |other| other.mean.map_or(f64::INFINITY, |(mean, _)| mean))?;
+            return Some(format!("for a mean below {}", milliseconds(mean)));
         }
         let as_fast = cheaper.iter().filter(|other| !self.is_faster(other));
         let longest = as_fast.map(|other| other.years.1).max_by(f64::total_cmp)?;
         // A dearer disk without an SSD serves nobody who asks for an SSD that lasts.
-        let lasts_longer = self.has_ssd && longest < self.years.0 * (1.0 - GAIN);
+        let lasts_longer = self.has_ssd && longest * (1.0 + GAIN) < self.years.0;
         lasts_longer.then(|| format!("for an SSD that lasts longer than {}", lifetime(longest)))
     }
 
-    /// Returns true if this run is faster than `other`, by more than luck explains.
+    /// Returns true if this run's percentile is lower than that of `other` by a gain that counts.
     fn is_faster(&self, other: &Self) -> bool {
-        let known = self.p99_half.is_some() && other.p99_half.is_some();
-        let least = if known { NOTICED } else { GAIN };
-        let is_noticed = self.p99_ms * (1.0 + least) < other.p99_ms;
-        is_noticed && differ((self.p99_ms, self.p99_half), (other.p99_ms, other.p99_half))
+        is_gain(self.p99, other.p99)
+    }
+
+    /// Returns true if this run's mean is lower than that of `other` by a gain that counts.
+    fn has_lower_mean(&self, other: &Self) -> bool {
+        self.mean.zip(other.mean).is_some_and(|(own, other)| is_gain(own, other))
     }
 
     fn in_words(&self, run: &Run, today: Option<f64>) -> String {
-        let p99 = milliseconds_with_half(self.p99_ms, self.p99_half);
-        let mut text = format!("${}, p99 {p99}", dollars(self.usd));
+        let mut text = format!("${}", dollars(self.usd));
+        for (name, figure) in [("mean", self.mean), ("p99", Some(self.p99))] {
+            let shown = figure.map(|(value, half)| milliseconds_with_half(value, half));
+            text += &shown.map_or_else(String::new, |shown| format!(", {name} {shown}"));
+        }
         if let (Some(years), Some((least, _))) = (run.devices.ssd.flash.lifetime_years, life(run)) {
             let end = today.map_or_else(String::new, |today| until(least, today));
             let (shortest, longest) = (lifetime(least), lifetime(years));
@@ -201,6 +202,12 @@ impl Merits {
         }
         text
     }
+}
+
+/// Returns true if a response time is lower than another by a gain that counts. Each has half its
+/// 95 % interval, if it is known.
+fn is_gain(own: (f64, Option<f64>), other: (f64, Option<f64>)) -> bool {
+    own.0 * (1.0 + GAIN) < other.0 && differ(own, other)
 }
 
 /// Returns the reason for which a run with a drive of unknown price is not a choice.
@@ -267,7 +274,7 @@ mod tests {
         ];
         assert_eq!(
             said(&runs),
-            "what to choose (a gain of less than 5 % counts as none):\n\
+            "what to choose (a gain of less than 20 %, or within ±, counts as none):\n\
              \x20 disk     the cheapest: $80.00, p99 900 ms, holds 250 GB\n\
              \x20 flash    for a p99 below 900 ms: $90.00, p99 4.00 ms, the SSD lasts 2.00 y, holds 250 GB\n\
              \x20 lasting  for an SSD that lasts longer than 2.05 y: $170, p99 40.0 ms, the SSD lasts 5.00 y, holds 250 GB\n\
@@ -309,6 +316,7 @@ mod tests {
         assert_eq!(Choices::of(&runs, None).unwrap().beaten, [1]);
         runs[0].devices.ssd.flash.lifetime_range_years = Some((5.0, 6.5));
         runs[0].devices.ssd.flash.lifetime_years = Some(6.0);
+        runs[1].devices.ssd.flash.lifetime_years = Some(8.0);
         assert!(said(&runs).contains("for an SSD that lasts longer than 6.50 y"), "{}", said(&runs));
     }
 
@@ -363,7 +371,7 @@ mod tests {
         assert_eq!(Choices::of(&runs, None).unwrap().best.len(), 2);
         (runs[0].response_time_ms.all.p99_pm, runs[1].response_time_ms.all.p99_pm) = (Some(1.6), Some(1.6));
         let choices = Choices::of(&runs, None).unwrap();
-        assert_eq!((choices.best.len(), choices.rule), (1, RULE));
+        assert_eq!(choices.best.len(), 1);
         assert_eq!(choices.best[0].figures, "$80.00, p99 10.0 ± 2 ms, holds 250 GB");
         runs[0].response_time_ms.all.p99_pm = Some(0.5);
         assert_eq!(Choices::of(&runs, None).unwrap().best.len(), 2);
@@ -392,7 +400,7 @@ mod tests {
     fn lives_beyond_ten_years_are_equal() {
         let runs = [run("flash", 90.0, 4.0, Some(132.0)), run("dear", 170.0, 4.0, Some(157.0))];
         assert_eq!(Choices::of(&runs, None).unwrap().beaten, [1]);
-        let runs = [run("flash", 90.0, 4.0, Some(9.0)), run("dear", 170.0, 4.0, Some(157.0))];
+        let runs = [run("flash", 90.0, 4.0, Some(8.0)), run("dear", 170.0, 4.0, Some(157.0))];
         assert_eq!(Choices::of(&runs, None).unwrap().best.len(), 2);
         let runs = [run("flash", 80.0, 4.0, Some(2.0)), run("dear-disk", 170.0, 4.0, None)];
         assert_eq!(Choices::of(&runs, None).unwrap().beaten, [1]);

@@ -32,8 +32,8 @@ const LEFT_OUT: [(&str, &str); 6] =
     [("SSD", "WA"), ("HDD", "busy"), ("write", "p99"), ("hits", "read"), ("SSD", "written"), ("cost", "SSD")];
 
 /// Explanation of the intervals.
-const UNCERTAINTY: &str = "± half a 95 % interval over what nobody knows: places on the drives, phase of the platters, ticks of the clock; \
-     in brackets the end of an interval that begins at 0\n";
+const UNCERTAINTY: &str = "± half a 95 % interval over what nobody knows: places on the drives, phase of the platters, ticks of the clock\n\
+     (…) the end of an interval that begins at 0\n";
 
 /// Returns the tables of a document, one for each block of runs that compare with each other, and
 /// the drives behind them.
@@ -193,7 +193,7 @@ mod tests {
         }
         let table = comparison(&runs);
         assert!(table.lines().all(|line| line.chars().count() <= WIDTH_MAX), "{table}");
-        assert!(table.contains("\nwithout SSD WA, cost SSD") && table.contains(UNCERTAINTY), "{table}");
+        assert!(table.contains("\nwithout SSD WA, HDD busy") && table.contains(UNCERTAINTY), "{table}");
         assert!(!table.contains("  WA") && table.contains(" ± "), "{table}");
     }
 

@@ -291,7 +291,7 @@ fn input_that_makes_no_sense_is_refused() {
     let trace = trace("media-copy");
     let empty = folder.file("empty.toml", "");
     assert!(refused(&["plan", &trace, "--catalog", &empty]).contains("the catalogue is empty"));
-    let message = refused(&["plan", &trace, "--latency", "p99<5ms,p99>6ms"]);
+    let message = refused(&["plan", &trace, "--latency", "write_savings<0.5,write_savings>0.6"]);
     assert!(message.contains("contradict each other"), "{message}");
     let message = refused(&["plan", &trace, "--latency", "p98<5ms"]);
     assert!(message.contains("unknown figure 'p98'"), "{message}");

@@ -184,7 +184,9 @@ pub enum VolumeError {
     #[error("only a simulation can do that: {0}")]
     OnlySimulated(&'static str),
     /// More blocks than the block map can name.
-    #[error("{0} blocks are more than a volume can address ({BLOCK_LIMIT})")]
+    #[error(
+        "{0} blocks are more than a volume can address ({BLOCK_LIMIT}): expected a smaller capacity or larger blocks"
+    )]
     TooLarge(u64),
 }
 

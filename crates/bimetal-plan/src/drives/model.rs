@@ -102,16 +102,29 @@ pub(crate) fn offers_of(model: &str) -> Vec<Offer> {
 /// is newer than `date`. [`Drive::price_lists`] prefers prices of one date for all sizes of a
 /// drive, so a buyer must know of newer ones.
 pub(crate) fn newer_price(model: &str, bytes: u64, date: Date) -> Option<(f64, Date)> {
-    let wanted = slug(model);
-    let row = rows().find(|row| {
-        let size = &row.drive.sizes[row.size];
-        let is_model = is_named(row.drive, &wanted) || slug(&row.name()) == wanted;
-        is_model && is_nominal(bytes, size.bytes.0)
-    })?;
+    let row = row_of(model, bytes)?;
     let newer = row.drive.prices.iter().filter(|list| list.usd.is_some());
     let newer = newer.filter_map(|list| Some((list.amount(row.size)?, list.date?)));
     let newest = newer.max_by_key(|(_, date)| date.first_day());
     newest.filter(|(_, newest)| newest.first_day() > date.first_day())
+}
+
+/// Returns the TB that a hard disk of `model` with `bytes` is rated to read and write in a year,
+/// and true if this rating has no source; `None` if no rating is known.
+pub(crate) fn rated_tb_per_year(model: &str, bytes: u64) -> Option<(f64, bool)> {
+    let row = row_of(model, bytes)?;
+    let rated = row.drive.figures.workload_tb_per_year.as_ref()?.get(row.size)?;
+    let is_unverified = row.drive.provenance.is_unverified("workload_tb_per_year", Some(&row.drive.sizes[row.size]));
+    Some((rated, is_unverified))
+}
+
+/// Returns the drive of `model`, by any of its names, that is sold with `bytes`.
+fn row_of(model: &str, bytes: u64) -> Option<Row<'static>> {
+    let wanted = slug(model);
+    rows().find(|row| {
+        let is_model = is_named(row.drive, &wanted) || slug(&row.name()) == wanted;
+        is_model && is_nominal(bytes, row.drive.sizes[row.size].bytes.0)
+    })
 }
 
 /// Returns true if a drive of `bytes` is sold as one of `nominal` bytes: makers sell 1,000.2 GB as

@@ -311,6 +311,6 @@ fn is_predicted(budget: &Budget) -> bool {
     match &budget.metric {
         Metric::Path(path) => path == "response_time_ms.all.mean",
         Metric::Lifetime | Metric::Cost => true,
-        Metric::DriveWrites | Metric::Energy | Metric::Power => false,
+        Metric::Ownership(_) | Metric::DriveWrites | Metric::Energy | Metric::Power => false,
     }
 }

@@ -44,6 +44,14 @@ pub(super) fn of(survey: &Survey, runs: &[Run], block: BlockSize) -> Option<Find
     Some(Finding::new("holds-everything", "note", text, &remedy, None))
 }
 
+/// Returns the finding about a chosen run: whoever buys the cache may fill it.
+pub(super) fn of_choice(survey: &Survey, run: &Run, block: BlockSize) -> Option<Finding> {
+    let found = of(survey, std::slice::from_ref(run), block)?;
+    let text = format!("{} A cache that is full evicts, and may be much slower.", found.text);
+    let remedy = "a trace that fills it; `bimetal compare` shows the schemes with a cache of a tenth of the trace";
+    Some(Finding { severity: "warning".to_owned(), text, remedy: Some(remedy.to_owned()), ..found })
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::tests::run;
@@ -60,6 +68,13 @@ mod tests {
         );
         assert_eq!(found.remedy.as_deref(), Some("--ssd-size 1MiB, a tenth of it"));
         assert_eq!(of(&survey, &runs[..1], BlockSize::default()), None);
+        // A plan bought a cache that the trace had never filled.
+        let chosen = of_choice(&survey, &runs[1], BlockSize::default()).unwrap();
+        assert!(
+            chosen.severity == "warning"
+                && chosen.text.ends_with("A cache that is full evicts, and may be much slower.")
+        );
+        assert_eq!(of_choice(&survey, &runs[2], BlockSize::default()), None);
         let share = Run { sizing: Sizing::Share, ..runs[1].clone() };
         assert_eq!(
             of(&survey, std::slice::from_ref(&share), BlockSize::default()),

@@ -108,7 +108,8 @@ pub fn of_choice(survey: &Survey, run: &Run, disks: bool, block: BlockSize, repl
     let found = [
         no_times::of(survey),
         misaligned::of(survey, block),
-        cold_start::of_trace(survey).filter(|_| disks),
+        cold_start::of_trace(survey).filter(|_| holds_everything::has_cache(run)),
+        holds_everything::of_choice(survey, run, block),
         timers::of(survey, runs, replay),
         bursts::of(survey, runs).filter(|_| matches!(replay, Replay::Timed { .. })),
         life_of_short_trace::of(survey, runs).filter(|_| !matches!(replay, Replay::Closed { .. })),

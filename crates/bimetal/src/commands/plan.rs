@@ -71,7 +71,7 @@ pub(crate) struct Arguments {
     #[arg(long, help_heading = heading::BUDGETS, value_name = "TIME")]
     lifetime: Option<String>,
     /// Highest price of all drives together, in US dollars, like 400
-    #[arg(long, help_heading = heading::BUDGETS, value_name = "USD", value_parser = dollars, allow_hyphen_values = true)]
+    #[arg(long, alias = "budget", help_heading = heading::BUDGETS, value_name = "USD", value_parser = dollars, allow_hyphen_values = true)]
     pub(crate) max_cost: Option<f64>,
     /// Highest energy of all drives over the trace (500J, 0.2kWh), or highest mean power (6W)
     #[arg(long, help_heading = heading::BUDGETS, value_name = "ENERGY")]
@@ -197,7 +197,11 @@ fn searched(arguments: &Arguments, memory: &[InMemory], progress: &dyn PlanProgr
         error => error.into(),
     })?;
     let trace = &mut planned.answer.trace;
-    *trace = TraceSummary { name, format, skipped_lines: workload.skipped_lines(), ..trace.clone() };
+    let skipped_lines = workload.skipped_lines();
+    if skipped_lines > 0 {
+        note(format_args!("{name}: {skipped_lines} bad lines were skipped"));
+    }
+    *trace = TraceSummary { name, format, skipped_lines, ..trace.clone() };
     planned.answer.command = Some(command_line());
     Ok(planned)
 }
@@ -398,7 +402,7 @@ fn text(planned: &Planned) -> String {
             }
             let _ = writeln!(text, "{}", planned.after_growth().map(|grown| grown + "\n").unwrap_or_default());
             let built = answer.best.as_ref().map(|best| match &best.create_command {
-                Some(line) => format!("build it with: {line}"),
+                Some(line) => format!("{} {line}", create::introduction(&tried[0].candidate)),
                 None => create::instead(&best.scheme),
             });
             let _ = writeln!(text, "{}", built.unwrap_or_default());

@@ -423,7 +423,7 @@ impl HintsOption {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct RepeatOption {
     /// Play the trace N times in a row. Each round begins one mean gap between requests after the
-    /// end of the last; all figures are over all rounds
+    /// last arrival of the round before; figures are over all rounds
     #[arg(long, help_heading = heading::RUN, value_name = "N", value_parser = rounds, allow_hyphen_values = true, default_value = "1")]
     pub(crate) repeat: u64,
 }

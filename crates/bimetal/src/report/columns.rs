@@ -390,7 +390,7 @@ mod tests {
         assert_eq!(shown(8.44, Some(2.77)), "8.44 ± 3");
         assert_eq!(shown(0.327, Some(0.0513)), "0.327 ± 0.05");
         assert_eq!(shown(3.2, Some(0.0002)), "3.20 ± 0.00");
-        assert_eq!(shown(318.2, Some(383.1)), "318 ± 383");
+        assert_eq!(shown(318.2, Some(383.1)), "318 (701)");
         assert_eq!(shown(0.0792, Some(0.0)), "0.0792 ± 0.0000");
         assert_eq!(shown(1.25e6, Some(1234.0)), "1.2M ± 1234");
         assert_eq!((shown(12.34, None), COLUMNS[0].shown_with_half(&Run::default())), ("12.3".into(), "–".into()));

@@ -15,6 +15,7 @@ use bimetal_plan::search::Tried;
 use serde_json::{Value, json};
 
 use super::escape::{html as escaped, json_in_script};
+use super::sections::capital;
 use super::{CHARTS, ERRORS, STYLE, palette};
 use crate::prices;
 
@@ -71,11 +72,11 @@ fn verdict(planned: &Planned) -> String {
     let _ = match (&answer.best, tried.first()) {
         (Some(best), Some(first)) => {
             let sentence = sentence(first, latency);
-            let commands = best.create_command.iter().chain(&best.kernel_commands);
-            let mut lines: Vec<String> = commands.map(|line| escaped(line)).collect();
-            if best.create_command.is_none() {
-                lines.push(format!("# {}", escaped(&create::instead(&best.scheme))));
-            }
+            let built = match &best.create_command {
+                Some(line) => block(create::introduction(&first.candidate), std::slice::from_ref(line)),
+                None => format!("<p>{}.</p>\n", escaped(&capital(&create::instead(&best.scheme)))),
+            };
+            let similar = "the similar function in Linux, on the same drives in place of Bimetal; its figures differ:";
             let mut about = vec![format!("buy: {}", purchases(&first.candidate))];
             about.extend(best.ownership());
             about.extend(planned.alternatives());
@@ -86,10 +87,9 @@ fn verdict(planned: &Planned) -> String {
             let about: String = about.iter().map(|line| format!("<li>{}</li>\n", escaped(line))).collect();
             writeln!(
                 text,
-                "<p class=\"summary\">{}</p>\n<ul class=\"choices\">\n{about}</ul>\n\
-                 <div class=\"command\"><pre tabindex=\"0\">{}</pre></div>",
+                "<p class=\"summary\">{}</p>\n<ul class=\"choices\">\n{about}</ul>\n{built}{}",
                 escaped(&sentence),
-                lines.join("\n")
+                block(similar, &best.kernel_commands)
             )
         }
         _ => {
@@ -113,6 +113,16 @@ fn verdict(planned: &Planned) -> String {
         let _ = writeln!(text, "<p class=\"caution\">{}</p>", escaped(note));
     }
     text + "</section>\n"
+}
+
+/// Returns commands under their introduction; an empty text without commands.
+fn block(introduction: &str, lines: &[String]) -> String {
+    if lines.is_empty() {
+        return String::new();
+    }
+    let lines: Vec<String> = lines.iter().map(|line| escaped(line)).collect();
+    let introduction = escaped(&capital(introduction));
+    format!("<p>{introduction}</p>\n<div class=\"command\"><pre tabindex=\"0\">{}</pre></div>\n", lines.join("\n"))
 }
 
 /// Returns the confidence of the answer, and the changes of assumptions that would change the
@@ -229,7 +239,9 @@ fn command(answer: &Answer) -> String {
 fn figures(planned: &Planned) -> Value {
     let Planned { tried, front, latency, .. } = planned;
     let points = |value: &dyn Fn(&Tried) -> Option<f64>| -> Vec<Value> {
-        let shown = tried.iter().enumerate().filter_map(|(at, tried)| {
+        // Points that keep the budgets are drawn last: they hide others of the same place.
+        let (kept, broken): (Vec<_>, Vec<_>) = tried.iter().enumerate().partition(|(_, tried)| tried.keeps_all());
+        let shown = broken.into_iter().chain(kept.into_iter().rev()).filter_map(|(at, tried)| {
             let value = value(tried).filter(|value| *value > 0.0 && value.is_finite())?;
             Some(point(tried, value, latency, front.contains(&at)))
         });
@@ -238,7 +250,7 @@ fn figures(planned: &Planned) -> Value {
     json!([
         {
             "title": format!("Price and {}", latency.name()),
-            "about": "Further down is faster, further left is cheaper. Filled points keep every budget.",
+            "about": "Further down is faster, further left is cheaper. Filled points are known to keep every budget.",
             "unit": "ms",
             "lowerIsBetter": true,
             "series": points(&|tried: &Tried| tried.figures()?.of(latency)),
