@@ -2,9 +2,10 @@
 //!
 //! A [`target::Target`] takes commands and returns the time at which each command is done. A target
 //! is a model, or a file or block device. The prober issues commands and sees nothing but their
-//! times; the prober has no clock of its own. [`extract`] determines the kind of drive and `/` and
-//! `flash/`, one file for each part of a drive). `extract` returns figures with their errors, from
-//! which [`figures::Extraction::to_toml`] makes a profile that `--ssd` and `--hdd` take.
+//! times; the prober has no clock of its own. [`extract`] determines the kind of drive and measures
+//! the drive (`disk/` and `flash/`, one file for each part of a drive). `extract` returns figures
+//! with their errors, from which [`figures::Extraction::to_toml`] makes a profile that `--ssd` and
+//! `--hdd` take.
 //!
 //! Read first: [`extract`] below, then `disk/mod.rs` or `flash/mod.rs`.
 

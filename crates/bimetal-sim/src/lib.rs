@@ -1,5 +1,5 @@
-//! Simulator: the engine of `bimetal-core` over the drives of `bimetal-models`, in virtual time,
-//! and measures the runs.
+//! The simulator runs the engine of `bimetal-core` over the drives of `bimetal-models`, in virtual
+//! time, and measures the runs.
 //!
 //! A run proceeds as follows. A [`workload`] is surveyed once ([`survey`]: number of requests,
 //! addresses used). Drives are chosen and sized for a scheme ([`setup`], or for a [`tree`] of

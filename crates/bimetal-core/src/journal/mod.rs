@@ -54,7 +54,7 @@ pub const fn ring_pages(slots: u64) -> u64 {
     if pages < 32 { 32 } else { pages }
 }
 
-/// Returns the pages of the slot table.
+/// Returns the number of pages of the slot table, for `slots` slots.
 pub const fn table_pages(slots: u64) -> u64 {
     slots.div_ceil(SLOTS_PER_TABLE_PAGE)
 }

@@ -13,7 +13,7 @@ use zerocopy::FromZeros;
 
 /// Epochs that a superblock can name.
 pub const LIVES_MAX: usize = 24;
-/// Lost blocks that a superblock can name.
+/// Largest number of lost blocks that a superblock can name.
 pub const LOST_MAX: usize = 216;
 
 /// A recovery epoch of the volume: from one recovery to the next. The on-disk format and the code

@@ -73,8 +73,8 @@ impl Label {
         }
     }
 
-    /// Returns the pages of a turn at the end of `size`, in the order in which they are written:
-    /// each is stable before the next.
+    /// Returns the pages of a turn in a tail that ends at `size`, in order of writing: each page is
+    /// stable before the next page is written.
     pub fn pages(&self, size: Sectors, turn: usize) -> impl Iterator<Item = SectorRange> {
         let places = [CopyPlace::First, self.second_copy(size)];
         places.into_iter().filter_map(move |place| Some(place.pages(size)?[turn & 1]))

@@ -118,7 +118,7 @@ const APPLICATION_DIRECTORIES: &[&str] =
 const PAGING_FILES: &[&str] = &["pagefile.sys", "swapfile.sys", "hiberfil.sys", "swapfile", "swap.img"];
 const BOOT_FILES: &[&str] = &["vmlinuz", "initrd", "initramfs", "bootmgr", "ntldr"];
 
-/// Class of a file's data. Each class except the last is of higher value than the last class.
+/// Class of a file's data. Boot, paging and application data are of higher value than user data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum DataClass {
     Boot,

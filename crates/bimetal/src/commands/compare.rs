@@ -35,7 +35,7 @@ const RUNS: u32 = 5;
 ///
 /// Without a trace, the embedded sample is played: some minutes of a small server. Drives without a
 /// size are the smallest on sale, at their whole prices; then each scheme also runs with an SSD of
-/// 10 % of the working set. The report and the JSON list all assumptions.
+/// 10 % of the footprint. The report and the JSON list all assumptions.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     bimetal compare\n  \

@@ -31,7 +31,7 @@ const RATED_DRIVE: Bytes = Bytes(1_000_000_000_000);
 
 /// Make a hybrid volume from drives: check the drives, write their metadata and label them
 ///
-/// A drive is a block device (a disk or a partition) or a file. From then on, drives are found by
+/// A drive is a block device (a disk or a partition) or a file. The drives of a volume are found by
 /// their labels, under any device name. A drive is refused if it is mounted, in use, too small,
 /// labelled already, or has content that would be harmed. A file system on the drive that is home
 /// of all addresses stays, as the content of the volume, if it ends before the volume's metadata at

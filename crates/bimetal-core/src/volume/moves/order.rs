@@ -6,8 +6,8 @@
 //! which the batch's blocks lie. Many batches of a random workload would therefore read the whole
 //! log many times. Three rules bound the number of reads of the log. If batches of the usual size
 //! would read too much, larger batches are taken. If the largest batches read too much, too, the
-//! blocks are sorted outside of memory: the log is read once in its own order, in *runs* of one
-//! batch each, and each run is written in order of address to a free part of the log
+//! blocks are sorted outside of memory. The log is read once in its own order, in *runs* of one
+//! batch each. Each run is written in order of address to a free part of the log
 //! ([`runs`](super::runs)). Then a batch reads one piece of each run. Without room for runs, the
 //! log is cut into *stretches*. The batches of a stretch are sorted by address among themselves,
 //! and a stretch is as long as the bound allows.

@@ -56,7 +56,7 @@ pub(crate) struct Arguments {
     /// with the second half
     #[arg(long, conflicts_with = "ssd")]
     fit: bool,
-    /// Write a page with both distributions
+    /// Write a page with the measured and the simulated distribution
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
     #[command(flatten)]
