@@ -32,8 +32,6 @@ pub struct Properties {
     /// Time without requests that counts as an idle period in a profile of the whole workload.
     /// `None` if the scheme needs no such profile. Only a simulation has a profile of idle periods.
     pub idle_profile: Option<Nanoseconds>,
-    /// Set if the scheme takes pins of a host.
-    pub takes_pins: bool,
 }
 
 /// Destination of the blocks of a request, as another program chooses it.

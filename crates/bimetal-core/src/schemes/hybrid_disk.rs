@@ -425,7 +425,7 @@ impl Decisions for HybridDisk {
     }
 
     fn properties(&self) -> Properties {
-        Properties { overwrites_in_place: self.in_place, takes_pins: true, ..Properties::default() }
+        Properties { overwrites_in_place: self.in_place, ..Properties::default() }
     }
 
     fn next_timeout(&self, pages: &PinnedRoom, view: &View) -> Option<Nanoseconds> {

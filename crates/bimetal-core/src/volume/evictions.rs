@@ -40,11 +40,6 @@ impl<P: Payload> Volume<P> {
         }
     }
 
-    /// Returns true if the scheme takes pins.
-    pub fn takes_pins(&self) -> bool {
-        self.decider.scheme.properties().takes_pins
-    }
-
     /// Pins the blocks of `range` of a unit to flash, or ends their pins. Sectors beyond the unit
     /// are ignored. Returns false, and changes nothing, if more blocks would be pinned than the
     /// scheme allows.
