@@ -50,7 +50,7 @@ pub(crate) const BATCH: usize = 16;
 const RIVALS_MAX: usize = 12;
 
 /// Largest number of options of one scheme of which it is found out whether they can be built.
-const BUILT_MAX: usize = 12;
+const BUILT_MAX: usize = 1000;
 
 /// Reason for options that lose to a faster option of the same price.
 const SLOWER: &str = "slower than another option of the same price that keeps all budgets";
