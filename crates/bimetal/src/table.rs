@@ -32,8 +32,11 @@ const LEFT_OUT: [(&str, &str); 6] =
     [("SSD", "WA"), ("HDD", "busy"), ("write", "p99"), ("hits", "read"), ("SSD", "written"), ("cost", "SSD")];
 
 /// Explanation of the intervals.
-const UNCERTAINTY: &str = "± half a 95 % interval over what nobody knows: places on the drives, phase of the platters, ticks of the clock\n\
-     (…) the end of an interval that begins at 0\n";
+const UNCERTAINTY: &str =
+    "± half a 95 % interval over what nobody knows: places on the drives, phase of the platters, ticks of the clock\n";
+
+/// Explanation of the intervals that reach down to 0.
+const DOWN_TO_ZERO: &str = "(…) the end of an interval that reaches down to 0\n";
 
 /// Returns the tables of a document, one for each block of runs that compare with each other, and
 /// the drives behind them.
@@ -95,6 +98,9 @@ pub fn comparison(runs: &[Run]) -> String {
     }
     if runs.iter().any(|run| run.response_time_ms.all.mean_pm.is_some()) {
         text += UNCERTAINTY;
+        if columns.iter().any(|column| column.rows.iter().any(|(shown, _)| shown.contains('('))) {
+            text += DOWN_TO_ZERO;
+        }
     }
     if !left_out.is_empty() {
         text += &format!("without {}, for which the line has no room (--csv, --markdown)\n", left_out.join(", "));
