@@ -449,20 +449,21 @@ impl dyn Scheme {
     pub fn why_only_simulated(&self) -> Option<&'static str> {
         let properties = self.properties();
         let reasons = [
-            (properties.migrates_instantly, "with these settings migrations take no time (migration=instant)"),
+            (properties.migrates_instantly, "with migration=instant migrations take no time: expected migration=timed"),
             (
                 self.lacks_policy(),
-                "with these settings the scheme must know when each block is used next (replacement=belady)",
+                "with replacement=belady the scheme must know when each block is used next: expected another policy, \
+                 like replacement=lru",
             ),
             (
                 properties.idle_profile.is_some(),
-                "with these settings the scheme must know when the drives will be idle (idle_periods=profiled)",
+                "with idle_periods=profiled the scheme must know when the drives will be idle: expected \
+                 idle_periods=detected",
             ),
             (
                 properties.halts_wear_levelling,
                 "with wear_levelling=adaptive the volume halts the wear levelling of its SSD, and no real drive can be \
-                 told to do so: expected wear_levelling=static, with which a real drive keeps its own wear levelling \
-                 (bimetal set VOLUME wear_levelling=static changes a volume that exists)",
+                 told to do so: expected wear_levelling=static, with which a real drive keeps its own wear levelling",
             ),
             (properties.moves_instantly, "with moves=instant ranges move without being copied: expected moves=timed"),
             (

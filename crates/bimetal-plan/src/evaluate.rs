@@ -350,8 +350,8 @@ impl Evaluator<'_> {
             return Err(why);
         }
         let setup = Setup::new(candidate.scheme, choices, &self.load.survey).map_err(why_not_built)?;
-        if setup.volume().is_only_simulated() {
-            return Err("with these settings it can only be simulated, and no live volume can be made".to_owned());
+        if let Some(reason) = setup.volume().why_only_simulated() {
+            return Err(format!("no live volume can be made: {reason}"));
         }
         let block_layer = BlockLayerSettings::chosen(choices, &setup).map_err(|error| error.to_string())?;
         Ok((setup, block_layer))

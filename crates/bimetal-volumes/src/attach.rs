@@ -85,6 +85,16 @@ pub enum AttachError {
         /// Drives that are missing.
         absent: Vec<Missing>,
     },
+    /// Only a simulation can follow a setting of the volume.
+    #[error(
+        "volume '{name}': only a simulation can do that: {reason}: `bimetal set {name} KEY=VALUE` changes the volume"
+    )]
+    OnlySimulated {
+        /// Name of the volume.
+        name: String,
+        /// Setting, and the value that was expected.
+        reason: &'static str,
+    },
     /// The volume is of version 1 of the on-disk format, and has metadata of slots.
     #[error(
         "volume '{name}' has on-disk format 1: drain it with the bimetal that served it last, then run `bimetal \
@@ -304,7 +314,10 @@ fn recover(
     }
     let drives = open(located, &held, &layout, options.engine)?;
     let mut drives: Vec<_> = drives.into_iter().map(over).collect();
-    let recovery = Recovery::new(&plan.config(), &missing)?;
+    let recovery = Recovery::new(&plan.config(), &missing).map_err(|error| match error {
+        VolumeError::OnlySimulated(reason) => AttachError::OnlySimulated { name: name.clone(), reason },
+        error => error.into(),
+    })?;
     let recovery = if options.accept_loss { recovery.accept_loss() } else { recovery };
     let is_plain = matches!(label.guard, Some((_, Guard::Down)));
     let recovery = if is_plain { recovery.home_was_plain() } else { recovery };

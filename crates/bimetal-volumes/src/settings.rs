@@ -63,6 +63,7 @@ pub fn needs_clean(label: &Label, key: &str, value: &str) -> Result<bool, SetErr
         return if leaves { Ok(false) } else { Err(only_simulated()) };
     }
     let (old, new) = (lay_out(&before, &request)?, lay_out(&after, &request)?);
+    let is_simulated = build(&before, &old)?.why_only_simulated().is_some();
     let (key, value) = (key.to_owned(), value.to_owned());
     // The use of slots may change while they are empty; their positions may not.
     let mut same_use = new.clone();
@@ -75,6 +76,10 @@ pub fn needs_clean(label: &Label, key: &str, value: &str) -> Result<bool, SetErr
     let mut built = build(&after, &new)?;
     if let Some(reason) = built.why_only_simulated() {
         return Err(SetError::OnlySimulated { key, value, reason });
+    }
+    if is_simulated {
+        // No build opens the volume, so the volume cannot be drained first.
+        return Ok(false);
     }
     let of_moves = [settings::MOVE_RATE.name, settings::MOVE_MEMORY.name].contains(&key.as_str());
     let live = of_moves || built.set(&key, &after)?;

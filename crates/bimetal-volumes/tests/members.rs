@@ -300,3 +300,42 @@ fn volume_leaves_a_simulated_setting_without_a_drain() {
         assert!(needs("block", "8KiB").is_err(), "other keys are checked as before");
     });
 }
+
+/// Volumes of other builds may have values that only a simulation follows. Regression: the refusal
+/// of most values named no remedy, and the remedy asked for a drain, for which the volume would have
+/// to be opened.
+#[test]
+fn volume_with_a_simulated_value_is_refused_with_a_remedy() {
+    in_own_place("volume_with_a_simulated_value_is_refused_with_a_remedy", |place| {
+        let values = [
+            ("mixedstore", "wear_levelling", "adaptive", "static"),
+            ("mixedstore", "idle_periods", "profiled", "detected"),
+            ("griffin", "migration", "instant", "timed"),
+            ("smart-response", "replacement", "belady", "lru"),
+            ("combo", "moves", "instant", "timed"),
+            ("hybrid-disk", "in_place", "on", "off"),
+        ];
+        for (number, (scheme, key, simulated, real)) in values.into_iter().enumerate() {
+            let name = format!("volume{number}");
+            let (ssd, hdd) = (file(place, &format!("ssd{number}"), 64), file(place, &format!("hdd{number}"), 128));
+            volume(&name, scheme, &ssd, &hdd);
+            let located = || find(&name).expect("found");
+            let set = |key: &str, value: &str| {
+                let mut held = Held::take(&located()).expect("taken");
+                keep(&mut held, key, value).expect("written");
+            };
+            if key == "moves" {
+                set("strategy", "access");
+            }
+            set(key, simulated);
+            let refused = attach::attach(&located(), Options::default(), |_, _| {}).err().expect("refused").to_string();
+            assert!(refused.contains(&format!("{key}={simulated}")), "{scheme}: {refused}");
+            assert!(refused.contains(&format!("{key}={real}")), "{scheme}: {refused}");
+            assert!(refused.contains(&format!("`bimetal set {name} KEY=VALUE`")), "{scheme}: {refused}");
+            let drains = needs_clean(&located().assembly.label, key, real).expect("possible");
+            assert!(!drains, "{scheme}: {key}={real}");
+            set(key, real);
+            assert!(attach::attach(&located(), Options::default(), |_, _| {}).is_ok(), "{scheme}: {key}={real}");
+        }
+    });
+}

@@ -440,6 +440,29 @@ fn an_array_is_only_simulated_so_it_has_no_create_line() {
     assert!(!text.contains("bimetal create"), "{text}");
 }
 
+/// A value that a volume would refuse leaves no option. A value that a volume has anyway is left
+/// out of the line if the volume would refuse the parameter.
+#[test]
+fn create_line_has_no_setting_of_simulations() {
+    let folder = Folder::new("simulated");
+    let (shop, trace) = (folder.file("shop.toml", SHOP), trace("browser"));
+    let common = ["plan", &trace, "--catalog", &shop, "--limit", REQUESTS, "--latency", "p99<1h", "--exhaustive"];
+    let plan = |flags: &[&str]| json(&[&common[..], &["--json"], flags].concat());
+    for (scheme, simulated, real) in [
+        ("mixedstore", "wear_levelling=adaptive", "wear_levelling=static"),
+        ("mixedstore", "idle_periods=profiled", "idle_periods=detected"),
+        ("griffin", "migration=instant", "migration=timed"),
+    ] {
+        let none = plan(&["--schemes", scheme, "--set", simulated]);
+        assert!(none["best"].is_null(), "{scheme}: {simulated}");
+        assert!(!none.to_string().contains("bimetal create"), "{none}");
+        assert!(none.to_string().contains(&format!("expected {real}")), "{none}");
+        let some = plan(&["--schemes", scheme, "--set", real]);
+        let line = some["best"]["create_command"].as_str().unwrap();
+        assert_eq!(line.contains(real), !real.starts_with("wear_levelling"), "{line}");
+    }
+}
+
 /// The HTML report marks as front only options that no other option beats. The report shows the
 /// budgeted figures of these options.
 #[test]

@@ -244,6 +244,30 @@ fn what_cannot_be_served_is_refused_with_a_reason() {
     running.child.kill().expect("it runs");
 }
 
+/// Regression: a server asked for a stop before the change, and the change was then refused.
+#[test]
+fn served_volume_refuses_settings_of_simulations() {
+    for (number, (scheme, setting, expected)) in [
+        ("mixedstore", "wear_levelling=adaptive", "a real drive keeps its own wear levelling"),
+        ("mixedstore", "idle_periods=profiled", "expected idle_periods=detected"),
+        ("griffin", "migration=instant", "expected migration=timed"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let place = Place::new(&format!("simulated{number}"));
+        place.file("ssd", 64);
+        place.file("hdd", 128);
+        place.succeed(&format!("create tank --force --scheme {scheme} --ssd ssd --hdd hdd"));
+        let refused = || place.refuse(&format!("set tank {setting}"));
+        let is_refused = |text: &str| text.contains("only a simulation can do that") && text.contains(expected);
+        let running = place.serve("serve tank");
+        assert!(is_refused(&refused()), "{}", refused());
+        assert_eq!(running.terminate(), 0);
+        assert!(is_refused(&refused()), "{}", refused());
+    }
+}
+
 /// Drives that became larger are used with their old size. After a resize the volume uses these
 /// drives up to their end.
 #[test]

@@ -779,7 +779,7 @@ mod tests {
     fn adaptive_levelling_is_only_simulated() {
         for (levelling, is_only_simulated) in [("adaptive", true), ("static", false)] {
             let bench = Bench::new("mixedstore", &[("wear_levelling", levelling)]);
-            assert_eq!(bench.volume.is_only_simulated(), is_only_simulated, "{levelling}");
+            assert_eq!(bench.volume.why_only_simulated().is_some(), is_only_simulated, "{levelling}");
         }
     }
 

@@ -298,10 +298,10 @@ impl<P: Payload> Volume<P> {
         self.statistics.arrived - self.statistics.finished
     }
 
-    /// Returns true if the scheme's settings are impossible for a volume with data; to be called
-    /// before the first request.
-    pub fn is_only_simulated(&self) -> bool {
-        self.decider.scheme.why_only_simulated().is_some()
+    /// Returns the reason for which the scheme's settings are impossible for a volume with data; to
+    /// be called before the first request.
+    pub fn why_only_simulated(&self) -> Option<&'static str> {
+        self.decider.scheme.why_only_simulated()
     }
 
     /// Returns true if the scheme's decisions depend on what its drives report: their times, and

@@ -37,6 +37,12 @@ impl Server {
         let all = others.map(|(key, value)| (key.as_str(), value.as_str())).chain([(name, value)]);
         let settings =
             Settings::new(about.scheme.name, about.scheme.parameters, all).map_err(|error| error.to_string())?;
+        let ignored =
+            about.scheme.parameters.iter().find(|parameter| parameter.name == name).and_then(|it| it.simulated);
+        let built = (about.scheme.build)(&settings, &self.volume.view().layout).map_err(|error| error.to_string())?;
+        if let Some(reason) = ignored.or_else(|| built.why_only_simulated()) {
+            return Err(format!("{name}={value}: only a simulation can do that: {reason}"));
+        }
         self.volume.set(self.now, name, &settings).map_err(|error| error.to_string())?;
         about.settings.insert(name.to_owned(), value.to_owned());
         Ok(name.to_owned())
