@@ -31,8 +31,9 @@ pub struct Access {
 /// Facts about a workload from a first pass over it.
 #[derive(Clone, Copy, Debug)]
 pub struct Foresight<'a> {
-    /// Number of requests in the workload.
-    pub requests: u64,
+    /// Set if the volume is told when half of the workload has passed
+    /// ([`Monitor::half_passed`]).
+    pub tells_half: bool,
     /// Addresses of files, if a map of files was given.
     pub files: &'a [FileExtent],
 }

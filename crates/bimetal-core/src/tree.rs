@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use crate::layout::MemberId;
 use crate::operation::{Completion, Operation, Token};
 use crate::payload::Payload;
-use crate::scheme::Wear;
+use crate::scheme::{Foresight, Wear};
 use crate::units::{Nanoseconds, SectorRange, Sectors};
 use crate::volume::Volume;
 
@@ -92,6 +92,20 @@ impl<P: Payload> Tree<P> {
     /// Returns all volumes, the outermost first.
     pub fn volumes(&self) -> impl Iterator<Item = &Volume<P>> {
         self.nodes.iter().map(|node| &node.volume)
+    }
+
+    /// Supplies facts about the workload, before the first request. Inner volumes get no files: an
+    /// inner volume has other addresses than the host.
+    pub fn foresee(&mut self, foresight: &Foresight<'_>) {
+        for (at, node) in self.nodes.iter_mut().enumerate() {
+            let files = if at == 0 { foresight.files } else { &[] };
+            node.volume.foresee(&Foresight { files, ..*foresight });
+        }
+    }
+
+    /// Tells every volume that half of the workload has passed.
+    pub fn half_passed(&mut self) {
+        self.nodes.iter_mut().for_each(|node| node.volume.half_passed());
     }
 
     /// Takes the volumes apart again, each with its members, to be part of a larger tree.

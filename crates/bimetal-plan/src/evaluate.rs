@@ -313,8 +313,10 @@ impl Evaluator<'_> {
     /// Returns an error if the totals of a run contradict each other.
     pub fn lives(&self, candidate: &Candidate) -> Result<Vec<Life>, SimulationError> {
         let choices = candidate.choices(self.common);
-        let Ok(setup) = Setup::new(candidate.scheme, &choices, &self.load.survey) else { return Ok(Vec::new()) };
-        lifetime::lives(setup, &choices, Repeated::of(&self.load.requests, self.replay, self.known_wear))
+        let make = || Setup::new(candidate.scheme, &choices, &self.load.survey).ok();
+        let Some(setup) = make() else { return Ok(Vec::new()) };
+        let load = Repeated::of(&self.load.requests, self.replay, self.known_wear);
+        lifetime::lives(setup, &make, &choices, load)
     }
 
     /// Returns the reason for which `figures` of a whole run say nothing about a longer time, if

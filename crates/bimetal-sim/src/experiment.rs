@@ -423,7 +423,10 @@ impl Experiment<'_> {
         if let Some(load) = load {
             let lives = match followed {
                 Some(lives) => lives,
-                None => lifetime::lives(setup_of(subject, choices, survey)?, choices, load),
+                None => {
+                    let again = || setup_of(subject, choices, survey).ok();
+                    lifetime::lives(setup_of(subject, choices, survey)?, &again, choices, load)
+                }
             };
             figures::note_lives(&mut run, &known_lives(lives)?);
         }

@@ -74,6 +74,7 @@ pub mod over_share;
 pub mod ownership;
 pub mod placement;
 pub mod results;
+mod saved_state;
 pub mod scheme_choice;
 pub mod setup;
 pub mod simulator;

@@ -391,6 +391,9 @@ pub struct Setup {
     pub sizing: Sizing,
     /// Time at which the run starts. Platters turn from time zero on.
     pub start: Nanoseconds,
+    /// Number of requests after which half of the workload has passed; `None` if the length of the
+    /// workload is unknown. Schemes that learn end their training phase there.
+    pub half: Option<u64>,
 }
 
 pub(crate) const CONTROLLER_USD: &str = "controller_usd";
@@ -429,14 +432,15 @@ impl Setup {
         {
             return Err(SetupError::NoUseForDirector { scheme: scheme.name.to_owned(), director: name.clone() });
         }
-        volume.foresee(&Foresight { requests: survey.requests, files: &choices.files });
+        volume.foresee(&Foresight { tells_half: true, files: &choices.files });
         let assumed = plan.assumed;
         let sizing = choices.sizing();
         let drives = build(scheme.name, chosen, &sizes, &volume, choices)?;
         let controller_usd = controller_usd(choices, scheme.name)?;
         let hints = hints::of_run(&settings, scheme, &volume, &units, choices)?;
         let alone = Self::without_workload(scheme, settings, volume, drives);
-        Ok(Self { units, hints, assumed, controller_usd, sizing, ..alone })
+        let half = Some(survey.requests / 2);
+        Ok(Self { units, hints, assumed, controller_usd, sizing, half, ..alone })
     }
 
     /// Returns a volume over its drives, without assumed choices.
@@ -459,6 +463,7 @@ impl Setup {
             controller_usd: 0.0,
             sizing: Sizing::Given,
             start: Nanoseconds::ZERO,
+            half: None,
         }
     }
 
@@ -470,17 +475,6 @@ impl Setup {
     /// Returns the outermost volume.
     pub fn volume(&self) -> &Volume<NoPayload> {
         self.tree.outermost()
-    }
-}
-
-impl Setup {
-    /// Returns the state of the flash drives, for the next run.
-    pub fn save_states(&mut self) -> Vec<DriveState> {
-        let saved = self
-            .drives
-            .iter_mut()
-            .filter_map(|drive| Some(DriveState { drive: drive.id.clone(), tables: drive.model.save_state()? }));
-        saved.collect()
     }
 }
 

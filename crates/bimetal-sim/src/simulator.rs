@@ -520,6 +520,9 @@ impl<'a> Simulator<'a> {
         if self.submitted == self.play.warmup_requests && self.submitted > 0 {
             self.begin_measuring();
         }
+        if self.setup.half == Some(self.submitted) {
+            self.setup.tree.half_passed();
+        }
         self.submitted += 1;
         self.under_way.push_back(UnderWay {
             arrival: self.now,

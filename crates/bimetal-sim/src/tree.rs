@@ -101,8 +101,10 @@ impl Setup {
         builder.add(tree, &unit_sizes)?;
         let Builder { volumes, drives, settings, assumed, .. } = builder;
         let mut made = Tree::new(volumes.into_iter().flatten().collect());
-        made.outermost_mut().foresee(&Foresight { requests: survey.requests, files: &choices.files });
-        let mut settings = settings.into_iter().flatten();
+        made.foresee(&Foresight { tells_half: true, files: &choices.files });
+        let settings: Vec<(String, Settings)> = settings.into_iter().flatten().collect();
+        refuse_inner_profile(&made, &settings)?;
+        let mut settings = settings.into_iter();
         let (_, own) = settings.next().expect("a tree has an outermost volume");
         let mut inner_settings = BTreeMap::new();
         for (volume, settings) in settings {
@@ -122,6 +124,7 @@ impl Setup {
             controller_usd: controller_usd(choices, tree.scheme.name)?,
             sizing: Sizing::Given,
             start: Nanoseconds::ZERO,
+            half: Some(survey.requests / 2),
         })
     }
 }
@@ -264,6 +267,21 @@ impl Builder<'_> {
             model,
         })
     }
+}
+
+/// Refuses a profile of idle periods for a volume inside another volume: the profile counts requests
+/// of the host, and the inner volume sees other requests.
+fn refuse_inner_profile(tree: &Tree<NoPayload>, settings: &[(String, Settings)]) -> Result<(), SetupError> {
+    let mut inner = tree.volumes().zip(settings).skip(1);
+    let profiled = inner.find(|(volume, _)| volume.wants_idle_profile().is_some());
+    profiled.map_or(Ok(()), |(_, (name, _))| {
+        Err(SetupError::Value {
+            key: format!("{name}.idle_periods"),
+            value: "profiled".to_owned(),
+            expected: "idle_periods=detected: a volume inside another volume does not see the requests of the host, \
+                       whose idle periods the profile has",
+        })
+    })
 }
 
 /// Returns the content of an array's member, for any role.

@@ -98,6 +98,11 @@ pub trait Monitor {
     /// Notes that an operation of a request on a member has ended.
     fn served(&mut self, view: &View, service: &Service);
 
+    /// Notes that half of the workload has come to the volume; `waiting` requests of this half have
+    /// not [arrived](super::Scheme::arrived) yet. Only a simulation knows the length of a workload
+    /// ([`Foresight::tells_half`](super::Foresight::tells_half)).
+    fn half_passed(&mut self, waiting: u64);
+
     /// Supplies the wear of the drive with the slots.
     fn wear_told(&mut self, wear: Wear);
 

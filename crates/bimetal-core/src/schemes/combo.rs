@@ -548,7 +548,7 @@ mod tests {
 
     /// Gives the optimizer a map of files. Extents without a path are free.
     fn take(bench: &mut Bench, files: &[FileExtent]) {
-        bench.volume.foresee(&Foresight { requests: 0, files });
+        bench.volume.foresee(&Foresight { tells_half: false, files });
     }
 
     /// A regression: metadata of a file system lay low and was in no file. The metadata left the

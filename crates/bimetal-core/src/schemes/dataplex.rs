@@ -283,7 +283,7 @@ mod tests {
             let mut bench = Bench::new("dataplex", &[]);
             if with_map {
                 let file = FileExtent { path: "data".into(), sectors: SectorRange::new(64_000, 64 * 8), listed: None };
-                bench.volume.foresee(&Foresight { requests: 0, files: &[file] });
+                bench.volume.foresee(&Foresight { tells_half: false, files: &[file] });
             }
             // The flash fills with blocks that are used once. Then half of the file is read six
             // times.

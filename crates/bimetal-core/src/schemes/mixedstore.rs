@@ -454,7 +454,9 @@ impl MixedStore {
 
 impl Scheme for MixedStore {
     fn foresee(&mut self, _view: &View, foresight: &Foresight<'_>) {
-        self.training = foresight.requests / 2;
+        if foresight.tells_half {
+            self.training = u64::MAX;
+        }
     }
 
     fn arrived(&mut self, view: &View, access: &Access) {
@@ -466,7 +468,7 @@ impl Scheme for MixedStore {
             self.decided = None;
         }
         self.model.arrived(view.now, access);
-        if self.requests == self.training + 1 {
+        if self.requests - 1 == self.training {
             self.end_training(view.now);
         } else if self.online && self.requests.is_multiple_of(SOLVE_EVERY) {
             self.model.forget(FORGET);
@@ -591,6 +593,10 @@ impl Monitor for MixedStore {
         }
     }
 
+    fn half_passed(&mut self, waiting: u64) {
+        self.training = self.training.min(self.requests + waiting);
+    }
+
     fn wear_told(&mut self, wear: Wear) {
         self.regulator.told(wear);
     }
@@ -616,6 +622,7 @@ impl Monitor for MixedStore {
 mod tests {
     use crate::block_map::Slot;
     use crate::operation::OpKind;
+    use crate::scheme::Foresight;
     use crate::testing::Bench;
     use crate::units::{Nanoseconds, SectorRange};
 
@@ -686,6 +693,28 @@ mod tests {
             let (ssd, hdd) = write(&mut bench, 200, GAP);
             assert_eq!((ssd == 200, hdd > 0), (trained, !trained), "{training}: {ssd} and {hdd}");
         }
+    }
+
+    /// Regression: the first half of a trace was a number of requests of the trace. A volume inside
+    /// another volume, or behind a block layer, gets fewer or more requests.
+    #[test]
+    fn training_ends_when_half_of_the_workload_has_passed() {
+        let mut bench = Bench::new("mixedstore", &[("training", "50")]);
+        bench.volume.foresee(&Foresight { tells_half: true, files: &[] });
+        bench.takes = [1, 50].map(Nanoseconds::from_millis);
+        write(&mut bench, 200, GAP);
+        assert!(write(&mut bench, 200, GAP).1 > 0, "one write in eight explores the disk during training");
+        bench.volume.half_passed();
+        assert_eq!(write(&mut bench, 200, GAP), (200, 0));
+    }
+
+    /// Regression: a server that gave a map of files ended the training with the first request.
+    #[test]
+    fn map_of_files_does_not_end_the_training() {
+        let mut bench = Bench::new("mixedstore", &[("training", "500")]);
+        bench.volume.foresee(&Foresight { tells_half: false, files: &[] });
+        bench.takes = [1, 50].map(Nanoseconds::from_millis);
+        assert!(write(&mut bench, 400, GAP).1 > 0);
     }
 
     #[test]

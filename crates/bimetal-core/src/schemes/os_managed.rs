@@ -269,7 +269,7 @@ mod tests {
         };
         assert_eq!(written(&mut bench, 0, 1024), "hdd write 1024", "no map, no metadata");
         let files = [extent("b", 4096, 64), extent("", 8192, 1024), extent("a", 2048, 1024), extent("a", 2048, 8)];
-        bench.volume.foresee(&Foresight { requests: 0, files: &files });
+        bench.volume.foresee(&Foresight { tells_half: false, files: &files });
         let expected = [
             (0, 1024, "ssd write 1024"),
             (1024, 1024, "ssd write 1024"),
@@ -284,10 +284,10 @@ mod tests {
         for (start, sectors, to) in expected {
             assert_eq!(written(&mut bench, start, sectors), to, "{start}");
         }
-        bench.volume.foresee(&Foresight { requests: 0, files: &[extent("a", 0, 8)] });
+        bench.volume.foresee(&Foresight { tells_half: false, files: &[extent("a", 0, 8)] });
         assert_eq!(written(&mut bench, 4096, 8), "ssd write 8");
         let mut off = Bench::new("os-managed", &[("write_threshold", "off")]);
-        off.volume.foresee(&Foresight { requests: 0, files: &files });
+        off.volume.foresee(&Foresight { tells_half: false, files: &files });
         assert_eq!(written(&mut off, 0, 8), "hdd write 8", "metadata=off");
     }
 

@@ -379,7 +379,7 @@ mod tests {
             listed: None,
         };
         let files = [extent("usr/lib/a.so", 8000, 320), extent("home/film", 8320, 200_000)];
-        bench.volume.foresee(&Foresight { requests: 0, files: &files });
+        bench.volume.foresee(&Foresight { tells_half: false, files: &files });
         bench
     }
 

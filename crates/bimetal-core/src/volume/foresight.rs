@@ -11,6 +11,14 @@ impl<P: Payload> Volume<P> {
         self.decider.scheme.foresee(&self.view, foresight);
     }
 
+    /// Tells the scheme that half of the workload has passed. Requests that follow are the second
+    /// half.
+    pub fn half_passed(&mut self) {
+        if let Some(monitor) = self.decider.scheme.monitor_mut() {
+            monitor.half_passed(self.requests.waiting());
+        }
+    }
+
     /// Returns the minimum length of an idle period, if the scheme must know idle periods in
     /// advance.
     pub fn wants_idle_profile(&self) -> Option<Nanoseconds> {

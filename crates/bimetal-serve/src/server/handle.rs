@@ -62,7 +62,7 @@ impl Handle {
     ///
     /// Fails if the server has stopped.
     pub fn take_files(&self, files: Vec<FileExtent>) -> Result<(), Stopped> {
-        let take = move |server: &mut Server| server.volume.foresee(&Foresight { requests: 0, files: &files });
+        let take = move |server: &mut Server| server.volume.foresee(&Foresight { tells_half: false, files: &files });
         self.post(Letter::Apply(Box::new(take)))
     }
 

@@ -11,11 +11,17 @@
 //! each round reads once becomes hot after several rounds. A scheme that learns from one round
 //! sends other writes to the drive ever after.
 //!
-//! The second half of all rounds is followed. The last half of the followed rounds counts; its wear
-//! is steady if the quarter before wears equally. Nothing ends the rounds earlier, because two
-//! rounds in a row agree by chance soon after the training phase. A drive too large to wear in
-//! these rounds is played as for any scheme; the range of its lifetime then covers the writes that
-//! regulation would keep from it.
+//! The second half of all rounds is followed, and the last half of the followed rounds counts.
+//! Nothing ends the rounds earlier, because two rounds in a row agree by chance soon after the
+//! training phase. A short workload has as many rounds as fill the drive several times.
+//!
+//! Rounds that follow one another do not show how uncertain the life is: what the scheme has learnt
+//! stays as it is, and so does the wear. A run that learns from fewer rounds wears the drive
+//! otherwise. So the volume also serves half and a quarter of the rounds, each time from new drives.
+//! The range of the life has the parts of all three runs.
+//!
+//! A drive too large to wear in these rounds is played as for any scheme; the range of its lifetime
+//! then covers the writes that regulation would keep from it.
 
 use bimetal_core::units::{Bytes, Nanoseconds};
 use bimetal_models::DeviceStatistics;
@@ -24,17 +30,26 @@ use bimetal_models::endurance::Endurance;
 use super::{Life, Recording, Repeated, SPAN_MAX, flash_drives};
 use crate::setup::Setup;
 
-/// Relative difference between two windows of rounds below which the wear is steady.
-const STEADY: f64 = 0.03;
-
 /// Smallest number of erases of each block, on the average, within a window that counts.
 const ERASES_MIN: f64 = 0.5;
 
-/// Limits for all rounds together: number of requests, and of rounds. A long workload has two
-/// rounds all the same, so that there is a round to compare with.
+/// Limits for the rounds of a run: number of requests, and of rounds. A long workload has three
+/// rounds all the same: the first round trains the scheme, and the last round counts.
 const REQUESTS_MAX: u64 = 1_000_000;
-const ROUNDS_MIN: u64 = 2;
+const ROUNDS_MIN: u64 = 3;
 const ROUNDS_MAX: u64 = 64;
+
+/// Number of times that all rounds of a short workload write the whole flash.
+const FILLS: u64 = 8;
+
+/// Factors by which the shorter runs are shorter than the longest run.
+const SHORTER: [u64; 2] = [4, 2];
+
+/// Largest number of parts of a run whose lives are compared.
+const PARTS: usize = 4;
+
+/// Relative difference between the lives of two runs below which the wear has settled.
+const SETTLED: f64 = 0.1;
 
 /// Counts of a drive when a round begins, or when the last round has ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -63,13 +78,13 @@ pub(super) struct Window {
     pub(super) written_bytes: f64,
 }
 
-/// Wear in steady state.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// Wear of a drive in the volume itself.
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Followed {
-    /// The last half of the rounds, and the quarter before.
-    pub(super) windows: [Window; 2],
-    /// Set if both windows agree.
-    pub(super) is_steady: bool,
+    /// Work in the last half of the rounds.
+    pub(super) last: Window,
+    /// Work in equal parts of the last half of the rounds, in order of time.
+    pub(super) parts: Vec<Window>,
 }
 
 impl Marks {
@@ -90,16 +105,19 @@ impl Marks {
 
     /// Returns the wear; `None` if too few blocks were erased in the last half of the rounds.
     pub(super) fn wear(&self) -> Option<Followed> {
-        let rounds = self.0.len().checked_sub(1).filter(|&rounds| rounds as u64 >= ROUNDS_MIN)?;
-        let half = rounds / 2;
-        let (middle, quarter) = (rounds - half, (half / 2).max(1));
-        let (last, before) = (self.window(middle, rounds), self.window(middle - quarter, middle));
-        if last.erases * (half as f64) < ERASES_MIN {
+        let rounds = self.0.len().checked_sub(1).filter(|&rounds| rounds > 0)?;
+        let half = rounds.div_ceil(2);
+        let begin = rounds - half;
+        let last = self.window(begin, rounds);
+        if last.erases * half as f64 <= ERASES_MIN {
             return None;
         }
-        let agree = |last: f64, before: f64| (last - before).abs() <= STEADY * last;
-        let is_steady = agree(last.erases, before.erases) && before.erases * quarter as f64 >= ERASES_MIN;
-        Some(Followed { windows: [last, before], is_steady })
+        let parts = |count: usize| -> Vec<Window> {
+            (0..count).map(|at| self.window(begin + half * at / count, begin + half * (at + 1) / count)).collect()
+        };
+        let erases_of_part = last.erases * half as f64 / ERASES_MIN;
+        let count = PARTS.min(half).min(erases_of_part as usize).max(1);
+        Some(Followed { last, parts: parts(count) })
     }
 }
 
@@ -108,29 +126,30 @@ fn can_fill(rounds: u64, written_bytes: f64, flash_bytes: u64) -> bool {
     written_bytes * rounds as f64 >= flash_bytes as f64
 }
 
-/// Returns the largest number of rounds of `requests` each, within `longest` in all.
-pub(super) fn rounds_max(requests: u64, period: Nanoseconds, longest: Nanoseconds) -> u64 {
-    let most = (REQUESTS_MAX / requests.max(1)).clamp(ROUNDS_MIN, ROUNDS_MAX);
+/// Returns the largest number of rounds of `requests` each, within `longest` in all, for a drive
+/// that `needed` rounds fill often enough.
+fn rounds_max(requests: u64, period: Nanoseconds, longest: Nanoseconds, needed: u64) -> u64 {
+    let most = (REQUESTS_MAX / requests.max(1)).clamp(ROUNDS_MIN, ROUNDS_MAX.max(needed));
     most.min(longest.0 / period.0.max(1)).max(1)
 }
 
-/// Returns the number of rounds from which a scheme that watches its drives learns: half of all
-/// rounds. `None` if the scheme watches no drive, or if all rounds cannot fill a drive.
-pub(super) fn training_rounds(setup: &Setup, load: &Repeated<'_>, played_in: Nanoseconds) -> Option<u64> {
-    let most = rounds_max(load.requests, played_in, SPAN_MAX);
-    let fills = flash_drives(setup).any(|drive| can_fill(most, load.bytes.0 as f64, drive.size.0));
-    (setup.volume().watches_drives() && fills).then_some((most / 2).max(1))
+/// Returns the numbers of rounds in the runs of a scheme that watches its drives, the longest run
+/// last. Returns no run if no scheme watches a drive, or if no run fills a drive.
+pub(super) fn lengths(setup: &Setup, load: &Repeated<'_>, played_in: Nanoseconds) -> Vec<u64> {
+    let bytes = load.bytes.0.max(1);
+    let smallest = flash_drives(setup).map(|drive| drive.size.0).min().unwrap_or(u64::MAX);
+    let needed = smallest.saturating_mul(FILLS).div_ceil(bytes);
+    let most = rounds_max(load.requests, played_in, SPAN_MAX, needed);
+    if !super::watches_drives(setup) || !can_fill(most, bytes as f64, smallest) {
+        return Vec::new();
+    }
+    let mut lengths: Vec<u64> = SHORTER.iter().map(|by| most / by).filter(|&rounds| rounds >= ROUNDS_MIN).collect();
+    lengths.push(most);
+    lengths
 }
 
 /// Further rounds for drives on which the scheme's decisions depend ([`followed`]).
 impl Recording<'_> {
-    /// Returns the number of rounds from the first recorded round on, if all are played.
-    pub(super) fn followed_max(&self) -> u64 {
-        let follows = self.members.iter().any(|member| member.marks.is_some());
-        let most = rounds_max(self.load.requests, self.played_in, SPAN_MAX).saturating_sub(self.warm);
-        if follows { most.max(ROUNDS_MIN).max(self.recorded) } else { self.recorded }
-    }
-
     /// Returns true if a drive is to be followed that `most` rounds can fill.
     pub(super) fn is_to_follow(&self, most: u64) -> bool {
         self.members.iter().any(|member| {
@@ -164,30 +183,43 @@ impl Life {
         let of = |window: &Window| {
             endurance.lifetime(window.written_bytes / seconds, window.erases * flash.0 as f64 / seconds)
         };
-        let [last, before] = &followed.windows;
+        let last = &followed.last;
         self.note_load(last.written_bytes / seconds, size);
         self.erased_per_written = Some(last.erases * flash.0 as f64 / last.written_bytes);
         self.note(of(last));
-        let years = [last, before].map(|window| of(window).years().unwrap_or(f64::INFINITY));
-        self.range_years = Some((years[0].min(years[1]), years[0].max(years[1])));
-        self.converged = followed.is_steady;
+        let years = followed.parts.iter().map(|window| of(window).years().unwrap_or(f64::INFINITY));
+        self.range_years =
+            Some(years.fold((f64::INFINITY, 0.0), |(least, most), years| (years.min(least), years.max(most))));
+        self.followed = true;
+    }
+
+    /// Takes over the range of the life in a shorter run of the same drive. The wear has settled if
+    /// both runs have nearly the same life.
+    pub(super) fn note_shorter(&mut self, shorter: &Life) {
+        let Some((least, most)) = shorter.range_years.filter(|_| self.followed && shorter.followed) else { return };
+        self.may_be(Some(least));
+        self.may_be(Some(most));
+        let (years, other) = (self.years_or_more(), shorter.years_or_more());
+        self.converged &= (years - other).abs() <= SETTLED * years;
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use bimetal_core::layout::Role;
     use bimetal_core::operation::OpKind;
     use bimetal_core::units::SectorRange;
+    use bimetal_models::profile::DEFAULT_HDD;
     use bimetal_trace::Request;
 
-    use super::super::KnownWear;
-    use super::super::chunks;
+    use super::super::{GAP, KnownWear, chunks};
     use super::*;
     use crate::experiment::{Experiment, NoProgress};
     use crate::results::FlashFigures;
     use crate::setup::{Choices, DriveChoice, Size};
     use crate::simulator::Replay;
     use crate::survey::Survey;
+    use crate::tree::{MemberChoice, NamedDrive, VolumeChoice};
     use crate::workload::rounds::Rounds;
 
     /// Returns writes of 4 KiB: each block of a range once, and then nineteen of twenty writes to a
@@ -262,6 +294,94 @@ mod tests {
         }
     }
 
+    /// Returns bursts of skewed writes with idle periods between them. Each block of another range
+    /// is read a few times.
+    fn bursts() -> Vec<Request> {
+        let mut requests = skewed_writes();
+        for (at, request) in requests.iter_mut().enumerate() {
+            let at = at as u64;
+            request.arrival = Nanoseconds::from_millis(2 * at + at / 200 * 2_000);
+            if at % 4 == 3 {
+                request.kind = OpKind::Read;
+                request.range = SectorRange::new((10_000 + chunks::hash(at, 3) % 500) * 8, 8);
+            }
+        }
+        requests
+    }
+
+    /// Regression: the rounds that measure a life had no idle periods, so the work of idle periods
+    /// did not wear the flash.
+    #[test]
+    fn profiled_idle_periods_are_in_every_round() {
+        let requests = bursts();
+        let settings = [("idle_periods", "profiled"), ("hdd.write_cache", "off")];
+        let (reported, long) = (years(&requests, 1, &settings), years(&requests, 8, &settings));
+        assert!((reported / long - 1.0).abs() < 0.06, "{reported} years, and {long} in a long run");
+    }
+
+    /// Returns the life of flash under `mixedstore`; `inner` puts the scheme inside another volume.
+    fn life(requests: &Vec<Request>, inner: bool, settings: &[(&str, &str)]) -> Result<Life, String> {
+        let drive = |name: &str, profile: &str, size| {
+            let size = Some(Size::Bytes(size));
+            MemberChoice::Drive(NamedDrive {
+                name: name.to_owned(),
+                profile: profile.to_owned(),
+                size,
+                settings: Vec::new(),
+            })
+        };
+        let members = vec![
+            (Some(Role::Ssd), drive("ssd", "super-talent-32gb", Bytes::from_mib(16))),
+            (Some(Role::Hdd), drive("hdd", DEFAULT_HDD, Bytes::from_gib(1))),
+        ];
+        let settings = settings.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
+        let scheme = |name| bimetal_core::schemes::find(name).unwrap();
+        let mut tree = VolumeChoice { name: "inside".to_owned(), scheme: scheme("mixedstore"), settings, members };
+        if inner {
+            let members = vec![(Some(Role::Hdd), MemberChoice::Volume(tree))];
+            tree =
+                VolumeChoice { name: "outside".to_owned(), scheme: scheme("hdd-only"), settings: Vec::new(), members };
+        }
+        let settings = vec![("hdd.write_cache".to_owned(), "off".to_owned())];
+        let choices = Choices { settings, ..Choices::default() };
+        let survey = Survey::of(requests, choices.block, &|_| {}).unwrap();
+        let known_wear = KnownWear::default();
+        let load = Repeated::of(requests, Replay::Timed { speedup: 1.0 }, &known_wear);
+        let setup = Setup::of_tree(&tree, &choices, &survey).map_err(|error| error.to_string())?;
+        let lives = super::super::lives(setup, &|| None, &choices, load).unwrap();
+        Ok(lives.into_iter().find(|life| life.member == "ssd").unwrap())
+    }
+
+    /// Regression: a volume inside another volume learnt from its first 10,000 requests, and its
+    /// drive was not followed.
+    #[test]
+    fn life_inside_a_volume_is_that_of_the_volume_alone() {
+        let requests = skewed_writes();
+        let [alone, inside] = [false, true].map(|inner| life(&requests, inner, &[("regulation", "50%")]).unwrap());
+        assert!(alone.followed && inside.followed);
+        let (alone, inside) = (alone.cycles_years.unwrap(), inside.cycles_years.unwrap());
+        assert!((inside / alone - 1.0).abs() < 0.02, "{inside} years inside, {alone} alone");
+    }
+
+    /// Regression: a volume inside another volume took the setting, and had no idle period at all.
+    #[test]
+    fn inner_volume_refuses_a_profile_of_idle_periods() {
+        let requests = skewed_writes()[..100].to_vec();
+        let profiled = [("idle_periods", "profiled")];
+        assert!(life(&requests, false, &profiled).is_ok());
+        let refused = life(&requests, true, &profiled).unwrap_err();
+        assert!(refused.contains("inside.idle_periods=profiled: expected idle_periods=detected"), "{refused}");
+    }
+
+    /// Regression: a short trace whose 64 rounds do not fill the drive was played from a recording
+    /// of one round, in which regulation and levelling do not act.
+    #[test]
+    fn short_trace_has_as_many_rounds_as_fill_the_drive() {
+        let requests = skewed_writes()[..50].to_vec();
+        let life = life(&requests, false, &[]).unwrap();
+        assert!(life.followed && !life.trace_too_short, "{life:?}");
+    }
+
     fn marks(erases: &[f64]) -> Marks {
         let mut total = 0.0;
         let all = erases.iter().map(|more| {
@@ -272,13 +392,16 @@ mod tests {
     }
 
     #[test]
-    fn wear_is_steady_once_half_and_quarter_agree() {
-        assert_eq!(marks(&[1.0]).wear(), None, "nothing to compare with");
-        assert!(!marks(&[1.0, 2.0]).wear().unwrap().is_steady);
-        let steady = marks(&[1.0, 2.0, 4.0, 4.0, 4.0, 4.0, 4.0, 4.0]).wear().unwrap();
-        assert_eq!((steady.is_steady, steady.windows[0].erases), (true, 4.0));
-        assert!(!marks(&[4.0, 4.0, 4.0, 4.0, 4.0, 4.0, 3.0, 4.0]).wear().unwrap().is_steady);
-        assert_eq!(marks(&[0.1, 0.1]).wear(), None, "too few erases");
+    fn parts_are_equal_and_have_enough_erases() {
+        let erases = |erases: &[f64]| -> Option<(f64, Vec<f64>)> {
+            let (wear, rounded) = (marks(erases).wear()?, |erases: f64| (erases * 100.0).round() / 100.0);
+            Some((rounded(wear.last.erases), wear.parts.iter().map(|part| rounded(part.erases)).collect()))
+        };
+        assert_eq!(erases(&[9.0, 1.0]), Some((1.0, vec![1.0])));
+        assert_eq!(erases(&[9.0, 9.0, 9.0, 4.0, 2.0, 6.0]), Some((4.0, vec![4.0, 2.0, 6.0])));
+        assert_eq!(erases(&[9.0, 9.0, 0.4, 0.8]), Some((0.6, vec![0.4, 0.8])));
+        assert_eq!(erases(&[9.0, 9.0, 0.2, 0.6]), Some((0.4, vec![0.4])), "too few erases for two parts");
+        assert_eq!(erases(&[9.0, 9.0, 0.1, 0.1]), None, "too few erases");
     }
 
     #[test]
@@ -300,10 +423,13 @@ mod tests {
             let mut setup = Setup::new(scheme, &choices, &survey).unwrap();
             let known_wear = KnownWear::default();
             let load = Repeated::of(&requests, Replay::Timed { speedup: 1.0 }, &known_wear);
-            let recording = Recording::begin(&mut setup, &choices, load, 1.0);
-            (recording.warm, recording.followed_max(), recording.gap)
+            let lengths = lengths(&setup, &load, load.played_in(1.0));
+            let recording = Recording::begin(&mut setup, &choices, load, 1.0, lengths.last().copied());
+            (lengths, recording.warm, recording.most, recording.gap)
         };
-        assert_eq!(begun(Bytes::from_mib(16)), (16, 17, Nanoseconds::ZERO), "33 rounds are a million requests");
-        assert_eq!(begun(Bytes::from_gib(64)).0, 1, "all rounds do not fill the drive");
+        let short = begun(Bytes::from_mib(16));
+        assert_eq!(short, (vec![8, 16, 33], 16, 17, Nanoseconds::ZERO), "33 rounds are a million requests");
+        let large = begun(Bytes::from_gib(64));
+        assert_eq!(large, (Vec::new(), 1, 1, GAP), "all rounds do not fill the drive");
     }
 }

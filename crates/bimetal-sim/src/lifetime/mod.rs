@@ -25,6 +25,7 @@
 mod chunks;
 mod die;
 mod followed;
+mod life;
 mod record;
 mod small;
 mod wear;
@@ -34,15 +35,13 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 
 use bimetal_core::operation::Command;
-use bimetal_core::scheme::Foresight;
 use bimetal_core::settings::Kind;
 use bimetal_core::units::{Bytes, Nanoseconds};
-use bimetal_models::endurance::{Endurance, Lifetime, LimitedBy, drive_writes_per_day};
+use bimetal_models::endurance::Endurance;
 use bimetal_models::flash::FlashProfile;
 use bimetal_models::flash::geometry::Geometry;
 use bimetal_models::profile::{Body, Profile};
 use bimetal_trace::Request;
-use serde::Serialize;
 
 use crate::block_layer::BlockLayerSettings;
 use crate::limits::Limits;
@@ -51,7 +50,8 @@ use crate::simulator::{Play, Replay, SimulationError, Simulator};
 use crate::survey::Survey;
 use crate::workload::rounds::{period, postponed};
 use crate::workload::{Requests, Workload, WorkloadError};
-use followed::training_rounds;
+use followed::lengths;
+pub use life::{Life, Unknown};
 use record::{Member, Rounds, record_members};
 use wear::Wear;
 
@@ -70,127 +70,6 @@ const SPAN_MAX: Nanoseconds = Nanoseconds::from_seconds(50 * 365 * 86_400);
 /// Pause between the warm-up rounds and the recorded rounds. During the pause, pending work of the
 /// warm-up is done.
 const GAP: Nanoseconds = Nanoseconds::from_seconds(10);
-
-/// Lifetime of one flash drive.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Life {
-    /// Name of the member: `ssd`, `log`, or `ssd2` and so on.
-    pub member: String,
-    /// Name of the drive's profile.
-    pub profile: String,
-    /// Years until the warranted writes or the rated cycles are used up, whichever happens first;
-    /// null if the lifetime is unknown.
-    pub years: Option<f64>,
-    /// Limit that ends the life first.
-    pub limited_by: Option<LimitedBy>,
-    /// Years until the writes that the maker warrants are used up; null if the profile has no such
-    /// figure.
-    pub warranted_years: Option<f64>,
-    /// Years until the rated cycles are used up.
-    pub cycles_years: Option<f64>,
-    /// Reason for which the lifetime is unknown; null if it is known.
-    pub unknown: Option<Unknown>,
-    /// Set if nothing is written, so that the drive does not wear.
-    pub unlimited: bool,
-    /// Shortest and longest lifetime that the trace leaves possible. The longest is infinite (in
-    /// JSON null) if nothing was written while the stream was recorded.
-    pub range_years: Option<(f64, f64)>,
-    /// Bytes erased for each byte written to the drive, at steady state.
-    pub erased_per_written: Option<f64>,
-    /// Bytes written to the drive each second, once caches are warm; null without times.
-    pub written_bytes_per_s: Option<f64>,
-    /// Drive writes a day: bytes written a day, as a multiple of the drive's size; null without
-    /// times.
-    pub dwpd: Option<f64>,
-    /// Factor by which the played drive is smaller than the real drive.
-    pub scaled_down: f64,
-    /// Set if the wear settled within the played rounds.
-    pub converged: bool,
-    /// Set if the trace writes less than the drive's flash holds, so that it does not show the
-    /// long-term wear.
-    pub trace_too_short: bool,
-}
-
-/// Reason for which a lifetime is unknown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub enum Unknown {
-    /// The requests have no times, or a closed replay ignores them, so that the load has no rate.
-    #[serde(rename = "needs times")]
-    NeedsTimes,
-    /// Nothing is written to the drive.
-    #[serde(rename = "nothing is written")]
-    NothingWritten,
-    /// No block was erased in the run, and the maker's warranted writes are not known.
-    #[serde(rename = "nothing was erased")]
-    NothingErased,
-}
-
-impl Life {
-    /// Creates a life of which nothing is known yet.
-    fn unknown(drive: &str, profile: &Profile, unknown: Unknown) -> Self {
-        Self {
-            member: drive.to_owned(),
-            profile: profile.name.clone(),
-            years: None,
-            limited_by: None,
-            warranted_years: None,
-            cycles_years: None,
-            unknown: Some(unknown),
-            unlimited: unknown == Unknown::NothingWritten,
-            range_years: None,
-            erased_per_written: None,
-            written_bytes_per_s: None,
-            dwpd: None,
-            scaled_down: 1.0,
-            converged: true,
-            trace_too_short: false,
-        }
-    }
-
-    /// Creates the life of a drive under a load whose wear is known: bytes written a second, and
-    /// bytes erased for each byte written.
-    pub fn at_rates(
-        drive: &str,
-        profile: &Profile,
-        size: Bytes,
-        written_bytes_per_s: f64,
-        erased_per_written: f64,
-    ) -> Self {
-        let mut life = Self::unknown(drive, profile, Unknown::NothingWritten);
-        life.note_load(written_bytes_per_s, size);
-        if written_bytes_per_s > 0.0 {
-            life.erased_per_written = Some(erased_per_written);
-            let endurance = Endurance::of(profile, size.sectors()).unwrap_or_default();
-            life.note(endurance.lifetime(written_bytes_per_s, written_bytes_per_s * erased_per_written));
-        }
-        life
-    }
-
-    /// Returns the years; infinity if nothing is erased.
-    pub fn years_or_more(&self) -> f64 {
-        self.years.unwrap_or(f64::INFINITY)
-    }
-
-    /// Widens the range to include a lifetime computed from a part of the trace.
-    pub fn may_be(&mut self, years: Option<f64>) {
-        if let (Some((least, most)), Some(years)) = (&mut self.range_years, years) {
-            (*least, *most) = (least.min(years), most.max(years));
-        }
-    }
-
-    fn note_load(&mut self, written_bytes_per_s: f64, size: Bytes) {
-        self.written_bytes_per_s = Some(written_bytes_per_s);
-        self.dwpd = Some(drive_writes_per_day(written_bytes_per_s, size.sectors()));
-    }
-
-    /// Takes over the lifetimes by warranty and by cycles.
-    pub fn note(&mut self, lifetime: Lifetime) {
-        (self.warranted_years, self.cycles_years) = (lifetime.warranted_years, lifetime.cycles_years);
-        (self.years, self.limited_by) = (lifetime.years(), lifetime.limited_by());
-        self.unlimited = false;
-        self.unknown = self.years.is_none().then_some(Unknown::NothingErased);
-    }
-}
 
 /// Workload that is repeated to find lifetimes.
 #[derive(Clone, Copy)]
@@ -247,6 +126,11 @@ impl<'a> Repeated<'a> {
         period(self.duration, self.requests).max(Nanoseconds::from_millis(1))
     }
 
+    /// Returns the time in which a round is played.
+    fn played_in(&self, speedup: f64) -> Nanoseconds {
+        Nanoseconds(((self.period().0 as f64 / speedup) as u64).max(1))
+    }
+
     /// Reads the requests of a short workload, which has many rounds; `None` for a long workload.
     /// Regression: a trace of one request was opened 50,000 times.
     fn kept(&self) -> Result<Option<Vec<Request>>, WorkloadError> {
@@ -263,20 +147,30 @@ impl<'a> Repeated<'a> {
     }
 }
 
+/// Returns true if the decisions of any scheme depend on its drives.
+fn watches_drives(setup: &Setup) -> bool {
+    setup.tree.volumes().any(|volume| volume.watches_drives())
+}
+
 /// Returns the flash drives of `setup`.
 fn flash_drives(setup: &Setup) -> impl Iterator<Item = &Drive> {
     setup.drives.iter().filter(|drive| matches!(drive.profile.body, Body::Flash(_)))
 }
 
-/// Computes the lifetimes of the flash drives of `setup`, which no request has reached yet. The
-/// lifetimes are unknown under a closed replay, which ignores the times of the trace, and for a
-/// trace without times. Under a
-/// replay with think times, the lifetimes are those of the trace's own times: the load of a day is
-/// that of the recorded day, however fast the drives answer.
+/// Computes the lifetimes of the flash drives of `setup`, which no request has reached yet; `again`
+/// returns an equal setup for each further run. The lifetimes are unknown under a closed replay,
+/// which ignores the times of the trace, and for a trace without times. Under a replay with think
+/// times, the lifetimes are those of the trace's own times: the load of a day is that of the
+/// recorded day, however fast the drives answer.
 ///
 /// # Errors
 /// Returns an error if the workload cannot be read, or the totals of a run contradict each other.
-pub fn lives(mut setup: Setup, choices: &Choices, load: Repeated<'_>) -> Result<Vec<Life>, SimulationError> {
+pub fn lives(
+    setup: Setup,
+    again: &dyn Fn() -> Option<Setup>,
+    choices: &Choices,
+    load: Repeated<'_>,
+) -> Result<Vec<Life>, SimulationError> {
     let (Replay::Timed { speedup } | Replay::Think { speedup }, true) = (load.replay, load.has_times()) else {
         let unknown = |drive: &Drive| Life::unknown(&drive.id, &drive.profile, Unknown::NeedsTimes);
         return Ok(flash_drives(&setup).map(unknown).collect());
@@ -284,15 +178,33 @@ pub fn lives(mut setup: Setup, choices: &Choices, load: Repeated<'_>) -> Result<
     let load = Repeated { replay: Replay::Timed { speedup }, ..load };
     let kept = load.kept()?;
     let load = kept.as_ref().map_or(load, |requests| Repeated { workload: requests, ..load });
-    let recording = Recording::begin(&mut setup, choices, load, speedup);
+    let lengths = lengths(&setup, &load, load.played_in(speedup));
+    let Some((&longest, shorter)) = lengths.split_last() else { return played(setup, choices, load, speedup, None) };
+    let mut lives = played(setup, choices, load, speedup, Some(longest))?;
+    for &rounds in shorter.iter().rev() {
+        let Some(setup) = again().filter(|_| lives.iter().any(|life| life.followed)) else { break };
+        let shorter = played(setup, choices, load, speedup, Some(rounds))?;
+        lives.iter_mut().zip(&shorter).for_each(|(life, shorter)| life.note_shorter(shorter));
+    }
+    Ok(lives)
+}
+
+/// Plays the rounds of a workload, `watched` rounds if the drives are followed, and returns the
+/// lifetimes.
+fn played(
+    mut setup: Setup,
+    choices: &Choices,
+    load: Repeated<'_>,
+    speedup: f64,
+    watched: Option<u64>,
+) -> Result<Vec<Life>, SimulationError> {
+    let recording = Recording::begin(&mut setup, choices, load, speedup, watched);
     if recording.members.is_empty() {
         return Ok(Vec::new());
     }
-    if setup.volume().watches_drives() {
-        // A scheme that learns from half of a workload learns from all warm-up rounds.
-        let requests = 2 * recording.warm * load.requests;
-        setup.tree.outermost_mut().foresee(&Foresight { requests, files: &choices.files });
-    }
+    // A scheme that learns from half of a workload learns from all warm-up rounds.
+    setup.half = Some(recording.warm * load.requests);
+    setup.foresee_idle(load.replay, || Ok(recording.requests(0)))?;
     let block_layer = BlockLayerSettings::chosen(choices, &setup).unwrap_or_default();
     let play = Play { replay: load.replay, warmup_requests: recording.warm * load.requests, block_layer };
     let mut simulator = Simulator::new(&mut setup, play, Limits::default())?;
@@ -306,6 +218,8 @@ pub(crate) struct Recording<'a> {
     /// Number of warm-up rounds, and of recorded rounds.
     warm: u64,
     recorded: u64,
+    /// Number of rounds from the first recorded round on, if drives are followed.
+    most: u64,
     /// Time from one round to the next in the trace, and the time in which it is played.
     period: Nanoseconds,
     played_in: Nanoseconds,
@@ -316,21 +230,23 @@ pub(crate) struct Recording<'a> {
 }
 
 impl<'a> Recording<'a> {
-    fn begin(setup: &mut Setup, choices: &Choices, load: Repeated<'a>, speedup: f64) -> Self {
-        let period = load.period();
-        let played_in = Nanoseconds(((period.0 as f64 / speedup) as u64).max(1));
+    /// Begins a recording of as many rounds as the timers of the scheme need, or of all `watched`
+    /// rounds of a scheme that watches its drives.
+    fn begin(setup: &mut Setup, choices: &Choices, load: Repeated<'a>, speedup: f64, watched: Option<u64>) -> Self {
+        let (period, played_in) = (load.period(), load.played_in(speedup));
         let (timer, rounds_max) = (timers(setup).max().unwrap_or(Nanoseconds::ZERO), rounds_max(played_in, &load));
         let (warm, recorded) = rounds_of(timers(setup), played_in, rounds_max);
-        let training = training_rounds(setup, &load, played_in);
-        let warm = warm.max(training.unwrap_or(0));
+        // A scheme that watches its drives learns from half of all rounds.
+        let warm = watched.map_or(warm, |rounds| warm.max(rounds / 2));
+        let most = watched.map_or(recorded, |rounds| recorded.max(rounds.saturating_sub(warm)));
         // A long run, which is followed, has no pause.
-        let pause = if training.is_some() { Nanoseconds::ZERO } else { GAP };
+        let pause = if watched.is_some() { Nanoseconds::ZERO } else { GAP };
         let gap = Nanoseconds((pause.0 as f64 / played_in.0 as f64 * period.0 as f64) as u64);
-        let mut recording = Self { members: Vec::new(), load, warm, recorded, period, played_in, gap, timer };
+        let mut recording = Self { members: Vec::new(), load, warm, recorded, most, period, played_in, gap, timer };
         let (second, first) = (recording.start(1), recording.start(warm));
         let end = first.saturating_add(Nanoseconds(played_in.0.saturating_mul(recorded)));
         let rounds = Rounds { second, recorded: first, end, each: played_in };
-        recording.members = record_members(setup, choices, rounds);
+        recording.members = record_members(setup, choices, rounds, watched.is_some());
         recording
     }
 
@@ -341,14 +257,14 @@ impl<'a> Recording<'a> {
         let (Replay::Timed { speedup }, true) = (load.replay, load.has_times()) else { return None };
         let foresees = setup.volume().lacks_policy() || setup.volume().wants_idle_profile().is_some();
         // A scheme that watches its drives learns from half of the run.
-        let learns = setup.volume().watches_drives();
+        let learns = watches_drives(setup);
         // A drive that is alone is not simulated for a recording. A block layer joins requests of
         // neighbouring rounds. Policies of other programs expect a life of their own.
         let differs = foresees || learns || setup.drives.len() == 1 || choices.merge;
         let is_own = choices.outside.is_none() && choices.director.is_none();
         // A short workload may have many rounds, which cost little.
         let is_long = load.requests > REQUESTS_MAX;
-        let recording = (is_long && is_own && !differs).then(|| Self::begin(setup, choices, load, speedup));
+        let recording = (is_long && is_own && !differs).then(|| Self::begin(setup, choices, load, speedup, None));
         // Without flash there is no life to be known, and no round to be played.
         recording.filter(|recording| !recording.members.is_empty())
     }
@@ -372,6 +288,13 @@ impl<'a> Recording<'a> {
         Nanoseconds((arrival.0 as f64 * (self.played_in.0 as f64 / self.period.0 as f64)) as u64)
     }
 
+    /// Returns the requests of all rounds from `round` on that may be played.
+    fn requests(&self, round: u64) -> Requests<'a> {
+        let (load, most) = (self.load, self.warm + self.most);
+        let starts: Vec<Nanoseconds> = (round..most).map(|round| self.later(round)).collect();
+        Box::new(starts.into_iter().flat_map(move |later| load.round(later)))
+    }
+
     /// Plays the rounds from `round` on, and returns the lifetimes.
     ///
     /// # Errors
@@ -382,7 +305,7 @@ impl<'a> Recording<'a> {
         round: u64,
         choices: &Choices,
     ) -> Result<Vec<Life>, SimulationError> {
-        let (recorded, most) = (self.warm + self.recorded, self.followed_max());
+        let (recorded, most) = (self.warm + self.recorded, self.most);
         let is_wanted = |round: &u64| *round < recorded || self.is_to_follow(most);
         let played = Cell::new(round);
         let rounds = (round..self.warm + most).take_while(is_wanted).inspect(|round| played.set(round + 1));
@@ -401,7 +324,8 @@ impl<'a> Recording<'a> {
         // recorded.
         let share = span.0 as f64 / span.max(self.timer).0.max(1) as f64;
         let waiting_bytes = (waiting as f64 * share).ceil() as u64;
-        let diverted = simulator.setup().volume().diverted_max();
+        let volumes = simulator.setup().tree.volumes();
+        let diverted = volumes.map(|volume| volume.diverted_max()).fold(0.0, f64::max);
         let seen = Seen { span, rounds: self.recorded, waiting_bytes, each: self.played_in, diverted };
         let known = self.load.known_wear;
         Ok(self.members.iter().map(|member| life_of(member, seen, known, choices.seed)).collect())
@@ -508,7 +432,7 @@ fn life_of(member: &Member, seen: Seen, known: &KnownWear, seed: u64) -> Life {
     life.note(with(wear.mean, written));
     let cold = if life.trace_too_short { member.cold_bytes() * seen.rounds } else { 0 };
     let shortest = years_with(wear.high.max(random), written.max(cold).max(waiting));
-    let diverted = if member.marks.is_some() { seen.diverted } else { 0.0 };
+    let diverted = if member.is_home { 0.0 } else { seen.diverted };
     life.range_years = Some((shortest, years_with(wear.low, written) / (1.0 - diverted)));
     life
 }
@@ -537,6 +461,7 @@ mod tests {
     use bimetal_core::operation::OpKind;
     use bimetal_core::units::SectorRange;
 
+    use bimetal_models::endurance::LimitedBy;
     use bimetal_models::profile::DEFAULT_HDD;
 
     use crate::experiment::{Experiment, NoProgress};
@@ -572,7 +497,7 @@ mod tests {
             return None;
         }
         let lives = recording.lives(&mut simulator, 1, choices).unwrap();
-        assert_eq!(lives, super::lives(setup(), choices, load).unwrap(), "{scheme}");
+        assert_eq!(lives, super::lives(setup(), &|| None, choices, load).unwrap(), "{scheme}");
         Some(lives)
     }
 
@@ -620,7 +545,7 @@ mod tests {
         let setup = Setup::new(bimetal_core::schemes::find("ssd-only").unwrap(), &choices, &survey).unwrap();
         let known_wear = KnownWear::default();
         let load = Repeated::of(&writes, Replay::Timed { speedup: 1.0 }, &known_wear);
-        let life = lives(setup, &choices, load).unwrap().remove(0);
+        let life = lives(setup, &|| None, &choices, load).unwrap().remove(0);
         assert_eq!((life.years, life.unknown), (None, Some(Unknown::NeedsTimes)));
     }
 
@@ -645,7 +570,7 @@ mod tests {
         let load = Repeated::of(&write, Replay::Timed { speedup: 1.0 }, &known_wear);
         let (_, recorded) = rounds_of(timers(&setup), load.period(), rounds_max(load.period(), &load));
         assert!(recorded > 1, "several rounds show the timer of a log");
-        lives(setup, &choices, Repeated { workload: &workload, ..load }).unwrap();
+        lives(setup, &|| None, &choices, Repeated { workload: &workload, ..load }).unwrap();
         assert_eq!(workload.1.into_inner(), 1);
     }
 
@@ -730,7 +655,8 @@ mod tests {
         let (replay, known_wear) = (Replay::Timed { speedup: 1.0 }, KnownWear::default());
         let survey = Survey::of(&requests, choices.block, &|_| {}).unwrap();
         let setup = Setup::new(scheme, &choices, &survey).unwrap();
-        let lives = lives(setup, &choices, Repeated::of(&requests, replay, &known_wear)).unwrap();
+        let load = Repeated::of(&requests, replay, &known_wear);
+        let lives = lives(setup, &|| None, &choices, load).unwrap();
         let trees = Vec::new();
         let (schemes, workload) = (vec![scheme.into()], &requests);
         let experiment = Experiment { workload, schemes, trees, choices, replay, warmup: 0.0, keep: None };
@@ -887,14 +813,5 @@ mod tests {
             assert_eq!((flash.lifetime_years, flash.lifetime_unknown), (None, Some(Unknown::NeedsTimes)));
             assert_eq!((flash.lifetime_years_warranted, flash.lifetime_worst_block_years), (None, None));
         }
-    }
-
-    #[test]
-    fn life_without_writes_is_unlimited_and_unknown() {
-        let profile = Profile::load("intel-x25-m-80gb").unwrap();
-        let life = Life::at_rates("ssd", &profile, profile.capacity.bytes(), 0.0, f64::NAN);
-        assert_eq!((life.years, life.unlimited, life.unknown), (None, true, Some(Unknown::NothingWritten)));
-        let life = Life::at_rates("ssd", &profile, profile.capacity.bytes(), 1.0, 1.0);
-        assert!(life.years.is_some() && !life.unlimited && life.unknown.is_none(), "{life:?}");
     }
 }

@@ -255,11 +255,11 @@ impl DeviceModel for Instant {
 }
 
 /// Puts a recorder in front of each flash drive; `rounds` chooses the rounds that it records. The
-/// only drive of a volume need not be simulated for a recording.
-pub(super) fn record_members(setup: &mut Setup, choices: &Choices, rounds: Rounds) -> Vec<Member> {
+/// only drive of a volume need not be simulated for a recording. If `watches` is set, the wear of
+/// the drives themselves is counted.
+pub(super) fn record_members(setup: &mut Setup, choices: &Choices, rounds: Rounds, watches: bool) -> Vec<Member> {
     let layouts: Vec<Layout> = setup.tree.volumes().map(|volume| volume.view().layout.clone()).collect();
     let alone = setup.drives.len() == 1;
-    let watches = setup.tree.volumes().any(|volume| volume.watches_drives());
     let mut members = Vec::new();
     for drive in &mut setup.drives {
         let size = Sectors(drive.size.0 / SECTOR_BYTES);

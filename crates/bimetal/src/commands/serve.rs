@@ -164,7 +164,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     let name = held.label().name.clone();
     match &files {
         Some(files) => {
-            volume.foresee(&Foresight { requests: 0, files });
+            volume.foresee(&Foresight { tells_half: false, files });
             if list.is_none() && held.label().scheme_settings().any(|setting| setting == ("strategy", "list")) {
                 note(format_args!(
                     "'{name}': strategy=list moves no file without a list: `bimetal optimize` writes a list, and \

@@ -37,6 +37,11 @@ pub(super) struct Requests<P> {
 }
 
 impl<P: Payload> Requests<P> {
+    /// Returns the number of requests that are not admitted yet.
+    pub(super) fn waiting(&self) -> u64 {
+        self.queue.len() as u64
+    }
+
     /// Makes the part of a volume that holds requests; `admitted_max` requests are admitted at
     /// once.
     pub(super) fn new(admitted_max: u32) -> Self {
