@@ -312,7 +312,6 @@ fn volume_with_a_simulated_value_is_refused_with_a_remedy() {
             ("mixedstore", "idle_periods", "profiled", "detected"),
             ("griffin", "migration", "instant", "timed"),
             ("smart-response", "replacement", "belady", "lru"),
-            ("combo", "moves", "instant", "timed"),
             ("hybrid-disk", "in_place", "on", "off"),
         ];
         for (number, (scheme, key, simulated, real)) in values.into_iter().enumerate() {
@@ -324,9 +323,6 @@ fn volume_with_a_simulated_value_is_refused_with_a_remedy() {
                 let mut held = Held::take(&located()).expect("taken");
                 keep(&mut held, key, value).expect("written");
             };
-            if key == "moves" {
-                set("strategy", "access");
-            }
             set(key, simulated);
             let refused = attach::attach(&located(), Options::default(), |_, _| {}).err().expect("refused").to_string();
             assert!(refused.contains(&format!("{key}={simulated}")), "{scheme}: {refused}");
