@@ -269,8 +269,8 @@ impl Builder<'_> {
     }
 }
 
-/// Refuses a profile of idle periods for a volume inside another volume: the profile counts requests
-/// of the host, and the inner volume sees other requests.
+/// Refuses a profile of idle periods for a volume inside another volume: the profile counts
+/// requests of the host, and the inner volume sees other requests.
 fn refuse_inner_profile(tree: &Tree<NoPayload>, settings: &[(String, Settings)]) -> Result<(), SetupError> {
     let mut inner = tree.volumes().zip(settings).skip(1);
     let profiled = inner.find(|(volume, _)| volume.wants_idle_profile().is_some());

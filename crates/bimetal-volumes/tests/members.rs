@@ -302,8 +302,8 @@ fn volume_leaves_a_simulated_setting_without_a_drain() {
 }
 
 /// Volumes of other builds may have values that only a simulation follows. Regression: the refusal
-/// of most values named no remedy, and the remedy asked for a drain, for which the volume would have
-/// to be opened.
+/// of most values named no remedy, and the remedy asked for a drain, for which the volume would
+/// have to be opened.
 #[test]
 fn volume_with_a_simulated_value_is_refused_with_a_remedy() {
     in_own_place("volume_with_a_simulated_value_is_refused_with_a_remedy", |place| {

@@ -17,8 +17,8 @@
 //!
 //! Rounds that follow one another do not show how uncertain the life is: what the scheme has learnt
 //! stays as it is, and so does the wear. A run that learns from fewer rounds wears the drive
-//! otherwise. So the volume also serves half and a quarter of the rounds, each time from new drives.
-//! The range of the life has the parts of all three runs.
+//! otherwise. So the volume also serves half and a quarter of the rounds, each time from new
+//! drives. The range of the life has the parts of all three runs.
 //!
 //! A drive too large to wear in these rounds is played as for any scheme; the range of its lifetime
 //! then covers the writes that regulation would keep from it.
