@@ -36,6 +36,13 @@ impl Pieces {
         Self { found: [Self::NOTHING; PIECES_MAX], count: 0 }
     }
 
+    /// Returns the pieces of a block with at most one piece.
+    fn of(one: Option<(Slot, Entry)>) -> Self {
+        let mut pieces = Self::none();
+        one.into_iter().for_each(|(slot, entry)| pieces.push(slot, entry));
+        pieces
+    }
+
     fn push(&mut self, slot: Slot, entry: Entry) {
         self.found[self.count] = (slot, entry);
         self.count += 1;
@@ -107,7 +114,14 @@ impl BlockMap {
     pub(crate) fn insert_piece(&mut self, slot: Slot, entry: Entry) -> Pieces {
         assert!(entry.block.0 < BLOCK_LIMIT, "block {} is beyond what the map addresses", entry.block.0);
         assert!(!entry.valid.is_empty(), "block {} would be off home with nothing valid", entry.block.0);
-        self.fill(slot, &Entry { dirty: true, ..entry });
+        let entry = Entry { dirty: true, ..entry };
+        let old = self.get(entry.block);
+        if self.further == 0 && old.is_none_or(|(_, old)| entry.valid.contains(old.valid)) {
+            // The block has at most one piece, and the new piece takes its place.
+            self.insert(slot, entry);
+            return Pieces::of(old);
+        }
+        self.fill(slot, &entry);
         self.settle(slot, entry.block, |_| true)
     }
 
@@ -152,6 +166,11 @@ impl BlockMap {
     /// no entry in `slot`.
     pub(crate) fn remove_piece(&mut self, slot: Slot) -> Option<Entry> {
         let entry = self.in_slot(slot)?;
+        if self.further == 0 {
+            let removed = self.remove(entry.block);
+            debug_assert_eq!(removed, Some(slot), "a block with one piece lies in one slot");
+            return Some(entry);
+        }
         let pieces = self.pieces(entry.block);
         let stays = pieces.without(|other| other == slot);
         self.take_out_of_index(entry.block);

@@ -382,7 +382,7 @@ impl<P: Payload> Volume<P> {
         job.batch.sort_unstable_by_key(|moving| (moving.entry.block, moving.slot));
         let batch = &job.batch;
         let store = self.store.kind();
-        job.order.sort_unstable_by_key(|&at| store.order_of(batch[at as usize].place));
+        job.order.sort_by_cached_key(|&at| store.order_of(batch[at as usize].place));
         job.phase = Phase::Reading;
         // A run changes nothing at home.
         job.committed = job.log_is_stable || job.run.is_some();
