@@ -7,7 +7,7 @@
 //! wear levelling instead: one unit is moved for each unit written.
 
 use super::PageMapping;
-use super::die::{Collection, Frontier, Stream};
+use super::die::{Collection, Die, Frontier, Stream};
 use crate::flash::mapping::NONE;
 use crate::flash::operation::{Cause, NandKind, NandOp};
 
@@ -47,7 +47,7 @@ impl PageMapping {
     /// Lets the collection of `die` copy its share for `written` units.
     pub(super) fn pay_for_collection(&mut self, die: u32, written: u32, operations: &mut Vec<NandOp>) {
         if self.dies[die as usize].collection.is_none() {
-            let needed = self.free_blocks(die) < self.options.free_blocks;
+            let needed = self.has_fewer_free_blocks(die, self.options.free_blocks);
             if !(needed && self.start_collection(die) || self.start_levelling(die)) {
                 return;
             }
@@ -62,9 +62,10 @@ impl PageMapping {
     /// Returns true if `die` collects when the drive is idle: the die has fewer free blocks than an
     /// idle drive should have, or it has data in single-bit cells.
     pub(super) fn wants_idle_time_in(&self, die: u32) -> bool {
-        let open = self.dies[die as usize].open[Stream::Host as usize];
+        let Die { open, slc_blocks, .. } = &self.dies[die as usize];
+        let open = open[Stream::Host as usize];
         let open_slc = u32::from(open.block != NONE && open.end < self.units_per_block);
-        self.free_blocks(die) < self.options.idle_free_blocks || self.dies[die as usize].slc_blocks > open_slc
+        *slc_blocks > open_slc || self.has_fewer_free_blocks(die, self.options.idle_free_blocks)
     }
 
     /// Empties a block of `die` if the die has a block to collect.

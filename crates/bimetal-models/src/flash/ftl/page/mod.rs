@@ -105,6 +105,12 @@ impl PageMapping {
         fresh.end - fresh.start + self.levelling.erased_blocks(die)
     }
 
+    /// Returns true if `die` has fewer than `least` free blocks.
+    fn has_fewer_free_blocks(&self, die: u32, least: u32) -> bool {
+        // Most drives have blocks that were never written, and wear levelling need not count.
+        self.dies[die as usize].fresh.len() < least as usize && self.free_blocks(die) < least
+    }
+
     /// Appends the sensing of `physical` for the layer's own tables.
     pub(super) fn sense_table(&mut self, physical: u32, operations: &mut Vec<NandOp>) {
         let block = physical / self.units_per_block;
