@@ -16,6 +16,7 @@ use std::fmt;
 use bimetal_core::block::Block;
 use bimetal_core::operation::{Command, Completion, OpKind, Operation, Status, Token};
 use bimetal_core::payload::NoPayload;
+use bimetal_core::tree::Tree;
 use bimetal_core::units::{Bytes, Nanoseconds, Sectors, sooner};
 use bimetal_core::volume::Statistics;
 use bimetal_measure::response_time::ResponseTimeRecorder;
@@ -299,6 +300,12 @@ pub(crate) struct Simulator<'a> {
     /// levelling was halted.
     erased: Vec<Option<Bytes>>,
     halted: Vec<bool>,
+    /// Set if a volume watches its drives. Only such a volume is told of wear.
+    is_watched: bool,
+    /// Set if no volume was called since the last [`settle`](Self::settle). `timeout` is the time
+    /// at which a volume must be called then.
+    is_settled: bool,
+    timeout: Option<Nanoseconds>,
     limits: Limits,
     measured: Measured,
 }
@@ -373,6 +380,7 @@ impl<'a> Simulator<'a> {
         let start = setup.start;
         let measured = Measured::new(start, setup);
         let members = setup.drives.len();
+        let is_watched = setup.tree.volumes().any(|volume| volume.watches_drives());
         Ok(Self {
             setup,
             play,
@@ -394,6 +402,9 @@ impl<'a> Simulator<'a> {
             dirty_blocks: 0,
             erased: vec![None; members],
             halted: vec![false; members],
+            is_watched,
+            is_settled: false,
+            timeout: None,
             limits,
             measured,
         })
@@ -498,7 +509,7 @@ impl<'a> Simulator<'a> {
             self.hints_told += 1;
             self.run_until(self.setup.start + faster(hint.time, speedup))?;
             let Some(&unit) = self.setup.units.get(&hint.device) else { continue };
-            let (now, tree) = (self.now, &mut self.setup.tree);
+            let (now, tree) = (self.now, self.tree_mut());
             let taken = match hint.kind {
                 HintKind::Evicted => {
                     tree.tell_evicted(now, unit, hint.range);
@@ -551,8 +562,18 @@ impl<'a> Simulator<'a> {
         self.issued += 1;
         let target = self.setup.units.get(&device).copied().unwrap_or(u16::MAX);
         let token = Token(self.issued);
-        self.setup.tree.submit(self.now, Operation { token, target, command, payload: NoPayload });
-        self.pass_on_wear_levelling();
+        let now = self.now;
+        self.tree_mut().submit(now, Operation { token, target, command, payload: NoPayload });
+        if self.is_watched {
+            self.pass_on_wear_levelling();
+        }
+    }
+
+    /// Returns the volumes, for a call after which they may have operations, finished requests or
+    /// another timeout.
+    fn tree_mut(&mut self) -> &mut Tree<NoPayload> {
+        self.is_settled = false;
+        &mut self.setup.tree
     }
 
     /// Submits the requests that the block layer dispatches now. Returns true if requests were
@@ -597,7 +618,7 @@ impl<'a> Simulator<'a> {
     #[inline]
     fn next_event_at(&self) -> Option<Nanoseconds> {
         let copy = self.copying.peek().map(|Reverse((at, _))| *at);
-        let timer = self.setup.tree.next_timeout();
+        let timer = if self.is_settled { self.timeout } else { self.setup.tree.next_timeout() };
         self.next_event.iter().fold(sooner(copy, timer), |first, &drive| sooner(first, drive))
     }
 
@@ -621,9 +642,11 @@ impl<'a> Simulator<'a> {
             self.take_finished(Token(token), Status::Done)?;
         }
         if !any {
-            self.setup.tree.advance(self.now);
+            let now = self.now;
+            self.tree_mut().advance(now);
         }
-        self.settle()
+        // Most events of a drive end no operation, so the volume has nothing new.
+        if self.is_settled && self.block_layer.is_none() { Ok(()) } else { self.settle() }
     }
 
     fn advance_drive(&mut self, id: usize) {
@@ -631,19 +654,21 @@ impl<'a> Simulator<'a> {
         let model = &mut self.setup.drives[id].model;
         model.advance(self.now, &mut done);
         self.next_event[id] = model.next_event();
-        if let Some(wear) = model.wear().filter(|wear| self.erased[id] != Some(wear.erased)) {
+        let wear = if self.is_watched { model.wear() } else { None };
+        if let Some(wear) = wear.filter(|wear| self.erased[id] != Some(wear.erased)) {
             self.erased[id] = Some(wear.erased);
-            let member = self.setup.drives[id].member;
-            self.setup.tree.tell_wear(self.now, id as u16, member, wear);
+            let (now, member) = (self.now, self.setup.drives[id].member);
+            self.tree_mut().tell_wear(now, id as u16, member, wear);
         }
         for Finished { token, status, .. } in done.drain(..) {
             self.operations[id] -= 1;
             let hint = self.hints.iter().position(|(asked, of, _)| (*asked, *of) == (id, token));
             let most = hint.map(|at| self.hints.swap_remove(at).2);
-            let (tree, leaf) = (&mut self.setup.tree, id as u16);
-            match most.and_then(|most| self.setup.drives[id].model.fragmented(most)) {
-                Some(fragmented) => tree.answer_hint(self.now, leaf, token, &fragmented),
-                None => tree.complete(self.now, leaf, Completion { token, status, payload: NoPayload }),
+            let fragmented = most.and_then(|most| self.setup.drives[id].model.fragmented(most));
+            let (now, leaf, tree) = (self.now, id as u16, self.tree_mut());
+            match fragmented {
+                Some(fragmented) => tree.answer_hint(now, leaf, token, &fragmented),
+                None => tree.complete(now, leaf, Completion { token, status, payload: NoPayload }),
             }
         }
         self.device_done = done;
@@ -669,6 +694,7 @@ impl<'a> Simulator<'a> {
             let block = self.setup.volume().view().block().bytes().0;
             self.measured.dirty.record(self.now, u64::from(dirty) * block);
         }
+        (self.is_settled, self.timeout) = (true, self.setup.tree.next_timeout());
         Ok(())
     }
 
