@@ -19,6 +19,8 @@ use bimetal_core::units::{SECTOR_BYTES, Sectors};
 
 use crate::memory;
 
+pub(crate) mod arena;
+
 /// Alignment of every region of memory.
 pub const ALIGNMENT: usize = memory::PAGE_BYTES;
 
@@ -45,9 +47,10 @@ struct Region {
     bytes: usize,
 }
 
-// SAFETY: a region owns its memory, as a box does; it is changed only through `&mut Region`.
+// SAFETY: a region owns its memory, as a box does.
 unsafe impl Send for Region {}
-// SAFETY: as above; a shared region is only read.
+// SAFETY: each byte of a region is either in one `Filling`, which alone reads and writes the byte,
+// or is only read.
 unsafe impl Sync for Region {}
 
 impl Region {
@@ -56,15 +59,15 @@ impl Region {
         Self { start: memory::take(bytes / ALIGNMENT), bytes }
     }
 
-    fn bytes(&self) -> &[u8] {
-        // SAFETY: the region owns `bytes` initialised bytes from `start` on, and there is no
-        // mutable reference to them.
-        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.bytes) }
-    }
-
-    fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as above, and `&mut self` excludes other references.
-        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.bytes) }
+    /// Returns the address of `len` bytes from `start` on.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the bytes are not within the region.
+    fn part(&self, start: u32, len: u32) -> *mut u8 {
+        assert!(start as usize + len as usize <= self.bytes, "{len} bytes from {start} on of {}", self.bytes);
+        // SAFETY: the bytes are within the region.
+        unsafe { self.start.as_ptr().add(start as usize) }
     }
 }
 
@@ -152,7 +155,10 @@ fn give_back(region: Arc<Region>) {
 /// on.
 pub struct Filling {
     region: ManuallyDrop<Arc<Region>>,
+    start: u32,
     len: u32,
+    /// Number of the region among those of a drive, if the memory is a part of such a region.
+    arena: Option<u16>,
 }
 
 impl Filling {
@@ -162,8 +168,12 @@ impl Filling {
     ///
     /// Panics if `len` is 4 GiB or more: requests and operations are smaller.
     pub fn new(len: usize) -> Self {
-        let region = ManuallyDrop::new(take_region(len));
-        Self { region, len: u32::try_from(len).expect("a buffer is smaller than 4 GiB") }
+        Self::whole(take_region(len), len)
+    }
+
+    fn whole(region: Arc<Region>, len: usize) -> Self {
+        let len = u32::try_from(len).expect("a buffer is smaller than 4 GiB");
+        Self { region: ManuallyDrop::new(region), start: 0, len, arena: None }
     }
 
     /// Returns a buffer of `len` bytes that is kept for a long time. The buffer takes `len` bytes
@@ -171,9 +181,7 @@ impl Filling {
     fn to_stay(len: usize) -> Self {
         let bytes = len.max(1).next_multiple_of(ALIGNMENT);
         let is_kept = is_kept(bytes) && bytes.is_power_of_two();
-        let region = if is_kept { take_region(bytes) } else { Arc::new(Region::new(bytes)) };
-        let region = ManuallyDrop::new(region);
-        Self { region, len: u32::try_from(len).expect("a buffer is smaller than 4 GiB") }
+        Self::whole(if is_kept { take_region(bytes) } else { Arc::new(Region::new(bytes)) }, len)
     }
 
     /// Returns the number of bytes.
@@ -188,9 +196,16 @@ impl Filling {
 
     /// Returns the bytes, to be filled.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
-        let len = self.len();
-        let region = Arc::get_mut(&mut self.region).expect("memory that is being filled has one owner");
-        &mut region.bytes_mut()[..len]
+        let start = self.region.part(self.start, self.len);
+        // SAFETY: the bytes are initialised. A region is either in one `Filling`, or is cut into
+        // `Filling`s that do not overlap, and no `Slice` of these bytes exists yet.
+        unsafe { std::slice::from_raw_parts_mut(start, self.len()) }
+    }
+
+    /// Returns the number of the region among those of a drive, if the memory is a part of such a
+    /// region.
+    pub(crate) fn arena(&self) -> Option<u16> {
+        self.arena
     }
 
     /// Returns the filled bytes as a slice, shared from now on.
@@ -198,7 +213,7 @@ impl Filling {
         let mut this = ManuallyDrop::new(self);
         // SAFETY: `this` is not dropped, so the region is taken once.
         let region = unsafe { ManuallyDrop::take(&mut this.region) };
-        Slice { region: ManuallyDrop::new(region), start: 0, len: this.len }
+        Slice { region: ManuallyDrop::new(region), start: this.start, len: this.len }
     }
 }
 
@@ -219,8 +234,9 @@ pub struct Slice {
 impl Slice {
     /// Returns the bytes.
     pub fn bytes(&self) -> &[u8] {
-        let start = self.start as usize;
-        &self.region.bytes()[start..start + self.len as usize]
+        let start = self.region.part(self.start, self.len);
+        // SAFETY: the bytes are initialised, and nothing writes to bytes that are in a slice.
+        unsafe { std::slice::from_raw_parts(start, self.len as usize) }
     }
 
     /// Returns true if `next` begins in memory at the end of this slice.

@@ -204,7 +204,7 @@ impl DriveFile {
     /// not begun.
     pub(super) fn perform_at_once(&self, step: Step<'_>) -> Option<Result<u64, Errno>> {
         match step {
-            Step::Read { offset, bytes } if bytes.len() as u64 <= AT_ONCE_BYTES_MAX => {
+            Step::Read { offset, bytes, .. } if bytes.len() as u64 <= AT_ONCE_BYTES_MAX => {
                 // A read does not wait for data outside the page cache. Data of a file in memory is
                 // always there.
                 let flags = if self.in_memory { ReadWriteFlags::empty() } else { ReadWriteFlags::NOWAIT };
@@ -242,7 +242,7 @@ impl DriveFile {
     /// Carries out a step, and waits for its end.
     pub(super) fn perform(&self, step: Step<'_>) -> Result<u64, Errno> {
         match step {
-            Step::Read { offset, bytes } => {
+            Step::Read { offset, bytes, .. } => {
                 preadv(&self.fd, &mut [IoSliceMut::new(bytes)], offset).map(|count| count as u64)
             }
             Step::Write { offset, parts, fua } => {

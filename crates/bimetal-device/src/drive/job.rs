@@ -22,9 +22,9 @@ const CALL_BYTES_MAX: u64 = 32 << 20;
 /// Maximum number of times that an interrupted call is repeated.
 const RETRIES_MAX: u32 = 1000;
 
-/// A system call.
+/// A system call. `arena` is the number of the drive's region that has the bytes of a read.
 pub(super) enum Step<'a> {
-    Read { offset: u64, bytes: &'a mut [u8] },
+    Read { offset: u64, bytes: &'a mut [u8], arena: Option<u16> },
     Write { offset: u64, parts: PartsLeft<'a>, fua: bool },
     Sync,
     Allocate { mode: u32, offset: u64, len: u64 },
@@ -100,6 +100,15 @@ pub(super) struct Job {
 
 impl Job {
     pub(super) fn new(operation: Operation<Buffers>, file: &DriveFile) -> Self {
+        Self::with_memory(operation, file, Filling::new)
+    }
+
+    /// Makes a job; `memory` takes the buffer of a read.
+    pub(super) fn with_memory(
+        operation: Operation<Buffers>,
+        file: &DriveFile,
+        memory: impl FnOnce(usize) -> Filling,
+    ) -> Self {
         let Operation { token, command, payload, .. } = operation;
         let range = command.range;
         let outside = range.checked_end().is_none_or(|end| end > file.capacity());
@@ -121,7 +130,7 @@ impl Job {
             OpKind::Flush => Stage::Sync,
             OpKind::Hint => Stage::End(Status::Unsupported),
             _ if len == 0 => Stage::End(Status::Done),
-            OpKind::Read => job.begin_read(file),
+            OpKind::Read => job.begin_read(file, memory),
             OpKind::Write | OpKind::WriteZeroes if !job.is_aligned(file) => Stage::End(Status::Unsupported),
             OpKind::Write => job.begin_write(payload, file),
             OpKind::WriteZeroes if file.zeroes_ranges() => Stage::Range,
@@ -138,12 +147,12 @@ impl Job {
 
     /// Begins a read of at least the range. An unaligned range is widened, and the surplus is left
     /// out of the answer.
-    fn begin_read(&mut self, file: &DriveFile) -> Stage {
+    fn begin_read(&mut self, file: &DriveFile, memory: impl FnOnce(usize) -> Filling) -> Stage {
         let unit = u64::from(file.logical_block());
         let before = self.offset % unit;
         self.offset -= before;
         self.len = (self.len + before).next_multiple_of(unit);
-        self.data = Data::Into(Filling::new(self.len as usize), before);
+        self.data = Data::Into(memory(self.len as usize), before);
         Stage::Transfer
     }
 
@@ -203,7 +212,8 @@ impl Job {
                 Data::Nothing => unreachable!("a transfer has data"),
                 Data::Into(filling, _) => {
                     let end = self.done + len.min(CALL_BYTES_MAX);
-                    Step::Read { offset, bytes: &mut filling.bytes_mut()[self.done as usize..end as usize] }
+                    let arena = filling.arena();
+                    Step::Read { offset, bytes: &mut filling.bytes_mut()[self.done as usize..end as usize], arena }
                 }
                 Data::From(buffers) => {
                     Step::Write { offset, parts: parts_left(buffers, self.done), fua: self.command.fua }
