@@ -38,14 +38,19 @@ use rustix::fs::{Advice, fadvise};
 /// nbdkit drops read data page by page, and the kernel keeps data in larger folios. Three quarters
 /// of the file stayed in the page cache, and a second pass hardly read the drive. So sequential
 /// reads go through the file once at a time.
-const WORKLOADS: [(&str, &str, bool, bool); 6] = [
+const WORKLOADS: [(&str, &str, bool, bool); 7] = [
     ("read-1m-4", "--rw=read --bs=1m --iodepth=4", false, true),
     ("write-1m-4", "--rw=write --bs=1m --iodepth=4", true, false),
     ("randread-4k-1", "--rw=randread --bs=4k --iodepth=1", false, false),
     ("randread-4k-32", "--rw=randread --bs=4k --iodepth=32", false, false),
     ("randwrite-4k-1", "--rw=randwrite --bs=4k --iodepth=1", true, false),
     ("randwrite-4k-32", "--rw=randwrite --bs=4k --iodepth=32", true, false),
+    (SCATTERED, "--rw=read --bs=1m --iodepth=4", false, true),
 ];
+
+/// Workload before which every block of Bimetal's servers is written once, in random order. So the
+/// content of each read lies in 256 places of a cache or log, and is read by as many operations.
+const SCATTERED: &str = "read-1m-4-scattered";
 
 /// Number of passes through the file in a turn.
 const PASSES: u64 = 3;
@@ -196,10 +201,10 @@ impl Bench {
     /// Runs fio once on a server. Returns operations a second.
     fn fio(&self, name: &str, arguments: &str, timed: bool) -> f64 {
         let mut command = Command::new("timeout");
-        command.args(["-k", "1", "60", "fio", "--name=x", "--randrepeat=0", "--norandommap", "--output-format=json"]);
+        command.args(["-k", "1", "60", "fio", "--name=x", "--randrepeat=0", "--output-format=json"]);
         command.args(arguments.split(' ')).arg(format!("--size={}m", self.mib));
         if timed {
-            command.arg("--time_based").arg(format!("--runtime={}", self.seconds));
+            command.args(["--norandommap", "--time_based"]).arg(format!("--runtime={}", self.seconds));
         }
         if name == "file" {
             let file = self.directory.join("file.ssd");
@@ -233,9 +238,14 @@ impl Bench {
 
     fn workload(&self, workload: &str, arguments: &str, writes: bool, once: bool) {
         let mut turns: Vec<(&str, Vec<f64>)> = Vec::new();
+        if workload == SCATTERED {
+            for (name, _) in self.servers.iter().filter(|(name, _)| OURS.iter().any(|ours| ours.scheme == *name)) {
+                self.fio(name, "--rw=randwrite --bs=4k --iodepth=32", false);
+            }
+        }
         for _ in 0..self.rounds {
             for (name, _) in &self.servers {
-                if name == "griffin" && !writes {
+                if name == "griffin" && !writes && workload != SCATTERED {
                     continue;
                 }
                 let iops = self.turn(name, arguments, once);
