@@ -17,7 +17,9 @@
 //! training phase. Erases count only once erases per byte have settled, since an empty drive erases
 //! nothing at first. Erases per byte settle after the training phase: training diverts writes, so
 //! flash is emptier and erases less for each byte. Longer measurements that follow may raise the
-//! expected rate while the pressure is not high: a drive ages for a long time.
+//! expected rate, since a drive ages for a long time. They raise it by at most [`ABOVE`], and only
+//! while neither the pressure nor the erases per byte alone are high. Otherwise a phase with few
+//! writes would hide a loss of locality.
 //!
 //! The pressure counts as high from [`ABOVE`] until it is below [`BELOW`] again, so a steady
 //! workload is never regulated.
@@ -49,8 +51,8 @@ const BLOCKS: f64 = 256.0;
 /// by at most [`SETTLED`], the drive is in its steady state. Equally long measurements would agree
 /// while erases per byte still rise: flash under skewed writes needs many times its size until it
 /// has told cold data from hot data. Short measurements agree by chance all the same, soon after
-/// the training phase. So a longer measurement replaces the expected rate if it is higher, unless
-/// the pressure was high meanwhile.
+/// the training phase. So a longer measurement replaces the expected rate if it is higher, up to
+/// [`ABOVE`] times the first rate, unless wear was high meanwhile.
 const STEADY_BLOCKS: f64 = 512.0;
 const SETTLED: f64 = 0.05;
 /// Number of times that the length of a long measurement doubles.
@@ -250,9 +252,12 @@ struct Erased {
     /// before.
     per_byte: Option<f64>,
     short: Span,
-    /// The newest long measurement, and the largest long measurement from the first two consecutive
-    /// measurements that agreed on.
+    /// The newest long measurement.
     before: Option<f64>,
+    /// The larger of the first two consecutive long measurements that agreed.
+    agreed: Option<f64>,
+    /// Erases per byte that are expected: `agreed`, or the largest long measurement since, but at
+    /// most [`ABOVE`] times `agreed`.
     settled: Option<f64>,
     long: Span,
     /// Number of long measurements since the drive is used in this way.
@@ -291,15 +296,21 @@ impl Erased {
             self.per_byte = Some(self.per_byte.map_or(per_byte, |before| (before + per_byte) / 2.0));
         }
         let enough = flash.max(block * STEADY_BLOCKS) * f64::from(1u32 << self.measured.min(DOUBLED_MAX));
-        if self.settled.is_some() && is_high {
-            // Wear that is too fast is never expected.
+        let is_beyond = |settled: f64| self.per_byte.is_some_and(|per_byte| per_byte > settled * ABOVE);
+        if self.settled.is_some_and(|settled| is_high || is_beyond(settled)) {
+            // Wear that is too fast is never expected, and neither are erases per byte that would
+            // be too many at the expected rate of writes.
             self.long = Span { erased, taken };
         }
         if let Some(per_byte) = self.long.measure(erased, taken, enough) {
             self.measured += 1;
             let agrees = |before: &f64| per_byte.max(*before) <= per_byte.min(*before) * (1.0 + SETTLED);
             let agreed = self.before.replace(per_byte).filter(agrees);
-            self.settled = self.settled.or(agreed).map(|settled| settled.max(per_byte));
+            self.agreed = self.agreed.or(agreed.map(|before| before.max(per_byte)));
+            self.settled = self.agreed.map(|agreed| {
+                let settled = self.settled.unwrap_or(agreed);
+                settled.max(per_byte).min(agreed * ABOVE)
+            });
         }
     }
 
@@ -307,7 +318,7 @@ impl Erased {
     fn begin_again(&mut self, taken: f64) {
         let erased = self.wear.map_or(0.0, |wear| wear.erased.0 as f64);
         self.long = Span { erased, taken };
-        (self.before, self.settled, self.measured) = (None, None, 0);
+        (self.before, self.agreed, self.settled, self.measured) = (None, None, None, 0);
     }
 }
 
@@ -479,6 +490,42 @@ mod tests {
         }
         let long = 400_000;
         assert!(flash.write(long, GAP, per_byte * 1.4, u64::MAX) > long * 9 / 10, "a change is never expected");
+    }
+
+    /// A phase with half the rate of writes and twice the erases for each byte has the expected
+    /// erase rate. Regression: the erases of such a night were expected from then on, and no write
+    /// of the next day was regulated.
+    #[test]
+    fn erases_of_a_quiet_phase_are_not_expected_at_full_rate() {
+        let mut flash = Flash::new(Regulation::Half, Expected::default());
+        flash.write(20_000, GAP, 1.5, 8);
+        flash.regulator.trained(flash.now);
+        assert_eq!(flash.write(20_000, GAP, 1.5, u64::MAX), 0, "day");
+        let night = Nanoseconds(2 * GAP.0);
+        // The rate of writes is averaged over a longer time than the erases for each byte.
+        flash.write(20_000, night, 3.0, u64::MAX);
+        assert_eq!(flash.write(200_000, night, 3.0, u64::MAX), 0, "night: as many erases in a second");
+        let day = 60_000;
+        assert!(flash.write(day, GAP, 3.0, u64::MAX) > day * 9 / 10, "day: twice as many erases in a second");
+        flash.write(20_000, GAP, 1.5, u64::MAX);
+        assert!(!flash.regulator.is_high(), "it ends with what caused it");
+    }
+
+    /// Erases for each byte that rise by 8 % whenever the time doubles. Regression: no rise of this
+    /// kind was noticed, however long it lasted.
+    #[test]
+    fn slow_rise_of_erases_is_expected_up_to_a_bound() {
+        let mut flash = Flash::new(Regulation::Half, Expected::default());
+        flash.write(20_000, GAP, 1.5, 8);
+        flash.regulator.trained(flash.now);
+        let (mut per_byte, mut doubled, mut high) = (1.5, 0, 0);
+        while high == 0 && doubled < 8 {
+            high = flash.write(20_000 << doubled, GAP, per_byte, u64::MAX);
+            (per_byte, doubled) = (per_byte * 1.08, doubled + 1);
+        }
+        let noticed = per_byte / 1.08;
+        let bound = 1.5 * ABOVE * ABOVE;
+        assert!(high > 0 && noticed > bound && noticed < bound * 1.08, "{noticed}, after {doubled}");
     }
 
     #[test]
