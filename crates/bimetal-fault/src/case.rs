@@ -5,7 +5,7 @@
 //! is covered without a change of this file.
 
 use bimetal_core::block::BlockSize;
-use bimetal_core::layout::{LayoutError, LayoutRequest, MemberId, MemberInfo};
+use bimetal_core::layout::{LayoutError, LayoutRequest, MemberId, MemberInfo, SlotKind};
 use bimetal_core::operation::OpKind;
 use bimetal_core::policies::replacement::OFFLINE_NAME;
 use bimetal_core::scheme::PROFILED;
@@ -21,6 +21,8 @@ use crate::tester::Options;
 
 /// Number of times that settings are drawn anew before the defaults are taken.
 const DRAWS_MAX: u32 = 20;
+/// Smallest number of records after which a log commits by itself.
+const RECORDS_MIN: usize = 8;
 
 /// Faults of a case, apart from the faults in the plans of the drives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,6 +55,9 @@ pub struct Setup {
     pub members: Vec<MemberInfo>,
     /// Requested sizes of units.
     pub units: Vec<Sectors>,
+    /// Number of records after which a log commits by itself; `None` for the engine's own number,
+    /// which is too large for the small drives of a case.
+    pub records_until_commit: Option<usize>,
 }
 
 impl Setup {
@@ -60,6 +65,13 @@ impl Setup {
     pub fn config(&self) -> VolumeConfig<'_> {
         let layout = LayoutRequest { block: self.block, members: &self.members, units: &self.units };
         VolumeConfig { scheme: self.scheme, settings: &self.settings, layout, identity: 7 }
+    }
+
+    /// Sets the number of records after which the log of `volume` commits by itself.
+    pub fn commit_early(&self, volume: &mut Volume<Tags>) {
+        if let Some(records) = self.records_until_commit {
+            volume.commit_log_after(records);
+        }
     }
 }
 
@@ -119,14 +131,18 @@ impl Case {
     pub fn draw(scheme: &'static SchemeInfo, scale: Scale, random: &mut Random, options: &Options) -> Self {
         let block_kib = [4, 8, 64][random.weighted(&[6, 2, 2])];
         let block = BlockSize::new(Bytes::from_kib(block_kib)).expect("4, 8 and 64 KiB are block sizes");
-        let (setup, volume) = (0..=DRAWS_MAX)
+        let (mut setup, mut volume) = (0..=DRAWS_MAX)
             .find_map(|draw| {
                 let settings = draw_settings(scheme, random, options.drawn, draw == DRAWS_MAX);
                 let members = draw_members(scheme, scale, block, random);
                 let units = draw_units(scale, random, block.sectors());
-                make_volume(Setup { scheme, settings, block, members, units }, random)
+                make_volume(Setup { scheme, settings, block, members, units, records_until_commit: None }, random)
             })
             .expect("a scheme can be made with its defaults on drives that are large enough");
+        if options.drawn.is_none() {
+            setup.records_until_commit = draw_records_until_commit(&volume, random.fork());
+            setup.commit_early(&mut volume);
+        }
         let members = &setup.members;
         let capacities: Vec<u64> = members.iter().map(|member| member.capacity.0).collect();
         let workload = Workload::draw(&volume, scale, random);
@@ -143,9 +159,12 @@ impl Case {
         let faults = Faults { decay, vanishes };
         let listed: Vec<String> = setup.settings.iter().map(|(key, value)| format!("{key}={value}")).collect();
         let description = format!(
-            "{} with {block_kib} KiB blocks, drives of {capacities:?} sectors, {}\n{plans:?} {faults:?}",
+            "{} with {block_kib} KiB blocks, drives of {capacities:?} sectors, {}{}\n{plans:?} {faults:?}",
             scheme.name,
-            listed.join(" ")
+            listed.join(" "),
+            setup
+                .records_until_commit
+                .map_or_else(String::new, |records| format!(", a commit after {records} records"))
         );
         Self {
             description,
@@ -248,6 +267,17 @@ fn draw_value(kind: Kind, random: &mut Random) -> String {
             random.pick(&words).to_owned()
         }
     }
+}
+
+/// Draws the number of records after which a log commits by itself, from [`RECORDS_MIN`] on; `None`
+/// in a quarter of the cases, and without a log.
+pub(crate) fn draw_records_until_commit(volume: &Volume<Tags>, mut random: Random) -> Option<usize> {
+    let slots = volume.view().layout.slots?;
+    if !matches!(slots.kind, SlotKind::Log { .. }) || random.one_in(4) {
+        return None;
+    }
+    let bits = random.between(0, 8);
+    Some(RECORDS_MIN + random.below(1 << bits) as usize)
 }
 
 /// Draws small drives for each role.

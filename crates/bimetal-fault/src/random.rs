@@ -13,6 +13,13 @@ impl Random {
         Self(Pcg64::seed_from_u64(seed))
     }
 
+    /// Creates a generator of its own. The draws of `self` stay as they would be without this call,
+    /// so a case with a further draw is otherwise the same case.
+    pub fn fork(&self) -> Self {
+        let mut copy = self.0.clone();
+        Self::new(copy.next_u64() ^ 0x666f_726b)
+    }
+
     /// Returns a whole number below `bound`; 0 if the bound is 0.
     pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.0.next_u64()) * u128::from(bound)) >> 64) as u64

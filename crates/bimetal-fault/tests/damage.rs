@@ -3,10 +3,13 @@
 //! `BIMETAL_FAULT_SCHEME=NAME`) runs that case alone. `BIMETAL_FAULT_TRACE=1` prints all its
 //! requests and operations.
 
+mod seeds;
+
 use bimetal_core::scheme::{Holds, SchemeInfo};
 use bimetal_core::schemes;
 use bimetal_fault::damage::{KINDS, STRUCTURES, Structure};
 use bimetal_fault::{Options, Report, run_damage_case};
+use seeds::WRITEBOOST;
 
 fn holds(scheme: &SchemeInfo, wanted: Holds) -> bool {
     scheme.members.iter().any(|(_, holds)| *holds == wanted)
@@ -56,7 +59,11 @@ fn same_seed_gives_the_same_damage_case() {
 #[test]
 fn long_recovery_that_is_cut_ends_no_doubt() {
     let writeboost = schemes::find("writeboost").unwrap();
-    let report = run_damage_case(writeboost, 13_126_949_764_956_254_269, Options::default());
+    let report = run_damage_case(
+        writeboost,
+        13_126_949_764_956_254_269,
+        Options { drawn: Some(WRITEBOOST), ..Options::default() },
+    );
     report.unwrap_or_else(|failure| panic!("{failure}"));
 }
 
@@ -67,6 +74,10 @@ fn long_recovery_that_is_cut_ends_no_doubt() {
 #[test]
 fn note_that_begins_late_leaves_the_last_flush_in_doubt() {
     let writeboost = schemes::find("writeboost").unwrap();
-    let report = run_damage_case(writeboost, 16_137_077_437_423_205_039, Options::default());
+    let report = run_damage_case(
+        writeboost,
+        16_137_077_437_423_205_039,
+        Options { drawn: Some(WRITEBOOST), ..Options::default() },
+    );
     report.unwrap_or_else(|failure| panic!("{failure}"));
 }

@@ -123,6 +123,7 @@ impl<P: Payload> Volume<P> {
             log.index.commit_began();
         }
         self.commit.waiters = std::mem::take(&mut self.commit.next);
+        self.statistics.unasked_commits += u64::from(self.commit.waiters.is_empty());
         self.commit.all = std::mem::take(&mut self.commit.next_all);
         self.commit.up_to = self.store.pending.appended;
         self.commit.sealed = false;

@@ -47,8 +47,10 @@ pub(crate) struct LogIndex {
     tail: u64,
     /// Segments that may not be stable yet, by their end.
     waiting: VecDeque<(Position, Vec<Record>)>,
-    /// Number of records sealed since the last commit began.
+    /// Number of records sealed since the last commit began, and the number at which the volume
+    /// begins a commit by itself.
     since_commit: usize,
+    until_commit: usize,
     /// Records of stable segments that are in no page yet. `complete` is the position up to which
     /// these records complete the index.
     ready: Vec<Record>,
@@ -76,6 +78,7 @@ impl LogIndex {
             tail: 0,
             waiting: VecDeque::new(),
             since_commit: 0,
+            until_commit: RECORDS_UNTIL_COMMIT,
             ready: Vec::new(),
             complete: 0,
             written: 0,
@@ -120,7 +123,17 @@ impl LogIndex {
 
     /// Returns true if so many records have been sealed that a commit is to make them stable.
     pub(super) fn wants_commit(&self) -> bool {
-        self.since_commit >= RECORDS_UNTIL_COMMIT
+        self.since_commit >= self.until_commit
+    }
+
+    /// Sets the number of sealed records after which [`wants_commit`](Self::wants_commit) is true.
+    pub(super) fn commit_after(&mut self, records: usize) {
+        self.until_commit = records;
+    }
+
+    /// Takes the number of records until a commit from `old`, whose log this log replaces.
+    pub(super) fn take_over_limit(&mut self, old: &Self) {
+        self.until_commit = old.until_commit;
     }
 
     /// Notes that a commit begins. If the commit fails, the next commit that the index wants is not
@@ -242,6 +255,15 @@ impl LogIndex {
 }
 
 impl<P: Payload> Volume<P> {
+    /// Lets the volume begin a commit by itself after `records` records of a log's sealed segments,
+    /// where no request asked for a commit before. The default suits drives of any size; the drives
+    /// of a test may be too small for the default. A volume without a log ignores the call.
+    pub fn commit_log_after(&mut self, records: usize) {
+        if let Some(log) = self.store.log_mut() {
+            log.index.commit_after(records);
+        }
+    }
+
     /// Returns the records of a segment, in the order of its head.
     pub(super) fn segment_records(&self, first: Position) -> Vec<Record> {
         let Some(log) = self.store.log() else { return Vec::new() };

@@ -43,6 +43,8 @@ pub struct Statistics {
     pub metadata_bytes: Vec<Bytes>,
     /// Commits of the journal.
     pub commits: u64,
+    /// Commits that began while no task waited for a commit.
+    pub unasked_commits: u64,
     /// Checkpoints of the slot table.
     pub checkpoints: u64,
     /// Requests that had to wait: for other requests, for a block that another request changed, for

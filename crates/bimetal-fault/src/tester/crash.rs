@@ -480,7 +480,10 @@ impl Tester {
         }
         self.power().countdown = None;
         Ok(match recovery.finish() {
-            Ok(volume) => Attempt::Recovered(Box::new(volume)),
+            Ok(mut volume) => {
+                self.setup.commit_early(&mut volume);
+                Attempt::Recovered(Box::new(volume))
+            }
             Err(error) => Attempt::Refused(error),
         })
     }

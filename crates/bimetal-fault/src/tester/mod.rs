@@ -267,6 +267,7 @@ impl Tester {
         let statistics = self.volume.statistics();
         self.report.migrations += statistics.migrations.count;
         self.report.checkpoints += statistics.checkpoints;
+        self.report.unasked_commits += statistics.unasked_commits;
         self.report.evictions += statistics.evicted_blocks;
         self.report.faults = self.atlas.faults();
         self.report.read_only = self.atlas.read_only();

@@ -83,6 +83,8 @@ pub struct Report {
     pub run_writes: u64,
     /// Number of checkpoints of the journal.
     pub checkpoints: u64,
+    /// Number of commits that began while no task waited for a commit.
+    pub unasked_commits: u64,
     /// Number of evicted copies.
     pub evictions: u64,
     /// Number of members that became read-only.
@@ -171,6 +173,7 @@ impl Report {
         self.migrations += other.migrations;
         self.run_writes += other.run_writes;
         self.checkpoints += other.checkpoints;
+        self.unasked_commits += other.unasked_commits;
         self.evictions += other.evictions;
         self.read_only += other.read_only;
         self.scrubs += other.scrubs;

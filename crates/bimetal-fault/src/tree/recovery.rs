@@ -187,7 +187,10 @@ impl TreeTester {
                 return Ok(None);
             }
             match recovery.finish() {
-                Ok(volume) => return Ok(Some(volume)),
+                Ok(mut volume) => {
+                    self.drawn.volumes[number].commit_early(&mut volume);
+                    return Ok(Some(volume));
+                }
                 Err(error) if !self.may_fail() && absent.is_empty() && !self.any_gone() => {
                     return Err(format!("recovery fails and no fault explains it: {error}"));
                 }

@@ -8,7 +8,7 @@ use bimetal_core::settings::Settings;
 use bimetal_core::units::Sectors;
 use bimetal_core::volume::{Volume, VolumeConfig};
 
-use crate::case::draw_settings;
+use crate::case::{draw_records_until_commit, draw_settings};
 use crate::payload::Tags;
 use crate::random::Random;
 
@@ -83,6 +83,7 @@ pub(super) struct Made {
     infos: Vec<MemberInfo>,
     units: Vec<Sectors>,
     block: BlockSize,
+    records_until_commit: Option<usize>,
     pub(super) members: Vec<Place>,
     above: Option<usize>,
 }
@@ -92,6 +93,13 @@ impl Made {
     pub(super) fn config(&self, number: usize) -> VolumeConfig<'_> {
         let layout = LayoutRequest { block: self.block, members: &self.infos, units: &self.units };
         VolumeConfig { scheme: self.scheme, settings: &self.settings, layout, identity: 100 + number as u64 }
+    }
+
+    /// Sets the number of records after which the log of `volume` commits by itself.
+    pub(super) fn commit_early(&self, volume: &mut Volume<Tags>) {
+        if let Some(records) = self.records_until_commit {
+            volume.commit_log_after(records);
+        }
     }
 }
 
@@ -130,7 +138,7 @@ impl Drawn {
         with_settings: bool,
         random: &mut Random,
     ) -> Option<(Place, Sectors)> {
-        let members = match shape {
+        let below = match shape {
             Shape::Drive(_) => {
                 let most = random.pick(&[120, 250, 500]);
                 let capacity = random.between(70, most) * 8 + random.below(50);
@@ -149,15 +157,16 @@ impl Drawn {
         } else {
             Vec::new()
         };
-        let (infos, block) = (Vec::new(), BlockSize::default());
-        self.volumes.push(Made { scheme, settings, infos, units, block, members: Vec::new(), above });
-        for member in members {
+        let (infos, members, block) = (Vec::new(), Vec::new(), BlockSize::default());
+        self.volumes.push(Made { scheme, settings, infos, units, block, records_until_commit: None, members, above });
+        for member in below {
             let (place, capacity) = self.add(member, Some(number), with_settings, random)?;
             let made = &mut self.volumes[number];
             made.members.push(place);
             made.infos.push(MemberInfo { role: member.role(), capacity });
         }
         let volume = Volume::<Tags>::new(&self.volumes[number].config(number)).ok()?;
+        self.volumes[number].records_until_commit = draw_records_until_commit(&volume, random.fork());
         Some((Place::Volume(number), volume.units().next()?))
     }
 

@@ -1,5 +1,5 @@
 //! Runs of many seeds under every scheme, chosen by `BIMETAL_FAULT_SCHEME`, `_SEEDS`, `_SEED` and
-//! `_TRACE`, and the earlier parameters of griffin.
+//! `_TRACE`, and the earlier parameters of schemes.
 
 #![allow(dead_code, reason = "each test uses its part of it")]
 
@@ -68,6 +68,10 @@ const WITH_MOVE_MEMORY: [(&str, bool); 13] = [
     ("move_rate", true),
     ("move_memory", true),
 ];
+
+/// Parameters that writeboost had when its cases failed.
+pub(crate) const WRITEBOOST: &[(&str, bool)] =
+    &[("log_buffer", true), ("idle", true), ("writeback_threshold", true), ("move_rate", true)];
 
 /// Parameters that griffin had when its later cases failed.
 pub(crate) const GRIFFIN: &[(&str, bool)] = WITH_MOVE_MEMORY.split_at(12).0;

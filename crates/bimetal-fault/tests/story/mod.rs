@@ -30,6 +30,8 @@ pub struct Story {
     pub finished: BTreeMap<u64, Completion<Tags>>,
     pub now: Nanoseconds,
     pub tokens: u64,
+    /// Number of records after which a log commits by itself; `None` for the engine's own number.
+    pub records_until_commit: Option<usize>,
     /// Unit that requests address.
     pub unit: u16,
     pub random: Random,
@@ -84,6 +86,7 @@ impl Story {
             finished,
             now,
             tokens: 0,
+            records_until_commit: None,
             unit: 0,
             random,
         };
@@ -144,7 +147,17 @@ impl Story {
             let completion = self.apply(operation);
             recovery.complete(completion);
         }
-        recovery.finish()
+        let mut volume = recovery.finish()?;
+        if let Some(records) = self.records_until_commit {
+            volume.commit_log_after(records);
+        }
+        Ok(volume)
+    }
+
+    /// Lets the log commit by itself after `records` records, from now on.
+    pub fn commit_log_after(&mut self, records: usize) {
+        self.records_until_commit = Some(records);
+        self.volume().commit_log_after(records);
     }
 
     /// Recovers and accepts the loss, on drives that fail the operations that `fails` selects,

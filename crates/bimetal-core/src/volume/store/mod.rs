@@ -243,6 +243,9 @@ impl<P> Store<P> {
         if let (Slots::Cache(new), Slots::Cache(old)) = (&mut new.slots, &self.slots) {
             new.take_over_tasks(old);
         }
+        if let (Slots::Log(new), Slots::Log(old)) = (&mut new.slots, &self.slots) {
+            new.index.take_over_limit(&old.index);
+        }
         new.pending = std::mem::take(&mut self.pending);
         new.pending.give_up();
         new.note_at = self.note_at;
