@@ -39,8 +39,10 @@ const REQUESTS_MAX: u64 = 1_000_000;
 const ROUNDS_MIN: u64 = 3;
 const ROUNDS_MAX: u64 = 64;
 
-/// Number of times that all rounds of a short workload write the whole flash.
+/// Number of times that all rounds of a short workload write the whole flash, and the largest number
+/// of such rounds. A round takes time even with a few requests: timers fire, and drives are idle.
 const FILLS: u64 = 8;
+const SHORT_ROUNDS_MAX: u64 = 1024;
 
 /// Factors by which the shorter runs are shorter than the longest run.
 const SHORTER: [u64; 2] = [4, 2];
@@ -129,7 +131,7 @@ fn can_fill(rounds: u64, written_bytes: f64, flash_bytes: u64) -> bool {
 /// Returns the largest number of rounds of `requests` each, within `longest` in all, for a drive
 /// that `needed` rounds fill often enough.
 fn rounds_max(requests: u64, period: Nanoseconds, longest: Nanoseconds, needed: u64) -> u64 {
-    let most = (REQUESTS_MAX / requests.max(1)).clamp(ROUNDS_MIN, ROUNDS_MAX.max(needed));
+    let most = (REQUESTS_MAX / requests.max(1)).clamp(ROUNDS_MIN, needed.clamp(ROUNDS_MAX, SHORT_ROUNDS_MAX));
     most.min(longest.0 / period.0.max(1)).max(1)
 }
 
@@ -380,6 +382,14 @@ mod tests {
         let requests = skewed_writes()[..50].to_vec();
         let life = life(&requests, false, &[]).unwrap();
         assert!(life.followed && !life.trace_too_short, "{life:?}");
+    }
+
+    /// Regression: a trace of two requests was played half a million times, which took minutes.
+    #[test]
+    fn few_requests_are_not_played_for_hours() {
+        let most = |requests, needed| rounds_max(requests, Nanoseconds(1), SPAN_MAX, needed);
+        assert_eq!([most(2, 1_000_000), most(50, 655), most(50, 9)], [1024, 655, 64]);
+        assert_eq!([most(20_000, 655), most(10_000_000, 1)], [50, 3]);
     }
 
     fn marks(erases: &[f64]) -> Marks {
