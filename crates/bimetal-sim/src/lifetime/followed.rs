@@ -39,8 +39,9 @@ const REQUESTS_MAX: u64 = 1_000_000;
 const ROUNDS_MIN: u64 = 3;
 const ROUNDS_MAX: u64 = 64;
 
-/// Number of times that all rounds of a short workload write the whole flash, and the largest number
-/// of such rounds. A round takes time even with a few requests: timers fire, and drives are idle.
+/// Number of times that all rounds of a short workload write the whole flash, and the largest
+/// number of such rounds. A round takes time even with a few requests: timers fire, and drives are
+/// idle.
 const FILLS: u64 = 8;
 const SHORT_ROUNDS_MAX: u64 = 1024;
 
