@@ -94,6 +94,11 @@ impl<P: Payload> Tree<P> {
         self.nodes.iter().map(|node| &node.volume)
     }
 
+    /// Returns true if the decisions of any scheme depend on its drives.
+    pub fn watches_drives(&self) -> bool {
+        self.volumes().any(Volume::watches_drives)
+    }
+
     /// Supplies facts about the workload, before the first request. Inner volumes get no files: an
     /// inner volume has other addresses than the host.
     pub fn foresee(&mut self, foresight: &Foresight<'_>) {

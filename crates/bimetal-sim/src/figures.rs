@@ -373,6 +373,14 @@ pub fn note_lives(run: &mut Run, lives: &[Life]) {
 }
 
 impl FlashFigures {
+    /// Returns the shortest and the longest life that the trace leaves possible, in years; `None`
+    /// if the lifetime is not known.
+    pub fn possible_years(&self) -> Option<(f64, f64)> {
+        let years = self.lifetime_years?;
+        let (least, most) = self.lifetime_range_years.unwrap_or((years, years));
+        Some((least.min(years), most.max(years)))
+    }
+
     /// Takes over the lifetime in steady state.
     pub fn note_life(&mut self, life: &Life) {
         let Life { warranted_years, cycles_years, range_years, unknown, dwpd, .. } = *life;

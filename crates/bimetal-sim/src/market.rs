@@ -93,13 +93,16 @@ impl Market {
     /// Returns the sizes in which `model` is on sale, with their prices and profiles.
     fn sizes(&self, model: &str, profile: &Profile) -> Vec<(Sectors, Option<Price>, Option<String>)> {
         let own = profile.capacity;
-        let exact = |nominal: Bytes| {
-            let difference = nominal.0.abs_diff(own.bytes().0) as f64;
-            if difference <= NOMINAL_SHARE * own.bytes().0 as f64 { own } else { nominal.sectors() }
-        };
+        let exact = |nominal: Bytes| if is_nominal(nominal, own.bytes()) { own } else { nominal.sectors() };
         let drives = self.drives.iter().filter(|drive| drive.model == model);
         drives.map(|drive| (exact(drive.size), Some(drive.price.clone()), drive.profile.clone())).collect()
     }
+}
+
+/// Returns true if one of the sizes is the nominal size of a drive, and the other the drive's own
+/// capacity. The difference is a share of `other`.
+pub fn is_nominal(one: Bytes, other: Bytes) -> bool {
+    one.0.abs_diff(other.0) as f64 <= NOMINAL_SHARE * other.0 as f64
 }
 
 /// Returns the price of a part of a drive of `size`: by the byte, at the price of the profile's own

@@ -380,7 +380,7 @@ impl<'a> Simulator<'a> {
         let start = setup.start;
         let measured = Measured::new(start, setup);
         let members = setup.drives.len();
-        let is_watched = setup.tree.volumes().any(|volume| volume.watches_drives());
+        let is_watched = setup.tree.watches_drives();
         Ok(Self {
             setup,
             play,

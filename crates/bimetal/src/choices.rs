@@ -77,7 +77,8 @@ impl Choices {
         let is_life_known = |run: &Run| run.ssd.is_none() || run.devices.ssd.flash.lifetime_years.is_some();
         let lives_count = runs.iter().filter(|run| why_not(run).is_none()).all(is_life_known);
         let merits = |run: &Run| {
-            let years = life(run).filter(|_| lives_count).unwrap_or((YEARS_MAX, YEARS_MAX));
+            let years =
+                run.devices.ssd.flash.possible_years().filter(|_| lives_count).unwrap_or((YEARS_MAX, YEARS_MAX));
             let years = (years.0.min(YEARS_MAX), years.1.min(YEARS_MAX));
             let all = &run.response_time_ms.all;
             let (usd, p99) = (run.cost.total_usd?, (all.p99?, all.p99_pm));
@@ -190,7 +191,9 @@ impl Merits {
             let shown = figure.map(|(value, half)| milliseconds_with_half(value, half));
             text += &shown.map_or_else(String::new, |shown| format!(", {name} {shown}"));
         }
-        if let (Some(years), Some((least, _))) = (run.devices.ssd.flash.lifetime_years, life(run)) {
+        if let (Some(years), Some((least, _))) =
+            (run.devices.ssd.flash.lifetime_years, run.devices.ssd.flash.possible_years())
+        {
             let end = today.map_or_else(String::new, |today| until(least, today));
             let (shortest, longest) = (lifetime(least), lifetime(years));
             let is_wide = least * WIDE < years && shortest != longest;
@@ -231,13 +234,6 @@ fn buy(run: &Run) -> String {
 fn purchase(member: &Member) -> Option<String> {
     let date = member.provenance.price_date.as_deref().unwrap_or_default();
     Some(answer::purchase(&member.profile, member.drives, member.bytes, member.provenance.price_usd?, date))
-}
-
-/// Returns the shortest and the longest life that the trace leaves possible, in years.
-fn life(run: &Run) -> Option<(f64, f64)> {
-    let flash = &run.devices.ssd.flash;
-    let years = flash.lifetime_years?;
-    Some(flash.lifetime_range_years.map_or((years, years), |(least, most)| (least.min(years), most.max(years))))
 }
 
 /// Returns a capacity in the units in which drives are sold.

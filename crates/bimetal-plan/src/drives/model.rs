@@ -24,7 +24,7 @@ use bimetal_core::units::Bytes;
 use bimetal_models::flash::FlashProfile;
 use bimetal_models::hdd::HddProfile;
 use bimetal_models::profile::{Body, Further, Price, Profile};
-use bimetal_sim::market::OnSale;
+use bimetal_sim::market::{OnSale, is_nominal};
 use bimetal_sim::ownership::HOURS_A_YEAR;
 use toml::{Table, Value};
 
@@ -123,14 +123,8 @@ fn row_of(model: &str, bytes: u64) -> Option<Row<'static>> {
     let wanted = slug(model);
     rows().find(|row| {
         let is_model = is_named(row.drive, &wanted) || slug(&row.name()) == wanted;
-        is_model && is_nominal(bytes, row.drive.sizes[row.size].bytes.0)
+        is_model && is_nominal(Bytes(bytes), row.drive.sizes[row.size].bytes)
     })
-}
-
-/// Returns true if a drive of `bytes` is sold as one of `nominal` bytes: makers sell 1,000.2 GB as
-/// 1 TB.
-fn is_nominal(bytes: u64, nominal: u64) -> bool {
-    bytes.abs_diff(nominal) as f64 <= 0.01 * nominal as f64
 }
 
 /// Returns true if `model`, by any of its names, is the model of the drive `name`, or this drive

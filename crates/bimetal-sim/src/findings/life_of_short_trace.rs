@@ -20,20 +20,13 @@ const LONG: f64 = 10.0;
 
 const HOURS_A_DAY: f64 = 24.0;
 
-/// Returns the shortest life of a run's SSD that the trace leaves possible.
-fn shortest_life_years(run: &Run) -> Option<f64> {
-    let flash = &run.devices.ssd.flash;
-    let years = flash.lifetime_years?;
-    Some(flash.lifetime_range_years.map_or(years, |(least, _)| least.min(years)))
-}
-
 pub(super) fn of(survey: &Survey, runs: &[Run]) -> Option<Finding> {
     if survey.duration == Nanoseconds::ZERO || survey.duration >= DAY {
         return None;
     }
     // Nobody buys a share of a drive.
     let whole = runs.iter().filter(|run| run.sizing != Sizing::Share);
-    let lives = whole.filter_map(|run| Some((shortest_life_years(run)?, run)));
+    let lives = whole.filter_map(|run| Some((run.devices.ssd.flash.possible_years()?.0, run)));
     let (years, run) = lives.min_by(|(one, _), (other, _)| one.total_cmp(other))?;
     let seconds = survey.duration.as_seconds_f64();
     let severity = if survey.duration < HOUR { "warning" } else { "note" };

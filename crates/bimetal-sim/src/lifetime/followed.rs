@@ -143,7 +143,7 @@ pub(super) fn lengths(setup: &Setup, load: &Repeated<'_>, played_in: Nanoseconds
     let smallest = flash_drives(setup).map(|drive| drive.size.0).min().unwrap_or(u64::MAX);
     let needed = smallest.saturating_mul(FILLS).div_ceil(bytes);
     let most = rounds_max(load.requests, played_in, SPAN_MAX, needed);
-    if !super::watches_drives(setup) || !can_fill(most, bytes as f64, smallest) {
+    if !setup.tree.watches_drives() || !can_fill(most, bytes as f64, smallest) {
         return Vec::new();
     }
     let mut lengths: Vec<u64> = SHORTER.iter().map(|by| most / by).filter(|&rounds| rounds >= ROUNDS_MIN).collect();

@@ -147,11 +147,6 @@ impl<'a> Repeated<'a> {
     }
 }
 
-/// Returns true if the decisions of any scheme depend on its drives.
-fn watches_drives(setup: &Setup) -> bool {
-    setup.tree.volumes().any(|volume| volume.watches_drives())
-}
-
 /// Returns the flash drives of `setup`.
 fn flash_drives(setup: &Setup) -> impl Iterator<Item = &Drive> {
     setup.drives.iter().filter(|drive| matches!(drive.profile.body, Body::Flash(_)))
@@ -257,7 +252,7 @@ impl<'a> Recording<'a> {
         let (Replay::Timed { speedup }, true) = (load.replay, load.has_times()) else { return None };
         let foresees = setup.volume().lacks_policy() || setup.volume().wants_idle_profile().is_some();
         // A scheme that watches its drives learns from half of the run.
-        let learns = watches_drives(setup);
+        let learns = setup.tree.watches_drives();
         // A drive that is alone is not simulated for a recording. A block layer joins requests of
         // neighbouring rounds. Policies of other programs expect a life of their own.
         let differs = foresees || learns || setup.drives.len() == 1 || choices.merge;
