@@ -397,13 +397,14 @@ pub fn years_of_wear(amount: f64, per_s: f64) -> f64 {
     amount / per_s * years(Nanoseconds::from_seconds(1))
 }
 
-/// Returns the dotted path for a short name.
+/// Returns the dotted path for a short name, in capital or small letters.
 fn path_of(name: &str) -> String {
     let is_response_time = |name: &str| RESPONSE_TIMES.iter().any(|(known, _)| *known == name);
-    match name.split_once('.') {
-        None if is_response_time(name) => format!("response_time_ms.all.{name}"),
-        Some(("all" | "read" | "write", rest)) if is_response_time(rest) => format!("response_time_ms.{name}"),
-        None if name.eq_ignore_ascii_case("dwpd") => DRIVE_WRITES.to_owned(),
+    let small = name.to_ascii_lowercase();
+    match small.split_once('.') {
+        None if is_response_time(&small) => format!("response_time_ms.all.{small}"),
+        Some(("all" | "read" | "write", rest)) if is_response_time(rest) => format!("response_time_ms.{small}"),
+        None if small == "dwpd" => DRIVE_WRITES.to_owned(),
         _ => name.to_owned(),
     }
 }
@@ -419,7 +420,7 @@ fn check_path(text: &str, name: &str, path: &str) -> Result<(), BudgetError> {
     }
     let short = RESPONSE_TIMES.iter().map(|(name, _)| *name);
     let near = nearest(name, known.iter().map(String::as_str).chain(short));
-    let hint = near.map_or_else(String::new, |near| format!(", did you mean '{near}'?"));
+    let hint = near.map_or_else(String::new, |near| format!(" (did you mean '{near}'?)"));
     Err(BudgetError::Figure { text: text.to_owned(), name: name.to_owned(), hint })
 }
 
@@ -536,6 +537,9 @@ mod tests {
         for text in ["dwpd<0.3", "DWPD<0.3", "devices.ssd.flash.dwpd<0.3"] {
             let writes = Budget::parse(text).unwrap();
             assert_eq!((writes.metric, writes.limit), (Metric::DriveWrites, 0.3), "{text}");
+        }
+        for (text, path) in [("P99<5ms", "response_time_ms.all.p99"), ("Read.P999<5ms", "response_time_ms.read.p999")] {
+            assert_eq!(Budget::parse(text).unwrap().metric, Metric::Path(path.to_owned()), "{text}");
         }
     }
 

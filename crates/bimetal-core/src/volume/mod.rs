@@ -185,9 +185,17 @@ pub enum VolumeError {
     OnlySimulated(&'static str),
     /// More blocks than the block map can name.
     #[error(
-        "{0} blocks are more than a volume can address ({BLOCK_LIMIT}): expected a smaller capacity or larger blocks"
+        "the volume would have {}, and a volume with blocks of {block} has less than {limit}: expected a smaller \
+         capacity or larger blocks", .wanted.rounded_down()
     )]
-    TooLarge(u64),
+    TooLarge {
+        /// Size of the volume that was asked for.
+        wanted: Bytes,
+        /// Size of its blocks.
+        block: Bytes,
+        /// Size that the volume would have to stay below.
+        limit: Bytes,
+    },
 }
 
 /// The parameters of a volume.
@@ -209,7 +217,9 @@ impl<P: Payload> Volume<P> {
     pub fn new(config: &VolumeConfig<'_>) -> Result<Self, VolumeError> {
         let layout = (config.scheme.layout)(config.settings, &config.layout)?;
         if layout.total_blocks() >= BLOCK_LIMIT {
-            return Err(VolumeError::TooLarge(layout.total_blocks()));
+            let block = layout.block.bytes();
+            let of = |blocks: u64| Bytes(block.0.saturating_mul(blocks));
+            return Err(VolumeError::TooLarge { wanted: of(layout.total_blocks()), block, limit: of(BLOCK_LIMIT) });
         }
         let scheme = (config.scheme.build)(config.settings, &layout).map_err(SchemeError::from)?;
         if let (true, Some(reason)) = (P::CARRIES_DATA, scheme.why_only_simulated()) {
