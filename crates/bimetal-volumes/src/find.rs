@@ -153,14 +153,21 @@ impl Scan {
         }
     }
 
-    /// Reads the ends of drives without a label, for at most [`RUMMAGE_TIME`] in total. Returns
-    /// true if a label was found.
+    /// Reads the ends of drives without a label, for at most [`RUMMAGE_TIME`] in total. Each drive
+    /// has an equal share of the time that is left. Remembered files come first: each of them was a
+    /// member of a volume. Returns true if a label was found.
     fn rummage(&mut self) -> bool {
         let until = Instant::now() + RUMMAGE_TIME;
         let before = self.drives.len();
-        for probe in std::mem::take(&mut self.unlabelled) {
+        let mut unlabelled = std::mem::take(&mut self.unlabelled);
+        unlabelled.sort_by_key(|probe| probe.kind != Kind::File);
+        let mut left = unlabelled.len() as u32;
+        for probe in unlabelled {
+            let now = Instant::now();
+            let share = until.saturating_duration_since(now) / left;
+            left -= 1;
             let hint = match File::open(&probe.canonical) {
-                Ok(drive) => labels::rummage_until(&drive, usable(probe.size), GROWN_BY_MAX, Some(until)),
+                Ok(drive) => labels::rummage_until(&drive, usable(probe.size), GROWN_BY_MAX, Some(now + share)),
                 Err(_) => None,
             };
             match hint.and_then(|size| look_at_label(probe.clone(), &[size]).ok()) {

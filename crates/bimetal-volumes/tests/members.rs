@@ -335,3 +335,22 @@ fn volume_with_a_simulated_value_is_refused_with_a_remedy() {
         }
     });
 }
+
+/// Regression: the search of former ends spent its time on the first drives of the machine, and did
+/// not reach a grown file behind them.
+#[test]
+fn grown_drives_are_found_behind_large_drives() {
+    in_own_place("grown_drives_are_found_behind_large_drives", |place| {
+        let members = ["ssd", "hdd"].map(|name| file(place, name, 64));
+        let large = ["a", "b"].map(|name| file(place, name, 64 << 10));
+        bimetal_volumes::registry::remember(&large).expect("files are remembered");
+        volume("grown", "hybrid-disk", &members[0], &members[1]);
+        for path in &members {
+            let drive = File::options().write(true).open(path).expect("a drive");
+            drive.set_len(80 << 20).expect("a larger drive");
+        }
+        fs::remove_file(place.join("state/bimetal/sizes")).expect("sizes are remembered");
+        let located = find("grown").expect("the volume is found");
+        assert_eq!(located.members().flatten().count(), 2);
+    });
+}
