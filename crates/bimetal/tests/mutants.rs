@@ -11,7 +11,7 @@ use mutation::{COMMANDS, HANGING, Mutator, run, samples};
 const BIMETAL: &str = env!("CARGO_BIN_EXE_bimetal");
 
 /// Number of mutants in the test; each runs through one of the commands, in turn.
-const MUTANTS: u64 = 1500;
+const MUTANTS: u64 = 600;
 
 /// A folder that is removed at the end of the test.
 struct Folder(PathBuf);
