@@ -120,7 +120,9 @@ impl Marks {
         };
         let erases_of_part = last.erases * half as f64 / ERASES_MIN;
         let count = PARTS.min(half).min(erases_of_part as usize).max(1);
-        Some(Followed { last, parts: parts(count) })
+        // One round alone has no range: the round before it, in which training ends, bounds it.
+        let before = (half == 1 && begin > 0).then(|| self.window(begin - 1, begin));
+        Some(Followed { last, parts: before.into_iter().chain(parts(count)).collect() })
     }
 }
 
@@ -194,6 +196,13 @@ impl Life {
         self.range_years =
             Some(years.fold((f64::INFINITY, 0.0), |(least, most), years| (years.min(least), years.max(most))));
         self.followed = true;
+    }
+
+    /// Notes that no shorter run was made. The wear has settled if all parts of this run have nearly
+    /// the same life.
+    pub(super) fn note_alone(&mut self) {
+        let range = self.range_years.filter(|_| self.followed);
+        self.converged &= range.is_none_or(|(least, most)| most - least <= SETTLED * self.years_or_more());
     }
 
     /// Takes over the range of the life in a shorter run of the same drive. The wear has settled if
@@ -408,11 +417,26 @@ mod tests {
             let (wear, rounded) = (marks(erases).wear()?, |erases: f64| (erases * 100.0).round() / 100.0);
             Some((rounded(wear.last.erases), wear.parts.iter().map(|part| rounded(part.erases)).collect()))
         };
-        assert_eq!(erases(&[9.0, 1.0]), Some((1.0, vec![1.0])));
+        assert_eq!(erases(&[9.0, 1.0]), Some((1.0, vec![9.0, 1.0])), "one round that counts, and the one before");
+        assert_eq!(erases(&[1.0]), Some((1.0, vec![1.0])));
         assert_eq!(erases(&[9.0, 9.0, 9.0, 4.0, 2.0, 6.0]), Some((4.0, vec![4.0, 2.0, 6.0])));
         assert_eq!(erases(&[9.0, 9.0, 0.4, 0.8]), Some((0.6, vec![0.4, 0.8])));
         assert_eq!(erases(&[9.0, 9.0, 0.2, 0.6]), Some((0.4, vec![0.4])), "too few erases for two parts");
         assert_eq!(erases(&[9.0, 9.0, 0.1, 0.1]), None, "too few erases");
+    }
+
+    /// Regression: the life of a long trace, which has time for one run of three rounds, was a point
+    /// that counted as certain.
+    #[test]
+    fn life_of_a_single_run_settles_only_if_its_parts_agree() {
+        let profile = bimetal_models::profile::Profile::load("super-talent-32gb").unwrap();
+        let alone = |range_years| {
+            let mut life = Life::at_rates("ssd", &profile, profile.capacity.bytes(), 1.0, 1.0);
+            (life.years, life.range_years, life.followed, life.converged) = (Some(2.0), Some(range_years), true, true);
+            life.note_alone();
+            life.converged
+        };
+        assert!(alone((1.9, 2.05)) && !alone((1.5, 2.0)));
     }
 
     #[test]

@@ -176,6 +176,9 @@ pub fn lives(
     let lengths = lengths(&setup, &load, load.played_in(speedup));
     let Some((&longest, shorter)) = lengths.split_last() else { return played(setup, choices, load, speedup, None) };
     let mut lives = played(setup, choices, load, speedup, Some(longest))?;
+    if shorter.is_empty() {
+        lives.iter_mut().for_each(Life::note_alone);
+    }
     for &rounds in shorter.iter().rev() {
         let Some(setup) = again().filter(|_| lives.iter().any(|life| life.followed)) else { break };
         let shorter = played(setup, choices, load, speedup, Some(rounds))?;
