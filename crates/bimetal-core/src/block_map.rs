@@ -71,7 +71,7 @@ const CHUNK: usize = 4096;
 const INDEX_PARTS: u64 = 4096;
 
 /// Limit of block numbers in an entry: 4 PiB of 4 KiB blocks.
-pub(crate) const BLOCK_LIMIT: u64 = 1 << 40;
+pub const BLOCK_LIMIT: u64 = 1 << 40;
 
 struct Chunk {
     entries: Box<[Packed; CHUNK]>,

@@ -5,9 +5,10 @@
 use bimetal_core::block::BlockSize;
 use bimetal_core::layout::Role;
 use bimetal_measure::text::{short, short_years};
-use bimetal_sim::findings::answered_by_faster_device;
+use bimetal_sim::findings::{answered_by_faster_device, answers_before_stable};
 use bimetal_sim::lifetime::Life;
 use bimetal_sim::limits::Limits;
+use bimetal_sim::results::Run;
 use bimetal_sim::simulator::{Replay, SimulationError};
 use rayon::prelude::*;
 use serde::Serialize;
@@ -212,7 +213,7 @@ pub(crate) fn of_parts(
         });
     }
     let has_flash = figures.lives.as_ref().is_some_and(|lives| !lives.is_empty());
-    let of_life: Vec<&Budget> = budgets.iter().filter(|budget| budget.is_of_life()).collect();
+    let of_life: Vec<&Budget> = budgets.iter().filter(|budget| budget.needs_lives()).collect();
     if has_flash && !of_life.is_empty() {
         confidence.budgets.extend(life_in_halves(evaluator, candidate, figures, &of_life)?);
     }
@@ -249,6 +250,7 @@ fn life_in_halves(
     }
     let spread = |budget: &&Budget| match budget.metric {
         Metric::DriveWrites => drive_writes_in_halves(figures, &halves, budget),
+        Metric::Ownership(_) => cost_of_year_in_halves(figures, &halves, budget),
         _ => lifetime_in_halves(figures, &halves, budget),
     };
     Ok(budgets.iter().map(spread).collect())
@@ -276,9 +278,25 @@ fn lifetime_in_halves(figures: &Figures, halves: &[Vec<Life>], budget: &Budget) 
 }
 
 fn drive_writes_in_halves(figures: &Figures, halves: &[Vec<Life>], budget: &Budget) -> Spread {
-    let predicted = figures.predicted(budget);
     let halves: Vec<Option<f64>> = halves.iter().map(|lives| drive_writes(lives)).collect();
-    let all = || [predicted, halves[0], halves[1]].into_iter().flatten();
+    over_halves(budget, figures.predicted(budget), &halves, &[])
+}
+
+/// Returns the spread of the cost of a year: with the lives of each half, and with the shortest and
+/// the longest lives that the trace leaves possible.
+fn cost_of_year_in_halves(figures: &Figures, halves: &[Vec<Life>], budget: &Budget) -> Spread {
+    let of_half = |lives: &Vec<Life>| {
+        let years = |life: &Life| lives.iter().find(|half| half.member == life.member).and_then(|half| half.years);
+        figures.usd_per_year_if(|life| years(life).or(life.years))
+    };
+    let halves: Vec<Option<f64>> = halves.iter().map(of_half).collect();
+    let at_end = |end: fn((f64, f64)) -> f64| figures.usd_per_year_if(|life| life.range_years.map(end).or(life.years));
+    over_halves(budget, figures.predicted(budget), &halves, &[at_end(|range| range.0), at_end(|range| range.1)])
+}
+
+/// Returns the spread of a figure over the whole trace, over its `halves`, and with `other` values.
+fn over_halves(budget: &Budget, predicted: Option<f64>, halves: &[Option<f64>], other: &[Option<f64>]) -> Spread {
+    let all = || halves.iter().chain(other).copied().chain([predicted]).flatten();
     let (least, most) = (all().reduce(f64::min), all().reduce(f64::max));
     let short_end = if budget.is_upper() { most } else { least };
     Spread {
@@ -319,7 +337,7 @@ impl Confidence {
     /// Returns the budgets that need a proof, and for which the trace is too short.
     pub(crate) fn lacks<'b>(&self, figures: &Figures, budgets: &'b [Budget]) -> Vec<&'b Budget> {
         let wears = figures.lives.as_ref().is_some_and(|lives| !lives.is_empty());
-        let needs = |budget: &&Budget| budget.is_of_run() || (budget.is_of_life() && wears);
+        let needs = |budget: &&Budget| budget.is_of_run() || (budget.needs_lives() && wears);
         budgets.iter().filter(needs).filter(|budget| self.of(budget).is_none()).collect()
     }
 
@@ -428,14 +446,15 @@ fn notes(figures: &Figures, budgets: &[Budget]) -> Vec<String> {
     notes
 }
 
-/// Computes the effects of a fifth more load, a fifth less load, and half the SSD on `candidate`:
-/// on the budgeted figures of a run, or on the figure that `latency` names if no budget is given.
+/// Computes the effects of a fifth more load, a fifth less load, half the SSD, and disks without a
+/// volatile write cache on `candidate`, whose run is `run`: on the budgeted figures of a run, or on the figure that `latency` names if no budget is given.
 ///
 /// # Errors
 /// Returns an error if the totals of a run contradict each other.
 pub fn sensitivity(
     evaluator: &Evaluator<'_>,
     candidate: &Candidate,
+    run: &Run,
     budgets: &[Budget],
     latency: &Budget,
 ) -> Result<Vec<Sensitivity>, SimulationError> {
@@ -452,13 +471,17 @@ pub fn sensitivity(
         half.drives[at].1.size.0 /= 2;
         changes.push(("half the SSD".to_owned(), evaluator.replay, half));
     }
-    changes
-        .into_par_iter()
-        .with_max_len(1)
-        .map(|(change, replay, candidate)| {
-            changed(&Evaluator { replay, ..*evaluator }, change, &candidate, budgets, &shown)
-        })
-        .collect()
+    let rows = changes.into_par_iter().with_max_len(1).map(|(change, replay, candidate)| {
+        changed(&Evaluator { replay, ..*evaluator }, change, &candidate, budgets, &shown)
+    });
+    let mut rows = rows.collect::<Result<Vec<Sensitivity>, SimulationError>>()?;
+    if answers_before_stable(&evaluator.load.survey, run) {
+        let mut common = evaluator.common.clone();
+        common.settings.push(("hdd.write_cache".to_owned(), "off".to_owned()));
+        let change = "writes that wait until they are stable (--set hdd.write_cache=off)".to_owned();
+        rows.push(changed(&Evaluator { common: &common, ..*evaluator }, change, candidate, budgets, &shown)?);
+    }
+    Ok(rows)
 }
 
 /// Returns the replay with think times as a change, if the trace was recorded on a faster drive:

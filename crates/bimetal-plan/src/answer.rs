@@ -145,6 +145,9 @@ pub struct Described {
     /// Mean cost of a year of ownership: drives, their successors, and energy; null if it is not
     /// known.
     pub usd_per_year: Option<f64>,
+    /// Cost of a year with the shortest lives that the trace leaves possible; null if it is not
+    /// known.
+    pub usd_per_year_most: Option<f64>,
     /// Probability that data are lost in a year; null if it is not known.
     pub loss_probability_per_year: Option<f64>,
     /// Carbon dioxide (equivalent) that making the drives set free, in kg: the lowest and the
@@ -220,7 +223,9 @@ impl Described {
     /// Returns the cost of owning the option, and the probability that it loses data, as a line;
     /// `None` if neither is known.
     pub fn ownership(&self) -> Option<String> {
-        let cost = self.usd_per_year.map(|usd| format!("{} a year (drives, successors, energy)", price(usd)));
+        let most = self.usd_per_year_most.zip(self.usd_per_year).filter(|(most, usd)| price(*most) != price(*usd));
+        let most = most.map_or_else(String::new, |(most, _)| format!(" to {}", price(most)));
+        let cost = self.usd_per_year.map(|usd| format!("{}{most} a year (drives, successors, energy)", price(usd)));
         let loss = self
             .loss_probability_per_year
             .map(|loss| format!("data are lost in {} % of all years", significant(loss * 100.0, 2)));
@@ -248,6 +253,9 @@ impl Described {
             settings: settings_of(candidate, figures),
             cost_usd: candidate.cost_usd,
             usd_per_year: cost.usd_per_year,
+            usd_per_year_most: figures.filter(|figures| figures.lives.is_some()).and_then(|figures| {
+                figures.usd_per_year_if(|life| life.range_years.map(|range| range.0).or(life.years))
+            }),
             loss_probability_per_year: cost.loss_probability_per_year,
             embodied_carbon_kg: cost.embodied_carbon_kg,
             predicted: figures.map(|figures| predicted(figures, budgets)).unwrap_or_default(),
@@ -375,18 +383,20 @@ pub(crate) fn without_size(model: &str) -> &str {
 }
 
 /// Returns an option as a sentence with the ranges of its figures, and the verdict on its budgets:
-/// `500 GB TLC, griffin, p99 3.1 ms (0.6 to 10), life 0.9 to 3.8 years, $212: not proven`.
+/// `500 GB TLC (MODEL), griffin, p99 3.1 ms (0.6 to 10), life 0.9 to 3.8 years, $212: not proven`.
 pub fn sentence(tried: &Tried, budget: &Budget) -> String {
     let candidate = &tried.candidate;
     let flash = |role: Role| {
         let offer = candidate.drive(role).filter(|offer| offer.cell.is_some())?;
         let log = if role == Role::Log { " log" } else { "" };
-        let each = decimal(offer.each().0);
-        Some(format!("{}{each} {}{log}", count(offer.drives), offer.cell.as_deref().unwrap_or_default()))
+        let (each, cell) = (decimal(offer.each().0), offer.cell.as_deref().unwrap_or_default());
+        Some(format!("{}{each} {cell}{log} ({})", count(offer.drives), without_size(&offer.model)))
     };
     let mut parts: Vec<String> = [Role::Ssd, Role::Log].into_iter().filter_map(flash).collect();
     if parts.is_empty() {
-        let disk = |offer: &Offer| format!("{}{} disk", count(offer.drives), decimal(offer.each().0));
+        let disk = |offer: &Offer| {
+            format!("{}{} disk ({})", count(offer.drives), decimal(offer.each().0), without_size(&offer.model))
+        };
         let disk = candidate.drives.first().map(|(_, offer)| disk(offer));
         parts.extend(disk);
     }

@@ -30,16 +30,24 @@ pub struct BreakEven {
 }
 
 impl BreakEven {
-    /// Returns a sentence: `griffin wins while MODEL costs more than $0.09 a GB, ...`.
-    pub fn sentence(&self) -> String {
-        let Self { price_of, usd_per_gb, usd_per_gb_today, against, wins_above, best } = self;
-        let than = if wins_above == best { "more" } else { "less" };
-        format!(
-            "{best} wins while {price_of} costs {than} than ${} a GB (${} in the catalogue), against {against}",
-            short(cents(*usd_per_gb)),
-            short(cents(*usd_per_gb_today))
-        )
+    /// Returns the price as part of a sentence: `MODEL costs more than $0.09 a GB (catalogue:
+    /// $0.12)`.
+    fn clause(&self) -> String {
+        let than = if self.wins_above == self.best { "more" } else { "less" };
+        let (limit, today) = (short(cents(self.usd_per_gb)), short(cents(self.usd_per_gb_today)));
+        format!("{} costs {than} than ${limit} a GB (catalogue: ${today})", self.price_of)
     }
+}
+
+/// Returns a sentence for each option that the best option is compared with: `against OPTION,
+/// griffin wins while MODEL costs more than $0.09 a GB (catalogue: $0.12)`.
+pub fn sentences(all: &[BreakEven]) -> Vec<String> {
+    let same = |one: &BreakEven, other: &BreakEven| one.against == other.against;
+    let sentence = |group: &[BreakEven]| {
+        let clauses: Vec<String> = group.iter().map(BreakEven::clause).collect();
+        format!("against {}, {} wins while {}", group[0].against, group[0].best, clauses.join(", and while "))
+    };
+    all.chunk_by(same).map(sentence).collect()
 }
 
 /// Rounds a price to a hundredth of a cent.
@@ -122,16 +130,15 @@ mod tests {
         let found = between(&hybrid, &flash, "1 TB TLC");
         assert_eq!(found.len(), 2, "{found:?}");
         assert!((found[0].usd_per_gb - 50.0 / 900.0).abs() < 1e-9, "{found:?}");
-        assert_eq!(
-            found[0].sentence(),
-            "bcache wins while tlc costs more than $0.0556 a GB ($0.15 in the catalogue), against 1 TB TLC"
-        );
         // The disk would have to cost $130.
         assert_eq!((found[1].price_of.as_str(), found[1].wins_above.as_str()), ("disk", "ssd-only"));
         assert!((found[1].usd_per_gb - 130.0 / 4000.0).abs() < 1e-9, "{found:?}");
         assert_eq!(
-            found[1].sentence(),
-            "bcache wins while disk costs less than $0.0325 a GB ($0.0125 in the catalogue), against 1 TB TLC"
+            sentences(&found),
+            [
+                "against 1 TB TLC, bcache wins while tlc costs more than $0.0556 a GB (catalogue: $0.15), and while disk \
+              costs less than $0.0325 a GB (catalogue: $0.0125)"
+            ]
         );
         assert_eq!((way(&hybrid), way(&flash)), ((true, true), (true, false)));
     }

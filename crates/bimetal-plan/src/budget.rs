@@ -53,6 +53,12 @@ pub enum Metric {
     Power,
 }
 
+/// Path of the carbon dioxide that making the drives set free.
+pub(crate) const CARBON: &str = "cost.embodied_carbon_kg";
+
+/// Paths of figures that only a closed replay has.
+const SCORES: [&str; 4] = ["cost.score", "cost.score_per_usd", "cost.score_per_manager_usd", "cost.budget"];
+
 /// Path of the cost of a year.
 const USD_PER_YEAR: &str = "cost.usd_per_year";
 
@@ -90,8 +96,9 @@ pub enum BudgetError {
     Form(String),
     /// The figure does not exist.
     #[error(
-        "budget '{text}': unknown figure '{name}'{hint}: expected mean, p99, read.p999, dwpd and the like, or the dotted \
-         path of a figure of `simulate --json`"
+        "budget '{text}': unknown figure '{name}'{hint}: expected {}, with read. or write. in front for one kind of \
+         request, dwpd, or the dotted path of a figure of `simulate --json`",
+        RESPONSE_TIMES.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
     )]
     Figure {
         /// The budget.
@@ -274,14 +281,24 @@ impl Budget {
         matches!(self.metric, Metric::Path(_) | Metric::Power)
     }
 
-    /// Returns true if the budget limits a figure of the life of flash.
-    pub(crate) fn is_of_life(&self) -> bool {
-        matches!(self.metric, Metric::Lifetime | Metric::DriveWrites)
-    }
-
     /// Returns true if the budget limits a figure that is known only with the life of flash.
     pub(crate) fn needs_lives(&self) -> bool {
-        self.is_of_life() || matches!(&self.metric, Metric::Ownership(path) if path == USD_PER_YEAR)
+        match &self.metric {
+            Metric::Lifetime | Metric::DriveWrites => true,
+            Metric::Ownership(path) => path == USD_PER_YEAR,
+            _ => false,
+        }
+    }
+
+    /// Returns true if the budget limits a figure that only a closed replay has.
+    pub(crate) fn needs_closed_replay(&self) -> bool {
+        matches!(&self.metric, Metric::Path(path) | Metric::Ownership(path) if SCORES.contains(&path.as_str()))
+    }
+
+    /// Returns true if the budget limits a figure of all years of ownership, so that a growing load
+    /// is part of the figure.
+    pub(crate) fn is_of_all_years(&self) -> bool {
+        matches!(self.metric, Metric::Lifetime | Metric::Ownership(_))
     }
 
     /// Returns the budget with its limit relaxed by the factor `times`. The new limit itself keeps

@@ -51,6 +51,11 @@ pub(crate) fn check(question: &Question<'_>) -> Result<(), PlanError> {
     if let (Some(life), Replay::Closed { .. }) = (life, question.replay) {
         return Err(PlanError::NeedsTimes { budget: life.to_string() });
     }
+    if let (Some(budget), Replay::Timed { .. } | Replay::Think { .. }) =
+        (question.budgets.iter().find(|budget| budget.needs_closed_replay()), question.replay)
+    {
+        return Err(PlanError::NeedsClosedReplay { budget: budget.to_string() });
+    }
     bimetal_sim::setup::check_keys(&question.schemes, &question.common)?;
     for (key, value) in &question.common.settings {
         check_value(&question.schemes, "--set", key, value)?;

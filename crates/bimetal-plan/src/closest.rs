@@ -95,8 +95,8 @@ pub(crate) fn broken<'b>(figures: &Figures, budgets: &'b [Budget]) -> Vec<Broken
             let broken = figures.breaks(budget).is_some();
             broken.then(|| Broken { budget, value, factor: budget.excess(value), when_grown })
         };
-        // The lifetime under growing load is part of today's figures.
-        let grown = figures.grown.as_deref().filter(|_| budget.metric != Metric::Lifetime);
+        // Today's figures of all years include the growth.
+        let grown = figures.grown.as_deref().filter(|_| !budget.is_of_all_years());
         let (now, grown) = (of(figures, false), grown.and_then(|grown| of(grown, true)));
         match (now, grown) {
             (Some(now), Some(grown)) if grown.factor > now.factor => Some(grown),

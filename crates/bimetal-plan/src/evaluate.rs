@@ -25,7 +25,7 @@ use bimetal_trace::Request;
 use serde_json::Value;
 
 use crate::advice::Confidence;
-use crate::budget::{Budget, Metric, at};
+use crate::budget::{Budget, CARBON, Metric, at};
 use crate::catalogue::Kind;
 use crate::grid::Candidate;
 use crate::proof::Refuted;
@@ -223,6 +223,21 @@ impl Figures {
         self.lives = Some(lives);
     }
 
+    /// Returns the cost of a year with lives of `years` in place of the lives in steady state;
+    /// `None` if a cost is not known.
+    pub(crate) fn usd_per_year_if(&self, years: impl Fn(&Life) -> Option<f64>) -> Option<f64> {
+        let (owned, terms) = self.owned.as_ref()?;
+        let mut run = self.run.clone();
+        let lives = self.lives.iter().flatten().map(|life| Life {
+            warranted_years: years(life),
+            cycles_years: None,
+            ..life.clone()
+        });
+        note_lives(&mut run, &lives.collect::<Vec<_>>());
+        owned.note(&mut run, *terms);
+        run.cost.usd_per_year
+    }
+
     /// Returns the shortest and the longest time until the first flash drive is worn out: infinity
     /// if none wears out, `None` if lifetimes were not computed.
     pub fn life_range(&self) -> (Option<f64>, Option<f64>) {
@@ -249,6 +264,8 @@ impl Figures {
     /// Returns the figure over the whole trace that `budget` limits.
     pub fn predicted(&self, budget: &Budget) -> Option<f64> {
         match &budget.metric {
+            // The carbon of making drives is known as a range only.
+            Metric::Ownership(path) if path == CARBON => self.value(path)?.as_array()?.last()?.as_f64(),
             Metric::Path(path) | Metric::Ownership(path) => self.at(path),
             Metric::Lifetime => self.life_years(),
             Metric::DriveWrites => drive_writes(self.lives.as_deref()?),
@@ -422,11 +439,10 @@ fn hangs_on_place(candidate: &Candidate, choices: &Choices, survey: &Survey) -> 
     let (capacity, end) = (choices.capacity?, address_end(survey));
     depends_on_place(candidate.scheme.name, capacity, end).then(|| {
         format!(
-            "the trace accesses the first {} of {}, and the place of the data decides the figures of {}: a trace of the \
-             whole volume is needed",
+            "the trace accesses the first {} of {}, and the place of the data decides the figures: a trace of the whole \
+             volume is needed",
             decimal(end.0),
-            decimal(capacity.0),
-            candidate.scheme.name
+            decimal(capacity.0)
         )
     })
 }

@@ -7,6 +7,8 @@
 //! bursts grow, too, which is harder for the drives than more bursts would be.
 
 use bimetal_core::units::{Nanoseconds, SectorRange, Sectors};
+use bimetal_models::endurance::Lifetime;
+use bimetal_sim::lifetime::Life;
 use bimetal_sim::survey::Survey;
 use bimetal_trace::Request;
 
@@ -60,6 +62,32 @@ impl Growth {
         // If wear shrinks from year to year, the flash may never wear out.
         let used = 1.0 + now * rate;
         if used > 0.0 { used.ln() / rate } else { f64::INFINITY }
+    }
+
+    /// Replaces lifetimes under today's load by lifetimes under growing load. `end` are the
+    /// lifetimes of the same drives under the load at the end.
+    pub(crate) fn shorten(&self, lives: &mut [Life], end: &[Life]) {
+        for (life, end) in lives.iter_mut().zip(end) {
+            let Some(now) = life.years else {
+                // The time at which the drive begins to wear is unknown. Assume that it wears from
+                // the start.
+                if end.years.is_some() {
+                    *life = end.clone();
+                }
+                continue;
+            };
+            let grown = |now: Option<f64>, end: Option<f64>| match (now, end) {
+                (Some(now), Some(end)) => Some(self.life(now, end)).filter(|years| years.is_finite()),
+                (now, _) => now,
+            };
+            let range = life.range_years;
+            life.note(Lifetime {
+                warranted_years: grown(life.warranted_years, end.warranted_years),
+                cycles_years: grown(life.cycles_years, end.cycles_years),
+            });
+            let times = life.years_or_more() / now;
+            life.range_years = range.map(|(least, most)| (least * times, most * times));
+        }
     }
 }
 

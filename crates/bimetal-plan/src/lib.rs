@@ -137,6 +137,12 @@ pub enum PlanError {
         /// The budget.
         budget: String,
     },
+    /// A budget limits a figure that only a closed replay has.
+    #[error("{budget}: only a closed replay has a score: expected --replay closed:DEPTH beside it")]
+    NeedsClosedReplay {
+        /// The budget.
+        budget: String,
+    },
     /// The catalogue has no drives for any of the schemes.
     #[error("{catalogue}: no scheme of this plan can be built from its drives: {missing}")]
     NothingToBuy {
@@ -329,7 +335,8 @@ pub fn plan(question: &Question<'_>, progress: &dyn Progress) -> Result<Planned,
         figures.confidence = Some(Box::new(found.clone()));
         confidence = Some(found);
         steps.over();
-        sensitivity = advice::sensitivity(&evaluator, candidate, &question.budgets, &search.first_response_budget())?;
+        let latency = search.first_response_budget();
+        sensitivity = advice::sensitivity(&evaluator, candidate, figures.run(), &question.budgets, &latency)?;
         if question.growth.is_some() {
             sensitivity.iter_mut().for_each(|change| change.change += ", before growth");
         }
@@ -467,7 +474,7 @@ fn planned(
             let run = told.figures().map_or_else(unknown, |figures| figures.run().clone());
             let disks = tried.iter().any(|tried| tried.candidate.drive(Role::Hdd).is_some());
             let mut found = findings::of_choice(&load.survey, &run, disks, question.common.block, question.replay);
-            found.extend(told.figures().and_then(|figures| rated_workload::of(candidate, figures, question.replay)));
+            found.extend(told.figures().and_then(|figures| rated_workload::of(figures, question.replay)));
             found
         }),
         budgets: question.budgets.iter().map(|budget| budget.text.clone()).collect(),

@@ -535,21 +535,12 @@ impl Search<'_> {
         };
         self.count(2);
         let ends = evaluator.lives(candidate)?;
-        for (life, end) in figures.lives.iter_mut().flatten().zip(&ends) {
-            match (life.years, end.years) {
-                (Some(now), Some(end)) => {
-                    let years = growth.life(now, end);
-                    life.range_years = life.range_years.map(|(least, most)| (least * years / now, most * years / now));
-                    life.years = Some(years).filter(|years| years.is_finite());
-                }
-                // The time at which the drive begins to wear is unknown. Assume that it wears from
-                // the start.
-                (None, Some(_)) => *life = end.clone(),
-                (_, None) => {}
-            }
+        if let Some(mut lives) = figures.lives.take() {
+            growth.shorten(&mut lives, &ends);
+            figures.set_lives(lives);
         }
         grown.set_lives(ends);
-        let others = self.budgets.iter().filter(|budget| budget.metric != Metric::Lifetime);
+        let others = self.budgets.iter().filter(|budget| !budget.is_of_all_years());
         let reasons = others.filter_map(|budget| grown.breaks(budget)).map(|reason| format!("{when}: {reason}"));
         let reasons = reasons.collect();
         figures.grown = Some(grown);

@@ -655,6 +655,7 @@ pub fn summary_of(survey: &Survey, block: BlockSize) -> TraceSummary {
         footprint_bytes: survey.footprint_blocks * block.bytes().0,
         duration_s: survey.duration.as_seconds_f64(),
         address_end_bytes: Some(end * bimetal_core::units::SECTOR_BYTES),
+        devices: Some(survey.address_end.len() as u64),
         ..TraceSummary::default()
     }
 }

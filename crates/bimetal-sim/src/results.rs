@@ -111,6 +111,8 @@ pub struct TraceSummary {
     /// First byte after the highest address touched, over all units laid one after another. A
     /// wrong unit of address in the trace shows first in this figure.
     pub address_end_bytes: Option<u64>,
+    /// Number of devices whose addresses are laid one after another; null if it was not counted.
+    pub devices: Option<u64>,
     /// Bytes that the volume must hold: the capacity asked for, or the recorded device's size; null
     /// if neither is known.
     pub capacity_bytes: Option<u64>,

@@ -8,9 +8,10 @@
 //! counts. A run whose figures hold for the trace, but would mislead a buyer, is not offered as a
 //! choice ([`NoChoice`]).
 
+use bimetal_core::schemes;
 use bimetal_core::units::significant;
 use bimetal_measure::text::{dollars, lifetime, milliseconds, milliseconds_with_half, three_digits};
-use bimetal_plan::alternatives::{GAIN, YEARS_MAX};
+use bimetal_plan::alternatives::{self, GAIN, YEARS_MAX, is_longer};
 use bimetal_plan::answer;
 use bimetal_sim::findings::NoChoice;
 use bimetal_sim::results::{Member, Run};
@@ -23,7 +24,7 @@ use crate::life::until;
 pub(crate) struct Choices {
     /// Choices that no other run beats, cheapest first.
     pub(crate) best: Vec<Choice>,
-    /// Indices of the runs that a choice equals or beats in price, p99 and life.
+    /// Indices of the runs that are better than every cheaper run in no figure, by a gain that counts.
     pub(crate) beaten: Vec<usize>,
     /// Indices of the runs that are not choices, with the reason.
     pub(crate) unsure: Vec<(usize, NoChoice)>,
@@ -33,7 +34,7 @@ pub(crate) struct Choices {
 const WIDE: f64 = 1.05;
 
 /// Gains that count, in words.
-const RULE: &str = "a gain of less than 20 %, or within ±, counts as none";
+const RULE: &str = "a gain of less than 20 % or 0.05 ms, or within ±, counts as none";
 
 /// Beginning of the text about the drives to buy.
 const BUY: &str = "buy ";
@@ -52,6 +53,25 @@ pub(crate) struct Choice {
     /// Drives to buy, cost of a year, and probability of a loss of data; empty if nothing of these
     /// is known.
     pub(crate) buy: String,
+    /// Summary of the scheme; empty for a tree.
+    pub(crate) scheme: &'static str,
+}
+
+/// A run that costs no more than the run that is judged.
+struct Cheaper {
+    merits: Merits,
+    is_choice: bool,
+}
+
+/// Figure in which a run can be better than a cheaper run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Merit {
+    /// 99th percentile of the response times.
+    P99,
+    /// Mean of the response times.
+    Mean,
+    /// Life of the SSD.
+    Life,
 }
 
 /// Figures by which runs are compared.
@@ -96,18 +116,18 @@ impl Choices {
             return None;
         }
         let mut choices = Self { best: Vec::new(), beaten: Vec::new(), unsure };
-        // Beaten runs count as well: a choice must be better than every run that costs no more.
-        let (mut cheaper, mut chosen): (Vec<Merits>, Vec<Merits>) = (Vec::new(), Vec::new());
+        let mut cheaper: Vec<Cheaper> = Vec::new();
         for (run, own) in order {
-            match own.purpose_beside(&cheaper, &chosen) {
+            let purpose = own.purpose_beside(&cheaper);
+            cheaper.push(Cheaper { merits: own, is_choice: purpose.is_some() });
+            match purpose {
                 Some(purpose) => {
                     let figures = own.in_words(&runs[run], today);
-                    choices.best.push(Choice { run, purpose, figures, buy: buy(&runs[run]) });
-                    chosen.push(own);
+                    let scheme = schemes::find(&runs[run].scheme).map_or("", |info| info.summary);
+                    choices.best.push(Choice { run, purpose, figures, buy: buy(&runs[run]), scheme });
                 }
                 None => choices.beaten.push(run),
             }
-            cheaper.push(own);
         }
         choices.beaten.sort_unstable();
         Some(choices)
@@ -121,10 +141,10 @@ impl Choices {
             true => "what to choose: no run is a choice\n".to_owned(),
             false => format!("what to choose ({RULE}):\n"),
         };
-        for (Choice { purpose, figures, buy, .. }, name) in self.best.iter().zip(names) {
+        for (Choice { purpose, figures, buy, scheme, .. }, name) in self.best.iter().zip(names) {
             text += &format!("  {name:width$}  {purpose}: {figures}\n");
-            if !buy.is_empty() {
-                text += &format!("  {:width$}  {buy}\n", "");
+            for line in [scheme, buy.as_str()].into_iter().filter(|line| !line.is_empty()) {
+                text += &format!("  {:width$}  {line}\n", "");
             }
         }
         if !self.beaten.is_empty() {
@@ -155,34 +175,49 @@ impl Choices {
 }
 
 impl Merits {
-    /// Returns the purpose that this run serves better than all runs of `cheaper`, which cost no
-    /// more; `None` if one run of `cheaper` is as fast and may last as long. The purpose names
-    /// figures of `chosen`, the choices among them, because a reader knows these.
-    fn purpose_beside(&self, cheaper: &[Self], chosen: &[Self]) -> Option<String> {
-        let least = |runs: &[Self], figure: fn(&Self) -> f64| runs.iter().map(figure).min_by(f64::total_cmp);
-        let Some(p99) = least(chosen, |other| other.p99.0) else { return Some("the cheapest".to_owned()) };
-        if cheaper.iter().all(|other| self.is_faster(other)) {
-            return Some(format!("for a p99 below {}", milliseconds(p99)));
+    /// Returns the purpose for which this run is a choice beside the runs that cost no more; `None`
+    /// if it is none. Each cheaper run must be worse in a figure of the purpose, and a choice among
+    /// them by a gain that counts. The purpose has the least number of figures.
+    fn purpose_beside(&self, cheaper: &[Cheaper]) -> Option<String> {
+        if cheaper.is_empty() {
+            return Some("the cheapest".to_owned());
         }
-        if cheaper.iter().all(|other| self.has_lower_mean(other)) {
-            let mean = least(chosen, |other| other.mean.map_or(f64::INFINITY, |(mean, _)| mean))?;
-            return Some(format!("for a mean below {}", milliseconds(mean)));
-        }
-        let as_fast = cheaper.iter().filter(|other| !self.is_faster(other));
-        let longest = as_fast.map(|other| other.years.1).max_by(f64::total_cmp)?;
-        // A dearer disk without an SSD serves nobody who asks for an SSD that lasts.
-        let lasts_longer = self.has_ssd && longest * (1.0 + GAIN) < self.years.0;
-        lasts_longer.then(|| format!("for an SSD that lasts longer than {}", lifetime(longest)))
+        let all = [Merit::P99, Merit::Mean, Merit::Life];
+        let sets = [&all[..1], &all[1..2], &all[2..], &all[..2], &[Merit::P99, Merit::Life], &all[1..], &all];
+        let (merits, beaten) = sets.into_iter().find_map(|merits| {
+            let first = |other: &Cheaper| merits.iter().copied().find(|merit| self.beats(other, *merit));
+            let beaten = cheaper.iter().map(|other| Some((first(other)?, other))).collect::<Option<Vec<_>>>()?;
+            // A figure in which this run beats no choice is no purpose.
+            let counts = |merit: &Merit| beaten.iter().any(|(by, other)| by == merit && other.is_choice);
+            merits.iter().all(counts).then_some((merits, beaten))
+        })?;
+        let of = |merit: Merit| beaten.iter().filter(move |(by, _)| *by == merit).map(|(_, other)| &other.merits);
+        let least = |merit: Merit, figure: fn(&Self) -> f64| of(merit).map(figure).min_by(f64::total_cmp);
+        let mean = |other: &Self| other.mean.map_or(f64::INFINITY, |(mean, _)| mean);
+        let limits = merits.iter().filter_map(|&merit| match merit {
+            Merit::P99 => Some(format!("a p99 below {}", milliseconds(least(merit, |other| other.p99.0)?))),
+            Merit::Mean => Some(format!("a mean below {}", milliseconds(least(merit, mean)?))),
+            Merit::Life => {
+                let longest = of(merit).map(|other| other.years.0).max_by(f64::total_cmp)?;
+                Some(format!("an SSD that surely lasts longer than {}", lifetime(longest)))
+            }
+        });
+        Some(format!("for {}", limits.collect::<Vec<_>>().join(" and ")))
     }
 
-    /// Returns true if this run's percentile is lower than that of `other` by a gain that counts.
-    fn is_faster(&self, other: &Self) -> bool {
-        is_gain(self.p99, other.p99)
-    }
-
-    /// Returns true if this run's mean is lower than that of `other` by a gain that counts.
-    fn has_lower_mean(&self, other: &Self) -> bool {
-        self.mean.zip(other.mean).is_some_and(|(own, other)| is_gain(own, other))
+    /// Returns true if this run is better than a cheaper run in one figure: than a choice by a gain
+    /// that counts.
+    fn beats(&self, Cheaper { merits: other, is_choice }: &Cheaper, merit: Merit) -> bool {
+        let is_lower = |own: (f64, Option<f64>), other: (f64, Option<f64>)| match is_choice {
+            true => is_gain(own, other),
+            false => own.0 < other.0,
+        };
+        match merit {
+            Merit::P99 => is_lower(self.p99, other.p99),
+            Merit::Mean => self.mean.zip(other.mean).is_some_and(|(own, other)| is_lower(own, other)),
+            // A dearer disk without an SSD serves nobody who asks for an SSD that lasts.
+            Merit::Life => self.has_ssd && is_longer(self.years, other.years, if *is_choice { GAIN } else { 0.0 }),
+        }
     }
 
     fn in_words(&self, run: &Run, today: Option<f64>) -> String {
@@ -210,7 +245,7 @@ impl Merits {
 /// Returns true if a response time is lower than another by a gain that counts. Each has half its
 /// 95 % interval, if it is known.
 fn is_gain(own: (f64, Option<f64>), other: (f64, Option<f64>)) -> bool {
-    own.0 * (1.0 + GAIN) < other.0 && differ(own, other)
+    alternatives::is_gain(own.0, other.0) && differ(own, other)
 }
 
 /// Returns the reason for which a run with a drive of unknown price is not a choice.
@@ -270,10 +305,10 @@ mod tests {
         ];
         assert_eq!(
             said(&runs),
-            "what to choose (a gain of less than 20 %, or within ±, counts as none):\n\
+            "what to choose (a gain of less than 20 % or 0.05 ms, or within ±, counts as none):\n\
              \x20 disk     the cheapest: $80.00, p99 900 ms, holds 250 GB\n\
              \x20 flash    for a p99 below 900 ms: $90.00, p99 4.00 ms, the SSD lasts 2.00 y, holds 250 GB\n\
-             \x20 lasting  for an SSD that lasts longer than 2.05 y: $170, p99 40.0 ms, the SSD lasts 5.00 y, holds 250 GB\n\
+             \x20 lasting  for a p99 below 900 ms and an SSD that surely lasts longer than 2.05 y: $170, p99 40.0 ms, the SSD lasts 5.00 y, holds 250 GB\n\
              \x20 nothing is gained by dear, hardly-faster\n"
         );
     }
@@ -298,7 +333,7 @@ mod tests {
         let mut runs = [run("griffin", 90.0, 4.0, Some(99.0)), run("disk", 80.0, 9.0, None)];
         runs[0].no_choice = Some(NoChoice::NothingWrittenHome);
         assert!(said(&runs).contains("  disk  the cheapest: $80.00"), "{}", said(&runs));
-        assert!(said(&runs).ends_with("wrote nothing home: griffin\n"), "{}", said(&runs));
+        assert!(said(&runs).ends_with("of the timer): griffin\n"), "{}", said(&runs));
         runs[1].no_choice = Some(NoChoice::Saturated);
         assert!(said(&runs).starts_with("what to choose: no run is a choice\n  no choice, because"), "{}", said(&runs));
     }
@@ -313,7 +348,7 @@ mod tests {
         runs[0].devices.ssd.flash.lifetime_range_years = Some((5.0, 6.5));
         runs[0].devices.ssd.flash.lifetime_years = Some(6.0);
         runs[1].devices.ssd.flash.lifetime_years = Some(8.0);
-        assert!(said(&runs).contains("for an SSD that lasts longer than 6.50 y"), "{}", said(&runs));
+        assert!(said(&runs).contains("for an SSD that surely lasts longer than 5.00 y"), "{}", said(&runs));
     }
 
     /// Regression: a cache that its scheme hardly used was recommended for its long life, although
@@ -374,6 +409,29 @@ mod tests {
         (runs[1].response_time_ms.all.p99, runs[1].response_time_ms.all.p99_pm) = (Some(9.95), Some(0.0));
         runs[0].response_time_ms.all.p99_pm = Some(0.0);
         assert_eq!(Choices::of(&runs, None).unwrap().best.len(), 1, "half a percent, though certain");
+    }
+
+    /// Regression: a run that was faster than the only choice by 28 % was beaten by a run that was
+    /// no choice, because its gains over both were compared with the same limit.
+    #[test]
+    fn chain_of_small_gains_hides_no_large_gain() {
+        let runs = [run("a", 80.0, 10.0, None), run("b", 81.0, 8.5, None), run("c", 82.0, 7.2, None)];
+        let choices = Choices::of(&runs, None).unwrap();
+        assert_eq!((&choices.beaten[..], choices.best[1].run), (&[1][..], 2));
+        assert_eq!(choices.best[1].purpose, "for a p99 below 8.50 ms", "b keeps a limit of 9 ms for less");
+    }
+
+    /// Regression: a run with the best percentile and the best mean was beaten, because one cheaper
+    /// run had the same percentile and another the same mean.
+    #[test]
+    fn run_that_is_good_in_both_figures_is_a_choice() {
+        let mut runs = [run("a", 100.0, 10.0, None), run("b", 110.0, 100.0, None), run("c", 120.0, 10.0, None)];
+        for (run, mean) in runs.iter_mut().zip([5.0, 1.0, 1.0]) {
+            run.response_time_ms.all.mean = Some(mean);
+        }
+        let choices = Choices::of(&runs, None).unwrap();
+        assert_eq!(choices.best.iter().map(|choice| choice.run).collect::<Vec<_>>(), [0, 1, 2]);
+        assert_eq!(choices.best[2].purpose, "for a p99 below 100 ms and a mean below 5.00 ms");
     }
 
     #[test]

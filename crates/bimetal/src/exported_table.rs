@@ -5,6 +5,7 @@ use bimetal_sim::results::{Document, Run};
 use crate::report::columns::{COLUMNS, Column};
 use crate::report::sections::label;
 use crate::sheet::{Cell, Sheet, markdown_line};
+use crate::table::explanation;
 
 /// Returns a row for each run of both blocks: plain numbers in the unit of their heading, shares
 /// from 0 to 1, and an empty cell for a figure that does not apply. Half the 95 % interval of a
@@ -57,6 +58,9 @@ pub(crate) fn markdown(document: &Document) -> String {
         text +=
             &format!("\nWith an SSD of 10 % of the working set, at that share of its price:\n\n{}", markdown_of(share));
     }
+    let explained = explanation(&document.runs, text.lines().filter(|line| line.starts_with("| `")));
+    // Markdown joins lines, unless a line is empty.
+    explained.lines().for_each(|line| text += &format!("\n{line}\n"));
     text
 }
 
@@ -109,7 +113,7 @@ mod tests {
             run("a,\"b\"", Sizing::Sold, None, 80.0),
             run("smq", Sizing::Share, Some(2.0), 80.5),
         ];
-        runs[0].response_time_ms.read.mean_pm = Some(0.01);
+        (runs[0].response_time_ms.read.mean_pm, runs[0].response_time_ms.all.mean_pm) = (Some(0.01), Some(0.01));
         Document { runs, ..Document::default() }
     }
 
@@ -125,7 +129,7 @@ mod tests {
              hits_read_share,hits_read_share_pm,hits_write_share,hits_write_share_pm,hdd_busy_share,\
              hdd_busy_share_pm,cost_ssd_usd,cost_total_usd"
         );
-        assert_eq!(lines[1], "smq,sold,0.123456789,0.01,,,,,,,,,,,,,,,,,,,0.25,,,,,,,170");
+        assert_eq!(lines[1], "smq,sold,0.123456789,0.01,,,,,,,,0.01,,,,,,,,,,,0.25,,,,,,,170");
         assert_eq!(lines[2], "\"a,\"\"b\"\"\",sold,,,,,,,,,,,,,,,,,,,,,0.25,,,,,,,80");
         assert_eq!((lines[3], lines.len()), ("smq,share,2,,,,,,,,,,,,,,,,,,,,0.25,,,,,,,80.5", 4));
     }
@@ -138,9 +142,16 @@ mod tests {
         assert_eq!(lines[0].matches('|').count(), lines[1].matches('|').count());
         assert!(lines[2].starts_with("| `smq` | 0.123 ± 0.01 |") && lines[2].ends_with(" 170 |"), "{text}");
         assert!(lines[3].ends_with(" **80.00** |"), "{text}");
-        assert!(
-            text.contains("With an SSD of 10 %") && lines.last().is_some_and(|line| line.contains("80.50")),
-            "{text}"
-        );
+        assert!(text.contains("With an SSD of 10 %") && text.contains(" 80.50 |"), "{text}");
+        assert!(text.contains("\n\n± half a 95 % interval") && !text.contains("(…)"), "{text}");
+    }
+
+    /// Regression: nothing below a table in Markdown said what a figure in brackets is.
+    #[test]
+    fn markdown_explains_intervals_that_reach_down_to_zero() {
+        let mut document = document();
+        document.runs[0].response_time_ms.read.mean_pm = Some(0.2);
+        let text = markdown(&document);
+        assert!(text.contains("| `smq` | 0.123 (0.323) |") && text.ends_with("reaches down to 0\n"), "{text}");
     }
 }

@@ -93,9 +93,13 @@ pub(crate) fn below_table(runs: &[Run]) -> String {
         (true, true) => {}
         (false, true) => text += &format!("life: limited by {by_warranty}\n"),
         (true, false) => text += &format!("life: limited by {by_cycles}\n"),
+        // The exceptions are the fewer.
         (false, false) => {
-            let names = cycles.join(", ");
-            text += &wrapped(&format!("life: limited by {by_warranty}; of {names} by {by_cycles}"));
+            let (rule, names, exception) = match cycles.len() > warranty.len() {
+                true => (by_cycles, warranty, by_warranty),
+                false => (by_warranty, cycles, by_cycles),
+            };
+            text += &wrapped(&format!("life: limited by {rule}; of {} by {exception}", names.join(", ")));
         }
     }
     for reason in [Unknown::NeedsTimes, Unknown::NothingWritten, Unknown::NothingErased] {

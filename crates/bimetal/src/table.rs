@@ -38,6 +38,15 @@ const UNCERTAINTY: &str =
 /// Explanation of the intervals that reach down to 0.
 const DOWN_TO_ZERO: &str = "(…) the end of an interval that reaches down to 0\n";
 
+/// Returns the explanation of the intervals in the shown figures of `runs`; empty if there are none.
+pub(crate) fn explanation<'a>(runs: &[Run], mut shown: impl Iterator<Item = &'a str>) -> String {
+    if runs.iter().all(|run| run.response_time_ms.all.mean_pm.is_none()) {
+        return String::new();
+    }
+    let down_to_zero = if shown.any(|shown| shown.contains('(')) { DOWN_TO_ZERO } else { "" };
+    format!("{UNCERTAINTY}{down_to_zero}")
+}
+
 /// Returns the tables of a document, one for each block of runs that compare with each other, and
 /// the drives behind them.
 pub fn blocks(document: &Document) -> String {
@@ -96,12 +105,7 @@ pub fn comparison(runs: &[Run]) -> String {
         let among = if runs.iter().any(|run| run.no_choice.is_some()) { ", of the runs that are a choice" } else { "" };
         text += &format!("{BEST} best of its column{among}   – does not apply\n");
     }
-    if runs.iter().any(|run| run.response_time_ms.all.mean_pm.is_some()) {
-        text += UNCERTAINTY;
-        if columns.iter().any(|column| column.rows.iter().any(|(shown, _)| shown.contains('('))) {
-            text += DOWN_TO_ZERO;
-        }
-    }
+    text += &explanation(runs, columns.iter().flat_map(|column| &column.rows).map(|(shown, _)| shown.as_str()));
     if !left_out.is_empty() {
         text += &format!("without {}, for which the line has no room (--csv, --markdown)\n", left_out.join(", "));
     }

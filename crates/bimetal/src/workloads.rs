@@ -39,7 +39,8 @@ pub(crate) struct Workloads {
 }
 
 impl Workloads {
-    /// Opens the traces and descriptions at `paths`, or the traces in `memory` with these names.
+    /// Opens the traces and descriptions at `paths`, or the traces in `memory` with these names, or
+    /// the embedded sample if there are none.
     /// Returns the way in which the requests of the workloads are issued. A description is a TOML
     /// file, as `generate --config` takes it.
     ///
@@ -62,8 +63,9 @@ impl Workloads {
         let (mut parts, mut names, mut formats) = (Vec::new(), Vec::new(), Vec::new());
         let mut queue_events = false;
         let mut capacity = Some(Bytes::ZERO);
-        for (at, path) in paths.iter().enumerate() {
-            if memory.is_empty() && is_description(path) {
+        let sources = if paths.is_empty() { vec![None] } else { paths.iter().map(Some).collect() };
+        for (at, path) in sources.into_iter().enumerate() {
+            if let Some(path) = path.filter(|path| memory.is_empty() && is_description(path)) {
                 let phases = described(path)?;
                 // The generator checks the phases before anything runs.
                 Generator::new(&phases, options.seed())
@@ -74,7 +76,11 @@ impl Workloads {
                 capacity = None;
                 continue;
             }
-            let (trace, own) = options.open(TraceWorkload::named(path.clone(), memory.get(at), &options.trace)?)?;
+            let trace = match path {
+                Some(path) => TraceWorkload::named(path.clone(), memory.get(at), &options.trace)?,
+                None => TraceWorkload::of_sample(&options.trace)?,
+            };
+            let (trace, own) = options.open(trace)?;
             let header = trace.header()?;
             if paths.len() > 1 && !header.has_times {
                 return Err(Error::new(format!(

@@ -34,8 +34,11 @@ impl NoChoice {
     pub fn words(self) -> &'static str {
         match self {
             Self::TooFewAddresses => "the trace knows too few addresses",
-            Self::NothingWrittenHome => "the trace ends before their timers, and they wrote nothing home",
-            Self::Saturated => "a drive cannot keep up with the trace, so requests wait for more than a second",
+            Self::NothingWrittenHome => {
+                "the trace ends before a timer of the scheme, and nothing was written home (a longer trace, or --set of the \
+                 timer)"
+            }
+            Self::Saturated => "requests wait for more than a second, in a burst or for a tenth of the time",
             Self::NoPrice => "the price of a drive is not known",
         }
     }

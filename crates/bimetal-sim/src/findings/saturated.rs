@@ -2,6 +2,8 @@
 //! share of the time tells it, or the share of the requests: half of a day's requests may arrive in
 //! one minute, and wait.
 
+use bimetal_core::units::significant;
+
 use super::Finding;
 use crate::results::{Member, Run};
 use crate::setup::Sizing;
@@ -45,6 +47,12 @@ fn name(run: &Run) -> String {
     }
 }
 
+/// Returns a share in per cent. A small share is not rounded to 0.
+fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    if percent < 1.0 { format!("{} %", significant(percent, 2)) } else { format!("{percent:.0} %") }
+}
+
 /// Returns the sentence that names the busiest drive of a run.
 fn busiest(run: &Run) -> String {
     let busy = |member: &Member| Some((member.figures.busy_fraction()?, member.id.clone()));
@@ -67,14 +75,16 @@ pub(super) fn of(runs: &[Run], replay: Replay) -> Option<Finding> {
     saturated.sort_by(|(one, a), (other, b)| key(one).cmp(&key(other)).then(b.total_cmp(a)));
     let &(worst, share) = saturated.first()?;
     let others: Vec<String> =
-        saturated[1..].iter().map(|(run, share)| format!("{} {:.0} %", name(run), share * 100.0)).collect();
+        saturated[1..].iter().map(|(run, share)| format!("{} {}", name(run), percent(*share))).collect();
     let others = if others.is_empty() { String::new() } else { format!(" Behind, too: {}.", others.join(", ")) };
-    let long = long_requests(worst).map_or_else(String::new, |share| format!(" At least {share} took more than 1 s."));
+    let burst = if share < SATURATED_SHARE { ", for they came in a burst" } else { "" };
+    let long = |share| format!(" At least {share} took more than 1 s{burst}.");
+    let long = long_requests(worst).map_or_else(String::new, long);
     let text = format!(
-        "{} was behind for {:.0} % of the time, first {:.0} s after the beginning: a request had waited for more than \
+        "{} was behind for {} of the time, first {:.0} s after the beginning: a request had waited for more than \
          a second, and up to {} waited at once.{long}{} The trace was recorded on faster drives.{others}",
         name(worst),
-        share * 100.0,
+        percent(share),
         worst.behind_since_s.unwrap_or(0.0),
         worst.queue_depth_max.unwrap_or(0),
         busiest(worst)
@@ -121,10 +131,11 @@ mod tests {
             (run.response_time_ms.all.p50, run.response_time_ms.all.p90) = (Some(p50), Some(p90));
             of(&[run], TIMED).map(|finding| finding.text)
         };
-        let half = with(1041.0, 5272.0, 0.07).expect("half of the requests waited");
-        assert!(half.contains("At least half of the requests took more than 1 s."), "{half}");
+        let half = with(1041.0, 5272.0, 0.0046).expect("half of the requests waited");
+        assert!(half.contains("behind for 0.46 % of the time"), "{half}");
+        assert!(half.contains("At least half of the requests took more than 1 s, for they came in a burst."), "{half}");
         let tenth = with(5.0, 1000.0, 0.07).expect("a tenth waited");
-        assert!(tenth.contains("At least a tenth of the requests took more than 1 s."), "{tenth}");
+        assert!(tenth.contains("At least a tenth of the requests took more than 1 s, for"), "{tenth}");
         assert_eq!(with(5.0, 999.0, 0.07), None);
         assert_eq!(with(1041.0, 5272.0, 0.0), None, "large requests alone take long, and nothing waits");
     }

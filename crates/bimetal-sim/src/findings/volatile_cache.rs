@@ -10,8 +10,14 @@ fn has_volatile_cache(run: &Run) -> bool {
     run.assumed.iter().any(|(key, value)| key.ends_with(".write_cache") && value.starts_with("on"))
 }
 
+/// Returns true if a disk of the run answers writes before they are stable, and the trace has no
+/// flushes that wait for them.
+pub fn answers_before_stable(survey: &Survey, run: &Run) -> bool {
+    survey.flushes == 0 && survey.writes > 0 && has_volatile_cache(run)
+}
+
 pub(super) fn of(survey: &Survey, runs: &[Run]) -> Option<Finding> {
-    if survey.flushes > 0 || survey.writes == 0 || !runs.iter().any(has_volatile_cache) {
+    if !runs.iter().any(|run| answers_before_stable(survey, run)) {
         return None;
     }
     let text = "The trace has no flushes, so a disk's write cache answers writes before they are stable: a power cut \

@@ -19,8 +19,11 @@ use crate::write::Content;
 /// Description of the `csv` format.
 pub const INFO: Format = Format {
     name: "csv",
-    summary: "Bimetal's own CSV: time_ns,device,op,lba,sectors,fua,response_ns",
-    source: "Bimetal manual, file formats",
+    summary: "Bimetal's own CSV with the header time_ns,device,op,lba,sectors,fua,response_ns. Time from the first \
+              request in ns, a number of the device, the operation (read, write, flush, discard or write-zeroes), address \
+              and length in sectors of 512 bytes, 1 for forced unit access (empty or 0 for none), and the response time \
+              in ns (empty if unknown). All times may be empty. A request: 1500000,0,read,2048,8,0,250000",
+    source: "Bimetal",
     encoding: Some(Encoding {
         start: |content, out| Box::new(Encoder::new(content, out)),
         keeps_fua: true,

@@ -20,7 +20,7 @@ use crate::names::schemes_chosen;
 use crate::options::parse::day;
 use crate::options::simulation::{HintsOption, RepeatOption, RestoreOption, RunsOption, SimulationOptions};
 use crate::options::{TableForm, heading};
-use crate::output::{OutputFile, Versioned, note, note_small_capacity, note_unknown_capacity, print};
+use crate::output::{OutputFile, Versioned, note, note_small_capacity, note_unknown_capacity, print, tell};
 use crate::prices;
 use crate::progress::Stages;
 use crate::report::{self, sections::label};
@@ -182,6 +182,10 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
         note_unknown_capacity("drives");
     }
     note_small_capacity(&document.trace, "drives");
+    if form.csv || form.markdown {
+        // The tables leave no room for findings.
+        document.findings.iter().for_each(|finding| tell(finding.line()));
+    }
     match form {
         TableForm { json: true, .. } => return print(&compared.json()),
         TableForm { csv: true, .. } => return print(&exported_table::csv(document)),

@@ -5,8 +5,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use bimetal_core::block::BlockSize;
+use bimetal_core::block_map::BLOCK_LIMIT;
 use bimetal_core::units::Bytes;
 use bimetal_measure::json::{FIGURE_DIGITS, round_to_digits};
+use bimetal_measure::text::decimal;
 use bimetal_models::flash::Precondition;
 use bimetal_models::flash::state::{self, DriveState};
 use bimetal_models::profile::Profile;
@@ -486,6 +488,20 @@ fn market(options: &SimulationOptions) -> Market {
     market
 }
 
+/// Refuses a capacity that no volume with blocks of size `block` has.
+fn check_capacity(capacity: Option<Bytes>, block: BlockSize) -> Result<(), Error> {
+    let Some(capacity) = capacity.filter(|capacity| capacity.0 / block.bytes().0 >= BLOCK_LIMIT) else {
+        return Ok(());
+    };
+    let limit = decimal(block.bytes().0.saturating_mul(BLOCK_LIMIT));
+    Err(Error::new(format!(
+        "--capacity {}: a volume with blocks of {} has less than {limit}: expected a smaller capacity, or --block with \
+         larger blocks",
+        decimal(capacity.0),
+        block.bytes()
+    )))
+}
+
 /// Returns the drives, sizes and settings that the options name.
 ///
 /// # Errors
@@ -502,6 +518,8 @@ pub(crate) fn choices(options: &SimulationOptions) -> Result<Choices, Error> {
     if let Some((_, id)) = ids.iter().enumerate().find(|(at, id)| ids[..*at].contains(id)) {
         return Err(Error::new(format!("--member {id}: is given twice: expected one drive for each id")));
     }
+    let block = BlockSize::new(options.block.block)?;
+    check_capacity(options.capacity, block)?;
     Ok(Choices {
         ssd: DriveChoice { profile: options.ssd.clone(), size: options.ssd_size },
         hdd: DriveChoice { profile: options.hdd.clone(), size: options.hdd_size },
@@ -514,7 +532,7 @@ pub(crate) fn choices(options: &SimulationOptions) -> Result<Choices, Error> {
         price_per_gb: options.price_per_gb,
         capacity: options.capacity,
         settings: options.set.clone(),
-        block: BlockSize::new(options.block.block)?,
+        block,
         precondition: options.precondition,
         restored: Arc::default(),
         compact: options.compact,

@@ -169,11 +169,12 @@ pub(crate) const COLUMNS: [Column; 17] = [
         group: "SSD",
         title: LIFE,
         unit: "",
-        meaning: "Lifetime of the flash if this load went on for ever: the lower of what the maker warrants (terabytes \
-                  written) and of the rated cycles in steady state. ? where it cannot be told.",
+        meaning: "Lifetime of the flash if this load went on for ever, the shortest that the trace leaves possible: the \
+                  lower of what the maker warrants (terabytes written) and of the rated cycles in steady state. ? where \
+                  it cannot be told.",
         better: Better::Higher,
         in_terminal: true,
-        value: |run| run.devices.ssd.flash.lifetime_years,
+        value: |run| run.devices.ssd.flash.possible_years().map(|(least, _)| least),
         half: None,
         shows_half: false,
         text: lifetime,

@@ -43,6 +43,7 @@ pub(crate) fn document() -> Document {
         duration_s: 604_800.5,
         skipped_lines: 3,
         address_end_bytes: Some((278 << 30) + 4096),
+        devices: Some(1),
         capacity_bytes: None,
     };
     let command = "bimetal compare traces/mail-server.csv.zst --schemes all --report report.html".to_owned();

@@ -134,10 +134,10 @@ pub(crate) fn choices(document: &Document) -> String {
     let Some(choices) = Choices::of(&document.runs, None) else {
         return String::new();
     };
-    let item = |Choice { run, purpose, figures, buy }: &Choice| {
-        let buy =
-            if buy.is_empty() { String::new() } else { format!("<br><small>{}.</small>", escaped(&capital(buy))) };
-        format!("<li>{} {purpose}: {figures}.{buy}</li>\n", name(document, *run))
+    let item = |Choice { run, purpose, figures, buy, scheme }: &Choice| {
+        let small = |text: &&str| format!("<br><small>{}.</small>", escaped(&capital(text)));
+        let smalls: String = [*scheme, buy].iter().filter(|text| !text.is_empty()).map(small).collect();
+        format!("<li>{} {purpose}: {figures}.{smalls}</li>\n", name(document, *run))
     };
     let mut items: String = choices.best.iter().map(item).collect();
     if !choices.beaten.is_empty() {

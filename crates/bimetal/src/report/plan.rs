@@ -7,7 +7,7 @@ use bimetal_core::layout::Role;
 use bimetal_measure::text::{decimal, price, short, short_years};
 use bimetal_plan::Planned;
 use bimetal_plan::answer::{Answer, CLOSEST, STRIPE, name, purchases, sentence};
-use bimetal_plan::break_even::BreakEven;
+use bimetal_plan::break_even;
 use bimetal_plan::budget::Budget;
 use bimetal_plan::create;
 use bimetal_plan::evaluate::Figures;
@@ -78,12 +78,13 @@ fn verdict(planned: &Planned) -> String {
             };
             let similar = "the similar function in Linux, on the same drives in place of Bimetal; its figures differ:";
             let mut about = vec![format!("buy: {}", purchases(&first.candidate))];
+            about.push(format!("{}: {}", first.candidate.scheme.name, first.candidate.scheme.summary));
             about.extend(best.ownership());
             about.extend(planned.alternatives());
             if first.candidate.has_several_drives() {
                 about.push(STRIPE.to_owned());
             }
-            about.extend(best.break_even.iter().map(BreakEven::sentence));
+            about.extend(break_even::sentences(&best.break_even));
             let about: String = about.iter().map(|line| format!("<li>{}</li>\n", escaped(line))).collect();
             writeln!(
                 text,

@@ -1,5 +1,7 @@
 //! `bimetal plan`: finds the cheapest SSD and scheme that keep the budgets.
 
+mod others;
+
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -7,21 +9,21 @@ use std::path::PathBuf;
 use bimetal_core::layout::Role;
 use bimetal_core::units::Bytes;
 use bimetal_measure::json::to_json;
-use bimetal_measure::text::price;
 use bimetal_plan::advice::Confidence;
 use bimetal_plan::answer::{CLOSEST, Described, STRIPE, purchases, sentence};
-use bimetal_plan::break_even::BreakEven;
+use bimetal_plan::break_even;
 use bimetal_plan::budget::{Budget, Metric};
 use bimetal_plan::catalogue::{Catalogue, Kind, SIZE_MIN};
 use bimetal_plan::create;
-use bimetal_plan::evaluate::{Figures, Outcome};
+use bimetal_plan::evaluate::Figures;
 use bimetal_plan::growth::Growth;
-use bimetal_plan::search::{MORE_EXPENSIVE, Tried};
+use bimetal_plan::search::Tried;
 use bimetal_plan::{PlanError, Planned, Progress as PlanProgress, Question, Stage, mixcp, plan};
 use bimetal_sim::results::TraceSummary;
 use bimetal_sim::setup::{Choices, DriveChoice, Size};
 use clap::Args;
 
+use self::others::Others;
 use crate::cli::command_line;
 use crate::commands::fleet;
 use crate::error::Error;
@@ -30,7 +32,9 @@ use crate::memory::take_large_blocks_from_the_system;
 use crate::names::schemes_named;
 use crate::options::simulation::{SimulationOptions, choices};
 use crate::options::{TableForm, heading};
-use crate::output::{OutputFile, Versioned, note, note_small_capacity, note_unknown_capacity, print};
+use crate::output::{
+    OutputFile, Versioned, note, note_capacity_beyond_flash, note_small_capacity, note_unknown_capacity, print,
+};
 use crate::prices;
 use crate::progress::Stages;
 use crate::report;
@@ -53,9 +57,9 @@ use crate::workloads::Workloads;
     A budget is a response time (mean, p50 to p9999, max; read. or write. in front), the drive writes a day of the SSD\n\
     (dwpd) or the dotted path of any figure of `bimetal simulate --json`, with < <= > or >= and a limit. The exit status is 3 if nothing keeps the budgets.")]
 pub(crate) struct Arguments {
-    /// The trace, or a workload described as for `generate --config` (.toml); several are played at
-    /// the same time
-    #[arg(value_name = "TRACE", required_unless_present = "fleet")]
+    /// The trace, or a workload described as for `generate --config` (.toml) [default: the embedded
+    /// sample]; several are played at the same time
+    #[arg(value_name = "TRACE")]
     traces: Vec<PathBuf>,
     /// Share --max-cost among many volumes, so that all together wait least: the volumes are the
     /// traces of the sweep in this folder, and their options its results
@@ -233,6 +237,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     }
     let planned = planned(&arguments, &[], &Stages::default())?;
     note_small_capacity(&planned.answer.trace, "options");
+    note_capacity_beyond_flash(&planned.answer.trace);
     if planned.kept > 0 && planned.budgets.iter().all(|budget| budget.metric == Metric::Cost) {
         note(
             "no budget asks for more than a low price, so the cheapest option wins: --latency 'p99<5ms' asks for speed, and \
@@ -344,9 +349,6 @@ impl PlanProgress for Stages {
     }
 }
 
-/// Number of other options that keep the budgets and are shown.
-const KEEPERS_SHOWN: usize = 4;
-
 /// Returns a row for each option: for all options if `all` is set, and otherwise for the options
 /// that the text shows.
 fn sheet(planned: &Planned, all: bool) -> Sheet {
@@ -359,7 +361,7 @@ fn sheet(planned: &Planned, all: bool) -> Sheet {
     let mut sheet = Sheet::new(first.into_iter().chain(drives).chain(times_named).chain(last));
     let shown: Vec<&Tried> = match all {
         true => planned.tried.iter().collect(),
-        false => planned.tried.iter().take(planned.kept.min(1)).chain(others(planned)).collect(),
+        false => planned.tried.iter().take(planned.kept.min(1)).chain(Others::of(planned).all()).collect(),
     };
     for tried in shown {
         let Tried { candidate, reasons, .. } = tried;
@@ -395,6 +397,7 @@ fn text(planned: &Planned) -> String {
         Some(best) => {
             let _ = writeln!(text, "{}", sentence(best, latency));
             let _ = writeln!(text, "buy: {}", purchases(&best.candidate));
+            let _ = writeln!(text, "{}: {}", best.candidate.scheme.name, best.candidate.scheme.summary);
             let owned = answer.best.as_ref().and_then(Described::ownership);
             owned.into_iter().chain(planned.alternatives()).for_each(|line| text += &format!("{line}\n"));
             if best.is_proven() == Some(false) {
@@ -426,72 +429,15 @@ fn text(planned: &Planned) -> String {
         let _ = writeln!(text, "{left_out}");
     }
     text += &advice(planned);
-    text.push_str("\nbest other option of each scheme:\n");
-    let others = others(planned);
-    let (costly, others_told): (Vec<&Tried>, Vec<&Tried>) =
-        others.iter().partition(|tried| is_left_out_for_price(tried));
-    for tried in others_told {
-        let reason = match (tried.reasons.is_empty(), answer.budgets.is_empty()) {
-            (true, true) => String::new(),
-            (true, false) => format!(": {}", planned.keeps(tried)),
-            (false, _) => format!(": {}", tried.reasons.join("; ")),
-        };
-        let _ = writeln!(text, "  {}{reason}", sentence(tried, latency));
-    }
-    if !costly.is_empty() {
-        let named =
-            |tried: &&Tried| format!("{} from {}", tried.candidate.scheme.name, price(tried.candidate.cost_usd));
-        let named: Vec<String> = costly.iter().map(named).collect();
-        let _ = writeln!(text, "  not run, because they cost more than the best option: {}", named.join(", "));
-    }
+    let others = Others::of(planned);
+    text += &others.text(planned);
     let run = &answer.run;
-    let more = tried.len() - usize::from(*kept > 0) - others.len();
+    let more = tried.len() - usize::from(*kept > 0) - others.all().count();
     if more > 0 {
         let _ = writeln!(text, "  and {more} more: --json and --report list all options");
     }
     let _ = writeln!(text, "\n{} runs for {} options in {:.1} s", run.simulations, run.options, run.wall_s);
     text
-}
-
-/// Returns true if an option was not run because it costs more than the best option.
-fn is_left_out_for_price(tried: &Tried) -> bool {
-    tried.reasons.iter().any(|reason| reason.starts_with(MORE_EXPENSIVE))
-}
-
-/// Returns the shown part of the options that were not chosen: some that keep the budgets and are
-/// better in something, and for each scheme not yet shown the option whose simulation came
-/// furthest.
-fn others(planned: &Planned) -> Vec<&Tried> {
-    let Planned { tried, kept, front, .. } = planned;
-    let mut shown: Vec<&Tried> = Vec::new();
-    let (keepers, rest) = tried.split_at(*kept);
-    // An option that is dearer and no better says nothing.
-    for (_, keeper) in keepers.iter().enumerate().skip(1).filter(|(at, _)| front.contains(at)) {
-        let known =
-            shown.iter().chain(keepers.first().iter()).any(|shown| shown.candidate.builds_as(&keeper.candidate));
-        if !known && shown.len() < KEEPERS_SHOWN {
-            shown.push(keeper);
-        }
-    }
-    let left_out = |tried: &Tried| match &tried.outcome {
-        Some(Outcome::Done(_)) => 0,
-        Some(Outcome::Stopped { .. }) => 1,
-        None => 2,
-        // A drive that is too small says less than drives that were bought for the size.
-        Some(Outcome::Impossible(_)) if tried.candidate.has_several_drives() => 3,
-        Some(Outcome::Impossible(_)) => 4,
-    };
-    let mut rest: Vec<&Tried> = keepers.iter().skip(1).chain(rest).collect();
-    rest.sort_by(|one, other| {
-        let by_price = one.candidate.cost_usd.total_cmp(&other.candidate.cost_usd);
-        left_out(one).cmp(&left_out(other)).then(by_price).then(one.candidate.index.cmp(&other.candidate.index))
-    });
-    for other in rest {
-        if shown.iter().all(|shown| shown.candidate.scheme.name != other.candidate.scheme.name) {
-            shown.push(other);
-        }
-    }
-    shown
 }
 
 /// Returns, as text for people, the confidence of the answer and the changes of assumptions that
@@ -513,7 +459,9 @@ fn advice(planned: &Planned) -> String {
                 let (least, most) = (show(spread.least), show(spread.most));
                 format!(" (time windows {least} to {most}, error of their mean ± {})", show(Some(error)))
             });
-            let (first, second) = (show(spread.first_half), show(spread.second_half));
+            let of_today = planned.after_growth().filter(|_| spread.kept_in_windows.is_none());
+            let of_today = of_today.map_or("", |_| " (both without growth)");
+            let (first, second) = (show(spread.first_half), show(spread.second_half) + of_today);
             let (budget, predicted) = (&spread.budget, show(spread.predicted));
             let windows = windows.unwrap_or_default();
             let _ =
@@ -523,9 +471,9 @@ fn advice(planned: &Planned) -> String {
             let _ = writeln!(text, "  {note}");
         });
     }
-    let prices: Vec<String> = answer.best.iter().flat_map(|best| &best.break_even).map(BreakEven::sentence).collect();
+    let prices: Vec<String> = answer.best.iter().flat_map(|best| break_even::sentences(&best.break_even)).collect();
     if !prices.is_empty() {
-        let _ = writeln!(text, "\nprices that would change it:\n  {}", prices.join("\n  "));
+        let _ = writeln!(text, "\nprices that would change it, each alone:\n  {}", prices.join("\n  "));
     }
     if !answer.sensitivity.is_empty() {
         text.push_str("\nwhat would change it:\n");
