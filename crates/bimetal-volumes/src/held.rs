@@ -117,6 +117,9 @@ pub struct Held {
     expects_loss: bool,
     /// Set if foreign content in the place of the guarded drive's header was overwritten.
     overwrote: bool,
+    /// Sectors of the guarded drive's beginning whose two copies differed at the last change of the
+    /// guard.
+    differing: Vec<u64>,
     /// First drive whose second copy of the label could not be written, with the error.
     copy_failed: Option<String>,
 }
@@ -169,6 +172,7 @@ impl Held {
             report: Report::default(),
             expects_loss: false,
             overwrote: false,
+            differing: Vec::new(),
             copy_failed: None,
         };
         for (member, lock) in held.present.iter_mut().zip(&held.lock.drives) {
@@ -188,6 +192,12 @@ impl Held {
     /// Returns true if foreign content at the beginning of the guarded drive was overwritten.
     pub fn has_overwritten(&self) -> bool {
         self.overwrote
+    }
+
+    /// Returns the sectors of the guarded drive's beginning whose two copies differed when the guard
+    /// was last raised or lowered. The first copies were taken.
+    pub fn differing(&self) -> &[u64] {
+        &self.differing
     }
 
     /// Returns the first drive whose second copy of the label could not be written, with the error.
@@ -470,6 +480,7 @@ impl Held {
             let answer = match change.next() {
                 Step::Finished => {
                     self.overwrote |= change.overwrote().is_some();
+                    self.differing = change.differing().to_vec();
                     return Ok(());
                 }
                 Step::Label(guard) => {

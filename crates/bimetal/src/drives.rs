@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use bimetal_core::units::Bytes;
 use bimetal_models::spelling::nearest;
 use bimetal_plan::catalogue::{COMMON, COMMON_CLASS, Kind};
 use bimetal_plan::drives::date::Date;
@@ -72,7 +73,12 @@ pub fn chosen<'a>(mut entries: Vec<Entry<'a>>, name: Option<&str>) -> Result<Vec
     } else if classes.contains(&wanted.as_str()) {
         entries.retain(|entry| entry.file().name == wanted);
     } else {
-        entries.retain(|entry| entry.name().contains(&wanted) || entry.model().to_lowercase().contains(&wanted));
+        let has = |entry: &Entry, wanted: &str| {
+            [entry.name(), entry.model()].into_iter().any(|name| plain(name).contains(&plain(wanted)))
+        };
+        // An entry has all sizes of its model.
+        let wanted = if entries.iter().any(|entry| has(entry, name)) { name } else { without_size(name) };
+        entries.retain(|entry| has(entry, wanted));
     }
     if entries.is_empty() {
         let near = nearest(&wanted, classes.into_iter().chain(known));
@@ -83,6 +89,18 @@ pub fn chosen<'a>(mut entries: Vec<Entry<'a>>, name: Option<&str>) -> Result<Vec
         )));
     }
     Ok(entries)
+}
+
+/// Returns a name without the size of a drive at its end.
+fn without_size(name: &str) -> &str {
+    let is_size = |text: &str| text.to_uppercase().parse::<Bytes>().is_ok() && text.ends_with(['b', 'B']);
+    name.rsplit_once([' ', '-']).filter(|(_, last)| is_size(last)).map_or(name, |(model, _)| model)
+}
+
+/// Returns the letters and digits of a name, in small letters: the same for `WD Blue SN5000 500GB`
+/// and `wd-blue-sn5000-500-gb`.
+fn plain(name: &str) -> String {
+    name.chars().filter(|letter| letter.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }
 
 /// Returns the age of a price in days. An age from a month or a year begins with "~".
@@ -417,6 +435,7 @@ mod tests {
         let count = |name: Option<&str>| chosen(Entry::all(&files), name).map(|entries| entries.len()).unwrap_or(0);
         let all = count(None);
         assert_eq!(count(Some("samsung-870-evo")), 1);
+        assert_eq!(count(Some("Samsung 870 EVO 500GB")), 1, "a name as --ssd takes it");
         assert_eq!(count(Some("dual-actuator-hdd")), files[5].drives.len());
         assert!((2..all).contains(&count(Some("Optane"))));
         let error = chosen(Entry::all(&files), Some("samsng-870-evo")).err().unwrap().to_string();
