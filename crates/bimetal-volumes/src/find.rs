@@ -386,7 +386,8 @@ fn refuse_former(located: &Located, path: &Path) -> Result<(), FindError> {
 /// Returns the regular files in the directory of `path`, sorted.
 fn files_beside(path: &Path) -> Vec<PathBuf> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    if directory.starts_with("/dev") {
+    // The directories of devices hold no images of drives; a file system in memory may.
+    if directory.starts_with("/dev") && !path.is_file() {
         return Vec::new();
     }
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();

@@ -230,9 +230,10 @@ impl Server {
         let left = dirty(&self.volume) * self.volume.view().block().bytes().0;
         self.control.drainage = None;
         self.volume.end_drain(self.now);
+        // Lost blocks alone leave nothing off home.
+        let left = if left > 0 { format!("{left} bytes are still off home: ") } else { String::new() };
         let message = format!(
-            "not drained: {left} bytes are still off home: {reason}. The volume stays attached and readable; remove \
-             the cause and drain again"
+            "not drained: {left}{reason}. The volume stays attached and readable; remove the cause and drain again"
         );
         self.tell_watchers(Watch::Drain, &Reply::No { message });
     }
