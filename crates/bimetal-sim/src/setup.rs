@@ -503,8 +503,9 @@ pub struct ExistingDrive {
 }
 
 impl Setup {
-    /// Makes an existing volume over models, empty. A workload for the volume names one device, 0,
-    /// which is the volume's first unit.
+    /// Makes the simulated twin of an existing volume: the same scheme and settings on models of
+    /// the drives, without content. A workload for the volume names one device, 0, which is the
+    /// volume's first unit.
     ///
     /// # Errors
     /// Refuses a drive that is impossible with its profile, and settings that the scheme refuses.

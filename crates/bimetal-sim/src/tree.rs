@@ -284,7 +284,7 @@ fn refuse_inner_profile(tree: &Tree<NoPayload>, settings: &[(String, Settings)])
     })
 }
 
-/// Returns the content of an array's member, for any role.
+/// Returns what a member of an array holds; `None` if the scheme is no array.
 fn array_holds(scheme: &SchemeInfo, member: MemberId) -> Option<Holds> {
     let array = bimetal_core::schemes::ARRAYS.iter().any(|array| array.name == scheme.name);
     array.then(|| scheme.members[usize::from(member.0).min(1)].1)

@@ -14,8 +14,8 @@
 //!
 //! A figure leads another if their difference exceeds the root of the sum of the squares of the two
 //! ±. Figures are positive, and the values of an unstable figure are mostly larger than its printed
-//! value. So the ± of the larger figure is smaller downwards: 29 ± 84 reaches down to 7.5 (29
-//! divided by 1 + 84 / 29), not below 0.
+//! value. So the interval reaches less far down than up: 29 ± 84 reaches up to 113, and down to 7.4
+//! (29 divided by 1 + 84 / 29), never below 0.
 
 use bimetal_measure::durations::Distribution;
 use bimetal_measure::response_time::ResponseTimes;

@@ -1,11 +1,12 @@
 //! Sorts the entries of a trace by time, in bounded memory. Equal times stay in file order.
 //!
 //! Entries wait in a window of [`WINDOW`] entries. An entry that steps back in time is sorted in,
-//! if no more entries than the window holds stand between. A step back beyond the window is
-//! refused. A time more than [`LEAP_NS_MAX`] ahead of both neighbours in the file is refused, too;
-//! a missing neighbour, at the ends of the file, agrees. A time more than [`SPAN_NS_MAX`] from the
-//! first time of the trace is refused: the sum of such times would not fit a clock. Formats without
-//! times and `bin`, whose encoding cannot step back, do not use the window.
+//! if no more entries than the window holds stand between. A time that lies further back than the
+//! window is an error. A time more than [`LEAP_NS_MAX`] ahead of both neighbours in the file is
+//! refused, too; a missing neighbour, at the ends of the file, agrees. A time more than
+//! [`SPAN_NS_MAX`] from the first time of the trace is refused: the sum of such times would not fit
+//! a clock. Formats without times and `bin`, whose encoding cannot step back, do not use the
+//! window.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, VecDeque};

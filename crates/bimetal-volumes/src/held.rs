@@ -1,8 +1,9 @@
 //! Volume that this process holds: its drives are locked, and only this process may change its
 //! labels and its guard.
 //!
-//! 1. [`Held::take`] locks the drives and changes no content, so that a recovery may still refuse.
-//!    With permission, `take` restores a header that another program has overwritten.
+//! 1. [`Held::take`] locks the drives and changes no content of the volume, so that the recovery
+//!    may still refuse to start it. With permission of the user, `take` restores a header that
+//!    another program has overwritten.
 //! 2. [`Held::begin`] follows, before the volume is served. `begin` writes the next generation of
 //!    the labels, so that a drive that is missing now is outdated from then on. `begin` also raises
 //!    the guard of the home drive.

@@ -10,8 +10,8 @@ use crate::ExtractError;
 use crate::figures::{Figures, quoted};
 use crate::statistics::{Line, line, median, quantile};
 
-/// Numbers of pages for the points of the line. Writes, with one page in front of them, fill at
-/// most a small block.
+/// Numbers of pages at which a time is measured; a line is fitted to these times. Writes, with one
+/// page in front of them, fill at most a small block.
 const PAGES: [u64; 6] = [1, 2, 3, 4, 6, 7];
 /// Number of tries for each time.
 const TRIES: usize = 10;

@@ -323,7 +323,7 @@ impl Geometry {
         Bytes(u64::from(self.physical_units()) * u64::from(self.unit_bytes))
     }
 
-    /// Returns the spare factor: (physical − logical) / physical.
+    /// Returns the spare area as a share of the flash: (physical − logical) / physical.
     pub fn spare_factor(&self) -> f64 {
         1.0 - f64::from(self.logical_units) / f64::from(self.physical_units())
     }

@@ -63,7 +63,7 @@ const SCALE: Scale = Scale { held_out: 10, chosen: FLASH, provisioned: 1, ..Scal
 /// levelling has an effect.
 const WORN_FLASH: Bytes = Bytes(125_000_000);
 
-/// Differences of erases from which on wear levelling moves data.
+/// Thresholds of wear levelling: it moves data once the erases of two blocks differ by so many.
 const THRESHOLDS: [&str; 3] = ["2", "4", "8"];
 
 pub(super) fn measure(traces: &Traces, effort: Effort, cache: &Cache) -> Result<Values, ExperimentsError> {

@@ -249,7 +249,8 @@ fn nominal_flash(capacity: f64) -> f64 {
     2.0_f64.powf(capacity.log2().ceil())
 }
 
-/// Returns the spare factor of a drive whose flash is `flash` times its capacity.
+/// Returns the spare area of a drive as a share of its flash, which is `flash` times the drive's
+/// capacity.
 fn spare_of(flash: f64) -> f64 {
     (1.0 - 1.0 / flash).max(SPARE_MIN)
 }

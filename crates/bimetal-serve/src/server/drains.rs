@@ -145,8 +145,8 @@ impl Server {
         None
     }
 
-    /// Checks the progress of the drain. Returns true if the drain is over and the volume has new
-    /// work.
+    /// Checks the progress of the drain. Returns true if the drain has ended, so that the volume
+    /// has operations to send.
     pub(super) fn go_on_draining(&mut self) -> bool {
         let slots = self.volume.view().layout.slots.map(|slots| slots.member);
         let gone = slots.is_some_and(|slots| self.volume.view().member(slots).state == MemberState::Failed);

@@ -12,7 +12,7 @@ use crate::simulator::Replay;
 /// Smallest share of the time behind its trace with which a run counts as saturated.
 const SATURATED_SHARE: f64 = 0.1;
 
-/// A request that takes longer had waited for others, in milliseconds.
+/// Response time in milliseconds from which on a request must have waited for other requests.
 const LONG_MS: f64 = 1000.0;
 
 /// Returns the share of the time for which a run was behind, if the run was saturated: by its share

@@ -426,8 +426,9 @@ mod tests {
         }
     }
 
-    /// Regression: a mutant of three requests had a flush after the end of the volume. Each of 692
-    /// options of a plan refused the flush, so the plan ran all options.
+    /// Regression: in a trace of three requests, a changed bit made one a flush at an address
+    /// beyond the end of the volume. Each of 692 options of a plan refused the flush, so the plan
+    /// ran all options.
     #[test]
     fn flush_has_no_place_of_its_own() {
         let requests = [

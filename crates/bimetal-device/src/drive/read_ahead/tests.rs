@@ -230,8 +230,8 @@ fn a_change_on_its_way_is_never_overtaken() {
     bench.read(3 * MIB, MIB);
 }
 
-/// A read waits for read-ahead pieces under way. If a piece fails, the read goes to the drive
-/// itself.
+/// A read waits for read-ahead pieces under way. If the read-ahead of a part fails, the client's
+/// read of the part is sent to the drive.
 #[test]
 fn read_waits_for_pieces_under_way_and_retries_failed_ones() {
     let mut bench = Bench::new();

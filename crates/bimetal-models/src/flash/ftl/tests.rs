@@ -106,7 +106,8 @@ fn fifo_theory(alpha: f64) -> f64 {
     1.0 / (1.0 - valid)
 }
 
-/// FIFO and d-choices have the write amplification of the published Monte Carlo table.
+/// Collection in order of age (FIFO), and of the best of d random blocks (d-choices), has the write
+/// amplification of the published Monte Carlo table.
 #[test]
 fn fifo_and_d_choices_match_the_monte_carlo_table() {
     // B = 4096: units of a block, spare factor, best of 10, FIFO. The table keeps one free block;
