@@ -27,7 +27,7 @@ pub struct HitRatio {
     pub write_pm: Option<f64>,
 }
 
-/// Background moves; all blocks that one trigger moves count as one batch.
+/// Background moves in batches: all blocks that move for the same reason at once are a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Migration {
     /// Number of batches; null if the scheme never moves anything.

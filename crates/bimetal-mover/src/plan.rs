@@ -15,8 +15,8 @@ use std::collections::VecDeque;
 use crate::Side;
 use crate::runs::{Run, Runs, total};
 
-/// Number of blocks that move to the SSD in a round: 16 MiB. A round is small, because its files
-/// may find no place on the SSD, and others have left the SSD for them.
+/// Largest number of blocks that move to the SSD in one round: 16 MiB. A round is small, because
+/// its files may find no place on the SSD, and others have left the SSD for them.
 const ROUND_BLOCKS: u64 = 1 << 12;
 
 /// Files and free space, as the plan finds them.

@@ -408,8 +408,8 @@ fn mixed_candidate(flash: Bytes) -> Candidate {
     Candidate { index: 0, variant: 0, scheme, drives, settings: Vec::new(), cost_usd: 0.0 }
 }
 
-/// Returns `workload` on flash that is larger by the factor `times`, with arrivals that are faster
-/// by the factor `faster`.
+/// Returns `workload` for flash that is `times` as large, with `faster` times as many requests a
+/// second.
 fn on(workload: &Characteristics, times: f64, faster: f64) -> Characteristics {
     Characteristics {
         utilisation: workload.utilisation / times,

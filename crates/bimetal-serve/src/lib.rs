@@ -1,8 +1,8 @@
 //! The server of a volume: runs [`bimetal_core::volume::Volume`] over real drives and serves it as
 //! a block device.
 //!
-//! The server moves bytes between drives and clients, keeps the time, and counts. The server
-//! decides nothing about bytes on disk: the core decides the places of blocks, and
+//! The server moves bytes between drives and clients, tells the engine the time, and counts for the
+//! metrics. The server decides nothing about bytes on disk: the core decides the places of blocks, and
 //! `bimetal-volumes` opens, labels and recovers the volume before it is served. Start with
 //! [`server`], which owns all state and runs the loop.
 //!

@@ -211,7 +211,8 @@ mod tests {
         Operation { token: Token(token), target: 3, command, payload: Numbers(payload) }
     }
 
-    /// Carries out the redirect's operations on `drive`; reads of sectors in `bad` fail.
+    /// Carries out, on `drive`, the operations that the redirect sends; reads of sectors in `bad`
+    /// fail.
     fn carry_out(redirect: &mut Redirect<Numbers>, drive: &mut [u64], bad: &[u64]) -> Option<Completion<Numbers>> {
         while let Some(Operation { token, target, command, payload }) = redirect.next_operation() {
             assert_eq!(target, 3);

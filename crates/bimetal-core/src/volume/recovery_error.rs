@@ -115,7 +115,7 @@ impl RecoveryError {
         matches!(self, Self::Unformatted { .. } | Self::Unreadable { .. } | Self::Damaged { .. })
     }
 
-    /// Adds the remedy to an error of the content.
+    /// Adds, to the text of an error about damaged content, what the owner can do.
     pub(super) fn with_remedy(self) -> Self {
         Self::Unusable { error: Box::new(self) }
     }

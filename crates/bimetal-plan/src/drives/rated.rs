@@ -133,7 +133,7 @@ impl Load {
     }
 }
 
-/// Figure of a row, with the load under which it holds.
+/// A maker's figure of a drive, with the size and number of requests for which the figure holds.
 struct Rated {
     key: &'static str,
     figure: fn(&DriveFigures) -> &Option<PerSize>,

@@ -168,8 +168,8 @@ impl Draft {
     }
 }
 
-/// Assembles the profile's file, and checks that it makes a drive. The capacity is the sum of the
-/// zones.
+/// Puts the text of the profile together, and checks that a model can be built from the profile.
+/// The capacity is the sum of the zones.
 fn finish(stem: &str, model: &str, draft: &Draft, tables: &str, file: &str) -> Result<String, DiskspecsError> {
     let text_with = |capacity: u64| {
         let mut text = format!(

@@ -31,7 +31,8 @@ pub(super) struct Prepared {
     pub(super) job: Job,
     /// Options of the job.
     pub(super) options: SimulationOptions,
-    /// Settings of the job, spelled with one form of each key, as the result has them.
+    /// Settings of the job, as its result has them: a key that can be written in two ways is
+    /// written in one.
     pub(super) spelled: BTreeMap<String, String>,
     /// Digest of the trace.
     pub(super) trace: String,
