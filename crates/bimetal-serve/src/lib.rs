@@ -2,8 +2,8 @@
 //! a block device.
 //!
 //! The server moves bytes between drives and clients, tells the engine the time, and counts for the
-//! metrics. The server decides nothing about bytes on disk: the core decides the places of blocks, and
-//! `bimetal-volumes` opens, labels and recovers the volume before it is served. Start with
+//! metrics. The server decides nothing about bytes on disk: the core decides the places of blocks,
+//! and `bimetal-volumes` opens, labels and recovers the volume before it is served. Start with
 //! [`server`], which owns all state and runs the loop.
 //!
 //! - [`nbd`]: the protocol of the clients. [`replay`]: a client that plays a trace.
