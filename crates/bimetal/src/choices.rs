@@ -24,7 +24,7 @@ use crate::life::until;
 pub(crate) struct Choices {
     /// Choices that no other run beats, cheapest first.
     pub(crate) best: Vec<Choice>,
-    /// Indices of the runs that are better than every cheaper run in no figure, by a gain that counts.
+    /// Indices of the runs that gain nothing over the choices that cost no more.
     pub(crate) beaten: Vec<usize>,
     /// Indices of the runs that are not choices, with the reason.
     pub(crate) unsure: Vec<(usize, NoChoice)>,
