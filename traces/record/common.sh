@@ -4,6 +4,7 @@
 #   name       of the trace
 #   disk_size  of the loop device
 #   event      that counts as an arrival, as in `bimetal record --event` (default: queue)
+#   mark_bytes size of a mark (default: 4096)
 #   with_files if set, which file lies where is written beside the trace, as `bimetal place` sees it at the end
 #
 # and defines the functions
@@ -27,9 +28,11 @@ forget() {
   echo 3 >/proc/sys/vm/drop_caches
 }
 
-# Marks a place in the recording: reads the last block of the device $1, which no file has, past memory.
+# Marks a place in the recording: reads the end of the device $1, which no file has, past memory.
 mark() {
-  dd if="$1" of=/dev/null bs=4k count=1 skip="$(($(blockdev --getsize64 "$1") / 4096 - 1))" iflag=direct status=none
+  local size=${mark_bytes:-4096}
+  dd if="$1" of=/dev/null bs="$size" count=1 skip="$(($(blockdev --getsize64 "$1") - size))" \
+    iflag=direct,skip_bytes status=none
 }
 
 # Fetches Debian packages into the current directory.
