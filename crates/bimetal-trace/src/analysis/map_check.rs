@@ -3,6 +3,7 @@
 //! A map names the free space of its file system, and nobody reads free space that was not written
 //! before: it has no content. So a map is another device's if many reads of blocks that the trace
 //! has not written fall into its free space, or if it reaches beyond the device that was recorded.
+//! Reads of the device's end are left out: a system that starts looks there for labels of volumes.
 //! The share of the blocks in files decides nothing: files that come and go within a trace are in
 //! no map.
 
@@ -22,12 +23,15 @@ const BLOCK: u64 = 4096;
 const READ_MIN: u64 = 256;
 
 /// Share of the blocks read from which on a map is refused. The maps of this project have at most
-/// 0.2 % with their own traces.
+/// 0.3 % with their own traces.
 const REFUSED: f64 = 0.2;
 
 /// Share of the blocks read from which on the user is told: files that were deleted between the
 /// trace and the map were in space that is free now.
 const DOUBTED: f64 = 0.01;
+
+/// Size of the device's end that is searched for labels, and therefore left out.
+const SEARCHED: u64 = 1 << 20;
 
 /// Counts the reads of a trace that its own map cannot explain.
 #[derive(Debug)]
@@ -132,7 +136,9 @@ impl MapCheck {
     }
 
     fn read(&mut self, block: u64) {
-        if !self.written.contains(&block) {
+        let left = self.end.saturating_sub(block.saturating_mul(BLOCK));
+        let is_searched = (1..=SEARCHED).contains(&left);
+        if !is_searched && !self.written.contains(&block) {
             self.read += 1;
             self.in_free += u64::from(is_free(&self.free, block));
         }
@@ -206,6 +212,17 @@ mod tests {
         assert!(share(&[request(OpKind::Read, 1000, 900), request(OpKind::Write, 1000, 900)]).is_some());
     }
 
+    /// Regression: the map of `boot` was doubted with its own trace. At each start, the guest read
+    /// the last 512 KiB of its disk, which are free, in search of labels.
+    #[test]
+    fn reads_of_the_end_of_the_device_tell_nothing() {
+        let inside = request(OpKind::Read, 0, 1000);
+        let searched = SEARCHED / BLOCK;
+        assert_eq!(share(&[inside, request(OpKind::Read, 2000 - searched, searched)]), None);
+        let before = request(OpKind::Read, 2000 - 2 * searched, searched);
+        assert!(share(&[inside, before]).is_some_and(|found| found.is_refused()));
+    }
+
     #[test]
     fn map_beyond_the_end_of_the_device_is_refused() {
         let size = Bytes(2000 * BLOCK);
@@ -225,8 +242,16 @@ mod tests {
     #[test]
     fn no_map_of_the_project_is_refused_with_its_own_trace() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces");
-        let names =
-            ["application-mix", "browser-start", "desktop", "office-start", "postmark", "program-start", "unpack"];
+        let names = [
+            "application-mix",
+            "boot",
+            "browser-start",
+            "desktop",
+            "office-start",
+            "postmark",
+            "program-start",
+            "unpack",
+        ];
         let maps = names.map(|name| {
             let path = folder.join(format!("{name}.files.csv.zst"));
             FileMap::read(name, BufReader::new(std::fs::File::open(path).unwrap())).unwrap()
@@ -248,7 +273,10 @@ mod tests {
                 noted += usize::from(found.is_some_and(|found| !found.is_refused()));
             }
         }
-        println!("of {} pairs of different recordings, {refused} are refused and {noted} noted", names.len() * 6);
-        assert_eq!((refused, noted), (29, 3));
+        println!(
+            "of {} pairs of different recordings, {refused} are refused and {noted} noted",
+            names.len() * (names.len() - 1)
+        );
+        assert_eq!((refused, noted), (39, 6));
     }
 }
