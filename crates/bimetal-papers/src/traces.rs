@@ -13,8 +13,9 @@ use bimetal_trace::{Event, OpenOptions, Request, Trace};
 use crate::experiments::ExperimentsError;
 
 /// Shipped traces, with their bytes; `traces/README.md` describes the recordings.
-const SHIPPED: [(&str, &[u8]); 11] = [
+const SHIPPED: [(&str, &[u8]); 12] = [
     ("application-mix", include_bytes!("../../../traces/application-mix.bin.zst")),
+    ("boot", include_bytes!("../../../traces/boot.bin.zst")),
     ("browser", include_bytes!("../../../traces/browser.bin.zst")),
     ("desktop", include_bytes!("../../../traces/desktop.bin.zst")),
     ("media-copy", include_bytes!("../../../traces/media-copy.bin.zst")),
@@ -28,14 +29,15 @@ const SHIPPED: [(&str, &[u8]); 11] = [
 ];
 
 /// Maps of files of shipped traces.
-const FILES: [(&str, &[u8]); 3] = [
+const FILES: [(&str, &[u8]); 4] = [
+    ("boot", include_bytes!("../../../traces/boot.files.csv.zst")),
     ("desktop", include_bytes!("../../../traces/desktop.files.csv.zst")),
     ("office-start", include_bytes!("../../../traces/office-start.files.csv.zst")),
     ("program-start", include_bytes!("../../../traces/program-start.files.csv.zst")),
 ];
 
-/// Number of sectors of a mark, which stands between the pieces of a trace.
-const MARK_SECTORS: u64 = 8;
+/// Size of a mark, which stands between the pieces of a trace.
+pub(crate) const MARK: Bytes = Bytes::from_kib(4);
 
 /// Shipped traces that stand for the papers' desktops.
 pub(crate) const DESKTOPS: [&str; 4] = ["browser", "media-copy", "package-install", "source-tree"];
@@ -112,13 +114,13 @@ impl Traces {
         Ok(FileMap::read(&format!("{name}.files.csv"), BufReader::new(*bytes))?)
     }
 
-    /// Returns the pieces of a shipped trace between its marks: reads of the last block of a disk
-    /// of this size.
-    pub(crate) fn pieces(&self, name: &str, disk: Bytes) -> Result<Vec<Loaded>, ExperimentsError> {
+    /// Returns the pieces of a shipped trace between its marks: reads of this size at the end of a
+    /// disk of this size.
+    pub(crate) fn pieces(&self, name: &str, disk: Bytes, mark: Bytes) -> Result<Vec<Loaded>, ExperimentsError> {
         let Loaded { requests, queue_events, compact } = self.shipped(name)?;
-        let last = disk.get() / SECTOR_BYTES - MARK_SECTORS;
-        let is_mark =
-            |request: &Request| request.kind == OpKind::Read && request.range == SectorRange::new(last, MARK_SECTORS);
+        let mark_sectors = mark.get() / SECTOR_BYTES;
+        let marked = SectorRange::new(disk.get() / SECTOR_BYTES - mark_sectors, mark_sectors);
+        let is_mark = |request: &Request| request.kind == OpKind::Read && request.range == marked;
         let pieces = requests.split(is_mark).map(|piece| Loaded { requests: piece.to_vec(), queue_events, compact });
         Ok(pieces.collect())
     }

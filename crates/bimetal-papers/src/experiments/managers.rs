@@ -17,7 +17,7 @@ use bimetal_sim::results::Run;
 use rayon::prelude::*;
 
 use super::{CLOSED, ExperimentsError, Note, Plan, Values, geometric_mean, mean, percent, ratio};
-use crate::traces::{DESKTOPS, Loaded, SERVERS, Traces, is_shipped};
+use crate::traces::{DESKTOPS, Loaded, MARK, SERVERS, Traces, is_shipped};
 
 pub(super) use figures::figures;
 
@@ -95,7 +95,7 @@ pub(super) fn measure(traces: &Traces) -> Result<Values, ExperimentsError> {
     scores(&mut values, &SHIPPED, &traces.all_shipped(&names)?)?;
     if is_shipped("application-mix") {
         // In front of the first mark, memory forgets.
-        let tasks: Vec<Loaded> = traces.pieces("application-mix", MIX_DISK)?.into_iter().skip(1).collect();
+        let tasks: Vec<Loaded> = traces.pieces("application-mix", MIX_DISK, MARK)?.into_iter().skip(1).collect();
         scores(&mut values, &MIX, &tasks)?;
     }
     Ok(values)

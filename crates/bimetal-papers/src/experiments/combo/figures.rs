@@ -3,7 +3,7 @@
 use bimetal_core::scheme::FileExtent;
 use bimetal_core::units::{Bytes, SECTOR_BYTES};
 
-use super::{BOOTS, BUSY, EMULATED, FRAGMENTS, Recorded, Times, Traces, extents, is_program, is_shipped};
+use super::{BOOT_MARK, BUSY, EMULATED, FRAGMENTS, MARK, Recorded, Times, Traces, extents, is_program};
 use crate::claims::Paper;
 use crate::experiments::ExperimentsError;
 use crate::figure::{Axis, Curve, Figure, Shape, bars};
@@ -66,18 +66,16 @@ fn relative(times: &Times, think: f64) -> [Option<f64>; 5] {
 fn starts(
     [number, title]: [&'static str; 2],
     (place, seconds): (&'static str, &[Option<f64>; 5]),
-    ours: Option<(&Times, f64, [f64; 3])>,
+    (times, think, parts): (&Times, f64, [f64; 3]),
     note: &str,
 ) -> Figure {
     let ssd = seconds[3];
     let paper = seconds.map(|seconds| Some(seconds? / ssd?));
     let mut curves = vec![Curve::paper("start", place, 1, &bars(&paper)).drawn_as(Shape::Bars)];
-    if let Some((times, think, parts)) = ours {
-        for (colour, part) in [0, 2, 3].into_iter().zip(parts) {
-            let name = format!("{:.0} % of the think time", part * 100.0);
-            let bars = bars(&relative(times, think * part));
-            curves.push(Curve::ours(&name, colour, bars).drawn_as(Shape::Bars));
-        }
+    for (colour, part) in [0, 2, 3].into_iter().zip(parts) {
+        let name = format!("{:.0} % of the think time", part * 100.0);
+        let bars = bars(&relative(times, think * part));
+        curves.push(Curve::ours(&name, colour, bars).drawn_as(Shape::Bars));
     }
     let y = Axis::logarithmic("time of a start, SSD1 = 1");
     Figure { paper: Paper::Combo, number, title, x: Axis::names("", &PLACES), y, curves, note: note.to_owned() }
@@ -87,20 +85,17 @@ fn starts(
 fn boot(traces: &Traces) -> Result<Figure, ExperimentsError> {
     let heads = ["figure 7", "Start of the system"];
     let paper = ("section 5.2", &WINDOWS);
-    if !is_shipped("boot") {
-        return Ok(starts(heads, paper, None, "Ours is not measured: it needs the recording boot."));
-    }
-    let recorded = Recorded::of(traces, "boot", Bytes::from_gib(4), |at| at < BOOTS)?;
+    let recorded = Recorded::of(traces, "boot", Bytes::from_gib(4), BOOT_MARK)?;
     let times = recorded.times()?;
-    Ok(starts(heads, paper, Some((&times, recorded.think, EMULATED)), &of_fragments()))
+    Ok(starts(heads, paper, (&times, recorded.think, EMULATED), &of_fragments()))
 }
 
 /// Combo Drive's figure 8.
 fn office(traces: &Traces) -> Result<Figure, ExperimentsError> {
-    let recorded = Recorded::of(traces, "office-start", Bytes::from_gib(2), |at| at % 2 == 1)?;
+    let recorded = Recorded::of(traces, "office-start", Bytes::from_gib(2), MARK)?;
     let times = recorded.times()?;
     let note = format!("The paper has no time of the Combo Drive without optimizer. {}", of_fragments());
-    let ours = Some((&times, recorded.think, BUSY));
+    let ours = (&times, recorded.think, BUSY);
     Ok(starts(["figure 8", "Start of a word processor"], ("section 5.3", &WORD), ours, &note))
 }
 

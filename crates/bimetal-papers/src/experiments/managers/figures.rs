@@ -3,7 +3,7 @@
 use bimetal_sim::results::Run;
 use rayon::prelude::*;
 
-use super::{DESKTOPS, HDD, HDD_USD, Loaded, MANAGERS, MIX_DISK, Plan, SERVERS, SSD, SSD_SCORE, SSD_USD, Traces};
+use super::{DESKTOPS, HDD, HDD_USD, Loaded, MANAGERS, MARK, MIX_DISK, Plan, SERVERS, SSD, SSD_SCORE, SSD_USD, Traces};
 use super::{rate, twice};
 use crate::claims::Paper;
 use crate::experiments::{CLOSED, ExperimentsError, geometric_mean, ratio};
@@ -27,7 +27,7 @@ const PER_DOLLAR: [Option<f64>; 5] = [Some(77.0), Some(67.0), Some(76.0), Some(7
 pub(in crate::experiments) fn figures(traces: &Traces) -> Result<Vec<Figure>, ExperimentsError> {
     let names: Vec<&str> = DESKTOPS.into_iter().chain(SERVERS).collect();
     let shipped = played(&traces.all_shipped(&names)?)?;
-    let tasks: Vec<Loaded> = traces.pieces("application-mix", MIX_DISK)?.into_iter().skip(1).collect();
+    let tasks: Vec<Loaded> = traces.pieces("application-mix", MIX_DISK, MARK)?.into_iter().skip(1).collect();
     let mix = played(&tasks)?;
     let names = SCHEMES.map(|(_, name)| name);
     let both = [("7 shipped traces", 0, &shipped), ("application-mix", 2, &mix)];
