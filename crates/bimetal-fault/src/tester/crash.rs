@@ -58,7 +58,7 @@ pub(super) struct Power {
     /// and writes that are stable at their end (FUA) count.
     countdown: Option<u64>,
     at_barrier: bool,
-    cut: bool,
+    pub(super) cut: bool,
     /// Set while the tester reads every block for a check. No requests arrive while this flag is
     /// set.
     checking: bool,

@@ -13,6 +13,7 @@
 //! At the end every touched sector is read back.
 
 mod checks;
+mod clock;
 mod crash;
 mod damaged;
 mod flushes;
@@ -44,16 +45,11 @@ use damaged::Damaged;
 pub use report::{CaseKind, DamageReport, Failure, Options, Report};
 use scrubs::Scrubs;
 
-/// Largest number of operations that moves may start after the last request has finished. After
-/// this largest number of operations the case ends.
-const IDLE_OPERATIONS_MAX: u64 = 3000;
 /// Sectors per read when the whole volume is read back.
 const READ_BACK_SECTORS: u64 = 96;
 /// Number of failed reads of a slot, one after the other, after which a volume may report the
 /// slot's block as lost. A move reads a slot five times.
 const READS_OF_A_SLOT_MIN: u32 = 4;
-/// Longest delay of a timer.
-const PATIENCE_MAX: Nanoseconds = Nanoseconds::from_seconds(10);
 
 /// Runs the case `seed` of `scheme`, without power cuts.
 ///
@@ -302,19 +298,6 @@ impl Tester {
         Ok(true)
     }
 
-    fn call_at_timer(&mut self, timer: Nanoseconds) {
-        self.now = timer;
-        self.volume.advance(self.now);
-        self.patience = Nanoseconds((2 * self.patience.0 + 1).min(PATIENCE_MAX.0));
-    }
-
-    /// Returns the time at which the volume's timer fires. If the volume was called early many
-    /// times in a row, the tester delays the next call.
-    fn timeout(&self) -> Option<Nanoseconds> {
-        let timeout = self.volume.next_timeout()?;
-        Some(timeout.max(self.now + self.patience))
-    }
-
     /// Takes all pending operations and finished requests, and checks the whole.
     fn after_event(&mut self) -> Result<(), String> {
         if self.is_cut() {
@@ -557,34 +540,6 @@ impl Tester {
         self.drives.iter_mut().for_each(Drive::calm);
         self.idle()?;
         self.check_reasons()
-    }
-
-    /// Lets time pass without requests.
-    fn idle(&mut self) -> Result<(), String> {
-        let before = self.report.operations;
-        self.patience = Nanoseconds::ZERO;
-        for _ in 0..100 {
-            while !self.is_cut()
-                && self.drives.iter().any(|drive| drive.busy() > 0)
-                && self.report.operations < before + IDLE_OPERATIONS_MAX
-            {
-                let due = self.now.max(self.drives.iter().filter_map(Drive::next_due).min().unwrap_or(self.now));
-                match self.timeout().filter(|&at| at < due) {
-                    Some(timer) => self.call_at_timer(timer),
-                    None => {
-                        self.now = due;
-                        self.volume.advance(self.now);
-                        self.answer();
-                    }
-                }
-                self.after_event()?;
-            }
-            let Some(timeout) = self.volume.next_timeout().filter(|_| !self.is_cut()) else { break };
-            self.now = self.now.max(timeout);
-            self.volume.advance(self.now);
-            self.after_event()?;
-        }
-        Ok(())
     }
 
     /// Reads every touched sector, and in a case with cuts all other sectors too.
