@@ -448,6 +448,13 @@ impl dyn Scheme {
     /// Returns the reason for which only a simulation can follow the settings. Valid for a scheme
     /// that was just made.
     pub fn why_only_simulated(&self) -> Option<&'static str> {
+        self.reasons_only_simulated().next()
+    }
+
+    /// Returns the reasons for which only a simulation can follow the settings: one for each
+    /// parameter with such a value. A reason begins with the word `with` and the setting. Valid for
+    /// a scheme that was just made.
+    pub fn reasons_only_simulated(&self) -> impl Iterator<Item = &'static str> {
         let properties = self.properties();
         let reasons = [
             (properties.migrates_instantly, "with migration=instant migrations take no time: expected migration=timed"),
@@ -473,7 +480,7 @@ impl dyn Scheme {
                  crash would mix two versions: expected in_place=off",
             ),
         ];
-        reasons.into_iter().find_map(|(holds, reason)| holds.then_some(reason))
+        reasons.into_iter().filter_map(|(holds, reason)| holds.then_some(reason))
     }
 }
 

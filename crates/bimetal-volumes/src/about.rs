@@ -76,13 +76,22 @@ impl About {
         Some(Self { name: label.name.clone(), uuid: Some(label.volume.to_string()), scheme, settings, members })
     }
 
+    /// Returns the name of a setting without the scheme's name before it.
+    pub fn own_name<'a>(&self, name: &'a str) -> &'a str {
+        name.strip_prefix(self.scheme.name).and_then(|rest| rest.strip_prefix('.')).unwrap_or(name)
+    }
+
     /// Applies a drive's rating, if `name` is this setting. Returns true if `name` was this
-    /// setting.
+    /// setting, and false for a parameter of the scheme.
     ///
     /// # Errors
-    /// Fails if there is no such drive, the drive is emulated, or the value is not a rating.
+    /// Fails if there is no such drive, the drive is emulated, or the value is not a rating. Fails
+    /// for any other setting of a drive: the volume has such a setting from its creation on.
     pub fn take_rating(&mut self, name: &str, value: &str) -> Result<bool, String> {
-        let Some((id, RATED_WRITES)) = name.split_once('.') else { return Ok(false) };
+        let Some((id, key)) = name.split_once('.') else { return Ok(false) };
+        if key != RATED_WRITES {
+            return Err(format!("{name} is a setting of an emulated drive: expected it at `bimetal create`"));
+        }
         let member = self.members.iter_mut().find(|member| member.id == id && member.profile.is_none());
         let member = member.ok_or_else(|| {
             format!(

@@ -1,14 +1,15 @@
-//! Settings on the labels of a volume that a process holds.
+//! Settings of a volume that change after its creation: the rules for every change, and the labels
+//! of a volume that a process holds.
 
 use bimetal_core::label::Label;
 use bimetal_core::layout::LayoutRequest;
-use bimetal_core::scheme::SchemeError;
+use bimetal_core::scheme::{Scheme, SchemeError};
 use bimetal_core::schemes;
 use bimetal_core::settings::{self, SettingError, Settings};
 
 use crate::held::{Held, HoldError};
 
-/// Reasons for which a setting cannot be changed on a volume that is not served.
+/// Reasons for which a setting cannot be changed.
 #[derive(Debug, thiserror::Error)]
 pub enum SetError {
     /// The scheme is unknown.
@@ -40,6 +41,32 @@ pub enum SetError {
     },
 }
 
+/// Checks a new value of a parameter by the rules for every volume, served or not. Returns true if
+/// the value differs from the old value.
+///
+/// `before` has the settings with the old value, and the number of reasons for which only a
+/// simulation follows these settings: 0 for a volume that is served. `after` has the settings with
+/// the new value, and the scheme that was made of them.
+///
+/// A value that only a simulation follows is refused. A volume of an earlier build that has such
+/// values may leave them, one after the other.
+///
+/// # Errors
+/// Fails with the setting, the value and the remedy if only a simulation follows the value.
+pub fn check_change(
+    (key, value): (&str, &str),
+    (before, reasons_before): (&Settings, usize),
+    (after, made): (&Settings, &(dyn Scheme + 'static)),
+) -> Result<bool, SetError> {
+    let reasons: Vec<&'static str> = made.reasons_only_simulated().collect();
+    if let Some(first) = reasons.first().filter(|_| reasons.len() >= reasons_before) {
+        let own = format!("with {key}={value} ");
+        let reason = *reasons.iter().find(|reason| reason.starts_with(&own)).unwrap_or(first);
+        return Err(SetError::OnlySimulated { key: key.to_owned(), value: value.to_owned(), reason });
+    }
+    Ok(before.get(key) != after.get(key))
+}
+
 /// Checks a setting that a volume with this label is to have from its next start on. Returns true
 /// if the volume must be clean for the change: a parameter that may change while the volume is
 /// served does not need a clean volume.
@@ -53,36 +80,25 @@ pub fn needs_clean(label: &Label, key: &str, value: &str) -> Result<bool, SetErr
     let before = Settings::new(scheme.name, scheme.parameters, label.scheme_settings())?;
     let others = label.scheme_settings().filter(|(other, _)| *other != key);
     let after = Settings::new(scheme.name, scheme.parameters, others.chain([(key, value)]))?;
-    let parameter = scheme.parameters.iter().find(|parameter| parameter.name == key);
     let (lay_out, build) = (scheme.layout, scheme.build);
-    if let Some(reason) = parameter.and_then(|it| it.simulated) {
-        // A volume may leave a value that only a simulation follows, and may not take one. A build
-        // that refuses such a value opens no volume with it, so the volume cannot be drained first.
-        let leaves = build(&after, &lay_out(&after, &request)?)?.why_only_simulated().is_none();
-        let only_simulated = || SetError::OnlySimulated { key: key.to_owned(), value: value.to_owned(), reason };
-        return if leaves { Ok(false) } else { Err(only_simulated()) };
-    }
     let (old, new) = (lay_out(&before, &request)?, lay_out(&after, &request)?);
-    let is_simulated = build(&before, &old)?.why_only_simulated().is_some();
-    let (key, value) = (key.to_owned(), value.to_owned());
+    let reasons_before = build(&before, &old)?.reasons_only_simulated().count();
+    let mut made = build(&after, &new)?;
+    let differs = check_change((key, value), (&before, reasons_before), (&after, &*made))?;
     // The use of slots may change while they are empty; their positions may not.
-    let mut same_use = new.clone();
+    let mut same_use = new;
     if let (Some(slots), Some(before)) = (&mut same_use.slots, &old.slots) {
         slots.kind = before.kind;
     }
     if same_use != old {
-        return Err(SetError::LiesElsewhere { key, value });
+        return Err(SetError::LiesElsewhere { key: key.to_owned(), value: value.to_owned() });
     }
-    let mut built = build(&after, &new)?;
-    if let Some(reason) = built.why_only_simulated() {
-        return Err(SetError::OnlySimulated { key, value, reason });
-    }
-    if is_simulated {
-        // No build opens the volume, so the volume cannot be drained first.
+    // No build opens a volume that only a simulation follows, so the volume cannot be drained first.
+    if !differs || reasons_before > 0 {
         return Ok(false);
     }
-    let of_moves = [settings::MOVE_RATE.name, settings::MOVE_MEMORY.name].contains(&key.as_str());
-    let live = of_moves || built.set(&key, &after)?;
+    let of_moves = [settings::MOVE_RATE.name, settings::MOVE_MEMORY.name].contains(&key);
+    let live = of_moves || made.set(key, &after)?;
     Ok(!live)
 }
 

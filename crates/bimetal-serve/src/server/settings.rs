@@ -4,7 +4,7 @@
 use std::sync::PoisonError;
 
 use bimetal_core::settings::Settings;
-use bimetal_volumes::settings::keep;
+use bimetal_volumes::settings::{check_change, keep};
 
 use super::Server;
 use super::control::Watch;
@@ -26,26 +26,25 @@ impl Server {
         let Some(about) = &mut self.control.about else {
             return Err("this server does not know its settings".to_owned());
         };
-        let name = name.strip_prefix(about.scheme.name).and_then(|rest| rest.strip_prefix('.')).unwrap_or(name);
-        if about.take_rating(name, value)? {
-            return Ok(name.to_owned());
+        let name = about.own_name(name).to_owned();
+        if about.take_rating(&name, value)? {
+            return Ok(name);
         }
-        if name.contains('.') {
-            return Err(format!("{name} is a setting of an emulated drive: expected it at `bimetal create`"));
+        let of_scheme = about.settings.iter().filter(|(key, _)| !key.contains('.'));
+        let present = of_scheme.map(|(key, value)| (key.as_str(), value.as_str()));
+        let (scheme, parameters) = (about.scheme.name, about.scheme.parameters);
+        let before = Settings::new(scheme, parameters, present.clone()).map_err(|error| error.to_string())?;
+        let changed = present.chain([(name.as_str(), value)]);
+        let after = Settings::new(scheme, parameters, changed).map_err(|error| error.to_string())?;
+        let made = (about.scheme.build)(&after, &self.volume.view().layout).map_err(|error| error.to_string())?;
+        // A volume that is served has no value that only a simulation follows.
+        let differs =
+            check_change((&name, value), (&before, 0), (&after, &*made)).map_err(|error| error.to_string())?;
+        if differs {
+            self.volume.set(self.now, &name, &after).map_err(|error| error.to_string())?;
         }
-        let others = about.settings.iter().filter(|(other, _)| *other != name && !other.contains('.'));
-        let all = others.map(|(key, value)| (key.as_str(), value.as_str())).chain([(name, value)]);
-        let settings =
-            Settings::new(about.scheme.name, about.scheme.parameters, all).map_err(|error| error.to_string())?;
-        let ignored =
-            about.scheme.parameters.iter().find(|parameter| parameter.name == name).and_then(|it| it.simulated);
-        let built = (about.scheme.build)(&settings, &self.volume.view().layout).map_err(|error| error.to_string())?;
-        if let Some(reason) = ignored.or_else(|| built.why_only_simulated()) {
-            return Err(format!("{name}={value}: only a simulation can do that: {reason}"));
-        }
-        self.volume.set(self.now, name, &settings).map_err(|error| error.to_string())?;
-        about.settings.insert(name.to_owned(), value.to_owned());
-        Ok(name.to_owned())
+        about.settings.insert(name.clone(), value.to_owned());
+        Ok(name)
     }
 
     /// Writes a value to the labels. Returns a message if the writing cannot begin.
@@ -67,5 +66,100 @@ impl Server {
             server.tell_watchers(Watch::Set, &reply);
         });
         begun.err().map(|error| format!("{in_force}, and ends with the server: no thread to write labels: {error}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bimetal_core::block::BlockSize;
+    use bimetal_core::label::{Format, Label, MemberLabel, Uuid, usable};
+    use bimetal_core::layout::{MemberId, Role};
+    use bimetal_core::units::Bytes;
+    use bimetal_volumes::settings::needs_clean;
+
+    use super::super::testing::Bench;
+
+    /// Returns the label of a volume that is not served.
+    fn label(scheme: &str) -> Label {
+        let member = |(role, mib): (Role, u64)| MemberLabel {
+            uuid: Uuid([mib as u8; 16]),
+            role,
+            size: usable(Bytes::from_mib(mib)),
+            emulates: None,
+            seen_in: 1,
+            carried: 1,
+            last_seen: 0,
+        };
+        Label {
+            volume: Uuid([7; 16]),
+            name: "disk".to_owned(),
+            index: MemberId(0),
+            members: [(Role::Ssd, 64), (Role::Hdd, 128)].map(member).to_vec(),
+            scheme: scheme.to_owned(),
+            settings: Vec::new(),
+            block: BlockSize::default(),
+            units: Vec::new(),
+            guard: None,
+            resizing: false,
+            format: Format::NEWEST,
+            second_tail: true,
+            compatible: 0,
+            generation: 1,
+            writing: 1,
+            written: 0,
+            created_by: "test".to_owned(),
+        }
+    }
+
+    /// Regression: a volume that was not served took `wear_levelling=static`, and a served volume
+    /// refused it as a setting of simulations. The messages about `adaptive` differed, too.
+    #[test]
+    fn served_and_stopped_volumes_answer_alike() {
+        let refused = Some("only a simulation can do that");
+        for (scheme, key, value, expected) in [
+            ("mixedstore", "wear_levelling", "static", None),
+            ("mixedstore", "wear_levelling", "adaptive", refused),
+            ("mixedstore", "wear_levelling", "none", Some("expected one of")),
+            ("mixedstore", "idle_periods", "detected", None),
+            ("mixedstore", "idle_periods", "profiled", refused),
+            ("mixedstore", "no_parameter", "1", Some("has no parameter")),
+            ("griffin", "migration", "timed", None),
+            ("griffin", "migration", "instant", refused),
+            ("griffin", "timeout", "30s", None),
+            ("griffin", "timeout", "0s", Some("expected at least")),
+            ("smart-response", "replacement", "lru", None),
+            ("smart-response", "replacement", "belady", refused),
+            ("dataplex", "replacement", "belady", refused),
+            ("hybrid-disk", "in_place", "off", None),
+            ("hybrid-disk", "in_place", "on", refused),
+            ("combo", "moves", "timed", None),
+        ] {
+            let mut bench = Bench::new(scheme);
+            let served = bench.server.take_setting(key, value).map(drop);
+            let stopped = needs_clean(&label(scheme), key, value).map_err(|error| error.to_string());
+            let setting = format!("{scheme}: {key}={value}");
+            assert_eq!(served, stopped.map(drop), "{setting}");
+            match (served, expected) {
+                (Ok(()), expected) => assert_eq!(expected, None, "{setting}"),
+                (Err(message), Some(expected)) => assert!(message.contains(expected), "{setting}: {message}"),
+                (Err(message), None) => panic!("{setting}: {message}"),
+            }
+            if expected == refused {
+                let message = bench.server.take_setting(key, value).expect_err("refused again");
+                assert!(message.starts_with(&format!("{key}={value}: ")), "the setting: {message}");
+                assert!(message.contains(&format!("with {key}={value} ")), "the reason: {message}");
+                assert!(message.contains(": expected "), "the remedy: {message}");
+            }
+        }
+    }
+
+    /// Regression: a served volume refused the value that it has, if the parameter cannot change
+    /// while the volume is served.
+    #[test]
+    fn served_volume_takes_the_value_that_it_has() {
+        let mut bench = Bench::new("smart-response");
+        assert!(bench.server.take_setting("mode", "enhanced").is_ok());
+        let refused = bench.server.take_setting("mode", "maximized").expect_err("refused");
+        assert!(refused.contains("cannot change while the volume is served"), "{refused}");
     }
 }

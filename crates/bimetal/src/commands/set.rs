@@ -52,14 +52,10 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
 /// Changes the label of a volume that is not served, and returns the result as text.
 fn set_stopped(located: &Located, key: &str, value: &str) -> Result<String, Error> {
     let label = &located.assembly.label;
-    let own = format!("{}.", label.scheme);
-    let key = key.strip_prefix(&own).unwrap_or(key);
     let mut about = About::of(label, located)
         .ok_or_else(|| Error::new(format!("the scheme '{}' is not known to this version of bimetal", label.scheme)))?;
+    let key = about.own_name(key);
     let rating = about.take_rating(key, value).map_err(Error::new)?;
-    if !rating && key.contains('.') {
-        return Err(Error::new(format!("{key} is a setting of an emulated drive: expected it at `bimetal create`")));
-    }
     let clean = offline::status(located).dirty_bytes == Some(0);
     if !rating && needs_clean(label, key, value)? && !clean {
         let name = &label.name;
