@@ -5,7 +5,7 @@
 use bimetal_core::block::BlockSize;
 use bimetal_core::layout::Role;
 use bimetal_measure::text::{short, short_years};
-use bimetal_sim::findings::{answered_by_faster_device, answers_before_stable};
+use bimetal_sim::findings::{answered_by_faster_device, answers_before_stable, volatile_caches};
 use bimetal_sim::lifetime::Life;
 use bimetal_sim::limits::Limits;
 use bimetal_sim::results::Run;
@@ -290,11 +290,16 @@ fn cost_of_year_in_halves(figures: &Figures, halves: &[Vec<Life>], budget: &Budg
         figures.usd_per_year_if(|life| years(life).or(life.years))
     };
     let halves: Vec<Option<f64>> = halves.iter().map(of_half).collect();
+    // Costs under growing load are higher than those of the halves, which do not grow.
+    let grows = figures.grown.is_some();
     let at_end = |end: fn((f64, f64)) -> f64| figures.usd_per_year_if(|life| life.range_years.map(end).or(life.years));
-    over_halves(budget, figures.predicted(budget), &halves, &[at_end(|range| range.0), at_end(|range| range.1)])
+    let ends = [at_end(|range| range.0), at_end(|range| range.1)];
+    let spread = over_halves(budget, figures.predicted(budget), if grows { &[None, None] } else { &halves }, &ends);
+    Spread { first_half: halves[0], second_half: halves[1], ..spread }
 }
 
-/// Returns the spread of a figure over the whole trace, over its `halves`, and with `other` values.
+/// Returns the spread of a figure: its value over the whole trace, over each of its `halves`, and
+/// `other` values that it may have.
 fn over_halves(budget: &Budget, predicted: Option<f64>, halves: &[Option<f64>], other: &[Option<f64>]) -> Spread {
     let all = || halves.iter().chain(other).copied().chain([predicted]).flatten();
     let (least, most) = (all().reduce(f64::min), all().reduce(f64::max));
@@ -447,7 +452,8 @@ fn notes(figures: &Figures, budgets: &[Budget]) -> Vec<String> {
 }
 
 /// Computes the effects of a fifth more load, a fifth less load, half the SSD, and disks without a
-/// volatile write cache on `candidate`, whose run is `run`: on the budgeted figures of a run, or on the figure that `latency` names if no budget is given.
+/// volatile write cache on `candidate`, whose run is `run`: on the budgeted figures of a run, or on
+/// the figure that `latency` names if no budget is given.
 ///
 /// # Errors
 /// Returns an error if the totals of a run contradict each other.
@@ -477,8 +483,10 @@ pub fn sensitivity(
     let mut rows = rows.collect::<Result<Vec<Sensitivity>, SimulationError>>()?;
     if answers_before_stable(&evaluator.load.survey, run) {
         let mut common = evaluator.common.clone();
-        common.settings.push(("hdd.write_cache".to_owned(), "off".to_owned()));
-        let change = "writes that wait until they are stable (--set hdd.write_cache=off)".to_owned();
+        let caches = volatile_caches(run).map(|key| (key.to_owned(), "off".to_owned()));
+        common.settings.extend(caches);
+        let flags: Vec<String> = volatile_caches(run).map(|key| format!("--set {key}=off")).collect();
+        let change = format!("writes that wait until they are stable ({})", flags.join(" "));
         rows.push(changed(&Evaluator { common: &common, ..*evaluator }, change, candidate, budgets, &shown)?);
     }
     Ok(rows)

@@ -81,7 +81,7 @@ impl Planned {
     /// Returns the factor by which `next` is faster than `best`, or that it lasts longer.
     fn gain(&self, best: &Tried, next: &Tried) -> String {
         let speeds = speed(next, &self.latency).zip(speed(best, &self.latency));
-        match speeds.filter(|(next, best)| is_gain(*next, *best)) {
+        match speeds.filter(|_| is_faster(next, best, &self.latency)) {
             Some((next, best)) => format!("{} times as fast", significant(best / next, 2)),
             None => "with a longer life".to_owned(),
         }

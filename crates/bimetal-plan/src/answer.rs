@@ -253,9 +253,7 @@ impl Described {
             settings: settings_of(candidate, figures),
             cost_usd: candidate.cost_usd,
             usd_per_year: cost.usd_per_year,
-            usd_per_year_most: figures.filter(|figures| figures.lives.is_some()).and_then(|figures| {
-                figures.usd_per_year_if(|life| life.range_years.map(|range| range.0).or(life.years))
-            }),
+            usd_per_year_most: figures.and_then(Figures::usd_per_year_most),
             loss_probability_per_year: cost.loss_probability_per_year,
             embodied_carbon_kg: cost.embodied_carbon_kg,
             predicted: figures.map(|figures| predicted(figures, budgets)).unwrap_or_default(),

@@ -238,6 +238,13 @@ impl Figures {
         run.cost.usd_per_year
     }
 
+    /// Returns the cost of a year with the shortest lives that the trace leaves possible; `None` if
+    /// lives were not computed, or a cost is not known.
+    pub(crate) fn usd_per_year_most(&self) -> Option<f64> {
+        self.lives.as_ref()?;
+        self.usd_per_year_if(|life| life.range_years.map(|range| range.0).or(life.years))
+    }
+
     /// Returns the shortest and the longest time until the first flash drive is worn out: infinity
     /// if none wears out, `None` if lifetimes were not computed.
     pub fn life_range(&self) -> (Option<f64>, Option<f64>) {

@@ -78,13 +78,15 @@ impl Growth {
             };
             let grown = |now: Option<f64>, end: Option<f64>| match (now, end) {
                 (Some(now), Some(end)) => Some(self.life(now, end)).filter(|years| years.is_finite()),
-                (now, _) => now,
+                (now, end) => now.or(end),
             };
-            let range = life.range_years;
+            let (range, unknown) = (life.range_years, life.unknown);
             life.note(Lifetime {
                 warranted_years: grown(life.warranted_years, end.warranted_years),
                 cycles_years: grown(life.cycles_years, end.cycles_years),
             });
+            // A life that growth makes infinite is not unknown.
+            life.unknown = unknown;
             let times = life.years_or_more() / now;
             life.range_years = range.map(|(least, most)| (least * times, most * times));
         }
@@ -156,5 +158,26 @@ mod tests {
         assert_eq!(growth.life(10.0, 10.0), 10.0);
         assert_eq!(Growth::parse("0%/y", None).unwrap().years, 5.0);
         assert!(Growth::parse("fast", None).is_err() && Growth::parse("100%/y", Some("9y")).is_err());
+    }
+
+    /// Wear that begins only under the grown load counts from the start. The limit that ends the
+    /// life may change with the load.
+    #[test]
+    fn each_limit_of_a_life_is_shortened() {
+        let profile = bimetal_models::profile::Profile::load("intel-x25-m-80gb").unwrap();
+        let life = |warranted_years, cycles_years| {
+            let mut life = Life::at_rates("ssd", &profile, profile.capacity.bytes(), 1.0, 1.0);
+            life.note(Lifetime { warranted_years, cycles_years });
+            life
+        };
+        let growth = Growth { per_year: 0.2, years: 5.0 };
+        let mut lives = [life(Some(10.0), None), life(Some(10.0), Some(12.0))];
+        lives[1].range_years = Some((5.0, 10.0));
+        growth.shorten(&mut lives, &[life(Some(4.0), Some(3.0)), life(Some(9.0), Some(2.0))]);
+        assert_eq!((lives[0].warranted_years, lives[0].cycles_years), (Some(growth.life(10.0, 4.0)), Some(3.0)));
+        assert_eq!(lives[0].years, Some(3.0));
+        assert_eq!(lives[1].years, Some(growth.life(12.0, 2.0)), "the cycles end this life now");
+        let (least, most) = lives[1].range_years.unwrap();
+        assert!((most - growth.life(12.0, 2.0)).abs() < 1e-9 && (least * 2.0 - most).abs() < 1e-9);
     }
 }

@@ -153,13 +153,20 @@ impl Proof<'_> {
     }
 }
 
-/// Returns the reason for which the lower end of the lifetime breaks one of `budgets`; `None` if it
-/// breaks none, or is not known.
+/// Returns the reason for which the lower end of the lifetime breaks one of `budgets`, which may
+/// limit the cost of a year; `None` if it breaks none, or is not known.
 pub(crate) fn refuted_by_life(figures: &Figures, budgets: &[Budget]) -> Option<String> {
-    let least = figures.lives.as_ref().filter(|lives| !lives.is_empty()).and(figures.life_range().0);
-    let of_life = |budget: &&Budget| budget.metric == Metric::Lifetime && least.is_some();
-    let broken = budgets.iter().filter(of_life).find(|budget| !budget.kept_by(least))?;
-    Some(format!("at the lower end of its range {}", broken.broken_by(least)))
+    figures.lives.as_ref().filter(|lives| !lives.is_empty())?;
+    let with_least = |budget: &Budget| match &budget.metric {
+        Metric::Lifetime => Some(("at the lower end of its range", figures.life_range().0?)),
+        Metric::Ownership(_) if budget.needs_lives() => Some(("with the shortest life", figures.usd_per_year_most()?)),
+        _ => None,
+    };
+    budgets.iter().find_map(|budget| {
+        let (when, value) = with_least(budget)?;
+        let broken = !budget.kept_by(Some(value));
+        broken.then(|| format!("{when} {}", budget.broken_by(Some(value))))
+    })
 }
 
 #[cfg(test)]

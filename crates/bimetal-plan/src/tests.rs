@@ -301,7 +301,7 @@ fn plan_shows_the_disk_without_its_volatile_write_cache() {
     let requests = steady(300, 20);
     let planned = plan(&question(&requests, &["hdd-only"], &["write.mean<10s"]), &Nobody).unwrap();
     let rows = &planned.answer.sensitivity;
-    let row = rows.iter().find(|row| row.change.contains("hdd.write_cache=off")).expect("no request is a flush");
+    let row = rows.iter().find(|row| row.change.contains("--set hdd.write_cache=off")).expect("no request is a flush");
     let best = planned.tried[0].figures().and_then(|figures| figures.predicted(&planned.budgets[0]));
     assert!(row.figures[0].1 > best.map(|mean| mean * 2.0), "{row:?} {best:?}");
 }

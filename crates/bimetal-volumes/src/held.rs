@@ -118,8 +118,7 @@ pub struct Held {
     expects_loss: bool,
     /// Set if foreign content in the place of the guarded drive's header was overwritten.
     overwrote: bool,
-    /// Sectors of the guarded drive's beginning whose two copies differed at the last change of the
-    /// guard.
+    /// Sectors of the guarded drive's beginning whose two copies differed at a change of the guard.
     differing: Vec<u64>,
     /// First drive whose second copy of the label could not be written, with the error.
     copy_failed: Option<String>,
@@ -195,10 +194,17 @@ impl Held {
         self.overwrote
     }
 
-    /// Returns the sectors of the guarded drive's beginning whose two copies differed when the guard
-    /// was last raised or lowered. The first copies were taken.
-    pub fn differing(&self) -> &[u64] {
-        &self.differing
+    /// Tells of the sectors of the guarded drive's beginning whose two copies differed when the
+    /// guard was raised or lowered; `None` if there were none.
+    pub fn copies_that_differed(&self) -> Option<String> {
+        let first = self.differing.first()?;
+        Some(format!(
+            "'{}': the two copies of the home drive's first MiB differed in {} sectors, from sector {first} on, and the \
+             first copy was taken. This is normal after a crash amid writes. Otherwise one of the copies is damaged, and \
+             nothing tells which: check the file systems on the volume",
+            self.label.name,
+            self.differing.len()
+        ))
     }
 
     /// Returns the first drive whose second copy of the label could not be written, with the error.
@@ -481,7 +487,9 @@ impl Held {
             let answer = match change.next() {
                 Step::Finished => {
                     self.overwrote |= change.overwrote().is_some();
-                    self.differing = change.differing().to_vec();
+                    self.differing.extend(change.differing());
+                    self.differing.sort_unstable();
+                    self.differing.dedup();
                     return Ok(());
                 }
                 Step::Label(guard) => {

@@ -116,12 +116,13 @@ fn meaning_with(meaning: &str, is_calm: bool, report: &Report, name: &str) -> St
 /// Fails if the volume is in use, or if no drive takes the report.
 pub fn acknowledge(located: &Located, by: &str) -> Result<String, HoldError> {
     let mut held = Held::take(located)?;
+    let differed = held.copies_that_differed().map_or_else(String::new, |text| format!("\n{text}"));
     let mut report = held.report().clone();
     let Some(cleared) = report.acknowledge(seconds_since_1970(), by) else {
-        return Ok(lost::NOTHING_TO_ACKNOWLEDGE.to_owned());
+        return Ok(format!("{}{differed}", lost::NOTHING_TO_ACKNOWLEDGE));
     };
     held.keep_report(&report)?;
-    Ok(lost::acknowledged(&cleared))
+    Ok(lost::acknowledged(&cleared) + &differed)
 }
 
 /// Returns the wear of the SSDs.

@@ -3,9 +3,9 @@
 //!
 //! A run is beaten if a run that costs no more is as fast and its SSD lasts as long. Speed is the
 //! 99th percentile of the response times, or their mean. A gain counts from [`GAIN`] on, as in a
-//! plan, and if it is larger than the ± of both figures. A gain in life counts from the longest
-//! possible life of the one to the shortest possible life of the other. No life beyond ten years
-//! counts. A run whose figures hold for the trace, but would mislead a buyer, is not offered as a
+//! plan, and if it is larger than the ± of both figures. A life is longer if its shortest possible
+//! years exceed those of the other life by a gain, and its longest are no fewer. No life beyond ten
+//! years counts. A run whose figures hold for the trace, but would mislead a buyer, is not offered as a
 //! choice ([`NoChoice`]).
 
 use bimetal_core::schemes;
@@ -109,8 +109,12 @@ impl Choices {
             runs.iter().enumerate().filter_map(|(at, run)| Some((at, why_not(run)?))).collect();
         let sure = (0..runs.len()).filter(|at| unsure.iter().all(|(other, _)| other != at));
         let mut order: Vec<(usize, Merits)> = sure.filter_map(|at| Some((at, merits(&runs[at])?))).collect();
+        let all: Vec<Merits> = order.iter().map(|(_, own)| *own).collect();
+        let beaten_by = |own: &Merits| all.iter().filter(|other| other.usd == own.usd && other.is_better(own)).count();
         order.sort_by(|(_, a), (_, b)| {
-            a.usd.total_cmp(&b.usd).then(a.p99.0.total_cmp(&b.p99.0)).then(b.years.0.total_cmp(&a.years.0))
+            let by_merit = beaten_by(a).cmp(&beaten_by(b));
+            let by_figures = a.p99.0.total_cmp(&b.p99.0).then(b.years.0.total_cmp(&a.years.0));
+            a.usd.total_cmp(&b.usd).then(by_merit).then(by_figures)
         });
         if order.len() < 2 && unsure.is_empty() {
             return None;
@@ -205,12 +209,22 @@ impl Merits {
         Some(format!("for {}", limits.collect::<Vec<_>>().join(" and ")))
     }
 
+    /// Returns true if this run is better than `other` in a figure, and worse in none, by gains that
+    /// count.
+    fn is_better(&self, other: &Self) -> bool {
+        let gains = |own: &Self, other: &Self| {
+            let other = Cheaper { merits: *other, is_choice: true };
+            [Merit::P99, Merit::Mean, Merit::Life].into_iter().any(|merit| own.beats(&other, merit))
+        };
+        gains(self, other) && !gains(other, self)
+    }
+
     /// Returns true if this run is better than a cheaper run in one figure: than a choice by a gain
     /// that counts.
     fn beats(&self, Cheaper { merits: other, is_choice }: &Cheaper, merit: Merit) -> bool {
         let is_lower = |own: (f64, Option<f64>), other: (f64, Option<f64>)| match is_choice {
             true => is_gain(own, other),
-            false => own.0 < other.0,
+            false => own.0 < other.0 && milliseconds(own.0) != milliseconds(other.0),
         };
         match merit {
             Merit::P99 => is_lower(self.p99, other.p99),
@@ -432,6 +446,19 @@ mod tests {
         let choices = Choices::of(&runs, None).unwrap();
         assert_eq!(choices.best.iter().map(|choice| choice.run).collect::<Vec<_>>(), [0, 1, 2]);
         assert_eq!(choices.best[2].purpose, "for a p99 below 100 ms and a mean below 5.00 ms");
+    }
+
+    /// Regression: of two runs of one price, the one with the shorter tail was a choice, although
+    /// its tail was shorter by less than counts, and the other had a lower mean and a longer life.
+    #[test]
+    fn of_one_price_the_better_run_is_the_choice() {
+        let mut runs =
+            [run("disk", 100.0, 671.0, None), run("a", 145.0, 14.7, Some(2.8)), run("b", 145.0, 15.9, Some(5.0))];
+        for (run, mean) in runs.iter_mut().zip([90.0, 3.0, 0.3]) {
+            run.response_time_ms.all.mean = Some(mean);
+        }
+        let choices = Choices::of(&runs, None).unwrap();
+        assert_eq!(choices.best.iter().map(|choice| choice.run).collect::<Vec<_>>(), [0, 2]);
     }
 
     #[test]

@@ -74,7 +74,8 @@ pub fn chosen<'a>(mut entries: Vec<Entry<'a>>, name: Option<&str>) -> Result<Vec
         entries.retain(|entry| entry.file().name == wanted);
     } else {
         let has = |entry: &Entry, wanted: &str| {
-            [entry.name(), entry.model()].into_iter().any(|name| plain(name).contains(&plain(wanted)))
+            let wanted = plain(wanted);
+            !wanted.is_empty() && [entry.name(), entry.model()].into_iter().any(|name| plain(name).contains(&wanted))
         };
         // An entry has all sizes of its model.
         let wanted = if entries.iter().any(|entry| has(entry, name)) { name } else { without_size(name) };
@@ -436,6 +437,7 @@ mod tests {
         let all = count(None);
         assert_eq!(count(Some("samsung-870-evo")), 1);
         assert_eq!(count(Some("Samsung 870 EVO 500GB")), 1, "a name as --ssd takes it");
+        assert_eq!(count(Some("?")), 0, "no letter names nothing");
         assert_eq!(count(Some("dual-actuator-hdd")), files[5].drives.len());
         assert!((2..all).contains(&count(Some("Optane"))));
         let error = chosen(Entry::all(&files), Some("samsng-870-evo")).err().unwrap().to_string();

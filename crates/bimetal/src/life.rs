@@ -93,7 +93,7 @@ pub(crate) fn below_table(runs: &[Run]) -> String {
         (true, true) => {}
         (false, true) => text += &format!("life: limited by {by_warranty}\n"),
         (true, false) => text += &format!("life: limited by {by_cycles}\n"),
-        // The exceptions are the fewer.
+        // The smaller group is named.
         (false, false) => {
             let (rule, names, exception) = match cycles.len() > warranty.len() {
                 true => (by_cycles, warranty, by_warranty),

@@ -4,7 +4,6 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use bimetal_core::units::Bytes;
 use bimetal_measure::text::decimal;
 use bimetal_sim::results::TraceSummary;
 use serde::Serialize;
@@ -102,20 +101,6 @@ pub fn note(message: impl std::fmt::Display) {
 pub(crate) fn tell(line: impl std::fmt::Display) {
     // When standard error is closed, no reader is left for the line.
     let _ = writeln!(io::stderr().lock(), "{line}");
-}
-
-/// Largest size of flash whose model has mapping units of 4 KiB.
-const FLASH_MAX: Bytes = Bytes((u32::MAX as u64 - 1) * 4096);
-
-/// Notes that no SSDs are modelled that hold the capacity asked for.
-pub(crate) fn note_capacity_beyond_flash(trace: &TraceSummary) {
-    if let Some(capacity) = trace.capacity_bytes.filter(|capacity| *capacity > FLASH_MAX.0) {
-        note(format_args!(
-            "SSDs of more than {} together have no model: no option with {} on SSDs alone was run",
-            decimal(FLASH_MAX.0),
-            decimal(capacity)
-        ));
-    }
 }
 
 /// Notes that no capacity is known, so that `holders`, which the user buys, are as small as the

@@ -29,8 +29,7 @@ pub(crate) fn self_check(trace: &TraceSummary) -> String {
     let end = trace.address_end_bytes.unwrap_or(0);
     // Writing to a string cannot fail.
     let seconds = trace.duration_s;
-    let time = if seconds > 0.0 { format!("{seconds:.0} s") } else { "no times".to_owned() };
-    let _ = write!(line, ", {time}, addresses up to {:.2} GiB", gib(end));
+    let _ = write!(line, ", {seconds:.0} s, addresses up to {:.2} GiB", gib(end));
     if let Some(devices) = trace.devices.filter(|devices| *devices > 1) {
         let _ = write!(line, ", {devices} devices one behind the other");
     }

@@ -89,6 +89,9 @@ pub(crate) fn let_go(held: &Mutex<Held>, summary: &Summary) -> Result<Option<Str
         return Ok(None);
     }
     held.lower_guard()?;
+    if let Some(text) = held.copies_that_differed() {
+        note(text);
+    }
     let guarded = held.label().guard.map(|(member, _)| held.label().member_name(member));
     Ok(guarded.map(|member| format!("{member} is a plain disk now: its content can be used without bimetal")))
 }

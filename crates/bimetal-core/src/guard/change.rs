@@ -273,12 +273,17 @@ impl Change {
     }
 }
 
-/// Returns the first sector of `place` with none of the possible contents.
+/// Returns the first sector of `place` with none of the possible contents, of which the first is
+/// the header.
 fn foreign(from: u64, place: &[u8], possible: &[Option<&[u8]>]) -> Option<u64> {
     let sector = SECTOR_BYTES as usize;
     let mut sectors = place.chunks_exact(sector).enumerate();
+    // The header comes first.
+    let flips_max = |number: usize| u32::from(number == 0);
     let is_known = |at: usize, bytes: &[u8]| {
-        possible.iter().flatten().any(|all| flipped_bits(&all[at * sector..(at + 1) * sector], bytes) <= 1)
+        possible.iter().enumerate().any(|(number, all)| {
+            all.is_some_and(|all| flipped_bits(&all[at * sector..(at + 1) * sector], bytes) <= flips_max(number))
+        })
     };
     sectors.find(|&(at, bytes)| !is_known(at, bytes)).map(|(at, _)| from + at as u64)
 }

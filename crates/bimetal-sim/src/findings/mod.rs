@@ -29,7 +29,7 @@ pub use of_trace::OfTrace;
 pub use part_of_addresses::depends_on_place;
 use serde::Serialize;
 pub use timers::{MeasuredPart, puts_off_all_work};
-pub use volatile_cache::answers_before_stable;
+pub use volatile_cache::{answers_before_stable, volatile_caches};
 
 use crate::results::Run;
 use crate::simulator::Replay;

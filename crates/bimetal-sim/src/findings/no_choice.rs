@@ -35,7 +35,7 @@ impl NoChoice {
         match self {
             Self::TooFewAddresses => "the trace knows too few addresses",
             Self::NothingWrittenHome => {
-                "the trace ends before a timer of the scheme, and nothing was written home (a longer trace, or --set of the \
+                "the trace ends before a timer of the scheme, and less than 1 % of the data was written home (a longer trace, or --set of the \
                  timer)"
             }
             Self::Saturated => "requests wait for more than a second, in a burst or for a tenth of the time",

@@ -5,15 +5,16 @@ use super::Finding;
 use crate::results::Run;
 use crate::survey::Survey;
 
-/// Returns true if a disk of the run has its write cache on because the profile says so.
-fn has_volatile_cache(run: &Run) -> bool {
-    run.assumed.iter().any(|(key, value)| key.ends_with(".write_cache") && value.starts_with("on"))
+/// Returns the keys of the write caches that are on because the disks' profiles say so.
+pub fn volatile_caches(run: &Run) -> impl Iterator<Item = &str> {
+    let caches = run.assumed.iter().filter(|(key, value)| key.ends_with(".write_cache") && value.starts_with("on"));
+    caches.map(|(key, _)| key.as_str())
 }
 
 /// Returns true if a disk of the run answers writes before they are stable, and the trace has no
 /// flushes that wait for them.
 pub fn answers_before_stable(survey: &Survey, run: &Run) -> bool {
-    survey.flushes == 0 && survey.writes > 0 && has_volatile_cache(run)
+    survey.flushes == 0 && survey.writes > 0 && volatile_caches(run).next().is_some()
 }
 
 pub(super) fn of(survey: &Survey, runs: &[Run]) -> Option<Finding> {

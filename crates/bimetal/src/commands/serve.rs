@@ -197,13 +197,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
              given up (--accept-loss): the volume has its own beginning again; check the file systems on the volume"
         ));
     }
-    if let [first, ..] = held.differing() {
-        note(format_args!(
-            "'{name}': the two copies of the home drive's first MiB differed in {} sectors, from sector {first} on, and \
-             the first copy was taken. This is normal after a crash amid writes. Otherwise one of the copies is \
-             damaged, and nothing tells which: check the file systems on the volume",
-            held.differing().len()
-        ));
+    if let Some(text) = held.copies_that_differed() {
+        note(text);
     }
     if let Some(failed) = held.copy_failed() {
         note(format_args!(

@@ -10,7 +10,7 @@ use clap::Args;
 
 use crate::error::Error;
 use crate::options::JsonOption;
-use crate::output::print_done;
+use crate::output::{note, print_done};
 use crate::target::{Target, ask};
 use crate::volume::setting;
 
@@ -67,6 +67,10 @@ fn set_stopped(located: &Located, key: &str, value: &str) -> Result<String, Erro
     if let Some(first) = absent.first() {
         return Err(Error::new(format!("{} is missing, so its label cannot be changed: connect it", first.member)));
     }
-    keep(&mut Held::take(located)?, key, value)?;
+    let mut held = Held::take(located)?;
+    if let Some(text) = held.copies_that_differed() {
+        note(text);
+    }
+    keep(&mut held, key, value)?;
     Ok(format!("{key}={value} takes effect at the next start"))
 }

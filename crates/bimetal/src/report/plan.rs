@@ -84,7 +84,8 @@ fn verdict(planned: &Planned) -> String {
             if first.candidate.has_several_drives() {
                 about.push(STRIPE.to_owned());
             }
-            about.extend(break_even::sentences(&best.break_even));
+            let prices = break_even::sentences(&best.break_even).into_iter();
+            about.extend(prices.map(|sentence| format!("each price alone: {sentence}")));
             let about: String = about.iter().map(|line| format!("<li>{}</li>\n", escaped(line))).collect();
             writeln!(
                 text,

@@ -15,7 +15,7 @@ use bimetal_plan::break_even;
 use bimetal_plan::budget::{Budget, Metric};
 use bimetal_plan::catalogue::{Catalogue, Kind, SIZE_MIN};
 use bimetal_plan::create;
-use bimetal_plan::evaluate::Figures;
+use bimetal_plan::evaluate::{Figures, Outcome};
 use bimetal_plan::growth::Growth;
 use bimetal_plan::search::Tried;
 use bimetal_plan::{PlanError, Planned, Progress as PlanProgress, Question, Stage, mixcp, plan};
@@ -32,9 +32,7 @@ use crate::memory::take_large_blocks_from_the_system;
 use crate::names::schemes_named;
 use crate::options::simulation::{SimulationOptions, choices};
 use crate::options::{TableForm, heading};
-use crate::output::{
-    OutputFile, Versioned, note, note_capacity_beyond_flash, note_small_capacity, note_unknown_capacity, print,
-};
+use crate::output::{OutputFile, Versioned, note, note_small_capacity, note_unknown_capacity, print};
 use crate::prices;
 use crate::progress::Stages;
 use crate::report;
@@ -237,7 +235,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     }
     let planned = planned(&arguments, &[], &Stages::default())?;
     note_small_capacity(&planned.answer.trace, "options");
-    note_capacity_beyond_flash(&planned.answer.trace);
+    if let Some(why) = no_flash_alone(&planned) {
+        note(format_args!("no option without a disk can be built, for example: {why}"));
+    }
     if planned.kept > 0 && planned.budgets.iter().all(|budget| budget.metric == Metric::Cost) {
         note(
             "no budget asks for more than a low price, so the cheapest option wins: --latency 'p99<5ms' asks for speed, and \
@@ -255,6 +255,18 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     print(&table.unwrap_or_else(|| if form.json { json(&planned) } else { text(&planned) }))?;
     // The status says whether anything keeps the budgets.
     if planned.kept == 0 { Err(Error::No) } else { Ok(()) }
+}
+
+/// Returns the reason against an option without a disk, if there are such options and none of them
+/// can be built: a buyer of a large volume should know that SSDs alone were not considered.
+fn no_flash_alone(planned: &Planned) -> Option<&str> {
+    let is_flash = |tried: &&Tried| tried.candidate.drives.iter().all(|(_, offer)| offer.kind == Kind::Ssd);
+    let mut reasons = planned.tried.iter().filter(is_flash).map(|tried| match &tried.outcome {
+        Some(Outcome::Impossible(why)) => Some(why.as_str()),
+        _ => None,
+    });
+    let first = reasons.next()??;
+    reasons.all(|reason| reason.is_some()).then_some(first)
 }
 
 fn budgets_of(arguments: &Arguments) -> Result<Vec<Budget>, Error> {

@@ -14,9 +14,9 @@ const BETTER_SHOWN: usize = 4;
 
 /// The shown part of the options that were not chosen.
 pub(super) struct Others<'a> {
-    /// Options that keep the budgets and are better in something than every cheaper option.
+    /// Options that keep the budgets and are better in something than every option that costs less.
     better: Vec<&'a Tried>,
-    /// For each scheme that is not shown yet, the option whose simulation came furthest.
+    /// For each scheme other than these and the best option's, the option whose simulation came furthest.
     of_schemes: Vec<&'a Tried>,
 }
 
@@ -39,7 +39,8 @@ impl<'a> Others<'a> {
         let mut of_schemes: Vec<&Tried> = Vec::new();
         for other in rest {
             let scheme = other.candidate.scheme.name;
-            if better.iter().chain(&of_schemes).all(|shown| shown.candidate.scheme.name != scheme) {
+            let mut shown = better.iter().copied().chain(keepers.first()).chain(of_schemes.iter().copied());
+            if shown.all(|shown| shown.candidate.scheme.name != scheme) {
                 of_schemes.push(other);
             }
         }
@@ -63,7 +64,7 @@ impl<'a> Others<'a> {
             format!("  {}{reason}\n", sentence(tried, &planned.latency))
         };
         if !self.better.is_empty() {
-            text += "\ndearer options that are better in something:\n";
+            text += "\nother options that are better in something:\n";
             text.extend(self.better.iter().map(|tried| line(tried)));
         }
         let (costly, told): (Vec<&Tried>, Vec<&Tried>) =
