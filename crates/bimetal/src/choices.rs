@@ -5,8 +5,8 @@
 //! 99th percentile of the response times, or their mean. A gain counts from [`GAIN`] on, as in a
 //! plan, and if it is larger than the ± of both figures. A life is longer if its shortest possible
 //! years exceed those of the other life by a gain, and its longest are no fewer. No life beyond ten
-//! years counts. A run whose figures hold for the trace, but would mislead a buyer, is not offered as a
-//! choice ([`NoChoice`]).
+//! years counts. A run whose figures hold for the trace, but would mislead a buyer, is not offered
+//! as a choice ([`NoChoice`]).
 
 use bimetal_core::schemes;
 use bimetal_core::units::significant;
