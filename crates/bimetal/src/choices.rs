@@ -209,8 +209,8 @@ impl Merits {
         Some(format!("for {}", limits.collect::<Vec<_>>().join(" and ")))
     }
 
-    /// Returns true if this run is better than `other` in a figure, and worse in none, by gains that
-    /// count.
+    /// Returns true if this run is better than `other` in a figure, and worse in none, by gains
+    /// that count.
     fn is_better(&self, other: &Self) -> bool {
         let gains = |own: &Self, other: &Self| {
             let other = Cheaper { merits: *other, is_choice: true };
