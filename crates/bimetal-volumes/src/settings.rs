@@ -93,7 +93,8 @@ pub fn needs_clean(label: &Label, key: &str, value: &str) -> Result<bool, SetErr
     if same_use != old {
         return Err(SetError::LiesElsewhere { key: key.to_owned(), value: value.to_owned() });
     }
-    // No build opens a volume that only a simulation follows, so the volume cannot be drained first.
+    // No build opens a volume that only a simulation follows, so the volume cannot be drained
+    // first.
     if !differs || reasons_before > 0 {
         return Ok(false);
     }

@@ -38,7 +38,8 @@ const UNCERTAINTY: &str =
 /// Explanation of the intervals that reach down to 0.
 const DOWN_TO_ZERO: &str = "(…) the end of an interval that reaches down to 0\n";
 
-/// Returns the explanation of the intervals in the shown figures of `runs`; empty if there are none.
+/// Returns the explanation of the intervals in the shown figures of `runs`; empty if there are
+/// none.
 pub(crate) fn explanation<'a>(runs: &[Run], mut shown: impl Iterator<Item = &'a str>) -> String {
     if runs.iter().all(|run| run.response_time_ms.all.mean_pm.is_none()) {
         return String::new();

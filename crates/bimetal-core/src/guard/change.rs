@@ -141,9 +141,9 @@ impl Change {
         self.foreign
     }
 
-    /// Returns the sectors of the drive's beginning whose two copies could be read and differed. The
-    /// first copies count. Writes that a crash interrupts leave such sectors; otherwise one of the
-    /// copies is damaged, and nothing tells which.
+    /// Returns the sectors of the drive's beginning whose two copies could be read and differed.
+    /// The first copies count. Writes that a crash interrupts leave such sectors; otherwise one of
+    /// the copies is damaged, and nothing tells which.
     pub fn differing(&self) -> &[u64] {
         &self.differing
     }

@@ -198,8 +198,8 @@ impl Life {
         self.followed = true;
     }
 
-    /// Notes that no shorter run was made. The wear has settled if all parts of this run have nearly
-    /// the same life.
+    /// Notes that no shorter run was made. The wear has settled if all parts of this run have
+    /// nearly the same life.
     pub(super) fn note_alone(&mut self) {
         let range = self.range_years.filter(|_| self.followed);
         self.converged &= range.is_none_or(|(least, most)| most - least <= SETTLED * self.years_or_more());
@@ -425,8 +425,8 @@ mod tests {
         assert_eq!(erases(&[9.0, 9.0, 0.1, 0.1]), None, "too few erases");
     }
 
-    /// Regression: the life of a long trace, which has time for one run of three rounds, was a point
-    /// that counted as certain.
+    /// Regression: the life of a long trace, which has time for one run of three rounds, was a
+    /// point that counted as certain.
     #[test]
     fn life_of_a_single_run_settles_only_if_its_parts_agree() {
         let profile = bimetal_models::profile::Profile::load("super-talent-32gb").unwrap();

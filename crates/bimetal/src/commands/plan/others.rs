@@ -16,7 +16,8 @@ const BETTER_SHOWN: usize = 4;
 pub(super) struct Others<'a> {
     /// Options that keep the budgets and are better in something than every option that costs less.
     better: Vec<&'a Tried>,
-    /// For each scheme other than these and the best option's, the option whose simulation came furthest.
+    /// For each scheme other than these and the best option's, the option whose simulation came
+    /// furthest.
     of_schemes: Vec<&'a Tried>,
 }
 
