@@ -375,9 +375,9 @@ fn count(drives: u64) -> String {
 
 /// Returns a model's name without the size at its end: an option has its own, and
 /// `samsung-970-evo-plus-500gb 250 GB` names two.
-pub(crate) fn without_size(model: &str) -> &str {
+pub fn without_size(model: &str) -> &str {
     let is_size = |part: &str| part.ends_with(['b', 'B']) && part.to_uppercase().parse::<Bytes>().is_ok();
-    model.rsplit_once('-').filter(|(_, last)| is_size(last)).map_or(model, |(rest, _)| rest)
+    model.rsplit_once(['-', ' ']).filter(|(_, last)| is_size(last)).map_or(model, |(rest, _)| rest)
 }
 
 /// Returns an option as a sentence with the ranges of its figures, and the verdict on its budgets:

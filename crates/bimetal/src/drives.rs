@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use bimetal_core::units::Bytes;
 use bimetal_models::spelling::nearest;
+use bimetal_plan::answer::without_size;
 use bimetal_plan::catalogue::{COMMON, COMMON_CLASS, Kind};
 use bimetal_plan::drives::date::Date;
 use bimetal_plan::drives::figures::PerSize;
@@ -90,12 +90,6 @@ pub fn chosen<'a>(mut entries: Vec<Entry<'a>>, name: Option<&str>) -> Result<Vec
         )));
     }
     Ok(entries)
-}
-
-/// Returns a name without the size of a drive at its end.
-fn without_size(name: &str) -> &str {
-    let is_size = |text: &str| text.to_uppercase().parse::<Bytes>().is_ok() && text.ends_with(['b', 'B']);
-    name.rsplit_once([' ', '-']).filter(|(_, last)| is_size(last)).map_or(name, |(model, _)| model)
 }
 
 /// Returns the letters and digits of a name, in small letters: the same for `WD Blue SN5000 500GB`
