@@ -1,7 +1,5 @@
 //! A volume over members in memory that answer at once, for tests that stop and recover the volume.
 
-#![allow(dead_code, reason = "no test needs all of it")]
-
 pub(crate) mod damage;
 
 use std::collections::{BTreeMap, VecDeque};

@@ -8,8 +8,7 @@ use bimetal_core::payload::Payload;
 use bimetal_core::units::{Nanoseconds, SectorRange};
 use bimetal_core::volume::Volume;
 
-mod world;
-use world::{Raw, World};
+use crate::world::{Raw, World};
 
 const HDD: u16 = 1;
 const SECOND: Nanoseconds = Nanoseconds::from_seconds(1);

@@ -1,13 +1,10 @@
 //! The memory of a migration over 660 MB of random writes: content that was read, content that
 //! waits to be written home, and the bookkeeping of each block.
 
-#![allow(unsafe_code, reason = "an allocator that counts has no other way in")]
-
-mod counting;
-
 use std::collections::VecDeque;
 use std::rc::Rc;
 
+use crate::counting::{IN_USE, PEAK, note};
 use bimetal_core::block::BlockSize;
 use bimetal_core::layout::{LayoutRequest, MemberInfo, Role};
 use bimetal_core::operation::{Command, Completion, OpKind, Operation, Status, Token};
@@ -16,7 +13,6 @@ use bimetal_core::schemes;
 use bimetal_core::settings::Settings;
 use bimetal_core::units::{Bytes, Nanoseconds, SectorRange, Sectors};
 use bimetal_core::volume::{Volume, VolumeConfig};
-use counting::{IN_USE, PEAK, note};
 
 const SECTORS: usize = 8;
 

@@ -2,17 +2,12 @@
 //! another volume, of another version, or cut short. The result is either an error, before anything
 //! is written, or a volume that serves. A recovery takes no more memory than a sound volume.
 
-#![allow(unsafe_code, reason = "an allocator that counts has no other way in")]
-
-mod counting;
-mod world;
-
+use crate::counting::{IN_USE, PEAK};
+use crate::world::damage::{OTHERS, answer_comes, edit, forge, noise, pages, put, survive, written, written_by};
+use crate::world::{CACHES, World};
 use bimetal_core::journal::PAGE_SECTORS;
 use bimetal_core::volume::RecoveryError;
-use counting::{IN_USE, PEAK};
 use proptest::prelude::*;
-use world::damage::{OTHERS, answer_comes, edit, forge, noise, pages, put, survive, written, written_by};
-use world::{CACHES, World};
 
 /// Bound on the memory that a recovery of these volumes of 64 MiB takes at once, including the data
 /// that the tests keep for the recovery.

@@ -1,17 +1,15 @@
 //! Bad content that a volume reports: found by reads, writes, moves and scrubs. A report of a block
 //! ends when the block has good content again.
 
-mod world;
-
 use std::collections::BTreeSet;
 
+use crate::world::{CACHES, Raw, World};
 use bimetal_core::block::{Block, BlockRun};
 use bimetal_core::label::report::{Kind, State};
 use bimetal_core::operation::{Command, OpKind, Operation, Status, Token};
 use bimetal_core::payload::Payload;
 use bimetal_core::units::{Nanoseconds, SectorRange};
 use bimetal_core::volume::{Trouble, Volume};
-use world::{CACHES, Raw, World};
 
 /// Schemes that leave content off home alone: only drains move it.
 const LAZY: [(&str, &[(&str, &str)]); 2] = [

@@ -1,5 +1,7 @@
 //! Allocator that counts the bytes that each thread has allocated, for tests of memory bounds.
 
+#![allow(unsafe_code, reason = "an allocator that counts has no other way in")]
+
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 

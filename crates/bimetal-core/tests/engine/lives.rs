@@ -10,8 +10,7 @@ use bimetal_core::settings::Settings;
 use bimetal_core::units::Nanoseconds;
 use bimetal_core::volume::{self, Recovery, RecoveryError, Volume, VolumeConfig};
 
-mod world;
-use world::{CACHES, Raw, World};
+use crate::world::{CACHES, Raw, World};
 
 /// Flushed data can be read after each of several sudden stops.
 #[test]
