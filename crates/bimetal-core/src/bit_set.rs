@@ -2,6 +2,8 @@
 //! without a walk over all words. The system zeroes the memory of the set on demand: an untouched
 //! part is never resident.
 
+use std::ops::Range;
+
 /// A set of numbers below a fixed limit.
 pub(crate) struct BitSet {
     words: Vec<u64>,
@@ -58,6 +60,31 @@ impl BitSet {
         }
         self.len += 1;
         true
+    }
+
+    /// Adds the numbers of `run` before the first member in `run`. Returns the end of the numbers
+    /// that were added.
+    pub(crate) fn fill(&mut self, run: Range<u32>) -> u32 {
+        assert!(run.end <= self.limit, "slot {} beyond {}", run.end, self.limit);
+        let mut from = run.start;
+        while from < run.end {
+            let word = from as usize / 64;
+            let wanted = (run.end - from).min(64 - from % 64);
+            let count = (self.words[word] >> (from % 64)).trailing_zeros().min(wanted);
+            if count > 0 {
+                self.words[word] |= u64::MAX >> (64 - count) << (from % 64);
+                self.any[word / 64] |= 1 << (word % 64);
+                if self.words[word] == u64::MAX {
+                    self.full[word / 64] |= 1 << (word % 64);
+                }
+            }
+            from += count;
+            if count < wanted {
+                break;
+            }
+        }
+        self.len += from - run.start;
+        from
     }
 
     /// Removes `number`. Returns true if `number` was in the set.
@@ -129,6 +156,10 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
+    fn parts(set: &BitSet) -> (Vec<u64>, Vec<u64>, Vec<u64>, u32) {
+        (set.words.clone(), set.any.clone(), set.full.clone(), set.len)
+    }
+
     proptest! {
         #[test]
         fn behaves_as_a_set(limit in 1u32..9000, numbers in proptest::collection::vec((any::<bool>(), 0u32..9000), 0..300),
@@ -153,11 +184,28 @@ mod tests {
         }
 
         #[test]
+        fn fill_adds_numbers_up_to_the_first_member(
+            limit in 1u32..9000, members in proptest::collection::vec(0u32..9000, 0..40),
+            runs in proptest::collection::vec((0u32..9000, 0u32..9000), 1..20)
+        ) {
+            let (mut set, mut twin) = (BitSet::new(limit), BitSet::new(limit));
+            members.iter().for_each(|number| assert_eq!(set.insert(number % limit), twin.insert(number % limit)));
+            for (start, len) in runs {
+                let run = start % limit..(start % limit + len).min(limit);
+                let mut end = run.start;
+                while end < run.end && twin.insert(end) {
+                    end += 1;
+                }
+                prop_assert_eq!(set.fill(run), end);
+                prop_assert_eq!(parts(&set), parts(&twin));
+            }
+        }
+
+        #[test]
         fn a_full_set_has_no_gap(limit in 1u32..9000) {
             let mut set = BitSet::new(limit);
             (0..limit).for_each(|n| { set.insert(n); });
             let at_once = BitSet::of_all(limit);
-            let parts = |set: &BitSet| (set.words.clone(), set.any.clone(), set.full.clone(), set.len);
             prop_assert_eq!(parts(&at_once), parts(&set));
             prop_assert_eq!(set.next_gap(0), None);
             prop_assert_eq!(set.next_member(limit - 1), Some(limit - 1));

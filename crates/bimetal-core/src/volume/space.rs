@@ -84,9 +84,13 @@ impl CacheSpace {
         self.set_taken(slot.0);
     }
 
-    /// Takes a slot if it is free. Returns true if the slot was free.
-    fn set_taken(&mut self, slot: u32) -> bool {
+    /// Takes a slot, whether the slot is free or not.
+    fn set_taken(&mut self, slot: u32) {
         let was_free = self.taken.insert(slot);
+        self.note_taken(slot, was_free);
+    }
+
+    fn note_taken(&mut self, slot: u32, was_free: bool) {
         if let Some(stale) = &mut self.stale {
             stale.remove(slot);
         }
@@ -95,7 +99,6 @@ impl CacheSpace {
         {
             buckets.count(slot, true);
         }
-        was_free
     }
 
     /// Returns true if a slot is taken.
@@ -118,10 +121,13 @@ impl CacheSpace {
         let in_bucket = self.buckets.as_ref().and_then(|buckets| buckets.next(self.cursor, &self.taken));
         let any = || self.taken.next_gap(self.cursor).or_else(|| self.taken.next_gap(0));
         let first = in_bucket.or_else(any)?;
-        let limit = self.buckets.as_ref().map_or(self.slots, |buckets| (first / buckets.size + 1) * buckets.size);
-        let mut end = first;
-        while u64::from(end - first) < count_max && end < limit.min(self.slots) && self.set_taken(end) {
-            end += 1;
+        let end_of_bucket =
+            self.buckets.as_ref().map_or(self.slots, |buckets| (first / buckets.size + 1) * buckets.size);
+        let limit = end_of_bucket.min(self.slots);
+        let wanted_end = limit.min(first.saturating_add(u32::try_from(count_max).unwrap_or(u32::MAX)));
+        let end = self.taken.fill(first..wanted_end);
+        if self.stale.is_some() || self.buckets.is_some() {
+            (first..end).for_each(|slot| self.note_taken(slot, true));
         }
         self.cursor = end;
         Some((Slot(first), u64::from(end - first)))
