@@ -75,46 +75,58 @@ fn fill(disk: &mut Disk) {
 /// `status` reported that it "is read on". The cache of hybrid-disk failed 3,220 operations a
 /// second while a client sent 40 requests. The log of griffin failed 15,417 operations a second
 /// without a client.
-#[test]
-fn dead_drive_is_asked_once_a_second() {
-    for (scheme, member, needed) in [("hybrid-disk", 0, true), ("griffin", 1, true), ("griffin", 0, false)] {
-        let case = serve(plan(scheme), member);
-        let mut disk = case.running.connect();
-        fill(&mut disk);
-        case.is_dead.store(true, Ordering::SeqCst);
-        // The server gets a second to notice that the drive fails.
-        case.failures(1, || drop((disk.ask(1, 4096, 4096, &[9; 4096]), disk.ask(3, 0, 0, &[]))));
-        case.failures(2, || {});
-        let idle = case.failures(5, || {});
-        println!("{scheme}, member {member}: failing operations a second {idle:?}");
-        assert!(idle.iter().sum::<u64>() <= 6, "{scheme}, member {member}: {idle:?}");
-        let mut asked = 0;
-        let busy = case.failures(4, || {
-            asked += 2;
-            let _ = disk.ask(1, 4096 + 8192 * (asked % 2048), 4096, &[9; 4096]);
-            let _ = disk.ask(3, 0, 0, &[]);
-        });
-        println!("{scheme}, member {member}: while {asked} requests come {busy:?}");
-        assert!(busy.iter().sum::<u64>() <= 3 * asked + 6, "{scheme}, member {member}: {busy:?}");
-        let status = case.status();
-        assert_eq!(status.state, "degraded", "{scheme}");
-        assert!(!status.meaning.contains("are being written back"), "{}", status.meaning);
-        assert!(!needed || status.meaning.contains("cannot be read"), "{}", status.meaning);
+fn is_asked_once_a_second(scheme: &'static str, member: usize, needed: bool) {
+    let case = serve(plan(scheme), member);
+    let mut disk = case.running.connect();
+    fill(&mut disk);
+    case.is_dead.store(true, Ordering::SeqCst);
+    // The server gets a second to notice that the drive fails.
+    case.failures(1, || drop((disk.ask(1, 4096, 4096, &[9; 4096]), disk.ask(3, 0, 0, &[]))));
+    case.failures(2, || {});
+    let idle = case.failures(5, || {});
+    println!("{scheme}, member {member}: failing operations a second {idle:?}");
+    assert!(idle.iter().sum::<u64>() <= 6, "{scheme}, member {member}: {idle:?}");
+    let mut asked = 0;
+    let busy = case.failures(4, || {
+        asked += 2;
+        let _ = disk.ask(1, 4096 + 8192 * (asked % 2048), 4096, &[9; 4096]);
+        let _ = disk.ask(3, 0, 0, &[]);
+    });
+    println!("{scheme}, member {member}: while {asked} requests come {busy:?}");
+    assert!(busy.iter().sum::<u64>() <= 3 * asked + 6, "{scheme}, member {member}: {busy:?}");
+    let status = case.status();
+    assert_eq!(status.state, "degraded", "{scheme}");
+    assert!(!status.meaning.contains("are being written back"), "{}", status.meaning);
+    assert!(!needed || status.meaning.contains("cannot be read"), "{}", status.meaning);
 
-        // Once the drive works again, all data is readable, and refused writes are written back.
-        case.is_dead.store(false, Ordering::SeqCst);
-        for at in 0..3000 {
-            let begun = Instant::now();
-            let expected = vec![(at % 250) as u8 + 1; 4096];
-            assert_eq!(disk.ask(0, at * 8192, 4096, &[]), Ok(expected), "{scheme}, member {member}: block {at}");
-            assert!(begun.elapsed() < Duration::from_secs(5));
-        }
+    // Once the drive works again, all data is readable, and refused writes are written back.
+    case.is_dead.store(false, Ordering::SeqCst);
+    for at in 0..3000 {
         let begun = Instant::now();
-        while needed && case.status().dirty_bytes != Some(0) {
-            assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", case.status());
-            std::thread::sleep(Duration::from_millis(200));
-        }
-        drop(disk);
-        drop(case.running.stop_at_once());
+        let expected = vec![(at % 250) as u8 + 1; 4096];
+        assert_eq!(disk.ask(0, at * 8192, 4096, &[]), Ok(expected), "{scheme}, member {member}: block {at}");
+        assert!(begun.elapsed() < Duration::from_secs(5));
     }
+    let begun = Instant::now();
+    while needed && case.status().dirty_bytes != Some(0) {
+        assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", case.status());
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    drop(disk);
+    drop(case.running.stop_at_once());
+}
+
+#[test]
+fn dead_cache_is_asked_once_a_second() {
+    is_asked_once_a_second("hybrid-disk", 0, true);
+}
+
+#[test]
+fn dead_log_is_asked_once_a_second() {
+    is_asked_once_a_second("griffin", 1, true);
+}
+
+#[test]
+fn dead_home_is_asked_once_a_second() {
+    is_asked_once_a_second("griffin", 0, false);
 }
