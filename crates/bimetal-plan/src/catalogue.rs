@@ -323,21 +323,24 @@ impl Catalogue {
     }
 
     /// Returns offers of several equal drives that are used as one drive of at least `least` bytes:
-    /// of each model without a drive that is large enough, the largest.
+    /// of each model without a drive that is large enough, the size with the lowest price of all
+    /// drives, and of equal prices the largest size.
     pub(crate) fn several(&self, least: Bytes) -> Vec<Offer> {
-        let mut largest: BTreeMap<&str, &Offer> = BTreeMap::new();
+        let mut cheapest: BTreeMap<&str, Offer> = BTreeMap::new();
         // A drive that the user has already is one drive.
-        for offer in self.offers.iter().filter(|offer| offer.usd > 0.0) {
-            let known = largest.entry(without_size(&offer.model)).or_insert(offer);
-            *known = if offer.size > known.size { offer } else { *known };
-        }
-        let of = |offer: &Offer| {
+        let bought = || self.offers.iter().filter(|offer| offer.usd > 0.0 && !self.sized.contains(&offer.kind));
+        let has_enough: BTreeSet<&str> =
+            bought().filter(|offer| offer.size >= least).map(|offer| without_size(&offer.model)).collect();
+        for offer in bought().filter(|offer| !has_enough.contains(without_size(&offer.model))) {
             let drives = least.0.div_ceil(offer.size.0);
             let (size, usd) = (Bytes(offer.size.0.saturating_mul(drives)), offer.usd * drives as f64);
-            Offer { drives, size, usd, ..offer.clone() }
-        };
-        let is_short = |offer: &&Offer| offer.size < least && !self.sized.contains(&offer.kind);
-        largest.into_values().filter(is_short).map(of).collect()
+            let together = Offer { drives, size, usd, ..offer.clone() };
+            let known = cheapest.entry(without_size(&offer.model)).or_insert_with(|| together.clone());
+            if together.usd.total_cmp(&known.usd).then(together.drives.cmp(&known.drives)).is_lt() {
+                *known = together;
+            }
+        }
+        cheapest.into_values().collect()
     }
 
     /// Keeps only the offers of a kind with this `model` and `size`. If no drive of that size is
@@ -540,7 +543,8 @@ mod tests {
             found.iter().map(|offer| (offer.drives, offer.size.0, offer.usd)).collect::<Vec<_>>()
         };
         assert_eq!(several("4TB"), []);
-        assert_eq!(several("9TB"), [(3, 12_000_000_000_000, 600.0)]);
+        assert_eq!(several("9TB"), [(9, 9_000_000_000_000, 450.0)], "nine of 1 TB cost less than three of 4 TB");
+        assert_eq!(several("12TB"), [(3, 12_000_000_000_000, 600.0)], "of one price, the fewer drives");
         let own = Catalogue::parse(&text.replace("[50, 200]", "[0, 0]"), "own").unwrap();
         assert_eq!(own.several(Bytes::from_gib(9000)), [], "a drive that is there is one drive");
     }

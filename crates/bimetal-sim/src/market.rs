@@ -77,15 +77,21 @@ impl Market {
         cheapest.unwrap_or(DEFAULT_HDD)
     }
 
-    /// Returns the smallest drive of `model` on sale with at least `least` sectors, or several of
-    /// the largest drive if no drive is large enough. `profile` describes the model.
+    /// Returns the smallest drive of `model` on sale with at least `least` sectors. If no drive is
+    /// large enough, returns several drives of one size: of the size with the lowest price of all
+    /// drives, and of equal prices the largest size. `profile` describes the model.
     pub fn smallest(&self, model: &str, profile: &Profile, least: Sectors) -> Purchase {
         let mut sizes = self.sizes(model, profile);
         sizes.sort_by_key(|(size, ..)| *size);
+        let count = |size: Sectors| least.0.div_ceil(size.0.max(1)).max(1);
+        let usd = |(size, price, _): &(Sectors, Option<Price>, Option<String>)| {
+            price.as_ref().map_or(f64::INFINITY, |price| price.usd * count(*size) as f64)
+        };
+        let cheapest = || sizes.iter().rev().min_by(|one, other| usd(one).total_cmp(&usd(other)));
         let own = (profile.capacity, profile.price.clone(), None);
-        let enough = sizes.iter().find(|(size, ..)| *size >= least).or(sizes.last());
-        let (each, price, profile) = enough.cloned().unwrap_or(own);
-        let count = least.0.div_ceil(each.0.max(1)).max(1);
+        let bought = sizes.iter().find(|(size, ..)| *size >= least).or_else(cheapest);
+        let (each, price, profile) = bought.cloned().unwrap_or(own);
+        let count = count(each);
         let price = price.map(|price| Price { usd: price.usd * count as f64, ..price });
         Purchase { count, each, price, profile }
     }
@@ -143,7 +149,8 @@ mod tests {
         assert_eq!(bought(&market, "10GB"), (1, own, 50.0), "the nominal 1 TB is the profile's own capacity");
         assert_eq!(bought(&market, &format!("{own}")), (1, own, 50.0));
         assert_eq!(bought(&market, "1100GB"), (1, 2_000_000_000_000, 70.0));
-        assert_eq!(bought(&market, "9TB"), (3, 4_000_000_000_000, 360.0), "three of the largest");
+        assert_eq!(bought(&market, "9TB"), (5, 2_000_000_000_000, 350.0), "cheaper than three of 4 TB");
+        assert_eq!(bought(&market, "12TB"), (3, 4_000_000_000_000, 360.0), "cheaper than six of 2 TB");
     }
 
     /// Regression: with 2 TB, `compare` bought a disk of 8 TB for $200, because its one default
