@@ -242,7 +242,7 @@ impl Figures {
     /// lives were not computed, or a cost is not known.
     pub(crate) fn usd_per_year_most(&self) -> Option<f64> {
         self.lives.as_ref()?;
-        self.usd_per_year_if(|life| life.range_years.map(|range| range.0).or(life.years))
+        self.run.cost.usd_per_year_most
     }
 
     /// Returns the shortest and the longest time until the first flash drive is worn out: infinity

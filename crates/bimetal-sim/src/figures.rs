@@ -531,6 +531,7 @@ fn cost(setup: &Setup, throughput: Throughput, replay: Replay) -> Cost {
         score_per_manager_usd: per(Some(controller_usd)),
         budget: per(ssd_usd.map(|usd| usd + controller_usd)),
         usd_per_year: None,
+        usd_per_year_most: None,
         loss_probability_per_year: None,
         embodied_carbon_kg: None,
     }

@@ -30,7 +30,7 @@ use bimetal_models::cloud::RENT_YEARS;
 use bimetal_models::profile::Body;
 
 use crate::lifetime::Unknown;
-use crate::results::{Cost, Member, MemberFigures, Run};
+use crate::results::{Cost, FlashFigures, Member, MemberFigures, Run};
 use crate::setup::{Drive, Setup};
 use crate::simulator::Measured;
 
@@ -115,7 +115,8 @@ impl Owned {
     /// drives, into the figures of the run. The run must have the lives in steady state.
     pub fn note(&self, run: &mut Run, terms: Terms) {
         let Cost { controller_usd, .. } = run.cost;
-        run.cost.usd_per_year = self.usd_per_year(&run.members, controller_usd.unwrap_or(0.0), terms);
+        let of_a_year = |life: YearsOf| self.usd_per_year(&run.members, controller_usd.unwrap_or(0.0), terms, life);
+        (run.cost.usd_per_year, run.cost.usd_per_year_most) = (of_a_year(computed), of_a_year(shortest));
         run.cost.loss_probability_per_year = self.loss_probability();
         run.cost.embodied_carbon_kg = self.drives.iter().try_fold([0.0, 0.0], |[low, high], drive| {
             let [own_low, own_high] = drive.carbon_kg?;
@@ -123,11 +124,12 @@ impl Owned {
         });
     }
 
-    fn usd_per_year(&self, members: &[Member], controller_usd: f64, terms: Terms) -> Option<f64> {
+    fn usd_per_year(&self, members: &[Member], controller_usd: f64, terms: Terms, life: YearsOf) -> Option<f64> {
         let each = || self.drives.iter().zip(members);
         let powered = each().filter(|(drive, _)| !drive.is_rented);
         let watts: f64 = powered.map(|(drive, member)| drive.watts(member, self.span)).sum::<Option<f64>>()?;
-        let bought = each().map(|(drive, member)| drive.bought(drive.usd?, sets(member, terms.years)?, terms.years));
+        let bought =
+            each().map(|(drive, member)| drive.bought(drive.usd?, sets(member, terms.years, life)?, terms.years));
         Some(terms.of_a_year(bought.sum::<Option<f64>>()? + controller_usd, watts))
     }
 
@@ -230,11 +232,22 @@ impl OwnedDrive {
     }
 }
 
+/// Chooses a life, in years, among those that the figures leave possible.
+type YearsOf = fn(&FlashFigures) -> Option<f64>;
+
+fn computed(flash: &FlashFigures) -> Option<f64> {
+    flash.lifetime_years
+}
+
+fn shortest(flash: &FlashFigures) -> Option<f64> {
+    flash.possible_years().map(|(least, _)| least)
+}
+
 /// Returns the number of drives that wear takes over `years`, a fraction for a worn part.
-fn sets(member: &Member, years: f64) -> Option<f64> {
+fn sets(member: &Member, years: f64, life: YearsOf) -> Option<f64> {
     match &member.figures {
         MemberFigures::Hdd(_) => Some(1.0),
-        MemberFigures::Ssd(figures) => sets_of(figures.flash.lifetime_years, figures.flash.lifetime_unknown, years),
+        MemberFigures::Ssd(figures) => sets_of(life(&figures.flash), figures.flash.lifetime_unknown, years),
     }
 }
 
@@ -322,9 +335,9 @@ mod tests {
             let mut run = Run { members: vec![disk, cache], ..Run::default() };
             run.cost.controller_usd = controller_usd;
             owned.note(&mut run, terms);
-            run.cost.usd_per_year
+            (run.cost.usd_per_year, run.cost.usd_per_year_most)
         };
-        let cost = |life: Life| cost_with(life, None).expect("all is known");
+        let cost = |life: Life| cost_with(life, None).0.expect("all is known");
         let years = |years| Life { cycles_years: Some(years), ..Life::default() };
         // 5 W over a year, and failed drives.
         let power = 5.0 * HOURS_A_YEAR / 1000.0 * 0.1;
@@ -333,9 +346,11 @@ mod tests {
         assert!((cost(years(2.0)) - ((300.0 + 250.0) / 5.0 + failed + power)).abs() < 1e-9, "worn out in 2 years");
         let unwritten = Life { unknown: Some(Unknown::NothingWritten), ..Life::default() };
         assert_eq!(cost(unwritten), cost(years(20.0)));
-        assert_eq!(cost_with(Life::default(), None), None, "flash of unknown life");
-        let controlled = cost_with(years(20.0), Some(50.0)).expect("all is known");
+        assert_eq!(cost_with(Life::default(), None), (None, None), "flash of unknown life");
+        let controlled = cost_with(years(20.0), Some(50.0)).0.expect("all is known");
         assert!((controlled - cost(years(20.0)) - 10.0).abs() < 1e-9);
+        let wide = Life { range_years: Some((2.0, 30.0)), ..years(20.0) };
+        assert_eq!(cost_with(wide, None), (cost_with(years(20.0), None).0, cost_with(years(2.0), None).0));
     }
 
     /// Three disks that are used as one lose data when any of them fails.

@@ -502,6 +502,8 @@ pub struct Cost {
     /// ([`ownership`](crate::ownership)); null if a price, a failure rate, a power or a lifetime is
     /// not known.
     pub usd_per_year: Option<f64>,
+    /// Cost of a year with the shortest lives that the trace leaves possible.
+    pub usd_per_year_most: Option<f64>,
     /// Probability that data are lost within a year by failures of drives; null if a failure rate
     /// is not known, or volumes are members of volumes.
     pub loss_probability_per_year: Option<f64>,
@@ -670,7 +672,7 @@ mod tests {
         assert_has(
             &run["cost"],
             "ssd_usd hdd_usd controller_usd total_usd usd_per_gb score score_per_usd score_per_manager_usd budget usd_per_year \
-             loss_probability_per_year",
+             usd_per_year_most loss_probability_per_year",
         );
         assert_has(&run["run"], "wall_s requests_per_s peak_rss_bytes");
     }

@@ -273,10 +273,18 @@ fn buy(run: &Run) -> String {
     let drives: Vec<String> = run.members.iter().filter_map(purchase).collect();
     let drives = (run.sizing == Sizing::Sold && !drives.is_empty() && drives.len() == run.members.len())
         .then(|| format!("{BUY}{}", drives.join(" and ")));
-    let year = run.cost.usd_per_year.map(|usd| format!("${} a year", dollars(usd)));
+    let year = cost_of_a_year(run).map(|usd| format!("{usd} a year"));
     let loss = run.cost.loss_probability_per_year;
     let loss = loss.map(|loss| format!("data lost in {} % of all years", significant(loss * 100.0, 2)));
     [drives, year, loss].into_iter().flatten().collect::<Vec<_>>().join("; ")
+}
+
+/// Returns the cost of a year of ownership: `$107`, or `$107 to $640` if the trace leaves shorter
+/// lives possible.
+pub(crate) fn cost_of_a_year(run: &Run) -> Option<String> {
+    let usd = dollars(run.cost.usd_per_year?);
+    let most = run.cost.usd_per_year_most.map(dollars).filter(|most| *most != usd);
+    Some(format!("${usd}{}", most.map_or_else(String::new, |most| format!(" to ${most}"))))
 }
 
 /// Returns a drive to buy, like `4 × crucial-p310 2 TB ($448, 2025-07-23)`.

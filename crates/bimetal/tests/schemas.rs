@@ -68,6 +68,10 @@ impl Place {
             trace("sqlite.bin.zst")
         );
         std::fs::write(directory.join("grid.toml"), grid).expect("a grid");
+        // Short enough without --limit.
+        let reads = (0..200).map(|at| format!("{},0,read,{},8,0,\n", at * 1_000_000, at * 800));
+        let small = format!("time_ns,device,op,lba,sectors,fua,response_ns\n{}", reads.collect::<String>());
+        std::fs::write(directory.join("small.csv"), small).expect("a trace");
         Self(directory)
     }
 
@@ -146,6 +150,8 @@ const COMMANDS: &[(&str, &str)] = &[
     ("compare", "compare SQLITE --limit 2000 --runs 1 --ssd-size 1MiB"),
     ("compare", "compare SQLITE --limit 2000 --runs 1 --replay closed"),
     ("compare", "compare SQLITE --limit 2000 --runs 1 --schemes bcache,griffin --ssd aws-gp3 --hdd aws-st1"),
+    ("compare", "compare small.csv --runs 1 --schemes hdd-only"),
+    ("compare-traces", "compare small.csv small.csv --runs 1 --schemes hdd-only"),
     ("compare-traces", "compare SQLITE START --limit 2000 --runs 1 --schemes hdd-only,bcache"),
     ("fault", "fault --scheme griffin --seeds 3"),
     ("formats", "formats"),
@@ -161,6 +167,7 @@ const COMMANDS: &[(&str, &str)] = &[
     ("reproduce-experiment", "reproduce combo-hdtune"),
     ("reproduce-experiment", "reproduce wear-leveling"),
     ("schemes", "schemes"),
+    ("simulate", "simulate small.csv --scheme griffin"),
     ("simulate", "simulate SQLITE --limit 3000 --scheme griffin"),
     ("simulate", "simulate SQLITE --limit 3000 --scheme combo"),
     ("extract", "extract intel-x25-m-80gb -o flash.toml"),

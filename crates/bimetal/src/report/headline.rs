@@ -251,14 +251,16 @@ fn latency(document: &Document) -> Option<Answer> {
     Some(Answer { question: "Latency", winner: winners(document, &ranking.best), reason })
 }
 
-/// Returns the schemes with the least wear of an SSD, and the figure that decides: years of life,
-/// or bytes written if a life is unknown.
+/// Returns the schemes with the least wear of an SSD, and the figure that decides: the shortest
+/// possible life, or bytes written if a life is unknown.
 fn least_wear(document: &Document) -> Option<(Vec<usize>, String)> {
-    let life = |run: &Run| run.devices.ssd.flash.lifetime_years.map(|years| (1.0 / years, None));
+    let life = |run: &Run| run.devices.ssd.flash.possible_years().map(|(least, _)| (1.0 / least, None));
     let mut choices = document.runs.iter().filter(|run| run.no_choice.is_none());
     let all_known = choices.all(|run| run.devices.ssd.flash.lifetime_unknown.is_none());
     if let Some(longest) = rank(document, life).filter(|_| all_known) {
-        return Some((longest.best, format!("{} at this load", lifetime_in_words(1.0 / longest.value))));
+        let range = document.runs[longest.best[0]].devices.ssd.flash.possible_years();
+        let least = if range.is_some_and(|(least, most)| least < most) { "at least " } else { "" };
+        return Some((longest.best, format!("{least}{} at this load", lifetime_in_words(1.0 / longest.value))));
     }
     let written = rank(document, written)?;
     Some((written.best, format!("{} GiB written", three_digits(written.value))))

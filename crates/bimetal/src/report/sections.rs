@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use bimetal_measure::text::{bytes, count, dollars, lifetime, milliseconds, percent, span, three_digits};
 use bimetal_sim::results::{Document, Member, MemberFigures, Run};
 
+use crate::choices::cost_of_a_year;
+
 use super::columns::{Better, COLUMNS, Column};
 use super::escape::html;
 use super::palette::inks;
@@ -288,7 +290,7 @@ fn figures(run: &Run) -> Vec<(&'static str, String)> {
     add("Price of the SSD", run.cost.ssd_usd.map(|price| format!("${}", dollars(price))));
     add("Price of the HDD", run.cost.hdd_usd.map(|price| format!("${}", dollars(price))));
     add("Price of an exported GB", run.cost.usd_per_gb.map(|price| format!("${}", three_digits(price))));
-    add("Cost of a year: drives, successors, energy", run.cost.usd_per_year.map(|usd| format!("${}", dollars(usd))));
+    add("Cost of a year: drives, successors, energy", cost_of_a_year(run));
     let loss = run.cost.loss_probability_per_year.map(|loss| format!("{} %", three_digits(100.0 * loss)));
     add("Probability of a loss of data in a year", loss);
     let carbon = run.cost.embodied_carbon_kg.map(|kg| format!("{} to {} kg", three_digits(kg[0]), three_digits(kg[1])));

@@ -126,7 +126,7 @@
     mean: { title: "Mean response time", log: true, say: milliseconds, value: point => point.mean_ms },
     p99: { title: "99th percentile of the response times", log: true, say: milliseconds, value: point => point.p99_ms },
     hits: { title: "Share of the blocks read that the SSD served", say: percent, value: point => point.read_hit_ratio },
-    life: { title: "Lifetime of the SSD", log: true, say: lifetime, value: point => point.lifetime_years },
+    life: { title: "Shortest possible lifetime of the SSD", log: true, say: lifetime, value: point => point.lifetime_years },
   };
 
   if (overShare.length) figure("size", "How large an SSD", choices => `${OVER_SHARE[choices.what].title}, by the size of the SSD as a share of all that the trace touches. A scheme whose SSD is home has the whole drive; an SSD too small for its scheme has the size that the scheme needs.`,
@@ -235,13 +235,14 @@
     return days >= 2 ? `${trim(days, 3)} days` : `${trim(days * 24, 3)} hours`;
   }
 
-  figure("life", "How long the flash lasts", "Time until the writes that the maker warrants or the rated cycles are used up, whichever is first, if this load went on for ever. Hatched: the lifetime cannot be told.", [], place => {
+  figure("life", "How long the flash lasts", "Shortest time that the trace leaves possible until the writes that the maker warrants or the rated cycles are used up, whichever is first, if this load went on for ever. Hatched: the lifetime cannot be told.", [], place => {
     const all = series(run => {
       const { flash, write_bytes: written } = run.devices.ssd;
       if (flash.lifetime_unknown) return { value: null, endless: true, text: `? (${flash.lifetime_unknown})` };
       if (flash.lifetime_years === null) return { value: null, text: written === null ? "no SSD" : "not known" };
       const limit = flash.lifetime_limited_by === "warranty" ? "warranty" : "rated cycles";
-      return { value: flash.lifetime_years, text: `${lifetime(flash.lifetime_years)} (${limit})` };
+      const least = Math.min(flash.lifetime_years, flash.lifetime_range_years?.[0] ?? Infinity);
+      return { value: least, text: `${lifetime(least)} (${limit})` };
     });
     if (!all.some(one => one.value !== null || one.endless)) return "None of the schemes that are shown has an SSD whose lifetime is known.";
     charts.bars(place, { title: "Lifetime of the flash", series: all });
