@@ -88,14 +88,20 @@ impl Planned {
     }
 }
 
-/// Returns the cheapest of `kept` that is faster than the first, or lasts longer. An option that
-/// the search refuted is left out.
+/// Returns the cheapest of `kept` that is faster than the first, or lasts longer: of the proven
+/// options if there is one, otherwise of those that were not examined. An option that the search
+/// refuted is left out.
 pub(crate) fn next_best<'t>(kept: &'t [Tried], latency: &Budget) -> Option<&'t Tried> {
     let (best, others) = kept.split_first()?;
     let others = others.iter().filter(|other| other.is_proven() != Some(false));
     let others = others.filter(|other| !other.candidate.builds_as(&best.candidate));
     let better = others.filter(|other| is_faster(other, best, latency) || lasts_longer(other, best));
-    better.min_by(|one, other| one.candidate.cost_usd.total_cmp(&other.candidate.cost_usd))
+    let unproven = |tried: &Tried| tried.is_proven() != Some(true);
+    let order = |tried: &Tried| (unproven(tried), tried.candidate.cost_usd);
+    better.min_by(|one, other| {
+        let ((one, one_usd), (other, other_usd)) = (order(one), order(other));
+        one.cmp(&other).then(one_usd.total_cmp(&other_usd))
+    })
 }
 
 fn speed(tried: &Tried, latency: &Budget) -> Option<f64> {

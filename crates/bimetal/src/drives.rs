@@ -92,6 +92,18 @@ pub fn chosen<'a>(mut entries: Vec<Entry<'a>>, name: Option<&str>) -> Result<Vec
     Ok(entries)
 }
 
+/// Returns a note if `name` ends with a size in which no drive of `entries` is sold.
+pub fn missing_size(entries: &[Entry<'_>], name: &str) -> Option<String> {
+    let size = name[without_size(name).len()..].trim_start_matches(['-', ' ']);
+    let sizes = entries.iter().flat_map(|entry| match entry {
+        Entry::Drive(_, drive) => drive.sizes.as_slice(),
+        Entry::Volume(..) => &[],
+    });
+    let sizes: Vec<String> = sizes.map(|size| size.text.clone()).collect();
+    let is_known = size.is_empty() || sizes.is_empty() || sizes.iter().any(|known| plain(known) == plain(size));
+    (!is_known).then(|| format!("no drive of this name has {size}: the sizes are {}", sizes.join(", ")))
+}
+
 /// Returns the letters and digits of a name, in small letters: the same for `WD Blue SN5000 500GB`
 /// and `wd-blue-sn5000-500-gb`.
 fn plain(name: &str) -> String {
@@ -422,6 +434,17 @@ mod tests {
         assert!(barracuda.contains("$500        ~325"), "{barracuda}");
         assert!(shown("aws-gp3").contains("$0.08/GB month          ≥0"), "{}", shown("aws-gp3"));
         assert!(shown("azure-premium-ssd-p30").contains("$148.68/month         235"), "{}", shown("azure"));
+    }
+
+    #[test]
+    fn size_that_is_not_sold_is_named() {
+        let files = built_in();
+        let missing = |name: &str| missing_size(&chosen(Entry::all(&files), Some(name)).unwrap(), name);
+        let note = "no drive of this name has 3TB: the sizes are 1TB, 2TB, 4TB";
+        assert_eq!(missing("990 Pro 3TB").as_deref(), Some(note));
+        for sold in ["990 Pro 2TB", "990 Pro 2 TB", "samsung-990-pro-2tb", "990 Pro", "aws-gp3"] {
+            assert_eq!(missing(sold), None, "{sold}");
+        }
     }
 
     #[test]

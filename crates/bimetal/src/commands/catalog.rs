@@ -11,10 +11,10 @@ use bimetal_plan::drives::import::{NEEDED, OTHERS, from_csv};
 use bimetal_plan::drives::model::files;
 use clap::{Args, Subcommand};
 
-use crate::drives::{Entry, chosen, in_full, sheet, table, to_json};
+use crate::drives::{Entry, chosen, in_full, missing_size, sheet, table, to_json};
 use crate::error::Error;
 use crate::options::TableForm;
-use crate::output::{OutputFile, json_list, print};
+use crate::output::{OutputFile, json_list, note, print};
 use crate::prices::today;
 
 /// Show drives for sale with figures and prices, or import a table of drives
@@ -103,7 +103,8 @@ fn columns() -> String {
 
 fn import(table: &Path, output: Option<&Path>) -> Result<(), Error> {
     let name = table.display().to_string();
-    let text = fs::read_to_string(table).map_err(|error| {
+    let read = if name == "-" { std::io::read_to_string(std::io::stdin()) } else { fs::read_to_string(table) };
+    let text = read.map_err(|error| {
         Error::new(format!("{name}: {error}: expected a CSV file; `bimetal catalog import --help` lists its columns"))
     })?;
     let toml = toml::to_string(&from_csv(&text, &name)?)?;
@@ -130,6 +131,9 @@ pub(crate) fn shown(arguments: &Arguments) -> Result<String, Error> {
 
 fn show(name: Option<&str>, form: &TableForm) -> Result<(), Error> {
     let entries = chosen(Entry::all(files()), name)?;
+    if let Some(missing) = name.and_then(|name| missing_size(&entries, name)) {
+        note(missing);
+    }
     let today = today();
     if form.json {
         return print(&json(&entries, today)?);
