@@ -300,6 +300,11 @@ impl Shadow {
         })
     }
 
+    /// Returns true if a sector of `range` has a change that arrived after the request `number`.
+    pub fn has_newer(&self, range: SectorRange, number: u32) -> bool {
+        (range.start.0..range.end().0).any(|sector| self.changes(sector).next().is_some_and(|newest| newest > number))
+    }
+
     /// Checks the value of `sector` returned by a read that began at `began` and ends now.
     ///
     /// # Errors

@@ -252,6 +252,10 @@ impl<P: Payload> Volume<P> {
                         return self.end_write(task, job, status);
                     }
                     job.phase = Phase::Committing;
+                    if self.is_log() {
+                        // A later piece stands behind this one in the log, whenever it comes.
+                        self.leave_ordering(task);
+                    }
                     self.park(task, Job::Write(job));
                     return self.await_commit(task, false);
                 }
