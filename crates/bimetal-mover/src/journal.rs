@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
@@ -109,6 +110,20 @@ impl Journal {
             _ => None,
         };
         text.lines().rev().find_map(rate)
+    }
+
+    /// Returns the notes in the folder `folder` with the time of the last note, if there are notes.
+    /// Changes nothing.
+    pub fn notes_in(folder: &Path) -> Option<(Vec<Origin>, SystemTime)> {
+        let path = folder.join(NAME);
+        let text = fs::read_to_string(&path).ok()?;
+        let noted = fs::metadata(&path).and_then(|metadata| metadata.modified()).ok()?;
+        let origin = |line: &str| match serde_json::from_str(line) {
+            Ok(Line::File(origin)) => Some(origin),
+            _ => None,
+        };
+        let origins: Vec<Origin> = text.lines().filter_map(origin).collect();
+        (!origins.is_empty()).then_some((origins, noted))
     }
 
     /// Path of the journal.

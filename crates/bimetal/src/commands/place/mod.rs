@@ -1,6 +1,7 @@
 //! `bimetal place`: finds the files of a mounted file system that belong on the SSD, by the
 //! strategies of Combo Drive, and moves them there.
 
+mod former;
 mod gain;
 mod glob;
 mod moves;
@@ -29,6 +30,7 @@ use crate::error::Error;
 use crate::options::{ConfigOption, JsonOption, TraceOptions};
 use crate::output::{OutputFile, note, print, print_json};
 use crate::trace_file::TraceReader;
+use former::places_at;
 use gain::{Gain, Placement};
 use moves::{Files, Moved, Planned};
 
@@ -259,11 +261,21 @@ fn round(arguments: &Arguments, stop: &AtomicBool) -> Result<(), Error> {
     let file_system = FileSystem::of(&arguments.paths)?;
     let needs_free = arguments.output.is_some() || arguments.ssd_size.is_some() || arguments.trace.is_some();
     let free = if needs_free { free_space(&file_system.root) } else { Ok(Vec::new()) };
+    let known_free = free.as_deref().unwrap_or_default();
+    let former = arguments.trace.as_ref().and_then(|trace| places_at(trace, &file_system.root, &files, known_free));
+    let (files_then, free_then) =
+        former.as_ref().map_or((files.as_slice(), known_free), |former| (&former.files, &former.free));
     let uses = match &arguments.trace {
         Some(trace) => {
+            if let Some(former) = &former {
+                note(format_args!(
+                    "{}: {} files have moved since it was recorded: it is read by the places from which they came",
+                    trace.display(),
+                    former.moved
+                ));
+            }
             let reader = TraceReader::open(trace, &arguments.options)?;
-            let free = free.as_deref().unwrap_or_default();
-            Some(uses_of(&files, reader, free, file_system.device_bytes())?)
+            Some(uses_of(files_then, reader, free_then, file_system.device_bytes())?)
         }
         None => None,
     };
@@ -288,7 +300,7 @@ fn round(arguments: &Arguments, stop: &AtomicBool) -> Result<(), Error> {
         if arguments.apply {
             moved = Some(moves::apply(arguments, &file_system, ssd, &planned, stop)?);
         } else if let Some(trace) = &arguments.trace {
-            let placement = Placement { files: &files, free, chosen: &found.chosen(), ssd };
+            let placement = Placement { files: files_then, free: free_then, chosen: &found.chosen(), ssd };
             match placement.gain(trace, &arguments.options) {
                 Ok(found) => gain = Some(found),
                 Err(error) => note(format_args!("the gain cannot be simulated: {error}")),
