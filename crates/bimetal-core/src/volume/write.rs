@@ -14,6 +14,7 @@
 //! another part needs.
 
 mod assemble;
+mod forced;
 
 use super::log_tail::{NoRoom, Piece};
 use super::operations::purpose;
@@ -252,10 +253,7 @@ impl<P: Payload> Volume<P> {
                         return self.end_write(task, job, status);
                     }
                     job.phase = Phase::Committing;
-                    if self.is_log() {
-                        // A later piece stands behind this one in the log, whenever it comes.
-                        self.leave_ordering(task);
-                    }
+                    self.end_forced_change(task);
                     self.park(task, Job::Write(job));
                     return self.await_commit(task, false);
                 }
@@ -310,18 +308,6 @@ impl<P: Payload> Volume<P> {
             }
         }
         self.put_job(task, Job::Write(job));
-    }
-
-    /// Returns the status of a write with FUA: a part of it may have been lost with the drive of
-    /// its slots.
-    fn status_if_forced(&self, job: &WriteJob<P>) -> Status {
-        let size = self.view.layout.block;
-        let is_lost = |block: Block| {
-            let (touched, _) = access_masks(size, job.sectors, block);
-            !self.view.map.valid_of(block).intersection(touched).is_empty()
-        };
-        let lost = job.fua && !self.view.map.is_empty() && !self.view.slots_readable();
-        if lost && size.touched(job.sectors).blocks().any(is_lost) { Status::Gone } else { Status::Done }
     }
 
     fn is_log(&self) -> bool {
