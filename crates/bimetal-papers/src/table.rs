@@ -4,11 +4,12 @@ use crate::claims::Verdict;
 use crate::experiments::Answer;
 
 /// Verdicts in the order in which they are counted, each with its words.
-const COUNTED: [(Verdict, &str); 5] = [
+const COUNTED: [(Verdict, &str); 6] = [
     (Verdict::Agrees, "agree"),
     (Verdict::Fitted, "fitted"),
     (Verdict::DirectionOnly, "in direction only"),
     (Verdict::DoesNot, "do not"),
+    (Verdict::Undecided, "undecided"),
     (Verdict::NotRun, "not run"),
 ];
 
@@ -60,8 +61,8 @@ mod tests {
         let verdicts = |all: &[Verdict]| counts(&all.iter().map(ToString::to_string).collect::<Vec<_>>());
         assert_eq!(
             verdicts(&[Verdict::Agrees, Verdict::Fitted, Verdict::Fitted]),
-            "1 agree, 2 fitted, 0 in direction only, 0 do not, 0 not run"
+            "1 agree, 2 fitted, 0 in direction only, 0 do not, 0 undecided, 0 not run"
         );
-        assert_eq!(verdicts(&[Verdict::DoesNot]), "0 agree, 0 in direction only, 1 do not, 0 not run");
+        assert_eq!(verdicts(&[Verdict::DoesNot]), "0 agree, 0 in direction only, 1 do not, 0 undecided, 0 not run");
     }
 }

@@ -8,7 +8,7 @@ use bimetal_core::block::BlockSize;
 use bimetal_core::layout::{HomeExtent, LayoutError, LayoutRequest, MemberId, MemberInfo, Role};
 use bimetal_core::payload::NoPayload;
 use bimetal_core::scheme::{FileExtent, Foresight, Holds, SchemeError, SchemeInfo, View};
-use bimetal_core::schemes::dataplex;
+use bimetal_core::schemes::{self, dataplex};
 use bimetal_core::settings::{SettingError, Settings};
 use bimetal_core::tree::Tree;
 use bimetal_core::units::{Bytes, Nanoseconds, SectorRange, Sectors};
@@ -575,7 +575,10 @@ pub fn check_settings(scheme: &'static SchemeInfo, choices: &Choices) -> Result<
 pub fn controller_usd(choices: &Choices, scheme: &str) -> Result<f64, SetupError> {
     let is_own = |key: &str| key.split_once('.') == Some((scheme, CONTROLLER_USD));
     let given = |is: &dyn Fn(&str) -> bool| choices.settings.iter().rfind(|(key, _)| is(key));
-    let Some((key, value)) = given(&is_own).or_else(|| given(&|key| key == CONTROLLER_USD)) else { return Ok(0.0) };
+    // A drive alone has no manager, whatever one costs for the other schemes.
+    let is_alone = schemes::find(scheme).is_some_and(|scheme| matches!(scheme.members, [_]));
+    let of_all = || given(&|key| key == CONTROLLER_USD).filter(|_| !is_alone);
+    let Some((key, value)) = given(&is_own).or_else(of_all) else { return Ok(0.0) };
     let refuse = || SetupError::Value { key: key.clone(), value: value.clone(), expected: "dollars, 0 or more" };
     value.parse().ok().filter(|usd: &f64| usd.is_finite() && *usd >= 0.0).ok_or_else(refuse)
 }

@@ -210,6 +210,14 @@ fn plain_drive_takes_a_trace_that_fills_it() {
     }
 }
 
+/// Regression: `controller_usd` for all schemes made a disk without a manager cost $33 more.
+#[test]
+fn drive_alone_has_no_manager_to_pay() {
+    let settings = [("controller_usd", "5")];
+    let runs = run(&generated(500), &["hdd-only", "ssd-only", "bcache"], &settings, TIMED).runs;
+    assert_eq!(runs.iter().map(|run| run.cost.controller_usd).collect::<Vec<_>>(), [Some(0.0), Some(0.0), Some(5.0)]);
+}
+
 /// Storage managers, figure 8 and equation 1: each manager has its own price.
 #[test]
 fn each_scheme_has_the_price_of_its_own_manager() {

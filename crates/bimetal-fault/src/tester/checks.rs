@@ -111,7 +111,7 @@ impl Tester {
             _ => {}
         }
         if request.kind.changes_content() && request.kind != OpKind::Discard {
-            // A change that arrived later may have merged the block into a place that is not stable yet.
+            // A later change may have merged the block into a place that is not stable yet.
             let size = self.volume.view().block();
             let blocks = size.touched(request.range);
             let touched = SectorRange::new(size.first_sector(blocks.first), blocks.count * size.sectors());

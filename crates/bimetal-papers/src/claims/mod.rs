@@ -6,7 +6,7 @@
 //! experiment ran; `crate::experiments` measures the values of Bimetal.
 
 mod combo;
-mod griffin;
+pub(crate) mod griffin;
 mod konanki;
 mod managers;
 mod mixedstore;
@@ -143,6 +143,8 @@ pub enum Verdict {
     DirectionOnly,
     /// The value does not have the sign of the paper's effect, or a bound is broken.
     DoesNot,
+    /// The claim was measured, and a choice that the paper leaves open decides the verdict.
+    Undecided,
     /// Nothing was measured.
     NotRun,
 }
@@ -154,6 +156,7 @@ impl fmt::Display for Verdict {
             Self::Fitted => "agrees, fitted",
             Self::DirectionOnly => "direction only",
             Self::DoesNot => "does not",
+            Self::Undecided => "undecided",
             Self::NotRun => "not run",
         })
     }

@@ -10,7 +10,7 @@
 //!   than all programs of the map of files, since 32 GB are more than all programs of a system of
 //!   that time.
 //! - The processor of `boot` was emulated, and that of `office-start` was busy. So three shares of
-//!   the recorded think time are tried. If the three verdicts differ, the claim counts as not run.
+//!   the recorded think time are tried. If the three verdicts differ, the claim is undecided.
 //!   A fixed piece of work took 17 to 64 times as long in the guest of `boot` as outside.
 //! - An aged disk has the files scattered by `bimetal_trace::age`, in fragments of 16, 64 and
 //!   256 KiB on average. Each length of fragments is tried with each share of the think time.

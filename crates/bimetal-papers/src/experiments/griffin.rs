@@ -29,6 +29,7 @@ use bimetal_trace::synthetic::{Generator, Interarrival, WorkloadSpec};
 use rayon::prelude::*;
 
 use super::{ExperimentsError, Note, Plan, TIMED, Values, geometric_mean, mean, percent, ratio};
+use crate::claims::griffin::{P2P, SYS1};
 use crate::traces::{DESKTOPS, Loaded, SERVERS, Traces, is_shipped};
 
 pub(super) use figures::figures;
@@ -63,6 +64,15 @@ pub(super) fn measure(traces: &Traces) -> Result<Values, ExperimentsError> {
             ["griffin-raw-900s", "griffin-timeout-savings", "griffin-timeout-penalty", "griffin-threshold-savings"];
         timeouts(&mut values, claims, &mayun)?;
         aligned_latency(&mut values, &mayun)?;
+    }
+    for (claim, name) in [("griffin-latency-p2p", P2P), ("griffin-latency-sys1", SYS1)] {
+        if let Some(desktop) = traces.public(name)? {
+            let ((timed, runs), (thinking, _)) = (relative(&desktop, TIMED)?, relative(&desktop, THINK)?);
+            let thinking = change(thinking);
+            let text =
+                format!("{}; {thinking} if the host waits for answers as it did when recorded", directions(&runs));
+            values.explain(claim, timed.map(|relative| relative - 1.0), text)?;
+        }
     }
     if let Some(public) = traces.public_desktops()? {
         let runs = each(&public, || griffin(&COMPOSITE))?;

@@ -5,7 +5,7 @@
 //!   their randomness, and only writes count in these figures; so writes are generated, over 1 GiB,
 //!   the size of the stick. The tables give no times: the requests are played one after another.
 //! - The thesis's tables give no number of requests. Three numbers are tried. If the three verdicts
-//!   differ, the claim counts as not run.
+//!   differ, the claim is undecided.
 //! - The disk is the Cheetah 15K.5 of the thesis's section 5.2. The flash is the stick of section
 //!   5.3 with 256 MiB, written in place as in section 4.2.
 

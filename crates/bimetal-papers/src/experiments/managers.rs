@@ -128,7 +128,7 @@ fn scores(values: &mut Values, names: &Names, traces: &[Loaded]) -> Result<(), E
             mechanism += &format!("; {all} if streams are cached too");
         }
         values.explain(claims[0], score, mechanism)?;
-        values.explain(claims[1], budget, "the budget follows the score; prices are the paper's".to_owned())?;
+        values.explain(claims[1], budget, "the budget is the score by prices computed from the paper's scores and budgets, so it says what the score says".to_owned())?;
         budgets.push(budget);
         all_scores.push(score);
     }
@@ -136,7 +136,7 @@ fn scores(values: &mut Values, names: &Names, traces: &[Loaded]) -> Result<(), E
     values.explain(
         names.best,
         ratio(budgets[1], budgets[0]),
-        "the budgets follow the scores; prices are the paper's".to_owned(),
+        "the budgets are the scores by prices computed from the paper's scores and budgets, so they say what the scores say".to_owned(),
     )
 }
 

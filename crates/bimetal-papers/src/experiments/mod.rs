@@ -212,7 +212,7 @@ fn judged(
         let reason = reason(claim, traces, effort).ok_or_else(|| ExperimentsError::NoFigure(claim.name.to_owned()))?;
         return Ok(Answer { paper, claim, ours: None, verdict: Verdict::NotRun, mechanism: Some(reason) });
     };
-    let verdict = ours.map_or(Verdict::NotRun, |ours| claim.verdict(ours));
+    let verdict = ours.map_or(Verdict::Undecided, |ours| claim.verdict(ours));
     let mechanism = match verdict {
         Verdict::Agrees => None,
         Verdict::Fitted => claim.fitted().map(str::to_owned),
@@ -318,7 +318,7 @@ impl Plan {
 
 /// Notes a value that depends on a choice of ours: three values are tried, and the middle value
 /// counts if the verdict is the same for all three values. If the verdicts differ, the choice would
-/// decide, and the claim is not run.
+/// decide, and the claim is undecided.
 pub(crate) fn decide(
     values: &mut Values,
     name: &'static str,
@@ -382,14 +382,14 @@ mod tests {
     /// Regression: a claim that agreed at 20,000 requests and disagreed at 5,000 counted as
     /// agreeing, although the paper gives no number of requests.
     #[test]
-    fn claim_is_not_run_if_a_choice_decides_the_verdict() {
+    fn claim_is_undecided_if_a_choice_decides_the_verdict() {
         let mut values = Values::new();
         let name = "konanki-firefox-anand";
         decide(&mut values, name, [Some(0.95), Some(0.9), Some(0.48)], "with more requests").unwrap();
         assert!(values[name].ours.is_none(), "{values:?}");
         let claim = Paper::Konanki.claims().iter().find(|claim| claim.name == name).unwrap();
         let answer = judged(Paper::Konanki, claim, values.get(name), &Traces::default(), Effort::Full).unwrap();
-        assert_eq!(answer.verdict, Verdict::NotRun);
+        assert_eq!(answer.verdict, Verdict::Undecided);
         assert!(answer.mechanism.unwrap().contains("95 %, 90 %, 48 % with more requests"));
         decide(&mut values, name, [Some(0.55), Some(0.5), Some(0.48)], "with more requests").unwrap();
         assert_eq!(values[name].ours, Some(0.5));
