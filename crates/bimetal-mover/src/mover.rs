@@ -668,8 +668,8 @@ fn paired(parts: &[Extent], places: &[Run], arena: &Arena) -> Vec<(Extent, u64)>
     pairs
 }
 
-/// Drops the pages of a part from the page cache. The kernel moves a page that is cached some twenty
-/// times more slowly than a page that it reads itself, and writes many times as much for it.
+/// Drops the pages of a part from the page cache. The kernel moves a page that is cached some
+/// twenty times more slowly than a page that it reads itself, and writes many times as much for it.
 fn forget_pages(file: &File, part: &Extent) {
     let bytes = NonZeroU64::new(part.physical.len * BLOCK_BYTES);
     // A page that stays is moved more slowly.

@@ -25,7 +25,7 @@ pub struct PointOverShare {
     pub p99_ms: Option<f64>,
     /// Share of the blocks read that the SSD served.
     pub read_hit_ratio: Option<f64>,
-    /// Shortest lifetime of the SSD that the trace leaves possible, in years; null if it is unknown.
+    /// Shortest lifetime of the SSD that the trace leaves possible, in years; null if unknown.
     pub lifetime_years: Option<f64>,
 }
 
