@@ -168,10 +168,7 @@ fn conclude(figures: &mut Figures, fit: &Fit, other: Option<&str>) {
         _ if fit.off > OFF_MAX => figures.assumed(
             "ftl",
             quoted(fit.layer),
-            format!(
-                "{how}, so the drive has another \
-                                                                                     layer"
-            ),
+            format!("{how}, so the drive has another layer"),
         ),
         Some(other) => figures.assumed("ftl", quoted(fit.layer), format!("{how}, and {other} fits equally well")),
         None => figures.found("ftl", quoted(fit.layer), how),
@@ -185,12 +182,16 @@ fn conclude(figures: &mut Figures, fit: &Fit, other: Option<&str>) {
             "random writes show the figure only with the drive's layer, and no layer of the models fits",
         );
     }
-    let mut replace = |key: &str, value: String, how: &str| {
-        figures.0.retain(|figure| figure.key != key);
-        figures.found(key, value, how);
-    };
     // Without an erase blocks do not show either: the assumed figure stays.
     let (Some(pages), Some(erase_us)) = (fit.pages, fit.erase_us) else { return };
+    let is_measured = figures.is_measured("ftl");
+    let mut replace = |key: &str, value: String, how: &str| {
+        figures.0.retain(|figure| figure.key != key);
+        match is_measured {
+            true => figures.found(key, value, how),
+            false => figures.assumed(key, value, "best of the values that were tried, with a layer that is not the drive's"),
+        }
+    };
     replace("pages_per_block", pages.to_string(), "fits best, with the translation layer");
     let how = "additional time of writes for each erase that they cause on the model";
     replace("erase_us", format!("{erase_us:.2}"), how);

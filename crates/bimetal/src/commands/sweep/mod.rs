@@ -272,6 +272,14 @@ fn merge(folders: &[PathBuf], output: &Path, json: bool) -> Result<(), Error> {
     if json {
         return print_json("sweep-merge", &Merged { count, files: Files::of(&target) });
     }
+    let open = status::open_jobs(&target)?;
+    if open > 0 {
+        note(format_args!(
+            "{} without a result: run the shards that are missing (`bimetal sweep status {}`), and merge again",
+            status::jobs(open as u64),
+            output.display()
+        ));
+    }
     print(&format!("{count} results: {}\n", named(&target)))
 }
 

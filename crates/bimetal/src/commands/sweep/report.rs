@@ -31,7 +31,7 @@ const DEFAULT: &str = "default";
 /// Sizes of a small chart: width of the names, of the longest bar and of all, height of a bar.
 const NAMES: f64 = 110.0;
 const LONGEST: f64 = 130.0;
-const WIDTH: f64 = 320.0;
+const WIDTH: f64 = 370.0;
 const BAR: f64 = 20.0;
 
 /// Options of the page.
@@ -170,8 +170,10 @@ fn content(points: &[Point], [rows, columns]: &[String; 2], figure: &str, jobs: 
         let of_row = means.iter().filter(|((of, _), _)| *of == row).flat_map(|(_, panel)| panel.values());
         let most = of_row.map(mean).fold(0.0, f64::max);
         let cells = in_order(points, columns).into_iter().map(|column| {
-            let bars: Vec<(&str, f64)> =
-                means.get(&(row, column)).into_iter().flatten().map(|(of, at)| (*of, mean(at))).collect();
+            let schemes = || means.get(&(row, column)).into_iter().flatten();
+            let most_jobs = schemes().map(|(_, (_, count))| *count).max().unwrap_or(0);
+            let bars: Vec<Bar<'_>> =
+                schemes().map(|(scheme, at)| Bar { scheme, value: mean(at), jobs: (at.1, most_jobs) }).collect();
             let label = format!("{}, {}", named(rows, row), named(columns, column));
             format!("<td>{}</td>", panel(&label, &bars, most))
         });
@@ -185,12 +187,35 @@ fn content(points: &[Point], [rows, columns]: &[String; 2], figure: &str, jobs: 
     };
     format!(
         "<p class=\"workload\">{} of {jobs} jobs have this figure. A bar is the mean over all jobs of its scheme in its \
-         place.{averaged} The charts of a row have one scale.</p>\n</header>\n<main>\n<section aria-label=\"{}\">\
+         place.{averaged}{} The charts of a row have one scale.</p>\n</header>\n<main>\n<section aria-label=\"{}\">\
          <div class=\"scroll\"><table><thead><tr><td></td>{head}</tr></thead>\n<tbody>\n{body}</tbody></table></div></section>\n\
          </main>",
         points.len(),
+        if body.contains(FEWER) { UNLIKE } else { "" },
         escaped(figure),
     )
+}
+
+/// Words of a bar with fewer jobs than another bar beside it.
+const FEWER: &str = " jobs)";
+const UNLIKE: &str = " A bar with (1 of 2 jobs) has the mean of fewer jobs than another bar beside it, so do not compare \
+                      the two.";
+
+/// A bar of a small chart.
+struct Bar<'a> {
+    scheme: &'a str,
+    value: f64,
+    /// Number of jobs with the mean, and the largest number of a bar beside it.
+    jobs: (u32, u32),
+}
+
+impl Bar<'_> {
+    /// Returns the text behind the bar.
+    fn text(&self) -> String {
+        let (own, most) = self.jobs;
+        let fewer = if own < most { format!(" ({own} of {most}{FEWER}") } else { String::new() };
+        format!("{}{fewer}", figure_text(self.value))
+    }
 }
 
 /// Returns the values of an axis, numbers in order of size.
@@ -213,11 +238,11 @@ fn named(axis: &str, value: &str) -> String {
 }
 
 /// Returns a small chart: a bar for each scheme, with its name and its value.
-fn panel(label: &str, bars: &[(&str, f64)], most: f64) -> String {
+fn panel(label: &str, bars: &[Bar<'_>], most: f64) -> String {
     let mut drawing = String::new();
-    for (at, (scheme, value)) in bars.iter().enumerate() {
-        let (top, ink) = (at as f64 * BAR, ink_of(scheme));
-        let length = if most > 0.0 { (value.max(0.0) / most * LONGEST).max(1.0) } else { 1.0 };
+    for (at, bar) in bars.iter().enumerate() {
+        let (top, ink) = (at as f64 * BAR, ink_of(bar.scheme));
+        let length = if most > 0.0 { (bar.value.max(0.0) / most * LONGEST).max(1.0) } else { 1.0 };
         let base = top + BAR * 0.7;
         // A dashed ink has a lighter bar.
         let opacity = if ink.dashed { 0.55 } else { 1.0 };
@@ -225,12 +250,12 @@ fn panel(label: &str, bars: &[(&str, f64)], most: f64) -> String {
             drawing,
             "<text x=\"0\" y=\"{base:.1}\">{}</text><g class=\"c{}\"><rect x=\"{NAMES}\" y=\"{:.1}\" width=\"{length:.1}\" \
              height=\"{:.1}\" fill=\"var(--own)\" opacity=\"{opacity}\"/></g><text x=\"{:.1}\" y=\"{base:.1}\">{}</text>",
-            escaped(scheme),
+            escaped(bar.scheme),
             ink.colour,
             top + 3.0,
             BAR - 6.0,
             NAMES + length + 6.0,
-            figure_text(*value),
+            bar.text(),
         );
     }
     let height = bars.len().max(1) as f64 * BAR;
@@ -295,6 +320,20 @@ mod tests {
         assert_eq!(html.matches("<svg").count(), 2, "{html}");
         assert!(html.contains("<th scope=\"col\">all jobs</th>"), "{html}");
         assert_eq!(chosen(&points, [None, Some("traces")]).expect("axes"), [NO_AXIS, "traces"]);
+    }
+
+    /// Regression: a scheme that was left out for one of two traces had the mean of the other trace
+    /// beside the means of both.
+    #[test]
+    fn bar_with_fewer_jobs_than_its_neighbours_is_marked() {
+        let results = [("a", "smq", 1.0), ("b", "smq", 3.0), ("a", "bcache", 2.0)];
+        let results = results.map(|(trace, scheme, mean)| result(trace, scheme, Some("1MiB"), "0", mean));
+        let figure = "response_time_ms.all.mean";
+        let points: Vec<Point> = results.iter().filter_map(|result| point(result, figure)).collect();
+        let html = |axes: [&str; 2]| content(&points, &axes.map(str::to_owned), figure, 3);
+        let of_both = html(["ssd-size", NO_AXIS]);
+        assert!(of_both.contains("2.000 (1 of 2 jobs)") && of_both.contains(UNLIKE), "{of_both}");
+        assert!(!html(["traces", NO_AXIS]).contains(FEWER));
     }
 
     #[test]

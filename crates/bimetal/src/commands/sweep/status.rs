@@ -114,6 +114,15 @@ pub(super) fn counted<'a>(keys: impl Iterator<Item = &'a String>, results: &Resu
     failures
 }
 
+/// Returns the number of jobs in all grids of `store` without a result.
+///
+/// # Errors
+/// The plans or the results cannot be read.
+pub(super) fn open_jobs(store: &Store) -> Result<usize, Error> {
+    let status = status(&store.plans()?, &store.results()?);
+    Ok(status.grids.iter().map(|grid| grid.open).sum())
+}
+
 fn of_grid(plans: &[&Plan], results: &Results) -> GridStatus {
     let first = plans[0];
     // Whole grid and shards may both have been run in one folder.
