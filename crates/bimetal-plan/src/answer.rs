@@ -228,7 +228,7 @@ impl Described {
         let cost = self.usd_per_year.map(|usd| format!("{}{most} a year (drives, successors, energy)", price(usd)));
         let loss = self
             .loss_probability_per_year
-            .map(|loss| format!("data are lost in {} % of all years", significant(loss * 100.0, 2)));
+            .map(|loss| format!("chance of losing data {} % a year", significant(loss * 100.0, 2)));
         let parts: Vec<String> = [cost, loss].into_iter().flatten().collect();
         (!parts.is_empty()).then(|| format!("own: {}", parts.join(", ")))
     }

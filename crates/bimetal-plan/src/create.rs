@@ -14,7 +14,9 @@ pub fn instead(scheme: &str) -> String {
 /// Returns the sentence in front of the line of a scheme: one drive alone needs no volume.
 pub fn introduction(candidate: &Candidate) -> &'static str {
     match candidate.drives.len() {
-        1 if !candidate.has_several_drives() => "use the drive as it is; to serve it by Bimetal nevertheless:",
+        1 if !candidate.has_several_drives() => {
+            "no volume is needed: use the drive as it is; to serve it by Bimetal all the same:"
+        }
         _ => "build it with:",
     }
 }

@@ -275,7 +275,7 @@ fn buy(run: &Run) -> String {
         .then(|| format!("{BUY}{}", drives.join(" and ")));
     let year = cost_of_a_year(run).map(|usd| format!("{usd} a year"));
     let loss = run.cost.loss_probability_per_year;
-    let loss = loss.map(|loss| format!("data lost in {} % of all years", significant(loss * 100.0, 2)));
+    let loss = loss.map(|loss| format!("chance of losing data {} % a year", significant(loss * 100.0, 2)));
     [drives, year, loss].into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
@@ -346,7 +346,7 @@ mod tests {
         let choices = Choices::of(&runs, None).unwrap();
         assert_eq!(choices.best.iter().map(|choice| choice.run).collect::<Vec<_>>(), [2, 0]);
         let text = choices.lines(|at| runs[at].scheme.clone());
-        assert!(text.ends_with("  no choice, because the trace knows too few addresses: combo\n"), "{text}");
+        assert!(text.ends_with("touches too few addresses of the volume: combo\n"), "{text}");
     }
 
     /// Regression: a comparison of two runs, of which one was no choice, had no word about either.

@@ -165,11 +165,9 @@ fn conclude(figures: &mut Figures, fit: &Fit, other: Option<&str>) {
             let why = format!("no layer of the models fits: {} is {off:.1} % off in the mean", fit.layer);
             figures.assumed("ftl", quoted("page"), why);
         }
-        _ if fit.off > OFF_MAX => figures.assumed(
-            "ftl",
-            quoted(fit.layer),
-            format!("{how}, so the drive has another layer"),
-        ),
+        _ if fit.off > OFF_MAX => {
+            figures.assumed("ftl", quoted(fit.layer), format!("{how}, so the drive has another layer"))
+        }
         Some(other) => figures.assumed("ftl", quoted(fit.layer), format!("{how}, and {other} fits equally well")),
         None => figures.found("ftl", quoted(fit.layer), how),
     }
@@ -189,7 +187,9 @@ fn conclude(figures: &mut Figures, fit: &Fit, other: Option<&str>) {
         figures.0.retain(|figure| figure.key != key);
         match is_measured {
             true => figures.found(key, value, how),
-            false => figures.assumed(key, value, "best of the values that were tried, with a layer that is not the drive's"),
+            false => {
+                figures.assumed(key, value, "best of the values that were tried, with a layer that is not the drive's")
+            }
         }
     };
     replace("pages_per_block", pages.to_string(), "fits best, with the translation layer");

@@ -33,12 +33,14 @@ impl NoChoice {
     /// Returns the reason in the words of a sentence.
     pub fn words(self) -> &'static str {
         match self {
-            Self::TooFewAddresses => "the trace knows too few addresses",
+            Self::TooFewAddresses => {
+                "they place data by its address, and the trace touches too few addresses of the volume"
+            }
             Self::NothingWrittenHome => {
                 "the trace ends before a timer of the scheme, and less than 1 % of the data was written home (a longer trace, or --set of the \
                  timer)"
             }
-            Self::Saturated => "requests wait for more than a second, in a burst or for a tenth of the time",
+            Self::Saturated => "their drives fall behind this trace by more than a second",
             Self::NoPrice => "the price of a drive is not known",
         }
     }
