@@ -282,9 +282,11 @@ fn buy(run: &Run) -> String {
 /// Returns the cost of a year of ownership: `$107`, or `$107 to $640` if the trace leaves shorter
 /// lives possible.
 pub(crate) fn cost_of_a_year(run: &Run) -> Option<String> {
-    let usd = dollars(run.cost.usd_per_year?);
-    let most = run.cost.usd_per_year_most.map(dollars).filter(|most| *most != usd);
-    Some(format!("${usd}{}", most.map_or_else(String::new, |most| format!(" to ${most}"))))
+    let usd = run.cost.usd_per_year?;
+    // Less than a per cent is no range.
+    let most = run.cost.usd_per_year_most.filter(|most| *most > 1.01 * usd);
+    let most = most.map_or_else(String::new, |most| format!(" to ${}", dollars(most)));
+    Some(format!("${}{most}", dollars(usd)))
 }
 
 /// Returns a drive to buy, like `4 × crucial-p310 2 TB ($448, 2025-07-23)`.
@@ -333,6 +335,16 @@ mod tests {
              \x20 lasting  for a p99 below 900 ms and an SSD that surely lasts longer than 2.05 y: $170, p99 40.0 ms, the SSD lasts 5.00 y, holds 250 GB\n\
              \x20 nothing is gained by dear, hardly-faster\n"
         );
+    }
+
+    /// Regression: a life of 0.4 to 3.3 years had the cost of a year with the longer life alone.
+    #[test]
+    fn cost_of_a_year_has_both_ends_of_the_life() {
+        let mut griffin = run("griffin", 328.0, 4.0, Some(3.27));
+        (griffin.cost.usd_per_year, griffin.cost.usd_per_year_most) = (Some(107.0), Some(640.0));
+        assert_eq!(cost_of_a_year(&griffin).as_deref(), Some("$107 to $640"));
+        griffin.cost.usd_per_year_most = Some(107.5);
+        assert_eq!(cost_of_a_year(&griffin).as_deref(), Some("$107"));
     }
 
     /// combo was the advice for 8 TB because a trace of 10 GB fitted into the SSD.
