@@ -25,8 +25,10 @@ pub struct PointOverShare {
     pub p99_ms: Option<f64>,
     /// Share of the blocks read that the SSD served.
     pub read_hit_ratio: Option<f64>,
-    /// Shortest lifetime of the SSD that the trace leaves possible, in years; null if unknown.
+    /// Lifetime of the SSD in years; null if it is unknown.
     pub lifetime_years: Option<f64>,
+    /// Shortest lifetime of the SSD that the trace leaves possible, in years; null if unknown.
+    pub lifetime_least_years: Option<f64>,
 }
 
 impl PointOverShare {
@@ -40,7 +42,8 @@ impl PointOverShare {
             mean_ms: run.response_time_ms.all.mean,
             p99_ms: run.response_time_ms.all.p99,
             read_hit_ratio: run.ssd_hit_ratio.read,
-            lifetime_years: run.devices.ssd.flash.possible_years().map(|(least, _)| least),
+            lifetime_years: run.devices.ssd.flash.lifetime_years,
+            lifetime_least_years: run.devices.ssd.flash.possible_years().map(|(least, _)| least),
         }
     }
 }

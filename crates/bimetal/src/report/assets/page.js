@@ -126,7 +126,7 @@
     mean: { title: "Mean response time", log: true, say: milliseconds, value: point => point.mean_ms },
     p99: { title: "99th percentile of the response times", log: true, say: milliseconds, value: point => point.p99_ms },
     hits: { title: "Share of the blocks read that the SSD served", say: percent, value: point => point.read_hit_ratio },
-    life: { title: "Shortest possible lifetime of the SSD", log: true, say: lifetime, value: point => point.lifetime_years },
+    life: { title: "Shortest possible lifetime of the SSD", log: true, say: lifetime, value: point => point.lifetime_least_years },
   };
 
   if (overShare.length) figure("size", "How large an SSD", choices => `${OVER_SHARE[choices.what].title}, by the size of the SSD as a share of all that the trace touches. A scheme whose SSD is home has the whole drive; an SSD too small for its scheme has the size that the scheme needs.`,
