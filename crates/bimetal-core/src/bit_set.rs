@@ -53,13 +53,19 @@ impl BitSet {
         if self.words[word] & bit != 0 {
             return false;
         }
-        self.words[word] |= bit;
+        self.add(word, bit);
+        self.len += 1;
+        true
+    }
+
+    /// Adds bits, at least one, to a word.
+    #[inline]
+    fn add(&mut self, word: usize, bits: u64) {
+        self.words[word] |= bits;
         self.any[word / 64] |= 1 << (word % 64);
         if self.words[word] == u64::MAX {
             self.full[word / 64] |= 1 << (word % 64);
         }
-        self.len += 1;
-        true
     }
 
     /// Adds the numbers of `run` before the first member in `run`. Returns the end of the numbers
@@ -72,11 +78,7 @@ impl BitSet {
             let wanted = (run.end - from).min(64 - from % 64);
             let count = (self.words[word] >> (from % 64)).trailing_zeros().min(wanted);
             if count > 0 {
-                self.words[word] |= u64::MAX >> (64 - count) << (from % 64);
-                self.any[word / 64] |= 1 << (word % 64);
-                if self.words[word] == u64::MAX {
-                    self.full[word / 64] |= 1 << (word % 64);
-                }
+                self.add(word, u64::MAX >> (64 - count) << (from % 64));
             }
             from += count;
             if count < wanted {

@@ -97,10 +97,9 @@ pub(crate) fn next_best<'t>(kept: &'t [Tried], latency: &Budget) -> Option<&'t T
     let others = others.filter(|other| !other.candidate.builds_as(&best.candidate));
     let better = others.filter(|other| is_faster(other, best, latency) || lasts_longer(other, best));
     let unproven = |tried: &Tried| tried.is_proven() != Some(true);
-    let order = |tried: &Tried| (unproven(tried), tried.candidate.cost_usd);
     better.min_by(|one, other| {
-        let ((one, one_usd), (other, other_usd)) = (order(one), order(other));
-        one.cmp(&other).then(one_usd.total_cmp(&other_usd))
+        let by_cost = one.candidate.cost_usd.total_cmp(&other.candidate.cost_usd);
+        unproven(one).cmp(&unproven(other)).then(by_cost)
     })
 }
 

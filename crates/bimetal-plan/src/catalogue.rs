@@ -6,7 +6,7 @@ use std::path::Path;
 use bimetal_core::units::Bytes;
 use bimetal_models::profile::{Price, Profile, ProfileError};
 use bimetal_models::spelling::nearest;
-use bimetal_sim::market::{Market, OnSale};
+use bimetal_sim::market::{Market, OnSale, cheapest_of_size, drives_for};
 use serde::Deserialize;
 
 use crate::answer::{CatalogueNote, without_size};
@@ -326,21 +326,19 @@ impl Catalogue {
     /// of each model without a drive that is large enough, the size with the lowest price of all
     /// drives, and of equal prices the largest size.
     pub(crate) fn several(&self, least: Bytes) -> Vec<Offer> {
-        let mut cheapest: BTreeMap<&str, Offer> = BTreeMap::new();
+        let mut models: BTreeMap<&str, Vec<&Offer>> = BTreeMap::new();
         // A drive that the user has already is one drive.
-        let bought = || self.offers.iter().filter(|offer| offer.usd > 0.0 && !self.sized.contains(&offer.kind));
-        let has_enough: BTreeSet<&str> =
-            bought().filter(|offer| offer.size >= least).map(|offer| without_size(&offer.model)).collect();
-        for offer in bought().filter(|offer| !has_enough.contains(without_size(&offer.model))) {
-            let drives = least.0.div_ceil(offer.size.0);
-            let (size, usd) = (Bytes(offer.size.0.saturating_mul(drives)), offer.usd * drives as f64);
-            let together = Offer { drives, size, usd, ..offer.clone() };
-            let known = cheapest.entry(without_size(&offer.model)).or_insert_with(|| together.clone());
-            if together.usd.total_cmp(&known.usd).then(together.drives.cmp(&known.drives)).is_lt() {
-                *known = together;
-            }
+        for offer in self.offers.iter().filter(|offer| offer.usd > 0.0 && !self.sized.contains(&offer.kind)) {
+            models.entry(without_size(&offer.model)).or_default().push(offer);
         }
-        cheapest.into_values().collect()
+        let too_small = models.into_values().filter(|sizes| sizes.iter().all(|offer| offer.size < least));
+        let several = |sizes: Vec<&Offer>| {
+            let offer = cheapest_of_size(sizes.into_iter(), least, |offer| (offer.size, offer.usd))?;
+            let drives = drives_for(least, offer.size);
+            let (size, usd) = (Bytes(offer.size.0.saturating_mul(drives)), offer.usd * drives as f64);
+            Some(Offer { drives, size, usd, ..offer.clone() })
+        };
+        too_small.filter_map(several).collect()
     }
 
     /// Keeps only the offers of a kind with this `model` and `size`. If no drive of that size is

@@ -83,15 +83,12 @@ impl Market {
     pub fn smallest(&self, model: &str, profile: &Profile, least: Sectors) -> Purchase {
         let mut sizes = self.sizes(model, profile);
         sizes.sort_by_key(|(size, ..)| *size);
-        let count = |size: Sectors| least.0.div_ceil(size.0.max(1)).max(1);
-        let usd = |(size, price, _): &(Sectors, Option<Price>, Option<String>)| {
-            price.as_ref().map_or(f64::INFINITY, |price| price.usd * count(*size) as f64)
-        };
-        let cheapest = || sizes.iter().rev().min_by(|one, other| usd(one).total_cmp(&usd(other)));
+        let usd = |price: &Option<Price>| price.as_ref().map_or(f64::INFINITY, |price| price.usd);
+        let several = || cheapest_of_size(sizes.iter(), least.bytes(), |(size, price, _)| (size.bytes(), usd(price)));
         let own = (profile.capacity, profile.price.clone(), None);
-        let bought = sizes.iter().find(|(size, ..)| *size >= least).or_else(cheapest);
+        let bought = sizes.iter().find(|(size, ..)| *size >= least).or_else(several);
         let (each, price, profile) = bought.cloned().unwrap_or(own);
-        let count = count(each);
+        let count = drives_for(least.bytes(), each.bytes());
         let price = price.map(|price| Price { usd: price.usd * count as f64, ..price });
         Purchase { count, each, price, profile }
     }
@@ -103,6 +100,29 @@ impl Market {
         let drives = self.drives.iter().filter(|drive| drive.model == model);
         drives.map(|drive| (exact(drive.size), Some(drive.price.clone()), drive.profile.clone())).collect()
     }
+}
+
+/// Returns the number of equal drives of `size` that hold `least` bytes.
+pub fn drives_for(least: Bytes, size: Bytes) -> u64 {
+    least.0.div_ceil(size.0.max(1)).max(1)
+}
+
+/// Returns the drive of which several, used as one drive of at least `least` bytes, cost least; of
+/// equal prices, the drive of which fewer are needed. `of` returns size and price of a drive.
+pub fn cheapest_of_size<T>(
+    drives: impl Iterator<Item = T>,
+    least: Bytes,
+    of: impl Fn(&T) -> (Bytes, f64),
+) -> Option<T> {
+    let together = |drive: &T| {
+        let (size, usd) = of(drive);
+        let count = drives_for(least, size);
+        (usd * count as f64, count)
+    };
+    drives.min_by(|one, other| {
+        let ((one_usd, one_count), (other_usd, other_count)) = (together(one), together(other));
+        one_usd.total_cmp(&other_usd).then(one_count.cmp(&other_count))
+    })
 }
 
 /// Returns true if one of the sizes is the nominal size of a drive, and the other the drive's own

@@ -112,10 +112,7 @@ impl Tester {
         }
         if request.kind.changes_content() && request.kind != OpKind::Discard {
             // A later change may have merged the block into a place that is not stable yet.
-            let size = self.volume.view().block();
-            let blocks = size.touched(request.range);
-            let touched = SectorRange::new(size.first_sector(blocks.first), blocks.count * size.sectors());
-            if request.fua && !self.shadow.has_newer(touched, number) {
+            if request.fua && !self.has_later_change(request.range, number) {
                 self.check_stable(request.range, self.shadow.now() + 1)?;
             }
             self.recent.push_back(number);
@@ -124,6 +121,14 @@ impl Tester {
             }
         }
         Ok(())
+    }
+
+    /// Returns true if a change of the blocks of `range` arrived after the request `number`.
+    fn has_later_change(&self, range: SectorRange, number: u32) -> bool {
+        let size = self.volume.view().block();
+        let blocks = size.touched(range);
+        let touched = SectorRange::new(size.first_sector(blocks.first), blocks.count * size.sectors());
+        self.shadow.has_newer(touched, number)
     }
 
     fn check_read(&mut self, range: SectorRange, began: Moment, payload: &Tags) -> Result<(), String> {

@@ -34,28 +34,39 @@ pub(super) fn places_at(trace: &Path, root: &Path, files: &[PlacedFile], free: &
     };
     let by_inode: HashMap<u64, Vec<(u64, u64)>> =
         origins.iter().map(|origin| (origin.inode, bytes(&origin.extents))).collect();
-    let (mut former, mut moved) = (files.to_vec(), 0);
-    let mut free = free.to_vec();
+    let (mut former, mut moved, mut taken) = (files.to_vec(), 0, Vec::new());
     for file in &mut former {
         if let Some(extents) = by_inode.get(&file.inode) {
             file.extents.clone_from(extents);
             moved += 1;
-            extents.iter().for_each(|&taken| free = without(&free, taken));
+            taken.extend(extents);
         }
     }
-    (moved > 0).then_some(Places { files: former, free, moved })
+    (moved > 0).then(|| Places { files: former, free: without(free, taken), moved })
 }
 
-/// Returns `ranges` without the bytes of `taken`.
-fn without(ranges: &[(u64, u64)], (start, length): (u64, u64)) -> Vec<(u64, u64)> {
-    let end = start + length;
-    let rest = |&(first, length): &(u64, u64)| {
-        let last = first + length;
-        let before = (first, last.min(start).saturating_sub(first));
-        let behind = (first.max(end), last.saturating_sub(first.max(end)));
-        [before, behind]
-    };
-    ranges.iter().flat_map(rest).filter(|&(_, length)| length > 0).collect()
+/// Returns `ranges` without the bytes of `taken`. The ranges lie apart from each other.
+fn without(ranges: &[(u64, u64)], mut taken: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
+    let mut ranges = ranges.to_vec();
+    ranges.sort_unstable();
+    taken.sort_unstable();
+    let (mut left, mut next) = (Vec::new(), 0);
+    for (first, length) in ranges {
+        let (mut first, end) = (first, first + length);
+        while next < taken.len() && taken[next].0 + taken[next].1 <= first {
+            next += 1;
+        }
+        for &(start, length) in taken[next..].iter().take_while(|&&(start, _)| start < end) {
+            if first < start {
+                left.push((first, start - first));
+            }
+            first = first.max(start + length);
+        }
+        if first < end {
+            left.push((first, end - first));
+        }
+    }
+    left
 }
 
 #[cfg(test)]
@@ -65,8 +76,9 @@ mod tests {
     #[test]
     fn taken_bytes_are_cut_out_of_ranges() {
         let free = [(0, 10), (20, 10), (40, 10)];
-        assert_eq!(without(&free, (22, 4)), [(0, 10), (20, 2), (26, 4), (40, 10)]);
-        assert_eq!(without(&free, (5, 40)), [(0, 5), (45, 5)]);
-        assert_eq!(without(&free, (10, 10)), free);
+        assert_eq!(without(&free, vec![(22, 4)]), [(0, 10), (20, 2), (26, 4), (40, 10)]);
+        assert_eq!(without(&free, vec![(5, 40)]), [(0, 5), (45, 5)]);
+        assert_eq!(without(&free, vec![(10, 10)]), free);
+        assert_eq!(without(&free, vec![(44, 6), (0, 3), (5, 2)]), [(3, 2), (7, 3), (20, 10), (40, 4)]);
     }
 }

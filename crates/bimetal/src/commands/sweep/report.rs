@@ -162,7 +162,6 @@ fn content(points: &[Point], [rows, columns]: &[String; 2], figure: &str, jobs: 
         let (sum, count) = panel.entry(&point.scheme).or_default();
         (*sum, *count) = (*sum + point.value, *count + 1);
     }
-    let mean = |(sum, count): &(f64, u32)| sum / f64::from(*count);
     let head: String = in_order(points, columns).iter().map(|value| heading("col", columns, value)).collect();
     let mut body = String::new();
     for row in in_order(points, rows) {
@@ -170,16 +169,15 @@ fn content(points: &[Point], [rows, columns]: &[String; 2], figure: &str, jobs: 
         let of_row = means.iter().filter(|((of, _), _)| *of == row).flat_map(|(_, panel)| panel.values());
         let most = of_row.map(mean).fold(0.0, f64::max);
         let cells = in_order(points, columns).into_iter().map(|column| {
-            let schemes = || means.get(&(row, column)).into_iter().flatten();
-            let most_jobs = schemes().map(|(_, (_, count))| *count).max().unwrap_or(0);
-            let bars: Vec<Bar<'_>> =
-                schemes().map(|(scheme, at)| Bar { scheme, value: mean(at), jobs: (at.1, most_jobs) }).collect();
+            let bars = means.get(&(row, column)).map(bars_of).unwrap_or_default();
             let label = format!("{}, {}", named(rows, row), named(columns, column));
             format!("<td>{}</td>", panel(&label, &bars, most))
         });
         // Writing to a string cannot fail.
         let _ = writeln!(body, "<tr>{}{}</tr>", heading("row", rows, row), cells.collect::<String>());
     }
+    let has_fewer = |panel: &Sums<'_>| panel.values().any(|(_, count)| *count < jobs_most(panel));
+    let is_uneven = means.values().any(has_fewer);
     let averaged: Vec<&str> = averaged(points, &[rows.clone(), columns.clone()]).into_iter().collect();
     let averaged = match averaged.as_slice() {
         [] => String::new(),
@@ -191,13 +189,25 @@ fn content(points: &[Point], [rows, columns]: &[String; 2], figure: &str, jobs: 
          <div class=\"scroll\"><table><thead><tr><td></td>{head}</tr></thead>\n<tbody>\n{body}</tbody></table></div></section>\n\
          </main>",
         points.len(),
-        if body.contains(FEWER) { UNLIKE } else { "" },
+        if is_uneven { UNLIKE } else { "" },
         escaped(figure),
     )
 }
 
-/// Words of a bar with fewer jobs than another bar beside it.
-const FEWER: &str = " jobs)";
+fn mean((sum, count): &(f64, u32)) -> f64 {
+    sum / f64::from(*count)
+}
+
+fn bars_of<'a>(panel: &Sums<'a>) -> Vec<Bar<'a>> {
+    let most = jobs_most(panel);
+    panel.iter().map(|(scheme, at)| Bar { scheme, value: mean(at), jobs: (at.1, most) }).collect()
+}
+
+/// Returns the largest number of jobs of a bar of a small chart.
+fn jobs_most(panel: &Sums<'_>) -> u32 {
+    panel.values().map(|(_, count)| *count).max().unwrap_or(0)
+}
+
 const UNLIKE: &str = " A bar with (1 of 2 jobs) has the mean of fewer jobs than another bar beside it, so do not compare \
                       the two.";
 
@@ -213,7 +223,7 @@ impl Bar<'_> {
     /// Returns the text behind the bar.
     fn text(&self) -> String {
         let (own, most) = self.jobs;
-        let fewer = if own < most { format!(" ({own} of {most}{FEWER}") } else { String::new() };
+        let fewer = if own < most { format!(" ({own} of {most} jobs)") } else { String::new() };
         format!("{}{fewer}", figure_text(self.value))
     }
 }
@@ -333,7 +343,7 @@ mod tests {
         let html = |axes: [&str; 2]| content(&points, &axes.map(str::to_owned), figure, 3);
         let of_both = html(["ssd-size", NO_AXIS]);
         assert!(of_both.contains("2.000 (1 of 2 jobs)") && of_both.contains(UNLIKE), "{of_both}");
-        assert!(!html(["traces", NO_AXIS]).contains(FEWER));
+        assert!(!html(["traces", NO_AXIS]).contains(" jobs)"));
     }
 
     #[test]
