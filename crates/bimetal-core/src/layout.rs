@@ -485,6 +485,11 @@ impl Layout {
         self.units.last().map_or(0, |unit| unit.end())
     }
 
+    /// Returns the size that the volume exports, over all units.
+    pub fn exported(&self) -> Bytes {
+        Bytes(self.total_blocks() * self.block.bytes().0)
+    }
+
     /// Returns the number of stripes of an array that `range` touches; 0 if the blocks are not
     /// striped.
     pub(crate) fn stripes_of(&self, range: SectorRange) -> u64 {

@@ -89,7 +89,7 @@ pub(crate) fn run(
     let hints = hints.read(replay, &options.trace, options.repeat)?;
     let given = choices(options)?;
     options.refuse_other_map(&workload, &header)?;
-    let capacity = given.capacity.or(recorded);
+    let capacity = options.least_capacity(&given, recorded)?;
     let choices = Choices { restored: restore.read()?, merge, hints, capacity, ..given };
     // The file is created before the simulation: a path that cannot be written must fail at once,
     // not after a long run.

@@ -70,3 +70,26 @@ pub(crate) fn file_extents(path: &Path, list: Option<&Path>) -> Result<Vec<FileE
         Some(list) => listed(extents, path, list),
     }
 }
+
+/// Returns the end of the last extent: a volume must have at least this size to have the files of a
+/// map. `None` without a map.
+pub(crate) fn end_of(extents: &[FileExtent]) -> Option<Bytes> {
+    extents.iter().map(|extent| extent.sectors.end().bytes()).max()
+}
+
+/// Refuses the map of files at `path` if its `extents` reach beyond a volume of size `volume`.
+///
+/// # Errors
+/// The map is of a larger file system.
+pub(crate) fn refuse_map_beyond(extents: &[FileExtent], path: &Path, volume: Bytes) -> Result<(), Error> {
+    match end_of(extents).filter(|end| *end > volume) {
+        None => Ok(()),
+        Some(end) => Err(Error::new(format!(
+            "{}: the map ends at {} bytes, and the volume has {} bytes: expected the map of a file system on this volume, as \
+             `bimetal place DIRECTORY -o MAP.csv` writes it",
+            path.display(),
+            end.0,
+            volume.0
+        ))),
+    }
+}

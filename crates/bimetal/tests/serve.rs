@@ -455,7 +455,7 @@ fn drives_with_4_kib_sectors_serve_and_recover() {
     }
 }
 
-/// Regression: Regression: `strategy=type` was accepted without a map and served, but moved nothing
+/// Regression: `strategy=type` was accepted without a map and served, but moved nothing
 /// and printed no message.
 #[test]
 fn served_volume_moves_by_a_map_that_is_refreshed() {
@@ -471,8 +471,16 @@ fn served_volume_moves_by_a_map_that_is_refreshed() {
         fs::write(place.0.join("new.csv"), text).expect("a file for the test");
         fs::rename(place.0.join("new.csv"), place.0.join("map.csv")).expect("a file for the test");
     };
+    let beyond = format!("{},{},/other/drive\n", mib(300), mib(100));
+    map(&beyond);
+    let refused = place.refuse(&format!("{create} --files map.csv"));
+    assert!(refused.contains("map.csv: the map ends at 419430400 bytes, and the volume has 3"), "{refused}");
     map("");
     place.succeed(&format!("{create} --files map.csv"));
+    map(&beyond);
+    let refused = place.refuse("serve box --files map.csv");
+    assert!(refused.contains("map.csv: the map ends at 419430400 bytes, and the volume has 3"), "{refused}");
+    map("");
     let server = place.serve("serve box --files map.csv");
     // Waits until this many bytes have come to the SSD. For each MiB, one range comes and another
     // leaves, and each move is recorded on the SSD by four pages of state.

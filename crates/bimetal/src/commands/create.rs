@@ -20,7 +20,7 @@ use serde::Serialize;
 
 use crate::emulated_files::{FileSize, MadeFiles, file_size};
 use crate::error::Error;
-use crate::files::file_map;
+use crate::files::{file_extents, refuse_map_beyond};
 use crate::names::schemes_named;
 use crate::options::{BlockOption, JsonOption};
 use crate::output::{note, print, print_json};
@@ -116,6 +116,10 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
         dry_run: arguments.dry_run,
         created_by: concat!("bimetal ", env!("CARGO_PKG_VERSION")).to_owned(),
     };
+    if let Some(path) = &arguments.files {
+        let planned = create(&Request { dry_run: true, ..request.clone() })?;
+        refuse_map_beyond(&file_extents(path, None)?, path, planned.layout.exported())?;
+    }
     let created = create(&request)?;
     let json = arguments.json.json;
     if request.dry_run {
@@ -141,10 +145,10 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     print(&format!("Serve it with: bimetal serve {}{with_files}\n", created.label.name))
 }
 
-/// Checks the map of files: it must be readable, and `strategy=type` requires one.
+/// Refuses settings that require a map of files, if there is none.
 fn check_files(arguments: &Arguments, settings: &[(String, String)]) -> Result<(), Error> {
     if let Some(path) = &arguments.files {
-        return file_map(path).map(drop);
+        return file_extents(path, None).map(drop);
     }
     let by_files = settings.iter().find(|(key, value)| WANT_FILES.contains(&(key.as_str(), value.as_str())));
     let Some((key, value)) = by_files else { return Ok(()) };
@@ -250,7 +254,7 @@ fn check_drive_setting(role: &str, key: &str, value: &str, drives: &[DriveChoice
 fn describe(created: &Created, scheme: &SchemeInfo) -> String {
     let Created { label, layout, .. } = created;
     let block = layout.block.bytes();
-    let exported = Bytes(layout.total_blocks() * block.0);
+    let exported = layout.exported();
     let mut text = format!(
         "{}: {} exported ({} bytes), {}, {block} blocks\n",
         label.name,
@@ -329,7 +333,7 @@ fn document<'a>(created: &'a Created, scheme: &'a SchemeInfo, dry_run: bool) -> 
     Document {
         volume: &label.name,
         scheme: scheme.name,
-        exported_bytes: layout.total_blocks() * layout.block.bytes().0,
+        exported_bytes: layout.exported().0,
         block_bytes: layout.block.bytes().0,
         dry_run,
         members: created.drives.iter().enumerate().map(member).collect(),

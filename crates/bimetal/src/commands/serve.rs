@@ -13,10 +13,11 @@ use bimetal_serve::server::{
 use bimetal_sim::setup::WANT_FILES;
 use bimetal_volumes::attach::{Attached, Options, attach};
 use bimetal_volumes::find::find;
+use bimetal_volumes::plan::Plan;
 use clap::Args;
 
 use crate::error::Error;
-use crate::files::file_extents;
+use crate::files::{file_extents, refuse_map_beyond};
 use crate::output::{note, print};
 use crate::progress::Progress;
 use crate::target::{control, let_go, run_time};
@@ -154,6 +155,11 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     check_places(&arguments, &located.assembly.label.name, &tcp)?;
     let list = arguments.list.clone();
     let files = arguments.files.as_deref().map(|files| file_extents(files, list.as_deref())).transpose()?;
+    let layout = Plan::of_label(&located.assembly.label).and_then(|plan| plan.lay_out().ok());
+    let exported = layout.map_or(Bytes(u64::MAX), |layout| layout.exported());
+    if let (Some(extents), Some(path)) = (&files, &arguments.files) {
+        refuse_map_beyond(extents, path, exported)?;
+    }
     let options = Options { degraded: arguments.degraded, accept_loss: arguments.accept_loss, ..Options::default() };
     let mut progress: Option<Progress> = None;
     let attached = attach(&located, options, |done, total| {
@@ -214,7 +220,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     let mut server = Server::new(volume, drives, options)?;
     let held = control(&mut server, &located, held)?;
     if let Some(path) = arguments.files.clone() {
-        read_when_changed(path, list, server.handle());
+        read_when_changed(path, list, exported, server.handle());
     }
     let volume = name.clone();
     server.on_trouble(move |line| note(format_args!("'{volume}': {line}")));
@@ -241,8 +247,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
 const FILES_LOOKED_AT: Duration = Duration::from_secs(1);
 
 /// Reads the map of files at `path` again whenever it has changed, until the server has stopped. If
-/// the new map cannot be read, the error is reported once and the previous map stays.
-fn read_when_changed(path: PathBuf, list: Option<PathBuf>, server: Handle) {
+/// the new map cannot be read, or ends beyond the `volume`, the error is reported once and the
+/// previous map stays.
+fn read_when_changed(path: PathBuf, list: Option<PathBuf>, volume: Bytes, server: Handle) {
     let changed = move |path: &Path| std::fs::metadata(path).and_then(|file| Ok((file.modified()?, file.len()))).ok();
     let mut seen = changed(&path);
     std::thread::spawn(move || {
@@ -252,7 +259,9 @@ fn read_when_changed(path: PathBuf, list: Option<PathBuf>, server: Handle) {
             if now.is_none() || std::mem::replace(&mut seen, now) == now {
                 continue;
             }
-            match file_extents(&path, list.as_deref()) {
+            let files = file_extents(&path, list.as_deref());
+            let files = files.and_then(|files| refuse_map_beyond(&files, &path, volume).map(|()| files));
+            match files {
                 Ok(files) => match server.take_files(files) {
                     Ok(()) => note(format_args!("{}: the map of files was read again", path.display())),
                     Err(_) => return,

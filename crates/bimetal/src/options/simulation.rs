@@ -33,7 +33,7 @@ use super::parse::{
 use super::replay::{choose_replay, replay, replay_with_times, speedup};
 use super::{BlockOption, ConfigOption, TraceOptions, heading};
 use crate::error::Error;
-use crate::files::{file_extents, file_map, refuse_other_map};
+use crate::files::{end_of, file_extents, file_map, refuse_map_beyond, refuse_other_map};
 use crate::trace_workload::{Alignment, Header, Played, Times, TraceWorkload};
 use crate::trees;
 
@@ -340,6 +340,19 @@ impl SimulationOptions {
             check.count(&request.map_err(unreadable)?);
         }
         refuse_other_map(&check, path, &header.name, header.capacity)
+    }
+
+    /// Returns the least size of the volume for `given` choices: the given size, or otherwise the
+    /// size of the device that was `recorded`, or the end of the map of files.
+    ///
+    /// # Errors
+    /// The map of files ends beyond the given size.
+    pub(crate) fn least_capacity(&self, given: &Choices, recorded: Option<Bytes>) -> Result<Option<Bytes>, Error> {
+        if let (Some(path), Some(capacity)) = (&self.files, given.capacity) {
+            refuse_map_beyond(&given.files, path, capacity)?;
+        }
+        let of_map = || end_of(&given.files).filter(|_| !self.compact);
+        Ok(given.capacity.or(recorded).or_else(of_map))
     }
 
     /// Returns two values: true if a map of files is given, and true if a list of files is given.
