@@ -595,6 +595,17 @@ impl Profile {
         self.build_preconditioned(capacity, Precondition::Clean, SectorRange::default(), seed)
     }
 
+    /// Checks that a model of this drive with `capacity` sectors can be built, without the tables of
+    /// the model.
+    ///
+    /// # Errors
+    /// Refuses a capacity that the geometry of a flash drive cannot have.
+    pub fn check_capacity(&self, capacity: Sectors) -> Result<(), ProfileError> {
+        let Body::Flash(flash) = &self.body else { return Ok(()) };
+        let geometry = flash.geometry(self.capacity, Some(capacity));
+        geometry.map(drop).map_err(|bad| bad.in_file(&self.origin))
+    }
+
     /// Builds a model as [`build`](Self::build) does. On flash, the sectors of `used` are in the
     /// state `precondition` at time zero, and the other sectors are clean.
     ///

@@ -28,6 +28,10 @@ const CAPACITY_SLACK: f64 = 0.01;
 /// too.
 const CAPACITY_SLACK_MAX: Bytes = Bytes(10_000_000_000);
 
+/// Address space that a scheme reserves for each block of a cache: the links of a list. Only the
+/// pages of used blocks take memory.
+const TABLE_BYTES_PER_BLOCK: u64 = 8;
+
 /// Origin of the sizes of a run's drives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -181,6 +185,7 @@ impl Plan<'_> {
     pub(crate) fn fit(&mut self, chosen: &[Chosen]) -> Result<(Volume<NoPayload>, Vec<Sectors>), SetupError> {
         let mut sizes: Vec<Sectors> = chosen.iter().map(|drive| drive.size).collect();
         loop {
+            self.check_tables(chosen, &sizes)?;
             let tail = self.tail_beyond();
             let member = |(drive, size): (&Chosen, &Sectors)| MemberInfo { role: drive.role, capacity: *size + tail };
             let members: Vec<MemberInfo> = chosen.iter().zip(&sizes).map(member).collect();
@@ -204,6 +209,27 @@ impl Plan<'_> {
                     };
                 }
             }
+        }
+    }
+
+    /// Refuses drives for which no tables can be made, before the volume makes its own. An
+    /// allocation that fails would end the program.
+    fn check_tables(&self, chosen: &[Chosen], sizes: &[Sectors]) -> Result<(), SetupError> {
+        let scheme = self.scheme.name;
+        let mut bytes = 0;
+        for (drive, size) in chosen.iter().zip(sizes) {
+            drive.profile.check_capacity(*size).map_err(|error| SetupError::Model {
+                scheme: scheme.to_owned(),
+                drive: drive.id.clone(),
+                error: Box::new(error),
+            })?;
+            if drive.holds != Holds::Home {
+                bytes += size.0 / self.choices.block.sectors() * TABLE_BYTES_PER_BLOCK;
+            }
+        }
+        match Vec::<u8>::new().try_reserve_exact(usize::try_from(bytes).unwrap_or(usize::MAX)) {
+            Ok(()) => Ok(()),
+            Err(_) => Err(SetupError::Memory { scheme, needed: Bytes(bytes) }),
         }
     }
 

@@ -84,6 +84,14 @@ const CLOCK_REQUESTS_MIN: u64 = 16;
 /// Number of blocks in a chunk.
 const CHUNK_BLOCKS: u64 = 4096;
 
+/// Memory that a run takes for each block that the workload touches: the most among all schemes.
+/// Measured with 1.5 million blocks at random, half of them written: smq 155 bytes, smart-response
+/// 57, griffin 11.
+const RUN_BYTES_PER_BLOCK: u64 = 160;
+
+/// Memory that a run takes for any workload: 23 to 70 MiB were measured.
+const RUN_BYTES: Bytes = Bytes::from_mib(64);
+
 struct Chunk {
     bits: Box<[u64; CHUNK_BLOCKS as usize / 64]>,
 }
@@ -240,6 +248,13 @@ pub(crate) fn clock_of(step_ns: u64, requests: u64) -> Nanoseconds {
 }
 
 impl Survey {
+    /// Predicts the memory that the simulation of one scheme takes, without the requests of the
+    /// trace. The memory depends on the blocks that the workload touches, and hardly on the sizes
+    /// of the drives.
+    pub fn predicted_memory(&self) -> Bytes {
+        RUN_BYTES + Bytes(self.footprint_blocks.saturating_mul(RUN_BYTES_PER_BLOCK))
+    }
+
     /// Reads a whole workload.
     ///
     /// # Errors

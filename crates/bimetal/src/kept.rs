@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bimetal_sim::workload::{Requests, Workload, WorkloadError};
 use bimetal_trace::Request;
 
+use crate::memory::free_bytes;
+
 /// Memory for requests where the system does not tell how much is free.
 const BYTES_DEFAULT: u64 = 1 << 30;
 /// Share of the free memory for the requests of all traces that are kept at a time.
@@ -15,11 +17,7 @@ const MEMORY_SHARE: u64 = 4;
 /// Returns the largest number of bytes that the kept requests of one trace may take, if each of
 /// `threads` may hold another trace.
 pub(crate) fn bytes_max(threads: usize) -> u64 {
-    let free = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
-        let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-        line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()
-    });
-    free.map_or(BYTES_DEFAULT, |kib| kib * 1024 / MEMORY_SHARE / threads as u64)
+    free_bytes().map_or(BYTES_DEFAULT, |free| free / MEMORY_SHARE / threads as u64)
 }
 
 /// Requests in memory, once a run has read them all; see the [module](self).

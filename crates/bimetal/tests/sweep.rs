@@ -230,7 +230,7 @@ fn failing_job_is_recorded_and_stops_nothing() {
     assert_eq!(status, Some(3), "{said}");
     assert!(
         said.starts_with(
-            "30 jobs: 30 run, 0 done before; 0 left out, 10 failed\n10 jobs failed: the trace:3: lba 'zero'"
+            "30 jobs: 30 run, 0 done before; 0 left out, 10 failed\n10 jobs failed on bad.csv: the trace:3: lba 'zero'"
         ),
         "{said}"
     );
@@ -286,6 +286,36 @@ fn edited_grid_keeps_no_result_of_an_older_trace() {
     assert_eq!(grid("1, 2"), 2);
     fs::copy(place.0.join("two.bin.zst"), place.0.join("one.bin.zst")).expect("a copy");
     assert_eq!(grid("1, 2, 3"), 3);
+}
+
+/// Regression: the rows of another grid left the results without a word.
+#[test]
+fn grid_whose_rows_leave_the_results_is_named() {
+    let place = Place::new("named");
+    for (grid, trace, seed) in [("a.toml", "one", 1), ("b.toml", "one", 2), ("c.toml", "two", 1)] {
+        place.write(grid, &format!("traces = '{trace}.bin.zst'\nschemes = 'hdd-only'\nlimit = 100\nseed = {seed}\n"));
+        assert!(!place.done(&format!("sweep {grid} -o out")).contains("left out of the results"));
+    }
+    fs::copy(place.0.join("two.bin.zst"), place.0.join("one.bin.zst")).expect("a copy");
+    let said = place.done("sweep b.toml -o out");
+    assert!(said.contains("the older results of a.toml are of another engine"), "{said}");
+    assert!(said.contains("`bimetal sweep a.toml -o out` runs that grid again"), "{said}");
+    assert!(!said.contains("results of b.toml") && !said.contains("c.toml"), "{said}");
+}
+
+/// Regression: a scheme made its tables before the drive was refused, and an allocation of 34 GB
+/// ended the program.
+#[test]
+fn impossible_size_is_left_out_and_stops_nothing() {
+    let place = Place::new("impossible");
+    place.write(
+        "grid.toml",
+        "traces = 'one.bin.zst'\nschemes = 'smart-response'\nlimit = 100\nssd-size = ['64MiB', '10PiB']\n",
+    );
+    let said = place.done("sweep grid.toml -o out");
+    assert!(said.starts_with("2 jobs: 2 run, 0 done before; 1 left out, 0 failed\n"), "{said}");
+    let [lines, ..] = place.results("out");
+    assert_eq!(lines.matches("smart-response: drive ssd: ").count(), 1, "{lines}");
 }
 
 /// In a grid, some schemes do not fit some drives: a scheme with flash as home cannot have a

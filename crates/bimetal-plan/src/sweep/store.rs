@@ -272,11 +272,13 @@ impl Store {
     }
 
     /// Writes a plan. Plans of any grid with another engine, or other content of a file, go.
+    /// Returns the plans that went.
     ///
     /// # Errors
     /// A plan cannot be read or written.
-    pub fn write_plan(&self, plan: &Plan) -> Result<(), SweepError> {
-        for old in self.plans()?.iter().filter(|old| plan.contradicts(old)) {
+    pub fn write_plan(&self, plan: &Plan) -> Result<Vec<Plan>, SweepError> {
+        let (gone, _): (Vec<Plan>, Vec<Plan>) = self.plans()?.into_iter().partition(|old| plan.contradicts(old));
+        for old in &gone {
             let path = self.folder.join(PLANS).join(old.file_name());
             match fs::remove_file(&path) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(unwritable(&path, &error)),
@@ -284,7 +286,8 @@ impl Store {
             }
         }
         let text = serde_json::to_string(plan).map_err(|error| SweepError::new(error.to_string()))?;
-        write_whole(&self.folder.join(PLANS).join(plan.file_name()), format!("{text}\n").as_bytes())
+        write_whole(&self.folder.join(PLANS).join(plan.file_name()), format!("{text}\n").as_bytes())?;
+        Ok(gone)
     }
 
     /// Begins a part under a number that no other process has.
@@ -366,7 +369,9 @@ impl Store {
         }
         let lines: String = results.values().map(|finished| format!("{}\n", finished.line)).collect();
         write_whole(&self.folder.join(PARTS).join(MERGED), lines.as_bytes())?;
-        plans.iter().try_for_each(|plan| self.write_plan(plan))?;
+        for plan in &plans {
+            self.write_plan(plan)?;
+        }
         self.merge_runs(others)
     }
 
@@ -594,16 +599,18 @@ mod tests {
             plan.files = BTreeMap::from([(file.0.to_owned(), file.1.to_owned())]);
             plan
         };
-        for (plan, expected) in [
-            (of("1", "g", ("t", "old")), 1),
-            (of("1", "h", ("t", "old")), 2),
-            (of("1", "i", ("u", "old")), 3),
+        for (plan, expected, gone) in [
+            (of("1", "g", ("t", "old")), 1, vec![]),
+            (of("1", "h", ("t", "old")), 2, vec![]),
+            (of("1", "i", ("u", "old")), 3, vec![]),
             // Other content of t: the two plans with t go.
-            (of("1", "j", ("t", "new")), 2),
+            (of("1", "j", ("t", "new")), 2, vec!["g", "h"]),
             // Another engine: all go.
-            (of("2", "k", ("v", "new")), 1),
+            (of("2", "k", ("v", "new")), 1, vec!["i", "j"]),
         ] {
-            store.write_plan(&plan).expect("written");
+            let left: Vec<String> =
+                store.write_plan(&plan).expect("written").into_iter().map(|plan| plan.grid).collect();
+            assert_eq!(left, gone, "grid {}", plan.grid);
             let plans = store.plans().expect("plans");
             assert_eq!(plans.len(), expected, "grid {}", plan.grid);
             assert!(plans.contains(&plan), "grid {}", plan.grid);

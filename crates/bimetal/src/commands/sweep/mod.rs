@@ -11,7 +11,7 @@ mod status;
 mod traces;
 mod workers;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use bimetal_plan::sweep::shard::Shard;
@@ -157,7 +157,7 @@ fn sweep(arguments: &Arguments) -> Result<(), Error> {
         print_json("sweep-run", &swept)?;
     } else {
         let Swept { jobs, run, done_before, left_out, failures, .. } = &swept;
-        let failed: u64 = failures.values().sum();
+        let failed: u64 = failures.values().map(|failure| failure.jobs).sum();
         let of_shard = if shard == Shard::ALL { String::new() } else { format!("shard {shard}: ") };
         let of_jobs = format!("{run} run, {done_before} done before; {left_out} left out, {failed} failed");
         print(&format!("{of_shard}{}: {of_jobs}\n{}", status::jobs(*jobs as u64), status::failures(failures)))?;
@@ -192,7 +192,7 @@ struct Swept {
     done_before: usize,
     left_out: usize,
     /// Number of failed jobs by their message.
-    failures: BTreeMap<String, u64>,
+    failures: BTreeMap<String, status::Failure>,
     #[serde(flatten)]
     files: Files,
 }
@@ -215,7 +215,14 @@ impl Files {
 /// Runs the open jobs, and with `--retry` the failed jobs.
 fn swept(sweep: &Sweep, store: &Store, arguments: &Arguments, watch: &dyn Watch) -> Result<Swept, Error> {
     let results = store.results()?;
-    store.write_plan(&sweep.plan)?;
+    let gone: BTreeSet<String> = store.write_plan(&sweep.plan)?.into_iter().map(|plan| plan.name).collect();
+    for grid in gone.iter().filter(|grid| **grid != sweep.plan.name) {
+        note(format_args!(
+            "the older results of {grid} are of another engine, or of other content of a trace or profile, and were left \
+             out of the results: `bimetal sweep {grid} -o {}` runs that grid again",
+            store.folder().display()
+        ));
+    }
     let is_open = |key: &str| match results.get(key).map(|finished| finished.error()) {
         None => true,
         Some(error) => arguments.retry && error.is_some(),
@@ -223,7 +230,7 @@ fn swept(sweep: &Sweep, store: &Store, arguments: &Arguments, watch: &dyn Watch)
     let open = sweep.distinct().filter(|job| is_open(&job.key)).collect::<Vec<_>>();
     let run = workers::run(&open, store, thread_count(arguments.jobs), watch)?;
     let results = store.results()?;
-    let failures = status::counted(sweep.distinct().map(|job| &job.key), &results);
+    let failures = status::failed_jobs(std::iter::once(&sweep.plan), &results);
     let is_left_out =
         |job: &&jobs::Prepared| results.get(&job.key).is_some_and(|finished| finished.left_out().is_some());
     let left_out = sweep.distinct().filter(is_left_out).count();

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use bimetal_plan::sweep::store::{Plan, Results, Store};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::error::Error;
 use crate::options::TableForm;
@@ -21,7 +21,20 @@ const MESSAGES_SHOWN: usize = 10;
 struct Status {
     grids: Vec<GridStatus>,
     /// Number of jobs with each message.
-    failures: BTreeMap<String, u64>,
+    failures: BTreeMap<String, Failure>,
+}
+
+/// Jobs that failed with one message; in JSON, their number.
+#[derive(Default)]
+pub(super) struct Failure {
+    pub(super) jobs: u64,
+    traces: BTreeSet<String>,
+}
+
+impl Serialize for Failure {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u64(self.jobs)
+    }
 }
 
 /// State of a grid.
@@ -76,11 +89,18 @@ fn sheet(grids: &[GridStatus]) -> Sheet {
     sheet
 }
 
-/// Returns a line for each message of failed jobs, with the number of jobs that have it.
-pub(super) fn failures(messages: &BTreeMap<String, u64>) -> String {
+/// Returns a line for each message of failed jobs, with the number of jobs that have it and the
+/// first trace.
+pub(super) fn failures(messages: &BTreeMap<String, Failure>) -> String {
     let mut text = String::new();
-    for (message, count) in messages.iter().take(MESSAGES_SHOWN) {
-        let _ = writeln!(text, "{} failed: {message}", jobs(*count));
+    for (message, failure) in messages.iter().take(MESSAGES_SHOWN) {
+        let first = failure.traces.first().map_or("", String::as_str);
+        let others = match failure.traces.len() {
+            0 | 1 => String::new(),
+            2 => " and another trace".to_owned(),
+            count => format!(" and {} other traces", count - 1),
+        };
+        let _ = writeln!(text, "{} failed on {first}{others}: {message}", jobs(failure.jobs));
     }
     if messages.len() > MESSAGES_SHOWN {
         let _ = writeln!(
@@ -101,15 +121,17 @@ fn status(plans: &[Plan], results: &Results) -> Status {
     let mut grids: BTreeMap<&str, Vec<&Plan>> = BTreeMap::new();
     plans.iter().for_each(|plan| grids.entry(&plan.grid).or_default().push(plan));
     let grids = grids.values().map(|plans| of_grid(plans, results)).collect();
-    let keys: BTreeSet<&String> = plans.iter().flat_map(|plan| plan.jobs.iter().map(|job| &job.key)).collect();
-    Status { grids, failures: counted(keys.into_iter(), results) }
+    Status { grids, failures: failed_jobs(plans.iter(), results) }
 }
 
-/// Returns the messages of the jobs that failed, with their numbers.
-pub(super) fn counted<'a>(keys: impl Iterator<Item = &'a String>, results: &Results) -> BTreeMap<String, u64> {
-    let mut failures = BTreeMap::new();
-    for message in keys.filter_map(|key| results.get(key)?.error()) {
-        *failures.entry(message.to_owned()).or_insert(0) += 1;
+/// Returns the jobs of the plans that failed, by their messages. A job of several plans counts once.
+pub(super) fn failed_jobs<'a>(plans: impl Iterator<Item = &'a Plan>, results: &Results) -> BTreeMap<String, Failure> {
+    let (mut failures, mut counted) = (BTreeMap::<String, Failure>::new(), BTreeSet::new());
+    for job in plans.flat_map(|plan| &plan.jobs) {
+        let Some(message) = results.get(&job.key).and_then(|finished| finished.error()) else { continue };
+        let failure = failures.entry(message.to_owned()).or_default();
+        failure.traces.insert(job.trace.clone());
+        failure.jobs += u64::from(counted.insert(&job.key));
     }
     failures
 }

@@ -22,6 +22,7 @@ use super::traces::{Loaded, name_of_requests};
 use crate::error::Error;
 use crate::experiment::{assumed, complete};
 use crate::kept::bytes_max;
+use crate::memory::free_bytes;
 use crate::options::replay::choose_replay;
 use crate::options::simulation::choices;
 use crate::progress::Watch;
@@ -55,6 +56,7 @@ enum Step<'a> {
 struct Desk<'a> {
     groups: Vec<Group<'a>>,
     part: Part,
+    memory: Memory,
     done: u64,
     /// Reading and simulation time of all threads together.
     reading: Duration,
@@ -74,7 +76,8 @@ pub(super) fn run(jobs: &[&Prepared], store: &Store, threads: usize, watch: &dyn
     let began = Instant::now();
     let part = store.begin_part()?;
     let (reading, simulating) = (Duration::ZERO, Duration::ZERO);
-    let desk = Desk { groups: grouped(jobs), part, done: 0, reading, simulating, failed: None };
+    let (groups, memory) = (grouped(jobs), Memory::of_system());
+    let desk = Desk { groups, part, memory, done: 0, reading, simulating, failed: None };
     let (desk, changed) = (Mutex::new(desk), Condvar::new());
     let threads = threads.min(jobs.len());
     let worker = Worker { desk: &desk, changed: &changed, watch, total: jobs.len() as u64, began };
@@ -117,9 +120,11 @@ impl<'a> Desk<'a> {
         if self.failed.is_some() {
             return Some(Step::End);
         }
+        // From here on, a group that was read has jobs.
         self.groups.retain(|group| !group.jobs.is_empty() || matches!(group.state, State::Reading));
         for group in &mut self.groups {
             if let State::Read(read) = &group.state
+                && self.memory.take(needed(read))
                 && let Some(job) = group.jobs.pop_front()
             {
                 return Some(Step::Run(job, Arc::clone(read)));
@@ -134,6 +139,43 @@ impl<'a> Desk<'a> {
         }
         self.groups.is_empty().then_some(Step::End)
     }
+}
+
+/// Memory of the jobs under way. A job begins if the memory that it is predicted to need is free,
+/// or if no other job is under way.
+struct Memory {
+    /// Memory for all jobs, in bytes.
+    bytes: u64,
+    /// Predicted memory of the jobs under way, in bytes.
+    in_use: u64,
+    jobs: usize,
+}
+
+impl Memory {
+    fn of_system() -> Self {
+        Self { bytes: free_bytes().unwrap_or(u64::MAX), in_use: 0, jobs: 0 }
+    }
+
+    /// Takes the memory of a job that begins. Returns false if the job must wait.
+    fn take(&mut self, bytes: u64) -> bool {
+        let fits = self.jobs == 0 || self.in_use.saturating_add(bytes) <= self.bytes;
+        if fits {
+            self.in_use = self.in_use.saturating_add(bytes);
+            self.jobs += 1;
+        }
+        fits
+    }
+
+    /// Gives the memory of a job back that has ended.
+    fn give_back(&mut self, bytes: u64) {
+        self.in_use = self.in_use.saturating_sub(bytes);
+        self.jobs -= 1;
+    }
+}
+
+/// Returns the memory that a job over the trace is predicted to need, in bytes.
+fn needed(read: &Read) -> u64 {
+    read.as_ref().as_ref().map_or(0, |loaded| loaded.survey.predicted_memory().0)
 }
 
 /// Outcome of a job that did not fail.
@@ -212,6 +254,7 @@ impl<'a> Worker<'a, '_> {
         let facts = to_compact_json(&facts);
         let mut desk = self.desk();
         desk.simulating += took;
+        desk.memory.give_back(needed(read));
         if let Err(error) = desk.part.append(&line, &facts) {
             desk.failed = Some(error);
         }
@@ -238,7 +281,7 @@ fn simulated(job: &Prepared, loaded: &Loaded) -> Result<Outcome, Error> {
     let (options, header) = (&job.options, &loaded.header);
     let replay = choose_replay(options.replay, options.speedup, header)?;
     let given = choices(options)?;
-    let capacity = given.capacity.or(options.recorded_capacity(header));
+    let capacity = options.least_capacity(&given, options.recorded_capacity(header))?;
     let merge = options.merges(header.event == Some(Event::Queue));
     let choices = Choices { merge, capacity, ..given };
     let (schemes, trees) = (vec![job.job.scheme.into()], Vec::new());
@@ -328,6 +371,18 @@ fn unnamed(message: &str, trace: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn job_waits_until_its_memory_is_free() {
+        let mut memory = Memory { bytes: 100, in_use: 0, jobs: 0 };
+        assert!(memory.take(150), "a job that is alone begins");
+        assert!(!memory.take(1));
+        memory.give_back(150);
+        assert!(memory.take(60) && memory.take(40));
+        assert!(!memory.take(1));
+        memory.give_back(40);
+        assert!(memory.take(40));
+    }
 
     /// Regression: each 'a' of a message became 'the trace' if the trace had the name 'a'.
     #[test]
