@@ -276,16 +276,18 @@ fn merge(folders: &[PathBuf], output: &Path, json: bool) -> Result<(), Error> {
         target.merge(&others)?;
     }
     let count = target.assemble()?;
-    if json {
-        return print_json("sweep-merge", &Merged { count, files: Files::of(&target) });
-    }
-    let open = status::open_jobs(&target)?;
-    if open > 0 {
+    let grids = status::open_jobs(&target)?;
+    for (grid, open) in &grids {
         note(format_args!(
-            "{} without a result: run the shards that are missing (`bimetal sweep status {}`), and merge again",
-            status::jobs(open as u64),
+            "{grid}: {} without a result: if the grid is still wanted, run the shards that are missing (`bimetal sweep status \
+             {}` names those that have run), and merge again",
+            status::jobs(*open as u64),
             output.display()
         ));
+    }
+    if json {
+        let open = grids.iter().map(|(_, open)| open).sum();
+        return print_json("sweep-merge", &Merged { count, open, files: Files::of(&target) });
     }
     print(&format!("{count} results: {}\n", named(&target)))
 }
@@ -294,6 +296,8 @@ fn merge(folders: &[PathBuf], output: &Path, json: bool) -> Result<(), Error> {
 #[derive(Serialize)]
 struct Merged {
     count: usize,
+    /// Number of jobs without a result.
+    open: usize,
     #[serde(flatten)]
     files: Files,
 }

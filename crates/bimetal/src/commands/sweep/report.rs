@@ -151,33 +151,56 @@ fn averaged<'a>(points: &'a [Point], [rows, columns]: &[String; 2]) -> BTreeSet<
     axes(points).into_iter().filter(|axis| !NEVER_CHOSEN.contains(axis) && differ(axis)).collect()
 }
 
-/// Sum and number of the figures of each scheme.
-type Sums<'a> = BTreeMap<&'a str, (f64, u32)>;
+/// Jobs of each scheme in one small chart.
+type Panel<'a> = BTreeMap<&'a str, Vec<&'a Point>>;
+
+/// Returns the names of the axes of each scheme. A scheme without an SSD has no `ssd-size`.
+fn axes_of_schemes(points: &[Point]) -> BTreeMap<&str, BTreeSet<&str>> {
+    let mut axes: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for point in points {
+        axes.entry(&point.scheme).or_default().extend(point.places.keys().map(String::as_str));
+    }
+    axes
+}
+
+/// Returns the schemes that lack a job beside another scheme of the chart: a job with the same
+/// trace, size and settings, as far as both schemes have these axes.
+fn partial<'a>(panel: &Panel<'a>, axes: &BTreeMap<&str, BTreeSet<&str>>) -> BTreeSet<&'a str> {
+    let lacks = |own: &str, other: &str| {
+        let common: Vec<&str> = axes[own].intersection(&axes[other]).copied().collect();
+        let places = |scheme: &str| -> BTreeSet<Vec<&str>> {
+            panel[scheme].iter().map(|point| common.iter().map(|axis| place(point, axis)).collect()).collect()
+        };
+        !places(other).is_subset(&places(own))
+    };
+    panel.keys().copied().filter(|own| panel.keys().any(|other| lacks(own, other))).collect()
+}
 
 /// Returns the table of small charts, as HTML.
 fn content(points: &[Point], [rows, columns]: &[String; 2], figure: &str, jobs: usize) -> String {
-    let mut means: BTreeMap<(&str, &str), Sums<'_>> = BTreeMap::new();
+    let mut panels: BTreeMap<(&str, &str), Panel<'_>> = BTreeMap::new();
     for point in points {
-        let panel = means.entry((place(point, rows), place(point, columns))).or_default();
-        let (sum, count) = panel.entry(&point.scheme).or_default();
-        (*sum, *count) = (*sum + point.value, *count + 1);
+        let panel = panels.entry((place(point, rows), place(point, columns))).or_default();
+        panel.entry(&point.scheme).or_default().push(point);
     }
+    let axes = axes_of_schemes(points);
+    let charts: BTreeMap<_, Vec<Bar<'_>>> =
+        panels.iter().map(|(place, panel)| (*place, bars_of(panel, &partial(panel, &axes)))).collect();
     let head: String = in_order(points, columns).iter().map(|value| heading("col", columns, value)).collect();
     let mut body = String::new();
     for row in in_order(points, rows) {
         // Workloads differ by orders of magnitude, so each row has its own scale.
-        let of_row = means.iter().filter(|((of, _), _)| *of == row).flat_map(|(_, panel)| panel.values());
-        let most = of_row.map(mean).fold(0.0, f64::max);
+        let of_row = charts.iter().filter(|((of, _), _)| *of == row).flat_map(|(_, bars)| bars);
+        let most = of_row.map(|bar| bar.value).fold(0.0, f64::max);
         let cells = in_order(points, columns).into_iter().map(|column| {
-            let bars = means.get(&(row, column)).map(bars_of).unwrap_or_default();
+            let bars = charts.get(&(row, column)).map(Vec::as_slice).unwrap_or_default();
             let label = format!("{}, {}", named(rows, row), named(columns, column));
-            format!("<td>{}</td>", panel(&label, &bars, most))
+            format!("<td>{}</td>", panel(&label, bars, most))
         });
         // Writing to a string cannot fail.
         let _ = writeln!(body, "<tr>{}{}</tr>", heading("row", rows, row), cells.collect::<String>());
     }
-    let has_fewer = |panel: &Sums<'_>| panel.values().any(|(_, count)| *count < jobs_most(panel));
-    let is_uneven = means.values().any(has_fewer);
+    let is_uneven = charts.values().flatten().any(|bar| bar.is_partial);
     let averaged: Vec<&str> = averaged(points, &[rows.clone(), columns.clone()]).into_iter().collect();
     let averaged = match averaged.as_slice() {
         [] => String::new(),
@@ -194,37 +217,32 @@ fn content(points: &[Point], [rows, columns]: &[String; 2], figure: &str, jobs: 
     )
 }
 
-fn mean((sum, count): &(f64, u32)) -> f64 {
-    sum / f64::from(*count)
+/// Returns the bars of a small chart. A bar has the mean over the jobs of its scheme.
+fn bars_of<'a>(panel: &Panel<'a>, partial: &BTreeSet<&str>) -> Vec<Bar<'a>> {
+    let mean = |jobs: &[&Point]| jobs.iter().map(|point| point.value).sum::<f64>() / jobs.len() as f64;
+    let bar = |(scheme, jobs): (&&'a str, &Vec<&Point>)| Bar {
+        scheme,
+        value: mean(jobs),
+        is_partial: partial.contains(scheme),
+    };
+    panel.iter().map(bar).collect()
 }
 
-fn bars_of<'a>(panel: &Sums<'a>) -> Vec<Bar<'a>> {
-    let most = jobs_most(panel);
-    panel.iter().map(|(scheme, at)| Bar { scheme, value: mean(at), jobs: (at.1, most) }).collect()
-}
-
-/// Returns the largest number of jobs of a bar of a small chart.
-fn jobs_most(panel: &Sums<'_>) -> u32 {
-    panel.values().map(|(_, count)| *count).max().unwrap_or(0)
-}
-
-const UNLIKE: &str = " A bar with (1 of 2 jobs) has the mean of fewer jobs than another bar beside it, so do not compare \
-                      the two.";
+const UNLIKE: &str = " A bar marked (partial) lacks a trace, size or setting that another bar beside it has, so do not \
+                      compare the two.";
 
 /// A bar of a small chart.
 struct Bar<'a> {
     scheme: &'a str,
     value: f64,
-    /// Number of jobs with the mean, and the largest number of a bar beside it.
-    jobs: (u32, u32),
+    /// Set if another bar beside it has a job that this bar lacks.
+    is_partial: bool,
 }
 
 impl Bar<'_> {
     /// Returns the text behind the bar.
     fn text(&self) -> String {
-        let (own, most) = self.jobs;
-        let fewer = if own < most { format!(" ({own} of {most} jobs)") } else { String::new() };
-        format!("{}{fewer}", figure_text(self.value))
+        format!("{}{}", figure_text(self.value), if self.is_partial { " (partial)" } else { "" })
     }
 }
 
@@ -335,15 +353,29 @@ mod tests {
     /// Regression: a scheme that was left out for one of two traces had the mean of the other trace
     /// beside the means of both.
     #[test]
-    fn bar_with_fewer_jobs_than_its_neighbours_is_marked() {
-        let results = [("a", "smq", 1.0), ("b", "smq", 3.0), ("a", "bcache", 2.0)];
-        let results = results.map(|(trace, scheme, mean)| result(trace, scheme, Some("1MiB"), "0", mean));
-        let figure = "response_time_ms.all.mean";
-        let points: Vec<Point> = results.iter().filter_map(|result| point(result, figure)).collect();
-        let html = |axes: [&str; 2]| content(&points, &axes.map(str::to_owned), figure, 3);
-        let of_both = html(["ssd-size", NO_AXIS]);
-        assert!(of_both.contains("2.000 (1 of 2 jobs)") && of_both.contains(UNLIKE), "{of_both}");
-        assert!(!html(["traces", NO_AXIS]).contains(" jobs)"));
+    fn bar_that_lacks_a_trace_of_its_neighbour_is_marked() {
+        let marked = |results: &[Value], axis: &str| {
+            let points: Vec<Point> =
+                results.iter().filter_map(|result| point(result, "response_time_ms.all.mean")).collect();
+            let html = content(&points, &[axis, NO_AXIS].map(str::to_owned), "x", results.len());
+            assert_eq!(html.contains(UNLIKE), html.contains(" (partial)<"), "{html}");
+            html.matches(" (partial)<").count()
+        };
+        let run = |trace: &str, scheme: &str| result(trace, scheme, Some("1MiB"), "0", 1.0);
+        let fewer = [run("a", "smq"), run("b", "smq"), run("a", "bcache")];
+        assert_eq!((marked(&fewer, "ssd-size"), marked(&fewer, "traces")), (1, 0));
+        // Equal numbers of jobs over different traces.
+        assert_eq!(marked(&[run("a", "smq"), run("b", "bcache")], "ssd-size"), 2);
+        // A scheme without an SSD has no sizes, and only one scheme has a setting.
+        let disk = result("a", "hdd-only", None, "0", 9.0);
+        let larger = result("a", "smq", Some("2MiB"), "0", 1.0);
+        let mut set = run("a", "griffin");
+        set["job"]["set"]["timeout"] = "60s".into();
+        let mut longer = set.clone();
+        longer["job"]["set"]["timeout"] = "900s".into();
+        let griffins = [result("a", "griffin", Some("2MiB"), "0", 1.0), set, longer];
+        let all: Vec<Value> = [disk, larger, run("a", "smq")].into_iter().chain(griffins).collect();
+        assert_eq!(marked(&all, "traces"), 0);
     }
 
     #[test]

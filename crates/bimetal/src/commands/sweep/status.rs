@@ -124,7 +124,8 @@ fn status(plans: &[Plan], results: &Results) -> Status {
     Status { grids, failures: failed_jobs(plans.iter(), results) }
 }
 
-/// Returns the jobs of the plans that failed, by their messages. A job of several plans counts once.
+/// Returns the jobs of the plans that failed, by their messages. A job of several plans counts
+/// once.
 pub(super) fn failed_jobs<'a>(plans: impl Iterator<Item = &'a Plan>, results: &Results) -> BTreeMap<String, Failure> {
     let (mut failures, mut counted) = (BTreeMap::<String, Failure>::new(), BTreeSet::new());
     for job in plans.flat_map(|plan| &plan.jobs) {
@@ -136,13 +137,14 @@ pub(super) fn failed_jobs<'a>(plans: impl Iterator<Item = &'a Plan>, results: &R
     failures
 }
 
-/// Returns the number of jobs in all grids of `store` without a result.
+/// Returns the grids of `store` that have jobs without a result, with the numbers of these jobs.
 ///
 /// # Errors
 /// The plans or the results cannot be read.
-pub(super) fn open_jobs(store: &Store) -> Result<usize, Error> {
+pub(super) fn open_jobs(store: &Store) -> Result<Vec<(String, usize)>, Error> {
     let status = status(&store.plans()?, &store.results()?);
-    Ok(status.grids.iter().map(|grid| grid.open).sum())
+    let open = status.grids.into_iter().filter(|grid| grid.open > 0);
+    Ok(open.map(|grid| (grid.name, grid.open)).collect())
 }
 
 fn of_grid(plans: &[&Plan], results: &Results) -> GridStatus {
