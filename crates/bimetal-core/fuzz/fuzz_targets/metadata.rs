@@ -4,7 +4,8 @@
 
 use libfuzzer_sys::fuzz_target;
 
-#[path = "../../tests/world/mod.rs"]
+#[allow(dead_code, reason = "the tests of the engine use more of this world")]
+#[path = "../../tests/engine/world/mod.rs"]
 mod world;
 
 fuzz_target!(|data: &[u8]| {

@@ -33,6 +33,27 @@ fn flushed_data_survives_repeated_sudden_stops() {
     }
 }
 
+/// A write with FUA that was acknowledged keeps its sectors, although a later write of a block that
+/// both touch was not flushed before the stop.
+#[test]
+fn forced_write_survives_later_changes_of_its_blocks() {
+    for (scheme, settings) in CACHES {
+        let mut world = World::new(scheme, settings);
+        let mut volume = world.recover(&[]).unwrap();
+        world.write(&mut volume, 0, 24, 1);
+        world.flush(&mut volume);
+        for round in 0..20u8 {
+            let (forced, later) = (2 * round + 2, 2 * round + 3);
+            world.force(&mut volume, 4, 8, forced);
+            world.write(&mut volume, 6, 12, later);
+            volume = world.recover(&[]).unwrap();
+            world.reads(&mut volume, 4, 2, forced);
+            world.reads(&mut volume, 0, 4, 1);
+            world.write(&mut volume, 6, 12, later);
+        }
+    }
+}
+
 /// Data written to the plain home drive after a drain is the content of the volume, also after a
 /// kill.
 #[test]

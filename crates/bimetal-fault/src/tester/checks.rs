@@ -111,9 +111,8 @@ impl Tester {
             _ => {}
         }
         if request.kind.changes_content() && request.kind != OpKind::Discard {
-            // A later change may have merged the block into a place that is not stable yet.
-            if request.fua && !self.has_later_change(request.range, number) {
-                self.check_stable(request.range, self.shadow.now() + 1)?;
+            if request.fua {
+                self.check_blocks(request.range, self.shadow.now() + 1, |block| !self.may_be_merged(block, number))?;
             }
             self.recent.push_back(number);
             if self.recent.len() > RECENT {
@@ -123,12 +122,15 @@ impl Tester {
         Ok(())
     }
 
-    /// Returns true if a change of the blocks of `range` arrived after the request `number`.
-    fn has_later_change(&self, range: SectorRange, number: u32) -> bool {
-        let size = self.volume.view().block();
-        let blocks = size.touched(range);
-        let touched = SectorRange::new(size.first_sector(blocks.first), blocks.count * size.sectors());
-        self.shadow.has_newer(touched, number)
+    /// Returns true if a change of the block that arrived after the request `number` may have merged
+    /// the block into a place that is not stable yet. The earlier, stable place is kept. In a log, a
+    /// forced change does not wait for another commit. In other stores, a later change of the block
+    /// waits until the forced change is stable.
+    fn may_be_merged(&self, block: Block, number: u32) -> bool {
+        let view = self.volume.view();
+        let is_log = view.layout.slots.is_some_and(|slots| matches!(slots.kind, SlotKind::Log { .. }));
+        let size = view.block();
+        is_log && self.shadow.has_newer(SectorRange::new(size.first_sector(block), size.sectors()), number)
     }
 
     fn check_read(&mut self, range: SectorRange, began: Moment, payload: &Tags) -> Result<(), String> {
@@ -148,6 +150,11 @@ impl Tester {
     /// Checks sectors of `range` whose content is certain since before `moment`. The certain
     /// content must be in the place that the block map names, and must be stable.
     fn check_stable(&self, range: SectorRange, moment: Moment) -> Result<(), String> {
+        self.check_blocks(range, moment, |_| true)
+    }
+
+    /// Checks the same for the blocks of `range` for which `concerns` is true.
+    fn check_blocks(&self, range: SectorRange, moment: Moment, concerns: impl Fn(Block) -> bool) -> Result<(), String> {
         if self.saboteur.is_at_work() {
             return Ok(());
         }
@@ -159,8 +166,8 @@ impl Tester {
             if quiet.0 != block {
                 // A later change may have taken the whole block to a place that is not stable yet.
                 // The earlier place is kept until the new place is stable.
-                quiet =
-                    (block, self.shadow.is_quiet(SectorRange::new(size.first_sector(block), size.sectors()), moment));
+                let sectors = SectorRange::new(size.first_sector(block), size.sectors());
+                quiet = (block, concerns(block) && self.shadow.is_quiet(sectors, moment));
             }
             let Some(expected) = self.shadow.certain(sector, moment).filter(|_| quiet.1) else { continue };
             let (member, home) = self.home_of(sector);

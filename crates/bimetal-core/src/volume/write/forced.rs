@@ -8,7 +8,8 @@ use crate::volume::{TaskId, Volume};
 
 impl<P: Payload> Volume<P> {
     /// Ends the change of a write with FUA whose content is placed, if no later change can come
-    /// before it: what is appended to a log later stands behind it in the log.
+    /// before it. Content that is appended to a log later stands behind it in the log. A later
+    /// change that goes home is forced there as long as the log has dirty content of the block.
     pub(super) fn end_forced_change(&mut self, task: TaskId) {
         if self.is_log() {
             self.leave_ordering(task);

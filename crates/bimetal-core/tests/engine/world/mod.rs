@@ -168,13 +168,22 @@ impl World {
         payload: Raw,
         len: u64,
     ) -> Raw {
+        self.command(volume, Command { kind, range: SectorRange::new(start, len), fua: false }, payload)
+    }
+
+    fn command(&mut self, volume: &mut Volume<Raw>, command: Command, payload: Raw) -> Raw {
         self.requests += 1;
-        let command = Command { kind, range: SectorRange::new(start, len), fua: false };
         volume.submit(self.now, Operation { token: Token(self.requests), target: 0, command, payload });
         self.serve(volume);
         let finished = volume.next_finished().expect("members that answer at once leave no request open");
-        assert_eq!(finished.status, Status::Done, "{kind:?} {start}+{len}");
+        assert_eq!(finished.status, Status::Done, "{command:?}");
         finished.payload
+    }
+
+    /// Writes with FUA.
+    pub(crate) fn force(&mut self, volume: &mut Volume<Raw>, start: u64, len: u64, byte: u8) {
+        let command = Command { kind: OpKind::Write, range: SectorRange::new(start, len), fua: true };
+        self.command(volume, command, Raw(vec![byte; len as usize * 512]));
     }
 
     pub(crate) fn write(&mut self, volume: &mut Volume<Raw>, start: u64, len: u64, byte: u8) {
