@@ -40,6 +40,9 @@ pub const YEARS_MAX: f64 = 10.0;
 /// to own.
 const CHEAPER: f64 = 0.8;
 
+/// Ratio of costs up to which a proven option is offered rather than one that was not examined.
+const PROOF_WORTH: f64 = 1.2;
+
 impl Planned {
     /// Returns the cheapest of the options that were run, keep the budgets, and are faster than the
     /// winner or last longer.
@@ -88,19 +91,19 @@ impl Planned {
     }
 }
 
-/// Returns the cheapest of `kept` that is faster than the first, or lasts longer: of the proven
-/// options if there is one, otherwise of those that were not examined. An option that the search
-/// refuted is left out.
+/// Returns the cheapest of `kept` that is faster than the first, or lasts longer. A proven option is
+/// preferred, unless it costs more than [`PROOF_WORTH`] times as much as an option that was not
+/// examined. An option that the search refuted is left out.
 pub(crate) fn next_best<'t>(kept: &'t [Tried], latency: &Budget) -> Option<&'t Tried> {
     let (best, others) = kept.split_first()?;
     let others = others.iter().filter(|other| other.is_proven() != Some(false));
     let others = others.filter(|other| !other.candidate.builds_as(&best.candidate));
     let better = others.filter(|other| is_faster(other, best, latency) || lasts_longer(other, best));
-    let unproven = |tried: &Tried| tried.is_proven() != Some(true);
-    better.min_by(|one, other| {
-        let by_cost = one.candidate.cost_usd.total_cmp(&other.candidate.cost_usd);
-        unproven(one).cmp(&unproven(other)).then(by_cost)
-    })
+    let usd = |tried: &Tried| tried.candidate.cost_usd;
+    let cheapest = |one: &&Tried, other: &&Tried| usd(one).total_cmp(&usd(other));
+    let first = better.clone().min_by(cheapest)?;
+    let proven = better.filter(|tried| tried.is_proven() == Some(true)).min_by(cheapest);
+    Some(proven.filter(|proven| usd(proven) <= PROOF_WORTH * usd(first)).unwrap_or(first))
 }
 
 fn speed(tried: &Tried, latency: &Budget) -> Option<f64> {

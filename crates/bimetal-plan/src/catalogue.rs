@@ -6,7 +6,7 @@ use std::path::Path;
 use bimetal_core::units::Bytes;
 use bimetal_models::profile::{Price, Profile, ProfileError};
 use bimetal_models::spelling::nearest;
-use bimetal_sim::market::{Market, OnSale, cheapest_of_size, drives_for};
+use bimetal_sim::market::{Market, OnSale, drives_for};
 use serde::Deserialize;
 
 use crate::answer::{CatalogueNote, without_size};
@@ -322,9 +322,10 @@ impl Catalogue {
         offers
     }
 
-    /// Returns offers of several equal drives that are used as one drive of at least `least` bytes:
-    /// of each model without a drive that is large enough, the size with the lowest price of all
-    /// drives, and of equal prices the largest size.
+    /// Returns offers of several equal drives that are used as one drive of at least `least` bytes,
+    /// for each model without a drive that is large enough. A model has an offer of each size,
+    /// except a size of which as many drives, or more, cost as much as those of another size, or
+    /// more. Fewer drives may be dearer to buy, but they take less power and fail less often.
     pub(crate) fn several(&self, least: Bytes) -> Vec<Offer> {
         let mut models: BTreeMap<&str, Vec<&Offer>> = BTreeMap::new();
         // A drive that the user has already is one drive.
@@ -332,13 +333,23 @@ impl Catalogue {
             models.entry(without_size(&offer.model)).or_default().push(offer);
         }
         let too_small = models.into_values().filter(|sizes| sizes.iter().all(|offer| offer.size < least));
-        let several = |sizes: Vec<&Offer>| {
-            let offer = cheapest_of_size(sizes.into_iter(), least, |offer| (offer.size, offer.usd))?;
+        let several = |offer: &Offer| {
             let drives = drives_for(least, offer.size);
             let (size, usd) = (Bytes(offer.size.0.saturating_mul(drives)), offer.usd * drives as f64);
-            Some(Offer { drives, size, usd, ..offer.clone() })
+            Offer { drives, size, usd, ..offer.clone() }
         };
-        too_small.filter_map(several).collect()
+        let of_model = |sizes: Vec<&Offer>| {
+            let mut sets: Vec<Offer> = sizes.into_iter().map(several).collect();
+            sets.sort_by(|one, other| one.usd.total_cmp(&other.usd).then(one.drives.cmp(&other.drives)));
+            let mut fewest = u64::MAX;
+            sets.retain(|set| {
+                let is_fewer = set.drives < fewest;
+                fewest = fewest.min(set.drives);
+                is_fewer
+            });
+            sets
+        };
+        too_small.flat_map(of_model).collect()
     }
 
     /// Keeps only the offers of a kind with this `model` and `size`. If no drive of that size is
@@ -531,6 +542,8 @@ fn similar_name(wanted: &str) -> String {
 mod tests {
     use super::*;
 
+    /// Regression: only the cheapest set was offered, and a plan that asked for a low probability of
+    /// loss had no answer, although fewer and larger drives kept it.
     #[test]
     fn several_drives_are_bought_if_none_is_large_enough() {
         let text = "[[drive]]\nmodel = \"samsung-870-qvo-1tb\"\nsizes = [\"1TB\", \"4TB\"]\nprices_usd = [50, 200]\n\
@@ -541,7 +554,7 @@ mod tests {
             found.iter().map(|offer| (offer.drives, offer.size.0, offer.usd)).collect::<Vec<_>>()
         };
         assert_eq!(several("4TB"), []);
-        assert_eq!(several("9TB"), [(9, 9_000_000_000_000, 450.0)], "nine of 1 TB cost less than three of 4 TB");
+        assert_eq!(several("9TB"), [(9, 9_000_000_000_000, 450.0), (3, 12_000_000_000_000, 600.0)]);
         assert_eq!(several("12TB"), [(3, 12_000_000_000_000, 600.0)], "of one price, the fewer drives");
         let own = Catalogue::parse(&text.replace("[50, 200]", "[0, 0]"), "own").unwrap();
         assert_eq!(own.several(Bytes::from_gib(9000)), [], "a drive that is there is one drive");

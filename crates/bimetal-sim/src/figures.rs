@@ -487,12 +487,16 @@ fn flash_total(left: FlashFigures, right: &FlashFigures) -> FlashFigures {
     };
     let life = |flash: &FlashFigures| flash.lifetime_years.unwrap_or(f64::INFINITY);
     let shorter = if life(right) < life(&left) { right } else { &left };
+    // The drive that lasts longer by the trace may be the first to fail, if its range is wide.
+    let has_range = left.lifetime_range_years.is_some() || right.lifetime_range_years.is_some();
+    let possible = [left.possible_years(), right.possible_years()].into_iter().flatten().filter(|_| has_range);
+    let possible = possible.reduce(|one, other| (one.0.min(other.0), one.1.min(other.1)));
     FlashFigures {
         lifetime_years: shorter.lifetime_years,
         lifetime_limited_by: shorter.lifetime_limited_by,
         lifetime_years_warranted: shorter.lifetime_years_warranted,
         lifetime_years_cycles: shorter.lifetime_years_cycles,
-        lifetime_range_years: shorter.lifetime_range_years,
+        lifetime_range_years: possible,
         lifetime_unknown: shorter.lifetime_unknown,
         dwpd: [left.dwpd, right.dwpd].into_iter().flatten().reduce(f64::max),
         pages_programmed_host: plus(left.pages_programmed_host, right.pages_programmed_host),
@@ -567,5 +571,18 @@ mod tests {
         let griffin = [Holds::Home, Holds::Log];
         assert!(has_sequentiality(Holds::Home, &griffin) && !has_sequentiality(Holds::Log, &griffin));
         assert!(has_sequentiality(Holds::Log, &[Holds::Log]), "the one SSD of writeboost is its log");
+    }
+    /// Regression: a drive of 0.5 to 30 years beside one of 4 to 6 years gave "at least 4 years".
+    #[test]
+    fn shortest_life_of_several_drives_is_that_of_any_drive() {
+        let flash = |years: f64, range: Option<(f64, f64)>| FlashFigures {
+            lifetime_years: Some(years),
+            lifetime_range_years: range,
+            ..FlashFigures::default()
+        };
+        let total = flash_total(flash(5.0, Some((4.0, 6.0))), &flash(6.0, Some((0.5, 30.0))));
+        assert_eq!((total.lifetime_years, total.possible_years()), (Some(5.0), Some((0.5, 6.0))));
+        let total = flash_total(flash(5.0, None), &flash(3.0, None));
+        assert_eq!((total.lifetime_years, total.lifetime_range_years), (Some(3.0), None));
     }
 }

@@ -109,11 +109,7 @@ pub fn drives_for(least: Bytes, size: Bytes) -> u64 {
 
 /// Returns the drive of which several, used as one drive of at least `least` bytes, cost least; of
 /// equal prices, the drive of which fewer are needed. `of` returns size and price of a drive.
-pub fn cheapest_of_size<T>(
-    drives: impl Iterator<Item = T>,
-    least: Bytes,
-    of: impl Fn(&T) -> (Bytes, f64),
-) -> Option<T> {
+fn cheapest_of_size<T>(drives: impl Iterator<Item = T>, least: Bytes, of: impl Fn(&T) -> (Bytes, f64)) -> Option<T> {
     let together = |drive: &T| {
         let (size, usd) = of(drive);
         let count = drives_for(least, size);
