@@ -40,6 +40,9 @@ pub struct Document {
     /// Runs of the schemes, in the order in which they were requested: first runs with drives on
     /// sale or of given sizes, then runs with a share.
     pub runs: Vec<Run>,
+    /// Runs of a comparison that no other run beats, the cheapest first; null in documents that
+    /// compare nothing.
+    pub choices: Option<Vec<ChosenRun>>,
     /// Schemes that cannot be built with the drives of this comparison.
     pub left_out: Vec<LeftOut>,
     /// Figures of each scheme over the SSD's share of the footprint; empty unless they were
@@ -66,6 +69,24 @@ impl Document {
         }
         once
     }
+}
+
+/// Run that no other run of a comparison beats. A run is beaten if a run that costs no more is as
+/// fast and its SSD lasts as long. The cheapest choice has no limits.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ChosenRun {
+    /// Index of the run in [`Document::runs`], from 0.
+    pub run: usize,
+    /// Name of the scheme with its settings, as in [`Run::label`].
+    pub label: String,
+    /// Purpose of the choice in words, like `for a p99 below 20.0 ms`.
+    pub purpose: String,
+    /// Milliseconds below which the p99 of this choice lies, and of no cheaper choice.
+    pub p99_below_ms: Option<f64>,
+    /// Milliseconds below which the mean of this choice lies, and of no cheaper choice.
+    pub mean_below_ms: Option<f64>,
+    /// Years that the SSD of this choice surely lasts longer, and of no cheaper choice.
+    pub outlasts_years: Option<f64>,
 }
 
 /// Scheme that cannot be built with the drives of a comparison.
@@ -608,6 +629,7 @@ mod tests {
             trace,
             findings: Vec::new(),
             runs: vec![run],
+            choices: None,
             left_out: Vec::new(),
             over_share: Vec::new(),
         }

@@ -8,13 +8,15 @@
 //! years counts. A run whose figures hold for the trace, but would mislead a buyer, is not offered
 //! as a choice ([`NoChoice`]).
 
+use std::fmt;
+
 use bimetal_core::schemes;
 use bimetal_core::units::significant;
 use bimetal_measure::text::{dollars, lifetime, milliseconds, milliseconds_with_half, three_digits};
 use bimetal_plan::alternatives::{self, GAIN, YEARS_MAX, is_longer};
 use bimetal_plan::answer;
 use bimetal_sim::findings::NoChoice;
-use bimetal_sim::results::{Member, Run};
+use bimetal_sim::results::{ChosenRun, Member, Run};
 use bimetal_sim::setup::Sizing;
 use bimetal_sim::uncertainty::differ;
 
@@ -46,8 +48,8 @@ pub(crate) const OTHER_DRIVES: &str =
 pub(crate) struct Choice {
     /// Number of the run.
     pub(crate) run: usize,
-    /// Purpose of the choice, like `the cheapest`.
-    pub(crate) purpose: String,
+    /// Purpose of the choice.
+    pub(crate) purpose: Purpose,
     /// Price, speed, life of the SSD and capacity.
     pub(crate) figures: String,
     /// Drives to buy, cost of a year, and probability of a loss of data; empty if nothing of these
@@ -55,6 +57,30 @@ pub(crate) struct Choice {
     pub(crate) buy: String,
     /// Summary of the scheme; empty for a tree.
     pub(crate) scheme: &'static str,
+}
+
+/// Figures in which a choice is better than every choice that costs no more; none for the cheapest.
+#[derive(Clone, Copy, Default, PartialEq, Debug)]
+pub(crate) struct Purpose {
+    /// The p99 is below this value, in milliseconds.
+    p99_below_ms: Option<f64>,
+    /// The mean is below this value, in milliseconds.
+    mean_below_ms: Option<f64>,
+    /// The SSD surely lasts longer than this value.
+    outlasts_years: Option<f64>,
+}
+
+impl fmt::Display for Purpose {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let p99 = self.p99_below_ms.map(|ms| format!("a p99 below {}", milliseconds(ms)));
+        let mean = self.mean_below_ms.map(|ms| format!("a mean below {}", milliseconds(ms)));
+        let life = self.outlasts_years.map(|years| format!("an SSD that surely lasts longer than {}", lifetime(years)));
+        let limits: Vec<String> = [p99, mean, life].into_iter().flatten().collect();
+        match limits.is_empty() {
+            true => f.write_str("the cheapest"),
+            false => write!(f, "for {}", limits.join(" and ")),
+        }
+    }
 }
 
 /// A run that costs no more than the run that is judged.
@@ -165,6 +191,19 @@ impl Choices {
         text
     }
 
+    /// Returns the choices among `runs` as the document has them.
+    pub(crate) fn as_data(&self, runs: &[Run]) -> Vec<ChosenRun> {
+        let data = |Choice { run, purpose, .. }: &Choice| ChosenRun {
+            run: *run,
+            label: runs[*run].label.clone(),
+            purpose: purpose.to_string(),
+            p99_below_ms: purpose.p99_below_ms,
+            mean_below_ms: purpose.mean_below_ms,
+            outlasts_years: purpose.outlasts_years,
+        };
+        self.best.iter().map(data).collect()
+    }
+
     /// Returns true if a choice names drives to buy.
     pub(crate) fn names_purchases(&self) -> bool {
         self.best.iter().any(|choice| choice.buy.starts_with(BUY))
@@ -182,9 +221,9 @@ impl Merits {
     /// Returns the purpose for which this run is a choice beside the runs that cost no more; `None`
     /// if it is none. Each cheaper run must be worse in a figure of the purpose, and a choice among
     /// them by a gain that counts. The purpose has the least number of figures.
-    fn purpose_beside(&self, cheaper: &[Cheaper]) -> Option<String> {
+    fn purpose_beside(&self, cheaper: &[Cheaper]) -> Option<Purpose> {
         if cheaper.is_empty() {
-            return Some("the cheapest".to_owned());
+            return Some(Purpose::default());
         }
         let all = [Merit::P99, Merit::Mean, Merit::Life];
         let sets = [&all[..1], &all[1..2], &all[2..], &all[..2], &[Merit::P99, Merit::Life], &all[1..], &all];
@@ -198,15 +237,14 @@ impl Merits {
         let of = |merit: Merit| beaten.iter().filter(move |(by, _)| *by == merit).map(|(_, other)| &other.merits);
         let least = |merit: Merit, figure: fn(&Self) -> f64| of(merit).map(figure).min_by(f64::total_cmp);
         let mean = |other: &Self| other.mean.map_or(f64::INFINITY, |(mean, _)| mean);
-        let limits = merits.iter().filter_map(|&merit| match merit {
-            Merit::P99 => Some(format!("a p99 below {}", milliseconds(least(merit, |other| other.p99.0)?))),
-            Merit::Mean => Some(format!("a mean below {}", milliseconds(least(merit, mean)?))),
-            Merit::Life => {
-                let longest = of(merit).map(|other| other.years.0).max_by(f64::total_cmp)?;
-                Some(format!("an SSD that surely lasts longer than {}", lifetime(longest)))
-            }
-        });
-        Some(format!("for {}", limits.collect::<Vec<_>>().join(" and ")))
+        let longest = || of(Merit::Life).map(|other| other.years.0).max_by(f64::total_cmp);
+        let if_it_counts =
+            |merit: Merit, limit: &dyn Fn() -> Option<f64>| merits.contains(&merit).then(limit).flatten();
+        Some(Purpose {
+            p99_below_ms: if_it_counts(Merit::P99, &|| least(Merit::P99, |other| other.p99.0)),
+            mean_below_ms: if_it_counts(Merit::Mean, &|| least(Merit::Mean, mean)),
+            outlasts_years: if_it_counts(Merit::Life, &longest),
+        })
     }
 
     /// Returns true if this run is better than `other` in a figure, and worse in none, by gains
@@ -357,6 +395,10 @@ mod tests {
         runs[1].no_choice = Some(NoChoice::TooFewAddresses);
         let choices = Choices::of(&runs, None).unwrap();
         assert_eq!(choices.best.iter().map(|choice| choice.run).collect::<Vec<_>>(), [2, 0]);
+        let data = choices.as_data(&runs);
+        assert_eq!((data[0].run, data[0].purpose.as_str(), data[0].p99_below_ms), (2, "the cheapest", None));
+        let fast = (data[1].run, data[1].purpose.as_str(), data[1].p99_below_ms, data[1].outlasts_years);
+        assert_eq!(fast, (0, "for a p99 below 9.00 ms", Some(9.0), None));
         let text = choices.lines(|at| runs[at].scheme.clone());
         assert!(text.ends_with("touches too few addresses of the volume: combo\n"), "{text}");
     }
@@ -452,7 +494,7 @@ mod tests {
         let runs = [run("a", 80.0, 10.0, None), run("b", 81.0, 8.5, None), run("c", 82.0, 7.2, None)];
         let choices = Choices::of(&runs, None).unwrap();
         assert_eq!((&choices.beaten[..], choices.best[1].run), (&[1][..], 2));
-        assert_eq!(choices.best[1].purpose, "for a p99 below 8.50 ms", "b keeps a limit of 9 ms for less");
+        assert_eq!(choices.best[1].purpose.to_string(), "for a p99 below 8.50 ms", "b keeps a limit of 9 ms for less");
     }
 
     /// Regression: a run with the best percentile and the best mean was beaten, because one cheaper
@@ -465,7 +507,7 @@ mod tests {
         }
         let choices = Choices::of(&runs, None).unwrap();
         assert_eq!(choices.best.iter().map(|choice| choice.run).collect::<Vec<_>>(), [0, 1, 2]);
-        assert_eq!(choices.best[2].purpose, "for a p99 below 100 ms and a mean below 5.00 ms");
+        assert_eq!(choices.best[2].purpose.to_string(), "for a p99 below 100 ms and a mean below 5.00 ms");
     }
 
     /// Regression: of two runs of one price, the one with the shorter tail was a choice, although

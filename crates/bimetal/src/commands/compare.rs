@@ -131,7 +131,10 @@ fn simulated(mut arguments: Arguments, memory: &[InMemory], progress: &dyn Progr
     };
     let mut documents = Vec::new();
     for workload in workloads {
-        documents.push(experiment::run(workload, described(&arguments)?, progress)?);
+        let mut document = experiment::run(workload, described(&arguments)?, progress)?;
+        let runs = document.blocks().0;
+        document.choices = Some(Choices::of(runs, None).map_or_else(Vec::new, |choices| choices.as_data(runs)));
+        documents.push(document);
     }
     Ok(match documents.len() {
         1 => Compared::One(Box::new(documents.remove(0))),
