@@ -217,7 +217,7 @@ def analyze(trace: _AnyTrace, *, block: str | None = None, files: _Path | None =
 
 
 def plan(
-    traces: _AnyTrace | Sequence[_AnyTrace],
+    traces: _AnyTrace | Sequence[_AnyTrace] = (),
     *,
     latency: _Values | None = None,
     lifetime: str | None = None,
@@ -229,7 +229,9 @@ def plan(
 ) -> Plan:
     """Finds the cheapest SSD and scheme that keep budgets: `bimetal plan`.
 
-    Several traces are played at the same time. `best` is `None` if no option keeps the budgets.
+    Several traces are played at the same time. `best` is `None` if no option keeps the budgets. With
+    `fleet=FOLDER`, the folder of a sweep over a fleet of volumes, there are no traces; the result has
+    the option of each volume.
 
     >>> import bimetal
     >>> plan = bimetal.plan(bimetal.Trace.sample().slice(0, 2000), latency="p99<1s", schemes="hdd-only")
@@ -327,7 +329,7 @@ def _run(
         raise Error("the traces were read with different options: expected equal options")
     # A name that begins with a dash would be an option.
     names = [f"./{trace.name}" if trace.name.startswith("-") else trace.name for trace in read]
-    line = [command, *names, *own[0], *_arguments(options), "--json"]
+    line = [command, *names, *(own[0] if own else []), *_arguments(options), "--json"]
     named = [(policy.__name__, policy) for policy in policies]
     return _native.document(line, read, progress, named, director and (director.__name__, director))
 

@@ -69,6 +69,13 @@ def test_plan_prints_the_document_of_the_program(office, program):
     assert_same(plan.to_json(), program(*line))
 
 
+def test_fleet_is_planned_from_the_folder_of_a_sweep(tmp_path, program):
+    grid = {"traces": [str(OFFICE)], "schemes": ["hdd-only", "smart-response"], "limit": 500}
+    bimetal.sweep(grid, tmp_path / "runs", jobs=1)
+    plan = bimetal.plan(fleet=tmp_path / "runs", max_cost=500)
+    assert_same(plan.to_json(), program("plan", "--fleet", tmp_path / "runs", "--max-cost", 500, "--json"))
+
+
 def test_plan_without_an_answer_has_no_best_option(office):
     plan = bimetal.plan(office.slice(0, 1000), latency="max<1us", schemes="hdd-only")
     assert plan.best is None and plan.closest

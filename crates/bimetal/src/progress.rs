@@ -1,10 +1,13 @@
-//! A progress bar with rate and remaining time, for work that takes longer than two seconds on a
-//! terminal.
+//! Progress of long work: on a terminal a bar with rate and remaining time, and elsewhere a line
+//! after 1, 2, 4, 8 minutes and so on.
 
+use std::io::IsTerminal as _;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
+use indicatif::{BinaryBytes, HumanCount, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
+
+use crate::output::note;
 
 /// Interval at which the bar is redrawn without progress.
 const TICK: Duration = Duration::from_secs(1);
@@ -12,13 +15,21 @@ const TICK: Duration = Duration::from_secs(1);
 /// Time after which a command shows its bar.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A bar on standard error. The bar is hidden in the first two seconds, and always where standard
-/// error is not a terminal.
+/// Time after which the first line is printed where standard error is not a terminal. Each later
+/// line is printed after twice the time of the line before.
+const FIRST_LINE: Duration = Duration::from_secs(60);
+
+/// A bar on standard error, hidden in the first two seconds. Where standard error is not a
+/// terminal, lines are printed instead.
 #[derive(Debug)]
 pub struct Progress {
     bar: ProgressBar,
+    total: Option<u64>,
+    unit: String,
     started: Instant,
     shown: bool,
+    /// Time of the next line; `None` on a terminal.
+    next_line: Option<Instant>,
 }
 
 impl Progress {
@@ -44,7 +55,9 @@ impl Progress {
                 };
             }));
         }
-        Self { bar, started: Instant::now(), shown: false }
+        let started = Instant::now();
+        let next_line = (!std::io::stderr().is_terminal()).then(|| started + FIRST_LINE);
+        Self { bar, total, unit: unit.to_owned(), started, shown: false, next_line }
     }
 
     /// Sets the number of units done. The call is cheap enough for every few thousand requests.
@@ -56,6 +69,24 @@ impl Progress {
             self.bar.enable_steady_tick(TICK);
         }
         self.bar.set_position(done);
+        if self.next_line.is_some_and(|at| Instant::now() >= at) {
+            let elapsed = self.started.elapsed();
+            self.next_line = Some(self.started + 2 * elapsed);
+            let minutes = elapsed.as_secs() / 60;
+            note(format_args!("{} after {minutes} min", counted(done, self.total, &self.unit)));
+        }
+    }
+}
+
+/// Returns the units done in words, like `40 % of 2,000 requests`.
+fn counted(done: u64, total: Option<u64>, unit: &str) -> String {
+    let amount = |count: u64| match unit {
+        "bytes" => BinaryBytes(count).to_string(),
+        _ => format!("{} {unit}", HumanCount(count)),
+    };
+    match total.filter(|total| *total > 0) {
+        Some(total) => format!("{:.0} % of {}", done as f64 / total as f64 * 100.0, amount(total)),
+        None => amount(done),
     }
 }
 
@@ -96,5 +127,18 @@ impl Watch for Stages {
 impl Drop for Progress {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn line_has_the_share_or_else_the_number_of_units() {
+        assert_eq!(counted(800, Some(2000), "requests"), "40 % of 2,000 requests");
+        assert_eq!(counted(1 << 20, Some(4 << 20), "bytes"), "25 % of 4.00 MiB");
+        assert_eq!(counted(12, None, "options"), "12 options");
+        assert_eq!(counted(0, Some(0), "jobs"), "0 jobs");
     }
 }
