@@ -140,6 +140,7 @@ impl Page {
             "Bad blocks that are not lost, until acknowledged",
             Some(lost.other_blocks as f64),
         )?;
+        sheet.gauge("accepted_losses", "Accepted losses, until acknowledged", Some(lost.accepted_losses as f64))?;
         let scrubbed = last_scrub.as_ref().map(|scrub| scrub.at_s as f64);
         sheet.gauge(
             "last_scrub_timestamp_seconds",

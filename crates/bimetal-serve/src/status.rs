@@ -173,9 +173,8 @@ fn trouble(about: &About, snapshot: &Snapshot, member: &AboutMember, it: &Member
             )
         }
         MemberState::Failed => format!(
-            "{id} is missing or has failed{}: everything is served from home; attach a new drive with `bimetal attach \
-             {name} PATH`",
-            if snapshot.report.losses().is_empty() { ", and nothing is lost with it" } else { "" }
+            "{id} is missing or has failed: everything is served from home; attach a new drive with `bimetal attach {name} \
+             PATH`"
         ),
     })
 }

@@ -12,10 +12,13 @@ use crate::state::is_dirty;
 use crate::volume_lock;
 
 /// Returns the number of bytes that are off home only, by a recovery that changes nothing, or the
-/// reason for which the recovery fails. Returns `None` if the volume keeps nothing off home.
+/// reason for which the recovery fails. Returns `None` if the volume keeps nothing off home, and no
+/// table of places.
 pub(crate) fn dirty_bytes(located: &Located) -> Option<Result<u64, String>> {
     let plan = Plan::of_label(&located.assembly.label)?;
-    plan.slots_member()?;
+    if plan.slots_member().is_none() && !plan.has_places() {
+        return None;
+    }
     let found = look_off_home(located);
     // A server may have started meanwhile.
     volume_lock::owner(&located.assembly.label.name).is_none().then_some(found)
@@ -36,7 +39,7 @@ pub(crate) fn look_off_home(located: &Located) -> Result<u64, String> {
     let volume = match startup::recover(recovery, &mut drives, |_, _| {}) {
         Ok(volume) => volume,
         // A cache that home does not need may begin anew, which these drives do not let it.
-        Err(_) if is_dirty(located) == Some(false) => return Ok(0),
+        Err(_) if is_dirty(located) == Some(false) && !plan.has_places() => return Ok(0),
         Err(error) => return Err(error.to_string()),
     };
     let view = volume.view();

@@ -22,6 +22,9 @@ pub struct Lost {
     /// Number of blocks that were bad and are not lost: home had the same content, the blocks were
     /// written again, or their content was given up.
     pub other_blocks: u64,
+    /// Number of losses that were accepted and are not acknowledged.
+    #[serde(default)]
+    pub accepted_losses: u64,
     /// Ranges of lost and of other blocks, in order of address.
     pub findings: Vec<Finding>,
     /// Number of blocks in findings that are not listed.
@@ -67,7 +70,7 @@ pub struct Finding {
     pub acknowledged: bool,
 }
 
-/// Start of a volume with `--accept-loss`, at which content was given up.
+/// Start of a volume with `--accept-loss`, or rescue, at which content was given up.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct AcceptedLoss {
     /// Time, in seconds since 1970.
@@ -79,6 +82,7 @@ pub struct AcceptedLoss {
     /// - `content`: content of this drive only.
     /// - `part`: content known only to damaged metadata on this drive.
     /// - `foreign`: content of another program, which had overwritten the beginning of home.
+    /// - `proof`: the proof of this home's content, whose overwritten label a rescue wrote again.
     pub what: String,
     /// Number of blocks; null if unknown.
     pub blocks: Option<u64>,
@@ -132,6 +136,7 @@ impl Lost {
             bytes: blocks.saturating_mul(places.block_bytes),
             acknowledged_blocks: report.acknowledged_blocks(),
             other_blocks: report.other_blocks(),
+            accepted_losses: (report.losses().len() as u64).saturating_add(report.losses_unlisted()),
             findings: report.findings().take(NAMED_MAX).map(|finding| places.finding(finding)).collect(),
             unlisted_blocks: unnamed
                 .saturating_add(unlisted.lost)
@@ -143,7 +148,8 @@ impl Lost {
 
     /// Returns true if nothing is listed.
     pub fn is_empty(&self) -> bool {
-        self.blocks == 0 && self.other_blocks == 0 && self.findings.is_empty() && !self.incomplete
+        let Self { blocks, other_blocks, accepted_losses, findings, incomplete, .. } = self;
+        (*blocks, *other_blocks, *accepted_losses) == (0, 0, 0) && findings.is_empty() && !incomplete
     }
 }
 
@@ -175,6 +181,7 @@ impl Places<'_> {
                 GivenUp::Content => "content",
                 GivenUp::Foreign => "foreign",
                 GivenUp::Part => "part",
+                GivenUp::Proof => "proof",
             }
             .to_owned(),
             blocks: loss.blocks,
@@ -228,6 +235,10 @@ pub(crate) const GAVE_UP: &str = "content that only a lost drive had was given u
 const GAVE_UP_A_PART: &str = "content that only damaged metadata listed was given up (--accept-loss): some blocks \
                               read as older content, and which ones is unknown; check the file systems on the volume";
 
+const UNPROVEN: &str = "another program had overwritten a home drive, and `bimetal rescue` wrote its label or state \
+                        again: home's own content has no checksums, so nothing proves that it is whole; check the file \
+                        systems on the volume, and compare them with a backup";
+
 const OVERWROTE: &str =
     "content that another program had written over the beginning of home was given up (--accept-loss)";
 
@@ -261,6 +272,9 @@ pub fn meaning(report: &Report, lost_blocks: u64, name: &str, refuses: bool) -> 
     }
     if report.losses().iter().any(|loss| loss.what == GivenUp::Foreign) {
         troubles.push(OVERWROTE.to_owned());
+    }
+    if report.losses().iter().any(|loss| loss.what == GivenUp::Proof) {
+        troubles.push(UNPROVEN.to_owned());
     }
     let differ = |it: &&report::Finding| (it.kind, it.state) == (Kind::CopiesDiffer, State::Uncertain);
     let differing: u64 = report.findings().filter(differ).map(|it| it.run.count).sum();

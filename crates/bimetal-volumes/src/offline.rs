@@ -43,8 +43,10 @@ pub fn status(located: &Located) -> Status {
         (None, true, _) => "stopped",
     };
     // The state on home members may be outdated while the volume is in use.
+    let has_places = Plan::of_label(label).is_some_and(|plan| plan.has_places());
+    let has_map = |state: &State| state.dirty || has_places;
     let off_home = match kept.as_ref().filter(|_| process.is_none() && used.is_none()) {
-        Some(state) if state.dirty => dirty_bytes(located),
+        Some(state) if has_map(state) => dirty_bytes(located),
         state => state.map(|_| Ok(0)),
     };
     let mut status = Status {

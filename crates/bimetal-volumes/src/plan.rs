@@ -49,4 +49,9 @@ impl<'a> Plan<'a> {
     pub fn slots_member(&self) -> Option<MemberId> {
         self.lay_out().ok()?.slots.map(|slots| slots.member)
     }
+
+    /// Returns true if ranges change their homes, so that the volume needs its table of places.
+    pub fn has_places(&self) -> bool {
+        self.lay_out().is_ok_and(|layout| layout.places.is_some())
+    }
 }

@@ -289,7 +289,12 @@ fn go_through(case: &Case) {
     assert!(!case.proven || !told.contains("because of --force"), "{told}");
 
     let dirty = place.dirty().count() as u64 * BLOCK;
-    assert_eq!(place.json()["dirty_bytes"], dirty, "{}", case.name);
+    let status = place.json();
+    assert_eq!(status["dirty_bytes"], dirty, "{}", case.name);
+    // Regression: a home that had been wiped was called sound after the rescue.
+    assert_eq!(status["accepted_losses"][0]["what"], "proof", "{}: {status}", case.name);
+    let meaning = status["meaning"].as_str().unwrap();
+    assert!(meaning.contains("nothing proves that it is whole") && !meaning.contains("safe"), "{meaning}");
     let again = place.succeed("rescue box");
     assert!(again.contains("nothing to rescue"), "{again}");
     let left = place.share_of_home_that_is_left();
@@ -492,6 +497,27 @@ fn rescued_state_is_newer_than_those_of_other_drives() {
     place.succeed("rescue moved");
     let others = states("hdd").iter().map(|state| state.1).max().unwrap();
     assert!(states("ssd").iter().all(|&(_, sequence, places)| sequence > others && places == 0));
+}
+
+/// Regression: the status of a stopped volume said "everything is at home", although no copy of its
+/// table of places could be read, and a rescue found every page intact.
+#[test]
+fn status_tells_of_an_unreadable_table_of_places() {
+    let place = Place::new("places");
+    for drive in ["s.img", "h.img"] {
+        File::create(place.0.join(drive)).and_then(|file| file.set_len(16 << 20)).unwrap();
+    }
+    place.succeed("create moved --scheme combo --set strategy=access --ssd s.img --hdd h.img");
+    assert!(place.succeed("status moved").contains("everything is at home"));
+    let text = place.succeed("dump moved");
+    let lines = text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    for table in lines.filter(|line| line["kind"] == "places") {
+        place.open("h.img").write_all_at(&[0xa5; 4096], table["sector"].as_u64().unwrap() * 512).unwrap();
+    }
+    let status = place.succeed("status moved");
+    assert!(status.contains("cannot be served as it is") && !status.contains("everything is at home"), "{status}");
+    let told = place.succeed("rescue moved --dry-run");
+    assert!(told.contains("the map of blocks cannot be read") && !told.contains("nothing to rescue"), "{told}");
 }
 
 /// Regression: a drained volume's home was a plain disk, and `resize2fs` made its file system as

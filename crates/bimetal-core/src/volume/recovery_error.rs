@@ -37,7 +37,10 @@ pub enum RecoveryError {
         role: Role,
     },
     /// A member lacks the metadata of this volume.
-    #[error("member {} ({}) has no metadata of this volume", member.0, role.name())]
+    #[error(
+        "member {} ({}) has no metadata of this volume: if they were overwritten, `bimetal rescue` writes a new state",
+        member.0, role.name()
+    )]
     Unformatted {
         /// The member.
         member: MemberId,

@@ -126,7 +126,12 @@ fn in_words(report: &CheckReport, interrupted: bool, is_mirrored: bool) -> Strin
     };
     let listed = match (report.lost.blocks, report.lost.other_blocks) {
         _ if report.lost.is_empty() => String::new(),
-        (lost, other) => format!("; listed: {}, {}", counted(lost, "lost block"), counted(other, "other bad block")),
+        (lost, other) => format!(
+            "; listed: {}, {}, {}",
+            counted(lost, "lost block"),
+            counted(other, "other bad block"),
+            counted(report.lost.accepted_losses, "accepted loss")
+        ),
     };
     let Some(read) = report.blocks_read else { return metadata + &listed };
     let blocks = match report.bad_blocks {

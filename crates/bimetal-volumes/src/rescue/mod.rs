@@ -24,6 +24,7 @@ use std::path::{Path, PathBuf};
 use bimetal_core::journal::state::State;
 use bimetal_core::journal::turns::{COPIES, TURNS};
 use bimetal_core::label::assembly::{Found, Seat};
+use bimetal_core::label::report::{AcceptedLoss, GivenUp};
 use bimetal_core::label::{Guard, Label, usable};
 use bimetal_core::layout::{Layout, MemberId};
 use bimetal_core::schemes;
@@ -41,6 +42,7 @@ use crate::home_content::{is_foreign, judge_home};
 use crate::labels::{self, LabelError};
 use crate::plan::Plan;
 use crate::state::{self, given_up};
+use crate::system::seconds_since_1970;
 use crate::verdict::Refusal;
 use crate::volume_lock::{VolumeLock, VolumeLockError, owner};
 
@@ -329,12 +331,11 @@ pub fn rescue(volume: &str, request: &Request) -> Result<Report, RescueError> {
     } else if !request.dry_run {
         write(&whole, &layout, &seated, &reports)?;
     }
-    let (dirty_bytes, trouble) = match layout.slots {
+    let (has_slots, has_places) = (layout.slots.is_some(), layout.places.is_some());
+    let (dirty_bytes, trouble) = match (has_slots || has_places).then(|| look_off_home(&whole)) {
         None => (None, None),
-        Some(_) => match look_off_home(&whole) {
-            Ok(bytes) => (Some(bytes), None),
-            Err(error) => (None, Some(error)),
-        },
+        Some(Ok(bytes)) => (Some(bytes).filter(|_| has_slots), None),
+        Some(Err(error)) => (None, Some(error)),
     };
     Ok(Report { name: label.name.clone(), dry_run: request.dry_run, members: reports, dirty_bytes, trouble })
 }
@@ -591,11 +592,22 @@ fn write(whole: &Located, layout: &Layout, seated: &[Seated<'_>], reports: &[Mem
         }
     }
     let mut held = Held::take_overwriting(&labelled)?;
+    let unproven = unproven_homes(reports);
+    if !unproven.is_empty() {
+        held.keep_losses(&unproven)?;
+    }
     // Labels written while a drive is missing would make the drive's content outdated.
     if reports.iter().all(|report| report.label != LabelLeft::Missing) {
         held.close()?;
     }
     Ok(())
+}
+
+/// Returns the loss of proof for each home whose metadata another program has overwritten.
+fn unproven_homes(reports: &[MemberReport]) -> Vec<AcceptedLoss> {
+    let homes = (0u16..).zip(reports).filter(|(_, report)| report.is_home && report.is_damaged());
+    let at = seconds_since_1970();
+    homes.map(|(id, _)| AcceptedLoss { at, member: MemberId(id), what: GivenUp::Proof, blocks: None }).collect()
 }
 
 /// Writes the label of a drive without a label. On a drive larger than the member, a second label

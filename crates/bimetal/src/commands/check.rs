@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use bimetal_core::label::Guard;
+use bimetal_core::units::counted;
 use bimetal_serve::control::message::{CheckReport, Done, Reply, Request};
 use bimetal_volumes::attach::Options;
 use bimetal_volumes::find::Located;
@@ -76,6 +77,10 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
             let _ = writeln!(text, "  unit {} byte {}: {} bytes, {outcome}", bad.unit, bad.offset_bytes, bad.bytes);
         }
         describe_lost(&report.lost, &mut text);
+        if report.lost.accepted_losses > 0 {
+            let losses = counted(report.lost.accepted_losses, "accepted loss");
+            let _ = writeln!(text, "  {losses}, not acknowledged (see `bimetal status`)");
+        }
         print(&text)?;
     }
     let bad = report.bad_blocks > 0 || !report.metadata.is_empty() || !report.lost.is_empty();

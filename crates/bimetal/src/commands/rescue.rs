@@ -75,7 +75,7 @@ fn told(report: &Report) -> String {
     let damaged: Vec<&MemberReport> = report.members.iter().filter(|member| member.is_damaged()).collect();
     let mut text = match (damaged.is_empty(), report.dry_run) {
         (true, _) if report.trouble.is_some() => {
-            format!("{name}: every label, header and state is intact; the map of blocks off home cannot be read\n")
+            format!("{name}: every label, header and state is intact; the map of blocks cannot be read\n")
         }
         (true, _) => format!("{name}: nothing to rescue: every label, header and state is intact\n"),
         (false, true) => format!("{name}: nothing was written (--dry-run)\n"),

@@ -148,10 +148,12 @@ fn describe_losses(status: &Status, text: &mut String) {
         let (what, had) = match loss.what.as_str() {
             "foreign" => ("the content overwritten at the beginning of", ""),
             "part" => ("content that only damaged metadata listed, on", ""),
+            "proof" => ("the proof of the content of", ", whose overwritten metadata a rescue wrote again"),
             _ => ("content that only", " had"),
         };
         let blocks = loss.blocks.map(|blocks| format!(", {}", counted(blocks, "block"))).unwrap_or_default();
-        line!(text, "accepted loss of {what} {}{had}{blocks}, {} (--accept-loss)", loss.drive, ago(loss.at_s));
+        let by = if loss.what == "proof" { "bimetal rescue" } else { "--accept-loss" };
+        line!(text, "accepted loss of {what} {}{had}{blocks}, {} ({by})", loss.drive, ago(loss.at_s));
     }
     if let Some(last) = status.history.last() {
         line!(text, "history  {}: {}", ago(last.at_s), last.text);

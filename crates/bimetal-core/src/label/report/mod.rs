@@ -82,7 +82,7 @@ pub struct Finding {
     pub acknowledged: bool,
 }
 
-/// The content that was given up with `--accept-loss`.
+/// The content that was given up with `--accept-loss`, or by a rescue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum GivenUp {
     /// Content that only one member had.
@@ -91,9 +91,12 @@ pub enum GivenUp {
     Foreign,
     /// Content of one member that only damaged metadata named.
     Part,
+    /// The proof of a home's content: another program had overwritten the label or other metadata
+    /// of the home, and a rescue wrote them again.
+    Proof,
 }
 
-/// A start with `--accept-loss` that gave up content.
+/// A start with `--accept-loss`, or a rescue, that gave up content.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AcceptedLoss {
     /// The time, in seconds since 1970.

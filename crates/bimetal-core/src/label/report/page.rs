@@ -206,6 +206,7 @@ fn what_code(what: GivenUp) -> u8 {
         GivenUp::Content => 0,
         GivenUp::Foreign => 1,
         GivenUp::Part => 2,
+        GivenUp::Proof => 3,
     }
 }
 
@@ -213,6 +214,7 @@ fn what_of(code: u8) -> GivenUp {
     match code {
         0 => GivenUp::Content,
         2 => GivenUp::Part,
+        3 => GivenUp::Proof,
         _ => GivenUp::Foreign,
     }
 }
