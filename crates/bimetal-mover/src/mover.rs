@@ -27,6 +27,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use bimetal_trace::file_system::born;
 use rustix::io::Errno;
 
 use crate::arena::Arena;
@@ -73,6 +74,8 @@ pub struct Request {
     pub path: PathBuf,
     /// Inode number of the file.
     pub inode: u64,
+    /// Time of the file's creation ([`born`]).
+    pub born: u128,
     /// Drive to which the file's blocks move.
     pub to: Side,
     /// Parts of the file that move, in blocks of the file; `None` for all parts on the other drive.
@@ -248,7 +251,8 @@ impl<'a> Mover<'a> {
         self.report.time = begun.elapsed();
         let settled = std::mem::take(&mut self.settled);
         let is_there = |origin: &Origin| {
-            std::fs::symlink_metadata(&origin.path).is_ok_and(|metadata| metadata.ino() == origin.inode)
+            std::fs::symlink_metadata(&origin.path)
+                .is_ok_and(|metadata| (metadata.ino(), born(&metadata)) == (origin.inode, origin.born))
         };
         let is_back =
             |origin: &Origin| requests_of(origin).all(|request| settled.contains(&(origin.inode, request.to)));
@@ -318,7 +322,7 @@ impl<'a> Mover<'a> {
         let needed = self.way.needed_flag();
         let file = open(&request.path, needed)?;
         let metadata = file.metadata().map_err(|error| error.to_string())?;
-        if !metadata.is_file() || metadata.ino() != request.inode {
+        if !metadata.is_file() || (metadata.ino(), born(&metadata)) != (request.inode, request.born) {
             return Err("another file has its name now".to_owned());
         }
         refuse_flags(&file, needed)?;
@@ -328,10 +332,9 @@ impl<'a> Mover<'a> {
             return Ok(None);
         }
         let before = if self.settings.verify { Some(checksum(&file)?) } else { None };
-        let born = metadata.created().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
         let origin = Origin {
             inode: request.inode,
-            born: born.map_or(0, |born| born.as_nanos()),
+            born: request.born,
             path: std::path::absolute(&request.path).unwrap_or_else(|_| request.path.clone()),
             boundary: self.settings.boundary,
             extents: all.iter().map(|extent| (extent.logical, extent.physical.start, extent.physical.len)).collect(),
@@ -736,8 +739,9 @@ fn requests_of(origin: &Origin) -> impl Iterator<Item = Request> + '_ {
         let there: Vec<Extent> = there.collect();
         let only: Vec<Run> = there.iter().map(|part| Run::new(part.logical, part.physical.len)).collect();
         let aims = there.iter().map(|part| part.physical).collect();
-        let (path, inode) = (origin.path.clone(), origin.inode);
-        (!only.is_empty()).then_some(Request { path, inode, to, only: Some(only), aims })
+        let Origin { inode, born, .. } = *origin;
+        let path = origin.path.clone();
+        (!only.is_empty()).then_some(Request { path, inode, born, to, only: Some(only), aims })
     })
 }
 

@@ -18,6 +18,7 @@ use bimetal_mover::mover::{Mover, Report, Request, Settings};
 use bimetal_mover::pace::{Ended, Pace};
 use bimetal_mover::runs::{Run, total};
 use bimetal_mover::{BLOCK_BYTES, MoverError, Side};
+use bimetal_trace::file_system::born;
 use rustix::fs::{FallocateFlags, fallocate};
 use support::LoopDevice;
 
@@ -155,8 +156,9 @@ fn has_content(path: &Path, name: &str, bytes: usize) -> bool {
 }
 
 fn to(side: Side, path: &Path) -> Request {
-    let inode = fs::symlink_metadata(path).expect("it is there").ino();
-    Request { path: path.to_owned(), inode, to: side, only: None, aims: Vec::new() }
+    let metadata = fs::symlink_metadata(path).expect("it is there");
+    let (inode, born) = (metadata.ino(), born(&metadata));
+    Request { path: path.to_owned(), inode, born, to: side, only: None, aims: Vec::new() }
 }
 
 fn all_to<'a>(side: Side, paths: impl IntoIterator<Item = &'a PathBuf>) -> Vec<Request> {

@@ -354,6 +354,7 @@ mod tests {
         PlacedFile {
             path: path.into(),
             inode: path.len() as u64,
+            born: 0,
             extents: extents.to_vec(),
             is_program: combo::is_program(path),
         }

@@ -1,10 +1,11 @@
 //! Extents of the files below a directory on their file system's device, from the kernel (FIEMAP).
 
 use std::collections::HashSet;
-use std::fs::{self, File};
+use std::fs::{self, File, Metadata};
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
 
 use fiemap::{Fiemap, FiemapExtentFlags, FiemapFlags};
 
@@ -15,6 +16,9 @@ pub struct PlacedFile {
     pub path: String,
     /// Inode number of the file.
     pub inode: u64,
+    /// Time of the file's creation, as [`born`] returns it. Inode numbers are used again, so only
+    /// both numbers together name a file.
+    pub born: u128,
     /// First byte and length of each range; ranges that are adjacent on the device are joined.
     /// Empty if the file system keeps the content in another place or form: in the inode,
     /// compressed, or not yet allocated.
@@ -132,8 +136,15 @@ fn placed(path: &Path, is_program: impl Fn(&str) -> bool) -> io::Result<PlacedFi
     }
     let name = path.to_string_lossy().into_owned();
     let is_program = is_program(&name) || starts_as_program(&mut file)?;
-    let inode = file.metadata()?.ino();
-    Ok(PlacedFile { path: name, inode, extents, is_program })
+    let metadata = file.metadata()?;
+    Ok(PlacedFile { path: name, inode: metadata.ino(), born: born(&metadata), extents, is_program })
+}
+
+/// Returns the time of a file's creation, in nanoseconds since 1970; 0 if the file system does not
+/// report the time.
+pub fn born(metadata: &Metadata) -> u128 {
+    let born = metadata.created().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+    born.map_or(0, |born| born.as_nanos())
 }
 
 /// Returns true if the first bytes of a file are those of an ELF executable, library or object.

@@ -7,7 +7,7 @@ mod free_space;
 
 use std::io::{self, Write};
 
-pub use extents::{ExtentsError, Found, PlacedFile, files_below};
+pub use extents::{ExtentsError, Found, PlacedFile, born, files_below};
 pub use free_space::free_space;
 
 use crate::analysis::FREE;
@@ -45,6 +45,7 @@ mod tests {
         let file = |path: &str, extents: &[(u64, u64)]| PlacedFile {
             path: path.to_owned(),
             inode: 0,
+            born: 0,
             extents: extents.to_vec(),
             is_program: false,
         };

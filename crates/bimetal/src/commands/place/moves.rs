@@ -133,6 +133,7 @@ impl Files<'_> {
         let request = |moved: bimetal_mover::plan::Move| Request {
             path: PathBuf::from(&self.files[moved.file].path),
             inode: self.files[moved.file].inode,
+            born: self.files[moved.file].born,
             to: moved.to,
             only: None,
             aims: moved.targets,
