@@ -265,9 +265,9 @@ impl Rule {
 
 /// Counter of the accesses of a trace to each file.
 pub struct Counter {
-    /// First byte, end and file of each extent, in order.
+    /// First byte, end and file of each extent, in order. The ranges lie apart.
     ranges: Vec<(u64, u64, usize)>,
-    /// Size of each file.
+    /// Bytes of each file in the ranges.
     bytes: Vec<u64>,
     streams: Streams,
     /// Accesses to each file so far.
@@ -275,14 +275,24 @@ pub struct Counter {
 }
 
 impl Counter {
-    /// Returns a counter that has seen no access to `files`.
+    /// Returns a counter that has seen no access to `files`. Bytes that several files share belong
+    /// to the file whose extent begins first, as in a map of files.
     pub fn new(files: &[PlacedFile]) -> Self {
         let mut ranges: Vec<(u64, u64, usize)> = Vec::new();
         for (number, file) in files.iter().enumerate() {
             ranges.extend(file.extents.iter().map(|&(start, length)| (start, start + length, number)));
         }
         ranges.sort_unstable();
-        let bytes = files.iter().map(PlacedFile::bytes).collect();
+        let mut end_before = 0;
+        ranges.retain_mut(|(start, end, _)| {
+            *start = (*start).max(end_before);
+            end_before = end_before.max(*end);
+            start < end
+        });
+        // A request finds its first range by the ends of the ranges, which must be in order.
+        assert!(ranges.is_sorted_by(|one, next| one.1 <= next.0), "the ranges of files overlap");
+        let mut bytes = vec![0; files.len()];
+        ranges.iter().for_each(|&(start, end, file)| bytes[file] += end - start);
         Self { ranges, bytes, streams: Streams::default(), uses: vec![Uses::default(); files.len()] }
     }
 
@@ -432,6 +442,22 @@ mod tests {
         let totals = States::of(&entries).expect("the size of the SSD is known");
         assert_eq!((totals.hdd_fragmented.files, totals.hdd_fragmented.bytes), (1, 8192));
         assert_eq!(States::of(&rule.decide(&files, None, None)), None);
+    }
+
+    /// Regression: a long range that a short range overlapped lost the accesses after the short
+    /// range.
+    #[test]
+    fn shared_bytes_belong_to_one_file_and_no_access_is_lost() {
+        let files = [file("a", &[(0, 16_384)]), file("b", &[(4096, 4096), (12_288, 8192)])];
+        let mut counter = Counter::new(&files);
+        let mut access = |start: u64, sectors: u64| {
+            let (range, kind) = (SectorRange::new(start, sectors), OpKind::Read);
+            counter.count(&Request { arrival: Nanoseconds(0), device: 0, kind, fua: false, range, response: None })
+        };
+        assert!(access(8, 8) && access(16, 8) && access(26, 2));
+        assert!(access(32, 8), "the second file has this range alone");
+        assert!(!access(40, 8));
+        assert_eq!(counter.uses, [(3, 0), (1, 1)].map(|(accesses, contiguous)| Uses { accesses, contiguous }));
     }
 
     #[test]
