@@ -14,6 +14,8 @@ use crate::{BLOCK_BYTES, MoverError};
 
 /// Name of the folder at the root of the file system.
 pub const FOLDER: &str = ".bimetal-place";
+/// Name of the lock in the folder of the state.
+pub(crate) const LOCK: &str = "lock";
 
 /// A mounted file system.
 #[derive(Debug)]
@@ -143,7 +145,7 @@ impl FileSystem {
     /// Another run has the lock.
     pub fn lock(&self) -> Result<Lock, MoverError> {
         let folder = self.folder()?;
-        let path = folder.join("lock");
+        let path = folder.join(LOCK);
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(false).mode(0o600);
         let lock = options.open(&path).map_err(MoverError::at(&path))?;

@@ -21,12 +21,14 @@
 //! - [`arena`]: donors, with blocks on the wanted drive. [`knob`]: the allocator's setting that
 //!   donors need, restored after each use and after a crash.
 //! - [`mover`]: moves, batch by batch. [`pace`]: the rate of moves, and idle moments of the device.
-//!   [`journal`]: places from which files came, so that moves can be undone.
+//!   [`journal`]: places from which files came, so that moves can be undone. [`history`]: places of
+//!   files at an earlier time.
 //!
 //! Read first: [`mover`].
 
 pub mod arena;
 pub mod file_system;
+pub mod history;
 pub mod journal;
 pub mod kernel;
 pub mod knob;

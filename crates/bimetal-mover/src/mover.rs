@@ -4,8 +4,9 @@
 //!
 //! 1. Each file is opened and its extents are read anew; the parts on the wrong drive are chosen to
 //!    move.
-//! 2. A donor gets as many blocks on the wanted drive ([`crate::arena`]).
-//! 3. The journal notes where the files lie, and the journal is made durable.
+//! 2. A donor gets as many blocks on the wanted drive ([`crate::arena`]), and each file gets a place
+//!    in the donor.
+//! 3. The journal notes where the files with a place lie, and the journal is made durable.
 //! 4. The kernel exchanges blocks, `PIECE` at a time. A part that was not exchanged is found by
 //!    its extents, and tried again.
 //! 5. The extents are read again: a file counts as moved only if its extents lie on the wanted
@@ -31,8 +32,8 @@ use bimetal_trace::file_system::born;
 use rustix::io::Errno;
 
 use crate::arena::Arena;
-use crate::file_system::{FileSystem, Lock};
-use crate::journal::{Journal, Origin, Rate};
+use crate::file_system::{FileSystem, LOCK, Lock};
+use crate::journal::{self, Journal, Origin, Rate};
 use crate::kernel::{Extent, exchange, extents};
 use crate::knob::Knob;
 use crate::pace::{Ended, Pace};
@@ -171,6 +172,8 @@ struct Work<'r> {
     origin: Origin,
     /// Checksum and times before the move.
     before: Option<(u32, Stamp)>,
+    /// Set once the journal has the note of the move.
+    is_noted: bool,
     /// Error that ended the move.
     error: Option<String>,
     /// Set if the donor had no blocks for a part of the file.
@@ -229,8 +232,9 @@ impl<'a> Mover<'a> {
     }
 
     /// Moves all files of the journal back to the drives from which they came, as far as there is
-    /// room. Files that have moved back leave the journal. If no file is left in the journal, the
-    /// state is removed.
+    /// room. The notes of files that have moved back stay in the journal, marked as undone, because
+    /// they tell where the files lay. If all files have moved back, only the journal is left of the
+    /// state.
     ///
     /// # Errors
     /// Returns the errors of [`run`](Self::run); or the journal has no move.
@@ -256,12 +260,23 @@ impl<'a> Mover<'a> {
         };
         let is_back =
             |origin: &Origin| requests_of(origin).all(|request| settled.contains(&(origin.inode, request.to)));
-        self.journal.retain(|origin| is_there(origin) && !is_back(origin))?;
+        let undone = self.journal.origins().filter(|origin| !is_there(origin) || is_back(origin));
+        let undone = undone.map(Origin::key).collect();
+        self.journal.mark_undone(&undone)?;
         if self.journal.origins().next().is_none() {
             drop(self.way);
-            std::fs::remove_dir_all(&self.folder).map_err(MoverError::at(&self.folder))?;
+            remove_state(&self.folder).map_err(MoverError::at(&self.folder))?;
         }
         Ok(self.report)
+    }
+
+    /// Notes the place of a file before the first exchange of its move.
+    fn note(journal: &mut Journal, work: &mut Work<'_>) -> Result<(), MoverError> {
+        if !work.is_noted {
+            journal.note(work.origin.clone())?;
+            work.is_noted = true;
+        }
+        Ok(())
     }
 
     /// Makes the moves; the inner result is an error if the run ended early. `makes_room` is set if
@@ -335,11 +350,13 @@ impl<'a> Mover<'a> {
         let origin = Origin {
             inode: request.inode,
             born: request.born,
+            time: None,
+            undone: false,
             path: std::path::absolute(&request.path).unwrap_or_else(|_| request.path.clone()),
             boundary: self.settings.boundary,
             extents: all.iter().map(|extent| (extent.logical, extent.physical.start, extent.physical.len)).collect(),
         };
-        Ok(Some(Work { request, file, parts, origin, before, error: None, has_no_place: false }))
+        Ok(Some(Work { request, file, parts, origin, before, is_noted: false, error: None, has_no_place: false }))
     }
 
     /// Returns the parts of a file of `bytes` that are to move. Blocks after the file's end stay,
@@ -417,11 +434,7 @@ impl<'a> Mover<'a> {
         let find_free = || self.file_system.free();
         let Way::Exchange(knob) = &self.way else { return Ok(Ok(())) };
         let mut arena = Arena::fill(&self.folder, knob, to, boundary, blocks, &aims, &find_free)?;
-        for (work, _) in slices.iter() {
-            self.journal.note(work.origin.clone())?;
-        }
-        self.journal.sync()?;
-        let (mut last, mut moved) = (None, 0);
+        let mut placed = Vec::new();
         for (work, parts) in slices.iter_mut() {
             let len = parts.iter().map(|part| part.physical.len).sum();
             let Some(places) = arena.free.take(len) else {
@@ -429,7 +442,12 @@ impl<'a> Mover<'a> {
                 work.has_no_place = true;
                 continue;
             };
-            let pairs = paired(parts, &places, &arena);
+            Self::note(&mut self.journal, work)?;
+            placed.push((work, paired(parts, &places, &arena), len));
+        }
+        self.journal.sync()?;
+        let (mut last, mut moved) = (None, 0);
+        for (work, pairs, len) in placed {
             if let Err(ended) = self.exchange_all(work, &pairs, &arena)? {
                 return Ok(Err(ended));
             }
@@ -549,7 +567,7 @@ impl<'a> Mover<'a> {
             work.has_no_place = true;
             return Ok(Err(Unswapped::Because(format!("no free place on the {}", name(work.request.to)))));
         };
-        self.journal.note(work.origin.clone())?;
+        Self::note(&mut self.journal, work)?;
         self.journal.sync()?;
         Ok(before.swap(&work.file, &donor, bytes, &mut self.settings.pace))
     }
@@ -586,6 +604,19 @@ impl<'a> Mover<'a> {
         }
         Ok(())
     }
+}
+
+/// Removes all of the state but the journal and the lock.
+fn remove_state(folder: &Path) -> io::Result<()> {
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            std::fs::remove_dir_all(entry.path())?;
+        } else if ![LOCK, journal::NAME].iter().any(|name| entry.file_name() == *name) {
+            std::fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
 }
 
 fn name(side: Side) -> &'static str {

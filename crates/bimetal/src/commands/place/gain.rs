@@ -13,6 +13,7 @@ use bimetal_sim::setup::{Choices, DefaultSize, DriveChoice, Size};
 use bimetal_trace::file_system::PlacedFile;
 use serde::Serialize;
 
+use super::relocated::{Piece, Relocated};
 use crate::error::Error;
 use crate::options::TraceOptions;
 use crate::options::replay::choose_replay;
@@ -36,6 +37,8 @@ pub(super) struct Placement<'a> {
     /// Numbers of the files that should lie on the SSD, the most important first.
     pub(super) chosen: &'a [usize],
     pub(super) ssd: Bytes,
+    /// Former ranges of files that have moved since the trace was recorded.
+    pub(super) pieces: &'a [Piece],
 }
 
 impl Placement<'_> {
@@ -55,16 +58,18 @@ impl Placement<'_> {
         files.chain(self.free.iter().map(|at| extent(at, "", None))).collect()
     }
 
-    /// Simulates the trace at `path` with the default models of drives.
+    /// Simulates the trace at `path` with the default models of drives, at the present places of
+    /// the files. If `is_placed` is set, each file lies on the drive on which it belongs.
     ///
     /// # Errors
     /// The trace cannot be read, or a simulation fails.
-    pub(super) fn gain(&self, path: &Path, options: &TraceOptions) -> Result<Gain, Error> {
+    pub(super) fn gain(&self, path: &Path, options: &TraceOptions, is_placed: bool) -> Result<Gain, Error> {
         let mut workload = TraceWorkload::of_file(path.to_owned(), options)?;
         let replay = choose_replay(None, 1.0, &workload.header()?)?;
         let block = BlockSize::default();
         let is_timed = replay.speedup().is_some();
         workload.play(Played { align: None, times: None, block, seed: 0, is_timed })?;
+        let workload = Relocated::new(&workload, self.pieces);
         let files = self.extents();
         let mean = |settings: &[(&str, &str)], files: Vec<FileExtent>| {
             let settings = settings.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
@@ -77,6 +82,9 @@ impl Placement<'_> {
             Ok::<f64, Error>(run.response_time_ms.all.mean.unwrap_or(0.0))
         };
         let mean_ms_now = mean(&[], Vec::new())?;
+        if is_placed {
+            return Ok(Gain { mean_ms_now, mean_ms_placed: mean_ms_now });
+        }
         let mean_ms_placed = mean(&[("combo.strategy", "list"), ("combo.moves", "instant")], files)?;
         Ok(Gain { mean_ms_now, mean_ms_placed })
     }

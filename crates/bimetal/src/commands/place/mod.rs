@@ -5,6 +5,7 @@ mod former;
 mod gain;
 mod glob;
 mod moves;
+mod relocated;
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
@@ -30,7 +31,7 @@ use crate::error::Error;
 use crate::options::{ConfigOption, JsonOption, TraceOptions};
 use crate::output::{OutputFile, note, print, print_json};
 use crate::trace_file::TraceReader;
-use former::places_at;
+use former::places_of;
 use gain::{Gain, Placement};
 use moves::{Files, Moved, Planned};
 
@@ -262,18 +263,22 @@ fn round(arguments: &Arguments, stop: &AtomicBool) -> Result<(), Error> {
     let needs_free = arguments.output.is_some() || arguments.ssd_size.is_some() || arguments.trace.is_some();
     let free = if needs_free { free_space(&file_system.root) } else { Ok(Vec::new()) };
     let known_free = free.as_deref().unwrap_or_default();
-    let former = arguments.trace.as_ref().and_then(|trace| places_at(trace, &file_system.root, &files, known_free));
-    let (files_then, free_then) =
-        former.as_ref().map_or((files.as_slice(), known_free), |former| (&former.files, &former.free));
+    if arguments.apply && arguments.trace.is_some() && file_system.root.join(FOLDER).exists() {
+        moves::date_journal(&file_system)?;
+    }
+    let former = match &arguments.trace {
+        Some(trace) => places_of(trace, &file_system.root, &files, known_free)?,
+        None => None,
+    };
     let uses = match &arguments.trace {
         Some(trace) => {
-            if let Some(former) = &former {
-                note(format_args!(
-                    "{}: {} files have moved since it was recorded: it is read by the places from which they came",
-                    trace.display(),
-                    former.moved
-                ));
-            }
+            let (files_then, free_then) = match &former {
+                Some(former) => {
+                    former.tell(trace);
+                    (former.files.as_slice(), former.free.as_slice())
+                }
+                None => (files.as_slice(), known_free),
+            };
             let reader = TraceReader::open(trace, &arguments.options)?;
             Some(uses_of(files_then, reader, free_then, file_system.device_bytes())?)
         }
@@ -300,8 +305,9 @@ fn round(arguments: &Arguments, stop: &AtomicBool) -> Result<(), Error> {
         if arguments.apply {
             moved = Some(moves::apply(arguments, &file_system, ssd, &planned, stop)?);
         } else if let Some(trace) = &arguments.trace {
-            let placement = Placement { files: files_then, free: free_then, chosen: &found.chosen(), ssd };
-            match placement.gain(trace, &arguments.options) {
+            let pieces = former.as_ref().map_or(&[][..], |former| &former.pieces);
+            let placement = Placement { files: &files, free, chosen: &found.chosen(), ssd, pieces };
+            match placement.gain(trace, &arguments.options, planned.is_empty()) {
                 Ok(found) => gain = Some(found),
                 Err(error) => note(format_args!("the gain cannot be simulated: {error}")),
             }
@@ -471,13 +477,15 @@ fn uses_of(
     }
     if inside == 0 {
         return Err(Error::new(format!(
-            "{}: no request touches any of the files: expected a trace of the device with their file system",
+            "{}: no request touches any of the files: expected a trace of the device with their file system, from a \
+             time when the files were there",
             trace.name()
         )));
     }
     match check.mismatch(None) {
         Some(mismatch) if mismatch.is_refused() => Err(Error::new(format!(
-            "{}: {mismatch} of this file system: expected a trace of this device",
+            "{}: {mismatch} of this file system: expected a trace of this device, from a time when its files lay where \
+             they lie now",
             trace.name()
         ))),
         Some(mismatch) => {

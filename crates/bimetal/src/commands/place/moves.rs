@@ -144,6 +144,11 @@ impl Files<'_> {
 }
 
 impl Planned {
+    /// Returns true if each file lies on the drive on which it belongs.
+    pub(super) fn is_empty(&self) -> bool {
+        self.requests.is_empty() && self.no_room.files == 0
+    }
+
     pub(super) fn text(&self) -> String {
         let mut text = String::new();
         // Writing to a string cannot fail.
@@ -240,6 +245,13 @@ fn mover<'a>(
     let pace = Pace::new(rate, idle, &file_system.device_folder(), stop);
     let settings = Settings { boundary: ssd.0 / BLOCK_BYTES, verify: arguments.verify, pace };
     Ok(Mover::open(file_system, settings)?)
+}
+
+/// Opens the journal, so that it has the time from which on all of its moves have notes.
+pub(super) fn date_journal(file_system: &FileSystem) -> Result<(), Error> {
+    let _lock = file_system.lock()?;
+    Journal::open(&file_system.root.join(FOLDER))?;
+    Ok(())
 }
 
 /// Makes the moves of a plan.
