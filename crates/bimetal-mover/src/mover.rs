@@ -471,11 +471,14 @@ impl<'a> Mover<'a> {
         pairs: &[(Extent, u64)],
         arena: &Arena,
     ) -> Result<Result<(), Ended>, MoverError> {
-        // The kernel copies a page of the cache that is in use, or dirty, by a commit of its own.
-        let _ = rustix::fs::fdatasync(&work.file);
-        for &(part, donor_start) in pairs {
+        for (number, &(part, donor_start)) in pairs.iter().enumerate() {
             if let Err(ended) = self.settings.pace.wait(part.physical.len * BLOCK_BYTES) {
                 return Ok(Err(ended));
+            }
+            if number == 0 {
+                // The kernel copies a page of the cache that is in use, or dirty, by a commit of
+                // its own.
+                let _ = rustix::fs::fdatasync(&work.file);
             }
             match self.exchange_part(work, part, donor_start, &arena.donor) {
                 Ok(()) => {}
