@@ -4,8 +4,8 @@
 //!
 //! 1. Each file is opened and its extents are read anew; the parts on the wrong drive are chosen to
 //!    move.
-//! 2. A donor gets as many blocks on the wanted drive ([`crate::arena`]), and each file gets a place
-//!    in the donor.
+//! 2. A donor gets as many blocks on the wanted drive ([`crate::arena`]). Each file gets a place in
+//!    the donor.
 //! 3. The journal notes where the files with a place lie, and the journal is made durable.
 //! 4. The kernel exchanges blocks, `PIECE` at a time. A part that was not exchanged is found by
 //!    its extents, and tried again.

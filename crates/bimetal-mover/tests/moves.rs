@@ -10,9 +10,10 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bimetal_mover::file_system::{FOLDER, FileSystem};
+use bimetal_mover::journal::Journal;
 use bimetal_mover::kernel::{Extent, extents};
 use bimetal_mover::mover::{Mover, Report, Request, Settings};
 use bimetal_mover::pace::{Ended, Pace};
@@ -319,10 +320,14 @@ fn file_without_room_stays_and_the_next_file_moves() {
     let other = mounted.write("other", 70 << 20);
     mounted.run(&[to(Side::Ssd, &other)]);
     assert_eq!(blocks_of(&other)[1], 0);
+    let begun = SystemTime::now().duration_since(UNIX_EPOCH).expect("it is after 1970").as_nanos();
     let report = mounted.run(&[to(Side::Ssd, &big), to(Side::Ssd, &small)]);
     let reasons: Vec<&str> = report.skipped.iter().map(|(_, reason)| reason.as_str()).collect();
     assert_eq!(reasons, ["no free place on the SSD"]);
     assert_eq!((blocks_of(&big)[0], blocks_of(&small)), (0, [3, 0]));
+    let history = Journal::history_in(&mounted.path(FOLDER)).expect("the journal is there");
+    let noted: Vec<&Path> = history.places_at(begun).iter().map(|note| note.path.as_path()).collect();
+    assert_eq!(noted, [&small], "a file without a place is not noted");
     assert!(has_content(&big, "big", 60 << 20));
     mounted.check_file_system();
 }

@@ -6,7 +6,7 @@
 mod support;
 
 use std::fs::{self, File, OpenOptions};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -232,6 +232,182 @@ fn trace_of_a_larger_device_is_refused_and_nothing_moves() {
     let message = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(!refused.status.success() && message.contains("expected a trace of this device"), "{message}");
     assert!(!mounted.folder.join("mount/.bimetal-place").exists(), "nothing has moved");
+    mounted.check_file_system();
+}
+
+/// Traces of reads of files, and their use.
+impl Mounted {
+    /// Writes a trace with as many reads of each file, at the present places of the files.
+    fn trace(&self, name: &str, reads: &[(&str, u64)]) -> String {
+        let mut lines = String::from("time_ns,device,op,lba,sectors,fua,response_ns\n");
+        let mut time = 0u64;
+        for &(file, count) in reads {
+            let place = self.extents(file);
+            let blocks: Vec<u64> = place.iter().flat_map(|&(start, len)| start / 4096..(start + len) / 4096).collect();
+            for number in 0..count {
+                let block = blocks[number as usize * 7919 % blocks.len()];
+                time += 10_000_000;
+                lines += &format!("{time},0,read,{},8,0,\n", block * 8);
+            }
+        }
+        let path = self.folder.join(name);
+        fs::write(&path, lines).expect("there is room");
+        // Clocks of files are coarse, and the next change of the files must be later.
+        std::thread::sleep(Duration::from_millis(50));
+        path.to_string_lossy().into_owned()
+    }
+
+    /// Returns the extents of a file, in bytes.
+    fn extents(&self, name: &str) -> Vec<(u64, u64)> {
+        assert!(succeeds("sync", &["-f", &self.root()]));
+        let path = self.folder.join("mount").join(name);
+        let found = bimetal_trace::file_system::files_below(&path, |_| false).expect("ext4 reports extents");
+        found.files[0].extents.clone()
+    }
+
+    /// Applies the strategy `frequency` to a trace, and returns the number of files moved to
+    /// each drive.
+    fn apply(&self, trace: &str, more: &[&str]) -> (u64, u64) {
+        let options = ["--strategy", "frequency", "--ssd-size", "64MiB", "--trace", trace, "--apply"];
+        let document = self.place_json(&[&options[..], more].concat());
+        (files_in(&document, "/moved/to_ssd/files"), files_in(&document, "/moved/to_hdd/files"))
+    }
+
+    fn is_on_ssd(&self, name: &str) -> bool {
+        self.extents(name).iter().all(|&(start, len)| start + len <= 64 << 20)
+    }
+}
+
+/// Size of a file of which the SSD of 64 MiB has room for one.
+const ALMOST: usize = 36 << 20;
+
+/// Regression: the second run of the same command took the time of the first run's last write to
+/// the journal for the time of the moves, and moved the hot file back.
+#[test]
+fn same_trace_moves_nothing_the_second_time() {
+    let Some(mounted) = Mounted::new("twice", 1 << 30) else { return };
+    ["hot.dat", "cold.dat"].iter().for_each(|name| mounted.write(name, ALMOST));
+    let first = mounted.trace("first.csv", &[("hot.dat", 500)]);
+    assert_eq!(mounted.apply(&first, &[]).0, 1);
+    let second = mounted.trace("second.csv", &[("hot.dat", 1000), ("cold.dat", 300)]);
+    for _ in 0..2 {
+        let moved = mounted.apply(&second, &[]);
+        assert_eq!((moved, mounted.is_on_ssd("hot.dat")), ((0, 0), true));
+    }
+    // The trace from before the moves is still read by the former places.
+    assert_eq!(mounted.apply(&first, &[]), (0, 0));
+    mounted.check_file_system();
+}
+
+/// A trace from the time between two rounds of moves is read by the places after the first round.
+/// After an undo, all traces are still read by the places of their time.
+#[test]
+fn trace_between_two_rounds_is_read_by_its_own_places() {
+    let Some(mounted) = Mounted::new("rounds", 1 << 30) else { return };
+    ["a.dat", "b.dat"].iter().for_each(|name| mounted.write(name, ALMOST));
+    let before = mounted.trace("before.csv", &[("a.dat", 500)]);
+    assert_eq!(mounted.apply(&before, &[]).0, 1);
+    let between = mounted.trace("between.csv", &[("a.dat", 500)]);
+    let list = mounted.folder.join("list");
+    fs::write(&list, format!("{}/b.dat\n", mounted.root())).expect("there is room");
+    let list = list.to_string_lossy().into_owned();
+    mounted.place_json(&["--strategy", "list", "--list", &list, "--ssd-size", "64MiB", "--apply"]);
+    assert!(!mounted.is_on_ssd("a.dat") && mounted.is_on_ssd("b.dat"), "the second round has exchanged both");
+    for trace in [&before, &between] {
+        let options = ["--strategy", "frequency", "--ssd-size", "64MiB", "--trace", trace];
+        let uses = |document: &Value, name: &str| {
+            let files = document["files"].as_array().expect("a list").iter();
+            let mut named = files.filter(|file| file["path"].as_str().is_some_and(|path| path.ends_with(name)));
+            named.next().expect("the file is listed")["uses"]["accesses"].as_u64()
+        };
+        let read = mounted.place_json(&options);
+        assert_eq!((uses(&read, "a.dat"), uses(&read, "b.dat")), (Some(500), Some(0)), "{trace}");
+    }
+    assert!(mounted.place(&["--undo"]).status.success());
+    let read = mounted.place_json(&["--strategy", "frequency", "--ssd-size", "64MiB", "--trace", &between]);
+    assert_eq!(files_in(&read, "/totals/to_ssd/files"), 1, "the undo has kept the places: {read}");
+    mounted.check_file_system();
+}
+
+/// A journal of an earlier version has no times of moves, so a trace may be older than the moves.
+#[test]
+fn journal_without_times_refuses_traces_until_a_run() {
+    let Some(mounted) = Mounted::new("times", 1 << 30) else { return };
+    mounted.write("hot.dat", 4 << 20);
+    let state = mounted.folder.join("mount/.bimetal-place");
+    fs::create_dir(&state).expect("there is room");
+    let line = r#"{"file":{"inode":9,"born":7,"path":"/x","boundary":100,"extents":[[0,200,4]]}}"#;
+    fs::write(state.join("moves"), format!("{line}\n")).expect("there is room");
+    let trace = || mounted.trace("trace.csv", &[("hot.dat", 500)]);
+    let old = trace();
+    let options = ["--strategy", "frequency", "--ssd-size", "64MiB", "--trace", &old];
+    for more in [&[][..], &["--apply"]] {
+        let refused = mounted.place(&[&options[..], more].concat());
+        let message = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(!refused.status.success() && message.contains("recorded after the last run"), "{message}");
+        assert!(!mounted.is_on_ssd("hot.dat"));
+    }
+    assert_eq!(mounted.apply(&trace(), &[]), (1, 0), "the run with --apply has dated the journal");
+    mounted.check_file_system();
+}
+
+/// Regression: a file with the inode number of a deleted file got the accesses to the deleted file.
+#[test]
+fn reused_inode_gets_no_access_to_the_deleted_file() {
+    let Some(mounted) = Mounted::new("inode", 1 << 30) else { return };
+    ["first.dat", "other.dat"].iter().for_each(|name| mounted.write(name, 4 << 20));
+    let trace = mounted.trace("trace.csv", &[("first.dat", 500), ("other.dat", 300)]);
+    assert_eq!(mounted.apply(&trace, &["--set", "frequent=400"]).0, 1);
+    let first = mounted.folder.join("mount/first.dat");
+    let inode = |path: &Path| fs::metadata(path).map(|metadata| metadata.ino()).expect("it is there");
+    let deleted = inode(&first);
+    fs::remove_file(first).expect("it is there");
+    assert!(succeeds("sync", &["-f", &mounted.root()]));
+    mounted.write("new.dat", 4 << 20);
+    assert_eq!(inode(&mounted.folder.join("mount/new.dat")), deleted, "ext4 uses the number again");
+    let options = ["--strategy", "frequency", "--ssd-size", "64MiB", "--trace", &trace, "--set", "frequent=400"];
+    assert_eq!(files_in(&mounted.place_json(&options), "/totals/to_ssd/files"), 0);
+    mounted.check_file_system();
+}
+
+/// Regression: a file that was made at the former place of another file got the accesses to the
+/// other file. If the ranges of both files overlapped, the other file lost accesses.
+#[test]
+fn new_file_at_a_former_place_gets_no_access() {
+    let Some(mounted) = Mounted::new("former", 1 << 30) else { return };
+    ["first.dat", "before.dat", "hot.dat"].iter().for_each(|name| {
+        mounted.write(name, 4 << 20);
+        assert!(succeeds("sync", &["-f", &mounted.root()]));
+    });
+    let former = mounted.extents("hot.dat");
+    let trace = mounted.trace("trace.csv", &[("hot.dat", 500)]);
+    assert_eq!(mounted.apply(&trace, &[]).0, 1);
+    // The new file begins before the former place, which is the second half of 8 MiB.
+    fs::remove_file(mounted.folder.join("mount/before.dat")).expect("it is there");
+    assert!(succeeds("sync", &["-f", &mounted.root()]));
+    let overlaps = |name: &str| {
+        let overlap =
+            |&(start, len): &(u64, u64)| former.iter().any(|&(at, bytes)| start < at + bytes && at < start + len);
+        mounted.extents(name).iter().any(overlap)
+    };
+    let names: Vec<String> = (0..60).map(|number| format!("new{number}")).collect();
+    let name = names.iter().find(|name| {
+        mounted.write(name, 12 << 20);
+        overlaps(name)
+    });
+    assert!(name.is_some(), "a new file lies at the former place");
+    let document = mounted.place_json(&["--strategy", "frequency", "--ssd-size", "64MiB", "--trace", &trace]);
+    let files = document["files"].as_array().expect("a list").iter();
+    let used = files.filter(|file| file["uses"]["accesses"].as_u64() > Some(0));
+    let used: Vec<(bool, Option<u64>)> = used
+        .map(|file| {
+            let is_hot = file["path"].as_str().is_some_and(|path| path.ends_with("hot.dat"));
+            (is_hot, file["uses"]["accesses"].as_u64())
+        })
+        .collect();
+    assert_eq!(used, [(true, Some(500))]);
+    let [now, placed] = ["/gain/mean_ms_now", "/gain/mean_ms_placed"].map(|mean| document.pointer(mean).cloned());
+    assert!(now.is_some() && now == placed, "nothing is to be moved: {}", document["gain"]);
     mounted.check_file_system();
 }
 
