@@ -35,7 +35,7 @@ pub const BYTES_PER_BLOCK: f64 = 12.0 + 5.0 * 16.0 / 7.0 + 0.5;
 /// summaries.
 pub const GRANTED_BYTES_PER_BLOCK: f64 = 0.6;
 
-/// Content of a slot: a block, or a part of it.
+/// Content of a slot: a block, or a part of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Entry {
     /// Block whose content the slot holds.

@@ -275,7 +275,7 @@ impl LayoutRequest<'_> {
 
     /// Returns a layout of an array of all members: in stripes of `stripe` blocks, or as a mirror
     /// if `stripe` is `None`. Members may differ in size; the smallest member determines the usable
-    /// size of all.
+    /// size of all members.
     pub fn array(&self, stripe: Option<u64>) -> Result<Layout, LayoutError> {
         if !(2..=ARRAY_MAX).contains(&self.members.len()) {
             return Err(LayoutError::Members(self.members.len()));
@@ -421,8 +421,8 @@ impl Layout {
         self.homes().into_iter().find(|&home| home != table)
     }
 
-    /// Returns the members of a mirror, which each have every block; none if blocks are at home
-    /// once.
+    /// Returns the members of a mirror, which each have every block; no members if the volume is
+    /// not a mirror.
     pub fn copies(&self) -> impl Iterator<Item = MemberId> {
         self.array.filter(|_| self.is_mirrored()).into_iter().flat_map(Array::members)
     }

@@ -28,7 +28,7 @@ pub struct Access {
     pub blocks: BlockRun,
 }
 
-/// Facts about a workload from a first pass over it.
+/// Facts about a workload from a first pass over the workload.
 #[derive(Clone, Copy, Debug)]
 pub struct Foresight<'a> {
     /// Set if the volume is told when half of the workload has passed

@@ -103,7 +103,7 @@ impl Figures {
         self.push(key, value.into(), None, format!("assumed, not measured: {}", why.into()));
     }
 
-    /// Adds the figures of `usual` for whose measurement there was no time.
+    /// Adds those figures of `usual` that were not measured, because the time was too short.
     pub(crate) fn assume_missing(&mut self, usual: &[(&str, &str)]) {
         for (key, value) in usual {
             if self.text(key).is_none() {

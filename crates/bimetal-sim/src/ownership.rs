@@ -1,8 +1,8 @@
 //! Cost of owning a volume, and the probability that it loses data in a year.
 //!
 //! A volume is kept for some years. The drives of the volume are bought once, and again when they
-//! are worn or fail. The energy that the drives use is paid for. For each drive of price P, with
-//! lifetime L under this load and the share F of drives that fail in a year, Y years cost on
+//! are worn or fail. The cost includes the energy that the drives use. For each drive of price P,
+//! with lifetime L under this load and the share F of drives that fail in a year, Y years cost on
 //! average
 //!
 //! ```text

@@ -176,9 +176,9 @@ fn read_only(name: &str, member: &str, path: &Path, is_home: bool) -> String {
     )
 }
 
-/// Handles drives that are set read-only. If such a drive off home has no dirty blocks, it is
-/// refused or, with permission, left out. If it has dirty blocks, it is evacuated, like a drive
-/// that began to refuse writes while it was served.
+/// Decides for each drive that is set read-only. If a read-only drive off home has no dirty blocks,
+/// the drive is refused or, with permission, left out. If the read-only drive has dirty blocks, the
+/// drive is evacuated, like a drive that began to refuse writes during service.
 fn without_read_only(located: &Located, layout: &Layout, options: Options) -> Result<Located, AttachError> {
     let mut located = located.clone();
     let is_dirty = is_dirty(&located).unwrap_or(true);

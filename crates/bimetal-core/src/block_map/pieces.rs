@@ -86,7 +86,8 @@ pub(super) fn resolved(chunks: &[Option<Chunk>], own: Packed) -> Packed {
 }
 
 impl BlockMap {
-    /// Returns all pieces of `block`: none if the block is only at its home, one in a cache.
+    /// Returns all pieces of `block`: no piece if the block is only at its home, and one piece in a
+    /// cache.
     pub fn pieces(&self, block: Block) -> Pieces {
         let mut pieces = Pieces::none();
         let mut at = self.get(block).map(|(slot, _)| slot.0);

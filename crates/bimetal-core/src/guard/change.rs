@@ -54,7 +54,7 @@ pub enum Answer {
 /// guard loses nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ChangeError {
-    /// A sector, and every copy of it, cannot be read.
+    /// A sector, and every copy of the sector, cannot be read.
     #[error("sector {0} of the drive's beginning cannot be read, neither there nor from its copies")]
     Unreadable(u64),
     /// Another program used the drive.

@@ -324,7 +324,7 @@ impl Pending {
         self.counted.unwrap_or(self.records.len())
     }
 
-    /// Takes the oldest `count` records; none if records are only counted.
+    /// Takes the oldest `count` records; no records if the ring only counts records.
     pub(crate) fn take(&mut self, count: usize) -> Vec<Record> {
         match &mut self.counted {
             Some(counted) => {

@@ -32,8 +32,8 @@ pub struct State {
     pub places: u64,
 }
 
-/// Regions of a volume that were evacuated from a read-only member: home has all their blocks, and
-/// the block map on that member no longer counts for them.
+/// Regions of a volume that were evacuated from a read-only member: home has all blocks of these
+/// regions, and the block map on the read-only member no longer counts for these blocks.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Left(Box<[u8; LEFT_BYTES]>);
 
@@ -86,7 +86,8 @@ const MAGIC: u32 = 0x746d_4942; // "BImt"
 pub(crate) const AHEAD_MAX: u64 = 16;
 
 impl State {
-    /// Makes states from now on newer than any state of an absent member. The turn stays.
+    /// Raises the sequence, so that the next states are newer than any state of an absent member.
+    /// The turn stays.
     pub fn pass_by_absent(&mut self) {
         self.sequence += AHEAD_MAX;
     }

@@ -2,13 +2,13 @@
 //!
 //! A page records the superblock that completes it (its generation) and its previous generation. An
 //! entry holds the block, the CRC32C of the slot's content, the valid eighths, the state and a
-//! check of its own. So the sound entries of a page that was damaged in both copies can still be
+//! check of its own. So if both copies of a page are damaged, its undamaged entries can still be
 //! recognised.
 //!
 //! The superblock has the [`Digest`] of all generations. Recovery takes the newer of two copies of
-//! each page, and the digest proves that every page is the newest. So a page that is lost, or of an
-//! earlier generation, in both copies is noticed. A page that was never written needs no proof of
-//! its own.
+//! each page, and the digest proves that every page is the newest. So recovery notices a page of
+//! which both copies are lost, or of an earlier generation. A page that was never written needs no
+//! proof of its own.
 
 use super::SLOTS_PER_TABLE_PAGE;
 use super::format::{EntryBytes, TablePage, view, view_mut};

@@ -1,5 +1,5 @@
 //! The totals of a drive since it became a member: two pages beside its label, written in turn,
-//! with a second copy of each. A new drive begins at zero.
+//! with a second copy of each page. A new drive begins at zero.
 
 use super::tail_start;
 use crate::journal::PAGE_SECTORS;

@@ -2,7 +2,7 @@
 //! elsewhere.
 //!
 //! The first pages lie in the tail. Programs that make file systems wipe the last 64 KiB of a
-//! drive, and the tail with it. So the second copies lie before the tail wherever the engine leaves
+//! drive, which are the tail. So the second copies lie before the tail wherever the engine leaves
 //! room before the tail ([`CopyPlace`]). No other module knows the place of a label's page.
 
 use super::{Area, Label, tail_start};

@@ -81,7 +81,7 @@ impl IndexedHeap {
         }
     }
 
-    /// Offers slots in order of rank until none is left or `judge` ends the search. Slots that
+    /// Offers slots in order of rank until no slot is left or `judge` ends the search. Slots that
     /// `judge` takes leave the heap.
     pub fn evict(&mut self, judge: &mut dyn FnMut(Slot) -> crate::scheme::Verdict) {
         let mut kept = 0;

@@ -17,9 +17,9 @@
 //! training phase. Erases count only once erases per byte have settled, since an empty drive erases
 //! nothing at first. Erases per byte settle after the training phase: training diverts writes, so
 //! flash is emptier and erases less for each byte. Longer measurements that follow may raise the
-//! expected rate, since a drive ages for a long time. They raise it by at most [`ABOVE`], and only
-//! while neither the pressure nor the erases per byte alone are high. Otherwise a phase with few
-//! writes would hide a loss of locality.
+//! expected rate, since a drive ages for a long time. These measurements raise the expected rate by
+//! at most [`ABOVE`], and only while neither the pressure nor the erases per byte alone are high.
+//! Otherwise a phase with few writes would hide a loss of locality.
 //!
 //! The pressure counts as high from [`ABOVE`] until it is below [`BELOW`] again, so a steady
 //! workload is never regulated.

@@ -37,7 +37,8 @@ pub struct Properties {
 /// Destination of the blocks of a request, as another program chooses it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Destination {
-    /// Home alone: a write drops the blocks' copies, and a read brings none in.
+    /// Home alone: a write drops the copies of its blocks, and a read does not copy its blocks into
+    /// slots.
     Home,
     /// Slots: a write leaves home with older content, and a read brings copies in.
     Slot,

@@ -15,8 +15,8 @@
 //! displaces nothing. Several blocks read at once are admitted together, and the block used least
 //! decides. The scheme works by blocks, and by files as well if a map of files is given. Then the
 //! uses of a block's file, divided by the file's blocks, are added to the uses of the block. So the
-//! other blocks of a file in use are worth more than an unknown block. Writes go to both drives,
-//! since no source says that a write may stay on the SSD alone.
+//! other blocks of a file in use rank above a block without uses. Writes go to both drives, since
+//! no source says that a write may stay on the SSD alone.
 
 use super::cache::{Cache, Decisions};
 use crate::block::{Block, BlockRun};

@@ -48,9 +48,10 @@
 //! A migration takes time, and reads during the migration find their blocks in the log. Three rules
 //! lower the read penalty during a migration; none of the rules applies with `migration=instant`.
 //! With a disk of 7200 rpm as the log, the penalty stays below one and a half times the threshold
-//! on the traces that were measured when the rules were chosen. It is no bound for all drives: with
-//! a disk of 5400 rpm, a small SSD or a short trace, a single migration may last as long as the
-//! reads that follow, and penalties of 20 % to 99 % were measured at a threshold of 5 %.
+//! on the traces that were measured when the rules were chosen. The threshold is not a bound for
+//! all drives: with a disk of 5400 rpm, a small SSD or a short trace, a single migration may last
+//! as long as the reads that follow, and penalties of 20 % to 99 % were measured at a threshold of
+//! 5 %.
 //! 1. The read threshold is compared with a forecast of the blocks that reads will find in the log
 //!    until a migration has ended, at the rate of the last 100 ms.
 //! 2. A migration does not yield to reads if the read threshold began the migration, or is passed

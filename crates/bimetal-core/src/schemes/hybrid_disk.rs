@@ -23,10 +23,11 @@
 //! volume is served, by its setting `pinned`. In a simulation pins also change by the host's hints
 //! beside its requests (Konanki, section 3.5: "a request flag").
 //!
-//! *Holding* keeps dirty pages on flash until they are a certain share of it, or for a certain
-//! time. Once the share or the time is reached, all dirty pages are written back at once. Before
-//! the share or the time is reached, dirty pages are written back only when a write needs room. So
-//! the disk stays "in a low power state for a longer duration" (Konanki, sections 1 and 3.3).
+//! *Holding* keeps dirty pages on flash until the dirty pages are a certain share of the flash, or
+//! for a certain time. Once the share or the time is reached, all dirty pages are written back at
+//! once. Before the share or the time is reached, dirty pages are written back only when a write
+//! needs room. So the disk stays "in a low power state for a longer duration" (Konanki, sections 1
+//! and 3.3).
 //!
 //! Our choices: the thesis puts the threshold "slightly less than the maximum request size
 //! supported by the device"; 512 KiB is the largest request of Linux on SATA. A page is free when

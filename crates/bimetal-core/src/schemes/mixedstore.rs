@@ -14,8 +14,8 @@
 //! faster than expected. The *fragmentation buster* (MixedStore, section 5.3,
 //! `policies::fragmentation`) moves pages to the disk in idle periods. The fragmentation buster
 //! takes the least recently used of the pages that the drive names as fragments. If the drive names
-//! none, the buster takes the coldest pages. `static` is the baseline of figure 4: writes over
-//! 4 KiB go to the disk.
+//! no pages, the buster takes the least recently used pages. `static` is the baseline of figure 4:
+//! writes over 4 KiB go to the disk.
 //!
 //! An idle period has no request in the volume: neither drive serves a request, and no request has
 //! arrived for a while. `profiled` is the paper's offline profile: idle periods are known in

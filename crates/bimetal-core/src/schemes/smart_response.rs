@@ -20,7 +20,8 @@
 //! - boot: a directory `boot` or `EFI`; `vmlinuz*`, `initrd*`, `initramfs*`, `bootmgr`, `ntldr`;
 //! - paging: `pagefile.sys`, `swapfile.sys`, `hiberfil.sys`, `swapfile`, `swap.img`;
 //! - application: programs and libraries by Combo Drive's table 1
-//!   ([`is_program`](super::combo::is_program)), and what lies below a directory for them;
+//!   ([`is_program`](super::combo::is_program)), and files below a directory for programs or
+//!   libraries;
 //! - user: all other files. Metadata of the file system belongs to no file, and has no class.
 //!
 //! Streams of boot, paging and application data are cached. The paper does not order the classes

@@ -182,8 +182,8 @@ impl<P: Payload> Volume<P> {
     }
 
     /// Handles a flush request that failed because a member failed. The failed request reports the
-    /// loss to its client. After that report the unreported loss is cleared if no change was open
-    /// when the request arrived and none has begun since.
+    /// loss to its client. After the report the unreported loss is cleared, if no change was open
+    /// when the request arrived and no change has begun since.
     fn note_told(&mut self) {
         if self.commit.quiet_at.is_some_and(|at| !self.operations.has_change_since(at)) {
             self.commit.untold = None;

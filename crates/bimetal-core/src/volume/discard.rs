@@ -1,5 +1,5 @@
-//! Discards free slots while their drive is idle, for schemes that ask for it. Flash then need not
-//! copy the slots' old content.
+//! Discards free slots while their drive is idle, if the scheme asks for discards. Flash then need
+//! not copy the slots' old content.
 //!
 //! A slot is free once the record that took its block out is durable and no task reads it any more.
 //! A discard takes free slots, as a write does. A slot counts as taken while it is discarded, so

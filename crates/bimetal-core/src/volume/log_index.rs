@@ -64,7 +64,7 @@ pub(crate) struct LogIndex {
     /// Pages to be written. `writing` is set while some of the pages are being written.
     queue: VecDeque<IndexWrite>,
     writing: bool,
-    /// End of the last segment for whose records the ring had no room. No record is added before
+    /// End of the last segment whose records did not fit into the ring. No record is added before
     /// the log is freed up to that end.
     left_out: Option<Position>,
 }
@@ -171,9 +171,9 @@ impl LogIndex {
         writes
     }
 
-    /// Returns the pages to write so that the index has all records of stable segments; none if the
-    /// ring would then have no room for the `free` slots of the log. A page is never written again:
-    /// its earlier content would look like the page.
+    /// Returns the pages to write so that the index has all records of stable segments. Returns no
+    /// pages if the ring would then have no room for the `free` slots of the log. A page is never
+    /// written again: its earlier content would look like the page.
     pub(super) fn write_rest(&mut self, free: u64, header: PageHeader) -> Vec<IndexWrite> {
         let pages = |records: u64| records.div_ceil(RECORDS_PER_PAGE as u64);
         let used = self.head - self.tail + pages(self.ready.len() as u64);

@@ -620,7 +620,7 @@ impl<P: Payload> Volume<P> {
         debug_assert!(bytes <= blocks_bytes(&self.view.layout, blocks));
     }
 
-    /// Records that a slot with the only copy of a block, or of eighths of it, cannot be read.
+    /// Records that a slot with the only copy of a block, or of eighths of a block, cannot be read.
     /// Reads of the lost eighths fail until the eighths are written again.
     fn lose(&mut self, slot: Slot, entry: &Entry) {
         if entry.dirty {

@@ -24,8 +24,8 @@ impl OffHome {
         Self { run, by_slot, next: if by_slot { 0 } else { run.first.0 } }
     }
 
-    /// Returns the next blocks; none if the search has ended. A block of a log may be found once
-    /// for each of its pieces.
+    /// Returns the next blocks; no blocks if the search has ended. A block of a log may be found
+    /// once for each of its pieces.
     pub(super) fn some(&mut self, map: &BlockMap) -> Vec<Block> {
         let end = self.run.end();
         if !self.by_slot {

@@ -303,7 +303,8 @@ impl<P: Payload> Volume<P> {
         1
     }
 
-    /// Reads pieces from a log: adjacent pieces by one operation, pieces in memory by none.
+    /// Reads pieces from a log: adjacent pieces by one operation, and pieces in memory without an
+    /// operation.
     fn read_pieces(&mut self, task: TaskId, job: &mut ReadJob<P>, mut wanted: Vec<WantedPiece>) {
         // Pieces of whole blocks lie in order of address if they were written together.
         if wanted.iter().any(|piece| piece.entry.valid != ValidMask::ALL) {

@@ -18,7 +18,7 @@ pub struct Statistics {
     pub read_blocks: u64,
     /// Blocks that requests wrote.
     pub written_blocks: u64,
-    /// Blocks read whose newest content, or part of it, was off home.
+    /// Blocks read whose newest content, or a part of the newest content, was off home.
     pub read_blocks_from_slots: u64,
     /// Blocks written to a slot, alone or besides home.
     pub written_blocks_to_slots: u64,

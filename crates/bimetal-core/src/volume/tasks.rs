@@ -3,8 +3,8 @@
 //!
 //! A task that may read slots has a serial number. The oldest serial under way limits the slots
 //! that may be reused. A *parked* task waits for something other than its operations. A parked task
-//! reads no slot until it runs again. So no slot is kept from reuse for a parked task, which might
-//! wait for that very slot.
+//! reads no slot until it runs again. So a parked task does not keep a slot from reuse. Otherwise
+//! the task might wait for a slot that it keeps itself.
 
 use std::collections::VecDeque;
 

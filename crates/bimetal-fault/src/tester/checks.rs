@@ -18,8 +18,8 @@ use crate::shadow::Moment;
 /// Virtual time within which every request must finish, not counting the time for which drives were
 /// stuck. A long write through a cache of a few slots may meet a stuck drive hundreds of times.
 const LATENCY_MAX: Nanoseconds = Nanoseconds::from_seconds(7200);
-/// Largest number of operations without a finished request while requests are open. More operations
-/// mean a livelock.
+/// Largest number of operations that may follow each other without a finished request, while
+/// requests are under way. More operations mean a livelock.
 const OPERATIONS_WITHOUT_END_MAX: u64 = 300_000;
 /// Sectors at each end of a request that are checked when a flush ends.
 const STABLE_SECTORS: u64 = 160;

@@ -1,10 +1,11 @@
 //! Training sets of MixCP, kept in a folder between runs.
 //!
-//! A file has the samples of one training set. Its name is a digest of everything that a training
-//! set depends on: the version, the profile with its settings, the spans, the number of workloads
-//! and the seed. A change of the simulator changes no key. So the first workloads of a set are
-//! simulated again and compared with the file: the behaviour is the version of the model. A file
-//! that is damaged, or comes from another model, is trained again.
+//! A file has the samples of one training set. The name of the file is a digest of everything that
+//! a training set depends on: the version, the profile with its settings, the spans, the number of
+//! workloads and the seed. A change of the simulator does not change this digest. So the first
+//! workloads of a set are simulated again, and the results are compared with the file. If the
+//! results differ, the simulator has changed. A file that is damaged, or comes from another model,
+//! is trained again.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -2,10 +2,10 @@
 //! other members.
 //!
 //! 1. The volume is found by the labels that are left, including second copies.
-//! 2. Each member without a label gets the drive that was named for it. If no drive was named for
-//!    it, the member gets the only drive whose content proves that it is the member ([`evidence`]).
-//!    Proofs are pages of the engine that belong to the volume, or the header of the guard. Size
-//!    proves nothing.
+//! 2. Each member without a label gets the drive that the user named for the member. If the user
+//!    named no drive, the member gets the only drive whose content proves that the drive is the
+//!    member ([`evidence`]). Proofs are pages of the engine that belong to the volume, or the
+//!    header of the guard. Size proves nothing.
 //! 3. The remains on each drive are examined, and losses are reported as far as the examination
 //!    shows them.
 //! 4. The label is written to the drive. A missing state of the engine and the header of the guard

@@ -1,11 +1,11 @@
 //! Members of which every operation fails: a drive whose cable is out, or a dead drive that still
 //! answers.
 //!
-//! Tasks try failed operations again, and a single bad sector costs no drive. In spite of that,
-//! operations of a member may fail again and again, with no success in between. On a drive that
-//! fails its operations, each further operation costs time and may harm the drive or its bus. So
-//! moves and scrubs give that member one operation at a time, at most once a second, until an
-//! operation succeeds. Operations that requests themselves need are always issued.
+//! Tasks try failed operations again, and a single bad sector costs no drive. Operations of a
+//! member may still fail again and again, with no success in between. On a drive that fails its
+//! operations, each further operation costs time and may harm the drive or its bus. So moves and
+//! scrubs give that member one operation at a time, at most once a second, until an operation
+//! succeeds. Operations that requests themselves need are always issued.
 
 use crate::operation::{OpKind, Status};
 use crate::units::Nanoseconds;

@@ -207,7 +207,7 @@ impl MoveOrder {
 }
 
 impl Step {
-    /// Returns the blocks that are written home in this step or in batches cut from it.
+    /// Returns the blocks that this step, or batches cut from this step, write home.
     fn leaves(&self) -> Option<Range<usize>> {
         match self {
             Self::Home(blocks) | Self::Merge(blocks) => Some(blocks.clone()),

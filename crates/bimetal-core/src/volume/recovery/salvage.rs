@@ -1,8 +1,8 @@
 //! Recovery of a cache or log whose block map is damaged in both copies, if the owner accepts the
 //! loss: sound parts are taken, and damaged parts are given up.
 //!
-//! Each entry of the slot table has a check of its own. So all entries count that are sound in
-//! either copy of a page, even if both copies of the page are damaged. A page of the journal that
+//! Each entry of the slot table has a check of its own. So an entry counts if it is undamaged in
+//! either copy of its page, even if both copies of the page are damaged. A page of the journal that
 //! is damaged in both copies is left out, and later pages count. A segment of a log that is damaged
 //! in both copies is left out in the same way. The generations in damaged pages of the slot table
 //! tell whether each page was the newest. If each page is known to be the newest page, it is also

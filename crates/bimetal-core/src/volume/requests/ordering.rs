@@ -1,7 +1,6 @@
-//! Order among requests that share a block. A change runs after every change that arrived before
-//! it, and a read does so, too. So a read returns the content of all earlier writes, acknowledged
-//! or not. A change need not wait for a read: the content that the read found stays in place until
-//! the read ends.
+//! Order among requests that share a block. A change or a read runs after every earlier change of
+//! its blocks. So a read returns the content of all earlier writes, acknowledged or not. A change
+//! need not wait for a read: the content that the read found stays in place until the read ends.
 //!
 //! Two requests conflict if their *lanes* overlap. A lane is the smallest part of the volume that a
 //! change replaces: sectors, if all content stays at home; eighths of blocks in a cache; blocks in

@@ -132,7 +132,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
 }
 
 impl Arguments {
-    /// Reads the grid. Returns its jobs, the folder of the results, and the shard.
+    /// Reads the grid. Returns the jobs of the grid, the folder of the results, and the shard.
     fn of_grid(&self) -> Result<(Sweep, &Path, Shard), Error> {
         let Self { action: None, grid: Some(grid), output: Some(folder), .. } = self else {
             return Err(Error::new("expected a grid and -o DIR; see `bimetal sweep --help`"));
