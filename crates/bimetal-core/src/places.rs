@@ -5,8 +5,8 @@
 //! A table, in pages that are written twice, records the place of each range. A range is copied to
 //! a free place and made stable in this place. Then both copies of the range's page in the table of
 //! places are written, first one copy and then the other. Only then is the old place free. So a
-//! torn or damaged page costs nothing: the range is in the place that the sound copy names. Both
-//! copies of all pages are written when the volume is made.
+//! torn or damaged page loses nothing: the range is in the place that the undamaged copy names.
+//! Both copies of all pages are written when the volume is made.
 //!
 //! Each page has a version, the number of its writings. A digest of all versions lies in the state
 //! of a home without the table of places

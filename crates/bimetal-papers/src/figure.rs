@@ -2,8 +2,8 @@
 //! program.
 //!
 //! The papers are here as text, without their drawings. A point of a paper comes from a sentence, a
-//! table or a caption, and names this place. A curve whose points the text lacks has none, and the
-//! figure's note says so. The points stand in the files of `crate::experiments`.
+//! table or a caption, and names this place. If the text has no points of a curve, the figure has
+//! no points for the curve, and a note. The points stand in the files of `crate::experiments`.
 
 use crate::claims::Paper;
 

@@ -150,8 +150,8 @@ impl Nearest {
 }
 
 impl Search<'_> {
-    /// Finds the options that break the budgets least. Returns their grid numbers, the nearest
-    /// first.
+    /// Finds the options that break the budgets least. Returns the grid numbers of the closest
+    /// options, the nearest option first.
     ///
     /// # Errors
     /// Returns an error if the totals of a run contradict each other.

@@ -3,9 +3,9 @@
 //!
 //! A proof costs some ten runs, and a search may have to prove many options of one price. So a
 //! proof ends at the first part that breaks a budget. A range of the lifetime that is already known
-//! comes first, because it costs no run. Then comes the part that refuted another option of this
-//! price: the busiest part of a trace refutes most options. The other parts run side by side, and a
-//! run stops once it breaks a budget for certain.
+//! comes first, because it costs no run. The next part is the part that refuted another option of
+//! this price: the busiest part of a trace refutes most options. The other parts run side by side,
+//! and a run stops once it breaks a budget for certain.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -154,7 +154,7 @@ impl Proof<'_> {
 }
 
 /// Returns the reason for which the lower end of the lifetime breaks one of `budgets`, which may
-/// limit the cost of a year; `None` if it breaks none, or is not known.
+/// limit the cost of a year. Returns `None` if the lower end breaks no budget, or is not known.
 pub(crate) fn refuted_by_life(figures: &Figures, budgets: &[Budget]) -> Option<String> {
     figures.lives.as_ref().filter(|lives| !lives.is_empty())?;
     let with_least = |budget: &Budget| match &budget.metric {

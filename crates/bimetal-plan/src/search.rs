@@ -386,7 +386,7 @@ impl Search<'_> {
 
     /// Finds, for each scheme without a run, the cheapest option that can be built. The cheaper
     /// options of the scheme get the reason for which they cannot be built instead of their price.
-    /// A reason that has nothing to do with the drives is that of all options of the scheme.
+    /// If the reason does not depend on the drives, all options of the scheme have this reason.
     pub fn name_the_impossible(&self, tried: &mut [Tried]) {
         let ran = |tried: &&Tried| matches!(tried.outcome, Some(Outcome::Done(_) | Outcome::Stopped { .. }));
         let with_runs: BTreeSet<&str> = tried.iter().filter(ran).map(|tried| tried.candidate.scheme.name).collect();

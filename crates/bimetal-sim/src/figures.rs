@@ -177,8 +177,8 @@ fn sequentiality(setup: &Setup, measured: &Measured) -> Option<f64> {
     WriteSequentiality::of_all(counted.map(|(_, counts)| counts)).fraction()
 }
 
-/// Returns true if the writes of a flash drive count for the sequentiality. Beside other flash, a
-/// log does not count: appends are in order, whatever the scheme does.
+/// Returns true if the writes of a flash drive count for the sequentiality. If the volume has other
+/// flash, a log does not count: every scheme appends in order.
 fn has_sequentiality(holds: Holds, all: &[Holds]) -> bool {
     holds != Holds::Log || all.iter().all(|&other| other == Holds::Log)
 }

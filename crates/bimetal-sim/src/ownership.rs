@@ -9,8 +9,9 @@
 //! P · max(1, Y / L) + P · F · Y
 //! ```
 //!
-//! Energy is that of the run, at its mean power. Of several equal drives that are used as one, one
-//! is at work at a time, and the others idle. The cost leaves out work and the time of people.
+//! The energy is the energy of the run, at the mean power of the run. If several equal drives are
+//! used as one drive, one of these drives works at a time, and the other drives idle. The cost
+//! leaves out work and the time of people.
 //!
 //! Data are lost with a drive that has the only copy of a block. Home has the only copy of some
 //! blocks, and so has every part of a volume of ranges. A cache or a log has the only copy of some

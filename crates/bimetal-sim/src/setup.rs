@@ -620,7 +620,7 @@ fn settings_of_drive<'a>(choices: &'a Choices, role: Role, id: &str) -> Vec<(&'a
 /// Translation layers that level wear.
 const LEVELS_WEAR: [&str; 2] = ["page", "dftl"];
 
-/// Rate of writes, in MB/s, that no host reaches: it stands for no limit.
+/// Rate of writes, in MB/s, that no host reaches: the value means no limit.
 const UNLIMITED_MB_PER_S: &str = "1000000000";
 
 /// Returns true if a key sets a flash drive's geometry, from which its size follows.

@@ -78,8 +78,8 @@ impl Choices {
     }
 
     /// Returns the model of a drive of `role` and perhaps of `size`, if the user names no model.
-    /// One model serves all schemes of a comparison: the volume decides, and not what a scheme puts
-    /// on the drive.
+    /// All schemes of a comparison use one model. The size of the volume decides which, and not the
+    /// content that a scheme puts on the drive.
     pub(crate) fn default_model(&self, role: Role, size: Option<Size>, survey: &Survey) -> &'static str {
         let least = match size {
             Some(Size::Bytes(bytes)) => bytes,

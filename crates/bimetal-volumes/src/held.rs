@@ -213,7 +213,7 @@ impl Held {
         self.copy_failed.as_deref()
     }
 
-    /// Returns the label on the drives; after [`take`](Self::take), the newest of them.
+    /// Returns the label on the drives; after [`take`](Self::take), the newest label.
     pub fn label(&self) -> &Label {
         &self.label
     }
@@ -388,8 +388,8 @@ impl Held {
         self.lock
     }
 
-    /// Detaches a member that is no longer needed, and records it in the other labels. From that
-    /// record on, the drive does not belong to the volume, whatever happens to the drive.
+    /// Detaches a member that is no longer needed, and records the detachment in the other labels.
+    /// From this record on, the drive does not belong to the volume, even if the drive returns.
     ///
     /// # Errors
     /// Fails if a drive fails. Even after such an error the member is detached.

@@ -1,9 +1,9 @@
 //! Operations on a guarded drive: operations on the drive's beginning go to the two copies.
 //!
 //! Writes, zeroes and discards go to both copies. Reads come from the first copy, and from the
-//! second if the first cannot be read. An operation across the end of the guarded beginning is cut
-//! there. All other operations pass with their own token. The volume orders operations that
-//! overlap, so the copies never get two writes in different order.
+//! second if the first cannot be read. An operation across the end of the guarded beginning is
+//! divided at this end. All other operations pass with their own token. The volume orders
+//! operations that overlap, so the copies never get two writes in different order.
 
 use std::collections::VecDeque;
 

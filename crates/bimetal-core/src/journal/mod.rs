@@ -17,7 +17,7 @@
 //!
 //! Ring, slot table, index, superblocks and states are written twice, on two stretches of the
 //! drive. The head of a segment has a foot. Because all this metadata has two copies, one damaged
-//! page costs nothing. Only marks are written once: if they cannot be read, clean copies are
+//! page loses nothing. Only marks are written once: if they cannot be read, clean copies are
 //! dropped.
 
 pub mod format;

@@ -2,8 +2,8 @@
 //!
 //! Number n lies in turn n mod 2, in two copies. Numbers 0 and 1 are written when the volume is
 //! made. The first copy is stable before the second is written, so a power cut tears at most one
-//! copy of one turn. A turn without a sound copy is therefore damage. The content of the damaged
-//! turn may have been newer than the other turn, so older content is not used in its place.
+//! copy of one turn. So if a turn has no undamaged copy, the turn is damaged. The content of the
+//! damaged turn may have been newer than the other turn, so older content is not used in its place.
 //! Superblocks are the exception: both turns of a [pair](super::superblock) have the same content.
 //!
 //! Version 1 of the format wrote each turn once, and number 0 alone when the volume was made

@@ -51,8 +51,8 @@ const BLOCKS: f64 = 256.0;
 /// by at most [`SETTLED`], the drive is in its steady state. Equally long measurements would agree
 /// while erases per byte still rise: flash under skewed writes needs many times its size until it
 /// has told cold data from hot data. Short measurements agree by chance all the same, soon after
-/// the training phase. So a longer measurement replaces the expected rate if it is higher, up to
-/// [`ABOVE`] times the first rate, unless wear was high meanwhile.
+/// the training phase. So a longer measurement replaces the expected rate if the measured rate is
+/// higher, up to [`ABOVE`] times the first rate, unless wear was high during the measurement.
 const STEADY_BLOCKS: f64 = 512.0;
 const SETTLED: f64 = 0.05;
 /// Number of times that the length of a long measurement doubles.

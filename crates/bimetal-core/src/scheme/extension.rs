@@ -21,7 +21,7 @@ pub struct Properties {
     /// same work, and wear, after the decision. Set in a simulator only.
     pub migrates_instantly: bool,
     /// Set if ranges change their homes in no time and without operations, so that a run shows the
-    /// worth of a placement without the cost of the moves. Set in a simulator only.
+    /// gain of a placement without the cost of the moves. Set in a simulator only.
     pub moves_instantly: bool,
     /// Set if a block that has a slot is overwritten in that slot, and no journal records the
     /// places of blocks. A crash would leave neither version whole. Set in a simulator only.
@@ -62,8 +62,8 @@ pub trait Director: Send {
 
 /// Simulated host, which knows more than a device can see. Set in a simulator only.
 pub trait Host: Send {
-    /// Notes that the host requests `access`. Reports to `hints` what a device cannot see, before
-    /// the request is served.
+    /// Notes that the host requests `access`. Reports to `hints` facts that a device cannot see,
+    /// before the request is served.
     fn requests(&mut self, view: &View, access: &Access, hints: &mut dyn Hints);
 }
 

@@ -1,6 +1,6 @@
 //! Nvelo's Dataplex (Lee, Cho, Kim, Won: *Performance Analysis of SSD/HDD Hybrid Storage Manager*,
-//! section II A): software that caches blocks of the HDD on the SSD, and learns which blocks are
-//! worth caching.
+//! section II A): software that caches blocks of the HDD on the SSD, and learns which blocks gain
+//! most from the cache.
 //!
 //! Publicly known: Dataplex's algorithm "learns user behavior and decides which data should reside
 //! in the SSD", and among its criteria are "frequency and recentness of the data". Dataplex

@@ -18,8 +18,8 @@
 //!   evicted at once when room is needed.
 //! - `watermark`: flushes victims when few pages of the flash are free.
 //!
-//! *Pinned* ranges (Konanki, section 3.5) are never victims. Writes to pinned ranges go to flash
-//! whatever their size, and so do blocks of pinned ranges that are read. Pins change while the
+//! *Pinned* ranges (Konanki, section 3.5) are never victims. Writes of any size to pinned ranges go
+//! to flash. Blocks of pinned ranges that are read are copied to flash. Pins change while the
 //! volume is served, by its setting `pinned`. In a simulation pins also change by the host's hints
 //! beside its requests (Konanki, section 3.5: "a request flag").
 //!
@@ -31,9 +31,9 @@
 //!
 //! Our choices: the thesis puts the threshold "slightly less than the maximum request size
 //! supported by the device"; 512 KiB is the largest request of Linux on SATA. A page is free when
-//! its slot is free, so the threshold of figure 4.9 is one page. Among the first victims clean
-//! pages go first, since their eviction costs nothing. A watermark flush makes twice the watermark
-//! free. The figures of all policies but `full` are our choice.
+//! its slot is free, so the threshold of figure 4.9 is one page. Of the first victims, clean pages
+//! are evicted first, since their eviction needs no operation. A watermark flush makes twice the
+//! watermark free. The figures of all policies but `full` are our choice.
 
 use super::cache::{Cache, Contents, Decisions};
 use crate::block::{Block, BlockRun};

@@ -10,9 +10,9 @@
 //!
 //! One state is written at a time, in two turns, so that a torn state leaves the previous state.
 //! Each turn has two copies. The second copy is written when the first is stable, so a page that is
-//! damaged later costs nothing. A copy that recovery found damaged, or whose write failed, is
-//! written before the other copy of its turn: a failed write may destroy a page, and a turn without
-//! a sound copy is refused.
+//! damaged later loses nothing. A copy that recovery found damaged, or whose write failed, is
+//! written before the other copy of its turn: a failed write may destroy a page, and recovery
+//! refuses a turn without an undamaged copy.
 //!
 //! A state may record more than the state before about other members' content: that the content is
 //! needed, old or void. In this case the other turn gets the same content under the next number,

@@ -10,8 +10,8 @@
 //! 1. A region leaves the member when home has all blocks of the region and is flushed. The state
 //!    durably records that a region has left before a request changes the region at home. In a
 //!    region that has not left, only moves change home, to the content that the member's block map
-//!    names. A recovery that follows that block map after a crash reads the same content, at
-//!    whatever step of a move the crash came.
+//!    names. A recovery that follows that block map after a crash reads the same content, after a
+//!    crash in any step of a move.
 //! 2. A change of the block map after the last commit may be missing on the member. The missing
 //!    change makes its region *owed*: no flush is answered before every owed region has left. So
 //!    flushed content is at home, or in the slots that the member's block map names. After a

@@ -1,8 +1,8 @@
 //! Memory for small reads: a few regions that a drive keeps, cut up in the order of the reads.
 //!
-//! A request whose content lies in many slots is many small reads. Their buffers lie side by side
-//! here, so the joined content is a few parts and not hundreds. The regions stay in one place, so
-//! they can be registered with the kernel once.
+//! A request whose content lies in many slots becomes many small reads. The buffers of these small
+//! reads lie side by side in the arena, so the joined content has a few parts and not hundreds. The
+//! regions stay in one place, so they can be registered with the kernel once.
 //!
 //! A region is cut from its beginning to its end. The region is cut again once no buffer uses any
 //! part of it.

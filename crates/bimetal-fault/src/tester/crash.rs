@@ -76,9 +76,9 @@ pub(super) struct Power {
     home_is_plain: bool,
 }
 
-/// State that the home alone would show under a scheme with a log (Griffin 5.3). It is the state at
-/// the start of the last completed migration. Between the start and the end of a migration, each
-/// block at home has the content of that start, or newer content.
+/// State that the home alone would show under a scheme with a log (Griffin 5.3). This state is the
+/// state at the start of the last completed migration. Between the start and the end of a
+/// migration, each block at home has the content of that start, or newer content.
 #[derive(Default)]
 struct HomeState {
     /// Moment in the order of requests, at which the home's content was the newest content.

@@ -30,8 +30,8 @@ const DISK: &str = "seagate-cheetah-15k.5-73gb";
 const REQUESTS: [u64; 3] = [5_000, 10_000, 20_000];
 const FOOTPRINT: Bytes = Bytes::from_mib(1024);
 
-/// Numbers of requests under way at a time. They show how the shares within 10 ms depend on the
-/// queue, which explains the paper's shares.
+/// Numbers of requests under way at a time. These numbers show how the shares within 10 ms depend
+/// on the queue, which explains the paper's shares.
 const DEPTHS: [u32; 6] = [1, 2, 4, 8, 16, 32];
 
 /// A workload of tables 5.3 and 5.4.

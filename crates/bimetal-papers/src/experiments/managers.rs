@@ -1,8 +1,8 @@
 //! Claims of the storage managers' paper.
 //!
 //! Our choices, where the paper leaves something open:
-//! - PCMark Vantage's eight sets of requests are not public. The seven shipped traces that write
-//!   stand for them, one request after another. The score is MB/s, its mean a geometric mean.
+//! - PCMark Vantage's eight sets of requests are not public. The seven shipped traces with writes
+//!   take their place, one request after another. The score is MB/s, its mean a geometric mean.
 //! - The eight tasks of `application-mix` stand for the eight sets, too, each a set of its own.
 //! - Each trace is played twice; the second pass is measured, because a manager learns from the
 //!   first.

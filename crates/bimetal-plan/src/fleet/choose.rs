@@ -27,12 +27,12 @@ pub struct Weighed {
 pub struct Chosen {
     /// Number of the option of each volume.
     pub options: Vec<usize>,
-    /// Cost of all.
+    /// Cost of all volumes.
     pub cost: u64,
-    /// Wait of all.
+    /// Sum of the waits of all volumes.
     pub wait: u64,
-    /// No choice within the budget waits less than this. The bound equals `wait` if the choice is
-    /// exact.
+    /// No choice within the budget has fewer requests under way than this bound. The bound equals
+    /// `wait` if the choice is exact.
     pub wait_min: u64,
 }
 

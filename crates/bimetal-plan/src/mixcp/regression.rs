@@ -160,8 +160,8 @@ impl<const N: usize> Design<N> {
     /// Returns an error for a value that is not a finite number.
     ///
     /// # Panics
-    /// Panics if the number of values is not the number of observations. Such a call is a defect of
-    /// the caller.
+    /// Panics if the number of values is not the number of observations. A call with such arguments
+    /// is a defect of the caller.
     pub fn fit(&self, values: &[f64]) -> Result<Fit, RegressionError> {
         assert_eq!(values.len(), self.basis.nrows(), "a value for each observation");
         for (observation, value) in values.iter().enumerate() {

@@ -1,5 +1,5 @@
 //! Reads of content that no earlier request of the trace accessed. A cache that begins empty misses
-//! all such reads, whatever its policy.
+//! all such reads under every policy.
 
 use super::Finding;
 use super::holds_everything::has_cache;

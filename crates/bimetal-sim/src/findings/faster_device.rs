@@ -1,5 +1,6 @@
-//! Traces that were recorded on a device faster than a hard disk. Their requests arrive as soon as
-//! the fast device has answered earlier requests, when a hard disk would still be busy.
+//! Traces that were recorded on a device faster than a hard disk. The requests of such a trace
+//! arrive as soon as the fast device has answered earlier requests. A hard disk would still be busy
+//! at this time.
 
 use super::Finding;
 use crate::results::Run;

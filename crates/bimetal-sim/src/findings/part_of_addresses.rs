@@ -1,6 +1,6 @@
 //! Schemes that put ranges of addresses on the SSD, over a trace that accesses the first addresses
-//! of a much larger volume: the place of the accesses decides their figures, and nothing tells
-//! whether users stay there.
+//! of a much larger volume: the place of the accesses decides the figures of these schemes, and the
+//! trace does not show whether users stay at these addresses.
 
 use bimetal_core::layout::Role;
 use bimetal_core::scheme::Holds;

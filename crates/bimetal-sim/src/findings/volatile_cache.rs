@@ -1,5 +1,5 @@
 //! Traces without flushes over drives with a volatile write cache. Such a drive answers writes
-//! before they are stable, so the times are those of a host that may lose its last writes.
+//! before they are stable, so the response times hold for a host that may lose its last writes.
 
 use super::Finding;
 use crate::results::Run;

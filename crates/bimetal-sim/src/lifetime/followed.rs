@@ -20,8 +20,9 @@
 //! otherwise. So the volume also serves half and a quarter of the rounds, each time from new
 //! drives. The range of the life has the parts of all three runs.
 //!
-//! A drive too large to wear in these rounds is played as for any scheme; the range of its lifetime
-//! then covers the writes that regulation would keep from it.
+//! A drive may be too large to wear in these rounds. The lifetime of such a drive is computed as
+//! for other schemes. The range of its lifetime then covers the writes that regulation would keep
+//! from the drive.
 
 use bimetal_core::units::{Bytes, Nanoseconds};
 use bimetal_models::DeviceStatistics;

@@ -155,8 +155,8 @@ fn flash_drives(setup: &Setup) -> impl Iterator<Item = &Drive> {
 /// Computes the lifetimes of the flash drives of `setup`, which no request has reached yet; `again`
 /// returns an equal setup for each further run. The lifetimes are unknown under a closed replay,
 /// which ignores the times of the trace, and for a trace without times. Under a replay with think
-/// times, the lifetimes are those of the trace's own times: the load of a day is that of the
-/// recorded day, however fast the drives answer.
+/// times, the lifetimes are computed with the times of the trace: the load of a day is the load of
+/// the recorded day, with drives of any speed.
 ///
 /// # Errors
 /// Returns an error if the workload cannot be read, or the totals of a run contradict each other.

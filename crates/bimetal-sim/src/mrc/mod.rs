@@ -168,7 +168,7 @@ const READ_AT_A_TIME: usize = 512;
 const LOOKED_AT_TOGETHER: usize = 256;
 
 /// Measures the miss ratios of a trace. `read` appends the trace's next requests to a list while
-/// the list has room, and appends none at the end of the trace.
+/// the list has room, and appends nothing at the end of the trace.
 ///
 /// # Errors
 /// Fails with the error of reading the trace, or of a temporary file.

@@ -8,12 +8,12 @@
 //! Two parts of a miss ratio of a sample are random, and half the interval is the sum of both
 //! parts:
 //!
-//! - First: the objects of the sample stand for all objects. If each object is in the sample with
-//!   the probability R, the variance of the sum of their misses is estimated by (1 - R) times the
-//!   sum of squares of the misses of each object (Horvitz and Thompson 1952).
-//! - Second: of the C objects that a cache would hold, about c = C R are in the sample, with the
-//!   standard deviation √(c (1 - R)). The cache of the sample is larger or smaller than it should
-//!   be by about this deviation, and playing both sizes shows the difference in misses.
+//! - First part: the objects of the sample represent all objects. If each object is in the sample
+//!   with the probability R, the variance of the sum of their misses is estimated by (1 - R) times
+//!   the sum of squares of the misses of each object (Horvitz and Thompson 1952).
+//! - Second part: of the C objects that a cache would hold, about c = C R are in the sample, with
+//!   the standard deviation √(c (1 - R)). The cache of the sample is larger or smaller than it
+//!   should be by about this deviation, and playing both sizes shows the difference in misses.
 //!
 //! The standard deviations are added: an object that misses often also fills the cache, so that the
 //! two errors occur together. On 200 random workloads, which were not used to choose this method,

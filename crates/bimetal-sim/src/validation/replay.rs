@@ -12,7 +12,7 @@ pub enum Pace {
     /// One request at a time: each request is sent its think time after the simulated completion of
     /// the request before it.
     Closed,
-    /// Requests are sent at the times of the trace, whatever is still under way.
+    /// Requests are sent at the times of the trace, even if earlier requests are still under way.
     Timed,
 }
 

@@ -59,7 +59,7 @@ pub(super) struct CacheRecovery {
     said: Vec<(u32, TableHeader)>,
     /// Set once the end of the ring is found, at [`next`](Self::next).
     has_ended: bool,
-    /// The first sound page after the apparent end of the ring.
+    /// The first undamaged page after the apparent end of the ring.
     first_behind: Option<u64>,
     /// The first copies of pages whose second copies are being read.
     first_copies: Option<Chunk>,
@@ -84,7 +84,7 @@ enum Phase {
     Superblocks,
     Table,
     SecondTable,
-    /// Pages that are damaged in both copies are read once more, for their sound entries.
+    /// Pages of which both copies are damaged are read once more, for their undamaged entries.
     SalvagingTable,
     Marks,
     Ring,
@@ -354,8 +354,8 @@ impl<P: Payload> Recovery<P> {
         }
     }
 
-    /// Begins to search the damaged pages of the slot table for sound entries, unless the
-    /// cache begins empty.
+    /// Begins to search the damaged pages of the slot table for undamaged entries, unless the cache
+    /// begins empty.
     fn go_on_with_damaged_table(&mut self) {
         if self.volume.damage.began_empty.is_some() {
             return self.read_marks();

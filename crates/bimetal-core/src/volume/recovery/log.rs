@@ -616,8 +616,8 @@ impl<P: Payload> Recovery<P> {
     }
 
     /// Queues a write of the head or foot of a segment. The write precedes the superblock of the
-    /// next epoch. So if that superblock is there, head and foot are there. If a piece was left
-    /// out, neither page may keep its record: the next epoch would trust it.
+    /// next epoch. So if the superblock was written, head and foot were written, too. If a piece
+    /// was left out, neither page may keep its record: the next epoch would trust it.
     fn repair(&mut self, kind: Kind, segment: &Segment) {
         let page = record::encode_page(kind, segment.header, &segment.records);
         let position = if kind == Kind::Foot { segment.own_end() - 1 } else { segment.first };

@@ -3,7 +3,7 @@
 //! digest in the state proves that no page of the table is older than the state.
 //!
 //! Version 1 of the format left a page blank until a range of it moved. Only in version 1 can a
-//! page without a sound copy mean that its ranges lie where they lay at first.
+//! page without an undamaged copy mean that its ranges lie at their first places.
 
 use super::{Answer, Recovery, RecoveryError, Step, only_page};
 use crate::journal::page::{self, Page};

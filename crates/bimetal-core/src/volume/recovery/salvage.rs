@@ -1,5 +1,5 @@
 //! Recovery of a cache or log whose block map is damaged in both copies, if the owner accepts the
-//! loss: sound parts are taken, and damaged parts are given up.
+//! loss: undamaged parts are taken, and damaged parts are given up.
 //!
 //! Each entry of the slot table has a check of its own. So an entry counts if it is undamaged in
 //! either copy of its page, even if both copies of the page are damaged. A page of the journal that
@@ -24,8 +24,8 @@ fn has_zeroed_sector(page: &Page) -> bool {
 
 impl<P: Payload> Recovery<P> {
     /// Returns true if a part of a cache that is damaged in both copies may be left out. A cache
-    /// begins empty if home has the newest content of every block: no sound part of the block map
-    /// is trusted then, as each sound part may be older than the damaged part.
+    /// begins empty if home has the newest content of every block: recovery then ignores every
+    /// undamaged part of the block map, because it may be older than the damaged part.
     pub(super) fn cache_may_give_up_a_part(&mut self, what: &'static str) -> bool {
         if self.may_be_needed() || self.slots_refuse() {
             return self.may_give_up_a_part(what);
@@ -60,8 +60,8 @@ impl<P: Payload> Recovery<P> {
         self.volume.damage.gave_up = Some(GaveUp::Part(sum));
     }
 
-    /// Takes the sound entries of pages of the slot table that are damaged in both copies. Returns
-    /// the number of slots without a sound entry.
+    /// Takes the undamaged entries from pages of the slot table of which both copies are damaged.
+    /// Returns the number of slots without an undamaged entry.
     pub(super) fn takes_damaged_table_pages(&mut self, copies: [&Chunk; 2]) -> u64 {
         let mut unknown = 0;
         for number in copies[0].first..copies[0].end() {

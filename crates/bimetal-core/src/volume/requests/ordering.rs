@@ -17,9 +17,9 @@
 //! alone.
 //!
 //! A claim ends with the part of a change that needed the claim. A write with FUA keeps its claims
-//! until it is stable: another write would merge its content into a slot that is not stable.
-//! In a log there are no claims, and a write with FUA ends its change once its content is appended:
-//! what is appended later stands behind it in the log. So writes with FUA that share a block become
+//! until it is stable: another write would merge its content into a slot that is not stable. In a
+//! log there are no claims, and a write with FUA ends its change once its content is appended:
+//! later changes are appended behind this content. So writes with FUA that share a block become
 //! stable by one commit.
 //!
 //! Claims never wait for each other in a circle. A change has claims of its first and its last
