@@ -162,7 +162,7 @@ impl BlockSize {
         block.0 << self.sectors_log2
     }
 
-    /// Returns the blocks that `range` touches; none if `range` is empty.
+    /// Returns the blocks that `range` touches; no blocks if `range` is empty.
     #[inline]
     pub const fn touched(self, range: SectorRange) -> BlockRun {
         let first = self.block_of(range.start.0);

@@ -307,8 +307,9 @@ pub trait Scheme: Send {
     }
 
     /// Returns the destination of the first blocks of `rest`, and the number of blocks, at least 1,
-    /// that have this destination. `rest` is the part of `access` that has no destination yet. Of a
-    /// long write, `rest` is as much as the volume places at a time.
+    /// that have this destination. `rest` is the part of `access` that has no destination yet. If a
+    /// write is longer than the volume places at a time, `rest` ends with the part that the volume
+    /// places now.
     fn place_write(&mut self, view: &View, access: &Access, rest: BlockRun) -> (Placement, u64) {
         let _ = (view, access);
         (Placement::Home(None), rest.count)

@@ -198,8 +198,9 @@ impl Candidate {
         })
     }
 
-    /// Returns a reason known in advance for which the times are not those of a drive: the drive is
-    /// so small that memory between program and medium can hold all of it.
+    /// Returns a reason, known in advance, for which the measured times may not come from the
+    /// drive: the drive is so small that memory between program and medium can hold the whole
+    /// drive.
     pub fn doubt(&self) -> Option<String> {
         (self.probe.size < TRUSTED_MIN).then(|| {
             format!(

@@ -68,7 +68,7 @@ struct Pin {
     /// Set if the newest change failed. The change may be in the cache of a drive, so a power cut
     /// can change the value once more.
     until_cut: bool,
-    /// Pin that holds again after the cut, if this pin ends with it.
+    /// Pin that holds again after the cut, if this pin ends with the cut.
     before: Option<Box<Pin>>,
 }
 

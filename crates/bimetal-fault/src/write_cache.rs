@@ -4,8 +4,8 @@
 //! The drive has its newest content, and the cache has the stable content of the medium. The cache
 //! also keeps, in order, every completed change that no flush has covered. At a power cut, any part
 //! of those changes and of the changes in flight may reach the medium. So a newer change may reach
-//! the medium without an older one, or single sectors of a write, or nothing. After the power cut,
-//! all that reached the medium is stable.
+//! the medium without an older change. Of a write, all sectors, some sectors or no sectors may
+//! reach the medium. After the power cut, all that reached the medium is stable.
 
 use std::collections::VecDeque;
 

@@ -1,8 +1,8 @@
 //! Form of a document in JSON, and the digits of its numbers.
 //!
-//! Figures keep [`FIGURE_DIGITS`] significant digits, and points of a curve [`CURVE_DIGITS`]. These
-//! digits are more than any model's precision, and hide the last bit of another machine's
-//! logarithm. A number that is not finite is null.
+//! Figures keep [`FIGURE_DIGITS`] significant digits, and points of a curve [`CURVE_DIGITS`]. The
+//! digits are more precise than any model, and hide differences in the last bit of a logarithm
+//! between machines. A number that is not finite is null.
 
 use std::io;
 

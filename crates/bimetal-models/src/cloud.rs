@@ -10,8 +10,9 @@
 //! while credit lasts, and at the base rate when the credit is used up. The bucket is full at time
 //! zero.
 //!
-//! Latency is constant and the drives behind the limits are always fast. So a real volume's highest
-//! percentiles are worse. Limits of the machine to which the volume is attached are not known.
+//! Latency is constant and the drives behind the limits are always fast. So the highest percentiles
+//! of a real volume are higher. Limits of the machine to which the volume is attached are not
+//! known.
 
 use std::collections::BTreeMap;
 

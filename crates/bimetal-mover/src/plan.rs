@@ -16,7 +16,7 @@ use crate::Side;
 use crate::runs::{Run, Runs, total};
 
 /// Largest number of blocks that move to the SSD in one round: 16 MiB. A round is small, because
-/// its files may find no place on the SSD, and others have left the SSD for them.
+/// its files may find no place on the SSD after other files have left the SSD.
 const ROUND_BLOCKS: u64 = 1 << 12;
 
 /// Files and free space, as the plan finds them.

@@ -28,7 +28,8 @@ pub fn is_gain(own_ms: f64, other_ms: f64) -> bool {
 }
 
 /// Returns true if a life is longer than `other` by the relative gain `gain`. Each life has its
-/// shortest and its longest possible years. Both lives are of one trace, so equal ends compare.
+/// shortest and its longest possible years. Both lives are computed from one trace, so the lower
+/// ends can be compared with each other, and the upper ends, too.
 pub fn is_longer((least, most): (f64, f64), other: (f64, f64), gain: f64) -> bool {
     least > other.0 * (1.0 + gain) && most >= other.1
 }

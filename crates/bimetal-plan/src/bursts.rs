@@ -104,8 +104,8 @@ pub(crate) struct Bursts {
     block: BlockSize,
     /// Intake of each drive among the options.
     drives: BTreeMap<Drive, Option<Intake>>,
-    /// Number of late writes for each choice of drives and each limit. This number is the same
-    /// under every scheme.
+    /// Number of late writes for each choice of drives and each limit. The number is equal under
+    /// every scheme.
     known: Mutex<HashMap<(Vec<Drive>, Nanoseconds), u64>>,
 }
 

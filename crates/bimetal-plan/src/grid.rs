@@ -62,8 +62,8 @@ impl Candidate {
         self.scheme.name == other.scheme.name && self.drives == other.drives
     }
 
-    /// Returns the drives of the option as the drives on sale. So their number is the number that
-    /// is bought.
+    /// Returns the drives of the option as the drives on sale. So several equal drives count by the
+    /// number that is bought.
     fn market(&self) -> Market {
         Market { drives: self.drives.iter().map(|(_, offer)| offer.on_sale()).collect(), ..Market::default() }
     }

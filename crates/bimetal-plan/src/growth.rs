@@ -1,10 +1,10 @@
 //! Growth: a forecast of the workload at the time when the flash is to be replaced.
 //!
 //! A workload that grows by a factor has that many times the requests, on that many times the
-//! addresses. Growth adds copies of the requests, on addresses after the last address. A
-//! factor of 2.5 adds one copy of all requests, and one copy of the requests in half of the chunks
-//! of 1 MiB. A copy arrives together with its original. So
-//! bursts grow, too, which is harder for the drives than more bursts would be.
+//! addresses. Growth adds copies of the requests, on addresses after the last address. A factor of
+//! 2.5 adds one copy of all requests, and one copy of the requests in half of the chunks of 1 MiB.
+//! A copy arrives together with its original. So bursts become larger. Larger bursts load the
+//! drives more than additional bursts would.
 
 use bimetal_core::units::{Nanoseconds, SectorRange, Sectors};
 use bimetal_models::endurance::Lifetime;

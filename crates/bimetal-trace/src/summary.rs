@@ -1,5 +1,4 @@
-//! Summary of a trace in four figures, which make a wrong unit visible before anything is concluded
-//! from it.
+//! Summary of a trace in four figures, which show a wrong unit before the trace is used.
 
 use std::fmt;
 

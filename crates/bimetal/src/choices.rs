@@ -219,8 +219,9 @@ impl Choices {
 
 impl Merits {
     /// Returns the purpose for which this run is a choice beside the runs that cost no more; `None`
-    /// if it is none. Each cheaper run must be worse in a figure of the purpose, and a choice among
-    /// them by a gain that counts. The purpose has the least number of figures.
+    /// if this run is not a choice. Each cheaper run must be worse in a figure of the purpose, and
+    /// each cheaper choice by a gain that counts. Of several possible purposes, the purpose with
+    /// the fewest figures is returned.
     fn purpose_beside(&self, cheaper: &[Cheaper]) -> Option<Purpose> {
         if cheaper.is_empty() {
             return Some(Purpose::default());

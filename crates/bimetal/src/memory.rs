@@ -21,9 +21,9 @@ pub(crate) fn take_large_blocks_from_the_system() {
     }
 }
 
-/// Returns the memory that this process can take, if the system tells. It is the free memory of
-/// the machine, or of a control group that contains the process, if that has less. Batch systems and
-/// containers set the limits of such groups.
+/// Returns the memory that this process can take, if the system tells. This memory is the free
+/// memory of the machine, or of a control group that contains the process, if the control group has
+/// less. Batch systems and containers set the limits of such groups.
 pub(crate) fn free_bytes() -> Option<u64> {
     let of_machine = fs::read_to_string("/proc/meminfo").ok().and_then(|text| available(&text));
     let group = fs::read_to_string("/proc/self/cgroup").ok();

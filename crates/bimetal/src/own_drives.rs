@@ -1,5 +1,5 @@
-//! Drives of the user: files that `~/.config/bimetal/config.toml` names. Their drives are found by
-//! name, as the built-in drives of the catalogue are.
+//! Drives of the user: files that `~/.config/bimetal/config.toml` names. The drives in these files
+//! are found by name, like the built-in drives of the catalogue.
 //!
 //! ```toml
 //! catalog = ["drives.toml"]

@@ -97,9 +97,9 @@ impl State {
         self.sequence & 1
     }
 
-    /// Returns two facts: first, true if this state records as old some content that recovery would
-    /// take for the newest with the state `earlier`. Second, true if the digests of the table of
-    /// places differ.
+    /// Returns two facts. The first fact is true if this state records some content as old that
+    /// recovery would take for the newest with the state `earlier`. The second fact is true if the
+    /// digests of the table of places differ.
     pub(crate) fn tells_more_than(&self, earlier: &Self) -> (bool, bool) {
         let left = self.refusing.is_some() && self.refusing != earlier.refusing;
         let members = left || self.dirty && !earlier.dirty || self.failed & !earlier.failed != 0;

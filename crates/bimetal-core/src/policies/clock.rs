@@ -18,8 +18,8 @@ pub const BYTES_PER_SLOT: f64 = slot_lists::BYTES_PER_SLOT + 5.0;
 pub struct Clock {
     ring: SlotLists<1>,
     used: Vec<bool>,
-    /// For each slot, the last eviction in which it was refused, so that each eviction offers the
-    /// slot once.
+    /// For each slot, the last eviction in which the scheme refused the slot, so that each eviction
+    /// offers the slot once.
     refused_in: Vec<u32>,
     round: u32,
 }

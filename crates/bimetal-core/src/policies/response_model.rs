@@ -297,8 +297,8 @@ impl Errors {
     }
 }
 
-/// Smallest pivot, as a part of its column's own square, that counts as independent. A smaller
-/// pivot shows that the term depends on other terms.
+/// Smallest pivot, as a part of the square of its column, at which a term of the regression counts
+/// as independent. A smaller pivot shows that the term depends on other terms.
 const DEPENDENT: f64 = 1e-8;
 
 impl Sums {

@@ -136,7 +136,7 @@ impl LogIndex {
         self.until_commit = old.until_commit;
     }
 
-    /// Notes that a commit begins. If the commit fails, the next commit that the index wants is not
+    /// Notes that a commit begins. A failed commit does not make the index ask for its next commit
     /// sooner.
     pub(super) fn commit_began(&mut self) {
         self.since_commit = 0;

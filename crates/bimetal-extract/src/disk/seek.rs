@@ -2,8 +2,9 @@
 //!
 //! A read at `to` right behind a read at `from` takes the command, the seek, and the wait until the
 //! sector passes. The response time of the second read is thus the first time after command and
-//! seek at which the sector passes. So command and seek take at most the response, and more than
-//! the response less a revolution. Sectors at other angles narrow this range to one sector.
+//! seek at which the sector passes. So command and seek together take at most the response time,
+//! and more than the response time less a revolution. Sectors at other angles narrow this range to
+//! one sector.
 
 use bimetal_core::operation::OpKind;
 

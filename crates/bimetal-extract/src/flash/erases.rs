@@ -121,8 +121,8 @@ impl Drive<'_, '_> {
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Seen {
     Nothing,
-    /// Work of the drive that delayed the first read and not the second. This work had begun before
-    /// the reads.
+    /// Work of the drive that delayed the first read and not the second. The drive had begun this
+    /// work before the reads.
     Before,
     /// Erase with this duration in nanoseconds.
     For(f64),

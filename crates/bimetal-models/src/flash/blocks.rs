@@ -1,4 +1,4 @@
-//! Blocks of a drive: content and erases of each. Only touched blocks are resident.
+//! Blocks of a drive: content and erases of each block. Only touched blocks are resident.
 
 use std::collections::BTreeMap;
 

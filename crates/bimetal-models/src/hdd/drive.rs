@@ -2,8 +2,8 @@
 //!
 //! Two parts of the drive work at the same time. The electronics answer commands that need no
 //! medium (hits, cached writes, discards), one after another. The arm serves one transfer at a
-//! time, chosen by the queue. The arm writes the cache out when no command waits, when a flush asks
-//! for it, or when a write finds no room.
+//! time, chosen by the queue. The arm writes the content of the cache when no command waits, when a
+//! flush arrives, or when a write finds no room.
 
 use std::collections::VecDeque;
 

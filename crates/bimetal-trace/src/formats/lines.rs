@@ -9,7 +9,7 @@ use crate::input::{Input, Line};
 /// Parser of the lines of a text format.
 pub(crate) trait LineFormat: Send {
     /// Returns the entry of `line`, the next of the file. Returns `None` for a header, a comment,
-    /// or an event that is neither a request nor a completion nor a part of one.
+    /// or an event that is no request, no completion, and no part of a request or completion.
     ///
     /// # Errors
     /// Returns the reason for which the line is refused.

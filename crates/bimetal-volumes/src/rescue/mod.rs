@@ -180,7 +180,7 @@ pub enum RescueError {
         /// Path of the second drive.
         second: PathBuf,
     },
-    /// The drive was a plain disk when another program wrote to it.
+    /// The drive was a plain disk when another program wrote to the drive.
     #[error("{}: was a plain disk when its label was overwritten, so its present content may be yours, and --force \
              gives that content up: {refusal}", path.display())]
     Plain {

@@ -109,7 +109,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Returns the elements of a list; none if the key is missing.
+    /// Returns the elements of a list; no elements if the key is missing.
     pub(super) fn list(&self, key: &str) -> Result<&'a [Value], DiskspecsError> {
         match self.find(key).map(|item| &item.value) {
             None => Ok(&[]),

@@ -2,8 +2,8 @@
 //!
 //! The sectors of a zone are numbered along its tracks in order of address. A *unit* (track,
 //! cylinder, range of cylinders or the whole zone) keeps some of its sectors as spares. A bad
-//! sector is *slipped* (it is skipped, and the addresses after it move up by one) or *remapped*
-//! (another sector takes its address).
+//! sector is *slipped* (the sector is skipped, and the addresses after the sector move up by one)
+//! or *remapped* (another sector takes the address).
 
 use serde::Deserialize;
 
