@@ -234,8 +234,8 @@ impl Layout {
         }
     }
 
-    /// Returns the untouched blocks by valid units, in ascending order. All dies have the same
-    /// levels, except that the last block of a die that holds a unit less than its share has one
+    /// Returns the untouched blocks by valid units, in ascending order. All dies have equal levels,
+    /// with one exception: if a die holds one unit less than the other dies, its last block has one
     /// valid unit less. Full blocks, which a collector cannot use, may be missing from the result.
     pub(crate) fn levels(&self) -> &[Level] {
         match &self.state {

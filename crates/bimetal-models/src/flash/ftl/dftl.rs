@@ -4,13 +4,13 @@
 //! this layer (its section 2.1).
 //!
 //! Translation pages hold the entries of consecutive units; the places of translation pages are
-//! always in memory. Every read and write needs its entry in the cache. A missing entry is fetched
-//! by reading its translation page. An entry that is evicted is written back if it changed. The
-//! translation page of the evicted entry is read, and a new version is written with all changed
-//! entries of this page that are in the cache (batch update). The entries of units that the
-//! collector moved are changed in the cache, if they are cached (lazy copying). The entries that
-//! are not in the cache are changed in their translation pages, page by page, when the victim is
-//! erased.
+//! always in memory. Every read and write needs the entry of its unit in the cache. A missing entry
+//! is fetched by a read of the entry's translation page. An entry that is evicted is written back
+//! if the entry changed. The translation page of the evicted entry is read, and a new version is
+//! written with all changed entries of this page that are in the cache (batch update). The entries
+//! of units that the collector moved are changed in the cache, if they are cached (lazy copying).
+//! The entries that are not in the cache are changed in their translation pages, page by page, when
+//! the victim is erased.
 //!
 //! Beyond the paper: with a cache as large as the mapping table, the whole mapping table is loaded
 //! at power-on, and no translation page is read after that. A request that needs several entries of

@@ -8,9 +8,10 @@
 //! Errors in the figures of the thesis: the offset is the offset of p', not of v. Figure 4.6's last
 //! branch writes to "the newly assigned primary unit", which is the replacement unit. A fold to
 //! make room for page p' omits the old version of p', so that p' is written into the new primary
-//! unit. "The first chain that has a replacement unit" is the chain that has had a replacement unit
-//! for the longest time. The chain of the lowest virtual unit would be folded each time, while
-//! other chains would keep their replacement units forever.
+//! unit. The thesis folds "the first chain that has a replacement unit". Here this chain is the
+//! chain that has had a replacement unit for the longest time. If it were the chain of the lowest
+//! virtual unit, this chain would be folded each time, while other chains would keep their
+//! replacement units forever.
 
 use std::collections::VecDeque;
 

@@ -20,24 +20,24 @@ pub enum Sparing {
     None,
     /// Whole tracks at the end of the zone; slips and remaps count tracks, too.
     Tracks,
-    /// Sectors at the end of each track.
+    /// Spare sectors at the end of each track.
     TrackEnd,
-    /// Sectors at the end of each cylinder.
+    /// Spare sectors at the end of each cylinder.
     CylinderEnd,
-    /// Sectors at the end of each cylinder in addition to the slipped sectors; the zone's capacity
+    /// Spare sectors at the end of each cylinder in addition to the slipped sectors; the zone's capacity
     /// is smaller by the slipped sectors.
     CylinderEndBesideSlips,
-    /// Sectors at the start of each cylinder.
+    /// Spare sectors at the start of each cylinder.
     CylinderStart,
-    /// Sectors at the start of each cylinder in addition to the slipped sectors; the zone's
+    /// Spare sectors at the start of each cylinder in addition to the slipped sectors; the zone's
     /// capacity is smaller by the slipped sectors.
     CylinderStartBesideSlips,
-    /// Sectors at the end of each range of `sparing_range` cylinders; a last range that is not
+    /// Spare sectors at the end of each range of `sparing_range` cylinders; a last range that is not
     /// whole has no spares.
     RangeEnd,
-    /// Sectors at the end of the zone, the slipped sectors included.
+    /// Spare sectors at the end of the zone, the slipped sectors included.
     ZoneEnd,
-    /// Sectors at the end of the zone in addition to the slipped sectors; the zone's capacity is
+    /// Spare sectors at the end of the zone in addition to the slipped sectors; the zone's capacity is
     /// smaller by the slipped sectors.
     ZoneEndBesideSlips,
     /// No spares in a zone, whose capacity is smaller by its slipped sectors: the spares lie at the
