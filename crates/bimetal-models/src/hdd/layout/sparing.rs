@@ -24,21 +24,21 @@ pub enum Sparing {
     TrackEnd,
     /// Spare sectors at the end of each cylinder.
     CylinderEnd,
-    /// Spare sectors at the end of each cylinder in addition to the slipped sectors; the zone's capacity
-    /// is smaller by the slipped sectors.
+    /// Spare sectors at the end of each cylinder in addition to the slipped sectors; the zone's
+    /// capacity is smaller by the slipped sectors.
     CylinderEndBesideSlips,
     /// Spare sectors at the start of each cylinder.
     CylinderStart,
     /// Spare sectors at the start of each cylinder in addition to the slipped sectors; the zone's
     /// capacity is smaller by the slipped sectors.
     CylinderStartBesideSlips,
-    /// Spare sectors at the end of each range of `sparing_range` cylinders; a last range that is not
-    /// whole has no spares.
+    /// Spare sectors at the end of each range of `sparing_range` cylinders; a last range that is
+    /// not whole has no spares.
     RangeEnd,
     /// Spare sectors at the end of the zone, the slipped sectors included.
     ZoneEnd,
-    /// Spare sectors at the end of the zone in addition to the slipped sectors; the zone's capacity is
-    /// smaller by the slipped sectors.
+    /// Spare sectors at the end of the zone in addition to the slipped sectors; the zone's capacity
+    /// is smaller by the slipped sectors.
     ZoneEndBesideSlips,
     /// No spares in a zone, whose capacity is smaller by its slipped sectors: the spares lie at the
     /// end of the drive.
