@@ -4,13 +4,24 @@ use std::fmt::Write as _;
 
 use bimetal_sim::results::{Document, TraceSummary};
 
-/// Returns the text above a table: a summary of the trace, findings to know before the figures, and
-/// the schemes that are left out.
-pub(crate) fn head(document: &Document) -> String {
-    let findings = document.findings.iter().map(|finding| format!("\n{}", finding.line()));
+/// Returns the text above a table, with an empty line after each part: a summary of the trace, the
+/// `answer` if there is one, and all facts to know before the figures.
+pub(crate) fn head(document: &Document, answer: &str) -> String {
+    let parts = [format!("{}\n", self_check(&document.trace)), answer.to_owned(), notes(document)];
+    let parts = parts.iter().filter(|part| !part.is_empty());
+    match answer.is_empty() {
+        // The notes follow the summary at once.
+        true => parts.map(String::as_str).chain(["\n"]).collect(),
+        false => parts.map(|part| format!("{part}\n")).collect(),
+    }
+}
+
+/// Returns the findings, and the schemes that are left out, each on a line.
+fn notes(document: &Document) -> String {
+    let findings = document.findings.iter().map(|finding| format!("{}\n", finding.line()));
     let left_out = document.reasons_left_out();
-    let left_out = left_out.iter().map(|scheme| format!("\nleft out: {}: {}", scheme.label, scheme.reason));
-    std::iter::once(self_check(&document.trace)).chain(findings).chain(left_out).collect()
+    let left_out = left_out.iter().map(|scheme| format!("left out: {}: {}\n", scheme.label, scheme.reason));
+    findings.chain(left_out).collect()
 }
 
 /// Returns one line that shows at a glance whether times, sizes and addresses were read in the
@@ -34,4 +45,31 @@ pub(crate) fn self_check(trace: &TraceSummary) -> String {
         let _ = write!(line, ", {devices} devices one behind the other");
     }
     line
+}
+
+#[cfg(test)]
+mod tests {
+    use bimetal_sim::findings::Finding;
+
+    use super::*;
+
+    /// Regression: the choices began at line 25 of a comparison, below 23 lines of findings.
+    #[test]
+    fn answer_comes_before_the_findings() {
+        let finding = Finding {
+            id: "cold-start".to_owned(),
+            severity: "note".to_owned(),
+            text: "Caches are cold.".to_owned(),
+            remedy: None,
+            share: None,
+        };
+        let document = Document { findings: vec![finding], ..Document::default() };
+        let (trace, note) = (self_check(&document.trace), document.findings[0].line());
+        assert_eq!(head(&document, "what to choose\n"), format!("{trace}\n\nwhat to choose\n\n{note}\n\n"));
+        assert_eq!(head(&document, ""), format!("{trace}\n{note}\n\n"));
+        assert_eq!(
+            head(&Document::default(), "what\n"),
+            format!("{}\n\nwhat\n\n", self_check(&Document::default().trace))
+        );
+    }
 }

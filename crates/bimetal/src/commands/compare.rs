@@ -195,14 +195,14 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
         TableForm { markdown: true, .. } => return print(&exported_table::markdown(document)),
         _ => {}
     }
-    print(&format!("{}\n\n{}{}", head(document), choices(document, today), table::blocks(document)))
+    print(&format!("{}{}", head(document, &choices(document, today)), table::blocks(document)))
 }
 
-/// Returns the choices that no other run beats, with an empty line after them.
+/// Returns the choices that no other run beats.
 fn choices(document: &Document, today: f64) -> String {
     let runs = document.blocks().0;
     let choices = Choices::of(runs, Some(today));
-    choices.map_or_else(String::new, |choices| format!("{}\n", choices.lines(|run| label(runs, run))))
+    choices.map_or_else(String::new, |choices| choices.lines(|run| label(runs, run)))
 }
 
 /// Prints the comparison of each trace, and the geometric means over all traces.
@@ -214,7 +214,7 @@ fn print_several(comparison: &Comparison, compared: &Compared, form: &TableForm)
         _ => {}
     }
     for document in comparison.traces() {
-        print(&format!("{}\n\n{}\n", head(document), table::blocks(document)))?;
+        print(&format!("{}{}\n", head(document, ""), table::blocks(document)))?;
     }
     print(&comparison.table())
 }

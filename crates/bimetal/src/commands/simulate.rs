@@ -94,7 +94,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     }
     let predictions: String = document.runs.iter().filter_map(prediction).collect();
     let lives: String = document.runs.iter().map(|run| life::of_drives(run, life::today())).collect();
-    print(&format!("{}\n\n{}{lives}{predictions}", head(&document), table::comparison(&document.runs)))
+    print(&format!("{}{}{lives}{predictions}", head(&document, ""), table::comparison(&document.runs)))
 }
 
 /// Returns the forecast of a scheme that makes one, and the regression that the forecast uses.
