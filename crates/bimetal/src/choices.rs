@@ -32,7 +32,7 @@ pub(crate) struct Choices {
     pub(crate) unsure: Vec<(usize, NoChoice)>,
 }
 
-/// Ratio of a life to the shortest possible life from which on both are printed.
+/// Ratio of the longest possible life to the shortest from which on both are printed.
 const WIDE: f64 = 1.05;
 
 /// Gains that count, in words.
@@ -279,12 +279,10 @@ impl Merits {
             let shown = figure.map(|(value, half)| milliseconds_with_half(value, half));
             text += &shown.map_or_else(String::new, |shown| format!(", {name} {shown}"));
         }
-        if let (Some(years), Some((least, _))) =
-            (run.devices.ssd.flash.lifetime_years, run.devices.ssd.flash.possible_years())
-        {
+        if let Some((least, most)) = run.devices.ssd.flash.possible_years() {
             let end = today.map_or_else(String::new, |today| until(least, today));
-            let (shortest, longest) = (lifetime(least), lifetime(years));
-            let is_wide = least * WIDE < years && shortest != longest;
+            let (shortest, longest) = (lifetime(least), lifetime(most));
+            let is_wide = least * WIDE < most && shortest != longest;
             let from = if is_wide { format!("{shortest} to ") } else { String::new() };
             text += &format!(", the SSD lasts {from}{longest}{end}");
         }
@@ -460,6 +458,14 @@ mod tests {
         // The year of the end is that of the shortest life, so this life is printed, too.
         runs[1].devices.ssd.flash.lifetime_range_years = Some((400.0, 505.0));
         assert!(said(&runs).contains("the SSD lasts >100 y, holds"), "{}", said(&runs));
+    }
+
+    /// Regression: a life of 29.7 to 40.4 years ended at 40.2, the figure in the middle.
+    #[test]
+    fn longest_possible_life_is_printed() {
+        let mut runs = [run("disk", 80.0, 40.0, None), run("flash", 90.0, 4.0, Some(6.2))];
+        runs[1].devices.ssd.flash.lifetime_range_years = Some((5.1, 7.4));
+        assert!(said(&runs).contains("the SSD lasts 5.10 y to 7.40 y, holds"), "{}", said(&runs));
     }
 
     /// Two runs that are each better than the other by a little once could beat each other, so that

@@ -7,9 +7,13 @@ use crate::report::sections::label;
 use crate::sheet::{Cell, Sheet, markdown_line};
 use crate::table::explanation;
 
+/// Headings of the ends of the range of a life.
+const LIFE_ENDS: [&str; 2] = ["ssd_life_least_years", "ssd_life_most_years"];
+
 /// Returns a row for each run of both blocks: plain numbers in the unit of their heading, shares
 /// from 0 to 1, and an empty cell for a figure that does not apply. Half the 95 % interval of a
-/// figure stands in the next column.
+/// figure stands in the next column. A life has the figure of the JSON, and both ends of its range
+/// in the next two columns.
 pub(crate) fn csv(document: &Document) -> String {
     sheet(document).csv()
 }
@@ -27,7 +31,8 @@ fn sheet(document: &Document) -> Sheet {
     let headings = COLUMNS.iter().flat_map(|column| {
         let heading = heading(column);
         let half = column.half.map(|_| format!("{heading}_pm"));
-        std::iter::once(heading).chain(half)
+        let ends = column.range.map(|_| LIFE_ENDS.map(str::to_owned));
+        std::iter::once(heading).chain(half).chain(ends.into_iter().flatten())
     });
     let mut sheet = Sheet::new(["scheme".to_owned(), "sizing".to_owned()].into_iter().chain(headings));
     let (first, share) = document.blocks();
@@ -36,7 +41,9 @@ fn sheet(document: &Document) -> Sheet {
             let sizing = format!("{:?}", run.sizing).to_lowercase();
             let figures = COLUMNS.iter().flat_map(|column| {
                 let half = column.half.map(|half| Cell::from(half(run)));
-                std::iter::once(Cell::from((column.value)(run))).chain(half)
+                let ends = column.range.map(|range| range(run).unzip()).map(|(least, most)| [least, most]);
+                let value = if ends.is_some() { run.devices.ssd.flash.lifetime_years } else { (column.value)(run) };
+                std::iter::once(Cell::from(value)).chain(half).chain(ends.into_iter().flatten().map(Cell::from))
             });
             sheet.push([label(runs, at).into(), sizing.into()].into_iter().chain(figures));
         }
@@ -125,13 +132,25 @@ mod tests {
             lines[0],
             "scheme,sizing,read_mean_ms,read_mean_ms_pm,read_p99_ms,read_p99_ms_pm,write_mean_ms,write_mean_ms_pm,\
              write_p99_ms,write_p99_ms_pm,all_mean_ms,all_mean_ms_pm,all_p99_ms,all_p99_ms_pm,ssd_size_gb,\
-             ssd_written_gib,ssd_written_gib_pm,ssd_wa,ssd_wa_pm,ssd_life_years,ssd_saved_share,ssd_penalty_share,\
-             hits_read_share,hits_read_share_pm,hits_write_share,hits_write_share_pm,hdd_busy_share,\
+             ssd_written_gib,ssd_written_gib_pm,ssd_wa,ssd_wa_pm,ssd_life_years,ssd_life_least_years,\
+             ssd_life_most_years,ssd_saved_share,ssd_penalty_share,hits_read_share,hits_read_share_pm,hits_write_share,hits_write_share_pm,hdd_busy_share,\
              hdd_busy_share_pm,cost_ssd_usd,cost_total_usd"
         );
-        assert_eq!(lines[1], "smq,sold,0.123456789,0.01,,,,,,,,0.01,,,,,,,,,,,0.25,,,,,,,170");
-        assert_eq!(lines[2], "\"a,\"\"b\"\"\",sold,,,,,,,,,,,,,,,,,,,,,0.25,,,,,,,80");
-        assert_eq!((lines[3], lines.len()), ("smq,share,2,,,,,,,,,,,,,,,,,,,,0.25,,,,,,,80.5", 4));
+        assert_eq!(lines[1], "smq,sold,0.123456789,0.01,,,,,,,,0.01,,,,,,,,,,,,,0.25,,,,,,,170");
+        assert_eq!(lines[2], "\"a,\"\"b\"\"\",sold,,,,,,,,,,,,,,,,,,,,,,,0.25,,,,,,,80");
+        assert_eq!((lines[3], lines.len()), ("smq,share,2,,,,,,,,,,,,,,,,,,,,,,0.25,,,,,,,80.5", 4));
+    }
+
+    /// Regression: the life in the table was the short end of the range, the life in the JSON was
+    /// not, and the long end stood nowhere.
+    #[test]
+    fn csv_has_the_life_of_the_json_and_both_its_ends() {
+        let mut document = document();
+        let flash = &mut document.runs[0].devices.ssd.flash;
+        (flash.lifetime_years, flash.lifetime_range_years) = (Some(40.2), Some((29.7, 40.4)));
+        document.runs[1].devices.ssd.flash.lifetime_years = Some(3.5);
+        let text = csv(&document);
+        assert!(text.contains(",40.2,29.7,40.4,") && text.contains(",3.5,3.5,3.5,"), "{text}");
     }
 
     #[test]

@@ -48,6 +48,9 @@ pub(crate) struct Column {
     /// Returns half the 95 % interval of the figure, in the unit of the figure; `None` for a figure
     /// without intervals.
     pub(crate) half: Option<fn(&Run) -> Option<f64>>,
+    /// Returns the least and the greatest value that the trace leaves possible for the figure;
+    /// `None` for a figure without such a range.
+    pub(crate) range: Option<fn(&Run) -> Option<(f64, f64)>>,
     /// Set if tables show the interval beside the figure.
     pub(crate) shows_half: bool,
     /// Returns the figure in words, in `unit`.
@@ -65,6 +68,7 @@ pub(crate) const COLUMNS: [Column; 17] = [
         in_terminal: true,
         value: |run| run.response_time_ms.read.mean,
         half: Some(|run| run.response_time_ms.read.mean_pm),
+        range: None,
         shows_half: true,
         text: three_digits,
     },
@@ -77,6 +81,7 @@ pub(crate) const COLUMNS: [Column; 17] = [
         in_terminal: true,
         value: |run| run.response_time_ms.read.p99,
         half: Some(|run| run.response_time_ms.read.p99_pm),
+        range: None,
         shows_half: true,
         text: three_digits,
     },
@@ -89,6 +94,7 @@ pub(crate) const COLUMNS: [Column; 17] = [
         in_terminal: true,
         value: |run| run.response_time_ms.write.mean,
         half: Some(|run| run.response_time_ms.write.mean_pm),
+        range: None,
         shows_half: true,
         text: three_digits,
     },
@@ -101,6 +107,7 @@ pub(crate) const COLUMNS: [Column; 17] = [
         in_terminal: true,
         value: |run| run.response_time_ms.write.p99,
         half: Some(|run| run.response_time_ms.write.p99_pm),
+        range: None,
         shows_half: true,
         text: three_digits,
     },
@@ -113,6 +120,7 @@ pub(crate) const COLUMNS: [Column; 17] = [
         in_terminal: false,
         value: |run| run.response_time_ms.all.mean,
         half: Some(|run| run.response_time_ms.all.mean_pm),
+        range: None,
         shows_half: true,
         text: three_digits,
     },
@@ -125,6 +133,7 @@ pub(crate) const COLUMNS: [Column; 17] = [
         in_terminal: true,
         value: |run| run.response_time_ms.all.p99,
         half: Some(|run| run.response_time_ms.all.p99_pm),
+        range: None,
         shows_half: true,
         text: three_digits,
     },
@@ -137,6 +146,7 @@ pub(crate) const COLUMNS: [Column; 17] = [
         in_terminal: true,
         value: |run| run.ssd_bytes.map(|bytes| bytes as f64 / 1e9),
         half: None,
+        range: None,
         shows_half: false,
         text: three_digits,
     },
@@ -149,6 +159,7 @@ pub(crate) const COLUMNS: [Column; 17] = [
         in_terminal: true,
         value: |run| run.devices.ssd.write_bytes.map(|bytes| bytes as f64 / GIB),
         half: Some(|run| run.devices.ssd.write_bytes_pm.map(|bytes| bytes / GIB)),
+        range: None,
         shows_half: false,
         text: three_digits,
     },
@@ -162,6 +173,7 @@ pub(crate) const COLUMNS: [Column; 17] = [
         in_terminal: true,
         value: |run| run.devices.ssd.flash.write_amplification,
         half: Some(|run| run.devices.ssd.flash.write_amplification_pm),
+        range: None,
         shows_half: false,
         text: three_digits,
     },
@@ -176,6 +188,7 @@ pub(crate) const COLUMNS: [Column; 17] = [
         in_terminal: true,
         value: |run| run.devices.ssd.flash.possible_years().map(|(least, _)| least),
         half: None,
+        range: Some(|run| run.devices.ssd.flash.possible_years()),
         shows_half: false,
         text: lifetime,
     },
@@ -189,6 +202,7 @@ pub(crate) const COLUMNS: [Column; 17] = [
         in_terminal: false,
         value: |run| run.write_savings,
         half: None,
+        range: None,
         shows_half: false,
         text: percent,
     },
@@ -202,6 +216,7 @@ pub(crate) const COLUMNS: [Column; 17] = [
         in_terminal: false,
         value: |run| run.read_penalty,
         half: None,
+        range: None,
         shows_half: false,
         text: percent,
     },
@@ -214,6 +229,7 @@ pub(crate) const COLUMNS: [Column; 17] = [
         in_terminal: true,
         value: |run| run.ssd_hit_ratio.read,
         half: Some(|run| run.ssd_hit_ratio.read_pm),
+        range: None,
         shows_half: false,
         text: percent,
     },
@@ -226,6 +242,7 @@ pub(crate) const COLUMNS: [Column; 17] = [
         in_terminal: false,
         value: |run| run.ssd_hit_ratio.write,
         half: Some(|run| run.ssd_hit_ratio.write_pm),
+        range: None,
         shows_half: false,
         text: percent,
     },
@@ -239,6 +256,7 @@ pub(crate) const COLUMNS: [Column; 17] = [
         in_terminal: true,
         value: |run| run.devices.hdd.busy_fraction,
         half: Some(|run| run.devices.hdd.busy_fraction_pm),
+        range: None,
         shows_half: false,
         text: percent,
     },
@@ -252,6 +270,7 @@ pub(crate) const COLUMNS: [Column; 17] = [
         in_terminal: true,
         value: |run| run.cost.ssd_usd,
         half: None,
+        range: None,
         shows_half: false,
         text: dollars,
     },
@@ -264,10 +283,35 @@ pub(crate) const COLUMNS: [Column; 17] = [
         in_terminal: true,
         value: |run| run.cost.total_usd,
         half: None,
+        range: None,
         shows_half: false,
         text: dollars,
     },
 ];
+
+/// Figure of a run with its uncertainty.
+#[derive(Clone, Copy)]
+struct Figure {
+    value: f64,
+    /// Half the 95 % interval.
+    half: Option<f64>,
+    /// Least and greatest value that the trace leaves possible.
+    range: Option<(f64, f64)>,
+}
+
+impl Figure {
+    /// Returns true if the uncertainty does not explain the difference between both figures.
+    fn differs_from(&self, other: &Self) -> bool {
+        let ranges = self.range.zip(other.range);
+        differ((self.value, self.half), (other.value, other.half))
+            && ranges.is_none_or(|(own, other)| !ranges_overlap(own, other))
+    }
+}
+
+/// Returns true if two ranges have a value in common: then neither figure surely leads.
+pub(crate) fn ranges_overlap(one: (f64, f64), other: (f64, f64)) -> bool {
+    one.0 <= other.1 && other.0 <= one.1
+}
 
 impl Column {
     /// Returns the figure of `run` in words; "–" where it does not apply, "?" for an unknown
@@ -294,27 +338,31 @@ impl Column {
     }
 
     /// Returns, for each run, true if the run has the best value of the column. Values that look
-    /// equal tie. No run is the best if all values tie, if only one run has a value, or if luck
-    /// explains the lead over the next value. A run that is not a choice is never the best. A drive
-    /// without work is never the best: nobody buys a drive that is not used.
+    /// equal tie. No run is the best if all values tie, if only one run has a value, if luck
+    /// explains the lead over the next value, or if the ranges of both values overlap. A run that
+    /// is not a choice is never the best. A drive without work is never the best: nobody buys a
+    /// drive that is not used.
     pub(crate) fn best(&self, runs: &[Run]) -> Vec<bool> {
         let none = vec![false; runs.len()];
         let is_idle = |value: f64| self.title == BUSY && value == 0.0;
-        let value = |run: &Run| Some(((self.value)(run).filter(|value| !is_idle(*value))?, self.half_of(run)));
+        let value = |run: &Run| {
+            let value = (self.value)(run).filter(|value| !is_idle(*value))?;
+            Some(Figure { value, half: self.half_of(run), range: self.range.and_then(|range| range(run)) })
+        };
         let of_choice = |run: &Run| value(run).filter(|_| run.no_choice.is_none());
-        let values: Vec<_> = runs.iter().map(of_choice).collect();
-        let better = |a: (f64, Option<f64>), b: (f64, Option<f64>)| {
-            let is_a = if self.better == Better::Higher { a.0 >= b.0 } else { a.0 <= b.0 };
+        let values: Vec<Option<Figure>> = runs.iter().map(of_choice).collect();
+        let better = |a: Figure, b: Figure| {
+            let is_a = if self.better == Better::Higher { a.value >= b.value } else { a.value <= b.value };
             if is_a { a } else { b }
         };
         let best = values.iter().flatten().copied().reduce(better).filter(|_| self.better != Better::Neither);
         let Some(best) = best else { return none };
-        let looks_equal = |value: f64| (self.text)(value) == (self.text)(best.0);
-        let mut rest = values.iter().flatten().filter(|value| !looks_equal(value.0)).peekable();
-        if rest.peek().is_none() || !rest.all(|value| differ(best, *value)) {
+        let looks_equal = |other: &Figure| (self.text)(other.value) == (self.text)(best.value);
+        let mut rest = values.iter().flatten().filter(|other| !looks_equal(other)).peekable();
+        if rest.peek().is_none() || !rest.all(|other| best.differs_from(other)) {
             return none;
         }
-        values.iter().map(|value| value.is_some_and(|value| looks_equal(value.0))).collect()
+        values.iter().map(|value| value.as_ref().is_some_and(looks_equal)).collect()
     }
 }
 
@@ -378,6 +426,20 @@ mod tests {
         assert_eq!(column.best(&[run(0.0), run(0.2), run(0.4)]), [false, true, false]);
         assert_eq!(column.best(&[run(0.0), run(0.2)]), [false, false]);
         assert_eq!(column.shown(&run(0.0)), "0.0");
+    }
+
+    /// Regression: a life of 31.3 to 42.6 years had the star beside a life of 29.7 to 40.4 years.
+    #[test]
+    fn overlapping_lives_have_no_best() {
+        let run = |least, most| {
+            let mut run = Run::default();
+            run.devices.ssd.flash.lifetime_years = Some(most);
+            run.devices.ssd.flash.lifetime_range_years = Some((least, most));
+            run
+        };
+        let life = COLUMNS.iter().find(|column| column.title == LIFE).expect("the column exists");
+        assert_eq!(life.best(&[run(31.3, 42.6), run(29.7, 40.4)]), [false, false]);
+        assert_eq!(life.best(&[run(41.3, 42.6), run(29.7, 40.4)]), [true, false]);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use bimetal_sim::uncertainty::differ;
 use crate::choices::{Choice, Choices, OTHER_DRIVES};
 use crate::life::unknown;
 
-use super::columns::GIB;
+use super::columns::{GIB, ranges_overlap};
 use super::escape::html as escaped;
 use super::sections::{capital, scheme};
 
@@ -89,7 +89,8 @@ fn best_of_each_figure(document: &Document) -> String {
     if let Some(latency) = rank(document, mean_latency) {
         parts.push((latency.best.clone(), format!("fastest ({} on average)", milliseconds(latency.value))));
     }
-    if let Some((best, why)) = least_wear(document) {
+    let all: Vec<usize> = (0..document.runs.len()).collect();
+    if let Some((best, why)) = least_wear(document, &all) {
         parts.push((best, format!("easiest on the SSD ({why})")));
     }
     if let Some(cost) = rank(document, price) {
@@ -251,18 +252,24 @@ fn latency(document: &Document) -> Option<Answer> {
     Some(Answer { question: "Latency", winner: winners(document, &ranking.best), reason })
 }
 
-/// Returns the schemes with the least wear of an SSD, and the figure that decides: the shortest
-/// possible life, or bytes written if a life is unknown.
-fn least_wear(document: &Document) -> Option<(Vec<usize>, String)> {
-    let life = |run: &Run| run.devices.ssd.flash.possible_years().map(|(least, _)| (1.0 / least, None));
-    let mut choices = document.runs.iter().filter(|run| run.no_choice.is_none());
-    let all_known = choices.all(|run| run.devices.ssd.flash.lifetime_unknown.is_none());
-    if let Some(longest) = rank(document, life).filter(|_| all_known) {
-        let range = document.runs[longest.best[0]].devices.ssd.flash.possible_years();
-        let least = if range.is_some_and(|(least, most)| least < most) { "at least " } else { "" };
-        return Some((longest.best, format!("{least}{} at this load", lifetime_in_words(1.0 / longest.value))));
+/// Returns the schemes of `among` with the least wear of an SSD, and the figure that decides: the
+/// shortest possible life, or bytes written if a life is unknown. Lives tie if their ranges overlap.
+fn least_wear(document: &Document, among: &[usize]) -> Option<(Vec<usize>, String)> {
+    let runs = &document.runs;
+    let among = || among.iter().copied().filter(|&at| runs[at].no_choice.is_none());
+    let range = |at: usize| runs[at].devices.ssd.flash.possible_years();
+    let all_known = among().all(|at| runs[at].devices.ssd.flash.lifetime_unknown.is_none());
+    let lives = || among().filter_map(|at| Some((at, range(at)?))).filter(|_| all_known);
+    if let Some((_, longest)) = lives().max_by(|(_, one), (_, other)| one.0.total_cmp(&other.0)) {
+        let is_near = |years: f64| (longest.0 - years) <= TIE * longest.0;
+        let tie = lives().filter(|(_, other)| is_near(other.0) || ranges_overlap(longest, *other));
+        let best: Vec<usize> = tie.clone().map(|(at, _)| at).collect();
+        let shortest = tie.clone().map(|(_, (least, _))| least).fold(f64::INFINITY, f64::min);
+        let is_sure = tie.clone().all(|(_, (least, most))| least == most && is_near(least));
+        let least = if is_sure { "" } else { "at least " };
+        return Some((best, format!("{least}{} at this load", lifetime_in_words(shortest))));
     }
-    let written = rank(document, written)?;
+    let written = rank(document, |run| written(run).filter(|_| among().any(|at| std::ptr::eq(&runs[at], run))))?;
     Some((written.best, format!("{} GiB written", three_digits(written.value))))
 }
 
@@ -283,14 +290,21 @@ fn written_gib(run: &Run) -> Option<f64> {
     run.devices.ssd.write_bytes.map(|bytes| bytes as f64 / GIB)
 }
 
+/// Returns the answer about the wear of the SSD. Of runs with prices, only the choices are praised.
 fn wear(document: &Document) -> Option<Answer> {
     let runs = &document.runs;
-    let (best, why) = least_wear(document)?;
+    let choices = Choices::of(runs, None).filter(|choices| !choices.best.is_empty());
+    let among: Vec<usize> = match choices {
+        Some(choices) => choices.best.iter().map(|choice| choice.run).collect(),
+        None => (0..runs.len()).collect(),
+    };
+    let (best, why) = least_wear(document, &among)?;
     let mut reason = format!("{}.", capital(&why));
     let yardstick = runs.iter().find(|run| run.scheme == "ssd-only");
     let first = &runs[best[0]];
     if let (Some(yardstick), Some(own)) = (yardstick.and_then(written_gib), written_gib(first))
         && first.scheme != "ssd-only"
+        && best.len() == 1
         && yardstick > 0.0
     {
         let share = own / yardstick;
@@ -304,7 +318,8 @@ fn wear(document: &Document) -> Option<Answer> {
             format!(" It writes {} to its SSD as {}.", times(share, "as much"), scheme_of(document, "ssd-only"))
         };
     }
-    if let Some(least) = rank(document, written)
+    let of_choice = |run: &Run| written(run).filter(|_| among.iter().any(|&at| std::ptr::eq(&runs[at], run)));
+    if let Some(least) = rank(document, of_choice)
         && !least.best.iter().any(|index| best.contains(index))
     {
         reason +=
@@ -315,7 +330,8 @@ fn wear(document: &Document) -> Option<Answer> {
         let verb = if without.len() == 1 { "has" } else { "have" };
         reason += &format!(" {} {verb} no SSD to wear out.", names(document, &without));
     }
-    Some(Answer { question: "SSD wear", winner: winners(document, &best), reason })
+    let tie = if best.len() > 1 { " <small>tie: none surely wears less</small>" } else { "" };
+    Some(Answer { question: "SSD wear", winner: format!("{}{tie}", names(document, &best)), reason })
 }
 
 fn cost(document: &Document) -> Option<Answer> {
@@ -469,6 +485,33 @@ mod tests {
         assert_eq!(drives(&[disk]), "");
     }
 
+    /// Regression: the answer about wear praised the run of a scheme that gained nothing, and a life
+    /// whose range overlapped the range of the next.
+    #[test]
+    fn wear_praises_only_choices_that_surely_last_longer() {
+        let mut document = document(vec![
+            run("ssd-only", 0.1, 45.0, Some(10.0), Some(3.0)),
+            run("griffin", 0.4, 230.0, Some(4.0), Some(3.2)),
+            run("bcache", 0.09, 240.0, Some(9.0), Some(3.1)),
+        ]);
+        let wear = |document: &Document| wear(document).map(|answer| (text(&answer.winner), text(&answer.reason)));
+        let (winner, reason) = wear(&document).unwrap();
+        assert_eq!(
+            (winner.as_str(), reason.as_str()),
+            ("ssd-only", "3.00 years at this load."),
+            "griffin gains nothing"
+        );
+        document.runs[1].devices.ssd.flash.lifetime_years = Some(9.0);
+        assert_eq!(wear(&document).unwrap().0, "griffin");
+        document.runs[0].devices.ssd.flash.lifetime_range_years = Some((3.0, 9.0));
+        document.runs[1].devices.ssd.flash.lifetime_range_years = Some((4.0, 9.5));
+        let (winner, reason) = wear(&document).unwrap();
+        assert!(winner.starts_with("ssd-only and griffin") && winner.contains("tie: none surely"), "{winner}");
+        assert!(reason.starts_with("At least 3.00 years at this load.") && !reason.contains("% less"), "{reason}");
+        document.runs[1].no_choice = Some(NoChoice::NothingWrittenHome);
+        assert_eq!(wear(&document).unwrap().0, "ssd-only");
+    }
+
     /// The SSD of combo had the few addresses of the trace, so combo was the fastest for 8 TB.
     #[test]
     fn scheme_that_depends_on_unknown_addresses_is_not_praised() {
@@ -492,7 +535,9 @@ mod tests {
             "For this workload, a and b tie as fastest (1.00 ms on average), easiest on the SSD (2.00 years at this \
              load) and cheapest ($10.00)."
         );
-        assert!(answers(&document).iter().all(|answer| answer.winner.contains("tie")));
+        let answers = answers(&document);
+        let mut others = answers.iter().filter(|answer| answer.question != "SSD wear");
+        assert!(others.all(|answer| answer.winner.contains("tie")), "only a is a choice");
     }
 
     #[test]
