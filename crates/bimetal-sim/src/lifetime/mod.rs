@@ -20,7 +20,8 @@
 //!
 //! A range of lifetimes covers the effects that a short trace cannot show. The lower end of the
 //! range assumes writes at random over the part in use. The number of these writes is the number of
-//! writes in the first round, when all data were new, or the number of blocks waiting in a log.
+//! writes in the first round, when all data were new, or the number of blocks waiting in a log. The
+//! lower end is that of every scheme, also of a scheme that watches its drives.
 
 mod chunks;
 mod die;
@@ -175,26 +176,33 @@ pub fn lives(
     let load = kept.as_ref().map_or(load, |requests| Repeated { workload: requests, ..load });
     let lengths = lengths(&setup, &load, load.played_in(speedup));
     let Some((&longest, shorter)) = lengths.split_last() else { return played(setup, choices, load, speedup, None) };
-    let mut lives = played(setup, choices, load, speedup, Some(longest))?;
-    if shorter.is_empty() {
-        lives.iter_mut().for_each(Life::note_alone);
-    }
+    let watched = Watched { rounds: longest, alone: shorter.is_empty() };
+    let mut lives = played(setup, choices, load, speedup, Some(watched))?;
     for &rounds in shorter.iter().rev() {
         let Some(setup) = again().filter(|_| lives.iter().any(|life| life.followed)) else { break };
-        let shorter = played(setup, choices, load, speedup, Some(rounds))?;
+        let shorter = played(setup, choices, load, speedup, Some(Watched { rounds, alone: false }))?;
         lives.iter_mut().zip(&shorter).for_each(|(life, shorter)| life.note_shorter(shorter));
     }
     Ok(lives)
 }
 
-/// Plays the rounds of a workload, `watched` rounds if the drives are followed, and returns the
+/// Rounds of a run in which drives are followed.
+#[derive(Clone, Copy)]
+struct Watched {
+    /// Number of rounds.
+    rounds: u64,
+    /// Set if no run of fewer rounds is made, too.
+    alone: bool,
+}
+
+/// Plays the rounds of a workload, the `watched` rounds if the drives are followed, and returns the
 /// lifetimes.
 fn played(
     mut setup: Setup,
     choices: &Choices,
     load: Repeated<'_>,
     speedup: f64,
-    watched: Option<u64>,
+    watched: Option<Watched>,
 ) -> Result<Vec<Life>, SimulationError> {
     let recording = Recording::begin(&mut setup, choices, load, speedup, watched);
     if recording.members.is_empty() {
@@ -218,6 +226,8 @@ pub(crate) struct Recording<'a> {
     recorded: u64,
     /// Number of rounds from the first recorded round on, if drives are followed.
     most: u64,
+    /// Set if no run of fewer rounds is made, too.
+    alone: bool,
     /// Time from one round to the next in the trace, and the time in which it is played.
     period: Nanoseconds,
     played_in: Nanoseconds,
@@ -230,17 +240,19 @@ pub(crate) struct Recording<'a> {
 impl<'a> Recording<'a> {
     /// Begins a recording of as many rounds as the timers of the scheme need, or of all `watched`
     /// rounds of a scheme that watches its drives.
-    fn begin(setup: &mut Setup, choices: &Choices, load: Repeated<'a>, speedup: f64, watched: Option<u64>) -> Self {
+    fn begin(setup: &mut Setup, choices: &Choices, load: Repeated<'a>, speedup: f64, watched: Option<Watched>) -> Self {
         let (period, played_in) = (load.period(), load.played_in(speedup));
         let (timer, rounds_max) = (timers(setup).max().unwrap_or(Nanoseconds::ZERO), rounds_max(played_in, &load));
         let (warm, recorded) = rounds_of(timers(setup), played_in, rounds_max);
         // A scheme that watches its drives learns from half of all rounds.
-        let warm = watched.map_or(warm, |rounds| warm.max(rounds / 2));
-        let most = watched.map_or(recorded, |rounds| recorded.max(rounds.saturating_sub(warm)));
+        let warm = watched.map_or(warm, |watched| warm.max(watched.rounds / 2));
+        let most = watched.map_or(recorded, |watched| recorded.max(watched.rounds.saturating_sub(warm)));
+        let alone = watched.is_some_and(|watched| watched.alone);
         // A long run, which is followed, has no pause.
         let pause = if watched.is_some() { Nanoseconds::ZERO } else { GAP };
         let gap = Nanoseconds((pause.0 as f64 / played_in.0 as f64 * period.0 as f64) as u64);
-        let mut recording = Self { members: Vec::new(), load, warm, recorded, most, period, played_in, gap, timer };
+        let members = Vec::new();
+        let mut recording = Self { members, load, warm, recorded, most, alone, period, played_in, gap, timer };
         let (second, first) = (recording.start(1), recording.start(warm));
         let end = first.saturating_add(Nanoseconds(played_in.0.saturating_mul(recorded)));
         let rounds = Rounds { second, recorded: first, end, each: played_in };
@@ -324,7 +336,8 @@ impl<'a> Recording<'a> {
         let waiting_bytes = (waiting as f64 * share).ceil() as u64;
         let volumes = simulator.setup().tree.volumes();
         let diverted = volumes.map(|volume| volume.diverted_max()).fold(0.0, f64::max);
-        let seen = Seen { span, rounds: self.recorded, waiting_bytes, each: self.played_in, diverted };
+        let (rounds, each, alone) = (self.recorded, self.played_in, self.alone);
+        let seen = Seen { span, rounds, waiting_bytes, each, diverted, alone };
         let known = self.load.known_wear;
         Ok(self.members.iter().map(|member| life_of(member, seen, known, choices.seed)).collect())
     }
@@ -343,6 +356,8 @@ struct Seen {
     /// Bytes off home at the end of the recorded rounds, which may be written back in an equally
     /// long time.
     waiting_bytes: u64,
+    /// Set if a followed drive has no run of fewer rounds, too.
+    alone: bool,
 }
 
 /// Returns the number of rounds that the limits allow.
@@ -405,10 +420,6 @@ fn life_of(member: &Member, seen: Seen, known: &KnownWear, seed: u64) -> Life {
     if written == 0 && waiting == 0 {
         return life;
     }
-    if let Some(followed) = member.followed() {
-        life.note_followed(&followed, (seen.each, member.size.bytes()), geometry.physical_bytes(), &endurance);
-        return life;
-    }
     let drive = (&**flash, &geometry);
     let with = |erased_per_written: f64, bytes: u64| {
         let rate = bytes as f64 / seconds;
@@ -417,6 +428,18 @@ fn life_of(member: &Member, seen: Seen, known: &KnownWear, seed: u64) -> Life {
     let years_with = |erased_per_written, bytes| with(erased_per_written, bytes).years().unwrap_or(f64::INFINITY);
     life.trace_too_short = written < geometry.physical_bytes().0;
     let random = life.trace_too_short.then(|| known.of_random_writes(member, drive, seed)).flatten().unwrap_or(0.0);
+    let cold = if life.trace_too_short { member.cold_bytes() * seen.rounds } else { 0 };
+    // The shortest life assumes the same of every scheme, however the wear was found.
+    let shortest = |high: f64, written: u64| years_with(high.max(random), written.max(cold).max(waiting));
+    if let Some(followed) = member.followed() {
+        life.note_followed(&followed, (seen.each, member.size.bytes()), geometry.physical_bytes(), &endurance);
+        if seen.alone {
+            life.note_alone();
+        }
+        let wear = life.erased_per_written.unwrap_or(0.0);
+        life.may_be(Some(shortest(wear, (followed.last.written_bytes * seen.rounds as f64) as u64)));
+        return life;
+    }
     if written == 0 {
         // The data that may be written back are all that is known.
         life.note(with(random.max(1.0), waiting));
@@ -428,10 +451,8 @@ fn life_of(member: &Member, seen: Seen, known: &KnownWear, seed: u64) -> Life {
     (life.scaled_down, life.converged) = (wear.factor, wear.converged);
     life.erased_per_written = Some(wear.mean);
     life.note(with(wear.mean, written));
-    let cold = if life.trace_too_short { member.cold_bytes() * seen.rounds } else { 0 };
-    let shortest = years_with(wear.high.max(random), written.max(cold).max(waiting));
     let diverted = if member.is_home { 0.0 } else { seen.diverted };
-    life.range_years = Some((shortest, years_with(wear.low, written) / (1.0 - diverted)));
+    life.range_years = Some((shortest(wear.high, written), years_with(wear.low, written) / (1.0 - diverted)));
     life
 }
 
