@@ -18,6 +18,7 @@ use crate::budget::{Budget, Metric};
 use crate::evaluate::{Evaluator, Figures, Load, Outcome, drive_writes};
 use crate::grid::Candidate;
 use crate::halves;
+use crate::power_cut::CONDITION;
 use crate::think::WithThinkTimes;
 
 /// Numbers of windows into which a trace is cut, if it is long enough. Each number of windows has
@@ -70,6 +71,9 @@ pub struct Spread {
     pub short_end: Option<f64>,
     /// Set if the worst figure keeps the budget.
     pub proven: bool,
+    /// Set if the budget breaks once writes wait until they are stable: a volatile write cache
+    /// answers them earlier, and a power cut may lose them.
+    pub needs_volatile_cache: bool,
 }
 
 /// Effect of a change.
@@ -210,6 +214,7 @@ pub(crate) fn of_parts(
             kept_in_windows: Some((kept, count)),
             short_end,
             proven: kept == count && budget.kept_by(short_end),
+            needs_volatile_cache: false,
         });
     }
     let has_flash = figures.lives.as_ref().is_some_and(|lives| !lives.is_empty());
@@ -274,6 +279,7 @@ fn lifetime_in_halves(figures: &Figures, halves: &[Vec<Life>], budget: &Budget) 
         kept_in_windows: None,
         short_end: finite(short_end),
         proven: kept_in_second_half && budget.kept_by(short_end),
+        needs_volatile_cache: false,
     }
 }
 
@@ -316,6 +322,7 @@ fn over_halves(budget: &Budget, predicted: Option<f64>, halves: &[Option<f64>], 
         kept_in_windows: None,
         short_end,
         proven: budget.kept_by(short_end),
+        needs_volatile_cache: false,
     }
 }
 
@@ -346,12 +353,15 @@ impl Confidence {
         budgets.iter().filter(needs).filter(|budget| self.of(budget).is_none()).collect()
     }
 
-    /// Returns the verdict on all budgets: kept, kept in some windows, or not proven.
+    /// Returns the verdict on all budgets: kept, kept under a condition, kept in some windows, or not
+    /// proven.
     pub fn verdict(&self) -> String {
         let windows = |spread: &Spread| spread.kept_in_windows.filter(|(kept, of)| kept < of && !spread.proven);
         let open = self.budgets.iter().filter(|spread| !spread.proven);
         let fewest = open.clone().map(windows).collect::<Option<Vec<_>>>().and_then(|kept| kept.into_iter().min());
+        let needs_cache = self.budgets.iter().any(|spread| spread.needs_volatile_cache);
         match (self.proven, fewest) {
+            (true, _) if needs_cache => format!("kept, {CONDITION}"),
             (true, _) => "kept".to_owned(),
             (false, Some((kept, of))) => format!("kept in {kept} of {of} windows"),
             (false, None) => "not proven".to_owned(),
@@ -368,9 +378,11 @@ impl Spread {
         (windows.and_then(|_| all().reduce(f64::min)), windows.and_then(|_| all().reduce(f64::max)))
     }
 
-    /// Returns the verdict on the budget: kept, kept in some windows, or not proven.
+    /// Returns the verdict on the budget: kept, kept under a condition, kept in some windows, or not
+    /// proven.
     pub fn verdict(&self) -> String {
         match self.kept_in_windows {
+            _ if self.proven && self.needs_volatile_cache => format!("kept, {CONDITION}"),
             _ if self.proven => "kept".to_owned(),
             Some((kept, of)) if kept < of => format!("kept in {kept} of {of} windows"),
             _ => "not proven".to_owned(),
@@ -625,6 +637,7 @@ mod tests {
             kept_in_windows,
             short_end: none,
             proven,
+            needs_volatile_cache: false,
         }
     }
 

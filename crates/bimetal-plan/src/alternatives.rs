@@ -10,8 +10,9 @@ use bimetal_core::units::significant;
 use bimetal_measure::text::price;
 
 use crate::Planned;
-use crate::answer::sentence;
+use crate::answer::{sentence, verdict};
 use crate::budget::Budget;
+use crate::power_cut::CONDITION;
 use crate::search::Tried;
 
 /// Relative gain in speed or life below which nobody pays more.
@@ -54,10 +55,7 @@ impl Planned {
     /// Returns the option with the lowest cost of a year, among the options that were run and keep
     /// the budgets, if that cost is well below the winner's.
     pub fn cheapest_to_own(&self) -> Option<&Tried> {
-        let (best, others) = self.tried[..self.kept].split_first()?;
-        let most = usd_per_year(best)? * CHEAPER;
-        let cheaper = others.iter().filter(|other| usd_per_year(other).is_some_and(|usd| usd < most));
-        cheaper.min_by(|one, other| usd_per_year(one).unwrap_or(0.0).total_cmp(&usd_per_year(other).unwrap_or(0.0)))
+        cheapest_to_own(&self.tried[..self.kept])
     }
 
     /// Returns the alternatives as lines of text.
@@ -75,10 +73,10 @@ impl Planned {
             let is_both = owned.is_some_and(|owned| owned.candidate.index == next.candidate.index);
             let gains = [Some(money), Some(self.gain(best, next)), own(next).filter(|_| is_both)];
             let gains: Vec<String> = gains.into_iter().flatten().collect();
-            lines.push(format!("{}: {}", gains.join(", "), sentence(next, &self.latency)));
+            lines.push(format!("{}: {}", gains.join(", "), with_condition(next, &self.latency)));
         }
         let owned = owned.filter(|owned| next.is_none_or(|next| owned.candidate.index != next.candidate.index));
-        let owned = owned.and_then(|owned| Some(format!("{}: {}", own(owned)?, sentence(owned, &self.latency))));
+        let owned = owned.and_then(|owned| Some(format!("{}: {}", own(owned)?, with_condition(owned, &self.latency))));
         lines.into_iter().chain(owned).collect()
     }
 
@@ -105,6 +103,23 @@ pub(crate) fn next_best<'t>(kept: &'t [Tried], latency: &Budget) -> Option<&'t T
     let first = better.clone().min_by(cheapest)?;
     let proven = better.filter(|tried| tried.is_proven() == Some(true)).min_by(cheapest);
     Some(proven.filter(|proven| usd(proven) <= PROOF_WORTH * usd(first)).unwrap_or(first))
+}
+
+/// Returns the option of `kept` with the lowest cost of a year, if that cost is well below the cost
+/// of the first.
+pub(crate) fn cheapest_to_own(kept: &[Tried]) -> Option<&Tried> {
+    let (best, others) = kept.split_first()?;
+    let most = usd_per_year(best)? * CHEAPER;
+    let cheaper = others.iter().filter(|other| usd_per_year(other).is_some_and(|usd| usd < most));
+    cheaper.min_by(|one, other| usd_per_year(one).unwrap_or(0.0).total_cmp(&usd_per_year(other).unwrap_or(0.0)))
+}
+
+/// Returns an option as a sentence. An option without a verdict has the condition under which it
+/// keeps the budgets.
+fn with_condition(tried: &Tried, latency: &Budget) -> String {
+    let needs_cache = tried.needs_volatile_cache() == Some(true) && verdict(tried).is_none();
+    let condition = if needs_cache { format!(": {CONDITION}") } else { String::new() };
+    sentence(tried, latency) + &condition
 }
 
 fn speed(tried: &Tried, latency: &Budget) -> Option<f64> {

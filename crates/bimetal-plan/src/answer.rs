@@ -6,12 +6,13 @@ use bimetal_core::block::BlockSize;
 use bimetal_core::layout::Role;
 use bimetal_core::units::{Bytes, significant};
 use bimetal_measure::text::{decimal, price, short, short_years};
-use bimetal_sim::findings::Finding;
+use bimetal_sim::findings::{FASTER_DEVICE, Finding};
 use bimetal_sim::lifetime::Life;
 use bimetal_sim::results::TraceSummary;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::Planned;
 use crate::advice::{Confidence, Sensitivity, Spread};
 use crate::alternatives::YEARS_MAX;
 use crate::break_even::BreakEven;
@@ -163,6 +164,9 @@ pub struct Described {
     /// Set if every budget is kept at the worst end of the range of its figure; null if the ranges
     /// were not computed.
     pub proven: Option<bool>,
+    /// Set if a budget breaks once writes wait until they are stable, so that the option keeps the
+    /// budgets only if a power cut may lose the last writes; null if that was not found out.
+    pub needs_volatile_cache: Option<bool>,
     /// Prices at which another way to build costs the same; given for the best option only.
     pub break_even: Vec<BreakEven>,
     /// Figures under the grown load; null without growth.
@@ -260,6 +264,7 @@ impl Described {
             predicted_range: figures.map(|figures| ranges(figures, budgets)).unwrap_or_default(),
             kept_in_windows: confidence.map(kept_in_windows).unwrap_or_default(),
             proven: tried.is_proven(),
+            needs_volatile_cache: tried.needs_volatile_cache(),
             break_even: Vec::new(),
             predicted_when_grown: figures
                 .and_then(|figures| figures.grown.as_deref())
@@ -383,6 +388,11 @@ pub fn without_size(model: &str) -> &str {
 /// Returns an option as a sentence with the ranges of its figures, and the verdict on its budgets:
 /// `500 GB TLC (MODEL), griffin, p99 3.1 ms (0.6 to 10), life 0.9 to 3.8 years, $212: not proven`.
 pub fn sentence(tried: &Tried, budget: &Budget) -> String {
+    let verdict = verdict(tried).map_or_else(String::new, |verdict| format!(": {verdict}"));
+    without_verdict(tried, budget) + &verdict
+}
+
+fn without_verdict(tried: &Tried, budget: &Budget) -> String {
     let candidate = &tried.candidate;
     let flash = |role: Role| {
         let offer = candidate.drive(role).filter(|offer| offer.cell.is_some())?;
@@ -414,14 +424,30 @@ pub fn sentence(tried: &Tried, budget: &Budget) -> String {
         }
     }
     parts.push(price(candidate.cost_usd));
+    parts.join(", ")
+}
+
+/// Returns the verdict on the budgets of an option; `None` if it was not proved.
+pub fn verdict(tried: &Tried) -> Option<String> {
     let confidence = tried.figures().and_then(|figures| figures.confidence.as_ref());
-    let verdict = confidence.filter(|confidence| !confidence.budgets.is_empty() || !confidence.proven);
-    let verdict = match verdict {
-        Some(confidence) => format!(": {}", confidence.verdict()),
-        None if tried.is_proven() == Some(false) => ": not proven".to_owned(),
-        None => String::new(),
-    };
-    parts.join(", ") + &verdict
+    let confidence = confidence.filter(|confidence| !confidence.budgets.is_empty() || !confidence.proven);
+    let refuted = || (tried.is_proven() == Some(false)).then(|| "not proven".to_owned());
+    confidence.map(|confidence| confidence.verdict()).or_else(refuted)
+}
+
+impl Planned {
+    /// Returns the best option as a sentence, with its verdict; `None` if no option keeps the
+    /// budgets. Budgets that are kept by a trace of a faster device are kept as recorded: a host
+    /// that waits for its reads sends its requests at other times.
+    pub fn headline(&self) -> Option<String> {
+        let best = self.tried.first().filter(|_| self.kept > 0)?;
+        let is_of_faster = self.answer.findings.iter().any(|finding| finding.id == FASTER_DEVICE);
+        let verdict = verdict(best).map(|verdict| match verdict.strip_prefix("kept").filter(|_| is_of_faster) {
+            Some(rest) => format!(": kept as recorded{rest}; a host that waits for its reads may change it"),
+            None => format!(": {verdict}"),
+        });
+        Some(without_verdict(best, &self.latency) + &verdict.unwrap_or_default())
+    }
 }
 
 /// Returns the life of an option's flash: `life 0.9 to 3.8 years`.

@@ -160,6 +160,8 @@ pub struct Figures {
     pub confidence: Option<Box<Confidence>>,
     /// Reason for which the option is not proven, if a proof failed.
     pub refuted: Option<Refuted>,
+    /// Budgets that break once writes wait until they are stable; `None` if that was not found out.
+    pub broken_when_stable: Option<Vec<String>>,
     /// Worst ends of the ranges of budgeted figures, by the names of their budgets, if the plan
     /// uses the worst ends.
     pub short_ends: BTreeMap<String, f64>,

@@ -35,6 +35,7 @@ pub mod growth;
 pub mod halves;
 pub mod kernel;
 pub mod mixcp;
+pub mod power_cut;
 mod progress;
 pub mod proof;
 mod rated_workload;
@@ -71,6 +72,7 @@ use check::check;
 use evaluate::{Evaluator, Load, MAP_TOO_LARGE, Outcome};
 use grid::Grid;
 use growth::{Growth, grown};
+use power_cut::CONDITION;
 use progress::Steps;
 pub use progress::{Progress, Stage};
 use proof::refuted_by_life;
@@ -349,9 +351,13 @@ pub fn plan(question: &Question<'_>, progress: &dyn Progress) -> Result<Planned,
     if let Some(found) = &with_think_times {
         sensitivity.push(advice::of_cheaper_options(found, &question.budgets, &search.first_response_budget()));
     }
+    let (mut tried, kept) = sorted(&search, tried);
+    search.look_at_write_caches(&mut tried[..kept])?;
+    let noted = tried[..kept].first().and_then(|best| best.figures()?.confidence.as_deref().cloned());
+    confidence = noted.or(confidence);
     let effort = Effort { options, ..Effort::default() };
     let broken_in_linux = search.broken_in_linux(&tried)?;
-    let mut planned = planned(question, &whole, &search, tried, &nearest, effort);
+    let mut planned = planned(question, &whole, &search, (tried, kept), &nearest, effort);
     if let Some((broken, best)) = broken_in_linux.zip(planned.answer.best.as_mut()) {
         best.kernel_commands.clear();
         planned.answer.findings.push(answer::linux_breaks_budgets(&broken, &best.scheme));
@@ -409,31 +415,37 @@ fn grown_load(question: &Question<'_>, load: &Load, growth: Growth) -> Result<Lo
 /// is set.
 fn keeps(tried: &Tried, budgets: &[Budget], holdout: bool) -> String {
     let by_life = || refuted_by_life(tried.figures()?, budgets);
+    let condition = if tried.needs_volatile_cache() == Some(true) { format!(", {CONDITION}") } else { String::new() };
     match (tried.why_unproven().or_else(by_life), holdout) {
-        (None, false) => "keeps the budgets".to_owned(),
-        (None, true) => "keeps the budgets over the first half".to_owned(),
+        (None, false) => format!("keeps the budgets{condition}"),
+        (None, true) => format!("keeps the budgets over the first half{condition}"),
         (Some(why), false) => format!("keeps the budgets over the whole trace, but: {why}"),
         (Some(why), true) => format!("keeps the budgets over the first half, but within this half: {why}"),
     }
 }
 
-/// Sorts the results of the options into the answer. If no option keeps the budgets, `nearest`
-/// holds the grid numbers of the options that break them least.
+/// Returns the options that keep the budgets, the best in front, with their number, and all other
+/// options behind them.
+fn sorted(search: &Search<'_>, mut tried: Vec<Tried>) -> (Vec<Tried>, usize) {
+    let ranked: Vec<usize> = search.ranked(&tried).iter().map(|tried| tried.candidate.index).collect();
+    let place = |tried: &Tried| ranked.iter().position(|&index| index == tried.candidate.index);
+    tried.sort_by_key(|tried| (place(tried).unwrap_or(usize::MAX), tried.candidate.index));
+    (tried, ranked.len())
+}
+
+/// Makes the answer from the results of the [`sorted`] options. If no option keeps the budgets,
+/// `nearest` holds the grid numbers of the options that break them least.
 fn planned(
     question: &Question<'_>,
     load: &Load,
     search: &Search<'_>,
-    tried: Vec<Tried>,
+    (tried, count): (Vec<Tried>, usize),
     nearest: &[usize],
     effort: Effort,
 ) -> Planned {
-    let ranked: Vec<usize> = search.ranked(&tried).iter().map(|tried| tried.candidate.index).collect();
-    let place = |tried: &Tried| ranked.iter().position(|&index| index == tried.candidate.index);
-    let mut tried = tried;
-    tried.sort_by_key(|tried| (place(tried).unwrap_or(usize::MAX), tried.candidate.index));
     let latency = search.first_response_budget();
     let described = |tried: &Tried| Described::of(tried, &question.budgets, question.common.block);
-    let kept: Vec<&Tried> = tried.iter().take(ranked.len()).collect();
+    let kept: Vec<&Tried> = tried.iter().take(count).collect();
     let completed: Vec<&Tried> = tried.iter().filter(|tried| tried.figures().is_some()).collect();
     let nearest = nearest.iter().filter_map(|&index| tried.iter().find(|tried| tried.candidate.index == index));
     let offered = nearest.clone().next();
@@ -480,7 +492,7 @@ fn planned(
         budgets: question.budgets.iter().map(|budget| budget.text.clone()).collect(),
         catalogue: question.catalogue.note(),
         best: best.map(described),
-        next_best: next_best(&tried[..ranked.len()], &latency).map(described),
+        next_best: next_best(&tried[..count], &latency).map(described),
         pareto: front.into_iter().map(described).collect(),
         rejected: tried.iter().skip(usize::from(best.is_some())).map(not_best).collect(),
         closest: nearest.filter_map(|tried| Closest::of(tried, &question.budgets, question.common.block)).collect(),
@@ -491,5 +503,5 @@ fn planned(
     };
     let budgets = question.budgets.clone();
     let Question { growth, holdout, .. } = *question;
-    Planned { answer, kept: ranked.len(), tried, front: front_places, latency, budgets, growth, holdout }
+    Planned { answer, kept: count, tried, front: front_places, latency, budgets, growth, holdout }
 }

@@ -452,7 +452,7 @@ impl Search<'_> {
         Ok(Tried { candidate, outcome: Some(outcome), reasons, judged: false })
     }
 
-    fn count(&self, runs: u64) {
+    pub(crate) fn count(&self, runs: u64) {
         self.simulations.fetch_add(runs, Relaxed);
     }
 

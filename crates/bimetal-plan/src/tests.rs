@@ -305,3 +305,42 @@ fn plan_shows_the_disk_without_its_volatile_write_cache() {
     let best = planned.tried[0].figures().and_then(|figures| figures.predicted(&planned.budgets[0]));
     assert!(row.figures[0].1 > best.map(|mean| mean * 2.0), "{row:?} {best:?}");
 }
+
+/// Regression: a plan said `kept` of a budget that breaks once writes wait until they are stable.
+#[test]
+fn verdict_names_the_power_cut_that_loses_writes() {
+    let requests = steady(300, 20);
+    let best = |budget| plan(&question(&requests, &["hdd-only"], &[budget]), &Nobody).unwrap();
+    let planned = best("write.mean<3ms");
+    let condition = "kept, if a power cut may lose the last writes";
+    let headline = planned.headline().unwrap();
+    assert!(headline.ends_with(&format!(": {condition}")), "{headline}");
+    let answer = &planned.answer;
+    assert_eq!(answer.best.as_ref().and_then(|best| best.needs_volatile_cache), Some(true));
+    assert_eq!(answer.confidence.as_ref().map(|sure| sure.budgets[0].verdict()).as_deref(), Some(condition));
+    assert_eq!(planned.keeps(&planned.tried[0]), "keeps the budgets, if a power cut may lose the last writes");
+    let planned = best("write.mean<10s");
+    assert_eq!(planned.answer.best.as_ref().and_then(|best| best.needs_volatile_cache), Some(false));
+    assert!(planned.headline().unwrap().ends_with(": kept"), "{:?}", planned.headline());
+}
+
+/// Regression: a plan said `kept` of a trace of a faster device, and think times changed the answer.
+#[test]
+fn first_line_says_that_budgets_are_kept_as_recorded() {
+    let answered = |request| Request { response: Some(Nanoseconds::from_micros(100)), ..request };
+    let reads = WorkloadSpec {
+        read_fraction: 1.0,
+        interarrival: Interarrival::Poisson(Nanoseconds::from_millis(20)),
+        ..WorkloadSpec::new(400, Bytes::from_mib(64))
+    };
+    let requests: Vec<Request> = Generator::new(&[reads], 1).unwrap().map(answered).collect();
+    let headline = |requests: &Vec<Request>, replay| {
+        let asked = Question { replay, ..question(requests, &["hdd-only"], &["p99<10s"]) };
+        plan(&asked, &Nobody).unwrap().headline().unwrap()
+    };
+    let (timed, think) = (Replay::Timed { speedup: 1.0 }, Replay::Think { speedup: 1.0 });
+    let said = headline(&requests, timed);
+    assert!(said.ends_with(": kept as recorded; a host that waits for its reads may change it"), "{said}");
+    assert!(headline(&requests, think).ends_with(": kept"));
+    assert!(headline(&steady(400, 20), timed).ends_with(": kept"));
+}

@@ -29,7 +29,7 @@ use crate::evaluate::{Evaluator, Figures, Load, Outcome};
 use crate::grid::Candidate;
 use crate::progress::{Progress, Stage, Steps};
 use crate::search::{Search, Tried};
-use crate::{PlanError, Planned, Question, candidates_of, check, planned, refuse_nothing};
+use crate::{PlanError, Planned, Question, candidates_of, check, planned, refuse_nothing, sorted};
 use bimetal_sim::lifetime::{KnownWear, Life};
 
 /// Schemes that the model covers.
@@ -119,7 +119,7 @@ pub fn plan(question: &Question<'_>, progress: &dyn Progress) -> Result<Planned,
         Some(_) => Vec::new(),
         None => closest::among(&tried, &question.budgets),
     };
-    let mut planned = planned(question, &load, &search, tried, &nearest, effort);
+    let mut planned = planned(question, &load, &search, sorted(&search, tried), &nearest, effort);
     if let Some((candidate, _)) = planned.best() {
         let candidate = candidate.clone();
         planned.answer.confidence = Some(asked.confidence(&candidate, &models));

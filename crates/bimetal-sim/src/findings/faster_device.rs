@@ -12,6 +12,9 @@ const QUICK_SHARE: f64 = 0.5;
 /// Smallest number of random reads from which a share is computed.
 const READS_MIN: u64 = 100;
 
+/// Name of the finding.
+pub const FASTER_DEVICE: &str = "recorded-on-faster-device";
+
 /// Returns true if the device that recorded the trace was faster than a hard disk.
 pub fn answered_by_faster_device(survey: &Survey) -> bool {
     survey.answered_random_reads >= READS_MIN && share(survey) >= QUICK_SHARE
@@ -35,7 +38,7 @@ pub(super) fn of_trace(survey: &Survey) -> Option<Finding> {
             share * 100.0
         );
         let remedy = "--replay think: each request waits for the answers that it waited for when it was recorded";
-        Finding::new("recorded-on-faster-device", "note", text, remedy, Some(share))
+        Finding::new(FASTER_DEVICE, "note", text, remedy, Some(share))
     })
 }
 

@@ -22,7 +22,7 @@ mod whole_seconds;
 
 use bimetal_core::block::BlockSize;
 use bimetal_core::units::Bytes;
-pub use faster_device::answered_by_faster_device;
+pub use faster_device::{FASTER_DEVICE, answered_by_faster_device};
 pub(crate) use holds_everything::is_cache;
 pub use no_choice::NoChoice;
 pub use of_trace::OfTrace;

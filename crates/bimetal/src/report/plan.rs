@@ -66,12 +66,12 @@ fn budgets(answer: &Answer) -> String {
 
 /// Returns the answer in a sentence, the way to build it, and the cautions.
 fn verdict(planned: &Planned) -> String {
-    let Planned { answer, tried, latency, .. } = planned;
+    let Planned { answer, tried, .. } = planned;
     let mut text = "<section aria-label=\"Answer\">".to_owned();
     // Writing to a string cannot fail.
     let _ = match (&answer.best, tried.first()) {
         (Some(best), Some(first)) => {
-            let sentence = sentence(first, latency);
+            let sentence = planned.headline().unwrap_or_default();
             let built = match &best.create_command {
                 Some(line) => block(create::introduction(&first.candidate), std::slice::from_ref(line)),
                 None => format!("<p>{}.</p>\n", escaped(&capital(&create::instead(&best.scheme)))),

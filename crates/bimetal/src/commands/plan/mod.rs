@@ -10,7 +10,7 @@ use bimetal_core::layout::Role;
 use bimetal_core::units::Bytes;
 use bimetal_measure::json::to_json;
 use bimetal_plan::advice::Confidence;
-use bimetal_plan::answer::{CLOSEST, Described, STRIPE, purchases, sentence};
+use bimetal_plan::answer::{CLOSEST, Described, STRIPE, purchases};
 use bimetal_plan::break_even;
 use bimetal_plan::budget::{Budget, Metric};
 use bimetal_plan::catalogue::{Catalogue, Kind, SIZE_MIN};
@@ -399,7 +399,7 @@ fn sheet(planned: &Planned, all: bool) -> Sheet {
 
 /// Returns the answer as text for people.
 fn text(planned: &Planned) -> String {
-    let Planned { answer, tried, kept, latency, .. } = planned;
+    let Planned { answer, tried, kept, .. } = planned;
     let mut text = format!("{}\n", self_check(&answer.trace));
     answer.findings.iter().for_each(|finding| text += &format!("{}\n", finding.line()));
     let budgets = if answer.budgets.is_empty() { "none".to_owned() } else { answer.budgets.join(", ") };
@@ -407,7 +407,7 @@ fn text(planned: &Planned) -> String {
     let _ = writeln!(text, "budgets: {budgets}; prices: {}\n", prices::source(&answer.catalogue));
     match tried.first().filter(|_| *kept > 0) {
         Some(best) => {
-            let _ = writeln!(text, "{}", sentence(best, latency));
+            let _ = writeln!(text, "{}", planned.headline().unwrap_or_default());
             let _ = writeln!(text, "buy: {}", purchases(&best.candidate));
             let _ = writeln!(text, "{}: {}", best.candidate.scheme.name, best.candidate.scheme.summary);
             let owned = answer.best.as_ref().and_then(Described::ownership);

@@ -1,0 +1,75 @@
+//! Budgets that an option keeps only while a power cut may lose the last writes.
+//!
+//! A disk with a volatile write cache answers writes before they are stable. If the trace has no
+//! flushes, no response time shows how long a stable write takes. So the options that an answer
+//! names run once more, with these caches off. An option that then breaks a budget keeps the budget
+//! under a condition, and its verdict says so.
+
+use bimetal_sim::findings::{answers_before_stable, volatile_caches};
+use bimetal_sim::simulator::SimulationError;
+use rayon::prelude::*;
+
+use crate::alternatives::{cheapest_to_own, next_best};
+use crate::answer::pareto;
+use crate::budget::Budget;
+use crate::evaluate::{Evaluator, Figures, Outcome};
+use crate::search::{Search, Tried};
+
+/// Condition of a verdict, as the end of a clause.
+pub const CONDITION: &str = "if a power cut may lose the last writes";
+
+impl Tried {
+    /// Returns true if the option breaks a budget once writes wait until they are stable; `None` if
+    /// that was not found out.
+    pub fn needs_volatile_cache(&self) -> Option<bool> {
+        self.figures()?.broken_when_stable.as_ref().map(|broken| !broken.is_empty())
+    }
+}
+
+impl Search<'_> {
+    /// Finds the budgets that break without volatile write caches, for each of the `kept` options
+    /// that an answer names: the best, the alternatives to it, and the Pareto front.
+    ///
+    /// # Errors
+    /// Returns an error if the totals of a run contradict each other.
+    pub(crate) fn look_at_write_caches(&self, kept: &mut [Tried]) -> Result<(), SimulationError> {
+        let latency = self.first_response_budget();
+        let all: Vec<&Tried> = kept.iter().collect();
+        let named = pareto(&all, &latency).into_iter().chain(all.first().copied());
+        let named = named.chain(next_best(kept, &latency)).chain(cheapest_to_own(kept));
+        let named: Vec<usize> = named.map(|tried| tried.candidate.index).collect();
+        let named: Vec<&mut Tried> = kept.iter_mut().filter(|tried| named.contains(&tried.candidate.index)).collect();
+        named.into_par_iter().with_max_len(1).try_for_each(|tried| self.look_at_write_caches_of(tried))
+    }
+
+    fn look_at_write_caches_of(&self, tried: &mut Tried) -> Result<(), SimulationError> {
+        let Tried { candidate, outcome: Some(Outcome::Done(figures)), .. } = tried else { return Ok(()) };
+        let budgets: Vec<Budget> = self.budgets.iter().filter(|budget| budget.is_of_run()).cloned().collect();
+        let mut broken = Vec::new();
+        if !budgets.is_empty() && answers_before_stable(&self.evaluator.load.survey, figures.run()) {
+            let mut common = self.evaluator.common.clone();
+            common.settings.extend(volatile_caches(figures.run()).map(|key| (key.to_owned(), "off".to_owned())));
+            let evaluator = Evaluator { common: &common, ..*self.evaluator };
+            self.count(1);
+            broken = match evaluator.run(candidate, evaluator.limits(&budgets))? {
+                Outcome::Done(stable) => {
+                    let breaks = |budget: &&Budget| stable.breaks(budget).is_some();
+                    budgets.iter().filter(breaks).map(|budget| budget.text.clone()).collect()
+                }
+                Outcome::Stopped { broken, .. } => vec![broken],
+                Outcome::Impossible(_) => return Ok(()),
+            };
+        }
+        figures.note_broken_when_stable(broken);
+        Ok(())
+    }
+}
+
+impl Figures {
+    fn note_broken_when_stable(&mut self, broken: Vec<String>) {
+        for spread in self.confidence.iter_mut().flat_map(|confidence| &mut confidence.budgets) {
+            spread.needs_volatile_cache = broken.contains(&spread.budget);
+        }
+        self.broken_when_stable = Some(broken);
+    }
+}
