@@ -4,7 +4,8 @@
 //! The best option is the cheapest that keeps the budgets. A buyer without a strict budget wants to
 //! know what a little more money buys, and whether a low price hides an SSD that must be replaced
 //! every year. So both alternatives are chosen among the options that keep the budgets and were
-//! run, without more runs.
+//! run. For this choice, the search runs the cheapest options above the best option's price, too
+//! ([`crate::search`]).
 
 use bimetal_core::units::significant;
 use bimetal_measure::text::price;

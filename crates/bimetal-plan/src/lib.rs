@@ -314,6 +314,7 @@ pub fn plan(question: &Question<'_>, progress: &dyn Progress) -> Result<Planned,
     };
     let steps = Steps::of(progress, Stage::Confidence, 3);
     if !question.exhaustive {
+        search.next_price(&mut tried)?;
         search.dearer(&mut tried)?;
         search.look_at_flash_of_all(&mut tried)?;
     }

@@ -14,6 +14,9 @@
 //! budget is compared. If two options are equally fast, the option with the better mean wins, and
 //! then the option that is earlier in the grid.
 //!
+//! The cheapest options above the winner's price are run, too, because a little more money may buy
+//! much more speed.
+//!
 //! Runs of a batch run side by side, one for each core. The results of a batch steer the next
 //! batch, so the answer does not depend on the number of cores.
 
@@ -48,6 +51,9 @@ pub(crate) const BATCH: usize = 16;
 /// Number of options after which the search for the cheapest one of a way to build ends: it ends
 /// with all options of one price.
 const RIVALS_MAX: usize = 12;
+
+/// Largest number of options of the next price that are run.
+const NEXT_PRICE_MAX: usize = 8;
 
 /// Largest number of options of one scheme of which it is found out whether they can be built.
 const BUILT_MAX: usize = 1000;
@@ -295,6 +301,41 @@ impl Search<'_> {
     pub(crate) fn place(&self, tried: &Tried) -> Place {
         let mean = tried.figures().and_then(|figures| figures.at(MEAN)).unwrap_or(f64::INFINITY);
         Place { first: self.first_response_time(tried), mean, index: tried.candidate.index }
+    }
+
+    /// Runs the cheapest options with an SSD that cost more than the winner: up to
+    /// [`NEXT_PRICE_MAX`] options of one price, each scheme with its defaults. The results show a
+    /// faster option for a little more money, under whatever scheme.
+    ///
+    /// # Errors
+    /// Returns an error if the totals of a run contradict each other.
+    pub fn next_price(&self, tried: &mut [Tried]) -> Result<(), SimulationError> {
+        if self.best(tried).is_none() {
+            return Ok(());
+        }
+        let is_for_price = |tried: &Tried| {
+            tried.outcome.is_none() && tried.reasons.iter().all(|reason| reason.starts_with(MORE_EXPENSIVE))
+        };
+        let can_win = |tried: &Tried| {
+            let Tried { candidate, .. } = tried;
+            let certain = || self.too_dear(candidate).or_else(|| self.bounds.excludes(candidate, self.budgets));
+            certain().or_else(|| self.evaluator.why_impossible(candidate)).is_none()
+        };
+        let mut dearer: Vec<&mut Tried> = tried
+            .iter_mut()
+            .filter(|tried| tried.candidate.variant == 0 && tried.candidate.drive(Role::Ssd).is_some())
+            .filter(|tried| is_for_price(tried))
+            .collect();
+        dearer.sort_by(|one, other| {
+            let by_price = one.candidate.cost_usd.total_cmp(&other.candidate.cost_usd);
+            by_price.then(one.candidate.index.cmp(&other.candidate.index))
+        });
+        let mut dearer = dearer.into_iter().take(BUILT_MAX).skip_while(|tried| !can_win(tried));
+        let Some(first) = dearer.next() else { return Ok(()) };
+        let cost_usd = first.candidate.cost_usd;
+        let others = dearer.take_while(|tried| tried.candidate.cost_usd == cost_usd).filter(|tried| can_win(tried));
+        let mut group: Vec<&mut Tried> = std::iter::once(first).chain(others).take(NEXT_PRICE_MAX).collect();
+        self.fastest_of(&mut group).map(|_| ())
     }
 
     /// Runs the winner's scheme and settings on the other SSDs, which were left out for their

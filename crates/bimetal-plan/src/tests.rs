@@ -344,3 +344,25 @@ fn first_line_says_that_budgets_are_kept_as_recorded() {
     assert!(headline(&requests, think).ends_with(": kept"));
     assert!(headline(&steady(400, 20), timed).ends_with(": kept"));
 }
+
+/// Regression: a plan offered SSDs alone for $289 more, and caches for $45 more were not run.
+#[test]
+fn cheapest_hybrids_above_the_best_price_are_run() {
+    let spec = WorkloadSpec {
+        read_fraction: 0.5,
+        interarrival: Interarrival::Poisson(Nanoseconds::from_millis(20)),
+        ..WorkloadSpec::new(2000, Bytes::from_mib(1))
+    };
+    let requests: Vec<Request> = Generator::new(&[spec], 1).unwrap().collect();
+    let shop = SHOP.replace("prices_usd = [20, 200]", "prices_usd = [90, 200]");
+    let asked = Question {
+        catalogue: Catalogue::parse(&shop, "shop").unwrap(),
+        ..question(&requests, &["hdd-only", "bcache", "hybrid-disk"], &["read.mean<10s"])
+    };
+    let planned = plan(&asked, &Nobody).unwrap();
+    assert_eq!(planned.answer.best.as_ref().map(|best| best.scheme.as_str()), Some("hdd-only"));
+    let next = planned.next_best().expect("a cache is faster");
+    assert_eq!((next.candidate.cost_usd, next.candidate.drive(Role::Ssd).is_some()), (140.0, true));
+    let ran = planned.tried.iter().filter(|tried| tried.candidate.cost_usd == 140.0 && tried.candidate.variant == 0);
+    assert!(ran.clone().count() > 1 && ran.clone().all(|tried| tried.outcome.is_some()), "both schemes were run");
+}
