@@ -353,8 +353,8 @@ impl Confidence {
         budgets.iter().filter(needs).filter(|budget| self.of(budget).is_none()).collect()
     }
 
-    /// Returns the verdict on all budgets: kept, kept under a condition, kept in some windows, or not
-    /// proven.
+    /// Returns the verdict on all budgets: kept, kept under a condition, kept in some windows, or
+    /// not proven.
     pub fn verdict(&self) -> String {
         let windows = |spread: &Spread| spread.kept_in_windows.filter(|(kept, of)| kept < of && !spread.proven);
         let open = self.budgets.iter().filter(|spread| !spread.proven);
@@ -378,8 +378,8 @@ impl Spread {
         (windows.and_then(|_| all().reduce(f64::min)), windows.and_then(|_| all().reduce(f64::max)))
     }
 
-    /// Returns the verdict on the budget: kept, kept under a condition, kept in some windows, or not
-    /// proven.
+    /// Returns the verdict on the budget: kept, kept under a condition, kept in some windows, or
+    /// not proven.
     pub fn verdict(&self) -> String {
         match self.kept_in_windows {
             _ if self.proven && self.needs_volatile_cache => format!("kept, {CONDITION}"),

@@ -324,7 +324,7 @@ fn verdict_names_the_power_cut_that_loses_writes() {
     assert!(planned.headline().unwrap().ends_with(": kept"), "{:?}", planned.headline());
 }
 
-/// Regression: a plan said `kept` of a trace of a faster device, and think times changed the answer.
+/// Regression: a plan said `kept` of a trace of a faster device; think times changed the answer.
 #[test]
 fn first_line_says_that_budgets_are_kept_as_recorded() {
     let answered = |request| Request { response: Some(Nanoseconds::from_micros(100)), ..request };

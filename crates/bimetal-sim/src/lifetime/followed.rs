@@ -309,8 +309,8 @@ mod tests {
         }
     }
 
-    /// Regression: a scheme that watches its drive was the only one with an SSD that "surely lasts
-    /// longer", because the low end of its life left out random writes.
+    /// Regression: the range of a followed drive had the spread of its own rounds alone, so its low
+    /// end left out random writes, which the low end of every other scheme has.
     #[test]
     fn range_of_a_followed_drive_covers_random_writes() {
         let requests = skewed_writes().split_off(26_000);

@@ -253,7 +253,8 @@ fn latency(document: &Document) -> Option<Answer> {
 }
 
 /// Returns the schemes of `among` with the least wear of an SSD, and the figure that decides: the
-/// shortest possible life, or bytes written if a life is unknown. Lives tie if their ranges overlap.
+/// shortest possible life, or bytes written if a life is unknown. Lives tie if their ranges
+/// overlap.
 fn least_wear(document: &Document, among: &[usize]) -> Option<(Vec<usize>, String)> {
     let runs = &document.runs;
     let among = || among.iter().copied().filter(|&at| runs[at].no_choice.is_none());
@@ -485,8 +486,8 @@ mod tests {
         assert_eq!(drives(&[disk]), "");
     }
 
-    /// Regression: the answer about wear praised the run of a scheme that gained nothing, and a life
-    /// whose range overlapped the range of the next.
+    /// Regression: the answer about wear praised the run of a scheme that gained nothing, and a
+    /// life whose range overlapped the range of the next.
     #[test]
     fn wear_praises_only_choices_that_surely_last_longer() {
         let mut document = document(vec![
