@@ -595,8 +595,8 @@ impl Profile {
         self.build_preconditioned(capacity, Precondition::Clean, SectorRange::default(), seed)
     }
 
-    /// Checks that a model of this drive with `capacity` sectors can be built, without the tables of
-    /// the model.
+    /// Checks that a model of this drive with `capacity` sectors can be built, without the tables
+    /// of the model.
     ///
     /// # Errors
     /// Refuses a capacity that the geometry of a flash drive cannot have.

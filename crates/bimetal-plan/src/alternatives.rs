@@ -91,8 +91,8 @@ impl Planned {
     }
 }
 
-/// Returns the cheapest of `kept` that is faster than the first, or lasts longer. A proven option is
-/// preferred, unless it costs more than [`PROOF_WORTH`] times as much as an option that was not
+/// Returns the cheapest of `kept` that is faster than the first, or lasts longer. A proven option
+/// is preferred, unless it costs more than [`PROOF_WORTH`] times as much as an option that was not
 /// examined. An option that the search refuted is left out.
 pub(crate) fn next_best<'t>(kept: &'t [Tried], latency: &Budget) -> Option<&'t Tried> {
     let (best, others) = kept.split_first()?;

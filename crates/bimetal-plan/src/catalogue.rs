@@ -542,8 +542,8 @@ fn similar_name(wanted: &str) -> String {
 mod tests {
     use super::*;
 
-    /// Regression: only the cheapest set was offered, and a plan that asked for a low probability of
-    /// loss had no answer, although fewer and larger drives kept it.
+    /// Regression: only the cheapest set was offered, and a plan that asked for a low probability
+    /// of loss had no answer, although fewer and larger drives kept it.
     #[test]
     fn several_drives_are_bought_if_none_is_large_enough() {
         let text = "[[drive]]\nmodel = \"samsung-870-qvo-1tb\"\nsizes = [\"1TB\", \"4TB\"]\nprices_usd = [50, 200]\n\

@@ -122,10 +122,10 @@ impl Tester {
         Ok(())
     }
 
-    /// Returns true if a change of the block that arrived after the request `number` may have merged
-    /// the block into a place that is not stable yet. The earlier, stable place is kept. In a log, a
-    /// forced change does not wait for another commit. In other stores, a later change of the block
-    /// waits until the forced change is stable.
+    /// Returns true if a change of the block that arrived after the request `number` may have
+    /// merged the block into a place that is not stable yet. The earlier, stable place is kept. In
+    /// a log, a forced change does not wait for another commit. In other stores, a later change of
+    /// the block waits until the forced change is stable.
     fn may_be_merged(&self, block: Block, number: u32) -> bool {
         let view = self.volume.view();
         let is_log = view.layout.slots.is_some_and(|slots| matches!(slots.kind, SlotKind::Log { .. }));
