@@ -218,11 +218,14 @@ impl Plan<'_> {
         let scheme = self.scheme.name;
         let mut bytes = 0;
         for (drive, size) in chosen.iter().zip(sizes) {
-            drive.profile.check_capacity(*size).map_err(|error| SetupError::Model {
-                scheme: scheme.to_owned(),
-                drive: drive.id.clone(),
-                error: Box::new(error),
-            })?;
+            // Of a drive that is too small, the scheme tells more.
+            if *size > drive.profile.capacity {
+                drive.profile.check_capacity(*size).map_err(|error| SetupError::Model {
+                    scheme: scheme.to_owned(),
+                    drive: drive.id.clone(),
+                    error: Box::new(error),
+                })?;
+            }
             if drive.holds != Holds::Home {
                 bytes += size.0 / self.choices.block.sectors() * TABLE_BYTES_PER_BLOCK;
             }
