@@ -457,7 +457,7 @@ mod tests {
         assert!(access(8, 8) && access(16, 8) && access(26, 2));
         assert!(access(32, 8), "the second file has this range alone");
         assert!(!access(40, 8));
-        assert_eq!(counter.uses, [(3, 0), (1, 1)].map(|(accesses, contiguous)| Uses { accesses, contiguous }));
+        assert_eq!(counter.uses, [(3, 1), (1, 1)].map(|(accesses, contiguous)| Uses { accesses, contiguous }));
     }
 
     #[test]
