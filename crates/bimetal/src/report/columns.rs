@@ -30,6 +30,9 @@ const LIFE: &str = "life";
 /// Heading of the share of time in which a drive has work.
 const BUSY: &str = "busy";
 
+/// Function that returns the lower and the upper end of a figure of a run.
+type Ends = fn(&Run) -> Option<(f64, f64)>;
+
 /// A figure of a run.
 pub(crate) struct Column {
     /// Heading over this column and its neighbours of the same kind.
@@ -50,7 +53,7 @@ pub(crate) struct Column {
     pub(crate) half: Option<fn(&Run) -> Option<f64>>,
     /// Returns the least and the greatest value that the trace leaves possible for the figure;
     /// `None` for a figure without such a range.
-    pub(crate) range: Option<fn(&Run) -> Option<(f64, f64)>>,
+    pub(crate) range: Option<Ends>,
     /// Set if tables show the interval beside the figure.
     pub(crate) shows_half: bool,
     /// Returns the figure in words, in `unit`.
