@@ -304,7 +304,7 @@ impl Search<'_> {
     }
 
     /// Runs the cheapest options with an SSD that cost more than the winner: up to
-    /// [`NEXT_PRICE_MAX`] options of one price, each scheme with its defaults. The results show a
+    /// `NEXT_PRICE_MAX` options of one price, each scheme with its defaults. The results show a
     /// faster option for a little more money, under whatever scheme.
     ///
     /// # Errors
