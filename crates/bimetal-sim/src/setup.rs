@@ -688,8 +688,5 @@ pub(crate) fn build_model(
         }
     };
     let built = profile.build_preconditioned(Some(size), precondition, used, choices.seed);
-    built.map_err(|error| {
-        let (scheme, drive) = (name.to_owned(), id.to_owned());
-        SetupError::Model { scheme, drive, error: Box::new(error) }
-    })
+    built.map_err(|error| SetupError::of_model(name, id, error))
 }

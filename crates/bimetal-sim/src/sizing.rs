@@ -7,6 +7,7 @@
 //! one drive. Each drive costs the whole price of the drives that are bought. A share of a drive
 //! costs the same share of the price.
 
+use bimetal_core::block::BlockSize;
 use bimetal_core::layout::{LABEL_SECTORS, LayoutError, LayoutRequest, MemberInfo, Role};
 use bimetal_core::payload::NoPayload;
 use bimetal_core::scheme::{Holds, SchemeError};
@@ -185,7 +186,9 @@ impl Plan<'_> {
     pub(crate) fn fit(&mut self, chosen: &[Chosen]) -> Result<(Volume<NoPayload>, Vec<Sectors>), SetupError> {
         let mut sizes: Vec<Sectors> = chosen.iter().map(|drive| drive.size).collect();
         loop {
-            self.check_tables(chosen, &sizes)?;
+            let drives =
+                chosen.iter().zip(&sizes).map(|(drive, size)| (&*drive.id, &drive.profile, drive.holds, *size));
+            check_tables(self.scheme.name, self.choices.block, drives)?;
             let tail = self.tail_beyond();
             let member = |(drive, size): (&Chosen, &Sectors)| MemberInfo { role: drive.role, capacity: *size + tail };
             let members: Vec<MemberInfo> = chosen.iter().zip(&sizes).map(member).collect();
@@ -212,30 +215,6 @@ impl Plan<'_> {
         }
     }
 
-    /// Refuses drives for which no tables can be made, before the volume makes its own. An
-    /// allocation that fails would end the program.
-    fn check_tables(&self, chosen: &[Chosen], sizes: &[Sectors]) -> Result<(), SetupError> {
-        let scheme = self.scheme.name;
-        let mut bytes = 0;
-        for (drive, size) in chosen.iter().zip(sizes) {
-            // Of a drive that is too small, the scheme tells more.
-            if *size > drive.profile.capacity {
-                drive.profile.check_capacity(*size).map_err(|error| SetupError::Model {
-                    scheme: scheme.to_owned(),
-                    drive: drive.id.clone(),
-                    error: Box::new(error),
-                })?;
-            }
-            if drive.holds != Holds::Home {
-                bytes += size.0 / self.choices.block.sectors() * TABLE_BYTES_PER_BLOCK;
-            }
-        }
-        match Vec::<u8>::new().try_reserve_exact(usize::try_from(bytes).unwrap_or(usize::MAX)) {
-            Ok(()) => Ok(()),
-            Err(_) => Err(SetupError::Memory { scheme, needed: Bytes(bytes) }),
-        }
-    }
-
     fn assume_sizes(&mut self, chosen: &[Chosen], sizes: &[Sectors]) {
         for (drive, size) in chosen.iter().zip(sizes) {
             let why = match (drive.origin, sized_as(drive.role, drive.holds)) {
@@ -252,6 +231,30 @@ impl Plan<'_> {
             };
             self.assume(format!("{}_size", drive.id), format!("{} ({why})", size.bytes().0));
         }
+    }
+}
+
+/// Refuses drives for which no tables can be made, before the volume `name` makes its own. An
+/// allocation that fails would end the program. A drive has its id, its profile, what it holds, and
+/// its size.
+pub(crate) fn check_tables<'a>(
+    name: &str,
+    block: BlockSize,
+    drives: impl Iterator<Item = (&'a str, &'a Profile, Holds, Sectors)>,
+) -> Result<(), SetupError> {
+    let mut bytes = 0;
+    for (id, profile, holds, size) in drives {
+        // Of a drive that is too small, the scheme tells more.
+        if size > profile.capacity {
+            profile.check_capacity(size).map_err(|error| SetupError::of_model(name, id, error))?;
+        }
+        if holds != Holds::Home {
+            bytes += size.0 / block.sectors() * TABLE_BYTES_PER_BLOCK;
+        }
+    }
+    match Vec::<u8>::new().try_reserve_exact(usize::try_from(bytes).unwrap_or(usize::MAX)) {
+        Ok(()) => Ok(()),
+        Err(_) => Err(SetupError::Memory { volume: name.to_owned(), needed: Bytes(bytes) }),
     }
 }
 

@@ -18,7 +18,7 @@ use bimetal_models::profile::Profile;
 use crate::hints;
 use crate::host::volume_with_host;
 use crate::setup::{Choices, Drive, Setup, SetupError, Size, build_model, controller_usd, units_of};
-use crate::sizing::{Origin, Sizing, price_of};
+use crate::sizing::{Origin, Sizing, check_tables, price_of};
 use crate::survey::Survey;
 
 /// Volume with the members below it.
@@ -147,6 +147,12 @@ struct Made {
     profile: Option<Profile>,
 }
 
+/// Returns what a drive of `role` holds under `scheme`.
+fn held_by(role: Role, scheme: &SchemeInfo) -> Holds {
+    let holds = scheme.members.iter().find(|(member, _)| *member == role).map(|&(_, holds)| holds);
+    if role == Role::Log { Holds::Log } else { holds.unwrap_or(Holds::Home) }
+}
+
 impl Builder<'_> {
     /// Adds a volume, and all volumes and drives below it; members are made before the volume.
     /// Returns the volume's number.
@@ -164,6 +170,13 @@ impl Builder<'_> {
         let settings = settings.map_err(|error| wrong(SchemeError::from(error).into()))?;
         let infos: Vec<MemberInfo> =
             made.iter().map(|made| MemberInfo { role: made.role, capacity: made.capacity }).collect();
+        let leaves = made.iter().zip(&choice.members).filter_map(|(made, (_, member))| match (&made.profile, member) {
+            (Some(profile), MemberChoice::Drive(drive)) => {
+                Some((&*drive.name, profile, held_by(made.role, scheme), made.capacity))
+            }
+            _ => None,
+        });
+        check_tables(name, self.choices.block, leaves)?;
         let layout = LayoutRequest { block: self.choices.block, members: &infos, units };
         let config = VolumeConfig { scheme, settings: &settings, layout, identity: at as u64 };
         let volume = volume_with_host(&config).map_err(|error| match too_small(choice, &infos, &error) {
@@ -249,8 +262,7 @@ impl Builder<'_> {
     ) -> Result<Drive, SetupError> {
         let profile = made.profile.clone().expect("a leaf has a profile");
         let model = build_model((volume_name, &choice.name), &profile, made.capacity, (volume, member), self.choices)?;
-        let holds = scheme.members.iter().find(|(role, _)| *role == made.role).map(|&(_, holds)| holds);
-        let holds = if made.role == Role::Log { Holds::Log } else { holds.unwrap_or(Holds::Home) };
+        let holds = held_by(made.role, scheme);
         let (price, bought) = price_of((&choice.profile, &profile), made.capacity, Origin::Given, self.choices);
         Ok(Drive {
             id: choice.name.clone(),

@@ -134,6 +134,10 @@ fn a_wrong_file_or_flag_says_what_was_expected() {
     assert!(error.contains("--ssd: only volumes of --config run"), "{error}");
     let error = refused(&fits, &["--set", "pair.strip=4KiB"]);
     assert!(error.contains("volume 'pair': raid1 has no parameter 'strip'"), "{error}");
+    let cached = "[volume.fast]\nscheme='smart-response'\nmembers={ssd='s',hdd='h'}\n[drive.s]\nprofile='wd-blue-sn5000'\n\
+                  size='10PiB'\n[drive.h]\nprofile='wd-red-plus'\n";
+    let error = refused(cached, &[]);
+    assert!(error.contains("fast: drive s: wd-blue-sn5000: capacity = 10240TiB: expected a size of"), "{error}");
     std::fs::remove_dir_all(directory).unwrap();
     let (status, _, error) = bimetal(&["simulate", "trees.toml", "--config", "trees.toml"]);
     assert_eq!(status, 1);

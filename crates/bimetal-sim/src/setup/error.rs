@@ -32,13 +32,13 @@ pub enum SetupError {
     },
     /// The tables of the scheme do not fit into memory.
     #[error(
-        "{scheme}: the tables of drives of these sizes take {} of address space, which the system refuses: expected \
+        "{volume}: the tables of drives of these sizes take {} of address space, which the system refuses: expected \
          smaller drives, or larger blocks (--block)",
         needed.rounded_up()
     )]
     Memory {
-        /// Name of the scheme.
-        scheme: &'static str,
+        /// Name of the scheme; in a tree, of the volume.
+        volume: String,
         /// Address space of the tables.
         needed: Bytes,
     },
@@ -204,6 +204,11 @@ pub enum SetupError {
 }
 
 impl SetupError {
+    /// Returns the refusal of the drive `id` of the volume `name`.
+    pub(crate) fn of_model(name: &str, id: &str, error: ProfileError) -> Self {
+        Self::Model { scheme: name.to_owned(), drive: id.to_owned(), error: Box::new(error) }
+    }
+
     /// Returns true if the drives of this run do not suit the scheme, so that other drives may suit
     /// the scheme.
     pub fn is_of_the_drives(&self) -> bool {
