@@ -100,7 +100,10 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     }
     let drives = drives_of(&arguments, scheme)?;
     let settings = settings_of(&arguments.set, scheme, &drives)?;
-    check_files(&arguments, &settings)?;
+    let map = arguments.files.as_deref().map(|path| file_extents(path, None)).transpose()?;
+    if map.is_none() {
+        refuse_settings_for_files(&settings)?;
+    }
     let made = MadeFiles::make(&drives, |role| match role {
         Role::Ssd => arguments.ssd_size,
         Role::Hdd => arguments.hdd_size,
@@ -116,9 +119,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
         dry_run: arguments.dry_run,
         created_by: concat!("bimetal ", env!("CARGO_PKG_VERSION")).to_owned(),
     };
-    if let Some(path) = &arguments.files {
+    if let (Some(extents), Some(path)) = (map, &arguments.files) {
         let planned = create(&Request { dry_run: true, ..request.clone() })?;
-        refuse_map_beyond(&file_extents(path, None)?, path, planned.layout.exported())?;
+        refuse_map_beyond(&extents, path, planned.layout.exported())?;
     }
     let created = create(&request)?;
     let json = arguments.json.json;
@@ -145,11 +148,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     print(&format!("Serve it with: bimetal serve {}{with_files}\n", created.label.name))
 }
 
-/// Refuses settings that require a map of files, if there is none.
-fn check_files(arguments: &Arguments, settings: &[(String, String)]) -> Result<(), Error> {
-    if let Some(path) = &arguments.files {
-        return file_extents(path, None).map(drop);
-    }
+/// Refuses settings that require a map of files.
+fn refuse_settings_for_files(settings: &[(String, String)]) -> Result<(), Error> {
     let by_files = settings.iter().find(|(key, value)| WANT_FILES.contains(&(key.as_str(), value.as_str())));
     let Some((key, value)) = by_files else { return Ok(()) };
     let why = match key.as_str() {

@@ -172,7 +172,7 @@ fn searched(arguments: &Arguments, memory: &[InMemory], progress: &dyn PlanProgr
     let (workload, replay) = Workloads::open(&arguments.traces, memory, &arguments.options)?;
     let (name, format) = (workload.name.clone(), workload.format.clone());
     common.merge = arguments.options.merges(workload.queue_events);
-    common.capacity = common.capacity.or(workload.capacity);
+    common.capacity = arguments.options.least_capacity(&common, workload.capacity)?;
     if common.capacity.is_none() {
         note_unknown_capacity("options");
     }
