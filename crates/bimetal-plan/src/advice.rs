@@ -5,7 +5,7 @@
 use bimetal_core::block::BlockSize;
 use bimetal_core::layout::Role;
 use bimetal_measure::text::{short, short_years};
-use bimetal_sim::findings::{answered_by_faster_device, answers_before_stable, volatile_caches};
+use bimetal_sim::findings::answered_by_faster_device;
 use bimetal_sim::lifetime::Life;
 use bimetal_sim::limits::Limits;
 use bimetal_sim::results::Run;
@@ -18,7 +18,7 @@ use crate::budget::{Budget, Metric};
 use crate::evaluate::{Evaluator, Figures, Load, Outcome, drive_writes};
 use crate::grid::Candidate;
 use crate::halves;
-use crate::power_cut::CONDITION;
+use crate::power_cut::{CONDITION, caches_off, with_settings};
 use crate::think::WithThinkTimes;
 
 /// Numbers of windows into which a trace is cut, if it is long enough. Each number of windows has
@@ -493,11 +493,10 @@ pub fn sensitivity(
         changed(&Evaluator { replay, ..*evaluator }, change, &candidate, budgets, &shown)
     });
     let mut rows = rows.collect::<Result<Vec<Sensitivity>, SimulationError>>()?;
-    if answers_before_stable(&evaluator.load.survey, run) {
-        let mut common = evaluator.common.clone();
-        let caches = volatile_caches(run).map(|key| (key.to_owned(), "off".to_owned()));
-        common.settings.extend(caches);
-        let flags: Vec<String> = volatile_caches(run).map(|key| format!("--set {key}=off")).collect();
+    let caches = caches_off(&evaluator.load.survey, run);
+    if !caches.is_empty() {
+        let common = with_settings(evaluator.common, &caches);
+        let flags: Vec<String> = caches.iter().map(|(key, value)| format!("--set {key}={value}")).collect();
         let change = format!("writes that wait until they are stable ({})", flags.join(" "));
         rows.push(changed(&Evaluator { common: &common, ..*evaluator }, change, candidate, budgets, &shown)?);
     }

@@ -13,6 +13,7 @@ use crate::answer::{CatalogueNote, without_size};
 use crate::drives::date::Date;
 use crate::drives::model::{self, files};
 use crate::drives::{DriveError, load};
+use crate::falling::keep_falling;
 
 /// Sizes and prices in which the models with a built-in profile were sold.
 const OF_PROFILES: &str = include_str!("built-in-prices.toml");
@@ -341,12 +342,7 @@ impl Catalogue {
         let of_model = |sizes: Vec<&Offer>| {
             let mut sets: Vec<Offer> = sizes.into_iter().map(several).collect();
             sets.sort_by(|one, other| one.usd.total_cmp(&other.usd).then(one.drives.cmp(&other.drives)));
-            let mut fewest = u64::MAX;
-            sets.retain(|set| {
-                let is_fewer = set.drives < fewest;
-                fewest = fewest.min(set.drives);
-                is_fewer
-            });
+            keep_falling(&mut sets, |set| set.drives);
             sets
         };
         too_small.flat_map(of_model).collect()

@@ -29,6 +29,7 @@ mod closest;
 pub mod create;
 pub mod drives;
 pub mod evaluate;
+mod falling;
 pub mod fleet;
 pub mod grid;
 pub mod growth;

@@ -6,7 +6,10 @@
 //! under a condition, and its verdict says so.
 
 use bimetal_sim::findings::{answers_before_stable, volatile_caches};
+use bimetal_sim::results::Run;
+use bimetal_sim::setup::Choices;
 use bimetal_sim::simulator::SimulationError;
+use bimetal_sim::survey::Survey;
 use rayon::prelude::*;
 
 use crate::alternatives::{cheapest_to_own, next_best};
@@ -24,6 +27,20 @@ impl Tried {
     pub fn needs_volatile_cache(&self) -> Option<bool> {
         self.figures()?.broken_when_stable.as_ref().map(|broken| !broken.is_empty())
     }
+}
+
+/// Returns the settings with which the volatile write caches of `run` are off; no settings if the
+/// run shows how long a stable write takes.
+pub(crate) fn caches_off<'r>(survey: &Survey, run: &'r Run) -> Vec<(&'r str, &'static str)> {
+    let caches = volatile_caches(run).filter(|_| answers_before_stable(survey, run));
+    caches.map(|key| (key, "off")).collect()
+}
+
+/// Returns `common` with further `settings`.
+pub(crate) fn with_settings(common: &Choices, settings: &[(&str, &str)]) -> Choices {
+    let mut common = common.clone();
+    common.settings.extend(settings.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())));
+    common
 }
 
 impl Search<'_> {
@@ -46,9 +63,9 @@ impl Search<'_> {
         let Tried { candidate, outcome: Some(Outcome::Done(figures)), .. } = tried else { return Ok(()) };
         let budgets: Vec<Budget> = self.budgets.iter().filter(|budget| budget.is_of_run()).cloned().collect();
         let mut broken = Vec::new();
-        if !budgets.is_empty() && answers_before_stable(&self.evaluator.load.survey, figures.run()) {
-            let mut common = self.evaluator.common.clone();
-            common.settings.extend(volatile_caches(figures.run()).map(|key| (key.to_owned(), "off".to_owned())));
+        let caches = caches_off(&self.evaluator.load.survey, figures.run());
+        if !budgets.is_empty() && !caches.is_empty() {
+            let common = with_settings(self.evaluator.common, &caches);
             let evaluator = Evaluator { common: &common, ..*self.evaluator };
             self.count(1);
             broken = match evaluator.run(candidate, evaluator.limits(&budgets))? {

@@ -83,8 +83,16 @@ impl Market {
     pub fn smallest(&self, model: &str, profile: &Profile, least: Sectors) -> Purchase {
         let mut sizes = self.sizes(model, profile);
         sizes.sort_by_key(|(size, ..)| *size);
-        let usd = |price: &Option<Price>| price.as_ref().map_or(f64::INFINITY, |price| price.usd);
-        let several = || cheapest_of_size(sizes.iter(), least.bytes(), |(size, price, _)| (size.bytes(), usd(price)));
+        let together = |(size, price, _): &(Sectors, Option<Price>, Option<String>)| {
+            let count = drives_for(least.bytes(), size.bytes());
+            (price.as_ref().map_or(f64::INFINITY, |price| price.usd * count as f64), count)
+        };
+        let several = || {
+            sizes.iter().min_by(|one, other| {
+                let (one, other) = (together(one), together(other));
+                one.0.total_cmp(&other.0).then(one.1.cmp(&other.1))
+            })
+        };
         let own = (profile.capacity, profile.price.clone(), None);
         let bought = sizes.iter().find(|(size, ..)| *size >= least).or_else(several);
         let (each, price, profile) = bought.cloned().unwrap_or(own);
@@ -105,20 +113,6 @@ impl Market {
 /// Returns the number of equal drives of `size` that hold `least` bytes.
 pub fn drives_for(least: Bytes, size: Bytes) -> u64 {
     least.0.div_ceil(size.0.max(1)).max(1)
-}
-
-/// Returns the drive of which several, used as one drive of at least `least` bytes, cost least; of
-/// equal prices, the drive of which fewer are needed. `of` returns size and price of a drive.
-fn cheapest_of_size<T>(drives: impl Iterator<Item = T>, least: Bytes, of: impl Fn(&T) -> (Bytes, f64)) -> Option<T> {
-    let together = |drive: &T| {
-        let (size, usd) = of(drive);
-        let count = drives_for(least, size);
-        (usd * count as f64, count)
-    };
-    drives.min_by(|one, other| {
-        let ((one_usd, one_count), (other_usd, other_count)) = (together(one), together(other));
-        one_usd.total_cmp(&other_usd).then(one_count.cmp(&other_count))
-    })
 }
 
 /// Returns true if one of the sizes is the nominal size of a drive, and the other the drive's own

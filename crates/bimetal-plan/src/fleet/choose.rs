@@ -10,6 +10,8 @@
 
 use std::cmp::{Ordering, Reverse};
 
+use crate::falling::keep_falling;
+
 /// Number of states at which the search for an exact answer ends.
 const STATES_MAX: usize = 1 << 21;
 
@@ -260,12 +262,7 @@ impl<'a> Search<'a> {
             }
         }
         all.sort_by_key(|state| (state.cost, state.wait, Reverse(state.place)));
-        let mut best = u64::MAX;
-        all.retain(|state| {
-            let is_better = state.wait < best;
-            best = best.min(state.wait);
-            is_better
-        });
+        keep_falling(&mut all, |state| state.wait);
         all
     }
 }
