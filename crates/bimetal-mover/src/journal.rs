@@ -9,8 +9,8 @@ use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, IntoInnerError, Write};
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
+use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
 use crate::MoverError;
@@ -137,9 +137,13 @@ impl Content {
     }
 }
 
-/// Returns the present time, in nanoseconds since 1970.
+/// Returns the present time, in nanoseconds since 1970, by the clock that dates files. The clock of
+/// the processor is ahead of it by up to one tick (4 to 10 ms): a trace that ends a millisecond after
+/// a move would be older than the move.
 fn now() -> u128 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos())
+    let now = clock_gettime(ClockId::RealtimeCoarse);
+    let since_1970 = u128::try_from(now.tv_sec).unwrap_or(0);
+    since_1970 * 1_000_000_000 + now.tv_nsec.unsigned_abs() as u128
 }
 
 impl Journal {
@@ -269,6 +273,8 @@ impl Journal {
 
 #[cfg(test)]
 mod tests {
+    use std::time::UNIX_EPOCH;
+
     use super::*;
     use crate::test_folder::TestFolder;
 
@@ -373,8 +379,24 @@ mod tests {
         drop(Journal::open(&folder.0).unwrap());
         let history = Journal::history_in(&folder.0).unwrap();
         assert!(history.is_known_at(opened) && !history.is_known_at(opened - 60_000_000_000));
-        assert_eq!(history.places_at(opened)[0].extents[0].1, 50);
+        assert_eq!(history.places_at(opened - 1)[0].extents[0].1, 50);
         assert_eq!(history.origins().count(), 1);
+    }
+
+    /// Regression: the journal took its times from another clock than files do. A trace that was
+    /// recorded within a tick of that clock after a run was refused as older than the run.
+    #[test]
+    fn trace_written_directly_after_a_move_is_later_than_the_move() {
+        let folder = TestFolder::new("clock");
+        let mut journal = Journal::open(&folder.0).unwrap();
+        for start in 0..50 {
+            journal.note(origin(1, start)).unwrap();
+            let trace = folder.0.join("trace.csv");
+            fs::write(&trace, b"0,0,read").unwrap();
+            let written = fs::metadata(&trace).and_then(|metadata| metadata.modified()).unwrap();
+            let moved = journal.content.history.notes.last().unwrap().time.unwrap();
+            assert!(written.duration_since(UNIX_EPOCH).unwrap().as_nanos() >= moved);
+        }
     }
 
     #[test]
