@@ -200,6 +200,7 @@ fn member(about: &About, snapshot: &Snapshot, at: usize, label: &AboutMember, me
         last_seen_s: None,
         drive: Some(member.drive.clone()),
         metadata_bytes: metadata.map(|bytes| bytes.0),
+        bad_metadata_pages: Some(member.bad_pages),
         reads: count(OpKind::Read),
         writes: count(OpKind::Write).map(|writes| writes + zeroes),
         flushes: count(OpKind::Flush),

@@ -172,6 +172,10 @@ pub struct Member {
     pub drive: Option<String>,
     /// Bytes of metadata that the engine wrote.
     pub metadata_bytes: Option<u64>,
+    /// Number of metadata pages that were damaged or half-written when the server began, and whose
+    /// content another copy had.
+    #[serde(default)]
+    pub bad_metadata_pages: Option<u64>,
     /// Number of read operations.
     pub reads: Option<u64>,
     /// Number of write operations.

@@ -69,6 +69,8 @@ impl Place {
             assert!(output.status.success() && said.contains(&format!("read {len}/{len} bytes")), "{read}: {said}");
             assert!(!said.contains("verification failed"), "{read}: {said}");
         }
+        let (code, said) = self.run("status hdd.img");
+        assert!(code == Some(0) && !said.contains("metadata bad"), "no page is bad: {said}");
         drop(served);
     }
 

@@ -186,19 +186,21 @@ impl Disk {
 
 const LAZY: &str = "--scheme smart-response --set mode=maximized --set stream_bypass=off --set idle=1h";
 
-fn metrics(said_by: &mut Served) -> String {
-    let mut line = String::new();
+/// Returns the page of metrics, and what the server said before it named the page.
+fn metrics(said_by: &mut Served) -> (String, String) {
+    let (mut line, mut said) = (String::new(), String::new());
     let mut lines = BufReader::new(said_by.0.stderr.as_mut().unwrap());
     while !line.contains("http://") {
         line.clear();
         lines.read_line(&mut line).unwrap();
+        said += &line;
     }
     let address = line.split("http://").nth(1).unwrap().split('/').next().unwrap().to_owned();
     let mut page = TcpStream::connect(address).unwrap();
     page.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
     let mut text = String::new();
     page.read_to_string(&mut text).unwrap();
-    text
+    (text, said)
 }
 
 /// Regression: half of the written content rots under the server. Reads failed, and status reported
@@ -323,6 +325,53 @@ fn the_last_write_before_a_crash_is_not_forgotten() {
     served.stop();
 }
 
+/// Returns the drives by name, with the number of their pages that were bad at the start.
+fn bad_pages(status: &Value) -> Vec<(String, u64)> {
+    let members = status["members"].as_array().unwrap().iter();
+    let of =
+        |member: &Value| (member["id"].as_str().unwrap().to_owned(), member["bad_metadata_pages"].as_u64().unwrap());
+    let mut bad: Vec<_> = members.map(of).collect();
+    bad.sort();
+    bad
+}
+
+/// Damaged pages of metadata cost nothing, because another copy has their content. But a drive that
+/// damages pages is told: by the server, its history, its status and its metrics.
+#[test]
+fn damaged_page_of_metadata_is_told_and_mended() {
+    let place = Place::new("metadata", LAZY);
+    let served = place.serve("box");
+    let mut disk = place.disk();
+    disk.write(0, &[7; 8 * BLOCK]);
+    disk.flush();
+    drop(disk);
+    served.kill();
+    let path = place.0.join("ssd.img");
+    let image = fs::read(&path).unwrap();
+    let superblock = image.chunks(BLOCK).position(|page| page.starts_with(b"BIms")).expect("a cache has superblocks");
+    let ssd = File::options().write(true).open(&path).unwrap();
+    ssd.write_all_at(&[0xa5; 9], (superblock * BLOCK + 600) as u64).unwrap();
+    let mut served = place.serve("box --metrics 127.0.0.1:0");
+    assert_eq!(place.disk().read(0, 8 * BLOCK).unwrap(), [7; 8 * BLOCK]);
+    let json = place.json();
+    assert_eq!(bad_pages(&json), [("hdd".to_owned(), 0), ("ssd".to_owned(), 1)]);
+    let line = json["history"][0]["text"].as_str().unwrap();
+    assert!(line.starts_with("ssd: 1 page of metadata was bad; another copy has its content"), "{line}");
+    let text = place.answer("status box", 0);
+    assert!(text.contains("1 page of metadata bad at the start"), "{text}");
+    let (text, said) = metrics(&mut served);
+    assert!(said.contains("1 page of metadata was bad"), "{said}");
+    assert!(text.contains("bimetal_member_bad_metadata_pages{member=\"ssd\"} 1"), "{text}");
+    assert_eq!(place.answer("check box", 0), "the map is consistent\n", "nothing is lost");
+    served.kill();
+    let served = place.serve("box");
+    let json = place.json();
+    assert_eq!(bad_pages(&json), [("hdd".to_owned(), 0), ("ssd".to_owned(), 0)], "the page was written again");
+    assert_eq!(json["history"].as_array().unwrap().len(), 1);
+    let said = served.stop();
+    assert!(!said.contains("metadata"), "{said}");
+}
+
 /// Reads drop bad copies of content that home has; the report lists the bad copies nevertheless.
 #[test]
 fn repaired_copies_are_told_too() {
@@ -386,7 +435,7 @@ fn every_lost_block_is_counted_beyond_a_superblock() {
     let mut served = place.serve("box --metrics 127.0.0.1:0");
     assert!(place.answer("check box --scrub", 3).contains("900 lost blocks"));
     assert_eq!(place.json()["lost"]["blocks"], 900);
-    let page = metrics(&mut served);
+    let (page, _) = metrics(&mut served);
     assert!(page.contains("bimetal_lost_blocks{volume=\"box\"} 900.0"), "{page}");
     assert!(page.contains("bimetal_checksum_errors_total{volume=\"box\"} "), "{page}");
     assert!(page.contains("bimetal_last_scrub_timestamp_seconds{volume=\"box\"} 1"), "{page}");

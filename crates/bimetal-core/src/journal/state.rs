@@ -169,6 +169,11 @@ impl StateCopies {
         }
     }
 
+    /// Returns the copies that are not sound.
+    pub(crate) fn unsound(&self) -> impl Iterator<Item = Repair> {
+        self.0.unsound()
+    }
+
     /// Returns the copies that differ from the other copy of their turn, each with the state that
     /// the copy must have.
     pub(crate) fn repairs(&self) -> Vec<(Repair, &State)> {

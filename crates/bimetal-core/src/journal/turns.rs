@@ -131,6 +131,12 @@ impl<T> Turns<T> {
         all.filter(|&(turn, copy)| wrong(turn, copy)).map(|(turn, copy)| Repair { turn, copy }).collect()
     }
 
+    /// Returns the copies that are not sound.
+    pub fn unsound(&self) -> impl Iterator<Item = Repair> {
+        let all = (0..TURNS).flat_map(|turn| (0..COPIES).map(move |copy| Repair { turn, copy }));
+        all.filter(|at| self.0[at.turn][at.copy].number().is_none())
+    }
+
     /// Returns true if the content of copy `copy` of turn `turn` equals `content`.
     pub fn has(&self, turn: usize, copy: usize, content: &T) -> bool
     where
@@ -211,5 +217,6 @@ mod tests {
     fn repairs_name_what_differs_from_its_twin() {
         let found = turns([Sound(8, ()), Sound(6, ()), Bad, Sound(7, ())]);
         assert_eq!(found.repairs(), [Repair { turn: 0, copy: 1 }, Repair { turn: 1, copy: 0 }]);
+        assert_eq!(found.unsound().collect::<Vec<_>>(), [Repair { turn: 1, copy: 0 }], "an older copy is sound");
     }
 }

@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use bimetal_core::block::BlockRun;
 use bimetal_core::label::report::{Finding, Kind, LastScrub, Report, State};
 use bimetal_core::layout::MemberId;
-use bimetal_core::units::Nanoseconds;
+use bimetal_core::units::{Nanoseconds, counted};
 use bimetal_core::volume::Trouble;
 use bimetal_volumes::lost::{self, Lost, Places};
 use bimetal_volumes::system::seconds_since_1970;
@@ -84,7 +84,26 @@ impl Server {
             self.ledger.report.unclear(gone);
             self.ledger.unwritten = true;
         }
+        self.note_bad_pages();
         self.take_troubles();
+    }
+
+    /// Adds the bad pages of metadata that recovery found to the history.
+    fn note_bad_pages(&mut self) {
+        for (member, pages) in self.volume.bad_pages() {
+            let name = self.control.about.as_ref().map(|about| about.name_of(member)).unwrap_or_default();
+            self.ledger.report.note(seconds_since_1970(), &format!("{name}: {}", bad_pages(pages)));
+            self.ledger.unwritten = true;
+        }
+    }
+
+    /// Prints the bad pages of metadata that recovery found.
+    pub(super) fn tell_bad_pages(&mut self) {
+        let bad: Vec<_> = self.volume.bad_pages().collect();
+        for (member, pages) in bad {
+            let line = format!("{}: {}", self.called(member.0), bad_pages(pages));
+            self.say(&line);
+        }
     }
 
     /// Adds new findings of the volume to the report, and prints the findings.
@@ -239,6 +258,15 @@ impl Server {
         self.watch(key, Watch::Acknowledge);
         None
     }
+}
+
+/// Describes bad pages of metadata on a drive, as the part of a sentence after the drive.
+fn bad_pages(pages: u64) -> String {
+    let (were, copies) = if pages == 1 { ("was", "another copy has its") } else { ("were", "other copies have their") };
+    let pages = counted(pages, "page");
+    format!(
+        "{pages} of metadata {were} bad; {copies} content. This is normal after a power cut, otherwise check the drive"
+    )
 }
 
 /// Describes a finding of `count` blocks, as the part of a sentence after their place.

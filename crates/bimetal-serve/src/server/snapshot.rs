@@ -26,11 +26,15 @@ impl Server {
             write_bytes: traffic.written,
             errors: traffic.errors,
             last_error: traffic.trouble(),
+            bad_pages: 0,
         });
         let homes = if view.layout.is_mirrored() { Vec::new() } else { view.layout.homes() };
         let mut members: Vec<MemberSnapshot> = members.collect();
         for (number, member) in members.iter_mut().enumerate() {
             member.is_home = homes.contains(&MemberId(number as u16));
+        }
+        for (member, pages) in self.volume.bad_pages() {
+            members[usize::from(member.0)].bad_pages = pages;
         }
         Snapshot {
             uptime: self.now.saturating_sub(self.time_before),

@@ -53,6 +53,7 @@ impl Server {
         for line in meaning(self.known_report(), self.volume.lost_blocks(), &name, false) {
             self.say(&line);
         }
+        self.tell_bad_pages();
         self.tell_states();
     }
 

@@ -9,7 +9,7 @@
 
 mod lost;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::recovery_error::RecoveryError;
 use crate::block::{Block, BlockRun, ValidMask};
@@ -103,6 +103,8 @@ pub(super) struct Damage {
     pub(super) gave_up: Option<GaveUp>,
     pub(super) began_without: Option<RecoveryError>,
     pub(super) began_empty: Option<RecoveryError>,
+    /// Number of bad pages of metadata that recovery found on each member.
+    pub(super) bad_pages: BTreeMap<MemberId, u64>,
 }
 
 /// The consequence of damage of a slot.
@@ -124,6 +126,7 @@ impl Damage {
             gave_up: None,
             began_without: None,
             began_empty: None,
+            bad_pages: BTreeMap::new(),
         }
     }
 

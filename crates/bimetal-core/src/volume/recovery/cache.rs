@@ -276,6 +276,17 @@ impl<P: Payload> Recovery<P> {
             let generation = header.map_or(0, |header| header.generation);
             let is_damaged = header.is_none() && chunk.page(number).is_none_or(|page| !page::is_blank(page));
             let taken = self.cache().taken[number as usize];
+            // The second copies of a checkpoint are stable before the checkpoint counts.
+            let is_complete = chunk.copy == 1 && taken > 0 && self.ring().generation(index) == taken;
+            let lacks_first = chunk.copy == 1 && taken == 0 && generation > 0;
+            if is_damaged || (is_complete && header.is_none()) {
+                let place = self.ring().table_place(index, 1, chunk.copy);
+                self.note_bad_page(self.member(), place);
+            } else if lacks_first {
+                // The first copies of a checkpoint are stable before the second are written.
+                let place = self.ring().table_place(index, 1, 0);
+                self.note_bad_page(self.member(), place);
+            }
             if is_damaged || (chunk.copy == 1 && generation != taken) {
                 // Both copies are written again.
                 self.ring().touch_page(index);
@@ -438,7 +449,10 @@ impl<P: Payload> Recovery<P> {
                 cache.area_of_marks = Some(bytes.clone());
                 cache.marks = bytes;
             }
-            None => cache.all_marked = true,
+            None => {
+                cache.all_marked = true;
+                self.note_bad_page(answer.member, answer.range);
+            }
         }
     }
 
@@ -462,8 +476,14 @@ impl<P: Payload> Recovery<P> {
         for number in begin..first.end() {
             if !self.cache().has_ended {
                 let pages = copies_of(number, &first, second.as_ref());
-                let found = pages.iter().flatten().find_map(|page| self.ring_page(page, number));
-                match found {
+                let of_copy = |page: Option<&Page>| page.and_then(|page| self.ring_page(page, number));
+                let found = pages.map(of_copy);
+                if let [None, Some(_)] = &found {
+                    let is_sound = pages[0].is_some_and(|page| record::decode_page(Kind::Ring, page).is_ok());
+                    let place = self.ring().place(number, 1, 0);
+                    self.note_bad_first_copy(pages[0], is_sound, place);
+                }
+                match found.into_iter().flatten().next() {
                     Some((header, records)) => self.takes_records(header.stable, records),
                     None if second.is_some() => self.cache().has_ended = true,
                     None => return self.read_second_copies(first, number),

@@ -47,19 +47,21 @@ const LOOK_BLOCKS: u64 = 3 * (RECORDS_PER_PAGE as u64 + SEGMENT_PAGES);
 const LOOK_BYTES: Bytes = Bytes::from_mib(48);
 
 #[derive(Clone)]
-struct Segment {
-    first: Position,
+pub(super) struct Segment {
+    pub(super) first: Position,
     /// Number of data blocks between head and foot.
     pieces: u64,
     records: Vec<Record>,
     header: PageHeader,
     /// Position at which the log goes on after it, if a recovery found the part between damaged.
     leap: Option<Position>,
+    /// The page, head or foot, that was not found.
+    pub(super) lacks: Option<Kind>,
 }
 
 impl Segment {
     /// Returns the position after the segment's foot.
-    fn own_end(&self) -> Position {
+    pub(super) fn own_end(&self) -> Position {
         self.first + SEGMENT_PAGES + self.pieces
     }
 
@@ -272,8 +274,13 @@ impl<P: Payload> Recovery<P> {
         };
         for number in self.log().next_page..first.end() {
             let pages = copies_of(number, &first, second.as_ref());
-            let found = pages.iter().flatten().find_map(|page| self.index_page(page, number));
-            match found {
+            let found = pages.map(|page| page.and_then(|page| self.index_page(page, number)));
+            if let [None, Some(_)] = &found {
+                let is_sound = pages[0].is_some_and(|page| record::decode_page(Kind::Index, page).is_ok());
+                let place = self.tail().index.place(number, 1, 0);
+                self.note_bad_first_copy(pages[0], is_sound, place);
+            }
+            match found.into_iter().flatten().next() {
                 Some((stable, records)) => self.takes_index_records(stable, records),
                 None if second.is_some() => {
                     self.note_index_behind(number, &first, second.as_ref());
@@ -424,6 +431,7 @@ impl<P: Payload> Recovery<P> {
             Some(foot) if foot.header == segment.header => segment.leave_out_with(foot),
             _ => (false, true),
         };
+        segment.lacks = segment.lacks.or(foot.is_none().then_some(Kind::Foot));
         if head_is_old {
             self.repair(Kind::Head, &segment);
         }
@@ -435,7 +443,7 @@ impl<P: Payload> Recovery<P> {
     }
 
     /// Returns the place of the page at the beginning of the block at a position.
-    fn page_at(&self, position: Position) -> SectorRange {
+    pub(super) fn page_at(&self, position: Position) -> SectorRange {
         let slot = Slot((position % u64::from(self.volume.view.map.slots())) as u32);
         SectorRange::new(self.sectors_of_slot(slot).start.0, PAGE_SECTORS)
     }
@@ -510,7 +518,7 @@ impl<P: Payload> Recovery<P> {
             Record::Dropped { count: 0, before, .. } => Some(*before),
             _ => None,
         });
-        let segment = Segment { first, pieces, records, header, leap };
+        let segment = Segment { first, pieces, records, header, leap, lacks: None };
         let whole = first % slots + SEGMENT_PAGES + pieces <= slots && segment.end() <= limit;
         whole.then_some(segment)
     }
@@ -519,7 +527,8 @@ impl<P: Payload> Recovery<P> {
     fn search_on(&mut self) {
         let slots = u64::from(self.volume.view.map.slots());
         let Some(search) = &mut self.log().search else { unreachable!("a search is on") };
-        if let Some(segment) = search.found.take() {
+        if let Some(mut segment) = search.found.take() {
+            segment.lacks = Some(Kind::Head);
             self.log().search = None;
             self.repair(Kind::Head, &segment);
             return self.takes_segment(segment);
@@ -603,7 +612,7 @@ impl<P: Payload> Recovery<P> {
         if first + SEGMENT_PAGES <= next {
             let record = Record::Dropped { first: Block(0), count: 0, before: next };
             let header = PageHeader { volume: self.volume.store.identity(), number: first, life, stable: next };
-            let segment = Segment { first, pieces: 0, records: vec![record], header, leap: Some(next) };
+            let segment = Segment { first, pieces: 0, records: vec![record], header, leap: Some(next), lacks: None };
             self.repair(Kind::Head, &segment);
             self.repair(Kind::Foot, &segment);
         }
@@ -638,6 +647,9 @@ impl<P: Payload> Recovery<P> {
             && self.log().in_doubt.len() > unread
             && self.log().in_doubt.front().is_some_and(is_stable)
         {
+            if let Some(segment) = self.log().in_doubt.front().filter(|segment| segment.lacks.is_some()).cloned() {
+                self.note_bad_page_of_segment(&segment);
+            }
             self.apply_segment();
         }
     }

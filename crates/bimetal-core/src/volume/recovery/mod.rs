@@ -20,6 +20,7 @@
 //! that have not left it (`refusal.rs`).
 
 mod anew;
+mod bad_pages;
 mod bounds;
 mod cache;
 mod chunks;
@@ -90,6 +91,7 @@ pub struct Recovery<P: Payload> {
     /// Pages that are torn, damaged or older than their other copy. The pages are written when the
     /// recovery has succeeded.
     repairs: Vec<PageRepair>,
+    bad_pages: bad_pages::BadPages,
     outgoing: VecDeque<Operation<P>>,
     in_flight: BTreeMap<Token, Asked<P>>,
     tokens: u64,
@@ -237,6 +239,7 @@ impl<P: Payload> Recovery<P> {
             superblocks: superblocks::Superblocks::default(),
             chunks: chunks::Chunks::default(),
             repairs: Vec::new(),
+            bad_pages: bad_pages::BadPages::default(),
             outgoing: VecDeque::new(),
             in_flight: BTreeMap::new(),
             tokens: 0,
@@ -295,6 +298,7 @@ impl<P: Payload> Recovery<P> {
         assert!(self.in_flight.is_empty(), "operations of the recovery are still under way");
         self.outcome.take().expect("a finished recovery has an outcome")?;
         self.volume.operations.begin_after(self.tokens);
+        self.tell_bad_pages();
         if self.volume.view.map.dirty_blocks() > 0 {
             self.volume.mover.dirty_since = DirtySince::Before;
         }

@@ -52,6 +52,9 @@ impl<P: Payload> Recovery<P> {
             },
             None => Copy::Bad,
         };
+        if matches!(found.copies[answer.purpose as usize], Copy::Bad) && !self.of_version_1 {
+            self.note_bad_page(answer.member, answer.range);
+        }
     }
 
     /// Takes the newest copies once everything was read, and ends the recovery once the repairs are

@@ -52,6 +52,14 @@ impl<P: Payload> Recovery<P> {
     /// Takes the newest state of all homes. Returns true if the newest state is known; if not, the
     /// recovery has ended.
     pub(super) fn settle_states(&mut self) -> bool {
+        let current = |states: &&HomeStates| !states.found.is_of_version_1();
+        let unsound: Vec<_> = self
+            .home_states
+            .iter()
+            .filter(|(_, states)| current(states))
+            .map(|(&home, states)| (home, states.found.unsound().collect::<Vec<_>>()))
+            .collect();
+        unsound.into_iter().for_each(|(home, unsound)| self.note_bad_states(home, unsound.into_iter()));
         let mut doubtful = Vec::new();
         for (&home, states) in &self.home_states {
             let (newest, at_most) = states.found.newest();
@@ -75,8 +83,7 @@ impl<P: Payload> Recovery<P> {
             .iter()
             .flat_map(|(&home, states)| states.found.repairs().into_iter().map(move |(repair, _)| (home, repair)));
         self.second_first = repairs.filter(|(_, repair)| repair.copy > 0).map(|(home, at)| (home, at.turn)).collect();
-        let current = |states: &HomeStates| !states.found.is_of_version_1();
-        self.of_version_1 = !self.home_states.values().any(current);
+        self.of_version_1 = !self.home_states.values().any(|states| current(&states));
         if self.of_version_1 && self.state.sequence == 0 && !self.layout().is_mirrored() {
             // Version 1 wrote number 0 alone: number 1 is written beside it when the recovery has
             // succeeded.

@@ -73,7 +73,9 @@ impl<P: Payload> Recovery<P> {
             newest => newest,
         };
         let newest = newest.cloned();
+        let unsound: Vec<_> = found.unsound().collect();
         let (unreadable, of_version_1) = (*unreadable, *of_version_1);
+        self.note_bad_superblocks(unsound.into_iter());
         match newest {
             Ok(superblock) if self.is_possible_superblock(&superblock) => return Some(superblock),
             Ok(_) => self.damaged("its superblock has an invalid field"),
