@@ -61,12 +61,20 @@ pub fn status(located: &Located) -> Status {
         } else if located.assembly.resizing && process.is_none() {
             "a change of sizes was interrupted: finish it with `bimetal resize`".to_owned()
         } else {
-            let calm = meaning(process, whole, kept.as_ref());
-            let is_calm = process.is_none() && kept.as_ref().is_some_and(|state| !state.dirty);
+            let missing_home = missing_home(located).filter(|_| process.is_none());
+            let calm = match &missing_home {
+                Some(home) => format!(
+                    "{home} is missing, and it is home of blocks that no other drive has: connect it; without it the \
+                     volume cannot be served"
+                ),
+                None => meaning(process, whole, kept.as_ref()).to_owned(),
+            };
+            let is_calm =
+                process.is_none() && missing_home.is_none() && kept.as_ref().is_some_and(|state| !state.dirty);
             let found = overwritten(located).filter(|_| process.is_none());
             let refused = off_home.as_ref().and_then(|found| found.as_ref().err()).filter(|_| whole);
             let found = found.or_else(|| refused.map(|error| format!("the volume cannot be served as it is: {error}")));
-            found.unwrap_or_else(|| meaning_with(calm, is_calm, &report, &label.name))
+            found.unwrap_or_else(|| meaning_with(&calm, is_calm, &report, &label.name))
         },
         scheme: label.scheme.clone(),
         settings: About::of(label, located).map(|about| about.settings).unwrap_or_default(),
@@ -171,6 +179,16 @@ fn overwritten(located: &Located) -> Option<String> {
             _ => None,
         }
     })
+}
+
+/// Returns the name of a drive that is missing and is home of blocks without a copy.
+fn missing_home(located: &Located) -> Option<String> {
+    let label = &located.assembly.label;
+    let layout = Plan::of_label(label)?.lay_out().ok()?;
+    let seats = &located.assembly.seats;
+    let is_missing = |home: &MemberId| !matches!(seats[usize::from(home.0)], Seat::Taken(_));
+    let home = layout.homes().into_iter().filter(|_| !layout.is_mirrored()).find(is_missing)?;
+    Some(label.member_name(home))
 }
 
 fn meaning(process: Option<u32>, whole: bool, state: Option<&State>) -> &'static str {

@@ -589,6 +589,28 @@ fn wiped_end_of_either_drive_is_rescued() {
     }
 }
 
+/// Regression: an interrupted rescue had written the label and not the loss of proof. The next
+/// rescue found nothing to rescue, and the status said that everything was at home.
+#[test]
+fn interrupted_rescue_keeps_the_loss_of_proof() {
+    let place = Place::new("interrupted");
+    let tail = (HDD_MIB << 20) - (64 << 10);
+    place.open("hdd.img").write_all_at(&[0; 64 << 10], tail).unwrap();
+    // The system ends the rescue at its first write to the pages of the label.
+    let limit = format!("--fsize={}", tail + 8 * BLOCK);
+    let rescue = ["-k", "1", "120", "prlimit", &limit, BIMETAL, "rescue", &place.1];
+    let mut command = Command::new("timeout");
+    let ended = place.with_directories(command.args(rescue)).output().unwrap();
+    assert!(!ended.status.success(), "{}", place.text(&ended.stdout));
+    let mut magic = [0; 4];
+    place.open("hdd.img").read_exact_at(&mut magic, tail + 4 * BLOCK).unwrap();
+    assert_eq!(&magic, b"BIrp", "the report of the loss comes before the label");
+    place.succeed("rescue box");
+    let status = place.json();
+    let losses = status["accepted_losses"].as_array().unwrap();
+    assert!(losses.len() == 1 && losses[0]["what"] == "proof", "{status}");
+}
+
 /// Damage of any one page of the newest label costs nothing.
 #[test]
 fn any_one_damaged_page_of_a_label_costs_nothing() {

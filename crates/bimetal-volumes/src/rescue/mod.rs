@@ -41,6 +41,7 @@ use crate::held::{Held, HoldError, lock};
 use crate::home_content::{is_foreign, judge_home};
 use crate::labels::{self, LabelError};
 use crate::plan::Plan;
+use crate::report;
 use crate::state::{self, given_up};
 use crate::system::seconds_since_1970;
 use crate::verdict::Refusal;
@@ -562,12 +563,13 @@ fn with_seats(located: &Located, seated: &[Seated<'_>]) -> Located {
 /// found: one newer state may be lost.
 const SEQUENCES_AHEAD: u64 = 16;
 
-/// Writes the lost metadata: the label first, so that an interrupted rescue can find the drive by
-/// its label.
+/// Writes the lost metadata: the losses first, so that no interrupted rescue forgets them; then the
+/// labels, so that the next rescue can find each drive by its label.
 fn write(whole: &Located, layout: &Layout, seated: &[Seated<'_>], reports: &[MemberReport]) -> Result<(), RescueError> {
     let name = &whole.assembly.label.name;
     {
         let lock = lock(name, seated.iter().map(|seat| &seat.drive.probe))?;
+        note_losses(whole, seated, &lock, unproven_homes(reports))?;
         let first = first_sequence(layout, seated, &lock);
         for (seat, lock) in seated.iter().zip(&lock.drives) {
             let report = &reports[usize::from(seat.id.0)];
@@ -592,13 +594,31 @@ fn write(whole: &Located, layout: &Layout, seated: &[Seated<'_>], reports: &[Mem
         }
     }
     let mut held = Held::take_overwriting(&labelled)?;
-    let unproven = unproven_homes(reports);
-    if !unproven.is_empty() {
-        held.keep_losses(&unproven)?;
-    }
     // Labels written while a drive is missing would make the drive's content outdated.
     if reports.iter().all(|report| report.label != LabelLeft::Missing) {
         held.close()?;
+    }
+    Ok(())
+}
+
+/// Adds losses to the report on all drives, unless the report of an interrupted rescue has them.
+fn note_losses(
+    whole: &Located,
+    seated: &[Seated<'_>],
+    lock: &VolumeLock,
+    mut losses: Vec<AcceptedLoss>,
+) -> Result<(), RescueError> {
+    let mut report = report::of(whole);
+    losses.retain(|loss| !report.losses().iter().any(|known| (known.member, known.what) == (loss.member, loss.what)));
+    if losses.is_empty() {
+        return Ok(());
+    }
+    losses.into_iter().for_each(|loss| report.accept(loss));
+    // A drive without a report gets both turns, with numbers that no drive has.
+    let report = report.numbered(report.sequence.saturating_add(2));
+    let volume = whole.assembly.label.volume.identity();
+    for (seat, lock) in seated.iter().zip(&lock.drives) {
+        report::place(lock.file(), seat.label.own().size, &seat.drive.probe.path, volume, &report)?;
     }
     Ok(())
 }
