@@ -186,8 +186,8 @@ impl Plan<'_> {
     pub(crate) fn fit(&mut self, chosen: &[Chosen]) -> Result<(Volume<NoPayload>, Vec<Sectors>), SetupError> {
         let mut sizes: Vec<Sectors> = chosen.iter().map(|drive| drive.size).collect();
         loop {
-            let drives =
-                chosen.iter().zip(&sizes).map(|(drive, size)| (&*drive.id, &drive.profile, drive.holds, *size));
+            let drives = chosen.iter().zip(&sizes);
+            let drives = drives.map(|(drive, size)| (Some((&*drive.id, &drive.profile)), drive.holds, *size));
             check_tables(self.scheme.name, self.choices.block, drives)?;
             let tail = self.tail_beyond();
             let member = |(drive, size): (&Chosen, &Sectors)| MemberInfo { role: drive.role, capacity: *size + tail };
@@ -234,21 +234,22 @@ impl Plan<'_> {
     }
 }
 
-/// Refuses drives for which no tables can be made, before the volume `name` makes its own. An
-/// allocation that fails would end the program. A drive has its id, its profile, what it holds, and
-/// its size.
+/// Refuses members for which no tables can be made, before the volume `name` makes its own. An
+/// allocation that fails would end the program. A member has its id and profile if it is a drive,
+/// what it holds, and its size. Only a cache reserves tables for each of its blocks: the map of a
+/// log grows with the blocks written, and a scheme limits its ranges itself.
 pub(crate) fn check_tables<'a>(
     name: &str,
     block: BlockSize,
-    drives: impl Iterator<Item = (&'a str, &'a Profile, Holds, Sectors)>,
+    members: impl Iterator<Item = (Option<(&'a str, &'a Profile)>, Holds, Sectors)>,
 ) -> Result<(), SetupError> {
     let mut bytes = 0;
-    for (id, profile, holds, size) in drives {
+    for (drive, holds, size) in members {
         // Of a drive that is too small, the scheme tells more.
-        if size > profile.capacity {
+        if let Some((id, profile)) = drive.filter(|(_, profile)| size > profile.capacity) {
             profile.check_capacity(size).map_err(|error| SetupError::of_model(name, id, error))?;
         }
-        if holds != Holds::Home {
+        if holds == Holds::Cache {
             bytes += size.0 / block.sectors() * TABLE_BYTES_PER_BLOCK;
         }
     }
@@ -278,4 +279,22 @@ fn enlargeable(chosen: &[Chosen], sizes: &[Sectors], error: &VolumeError) -> Opt
     };
     let at = (0..chosen.len()).rfind(is_it)?;
     Some((at, Sectors(Sectors::covering(*needed).0.next_multiple_of(8))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Regression: a log and a copy on a large disk counted like a cache. A comparison with a disk
+    /// of 20 TB ended with an error, and on a small machine one with a disk of 4 TB.
+    #[test]
+    fn only_a_cache_reserves_tables_for_its_blocks() {
+        let huge = Bytes(1 << 56).sectors();
+        let check = |holds| check_tables("a", BlockSize::default(), std::iter::once((None, holds, huge)));
+        for holds in [Holds::Home, Holds::Copy, Holds::Log, Holds::Ranges] {
+            assert!(check(holds).is_ok(), "{holds:?}");
+        }
+        let refused = check(Holds::Cache).expect_err("no system has this address space");
+        assert!(matches!(refused, SetupError::Memory { .. }) && refused.is_of_the_drives(), "others can be compared");
+    }
 }

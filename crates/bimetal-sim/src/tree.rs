@@ -170,13 +170,14 @@ impl Builder<'_> {
         let settings = settings.map_err(|error| wrong(SchemeError::from(error).into()))?;
         let infos: Vec<MemberInfo> =
             made.iter().map(|made| MemberInfo { role: made.role, capacity: made.capacity }).collect();
-        let leaves = made.iter().zip(&choice.members).filter_map(|(made, (_, member))| match (&made.profile, member) {
-            (Some(profile), MemberChoice::Drive(drive)) => {
-                Some((&*drive.name, profile, held_by(made.role, scheme), made.capacity))
-            }
-            _ => None,
+        let members = made.iter().zip(&choice.members).map(|(made, (_, member))| {
+            let drive = match (&made.profile, member) {
+                (Some(profile), MemberChoice::Drive(drive)) => Some((&*drive.name, profile)),
+                _ => None,
+            };
+            (drive, held_by(made.role, scheme), made.capacity)
         });
-        check_tables(name, self.choices.block, leaves)?;
+        check_tables(name, self.choices.block, members)?;
         let layout = LayoutRequest { block: self.choices.block, members: &infos, units };
         let config = VolumeConfig { scheme, settings: &settings, layout, identity: at as u64 };
         let volume = volume_with_host(&config).map_err(|error| match too_small(choice, &infos, &error) {

@@ -12,7 +12,7 @@ use crate::memory::free_bytes;
 /// Memory for requests where the system does not tell how much is free.
 const BYTES_DEFAULT: u64 = 1 << 30;
 /// Share of the free memory for the requests of all traces that are kept at a time.
-const MEMORY_SHARE: u64 = 4;
+pub(crate) const MEMORY_SHARE: u64 = 4;
 
 /// Returns the largest number of bytes that the kept requests of one trace may take, if each of
 /// `threads` may hold another trace.

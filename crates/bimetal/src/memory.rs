@@ -23,7 +23,8 @@ pub(crate) fn take_large_blocks_from_the_system() {
 
 /// Returns the memory that this process can take, if the system tells. This memory is the free
 /// memory of the machine, or of a control group that contains the process, if the control group has
-/// less. Batch systems and containers set the limits of such groups.
+/// less. Batch systems and containers set the limits of such groups. Groups of version 1 of the
+/// kernel's interface are not read.
 pub(crate) fn free_bytes() -> Option<u64> {
     let of_machine = fs::read_to_string("/proc/meminfo").ok().and_then(|text| available(&text));
     let group = fs::read_to_string("/proc/self/cgroup").ok();
@@ -45,14 +46,24 @@ fn group_path(text: &str) -> Option<&str> {
 }
 
 /// Returns the least free memory of the group at `path` and the groups around it, below the folder
-/// `root` of all groups.
+/// `root` of all groups. The pages of files that a group has read are free: the system drops them
+/// before it refuses memory.
 fn free_of_groups(root: &Path, path: &str) -> Option<u64> {
     let free = |group: &Path| {
-        let figure = |name: &str| fs::read_to_string(group.join(name)).ok()?.trim().parse::<u64>().ok();
-        Some(figure("memory.max")?.saturating_sub(figure("memory.current")?))
+        let text = |name: &str| fs::read_to_string(group.join(name)).ok();
+        let figure = |name: &str| text(name)?.trim().parse::<u64>().ok();
+        let used = figure("memory.current")?.saturating_sub(pages_of_files(&text("memory.stat").unwrap_or_default()));
+        Some(figure("memory.max")?.saturating_sub(used))
     };
     let own = root.join(path.trim_start_matches('/'));
     own.ancestors().take_while(|group| group.starts_with(root)).filter_map(free).min()
+}
+
+/// Returns the bytes of pages of files in the text of `memory.stat`.
+fn pages_of_files(text: &str) -> u64 {
+    let figures = text.lines().filter_map(|line| line.split_once(' '));
+    let of_files = figures.filter(|(name, _)| ["active_file", "inactive_file"].contains(name));
+    of_files.filter_map(|(_, bytes)| bytes.parse::<u64>().ok()).fold(0, u64::saturating_add)
 }
 
 #[cfg(test)]
@@ -76,6 +87,9 @@ mod tests {
         write(&inner, "500\n", "600\n");
         assert_eq!(free_of_groups(&root, "/batch/job"), Some(0));
         assert_eq!(free_of_groups(&root, "/batch"), Some(700));
+        let pages = "anon 50\nfile 520\ninactive_file 400\nactive_file 120\n";
+        fs::write(inner.join("memory.stat"), pages).expect("written");
+        assert_eq!(free_of_groups(&root, "/batch/job"), Some(420), "pages of files count as free");
         fs::remove_dir_all(&root).expect("removed");
     }
 

@@ -218,6 +218,7 @@ impl SetupError {
                 | Self::FurtherMember { .. }
                 | Self::DriveTooSmall { .. }
                 | Self::Model { .. }
+                | Self::Memory { .. }
         )
     }
 }

@@ -11,7 +11,7 @@ use bimetal_plan::sweep::SweepError;
 use bimetal_plan::sweep::store::{Part, RESULT, Store};
 use bimetal_sim::experiment::{Experiment, ExperimentError, NoProgress, peak_rss_bytes};
 use bimetal_sim::results::{Document, TraceSummary};
-use bimetal_sim::setup::Choices;
+use bimetal_sim::setup::{Choices, SetupError};
 use bimetal_trace::Event;
 use serde::Serialize;
 use serde_json::Value;
@@ -21,7 +21,7 @@ use super::jobs::Prepared;
 use super::traces::{Loaded, name_of_requests};
 use crate::error::Error;
 use crate::experiment::{assumed, complete};
-use crate::kept::bytes_max;
+use crate::kept::{MEMORY_SHARE, bytes_max};
 use crate::memory::free_bytes;
 use crate::options::replay::choose_replay;
 use crate::options::simulation::choices;
@@ -122,13 +122,20 @@ impl<'a> Desk<'a> {
         }
         // From here on, a group that was read has jobs.
         self.groups.retain(|group| !group.jobs.is_empty() || matches!(group.state, State::Reading));
+        let mut waits = false;
         for group in &mut self.groups {
-            if let State::Read(read) = &group.state
-                && self.memory.take(needed(read))
-                && let Some(job) = group.jobs.pop_front()
-            {
+            let State::Read(read) = &group.state else { continue };
+            if !self.memory.take(needed(read)) {
+                waits = true;
+                continue;
+            }
+            if let Some(job) = group.jobs.pop_front() {
                 return Some(Step::Run(job, Arc::clone(read)));
             }
+        }
+        if waits {
+            // A trace takes memory, too. The end of a job under way wakes the thread.
+            return None;
         }
         let unread = self.groups.iter().position(|group| matches!(group.state, State::Unread));
         if let Some(place) = unread {
@@ -152,8 +159,9 @@ struct Memory {
 }
 
 impl Memory {
+    /// Takes what traces may not take: they may be kept in a quarter of the free memory.
     fn of_system() -> Self {
-        Self { bytes: free_bytes().unwrap_or(u64::MAX), in_use: 0, jobs: 0 }
+        Self { bytes: free_bytes().map_or(u64::MAX, |free| free - free / MEMORY_SHARE), in_use: 0, jobs: 0 }
     }
 
     /// Takes the memory of a job that begins. Returns false if the job must wait.
@@ -293,7 +301,10 @@ fn simulated(job: &Prepared, loaded: &Loaded) -> Result<Outcome, Error> {
         ..summary
     };
     let mut document = match experiment.run_surveyed(&loaded.survey, &NoProgress, describe) {
-        Err(ExperimentError::Setup(error)) if error.is_of_the_drives() => {
+        // Another machine may have the memory: the job failed, and may run again.
+        Err(ExperimentError::Setup(error))
+            if error.is_of_the_drives() && !matches!(error, SetupError::Memory { .. }) =>
+        {
             return Ok(Outcome::LeftOut(error.to_string()));
         }
         document => document?,
