@@ -12,6 +12,7 @@ use bimetal_sim::simulator::SimulationError;
 use bimetal_sim::survey::Survey;
 use rayon::prelude::*;
 
+use crate::advice::{self, Spread};
 use crate::alternatives::{cheapest_to_own, next_best};
 use crate::answer::pareto;
 use crate::budget::Budget;
@@ -21,12 +22,21 @@ use crate::search::{Search, Tried};
 /// Condition of a verdict, as the end of a clause.
 pub const CONDITION: &str = "if a power cut may lose the last writes";
 
+/// Runs of a proof over the halves of a trace, besides those over its windows.
+const HALVES: u64 = 2;
+
 impl Tried {
     /// Returns true if the option breaks a budget once writes wait until they are stable; `None` if
     /// that was not found out.
     pub fn needs_volatile_cache(&self) -> Option<bool> {
         self.figures()?.broken_when_stable.as_ref().map(|broken| !broken.is_empty())
     }
+}
+
+/// Returns true if a window or the second half breaks the budget.
+fn breaks_in_a_part(spread: &Spread) -> bool {
+    let breaks_in_window = spread.kept_in_windows.is_some_and(|(kept, all)| kept < all);
+    breaks_in_window || (spread.second_half.is_some() && !spread.kept_in_second_half)
 }
 
 /// Returns the settings with which the volatile write caches of `run` are off; no settings if the
@@ -68,14 +78,19 @@ impl Search<'_> {
             let common = with_settings(self.evaluator.common, &caches);
             let evaluator = Evaluator { common: &common, ..*self.evaluator };
             self.count(1);
-            broken = match evaluator.run(candidate, evaluator.limits(&budgets))? {
-                Outcome::Done(stable) => {
-                    let breaks = |budget: &&Budget| stable.breaks(budget).is_some();
-                    budgets.iter().filter(breaks).map(|budget| budget.text.clone()).collect()
-                }
-                Outcome::Stopped { broken, .. } => vec![broken],
-                Outcome::Impossible(_) => return Ok(()),
-            };
+            // A run that ends at its first broken budget would leave out the others.
+            let Outcome::Done(mut stable) = evaluator.run(candidate, evaluator.limits(&[]))? else { return Ok(()) };
+            let breaks = |budget: &&Budget| stable.breaks(budget).is_some();
+            broken = budgets.iter().filter(breaks).map(|budget| budget.text.clone()).collect();
+            let is_proven = figures.confidence.as_ref().is_some_and(|confidence| confidence.proven);
+            if is_proven && broken.len() < budgets.len() {
+                // A proven option keeps its budgets in each part of the trace.
+                let parts = advice::confidence(&evaluator, candidate, &mut stable, &budgets)?;
+                self.count(if parts.windows > 0 { parts.windows + HALVES } else { 0 });
+                let more = parts.budgets.into_iter().filter(breaks_in_a_part).map(|spread| spread.budget);
+                let more: Vec<String> = more.filter(|budget| !broken.contains(budget)).collect();
+                broken.extend(more);
+            }
         }
         figures.note_broken_when_stable(broken);
         Ok(())

@@ -324,6 +324,35 @@ fn verdict_names_the_power_cut_that_loses_writes() {
     assert!(planned.headline().unwrap().ends_with(": kept"), "{:?}", planned.headline());
 }
 
+/// Regression: the run without write caches ended at its first broken budget, and the verdict on
+/// the other budget was `kept`.
+#[test]
+fn verdict_on_each_budget_names_the_power_cut() {
+    let requests = steady(300, 20);
+    let planned = plan(&question(&requests, &["hdd-only"], &["write.mean<3ms", "write.p50<2ms"]), &Nobody).unwrap();
+    let verdicts: Vec<String> =
+        planned.answer.confidence.iter().flat_map(|sure| &sure.budgets).map(|budget| budget.verdict()).collect();
+    assert_eq!(verdicts, ["kept, if a power cut may lose the last writes"; 2]);
+}
+
+/// Regression: only the whole trace was played without write caches. Its last window breaks the
+/// budget then, and the verdict was `kept`.
+#[test]
+fn verdict_names_the_power_cut_that_matters_in_one_window() {
+    let phase = |requests, gap| WorkloadSpec {
+        read_fraction: 0.0,
+        interarrival: Interarrival::Poisson(Nanoseconds::from_millis(gap)),
+        ..WorkloadSpec::new(requests, Bytes::from_mib(64))
+    };
+    let requests: Vec<Request> = Generator::new(&[phase(950, 200), phase(50, 9)], 1).unwrap().collect();
+    let planned = plan(&question(&requests, &["hdd-only"], &["write.mean<15ms"]), &Nobody).unwrap();
+    let verdict = planned.answer.confidence.as_ref().map(|sure| sure.budgets[0].verdict());
+    assert_eq!(verdict.as_deref(), Some("kept, if a power cut may lose the last writes"));
+    let rows = &planned.answer.sensitivity;
+    let row = rows.iter().find(|row| row.change.contains("--set hdd.write_cache=off")).expect("no request is a flush");
+    assert!(row.figures[0].1 < Some(15.0), "the whole trace keeps the budget without the cache: {row:?}");
+}
+
 /// Regression: a plan said `kept` of a trace of a faster device; think times changed the answer.
 #[test]
 fn first_line_says_that_budgets_are_kept_as_recorded() {
