@@ -64,11 +64,22 @@ impl History {
         self.notes.iter().filter(is_later).filter(|note| seen.insert(note.key())).collect()
     }
 
-    /// Drops the oldest notes until the rest take at most `bytes`, by the size that `size_of`
-    /// returns. Notes that an undo needs stay.
-    pub(crate) fn shorten(&mut self, bytes: usize, size_of: impl Fn(&Origin) -> usize) {
+    /// Returns true if no time is known from which on all moves have notes: an earlier version has
+    /// moved files.
+    pub fn is_undated(&self) -> bool {
+        self.since == NEVER
+    }
+
+    /// Drops the oldest notes that no undo needs, until the rest of these take at most `bytes`, by
+    /// the size that `size_of` returns. Drops nothing if they take at most `bytes_max`. Returns
+    /// true if notes were dropped.
+    pub(crate) fn shorten(&mut self, bytes_max: usize, bytes: usize, size_of: impl Fn(&Origin) -> usize) -> bool {
+        let of_origins: usize = self.origins().map(&size_of).sum();
+        let mut left = self.notes.iter().map(&size_of).sum::<usize>() - of_origins;
+        if left <= bytes_max {
+            return false;
+        }
         let mut needed: HashSet<FileKey> = self.origins().map(Origin::key).collect();
-        let mut left: usize = self.notes.iter().map(&size_of).sum();
         let mut since = self.since;
         self.notes.retain(|note| {
             let is_origin = !note.undone && needed.remove(&note.key());
@@ -80,6 +91,7 @@ impl History {
             false
         });
         self.since = since;
+        true
     }
 }
 
@@ -143,7 +155,8 @@ mod tests {
     #[test]
     fn oldest_notes_are_dropped_unless_an_undo_needs_them() {
         let mut history = of((1..=6).map(|time| note(time as u64 % 2, Some(time * 10), time as u64)));
-        history.shorten(4, |_| 1);
+        assert!(!history.shorten(4, 2, |_| 1), "of six notes, an undo needs two");
+        assert!(history.shorten(3, 2, |_| 1));
         let left: Vec<u64> = history.notes.iter().map(|note| note.extents[0].1).collect();
         assert_eq!(left, [1, 2, 5, 6], "the first notes of both files, and the latest");
         assert!(!history.is_known_at(39) && history.is_known_at(40));

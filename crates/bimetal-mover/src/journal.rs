@@ -2,8 +2,8 @@
 //! that a trace from the time before a move can be read ([`crate::history`]).
 //!
 //! A file is noted before each move, with the time of the move. A line is a JSON object. A line
-//! that a crash has cut is dropped. A journal of more than `BYTES_MAX` is shortened when it is
-//! opened: the oldest notes that no undo needs are dropped.
+//! that a crash has cut is dropped. When a journal is opened, and its notes that no undo needs take
+//! more than `BYTES_MAX`, the oldest of these notes are dropped.
 
 use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions};
@@ -138,8 +138,8 @@ impl Content {
 }
 
 /// Returns the present time, in nanoseconds since 1970, by the clock that dates files. The clock of
-/// the processor is ahead of it by up to one tick (4 to 10 ms): a trace that ends a millisecond after
-/// a move would be older than the move.
+/// the processor is ahead of it by up to one tick (4 to 10 ms): a trace that ends a millisecond
+/// after a move would be older than the move.
 fn now() -> u128 {
     let now = clock_gettime(ClockId::RealtimeCoarse);
     let since_1970 = u128::try_from(now.tv_sec).unwrap_or(0);
@@ -175,8 +175,9 @@ impl Journal {
         if whole > bytes_max {
             let line_of = |note: &Origin| serde_json::to_string(&Line::File(note.clone()));
             let size_of = |note: &Origin| line_of(note).map_or(0, |line| line.len() + 1);
-            journal.content.history.shorten(bytes_max / 2, size_of);
-            journal.rewrite()?;
+            if journal.content.history.shorten(bytes_max, bytes_max / 2, size_of) {
+                journal.rewrite()?;
+            }
         }
         Ok(journal)
     }
@@ -406,13 +407,14 @@ mod tests {
         (0..100).for_each(|number| journal.note(origin(1, 200 + number)).unwrap());
         drop(journal);
         let path = folder.0.join(NAME);
-        let long = fs::metadata(&path).unwrap().len();
-        drop(Journal::open_up_to(&folder.0, long as usize).unwrap());
-        assert_eq!(fs::metadata(&path).unwrap().len(), long);
-        let journal = Journal::open_up_to(&folder.0, long as usize - 1).unwrap();
-        assert_eq!(origins(&journal), [(1, 200)], "an undo needs the first note");
-        let (short, since) = (fs::metadata(&path).unwrap().len(), 40);
-        assert!((long / 3..=long / 2 + since).contains(&short), "{short} of {long}");
+        let long = fs::metadata(&path).unwrap().len() as usize;
+        let origin = fs::read(&path).unwrap().iter().position(|&byte| byte == b'\n').unwrap() + 1;
+        drop(Journal::open_up_to(&folder.0, long - origin).unwrap());
+        assert_eq!(fs::metadata(&path).unwrap().len() as usize, long, "an undo needs the first note");
+        let journal = Journal::open_up_to(&folder.0, long - origin - 1).unwrap();
+        assert_eq!(origins(&journal), [(1, 200)]);
+        let (short, since) = (fs::metadata(&path).unwrap().len() as usize, 40);
+        assert!((long / 3..=long / 2 + origin + since).contains(&short), "{short} of {long}");
         let history = Journal::history_in(&folder.0).unwrap();
         assert!(!history.is_known_at(7) && history.is_known_at(now()));
     }

@@ -341,10 +341,10 @@ fn journal_without_times_refuses_traces_until_a_run() {
     let trace = || mounted.trace("trace.csv", &[("hot.dat", 500)]);
     let old = trace();
     let options = ["--strategy", "frequency", "--ssd-size", "64MiB", "--trace", &old];
-    for more in [&[][..], &["--apply"]] {
+    for (more, reason) in [(&[][..], "noted no times"), (&["--apply"], "recorded after the last run")] {
         let refused = mounted.place(&[&options[..], more].concat());
         let message = String::from_utf8_lossy(&refused.stderr).into_owned();
-        assert!(!refused.status.success() && message.contains("recorded after the last run"), "{message}");
+        assert!(!refused.status.success() && message.contains(reason), "{message}");
         assert!(!mounted.is_on_ssd("hot.dat"));
     }
     assert_eq!(mounted.apply(&trace(), &[]), (1, 0), "the run with --apply has dated the journal");

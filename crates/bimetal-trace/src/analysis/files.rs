@@ -171,6 +171,9 @@ impl FileMap {
     }
 }
 
+/// Greatest end of an extent: offsets of the operating system have a sign.
+const END_MAX: u64 = i64::MAX as u64;
+
 fn parse_line(text: &str) -> Option<(u64, u64, String)> {
     let mut fields = text.splitn(3, ',');
     let start: u64 = fields.next()?.trim().parse().ok()?;
@@ -178,7 +181,8 @@ fn parse_line(text: &str) -> Option<(u64, u64, String)> {
     let path = fields.next()?.trim();
     let quoted = path.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
     let path = quoted.map_or_else(|| path.to_owned(), |inner| inner.replace("\"\"", "\""));
-    (!path.is_empty()).then_some((start, start.checked_add(length)?, path))
+    let end = start.checked_add(length).filter(|&end| end <= END_MAX)?;
+    (!path.is_empty()).then_some((start, end, path))
 }
 
 /// Figures of one of the most overwritten files.
@@ -308,7 +312,7 @@ mod tests {
 
     #[test]
     fn malformed_lines_are_named() {
-        for text in ["1,2", "x,1,/a", "1,-1,/a", "1,1,", "18446744073709551615,1,/a"] {
+        for text in ["1,2", "x,1,/a", "1,-1,/a", "1,1,", "18446744073709551615,1,/a", "9223372036854775807,1,/a"] {
             let error = read(&format!("offset,length,path\n{text}\n")).unwrap_err().to_string();
             assert!(error.starts_with(&format!("map.csv:2: '{text}': expected offset,length,path")), "{error}");
         }

@@ -66,6 +66,14 @@ pub(super) fn places_of(
     let recorded = fs::metadata(trace).and_then(|metadata| metadata.modified()).ok();
     let Some(recorded) = recorded.and_then(|time| time.duration_since(UNIX_EPOCH).ok()) else { return Ok(None) };
     let history = Journal::history_in(&root.join(FOLDER))?;
+    if history.is_undated() {
+        return Err(Error::new(format!(
+            "{}: an earlier version of bimetal has moved files and noted no times in {}, so the places at the time of a \
+             trace are unknown: run `bimetal place --apply` or `--undo` once without a trace, then record a trace",
+            trace.display(),
+            root.join(FOLDER).display()
+        )));
+    }
     if !history.is_known_at(recorded.as_nanos()) {
         return Err(Error::new(format!(
             "{}: files have moved at times that the journal in {} no longer has, or never had: expected a trace that \
