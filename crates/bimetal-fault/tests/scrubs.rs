@@ -6,16 +6,19 @@ mod seeds;
 mod story;
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 
 use bimetal_core::block::Block;
 use bimetal_core::label::report::{Kind, State};
+use bimetal_core::layout::MemberId;
 use bimetal_core::scheme::Holds;
 use bimetal_core::schemes;
 use bimetal_core::units::{Bytes, Nanoseconds};
 use bimetal_core::volume::{BadBlock, Outcome, Scrub, Trouble};
+use bimetal_fault::damage::Structure;
 use bimetal_fault::{Options, run_scrub_case};
 use seeds::GRIFFIN_WITH_MOVE_MEMORY;
-use story::{ALL, HDD, SSD, Story};
+use story::{ALL, HDD, SSD, Story, flip_bit, pages};
 
 /// Number of cases of each scheme.
 const SEEDS: u64 = 120;
@@ -160,4 +163,33 @@ fn scrub_keeps_its_rate_until_a_faster_one_is_wanted() {
     let found = story.volume().scrub_progress().cloned().expect("it was under way");
     assert!(found.finished && found.began == began, "{found:?}");
     assert!(found.ended.expect("it has ended").saturating_sub(now).as_seconds_f64() < 0.5, "{found:?}");
+}
+
+/// Each damaged page of metadata that another copy replaces is found by a scrub, and by each further
+/// scrub until a recovery has written it again. Nothing else is found.
+#[test]
+fn scrub_finds_each_bad_page_while_its_copy_is_sound() {
+    let maximized = &[("mode", "maximized"), ("idle", "1h")];
+    let structures = [Structure::State, Structure::Superblock, Structure::Table];
+    for structure in structures {
+        let mut story = Story::new(1, "smart-response", maximized, 8000);
+        (0..12).for_each(|block| drop(story.write(block * 8, 8)));
+        story.flush();
+        story.cut();
+        assert_eq!(scrub(&mut story, None).bad_pages, BTreeMap::new());
+        let all = pages(&mut story, structure);
+        assert!(all.len() > 1, "{}", structure.name());
+        for page in all {
+            flip_bit(&mut story, &page, 100);
+            let expected = BTreeMap::from([(MemberId(page.member), 1)]);
+            for _ in 0..2 {
+                assert_eq!(scrub(&mut story, None).bad_pages, expected, "{page}");
+            }
+            flip_bit(&mut story, &page, 100);
+            story.drives[usize::from(page.member)].spoil(page.sector);
+            assert_eq!(scrub(&mut story, None).bad_pages, expected, "{page} cannot be read");
+            story.cut();
+            assert_eq!(scrub(&mut story, None).bad_pages, BTreeMap::new(), "{page}");
+        }
+    }
 }

@@ -344,7 +344,7 @@ fn verdict_names_the_power_cut_that_matters_in_one_window() {
         interarrival: Interarrival::Poisson(Nanoseconds::from_millis(gap)),
         ..WorkloadSpec::new(requests, Bytes::from_mib(64))
     };
-    let requests: Vec<Request> = Generator::new(&[phase(950, 200), phase(50, 9)], 1).unwrap().collect();
+    let requests: Vec<Request> = Generator::new(&[phase(900, 200), phase(100, 2)], 1).unwrap().collect();
     let planned = plan(&question(&requests, &["hdd-only"], &["write.mean<15ms"]), &Nobody).unwrap();
     let verdict = planned.answer.confidence.as_ref().map(|sure| sure.budgets[0].verdict());
     assert_eq!(verdict.as_deref(), Some("kept, if a power cut may lose the last writes"));

@@ -175,7 +175,11 @@ impl Page {
         let metadata = members().map(|member| (named(&member.id), member.metadata_bytes));
         sheet.counters("member_metadata_bytes", "Bytes of metadata that the engine wrote to the drive", metadata)?;
         let bad = members().map(|member| (named(&member.id), member.bad_metadata_pages.map(|pages| pages as f64)));
-        sheet.gauges("member_bad_metadata_pages", "Pages of metadata that were bad when the server began", bad)?;
+        sheet.gauges(
+            "member_bad_metadata_pages",
+            "Pages of metadata that were bad at the start or in the last scrub",
+            bad,
+        )?;
         let errors = members().map(|member| (named(&member.id), member.errors));
         sheet.counters("member_errors", "Operations of the drive that failed", errors)?;
         let times = members().enumerate().flat_map(|(at, member)| {

@@ -173,7 +173,7 @@ pub struct Member {
     /// Bytes of metadata that the engine wrote.
     pub metadata_bytes: Option<u64>,
     /// Number of metadata pages that were damaged or half-written when the server began, and whose
-    /// content another copy had.
+    /// content another copy had; and of pages that the last scrub found bad.
     #[serde(default)]
     pub bad_metadata_pages: Option<u64>,
     /// Number of read operations.

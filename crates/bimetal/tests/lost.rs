@@ -361,7 +361,7 @@ fn damaged_page_of_metadata_is_told_and_mended() {
     assert!(text.contains("1 page of metadata bad at the start"), "{text}");
     let (text, said) = metrics(&mut served);
     assert!(said.contains("1 page of metadata was bad"), "{said}");
-    assert!(text.contains("bimetal_member_bad_metadata_pages{member=\"ssd\"} 1"), "{text}");
+    assert!(text.contains(r#"bad_metadata_pages{volume="box",member="ssd"} 1.0"#), "{text}");
     assert_eq!(place.answer("check box", 0), "the map is consistent\n", "nothing is lost");
     served.kill();
     let served = place.serve("box");

@@ -215,6 +215,16 @@ impl Announcements {
         self.wanted.refusing.as_ref().is_some_and(|left| left.contains(region))
     }
 
+    /// Returns true while a state is being written.
+    pub(super) fn is_writing(&self) -> bool {
+        self.writing.is_some()
+    }
+
+    /// Returns the number of the durable state.
+    pub(super) fn sequence(&self) -> u64 {
+        self.durable.sequence
+    }
+
     /// Returns true if home durably records that slots hold content that home lacks.
     pub(super) fn is_dirty(&self) -> bool {
         self.durable.dirty

@@ -136,6 +136,7 @@ impl<P: Payload> Volume<P> {
                 self.put_job(task, Job::Promote(job));
             }
             Job::Scrub(job) => return self.note_scrub(task, job, status, &payload),
+            Job::ScrubPages(job) => return self.note_pages(task, *job, status, &payload),
             Job::Compare(mut job) => {
                 self.note_comparison(&mut job, purpose, status, &payload);
                 self.put_job(task, Job::Compare(job));

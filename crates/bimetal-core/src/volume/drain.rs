@@ -196,7 +196,7 @@ impl<P: Payload> Volume<P> {
             || !self.requests.promotions.is_empty()
             || self.tasks.jobs().any(|job| match job {
                 Job::Write(job) => job.writes_slots(),
-                Job::Scrub(_) | Job::Discard(_) => true,
+                Job::Scrub(_) | Job::ScrubPages(_) | Job::Discard(_) => true,
                 _ => false,
             });
         if !is_slots || self.view.slots_readable() || !self.view.map.is_empty() || in_use {

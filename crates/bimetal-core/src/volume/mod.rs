@@ -60,6 +60,7 @@ mod relocate;
 mod requests;
 mod scrub;
 mod scrub_copies;
+mod scrub_pages;
 mod shared_blocks;
 mod slots;
 mod space;
@@ -106,6 +107,7 @@ use requests::Requests;
 pub use scrub::{BadBlock, Outcome, Scrub};
 use scrub::{ScrubJob, Scrubber};
 use scrub_copies::CopiesJob;
+use scrub_pages::PagesJob;
 pub use statistics::{Migrations, Statistics};
 use store::Store;
 use store::cache::checkpoint::Checkpoint;
@@ -153,6 +155,7 @@ enum Job<P> {
     // and would be as large.
     Move(Box<MoveJob<P>>),
     Scrub(ScrubJob),
+    ScrubPages(Box<PagesJob>),
     Compare(CopiesJob<P>),
     /// A hint, with the answer of a drive that supports it.
     Hint(Option<Vec<Slot>>),
@@ -629,7 +632,13 @@ impl<P: Payload> Volume<P> {
             Job::Close(status) => self.run_close(task, status),
             Job::Checkpoint(job) => self.run_checkpoint(task, job),
             Job::Note { stable, status } => self.end_note(task, stable, status),
-            Job::Scrub(_) | Job::Hint(_) | Job::Discard(_) | Job::Segment(..) | Job::Index | Job::Running => {
+            Job::Scrub(_)
+            | Job::ScrubPages(_)
+            | Job::Hint(_)
+            | Job::Discard(_)
+            | Job::Segment(..)
+            | Job::Index
+            | Job::Running => {
                 unreachable!("task {task} runs already")
             }
         }

@@ -1,4 +1,5 @@
 //! Scrub: reads everything off home and compares it with its checksums, while the volume serves.
+//! Pages of metadata come first ([`scrub_pages`](super::scrub_pages)).
 //!
 //! A scrub reads in order of slot, a few adjacent blocks at a time, within its rate in bytes a
 //! second. While a request uses the drive, fewer reads are under way. A block is read again alone
@@ -8,7 +9,10 @@
 //! error, and a write ends the error. For a mirror the copies are compared
 //! ([`scrub_copies`](super::scrub_copies)).
 
+use std::collections::BTreeMap;
+
 use super::operations::purpose;
+use super::scrub_pages::NextPage;
 use super::{Job, TaskId, Volume};
 use crate::block::{Block, BlockRun};
 use crate::block_map::{Entry, Slot};
@@ -86,6 +90,8 @@ pub struct Scrub {
     pub finished: bool,
     /// Set if the scrub ended early because the drive is gone or fails every read.
     pub interrupted: bool,
+    /// Number of bad pages of metadata on each member, of which another copy is sound or not.
+    pub bad_pages: BTreeMap<MemberId, u64>,
 }
 
 /// The scrub under way or the last scrub, and the check of slots whose read failed.
@@ -99,6 +105,7 @@ pub(super) struct Scrubber {
 /// A scrub under way.
 struct Scrubbing {
     found: Scrub,
+    next_page: NextPage,
     next: Slot,
     /// The block that is read next, if the store is a mirror.
     next_block: Block,
@@ -144,7 +151,8 @@ impl Scrubber {
             None => {
                 let found = Scrub { blocks_left: blocks, began: now, ..Scrub::default() };
                 let (next, next_block) = (Slot(0), Block(0));
-                self.scrubbing = Some(Scrubbing { found, next, next_block, reads: 0, rate, next_at: now });
+                let next_page = NextPage::State { home: 0, place: 0 };
+                self.scrubbing = Some(Scrubbing { found, next_page, next, next_block, reads: 0, rate, next_at: now });
             }
         }
     }
@@ -185,7 +193,7 @@ impl Scrubber {
     }
 
     /// Counts the end of a read of `blocks` blocks. An `interrupted` read left blocks unread.
-    fn read_ended(&mut self, blocks: u64, interrupted: bool) {
+    pub(super) fn read_ended(&mut self, blocks: u64, interrupted: bool) {
         if let Some(scrubbing) = &mut self.scrubbing {
             scrubbing.reads -= 1;
             scrubbing.found.blocks_read += blocks;
@@ -204,6 +212,24 @@ impl Scrubber {
         found.lost_blocks += u64::from(!bad.home_has_it());
         if found.bad.len() < NAMED_MAX {
             found.bad.push(bad);
+        }
+    }
+
+    /// Returns the next page of metadata, which the caller replaces by its successor.
+    pub(super) fn next_page(&mut self) -> Option<&mut NextPage> {
+        self.under_way().map(|scrubbing| &mut scrubbing.next_page)
+    }
+
+    /// Counts the beginning of a read of metadata.
+    pub(super) fn read_of_pages_begun(&mut self) {
+        if let Some(scrubbing) = &mut self.scrubbing {
+            scrubbing.reads += 1;
+        }
+    }
+
+    pub(super) fn found_bad_page(&mut self, member: MemberId) {
+        if let Some(scrubbing) = &mut self.scrubbing {
+            *scrubbing.found.bad_pages.entry(member).or_default() += 1;
         }
     }
 
@@ -265,6 +291,9 @@ impl<P: Payload> Volume<P> {
             Step::Wait => false,
             Step::Ended => true,
             Step::Read => {
+                if let Some(bytes) = self.scrub_pages() {
+                    return self.scrub.read_begun(now, Some(bytes));
+                }
                 let begun = if is_mirrored { self.compare_next() } else { self.scrub_next() };
                 let block = self.view.layout.block.bytes();
                 self.scrub.read_begun(now, begun.map(|count| Bytes(count * block.0)))

@@ -351,6 +351,9 @@ impl Tester {
 
     /// Formats the empty drives as a volume.
     pub(super) fn format(&mut self) -> Result<(), String> {
+        if let Some(scrubs) = &mut self.scrubs {
+            scrubs.formatted = true;
+        }
         let operations = volume::format::<Tags>(&self.setup.config()).map_err(|error| error.to_string())?;
         let plans: Vec<Plan> = self.drives.iter_mut().map(|drive| drive.replace_plan(Plan::default())).collect();
         for operation in operations {

@@ -19,13 +19,15 @@ pub(super) struct Scrubs {
     random: Random,
     /// Set if sectors may rot, which no operation shows.
     rots: bool,
+    /// Set if the drives were formatted, so that every page of metadata was written.
+    pub(super) formatted: bool,
     /// End of the last scrub that was checked.
     seen: Option<Nanoseconds>,
 }
 
 impl Scrubs {
     pub(super) fn new(seed: u64, rots: bool) -> Self {
-        Self { random: Random::new(seed ^ 0x7363_7275_6273), rots, seen: None }
+        Self { random: Random::new(seed ^ 0x7363_7275_6273), rots, formatted: false, seen: None }
     }
 }
 
@@ -54,6 +56,9 @@ impl Tester {
             return Err(format!("a scrub ended and left {} blocks out", found.blocks_left));
         }
         let nothing_failed = self.atlas.faults() == 0 && !scrubs.rots && !self.saboteur.is_at_work();
+        if scrubs.formatted && nothing_failed && !found.bad_pages.is_empty() {
+            return Err(format!("a scrub reports bad pages {:?}, and nothing ever failed", found.bad_pages));
+        }
         match found.bad.first() {
             Some(bad) if nothing_failed => Err(format!("a scrub reports {bad:?} as bad, and nothing ever failed")),
             Some(bad) if self.atlas.is_only_of_refusals() && bad.outcome != Outcome::OneCopyLeft => {

@@ -9,7 +9,7 @@ use bimetal_core::block::BlockRun;
 use bimetal_core::label::report::{Finding, Kind, LastScrub, Report, State};
 use bimetal_core::layout::MemberId;
 use bimetal_core::units::{Nanoseconds, counted};
-use bimetal_core::volume::Trouble;
+use bimetal_core::volume::{Scrub, Trouble};
 use bimetal_volumes::lost::{self, Lost, Places};
 use bimetal_volumes::system::seconds_since_1970;
 
@@ -103,6 +103,22 @@ impl Server {
         for (member, pages) in bad {
             let line = format!("{}: {}", self.called(member.0), bad_pages(pages));
             self.say(&line);
+        }
+    }
+
+    /// Adds the bad pages of metadata that a scrub found to the history, and prints them.
+    pub(super) fn note_pages_of_scrub(&mut self, scrub: &Scrub) {
+        for (&member, &pages) in &scrub.bad_pages {
+            let text = format!(
+                "{} of metadata found bad by a scrub: a restart of the server writes bad pages from their copies; check \
+                 the drive",
+                counted(pages, "page")
+            );
+            let line = format!("{}: {text}", self.called(member.0));
+            self.say(&line);
+            let name = self.control.about.as_ref().map(|about| about.name_of(member)).unwrap_or_default();
+            self.ledger.report.note(seconds_since_1970(), &format!("{name}: {text}"));
+            self.ledger.unwritten = true;
         }
     }
 

@@ -78,6 +78,7 @@ impl Server {
         }
         self.control.scrubs.next_at = every.map(|every| self.now.saturating_add(every));
         self.take_troubles();
+        self.note_pages_of_scrub(scrub);
         if scrub.bad_blocks > 0 {
             let Scrub { blocks_read, bad_blocks, lost_blocks, .. } = scrub;
             let line = format!(

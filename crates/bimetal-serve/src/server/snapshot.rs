@@ -33,8 +33,9 @@ impl Server {
         for (number, member) in members.iter_mut().enumerate() {
             member.is_home = homes.contains(&MemberId(number as u16));
         }
-        for (member, pages) in self.volume.bad_pages() {
-            members[usize::from(member.0)].bad_pages = pages;
+        let of_scrub = self.volume.scrub_progress().into_iter().flat_map(|scrub| &scrub.bad_pages);
+        for (member, pages) in self.volume.bad_pages().chain(of_scrub.map(|(&member, &pages)| (member, pages))) {
+            members[usize::from(member.0)].bad_pages += pages;
         }
         Snapshot {
             uptime: self.now.saturating_sub(self.time_before),
