@@ -165,8 +165,8 @@ fn scrub_keeps_its_rate_until_a_faster_one_is_wanted() {
     assert!(found.ended.expect("it has ended").saturating_sub(now).as_seconds_f64() < 0.5, "{found:?}");
 }
 
-/// Each damaged page of metadata that another copy replaces is found by a scrub, and by each further
-/// scrub until a recovery has written it again. Nothing else is found.
+/// Each damaged page of metadata that another copy replaces is found by a scrub, and by each
+/// further scrub until a recovery has written it again. Nothing else is found.
 #[test]
 fn scrub_finds_each_bad_page_while_its_copy_is_sound() {
     let maximized = &[("mode", "maximized"), ("idle", "1h")];

@@ -1,10 +1,11 @@
-//! Scrub of metadata: reads both copies of the pages of the states, and of a cache's superblocks and
-//! slot table, before the scrub reads blocks.
+//! Scrub of metadata: reads both copies of the pages of the states, and of a cache's superblocks
+//! and slot table, before the scrub reads blocks.
 //!
 //! Recovery needs one sound copy of each page. A server may run for months, and both copies may be
-//! damaged meanwhile. So a bad page is reported while the other copy is sound. A page may be written
-//! while it is read. So a page counts as bad only after two bad reads, during which no page of its
-//! kind was written. Bad pages stay as they are: the next recovery writes them from their copies.
+//! damaged meanwhile. So a bad page is reported while the other copy is sound. A page may be
+//! written while it is read. So a page counts as bad only after two bad reads, during which no page
+//! of its kind was written. Bad pages stay as they are: the next recovery writes them from their
+//! copies.
 
 use super::operations::purpose;
 use super::{Job, TaskId, Volume};
