@@ -20,9 +20,9 @@ use crate::trace_file::TraceReader;
 /// Characterise a workload
 ///
 /// Prints the amounts and sizes of reads and writes, the share of the data that is accessed again,
-/// and the time until the next access: the figures of the Griffin paper, section 4, and other
-/// figures of that kind. The figures depend on the trace alone. Lines above the figures say what a
-/// simulation over the trace must respect.
+/// and the time until the next access: the figures of the Griffin paper, section 4, and further
+/// figures. The figures depend on the trace alone. Lines above the figures are findings: limits of
+/// a simulation over the trace.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     bimetal analyze monday.bin.zst\n  \

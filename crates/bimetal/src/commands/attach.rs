@@ -17,8 +17,8 @@ use crate::target::{Target, ask, serve_for};
 /// detached
 ///
 /// Works while the volume is being served, and without a server. The new drive begins empty. While
-/// the volume is being served, the new drive may not be smaller than the old one, and only the old
-/// size is used. Without a server it may have any size.
+/// the volume is being served, the new drive may not be smaller than the old drive, and only the
+/// old size is used. Without a server the new drive may have any size.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  bimetal attach mail /dev/nvme1n1p1")]
 pub(crate) struct Arguments {

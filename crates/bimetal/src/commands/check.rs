@@ -19,10 +19,10 @@ use crate::target::{Target, ask, serve_for};
 /// Check the map of a volume, and with --scrub every block off home by its checksum
 ///
 /// Works while the volume is being served (reads yield to requests), and without a server. A volume
-/// that is not served is started for the check and stopped after it. The start writes metadata and
-/// labels, and recovers the volume if it has crashed. Bad copies are dropped if home has the same
-/// content; blocks without a good copy are listed. Earlier findings stay listed until `bimetal
-/// acknowledge`. The exit status is 3 if anything is listed.
+/// that is not served is started for the check, and stopped after the check. The start writes
+/// metadata and labels, and recovers the volume if it has crashed. Bad copies are dropped if home
+/// has equal content; blocks without a good copy are listed. Earlier findings stay listed until
+/// `bimetal acknowledge`. The exit status is 3 if anything is listed.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     bimetal check mail\n  \

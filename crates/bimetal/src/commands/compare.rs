@@ -34,8 +34,8 @@ const RUNS: u32 = 5;
 /// Compare schemes over a trace: latency, flash wear and cost side by side
 ///
 /// Without a trace, the embedded sample is played: some minutes of a small server. Drives without a
-/// size are the smallest on sale, at their whole prices; then each scheme also runs with an SSD of
-/// 10 % of the footprint. The report and the JSON list all assumptions.
+/// size are the smallest on sale, at their whole prices. Without sizes, each scheme also runs with
+/// an SSD of 10 % of the footprint. The report and the JSON list all assumptions.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     bimetal compare\n  \
@@ -47,7 +47,7 @@ pub(crate) struct Arguments {
     /// geometric means
     #[arg(value_name = "TRACE")]
     traces: Vec<PathBuf>,
-    /// The schemes, with commas between, or all; settings after a colon apply to that entry alone
+    /// The schemes, with commas between, or all; settings after a colon apply to one entry alone
     /// and precede --set: griffin,griffin:timeout=30s:read_window=50 [default: all, or only the
     /// volumes of --config]
     #[arg(long, value_name = "a,b[:KEY=VALUE]|all")]

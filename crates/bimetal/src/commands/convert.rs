@@ -28,7 +28,7 @@ pub(crate) struct Arguments {
     /// The trace to write; its ending names the format: .bin.zst (compressed) or .csv
     #[arg(value_name = "OUT")]
     output: PathBuf,
-    /// Format of OUT, one of those that `bimetal formats` marks as written [default: by its ending]
+    /// Format of OUT, which `bimetal formats` marks as written [default: by its ending]
     #[arg(long, value_name = "NAME")]
     to: Option<String>,
     /// Scatter the files of --files over the device, as years of use do; the number chooses the

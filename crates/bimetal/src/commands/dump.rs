@@ -32,7 +32,8 @@ const CHUNK_BYTES: usize = 4 << 20;
 /// One line for each page that can be read, with the member and the sector of the page: labels,
 /// reports, totals, states, superblocks, pages of the ring, the slot table, marks, places, the
 /// log's index, and the heads and feet of its segments, in both copies. docs/on-disk-format.md
-/// describes the fields. Nothing is written; a volume that is being served may change meanwhile.
+/// describes the fields. Nothing is written. A volume that is being served may change while it is
+/// printed.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     bimetal dump mail > mail.jsonl\n  \

@@ -27,10 +27,10 @@ const SEEDS_AT_ONCE: u64 = 128;
 /// `refusals`: a drive becomes read-only at some operation. `damage`: pages of metadata and of
 /// slots change at rest while the power is off. `scrubs`: scrubs run again and again, with faults
 /// and cuts. A read must return the newest acknowledged write, or an error that a fault explains.
-/// After a cut it may return any content that is no older than the last flush. One damaged page of
-/// metadata must cost nothing. The first failure ends the run with the command that replays it. All
-/// cores are used; the same seeds give the same cases. After the greatest number, seeds continue
-/// from 0.
+/// After a cut a read may return any content that is no older than the last flush. One damaged page
+/// of metadata must cost nothing. The first failure ends the run with the command that replays it.
+/// All cores are used; equal seeds give equal cases. After the greatest number, seeds continue from
+/// 0.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     bimetal fault --seeds 1000\n  \

@@ -19,8 +19,8 @@ use crate::trace_file::TraceWriter;
 
 /// Generate a synthetic workload
 ///
-/// The same flags and seed always give the same trace. A file for --config describes several
-/// phases, one after another, as a list `[[phase]]` of the same keys.
+/// Equal flags and seeds give equal traces. A file for --config describes several phases, one after
+/// another, as a list `[[phase]]` of the same keys.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     bimetal generate --requests 1000000 --footprint 4GiB --read-fraction 0.7 \\\n      \
@@ -36,7 +36,8 @@ pub(crate) struct Arguments {
     /// Size of the address range that is used, from address 0, like 4GiB
     #[arg(long, value_name = "SIZE")]
     footprint: Option<Bytes>,
-    /// The fraction of requests that are reads, from 0 to 1; the others are writes [default: 0.5]
+    /// The fraction of requests that are reads, from 0 to 1; all other requests are writes
+    /// [default: 0.5]
     #[arg(long, value_name = "F", value_parser = fraction, allow_hyphen_values = true)]
     read_fraction: Option<f64>,
     /// The sizes of requests: one size, or several with their fractions, like 4KiB:0.7,64KiB:0.3
@@ -60,8 +61,8 @@ pub(crate) struct Arguments {
     /// The trace to write; its ending names the format: .bin.zst (compressed) or .csv
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
-    /// Format of the trace, one of those that `bimetal formats` marks as written [default: by the
-    /// ending of FILE, else bin]
+    /// Format of the trace, which `bimetal formats` marks as written [default: by the ending of
+    /// FILE, else bin]
     #[arg(long, value_name = "NAME")]
     format: Option<String>,
     #[command(flatten)]

@@ -43,7 +43,7 @@ pub(crate) struct Arguments {
     /// Most simulations that the search may run
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), default_value = "500")]
     simulations: u32,
-    /// Share of the requests to search with; the rest tests the result
+    /// Share of the requests to search with; the remaining requests test the result
     #[arg(long, value_name = "FRACTION", value_parser = fraction, allow_hyphen_values = true, default_value = "0.67")]
     search: f64,
     /// Write the files that belong on the SSD, a path a line, for `simulate --set strategy=list

@@ -37,14 +37,14 @@ const POLL: Duration = Duration::from_millis(40);
     sudo bimetal record /dev/sdb -o monday.bin.zst --duration 8h\n  \
     sudo bimetal record /dev/sdb -o build.bin.zst -- make -j8")]
 pub(crate) struct Arguments {
-    /// The block device: a disk, or a partition of one
+    /// The block device: a disk or a partition
     #[arg(value_name = "DEVICE")]
     device: PathBuf,
     /// The trace to write; its ending names the format: .bin.zst (compressed) or .csv
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
-    /// Format of the trace, one of those that `bimetal formats` marks as written [default: by the
-    /// ending of FILE, else bin]
+    /// Format of the trace, which `bimetal formats` marks as written [default: by the ending of
+    /// FILE, else bin]
     #[arg(long, value_name = "NAME")]
     format: Option<String>,
     /// Stop after this time, like 30s or 8h [default: at Ctrl-C]

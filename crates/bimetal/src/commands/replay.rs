@@ -50,8 +50,9 @@ const LOTS_AHEAD: usize = 8;
 ///
 /// The volume must be served. Devices of the trace lie one after another in the addresses of the
 /// volume. A response time is the time from the moment at which a request is due to its answer.
-/// With --against-simulator, the same requests are then simulated with the same scheme, settings
-/// and drives. The simulated volume begins empty, so replay to a volume that was just created.
+/// With --against-simulator, a simulation plays these requests, too, with the volume's scheme,
+/// settings and drives. The simulated volume begins empty, so replay to a volume that was just
+/// created.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     bimetal replay monday.bin.zst mail --reads-only\n  \
@@ -74,9 +75,9 @@ pub(crate) struct Arguments {
     against_simulator: bool,
     #[command(flatten)]
     reading: TraceOptions,
-    /// Issue requests at the times of the trace; or keep DEPTH of them under way; or wait for the
-    /// answers that the recorded host waited for, and then for its think time [default: timed, or
-    /// closed if the trace has no times]
+    /// timed: at the times of the trace; closed: DEPTH requests under way; think: after the answers
+    /// that the recorded host waited for, and its think time [default: timed, or closed if the
+    /// trace has no times]
     #[arg(long, value_name = "timed|closed[:DEPTH]|think", value_parser = replay)]
     replay: Option<Replay>,
     /// Speed factor of the times of the trace, or of the think times; 2: twice as fast

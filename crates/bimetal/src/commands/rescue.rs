@@ -18,13 +18,13 @@ use crate::volume::size;
 
 /// Repair a volume after another program has written over one of its drives
 ///
-/// For a volume that was stopped without a drain, after mkfs, wipefs, sfdisk, mkswap or dd on one
-/// of its drives.
+/// Repairs a volume that was stopped without a drain, after mkfs, wipefs, sfdisk, mkswap or dd on
+/// one of its drives.
 ///
 /// Writes a lost label again from the labels of the other drives, and puts the header back over the
-/// beginning of a home drive. A drive is used only if something on it proves that it is the member:
-/// a second copy of its label, the header, or pages of the volume's metadata. Reports what was
-/// overwritten, as far as the drive shows it. Blocks off home have checksums, which prove them;
+/// beginning of a home drive. A drive is used only if its content proves that the drive is the
+/// member: a second copy of its label, the header, or pages of the volume's metadata. Reports what
+/// was overwritten, as far as the drive shows it. Blocks off home have checksums, which prove them;
 /// blocks at home have none, so losses there cannot be detected.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
@@ -41,7 +41,7 @@ pub(crate) struct Arguments {
     /// Write nothing; report what would be written
     #[arg(long)]
     dry_run: bool,
-    /// Use a drive named with --member even if nothing on it proves that it is the member
+    /// Use a drive named with --member even if nothing on it proves that the drive is the member
     #[arg(long)]
     force: bool,
     #[command(flatten)]

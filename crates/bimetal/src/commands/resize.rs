@@ -17,10 +17,10 @@ use crate::volume::size;
 
 /// Adapt a drained volume to the present sizes of its drives
 ///
-/// For drives that have grown (a partition, a logical volume, a file), of which the volume still
-/// uses the old size; and for a cache, log or home that is to become smaller. A home can become
-/// smaller only if its file system ends before the new end, so shrink the file system first. The
-/// cache begins empty. After an interruption, run the command again.
+/// Makes the volume use all of drives that have grown (a partition, a logical volume, a file), or
+/// less of a cache, log or home. A home can become smaller only if its file system ends before the
+/// new end, so shrink the file system first. The cache begins empty. After an interruption, run the
+/// command again.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     bimetal drain mail --detach && lvextend -L +100G /dev/vg/cache && bimetal resize mail\n  \

@@ -14,12 +14,12 @@ use crate::volume::size;
 
 /// Convert a drained volume to the newest on-disk format
 ///
-/// Format 1 has each piece of metadata once, format 2 has it twice. The volume must have been
-/// drained by the bimetal that served it last. The volume's exported size stays the same, and its
-/// cache begins empty. After an interruption, run the command again.
+/// Format 1 stores each page of metadata once, format 2 twice. The volume must have been drained by
+/// the version of bimetal that served the volume last. The volume's exported size stays the same,
+/// and its cache begins empty. After an interruption, run the command again.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  \
-    bimetal drain mail --detach      with the bimetal that served it last\n  \
+    bimetal drain mail --detach      with the version that served the volume last\n  \
     bimetal upgrade mail")]
 pub(crate) struct Arguments {
     /// The volume's name, or the path of any of its drives

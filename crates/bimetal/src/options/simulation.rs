@@ -59,7 +59,7 @@ pub(crate) struct SimulationOptions {
     /// Size of the HDD [default: the smallest on sale that holds the trace's addresses]
     #[arg(long, help_heading = heading::DRIVES, value_name = "SIZE", value_parser = size, allow_hyphen_values = true)]
     hdd_size: Option<Size>,
-    /// Size that the volume must have, whatever the trace touches, like 8TB
+    /// Size that the volume must have, even if the trace touches less, like 8TB
     #[arg(long, help_heading = heading::DRIVES, value_name = "SIZE", value_parser = capacity, allow_hyphen_values = true)]
     capacity: Option<Bytes>,
     /// Price a drive of a given size by its share of the profile's price [default: the price of
@@ -91,16 +91,16 @@ pub(crate) struct SimulationOptions {
     #[arg(skip)]
     pub(crate) repeat: u64,
     /// A separate drive for a role; log=PROFILE: the drive of Griffin's log; ssd2=PROFILE: a second
-    /// SSD behind that log
+    /// SSD behind Griffin's log
     #[arg(long, help_heading = heading::DRIVES, value_name = "ID=PROFILE[:SIZE]", value_parser = member)]
     member: Vec<(String, DriveChoice)>,
     /// A parameter of a scheme (timeout=30s, griffin.timeout=30s) or of a drive (ssd.gc=greedy,
     /// hdd.scheduler=sptf)
     #[arg(long, help_heading = heading::DRIVES, value_name = "KEY=VALUE", value_parser = setting)]
     set: Vec<(String, String)>,
-    /// Issue requests at the times of the trace; or keep DEPTH of them under way; or wait for the
-    /// answers that the recorded host waited for, and then for its think time [default: timed, or
-    /// closed if the trace has no times]
+    /// timed: at the times of the trace; closed: DEPTH requests under way; think: after the answers
+    /// that the recorded host waited for, and its think time [default: timed, or closed if the
+    /// trace has no times]
     #[arg(long, help_heading = heading::RUN, value_name = "timed|closed[:DEPTH]|think", value_parser = replay)]
     pub(crate) replay: Option<Replay>,
     /// Speed factor of the times of the trace, or of the think times; 2: twice as fast
@@ -111,10 +111,10 @@ pub(crate) struct SimulationOptions {
     #[arg(long, help_heading = heading::RUN, value_name = "FRACTION|auto", value_parser = warmup, allow_hyphen_values = true, default_value = "0")]
     pub(crate) warmup: WarmUpOption,
     /// State of the flash before the trace [default: sequential if flash is home or begins with
-    /// copies, clean if it is a cache]
+    /// copies, clean if flash is a cache]
     #[arg(long, help_heading = heading::DRIVES, value_name = "clean|sequential|random")]
     pub(crate) precondition: Option<Precondition>,
-    /// Map the touched address ranges densely, so that a trace of a large drive fits small ones
+    /// Map the touched address ranges densely, so that a trace of a large drive fits a small drive
     #[arg(long, help_heading = heading::TRACE)]
     compact: bool,
     /// Merge requests as the block layer of Linux does [default: on for queue events]
@@ -446,9 +446,9 @@ pub(crate) struct RepeatOption {
 /// Number of runs, for the uncertainty of the figures.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct RunsOption {
-    /// Runs of each scheme. The first is printed. The others are disturbed at random (places of
-    /// data, phase of the platters), and give the ± beside each figure [default: 5 in compare, 1 in
-    /// simulate]
+    /// Runs of each scheme. The figures of the first run are printed. Further runs are disturbed at
+    /// random (places of data, phase of the platters), and give the ± beside each figure [default:
+    /// 5 in compare, 1 in simulate]
     #[arg(long, help_heading = heading::RUN, value_name = "N", value_parser = runs, allow_hyphen_values = true)]
     pub(crate) runs: Option<u32>,
 }

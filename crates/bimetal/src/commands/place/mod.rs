@@ -40,8 +40,8 @@ use moves::{Files, Moved, Planned};
 /// Asks the file system where the files below the paths lie, and sorts them by a strategy of Combo
 /// Drive. `compare --files` and `analyze --files` take the map that -o writes. No file moves
 /// without --apply. With --apply, files of a mounted ext4 or XFS move while they are in use: files
-/// that belong on the SSD move there, and others leave it as far as their room is needed. The exit
-/// status is 3 if a file that was to move has not moved.
+/// that belong on the SSD move there, and other files leave the SSD as far as room is needed. The
+/// exit status is 3 if a file that was to move has not moved.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     bimetal place /usr\n  \

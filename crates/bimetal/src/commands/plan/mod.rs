@@ -56,11 +56,11 @@ use crate::workloads::Workloads;
     (dwpd) or the dotted path of any figure of `bimetal simulate --json`, with < <= > or >= and a limit. The exit status is 3 if nothing keeps the budgets.")]
 pub(crate) struct Arguments {
     /// The trace, or a workload described as for `generate --config` (.toml) [default: the embedded
-    /// sample]; several are played at the same time
+    /// sample]; several traces are played together
     #[arg(value_name = "TRACE")]
     traces: Vec<PathBuf>,
-    /// Share --max-cost among many volumes, so that all together wait least: the volumes are the
-    /// traces of the sweep in this folder, and their options its results
+    /// Share --max-cost among many volumes, so that the requests of all volumes together wait
+    /// least: the volumes are the traces of the sweep in this folder, and their options its results
     #[arg(long, value_name = "DIR", conflicts_with_all = [
         "traces", "latency", "lifetime", "energy", "growth", "catalog", "schemes", "vary", "holdout", "sure", "model",
         "significant", "exhaustive", "report", "ssd", "hdd", "ssd_size", "hdd_size", "set", "csv", "markdown",

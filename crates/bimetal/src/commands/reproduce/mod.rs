@@ -27,11 +27,11 @@ use crate::report::escape::html as escaped;
 use crate::report::page;
 use values::{Document, Value, sheet};
 
-/// Measure the claims of the papers, and show the papers' figures beside ours
+/// Measure the claims of the papers, and show the papers' figures beside Bimetal's
 ///
-/// The name of a paper, or `all`, gives a table: each claim with the paper's figure, ours, a
-/// verdict and the mechanism of a difference. The name of an experiment gives all of its figures.
-/// Without a name, papers and experiments are listed.
+/// The name of a paper, or `all`, gives a table: each claim with the paper's figure, Bimetal's
+/// figure, a verdict and the mechanism of a difference. The name of an experiment gives all of its
+/// figures. Without a name, papers and experiments are listed.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  bimetal reproduce\n  bimetal reproduce griffin\n  \
     bimetal reproduce all --json\n  bimetal reproduce griffin --report griffin.html\n  \
@@ -45,8 +45,8 @@ pub(crate) struct Arguments {
     traces: Option<PathBuf>,
     #[command(flatten)]
     form: TableForm,
-    /// Write a page: of a paper its table and its figures, the paper's points beside ours; or of an
-    /// experiment its figures and charts
+    /// Write a page: for a paper, its table, and its figures with the paper's points; for an
+    /// experiment, its figures and charts
     #[arg(long, value_name = "FILE.html", requires = "name")]
     report: Option<PathBuf>,
 }

@@ -28,7 +28,7 @@ use parts::Parts;
 /// response times, computed as in DiskSim. Errors are measured minus simulated. Flash is full at
 /// first, written in order. For a drive without a data sheet, --fit changes the profile's spindle
 /// speed, seek times, rates, overhead and write cache until it agrees with the first half of the
-/// trace. All figures are then of the second half.
+/// trace. With --fit, all figures are for the second half.
 #[derive(Debug, Args)]
 #[command(group(ArgGroup::new("drive").required(true).args(["hdd", "ssd"])))]
 #[command(after_help = "Examples:\n  \
