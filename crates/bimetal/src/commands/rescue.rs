@@ -184,7 +184,7 @@ fn tell_content(report: &Report, damaged: &[&MemberReport], text: &mut String) {
         (None, Some(_)) if report.dry_run && damaged.iter().any(|member| member.state_lost) => {
             line!(text, "off home unknown until the state is written again");
         }
-        (None, Some(trouble)) => line!(text, "off home unknown: {trouble}"),
+        (None, Some(trouble)) => line!(text, "the volume cannot be served as it is: {trouble}"),
         (None, None) => {}
     }
     let homes = damaged.iter().filter(|member| member.is_home);

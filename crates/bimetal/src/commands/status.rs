@@ -107,12 +107,16 @@ fn describe(status: &Status) -> String {
     text
 }
 
+/// Returns true if no drive is missing or damaged, and no content is lost or given up.
+fn is_whole(status: &Status) -> bool {
+    let is_there = |member: &Member| !["missing", "behind", "overwritten", "failed"].contains(&&*member.state);
+    status.lost.blocks == 0 && status.accepted_losses.is_empty() && status.members.iter().all(is_there)
+}
+
 fn describe_dirty(status: &Status, text: &mut String) {
     let dirty = match (status.dirty_bytes, status.dirty_oldest_s) {
         (None, _) => return,
-        (Some(0), _) if status.lost.blocks == 0 && status.accepted_losses.is_empty() => {
-            "nothing: home has everything".to_owned()
-        }
+        (Some(0), _) if is_whole(status) => "nothing: home has everything".to_owned(),
         (Some(0), _) => "nothing".to_owned(),
         (Some(bytes), Some(age)) => format!("{}, dirty for at most {}", size(Bytes(bytes)), span(age)),
         (Some(bytes), None) if status.process.is_none() => format!("{} that home does not have", size(Bytes(bytes))),

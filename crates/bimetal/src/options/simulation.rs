@@ -351,8 +351,7 @@ impl SimulationOptions {
         if let (Some(path), Some(capacity)) = (&self.files, given.capacity) {
             refuse_map_beyond(&given.files, path, capacity)?;
         }
-        let of_map = || end_of(&given.files).filter(|_| !self.compact);
-        Ok(given.capacity.or(recorded).or_else(of_map))
+        Ok(given.capacity.or(recorded).or_else(|| end_of(&given.files)))
     }
 
     /// Returns two values: true if a map of files is given, and true if a list of files is given.
