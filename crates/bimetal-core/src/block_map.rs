@@ -2,7 +2,8 @@
 //!
 //! A block that is not in the block map is only at its home. Memory is bounded by the number of
 //! blocks off home, not by the size of a drive. Entries lie in chunks that exist while a slot in
-//! them is in use, and are found by slot. A hash index of slot numbers finds the entries by block.
+//! them is in use, and are found by slot. A set of these chunks lets a search of all entries skip
+//! the empty rest of a large log. A hash index of slot numbers finds the entries by block.
 //! An entry is 12 bytes and the index at most 11.5 ([`BYTES_PER_BLOCK`]).
 //!
 //! In a simulation, a mirror can exist before the first request. The mirror's first copies lie in
@@ -81,6 +82,8 @@ struct Chunk {
 /// Block map: the slots, and the blocks in the slots.
 pub struct BlockMap {
     chunks: Vec<Option<Chunk>>,
+    /// Numbers of the chunks that exist.
+    chunks_in_use: BitSet,
     index: HashTable<u32>,
     /// Blocks with clean, whole copies in the slots of the same number, granted at the start of a
     /// simulation.
@@ -145,10 +148,18 @@ fn stored(chunks: &[Option<Chunk>], slot: u32) -> Packed {
 impl BlockMap {
     /// Returns the empty map over `slots` slots.
     pub(crate) fn new(slots: u32) -> Self {
-        let chunks = (slots as usize).div_ceil(CHUNK);
-        let chunks = (0..chunks).map(|_| None).collect();
-        let (granted, dirty) = (BitSet::new(0), BitSet::new(slots));
-        Self { chunks, index: HashTable::new(), granted, granted_end: 0, dirty, slots, blocks_max: slots, further: 0 }
+        let count = slots.div_ceil(CHUNK as u32);
+        Self {
+            chunks: (0..count).map(|_| None).collect(),
+            chunks_in_use: BitSet::new(count),
+            index: HashTable::new(),
+            granted: BitSet::new(0),
+            granted_end: 0,
+            dirty: BitSet::new(slots),
+            slots,
+            blocks_max: slots,
+            further: 0,
+        }
     }
 
     /// Returns the empty map over `slots` slots for a volume of `blocks` blocks. A log may have far
@@ -323,17 +334,23 @@ impl BlockMap {
 
     /// Returns the slots in use from `from` on, in order of slot.
     pub(crate) fn occupied_from(&self, from: Slot) -> impl Iterator<Item = (Slot, Entry)> {
-        let first = |number: usize| (number * CHUNK) as u32;
-        let has_granted = move |number| {
-            let end = self.granted_end.min(first(number) + CHUNK as u32);
-            self.granted.next_member(first(number)).is_some_and(|member| member < end)
+        self.occupied_chunks(from.0 / CHUNK as u32)
+            .flat_map(move |number| {
+                let first = number * CHUNK as u32;
+                (from.0.saturating_sub(first)..CHUNK as u32).map(move |place| Slot(first + place))
+            })
+            .filter_map(|slot| Some((slot, self.in_slot(slot)?)))
+    }
+
+    /// Returns the chunks with slots in use, from chunk `from` on. Nearly all chunks of a large
+    /// cache or log may be empty, and the search takes no step for an empty chunk.
+    fn occupied_chunks(&self, from: u32) -> impl Iterator<Item = u32> {
+        let next = move |from: u32| {
+            let first = from.checked_mul(CHUNK as u32)?;
+            let granted = self.granted.next_member(first).map(|slot| slot / CHUNK as u32);
+            self.chunks_in_use.next_member(from).into_iter().chain(granted).min()
         };
-        let some_granted = self.granted.len() > 0;
-        // Nearly all chunks of a large cache may be empty.
-        (from.0 as usize / CHUNK..self.chunks.len())
-            .filter(move |&number| self.chunks[number].is_some() || (some_granted && has_granted(number)))
-            .flat_map(move |number| first(number).max(from.0)..first(number) + CHUNK as u32)
-            .filter_map(move |slot| Some((Slot(slot), self.in_slot(Slot(slot))?)))
+        std::iter::successors(next(from), move |&number| next(number + 1))
     }
 
     /// Makes `slot` the place of the newest content of `entry.block`. Returns the block's former
@@ -363,8 +380,10 @@ impl BlockMap {
     /// Writes the entry of a slot that is not in use.
     fn fill(&mut self, slot: Slot, entry: &Entry) {
         assert!(!self.is_granted(u64::from(slot.0)), "slot {} holds its block already", slot.0);
-        let chunk = self.chunks[slot.0 as usize / CHUNK]
-            .get_or_insert_with(|| Chunk { entries: Box::new([Packed::NOTHING; CHUNK]), used: 0 });
+        let chunk = self.chunks[slot.0 as usize / CHUNK].get_or_insert_with(|| {
+            self.chunks_in_use.insert(slot.0 / CHUNK as u32);
+            Chunk { entries: Box::new([Packed::NOTHING; CHUNK]), used: 0 }
+        });
         let place = &mut chunk.entries[slot.0 as usize % CHUNK];
         assert!(place.state == EMPTY, "slot {} holds block {} already", slot.0, place.block().0);
         *place = Packed {
@@ -388,6 +407,7 @@ impl BlockMap {
         chunk.used -= 1;
         if chunk.used == 0 {
             *place = None;
+            self.chunks_in_use.remove(slot / CHUNK as u32);
         }
         self.dirty.remove(slot);
     }
@@ -488,6 +508,35 @@ mod tests {
         let mut map = BlockMap::of_volume(100, 1 << 39);
         map.reserve_all();
         assert!(map.index.capacity() < 200, "a cache has at most a block in each slot");
+    }
+
+    /// Regression: each search looked at every chunk of a log, and a discard of a nearly empty log
+    /// took milliseconds.
+    #[test]
+    fn search_of_slots_takes_no_step_for_an_empty_chunk() {
+        const COUNT: u32 = 1 << 18;
+        let chunks = |map: &BlockMap, from| map.occupied_chunks(from).collect::<Vec<_>>();
+        let mut map = BlockMap::new(COUNT * CHUNK as u32);
+        map.grant(2 * CHUNK as u32 + 1);
+        assert_eq!(chunks(&map, 1), [1, 2]);
+        let slot = |chunk, place| Slot(chunk * CHUNK as u32 + place);
+        let entry = |number| Entry { block: Block(number), valid: ValidMask::ALL, dirty: false, checksum: 0 };
+        // A recovery loads entries whose blocks are not in the index yet.
+        for (number, slot) in [slot(9, 0), slot(9, 1), slot(4, 5), slot(COUNT - 1, 4095)].into_iter().enumerate() {
+            map.load(slot, entry(1 << 30 | number as u64));
+        }
+        assert_eq!(chunks(&map, 0), [0, 1, 2, 4, 9, COUNT - 1]);
+        assert_eq!(map.occupied_from(slot(9, 1)).map(|(slot, _)| slot.0).collect::<Vec<_>>(), [36_865, (1 << 30) - 1]);
+        map.unload(slot(4, 5));
+        map.unload(slot(9, 0));
+        assert_eq!(chunks(&map, 3), [9, COUNT - 1]);
+        map.unload(slot(9, 1));
+        assert_eq!(chunks(&map, 3), [COUNT - 1]);
+        (CHUNK as u64..=2 * CHUNK as u64).for_each(|number| {
+            map.remove(Block(number));
+        });
+        assert_eq!(chunks(&map, 0), [0, COUNT - 1]);
+        assert_eq!(chunks(&map, COUNT), []);
     }
 
     /// A map that is loaded at once equals a map that grew by insertions. A block that two slots
