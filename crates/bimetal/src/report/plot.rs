@@ -140,7 +140,7 @@ pub(crate) enum Mark {
 
 /// Points of one kind.
 pub(crate) struct Series {
-    /// Class of the style sheet that colours the series, `c0` to `c7`.
+    /// Class of the style sheet that colours the series, `c0` to `c13`.
     pub(crate) colour: &'static str,
     pub(crate) mark: Mark,
     pub(crate) points: Vec<(f64, f64)>,
