@@ -103,7 +103,7 @@ fn comparison(runs: &[Run], name: &str) -> String {
         .map(|(row, run)| {
             let cells = columns.iter().zip(&best).map(|(column, best)| {
                 let value = (column.value)(run).map_or_else(String::new, |value| format!(" data-value=\"{value}\""));
-                let text = html(&column.shown_with_half(run));
+                let text = small_half(&html(&column.shown_with_half(run)));
                 if best[row] {
                     format!("<td class=\"best\"{value}>{text}<span class=\"visually-hidden\"> (best)</span></td>")
                 } else {
@@ -119,6 +119,14 @@ fn comparison(runs: &[Run], name: &str) -> String {
          <thead><tr><td></td>{groups}</tr><tr><th scope=\"col\"><button type=\"button\" class=\"sort\" \
          data-better=\"lower\">scheme</button></th>{headings}</tr></thead>\n<tbody>\n{rows}</tbody></table></div>\n"
     )
+}
+
+/// Returns a figure with its interval in small print, so that the table is narrower.
+fn small_half(text: &str) -> String {
+    let Some((figure, half)) = text.split_once(' ').filter(|(_, half)| half.starts_with(['±', '('])) else {
+        return text.to_owned();
+    };
+    format!("{figure} <small>{half}</small>")
 }
 
 /// Returns a summary of the trace, which shows a wrong unit of time, size or address.
