@@ -486,6 +486,7 @@ fn report_marks_the_front_and_shows_budgeted_figures() {
     let on_front = points.iter().filter(|point| point["note"].as_str().unwrap().contains("nothing beats it")).count();
     assert!(points.len() > prices.len(), "{} points", points.len());
     assert_eq!(on_front, prices.len(), "of {} points", points.len());
+    assert!(points.iter().all(|point| point["chosen"] == false), "nothing is chosen that breaks a budget");
     let front = page.split("<h2 id=\"front\">").nth(1).and_then(|rest| rest.split("</section>").next()).unwrap();
     let heads = "<th>option</th><th>price</th><th>p99</th><th>write_savings</th><th>life <small>years</small></th>\
                  <th>energy</th>";
@@ -620,6 +621,8 @@ const POINTER: &str = r#"<script>addEventListener("load", () => setTimeout(() =>
     dot.dispatchEvent(new PointerEvent("pointerleave"));
     if (!box.hidden) found.push("stays");
   }
+  const named = [...frame.querySelectorAll(".label")].filter(label => label.textContent.endsWith(": the choice"));
+  found.push(`${frame.querySelectorAll(".ring").length} rings, ${named.length} named`);
   found.push(frame.documentElement.dataset.errors ?? "no errors");
   document.getElementById("found").textContent = JSON.stringify(found);
 }, 500));</script>"#;
@@ -658,6 +661,7 @@ fn the_report_tells_of_each_option_when_it_is_pointed_at() {
             .unwrap_or_else(|error| panic!("{error}: {found}"));
     assert_eq!(found.last().map(String::as_str), Some("no errors"));
     assert!(plan["run"]["options"].as_u64().unwrap() > 8 && found.len() > 8, "{} points", found.len());
+    assert!(found.iter().any(|text| text == "1 rings, 1 named" || text == "2 rings, 2 named"), "{found:?}");
     assert!(found.iter().all(|text| text != "hidden" && text != "stays"), "{found:?}");
     assert!(found.iter().any(|text| text.contains("bcache") && text.contains(" $")), "{found:?}");
 }

@@ -159,7 +159,7 @@ fn sure(planned: &Planned) -> String {
         text.push_str("</tbody></table></div>\n</section>\n");
     }
     text.push_str("<section aria-labelledby=\"change\"><h2 id=\"change\">What would change it</h2>\n");
-    text.push_str("<div class=\"scroll\"><table><thead><tr><th>change</th><th>figures</th><th>life</th><th>verdict</th></tr></thead><tbody>");
+    text.push_str("<div class=\"scroll\"><table><thead><tr><th>change</th><th class=\"words\">figures</th><th>life</th><th class=\"words\">verdict</th></tr></thead><tbody>");
     for change in &answer.sensitivity {
         let figures: Vec<String> =
             change.figures.iter().map(|(name, value)| format!("{name} {}", planned.show(name, *value))).collect();
@@ -245,7 +245,10 @@ fn figures(planned: &Planned) -> Value {
         let (kept, broken): (Vec<_>, Vec<_>) = tried.iter().enumerate().partition(|(_, tried)| tried.keeps_all());
         let shown = broken.into_iter().chain(kept.into_iter().rev()).filter_map(|(at, tried)| {
             let value = value(tried).filter(|value| *value > 0.0 && value.is_finite())?;
-            Some(point(tried, value, latency, front.contains(&at)))
+            let mut point = point(tried, value, latency, front.contains(&at));
+            // The first option is the answer if it keeps the budgets.
+            point["chosen"] = Value::Bool(at == 0 && planned.answer.best.is_some());
+            Some(point)
         });
         shown.collect()
     };

@@ -1,5 +1,5 @@
 // Charts in SVG: lines, points and bars over linear, logarithmic and tail axes. Knows nothing of what it draws. Colours come from
-// the style sheet (classes c0 to c7), so that they follow the reader's light or dark mode without being drawn again.
+// the style sheet (classes c0 to c13), so that they follow the reader's light or dark mode without being drawn again.
 "use strict";
 
 const charts = (() => {
@@ -69,21 +69,19 @@ const charts = (() => {
       place: value => (Math.log10(Math.max(value, low / 1e6)) - a) / (b - a),
       value: place => 10 ** (a + place * (b - a)),
       format,
+      // As many steps a decade as find room; even steps where the axis is too short for three marks of these.
       ticks(count) {
-        const decades = b - a;
-        const ticks = [];
-        if (decades < 1.5) {
-          for (let power = Math.floor(a); power <= b; power++) {
-            for (const step of [1, 2, 5]) {
-              const tick = step * 10 ** power;
-              if (tick >= low * 0.999 && tick <= high * 1.001) ticks.push(tick);
-            }
-          }
-          return ticks;
+        for (const steps of [[1, 2, 5], [1, 3], [1]]) {
+          const ticks = [];
+          for (let power = Math.floor(a); power <= b + 1e-9; power++) ticks.push(...steps.map(step => step * 10 ** power));
+          const inside = ticks.filter(tick => tick >= low * 0.999 && tick <= high * 1.001);
+          if (steps.length === 3 && inside.length < 3) return linear(low, high).ticks(count);
+          if (inside.length <= count + 2) return inside;
         }
-        const stride = Math.max(1, Math.ceil(decades / count));
-        for (let power = Math.ceil(a - 1e-9); power <= b + 1e-9; power += stride) ticks.push(10 ** power);
-        return ticks;
+        const stride = Math.max(1, Math.ceil((b - a) / count));
+        const powers = [];
+        for (let power = Math.ceil(a - 1e-9); power <= b + 1e-9; power += stride) powers.push(10 ** power);
+        return powers;
       },
     };
   }
@@ -103,7 +101,7 @@ const charts = (() => {
     return String(Number(value.toPrecision(digits)));
   }
 
-  // ---- Labels on lines: where there is most room. ----
+  // ---- Labels of lines and of points. ----
 
   let pen = null;
 
@@ -114,74 +112,69 @@ const charts = (() => {
     return pen.measureText(text).width;
   }
 
+  // Heights for labels at the wished `heights`: in their order, at least `apart` from each other, between `top` and `bottom`.
+  function spread(heights, top, bottom, apart) {
+    const gap = Math.min(apart, (bottom - top) / Math.max(1, heights.length - 1));
+    const order = [...heights.keys()].sort((a, b) => heights[a] - heights[b] || a - b);
+    const placed = [];
+    let least = top;
+    for (const index of order) {
+      placed[index] = Math.max(heights[index], least);
+      least = placed[index] + gap;
+    }
+    let most = bottom;
+    for (const index of order.reverse()) {
+      placed[index] = Math.min(placed[index], most);
+      most = placed[index] - gap;
+    }
+    return placed;
+  }
+
   function overlaps(a, b) {
     return a.x < b.x + b.width && b.x < a.x + a.width && a.y < b.y + b.height && b.y < a.y + a.height;
   }
 
-  function distance(box, [x, y]) {
-    const dx = Math.max(box.x - x, 0, x - box.x - box.width);
-    const dy = Math.max(box.y - y, 0, y - box.y - box.height);
-    return Math.hypot(dx, dy);
+  // Places for the label of a point, as [x, y] of the label's upper left corner beside the point: first `clear` pixels beside it,
+  // then further off, where a thin line leads to the label.
+  function placesBeside(width, clear) {
+    const near = [[clear, -8], [-clear - width, -8], [7, -22], [7, 7], [-7 - width, -22], [-7 - width, 7], [-width / 2, -26], [-width / 2, 11]];
+    const far = [];
+    for (let dy = -150; dy <= 150; dy += 15) for (const dx of [24, 48, 80, 120]) far.push([dx, dy - 8], [-dx - width, dy - 8]);
+    const away = ([dx, dy]) => Math.hypot(Math.max(dx, 0, -dx - width), dy + 8);
+    return [...near, ...far.sort((a, b) => away(a) - away(b))];
   }
 
-  // Gives each line of `lines` ({points in pixels, text}) a place for its label, beside one of its points, away from other
-  // lines and labels; a label that fits nowhere is left out, and a line without a text is only kept clear of. Beside a label
-  // there are `clear` pixels to other lines.
-  function placeLabels(lines, area, anchorsOf, clear = 1) {
+  // Gives each of `points` ({x, y, text, clear}) a place for its label that covers no other point, no other label, and none of
+  // `obstacles`. A label that fits nowhere is left out.
+  function placeNames(points, area, obstacles) {
     const height = 15;
-    const sparse = lines.map(line => thin(line.points, 90));
-    const placed = [];
-    return lines.map((line, own) => {
-      if (!line.text) return null;
-      const width = widthOf(line.text) + 6;
-      let best = null;
-      for (const [x, y] of anchorsOf(sparse[own])) {
-        for (const [dx, dy] of [[7, -18], [7, 4], [-7 - width, -18], [-7 - width, 4], [10, -8], [-10 - width, -8], [7, -27], [-width / 2, -27]]) {
-          const box = { x: x + dx, y: y + dy, width, height };
-          if (box.x < area.x || box.y < area.y || box.x + width > area.x + area.width || box.y + height > area.y + area.height) continue;
-          if (placed.some(other => overlaps(box, other))) continue;
-          let room = 30;
-          for (let other = 0; other < sparse.length && room > 0; other++) {
-            for (const point of sparse[other]) {
-              const gap = distance(box, point) * (other === own ? 3 : 1);
-              if (gap < room) room = gap;
-            }
-          }
-          for (const other of placed) room = Math.min(room, distance(other, [x, y]));
-          if (!best || room > best.room) best = { ...box, room };
-        }
+    const taken = [...obstacles];
+    const dots = points.map(({ x, y }) => ({ x: x - 8, y: y - 8, width: 16, height: 16 }));
+    return points.map(({ x, y, text, clear }) => {
+      if (!text) return null;
+      const width = widthOf(text) + 6;
+      for (const [dx, dy] of placesBeside(width, clear)) {
+        const box = { x: x + dx, y: y + dy, width, height };
+        if (box.x < area.x || box.y < area.y || box.x + width > area.x + area.width || box.y + height > area.y + area.height) continue;
+        if ([...dots, ...taken].some(other => overlaps(box, other))) continue;
+        taken.push(box);
+        const [endX, endY] = [Math.min(Math.max(x, box.x), box.x + width), Math.min(Math.max(y, box.y + 4), box.y + height - 4)];
+        return { ...box, leader: Math.hypot(endX - x, endY - y) > 16 ? [endX, endY] : null };
       }
-      if (!best || best.room < clear) return null;
-      placed.push(best);
-      return best;
+      return null;
     });
-  }
-
-  // At most `count` points of `points`, and points between far neighbours, so that distance to a line can be told from points.
-  function thin(points, count) {
-    const stride = Math.max(1, Math.floor(points.length / count));
-    const kept = points.filter((_, index) => index % stride === 0 || index === points.length - 1);
-    const filled = [];
-    kept.forEach((point, index) => {
-      if (index) {
-        const [x, y] = kept[index - 1];
-        const steps = Math.min(12, Math.floor(Math.hypot(point[0] - x, point[1] - y) / 14));
-        for (let step = 1; step < steps; step++) filled.push([x + (point[0] - x) * step / steps, y + (point[1] - y) * step / steps]);
-      }
-      filled.push(point);
-    });
-    return filled;
   }
 
   // ---- The frame that all charts share. ----
 
-  // A drawing surface as wide as `root`, with the axes of `spec`. Left free: room for the labels of the vertical axis.
-  function frame(root, spec, height) {
+  // A drawing surface as wide as `root`, with the axes of `spec`. Left free: room for the labels of the vertical axis, and
+  // `gutter` pixels at the right.
+  function frame(root, spec, height, gutter = 0) {
     const width = Math.max(root.clientWidth, 240);
     const narrow = width < 520;
     const yTicks = spec.y.ticks(narrow ? 5 : 6);
     const left = Math.max(...yTicks.map(tick => spec.y.format(tick).length)) * 6.4 + 12;
-    const area = { x: left, y: 10, width: width - left - 12, height: height - 10 - 42 };
+    const area = { x: left, y: 10, width: width - left - 12 - gutter, height: height - 10 - 42 };
     const surface = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": spec.title }, root);
     const x = value => area.x + spec.x.place(value) * area.width;
     const y = value => area.y + (1 - spec.y.place(value)) * area.height;
@@ -214,35 +207,73 @@ const charts = (() => {
   // Draws `spec.series` ({label, colour, dashed, points: [[x, y | null]…]}); with `spec.step` a value holds until the next.
   function lines(root, spec) {
     root.replaceChildren();
-    const height = root.clientWidth < 520 ? 300 : 380;
-    const { surface, area, x, y } = frame(root, spec, height);
+    const isNarrow = root.clientWidth < 520;
+    const gutter = isNarrow ? 0 : Math.max(...spec.series.map(series => widthOf(series.label))) + KEY_LEFT + 4;
+    const { surface, area, x, y } = frame(root, spec, isNarrow ? 300 : 380, gutter);
     const id = `clip-${charts.next++}`;
     svg("rect", { x: area.x, y: area.y - 2, width: area.width + 2, height: area.height + 4 }, svg("clipPath", { id }, svg("defs", {}, surface)));
     const inside = svg("g", { "clip-path": `url(#${id})` }, surface);
-    const drawn = spec.series.map(series => {
-      let path = "";
-      let pen = false;
-      let lone = [];
-      const points = [];
-      series.points.forEach(([px, py], index) => {
-        if (py === null) { pen = false; return; }
-        const at = [x(px), y(py)];
-        if (pen && spec.step) path += `H${at[0].toFixed(1)}`;
-        path += `${pen ? "L" : "M"}${at[0].toFixed(1)} ${at[1].toFixed(1)}`;
-        const next = series.points[index + 1];
-        if (!pen && (!next || next[1] === null)) lone.push(at);
-        pen = true;
-        points.push(at);
-      });
-      svg("path", { class: `mark line ${inkClass(series)}`, d: path, "data-label": series.label }, inside);
-      for (const [cx, cy] of lone) svg("circle", { class: `mark dot ${inkClass(series)}`, cx, cy, r: 2.5 }, inside);
-      return { text: series.label, points: points.filter(([px, py]) => py >= area.y - 1 && px <= area.x + area.width + 1) };
-    });
-    const places = placeLabels(drawn, area, points => points.filter((_, index) => index % 3 === 0));
-    places.forEach((place, index) => {
-      if (place) svg("text", { class: `label ${inkClass(spec.series[index])}`, x: place.x + 2, y: place.y + 12 }, surface, drawn[index].text);
-    });
+    const drawn = spec.series.map(series => line(inside, series, spec.step, x, y));
+    if (isNarrow) keyBelow(root, spec.series);
+    else keyBeside(surface, area, spec.series, drawn, !spec.step);
     readout(root, spec, surface, area, x, y);
+  }
+
+  // Draws a line and returns its points in pixels.
+  function line(parent, series, step, x, y) {
+    let path = "";
+    let pen = false;
+    const lone = [];
+    const points = [];
+    series.points.forEach(([px, py], index) => {
+      if (py === null) { pen = false; return; }
+      const at = [x(px), y(py)];
+      if (pen && step) path += `H${at[0].toFixed(1)}`;
+      path += `${pen ? "L" : "M"}${at[0].toFixed(1)} ${at[1].toFixed(1)}`;
+      const next = series.points[index + 1];
+      if (!pen && (!next || next[1] === null)) lone.push(at);
+      pen = true;
+      points.push(at);
+    });
+    svg("path", { class: `mark line ${inkClass(series)}`, d: path, "data-label": series.label }, parent);
+    for (const [cx, cy] of lone) svg("circle", { class: `mark dot ${inkClass(series)}`, cx, cy, r: 2.5 }, parent);
+    return points;
+  }
+
+  // Distance from the end of the lines to a label beside them: the way to the label, a sample of the line, a gap.
+  const KEY_LEFT = 46;
+
+  // Writes the names of the lines to the right of the chart, each at the height at which its line ends. With
+  // `isLed` a thin line leads from each end to its name. Lines that end at one height stand in the order in which they get there.
+  function keyBeside(surface, area, series, drawn, isLed) {
+    const edge = area.x + area.width;
+    const ends = drawn.map(points => points.at(-1) ?? [edge, area.y + area.height]);
+    const middle = area.y + area.height / 2;
+    const arrival = drawn.map(points => points.find(point => point[1] <= middle)?.[0] ?? edge);
+    const within = ends.map(end => Math.min(Math.max(end[1], area.y), area.y + area.height));
+    // A thousandth of a pixel a rank decides between ends at one height, and moves no label.
+    const rank = [...arrival.keys()].sort((a, b) => arrival[a] - arrival[b]);
+    const wished = within.map((height, index) => Math.round(height) + rank.indexOf(index) / 1000);
+    const heights = spread(wished, area.y + 4, area.y + area.height - 4, 17);
+    series.forEach((one, index) => {
+      const y = heights[index];
+      const row = svg("g", { class: `key ${inkClass(one)}`, "data-label": one.label, "data-end": within[index].toFixed(1) }, surface);
+      if (isLed && ends[index][0] > edge - 3) svg("path", { class: "leader", d: `M${edge + 2} ${within[index]}L${edge + 16} ${y}` }, row);
+      svg("path", { class: `sample ${inkClass(one)}`, d: `M${edge + 16} ${y}h24` }, row);
+      svg("text", { class: "label", x: edge + KEY_LEFT, y: y + 4.5 }, row, one.label);
+    });
+  }
+
+  // Writes the names of the lines below a narrow chart.
+  function keyBelow(root, series) {
+    const key = html("div", "key-below", root);
+    for (const one of series) {
+      const row = html("span", `key ${inkClass(one)}`, key);
+      row.dataset.label = one.label;
+      const sample = svg("svg", { width: 24, height: 10, "aria-hidden": "true" }, row);
+      svg("path", { class: `sample ${inkClass(one)}`, d: "M0 5h24" }, sample);
+      row.append(one.label);
+    }
   }
 
   // The value of a line at `at`: of the last point not behind it where values hold, else of the nearest.
@@ -320,23 +351,36 @@ const charts = (() => {
 
   // ---- Points. ----
 
-  // Draws `spec.series` ({label, colour, dashed, point: [x, y], note, named}), and through the points `spec.frontier` a line of
-  // steps. Beside a point stands `named`, or its label where there is none; what is empty or has no room is left out.
+  // Draws `spec.series` ({label, colour, dashed, point: [x, y], note, named, chosen}), and through the points `spec.frontier` a
+  // line of steps. Beside a point stands `named`, or its label where there is none; what is empty or has no room is left out.
+  // Around a point that is `chosen` there is a ring.
   function points(root, spec) {
     root.replaceChildren();
     const height = root.clientWidth < 520 ? 280 : 320;
     const { surface, area, x, y } = frame(root, spec, height);
+    const obstacles = [];
     if (spec.frontier && spec.frontier.length > 1) {
-      const path = spec.frontier.map(([px, py], index) => (index ? `H${x(px)}V${y(py)}` : `M${x(px)} ${y(py)}`)).join("");
-      svg("path", { class: "frontier", d: path }, surface);
+      const steps = spec.frontier.map(([px, py]) => [x(px), y(py)]);
+      svg("path", { class: "frontier", d: steps.map(([px, py], index) => (index ? `H${px}V${py}` : `M${px} ${py}`)).join("") }, surface);
+      steps.slice(1).forEach(([px, py], index) => {
+        const [lastX, lastY] = steps[index];
+        obstacles.push({ x: lastX, y: lastY, width: px - lastX, height: 1 }, { x: px, y: Math.min(py, lastY), width: 1, height: Math.abs(py - lastY) });
+      });
     }
-    const drawn = spec.series.map(series => ({ text: series.named ?? series.label, points: [[x(series.point[0]), y(series.point[1])]] }));
-    const places = placeLabels(drawn, { ...area, x: area.x - 4, y: 0, width: area.width + 14, height: area.height + 10 }, points => points, 8);
+    const drawn = spec.series.map(series => ({ text: series.named ?? series.label, x: x(series.point[0]), y: y(series.point[1]), clear: series.chosen ? 14 : 10 }));
+    const places = placeNames(drawn, { ...area, x: area.x - 4, y: 0, width: area.width + 14, height: area.height + 10 }, obstacles);
+    places.forEach((place, index) => {
+      if (place?.leader) svg("line", { class: `leader ${inkClass(spec.series[index])}`, x1: drawn[index].x, y1: drawn[index].y, x2: place.leader[0], y2: place.leader[1] }, surface);
+    });
     const box = html("div", "readout", root);
     box.setAttribute("aria-live", "polite");
     box.hidden = true;
-    spec.series.forEach((series, index) => {
-      const [[cx, cy]] = drawn[index].points;
+    // The last one drawn lies on top.
+    const order = [...spec.series.keys()].sort((a, b) => Boolean(spec.series[a].chosen) - Boolean(spec.series[b].chosen));
+    for (const index of order) {
+      const series = spec.series[index];
+      const { x: cx, y: cy } = drawn[index];
+      if (series.chosen) svg("circle", { class: `ring ${inkClass(series)}`, cx, cy, r: 11 }, surface);
       const dot = svg("circle", { class: `mark point ${inkClass(series)}`, cx, cy, r: 6.5, tabindex: 0, role: "img", "aria-label": `${series.label}: ${series.note}`, "data-label": series.label }, surface);
       const show = () => {
         box.replaceChildren();
@@ -350,7 +394,7 @@ const charts = (() => {
       dot.onpointerleave = dot.onblur = () => { box.hidden = true; };
       const place = places[index];
       if (place) svg("text", { class: `label ${inkClass(series)}`, x: place.x + 2, y: place.y + 12 }, surface, drawn[index].text);
-    });
+    }
   }
 
   // ---- Bars. ----

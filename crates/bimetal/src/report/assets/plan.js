@@ -26,19 +26,19 @@
     return front;
   }
 
-  // Which points have a label beside them: those on the front, and of each scheme that has none there its best one. Those come
-  // first, since they get the room.
+  // Which points have a label beside them: the option to choose, those on the front, and of each scheme that has none there its
+  // best one. Those come first, since they get the room.
   function withNames(series, front, lowerIsBetter) {
     const onFront = one => front.some(point => point[0] === one.point[0] && point[1] === one.point[1]);
     const better = (a, b) => (lowerIsBetter ? a.point[1] - b.point[1] : b.point[1] - a.point[1]) || a.point[0] - b.point[0];
-    const sorted = [...series].sort((a, b) => onFront(b) - onFront(a) || (onFront(a) ? a.point[0] - b.point[0] : better(a, b)));
+    const sorted = [...series].sort((a, b) => b.chosen - a.chosen || onFront(b) - onFront(a) || (onFront(a) ? a.point[0] - b.point[0] : better(a, b)));
     const seen = new Set();
     return sorted.map(one => {
       const text = onFront(one) ? one.name : one.label;
       // A label stands once: the note tells options at one point, or of one size, apart.
       const named = seen.has(text) ? "" : text;
       seen.add(text).add(one.label);
-      return { ...one, named };
+      return { ...one, named: one.chosen ? `${one.name}: the choice` : named };
     });
   }
 
@@ -46,7 +46,7 @@
     const box = html("figure", "", plots);
     const caption = html("figcaption", "", box);
     html("h3", "", caption, title);
-    html("p", "", caption, about);
+    html("p", "", caption, series.some(one => one.chosen) ? `${about} The ring marks the choice.` : about);
     const place = html("div", "plot", box);
     place.setAttribute("aria-label", title);
     return () => {
