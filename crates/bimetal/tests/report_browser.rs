@@ -5,9 +5,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use bimetal_core::scheme::SchemeInfo;
+use bimetal_core::schemes::ALL;
 use bimetal_core::units::Nanoseconds;
 use bimetal_measure::response_time::ResponseTimeRecorder;
 use bimetal_sim::metrics::{AmountOverTime, Gauge, LatencyOverTime};
+use bimetal_sim::results::Document;
 use serde_json::Value;
 
 #[path = "../src/report/fixture.rs"]
@@ -74,14 +77,15 @@ fn requests_of_pages(log: &Value) -> Vec<&str> {
         .collect()
 }
 
-/// Returns a page with the report in frames as wide as a phone and as a desktop. The page uses the
-/// report as a reader would, and records its findings.
+/// Returns a page with the report in frames as wide as a phone, a small and a large desktop. The
+/// page uses the report as a reader would, and records its findings.
 fn harness(report: &str) -> String {
     let source = report.replace('&', "&amp;").replace('"', "&quot;");
     let frame = |width| format!("<iframe width=\"{width}\" height=\"900\" srcdoc=\"{source}\"></iframe>");
     format!(
-        "<!doctype html><meta charset=\"utf-8\"><body>{}{}<pre id=\"found\"></pre><script>{}</script>",
+        "<!doctype html><meta charset=\"utf-8\"><body>{}{}{}<pre id=\"found\"></pre><script>{}</script>",
         frame(360),
+        frame(1024),
         frame(1440),
         include_str!("report_reader.js")
     )
@@ -159,6 +163,84 @@ fn the_report_answers_to_its_reader() {
     }
 }
 
+/// Returns a document with every scheme, with figures as wide as those of real runs.
+fn document_of_all_schemes() -> Document {
+    let mut document = fixture::document();
+    let shapes = document.runs.clone();
+    let run = |(at, info): (usize, &&SchemeInfo)| {
+        let mut run = shapes[at % shapes.len()].clone();
+        (run.scheme, run.label) = (info.name.into(), info.name.into());
+        for times in [&mut run.response_time_ms.read, &mut run.response_time_ms.write, &mut run.response_time_ms.all] {
+            (times.mean, times.mean_pm) = (times.mean.map(|_| 0.0704 + at as f64), Some(0.0007));
+            (times.p99, times.p99_pm) = (times.p99.map(|_| 1214.0 + at as f64), Some(384.0));
+        }
+        run
+    };
+    document.runs = ALL.iter().enumerate().map(run).collect();
+    document
+}
+
+/// The last columns of the comparison were cut off at 1440 pixels. Narrower pages scroll the table
+/// within its box.
+#[test]
+fn comparison_fits_desktop_and_scrolls_elsewhere() {
+    let Some(browser) = browser() else { return };
+    let folder = folder("report_table");
+    for found in read_as_a_reader(&browser, &folder, &bimetal::report::html(&document_of_all_schemes())) {
+        let tables = found["whole"]["tables"].as_array().expect("tables");
+        assert_eq!(tables.len(), 1, "{found}");
+        assert_eq!(tables[0]["scrolls"], true, "{found}");
+        assert!(found["width"] != 1440 || tables[0]["over"] == 0, "the table is cut: {}", tables[0]);
+        assert!(found["page_width"].as_u64() <= found["width"].as_u64(), "the page scrolls sideways: {found}");
+    }
+}
+
+/// Two schemes of one colour were one curve to the reader, and some labels lay nearer to a foreign
+/// curve than to their own.
+#[test]
+fn all_schemes_differ_in_colour_and_bear_their_names() {
+    let Some(browser) = browser() else { return };
+    let folder = folder("report_colours");
+    for found in read_as_a_reader(&browser, &folder, &bimetal::report::html(&document_of_all_schemes())) {
+        assert_eq!(found["errors"], Value::Null, "{found}");
+        let whole = &found["whole"];
+        assert_eq!(whole["faults"].as_array().expect("faults"), &[Value::Null; 0], "at {}", found["width"]);
+        assert!(whole["keys"].as_u64() >= Some(2 * ALL.len() as u64), "{whole}");
+        let schemes = whole["colours"].as_object().expect("colours");
+        assert_eq!(schemes.len(), ALL.len(), "{schemes:?}");
+        let mut colours: Vec<&str> = Vec::new();
+        for (scheme, everywhere) in schemes {
+            let everywhere = everywhere.as_array().expect("colours");
+            assert!(everywhere.len() >= 2 && everywhere.iter().all(|colour| *colour == everywhere[0]), "{schemes:?}");
+            let colour = everywhere[0].as_str().expect("a colour");
+            assert!(!colours.contains(&colour), "{scheme}: {schemes:?}");
+            colours.push(colour);
+        }
+    }
+}
+
+/// Charts without a single mark stood beside the others.
+#[test]
+fn charts_without_data_give_a_reason_in_their_place() {
+    let Some(browser) = browser() else { return };
+    let folder = folder("report_absent");
+    let mut document = fixture::document();
+    for run in &mut document.runs {
+        run.write_savings = run.write_savings.map(|_| 0.0);
+        run.read_penalty = run.read_penalty.map(|_| 0.0);
+        let erases = &mut run.devices.ssd.flash.blocks_by_erases;
+        *erases = erases.as_ref().map(|_| [(0, 4000), (1, 3)].into());
+    }
+    for found in read_as_a_reader(&browser, &folder, &bimetal::report::html(&document)) {
+        let whole = &found["whole"];
+        assert_eq!(whole["empty"], Value::Array(Vec::new()), "{found}");
+        let absent: Vec<_> = whole["absent"].as_array().expect("reasons").iter().filter_map(Value::as_str).collect();
+        assert_eq!(absent.len(), 2, "{absent:?}");
+        assert!(absent[0].starts_with("Write savings against read penalty: No scheme"), "{absent:?}");
+        assert!(absent[1].starts_with("How erases are spread over the blocks: Fewer than 1 %"), "{absent:?}");
+    }
+}
+
 #[test]
 fn a_document_without_figures_makes_a_page_without_errors() {
     let Some(browser) = browser() else { return };
@@ -214,9 +296,11 @@ fn a_trace_of_a_single_request_is_drawn_too() {
         assert_eq!(found["errors"], Value::Null, "{found}");
         for chart in found["charts"].as_array().expect("charts") {
             assert_eq!(chart["bad"], 0, "{chart}");
-            // Without writes and without dirty blocks two charts have no marks; all other charts
-            // have some.
-            let absent = chart["says"] == "No writes in this trace." || chart["chart"] == "time dirty";
+            // Without writes, without dirty blocks and without a log three charts have no marks;
+            // all other charts have some.
+            let absent = chart["says"] == "No writes in this trace."
+                || chart["chart"] == "time dirty"
+                || chart["chart"] == "savings";
             assert_eq!(chart["marks"] == 0, absent, "{chart}");
         }
     }

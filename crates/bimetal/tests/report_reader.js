@@ -1,4 +1,67 @@
 // Reads a report as a person would, in every frame of the page, and writes down what it finds (see report_browser.rs).
+
+// Tables that do not fit, charts without marks, the colour of each scheme in each chart, and labels that are out of place.
+function lookAtWhole(view, page) {
+  const boxOf = node => node.getBoundingClientRect();
+  const visible = [...page.querySelectorAll("figure")].filter(figure => !figure.hidden);
+  const whole = { tables: [], empty: [], absent: [], colours: {}, faults: [], keys: 0 };
+  for (const box of page.querySelectorAll(".scroll:has(.comparison)")) {
+    whole.tables.push({ over: box.scrollWidth - box.clientWidth, scrolls: view.getComputedStyle(box).overflowX === "auto" });
+  }
+  for (const figure of visible) {
+    if (!figure.querySelector(".mark")) whole.empty.push(figure.id);
+    for (const mark of figure.querySelectorAll(".mark[data-label]:not(.pale)")) {
+      const style = view.getComputedStyle(mark);
+      const colour = mark.matches(".line, .point") ? style.stroke : style.fill;
+      if (colour.startsWith("rgb")) (whole.colours[mark.dataset.label] ??= []).push(colour);
+    }
+    whole.faults.push(...overlapping(figure), ...farFromTheirPoints(figure), ...keysAmiss(figure));
+    whole.keys += figure.querySelectorAll(".key").length;
+  }
+  whole.absent = [...page.querySelectorAll("#absent li")].map(item => item.textContent);
+  return whole;
+
+  function overlapping(figure) {
+    const labels = [...figure.querySelectorAll(".label")];
+    const boxes = labels.map(boxOf);
+    const faults = [];
+    boxes.forEach((a, i) => boxes.slice(0, i).forEach((b, j) => {
+      const [wide, high] = [Math.min(a.right, b.right) - Math.max(a.left, b.left), Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top)];
+      // Boxes have room above and below their letters.
+      if (wide > 1 && high > 5) faults.push(`${figure.id}: ${labels[i].textContent} covers ${labels[j].textContent}`);
+    }));
+    return faults;
+  }
+
+  function gap(box, x, y) {
+    return Math.hypot(Math.max(box.left - x, 0, x - box.right), Math.max(box.top - y, 0, y - box.bottom));
+  }
+
+  function farFromTheirPoints(figure) {
+    const svg = figure.querySelector("svg");
+    const leaders = [...figure.querySelectorAll("line.leader")].map(line => [Number(line.getAttribute("x2")) + boxOf(svg).left, Number(line.getAttribute("y2")) + boxOf(svg).top]);
+    return [...figure.querySelectorAll(".point")].map(point => {
+      const { left, top, width, height } = boxOf(point);
+      const label = [...figure.querySelectorAll(".label")].find(label => label.textContent === point.dataset.label);
+      if (!label) return `${figure.id}: ${point.dataset.label} has no label`;
+      const isBeside = gap(boxOf(label), left + width / 2, top + height / 2) < 24;
+      const isLed = leaders.some(([x, y]) => gap(boxOf(label), x, y) < 4);
+      return isBeside || isLed ? "" : `${figure.id}: the label of ${point.dataset.label} is far off`;
+    }).filter(Boolean);
+  }
+
+  function keysAmiss(figure) {
+    const key = label => [...figure.querySelectorAll(".key")].find(key => key.dataset.label === label);
+    return [...figure.querySelectorAll(".line")].map(line => {
+      const { label } = line.dataset;
+      const sample = key(label)?.querySelector(".sample");
+      if (!sample) return `${figure.id}: ${label} has no key`;
+      const [a, b] = [line, sample].map(node => view.getComputedStyle(node));
+      return a.stroke === b.stroke && a.strokeDasharray === b.strokeDasharray ? "" : `${figure.id}: the key of ${label} differs`;
+    }).filter(Boolean);
+  }
+}
+
 addEventListener("load", () => {
   const found = [...document.querySelectorAll("iframe")].map(frame => {
     const view = frame.contentWindow;
@@ -21,6 +84,12 @@ addEventListener("load", () => {
       }
     }
     result.page_width = page.documentElement.scrollWidth;
+
+    // Everything is shown for a look at the whole.
+    const press = text => [...page.querySelectorAll("#legend button")].find(button => button.textContent === text)?.click();
+    press("show all");
+    result.whole = lookAtWhole(view, page);
+    press("show the first few");
 
     // The keyboard moves a cursor that says the values under it.
     const plot = page.querySelector("#cdf .plot");

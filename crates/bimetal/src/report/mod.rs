@@ -65,7 +65,8 @@ pub fn html(whole: &Document) -> String {
          <section aria-labelledby=\"figures\"><h2 id=\"figures\">{figures}</h2>\n{comparison}\n</section>\n\
          <section aria-labelledby=\"charts\" id=\"chart-section\"><h2 id=\"charts\">Charts</h2>\n\
          <noscript><p>The charts need JavaScript; everything else on this page does not.</p></noscript>\n\
-         <div id=\"legend\" role=\"group\" aria-label=\"Schemes shown in the charts\"></div>\n<div id=\"plots\"></div>\n</section>\n\
+         <div id=\"legend\" role=\"group\" aria-label=\"Schemes shown in the charts\"></div>\n<div id=\"plots\"></div>\n\
+         <ul id=\"absent\" hidden></ul>\n</section>\n\
          <section aria-labelledby=\"trace\"><h2 id=\"trace\">What was read</h2>\n\
          <p>Look here first if a figure surprises you: a wrong unit of time, size or address shows.</p>\n{trace}\n</section>\n\
          <section aria-labelledby=\"runs\"><h2 id=\"runs\">How each was run</h2>\n{configurations}</section>\n\
@@ -154,29 +155,41 @@ fn command(document: &Document) -> String {
 const SHOWN_MAX: usize = 6;
 
 /// Returns, for each run, true if the charts show it at first: every run of a few, or else the runs
-/// to choose, and the drives alone. Readers add the others by their buttons.
+/// to choose, the drives alone, and then the fastest runs, until the charts are full. Readers add
+/// the others by their buttons.
 fn shown_first(document: &Document) -> Vec<bool> {
     let runs = &document.runs;
-    let choices = Choices::of(runs, None).filter(|_| runs.len() > SHOWN_MAX);
-    let is_alone = |run: &Run| matches!(run.scheme.as_str(), "ssd-only" | "hdd-only");
-    let is_shown = |(at, run): (usize, &Run)| match &choices {
-        Some(choices) => is_alone(run) || choices.best.iter().any(|choice| choice.run == at),
-        None => true,
+    let Some(choices) = Choices::of(runs, None).filter(|_| runs.len() > SHOWN_MAX) else {
+        return vec![true; runs.len()];
     };
-    runs.iter().enumerate().map(is_shown).collect()
+    let is_alone = |run: &Run| matches!(run.scheme.as_str(), "ssd-only" | "hdd-only");
+    let is_choice = |at: usize| choices.best.iter().any(|choice| choice.run == at);
+    let mut shown: Vec<bool> = runs.iter().enumerate().map(|(at, run)| is_alone(run) || is_choice(at)).collect();
+    let mean = |at: usize| runs[at].response_time_ms.all.mean.unwrap_or(f64::INFINITY);
+    let mut rest: Vec<usize> = (0..runs.len()).filter(|at| !shown[*at]).collect();
+    rest.sort_by(|a, b| mean(*a).total_cmp(&mean(*b)));
+    let count = shown.iter().filter(|shown| **shown).count();
+    for at in rest.into_iter().take(SHOWN_MAX.saturating_sub(count)) {
+        shown[at] = true;
+    }
+    shown
 }
 
 /// Returns, as JSON, the name, the colour and the dashing of each run, for the scripts that draw,
-/// and if the charts show the run at first.
+/// and whether the charts show the run at first and the page advises to choose it.
 fn inks_json(document: &Document) -> String {
     let inks = palette::inks(&document.runs);
     let shown = shown_first(document);
+    let choices = Choices::of(&document.runs, None).filter(|_| document.runs.len() > 1);
+    let is_chosen = |at| choices.iter().flat_map(|choices| &choices.best).any(|choice| choice.run == at);
     let entries: Vec<_> = inks
         .iter()
         .enumerate()
         .map(|(index, ink)| {
-            let (label, shown) = (label(&document.runs, index), shown[index]);
-            serde_json::json!({"label": label, "colour": ink.colour, "dashed": ink.dashed, "shown": shown})
+            let (label, shown, chosen) = (label(&document.runs, index), shown[index], is_chosen(index));
+            serde_json::json!({
+                "label": label, "colour": ink.colour, "dashed": ink.dashed, "shown": shown, "chosen": chosen
+            })
         })
         .collect();
     serde_json::Value::from(entries).to_string()
@@ -187,16 +200,17 @@ mod tests {
     use super::*;
     use bimetal_sim::findings::Finding;
 
-    /// Fourteen curves in one chart were a heap.
+    /// Fourteen curves in one chart were a heap, and the two drives alone were no comparison.
     #[test]
-    fn charts_begin_with_the_choices_and_the_drives_alone() {
+    fn charts_begin_with_choices_drives_alone_and_fastest() {
         let mut document = fixture::document();
         assert_eq!(shown_first(&document), vec![true; document.runs.len()], "a few are all shown");
-        let mut dear = document.runs[0].clone();
-        (dear.scheme, dear.label, dear.cost.total_usd) = ("bcache".into(), "bcache".into(), Some(1e6));
-        document.runs.extend([dear.clone(), dear]);
+        let mut slow = document.runs[0].clone();
+        (slow.scheme, slow.label, slow.cost.total_usd) = ("bcache".into(), "bcache".into(), Some(1e6));
+        slow.response_time_ms.all.mean = Some(1e6);
+        document.runs.extend([slow.clone(), slow]);
         let shown = shown_first(&document);
-        assert!(document.runs.len() > SHOWN_MAX && shown.iter().any(|shown| *shown), "{shown:?}");
+        assert_eq!(shown.iter().filter(|shown| **shown).count(), SHOWN_MAX, "{shown:?}");
         assert_eq!(shown[document.runs.len() - 2..], [false, false], "they cost more and gain nothing");
         let alone = document.runs.iter().position(|run| run.scheme == "hdd-only").expect("it is compared");
         assert!(shown[alone]);

@@ -35,12 +35,17 @@
     return days ? `day ${days + 1}, ${clock}` : clock;
   }
 
+  const capital = text => text.charAt(0).toUpperCase() + text.slice(1);
   const percent = share => `${trim(100 * share, 3)} %`;
   const dollars = value => `$${value >= 100 ? value.toFixed(0) : value.toFixed(2)}`;
 
   // ---- Charts. ----
 
+  // Reasons for which figures without switches are hidden, by the title of the figure.
+  const absent = new Map();
+
   // A figure with a title, a sentence, and switches; `draw(place, choices)` draws it, or returns why there is nothing to draw.
+  // A figure without a drawing and without switches is hidden, and its reason stands below all figures.
   function figure(name, title, about, switches, draw, wide) {
     const box = html("figure", wide ? "wide" : "", plots);
     box.id = name;
@@ -53,7 +58,14 @@
     const choices = {};
     const redraw = () => {
       sentence.textContent = typeof about === "function" ? about(choices) : about;
+      // A hidden figure has no width to draw in.
+      box.hidden = false;
       const nothing = draw(place, choices);
+      absent.delete(title);
+      if (nothing && !switches.length) {
+        box.hidden = true;
+        absent.set(title, nothing);
+      }
       box.classList.toggle("empty", Boolean(nothing));
       if (nothing) {
         place.replaceChildren();
@@ -94,6 +106,9 @@
     return [low, high];
   }
 
+  // Reason for which a page about one run does not draw its point among points.
+  const ALONE = "A point says something beside the points of other schemes; this page is about one.";
+
   const values = all => all.flatMap(one => one.points.map(point => point[1]));
 
   figure("cdf", "How long requests take", choices => choices.scale === "tail"
@@ -129,7 +144,7 @@
     life: { title: "Shortest possible lifetime of the SSD", log: true, say: lifetime, value: point => point.lifetime_least_years },
   };
 
-  if (overShare.length) figure("size", "How large an SSD", choices => `${OVER_SHARE[choices.what].title}, by the size of the SSD as a share of all that the trace touches. A scheme whose SSD is home has the whole drive; an SSD too small for its scheme has the size that the scheme needs.`,
+  if (overShare.length) figure("size", "How large an SSD", choices => `${OVER_SHARE[choices.what].title}, by the size of the SSD as a share of all that the trace touches. A scheme that keeps blocks on the SSD alone has the whole drive; an SSD too small for its scheme has the size that the scheme needs.`,
     [["what", "Figure", [["mean", "mean latency"], ["p99", "p99 latency"], ["hits", "hits"], ["life", "life"]]]],
     (place, { what }) => {
       const kind = OVER_SHARE[what];
@@ -150,7 +165,7 @@
     p99: { title: "99th percentile of response times", log: true, say: milliseconds, points: run => course(run.series.latency, run.series.latency.p99_ms) },
     queue: { title: "requests waiting or in service", log: true, say: value => trim(value, 3), points: run => course(run.series.queue_depth) },
     written: { title: "bytes written to the SSD so far", say: bytes, points: run => course(run.series.ssd_written, total(run.series.ssd_written?.values)) },
-    dirty: { title: "bytes that wait to be written home", say: bytes, points: run => course(run.series.dirty) },
+    dirty: { title: "number of dirty bytes: written to the SSD, and not yet written back to the HDD", say: bytes, points: run => course(run.series.dirty) },
   };
 
   function course(buckets, column) {
@@ -187,25 +202,31 @@
   figure("savings", "Write savings against read penalty", "Share of the written blocks that never reached the SSD, against the share of the read blocks that came from the slower drive (Griffin, section 3.2). Up and to the left is better.", [], place => {
     const all = series(run => run.write_savings === null || run.read_penalty === null ? {} : {
       point: [run.read_penalty, run.write_savings],
+      chosen: false,
       note: `${percent(run.write_savings)} of block writes saved; ${percent(run.read_penalty)} of block reads from the log`,
     });
-    if (!all.length) {
-      const saved = [...shown].filter(index => runs[index].write_savings !== null);
-      if (!saved.length) return "No scheme shown here logs the writes for its SSD on another drive.";
+    // Without a log on another drive, all points lie in the corner.
+    if (!all.some(one => one.point[0] !== 0 || one.point[1] !== 0)) {
+      const saved = [...shown].filter(index => runs[index].write_savings);
+      const others = inks.filter((ink, index) => !shown.has(index) && runs[index].write_savings);
+      const more = others.length ? ` Add ${others.map(ink => ink.label).join(" or ")}, which does.` : "";
+      if (!saved.length) return `No scheme shown here logs the writes for its SSD on another drive.${more}`;
       return `No block was read, so that there is no penalty. Write savings: ${saved.map(index => `${inks[index].label} ${percent(runs[index].write_savings)}`).join(", ")}.`;
     }
+    if (runs.length === 1) return `${ALONE} ${capital(all[0].note)}.`;
     const top = Math.min(1, Math.max(0.1, ...all.map(one => one.point[1])) * 1.15);
     const right = Math.min(1, Math.max(0.1, ...all.map(one => one.point[0])) * 1.25);
     const bottom = Math.min(0, ...all.map(one => one.point[1]));
     charts.points(place, { title: "Write savings against read penalty", series: all, x: { ...charts.linear(0, right, percent), title: "read penalty" }, y: charts.linear(bottom, top, percent) });
   });
 
-  figure("cost", "Cost against latency", "Price of a scheme's drives, against its mean response time. Down and to the left is better. The dotted line joins the schemes for which no other scheme is both cheaper and faster.", [], place => {
+  figure("cost", "Cost against latency", "Price of a scheme's drives, against its mean response time. Down and to the left is better. The dotted line joins the schemes for which no other scheme is both cheaper and faster. A ring marks what the page advises to choose.", [], place => {
     const all = series(run => run.cost.total_usd === null || run.response_time_ms.all.mean === null ? {} : {
       point: [run.cost.total_usd, run.response_time_ms.all.mean],
       note: `${dollars(run.cost.total_usd)}; ${milliseconds(run.response_time_ms.all.mean)} on average`,
     });
     if (!all.length) return "The price of a drive is not known.";
+    if (runs.length === 1) return `${ALONE} ${capital(all[0].note)}.`;
     const byCost = all.map(one => one.point).sort((a, b) => a[0] - b[0] || a[1] - b[1]);
     const frontier = byCost.filter((point, index) => byCost.slice(0, index).every(other => other[1] > point[1]));
     const right = Math.max(...all.map(one => one.point[0])) * 1.12;
@@ -249,16 +270,19 @@
   });
 
   figure("erases", "How erases are spread over the blocks", "Share of the flash's blocks that were erased at most this often. A steep line shows even wear. A line with a long tail shows a few blocks that wear out first.", [], place => {
+    let isWorn = false;
     const all = series(run => {
       const counts = Object.entries(run.devices.ssd.flash.blocks_by_erases ?? {}).map(([erases, blocks]) => [Number(erases), blocks]);
       const total = counts.reduce((sum, [, blocks]) => sum + blocks, 0);
       let below = 0;
       const points = counts.sort((a, b) => a[0] - b[0]).map(([erases, blocks]) => [erases, (below += blocks) / total]);
+      if (points.length && (points[0][0] !== 0 || points[0][1] < 0.99)) isWorn = true;
       if (points.length) points.unshift([points[0][0], 0]);
       return { points };
     });
     if (!all.length) return "None of the schemes that are shown has an SSD whose blocks were counted from the start.";
     const [, high] = range(all.flatMap(one => one.points.map(point => point[0])));
+    if (!isWorn) return "Fewer than 1 % of the flash's blocks were erased: the trace writes less than the SSD has free space.";
     const x = { ...charts.linear(0, Math.max(high, 1), value => trim(value, 3)), title: "erases of a block" };
     charts.lines(place, { title: "Erases of the blocks", series: all, x, y: charts.linear(0, 1, percent), step: true, at: value => `erased at most ${trim(value, 3)} times`, say: share => `${trim(100 * share, 3)} % of blocks` });
   });
@@ -266,23 +290,48 @@
   function drawAll() {
     for (const draw of drawings) draw();
     document.documentElement.dataset.charts = plots.querySelectorAll(".plot").length;
+    const list = document.getElementById("absent");
+    list.hidden = absent.size === 0;
+    list.replaceChildren();
+    for (const [title, reason] of absent) {
+      const item = html("li", "", list);
+      html("b", "", item, `${title}: `);
+      item.append(reason);
+    }
   }
 
   // ---- Which schemes are shown: one choice for all charts. ----
 
   const legend = document.getElementById("legend");
-  if (runs.length > 1) {
-    runs.forEach((run, index) => {
-      const button = html("button", `scheme c${inks[index].colour}${inks[index].dashed ? " hollow" : ""}`, legend, inks[index].label);
-      button.type = "button";
-      button.setAttribute("aria-pressed", String(shown.has(index)));
-      button.onclick = () => {
-        // The last one stays: an empty chart answers nothing.
-        if (shown.has(index) && shown.size > 1) shown.delete(index); else shown.add(index);
-        button.setAttribute("aria-pressed", String(shown.has(index)));
-        drawAll();
-      };
-    });
+  const buttons = runs.length > 1 ? runs.map((run, index) => {
+    const button = html("button", `scheme c${inks[index].colour}${inks[index].dashed ? " hollow" : ""}`, legend, inks[index].label);
+    button.type = "button";
+    button.onclick = () => {
+      // The last one stays: an empty chart answers nothing.
+      if (shown.has(index) && shown.size > 1) shown.delete(index); else shown.add(index);
+      redraw();
+    };
+    return button;
+  }) : [];
+
+  function redraw() {
+    buttons.forEach((button, index) => button.setAttribute("aria-pressed", String(shown.has(index))));
+    drawAll();
+  }
+
+  // A button that shows the runs at `indices`.
+  function shortcut(text, indices) {
+    const button = html("button", "shortcut", legend, text);
+    button.type = "button";
+    button.onclick = () => {
+      shown.clear();
+      indices.forEach(index => shown.add(index));
+      redraw();
+    };
+  }
+  if (shown.size < runs.length) {
+    shortcut("show all", [...runs.keys()]);
+    shortcut("show the first few", [...shown]);
   }
 
   // ---- The table. ----
@@ -329,5 +378,5 @@
     requestAnimationFrame(drawAll);
   }).observe(plots);
   width = plots.clientWidth;
-  drawAll();
+  redraw();
 })();
