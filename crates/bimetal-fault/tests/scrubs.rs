@@ -15,10 +15,10 @@ use bimetal_core::scheme::Holds;
 use bimetal_core::schemes;
 use bimetal_core::units::{Bytes, Nanoseconds};
 use bimetal_core::volume::{BadBlock, Outcome, Scrub, Trouble};
-use bimetal_fault::damage::Structure;
+use bimetal_fault::damage::{Page, Structure, copies_of};
 use bimetal_fault::{Options, run_scrub_case};
 use seeds::GRIFFIN_WITH_MOVE_MEMORY;
-use story::{ALL, HDD, SSD, Story, flip_bit, pages};
+use story::{ALL, HDD, SSD, Story, flip_bit, pages, reads_back};
 
 /// Number of cases of each scheme.
 const SEEDS: u64 = 120;
@@ -192,6 +192,31 @@ fn scrub_finds_each_bad_page_while_its_copy_is_sound() {
             assert_eq!(scrub(&mut story, None).bad_pages, expected, "{page} cannot be read");
             story.cut();
             assert_eq!(scrub(&mut story, None).bad_pages, BTreeMap::new(), "{page}");
+        }
+    }
+}
+
+/// Pages of which both copies are bad are written again while the volume still knows their content:
+/// no recovery would find the content any more.
+#[test]
+fn scrub_writes_pages_again_that_are_bad_in_both_copies() {
+    let maximized = &[("mode", "maximized"), ("idle", "1h")];
+    for structure in [Structure::State, Structure::Superblock, Structure::Table] {
+        let mut story = Story::new(1, "smart-response", maximized, 8000);
+        let written: Vec<u64> = (0..12).map(|block| story.write(block * 8, 8)).collect();
+        story.flush();
+        story.cut();
+        for at in 0..pages(&mut story, structure).len() {
+            let all = pages(&mut story, structure);
+            let both: Vec<Page> = copies_of(&all[at], &all).chain([&all[at]]).cloned().collect();
+            both.iter().for_each(|page| flip_bit(&mut story, page, 100));
+            let found = scrub(&mut story, None);
+            assert_eq!(both.len(), 2, "{}", all[at]);
+            assert_eq!((found.bad_pages.values().sum::<u64>(), found.pages_bad_twice), (2, 1), "{}", all[at]);
+            story.answer(ALL);
+            assert_eq!(scrub(&mut story, None).bad_pages, BTreeMap::new(), "{}", all[at]);
+            story.cut_power();
+            reads_back(&mut story, &written, &format!("both copies of {}", all[at]));
         }
     }
 }

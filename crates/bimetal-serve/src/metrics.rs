@@ -177,7 +177,7 @@ impl Page {
         let bad = members().map(|member| (named(&member.id), member.bad_metadata_pages.map(|pages| pages as f64)));
         sheet.gauges(
             "member_bad_metadata_pages",
-            "Pages of metadata that were bad at the start or in the last scrub",
+            "Pages of metadata that were bad in the last scrub, or else at the start",
             bad,
         )?;
         let errors = members().map(|member| (named(&member.id), member.errors));

@@ -146,7 +146,7 @@ pub struct MemberSnapshot {
     pub errors: u64,
     /// Last error, in words.
     pub last_error: Option<String>,
-    /// Number of pages of metadata that were bad when the server began, or at the last scrub.
+    /// Number of pages of metadata that were bad at the last scrub, or when the server began.
     pub bad_pages: u64,
     /// Consequence of a full file system below the member, `None` if that file system has room.
     pub no_room: Option<String>,

@@ -172,8 +172,8 @@ pub struct Member {
     pub drive: Option<String>,
     /// Bytes of metadata that the engine wrote.
     pub metadata_bytes: Option<u64>,
-    /// Number of metadata pages that were damaged or half-written when the server began, and whose
-    /// content another copy had; and of pages that the last scrub found bad.
+    /// Number of metadata pages that were damaged or half-written at the last scrub since the
+    /// server began; without a scrub, when the server began.
     #[serde(default)]
     pub bad_metadata_pages: Option<u64>,
     /// Number of read operations.

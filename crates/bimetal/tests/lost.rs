@@ -356,9 +356,9 @@ fn damaged_page_of_metadata_is_told_and_mended() {
     let json = place.json();
     assert_eq!(bad_pages(&json), [("hdd".to_owned(), 0), ("ssd".to_owned(), 1)]);
     let line = json["history"][0]["text"].as_str().unwrap();
-    assert!(line.starts_with("ssd: 1 page of metadata was bad; another copy has its content"), "{line}");
+    assert!(line.starts_with("ssd: 1 page of metadata was bad at the start"), "{line}");
     let text = place.answer("status box", 0);
-    assert!(text.contains("1 page of metadata bad at the start"), "{text}");
+    assert!(text.contains("1 page of metadata bad in the last scrub, or else at the start"), "{text}");
     let (text, said) = metrics(&mut served);
     assert!(said.contains("1 page of metadata was bad"), "{said}");
     assert!(text.contains(r#"bad_metadata_pages{volume="box",member="ssd"} 1.0"#), "{text}");
@@ -368,8 +368,13 @@ fn damaged_page_of_metadata_is_told_and_mended() {
     let json = place.json();
     assert_eq!(bad_pages(&json), [("hdd".to_owned(), 0), ("ssd".to_owned(), 0)], "the page was written again");
     assert_eq!(json["history"].as_array().unwrap().len(), 1);
+    // A page that is damaged under the server is found by a scrub.
+    ssd.write_all_at(&[0xa5; 9], (superblock * BLOCK + 600) as u64).unwrap();
+    let text = place.answer("check box --scrub", 3);
+    assert!(text.contains("1 page of metadata is bad"), "{text}");
+    assert_eq!(bad_pages(&place.json()), [("hdd".to_owned(), 0), ("ssd".to_owned(), 1)]);
     let said = served.stop();
-    assert!(!said.contains("metadata"), "{said}");
+    assert!(said.contains("a scrub found 1 page of metadata bad") && !said.contains("at the start"), "{said}");
 }
 
 /// Reads drop bad copies of content that home has; the report lists the bad copies nevertheless.

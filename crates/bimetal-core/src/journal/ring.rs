@@ -224,13 +224,13 @@ impl Ring {
     }
 
     /// Returns the newest generation of a page of the slot table that a superblock has completed.
-    pub(crate) fn table_len(&self) -> u32 {
-        self.generations.len() as u32
-    }
-
-    /// Returns the generation of a page of the slot table; 0 if the page was never written.
     pub(crate) fn generation(&self, page: u32) -> u64 {
         self.generations[page as usize]
+    }
+
+    /// Returns the number of pages in the slot table.
+    pub(crate) fn table_len(&self) -> u32 {
+        self.generations.len() as u32
     }
 
     /// Returns the header of a page of the slot table for a write with this `generation`.

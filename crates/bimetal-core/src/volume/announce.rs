@@ -220,6 +220,11 @@ impl Announcements {
         self.writing.is_some()
     }
 
+    /// Records that both copies of a turn are bad, so that the durable state is written there.
+    pub(super) fn repeat_turn(&mut self, turn: u64) {
+        self.old_turns[turn as usize] = OldTurn::lacking(true, self.old_turns[turn as usize].lacks_places);
+    }
+
     /// Returns the number of the durable state.
     pub(super) fn sequence(&self) -> u64 {
         self.durable.sequence

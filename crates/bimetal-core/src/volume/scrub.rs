@@ -9,7 +9,7 @@
 //! error, and a write ends the error. For a mirror the copies are compared
 //! ([`scrub_copies`](super::scrub_copies)).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::operations::purpose;
 use super::scrub_pages::NextPage;
@@ -90,8 +90,11 @@ pub struct Scrub {
     pub finished: bool,
     /// Set if the scrub ended early because the drive is gone or fails every read.
     pub interrupted: bool,
-    /// Number of bad pages of metadata on each member, of which another copy is sound or not.
+    /// Number of bad pages of metadata on each member.
     pub bad_pages: BTreeMap<MemberId, u64>,
+    /// Number of pages of metadata of which both copies were bad. The volume has written their
+    /// content again.
+    pub pages_bad_twice: u64,
 }
 
 /// The scrub under way or the last scrub, and the check of slots whose read failed.
@@ -106,6 +109,8 @@ pub(super) struct Scrubber {
 struct Scrubbing {
     found: Scrub,
     next_page: NextPage,
+    /// Numbers of the bad pages of each member, which two copies share.
+    bad_numbers: BTreeSet<(MemberId, u64)>,
     next: Slot,
     /// The block that is read next, if the store is a mirror.
     next_block: Block,
@@ -152,7 +157,9 @@ impl Scrubber {
                 let found = Scrub { blocks_left: blocks, began: now, ..Scrub::default() };
                 let (next, next_block) = (Slot(0), Block(0));
                 let next_page = NextPage::State { home: 0, place: 0 };
-                self.scrubbing = Some(Scrubbing { found, next_page, next, next_block, reads: 0, rate, next_at: now });
+                let bad_numbers = BTreeSet::new();
+                self.scrubbing =
+                    Some(Scrubbing { found, next_page, bad_numbers, next, next_block, reads: 0, rate, next_at: now });
             }
         }
     }
@@ -227,10 +234,20 @@ impl Scrubber {
         }
     }
 
-    pub(super) fn found_bad_page(&mut self, member: MemberId) {
-        if let Some(scrubbing) = &mut self.scrubbing {
-            *scrubbing.found.bad_pages.entry(member).or_default() += 1;
-        }
+    /// Notes a bad page, whose copy has the same `number`. Returns true if both copies are bad.
+    pub(super) fn found_bad_page(&mut self, member: MemberId, number: u64) -> bool {
+        let Some(Scrubbing { found, bad_numbers, .. }) = &mut self.scrubbing else { return false };
+        *found.bad_pages.entry(member).or_default() += 1;
+        let is_second = !bad_numbers.insert((member, number));
+        found.pages_bad_twice += u64::from(is_second);
+        is_second
+    }
+
+    /// Returns true if pages of metadata are left to read.
+    pub(super) fn has_pages_left(&self) -> bool {
+        self.scrubbing
+            .as_ref()
+            .is_some_and(|scrubbing| !scrubbing.found.finished && scrubbing.next_page != NextPage::None)
     }
 
     /// Returns true if a block was read since the scrub began.
@@ -281,10 +298,13 @@ impl<P: Payload> Volume<P> {
 
     /// Begins the next read if it is due. Returns true if the scrub took a step.
     pub(super) fn scrub_on(&mut self) -> bool {
-        let over = self.must_scrub_end();
         let now = self.view.now;
         let is_mirrored = self.view.layout.is_mirrored();
-        let busy = !is_mirrored && !over && self.view.member(self.member_of_slots()).foreground > 0;
+        // A volume without readable slots has states.
+        let has_pages = P::CARRIES_DATA && !self.is_closing() && self.scrub.has_pages_left();
+        let over = !has_pages && self.must_scrub_end();
+        let slots = self.view.layout.slots.map(|slots| slots.member);
+        let busy = !is_mirrored && !over && slots.is_some_and(|slots| self.view.member(slots).foreground > 0);
         // A comparison holds writes back, so only one runs at a time.
         let reads_max = if busy || is_mirrored { READS_WHEN_BUSY } else { READS_MAX };
         match self.scrub.step(now, over, reads_max) {
@@ -293,6 +313,10 @@ impl<P: Payload> Volume<P> {
             Step::Read => {
                 if let Some(bytes) = self.scrub_pages() {
                     return self.scrub.read_begun(now, Some(bytes));
+                }
+                if self.must_scrub_end() {
+                    // The last page was the last step.
+                    return true;
                 }
                 let begun = if is_mirrored { self.compare_next() } else { self.scrub_next() };
                 let block = self.view.layout.block.bytes();

@@ -4,8 +4,8 @@
 //! Recovery needs one sound copy of each page. A server may run for months, and both copies may be
 //! damaged meanwhile. So a bad page is reported while the other copy is sound. A page may be
 //! written while it is read. So a page counts as bad only after two bad reads, during which no page
-//! of its kind was written. Bad pages stay as they are: the next recovery writes them from their
-//! copies.
+//! of its kind was written. A bad page whose copy is sound stays as it is: the next recovery writes
+//! it from the copy. If both copies are bad, the volume writes the content from its memory at once.
 
 use super::operations::purpose;
 use super::{Job, TaskId, Volume};
@@ -80,21 +80,25 @@ impl<P: Payload> Volume<P> {
     fn next_pages(&mut self) -> Option<Pages> {
         let homes = self.view.layout.homes();
         let pages = self.store.cache().map_or(0, |cache| cache.ring.table_len());
-        let next = self.scrub.next_page()?;
+        let mut next = *self.scrub.next_page()?;
         loop {
             let place = |at: usize| ((at / COPIES) as u64, at % COPIES);
-            let (found, then) = match *next {
+            let (found, then) = match next {
                 NextPage::State { home, .. } if home >= homes.len() => (None, NextPage::Superblock { place: 0 }),
                 NextPage::State { home, place: TURNS_TIMES_COPIES } => {
                     (None, NextPage::State { home: home + 1, place: 0 })
                 }
                 NextPage::State { home, place: at } => {
                     let (turn, copy) = place(at);
-                    let is_there = self.view.member(homes[home]).state == MemberState::Online;
+                    let is_there = self.is_readable(homes[home]);
                     let found = is_there.then_some(Pages::State { home: homes[home], turn, copy });
                     (found, NextPage::State { home, place: at + 1 })
                 }
-                NextPage::Superblock { .. } | NextPage::Table { .. } if pages == 0 => (None, NextPage::None),
+                NextPage::Superblock { .. } | NextPage::Table { .. }
+                    if pages == 0 || !self.is_readable(self.metadata_member()) =>
+                {
+                    (None, NextPage::None)
+                }
                 NextPage::Superblock { place: TURNS_TIMES_COPIES } => (None, NextPage::Table { copy: 0, page: 0 }),
                 NextPage::Superblock { place: at } => {
                     let (turn, copy) = place(at);
@@ -106,10 +110,11 @@ impl<P: Payload> Volume<P> {
                     let count = PAGES_AT_ONCE.min(pages - page);
                     (Some(Pages::Table { first: page, count, copy }), NextPage::Table { copy, page: page + count })
                 }
-                NextPage::None => return None,
+                NextPage::None => (None, NextPage::None),
             };
-            *next = then;
-            if found.is_some() {
+            next = then;
+            if found.is_some() || next == NextPage::None {
+                *self.scrub.next_page()? = next;
                 return found;
             }
         }
@@ -149,35 +154,75 @@ impl<P: Payload> Volume<P> {
         (!writes).then_some((self.announcements.sequence(), self.statistics.checkpoints))
     }
 
+    /// Returns true if a member takes part and answers reads.
+    fn is_readable(&self, member: MemberId) -> bool {
+        self.view.member(member).state == MemberState::Online && !self.is_unreadable(member)
+    }
+
     /// Handles the end of a read.
     pub(super) fn note_pages(&mut self, task: TaskId, mut job: PagesJob, status: Status, payload: &P) {
-        let bytes = if status == Status::Done { payload.to_metadata() } else { Vec::new() };
-        match job.again.last().copied() {
-            None => {
-                let each: Vec<Pages> = single_pages(job.pages).collect();
-                let read = page::pages(&bytes).map(Some).chain(std::iter::repeat(None));
-                let bad = each.into_iter().zip(read).filter(|(pages, page)| !self.is_sound_page(*pages, *page));
-                job.again = bad.map(|(pages, _)| pages).collect();
-            }
-            Some(pages) => {
-                let is_sound = self.is_sound_page(pages, page::pages(&bytes).next());
-                let is_quiet = job.writes.is_some() && job.writes == self.writes_if_quiet(pages);
-                job.reads += 1;
-                job.bad += u8::from(!is_sound && is_quiet);
-                if is_sound || job.bad >= BAD_READS || job.reads >= READS_MAX {
-                    if job.bad >= BAD_READS {
-                        self.scrub.found_bad_page(self.place_of_pages(pages).0);
-                    }
-                    job.again.pop();
-                    (job.reads, job.bad) = (0, 0);
-                }
-            }
+        let member = self.place_of_pages(job.pages).0;
+        let is_over = status == Status::Gone || self.is_closing() || !self.is_readable(member);
+        if !is_over {
+            self.judge_pages(&mut job, status, payload);
         }
-        if status == Status::Gone || job.again.is_empty() {
-            self.scrub.read_ended(0, false);
+        if is_over || job.again.is_empty() {
+            self.scrub.read_ended(0, self.is_closing());
             return self.end_task(task);
         }
         self.read_pages(task, job);
+    }
+
+    fn judge_pages(&mut self, job: &mut PagesJob, status: Status, payload: &P) {
+        let bytes = if status == Status::Done { payload.to_metadata() } else { Vec::new() };
+        let Some(pages) = job.again.last().copied() else {
+            let each: Vec<Pages> = single_pages(job.pages).collect();
+            let read = page::pages(&bytes).map(Some).chain(std::iter::repeat(None));
+            let bad = each.into_iter().zip(read).filter(|(pages, page)| !self.is_sound_page(*pages, *page));
+            job.again = bad.map(|(pages, _)| pages).collect();
+            return;
+        };
+        let is_sound = self.is_sound_page(pages, page::pages(&bytes).next());
+        let is_quiet = job.writes.is_some() && job.writes == self.writes_if_quiet(pages);
+        job.reads += 1;
+        job.bad += u8::from(!is_sound && is_quiet);
+        if is_sound || job.bad >= BAD_READS || job.reads >= READS_MAX {
+            if job.bad >= BAD_READS {
+                self.note_bad_page(pages);
+            }
+            job.again.pop();
+            (job.reads, job.bad) = (0, 0);
+        }
+    }
+
+    /// Notes a bad page. If its copy is bad, too, a recovery would not find the content any more:
+    /// the content is written again from memory. While it is written, a power cut can lose nothing
+    /// that is not lost already.
+    fn note_bad_page(&mut self, pages: Pages) {
+        let (member, _) = self.place_of_pages(pages);
+        let (number, turn) = match pages {
+            Pages::State { turn, .. } => (0, Some(turn)),
+            Pages::Superblock { turn, .. } => (1 + turn, None),
+            Pages::Table { first, .. } => (1 + TURNS as u64 + u64::from(first), None),
+        };
+        let number = number + turn.map_or(0, |turn| turn << 63);
+        if !self.scrub.found_bad_page(member, number) {
+            return;
+        }
+        match pages {
+            Pages::State { turn, .. } => {
+                self.announcements.repeat_turn(turn);
+                self.write_state();
+            }
+            _ => {
+                if let (Pages::Table { first, .. }, Some((cache, _))) = (pages, self.store.cache_mut()) {
+                    cache.ring.touch_page(first);
+                }
+                if !self.is_checkpointing() && self.view.slots_online() {
+                    self.begin_checkpoint();
+                }
+            }
+        }
     }
 
     /// Returns true if a page has the content of its kind and place, as far as the page itself

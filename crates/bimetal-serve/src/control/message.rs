@@ -132,6 +132,9 @@ pub struct CheckReport {
     pub bad: Vec<BadBlock>,
     /// Number of bad blocks.
     pub bad_blocks: u64,
+    /// Number of pages of metadata that the scrub found bad.
+    #[serde(default)]
+    pub bad_metadata_pages: u64,
     /// Content that was found lost or bad earlier and was not acknowledged, or is still lost.
     #[serde(default)]
     pub lost: Lost,

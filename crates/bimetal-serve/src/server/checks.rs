@@ -81,6 +81,7 @@ impl Server {
             blocks_read: found.map(|found| found.blocks_read),
             bad: found.map(|found| found.bad.iter().map(|bad| self.bad_block(bad)).collect()).unwrap_or_default(),
             bad_blocks: found.map_or(0, |found| found.bad_blocks),
+            bad_metadata_pages: found.map_or(0, |found| found.bad_pages.values().sum()),
             lost: self.lost(),
         }
     }
@@ -150,5 +151,12 @@ fn in_words(report: &CheckReport, interrupted: bool, is_mirrored: bool) -> Strin
         }
     };
     let end = if interrupted { "; the other blocks were not read: the drive failed, or the server ends" } else { "" };
-    format!("{metadata}; {blocks}{listed}{end}")
+    let pages = match report.bad_metadata_pages {
+        0 => String::new(),
+        pages => {
+            let are = if pages == 1 { "is" } else { "are" };
+            format!("; {} of metadata {are} bad: `bimetal status` names the drive, check it", counted(pages, "page"))
+        }
+    };
+    format!("{metadata}; {blocks}{pages}{listed}{end}")
 }

@@ -90,11 +90,21 @@ impl Server {
 
     /// Adds the bad pages of metadata that recovery found to the history.
     fn note_bad_pages(&mut self) {
-        for (member, pages) in self.volume.bad_pages() {
-            let name = self.control.about.as_ref().map(|about| about.name_of(member)).unwrap_or_default();
-            self.ledger.report.note(seconds_since_1970(), &format!("{name}: {}", bad_pages(pages)));
-            self.ledger.unwritten = true;
+        for (member, pages) in self.volume.bad_pages().collect::<Vec<_>>() {
+            self.note_pages_of(member, &bad_pages(pages));
         }
+    }
+
+    /// Adds a line about a drive's pages to the history, unless the history has it: a scrub finds a
+    /// page again and again, and the history is short.
+    fn note_pages_of(&mut self, member: MemberId, text: &str) {
+        let name = self.control.about.as_ref().map(|about| about.name_of(member)).unwrap_or_default();
+        let line = format!("{name}: {text}");
+        if self.ledger.report.history().iter().any(|known| known.text == line) {
+            return;
+        }
+        self.ledger.report.note(seconds_since_1970(), &line);
+        self.ledger.unwritten = true;
     }
 
     /// Prints the bad pages of metadata that recovery found.
@@ -109,16 +119,10 @@ impl Server {
     /// Adds the bad pages of metadata that a scrub found to the history, and prints them.
     pub(super) fn note_pages_of_scrub(&mut self, scrub: &Scrub) {
         for (&member, &pages) in &scrub.bad_pages {
-            let text = format!(
-                "{} of metadata found bad by a scrub: a restart of the server writes bad pages from their copies; check \
-                 the drive",
-                counted(pages, "page")
-            );
+            let text = format!("a scrub found {} of metadata bad: check the drive", counted(pages, "page"));
             let line = format!("{}: {text}", self.called(member.0));
             self.say(&line);
-            let name = self.control.about.as_ref().map(|about| about.name_of(member)).unwrap_or_default();
-            self.ledger.report.note(seconds_since_1970(), &format!("{name}: {text}"));
-            self.ledger.unwritten = true;
+            self.note_pages_of(member, &text);
         }
     }
 
@@ -278,11 +282,9 @@ impl Server {
 
 /// Describes bad pages of metadata on a drive, as the part of a sentence after the drive.
 fn bad_pages(pages: u64) -> String {
-    let (were, copies) = if pages == 1 { ("was", "another copy has its") } else { ("were", "other copies have their") };
+    let were = if pages == 1 { "was" } else { "were" };
     let pages = counted(pages, "page");
-    format!(
-        "{pages} of metadata {were} bad; {copies} content. This is normal after a power cut, otherwise check the drive"
-    )
+    format!("{pages} of metadata {were} bad at the start: normal after a power cut, otherwise check the drive")
 }
 
 /// Describes a finding of `count` blocks, as the part of a sentence after their place.

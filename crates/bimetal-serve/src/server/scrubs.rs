@@ -72,13 +72,13 @@ impl Server {
     fn note_scrub(&mut self, scrub: &Scrub) {
         self.control.scrubs.seen = Some(scrub.began);
         let every = self.options.scrub.every;
+        self.note_pages_of_scrub(scrub);
         if scrub.interrupted {
             self.control.scrubs.next_at = every.map(|every| self.now.saturating_add(every.min(AGAIN)));
             return;
         }
         self.control.scrubs.next_at = every.map(|every| self.now.saturating_add(every));
         self.take_troubles();
-        self.note_pages_of_scrub(scrub);
         if scrub.bad_blocks > 0 {
             let Scrub { blocks_read, bad_blocks, lost_blocks, .. } = scrub;
             let line = format!(

@@ -33,9 +33,13 @@ impl Server {
         for (number, member) in members.iter_mut().enumerate() {
             member.is_home = homes.contains(&MemberId(number as u16));
         }
-        let of_scrub = self.volume.scrub_progress().into_iter().flat_map(|scrub| &scrub.bad_pages);
-        for (member, pages) in self.volume.bad_pages().chain(of_scrub.map(|(&member, &pages)| (member, pages))) {
-            members[usize::from(member.0)].bad_pages += pages;
+        let scrubbed = self.volume.scrub_progress().filter(|scrub| scrub.finished && !scrub.interrupted);
+        let bad: Vec<(MemberId, u64)> = match scrubbed {
+            Some(scrub) => scrub.bad_pages.iter().map(|(&member, &pages)| (member, pages)).collect(),
+            None => self.volume.bad_pages().collect(),
+        };
+        for (member, pages) in bad {
+            members[usize::from(member.0)].bad_pages = pages;
         }
         Snapshot {
             uptime: self.now.saturating_sub(self.time_before),

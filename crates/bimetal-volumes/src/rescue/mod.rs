@@ -617,10 +617,18 @@ fn note_losses(
     // A drive without a report gets both turns, with numbers that no drive has.
     let report = report.numbered(report.sequence.saturating_add(2));
     let volume = whole.assembly.label.volume.identity();
+    let (mut is_written, mut refused) = (false, None);
     for (seat, lock) in seated.iter().zip(&lock.drives) {
-        report::place(lock.file(), seat.label.own().size, &seat.drive.probe.path, volume, &report)?;
+        match report::place(lock.file(), seat.label.own().size, &seat.drive.probe.path, volume, &report) {
+            Ok(()) => is_written = true,
+            Err(error) => refused = Some(error),
+        }
     }
-    Ok(())
+    // The newest report of any drive counts.
+    match refused.filter(|_| !is_written) {
+        Some(error) => Err(error.into()),
+        None => Ok(()),
+    }
 }
 
 /// Returns the loss of proof for each home whose metadata another program has overwritten.

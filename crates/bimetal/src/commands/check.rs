@@ -83,6 +83,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
         }
         print(&text)?;
     }
-    let bad = report.bad_blocks > 0 || !report.metadata.is_empty() || !report.lost.is_empty();
+    let bad = report.bad_blocks > 0
+        || report.bad_metadata_pages > 0
+        || !report.metadata.is_empty()
+        || !report.lost.is_empty();
     if bad { Err(Error::No) } else { Ok(()) }
 }

@@ -186,7 +186,7 @@ fn describe_member(member: &Member, text: &mut String) {
     }
     if let Some(pages @ 1..) = member.bad_metadata_pages {
         let pages = counted(pages, "page");
-        line!(text, "       {pages} of metadata bad at the start or in the last scrub");
+        line!(text, "       {pages} of metadata bad in the last scrub, or else at the start");
     }
     if let (Some(errors @ 1..), last) = (member.errors, &member.last_error) {
         line!(text, "       {errors} errors, the last: {}", last.as_deref().unwrap_or("not known"));

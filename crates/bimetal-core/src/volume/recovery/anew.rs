@@ -50,6 +50,7 @@ impl<P: Payload> Recovery<P> {
         volume.damage.began_empty = Some(error);
         self.superblocks = superblocks::Superblocks::default();
         self.repairs.clear();
+        self.forget_bad_pages(self.volume.member_of_slots());
         (self.has_begun_anew, self.outcome) = (true, None);
         self.step = Step::Anew(Anew::Superblocks);
         for place in self.superblock_places() {

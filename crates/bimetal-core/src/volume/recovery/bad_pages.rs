@@ -1,5 +1,5 @@
 //! Pages of metadata that recovery finds bad: a page cannot be read, or its content does not match
-//! its checksum. Another copy has the content, so nothing is lost, and recovery writes the page
+//! its checksum. If another copy has the content, nothing is lost, and recovery writes the page
 //! again or needs it no longer. The owner is told how many pages were bad on each member.
 //!
 //! A power cut in the middle of a write leaves bad pages, too. Where the order of writes tells that
@@ -61,6 +61,11 @@ impl<P: Payload> Recovery<P> {
         self.note_bad_page(self.volume.member_of_slots(), self.page_at(position));
     }
 
+    /// Forgets the bad pages of a member whose content does not count any more.
+    pub(super) fn forget_bad_pages(&mut self, member: MemberId) {
+        self.bad_pages.retain(|&(of, _)| of != member);
+    }
+
     /// Tells the volume how many pages were bad on each member.
     pub(super) fn tell_bad_pages(&mut self) {
         for (member, _) in std::mem::take(&mut self.bad_pages) {
@@ -71,8 +76,8 @@ impl<P: Payload> Recovery<P> {
 
 impl<P: Payload> Volume<P> {
     /// Returns the members on which recovery found bad pages of metadata, and the number of these
-    /// pages. A bad page cannot be read, or does not match its checksum. Another copy had the
-    /// content. A power cut in the middle of a write leaves bad pages, too.
+    /// pages. A bad page cannot be read, or does not match its checksum. A power cut in the middle
+    /// of a write leaves bad pages, too.
     pub fn bad_pages(&self) -> impl Iterator<Item = (MemberId, u64)> {
         self.damage.bad_pages.iter().map(|(&member, &pages)| (member, pages))
     }

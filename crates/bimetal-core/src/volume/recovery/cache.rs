@@ -449,10 +449,7 @@ impl<P: Payload> Recovery<P> {
                 cache.area_of_marks = Some(bytes.clone());
                 cache.marks = bytes;
             }
-            None => {
-                cache.all_marked = true;
-                self.note_bad_page(answer.member, answer.range);
-            }
+            None => cache.all_marked = true,
         }
     }
 

@@ -498,6 +498,7 @@ impl<P: Payload> Recovery<P> {
             self.volume.view.map = self.volume.view.map.emptied();
             self.volume.damage.lost = Lost::default();
             self.absent |= 1 << member.0;
+            self.forget_bad_pages(member);
             self.volume.damage.gave_up = dirty.then_some(GaveUp::All);
             self.volume.damage.began_without = Some(error);
             Ok(())
