@@ -74,8 +74,7 @@ pub(crate) fn file_extents(path: &Path, list: Option<&Path>) -> Result<Vec<FileE
 /// Returns the end of the last extent: a volume must have at least this size to have the files of a
 /// map. `None` without a map.
 pub(crate) fn end_of(extents: &[FileExtent]) -> Option<Bytes> {
-    let end = |extent: &FileExtent| Bytes(extent.sectors.end().0.saturating_mul(SECTOR_BYTES));
-    extents.iter().map(end).max()
+    extents.iter().map(|extent| extent.sectors.end().bytes()).max()
 }
 
 /// Refuses the map of files at `path` if its `extents` reach beyond a volume of size `volume`.

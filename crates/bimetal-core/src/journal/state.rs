@@ -148,11 +148,15 @@ pub struct StateCopies(Turns<(State, u16)>);
 impl StateCopies {
     /// Records a copy of a state of `volume`; `None` for a page that cannot be read.
     pub fn note(&mut self, turn: usize, copy: usize, page: Option<&Page>, volume: u64) {
-        let decode = |page: &_| {
+        self.0.note(turn, copy, Self::found(turn, page, volume));
+    }
+
+    /// Returns the condition of a copy of a state of `volume`, with the state and its version.
+    pub(crate) fn found(turn: usize, page: Option<&Page>, volume: u64) -> Found<(State, u16)> {
+        Found::of(turn, page, |page| {
             let (of, state, version) = State::decode(page).ok()?;
             (of == volume).then_some((state.sequence, (state, version)))
-        };
-        self.0.note(turn, copy, Found::of(turn, page, decode));
+        })
     }
 
     /// Returns the newest state. If a newer state may be lost, the second value is the highest

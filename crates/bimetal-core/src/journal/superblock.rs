@@ -8,6 +8,7 @@
 
 use super::format::{LifeBytes, LostBytes, SuperblockPage, view, view_mut};
 use super::page::{self, Page, PageError};
+use super::turns::Found;
 use crate::block::{Block, ValidMask};
 use zerocopy::FromZeros;
 
@@ -185,6 +186,14 @@ impl Superblock {
         }
         page::seal(&mut bytes);
         bytes
+    }
+
+    /// Returns the condition of a copy of a superblock of `volume`.
+    pub(crate) fn found(turn: usize, page: Option<&Page>, volume: u64) -> Found<Self> {
+        Found::of(turn, page, |page| {
+            let superblock = Self::decode(page).ok().filter(|superblock| superblock.volume == volume)?;
+            Some((superblock.sequence, superblock))
+        })
     }
 
     /// Decodes a page.

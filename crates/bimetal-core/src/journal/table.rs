@@ -124,6 +124,12 @@ pub fn decode_header(bytes: &Page) -> Result<TableHeader, PageError> {
     Ok(header_of_damaged(bytes))
 }
 
+/// Returns the header of a page that belongs in place `index` of the slot table of `volume`.
+pub(crate) fn header_at(page: &Page, volume: u64, index: u32) -> Option<TableHeader> {
+    let header = decode_header(page).ok()?;
+    (header.volume == volume && header.index == index && header.generation > 0).then_some(header)
+}
+
 /// Returns the header of a damaged page: its values are unproven.
 pub fn header_of_damaged(bytes: &Page) -> TableHeader {
     let page: &TablePage = view(bytes);

@@ -9,10 +9,10 @@
 //! error, and a write ends the error. For a mirror the copies are compared
 //! ([`scrub_copies`](super::scrub_copies)).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::operations::purpose;
-use super::scrub_pages::NextPage;
+use super::scrub_pages::Pages;
 use super::{Job, TaskId, Volume};
 use crate::block::{Block, BlockRun};
 use crate::block_map::{Entry, Slot};
@@ -108,9 +108,10 @@ pub(super) struct Scrubber {
 /// A scrub under way.
 struct Scrubbing {
     found: Scrub,
-    next_page: NextPage,
-    /// Numbers of the bad pages of each member, which two copies share.
-    bad_numbers: BTreeSet<(MemberId, u64)>,
+    /// Pages of metadata that are still to be read.
+    pages_left: VecDeque<Pages>,
+    /// First copies of the pages of which a copy is bad.
+    bad_pages: BTreeSet<Pages>,
     next: Slot,
     /// The block that is read next, if the store is a mirror.
     next_block: Block,
@@ -143,9 +144,9 @@ enum Step {
 }
 
 impl Scrubber {
-    /// Begins a scrub of `blocks` blocks, or lets the scrub under way go on at the higher of the
-    /// two rates.
-    fn begin(&mut self, now: Nanoseconds, rate: Option<Bytes>, blocks: u64) {
+    /// Begins a scrub of these pages of metadata and of `blocks` blocks, or lets the scrub under
+    /// way go on at the higher of the two rates.
+    fn begin(&mut self, now: Nanoseconds, rate: Option<Bytes>, pages: VecDeque<Pages>, blocks: u64) {
         match self.under_way() {
             Some(scrubbing) => {
                 let faster = rate.is_none_or(|rate| scrubbing.rate.is_some_and(|before| rate > before));
@@ -156,10 +157,17 @@ impl Scrubber {
             None => {
                 let found = Scrub { blocks_left: blocks, began: now, ..Scrub::default() };
                 let (next, next_block) = (Slot(0), Block(0));
-                let next_page = NextPage::State { home: 0, place: 0 };
-                let bad_numbers = BTreeSet::new();
-                self.scrubbing =
-                    Some(Scrubbing { found, next_page, bad_numbers, next, next_block, reads: 0, rate, next_at: now });
+                let bad_pages = BTreeSet::new();
+                self.scrubbing = Some(Scrubbing {
+                    found,
+                    pages_left: pages,
+                    bad_pages,
+                    next,
+                    next_block,
+                    reads: 0,
+                    rate,
+                    next_at: now,
+                });
             }
         }
     }
@@ -222,9 +230,9 @@ impl Scrubber {
         }
     }
 
-    /// Returns the next page of metadata, which the caller replaces by its successor.
-    pub(super) fn next_page(&mut self) -> Option<&mut NextPage> {
-        self.under_way().map(|scrubbing| &mut scrubbing.next_page)
+    /// Takes the next pages of metadata of the scrub.
+    pub(super) fn next_pages(&mut self) -> Option<Pages> {
+        self.under_way()?.pages_left.pop_front()
     }
 
     /// Counts the beginning of a read of metadata.
@@ -234,20 +242,18 @@ impl Scrubber {
         }
     }
 
-    /// Notes a bad page, whose copy has the same `number`. Returns true if both copies are bad.
-    pub(super) fn found_bad_page(&mut self, member: MemberId, number: u64) -> bool {
-        let Some(Scrubbing { found, bad_numbers, .. }) = &mut self.scrubbing else { return false };
+    /// Notes a bad page on `member`, by its first copy. Returns true if both copies are bad.
+    pub(super) fn found_bad_page(&mut self, member: MemberId, first_copy: Pages) -> bool {
+        let Some(Scrubbing { found, bad_pages, .. }) = &mut self.scrubbing else { return false };
         *found.bad_pages.entry(member).or_default() += 1;
-        let is_second = !bad_numbers.insert((member, number));
+        let is_second = !bad_pages.insert(first_copy);
         found.pages_bad_twice += u64::from(is_second);
         is_second
     }
 
     /// Returns true if pages of metadata are left to read.
-    pub(super) fn has_pages_left(&self) -> bool {
-        self.scrubbing
-            .as_ref()
-            .is_some_and(|scrubbing| !scrubbing.found.finished && scrubbing.next_page != NextPage::None)
+    fn has_pages_left(&self) -> bool {
+        self.scrubbing.as_ref().is_some_and(|scrubbing| !scrubbing.pages_left.is_empty())
     }
 
     /// Returns true if a block was read since the scrub began.
@@ -287,7 +293,8 @@ impl<P: Payload> Volume<P> {
             true => self.view.layout.total_blocks(),
             false => self.view.map.slots_in_use(),
         };
-        self.scrub.begin(now, rate, blocks);
+        let pages = self.pages_to_scrub();
+        self.scrub.begin(now, rate, pages, blocks);
         self.pump();
     }
 
@@ -534,7 +541,7 @@ mod tests {
 
     fn begun(rate: Option<Bytes>, blocks: u64) -> Scrubber {
         let mut scrub = Scrubber::default();
-        scrub.begin(NOW, rate, blocks);
+        scrub.begin(NOW, rate, VecDeque::new(), blocks);
         scrub
     }
 
@@ -577,9 +584,9 @@ mod tests {
         begin_read(&mut scrub, Bytes::from_mib(2));
         let at = Nanoseconds::from_seconds(2);
         assert_eq!((scrub.goes_on_at(NOW), scrub.step(NOW, false, 9)), (Some(at), Step::Wait));
-        scrub.begin(NOW, Some(Bytes(1)), 999);
+        scrub.begin(NOW, Some(Bytes(1)), VecDeque::new(), 999);
         assert_eq!(scrub.goes_on_at(NOW), Some(at));
-        scrub.begin(NOW, None, 999);
+        scrub.begin(NOW, None, VecDeque::new(), 999);
         assert_eq!((scrub.goes_on_at(NOW), scrub.step(NOW, false, 9)), (None, Step::Read));
     }
 

@@ -7,13 +7,15 @@
 //! of its kind was written. A bad page whose copy is sound stays as it is: the next recovery writes
 //! it from the copy. If both copies are bad, the volume writes the content from its memory at once.
 
+use std::collections::VecDeque;
+
 use super::operations::purpose;
 use super::{Job, TaskId, Volume};
 use crate::journal::page::{self, Page};
-use crate::journal::state::State;
+use crate::journal::state::StateCopies;
 use crate::journal::superblock::Superblock;
 use crate::journal::table;
-use crate::journal::turns::{COPIES, TURNS};
+use crate::journal::turns::{COPIES, Found, TURNS};
 use crate::layout::MemberId;
 use crate::operation::{Command, OpKind, Status};
 use crate::payload::Payload;
@@ -42,82 +44,64 @@ pub(crate) struct PagesJob {
 type Writes = (u64, u64);
 
 /// Adjacent pages of one kind.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Pages {
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Pages {
     State { home: MemberId, turn: u64, copy: usize },
     Superblock { turn: u64, copy: usize },
     Table { first: u32, count: u32, copy: usize },
 }
 
-/// The next page of metadata to scrub.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum NextPage {
-    /// A copy of a state: the number of the home in the layout, and of the place on the home.
-    State {
-        home: usize,
-        place: usize,
-    },
-    Superblock {
-        place: usize,
-    },
-    Table {
-        copy: usize,
-        page: u32,
-    },
-    None,
+impl Pages {
+    /// Returns the first copy of these pages.
+    fn first_copy(mut self) -> Self {
+        let (Self::State { copy, .. } | Self::Superblock { copy, .. } | Self::Table { copy, .. }) = &mut self;
+        *copy = 0;
+        self
+    }
+
+    /// Returns each page alone.
+    fn each(self) -> impl Iterator<Item = Self> {
+        let (first, count) = match self {
+            Self::Table { first, count, .. } => (first, count),
+            _ => (0, 1),
+        };
+        (first..first + count).map(move |page| match self {
+            Self::Table { copy, .. } => Self::Table { first: page, count: 1, copy },
+            one => one,
+        })
+    }
 }
 
 impl<P: Payload> Volume<P> {
-    /// Begins to read the next pages of metadata. Returns their size; `None` if no page is left.
+    /// Returns the pages of metadata that a scrub reads, in order.
+    pub(super) fn pages_to_scrub(&self) -> VecDeque<Pages> {
+        let turns = || (0..TURNS as u64).flat_map(|turn| (0..COPIES).map(move |copy| (turn, copy)));
+        let of_home = |home| turns().map(move |(turn, copy)| Pages::State { home, turn, copy });
+        let mut pages: VecDeque<Pages> = self.view.layout.homes().into_iter().flat_map(of_home).collect();
+        if let Some(cache) = self.store.cache() {
+            let len = cache.ring.table_len();
+            pages.extend(turns().map(|(turn, copy)| Pages::Superblock { turn, copy }));
+            let firsts = || (0..len).step_by(PAGES_AT_ONCE as usize);
+            let table =
+                |copy| firsts().map(move |first| Pages::Table { first, count: PAGES_AT_ONCE.min(len - first), copy });
+            pages.extend((0..COPIES).flat_map(table));
+        }
+        pages
+    }
+
+    /// Begins to read the next pages of metadata on a member that answers reads. Returns their
+    /// size; `None` if no page is left.
     pub(super) fn scrub_pages(&mut self) -> Option<Bytes> {
-        let pages = self.next_pages()?;
+        let pages = loop {
+            let next = self.scrub.next_pages()?;
+            if self.is_readable(self.place_of_pages(next).0) {
+                break next;
+            }
+        };
         self.scrub.read_of_pages_begun();
         let task = self.begin_task(Job::Running);
         let job = PagesJob { pages, again: Vec::new(), reads: 0, bad: 0, writes: None };
         Some(self.read_pages(task, job))
-    }
-
-    fn next_pages(&mut self) -> Option<Pages> {
-        let homes = self.view.layout.homes();
-        let pages = self.store.cache().map_or(0, |cache| cache.ring.table_len());
-        let mut next = *self.scrub.next_page()?;
-        loop {
-            let place = |at: usize| ((at / COPIES) as u64, at % COPIES);
-            let (found, then) = match next {
-                NextPage::State { home, .. } if home >= homes.len() => (None, NextPage::Superblock { place: 0 }),
-                NextPage::State { home, place: TURNS_TIMES_COPIES } => {
-                    (None, NextPage::State { home: home + 1, place: 0 })
-                }
-                NextPage::State { home, place: at } => {
-                    let (turn, copy) = place(at);
-                    let is_there = self.is_readable(homes[home]);
-                    let found = is_there.then_some(Pages::State { home: homes[home], turn, copy });
-                    (found, NextPage::State { home, place: at + 1 })
-                }
-                NextPage::Superblock { .. } | NextPage::Table { .. }
-                    if pages == 0 || !self.is_readable(self.metadata_member()) =>
-                {
-                    (None, NextPage::None)
-                }
-                NextPage::Superblock { place: TURNS_TIMES_COPIES } => (None, NextPage::Table { copy: 0, page: 0 }),
-                NextPage::Superblock { place: at } => {
-                    let (turn, copy) = place(at);
-                    (Some(Pages::Superblock { turn, copy }), NextPage::Superblock { place: at + 1 })
-                }
-                NextPage::Table { copy: COPIES, .. } => (None, NextPage::None),
-                NextPage::Table { copy, page } if page >= pages => (None, NextPage::Table { copy: copy + 1, page: 0 }),
-                NextPage::Table { copy, page } => {
-                    let count = PAGES_AT_ONCE.min(pages - page);
-                    (Some(Pages::Table { first: page, count, copy }), NextPage::Table { copy, page: page + count })
-                }
-                NextPage::None => (None, NextPage::None),
-            };
-            next = then;
-            if found.is_some() || next == NextPage::None {
-                *self.scrub.next_page()? = next;
-                return found;
-            }
-        }
     }
 
     /// Reads the pages of the job, or the last page that is to be read again. Returns their size.
@@ -176,9 +160,8 @@ impl<P: Payload> Volume<P> {
     fn judge_pages(&mut self, job: &mut PagesJob, status: Status, payload: &P) {
         let bytes = if status == Status::Done { payload.to_metadata() } else { Vec::new() };
         let Some(pages) = job.again.last().copied() else {
-            let each: Vec<Pages> = single_pages(job.pages).collect();
             let read = page::pages(&bytes).map(Some).chain(std::iter::repeat(None));
-            let bad = each.into_iter().zip(read).filter(|(pages, page)| !self.is_sound_page(*pages, *page));
+            let bad = job.pages.each().zip(read).filter(|(pages, page)| !self.is_sound_page(*pages, *page));
             job.again = bad.map(|(pages, _)| pages).collect();
             return;
         };
@@ -200,13 +183,7 @@ impl<P: Payload> Volume<P> {
     /// that is not lost already.
     fn note_bad_page(&mut self, pages: Pages) {
         let (member, _) = self.place_of_pages(pages);
-        let (number, turn) = match pages {
-            Pages::State { turn, .. } => (0, Some(turn)),
-            Pages::Superblock { turn, .. } => (1 + turn, None),
-            Pages::Table { first, .. } => (1 + TURNS as u64 + u64::from(first), None),
-        };
-        let number = number + turn.map_or(0, |turn| turn << 63);
-        if !self.scrub.found_bad_page(member, number) {
+        if !self.scrub.found_bad_page(member, pages.first_copy()) {
             return;
         }
         match pages {
@@ -228,35 +205,19 @@ impl<P: Payload> Volume<P> {
     /// Returns true if a page has the content of its kind and place, as far as the page itself
     /// tells. Version 1 of the format wrote the copies of a mirror's state later.
     fn is_sound_page(&self, pages: Pages, page: Option<&Page>) -> bool {
-        let (Some(page), volume) = (page, self.store.identity()) else { return false };
+        let volume = self.store.identity();
         match pages {
-            Pages::State { turn, .. } => {
-                let is_sound = State::decode(page).is_ok_and(|(of, state, _)| of == volume && state.turn() == turn);
-                is_sound || (page::is_blank(page) && self.view.layout.is_mirrored())
-            }
+            Pages::State { turn, .. } => match StateCopies::found(turn as usize, page, volume) {
+                Found::Blank => self.view.layout.is_mirrored(),
+                found => matches!(found, Found::Sound(..)),
+            },
             Pages::Superblock { turn, .. } => {
-                Superblock::decode(page).is_ok_and(|found| found.volume == volume && found.turn() == turn)
+                matches!(Superblock::found(turn as usize, page, volume), Found::Sound(..))
             }
-            Pages::Table { first, .. } => {
+            Pages::Table { first, .. } => page.is_some_and(|page| {
                 let is_unwritten = self.store.cache().is_none_or(|cache| cache.ring.generation(first) == 0);
-                let is_sound =
-                    table::decode_header(page).is_ok_and(|header| header.volume == volume && header.index == first);
-                is_sound || (is_unwritten && page::is_blank(page))
-            }
+                table::header_at(page, volume, first).is_some() || (is_unwritten && page::is_blank(page))
+            }),
         }
     }
-}
-
-const TURNS_TIMES_COPIES: usize = TURNS * COPIES;
-
-/// Returns each page alone.
-fn single_pages(pages: Pages) -> impl Iterator<Item = Pages> {
-    let (first, count) = match pages {
-        Pages::Table { first, count, .. } => (first, count),
-        _ => (0, 1),
-    };
-    (first..first + count).map(move |page| match pages {
-        Pages::Table { copy, .. } => Pages::Table { first: page, count: 1, copy },
-        one => one,
-    })
 }

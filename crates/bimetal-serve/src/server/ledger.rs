@@ -63,12 +63,14 @@ impl Server {
     pub(super) fn lost(&self) -> Lost {
         let view = self.volume.view();
         let units: Vec<u64> = view.layout.units.iter().map(|unit| unit.first.0).collect();
-        let name = |member: MemberId| {
-            let about = self.control.about.as_ref();
-            about.map_or_else(|| format!("member {}", member.0), |about| about.name_of(member))
-        };
+        let name = |member| self.name_of(member);
         let places = Places { name: &name, units: &units, block_bytes: view.block().bytes().0 };
         Lost::of(self.known_report(), self.volume.lost_blocks(), &places)
+    }
+
+    fn name_of(&self, member: MemberId) -> String {
+        let about = self.control.about.as_ref();
+        about.map_or_else(|| format!("member {}", member.0), |about| about.name_of(member))
     }
 
     /// Loads the report from the members, when the server begins.
@@ -98,8 +100,7 @@ impl Server {
     /// Adds a line about a drive's pages to the history, unless the history has it: a scrub finds a
     /// page again and again, and the history is short.
     fn note_pages_of(&mut self, member: MemberId, text: &str) {
-        let name = self.control.about.as_ref().map(|about| about.name_of(member)).unwrap_or_default();
-        let line = format!("{name}: {text}");
+        let line = format!("{}: {text}", self.name_of(member));
         if self.ledger.report.history().iter().any(|known| known.text == line) {
             return;
         }

@@ -9,9 +9,8 @@
 use std::collections::BTreeSet;
 
 use super::Recovery;
-use super::log::Segment;
 use crate::journal::page::{self, Page};
-use crate::journal::record::Kind;
+use crate::journal::record::{self, Kind};
 use crate::journal::turns::Repair;
 use crate::layout::MemberId;
 use crate::payload::Payload;
@@ -45,20 +44,10 @@ impl<P: Payload> Recovery<P> {
 
     /// Notes the first copy of a page of the ring, or of the index, whose second copy is sound. If
     /// the first copy is another sound page, or is empty, a power cut came before its write.
-    pub(super) fn note_bad_first_copy(&mut self, page: Option<&Page>, is_sound: bool, place: SectorRange) {
-        if page.is_none_or(|page| !is_sound && !page::is_blank(page)) {
+    pub(super) fn note_bad_first_copy(&mut self, kind: Kind, page: Option<&Page>, place: SectorRange) {
+        if page.is_none_or(|page| record::decode_page(kind, page).is_err() && !page::is_blank(page)) {
             self.note_bad_page(self.volume.member_of_slots(), place);
         }
-    }
-
-    /// Notes the head or foot that a stable segment of a log lacks.
-    pub(super) fn note_bad_page_of_segment(&mut self, segment: &Segment) {
-        let position = match segment.lacks {
-            None => return,
-            Some(Kind::Foot) => segment.own_end() - 1,
-            Some(_) => segment.first,
-        };
-        self.note_bad_page(self.volume.member_of_slots(), self.page_at(position));
     }
 
     /// Forgets the bad pages of a member whose content does not count any more.

@@ -276,15 +276,13 @@ impl<P: Payload> Recovery<P> {
             let generation = header.map_or(0, |header| header.generation);
             let is_damaged = header.is_none() && chunk.page(number).is_none_or(|page| !page::is_blank(page));
             let taken = self.cache().taken[number as usize];
-            // The second copies of a checkpoint are stable before the checkpoint counts.
+            // The second copies of a checkpoint are stable before the checkpoint counts, and the
+            // first copies before the second are written.
             let is_complete = chunk.copy == 1 && taken > 0 && self.ring().generation(index) == taken;
             let lacks_first = chunk.copy == 1 && taken == 0 && generation > 0;
-            if is_damaged || (is_complete && header.is_none()) {
-                let place = self.ring().table_place(index, 1, chunk.copy);
-                self.note_bad_page(self.member(), place);
-            } else if lacks_first {
-                // The first copies of a checkpoint are stable before the second are written.
-                let place = self.ring().table_place(index, 1, 0);
+            let bad = if is_damaged || (is_complete && header.is_none()) { Some(chunk.copy) } else { None };
+            if let Some(copy) = bad.or(lacks_first.then_some(0)) {
+                let place = self.ring().table_place(index, 1, copy);
                 self.note_bad_page(self.member(), place);
             }
             if is_damaged || (chunk.copy == 1 && generation != taken) {
@@ -331,11 +329,8 @@ impl<P: Payload> Recovery<P> {
         }
     }
 
-    /// Returns the header of a page that belongs in this place of the slot table.
     fn table_header(&self, page: &Page, index: u32) -> Option<TableHeader> {
-        let header = table::decode_header(page).ok()?;
-        (header.volume == self.volume.store.identity() && header.index == index && header.generation > 0)
-            .then_some(header)
+        table::header_at(page, self.volume.store.identity(), index)
     }
 
     fn takes_table_page(&mut self, header: TableHeader, page: &Page) {
@@ -476,9 +471,8 @@ impl<P: Payload> Recovery<P> {
                 let of_copy = |page: Option<&Page>| page.and_then(|page| self.ring_page(page, number));
                 let found = pages.map(of_copy);
                 if let [None, Some(_)] = &found {
-                    let is_sound = pages[0].is_some_and(|page| record::decode_page(Kind::Ring, page).is_ok());
                     let place = self.ring().place(number, 1, 0);
-                    self.note_bad_first_copy(pages[0], is_sound, place);
+                    self.note_bad_first_copy(Kind::Ring, pages[0], place);
                 }
                 match found.into_iter().flatten().next() {
                     Some((header, records)) => self.takes_records(header.stable, records),

@@ -47,21 +47,21 @@ const LOOK_BLOCKS: u64 = 3 * (RECORDS_PER_PAGE as u64 + SEGMENT_PAGES);
 const LOOK_BYTES: Bytes = Bytes::from_mib(48);
 
 #[derive(Clone)]
-pub(super) struct Segment {
-    pub(super) first: Position,
+struct Segment {
+    first: Position,
     /// Number of data blocks between head and foot.
     pieces: u64,
     records: Vec<Record>,
     header: PageHeader,
     /// Position at which the log goes on after it, if a recovery found the part between damaged.
     leap: Option<Position>,
-    /// The page, head or foot, that was not found.
-    pub(super) lacks: Option<Kind>,
+    /// Position of its page, head or foot, that was not found.
+    missing: Option<Position>,
 }
 
 impl Segment {
     /// Returns the position after the segment's foot.
-    pub(super) fn own_end(&self) -> Position {
+    fn own_end(&self) -> Position {
         self.first + SEGMENT_PAGES + self.pieces
     }
 
@@ -276,9 +276,8 @@ impl<P: Payload> Recovery<P> {
             let pages = copies_of(number, &first, second.as_ref());
             let found = pages.map(|page| page.and_then(|page| self.index_page(page, number)));
             if let [None, Some(_)] = &found {
-                let is_sound = pages[0].is_some_and(|page| record::decode_page(Kind::Index, page).is_ok());
                 let place = self.tail().index.place(number, 1, 0);
-                self.note_bad_first_copy(pages[0], is_sound, place);
+                self.note_bad_first_copy(Kind::Index, pages[0], place);
             }
             match found.into_iter().flatten().next() {
                 Some((stable, records)) => self.takes_index_records(stable, records),
@@ -431,7 +430,7 @@ impl<P: Payload> Recovery<P> {
             Some(foot) if foot.header == segment.header => segment.leave_out_with(foot),
             _ => (false, true),
         };
-        segment.lacks = segment.lacks.or(foot.is_none().then_some(Kind::Foot));
+        segment.missing = segment.missing.or(foot.is_none().then(|| segment.own_end() - 1));
         if head_is_old {
             self.repair(Kind::Head, &segment);
         }
@@ -443,7 +442,7 @@ impl<P: Payload> Recovery<P> {
     }
 
     /// Returns the place of the page at the beginning of the block at a position.
-    pub(super) fn page_at(&self, position: Position) -> SectorRange {
+    fn page_at(&self, position: Position) -> SectorRange {
         let slot = Slot((position % u64::from(self.volume.view.map.slots())) as u32);
         SectorRange::new(self.sectors_of_slot(slot).start.0, PAGE_SECTORS)
     }
@@ -518,7 +517,7 @@ impl<P: Payload> Recovery<P> {
             Record::Dropped { count: 0, before, .. } => Some(*before),
             _ => None,
         });
-        let segment = Segment { first, pieces, records, header, leap, lacks: None };
+        let segment = Segment { first, pieces, records, header, leap, missing: None };
         let whole = first % slots + SEGMENT_PAGES + pieces <= slots && segment.end() <= limit;
         whole.then_some(segment)
     }
@@ -528,7 +527,7 @@ impl<P: Payload> Recovery<P> {
         let slots = u64::from(self.volume.view.map.slots());
         let Some(search) = &mut self.log().search else { unreachable!("a search is on") };
         if let Some(mut segment) = search.found.take() {
-            segment.lacks = Some(Kind::Head);
+            segment.missing = Some(segment.first);
             self.log().search = None;
             self.repair(Kind::Head, &segment);
             return self.takes_segment(segment);
@@ -612,7 +611,7 @@ impl<P: Payload> Recovery<P> {
         if first + SEGMENT_PAGES <= next {
             let record = Record::Dropped { first: Block(0), count: 0, before: next };
             let header = PageHeader { volume: self.volume.store.identity(), number: first, life, stable: next };
-            let segment = Segment { first, pieces: 0, records: vec![record], header, leap: Some(next), lacks: None };
+            let segment = Segment { first, pieces: 0, records: vec![record], header, leap: Some(next), missing: None };
             self.repair(Kind::Head, &segment);
             self.repair(Kind::Foot, &segment);
         }
@@ -647,8 +646,8 @@ impl<P: Payload> Recovery<P> {
             && self.log().in_doubt.len() > unread
             && self.log().in_doubt.front().is_some_and(is_stable)
         {
-            if let Some(segment) = self.log().in_doubt.front().filter(|segment| segment.lacks.is_some()).cloned() {
-                self.note_bad_page_of_segment(&segment);
+            if let Some(position) = self.log().in_doubt.front().and_then(|segment| segment.missing) {
+                self.note_bad_page(self.volume.member_of_slots(), self.page_at(position));
             }
             self.apply_segment();
         }

@@ -3,7 +3,7 @@
 
 use super::{Answer, Recovery, RecoveryError, only_page};
 use crate::journal::superblock::{Pair, Superblock};
-use crate::journal::turns::{COPIES, Found, NoneHolds, TURNS, Turns};
+use crate::journal::turns::{COPIES, NoneHolds, TURNS, Turns};
 use crate::payload::Payload;
 use crate::units::SectorRange;
 use std::collections::VecDeque;
@@ -42,11 +42,7 @@ impl<P: Payload> Recovery<P> {
         let (turn, copy) = (answer.purpose as usize / COPIES, answer.purpose as usize % COPIES);
         let page = answer.payload.as_ref().and_then(only_page);
         let identity = self.volume.store.identity();
-        let decode = |page: &_| {
-            let superblock = Superblock::decode(page).ok().filter(|superblock| superblock.volume == identity)?;
-            Some((superblock.sequence, superblock))
-        };
-        let found = Found::of(turn, page.as_ref(), decode);
+        let found = Superblock::found(turn, page.as_ref(), identity);
         let superblocks = &mut self.superblocks;
         superblocks.found.note(turn, copy, found);
         superblocks.of_version_1 |=
