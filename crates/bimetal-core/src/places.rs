@@ -232,6 +232,11 @@ impl Places {
         (0..self.pages()).flat_map(move |number| [0, 1].map(|copy| (number, copy, self.page(number, volume))))
     }
 
+    /// Returns the number of writings of a page.
+    pub(crate) fn version(&self, number: usize) -> u64 {
+        self.versions[number]
+    }
+
     /// Returns the number of pages of the table of places, without their second copies.
     pub(crate) fn pages(&self) -> usize {
         self.versions.len()

@@ -211,6 +211,11 @@ impl Page {
         self.sector..self.sector + PAGE_SECTORS
     }
 
+    /// Returns true if the page has a magic word and a valid checksum.
+    pub fn is_sound(&self) -> bool {
+        self.stamp.is_some()
+    }
+
     /// Returns true if the page is metadata, or space for metadata.
     pub fn is_metadata(&self) -> bool {
         self.structure != Structure::Slot

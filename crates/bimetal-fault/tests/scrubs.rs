@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use bimetal_core::block::Block;
 use bimetal_core::label::report::{Kind, State};
 use bimetal_core::layout::MemberId;
+use bimetal_core::operation::OpKind;
 use bimetal_core::scheme::Holds;
 use bimetal_core::schemes;
 use bimetal_core::units::{Bytes, Nanoseconds};
@@ -18,21 +19,23 @@ use bimetal_core::volume::{BadBlock, Outcome, Scrub, Trouble};
 use bimetal_fault::damage::{Page, Structure, copies_of};
 use bimetal_fault::{Options, run_scrub_case};
 use seeds::GRIFFIN_WITH_MOVE_MEMORY;
-use story::{ALL, HDD, SSD, Story, flip_bit, pages, reads_back};
+use story::{ALL, HDD, SSD, Story, flip_bit, keep, pages, put_back, reads_back, sectors};
 
 /// Number of cases of each scheme.
 const SEEDS: u64 = 120;
 
 #[test]
 fn scrubs_keep_all_content_under_every_scheme() {
-    let (ran, found) = (Cell::new(0), Cell::new(0));
+    let (ran, found, mended) = (Cell::new(0), Cell::new(0), Cell::new(0));
     seeds::run_all(0, SEEDS, run_scrub_case, |scheme, total, cases| {
         let scrubbed = |(_, holds): &(_, Holds)| matches!(holds, Holds::Cache | Holds::Log | Holds::Copy);
         let enough = cases < 60 || total.scrubs > cases;
         assert!(!scheme.members.iter().any(scrubbed) || enough, "{}: too few scrubs: {total:?}", scheme.name);
         ran.set(ran.get() + cases);
         found.set(found.get() + total.scrub_findings);
+        mended.set(mended.get() + total.pages_mended);
     });
+    assert!(ran.get() < 1000 || mended.get() > 50, "{} cases mended {} pages", ran.get(), mended.get());
     assert!(ran.get() < 1000 || found.get() > 50, "{} cases found {} bad blocks", ran.get(), found.get());
 }
 
@@ -165,33 +168,59 @@ fn scrub_keeps_its_rate_until_a_faster_one_is_wanted() {
     assert!(found.ended.expect("it has ended").saturating_sub(now).as_seconds_f64() < 0.5, "{found:?}");
 }
 
-/// Each damaged page of metadata that another copy replaces is found by a scrub, and by each
-/// further scrub until a recovery has written it again. Nothing else is found.
+/// Parameters of a scheme.
+type Given = &'static [(&'static str, &'static str)];
+
+const MAXIMIZED: Given = &[("mode", "maximized"), ("idle", "1h")];
+const GRIFFIN: Given = &[("timeout", "off"), ("read_threshold", "off")];
+/// Ranges that are read often move to the SSD within seconds.
+const COMBO: Given =
+    &[("strategy", "frequency"), ("range", "64KiB"), ("period", "10s"), ("idle", "1ms"), ("repeat", "off")];
+const WRITEBOOST: Given = &[("idle", "off")];
+
+/// The structures that scrubs mend, under schemes that have them.
+const MENDED: [(&str, Given, Structure); 8] = [
+    ("smart-response", MAXIMIZED, Structure::State),
+    ("smart-response", MAXIMIZED, Structure::Superblock),
+    ("smart-response", MAXIMIZED, Structure::Table),
+    ("griffin", GRIFFIN, Structure::Superblock),
+    ("writeboost", WRITEBOOST, Structure::State),
+    ("writeboost", WRITEBOOST, Structure::Superblock),
+    ("combo", COMBO, Structure::Places),
+    ("combo", COMBO, Structure::State),
+];
+
+/// Returns a volume with twelve written blocks, and the numbers of the writes. The volume was
+/// closed and served again, so every page of its metadata is at rest.
+fn at_rest(scheme: &'static str, settings: &[(&str, &str)]) -> (Story, Vec<u64>) {
+    let mut story = Story::new(1, scheme, settings, 8000);
+    let written = (0..12).map(|block| story.write(block * 8, 8)).collect();
+    story.flush();
+    story.pass(Nanoseconds::from_seconds(2), ALL);
+    story.cut();
+    (story, written)
+}
+
+/// A page of metadata that is bad while its copy is sound is found by a scrub, which writes the page
+/// again: neither the next scrub nor the next start finds it. Nothing else is found.
 #[test]
-fn scrub_finds_each_bad_page_while_its_copy_is_sound() {
-    let maximized = &[("mode", "maximized"), ("idle", "1h")];
-    let structures = [Structure::State, Structure::Superblock, Structure::Table];
-    for structure in structures {
-        let mut story = Story::new(1, "smart-response", maximized, 8000);
-        for block in 0..12 {
-            story.write(block * 8, 8);
-        }
-        story.flush();
-        story.cut();
-        assert_eq!(scrub(&mut story, None).bad_pages, BTreeMap::new());
+fn scrub_finds_and_mends_each_bad_page() {
+    for (scheme, settings, structure) in MENDED {
+        let (mut story, written) = at_rest(scheme, settings);
+        assert_eq!(scrub(&mut story, None).bad_pages, BTreeMap::new(), "{scheme}");
         let all = pages(&mut story, structure);
-        assert!(all.len() > 1, "{}", structure.name());
+        assert!(all.len() > 1, "{scheme}: {}", structure.name());
         for page in all {
-            flip_bit(&mut story, &page, 100);
             let expected = BTreeMap::from([(MemberId(page.member), 1)]);
-            for _ in 0..2 {
-                assert_eq!(scrub(&mut story, None).bad_pages, expected, "{page}");
-            }
             flip_bit(&mut story, &page, 100);
+            assert_eq!(scrub(&mut story, None).bad_pages, expected, "{scheme}, {page}");
+            story.answer(ALL);
+            assert_eq!(scrub(&mut story, None).bad_pages, BTreeMap::new(), "{scheme}, {page} is bad again");
             story.drives[usize::from(page.member)].spoil(page.sector);
-            assert_eq!(scrub(&mut story, None).bad_pages, expected, "{page} cannot be read");
-            story.cut();
-            assert_eq!(scrub(&mut story, None).bad_pages, BTreeMap::new(), "{page}");
+            assert_eq!(scrub(&mut story, None).bad_pages, expected, "{scheme}, {page} cannot be read");
+            story.answer(ALL);
+            reads_back(&mut story, &written, &format!("{scheme}, {page}"));
+            assert_eq!(story.volume().bad_pages().count(), 0, "{scheme}, {page} is bad at the start");
         }
     }
 }
@@ -199,24 +228,127 @@ fn scrub_finds_each_bad_page_while_its_copy_is_sound() {
 /// Pages of which both copies are bad are written again while the volume still knows their content:
 /// no recovery would find the content any more.
 #[test]
-fn scrub_writes_pages_again_that_are_bad_in_both_copies() {
-    let maximized = &[("mode", "maximized"), ("idle", "1h")];
-    for structure in [Structure::State, Structure::Superblock, Structure::Table] {
-        let mut story = Story::new(1, "smart-response", maximized, 8000);
-        let written: Vec<u64> = (0..12).map(|block| story.write(block * 8, 8)).collect();
-        story.flush();
-        story.cut();
+fn scrub_mends_pages_that_are_bad_in_both_copies() {
+    for (scheme, settings, structure) in MENDED {
+        let (mut story, written) = at_rest(scheme, settings);
         for at in 0..pages(&mut story, structure).len() {
             let all = pages(&mut story, structure);
             let both: Vec<Page> = copies_of(&all[at], &all).chain([&all[at]]).cloned().collect();
             both.iter().for_each(|page| flip_bit(&mut story, page, 100));
             let found = scrub(&mut story, None);
-            assert_eq!(both.len(), 2, "{}", all[at]);
-            assert_eq!((found.bad_pages.values().sum::<u64>(), found.pages_bad_twice), (2, 1), "{}", all[at]);
+            assert_eq!(both.len(), 2, "{scheme}, {}", all[at]);
+            // The scrub may read the second copy after it was written again.
+            assert!(found.bad_pages.contains_key(&MemberId(all[at].member)), "{scheme}, {}: {found:?}", all[at]);
             story.answer(ALL);
-            assert_eq!(scrub(&mut story, None).bad_pages, BTreeMap::new(), "{}", all[at]);
+            assert_eq!(scrub(&mut story, None).bad_pages, BTreeMap::new(), "{scheme}, {}", all[at]);
             story.cut_power();
-            reads_back(&mut story, &written, &format!("both copies of {}", all[at]));
+            reads_back(&mut story, &written, &format!("{scheme}, both copies of {}", all[at]));
+        }
+    }
+}
+
+/// A scrub finds a bad page of a log's index, and leaves it alone: the segments have its records. A
+/// power cut may leave one copy of a page, so pages from before the start are not judged.
+#[test]
+fn scrub_tells_of_bad_pages_of_the_index() {
+    for (scheme, settings) in [("griffin", GRIFFIN), ("writeboost", WRITEBOOST)] {
+        let mut story = Story::new(1, scheme, settings, 8000);
+        let written: Vec<u64> = (0..12).map(|block| story.write(block * 8, 8)).collect();
+        story.flush();
+        story.pass(Nanoseconds::from_seconds(2), ALL);
+        assert_eq!(scrub(&mut story, None).bad_pages, BTreeMap::new(), "{scheme}");
+        let all = pages(&mut story, Structure::Index);
+        assert!(all.len() > 1, "{scheme} has no index");
+        for page in &all {
+            flip_bit(&mut story, page, 100);
+            for _ in 0..2 {
+                let found = scrub(&mut story, None);
+                assert_eq!(found.bad_pages, BTreeMap::from([(MemberId(page.member), 1)]), "{page}");
+                assert_eq!(found.pages_left_bad, 1, "{page}");
+            }
+            flip_bit(&mut story, page, 100);
+        }
+        all.iter().for_each(|page| flip_bit(&mut story, page, 100));
+        let found = scrub(&mut story, None);
+        assert_eq!(found.bad_pages.values().sum::<u64>(), all.len() as u64, "{scheme}");
+        story.cut_power();
+        reads_back(&mut story, &written, scheme);
+        assert_eq!(scrub(&mut story, None).bad_pages, BTreeMap::new(), "{scheme}: pages from before the start");
+    }
+}
+
+/// Regression: one page that was bad in both copies made a checkpoint begin at once. Pages that were
+/// read during the checkpoint did not count as bad, and were neither told nor written again.
+#[test]
+fn scrub_mends_all_pages_that_are_bad_in_both_copies() {
+    let mut story = Story::new(1, "smart-response", &[("mode", "maximized"), ("idle", "1h")], 80_000);
+    let blocks = story.volume().view().layout.total_blocks();
+    let mut written = Vec::new();
+    // Checkpoints write the slot table when the ring is full.
+    while story.volume().statistics().checkpoints < 8 {
+        written = (0..blocks).map(|block| story.write(block * 8, 8)).collect();
+        story.flush();
+    }
+    story.cut();
+    let all = pages(&mut story, Structure::Table);
+    let bad: Vec<Page> = all.into_iter().filter(|page| page.is_sound()).collect();
+    assert!(bad.len() >= 6, "{} pages of the slot table", bad.len());
+    bad.iter().for_each(|page| flip_bit(&mut story, page, 100));
+    let found = scrub(&mut story, None);
+    assert_eq!(found.bad_pages, BTreeMap::from([(MemberId(bad[0].member), bad.len() as u64)]));
+    story.answer(ALL);
+    story.cut_power();
+    reads_back(&mut story, &written, "all pages of the slot table");
+    assert_eq!(story.volume().bad_pages().count(), 0);
+}
+
+/// A page that cannot be written again is told, and stays bad.
+#[test]
+fn scrub_tells_of_a_page_that_it_cannot_write() {
+    let (mut story, _) = at_rest("smart-response", MAXIMIZED);
+    let page = pages(&mut story, Structure::Table).into_iter().find(|page| page.is_sound()).expect("a page");
+    flip_bit(&mut story, &page, 100);
+    let now = story.now;
+    story.volume().scrub(now, None);
+    story.answer_failing(|operation| operation.command.kind == OpKind::Write);
+    let found = story.volume().scrub_progress().cloned().expect("one was asked for");
+    assert_eq!((found.bad_pages.values().sum::<u64>(), found.pages_left_bad), (1, 1), "{found:?}");
+}
+
+/// A page that is sound and older than the content that the volume stored there is bad: the drive
+/// lost a write. If both copies of such a page were old, the start would refuse the volume.
+#[test]
+fn scrub_finds_and_mends_pages_from_an_earlier_time() {
+    let rewrite = |story: &mut Story| {
+        let last = story.volume().view().layout.total_blocks() * 8 - 8;
+        for block in 100..112 {
+            story.write(block * 8, 8);
+        }
+        for _ in 0..20 {
+            story.read(last, 8);
+        }
+        story.flush();
+        story.pass(Nanoseconds::from_seconds(60), ALL);
+    };
+    for (scheme, settings, structure) in [
+        ("smart-response", MAXIMIZED, Structure::Superblock),
+        ("smart-response", MAXIMIZED, Structure::Table),
+        ("combo", COMBO, Structure::Places),
+    ] {
+        let (mut story, _) = at_rest(scheme, settings);
+        let earlier = keep(&mut story, structure);
+        rewrite(&mut story);
+        if scheme != "combo" {
+            // A recovery writes the slot table and superblocks.
+            story.cut();
+        }
+        let changed: Vec<_> = earlier.into_iter().filter(|(page, before)| sectors(&story, page) != *before).collect();
+        assert!(!changed.is_empty(), "{scheme}: no {} page was written", structure.name());
+        for (page, content) in changed {
+            put_back(&mut story, &page, &content);
+            assert_eq!(scrub(&mut story, None).bad_pages, BTreeMap::from([(MemberId(page.member), 1)]), "{page}");
+            story.answer(ALL);
+            assert_eq!(scrub(&mut story, None).bad_pages, BTreeMap::new(), "{page}");
         }
     }
 }

@@ -102,6 +102,8 @@ pub(crate) struct Announcements {
     /// Members that the state on some home records as failed, a bit each.
     told: u64,
     waiters: Vec<TaskId>,
+    /// Set if copies may be blank: version 1 of the format wrote each turn once.
+    pub(super) may_lack_copies: bool,
 }
 
 /// Kinds of writes of a state.
@@ -220,9 +222,16 @@ impl Announcements {
         self.writing.is_some()
     }
 
-    /// Records that both copies of a turn are bad, so that the durable state is written there.
-    pub(super) fn repeat_turn(&mut self, turn: u64) {
-        self.old_turns[turn as usize] = OldTurn::lacking(true, self.old_turns[turn as usize].lacks_places);
+    /// Records that a copy of a turn is bad: the durable state is written to this turn, and to the
+    /// bad copy first.
+    pub(super) fn repeat_copy(&mut self, home: MemberId, turn: u64, copy: usize) {
+        let turn = turn as usize;
+        self.old_turns[turn] = OldTurn::lacking(true, self.old_turns[turn].lacks_places);
+        if copy == 0 {
+            self.second_first.remove(&(home, turn));
+        } else {
+            self.second_first.insert((home, turn));
+        }
     }
 
     /// Returns the number of the durable state.

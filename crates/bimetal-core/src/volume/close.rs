@@ -90,7 +90,7 @@ impl<P: Payload> Volume<P> {
         }
         let has_marks = self.store.cache().is_some() && self.view.slots_online();
         let sure = status == Status::Done && !self.homes_have_failed_since(0);
-        let nothing_open = self.requests.promotions.is_empty() && self.mover.is_idle() && !self.is_checkpointing();
+        let nothing_open = self.requests.promotions.is_empty() && self.mover.is_idle() && self.may_checkpoint();
         match last_write(has_marks, sure, nothing_open) {
             LastWrite::Unmarked => {
                 if let Some((cache, _)) = self.store.cache_mut() {

@@ -268,7 +268,7 @@ impl<P: Payload> Volume<P> {
             }
             MakeRoom::Checkpoint => {
                 self.put_job(task, Job::Commit);
-                if !self.is_checkpointing() {
+                if self.may_checkpoint() {
                     self.begin_checkpoint();
                 }
             }
@@ -506,7 +506,10 @@ impl<P: Payload> Volume<P> {
     }
 
     pub(super) fn checkpoint_is_due(&self) -> bool {
-        self.store.cache().is_some_and(Cache::wants_checkpoint) && self.view.slots_online()
+        let is_wanted = self.scrub.mended.wants_checkpoint && !self.scrub.has_pages_left();
+        (is_wanted && self.store.cache().is_some() || self.store.cache().is_some_and(Cache::wants_checkpoint))
+            && self.view.slots_online()
+            && self.may_checkpoint()
     }
 
     /// Returns true if a checkpoint is under way.
@@ -523,6 +526,7 @@ impl<P: Payload> Volume<P> {
         let Some((cache, _)) = self.store.cache_mut() else { return };
         cache.ring.begin_checkpoint();
         cache.checkpointing = true;
+        self.scrub.mended.wants_checkpoint = false;
         self.statistics.checkpoints += 1;
         let task = self.begin_task(Job::Running);
         self.run_checkpoint(task, Box::default());
@@ -577,6 +581,11 @@ impl<P: Payload> Volume<P> {
             None => self.refuse_writes(self.metadata_member()),
         }
         self.end_task(task);
+        self.wake_stuck_commit();
+    }
+
+    /// Lets a commit go on that waits for a checkpoint.
+    pub(super) fn wake_stuck_commit(&mut self) {
         let waits = |job: &Job<P>| matches!(job, Job::Commit) && !self.commit.parked;
         let stuck = self.tasks.find_waiting(waits);
         self.tasks.wake_all(stuck);

@@ -45,6 +45,9 @@ pub(crate) struct LogIndex {
     pages: u64,
     head: u64,
     tail: u64,
+    /// The first page that was written since the recovery. A power cut may have left one copy of an
+    /// earlier page.
+    first_of_life: u64,
     /// Segments that may not be stable yet, by their end.
     waiting: VecDeque<(Position, Vec<Record>)>,
     /// Number of records sealed since the last commit began, and the number at which the volume
@@ -76,6 +79,7 @@ impl LogIndex {
             pages: index_pages(u64::from(slots)),
             head: 0,
             tail: 0,
+            first_of_life: 0,
             waiting: VecDeque::new(),
             since_commit: 0,
             until_commit: RECORDS_UNTIL_COMMIT,
@@ -94,6 +98,7 @@ impl LogIndex {
     /// up to `written`, and `missing` has the records from `written` to `complete`.
     pub(super) fn recovered(&mut self, pages: (u64, u64), written: Position, missing: Vec<Record>, complete: Position) {
         (self.tail, self.head) = pages;
+        self.first_of_life = self.head;
         self.written = written;
         self.ready = missing;
         self.complete = complete;
@@ -110,6 +115,33 @@ impl LogIndex {
     /// Returns the number of pages in the ring.
     pub(super) fn pages(&self) -> u64 {
         self.pages
+    }
+
+    /// Returns the pages that must have two copies, in adjacent parts of at most `pages_max`: the
+    /// first page of each part, and its number of pages.
+    pub(super) fn parts(&self, pages_max: u32) -> impl Iterator<Item = (u64, u32)> {
+        let part = move |first: u64| {
+            let left = self.place(first, (self.head - first).min(pages_max.into()), 0).len.0 / PAGE_SECTORS;
+            (left > 0).then_some((first, left as u32))
+        };
+        std::iter::successors(part(self.tail.max(self.first_of_life)), move |&(first, count)| {
+            part(first + u64::from(count))
+        })
+    }
+
+    /// Returns true if page `number` counts.
+    pub(super) fn has_page(&self, number: u64) -> bool {
+        (self.tail..self.head).contains(&number)
+    }
+
+    /// Returns the number of the next page.
+    pub(super) fn head(&self) -> u64 {
+        self.head
+    }
+
+    /// Returns true while pages are being written.
+    pub(super) fn is_writing(&self) -> bool {
+        self.writing
     }
 
     /// Adds the records of a segment that ends at `end`.

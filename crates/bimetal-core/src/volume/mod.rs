@@ -44,6 +44,7 @@ mod invariants;
 mod log_index;
 mod log_tail;
 mod members;
+mod mend_pages;
 mod mirror;
 mod mover;
 mod moves;

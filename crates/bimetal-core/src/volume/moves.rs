@@ -273,6 +273,10 @@ impl<P: Payload> Volume<P> {
                     return self.announce_migrating(task, job, false, Phase::Superblock(0));
                 }
                 Phase::Unmarking => job.phase = Phase::Superblock(0),
+                Phase::Superblock(0) if self.scrub.mended.is_under_way() => {
+                    self.put_job(task, Job::Move(job));
+                    return self.await_mending(task);
+                }
                 Phase::Superblock(begun) if begun < TURNS * COPIES && !job.incomplete => {
                     job.phase = Phase::Superblock(begun + 1);
                     self.write_log_superblock(task, &mut job, begun);
@@ -723,6 +727,12 @@ impl<P: Payload> Volume<P> {
         for task in self.requests.waiters.take_for_slots() {
             self.fail_waiter(task);
         }
+    }
+
+    /// Returns true while a migration writes superblocks of a log.
+    pub(super) fn is_writing_log_superblock(&self) -> bool {
+        let job = self.mover.task().map(|task| self.tasks.job(task));
+        job.is_some_and(|job| matches!(job, Job::Move(job) if matches!(job.phase, Phase::Superblock(1..))))
     }
 
     /// Returns true if the current batch of a move has one of `blocks`.

@@ -147,6 +147,10 @@ impl<P: Payload> Volume<P> {
                 self.put_job(task, Job::Relocate(job));
                 return self.await_announcement(task);
             }
+            Phase::Flushing if self.scrub.mended.is_under_way() => {
+                self.put_job(task, Job::Relocate(job));
+                return self.await_mending(task);
+            }
             Phase::Flushing => {
                 job.phase = Phase::First;
                 self.write_table_page(task, &job);

@@ -9,8 +9,9 @@
 //! error, and a write ends the error. For a mirror the copies are compared
 //! ([`scrub_copies`](super::scrub_copies)).
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
+use super::mend_pages::Mended;
 use super::operations::purpose;
 use super::scrub_pages::Pages;
 use super::{Job, TaskId, Volume};
@@ -32,6 +33,8 @@ const READS_WHEN_BUSY: u32 = 1;
 const READ_TRIES: u8 = 2;
 /// Bad blocks that are listed; further bad blocks are only counted.
 const NAMED_MAX: usize = 4096;
+/// Number of times that pages are put back in one scrub, at most.
+const PUT_BACK_MAX: u32 = 10_000;
 /// Largest number of errors of the block map that are listed; further errors are only counted.
 const WRONG_MAX: usize = 100;
 
@@ -92,9 +95,8 @@ pub struct Scrub {
     pub interrupted: bool,
     /// Number of bad pages of metadata on each member.
     pub bad_pages: BTreeMap<MemberId, u64>,
-    /// Number of pages of metadata of which both copies were bad. The volume has written their
-    /// content again.
-    pub pages_bad_twice: u64,
+    /// Number of these pages that the volume could not write again.
+    pub pages_left_bad: u64,
 }
 
 /// The scrub under way or the last scrub, and the check of slots whose read failed.
@@ -103,6 +105,8 @@ pub(super) struct Scrubber {
     scrubbing: Option<Scrubbing>,
     /// Set while slots are being read again, each alone, after a read of several slots failed.
     looking: bool,
+    /// Bad pages of metadata that are being written again.
+    pub(super) mended: Mended,
 }
 
 /// A scrub under way.
@@ -110,8 +114,8 @@ struct Scrubbing {
     found: Scrub,
     /// Pages of metadata that are still to be read.
     pages_left: VecDeque<Pages>,
-    /// First copies of the pages of which a copy is bad.
-    bad_pages: BTreeSet<Pages>,
+    /// Number of pages that were put back to be read once more.
+    put_back: u32,
     next: Slot,
     /// The block that is read next, if the store is a mirror.
     next_block: Block,
@@ -157,11 +161,10 @@ impl Scrubber {
             None => {
                 let found = Scrub { blocks_left: blocks, began: now, ..Scrub::default() };
                 let (next, next_block) = (Slot(0), Block(0));
-                let bad_pages = BTreeSet::new();
                 self.scrubbing = Some(Scrubbing {
                     found,
                     pages_left: pages,
-                    bad_pages,
+                    put_back: 0,
                     next,
                     next_block,
                     reads: 0,
@@ -235,6 +238,13 @@ impl Scrubber {
         self.under_way()?.pages_left.pop_front()
     }
 
+    /// Delays the next read for `bytes` of a page that is read again, as the rate requires.
+    pub(super) fn page_read_again(&mut self, now: Nanoseconds, bytes: Bytes) {
+        if let Some(scrubbing) = self.under_way() {
+            scrubbing.read(now, bytes);
+        }
+    }
+
     /// Counts the beginning of a read of metadata.
     pub(super) fn read_of_pages_begun(&mut self) {
         if let Some(scrubbing) = &mut self.scrubbing {
@@ -242,18 +252,35 @@ impl Scrubber {
         }
     }
 
-    /// Notes a bad page on `member`, by its first copy. Returns true if both copies are bad.
-    pub(super) fn found_bad_page(&mut self, member: MemberId, first_copy: Pages) -> bool {
-        let Some(Scrubbing { found, bad_pages, .. }) = &mut self.scrubbing else { return false };
-        *found.bad_pages.entry(member).or_default() += 1;
-        let is_second = !bad_pages.insert(first_copy);
-        found.pages_bad_twice += u64::from(is_second);
-        is_second
+    /// Notes a bad page on `member`.
+    pub(super) fn found_bad_page(&mut self, member: MemberId) {
+        if let Some(Scrubbing { found, .. }) = &mut self.scrubbing {
+            *found.bad_pages.entry(member).or_default() += 1;
+        }
+    }
+
+    /// Notes that a bad page is not written again.
+    pub(super) fn page_stays_bad(&mut self) {
+        if let Some(Scrubbing { found, .. }) = &mut self.scrubbing {
+            found.pages_left_bad += 1;
+        }
+    }
+
+    /// Puts a page back that was written whenever it was read. A scrub that would never end leaves
+    /// the page out.
+    pub(super) fn put_back(&mut self, pages: Pages) {
+        let Some(scrubbing) = self.under_way() else { return };
+        scrubbing.put_back += 1;
+        if scrubbing.put_back <= PUT_BACK_MAX {
+            scrubbing.pages_left.push_back(pages);
+        } else {
+            scrubbing.found.interrupted = true;
+        }
     }
 
     /// Returns true if pages of metadata are left to read.
-    fn has_pages_left(&self) -> bool {
-        self.scrubbing.as_ref().is_some_and(|scrubbing| !scrubbing.pages_left.is_empty())
+    pub(super) fn has_pages_left(&self) -> bool {
+        self.scrubbing.as_ref().is_some_and(|scrubbing| !scrubbing.found.finished && !scrubbing.pages_left.is_empty())
     }
 
     /// Returns true if a block was read since the scrub began.

@@ -1,17 +1,23 @@
-//! Scrub of metadata: reads both copies of the pages of the states, and of a cache's superblocks
-//! and slot table, before the scrub reads blocks.
+//! Scrub of metadata: reads both copies of each page of metadata before the scrub reads blocks. The
+//! pages are those of the states, the superblocks, a cache's slot table, a log's index and the table
+//! of places.
 //!
 //! Recovery needs one sound copy of each page. A server may run for months, and both copies may be
-//! damaged meanwhile. So a bad page is reported while the other copy is sound. A page may be
-//! written while it is read. So a page counts as bad only after two bad reads, during which no page
-//! of its kind was written. A bad page whose copy is sound stays as it is: the next recovery writes
-//! it from the copy. If both copies are bad, the volume writes the content from its memory at once.
+//! damaged meanwhile. So a bad page is reported and [mended](super::mend_pages) while the other copy
+//! is sound. A page is bad if it cannot be read, does not match its checksum, or is older than the
+//! content that the volume stored there. A page may be written while it is read. So a page counts as
+//! bad only after two bad reads, during which no page of its kind was written.
+//!
+//! A cache's ring, and heads and feet of a log's segments, are not read. Recovery needs these pages
+//! only for changes after the last checkpoint, or after the last page of the index.
 
 use std::collections::VecDeque;
 
+use super::mend_pages::Mending;
 use super::operations::purpose;
 use super::{Job, TaskId, Volume};
 use crate::journal::page::{self, Page};
+use crate::journal::record::{self, Kind};
 use crate::journal::state::StateCopies;
 use crate::journal::superblock::Superblock;
 use crate::journal::table;
@@ -19,12 +25,14 @@ use crate::journal::turns::{COPIES, Found, TURNS};
 use crate::layout::MemberId;
 use crate::operation::{Command, OpKind, Status};
 use crate::payload::Payload;
+use crate::places;
 use crate::scheme::MemberState;
 use crate::units::{Bytes, SectorRange};
 
-/// Pages of the slot table that are read at once.
+/// Pages of the slot table or of the index that are read at once.
 const PAGES_AT_ONCE: u32 = 64;
-/// Number of bad reads after which a page counts as bad, and number of reads of a page at most.
+/// Number of bad reads after which a page counts as bad. After [`READS_MAX`] reads the page is read
+/// once more at the end.
 const BAD_READS: u8 = 2;
 const READS_MAX: u8 = 8;
 
@@ -37,11 +45,10 @@ pub(crate) struct PagesJob {
     reads: u8,
     bad: u8,
     /// The writes of the volume when the read began; `None` if a write was under way.
-    writes: Option<Writes>,
+    writes: Option<u64>,
+    /// The bad page that is being mended.
+    mending: Option<Mending>,
 }
-
-/// Number of the newest state, and number of checkpoints.
-type Writes = (u64, u64);
 
 /// Adjacent pages of one kind.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -49,24 +56,31 @@ pub(super) enum Pages {
     State { home: MemberId, turn: u64, copy: usize },
     Superblock { turn: u64, copy: usize },
     Table { first: u32, count: u32, copy: usize },
+    Index { first: u64, count: u32, copy: usize },
+    Places { number: usize, copy: usize },
 }
 
 impl Pages {
-    /// Returns the first copy of these pages.
-    fn first_copy(mut self) -> Self {
-        let (Self::State { copy, .. } | Self::Superblock { copy, .. } | Self::Table { copy, .. }) = &mut self;
-        *copy = 0;
+    /// Returns the other copy of these pages.
+    pub(super) fn other_copy(mut self) -> Self {
+        let (Self::State { copy, .. }
+        | Self::Superblock { copy, .. }
+        | Self::Table { copy, .. }
+        | Self::Index { copy, .. }
+        | Self::Places { copy, .. }) = &mut self;
+        *copy = 1 - *copy;
         self
     }
 
     /// Returns each page alone.
     fn each(self) -> impl Iterator<Item = Self> {
-        let (first, count) = match self {
-            Self::Table { first, count, .. } => (first, count),
-            _ => (0, 1),
+        let count = match self {
+            Self::Table { count, .. } | Self::Index { count, .. } => count,
+            _ => 1,
         };
-        (first..first + count).map(move |page| match self {
-            Self::Table { copy, .. } => Self::Table { first: page, count: 1, copy },
+        (0..count).map(move |at| match self {
+            Self::Table { first, copy, .. } => Self::Table { first: first + at, count: 1, copy },
+            Self::Index { first, copy, .. } => Self::Index { first: first + u64::from(at), count: 1, copy },
             one => one,
         })
     }
@@ -78,13 +92,26 @@ impl<P: Payload> Volume<P> {
         let turns = || (0..TURNS as u64).flat_map(|turn| (0..COPIES).map(move |copy| (turn, copy)));
         let of_home = |home| turns().map(move |(turn, copy)| Pages::State { home, turn, copy });
         let mut pages: VecDeque<Pages> = self.view.layout.homes().into_iter().flat_map(of_home).collect();
+        if self.view.layout.slots.is_some() && self.view.layout.metadata.is_some() {
+            pages.extend(turns().map(|(turn, copy)| Pages::Superblock { turn, copy }));
+        }
         if let Some(cache) = self.store.cache() {
             let len = cache.ring.table_len();
-            pages.extend(turns().map(|(turn, copy)| Pages::Superblock { turn, copy }));
             let firsts = || (0..len).step_by(PAGES_AT_ONCE as usize);
             let table =
                 |copy| firsts().map(move |first| Pages::Table { first, count: PAGES_AT_ONCE.min(len - first), copy });
             pages.extend((0..COPIES).flat_map(table));
+        }
+        if let Some(log) = self.store.log() {
+            let index = |copy| {
+                let parts = log.index.parts(PAGES_AT_ONCE);
+                parts.map(move |(first, count)| Pages::Index { first, count, copy })
+            };
+            pages.extend((0..COPIES).flat_map(index));
+        }
+        if let Some(places) = &self.view.layout.places {
+            let copies = |number| (0..COPIES).map(move |copy| Pages::Places { number, copy });
+            pages.extend((0..places.pages()).flat_map(copies));
         }
         pages
     }
@@ -100,7 +127,7 @@ impl<P: Payload> Volume<P> {
         };
         self.scrub.read_of_pages_begun();
         let task = self.begin_task(Job::Running);
-        let job = PagesJob { pages, again: Vec::new(), reads: 0, bad: 0, writes: None };
+        let job = PagesJob { pages, again: Vec::new(), reads: 0, bad: 0, writes: None, mending: None };
         Some(self.read_pages(task, job))
     }
 
@@ -115,27 +142,42 @@ impl<P: Payload> Volume<P> {
         range.len.bytes()
     }
 
-    fn place_of_pages(&self, pages: Pages) -> (MemberId, SectorRange) {
+    pub(super) fn place_of_pages(&self, pages: Pages) -> (MemberId, SectorRange) {
+        let layout = &self.view.layout;
         match pages {
-            Pages::State { home, turn, copy } => (home, self.view.layout.state_place(home, turn, copy)),
+            Pages::State { home, turn, copy } => (home, layout.state_place(home, turn, copy)),
             Pages::Superblock { turn, copy } => {
-                let place = self.view.layout.superblock_place(turn, copy);
-                (self.metadata_member(), place.expect("a cache has superblocks"))
+                (self.metadata_member(), layout.superblock_place(turn, copy).expect("slots have superblocks"))
             }
             Pages::Table { first, count, copy } => {
                 let cache = self.store.cache().expect("only a cache has a slot table");
                 (self.metadata_member(), cache.ring.table_place(first, count, copy))
             }
+            Pages::Index { first, count, copy } => {
+                let log = self.store.log().expect("only a log has an index");
+                (self.metadata_member(), log.index.place(first, count.into(), copy))
+            }
+            Pages::Places { number, copy } => {
+                let table = layout.metadata.expect("places have a table");
+                (table.member, places::page_place(table.first_sector, number, copy))
+            }
         }
     }
 
-    /// Returns the writes of the volume so far; `None` while a page of this kind is being written.
-    fn writes_if_quiet(&self, pages: Pages) -> Option<Writes> {
-        let writes = match pages {
-            Pages::State { .. } => self.announcements.is_writing(),
-            _ => self.is_checkpointing(),
+    /// Returns a number that changes with each write of a page of this kind; `None` while such a
+    /// page is being written.
+    fn writes_if_quiet(&self, pages: Pages) -> Option<u64> {
+        let log = self.store.log();
+        let (is_writing, writes) = match pages {
+            Pages::State { .. } => (self.announcements.is_writing(), self.announcements.sequence()),
+            Pages::Superblock { .. } if log.is_some() => {
+                (self.is_writing_log_superblock(), self.store.superblock.sequence)
+            }
+            Pages::Superblock { .. } | Pages::Table { .. } => (self.is_checkpointing(), self.statistics.checkpoints),
+            Pages::Index { .. } => (log?.index.is_writing(), log?.index.head()),
+            Pages::Places { .. } => (self.view.relocating, self.statistics.relocated_ranges),
         };
-        (!writes).then_some((self.announcements.sequence(), self.statistics.checkpoints))
+        (!is_writing).then_some(writes)
     }
 
     /// Returns true if a member takes part and answers reads.
@@ -143,81 +185,89 @@ impl<P: Payload> Volume<P> {
         self.view.member(member).state == MemberState::Online && !self.is_unreadable(member)
     }
 
-    /// Handles the end of a read.
+    /// Handles the end of a read, or of a write that mends a page.
     pub(super) fn note_pages(&mut self, task: TaskId, mut job: PagesJob, status: Status, payload: &P) {
         let member = self.place_of_pages(job.pages).0;
         let is_over = status == Status::Gone || self.is_closing() || !self.is_readable(member);
-        if !is_over {
-            self.judge_pages(&mut job, status, payload);
+        job.mending = match job.mending.take() {
+            Some(_) if is_over => self.mending_ended(),
+            Some(mending) => self.mend_on(mending, status, payload),
+            None if is_over => None,
+            None => self.judge_pages(&mut job, status, payload).and_then(|bad| self.note_bad_page(bad)),
+        };
+        if let Some(mending) = &job.mending {
+            self.issue_mending(task, mending);
+            return self.put_job(task, Job::ScrubPages(Box::new(job)));
         }
         if is_over || job.again.is_empty() {
             self.scrub.read_ended(0, self.is_closing());
             return self.end_task(task);
         }
-        self.read_pages(task, job);
+        let bytes = self.read_pages(task, job);
+        self.scrub.page_read_again(self.view.now, bytes);
     }
 
-    fn judge_pages(&mut self, job: &mut PagesJob, status: Status, payload: &P) {
+    /// Judges the pages that were read. Returns a page that counts as bad.
+    fn judge_pages(&mut self, job: &mut PagesJob, status: Status, payload: &P) -> Option<Pages> {
         let bytes = if status == Status::Done { payload.to_metadata() } else { Vec::new() };
         let Some(pages) = job.again.last().copied() else {
             let read = page::pages(&bytes).map(Some).chain(std::iter::repeat(None));
             let bad = job.pages.each().zip(read).filter(|(pages, page)| !self.is_sound_page(*pages, *page));
             job.again = bad.map(|(pages, _)| pages).collect();
-            return;
+            return None;
         };
         let is_sound = self.is_sound_page(pages, page::pages(&bytes).next());
         let is_quiet = job.writes.is_some() && job.writes == self.writes_if_quiet(pages);
         job.reads += 1;
         job.bad += u8::from(!is_sound && is_quiet);
-        if is_sound || job.bad >= BAD_READS || job.reads >= READS_MAX {
-            if job.bad >= BAD_READS {
-                self.note_bad_page(pages);
+        let is_bad = job.bad >= BAD_READS;
+        if is_sound || is_bad || job.reads >= READS_MAX {
+            if !is_sound && !is_bad {
+                self.scrub.put_back(pages);
             }
             job.again.pop();
             (job.reads, job.bad) = (0, 0);
         }
+        is_bad.then_some(pages)
     }
 
-    /// Notes a bad page. If its copy is bad, too, a recovery would not find the content any more:
-    /// the content is written again from memory. While it is written, a power cut can lose nothing
-    /// that is not lost already.
-    fn note_bad_page(&mut self, pages: Pages) {
+    /// Notes a bad page, and begins to mend it.
+    fn note_bad_page(&mut self, pages: Pages) -> Option<Mending> {
         let (member, _) = self.place_of_pages(pages);
-        if !self.scrub.found_bad_page(member, pages.first_copy()) {
-            return;
-        }
-        match pages {
-            Pages::State { turn, .. } => {
-                self.announcements.repeat_turn(turn);
-                self.write_state();
-            }
-            _ => {
-                if let (Pages::Table { first, .. }, Some((cache, _))) = (pages, self.store.cache_mut()) {
-                    cache.ring.touch_page(first);
-                }
-                if !self.is_checkpointing() && self.view.slots_online() {
-                    self.begin_checkpoint();
-                }
-            }
-        }
+        self.scrub.found_bad_page(member);
+        self.begin_mending(pages)
     }
 
-    /// Returns true if a page has the content of its kind and place, as far as the page itself
-    /// tells. Version 1 of the format wrote the copies of a mirror's state later.
-    fn is_sound_page(&self, pages: Pages, page: Option<&Page>) -> bool {
+    /// Returns true if a page has the content of its kind and place, and no older content than the
+    /// volume stored there. The age of a state is not judged.
+    pub(super) fn is_sound_page(&self, pages: Pages, page: Option<&Page>) -> bool {
         let volume = self.store.identity();
         match pages {
             Pages::State { turn, .. } => match StateCopies::found(turn as usize, page, volume) {
-                Found::Blank => self.view.layout.is_mirrored(),
+                Found::Blank => self.announcements.may_lack_copies,
                 found => matches!(found, Found::Sound(..)),
             },
             Pages::Superblock { turn, .. } => {
-                matches!(Superblock::found(turn as usize, page, volume), Found::Sound(..))
+                let newest = self.store.superblock.sequence;
+                let found = Superblock::found(turn as usize, page, volume);
+                matches!(found, Found::Sound(number, _) if number + 1 >= newest)
             }
             Pages::Table { first, .. } => page.is_some_and(|page| {
-                let is_unwritten = self.store.cache().is_none_or(|cache| cache.ring.generation(first) == 0);
-                table::header_at(page, volume, first).is_some() || (is_unwritten && page::is_blank(page))
+                let written = self.store.cache().map_or(0, |cache| cache.ring.generation(first));
+                let found = table::header_at(page, volume, first);
+                found.is_some_and(|header| header.generation >= written) || (written == 0 && page::is_blank(page))
             }),
+            Pages::Index { first, .. } => {
+                let is_needed = self.store.log().is_some_and(|log| log.index.has_page(first));
+                let header =
+                    page.and_then(|page| record::decode_page(Kind::Index, page).ok()).map(|(header, _)| header);
+                !is_needed || header.is_some_and(|header| header.volume == volume && header.number == first)
+            }
+            Pages::Places { number, .. } => {
+                let written = self.view.layout.places.as_ref().map_or(0, |places| places.version(number));
+                let version = page.and_then(|page| places::version_of(page, number, volume));
+                version.is_some_and(|version| version >= written)
+            }
         }
     }
 }

@@ -316,6 +316,7 @@ impl Tester {
         let home = &mut self.power().home;
         (home.migration, home.migrations) = (None, 0);
         self.cut_drives();
+        self.flip_back();
         if self.damaged.is_none() {
             self.lose_a_drive();
         }

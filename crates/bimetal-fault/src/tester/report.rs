@@ -94,6 +94,8 @@ pub struct Report {
     pub scrubs: u64,
     /// See [`scrubs`](Self::scrubs).
     pub scrub_findings: u64,
+    /// Number of damaged pages of metadata that were written again.
+    pub pages_mended: u64,
     /// Number of power cuts.
     pub cuts: u64,
     /// Number of power cuts during a recovery.
@@ -178,6 +180,7 @@ impl Report {
         self.read_only += other.read_only;
         self.scrubs += other.scrubs;
         self.scrub_findings += other.scrub_findings;
+        self.pages_mended += other.pages_mended;
         self.cuts += other.cuts;
         self.cut_recoveries += other.cut_recoveries;
         self.plain_disks += other.plain_disks;
@@ -197,7 +200,11 @@ impl fmt::Display for Report {
             write!(f, ", {} power cuts ({} during a recovery)", self.cuts, self.cut_recoveries)?;
         }
         if self.scrubs > 0 {
-            write!(f, ", {} scrubs ({} bad blocks)", self.scrubs, self.scrub_findings)?;
+            write!(
+                f,
+                ", {} scrubs ({} bad blocks, {} pages mended)",
+                self.scrubs, self.scrub_findings, self.pages_mended
+            )?;
         }
         if self.plain_disks > 0 {
             write!(f, ", {} homes used as plain disks", self.plain_disks)?;

@@ -154,8 +154,8 @@ fn in_words(report: &CheckReport, interrupted: bool, is_mirrored: bool) -> Strin
     let pages = match report.bad_metadata_pages {
         0 => String::new(),
         pages => {
-            let are = if pages == 1 { "is" } else { "are" };
-            format!("; {} of metadata {are} bad: `bimetal status` names the drive, check it", counted(pages, "page"))
+            let were = if pages == 1 { "was" } else { "were" };
+            format!("; {} of metadata {were} bad: `bimetal status` names the drive, check it", counted(pages, "page"))
         }
     };
     format!("{metadata}; {blocks}{pages}{listed}{end}")

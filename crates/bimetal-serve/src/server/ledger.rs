@@ -2,6 +2,7 @@
 //! report, and each is printed on standard error. The report is written to the members outside the
 //! loop, at most once a second.
 
+use std::collections::BTreeMap;
 use std::sync::PoisonError;
 use std::thread::JoinHandle;
 
@@ -33,6 +34,8 @@ pub(super) struct Ledger {
     checksum_errors_taken: u64,
     /// Start of the last scrub whose findings were merged into the report.
     scrub_taken: Option<Nanoseconds>,
+    /// Bad pages of metadata that the last scrub found; `None` before the first scrub.
+    pages_of_scrub: Option<BTreeMap<MemberId, u64>>,
     /// Set while the members lack the newest report.
     unwritten: bool,
     /// Thread that writes the report, while it runs.
@@ -97,11 +100,11 @@ impl Server {
         }
     }
 
-    /// Adds a line about a drive's pages to the history, unless the history has it: a scrub finds a
-    /// page again and again, and the history is short.
+    /// Adds a line about a drive's pages to the history, unless it is the newest line: a scrub may
+    /// find a page again and again, and the history is short.
     fn note_pages_of(&mut self, member: MemberId, text: &str) {
         let line = format!("{}: {text}", self.name_of(member));
-        if self.ledger.report.history().iter().any(|known| known.text == line) {
+        if self.ledger.report.history().last().is_some_and(|newest| newest.text == line) {
             return;
         }
         self.ledger.report.note(seconds_since_1970(), &line);
@@ -119,12 +122,25 @@ impl Server {
 
     /// Adds the bad pages of metadata that a scrub found to the history, and prints them.
     pub(super) fn note_pages_of_scrub(&mut self, scrub: &Scrub) {
+        if !scrub.interrupted || !scrub.bad_pages.is_empty() {
+            self.ledger.pages_of_scrub = Some(scrub.bad_pages.clone());
+        }
+        let left = match scrub.pages_left_bad {
+            0 => "",
+            _ => ", and could not write all of them again",
+        };
         for (&member, &pages) in &scrub.bad_pages {
-            let text = format!("a scrub found {} of metadata bad: check the drive", counted(pages, "page"));
+            let text = format!("a scrub found {} of metadata bad{left}: check the drive", counted(pages, "page"));
             let line = format!("{}: {text}", self.called(member.0));
             self.say(&line);
             self.note_pages_of(member, &text);
         }
+    }
+
+    /// Returns the number of bad pages of metadata on each member, as of the last scrub, or else of
+    /// the start.
+    pub(super) fn bad_pages(&self) -> BTreeMap<MemberId, u64> {
+        self.ledger.pages_of_scrub.clone().unwrap_or_else(|| self.volume.bad_pages().collect())
     }
 
     /// Adds new findings of the volume to the report, and prints the findings.

@@ -33,12 +33,7 @@ impl Server {
         for (number, member) in members.iter_mut().enumerate() {
             member.is_home = homes.contains(&MemberId(number as u16));
         }
-        let scrubbed = self.volume.scrub_progress().filter(|scrub| scrub.finished && !scrub.interrupted);
-        let bad: Vec<(MemberId, u64)> = match scrubbed {
-            Some(scrub) => scrub.bad_pages.iter().map(|(&member, &pages)| (member, pages)).collect(),
-            None => self.volume.bad_pages().collect(),
-        };
-        for (member, pages) in bad {
+        for (member, pages) in self.bad_pages() {
             members[usize::from(member.0)].bad_pages = pages;
         }
         Snapshot {

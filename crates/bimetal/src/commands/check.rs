@@ -70,7 +70,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
             let outcome = match bad.outcome.as_str() {
                 "rewritten" => "repaired from the good copy on the other drive",
                 "one-copy-left" => "the other drive has the content, and this drive cannot be written again",
-                "copies-differ" => "a good copy is left on the other drive, and the bad copy could not be repaired",
+                "copies-differ" => "the copies on the drives differ, and which copy is right is unknown",
                 _ if bad.home_has_it => "home has the same content: repaired",
                 _ => "no good copy: the content is lost until it is written again",
             };

@@ -304,6 +304,7 @@ impl<P: Payload> Recovery<P> {
         }
         let members = [self.absent, self.refusing, self.attached];
         self.volume.begin_life(self.state, (self.old_turns, self.second_first), members);
+        self.volume.announcements.may_lack_copies = self.of_version_1;
         Ok(self.volume)
     }
 

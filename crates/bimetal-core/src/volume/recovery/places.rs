@@ -52,7 +52,7 @@ impl<P: Payload> Recovery<P> {
             },
             None => Copy::Bad,
         };
-        if matches!(found.copies[answer.purpose as usize], Copy::Bad) && !self.of_version_1 {
+        if found.copies[answer.purpose as usize].number().is_none() && !self.of_version_1 {
             self.note_bad_page(answer.member, answer.range);
         }
     }

@@ -1,0 +1,146 @@
+//! Mending of metadata: a page that a scrub found bad is written again while the volume serves.
+//!
+//! A page of the states is written by the next [state](super::announce), the bad copy first. A
+//! cache's superblocks are written by a checkpoint. Both ways never write the last sound copy of a
+//! page first. A bad copy of a page of the slot table is written from the other copy. If both copies
+//! are bad, a checkpoint writes the page from memory: a recovery would not find the content any
+//! more. A log's superblocks and the pages of the table of places are written from memory. A bad
+//! page of a log's index stays as it is: the segments have its records, and it is free again after
+//! the next migration.
+//!
+//! While a page is written from its copy or from memory, no other task may write it. A checkpoint, a
+//! migration's superblocks and a relocation wait so long.
+
+use super::operations::purpose;
+use super::scrub_pages::Pages;
+use super::{TaskId, Volume};
+use crate::journal::page;
+use crate::operation::{Command, OpKind, Status};
+use crate::payload::Payload;
+use crate::scheme::MemberState;
+
+/// A step of mending a bad page.
+pub(super) enum Mending {
+    /// The other copy of the page is being read.
+    Reading(Pages),
+    /// The page is being written.
+    Writing(Pages, Vec<u8>),
+}
+
+/// Pages of metadata that are being mended, and what waits for them.
+#[derive(Default)]
+pub(super) struct Mended {
+    under_way: u32,
+    waiting: Vec<TaskId>,
+    /// Set if a checkpoint is to write bad pages again, once no page is left to read.
+    pub(super) wants_checkpoint: bool,
+}
+
+impl Mended {
+    /// Returns true if a page is being mended, so that no task may write the page.
+    pub(super) fn is_under_way(&self) -> bool {
+        self.under_way > 0
+    }
+}
+
+impl<P: Payload> Volume<P> {
+    /// Begins to mend a page. Returns the first step, if the page is written from its copy or from
+    /// memory.
+    pub(super) fn begin_mending(&mut self, pages: Pages) -> Option<Mending> {
+        let (member, _) = self.place_of_pages(pages);
+        if self.view.member(member).state != MemberState::Online {
+            self.scrub.page_stays_bad();
+            return None;
+        }
+        let mending = match pages {
+            Pages::State { home, turn, copy } => {
+                self.announcements.repeat_copy(home, turn, copy);
+                self.write_state();
+                return None;
+            }
+            Pages::Superblock { turn, .. } if self.store.log().is_some() => {
+                let newest = &self.store.superblock;
+                let superblock = Some(newest.clone()).filter(|newest| newest.turn() == turn).or_else(|| newest.twin());
+                Mending::Writing(pages, superblock?.encode().to_vec())
+            }
+            Pages::Superblock { .. } => {
+                self.scrub.mended.wants_checkpoint = true;
+                return None;
+            }
+            Pages::Table { .. } => Mending::Reading(pages),
+            Pages::Index { .. } => {
+                self.scrub.page_stays_bad();
+                return None;
+            }
+            Pages::Places { number, .. } => {
+                let page = self.view.layout.places.as_ref()?.page(number, self.store.identity());
+                Mending::Writing(pages, page.to_vec())
+            }
+        };
+        self.scrub.mended.under_way += 1;
+        Some(mending)
+    }
+
+    /// Issues the operation of a step.
+    pub(super) fn issue_mending(&mut self, task: TaskId, mending: &Mending) {
+        match mending {
+            Mending::Reading(pages) => {
+                let (member, range) = self.place_of_pages(pages.other_copy());
+                let command = Command { kind: OpKind::Read, range, fua: false };
+                self.issue(task, purpose::BACKGROUND, member, command, P::empty());
+            }
+            Mending::Writing(pages, bytes) => {
+                let (member, range) = self.place_of_pages(*pages);
+                self.issue_metadata(task, member, range, true, P::from_metadata(bytes));
+            }
+        }
+    }
+
+    /// Takes the end of a step. Returns the next step.
+    pub(super) fn mend_on(&mut self, mending: Mending, status: Status, payload: &P) -> Option<Mending> {
+        match mending {
+            Mending::Reading(pages) => {
+                let bytes = if status == Status::Done { payload.to_metadata() } else { Vec::new() };
+                if self.is_sound_page(pages, page::pages(&bytes).next()) {
+                    return Some(Mending::Writing(pages, bytes));
+                }
+                self.write_table_page_from_memory(pages);
+            }
+            Mending::Writing(..) if status != Status::Done => self.scrub.page_stays_bad(),
+            Mending::Writing(..) => {}
+        }
+        self.mending_ended()
+    }
+
+    /// Lets the next checkpoint write a page of the slot table of which both copies are bad.
+    fn write_table_page_from_memory(&mut self, pages: Pages) {
+        if let (Pages::Table { first, .. }, Some((cache, _))) = (pages, self.store.cache_mut()) {
+            cache.ring.touch_page(first);
+            self.scrub.mended.wants_checkpoint = true;
+        }
+    }
+
+    /// Lets the tasks go on that would have written the page.
+    pub(super) fn mending_ended(&mut self) -> Option<Mending> {
+        self.scrub.mended.under_way -= 1;
+        if !self.scrub.mended.is_under_way() {
+            let waiting = std::mem::take(&mut self.scrub.mended.waiting);
+            self.tasks.wake_all(waiting);
+            if self.store.cache().is_some() {
+                self.wake_stuck_commit();
+            }
+        }
+        None
+    }
+
+    /// Lets `task` go on once no page is being mended.
+    pub(super) fn await_mending(&mut self, task: TaskId) {
+        self.scrub.mended.waiting.push(task);
+    }
+
+    /// Returns true if a checkpoint may begin: no other checkpoint is under way, and no page is
+    /// being mended.
+    pub(super) fn may_checkpoint(&self) -> bool {
+        !self.is_checkpointing() && !self.scrub.mended.is_under_way()
+    }
+}
