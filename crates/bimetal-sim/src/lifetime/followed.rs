@@ -25,6 +25,10 @@
 //! A drive may be too large to wear in these rounds. The lifetime of such a drive is computed as
 //! for other schemes. The range of its lifetime then covers the writes that regulation would keep
 //! from the drive.
+//!
+//! A round of a few large requests takes long, because flash is written page by page. If the rounds
+//! that fill a drive would read and write more than [`BYTES_MAX`], the scheme learns from the rounds
+//! within this limit, and the lifetime is computed as for other schemes.
 
 use bimetal_core::units::{Bytes, Nanoseconds};
 use bimetal_models::DeviceStatistics;
@@ -47,6 +51,9 @@ const ROUNDS_MAX: u64 = 64;
 /// idle.
 const FILLS: u64 = 8;
 const SHORT_ROUNDS_MAX: u64 = 1024;
+
+/// Number of bytes that all rounds of a run read and write, at most.
+const BYTES_MAX: u64 = 160 << 30;
 
 /// Factors by which the shorter runs are shorter than the longest run.
 const SHORTER: [u64; 2] = [4, 2];
@@ -142,7 +149,8 @@ fn rounds_max(requests: u64, period: Nanoseconds, longest: Nanoseconds, needed: 
 }
 
 /// Returns the numbers of rounds in the runs of a scheme that watches its drives, the longest run
-/// last. Returns no run if no scheme watches a drive, or if no run fills a drive.
+/// last. Returns no run if no scheme watches a drive, or if no run fills a drive. If a run that fills
+/// a drive would take too long, the only run is the one from which the scheme learns.
 pub(super) fn lengths(setup: &Setup, load: &Repeated<'_>, played_in: Nanoseconds) -> Vec<u64> {
     let bytes = load.bytes.0.max(1);
     let smallest = flash_drives(setup).map(|drive| drive.size.0).min().unwrap_or(u64::MAX);
@@ -150,6 +158,10 @@ pub(super) fn lengths(setup: &Setup, load: &Repeated<'_>, played_in: Nanoseconds
     let most = rounds_max(load.requests, played_in, SPAN_MAX, needed);
     if !setup.tree.watches_drives() || !can_fill(most, bytes as f64, smallest) {
         return Vec::new();
+    }
+    let most = most.min((BYTES_MAX / bytes).max(ROUNDS_MIN));
+    if !can_fill(most, bytes as f64, smallest) {
+        return vec![most];
     }
     let mut lengths: Vec<u64> = SHORTER.iter().map(|by| most / by).filter(|&rounds| rounds >= ROUNDS_MIN).collect();
     lengths.push(most);
@@ -343,6 +355,33 @@ mod tests {
         let settings = [("idle_periods", "profiled"), ("hdd.write_cache", "off")];
         let (reported, long) = (years(&requests, 1, &settings), years(&requests, 8, &settings));
         assert!((reported / long - 1.0).abs() < 0.06, "{reported} years, and {long} in a long run");
+    }
+
+    /// Regression: eight writes of 256 MiB were repeated until they had filled the drive eight times.
+    /// The rounds of such a trace of a few hundred bytes took a minute and a half.
+    #[test]
+    fn few_large_writes_do_not_fill_a_large_drive() {
+        let write = |at: u64| Request {
+            arrival: Nanoseconds::from_seconds(at),
+            device: 0,
+            kind: OpKind::Write,
+            fua: false,
+            range: SectorRange::new(at * (1 << 19), 1 << 19),
+            response: None,
+        };
+        let requests: Vec<Request> = (0..8).map(write).collect();
+        let lengths = |size| {
+            let ssd = DriveChoice { profile: Some("super-talent-32gb".to_owned()), size: Some(Size::Bytes(size)) };
+            let choices = Choices { ssd, ..Choices::default() };
+            let survey = Survey::of(&requests, choices.block, &|_| {}).unwrap();
+            let setup = Setup::new(bimetal_core::schemes::find("mixedstore").unwrap(), &choices, &survey).unwrap();
+            let known_wear = KnownWear::default();
+            let load = Repeated::of(&requests, Replay::Timed { speedup: 1.0 }, &known_wear);
+            lengths(&setup, &load, load.played_in(1.0))
+        };
+        assert_eq!(lengths(Bytes::from_gib(500)), [80], "80 rounds are 160 GiB");
+        assert_eq!(lengths(Bytes::from_gib(32)), [20, 40, 80]);
+        assert_eq!(lengths(Bytes::from_gib(4)), [16, 32, 64]);
     }
 
     /// Returns the life of flash under `mixedstore`; `inner` puts the scheme inside another volume.
