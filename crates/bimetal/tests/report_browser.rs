@@ -8,7 +8,9 @@ use std::process::{Command, Stdio};
 use bimetal_core::scheme::SchemeInfo;
 use bimetal_core::schemes::ALL;
 use bimetal_core::units::Nanoseconds;
-use bimetal_measure::response_time::ResponseTimeRecorder;
+use bimetal_measure::durations::Cdf;
+use bimetal_measure::response_time::{CdfByKind, ResponseTimeRecorder};
+use bimetal_sim::lifetime::Unknown;
 use bimetal_sim::metrics::{AmountOverTime, Gauge, LatencyOverTime};
 use bimetal_sim::results::Document;
 use serde_json::Value;
@@ -19,6 +21,51 @@ mod fixture;
 /// An address that is requested only if the page loads something. The name in the address cannot be
 /// resolved.
 const OUTSIDE: &str = "http://report.invalid/outside.png";
+
+/// Script that looks for what lies outside its place in the frames, with all values shown in turn.
+const FIT: &str = r#"addEventListener("load", () => {
+  const found = [...document.querySelectorAll("iframe")].map(frame => {
+    const view = frame.contentWindow, page = frame.contentDocument, root = page.documentElement;
+    const boxOf = node => node.getBoundingClientRect();
+    const result = { outside: [], wide: [], covered: [], charts: [] };
+    const send = (node, name, pointerType) => node.dispatchEvent(new view.PointerEvent(name, { pointerType }));
+    const look = box => { if (boxOf(box).left < 0 || boxOf(box).right > root.clientWidth) result.wide.push(box.textContent); };
+    for (const details of page.querySelectorAll("details")) details.open = true;
+    for (const figure of page.querySelectorAll("figure:not([hidden])")) {
+      const axis = figure.querySelector(".axis") && boxOf(figure.querySelector(".axis"));
+      if (axis) result.charts.push(axis.width / boxOf(figure).width);
+      for (const point of figure.querySelectorAll(".point")) {
+        const { left, right } = boxOf(point);
+        if (right < axis.left || left > axis.right) result.outside.push(point.dataset.label);
+        send(point, "pointerenter", "mouse");
+        look(figure.querySelector(".readout"));
+        send(point, "pointerleave", "mouse");
+      }
+      if (figure.querySelector(".line")) {
+        const plot = figure.querySelector(".plot"), box = plot.querySelector(".readout");
+        send(plot, "pointerdown", "touch");
+        look(box);
+        send(plot, "pointerleave", "touch");
+        result.after_touch = !box.hidden;
+        send(plot, "pointerleave", "mouse");
+        result.after_mouse = !box.hidden;
+      }
+      for (const text of figure.querySelectorAll(".bar-text")) {
+        const [a, b] = [boxOf(text), boxOf(text.previousSibling)];
+        if (a.left < b.right && b.left < a.right && a.top + 4 < b.bottom && b.top + 4 < a.bottom) result.covered.push(text.textContent);
+      }
+    }
+    const table = page.querySelector(".comparison");
+    result.first_column = table && boxOf(table.querySelector("tbody th")).width / table.closest(".scroll").clientWidth;
+    result.free = [...page.querySelectorAll(".grid text")].filter(text => text.textContent === "$0").length;
+    result.hatched = page.querySelectorAll('#life pattern').length;
+    result.lives = page.querySelector('#life')?.textContent;
+    result.together = [...page.querySelectorAll(".together")].map(text => text.textContent);
+    result.groups = [...page.querySelectorAll(".plot")].every(plot => plot.getAttribute("role") === "group");
+    return { ...result, width: root.clientWidth, page_width: root.scrollWidth, errors: root.dataset.errors ?? null };
+  });
+  document.getElementById("found").textContent = JSON.stringify(found);
+});"#;
 
 /// Returns a browser that may be used; `None`, after a printed message, if no browser is installed.
 fn browser() -> Option<PathBuf> {
@@ -77,23 +124,28 @@ fn requests_of_pages(log: &Value) -> Vec<&str> {
         .collect()
 }
 
-/// Returns a page with the report in frames as wide as a phone, a small and a large desktop. The
-/// page uses the report as a reader would, and records its findings.
-fn harness(report: &str) -> String {
+/// Returns a page with the report in frames of the given widths, and a script that uses the frames
+/// and records its findings.
+fn harness(report: &str, widths: &[u32], script: &str) -> String {
     let source = report.replace('&', "&amp;").replace('"', "&quot;");
     let frame = |width| format!("<iframe width=\"{width}\" height=\"900\" srcdoc=\"{source}\"></iframe>");
-    format!(
-        "<!doctype html><meta charset=\"utf-8\"><body>{}{}{}<pre id=\"found\"></pre><script>{}</script>",
-        frame(360),
-        frame(1024),
-        frame(1440),
-        include_str!("report_reader.js")
-    )
+    let frames: String = widths.iter().map(frame).collect();
+    format!("<!doctype html><meta charset=\"utf-8\"><body>{frames}<pre id=\"found\"></pre><script>{script}</script>")
 }
 
-/// Returns the findings of `report_reader.js`, one value per frame.
+/// Returns the findings of `report_reader.js` in frames as wide as a phone, a small and a large
+/// desktop, one value per frame.
 fn read_as_a_reader(browser: &Path, folder: &Path, report: &str) -> Vec<Value> {
-    fs::write(folder.join("harness.html"), harness(report)).expect("the folder for tests can be written");
+    read_by(browser, folder, &harness(report, &[360, 1024, 1440], include_str!("report_reader.js")))
+}
+
+/// Returns the findings of [`FIT`] in frames as wide as a phone and a desktop, one value per frame.
+fn fit(browser: &Path, folder: &Path, report: &str) -> Vec<Value> {
+    read_by(browser, folder, &harness(report, &[390, 1440], FIT))
+}
+
+fn read_by(browser: &Path, folder: &Path, harness: &str) -> Vec<Value> {
+    fs::write(folder.join("harness.html"), harness).expect("the folder for tests can be written");
     let (page, _) = open(browser, folder, "harness.html");
     let found =
         page.rsplit("<pre id=\"found\">").next().and_then(|rest| rest.split("</pre>").next()).expect("findings");
@@ -318,5 +370,171 @@ fn markup_in_a_name_stays_text() {
     for found in read_as_a_reader(&browser, &folder, &bimetal::report::html(&document)) {
         assert_eq!(found["errors"], Value::Null, "{found}");
         assert_eq!(found["intruders"], 0, "{found}");
+    }
+}
+
+/// Asserts that nothing is cut, covered or beside its chart in a frame of [`fit`].
+fn assert_fits(found: &Value) {
+    assert_eq!(found["errors"], Value::Null, "{found}");
+    assert!(found["page_width"].as_u64() <= found["width"].as_u64(), "the page scrolls sideways: {found}");
+    for fault in ["outside", "wide", "covered"] {
+        assert_eq!(found[fault], Value::Array(Vec::new()), "{fault}: {found}");
+    }
+    let charts = found["charts"].as_array().expect("charts");
+    assert!(!charts.is_empty() && charts.iter().all(|share| share.as_f64() > Some(0.5)), "{found}");
+    assert_eq!(found["groups"], true, "{found}");
+}
+
+/// Catalogue with two drives that cost nothing, because the reader has them already.
+const SHOP: &str = r#"
+[[drive]]
+model = "intel-x25-e-32gb"
+sizes = ["512MiB", "8GiB"]
+prices_usd = [0, 200]
+date = "2026-11"
+source = "the test"
+[[drive]]
+model = "seagate-barracuda-7200.12-1tb"
+sizes = ["1TB"]
+prices_usd = [0]
+date = "2026-11"
+source = "the test"
+"#;
+
+/// Returns the page of a plan that buys in `shop`.
+fn plan_page(folder: &Path, shop: &str) -> String {
+    let [catalog, report] = ["shop.toml", "plan.html"].map(|name| folder.join(name));
+    fs::write(&catalog, shop).expect("the folder for tests can be written");
+    let trace = concat!(env!("CARGO_MANIFEST_DIR"), "/../../traces/browser.bin.zst");
+    let output = Command::new(env!("CARGO_BIN_EXE_bimetal"))
+        .args(["plan", trace, "--limit", "300", "--schemes", "ssd-only,hdd-only,bcache", "--exhaustive"])
+        // The few requests end before the default delay.
+        .args(["--set", "writeback_delay=1ms"])
+        .arg("--catalog")
+        .arg(catalog)
+        .arg("--report")
+        .arg(&report)
+        .output()
+        .expect("the program runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    fs::read_to_string(report).expect("the report is there")
+}
+
+/// Options that cost nothing lay more than a chart's width beside the chart, and the texts of all
+/// options were cut on phones.
+#[test]
+fn plan_with_free_drives_fits_phone_and_desktop() {
+    let Some(browser) = browser() else { return };
+    let folder = folder("report_plan");
+    for found in fit(&browser, &folder, &plan_page(&folder, SHOP)) {
+        assert_fits(&found);
+        assert_eq!(found["free"], 2, "each chart has a mark for what costs nothing: {found}");
+    }
+}
+
+#[test]
+fn plan_with_prices_has_no_mark_for_what_is_free() {
+    let Some(browser) = browser() else { return };
+    let folder = folder("report_plan_prices");
+    let shop = SHOP.replace("[0, 200]", "[20, 200]").replace("[0]", "[50]");
+    for found in fit(&browser, &folder, &plan_page(&folder, &shop)) {
+        assert_fits(&found);
+        assert_eq!(found["free"], 0, "{found}");
+    }
+}
+
+/// Labels that carry settings made the page scroll sideways, left no room for the figures beside
+/// the first column, and pushed lines out of their charts.
+#[test]
+fn long_labels_fit_phone_and_desktop() {
+    let Some(browser) = browser() else { return };
+    let folder = folder("report_long_labels");
+    let mut document = fixture::document();
+    document.runs[3].label = "smart-response:mode=maximized:idle=1h".into();
+    document.runs[5].label = "griffin:timeout=30s:read_window=50:migration_size=1GiB:log_rate=100MiB".into();
+    for found in fit(&browser, &folder, &bimetal::report::html(&document)) {
+        assert_fits(&found);
+        assert!(found["first_column"].as_f64() < Some(0.6), "{found}");
+    }
+}
+
+/// A finger that was lifted took the values of a chart with it.
+#[test]
+fn values_stay_when_a_finger_is_lifted() {
+    let Some(browser) = browser() else { return };
+    let folder = folder("report_touch");
+    for found in fit(&browser, &folder, &bimetal::report::html(&fixture::document())) {
+        assert_fits(&found);
+        assert_eq!((&found["after_touch"], &found["after_mouse"]), (&true.into(), &false.into()), "{found}");
+    }
+}
+
+#[test]
+fn lines_that_hide_each_other_are_named() {
+    let Some(browser) = browser() else { return };
+    let folder = folder("report_together");
+    let mut document = fixture::document();
+    document.runs[2].series.response_time_cdf = document.runs[0].series.response_time_cdf.clone();
+    for found in fit(&browser, &folder, &bimetal::report::html(&document)) {
+        let sentences = found["together"].as_array().expect("sentences");
+        let names_both = |sentence: &Value| {
+            sentence.as_str().is_some_and(|sentence| sentence.contains("lie on each other: ssd-only and combo"))
+        };
+        assert!(sentences.iter().any(names_both), "{found}");
+    }
+}
+
+/// A life that nothing shortens was hatched like a life that nobody can tell.
+#[test]
+fn life_without_writes_is_unlimited_and_not_hatched() {
+    let Some(browser) = browser() else { return };
+    let folder = folder("report_unlimited");
+    let mut document = fixture::document();
+    for (at, reason) in [(0, Unknown::NothingWritten), (5, Unknown::NothingErased)] {
+        let flash = &mut document.runs[at].devices.ssd.flash;
+        (flash.lifetime_years, flash.lifetime_unknown) = (None, Some(reason));
+    }
+    for found in fit(&browser, &folder, &bimetal::report::html(&document)) {
+        assert_eq!(found["hatched"], 1, "{found}");
+        assert!(
+            found["lives"].as_str().is_some_and(|lives| lives.contains("unlimited: nothing is written")),
+            "{found}"
+        );
+    }
+}
+
+/// Regression: within a time that one request of ten million exceeded were "100 %" of them.
+#[test]
+fn share_below_one_is_not_rounded_to_100_percent() {
+    let Some(browser) = browser() else { return };
+    let folder = folder("report_rounding");
+    let mut document = fixture::document();
+    for run in &mut document.runs {
+        let cdf = Cdf { ms: vec![1.0, 100.0], requests: vec![9_999_999, 10_000_000] };
+        run.series.response_time_cdf = CdfByKind { all: cdf.clone(), read: cdf.clone(), write: cdf };
+    }
+    for found in read_as_a_reader(&browser, &folder, &bimetal::report::html(&document)) {
+        let readout = found["readout"].as_str().expect("a text");
+        assert!(readout.contains("> 99.9999 %") && !readout.contains("100 %"), "{readout}");
+    }
+}
+
+/// Axes without a line stood in the place of the reason.
+#[test]
+fn trace_of_flushes_has_a_reason_in_place_of_latencies() {
+    let Some(browser) = browser() else { return };
+    let folder = folder("report_flushes");
+    let mut document = fixture::document();
+    for run in &mut document.runs {
+        let latency = &mut run.series.latency;
+        latency.mean_ms.fill(None);
+        latency.p99_ms.fill(None);
+    }
+    for found in read_as_a_reader(&browser, &folder, &bimetal::report::html(&document)) {
+        assert_eq!(found["errors"], Value::Null, "{found}");
+        for chart in found["charts"].as_array().expect("charts") {
+            let is_latency = chart["chart"] == "time mean" || chart["chart"] == "time p99";
+            assert_eq!(chart["says"] == "No scheme that is shown has this figure.", is_latency, "{chart}");
+        }
     }
 }

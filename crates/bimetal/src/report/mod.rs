@@ -114,12 +114,12 @@ fn workload(document: &Document) -> String {
 /// Returns the answer, its reasons, and the cautions.
 fn answer(document: &Document) -> String {
     let summary = headline::summary(document);
-    let findings = document.findings.iter().map(|finding| escaped(&finding.line()));
+    let (warnings, notes) = sections::by_severity(&document.findings);
     let left_out = document.reasons_left_out();
     let left_out =
         left_out.iter().map(|left| format!("{} is left out: {}.", escaped(&left.label), escaped(&left.reason)));
-    let cautions = findings.chain(left_out).chain(headline::cautions(document));
-    let cautions: String = cautions.map(|caution| format!("<p class=\"caution\">{caution}</p>\n")).collect();
+    let lines = headline::cautions(document).into_iter().chain(warnings).chain(left_out).chain(notes);
+    let cautions = sections::findings(&lines.collect::<Vec<_>>());
     let cards: String = headline::answers(document)
         .iter()
         .filter(|_| document.runs.len() > 1)
@@ -249,6 +249,32 @@ mod tests {
         let line = "<p class=\"caution\">warning: 90 % of &lt;requests&gt; (--align 7)</p>";
         let (found, figures) = (page.find(line), page.find("id=\"figures\""));
         assert!(found.is_some() && found < figures, "{found:?} {figures:?}");
+    }
+
+    /// Six findings filled half of the first screen.
+    #[test]
+    fn findings_beyond_two_are_folded_warnings_first() {
+        let mut document = fixture::document();
+        document.runs.truncate(1);
+        document.trace.skipped_lines = 0;
+        let findings = [("note", "small"), ("warning", "large"), ("warning", "larger"), ("warning", "largest")];
+        document.findings = findings
+            .map(|(severity, text)| Finding { severity: severity.into(), text: text.into(), ..Finding::default() })
+            .into();
+        let page = html(&document);
+        let (open, folded) = page.split_once("<details class=\"more\">").expect("some are folded");
+        assert!(open.contains(">warning: large<") && open.contains(">warning: larger<"), "{open}");
+        assert!(folded.starts_with("<summary>2 more findings, with a warning</summary>"), "{folded}");
+        assert!(folded.find(">warning: largest<") < folded.find(">note: small<"), "{folded}");
+    }
+
+    #[test]
+    fn long_names_may_be_broken_into_lines() {
+        let mut document = fixture::document();
+        document.runs[0].label = "smart-response:mode=maximized".into();
+        let page = html(&document);
+        assert!(page.contains("<span class=\"long\">smart-response:mode=maximized</span></b>"));
+        assert!(!page.contains("<span class=\"long\">hdd-only"));
     }
 
     #[test]

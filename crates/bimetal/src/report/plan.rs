@@ -15,7 +15,7 @@ use bimetal_plan::search::Tried;
 use serde_json::{Value, json};
 
 use super::escape::{html as escaped, json_in_script};
-use super::sections::capital;
+use super::sections::{by_severity, capital, findings};
 use super::{CHARTS, ERRORS, STYLE, palette};
 use crate::prices;
 
@@ -108,13 +108,10 @@ fn verdict(planned: &Planned) -> String {
     for line in planned.after_growth().into_iter().chain(planned.left_out_for_their_map()) {
         let _ = writeln!(text, "<p>{}</p>", escaped(&line));
     }
-    for finding in &answer.findings {
-        let _ = writeln!(text, "<p class=\"caution\">{}</p>", escaped(&finding.line()));
-    }
-    for note in answer.confidence.iter().flat_map(|confidence| &confidence.notes) {
-        let _ = writeln!(text, "<p class=\"caution\">{}</p>", escaped(note));
-    }
-    text + "</section>\n"
+    let (warnings, notes) = by_severity(&answer.findings);
+    let unsure = answer.confidence.iter().flat_map(|confidence| &confidence.notes).map(|note| escaped(note));
+    let lines: Vec<String> = warnings.into_iter().chain(unsure).chain(notes).collect();
+    text + &findings(&lines) + "</section>\n"
 }
 
 /// Returns commands under their introduction; an empty text without commands.
@@ -212,7 +209,7 @@ fn rejected(answer: &Answer) -> String {
     for rejected in answer.rejected.iter().take(ROWS_MAX) {
         let _ = write!(
             rows,
-            "<tr><td>{}</td><td class=\"words\">{}</td></tr>",
+            "<tr><td class=\"words\">{}</td><td class=\"words\">{}</td></tr>",
             escaped(&rejected.option.name),
             escaped(&rejected.reason)
         );

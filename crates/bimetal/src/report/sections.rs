@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use bimetal_measure::text::{bytes, count, dollars, lifetime, milliseconds, percent, span, three_digits};
+use bimetal_sim::findings::Finding;
 use bimetal_sim::results::{Document, Member, MemberFigures, Run};
 
 use crate::choices::cost_of_a_year;
@@ -11,11 +12,19 @@ use super::columns::{Better, COLUMNS, Column};
 use super::escape::html;
 use super::palette::inks;
 
+/// Letters from which on a name may be broken into lines, as in `charts.js`.
+const LONG: usize = 21;
+
 /// Returns the name of a run's scheme with its colour beside it.
 pub(crate) fn scheme(runs: &[Run], index: usize) -> String {
     let ink = inks(runs)[index];
     let hollow = if ink.dashed { " hollow" } else { "" };
-    format!("<b class=\"scheme c{}{hollow}\">{}</b>", ink.colour, html(&label(runs, index)))
+    let label = label(runs, index);
+    let mut name = html(&label);
+    if label.chars().count() >= LONG {
+        name = format!("<span class=\"long\">{name}</span>");
+    }
+    format!("<b class=\"scheme c{}{hollow}\">{name}</b>", ink.colour)
 }
 
 /// Returns the name of a run: its label, with a number if several runs have the label.
@@ -26,6 +35,40 @@ pub(crate) fn label(runs: &[Run], index: usize) -> String {
     }
     let number = runs[..index].iter().filter(|run| run.label == *name).count() + 1;
     format!("{name} {number}")
+}
+
+/// Findings that stand open.
+const OPEN_MAX: usize = 2;
+
+/// Returns findings as HTML: the first few open, the others for the reader to unfold. `lines` are
+/// HTML, the most important first.
+pub(crate) fn findings(lines: &[String]) -> String {
+    let paragraphs = |lines: &[String]| -> String {
+        lines.iter().map(|line| format!("<p class=\"caution\">{line}</p>\n")).collect()
+    };
+    let (open, folded) = lines.split_at(lines.len().min(OPEN_MAX));
+    if folded.is_empty() {
+        return paragraphs(open);
+    }
+    let plural = if folded.len() == 1 { "" } else { "s" };
+    let warnings = match folded.iter().filter(|line| line.starts_with("warning: ")).count() {
+        0 => String::new(),
+        1 => ", with a warning".to_owned(),
+        warnings => format!(", with {warnings} warnings"),
+    };
+    format!(
+        "{}<details class=\"more\"><summary>{} more finding{plural}{warnings}</summary>\n{}</details>\n",
+        paragraphs(open),
+        folded.len(),
+        paragraphs(folded)
+    )
+}
+
+/// Returns the lines of the warnings and the lines of the notes, as HTML.
+pub(crate) fn by_severity(findings: &[Finding]) -> (Vec<String>, Vec<String>) {
+    let (notes, warnings): (Vec<_>, Vec<_>) = findings.iter().partition(|finding| finding.severity == "note");
+    let lines = |findings: Vec<&Finding>| findings.iter().map(|finding| html(&finding.line())).collect();
+    (lines(warnings), lines(notes))
 }
 
 /// Returns both blocks of runs, and the meaning of the columns.

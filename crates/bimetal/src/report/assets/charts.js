@@ -21,6 +21,17 @@ const charts = (() => {
     return node;
   }
 
+  // Letters from which on a name may be broken into lines, as in sections.rs.
+  const LONG = 21;
+
+  // An element with the name of a scheme and its mark.
+  function scheme(tag, series, parent) {
+    const node = html(tag, `scheme c${series.colour}${series.dashed ? " hollow" : ""}`, parent);
+    if (series.label.length < LONG) node.append(series.label);
+    else html("span", "long", node, series.label);
+    return node;
+  }
+
   // ---- Axes: where a value lies between 0 and 1, and which values are marked. ----
 
   function niceStep(rough, steps) {
@@ -47,7 +58,7 @@ const charts = (() => {
   // Seconds, marked in the unit that suits the span.
   function time(low, high) {
     if (!(high > low)) high = low + 1;
-    const units = [[1, "s", [1, 2, 5]], [60, "min", [1, 2, 5, 10, 15, 20, 30]], [3600, "h", [1, 2, 3, 6, 12, 24]], [86400, "d", [1, 2, 7, 14, 28]]];
+    const units = [[1, "s", [1, 2, 5, 10, 15, 20, 30]], [60, "min", [1, 2, 5, 10, 15, 20, 30]], [3600, "h", [1, 2, 3, 6, 12, 24]], [86400, "d", [1, 2, 7, 14, 28]]];
     const span = high - low;
     const [unit, name, steps] = span < 150 ? units[0] : span < 9000 ? units[1] : span < 260000 ? units[2] : units[3];
     const base = linear(low, high, value => `${trim(value / unit)} ${name}`);
@@ -112,6 +123,14 @@ const charts = (() => {
     return pen.measureText(text).width;
   }
 
+  // The beginning of a label that fits into `room` pixels.
+  function cut(text, room) {
+    if (widthOf(text) <= room) return text;
+    let length = text.length - 1;
+    while (length > 1 && widthOf(`${text.slice(0, length)}…`) > room) length--;
+    return `${text.slice(0, length)}…`;
+  }
+
   // Heights for labels at the wished `heights`: in their order, at least `apart` from each other, between `top` and `bottom`.
   function spread(heights, top, bottom, apart) {
     const gap = Math.min(apart, (bottom - top) / Math.max(1, heights.length - 1));
@@ -134,35 +153,41 @@ const charts = (() => {
     return a.x < b.x + b.width && b.x < a.x + a.width && a.y < b.y + b.height && b.y < a.y + a.height;
   }
 
-  // Places for the label of a point, as [x, y] of the label's upper left corner beside the point: first `clear` pixels beside it,
-  // then further off, where a thin line leads to the label.
+  // Places for the label of a point, as [x, y] of the label's upper left corner from the point:
+  // `clear` pixels beside it, and further off, where a thin line leads to the label.
   function placesBeside(width, clear) {
-    const near = [[clear, -8], [-clear - width, -8], [7, -22], [7, 7], [-7 - width, -22], [-7 - width, 7], [-width / 2, -26], [-width / 2, 11]];
+    const near = [[clear, -8], [-clear - width, -8], [8, -23], [8, 8], [-8 - width, -23], [-8 - width, 8], [-width / 2, -26], [-width / 2, 11]];
     const far = [];
     for (let dy = -150; dy <= 150; dy += 15) for (const dx of [24, 48, 80, 120]) far.push([dx, dy - 8], [-dx - width, dy - 8]);
     const away = ([dx, dy]) => Math.hypot(Math.max(dx, 0, -dx - width), dy + 8);
-    return [...near, ...far.sort((a, b) => away(a) - away(b))];
+    return { near, far: far.sort((a, b) => away(a) - away(b)) };
   }
 
-  // Gives each of `points` ({x, y, text, clear}) a place for its label that covers no other point, no other label, and none of
-  // `obstacles`. A label that fits nowhere is left out.
+  // Gives each of `points` ({x, y, text, clear}) a place for its label that covers no other point,
+  // no other label and, where there is room, none of `obstacles`. Near places are given first. A
+  // label that fits nowhere is left out.
   function placeNames(points, area, obstacles) {
     const height = 15;
-    const taken = [...obstacles];
+    const names = [];
     const dots = points.map(({ x, y }) => ({ x: x - 8, y: y - 8, width: 16, height: 16 }));
-    return points.map(({ x, y, text, clear }) => {
+    const isInside = box => box.x >= area.x && box.y >= area.y && box.x + box.width <= area.x + area.width && box.y + box.height <= area.y + area.height;
+    const isClear = (box, others) => !others.some(other => overlaps(box, other));
+
+    function place({ x, y, text, clear }, isNear) {
       if (!text) return null;
       const width = widthOf(text) + 6;
-      for (const [dx, dy] of placesBeside(width, clear)) {
-        const box = { x: x + dx, y: y + dy, width, height };
-        if (box.x < area.x || box.y < area.y || box.x + width > area.x + area.width || box.y + height > area.y + area.height) continue;
-        if ([...dots, ...taken].some(other => overlaps(box, other))) continue;
-        taken.push(box);
-        const [endX, endY] = [Math.min(Math.max(x, box.x), box.x + width), Math.min(Math.max(y, box.y + 4), box.y + height - 4)];
-        return { ...box, leader: Math.hypot(endX - x, endY - y) > 16 ? [endX, endY] : null };
-      }
-      return null;
-    });
+      const { near, far } = placesBeside(width, clear);
+      const boxes = (isNear ? near : [...far, ...near]).map(([dx, dy]) => ({ x: x + dx, y: y + dy, width, height }));
+      const free = boxes.filter(box => isInside(box) && isClear(box, [...dots, ...names]));
+      const box = free.find(box => isClear(box, obstacles)) ?? (isNear ? undefined : free[0]);
+      if (!box) return null;
+      names.push(box);
+      const [endX, endY] = [Math.min(Math.max(x, box.x), box.x + width), Math.min(Math.max(y, box.y + 4), box.y + height - 4)];
+      return { ...box, leader: Math.hypot(endX - x, endY - y) > 16 ? [endX, endY] : null };
+    }
+
+    const places = points.map(point => place(point, true));
+    return places.map((found, index) => found ?? place(points[index], false));
   }
 
   // ---- The frame that all charts share. ----
@@ -202,21 +227,66 @@ const charts = (() => {
     return `c${series.colour}${series.dashed ? " dashed" : ""}`;
   }
 
+  // ---- The box that says values. ----
+
+  // The box of the page that is open: { root, hide }.
+  let opened = null;
+
+  // A mouse closes the box when it leaves the chart. A finger leaves nothing; a tap elsewhere
+  // closes the box.
+  addEventListener("pointerdown", event => {
+    if (opened && !opened.root.contains(event.target)) opened.hide();
+  });
+
+  // A box in `root`, closed; `onHide` is called when it closes.
+  function box(root, onHide = () => {}) {
+    const node = html("div", "readout", root);
+    node.setAttribute("aria-live", "polite");
+    node.hidden = true;
+    const own = {
+      root,
+      // Shows `title` and `rows` (HTML elements). `place` finds left and top for width and height.
+      show(title, rows, place) {
+        if (opened !== own) opened?.hide();
+        opened = own;
+        node.replaceChildren(...rows);
+        node.prepend(html("p", "", null, title));
+        node.hidden = false;
+        const [left, top] = place(node.offsetWidth, node.offsetHeight);
+        node.style.left = `${Math.max(0, Math.min(left, root.clientWidth - node.offsetWidth))}px`;
+        node.style.top = `${top}px`;
+      },
+      hide() {
+        if (opened === own) opened = null;
+        node.hidden = true;
+        onHide();
+      },
+      leave(event) {
+        if (event.pointerType !== "touch") own.hide();
+      },
+    };
+    return own;
+  }
+
   // ---- Lines. ----
 
   // Draws `spec.series` ({label, colour, dashed, points: [[x, y | null]…]}); with `spec.step` a value holds until the next.
   function lines(root, spec) {
     root.replaceChildren();
     const isNarrow = root.clientWidth < 520;
-    const gutter = isNarrow ? 0 : Math.max(...spec.series.map(series => widthOf(series.label))) + KEY_LEFT + 4;
-    const { surface, area, x, y } = frame(root, spec, isNarrow ? 300 : 380, gutter);
+    const way = spec.step ? 14 : 34;
+    const gutter = Math.max(...spec.series.map(series => widthOf(series.label))) + way + KEY_LEFT + 4;
+    const isBelow = isNarrow || gutter > root.clientWidth / 3;
+    const { surface, area, x, y } = frame(root, spec, isNarrow ? 300 : 380, isBelow ? 0 : gutter);
     const id = `clip-${charts.next++}`;
     svg("rect", { x: area.x, y: area.y - 2, width: area.width + 2, height: area.height + 4 }, svg("clipPath", { id }, svg("defs", {}, surface)));
     const inside = svg("g", { "clip-path": `url(#${id})` }, surface);
     const drawn = spec.series.map(series => line(inside, series, spec.step, x, y));
-    if (isNarrow) keyBelow(root, spec.series);
-    else keyBeside(surface, area, spec.series, drawn, !spec.step);
-    readout(root, spec, surface, area, x, y);
+    if (isBelow) keyBelow(root, spec.series);
+    else keyBeside(surface, area, spec.series, drawn, way, !spec.step);
+    const groups = together(spec, y).map(labels => list(labels));
+    if (groups.length) html("p", "together", root, `Lines that lie on each other: ${groups.join("; ")}.`);
+    readout(root, spec, surface, area, y);
   }
 
   // Draws a line and returns its points in pixels.
@@ -240,12 +310,13 @@ const charts = (() => {
     return points;
   }
 
-  // Distance from the end of the lines to a label beside them: the way to the label, a sample of the line, a gap.
-  const KEY_LEFT = 46;
+  // Width of a sample of a line before its name, with the gaps on both sides.
+  const KEY_LEFT = 32;
 
-  // Writes the names of the lines to the right of the chart, each at the height at which its line ends. With
-  // `isLed` a thin line leads from each end to its name. Lines that end at one height stand in the order in which they get there.
-  function keyBeside(surface, area, series, drawn, isLed) {
+  // Writes the names of the lines to the right of the chart, `way` pixels off, each at the height
+  // at which its line ends. With `isLed` a thin line leads from each end to its name. Lines that end
+  // at one height stand in the order in which they get there.
+  function keyBeside(surface, area, series, drawn, way, isLed) {
     const edge = area.x + area.width;
     const ends = drawn.map(points => points.at(-1) ?? [edge, area.y + area.height]);
     const middle = area.y + area.height / 2;
@@ -258,9 +329,9 @@ const charts = (() => {
     series.forEach((one, index) => {
       const y = heights[index];
       const row = svg("g", { class: `key ${inkClass(one)}`, "data-label": one.label, "data-end": within[index].toFixed(1) }, surface);
-      if (isLed && ends[index][0] > edge - 3) svg("path", { class: "leader", d: `M${edge + 2} ${within[index]}L${edge + 16} ${y}` }, row);
-      svg("path", { class: `sample ${inkClass(one)}`, d: `M${edge + 16} ${y}h24` }, row);
-      svg("text", { class: "label", x: edge + KEY_LEFT, y: y + 4.5 }, row, one.label);
+      if (isLed && ends[index][0] > edge - 3) svg("path", { class: "leader", d: `M${edge + 2} ${within[index]}L${edge + way} ${y}` }, row);
+      svg("path", { class: `sample ${inkClass(one)}`, d: `M${edge + way + 2} ${y}h24` }, row);
+      svg("text", { class: "label", x: edge + way + KEY_LEFT, y: y + 4.5 }, row, one.label);
     });
   }
 
@@ -289,15 +360,52 @@ const charts = (() => {
     return next && next[0] - at < at - points[low][0] ? next[1] : points[low][1];
   }
 
+  // Number of places at which lines are compared.
+  const SAMPLES = 400;
+
+  // Heights of a line from left to right in pixels; null where it is not drawn.
+  function heightsOf({ points }, spec, y) {
+    const [first, last] = [points[0]?.[0], points.at(-1)?.[0]];
+    return Array.from({ length: SAMPLES }, (_, index) => {
+      const at = spec.x.value((index + 0.5) / SAMPLES);
+      const value = at >= first && at <= last ? valueAt(points, at, spec.step) : null;
+      return value === null ? null : y(value);
+    });
+  }
+
+  // True if one line hides the other: almost nowhere are they more than a line's width apart.
+  function coincide(a, b) {
+    const drawn = [...a.keys()].filter(index => a[index] !== null || b[index] !== null);
+    const apart = drawn.filter(index => a[index] === null || b[index] === null || Math.abs(a[index] - b[index]) > 2);
+    return drawn.length > 0 && apart.length <= drawn.length / 50;
+  }
+
+  // The labels of lines that lie on each other, as lists of two or more.
+  function together(spec, y) {
+    const groups = [];
+    for (const series of spec.series) {
+      const heights = heightsOf(series, spec, y);
+      const group = groups.find(group => coincide(group.heights, heights));
+      if (group) group.labels.push(series.label);
+      else groups.push({ heights, labels: [series.label] });
+    }
+    return groups.map(group => group.labels).filter(labels => labels.length > 1);
+  }
+
+  function list(words) {
+    return `${words.slice(0, -1).join(", ")} and ${words.at(-1)}`;
+  }
+
   // A cursor that follows pointer and arrow keys and says the values under it.
-  function readout(root, spec, surface, area, x, y) {
+  function readout(root, spec, surface, area, y) {
     const cursor = svg("g", { class: "cursor", visibility: "hidden" }, surface);
     const rule = svg("line", { y1: area.y, y2: area.y + area.height }, cursor);
     const dots = spec.series.map(series => svg("circle", { class: `dot ${inkClass(series)}`, r: 4 }, cursor));
-    const box = html("div", "readout", root);
-    box.setAttribute("aria-live", "polite");
-    box.hidden = true;
     let place = null;
+    const said = box(root, () => {
+      place = null;
+      cursor.setAttribute("visibility", "hidden");
+    });
 
     function show(at) {
       place = Math.min(1, Math.max(0, at));
@@ -315,34 +423,23 @@ const charts = (() => {
         return { series, found };
       });
       rows.sort((a, b) => (b.found ?? -Infinity) - (a.found ?? -Infinity));
-      box.replaceChildren();
-      html("p", "", box, spec.at(value));
-      for (const { series, found } of rows) {
-        const row = html("div", "", box);
-        html("span", `scheme ${inkClass(series)}${series.dashed ? " hollow" : ""}`, row, series.label);
+      said.show(spec.at(value), rows.map(({ series, found }) => {
+        const row = html("div");
+        scheme("span", series, row);
         html("span", "value", row, found === null ? "–" : spec.say(found));
-      }
-      box.hidden = false;
-      const left = px + 14 + box.offsetWidth > root.clientWidth ? px - 14 - box.offsetWidth : px + 14;
-      box.style.left = `${Math.max(0, Math.min(left, root.clientWidth - box.offsetWidth))}px`;
-      box.style.top = `${area.y + 4}px`;
+        return row;
+      }), width => [px + 14 + width > root.clientWidth ? px - 14 - width : px + 14, area.y + 4]);
       cursor.setAttribute("visibility", "visible");
     }
 
-    function hide() {
-      place = null;
-      box.hidden = true;
-      cursor.setAttribute("visibility", "hidden");
-    }
-
     root.onpointermove = root.onpointerdown = event => show((event.clientX - surface.getBoundingClientRect().left - area.x) / area.width);
-    root.onpointerleave = hide;
-    root.onblur = hide;
+    root.onpointerleave = said.leave;
+    root.onblur = said.hide;
     root.onkeydown = event => {
       const step = event.shiftKey ? 0.1 : 0.01;
       if (event.key === "ArrowRight") show((place ?? 0.49) + step);
       else if (event.key === "ArrowLeft") show((place ?? 0.51) - step);
-      else if (event.key === "Escape") { hide(); return; }
+      else if (event.key === "Escape") { said.hide(); return; }
       else return;
       event.preventDefault();
     };
@@ -367,14 +464,13 @@ const charts = (() => {
         obstacles.push({ x: lastX, y: lastY, width: px - lastX, height: 1 }, { x: px, y: Math.min(py, lastY), width: 1, height: Math.abs(py - lastY) });
       });
     }
-    const drawn = spec.series.map(series => ({ text: series.named ?? series.label, x: x(series.point[0]), y: y(series.point[1]), clear: series.chosen ? 14 : 10 }));
+    const room = series => Math.min(area.width * (series.chosen ? 0.9 : 0.6), 260);
+    const drawn = spec.series.map(series => ({ text: cut(series.named ?? series.label, room(series)), x: x(series.point[0]), y: y(series.point[1]), clear: series.chosen ? 14 : 10 }));
     const places = placeNames(drawn, { ...area, x: area.x - 4, y: 0, width: area.width + 14, height: area.height + 10 }, obstacles);
     places.forEach((place, index) => {
       if (place?.leader) svg("line", { class: `leader ${inkClass(spec.series[index])}`, x1: drawn[index].x, y1: drawn[index].y, x2: place.leader[0], y2: place.leader[1] }, surface);
     });
-    const box = html("div", "readout", root);
-    box.setAttribute("aria-live", "polite");
-    box.hidden = true;
+    const said = box(root);
     // The last one drawn lies on top.
     const order = [...spec.series.keys()].sort((a, b) => Boolean(spec.series[a].chosen) - Boolean(spec.series[b].chosen));
     for (const index of order) {
@@ -382,16 +478,12 @@ const charts = (() => {
       const { x: cx, y: cy } = drawn[index];
       if (series.chosen) svg("circle", { class: `ring ${inkClass(series)}`, cx, cy, r: 11 }, surface);
       const dot = svg("circle", { class: `mark point ${inkClass(series)}`, cx, cy, r: 6.5, tabindex: 0, role: "img", "aria-label": `${series.label}: ${series.note}`, "data-label": series.label }, surface);
-      const show = () => {
-        box.replaceChildren();
-        html("p", "", box, series.label);
-        for (const line of series.note.split("; ")) html("div", "", box, line);
-        box.hidden = false;
-        box.style.left = `${Math.max(0, Math.min(cx + 14, root.clientWidth - box.offsetWidth))}px`;
-        box.style.top = `${cy + 14 + box.offsetHeight > height ? cy - 14 - box.offsetHeight : cy + 14}px`;
-      };
+      const beside = (_, high) => [cx + 14, cy + 14 + high > height ? cy - 14 - high : cy + 14];
+      const show = () => said.show(series.label, series.note.split("; ").map(line => html("div", "", null, line)), beside);
       dot.onpointerenter = dot.onfocus = show;
-      dot.onpointerleave = dot.onblur = () => { box.hidden = true; };
+      dot.onpointerleave = said.leave;
+      dot.onblur = said.hide;
+      dot.onkeydown = event => { if (event.key === "Escape") said.hide(); };
       const place = places[index];
       if (place) svg("text", { class: `label ${inkClass(series)}`, x: place.x + 2, y: place.y + 12 }, surface, drawn[index].text);
     }
@@ -399,32 +491,38 @@ const charts = (() => {
 
   // ---- Bars. ----
 
-  // Draws a bar for each of `spec.series` ({label, colour, dashed, value, part, endless, text}): `part` of it solid, the rest
-  // pale. A value of null has no bar, only its text; one that is `endless` is hatched from end to end.
+  // Draws a bar for each of `spec.series` ({label, colour, dashed, value, part, whole, text}):
+  // `part` of it solid, the rest pale. A value of null has no bar, only its text. With `whole`
+  // ("pale" or "hatched") a bar goes from end to end.
   function bars(root, spec) {
     root.replaceChildren();
     const width = Math.max(root.clientWidth, 240);
-    const row = 40;
+    // Where a label leaves no room for its text, all texts stand on lines of their own.
+    const isStacked = spec.series.some(series => widthOf(series.label) + widthOf(series.text) + 12 > width);
+    const head = isStacked ? 36 : 19;
+    const row = head + 21;
     const height = spec.series.length * row + 4;
     const surface = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": spec.title }, root);
     const largest = Math.max(...spec.series.map(series => series.value ?? 0), 0);
     spec.series.forEach((series, index) => {
       const top = index * row;
-      svg("text", { class: `label ${inkClass(series)}`, x: 0, y: top + 13 }, surface, series.label);
-      svg("text", { class: "bar-text", x: width, y: top + 13, "text-anchor": "end" }, surface, series.text);
-      svg("rect", { class: "track", x: 0, y: top + 19, width, height: 12 }, surface);
-      if (series.endless) {
+      const y = top + head;
+      svg("text", { class: `label ${inkClass(series)}`, x: 0, y: top + 13 }, surface, cut(series.label, width));
+      svg("text", { class: "bar-text", x: isStacked ? 0 : width, y: y - 6, "text-anchor": isStacked ? "start" : "end" }, surface, series.text);
+      svg("rect", { class: "track", x: 0, y, width, height: 12 }, surface);
+      if (series.whole === "pale") svg("rect", { class: `mark bar pale ${inkClass(series)}`, x: 0, y, width, height: 12, "data-label": series.label }, surface);
+      if (series.whole === "hatched") {
         const id = `hatch-${charts.next++}`;
         const pattern = svg("pattern", { id, width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" }, svg("defs", {}, surface));
         svg("rect", { class: `bar pale ${inkClass(series)}`, width: 3, height: 6 }, pattern);
-        svg("rect", { class: "mark", x: 0, y: top + 19, width, height: 12, fill: `url(#${id})`, "data-label": series.label }, surface);
+        svg("rect", { class: "mark", x: 0, y, width, height: 12, fill: `url(#${id})`, "data-label": series.label }, surface);
       }
       if (series.value === null || largest === 0) return;
       const length = value => Math.max(value > 0 ? 1.5 : 0, value / largest * width);
-      if (series.part !== undefined) svg("rect", { class: `mark bar pale ${inkClass(series)}`, x: 0, y: top + 19, width: length(series.value), height: 12 }, surface);
-      svg("rect", { class: `mark bar ${inkClass(series)}`, x: 0, y: top + 19, width: length(series.part ?? series.value), height: 12, "data-label": series.label }, surface);
+      if (series.part !== undefined) svg("rect", { class: `mark bar pale ${inkClass(series)}`, x: 0, y, width: length(series.value), height: 12 }, surface);
+      svg("rect", { class: `mark bar ${inkClass(series)}`, x: 0, y, width: length(series.part ?? series.value), height: 12, "data-label": series.label }, surface);
     });
   }
 
-  return { lines, points, bars, linear, log, time, tail, html, trim, next: 0 };
+  return { lines, points, bars, linear, log, time, tail, html, scheme, trim, next: 0 };
 })();

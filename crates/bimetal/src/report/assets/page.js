@@ -36,7 +36,13 @@
   }
 
   const capital = text => text.charAt(0).toUpperCase() + text.slice(1);
-  const percent = share => `${trim(100 * share, 3)} %`;
+
+  // Never rounds up to 100 %: one request in two thousand that took longer is no rounding error.
+  function percent(share, digits = 3) {
+    const text = trim(100 * share, digits);
+    return share < 1 && Number(text) >= 100 ? `> 99.${"9".repeat(digits - 2)} %` : `${text} %`;
+  }
+
   const dollars = value => `$${value >= 100 ? value.toFixed(0) : value.toFixed(2)}`;
 
   // ---- Charts. ----
@@ -54,6 +60,7 @@
     const sentence = html("p", "", caption);
     const controls = html("div", "switches", box);
     const place = html("div", "plot", box);
+    place.setAttribute("role", "group");
     place.setAttribute("aria-label", title);
     const choices = {};
     const redraw = () => {
@@ -111,6 +118,15 @@
 
   const values = all => all.flatMap(one => one.points.map(point => point[1]));
 
+  // Buckets without a read or write have no response time.
+  const hasValues = all => values(all).some(Number.isFinite);
+
+  // A linear axis from 0 whose marks are round in a unit of size `unit`.
+  function linearIn(unit, high, format) {
+    const inUnits = charts.linear(0, high / unit);
+    return { ...charts.linear(0, high, format), ticks: count => inUnits.ticks(count).map(tick => tick * unit) };
+  }
+
   figure("cdf", "How long requests take", choices => choices.scale === "tail"
     ? "The slowest requests, each step up ten times as rare: at 99.9 % one request in a thousand takes longer."
     : "Share of requests that took no longer than the time below. Further left is faster.",
@@ -134,15 +150,22 @@
     const nines = Math.min(6, Math.max(2, Math.log10(most)));
     const y = isTail ? charts.tail(nines) : charts.linear(0, 1, percent);
     const digits = isTail ? 6 : 3;
-    charts.lines(place, { title: "Distribution of response times", series: all, x, y, step: true, at: value => `within ${milliseconds(value)}`, say: share => `${trim(100 * share, digits)} %` });
+    charts.lines(place, { title: "Distribution of response times", series: all, x, y, step: true, at: value => `within ${milliseconds(value)}`, say: share => percent(share, digits) });
   }, true);
 
   const OVER_SHARE = {
     mean: { title: "Mean response time", log: true, say: milliseconds, value: point => point.mean_ms },
     p99: { title: "99th percentile of the response times", log: true, say: milliseconds, value: point => point.p99_ms },
     hits: { title: "Share of the blocks read that the SSD served", say: percent, value: point => point.read_hit_ratio },
-    life: { title: "Shortest possible lifetime of the SSD", log: true, say: lifetime, value: point => point.lifetime_least_years },
+    // More than a hundred years are all the same.
+    life: { title: "Shortest possible lifetime of the SSD", log: true, say: lifetime, value: point => point.lifetime_least_years === null ? null : Math.min(point.lifetime_least_years, 100) },
   };
+
+  function axisOfSize(kind, low, high) {
+    const isLog = kind.log && low > 0 && high / low > 20;
+    if (kind === OVER_SHARE.life) return isLog ? logOfLife(low / 1.2, high * 1.2) : linearIn(unitOfLife(high).years, high * 1.05 || 1, lifeMark);
+    return isLog ? charts.log(low / 1.2, high * 1.2, kind.say) : charts.linear(0, kind.say === percent ? 1 : high * 1.05 || 1, kind.say);
+  }
 
   if (overShare.length) figure("size", "How large an SSD", choices => `${OVER_SHARE[choices.what].title}, by the size of the SSD as a share of all that the trace touches. A scheme that keeps blocks on the SSD alone has the whole drive; an SSD too small for its scheme has the size that the scheme needs.`,
     [["what", "Figure", [["mean", "mean latency"], ["p99", "p99 latency"], ["hits", "hits"], ["life", "life"]]]],
@@ -151,12 +174,10 @@
       const all = series(run => ({
         points: overShare.filter(point => point.label === run.label && kind.value(point) !== null).map(point => [point.percent, kind.value(point)]),
       }));
-      if (!all.length) return "No scheme that is shown has this figure.";
+      if (!hasValues(all)) return "No scheme that is shown has this figure.";
       const shares = [...new Set(overShare.map(point => point.percent))].sort((a, b) => a - b);
       const x = { ...charts.log(shares[0], shares.at(-1), share => `${share} %`), ticks: () => shares, title: "size of the SSD" };
-      const [low, high] = range(values(all));
-      const isLog = kind.log && low > 0 && high / low > 20;
-      const y = isLog ? charts.log(low / 1.2, high * 1.2, kind.say) : charts.linear(0, kind.say === percent ? 1 : high * 1.05 || 1, kind.say);
+      const y = axisOfSize(kind, ...range(values(all)));
       charts.lines(place, { title: kind.title, series: all, x, y, at: share => `an SSD of ${trim(share, 2)} %`, say: kind.say });
     }, true);
 
@@ -183,7 +204,7 @@
     (place, { what }) => {
       const kind = OVER_TIME[what];
       const all = series(run => ({ points: kind.points(run) }));
-      if (!all.length) return "No scheme that is shown has this figure.";
+      if (!hasValues(all)) return "No scheme that is shown has this figure.";
       const [start, end] = range(all.flatMap(one => one.points.map(point => point[0])));
       let [low, high] = range(values(all));
       const x = { ...charts.time(start, end), title: "time" };
@@ -191,11 +212,7 @@
       const floor = Math.max(range(values(all).filter(value => value > 0))[0], high / 1e8);
       const isLog = kind.log && high > 0 && high / floor > 20;
       const binary = 2 ** (10 * Math.floor(Math.log2(Math.max(high, 1)) / 10));
-      const y = isLog ? charts.log(floor, high * 1.1, kind.say) : charts.linear(0, high * 1.05 || 1, kind.say);
-      if (!isLog && kind.say === bytes) {
-        const scaled = charts.linear(0, high * 1.05 / binary || 1);
-        y.ticks = count => scaled.ticks(count).map(tick => tick * binary);
-      }
+      const y = isLog ? charts.log(floor, high * 1.1, kind.say) : linearIn(kind.say === bytes ? binary : 1, high * 1.05 || 1, kind.say);
       charts.lines(place, { title: kind.title, series: all, x, y, at: since, say: kind.say });
     }, true);
 
@@ -220,7 +237,9 @@
     charts.points(place, { title: "Write savings against read penalty", series: all, x: { ...charts.linear(0, right, percent), title: "read penalty" }, y: charts.linear(bottom, top, percent) });
   });
 
-  figure("cost", "Cost against latency", "Price of a scheme's drives, against its mean response time. Down and to the left is better. The dotted line joins the schemes for which no other scheme is both cheaper and faster. A ring marks what the page advises to choose.", [], place => {
+  const ring = inks.some(ink => ink.chosen) ? " A ring marks what the page advises to choose." : "";
+
+  figure("cost", "Cost against latency", `Price of a scheme's drives, against its mean response time. Down and to the left is better. The dotted line joins the schemes for which no other of the schemes shown is both cheaper and faster.${ring}`, [], place => {
     const all = series(run => run.cost.total_usd === null || run.response_time_ms.all.mean === null ? {} : {
       point: [run.cost.total_usd, run.response_time_ms.all.mean],
       note: `${dollars(run.cost.total_usd)}; ${milliseconds(run.response_time_ms.all.mean)} on average`,
@@ -229,10 +248,10 @@
     if (runs.length === 1) return `${ALONE} ${capital(all[0].note)}.`;
     const byCost = all.map(one => one.point).sort((a, b) => a[0] - b[0] || a[1] - b[1]);
     const frontier = byCost.filter((point, index) => byCost.slice(0, index).every(other => other[1] > point[1]));
-    const right = Math.max(...all.map(one => one.point[0])) * 1.12;
+    const right = Math.max(...all.map(one => one.point[0])) * 1.25;
     const [low, high] = range(all.map(one => one.point[1]));
-    const isLog = high / low > 8;
-    const y = isLog ? charts.log(low / 1.8, high * 1.8, milliseconds) : charts.linear(0, high * 1.2, milliseconds);
+    const isLog = low > 0 && high / low > 8;
+    const y = isLog ? charts.log(low / 1.8, high * 1.8, milliseconds) : charts.linear(0, high * 1.2 || 1, milliseconds);
     charts.points(place, { title: "Cost against mean response time", series: all, frontier, x: { ...charts.linear(0, right, value => `$${trim(value)}`), title: "price" }, y });
   });
 
@@ -248,24 +267,51 @@
     charts.bars(place, { title: "Bytes written to the SSD", series: all });
   });
 
-  function lifetime(years) {
-    if (years >= 100) return "more than 100 years";
-    if (years >= 1) return `${trim(years, 3)} years`;
-    if (years * 12 >= 2) return `${trim(years * 12, 3)} months`;
-    const days = years * 365.25;
-    return days >= 2 ? `${trim(days, 3)} days` : `${trim(days * 24, 3)} hours`;
+  // Units of lifetimes, each used from `least` of it on.
+  const UNITS_OF_LIFE = [
+    { name: "years", short: "y", years: 1, least: 1 },
+    { name: "months", short: "mo", years: 1 / 12, least: 2 },
+    { name: "days", short: "d", years: 1 / 365.25, least: 2 },
+    { name: "hours", short: "h", years: 1 / 8766, least: 0 },
+  ];
+
+  function unitOfLife(years) {
+    return UNITS_OF_LIFE.find(unit => years >= unit.least * unit.years);
   }
 
-  figure("life", "How long the flash lasts", "Shortest time that the trace leaves possible until the writes that the maker warrants or the rated cycles are used up, whichever is first, if this load went on for ever. Hatched: the lifetime cannot be told.", [], place => {
+  function lifetime(years) {
+    if (years >= 100) return "more than 100 years";
+    const unit = unitOfLife(years);
+    return `${trim(years / unit.years, 3)} ${unit.name}`;
+  }
+
+  // A lifetime as short as an axis needs it.
+  function lifeMark(years) {
+    if (years === 0) return "0";
+    if (years >= 100) return "> 100 y";
+    const unit = unitOfLife(years);
+    return `${trim(years / unit.years, 3)} ${unit.short}`;
+  }
+
+  // Marks of a logarithmic axis: 1, 6 and 24 hours, a week, two months, and years.
+  const LIVES = [1 / 8766, 6 / 8766, 24 / 8766, 7 / 365.25, 2 / 12, 1, 3, 10, 30, 100];
+
+  function logOfLife(low, high) {
+    return { ...charts.log(low, high, lifeMark), ticks: () => LIVES.filter(years => years >= low && years <= high) };
+  }
+
+  figure("life", "How long the flash lasts", "Shortest time that the trace leaves possible until the writes that the maker warrants or the rated cycles are used up, whichever is first, if this load went on for ever. Hatched: the lifetime cannot be told. Pale: nothing is written, so the flash is not worn.", [], place => {
     const all = series(run => {
       const { flash, write_bytes: written } = run.devices.ssd;
-      if (flash.lifetime_unknown) return { value: null, endless: true, text: `? (${flash.lifetime_unknown})` };
+      if (flash.lifetime_unknown === "nothing is written") return { value: null, whole: "pale", text: "unlimited: nothing is written" };
+      if (flash.lifetime_unknown) return { value: null, whole: "hatched", text: `? (${flash.lifetime_unknown})` };
       if (flash.lifetime_years === null) return { value: null, text: written === null ? "no SSD" : "not known" };
       const limit = flash.lifetime_limited_by === "warranty" ? "warranty" : "rated cycles";
       const least = Math.min(flash.lifetime_years, flash.lifetime_range_years?.[0] ?? Infinity);
-      return { value: least, text: `${lifetime(least)} (${limit})` };
+      // Beside a bar of more than a hundred years, no other would be seen.
+      return { value: Math.min(least, 100), text: `${lifetime(least)} (${limit})` };
     });
-    if (!all.some(one => one.value !== null || one.endless)) return "None of the schemes that are shown has an SSD whose lifetime is known.";
+    if (!all.some(one => one.value !== null || one.whole)) return "None of the schemes that are shown has an SSD whose lifetime is known.";
     charts.bars(place, { title: "Lifetime of the flash", series: all });
   });
 
@@ -284,7 +330,7 @@
     const [, high] = range(all.flatMap(one => one.points.map(point => point[0])));
     if (!isWorn) return "Fewer than 1 % of the flash's blocks were erased: the trace writes less than the SSD has free space.";
     const x = { ...charts.linear(0, Math.max(high, 1), value => trim(value, 3)), title: "erases of a block" };
-    charts.lines(place, { title: "Erases of the blocks", series: all, x, y: charts.linear(0, 1, percent), step: true, at: value => `erased at most ${trim(value, 3)} times`, say: share => `${trim(100 * share, 3)} % of blocks` });
+    charts.lines(place, { title: "Erases of the blocks", series: all, x, y: charts.linear(0, 1, percent), step: true, at: value => `erased at most ${trim(value, 3)} times`, say: share => `${percent(share)} of blocks` });
   });
 
   function drawAll() {
@@ -304,7 +350,7 @@
 
   const legend = document.getElementById("legend");
   const buttons = runs.length > 1 ? runs.map((run, index) => {
-    const button = html("button", `scheme c${inks[index].colour}${inks[index].dashed ? " hollow" : ""}`, legend, inks[index].label);
+    const button = charts.scheme("button", inks[index], legend);
     button.type = "button";
     button.onclick = () => {
       // The last one stays: an empty chart answers nothing.

@@ -15,6 +15,19 @@
     return high > low ? [low / 1.15, high * 1.15] : [low / 2, high * 2];
   }
 
+  // An axis of prices, and the `series` on it. A logarithmic axis has no zero: what costs nothing
+  // stands well to the left of the lowest price, at a mark of its own.
+  function byPrice(series) {
+    const prices = series.map(one => one.point[0]).filter(price => price > 0);
+    const lowest = prices.length ? Math.min(...prices) : 1;
+    const free = lowest / 2;
+    const placed = series.map(one => ({ ...one, point: [one.point[0] > 0 ? one.point[0] : free, one.point[1]] }));
+    const x = { ...charts.log(...roomy(range(placed.map(one => one.point[0]))), dollars), title: "price" };
+    if (prices.length === series.length) return { placed, x };
+    const ticks = count => [free, ...x.ticks(count).filter(tick => prices.length && tick >= lowest * 0.9)];
+    return { placed, x: { ...x, ticks, format: price => price === free ? "$0" : dollars(price) } };
+  }
+
   // Points that no other beats in price and in the figure, from the cheapest on.
   function frontier(series, lowerIsBetter) {
     const sorted = [...series].sort((a, b) => a.point[0] - b.point[0] || (lowerIsBetter ? a.point[1] - b.point[1] : b.point[1] - a.point[1]));
@@ -48,13 +61,14 @@
     html("h3", "", caption, title);
     html("p", "", caption, series.some(one => one.chosen) ? `${about} The ring marks the choice.` : about);
     const place = html("div", "plot", box);
+    place.setAttribute("role", "group");
     place.setAttribute("aria-label", title);
     return () => {
       if (!series.length) { place.replaceChildren(); html("p", "none", place, "No option that was simulated to its end has this figure."); return; }
-      const x = { ...charts.log(...roomy(range(series.map(one => Math.max(one.point[0], 0.01)))), dollars), title: "price" };
+      const { placed, x } = byPrice(series);
       const y = charts.log(...roomy(range(series.map(one => one.point[1]))), value => `${trim(value, 3)} ${unit}`);
-      const front = frontier(series, lowerIsBetter);
-      charts.points(place, { title, series: withNames(series, front, lowerIsBetter), x, y, frontier: front });
+      const front = frontier(placed, lowerIsBetter);
+      charts.points(place, { title, series: withNames(placed, front, lowerIsBetter), x, y, frontier: front });
     };
   });
 
