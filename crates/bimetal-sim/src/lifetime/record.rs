@@ -90,6 +90,8 @@ pub(super) struct Member {
     pub(super) size: Sectors,
     /// Sectors that are full before the first request.
     pub(super) used: SectorRange,
+    /// Number of sectors that may hold data in the long run: home addresses and slots.
+    pub(super) in_use: Sectors,
     /// State of the sectors in `used` at time zero.
     pub(super) precondition: Precondition,
     /// Set if the drive is home to addresses of the volume.
@@ -109,6 +111,7 @@ impl Member {
             profile: profile.clone(),
             size,
             used: SectorRange::new(0, size.0),
+            in_use: size,
             precondition: Precondition::Sequential,
             is_home: true,
             tape: Arc::default(),
@@ -122,7 +125,8 @@ impl Member {
     pub(super) fn part(&self, profile: Profile, size: Sectors, used: SectorRange, held: Held) -> Self {
         let (id, precondition, is_home) = (self.id.clone(), self.precondition, self.is_home);
         let (tape, cold_sectors, held) = (Arc::default(), Arc::default(), Arc::new(Mutex::new(held)));
-        Self { id, profile, size, used, precondition, is_home, tape, cold_sectors, held, marks: None }
+        let in_use = used.len;
+        Self { id, profile, size, used, in_use, precondition, is_home, tape, cold_sectors, held, marks: None }
     }
 
     /// Returns the wear of the drive in the volume itself; `None` if the drive was not followed, or
@@ -274,11 +278,15 @@ pub(super) fn record_members(setup: &mut Setup, choices: &Choices, rounds: Round
         let held = Arc::<Mutex<Held>>::default();
         let unit_sectors = unit_sectors(&drive.profile, size).filter(|_| precondition == Precondition::Clean);
         let marks = (watches && full.is_none()).then(Arc::<Mutex<Marks>>::default);
+        let used = full.unwrap_or(SectorRange::new(0, size.0.saturating_sub(LABEL_SECTORS)));
+        let slots = layouts[drive.volume].slots.filter(|slots| full.is_some() && slots.member == drive.member);
+        let slot_sectors = slots.map_or(0, |slots| u64::from(slots.count) * choices.block.sectors());
         members.push(Member {
             id: drive.id.clone(),
             profile: drive.profile.clone(),
             size,
-            used: full.unwrap_or(SectorRange::new(0, size.0.saturating_sub(LABEL_SECTORS))),
+            used,
+            in_use: Sectors(used.len.0 + slot_sectors),
             precondition,
             is_home: full.is_some(),
             tape: tape.clone(),

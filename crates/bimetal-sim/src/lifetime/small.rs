@@ -189,7 +189,7 @@ impl Played {
         seed: u64,
     ) -> Result<Self, ProfileError> {
         let physical = geometry.physical_bytes().0 as f64;
-        let hot = member.used.len.bytes().0 as f64;
+        let hot = member.in_use.bytes().0 as f64;
         let free = (physical - hot - open_bytes(flash, geometry)).max(0.0);
         let share = (bytes as f64 / physical).min(1.0);
         let kept = Filling { hot: hot * share, near: 0.0, rest: 0.0, free: free * share };
