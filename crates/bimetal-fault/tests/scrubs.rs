@@ -201,8 +201,8 @@ fn at_rest(scheme: &'static str, settings: &[(&str, &str)]) -> (Story, Vec<u64>)
     (story, written)
 }
 
-/// A page of metadata that is bad while its copy is sound is found by a scrub, which writes the page
-/// again: neither the next scrub nor the next start finds it. Nothing else is found.
+/// A page of metadata that is bad while its copy is sound is found by a scrub, which writes the
+/// page again: neither the next scrub nor the next start finds it. Nothing else is found.
 #[test]
 fn scrub_finds_and_mends_each_bad_page() {
     for (scheme, settings, structure) in MENDED {
@@ -264,7 +264,7 @@ fn scrub_tells_of_bad_pages_of_the_index() {
             for _ in 0..2 {
                 let found = scrub(&mut story, None);
                 assert_eq!(found.bad_pages, BTreeMap::from([(MemberId(page.member), 1)]), "{page}");
-                assert_eq!(found.pages_left_bad, 1, "{page}");
+                assert_eq!(found.pages_left_bad, found.bad_pages, "{page}");
             }
             flip_bit(&mut story, page, 100);
         }
@@ -277,8 +277,8 @@ fn scrub_tells_of_bad_pages_of_the_index() {
     }
 }
 
-/// Regression: one page that was bad in both copies made a checkpoint begin at once. Pages that were
-/// read during the checkpoint did not count as bad, and were neither told nor written again.
+/// Regression: one page that was bad in both copies made a checkpoint begin at once. Pages that
+/// were read during the checkpoint did not count as bad, and were neither told nor written again.
 #[test]
 fn scrub_mends_all_pages_that_are_bad_in_both_copies() {
     let mut story = Story::new(1, "smart-response", &[("mode", "maximized"), ("idle", "1h")], 80_000);
@@ -302,17 +302,33 @@ fn scrub_mends_all_pages_that_are_bad_in_both_copies() {
     assert_eq!(story.volume().bad_pages().count(), 0);
 }
 
-/// A page that cannot be written again is told, and stays bad.
+/// A page that cannot be written again is told, and stays bad. Regression: each scrub tried to
+/// write a state again, and skipped numbers of states. After some scrubs the number was so far
+/// ahead of the other home's that a recovery could not tell which home was old.
 #[test]
 fn scrub_tells_of_a_page_that_it_cannot_write() {
-    let (mut story, _) = at_rest("smart-response", MAXIMIZED);
-    let page = pages(&mut story, Structure::Table).into_iter().find(|page| page.is_sound()).expect("a page");
-    flip_bit(&mut story, &page, 100);
-    let now = story.now;
-    story.volume().scrub(now, None);
-    story.answer_failing(|operation| operation.command.kind == OpKind::Write);
-    let found = story.volume().scrub_progress().cloned().expect("one was asked for");
-    assert_eq!((found.bad_pages.values().sum::<u64>(), found.pages_left_bad), (1, 1), "{found:?}");
+    for structure in [Structure::Table, Structure::State] {
+        let (mut story, _) = at_rest("smart-response", MAXIMIZED);
+        let page = pages(&mut story, structure).into_iter().find(|page| page.is_sound()).expect("a page");
+        flip_bit(&mut story, &page, 100);
+        let mut writes = [0; 4];
+        let mut found = Scrub::default();
+        for writes in &mut writes {
+            let now = story.now;
+            story.volume().scrub(now, None);
+            story.answer_failing(|operation| {
+                *writes += u32::from(operation.command.kind == OpKind::Write);
+                operation.command.kind == OpKind::Write
+            });
+            found = story.volume().scrub_progress().cloned().expect("one was asked for");
+            assert_eq!(found.bad_pages, BTreeMap::from([(MemberId(page.member), 1)]), "{page}");
+            if structure == Structure::Table {
+                break;
+            }
+        }
+        assert_eq!(found.pages_left_bad, found.bad_pages, "{page}");
+        assert!(writes[0] > 0 && writes[1..] == [0; 3], "{page}: {writes:?} writes");
+    }
 }
 
 /// A page that is sound and older than the content that the volume stored there is bad: the drive

@@ -378,6 +378,36 @@ fn damaged_page_of_metadata_is_told_and_mended() {
     assert_eq!(bad_pages(&place.json()), [("hdd".to_owned(), 0), ("ssd".to_owned(), 0)]);
     let said = served.stop();
     assert!(said.contains("a scrub found 1 page of metadata bad") && !said.contains("at the start"), "{said}");
+    // The start for a check writes the page again. Regression: the check then ended with status 0.
+    ssd.write_all_at(&[0xa5; 9], (superblock * BLOCK + 600) as u64).unwrap();
+    let text = place.answer("check box --scrub", 3);
+    assert!(text.contains("1 page of metadata was bad"), "{text}");
+    place.answer("check box --scrub", 0);
+}
+
+/// Regression: a check joined a scrub on schedule that had read the page before it was damaged, and
+/// said that all was well.
+#[test]
+fn check_reads_again_what_a_scrub_under_way_has_read() {
+    let place = Place::new("joined", LAZY);
+    let served = place.serve("box --scrub-every 1s --scrub-rate 64KiB");
+    let mut disk = place.disk();
+    (0..200).for_each(|at| disk.write(at * BLOCK, &[(at % 250) as u8 + 1; BLOCK]));
+    disk.flush();
+    let begun = std::time::Instant::now();
+    // The states and superblocks come first, within half a second at this rate; then the slots.
+    while place.json()["scrub"]["done_bytes"].as_u64().is_none_or(|done| done == 0) {
+        assert!(begun.elapsed().as_secs() < 60, "no scrub begins");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let path = place.0.join("ssd.img");
+    let image = fs::read(&path).unwrap();
+    let superblock = image.chunks(BLOCK).position(|page| page.starts_with(b"BIms")).expect("a cache has superblocks");
+    let ssd = File::options().write(true).open(&path).unwrap();
+    ssd.write_all_at(&[0xa5; 9], (superblock * BLOCK + 600) as u64).unwrap();
+    let text = place.answer("check box --scrub", 3);
+    assert!(text.contains("1 page of metadata was bad"), "{text}");
+    drop((disk, served));
 }
 
 /// Reads drop bad copies of content that home has; the report lists the bad copies nevertheless.

@@ -104,6 +104,9 @@ pub(crate) struct Announcements {
     waiters: Vec<TaskId>,
     /// Set if copies may be blank: version 1 of the format wrote each turn once.
     pub(super) may_lack_copies: bool,
+    /// Copies that could not be repeated. Another try would skip further numbers of states, and a
+    /// recovery takes a member for old only within a limited number of states.
+    unwritable: BTreeSet<(MemberId, usize, usize)>,
 }
 
 /// Kinds of writes of a state.
@@ -143,8 +146,13 @@ impl Announcements {
         if self.second_first.contains(&(member, turn as usize)) { 1 - at } else { at }
     }
 
-    /// Makes the copy whose write failed the first copy to be written of its turn.
+    /// Makes the copy whose write failed the first copy to be written of its turn. If the content
+    /// was only repeated, the copy counts as unwritable.
     fn note_failure(&mut self, member: MemberId) {
+        if let Some(turn) = self.writing.as_ref().map(State::turn).filter(|_| self.extent.is_repetition()) {
+            let copy = self.copy_at(member, turn, usize::from(self.second));
+            self.unwritable.insert((member, turn as usize, copy));
+        }
         let turn = self.writing.as_ref().map(|state| state.turn() as usize).filter(|_| self.second);
         if let Some(turn) = turn
             && !self.second_first.remove(&(member, turn))
@@ -223,15 +231,19 @@ impl Announcements {
     }
 
     /// Records that a copy of a turn is bad: the durable state is written to this turn, and to the
-    /// bad copy first.
-    pub(super) fn repeat_copy(&mut self, home: MemberId, turn: u64, copy: usize) {
+    /// bad copy first. Returns false if an earlier write of the copy failed.
+    pub(super) fn repeat_copy(&mut self, home: MemberId, turn: u64, copy: usize) -> bool {
         let turn = turn as usize;
+        if self.unwritable.contains(&(home, turn, copy)) {
+            return false;
+        }
         self.old_turns[turn] = OldTurn::lacking(true, self.old_turns[turn].lacks_places);
         if copy == 0 {
             self.second_first.remove(&(home, turn));
         } else {
             self.second_first.insert((home, turn));
         }
+        true
     }
 
     /// Returns the number of the durable state.

@@ -64,7 +64,7 @@ impl<P: Payload> Volume<P> {
 
     /// Takes the next step of closing. Returns true if there was a step to take.
     pub(super) fn close_on(&mut self) -> bool {
-        let is_quiet = self.requests.are_all_answered() && !self.is_checkpointing();
+        let is_quiet = self.requests.are_all_answered() && self.may_checkpoint();
         let Some(next) = self.closing.next(is_quiet, self.tasks.len() == 0) else { return false };
         self.closing = next;
         if next == Closing::Committing {

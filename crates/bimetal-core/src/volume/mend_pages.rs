@@ -1,15 +1,15 @@
 //! Mending of metadata: a page that a scrub found bad is written again while the volume serves.
 //!
 //! A page of the states is written by the next [state](super::announce), the bad copy first. A
-//! cache's superblocks are written by a checkpoint. Both ways never write the last sound copy of a
-//! page first. A bad copy of a page of the slot table is written from the other copy. If both copies
-//! are bad, a checkpoint writes the page from memory: a recovery would not find the content any
-//! more. A log's superblocks and the pages of the table of places are written from memory. A bad
-//! page of a log's index stays as it is: the segments have its records, and it is free again after
-//! the next migration.
+//! cache's superblocks are written by a checkpoint, first those of the other turn, which has the
+//! same content. So the last sound copy is never written first. A bad copy of a page of the slot
+//! table is written from the other copy. If both copies are bad, a checkpoint writes the page from
+//! memory: a recovery would not find the content any more. A log's superblocks and the pages of the
+//! table of places are written from memory. A bad page of a log's index stays as it is: the
+//! segments have its records, and it is free again after the next migration.
 //!
-//! While a page is written from its copy or from memory, no other task may write it. A checkpoint, a
-//! migration's superblocks and a relocation wait so long.
+//! While a page is written from its copy or from memory, no other task may write it. A checkpoint,
+//! a migration's superblocks and a relocation wait so long.
 
 use super::operations::purpose;
 use super::scrub_pages::Pages;
@@ -49,13 +49,15 @@ impl<P: Payload> Volume<P> {
     pub(super) fn begin_mending(&mut self, pages: Pages) -> Option<Mending> {
         let (member, _) = self.place_of_pages(pages);
         if self.view.member(member).state != MemberState::Online {
-            self.scrub.page_stays_bad();
+            self.scrub.page_stays_bad(member);
             return None;
         }
         let mending = match pages {
             Pages::State { home, turn, copy } => {
-                self.announcements.repeat_copy(home, turn, copy);
-                self.write_state();
+                match self.announcements.repeat_copy(home, turn, copy) {
+                    true => self.write_state(),
+                    false => self.scrub.page_stays_bad(member),
+                }
                 return None;
             }
             Pages::Superblock { turn, .. } if self.store.log().is_some() => {
@@ -69,7 +71,7 @@ impl<P: Payload> Volume<P> {
             }
             Pages::Table { .. } => Mending::Reading(pages),
             Pages::Index { .. } => {
-                self.scrub.page_stays_bad();
+                self.scrub.page_stays_bad(member);
                 return None;
             }
             Pages::Places { number, .. } => {
@@ -106,7 +108,9 @@ impl<P: Payload> Volume<P> {
                 }
                 self.write_table_page_from_memory(pages);
             }
-            Mending::Writing(..) if status != Status::Done => self.scrub.page_stays_bad(),
+            Mending::Writing(pages, _) if status != Status::Done => {
+                self.scrub.page_stays_bad(self.place_of_pages(pages).0);
+            }
             Mending::Writing(..) => {}
         }
         self.mending_ended()

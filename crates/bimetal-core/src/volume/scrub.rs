@@ -34,7 +34,7 @@ const READ_TRIES: u8 = 2;
 /// Bad blocks that are listed; further bad blocks are only counted.
 const NAMED_MAX: usize = 4096;
 /// Number of times that pages are put back in one scrub, at most.
-const PUT_BACK_MAX: u32 = 10_000;
+const PUT_BACK_MAX: u32 = 1000;
 /// Largest number of errors of the block map that are listed; further errors are only counted.
 const WRONG_MAX: usize = 100;
 
@@ -95,8 +95,8 @@ pub struct Scrub {
     pub interrupted: bool,
     /// Number of bad pages of metadata on each member.
     pub bad_pages: BTreeMap<MemberId, u64>,
-    /// Number of these pages that the volume could not write again.
-    pub pages_left_bad: u64,
+    /// Number of these pages on each member that the volume does not write again.
+    pub pages_left_bad: BTreeMap<MemberId, u64>,
 }
 
 /// The scrub under way or the last scrub, and the check of slots whose read failed.
@@ -259,23 +259,23 @@ impl Scrubber {
         }
     }
 
-    /// Notes that a bad page is not written again.
-    pub(super) fn page_stays_bad(&mut self) {
+    /// Notes that a bad page on `member` is not written again.
+    pub(super) fn page_stays_bad(&mut self, member: MemberId) {
         if let Some(Scrubbing { found, .. }) = &mut self.scrubbing {
-            found.pages_left_bad += 1;
+            *found.pages_left_bad.entry(member).or_default() += 1;
         }
     }
 
-    /// Puts a page back that was written whenever it was read. A scrub that would never end leaves
-    /// the page out.
-    pub(super) fn put_back(&mut self, pages: Pages) {
+    /// Puts a page of `member` back that was written whenever it was read. A page that was put back
+    /// too often counts as bad.
+    pub(super) fn put_back(&mut self, pages: Pages, member: MemberId) {
         let Some(scrubbing) = self.under_way() else { return };
         scrubbing.put_back += 1;
         if scrubbing.put_back <= PUT_BACK_MAX {
-            scrubbing.pages_left.push_back(pages);
-        } else {
-            scrubbing.found.interrupted = true;
+            return scrubbing.pages_left.push_back(pages);
         }
+        self.found_bad_page(member);
+        self.page_stays_bad(member);
     }
 
     /// Returns true if pages of metadata are left to read.

@@ -1,12 +1,12 @@
 //! Scrub of metadata: reads both copies of each page of metadata before the scrub reads blocks. The
-//! pages are those of the states, the superblocks, a cache's slot table, a log's index and the table
-//! of places.
+//! pages are those of the states, the superblocks, a cache's slot table, a log's index and the
+//! table of places.
 //!
 //! Recovery needs one sound copy of each page. A server may run for months, and both copies may be
-//! damaged meanwhile. So a bad page is reported and [mended](super::mend_pages) while the other copy
-//! is sound. A page is bad if it cannot be read, does not match its checksum, or is older than the
-//! content that the volume stored there. A page may be written while it is read. So a page counts as
-//! bad only after two bad reads, during which no page of its kind was written.
+//! damaged meanwhile. So a bad page is reported and [mended](super::mend_pages) while the other
+//! copy is sound. A page is bad if it cannot be read, does not match its checksum, or is older than
+//! the content that the volume stored there. A page may be written while it is read. So a page
+//! counts as bad only after two bad reads, during which no page of its kind was written.
 //!
 //! A cache's ring, and heads and feet of a log's segments, are not read. Recovery needs these pages
 //! only for changes after the last checkpoint, or after the last page of the index.
@@ -190,7 +190,10 @@ impl<P: Payload> Volume<P> {
         let member = self.place_of_pages(job.pages).0;
         let is_over = status == Status::Gone || self.is_closing() || !self.is_readable(member);
         job.mending = match job.mending.take() {
-            Some(_) if is_over => self.mending_ended(),
+            Some(_) if is_over => {
+                self.scrub.page_stays_bad(member);
+                self.mending_ended()
+            }
             Some(mending) => self.mend_on(mending, status, payload),
             None if is_over => None,
             None => self.judge_pages(&mut job, status, payload).and_then(|bad| self.note_bad_page(bad)),
@@ -223,7 +226,7 @@ impl<P: Payload> Volume<P> {
         let is_bad = job.bad >= BAD_READS;
         if is_sound || is_bad || job.reads >= READS_MAX {
             if !is_sound && !is_bad {
-                self.scrub.put_back(pages);
+                self.scrub.put_back(pages, self.place_of_pages(pages).0);
             }
             job.again.pop();
             (job.reads, job.bad) = (0, 0);

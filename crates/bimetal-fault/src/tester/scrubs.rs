@@ -9,6 +9,7 @@
 use std::sync::Arc;
 
 use bimetal_core::journal::PAGE_SECTORS;
+use bimetal_core::scheme::MemberState;
 use bimetal_core::units::{Bytes, Nanoseconds, SectorRange};
 use bimetal_core::volume::Outcome;
 
@@ -45,6 +46,9 @@ struct Flipped {
     sector: u64,
     was: Sector,
     is: Sector,
+    at: Nanoseconds,
+    /// Number of complete scrubs that began after the bit flipped.
+    scrubs: u32,
 }
 
 impl Scrubs {
@@ -105,13 +109,14 @@ impl Tester {
         if self.trace {
             eprintln!("{} a bit flips in {page}, sector {sector}", self.now);
         }
-        scrubs.flipped = Some(Flipped { member: usize::from(page.member), sector, was, is });
+        scrubs.flipped = Some(Flipped { member: usize::from(page.member), sector, was, is, at: self.now, scrubs: 0 });
         scrubs.any_flipped = true;
     }
 
     /// Gives a flipped bit back, unless the page was written since.
     pub(super) fn flip_back(&mut self) {
-        let Some(Flipped { member, sector, was, is }) = self.scrubs.as_mut().and_then(|scrubs| scrubs.flipped.take())
+        let Some(Flipped { member, sector, was, is, .. }) =
+            self.scrubs.as_mut().and_then(|scrubs| scrubs.flipped.take())
         else {
             return;
         };
@@ -135,6 +140,16 @@ impl Tester {
         let none_bad = scrubs.formatted && !scrubs.any_flipped;
         if none_bad && nothing_failed && !found.bad_pages.is_empty() {
             return Err(format!("a scrub reports bad pages {:?}, and nothing ever failed", found.bad_pages));
+        }
+        if let Some(flipped) = scrubs.flipped.as_mut().filter(|flipped| flipped.at < found.began) {
+            flipped.scrubs += 1;
+            // A page may be written after the scrub that found it has ended.
+            let is_left = flipped.scrubs > 1 && self.drives[flipped.member].content(flipped.sector) == flipped.is;
+            // A scrub does not read a drive that was let go.
+            let is_online = self.volume.view().members[flipped.member].state == MemberState::Online;
+            if is_left && is_online && nothing_failed && !self.drives[flipped.member].is_gone() {
+                return Err(format!("two scrubs left a flipped bit in sector {}", flipped.sector));
+            }
         }
         match found.bad.first() {
             Some(bad) if nothing_failed => Err(format!("a scrub reports {bad:?} as bad, and nothing ever failed")),

@@ -23,6 +23,9 @@ pub(super) struct Checkup {
     /// Next slot to check; `None` when the block map is done.
     next: Option<u32>,
     wrong: Vec<String>,
+    /// Set while the check waits for the end of a scrub that began before the check: that scrub has
+    /// read content from before the check.
+    awaits_other: bool,
 }
 
 impl Checkup {
@@ -53,6 +56,7 @@ impl Server {
             let done = next >= slots || checkup.wrong.len() >= WRONG_MAX;
             checkup.next = (!done).then_some(next);
             if done && checkup.scrub {
+                checkup.awaits_other = self.volume.scrub_progress().is_some_and(|scrub| !scrub.finished);
                 self.volume.scrub(self.now, None);
                 return true;
             }
@@ -64,6 +68,11 @@ impl Server {
         let found = self.volume.scrub_progress().filter(|_| checkup.scrub);
         if found.is_some_and(|found| !found.finished) {
             return false;
+        }
+        if checkup.awaits_other && found.is_some_and(|found| !found.interrupted) {
+            self.control.checkup.as_mut().expect("a check is under way").awaits_other = false;
+            self.volume.scrub(self.now, None);
+            return true;
         }
         let found = found.cloned();
         self.take_troubles();
@@ -81,9 +90,19 @@ impl Server {
             blocks_read: found.map(|found| found.blocks_read),
             bad: found.map(|found| found.bad.iter().map(|bad| self.bad_block(bad)).collect()).unwrap_or_default(),
             bad_blocks: found.map_or(0, |found| found.bad_blocks),
-            bad_metadata_pages: found.map_or(0, |found| found.bad_pages.values().sum()),
+            bad_metadata_pages: found.map_or(0, |found| self.pages_to_tell(found)),
             lost: self.lost(),
         }
+    }
+
+    /// Returns the number of bad pages that a scrub found. The first scrub also has those that the
+    /// start found: a check of a stopped volume starts it.
+    fn pages_to_tell(&self, found: &Scrub) -> u64 {
+        let at_start: u64 = match self.is_first_scrub(found) {
+            true => self.volume.bad_pages().map(|(_, pages)| pages).sum(),
+            false => 0,
+        };
+        at_start + found.bad_pages.values().sum::<u64>()
     }
 
     fn bad_block(&self, found: &Found) -> BadBlock {

@@ -7,7 +7,7 @@ use std::sync::PoisonError;
 use std::thread::JoinHandle;
 
 use bimetal_core::block::BlockRun;
-use bimetal_core::label::report::{Finding, Kind, LastScrub, Report, State};
+use bimetal_core::label::report::{Finding, Kind, LastScrub, Line, Report, State};
 use bimetal_core::layout::MemberId;
 use bimetal_core::units::{Nanoseconds, counted};
 use bimetal_core::volume::{Scrub, Trouble};
@@ -36,6 +36,8 @@ pub(super) struct Ledger {
     scrub_taken: Option<Nanoseconds>,
     /// Bad pages of metadata that the last scrub found; `None` before the first scrub.
     pages_of_scrub: Option<BTreeMap<MemberId, u64>>,
+    /// Beginning of the scrub that last found bad pages on each member, as noted in the history.
+    pages_noted: BTreeMap<MemberId, Nanoseconds>,
     /// Set while the members lack the newest report.
     unwritten: bool,
     /// Thread that writes the report, while it runs.
@@ -100,14 +102,17 @@ impl Server {
         }
     }
 
-    /// Adds a line about a drive's pages to the history, unless it is the newest line: a scrub may
-    /// find a page again and again, and the history is short.
+    /// Adds a line about a drive's pages to the history. If the drive's newest line is the same, it
+    /// is not repeated within a day: the history is short.
     fn note_pages_of(&mut self, member: MemberId, text: &str) {
-        let line = format!("{}: {text}", self.name_of(member));
-        if self.ledger.report.history().last().is_some_and(|newest| newest.text == line) {
+        let (name, now) = (self.name_of(member), seconds_since_1970());
+        let line = format!("{name}: {text}");
+        let of_drive = |known: &&Line| known.text.starts_with(&format!("{name}: "));
+        let newest = self.ledger.report.history().iter().rev().find(of_drive);
+        if newest.is_some_and(|newest| newest.text == line && now.saturating_sub(newest.at) < 24 * 3600) {
             return;
         }
-        self.ledger.report.note(seconds_since_1970(), &line);
+        self.ledger.report.note(now, &line);
         self.ledger.unwritten = true;
     }
 
@@ -125,15 +130,27 @@ impl Server {
         if !scrub.interrupted || !scrub.bad_pages.is_empty() {
             self.ledger.pages_of_scrub = Some(scrub.bad_pages.clone());
         }
-        let left = match scrub.pages_left_bad {
-            0 => "",
-            _ => ", and could not write all of them again",
-        };
         for (&member, &pages) in &scrub.bad_pages {
-            let text = format!("a scrub found {} of metadata bad{left}: check the drive", counted(pages, "page"));
-            let line = format!("{}: {text}", self.called(member.0));
+            let left = match scrub.pages_left_bad.get(&member) {
+                None => String::new(),
+                Some(left) => format!(", and does not write {left} of them again"),
+            };
+            let found = format!("a scrub found {} of metadata bad{left}: check the drive", counted(pages, "page"));
+            let line = format!("{}: {found}", self.called(member.0));
             self.say(&line);
-            self.note_pages_of(member, &text);
+        }
+    }
+
+    /// Adds to the history that a scrub under way finds bad pages on a member, once a scrub. The
+    /// pages are written again before the scrub ends, so the end may be too late.
+    pub(super) fn note_first_pages_of_scrub(&mut self) {
+        let Some(scrub) = self.volume.scrub_progress() else { return };
+        let began = scrub.began;
+        let told = |member: &MemberId| self.ledger.pages_noted.get(member) == Some(&began);
+        let new: Vec<MemberId> = scrub.bad_pages.keys().filter(|member| !told(member)).copied().collect();
+        for member in new {
+            self.ledger.pages_noted.insert(member, began);
+            self.note_pages_of(member, "a scrub found pages of metadata bad: check the drive");
         }
     }
 

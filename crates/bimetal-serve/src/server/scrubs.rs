@@ -57,6 +57,7 @@ impl Server {
     /// Begins a scrub whose time has come, and records the end of a scrub. Returns true if the
     /// volume has new work.
     pub(super) fn go_on_scrubbing(&mut self) -> bool {
+        self.note_first_pages_of_scrub();
         let ended = self.volume.scrub_progress().filter(|scrub| scrub.finished);
         if let Some(scrub) = ended.filter(|scrub| self.control.scrubs.seen != Some(scrub.began)).cloned() {
             self.note_scrub(&scrub);
@@ -67,6 +68,11 @@ impl Server {
         self.control.scrubs.next_at = None;
         self.volume.scrub(self.now, self.options.scrub.rate);
         true
+    }
+
+    /// Returns true if no other scrub has ended since the start.
+    pub(super) fn is_first_scrub(&self, scrub: &Scrub) -> bool {
+        self.control.scrubs.seen.is_none_or(|seen| seen == scrub.began)
     }
 
     fn note_scrub(&mut self, scrub: &Scrub) {

@@ -27,8 +27,8 @@
 //! from the drive.
 //!
 //! A round of a few large requests takes long, because flash is written page by page. If the rounds
-//! that fill a drive would read and write more than [`BYTES_MAX`], the scheme learns from the rounds
-//! within this limit, and the lifetime is computed as for other schemes.
+//! that fill a drive would read and write more than [`BYTES_MAX`], the scheme learns from the
+//! rounds within this limit, and the lifetime is computed as for other schemes.
 
 use bimetal_core::units::{Bytes, Nanoseconds};
 use bimetal_models::DeviceStatistics;
@@ -52,7 +52,7 @@ const ROUNDS_MAX: u64 = 64;
 const FILLS: u64 = 8;
 const SHORT_ROUNDS_MAX: u64 = 1024;
 
-/// Number of bytes that all rounds of a run read and write, at most.
+/// Number of bytes that all rounds of a run read and write, at most. Three rounds may be more.
 const BYTES_MAX: u64 = 160 << 30;
 
 /// Factors by which the shorter runs are shorter than the longest run.
@@ -149,8 +149,8 @@ fn rounds_max(requests: u64, period: Nanoseconds, longest: Nanoseconds, needed: 
 }
 
 /// Returns the numbers of rounds in the runs of a scheme that watches its drives, the longest run
-/// last. Returns no run if no scheme watches a drive, or if no run fills a drive. If a run that fills
-/// a drive would take too long, the only run is the one from which the scheme learns.
+/// last. Returns no run if no scheme watches a drive, or if no run fills a drive. If a run that
+/// fills a drive would take too long, the only run is the one from which the scheme learns.
 pub(super) fn lengths(setup: &Setup, load: &Repeated<'_>, played_in: Nanoseconds) -> Vec<u64> {
     let bytes = load.bytes.0.max(1);
     let smallest = flash_drives(setup).map(|drive| drive.size.0).min().unwrap_or(u64::MAX);
@@ -159,7 +159,7 @@ pub(super) fn lengths(setup: &Setup, load: &Repeated<'_>, played_in: Nanoseconds
     if !setup.tree.watches_drives() || !can_fill(most, bytes as f64, smallest) {
         return Vec::new();
     }
-    let most = most.min((BYTES_MAX / bytes).max(ROUNDS_MIN));
+    let most = most.min((BYTES_MAX / load.moved_bytes.0.max(1)).max(ROUNDS_MIN));
     if !can_fill(most, bytes as f64, smallest) {
         return vec![most];
     }
@@ -357,8 +357,8 @@ mod tests {
         assert!((reported / long - 1.0).abs() < 0.06, "{reported} years, and {long} in a long run");
     }
 
-    /// Regression: eight writes of 256 MiB were repeated until they had filled the drive eight times.
-    /// The rounds of such a trace of a few hundred bytes took a minute and a half.
+    /// Regression: eight writes of 256 MiB were repeated until they had filled the drive eight
+    /// times. The rounds of such a trace of a few hundred bytes took a minute and a half.
     #[test]
     fn few_large_writes_do_not_fill_a_large_drive() {
         let write = |at: u64| Request {

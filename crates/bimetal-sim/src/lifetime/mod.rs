@@ -35,7 +35,7 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::Mutex;
 
-use bimetal_core::operation::Command;
+use bimetal_core::operation::{Command, OpKind};
 use bimetal_core::settings::Kind;
 use bimetal_core::units::{Bytes, Nanoseconds};
 use bimetal_models::endurance::Endurance;
@@ -81,6 +81,8 @@ pub struct Repeated<'a> {
     pub requests: u64,
     /// Bytes read, written and discarded by all requests.
     pub bytes: Bytes,
+    /// Bytes read and written by all requests.
+    pub moved_bytes: Bytes,
     /// Arrival of the first request.
     pub first: Nanoseconds,
     /// Time from the first arrival to the last.
@@ -102,8 +104,13 @@ impl<'a> Repeated<'a> {
         let first = requests.first().map_or(Nanoseconds::ZERO, |request| request.arrival);
         let last = requests.last().map_or(Nanoseconds::ZERO, |request| request.arrival);
         let duration = last.saturating_sub(first);
-        let bytes = requests.iter().fold(Bytes(0), |sum, request| sum.saturating_add(request.range.len.bytes()));
-        Self { workload: requests, requests: requests.len() as u64, bytes, first, duration, replay, known_wear }
+        let bytes_of = |counts: fn(OpKind) -> bool| {
+            let counted = requests.iter().filter(|request| counts(request.kind));
+            counted.fold(Bytes(0), |sum, request| sum.saturating_add(request.range.len.bytes()))
+        };
+        let (bytes, moved_bytes) = (bytes_of(|_| true), bytes_of(|kind| kind != OpKind::Discard));
+        let count = requests.len() as u64;
+        Self { workload: requests, requests: count, bytes, moved_bytes, first, duration, replay, known_wear }
     }
 
     /// Returns a surveyed workload as a workload to repeat.
@@ -117,8 +124,10 @@ impl<'a> Repeated<'a> {
         known_wear: &'a KnownWear,
     ) -> Result<Self, WorkloadError> {
         let first = workload.open()?.next().transpose()?.map_or(Nanoseconds::ZERO, |request| request.arrival);
-        let bytes = survey.read_bytes.saturating_add(survey.write_bytes).saturating_add(survey.discarded_bytes);
-        Ok(Self { workload, requests: survey.requests, bytes, first, duration: survey.duration, replay, known_wear })
+        let moved_bytes = survey.read_bytes.saturating_add(survey.write_bytes);
+        let bytes = moved_bytes.saturating_add(survey.discarded_bytes);
+        let (requests, duration) = (survey.requests, survey.duration);
+        Ok(Self { workload, requests, bytes, moved_bytes, first, duration, replay, known_wear })
     }
 
     /// Returns the time from one round to the next: the span of the requests, plus the mean gap
@@ -477,7 +486,6 @@ pub fn wear_of_stream(
 mod tests {
     use super::*;
     use bimetal_core::layout::Role;
-    use bimetal_core::operation::OpKind;
     use bimetal_core::units::SectorRange;
 
     use bimetal_models::endurance::LimitedBy;
@@ -816,8 +824,8 @@ mod tests {
     }
 
     /// Regression: the low end of the range took only the home addresses of an SSD for the part in
-    /// use, and not the slots beside them. Writes at random seemed to wear an SSD of `os-managed` no
-    /// faster than its own writes, and its life was called sure.
+    /// use, and not the slots beside them. Writes at random seemed to wear an SSD of `os-managed`
+    /// no faster than its own writes, and its life was called sure.
     #[test]
     fn low_end_of_an_ssd_with_addresses_and_slots_counts_both() {
         let drives =

@@ -118,7 +118,7 @@ fn answer(document: &Document) -> String {
     let left_out = document.reasons_left_out();
     let left_out =
         left_out.iter().map(|left| format!("{} is left out: {}.", escaped(&left.label), escaped(&left.reason)));
-    let lines = headline::cautions(document).into_iter().chain(warnings).chain(left_out).chain(notes);
+    let lines = warnings.into_iter().chain(headline::cautions(document)).chain(left_out).chain(notes);
     let cautions = sections::findings(&lines.collect::<Vec<_>>());
     let cards: String = headline::answers(document)
         .iter()

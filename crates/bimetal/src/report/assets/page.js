@@ -163,7 +163,7 @@
 
   function axisOfSize(kind, low, high) {
     const isLog = kind.log && low > 0 && high / low > 20;
-    if (kind === OVER_SHARE.life) return isLog ? logOfLife(low / 1.2, high * 1.2) : linearIn(unitOfLife(high).years, high * 1.05 || 1, lifeMark);
+    if (kind === OVER_SHARE.life) return isLog ? logOfLife(low / 1.2, high * 1.2) : linearOfLife(high);
     return isLog ? charts.log(low / 1.2, high * 1.2, kind.say) : charts.linear(0, kind.say === percent ? 1 : high * 1.05 || 1, kind.say);
   }
 
@@ -296,8 +296,16 @@
   // Marks of a logarithmic axis: 1, 6 and 24 hours, a week, two months, and years.
   const LIVES = [1 / 8766, 6 / 8766, 24 / 8766, 7 / 365.25, 2 / 12, 1, 3, 10, 30, 100];
 
+  // A linear axis of lives, all marks in the unit of the longest.
+  function linearOfLife(high) {
+    const unit = unitOfLife(high);
+    return linearIn(unit.years, high * 1.05 || 1, years => (years >= 100 ? "> 100 y" : `${trim(years / unit.years, 3)} ${unit.short}`));
+  }
+
   function logOfLife(low, high) {
-    return { ...charts.log(low, high, lifeMark), ticks: () => LIVES.filter(years => years >= low && years <= high) };
+    const axis = charts.log(low, high, lifeMark);
+    const marks = LIVES.filter(years => years >= low && years <= high);
+    return marks.length > 1 ? { ...axis, ticks: () => marks } : axis;
   }
 
   figure("life", "How long the flash lasts", "Shortest time that the trace leaves possible until the writes that the maker warrants or the rated cycles are used up, whichever is first, if this load went on for ever. Hatched: the lifetime cannot be told. Pale: nothing is written, so the flash is not worn.", [], place => {
