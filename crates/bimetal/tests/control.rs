@@ -812,7 +812,7 @@ fn scrub_on_schedule_is_reported_and_remembered() {
     assert!(last["took_s"].as_f64().unwrap() > 0.8, "{last}");
     assert_eq!((&last["bad_blocks"], &last["read_bytes"]), (&0.into(), &(400 * 4096).into()));
     let text = place.succeed("status box");
-    assert!(text.contains("1600KiB read in") && text.contains("nothing bad"), "{text}");
+    assert!(text.contains("1600KiB read in") && text.contains("no bad block"), "{text}");
     drop(disk);
     served.signal("-TERM");
     served.wait();

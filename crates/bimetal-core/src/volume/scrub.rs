@@ -114,6 +114,8 @@ struct Scrubbing {
     found: Scrub,
     /// Pages of metadata that are still to be read.
     pages_left: VecDeque<Pages>,
+    /// Number of reads of pages of metadata under way.
+    reads_of_pages: u32,
     /// Number of pages that were put back to be read once more.
     put_back: u32,
     next: Slot,
@@ -164,6 +166,7 @@ impl Scrubber {
                 self.scrubbing = Some(Scrubbing {
                     found,
                     pages_left: pages,
+                    reads_of_pages: 0,
                     put_back: 0,
                     next,
                     next_block,
@@ -249,7 +252,21 @@ impl Scrubber {
     pub(super) fn read_of_pages_begun(&mut self) {
         if let Some(scrubbing) = &mut self.scrubbing {
             scrubbing.reads += 1;
+            scrubbing.reads_of_pages += 1;
         }
+    }
+
+    /// Counts the end of a read of metadata. `interrupted`: blocks may be left unread.
+    pub(super) fn read_of_pages_ended(&mut self, interrupted: bool) {
+        if let Some(scrubbing) = &mut self.scrubbing {
+            scrubbing.reads_of_pages -= 1;
+        }
+        self.read_ended(0, interrupted);
+    }
+
+    /// Returns true if a scrub has not judged all pages of metadata yet.
+    pub(super) fn is_at_pages(&self) -> bool {
+        self.has_pages_left() || self.scrubbing.as_ref().is_some_and(|scrubbing| scrubbing.reads_of_pages > 0)
     }
 
     /// Notes a bad page on `member`.
@@ -279,7 +296,7 @@ impl Scrubber {
     }
 
     /// Returns true if pages of metadata are left to read.
-    pub(super) fn has_pages_left(&self) -> bool {
+    fn has_pages_left(&self) -> bool {
         self.scrubbing.as_ref().is_some_and(|scrubbing| !scrubbing.found.finished && !scrubbing.pages_left.is_empty())
     }
 
@@ -321,6 +338,8 @@ impl<P: Payload> Volume<P> {
             false => self.view.map.slots_in_use(),
         };
         let pages = self.pages_to_scrub();
+        // A checkpoint takes over the journal's pages, which no scrub reads.
+        self.scrub.mended.wants_checkpoint = P::CARRIES_DATA && self.store.cache().is_some();
         self.scrub.begin(now, rate, pages, blocks);
         self.pump();
     }

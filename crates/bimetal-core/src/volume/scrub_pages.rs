@@ -8,8 +8,9 @@
 //! the content that the volume stored there. A page may be written while it is read. So a page
 //! counts as bad only after two bad reads, during which no page of its kind was written.
 //!
-//! A cache's ring, and heads and feet of a log's segments, are not read. Recovery needs these pages
-//! only for changes after the last checkpoint, or after the last page of the index.
+//! A cache's ring is not read: a checkpoint at the end of a scrub takes over the ring's pages.
+//! Heads and feet of a log's segments are not read either. Recovery needs them only for segments
+//! after the last page of the index.
 
 use std::collections::VecDeque;
 
@@ -203,7 +204,7 @@ impl<P: Payload> Volume<P> {
             return self.put_job(task, Job::ScrubPages(Box::new(job)));
         }
         if is_over || job.again.is_empty() {
-            self.scrub.read_ended(0, self.is_closing());
+            self.scrub.read_of_pages_ended(self.is_closing());
             return self.end_task(task);
         }
         let bytes = self.read_pages(task, job);

@@ -248,7 +248,7 @@ fn describe_scrubs(status: &Status, text: &mut String) {
     match &status.last_scrub {
         Some(last) => {
             let found = match (last.bad_blocks, last.lost_blocks) {
-                (0, _) => "nothing bad".to_owned(),
+                (0, _) => "no bad block".to_owned(),
                 (bad, 0) => format!("bad blocks: {bad}, all repaired"),
                 (bad, lost) => format!("bad blocks: {bad}, of which {lost} have no good copy"),
             };
