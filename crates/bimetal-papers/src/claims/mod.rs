@@ -97,7 +97,8 @@ impl Claim {
     /// Returns the fit to the paper that makes the claim agree; `None` for a claim that tests
     /// something.
     pub fn fitted(&self) -> Option<&'static str> {
-        combo::FITTED.iter().find(|(name, _)| *name == self.name).map(|(_, fit)| *fit)
+        let mut all = combo::FITTED.iter().chain(&griffin::FITTED);
+        all.find(|(name, _)| *name == self.name).map(|(_, fit)| *fit)
     }
 }
 
@@ -129,6 +130,22 @@ const fn change(paper: f64) -> Expected {
 /// A factor, which is 1 without an effect.
 const fn factor(paper: f64) -> Expected {
     Expected::Change { paper, without: 1.0 }
+}
+
+/// Joins lists of claims.
+const fn joined<const N: usize>(lists: &[&[Claim]]) -> [Claim; N] {
+    let mut all = [lists[0][0]; N];
+    let (mut list, mut filled) = (0, 0);
+    while list < lists.len() {
+        let mut at = 0;
+        while at < lists[list].len() {
+            all[filled] = lists[list][at];
+            (at, filled) = (at + 1, filled + 1);
+        }
+        list += 1;
+    }
+    assert!(filled == N);
+    all
 }
 
 /// Agreement of a measured value with a claim.
@@ -225,6 +242,12 @@ pub enum Unit {
     Erases,
     /// Number of pairs.
     Pairs,
+    /// Seconds.
+    Seconds,
+    /// Megabytes, of 10⁶ bytes.
+    Megabytes,
+    /// Number of traces.
+    Traces,
 }
 
 impl Unit {
@@ -239,6 +262,9 @@ impl Unit {
             Self::ScorePerDollar => "score_per_usd",
             Self::Erases => "erases",
             Self::Pairs => "pairs",
+            Self::Seconds => "s",
+            Self::Megabytes => "mb",
+            Self::Traces => "traces",
         }
     }
 
@@ -255,6 +281,9 @@ impl Unit {
             Self::ScorePerDollar => format!("{} /$", short(value)),
             Self::Erases => short(value),
             Self::Pairs => format!("{} pairs", short(value)),
+            Self::Seconds => format!("{} s", short(value)),
+            Self::Megabytes => format!("{} MB", short(value)),
+            Self::Traces => format!("{} traces", short(value)),
         }
     }
 }
@@ -334,13 +363,14 @@ mod tests {
     #[test]
     fn claim_that_was_fitted_does_not_count_as_agreeing() {
         let claim = |name| all().find(|claim| claim.name == name).unwrap();
-        for (name, _) in combo::FITTED {
+        for (name, _) in combo::FITTED.into_iter().chain(griffin::FITTED) {
             let claim = claim(name);
             assert_eq!(claim.verdict(claim.expected.number()), Verdict::Fitted);
             assert_eq!(claim.verdict(claim.expected.number() / 2.0), Verdict::DoesNot);
         }
         assert_eq!(claim("combo-access").verdict(18.0), Verdict::Agrees);
-        assert_eq!(all().filter(|claim| claim.fitted().is_some()).count(), combo::FITTED.len());
+        let fitted = combo::FITTED.len() + griffin::FITTED.len();
+        assert_eq!(all().filter(|claim| claim.fitted().is_some()).count(), fitted);
     }
 
     #[test]
