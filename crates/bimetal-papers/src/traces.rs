@@ -55,6 +55,7 @@ pub(crate) fn is_shipped(name: &str) -> bool {
 }
 
 /// A trace in memory.
+#[derive(Clone)]
 pub(crate) struct Loaded {
     pub(crate) requests: Vec<Request>,
     /// Set if the requests have not passed through a block layer.

@@ -283,6 +283,7 @@ impl Unit {
             Self::Pairs => format!("{} pairs", short(value)),
             Self::Seconds => format!("{} s", short(value)),
             Self::Megabytes => format!("{} MB", short(value)),
+            Self::Traces if value == 1.0 => "1 trace".to_owned(),
             Self::Traces => format!("{} traces", short(value)),
         }
     }

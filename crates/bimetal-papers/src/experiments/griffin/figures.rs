@@ -9,7 +9,7 @@
 use bimetal_sim::results::Run;
 use rayon::prelude::*;
 
-use super::{COMPOSITE, DESKTOPS, INSTANT, LOG, Loaded, MLC, Plan, SERVERS, SLC, TIMED, Traces};
+use super::{COMPOSITE, DESKTOPS, FAST_LOG, INSTANT, LOG, Loaded, MLC, Plan, SERVERS, SLC, TIMED, Traces};
 use super::{analysis, each, erases, griffin, settled};
 use crate::claims::Paper;
 use crate::experiments::{ExperimentsError, mean, ratio};
@@ -37,9 +37,6 @@ const TIMEOUTS: [(&str, f64); 6] =
 
 /// Read thresholds of figure 6, between the 1 % and the 10 % that section 6.1.2 names.
 const THRESHOLDS: [(&str, f64); 4] = [("0.01", 1.0), ("0.02", 2.0), ("0.05", 5.0), ("0.1", 10.0)];
-
-/// Disk of 10,000 rpm of figure 9.
-const FAST_LOG: &str = "wd-velociraptor-300gb";
 
 pub(in crate::experiments) fn figures(traces: &Traces) -> Result<Vec<Figure>, ExperimentsError> {
     let (desktops, servers) = (traces.all_shipped(&DESKTOPS)?, traces.all_shipped(&SERVERS)?);

@@ -1,0 +1,373 @@
+//! Sentences with a number in Griffin's sections 2, 3, 5, 6 and 7.
+//!
+//! Our choices, where the paper leaves something open:
+//! - The write-lifetime is measured on an X25-M of 1 GB that is full: the bytes written for each
+//!   block erased, relative to a block's bytes. The drive has one channel, because a small drive
+//!   with ten channels has smaller blocks than the paper's 512 KB.
+//! - The buffer cache of section 7 has 16, 64 or 256 MiB.
+//! - Rates are measured at queue depth 32 over 8 GB, at the outer edge of a disk.
+//! - A mean migration with a read threshold is the mean over the traces on which it migrates.
+
+use bimetal_core::operation::OpKind;
+use bimetal_core::units::{Bytes, Nanoseconds, SECTOR_BYTES, SectorRange};
+use bimetal_models::flash::Precondition;
+use bimetal_models::profile::Profile;
+use bimetal_sim::results::Run;
+use bimetal_sim::simulator::Replay;
+use bimetal_trace::Request;
+use bimetal_trace::synthetic::{Generator, Interarrival, WorkloadSpec};
+use rayon::prelude::*;
+
+use super::altered::{Change, caused};
+use super::{FAST_LOG, INSTANT, LOG, LOOSE, MLC, SLC, THINK};
+use super::{analysis, each, erases, griffin, in_order, life, settled, timeouts, times};
+use crate::claims::griffin::{CLOUD, P2P};
+use crate::claims::{Unit, short};
+use crate::experiments::{CLOSED, ExperimentsError, Note, Plan, TIMED, Values, decide, mean, percent, ratio};
+use crate::traces::{DESKTOPS, Loaded, SERVERS, Traces, is_shipped};
+
+pub(super) fn measure(values: &mut Values, traces: &Traces) -> Result<(), ExperimentsError> {
+    let names: Vec<&str> = DESKTOPS.into_iter().chain(SERVERS).collect();
+    let shipped = traces.all_shipped(&names)?;
+    write_lifetime(values)?;
+    oracle(values, &shipped)?;
+    policy(values, &names, &shipped)?;
+    thresholds(values, &names, &shipped)?;
+    rates(values)?;
+    if is_shipped("desktop") {
+        recorded(values, &traces.shipped("desktop")?)?;
+    }
+    if let Some(mayun) = traces.public("diskmon-mayun.tsv.xz")? {
+        figure_9(values, &FIGURE_9, &mayun)?;
+    }
+    if let Some(machine) = traces.public(CLOUD)? {
+        let claims = [
+            "griffin-timeout-savings-vm",
+            "griffin-timeout-penalty-vm",
+            "griffin-threshold-savings-vm",
+            "griffin-timeout-sizes-vm",
+        ];
+        timeouts(values, claims, &machine)?;
+    }
+    if let Some(public) = traces.public_desktops()? {
+        public_desktops(values, &public)?;
+    }
+    if let Some(p2p) = traces.public(P2P)? {
+        halved(values, &p2p)?;
+    }
+    Ok(())
+}
+
+/// Flash of the experiments about the write-lifetime.
+const WORN: Bytes = Bytes(1_000_000_000);
+
+/// Returns the bytes written for each byte erased, with writes of one size.
+fn written_for_erased(requests: u64, size: &str, sequential: f64, ftl: &str) -> Result<Option<f64>, ExperimentsError> {
+    let spec = WorkloadSpec {
+        read_fraction: 0.0,
+        size: size.parse()?,
+        sequential,
+        ..WorkloadSpec::new(requests, Bytes(WORN.get() / 4096 * 4096))
+    };
+    let trace = Loaded::generated(Generator::new(&[spec], 1)?.collect());
+    let bytes: u64 = trace.requests.iter().map(|request| request.range.len.0 * SECTOR_BYTES).sum();
+    let settings = [("ssd.ftl", ftl), ("ssd.channels", "1"), ("ssd.planes_per_die", "1")];
+    let mut plan = Plan::new("ssd-only").ssd(MLC).ssd_size(WORN).set(&settings);
+    plan.choices.precondition = Some(Precondition::Sequential);
+    let run = plan.play(&trace, CLOSED)?;
+    Ok(erases(&run).zip(block_bytes(MLC)?).map(|(erases, block)| bytes as f64 / (erases * block)))
+}
+
+/// Returns the bytes of a block that is erased.
+fn block_bytes(profile: &str) -> Result<Option<f64>, ExperimentsError> {
+    let profile = Profile::load(profile)?;
+    let of = |key: &str| profile.figures().find(|(found, ..)| *found == key).map(|(_, value, _)| value);
+    let pages = of("pages_per_block").and_then(|pages| pages.parse::<f64>().ok());
+    let page = of("page_size").and_then(|size| size.trim_matches('"').parse::<Bytes>().ok());
+    Ok(pages.zip(page).map(|(pages, page)| pages * page.get() as f64))
+}
+
+/// Griffin, section 2: the write-lifetime in order, and in the worst case.
+fn write_lifetime(values: &mut Values) -> Result<(), ExperimentsError> {
+    let in_order = written_for_erased(30_000, "64KiB", 1.0, "page")?;
+    let at_random = written_for_erased(100_000, "4KiB", 0.0, "page")?;
+    let text = format!("×{} with writes of 4 KiB at random", at_random.map(short).unwrap_or_default());
+    values.explain("griffin-write-lifetime", in_order, text)?;
+    let simple = written_for_erased(30_000, "64KiB", 1.0, "simple")?;
+    let worst = written_for_erased(10_000, "512B", 0.0, "simple")?;
+    let maps_pages = ratio(in_order, written_for_erased(100_000, "512B", 0.0, "page")?);
+    let maps_pages = maps_pages.map(times).unwrap_or_default();
+    values.explain("griffin-worst-case", ratio(simple, worst), format!("{maps_pages} under a layer that maps pages"))
+}
+
+/// Griffin, section 2: the life where half of the writes are saved.
+fn halved(values: &mut Values, p2p: &Loaded) -> Result<(), ExperimentsError> {
+    let trace = [settled(p2p)];
+    let saved = each(&trace, || griffin(&super::COMPOSITE))?.first().and_then(|run| run.write_savings);
+    let text = format!("Griffin saves {} of the writes", percent(saved));
+    values.explain("griffin-halved-writes", life(&trace, "ideal")?, text)
+}
+
+/// Settings of an ideal cache.
+const ORACLE: [(&str, &str); 4] = [INSTANT, ("timeout", "off"), ("read_threshold", "off"), ("oracle", "on")];
+
+/// Griffin, section 3.2: the idealized cache.
+fn oracle(values: &mut Values, shipped: &[Loaded]) -> Result<(), ExperimentsError> {
+    let request = |(number, letter): (u64, char)| Request {
+        arrival: Nanoseconds::from_seconds(number),
+        device: 0,
+        kind: if letter == 'W' { OpKind::Write } else { OpKind::Read },
+        fua: false,
+        range: SectorRange::new(0, 8),
+        response: None,
+    };
+    let sequence = Loaded::generated((0..).zip("WWWRWW".chars()).map(request).collect());
+    values.note("griffin-wwwrww", griffin(&ORACLE).play(&sequence, TIMED)?.write_savings)?;
+    let runs = each(shipped, || griffin(&ORACLE))?;
+    let penalty = runs.iter().filter_map(|run| run.read_penalty).fold(0.0, f64::max);
+    values.note("griffin-oracle-penalty", Some(penalty))?;
+    let possible = shipped.iter().map(|trace| Ok(analysis(trace)?.max_write_savings));
+    let possible = mean(possible.collect::<Result<Vec<_>, ExperimentsError>>()?);
+    values.note("griffin-oracle-savings", ratio(mean(runs.iter().map(|run| run.write_savings)), possible))
+}
+
+fn megabytes(run: &Run) -> Option<f64> {
+    run.migration.mean_bytes.map(|bytes| bytes / 1e6)
+}
+
+/// Returns the greatest figure of the traces, and the name of its trace.
+fn greatest<'a>(names: &[&'a str], runs: &[Run], figure: fn(&Run) -> Option<f64>) -> Option<(f64, &'a str)> {
+    let figures = names.iter().zip(runs).filter_map(|(name, run)| Some((figure(run)?, *name)));
+    figures.max_by(|(one, _), (other, _)| one.total_cmp(other))
+}
+
+/// Returns a trace whose requests are cut into pieces of at most 64 KiB.
+fn in_pieces(trace: &Loaded) -> Loaded {
+    let cut = |request: &Request| {
+        let (request, all) = (*request, request.range);
+        (0..all.len.0.max(1)).step_by(128).map(move |from| {
+            let range = SectorRange::new(all.start.0 + from, (all.len.0 - from).min(128));
+            Request { range, ..request }
+        })
+    };
+    let requests = trace.requests.iter().flat_map(cut).collect();
+    Loaded { requests, queue_events: false, compact: trace.compact }
+}
+
+/// Griffin, section 5.2: three triggers in concert.
+fn policy(values: &mut Values, names: &[&str], shipped: &[Loaded]) -> Result<(), ExperimentsError> {
+    let policy = |traces: &[Loaded]| {
+        let triggers = [INSTANT, ("timeout", "300s"), ("read_threshold", "0.05"), ("migration_size", "100MB")];
+        each(traces, || griffin(&triggers))
+    };
+    let runs = policy(shipped)?;
+    let worst = greatest(names, &runs, |run| run.read_penalty);
+    let text = format!("on {}", worst.map_or("–", |(_, name)| name));
+    values.explain("griffin-policy-penalty", worst.map(|(share, _)| share), text)?;
+    let largest = greatest(names, &runs, megabytes);
+    let of_largest = names.iter().position(|name| largest.is_some_and(|(_, largest)| largest == *name));
+    let pieces: Vec<Loaded> = of_largest.map(|at| in_pieces(&shipped[at])).into_iter().collect();
+    let pieces = policy(&pieces)?.first().and_then(megabytes).map(|size| Unit::Megabytes.text(size));
+    let text = format!(
+        "on {}, since a request that is under way is logged to its end; {} if each request has at most 64 KiB",
+        largest.map_or("–", |(_, name)| name),
+        pieces.unwrap_or_default()
+    );
+    values.explain("griffin-policy-size", largest.map(|(size, _)| size), text)
+}
+
+/// Returns the settings of one trigger alone.
+fn alone<'a>(timeout: &'a str, threshold: &'a str) -> [(&'a str, &'a str); 3] {
+    [INSTANT, ("timeout", timeout), ("read_threshold", threshold)]
+}
+
+/// A read threshold that counts from the first read on. Ours counts after 100 reads.
+const AT_ONCE: (&str, &str) = ("read_window", "1");
+
+/// Notes the mean migration with a read threshold of 10 % relative to one of 1 %. Returns the runs
+/// with 1 %: of the threshold as it is, and of one that counts from the first read on.
+fn threshold_sizes(
+    values: &mut Values,
+    claim: &'static str,
+    traces: &[Loaded],
+) -> Result<[Vec<Run>; 2], ExperimentsError> {
+    let run = |threshold, more: &[(&str, &str)]| each(traces, || griffin(&alone("off", threshold)).set(more));
+    let (tight, loose) = (run("0.01", &[])?, run("0.1", &[])?);
+    let (tight_at_once, loose_at_once) = (run("0.01", &[AT_ONCE])?, run("0.1", &[AT_ONCE])?);
+    let size = |runs: &[Run]| mean(runs.iter().map(megabytes));
+    let at_once = ("if the threshold counts from the first read on, and not after 100 reads".to_owned(), {
+        ratio(size(&loose_at_once), size(&tight_at_once))
+    });
+    let count = |runs: &[Run]| runs.iter().filter_map(|run| run.migration.count).sum::<u64>();
+    let counts = format!("; {} migrations with 1 %, {} with 10 %", count(&tight), count(&loose));
+    caused(values, claim, ratio(size(&loose), size(&tight)), &[at_once], &counts)?;
+    Ok([tight, tight_at_once])
+}
+
+/// Griffin, section 6.1.2: the migrations of a read threshold.
+fn thresholds(values: &mut Values, names: &[&str], shipped: &[Loaded]) -> Result<(), ExperimentsError> {
+    let [runs, at_once] = threshold_sizes(values, "griffin-threshold-sizes", shipped)?;
+    let intervals = names.iter().zip(&runs).filter_map(|(name, run)| Some((run.migration.mean_interval_s?, *name)));
+    let shortest = intervals.min_by(|(one, _), (other, _)| one.total_cmp(other));
+    let at_once = at_once.iter().filter_map(|run| run.migration.mean_interval_s).min_by(f64::total_cmp);
+    let at_once = ("if the threshold counts from the first read on, and not after 100 reads".to_owned(), at_once);
+    let on = format!("; on {}", shortest.map_or("–", |(_, name)| name));
+    caused(values, "griffin-threshold-interval", shortest.map(|(seconds, _)| seconds), &[at_once], &on)?;
+    let never = runs.iter().filter(|run| run.migration.count.unwrap_or_default() == 0).count();
+    let counts =
+        names.iter().zip(&runs).map(|(name, run)| format!("{name} {}", run.migration.count.unwrap_or_default()));
+    let counts = counts.collect::<Vec<_>>().join(", ");
+    values.explain("griffin-threshold-never", Some(never as f64), format!("migrations: {counts}"))
+}
+
+/// Measures what the recorded desktop shows alone.
+fn recorded(values: &mut Values, desktop: &Loaded) -> Result<(), ExperimentsError> {
+    let run = griffin(&alone("300s", "off")).play(desktop, TIMED)?;
+    let idle = griffin(&alone("300s", "off")).play(&Change::Pauses(10).of(desktop), TIMED)?;
+    let idle = idle.migration.mean_interval_s.map_or_else(|| "–".to_owned(), |seconds| Unit::Seconds.text(seconds));
+    let text = format!("{idle} {}", Change::Pauses(10).text());
+    values.explain("griffin-timeout-bound", run.migration.mean_interval_s, text)?;
+    figure_9(values, &FIGURE_9_3H, desktop)?;
+    eviction(values, desktop)
+}
+
+/// Griffin, section 7: blocks migrate when the host's buffer cache evicts the blocks. The recorded
+/// host had a cache of its own; the text has the values without the reads that the simulated cache
+/// serves.
+fn eviction(values: &mut Values, desktop: &Loaded) -> Result<(), ExperimentsError> {
+    let figures = |trace: &Loaded, mib: usize| -> Result<[Option<f64>; 2], ExperimentsError> {
+        let cache = format!("{mib}MiB");
+        let run = griffin(&alone("off", "off")).set(&[("eviction_hint", &cache)]).play(trace, TIMED)?;
+        Ok([ratio(run.write_savings, analysis(trace)?.max_write_savings), run.read_penalty])
+    };
+    let sizes = [16, 64, 256];
+    let plain = sizes.map(|mib| figures(desktop, mib)).into_iter().collect::<Result<Vec<_>, _>>()?;
+    let served = sizes.map(|mib| figures(&Change::Cached(mib).of(desktop), mib));
+    let served = served.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let at = |runs: &[[Option<f64>; 2]], figure: usize| [0, 1, 2].map(|at: usize| runs.get(at)?[figure]);
+    for (figure, claim) in ["griffin-eviction-savings", "griffin-eviction-penalty"].into_iter().enumerate() {
+        let text = |value: Option<f64>| if figure == 0 { value.map(times).unwrap_or_default() } else { percent(value) };
+        let without = at(&served, figure).map(text).join(", ");
+        let each =
+            format!("with a buffer cache of 16, 64, 256 MiB; {without} without the reads that such a cache serves");
+        decide(values, claim, at(&plain, figure), &each)?;
+    }
+    Ok(())
+}
+
+/// Griffin, sections 6.2 and 6.3, over the public desktops.
+fn public_desktops(values: &mut Values, traces: &[Loaded]) -> Result<(), ExperimentsError> {
+    threshold_sizes(values, "griffin-threshold-sizes-public", traces)?;
+    let traces: Vec<Loaded> = traces.iter().map(settled).collect();
+    let logged = each(&traces, || griffin(&super::COMPOSITE))?;
+    let (gain, text) = in_order(&["mayun", "p2pdownload", "sys1"], &traces, &logged)?;
+    values.explain("griffin-sequentiality-public", gain, text)?;
+    let (ideal, simple) = (life(&traces, "ideal")?, life(&traces, "simple")?);
+    let of_p2p = life(&traces[1..2], "ideal")?.map(times).unwrap_or_default();
+    values.explain("griffin-life-ideal-public", ideal, format!("{of_p2p} on p2pdownload, where 60 % are saved"))?;
+    values.note("griffin-life-simple-public", ratio(simple, ideal))
+}
+
+/// Claims about figure 9: logs on a 10,000 rpm disk, an X25-M and an X25-E; reads with a log on a
+/// 7200 rpm disk; and the X25-M relative to the 7200 rpm disk.
+const FIGURE_9: [&str; 5] =
+    ["griffin-fig9-10k", "griffin-fig9-mlc", "griffin-fig9-slc", "griffin-fig9-reads", "griffin-fig9-order"];
+const FIGURE_9_3H: [&str; 5] = [
+    "griffin-fig9-10k-3h",
+    "griffin-fig9-mlc-3h",
+    "griffin-fig9-slc-3h",
+    "griffin-fig9-reads-3h",
+    "griffin-fig9-order-3h",
+];
+
+/// Measures the logs of figure 9, with a timeout of 900 s.
+fn figure_9(values: &mut Values, claims: &[&'static str; 5], trace: &Loaded) -> Result<(), ExperimentsError> {
+    let plan = |log: &'static str| {
+        let drives = match log {
+            LOG | FAST_LOG => Plan::new("griffin").ssd(MLC).hdd(log),
+            log => Plan::new("griffin").ssd(MLC).member("log", log),
+        };
+        drives.set(&[("timeout", "900s"), LOOSE])
+    };
+    let logs = [LOG, FAST_LOG, MLC, SLC];
+    let waiting = [LOG, MLC].map(|log| plan(log).play(trace, THINK));
+    let alone = Plan::new("ssd-only").ssd(MLC).play(trace, TIMED)?;
+    let runs = logs.par_iter().with_max_len(1).map(|log| plan(log).play(trace, TIMED));
+    let runs: Vec<Run> = runs.collect::<Result<_, ExperimentsError>>()?;
+    let all = |run: &Run| run.response_time_ms.all.mean;
+    let reads = |run: &Run| ratio(run.response_time_ms.read.mean, alone.response_time_ms.read.mean);
+    let text = |ratio: Option<f64>| ratio.map_or_else(|| "–".to_owned(), times);
+    for (claim, run) in claims.iter().zip(&runs[1..4]) {
+        let served = format!("reads {}; the log serves {} of the reads", text(reads(run)), percent(run.read_penalty));
+        values.explain(claim, ratio(all(run), all(&alone)), served)?;
+    }
+    let at_once = plan(LOG).set(&[INSTANT]).play(trace, TIMED)?;
+    let causes = [
+        ("if migrations take no time".to_owned(), reads(&at_once)),
+        ("with a log on an X25-M".to_owned(), reads(&runs[2])),
+    ];
+    let served = format!("; the log serves {} of the reads", percent(runs[0].read_penalty));
+    caused(values, claims[3], reads(&runs[0]), &causes, &served)?;
+    let [of_disk, of_flash] = waiting;
+    let waiting = ratio(all(&of_flash?), all(&of_disk?));
+    let waiting = ("if the host waits for answers as it did when recorded".to_owned(), waiting);
+    caused(values, claims[4], ratio(all(&runs[2]), all(&runs[0])), &[waiting], "")
+}
+
+/// Returns the rate of writes at queue depth 32 over 8 GB that begin at an address.
+fn rate(
+    mut plan: Plan,
+    writes: (&str, f64),
+    start: Bytes,
+    fill: Precondition,
+) -> Result<Option<f64>, ExperimentsError> {
+    let (size, sequential) = writes;
+    let spec = WorkloadSpec {
+        read_fraction: 0.0,
+        size: size.parse()?,
+        sequential,
+        interarrival: Interarrival::Constant(Nanoseconds(1000)),
+        ..WorkloadSpec::new(40_000, Bytes(8_000_000_000 / 4096 * 4096))
+    };
+    let moved = |request: Request| {
+        let range = SectorRange::new(request.range.start.0 + start.get() / SECTOR_BYTES, request.range.len.0);
+        Request { range, ..request }
+    };
+    let trace = Loaded::generated(Generator::new(&[spec], 1)?.map(moved).collect());
+    if plan.choices.ssd.profile.is_some() {
+        plan.choices.precondition = Some(fill);
+    }
+    Ok(plan.play(&trace, Replay::Closed { depth: 32 })?.throughput.mb_per_s)
+}
+
+const IN_ORDER: (&str, f64) = ("64KiB", 1.0);
+const AT_RANDOM: (&str, f64) = ("4KiB", 0.0);
+
+/// Griffin, sections 2, 6.4 and 7: the rates of the four drives.
+fn rates(values: &mut Values) -> Result<(), ExperimentsError> {
+    let disk = |profile, start| rate(Plan::new("hdd-only").hdd(profile), IN_ORDER, start, Precondition::Sequential);
+    let flash = |profile, writes, fill| rate(Plan::new("ssd-only").ssd(profile), writes, Bytes(0), fill);
+    let text = |rate: Option<f64>| rate.map_or_else(|| "–".to_owned(), |rate| Unit::MegabytesPerSecond.text(rate));
+    let end = (Profile::load(LOG)?.capacity.bytes().get() - 8_000_000_000) / 4096 * 4096;
+    let (outer, middle, inner) = (disk(LOG, Bytes(0))?, disk(LOG, Bytes(end / 8192 * 4096))?, disk(LOG, Bytes(end))?);
+    let elsewhere = format!("{} in the middle of the disk, {} at the inner edge", text(middle), text(inner));
+    values.explain("griffin-rate-7200", outer, elsewhere)?;
+    values.note("griffin-rate-10k", disk(FAST_LOG, Bytes(0))?)?;
+    let in_order = flash(MLC, IN_ORDER, Precondition::Sequential)?;
+    values.note("griffin-rate-mlc", in_order)?;
+    values.note("griffin-rate-slc", flash(SLC, IN_ORDER, Precondition::Sequential)?)?;
+    let random = flash(MLC, AT_RANDOM, Precondition::Sequential)?;
+    let filled = flash(MLC, AT_RANDOM, Precondition::Random)?;
+    values.explain("griffin-rate-random", random, format!("{} behind a random fill", text(filled)))?;
+    let number = |rate| ratio(outer, rate).map_or_else(|| "–".to_owned(), super::times);
+    values.explain("griffin-shared-log", ratio(outer, random), format!("{} behind a random fill", number(filled)))?;
+    let slower = ratio(in_order, filled).map_or_else(|| "–".to_owned(), super::times);
+    let all = format!(
+        "{slower} behind a random fill: {} in order, {} at random, {} at random behind a random fill; the model's layer \
+         maps pages",
+        text(in_order),
+        text(random),
+        text(filled)
+    );
+    values.explain("griffin-random-writes", ratio(in_order, random), all)
+}
