@@ -6,12 +6,15 @@
 //! - The eight tasks of `application-mix` stand for the eight sets, too, each a set of its own.
 //! - Each trace is played twice; the second pass is measured, because a manager learns from the
 //!   first.
+//! - Where the managers' SSD holds all addresses, their scores are also measured with an SSD of
+//!   512 MiB, a twelfth of the recorded disk.
 //! - Scores are scaled so that the SSD alone scores 25,000, as in the paper. Prices follow from the
 //!   paper's scores and its scores for each dollar: SSD 25,000 / 223, disk 5,000 / 77, manager
 //!   score / budget less the SSD.
 
 mod figures;
 
+use bimetal_core::operation::OpKind;
 use bimetal_core::units::Bytes;
 use bimetal_sim::results::Run;
 use rayon::prelude::*;
@@ -58,6 +61,8 @@ struct Names {
     per_dollar: &'static str,
     best: &'static str,
     order: &'static str,
+    /// Size of an SSD that is smaller than the addresses; `None` if the paper's size is not larger.
+    small_ssd: Option<Bytes>,
     /// Names of the claims about score and budget, for each of [`MANAGERS`].
     managers: [[&'static str; 2]; 3],
 }
@@ -67,6 +72,7 @@ const SHIPPED: Names = Names {
     per_dollar: "managers-per-dollar",
     best: "managers-best-budget",
     order: "managers-order",
+    small_ssd: None,
     managers: [
         ["managers-srt", "managers-budget-srt"],
         ["managers-hyperduo", "managers-budget-hyperduo"],
@@ -79,6 +85,7 @@ const MIX: Names = Names {
     per_dollar: "managers-per-dollar-mix",
     best: "managers-best-budget-mix",
     order: "managers-order-mix",
+    small_ssd: Some(Bytes::from_mib(512)),
     managers: [
         ["managers-srt-mix", "managers-budget-srt-mix"],
         ["managers-hyperduo-mix", "managers-budget-hyperduo-mix"],
@@ -111,7 +118,7 @@ fn scores(values: &mut Values, names: &Names, traces: &[Loaded]) -> Result<(), E
     let (ssd, hdd) = (play("ssd-only")?, play("hdd-only")?);
     let relative = |runs: &[Run]| geometric_mean(runs.iter().zip(&ssd).map(|(run, ssd)| ratio(rate(run), rate(ssd))));
     let of_hdd = relative(&hdd);
-    values.explain(names.disk, of_hdd, by_direction(&hdd, &ssd))?;
+    values.explain(names.disk, of_hdd, format!("{}; {}", by_direction(&hdd, &ssd), other_disks(&twice, &ssd)?))?;
     let per_dollar = of_hdd.map(|hdd| HDD_USD / (SSD_USD * hdd));
     let faster = of_hdd.map_or_else(String::new, |hdd| format!("{:.1}", 1.0 / hdd));
     values.explain(names.per_dollar, per_dollar, format!("the SSD is {faster} times as fast as the disk"))?;
@@ -127,6 +134,10 @@ fn scores(values: &mut Values, names: &Names, traces: &[Loaded]) -> Result<(), E
             let all = percent(relative(&set(manager.scheme, &[("stream_bypass", "off")])?));
             mechanism += &format!("; {all} if streams are cached too");
         }
+        if let Some(size) = names.small_ssd.filter(|_| manager.scheme != "smart-response") {
+            let small = small_ssd(manager.scheme, size, &twice, &ssd)?;
+            mechanism += &format!("; {small} with an SSD of {} MiB, on a disk of 6 GiB", size.get() >> 20);
+        }
         values.explain(claims[0], score, mechanism)?;
         values.explain(claims[1], budget, "the budget is the score by prices computed from the paper's scores and budgets, so it says what the score says".to_owned())?;
         budgets.push(budget);
@@ -138,6 +149,35 @@ fn scores(values: &mut Values, names: &Names, traces: &[Loaded]) -> Result<(), E
         ratio(budgets[1], budgets[0]),
         "the budgets are the scores by prices computed from the paper's scores and budgets, so they say what the scores say".to_owned(),
     )
+}
+
+/// Returns the score of the disk relative to the SSD with the reads alone, and with a disk that does
+/// not cache writes, as text. `all` has the SSD's runs.
+fn other_disks(traces: &[Loaded], all: &[Run]) -> Result<String, ExperimentsError> {
+    let reads = traces.iter().map(|trace| {
+        let requests = trace.requests.iter().filter(|request| request.kind == OpKind::Read).copied().collect();
+        Loaded { requests, queue_events: trace.queue_events, compact: trace.compact }
+    });
+    let reads: Vec<Loaded> = reads.filter(|trace| !trace.requests.is_empty()).collect();
+    let play = |plan: fn() -> Plan| -> Result<Vec<Run>, ExperimentsError> {
+        reads.par_iter().with_max_len(1).map(|trace| plan().warmup(0.5).play(trace, CLOSED)).collect()
+    };
+    let (ssd, hdd) = (play(|| Plan::new("ssd-only").ssd(SSD))?, play(|| Plan::new("hdd-only").hdd(HDD))?);
+    let score = geometric_mean(hdd.iter().zip(&ssd).map(|(hdd, ssd)| ratio(rate(hdd), rate(ssd))));
+    let writes_through = || Plan::new("hdd-only").hdd(HDD).set(&[("hdd.write_cache", "off")]);
+    let through = traces.par_iter().with_max_len(1).map(|trace| writes_through().warmup(0.5).play(trace, CLOSED));
+    let through: Vec<Run> = through.collect::<Result<_, ExperimentsError>>()?;
+    let through = geometric_mean(through.iter().zip(all).map(|(hdd, ssd)| ratio(rate(hdd), rate(ssd))));
+    Ok(format!("{} if only the reads are played, {} without the disk's write cache", percent(score), percent(through)))
+}
+
+/// Returns the score of a manager with a small SSD, relative to the SSD that holds all addresses, as
+/// text.
+fn small_ssd(scheme: &'static str, size: Bytes, traces: &[Loaded], ssd: &[Run]) -> Result<String, ExperimentsError> {
+    let plan = || Plan::new(scheme).ssd(SSD).ssd_size(size).hdd(HDD).warmup(0.5);
+    let runs = traces.par_iter().with_max_len(1).map(|trace| plan().play(trace, CLOSED));
+    let runs: Vec<Run> = runs.collect::<Result<_, ExperimentsError>>()?;
+    Ok(percent(geometric_mean(runs.iter().zip(ssd).map(|(run, ssd)| ratio(rate(run), rate(ssd))))))
 }
 
 /// Notes the number of pairs in which the scores have the paper's order.
