@@ -1,5 +1,6 @@
-//! Claims of the Griffin paper: the summary in section 1, tables 1 and 3, figures 5 to 9 and section
-//! 7. `tables` has the other cells of the tables, `sentences` the other sentences with a number.
+//! Claims of the Griffin paper: the summary in section 1, tables 1 and 3, figures 5 to 9 and
+//! section 7. `tables` has the other cells of the tables, `sentences` the other sentences with a
+//! number.
 
 mod sentences;
 mod tables;

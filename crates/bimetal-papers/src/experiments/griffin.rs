@@ -1,5 +1,5 @@
-//! Claims of the Griffin paper. `tables` measures tables 1 to 5, and `sentences` the sentences of the
-//! other sections. `altered` changes one property of a trace, to show what causes a difference.
+//! Claims of the Griffin paper. `tables` measures tables 1 to 5, and `sentences` the sentences of
+//! the other sections. `altered` changes one property of a trace, to show what causes a difference.
 //!
 //! Our choices, where the paper leaves something open:
 //! - The composite trigger is the timeout of 900 s with a read threshold of 1 %, the lowest

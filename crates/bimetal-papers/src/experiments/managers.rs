@@ -151,8 +151,8 @@ fn scores(values: &mut Values, names: &Names, traces: &[Loaded]) -> Result<(), E
     )
 }
 
-/// Returns the score of the disk relative to the SSD with the reads alone, and with a disk that does
-/// not cache writes, as text. `all` has the SSD's runs.
+/// Returns the score of the disk relative to the SSD with the reads alone, and with a disk that
+/// does not cache writes, as text. `all` has the SSD's runs.
 fn other_disks(traces: &[Loaded], all: &[Run]) -> Result<String, ExperimentsError> {
     let reads = traces.iter().map(|trace| {
         let requests = trace.requests.iter().filter(|request| request.kind == OpKind::Read).copied().collect();
@@ -171,8 +171,8 @@ fn other_disks(traces: &[Loaded], all: &[Run]) -> Result<String, ExperimentsErro
     Ok(format!("{} if only the reads are played, {} without the disk's write cache", percent(score), percent(through)))
 }
 
-/// Returns the score of a manager with a small SSD, relative to the SSD that holds all addresses, as
-/// text.
+/// Returns the score of a manager with a small SSD, relative to the SSD that holds all addresses,
+/// as text.
 fn small_ssd(scheme: &'static str, size: Bytes, traces: &[Loaded], ssd: &[Run]) -> Result<String, ExperimentsError> {
     let plan = || Plan::new(scheme).ssd(SSD).ssd_size(size).hdd(HDD).warmup(0.5);
     let runs = traces.par_iter().with_max_len(1).map(|trace| plan().play(trace, CLOSED));

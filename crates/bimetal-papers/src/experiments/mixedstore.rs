@@ -29,7 +29,7 @@ use bimetal_sim::simulator::Replay;
 use bimetal_trace::synthetic::{Generator, Interarrival, Skew, WorkloadSpec};
 use rayon::prelude::*;
 
-use super::{Effort, ExperimentsError, Note, Plan, TIMED, Values, decide, percent, ratio};
+use super::{Effort, ExperimentsError, NOT_MEASURED, Note, Plan, TIMED, Values, decide, percent, ratio};
 use crate::claims::Unit;
 use crate::mixcp::{self, Cache, Provisioned, Scale};
 use crate::traces::{Loaded, Traces};
@@ -83,7 +83,10 @@ pub(super) fn measure(traces: &Traces, effort: Effort, cache: &Cache) -> Result<
         let mixed = response(&mut values, "mixedstore-response-public", &published, SMALL_FLASH, 0.5)?;
         let slower = mixedstore(SMALL_FLASH, &[]).warmup(0.5).play(&published, Replay::Timed { speedup: SLOWER })?;
         let slower = percent(training_r2(&slower));
-        let text = format!("{slower} if the requests come ten times as slowly, so that few wait; {}", errors(&mixed));
+        let text = format!(
+            "{NOT_MEASURED}: {slower} if the requests come ten times as slowly, so that few wait; {}",
+            errors(&mixed)
+        );
         values.explain("mixedstore-r2-public", training_r2(&mixed), text)?;
     }
     if effort == Effort::Full {

@@ -68,7 +68,7 @@ impl Change {
 pub(super) struct Altered {
     pub(super) plain: Analysis,
     changed: Vec<(Change, Analysis)>,
-    /// What a buffer cache leaves of the reads of blocks that were written before.
+    /// Share of the reads of blocks written before that a buffer cache leaves.
     left: Option<f64>,
 }
 
@@ -96,7 +96,7 @@ impl Altered {
         self.changed.iter().map(|(change, analysis)| (change.text(), figure(analysis))).collect()
     }
 
-    /// Returns what a buffer cache leaves of the reads after writes, as text.
+    /// Returns the share of the reads after writes that a buffer cache leaves, as text.
     pub(super) fn left(&self) -> String {
         self.left.map_or_else(String::new, |left| format!("; the cache leaves {} of these reads", percent(Some(left))))
     }

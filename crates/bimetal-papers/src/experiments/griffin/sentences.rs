@@ -181,34 +181,24 @@ fn alone<'a>(timeout: &'a str, threshold: &'a str) -> [(&'a str, &'a str); 3] {
     [INSTANT, ("timeout", timeout), ("read_threshold", threshold)]
 }
 
-/// A read threshold that counts from the first read on. Ours counts after 100 reads.
-const AT_ONCE: (&str, &str) = ("read_window", "1");
-
 /// Notes the mean migration with a read threshold of 10 % relative to one of 1 %. Returns the runs
-/// with 1 %: of the threshold as it is, and of one that counts from the first read on.
-fn threshold_sizes(
-    values: &mut Values,
-    claim: &'static str,
-    traces: &[Loaded],
-) -> Result<[Vec<Run>; 2], ExperimentsError> {
-    let run = |threshold, more: &[(&str, &str)]| each(traces, || griffin(&alone("off", threshold)).set(more));
-    let (tight, loose) = (run("0.01", &[])?, run("0.1", &[])?);
-    let (tight_at_once, loose_at_once) = (run("0.01", &[AT_ONCE])?, run("0.1", &[AT_ONCE])?);
+/// with 1 %.
+fn threshold_sizes(values: &mut Values, claim: &'static str, traces: &[Loaded]) -> Result<Vec<Run>, ExperimentsError> {
+    let [tight, loose] = ["0.01", "0.1"].map(|threshold| each(traces, || griffin(&alone("off", threshold))));
+    let (tight, loose) = (tight?, loose?);
     let size = |runs: &[Run]| mean(runs.iter().map(megabytes));
-    let at_once = ("if the threshold counts from the first read on, and not after 100 reads".to_owned(), {
-        ratio(size(&loose_at_once), size(&tight_at_once))
-    });
     let count = |runs: &[Run]| runs.iter().filter_map(|run| run.migration.count).sum::<u64>();
-    let counts = format!("; {} migrations with 1 %, {} with 10 %", count(&tight), count(&loose));
-    caused(values, claim, ratio(size(&loose), size(&tight)), &[at_once], &counts)?;
-    Ok([tight, tight_at_once])
+    let counts = format!("{} migrations with 1 %, {} with 10 %", count(&tight), count(&loose));
+    caused(values, claim, ratio(size(&loose), size(&tight)), &[], &counts)?;
+    Ok(tight)
 }
 
 /// Griffin, section 6.1.2: the migrations of a read threshold.
 fn thresholds(values: &mut Values, names: &[&str], shipped: &[Loaded]) -> Result<(), ExperimentsError> {
-    let [runs, at_once] = threshold_sizes(values, "griffin-threshold-sizes", shipped)?;
+    let runs = threshold_sizes(values, "griffin-threshold-sizes", shipped)?;
     let intervals = names.iter().zip(&runs).filter_map(|(name, run)| Some((run.migration.mean_interval_s?, *name)));
     let shortest = intervals.min_by(|(one, _), (other, _)| one.total_cmp(other));
+    let at_once = each(shipped, || griffin(&alone("off", "0.01")).set(&[("read_window", "1")]))?;
     let at_once = at_once.iter().filter_map(|run| run.migration.mean_interval_s).min_by(f64::total_cmp);
     let at_once = ("if the threshold counts from the first read on, and not after 100 reads".to_owned(), at_once);
     let on = format!("; on {}", shortest.map_or("–", |(_, name)| name));
