@@ -210,7 +210,7 @@ impl Scan {
     /// is kept.
     fn drop_doubles(&mut self) {
         let files: Vec<PathBuf> = self.drives.iter().map(|drive| drive.probe.canonical.clone()).collect();
-        self.drives.retain(|drive| backing_file(&drive.probe).is_none_or(|file| !files.contains(&file)));
+        self.drives.retain(|drive| !shows_a_file(&drive.probe, &files));
         let all = self.drives.clone();
         self.drives.retain(|drive| {
             let fits = |drive: &Labelled| drive.found.size == drive.found.label.own().size;
@@ -232,11 +232,18 @@ impl Scan {
     }
 }
 
-/// Returns the file below a loop device.
-fn backing_file(probe: &Probe) -> Option<PathBuf> {
-    let Kind::Device(number) = probe.kind else { return None };
+/// Major number of loop devices.
+const LOOP: u32 = 7;
+
+/// Returns true if a loop device shows one of `files`. A loop device without a file was detached
+/// since its label was read, and its file has the label.
+fn shows_a_file(probe: &Probe, files: &[PathBuf]) -> bool {
+    let Kind::Device(number) = probe.kind else { return false };
     let file = format!("/sys/dev/block/{}:{}/loop/backing_file", number.major, number.minor);
-    fs::read_to_string(file).ok().map(|path| PathBuf::from(path.trim_end_matches('\n')))
+    match fs::read_to_string(file) {
+        Ok(path) => files.iter().any(|file| file == Path::new(path.trim_end_matches('\n'))),
+        Err(_) => number.major == LOOP,
+    }
 }
 
 enum LookError {

@@ -20,6 +20,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::config::Config;
 use crate::error::Error;
+use crate::output::tell;
 use crate::own_drives;
 
 /// Exit status when the input or the configuration is wrong.
@@ -123,7 +124,7 @@ fn status_of(arguments: Vec<OsString>) -> u8 {
         Ok(()) | Err(Stop::Failed(Error::OutputClosed)) => 0,
         Err(Stop::Failed(Error::No)) => ANSWER_IS_NO,
         Err(Stop::Failed(error)) => {
-            eprintln!("error: {error}");
+            tell(format_args!("error: {error}"));
             WRONG_INPUT
         }
         Err(Stop::Arguments(error, hint)) => {
@@ -131,7 +132,7 @@ fn status_of(arguments: Vec<OsString>) -> u8 {
             // stream is not an error.
             let _ = error.print();
             if let Some(hint) = hint {
-                eprintln!("\n  {hint}");
+                tell(format_args!("\n  {hint}"));
             }
             exit_status(&error)
         }

@@ -16,7 +16,7 @@ use bimetal_volumes::held::Held;
 use bimetal_volumes::status::Progress as Step;
 
 use crate::error::Error;
-use crate::output::note;
+use crate::output::{note, tell};
 use crate::progress::Progress;
 
 /// See the [module](self).
@@ -146,7 +146,7 @@ pub(crate) fn ask(client: &mut Client, request: &Request) -> Result<Reply, Error
     match reply? {
         Reply::Error { message } => Err(Error::new(message)),
         Reply::No { message } => {
-            eprintln!("{message}");
+            tell(&message);
             Err(Error::No)
         }
         reply => Ok(reply),

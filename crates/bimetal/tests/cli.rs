@@ -116,3 +116,12 @@ fn json_documents_begin_with_their_schema() {
         assert!(serde_json::from_str::<serde_json::Value>(&text).is_ok(), "{arguments:?}");
     }
 }
+
+/// Regression: a program whose standard error could not be written, because its file system was
+/// full, ended with a panic in place of the status of its error.
+#[test]
+fn error_that_cannot_be_printed_keeps_its_status() {
+    let full = File::options().write(true).open("/dev/full").expect("Linux has /dev/full");
+    let status = Command::new(BIMETAL).args(["analyze", "no-such-trace"]).stderr(full).status().expect("it starts");
+    assert_eq!(status.code(), Some(1));
+}

@@ -400,11 +400,12 @@ fn check_reads_again_what_a_scrub_under_way_has_read() {
         assert!(begun.elapsed().as_secs() < 60, "no scrub begins");
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
-    let path = place.0.join("ssd.img");
+    // The end of each scrub writes superblocks anew, and no state.
+    let path = place.0.join("hdd.img");
     let image = fs::read(&path).unwrap();
-    let superblock = image.chunks(BLOCK).position(|page| page.starts_with(b"BIms")).expect("a cache has superblocks");
-    let ssd = File::options().write(true).open(&path).unwrap();
-    ssd.write_all_at(&[0xa5; 9], (superblock * BLOCK + 600) as u64).unwrap();
+    let state = image.chunks(BLOCK).position(|page| page.starts_with(b"BImt")).expect("home has states");
+    let hdd = File::options().write(true).open(&path).unwrap();
+    hdd.write_all_at(&[0xa5; 9], (state * BLOCK + 600) as u64).unwrap();
     let text = place.answer("check box --scrub", 3);
     assert!(text.contains("1 page of metadata was bad"), "{text}");
     drop((disk, served));

@@ -135,6 +135,13 @@ pub struct CheckReport {
     /// Number of pages of metadata that the scrub found bad.
     #[serde(default)]
     pub bad_metadata_pages: u64,
+    /// Number of these pages that the volume did not write again: the drive refuses the write, or
+    /// the page belongs to a log's index, whose segments have the same records.
+    #[serde(default)]
+    pub bad_metadata_pages_left: u64,
+    /// Set if the scrub ended before it had read everything.
+    #[serde(default)]
+    pub interrupted: bool,
     /// Content that was found lost or bad earlier and was not acknowledged, or is still lost.
     #[serde(default)]
     pub lost: Lost,

@@ -79,7 +79,7 @@ impl Server {
         let Some(checkup) = self.control.checkup.take() else { return false };
         let report = self.report_of(&checkup, found.as_ref());
         let is_mirrored = self.volume.view().layout.is_mirrored();
-        let message = in_words(&report, found.is_some_and(|found| found.interrupted), is_mirrored);
+        let message = in_words(&report, is_mirrored);
         self.tell_watchers(Watch::Check, &Reply::Done(Done { message, check: Some(report) }));
         false
     }
@@ -91,6 +91,8 @@ impl Server {
             bad: found.map(|found| found.bad.iter().map(|bad| self.bad_block(bad)).collect()).unwrap_or_default(),
             bad_blocks: found.map_or(0, |found| found.bad_blocks),
             bad_metadata_pages: found.map_or(0, |found| self.pages_to_tell(found)),
+            bad_metadata_pages_left: found.map_or(0, |found| found.pages_left_bad.values().sum()),
+            interrupted: found.is_some_and(|found| found.interrupted),
             lost: self.lost(),
         }
     }
@@ -139,7 +141,7 @@ impl Server {
     }
 }
 
-fn in_words(report: &CheckReport, interrupted: bool, is_mirrored: bool) -> String {
+fn in_words(report: &CheckReport, is_mirrored: bool) -> String {
     let metadata = match report.metadata.len() {
         0 => "the map is consistent".to_owned(),
         count => format!("the map has {}: drain the volume, and report this", counted(count as u64, "fault")),
@@ -169,12 +171,18 @@ fn in_words(report: &CheckReport, interrupted: bool, is_mirrored: bool) -> Strin
             format!("{bad} of {read} blocks off home failed the check, and home lacks a good copy of {kept}")
         }
     };
-    let end = if interrupted { "; the other blocks were not read: the drive failed, or the server ends" } else { "" };
-    let pages = match report.bad_metadata_pages {
-        0 => String::new(),
-        pages => {
+    let end = if report.interrupted {
+        "; not all was read: a drive failed, or the server is ending: start the scrub again"
+    } else {
+        ""
+    };
+    let pages = match (report.bad_metadata_pages, report.bad_metadata_pages_left) {
+        (0, _) => String::new(),
+        (pages, left) => {
             let were = if pages == 1 { "was" } else { "were" };
-            format!("; {} of metadata {were} bad: `bimetal status` names the drive, check it", counted(pages, "page"))
+            let left = if left > 0 { format!(", and {left} of them still are") } else { String::new() };
+            let pages = counted(pages, "page");
+            format!("; {pages} of metadata {were} bad{left}: `bimetal status` names the drive, check it")
         }
     };
     format!("{metadata}; {blocks}{pages}{listed}{end}")

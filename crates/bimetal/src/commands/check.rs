@@ -85,6 +85,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     }
     let bad = report.bad_blocks > 0
         || report.bad_metadata_pages > 0
+        || report.interrupted
         || !report.metadata.is_empty()
         || !report.lost.is_empty();
     if bad { Err(Error::No) } else { Ok(()) }

@@ -75,8 +75,8 @@ pub(crate) struct Arguments {
     /// checksums [default: never]
     #[arg(long, value_name = "DURATION", value_parser = scrub_period)]
     scrub_every: Option<Nanoseconds>,
-    /// Most bytes that a scrub reads in a second, like 50MiB [default: all that requests leave
-    /// free]
+    /// Most bytes that a scrub reads in a second, like 50MiB, at least 64KiB; needs --scrub-every
+    /// [default: all that requests leave free]
     #[arg(long, value_name = "SIZE", requires = "scrub_every", value_parser = scrub_rate)]
     scrub_rate: Option<Bytes>,
     /// Map of files, as `bimetal place -o` writes it, for combo, dataplex and os-managed; read
