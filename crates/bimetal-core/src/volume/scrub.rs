@@ -35,6 +35,8 @@ const READ_TRIES: u8 = 2;
 const NAMED_MAX: usize = 4096;
 /// Number of times that pages are put back in one scrub, at most.
 const PUT_BACK_MAX: u32 = 1000;
+/// Pause of a scrub after a page was put back.
+const PUT_BACK_PAUSE: Nanoseconds = Nanoseconds::from_millis(100);
 /// Largest number of errors of the block map that are listed; further errors are only counted.
 const WRONG_MAX: usize = 100;
 
@@ -283,11 +285,12 @@ impl Scrubber {
         }
     }
 
-    /// Puts a page of `member` back that was written whenever it was read. A page that was put back
-    /// too often counts as bad.
-    pub(super) fn put_back(&mut self, pages: Pages, member: MemberId) {
+    /// Puts a page of `member` back that was written whenever it was read, and pauses: a write may
+    /// take a while. A page that was put back too often counts as bad.
+    pub(super) fn put_back(&mut self, now: Nanoseconds, pages: Pages, member: MemberId) {
         let Some(scrubbing) = self.under_way() else { return };
         scrubbing.put_back += 1;
+        scrubbing.next_at = scrubbing.next_at.max(now.saturating_add(PUT_BACK_PAUSE));
         if scrubbing.put_back <= PUT_BACK_MAX {
             return scrubbing.pages_left.push_back(pages);
         }

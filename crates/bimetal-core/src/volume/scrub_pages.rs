@@ -227,7 +227,7 @@ impl<P: Payload> Volume<P> {
         let is_bad = job.bad >= BAD_READS;
         if is_sound || is_bad || job.reads >= READS_MAX {
             if !is_sound && !is_bad {
-                self.scrub.put_back(pages, self.place_of_pages(pages).0);
+                self.scrub.put_back(self.view.now, pages, self.place_of_pages(pages).0);
             }
             job.again.pop();
             (job.reads, job.bad) = (0, 0);

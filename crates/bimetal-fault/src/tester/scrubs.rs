@@ -9,6 +9,7 @@
 use std::sync::Arc;
 
 use bimetal_core::journal::PAGE_SECTORS;
+use bimetal_core::operation::OpKind;
 use bimetal_core::scheme::MemberState;
 use bimetal_core::units::{Bytes, Nanoseconds, SectorRange};
 use bimetal_core::volume::Outcome;
@@ -145,6 +146,9 @@ impl Tester {
             flipped.scrubs += 1;
             // A page may be written after the scrub that found it has ended.
             let is_left = flipped.scrubs > 1 && self.drives[flipped.member].content(flipped.sector) == flipped.is;
+            // A read may return what a write under way has not stored yet.
+            let sector = SectorRange::new(flipped.sector, 1);
+            let is_left = is_left && self.drives[flipped.member].under_way(sector, OpKind::changes_content).is_none();
             // A scrub does not read a drive that was let go.
             let is_online = self.volume.view().members[flipped.member].state == MemberState::Online;
             if is_left && is_online && nothing_failed && !self.drives[flipped.member].is_gone() {
