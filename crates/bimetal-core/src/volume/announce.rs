@@ -149,14 +149,13 @@ impl Announcements {
     /// Makes the copy whose write failed the first copy to be written of its turn. If the content
     /// was only repeated, the copy counts as unwritable.
     fn note_failure(&mut self, member: MemberId) {
-        if let Some(turn) = self.writing.as_ref().map(State::turn).filter(|_| self.extent.is_repetition()) {
-            let copy = self.copy_at(member, turn, usize::from(self.second));
-            self.unwritable.insert((member, turn as usize, copy));
+        let Some(turn) = self.writing.as_ref().map(State::turn) else { return };
+        let copy = self.copy_at(member, turn, usize::from(self.second));
+        let turn = turn as usize;
+        if self.extent.is_repetition() {
+            self.unwritable.insert((member, turn, copy));
         }
-        let turn = self.writing.as_ref().map(|state| state.turn() as usize).filter(|_| self.second);
-        if let Some(turn) = turn
-            && !self.second_first.remove(&(member, turn))
-        {
+        if self.second && !self.second_first.remove(&(member, turn)) {
             self.second_first.insert((member, turn));
         }
     }

@@ -507,7 +507,7 @@ impl<P: Payload> Volume<P> {
 
     pub(super) fn checkpoint_is_due(&self) -> bool {
         let is_wanted = self.scrub.mended.wants_checkpoint && !self.scrub.is_at_pages() && !self.is_closing();
-        (is_wanted && self.store.cache().is_some() || self.store.cache().is_some_and(Cache::wants_checkpoint))
+        self.store.cache().is_some_and(|cache| is_wanted || cache.wants_checkpoint())
             && self.view.slots_online()
             && self.may_checkpoint()
     }

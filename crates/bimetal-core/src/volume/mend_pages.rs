@@ -12,7 +12,7 @@
 //! a migration's superblocks and a relocation wait so long.
 
 use super::operations::purpose;
-use super::scrub_pages::Pages;
+use super::scrub_pages::{Pages, bytes_read};
 use super::{TaskId, Volume};
 use crate::journal::page;
 use crate::operation::{Command, OpKind, Status};
@@ -102,7 +102,7 @@ impl<P: Payload> Volume<P> {
     pub(super) fn mend_on(&mut self, mending: Mending, status: Status, payload: &P) -> Option<Mending> {
         match mending {
             Mending::Reading(pages) => {
-                let bytes = if status == Status::Done { payload.to_metadata() } else { Vec::new() };
+                let bytes = bytes_read(status, payload);
                 if self.is_sound_page(pages, page::pages(&bytes).next()) {
                     return Some(Mending::Writing(pages, bytes));
                 }

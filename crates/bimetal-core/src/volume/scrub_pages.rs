@@ -213,7 +213,7 @@ impl<P: Payload> Volume<P> {
 
     /// Judges the pages that were read. Returns a page that counts as bad.
     fn judge_pages(&mut self, job: &mut PagesJob, status: Status, payload: &P) -> Option<Pages> {
-        let bytes = if status == Status::Done { payload.to_metadata() } else { Vec::new() };
+        let bytes = bytes_read(status, payload);
         let Some(pages) = job.again.last().copied() else {
             let read = page::pages(&bytes).map(Some).chain(std::iter::repeat(None));
             let bad = job.pages.each().zip(read).filter(|(pages, page)| !self.is_sound_page(*pages, *page));
@@ -274,4 +274,9 @@ impl<P: Payload> Volume<P> {
             }
         }
     }
+}
+
+/// Returns the bytes of a read of metadata; no bytes if the read failed.
+pub(super) fn bytes_read<P: Payload>(status: Status, payload: &P) -> Vec<u8> {
+    if status == Status::Done { payload.to_metadata() } else { Vec::new() }
 }

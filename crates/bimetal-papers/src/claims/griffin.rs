@@ -26,6 +26,17 @@ const OFFICE_SERVER: Workload = Workload::Recorded("office-server");
 pub(crate) const CLOUD: &str = "cloudPhysicsIO.vscsi.xz";
 const VM: Workload = Workload::Public(CLOUD);
 
+/// A claim about a share.
+const fn share(
+    name: &'static str,
+    place: &'static str,
+    says: &'static str,
+    expected: Expected,
+    workload: Workload,
+) -> Claim {
+    Claim { name, place, says, expected, unit: Unit::Share, workload }
+}
+
 pub(super) const CLAIMS: &[Claim] = &joined::<{ FIRST.len() + tables::CLAIMS.len() + sentences::CLAIMS.len() }>(&[
     FIRST,
     tables::CLAIMS,

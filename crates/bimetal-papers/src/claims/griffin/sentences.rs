@@ -1,6 +1,6 @@
 //! Sentences with a number in Griffin's sections 2, 3, 5, 6 and 7.
 
-use super::{MAYUN, P2P, RECORDED, VM};
+use super::{MAYUN, P2P, RECORDED, VM, share};
 use crate::claims::{Claim, Expected, Unit, Workload, change, factor};
 
 const fn times(
@@ -11,16 +11,6 @@ const fn times(
     workload: Workload,
 ) -> Claim {
     Claim { name, place, says, expected, unit: Unit::Times, workload }
-}
-
-const fn share(
-    name: &'static str,
-    place: &'static str,
-    says: &'static str,
-    expected: Expected,
-    workload: Workload,
-) -> Claim {
-    Claim { name, place, says, expected, unit: Unit::Share, workload }
 }
 
 const fn rate(name: &'static str, place: &'static str, says: &'static str, paper: f64, of: &'static str) -> Claim {

@@ -3,18 +3,8 @@
 //! A mean over the paper's desktops or servers is the mean of a column of the table, unless a
 //! sentence of the paper has the mean.
 
-use super::{MAYUN, OFFICE_SERVER, RECORDED, SOURCE_TREE, VM};
-use crate::claims::{Claim, Expected, Unit, Workload};
-
-const fn share(
-    name: &'static str,
-    place: &'static str,
-    says: &'static str,
-    expected: Expected,
-    workload: Workload,
-) -> Claim {
-    Claim { name, place, says, expected, unit: Unit::Share, workload }
-}
+use super::{MAYUN, OFFICE_SERVER, RECORDED, SOURCE_TREE, VM, share};
+use crate::claims::{Claim, Expected, Workload};
 
 const fn level(name: &'static str, place: &'static str, says: &'static str, paper: f64, workload: Workload) -> Claim {
     share(name, place, says, Expected::Level(paper), workload)
