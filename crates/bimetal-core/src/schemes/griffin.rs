@@ -301,10 +301,13 @@ impl Griffin {
         if timeout.is_some_and(|timeout| timeout < TIMEOUT_MIN) {
             return Err(settings.refuse(name::timeout, format!("at least {TIMEOUT_MIN}, or off")));
         }
+        if parameters.migration_size.is_some_and(|size| size.0 == 0) {
+            return Err(settings.refuse(name::migration_size, "more than 0, or off"));
+        }
         self.timeout = timeout;
         self.read_threshold = parameters.read_threshold.map(|Share(share)| share);
         self.read_window = parameters.read_window;
-        self.migration_blocks = parameters.migration_size.map(|size| size.0.div_ceil(self.block_bytes).max(1));
+        self.migration_blocks = parameters.migration_size.map(|size| size.0.div_ceil(self.block_bytes));
         Ok(())
     }
 

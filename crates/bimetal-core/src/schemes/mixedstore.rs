@@ -181,6 +181,8 @@ const SLOWER: Reason = Reason("predicted-slower");
 const REGULATED: Reason = Reason("regulated");
 /// Largest write that goes to the SSD under the static partition.
 const STATIC_MAX: Bytes = Bytes::from_kib(4);
+/// Smallest window: the mean time between arrivals needs two of them.
+const WINDOW_MIN: u64 = 2;
 /// One write in this many goes to the disk while the coefficients are learnt.
 const EXPLORE_TRAINING: u64 = 8;
 const EXPLORE_ONLINE: u64 = 64;
@@ -236,6 +238,9 @@ fn build(settings: &Settings, layout: &Layout) -> Result<Box<dyn Scheme>, Settin
     if parameters.regulation == Regulation::Budget && expected.writes.is_none() {
         return Err(settings.refuse(name::regulation, "expected_writes with a size a day beside it"));
     }
+    if parameters.window < WINDOW_MIN {
+        return Err(settings.refuse(name::window, format!("at least {WINDOW_MIN}")));
+    }
     for (key, given) in [(name::expected_erases, expected.erases), (name::expected_life, expected.life)] {
         if given == Some(0.0) {
             return Err(settings.refuse(key, "more than 0, or off"));
@@ -255,7 +260,7 @@ fn build(settings: &Settings, layout: &Layout) -> Result<Box<dyn Scheme>, Settin
         requests: 0,
         training: parameters.training,
         untried: 0,
-        try_after: parameters.window.max(2),
+        try_after: parameters.window,
         disk: Disk::default(),
         regulator: WearRegulator::new(parameters.regulation, expected),
         halts_levelling: parameters.wear_levelling == WearLevelling::Adaptive,
@@ -621,11 +626,15 @@ impl Monitor for MixedStore {
 
 #[cfg(test)]
 mod tests {
+    use super::INFO;
+    use crate::block::BlockSize;
     use crate::block_map::Slot;
+    use crate::layout::{LayoutRequest, MemberInfo, Role};
     use crate::operation::OpKind;
     use crate::scheme::Foresight;
+    use crate::settings::Settings;
     use crate::testing::Bench;
-    use crate::units::{Nanoseconds, SectorRange};
+    use crate::units::{Bytes, Nanoseconds, SectorRange};
 
     const SHORT: &[(&str, &str)] = &[("training", "200"), ("fragmentation_buster", "off")];
 
@@ -810,6 +819,21 @@ mod tests {
         for (levelling, is_only_simulated) in [("adaptive", true), ("static", false)] {
             let bench = Bench::new("mixedstore", &[("wear_levelling", levelling)]);
             assert_eq!(bench.volume.why_only_simulated().is_some(), is_only_simulated, "{levelling}");
+        }
+    }
+
+    /// Regression: windows of 0 and 1 counted as 2 without a word.
+    #[test]
+    fn window_without_two_arrivals_is_refused() {
+        let capacity = Bytes::from_mib(64).sectors();
+        let members = [Role::Ssd, Role::Hdd].map(|role| MemberInfo { role, capacity });
+        let request = LayoutRequest { block: BlockSize::default(), members: &members, units: &[] };
+        for (window, is_taken) in [("0", false), ("1", false), ("2", true)] {
+            let settings = Settings::new(INFO.name, INFO.parameters, [("window", window)]).unwrap();
+            let layout = (INFO.layout)(&settings, &request).unwrap();
+            let error = (INFO.build)(&settings, &layout).err().map(|error| error.to_string());
+            assert_eq!(error.is_none(), is_taken, "{window}");
+            assert!(error.is_none_or(|error| error.contains("window") && error.contains("at least 2")));
         }
     }
 

@@ -532,6 +532,16 @@ fn what_knows_more_than_a_device_does_is_for_the_simulator() {
     }
 }
 
+#[test]
+fn migration_size_of_nothing_is_refused_and_changes_nothing() {
+    let info = super::INFO;
+    let settings = |size| Settings::new(info.name, info.parameters, [("migration_size", size)]).unwrap();
+    let mut bench = Bench::new("griffin", &[("migration_size", "1MiB")]);
+    let error = bench.volume.set(Nanoseconds::ZERO, "migration_size", &settings("0")).unwrap_err().to_string();
+    assert!(error.contains("migration_size=0") && error.contains("more than 0, or off"), "{error}");
+    bench.volume.set(Nanoseconds::ZERO, "migration_size", &settings("4KiB")).unwrap();
+}
+
 /// Griffin, section 5.1: only "blocks which have a higher overwrite ratio [...] are cached".
 #[test]
 fn selective_caching_logs_what_is_overwritten_often() {
