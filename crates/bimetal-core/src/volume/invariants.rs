@@ -7,17 +7,20 @@
 //! 3. The block map and the slots agree: a slot in the block map is taken, its block names it, and
 //!    the counts of free slots that a scheme sees are those of the store.
 //!
-//! Checks whose cost grows with the number of tasks run at every [`EACH`]th operation when tasks
-//! are many. One slot is checked at a time, a different slot at each operation.
+//! Checks of all tasks look at each place for a task, in use or not. Where places are many, these
+//! checks run at every [`EACH`]th operation, and more rarely the more places there are. One slot is
+//! checked at a time, a different slot at each operation.
 
 use super::{Job, Volume};
 use crate::block_map::Slot;
 use crate::payload::Payload;
 
-/// Number of tasks up to which all tasks are checked after each event.
+/// Number of places for tasks up to which all tasks are checked after each event.
 const FEW: usize = 32;
-/// Number of operations after which all tasks are checked, while they are many.
+/// Number of operations after which all tasks are checked, while their places are many.
 const EACH: u64 = 64;
+/// Places that the checks look at for each operation, at most, on average.
+const PLACES_AN_OPERATION: u64 = 4;
 /// Step from one checked slot to the next: a prime, so that all slots have their turn.
 const STRIDE: u64 = 7919;
 
@@ -27,7 +30,9 @@ impl<P: Payload> Volume<P> {
     /// # Panics
     /// if one of the checks fails.
     pub(super) fn check_invariants(&self) {
-        if self.tasks.len() <= FEW || self.operations.begun().is_multiple_of(EACH) {
+        let places = self.tasks.places();
+        let each = EACH.max(places as u64 / PLACES_AN_OPERATION);
+        if places <= FEW || self.operations.begun().is_multiple_of(each) {
             self.check_requests();
             self.check_waiters();
         }

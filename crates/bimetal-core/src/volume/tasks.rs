@@ -134,6 +134,12 @@ impl<J> Tasks<J> {
         !self.ready.is_empty()
     }
 
+    /// Returns the number of places for tasks, which a look at all tasks passes over. The number
+    /// never falls.
+    pub(super) fn places(&self) -> usize {
+        self.tasks.capacity()
+    }
+
     /// Returns the jobs of all tasks.
     pub(super) fn jobs(&self) -> impl Iterator<Item = &J> {
         self.tasks.iter().map(|(_, task)| &task.job)
