@@ -12,7 +12,7 @@ use bimetal_core::block::Block;
 use bimetal_core::label::report::{Kind, State};
 use bimetal_core::layout::MemberId;
 use bimetal_core::operation::{OpKind, Operation};
-use bimetal_core::scheme::Holds;
+use bimetal_core::scheme::{Holds, MemberState};
 use bimetal_core::schemes;
 use bimetal_core::units::{Bytes, Nanoseconds};
 use bimetal_core::volume::{BadBlock, Outcome, Scrub, Trouble};
@@ -341,13 +341,57 @@ fn scrub_tells_of_a_page_that_it_cannot_write() {
             });
             found = story.volume().scrub_progress().cloned().expect("one was asked for");
             assert_eq!(found.bad_pages, BTreeMap::from([(MemberId(page.member), 1)]), "{page}");
+            assert_eq!(found.pages_left_bad, found.bad_pages, "{page}");
             if structure == Structure::Table {
                 break;
             }
         }
-        assert_eq!(found.pages_left_bad, found.bad_pages, "{page}");
+        assert!(found.finished, "{page}");
         assert!(writes[0] > 0 && writes[1..] == [0; 3], "{page}: {writes:?} writes");
     }
+}
+
+/// A scrub is over when its checkpoint is: until then, the next start still needs the ring.
+/// Regression: a scrub of few blocks ended before its checkpoint began.
+#[test]
+fn scrub_ends_after_its_checkpoint() {
+    let (mut story, _) = at_rest("smart-response", MAXIMIZED);
+    let begun = story.volume().statistics().checkpoints;
+    let now = story.now;
+    story.volume().scrub(now, None);
+    story.answer(|operation| operation.target != SSD || operation.command.kind == OpKind::Read);
+    assert_eq!(story.volume().statistics().checkpoints, begun + 1);
+    let progress = |story: &mut Story| story.volume().scrub_progress().cloned().expect("a scrub began");
+    assert!(!progress(&mut story).finished, "the checkpoint is not written yet");
+    story.answer(ALL);
+    let found = progress(&mut story);
+    assert!(found.finished && !found.interrupted, "{found:?}");
+}
+
+/// Regression: an SSD refused writes, and a scrub left out all its metadata without a word. The
+/// next start needs these pages while the SSD has dirty blocks.
+#[test]
+fn scrub_reads_the_metadata_of_a_drive_that_refuses_writes() {
+    let (mut story, _) = at_rest("smart-response", MAXIMIZED);
+    let pages = pages(&mut story, Structure::Table);
+    let page = pages.iter().find(|page| page.is_sound()).expect("a page");
+    let both: Vec<Page> = copies_of(page, &pages).chain([page]).cloned().collect();
+    // Home refuses writes, too: dirty blocks stay on the SSD.
+    let refuses = |operation: &Operation<_>| operation.command.kind == OpKind::Write;
+    for block in 100..140 {
+        story.send(OpKind::Write, block * 8, 8, false);
+        story.answer_failing(refuses);
+    }
+    let state = story.volume().view().member(MemberId(SSD)).state;
+    assert_eq!(state, MemberState::ReadOnly);
+    both.iter().for_each(|page| flip_bit(&mut story, page, 100));
+    let now = story.now;
+    story.volume().scrub(now, None);
+    story.answer_failing(refuses);
+    let found = story.volume().scrub_progress().cloned().expect("a scrub began");
+    assert_eq!(found.bad_pages, BTreeMap::from([(MemberId(SSD), 2)]), "{found:?}");
+    assert_eq!(found.pages_left_bad, found.bad_pages);
+    assert!(found.finished && found.interrupted, "no checkpoint took over the ring: {found:?}");
 }
 
 /// A page that is sound and older than the content that the volume stored there is bad: the drive

@@ -104,7 +104,7 @@ pub(crate) struct Announcements {
     waiters: Vec<TaskId>,
     /// Set if copies may be blank: version 1 of the format wrote each turn once.
     pub(super) may_lack_copies: bool,
-    /// Copies that could not be repeated. Another try would skip further numbers of states, and a
+    /// Copies that could not be repeated, and were not stored since. Another try would skip further numbers of states, and a
     /// recovery takes a member for old only within a limited number of states.
     unwritable: BTreeSet<(MemberId, usize, usize)>,
 }
@@ -158,6 +158,13 @@ impl Announcements {
         if self.second && !self.second_first.remove(&(member, turn)) {
             self.second_first.insert((member, turn));
         }
+    }
+
+    /// Notes that a copy was stored.
+    fn note_success(&mut self, member: MemberId) {
+        let Some(turn) = self.writing.as_ref().map(State::turn) else { return };
+        let copy = self.copy_at(member, turn, usize::from(self.second));
+        self.unwritable.remove(&(member, turn as usize, copy));
     }
 
     /// Returns true if the wanted state is durable, with the digest of the table of places in both
@@ -333,6 +340,7 @@ impl<P: Payload> Volume<P> {
     pub(super) fn note_announcement(&mut self, member: MemberId, status: Status) {
         if status == Status::Done {
             self.announcements.kept = true;
+            self.announcements.note_success(member);
             return;
         }
         self.announcements.failed = true;

@@ -6,7 +6,8 @@
 //! table is written from the other copy. If both copies are bad, a checkpoint writes the page from
 //! memory: a recovery would not find the content any more. A log's superblocks and the pages of the
 //! table of places are written from memory. A bad page of a log's index stays as it is: the
-//! segments have its records, and it is free again after the next migration.
+//! segments have its records, and it is free again after the next migration. A write may fail, so
+//! the scrub reads every bad page again at its end.
 //!
 //! While a page is written from its copy or from memory, no other task may write it. A checkpoint,
 //! a migration's superblocks and a relocation wait so long.
@@ -17,7 +18,6 @@ use super::{TaskId, Volume};
 use crate::journal::page;
 use crate::operation::{Command, OpKind, Status};
 use crate::payload::Payload;
-use crate::scheme::MemberState;
 
 /// A step of mending a bad page.
 pub(super) enum Mending {
@@ -32,7 +32,8 @@ pub(super) enum Mending {
 pub(super) struct Mended {
     under_way: u32,
     waiting: Vec<TaskId>,
-    /// Set if a checkpoint is to write bad pages again, once no page is left to read.
+    /// Set if a checkpoint is to write bad pages again and to take over the ring's pages, once no
+    /// page is left to read.
     pub(super) wants_checkpoint: bool,
 }
 
@@ -47,16 +48,10 @@ impl<P: Payload> Volume<P> {
     /// Begins to mend a page. Returns the first step, if the page is written from its copy or from
     /// memory.
     pub(super) fn begin_mending(&mut self, pages: Pages) -> Option<Mending> {
-        let (member, _) = self.place_of_pages(pages);
-        if self.view.member(member).state != MemberState::Online {
-            self.scrub.page_stays_bad(member);
-            return None;
-        }
         let mending = match pages {
             Pages::State { home, turn, copy } => {
-                match self.announcements.repeat_copy(home, turn, copy) {
-                    true => self.write_state(),
-                    false => self.scrub.page_stays_bad(member),
+                if self.announcements.repeat_copy(home, turn, copy) {
+                    self.write_state();
                 }
                 return None;
             }
@@ -70,10 +65,7 @@ impl<P: Payload> Volume<P> {
                 return None;
             }
             Pages::Table { .. } => Mending::Reading(pages),
-            Pages::Index { .. } => {
-                self.scrub.page_stays_bad(member);
-                return None;
-            }
+            Pages::Index { .. } => return None,
             Pages::Places { number, .. } => {
                 let page = self.view.layout.places.as_ref()?.page(number, self.store.identity());
                 Mending::Writing(pages, page.to_vec())
@@ -108,9 +100,6 @@ impl<P: Payload> Volume<P> {
                 }
                 self.write_table_page_from_memory(pages);
             }
-            Mending::Writing(pages, _) if status != Status::Done => {
-                self.scrub.page_stays_bad(self.place_of_pages(pages).0);
-            }
             Mending::Writing(..) => {}
         }
         self.mending_ended()
@@ -140,6 +129,13 @@ impl<P: Payload> Volume<P> {
     /// Lets `task` go on once no page is being mended.
     pub(super) fn await_mending(&mut self, task: TaskId) {
         self.scrub.mended.waiting.push(task);
+    }
+
+    /// Returns true while a page is being written again, or will be.
+    pub(super) fn is_mending(&self) -> bool {
+        let mended = &self.scrub.mended;
+        let checkpoint = mended.wants_checkpoint || self.is_checkpointing();
+        mended.is_under_way() || checkpoint || self.announcements.is_writing()
     }
 
     /// Returns true if a checkpoint may begin: no other checkpoint is under way, and no page is

@@ -7,7 +7,8 @@
 //! filled from home. Until the other slot is filled, home serves the block. If only the slot had
 //! the content, the bad copy stays, and the block is reported. The next read of the block is an
 //! error, and a write ends the error. For a mirror the copies are compared
-//! ([`scrub_copies`](super::scrub_copies)).
+//! ([`scrub_copies`](super::scrub_copies)). At the end, a scrub waits until pages of metadata are
+//! written again, and reads these pages once more.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -93,11 +94,12 @@ pub struct Scrub {
     pub ended: Option<Nanoseconds>,
     /// Set once the scrub has ended.
     pub finished: bool,
-    /// Set if the scrub ended early because the drive is gone or fails every read.
+    /// Set if blocks or pages of metadata were left unread: a drive is gone, fails every read, or
+    /// refuses the writes with which a cache's scrub ends; or the volume was closed.
     pub interrupted: bool,
     /// Number of bad pages of metadata on each member.
     pub bad_pages: BTreeMap<MemberId, u64>,
-    /// Number of these pages on each member that the volume does not write again.
+    /// Number of these pages on each member that were still bad at the end of the scrub.
     pub pages_left_bad: BTreeMap<MemberId, u64>,
 }
 
@@ -120,6 +122,10 @@ struct Scrubbing {
     reads_of_pages: u32,
     /// Number of pages that were put back to be read once more.
     put_back: u32,
+    /// Bad pages that are to be read again at the end of the scrub.
+    mended: Vec<Pages>,
+    /// Set once the mended pages are being read again.
+    verifies: bool,
     next: Slot,
     /// The block that is read next, if the store is a mirror.
     next_block: Block,
@@ -145,7 +151,7 @@ pub(crate) struct ScrubJob {
 enum Step {
     /// No step is possible now.
     Wait,
-    /// The scrub has ended.
+    /// All reads have ended.
     Ended,
     /// The next blocks are to be read.
     Read,
@@ -170,6 +176,8 @@ impl Scrubber {
                     pages_left: pages,
                     reads_of_pages: 0,
                     put_back: 0,
+                    mended: Vec::new(),
+                    verifies: false,
                     next,
                     next_block,
                     reads: 0,
@@ -184,34 +192,52 @@ impl Scrubber {
         self.scrubbing.as_mut().filter(|scrubbing| !scrubbing.found.finished)
     }
 
-    /// Returns the next step. A scrub that has no block left (`over`) ends once its reads have
-    /// ended. At most `reads_max` reads are under way.
+    /// Returns the next step. The reads of a scrub that has no block left (`over`) end once none is
+    /// under way. At most `reads_max` reads are under way.
     fn step(&mut self, now: Nanoseconds, over: bool, reads_max: u32) -> Step {
         let Some(scrubbing) = self.under_way() else { return Step::Wait };
         if over {
             let ends = scrubbing.reads == 0;
             scrubbing.found.interrupted |= ends && scrubbing.found.blocks_left > 0;
-            scrubbing.end_if(ends, now);
             return if ends { Step::Ended } else { Step::Wait };
         }
         if scrubbing.reads >= reads_max || scrubbing.next_at > now { Step::Wait } else { Step::Read }
     }
 
-    /// Takes the beginning of a read of `blocks` blocks of `bytes` bytes in all; `None` if no block
-    /// is left. Returns true if the scrub took a step.
-    fn read_begun(&mut self, now: Nanoseconds, bytes: Option<Bytes>) -> bool {
+    /// Takes the beginning of a read of `bytes` bytes.
+    fn read_begun(&mut self, now: Nanoseconds, bytes: Bytes) {
+        if let Some(scrubbing) = &mut self.scrubbing {
+            scrubbing.read(now, bytes);
+        }
+    }
+
+    /// Takes the fact that no block is left to read. Returns true if all reads have ended.
+    fn nothing_left(&mut self) -> bool {
         let Some(scrubbing) = &mut self.scrubbing else { return false };
-        match bytes {
-            Some(bytes) => {
-                scrubbing.read(now, bytes);
-                true
-            }
-            None => {
-                let ends = scrubbing.reads == 0;
-                scrubbing.found.blocks_left = 0;
-                scrubbing.end_if(ends, now);
-                ends
-            }
+        scrubbing.found.blocks_left = 0;
+        scrubbing.reads == 0
+    }
+
+    /// Begins to read the mended pages again. Returns false if there are none, or if they were read
+    /// again already.
+    fn begin_verifying(&mut self) -> bool {
+        let Some(scrubbing) = self.under_way().filter(|scrubbing| !scrubbing.mended.is_empty()) else { return false };
+        (scrubbing.verifies, scrubbing.put_back) = (true, 0);
+        scrubbing.pages_left = std::mem::take(&mut scrubbing.mended).into();
+        true
+    }
+
+    fn end(&mut self, now: Nanoseconds) {
+        if let Some(scrubbing) = self.under_way() {
+            scrubbing.found.interrupted |= !scrubbing.mended.is_empty();
+            (scrubbing.found.finished, scrubbing.found.ended) = (true, Some(now));
+        }
+    }
+
+    /// Notes that something is left unread.
+    fn interrupt(&mut self) {
+        if let Some(scrubbing) = self.under_way() {
+            scrubbing.found.interrupted = true;
         }
     }
 
@@ -271,17 +297,28 @@ impl Scrubber {
         self.has_pages_left() || self.scrubbing.as_ref().is_some_and(|scrubbing| scrubbing.reads_of_pages > 0)
     }
 
-    /// Notes a bad page on `member`.
-    pub(super) fn found_bad_page(&mut self, member: MemberId) {
-        if let Some(Scrubbing { found, .. }) = &mut self.scrubbing {
-            *found.bad_pages.entry(member).or_default() += 1;
+    /// Notes a bad page of `member`. Returns true if the page is to be mended: it is bad for the
+    /// first time.
+    pub(super) fn found_bad_page(&mut self, pages: Pages, member: MemberId) -> bool {
+        let Some(scrubbing) = self.under_way() else { return false };
+        let found = &mut scrubbing.found;
+        if scrubbing.verifies {
+            *found.pages_left_bad.entry(member).or_default() += 1;
+            return false;
         }
+        *found.bad_pages.entry(member).or_default() += 1;
+        scrubbing.mended.push(pages);
+        true
     }
 
-    /// Notes that a bad page on `member` is not written again.
-    pub(super) fn page_stays_bad(&mut self, member: MemberId) {
-        if let Some(Scrubbing { found, .. }) = &mut self.scrubbing {
-            *found.pages_left_bad.entry(member).or_default() += 1;
+    /// Notes pages of `member` that cannot be read. The pages of a member that is gone are no
+    /// longer part of the volume.
+    pub(super) fn pages_unread(&mut self, pages: Pages, member: MemberId, is_gone: bool) {
+        if self.under_way().is_some_and(|scrubbing| scrubbing.verifies) {
+            self.found_bad_page(pages, member);
+        }
+        if !is_gone {
+            self.interrupt();
         }
     }
 
@@ -294,8 +331,7 @@ impl Scrubber {
         if scrubbing.put_back <= PUT_BACK_MAX {
             return scrubbing.pages_left.push_back(pages);
         }
-        self.found_bad_page(member);
-        self.page_stays_bad(member);
+        self.found_bad_page(pages, member);
     }
 
     /// Returns true if pages of metadata are left to read.
@@ -316,12 +352,6 @@ impl Scrubber {
 }
 
 impl Scrubbing {
-    fn end_if(&mut self, ends: bool, now: Nanoseconds) {
-        if ends {
-            (self.found.finished, self.found.ended) = (true, Some(now));
-        }
-    }
-
     /// Delays the next read for `bytes` being read now, as the rate requires.
     fn read(&mut self, now: Nanoseconds, bytes: Bytes) {
         if let Some(rate) = self.rate {
@@ -365,20 +395,45 @@ impl<P: Payload> Volume<P> {
         let reads_max = if busy || is_mirrored { READS_WHEN_BUSY } else { READS_MAX };
         match self.scrub.step(now, over, reads_max) {
             Step::Wait => false,
-            Step::Ended => true,
+            Step::Ended => self.end_scrub(),
             Step::Read => {
                 if let Some(bytes) = self.scrub_pages() {
-                    return self.scrub.read_begun(now, Some(bytes));
+                    self.scrub.read_begun(now, bytes);
+                    return true;
                 }
                 if self.must_scrub_end() {
                     // The last page was the last step.
                     return true;
                 }
-                let begun = if is_mirrored { self.compare_next() } else { self.scrub_next() };
-                let block = self.view.layout.block.bytes();
-                self.scrub.read_begun(now, begun.map(|count| Bytes(count * block.0)))
+                let Some(count) = (if is_mirrored { self.compare_next() } else { self.scrub_next() }) else {
+                    return self.scrub.nothing_left() && self.end_scrub();
+                };
+                self.scrub.read_begun(now, Bytes(count * self.view.layout.block.bytes().0));
+                true
             }
         }
+    }
+
+    /// Ends a scrub whose reads have ended: waits for writes of bad pages, reads these pages again,
+    /// and ends. Returns true if the scrub took a step.
+    fn end_scrub(&mut self) -> bool {
+        if self.scrub.mended.wants_checkpoint && !self.view.slots_online() {
+            // The ring's pages stay as they are. A member that is gone is no longer part of the volume.
+            self.scrub.mended.wants_checkpoint = false;
+            if self.view.slots_readable() {
+                self.scrub.interrupt();
+            }
+        }
+        if !self.is_closing() {
+            if self.is_mending() {
+                return false;
+            }
+            if self.scrub.begin_verifying() {
+                return true;
+            }
+        }
+        self.scrub.end(self.view.now);
+        true
     }
 
     /// Returns true if there is nothing to scrub, or if the content cannot be read.
@@ -600,7 +655,7 @@ mod tests {
 
     fn begin_read(scrub: &mut Scrubber, bytes: Bytes) {
         scrub.scrubbing.as_mut().expect("a scrub began").reads += 1;
-        assert!(scrub.read_begun(NOW, Some(bytes)));
+        scrub.read_begun(NOW, bytes);
     }
 
     #[test]
@@ -609,9 +664,10 @@ mod tests {
         assert_eq!(scrub.step(NOW, false, 1), Step::Read);
         begin_read(&mut scrub, Bytes::from_mib(1));
         assert_eq!(scrub.step(NOW, false, 1), Step::Wait, "one read at a time");
-        assert!(!scrub.read_begun(NOW, None), "nothing is left, and a read is under way");
+        assert!(!scrub.nothing_left(), "a read is under way");
         scrub.read_ended(256, false);
-        assert!(scrub.read_begun(NOW, None));
+        assert!(scrub.nothing_left());
+        scrub.end(NOW);
         assert_eq!(scrub.step(NOW, false, 1), Step::Wait);
         let Scrub { blocks_read, blocks_left, finished, interrupted, .. } = *progress(&scrub);
         assert_eq!((blocks_read, blocks_left, finished, interrupted), (256, 0, true, false));
@@ -624,6 +680,7 @@ mod tests {
         assert_eq!(scrub.step(NOW, true, 1), Step::Wait, "its read is under way");
         scrub.read_ended(128, false);
         assert_eq!(scrub.step(NOW, true, 1), Step::Ended);
+        scrub.end(NOW);
         assert!(progress(&scrub).interrupted && progress(&scrub).finished);
     }
 

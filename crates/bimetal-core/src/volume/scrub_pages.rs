@@ -8,7 +8,9 @@
 //! the content that the volume stored there. A page may be written while it is read. So a page
 //! counts as bad only after two bad reads, during which no page of its kind was written.
 //!
-//! A cache's ring is not read: a checkpoint at the end of a scrub takes over the ring's pages.
+//! A page that was bad is read again at the end of the scrub, which tells whether it is bad still.
+//!
+//! A cache's ring is not read: a checkpoint before the end of a scrub takes over the ring's pages.
 //! Heads and feet of a log's segments are not read either. Recovery needs them only for segments
 //! after the last page of the index.
 
@@ -122,9 +124,11 @@ impl<P: Payload> Volume<P> {
     pub(super) fn scrub_pages(&mut self) -> Option<Bytes> {
         let pages = loop {
             let next = self.scrub.next_pages()?;
-            if self.is_readable(self.place_of_pages(next).0) {
+            let member = self.place_of_pages(next).0;
+            if self.is_readable(member) {
                 break next;
             }
+            self.scrub.pages_unread(next, member, self.is_gone(member));
         };
         self.scrub.read_of_pages_begun();
         let task = self.begin_task(Job::Running);
@@ -181,9 +185,14 @@ impl<P: Payload> Volume<P> {
         (!is_writing).then_some(writes)
     }
 
-    /// Returns true if a member takes part and answers reads.
+    /// Returns true if a member is there and answers reads. A member that refuses writes is read: the
+    /// next start needs its pages.
     fn is_readable(&self, member: MemberId) -> bool {
-        self.view.member(member).state == MemberState::Online && !self.is_unreadable(member)
+        !self.is_gone(member) && !self.is_unreadable(member)
+    }
+
+    fn is_gone(&self, member: MemberId) -> bool {
+        self.view.member(member).state == MemberState::Failed
     }
 
     /// Handles the end of a read, or of a write that mends a page.
@@ -191,10 +200,7 @@ impl<P: Payload> Volume<P> {
         let member = self.place_of_pages(job.pages).0;
         let is_over = status == Status::Gone || self.is_closing() || !self.is_readable(member);
         job.mending = match job.mending.take() {
-            Some(_) if is_over => {
-                self.scrub.page_stays_bad(member);
-                self.mending_ended()
-            }
+            Some(_) if is_over || !self.can_mend(member) => self.mending_ended(),
             Some(mending) => self.mend_on(mending, status, payload),
             None if is_over => None,
             None => self.judge_pages(&mut job, status, payload).and_then(|bad| self.note_bad_page(bad)),
@@ -204,7 +210,7 @@ impl<P: Payload> Volume<P> {
             return self.put_job(task, Job::ScrubPages(Box::new(job)));
         }
         if is_over || job.again.is_empty() {
-            self.scrub.read_of_pages_ended(self.is_closing());
+            self.scrub.read_of_pages_ended(is_over);
             return self.end_task(task);
         }
         let bytes = self.read_pages(task, job);
@@ -235,11 +241,16 @@ impl<P: Payload> Volume<P> {
         is_bad.then_some(pages)
     }
 
-    /// Notes a bad page, and begins to mend it.
+    /// Notes a bad page, and begins to mend it. A page that was mended and is still bad stays bad.
     fn note_bad_page(&mut self, pages: Pages) -> Option<Mending> {
         let (member, _) = self.place_of_pages(pages);
-        self.scrub.found_bad_page(member);
-        self.begin_mending(pages)
+        let is_new = self.scrub.found_bad_page(pages, member);
+        if is_new && self.can_mend(member) { self.begin_mending(pages) } else { None }
+    }
+
+    /// Returns true if pages of `member` may be written.
+    fn can_mend(&self, member: MemberId) -> bool {
+        self.view.member(member).state == MemberState::Online
     }
 
     /// Returns true if a page has the content of its kind and place, and no older content than the
