@@ -12,6 +12,7 @@ use bimetal_measure::durations::Cdf;
 use bimetal_measure::response_time::{CdfByKind, ResponseTimeRecorder};
 use bimetal_sim::lifetime::Unknown;
 use bimetal_sim::metrics::{AmountOverTime, Gauge, LatencyOverTime};
+use bimetal_sim::over_share::{PointOverShare, SHARES};
 use bimetal_sim::results::Document;
 use serde_json::Value;
 
@@ -212,6 +213,36 @@ fn the_report_answers_to_its_reader() {
         assert_eq!(found["dearest_first"], "griffin");
         // combo has no write savings: runs without the figure come last.
         assert_eq!(found["most_saved_first"], "griffin");
+    }
+}
+
+/// Regression: between two simulated sizes, the cursor said the figures of one size as those of a
+/// third. And at the right end of the slowest requests it said 99.95 % for all requests.
+#[test]
+fn cursor_says_only_what_was_measured() {
+    let Some(browser) = browser() else { return };
+    let mut document = fixture::document();
+    for run in &document.runs {
+        let sizes = SHARES.into_iter().filter(|&percent| run.label != "griffin" || percent != 30);
+        document.over_share.extend(sizes.map(|percent| PointOverShare {
+            scheme: run.scheme.clone(),
+            label: run.label.clone(),
+            percent,
+            ssd_bytes: Some(percent << 20),
+            mean_ms: Some(100.0 / percent as f64),
+            p99_ms: None,
+            read_hit_ratio: None,
+            lifetime_years: None,
+            lifetime_least_years: None,
+        }));
+    }
+    let size = |percent| format!("an SSD of {percent} %");
+    for found in read_as_a_reader(&browser, &folder("report_cursor"), &bimetal::report::html(&document)) {
+        assert_eq!(found["sizes"], Value::from(SHARES.map(size).to_vec()), "{found}");
+        assert_eq!(found["sizes_by_key"], Value::from([30, 10, 30].map(size).to_vec()), "{found}");
+        assert_eq!(found["missing_size"], 1, "griffin has no run with this size: {found}");
+        let slowest = found["slowest"].as_str().expect("a text");
+        assert!(slowest.contains("100 %") && !slowest.contains("99."), "{slowest}");
     }
 }
 
@@ -481,6 +512,25 @@ fn lines_that_hide_each_other_are_named() {
             sentence.as_str().is_some_and(|sentence| sentence.contains("lie on each other: ssd-only and combo"))
         };
         assert!(sentences.iter().any(names_both), "{found}");
+    }
+}
+
+/// Regression: two lines counted as one although the steps of most requests lay a fifth apart.
+#[test]
+fn steep_lines_that_lie_apart_are_not_named_as_one() {
+    let Some(browser) = browser() else { return };
+    let folder = folder("report_apart");
+    let mut document = fixture::document();
+    let [slow, fast] = [120, 100].map(|microseconds| {
+        let mut recorder = ResponseTimeRecorder::new();
+        (0..950).for_each(|_| recorder.record_read(Nanoseconds(microseconds * 1000)));
+        (0..50).for_each(|at| recorder.record_read(Nanoseconds::from_millis(10 + at * 200)));
+        recorder.cdf()
+    });
+    (document.runs[0].series.response_time_cdf, document.runs[2].series.response_time_cdf) = (slow, fast);
+    for found in fit(&browser, &folder, &bimetal::report::html(&document)) {
+        let sentences = found["together"].to_string();
+        assert!(!sentences.contains("ssd-only and combo"), "{sentences}");
     }
 }
 

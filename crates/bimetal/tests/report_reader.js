@@ -39,13 +39,14 @@ function lookAtWhole(view, page) {
 
   function farFromTheirPoints(figure) {
     const svg = figure.querySelector("svg");
-    const leaders = [...figure.querySelectorAll("line.leader")].map(line => [Number(line.getAttribute("x2")) + boxOf(svg).left, Number(line.getAttribute("y2")) + boxOf(svg).top]);
+    const end = (line, number) => [Number(line.getAttribute(`x${number}`)) + boxOf(svg).left, Number(line.getAttribute(`y${number}`)) + boxOf(svg).top];
+    const leaders = [...figure.querySelectorAll("line.leader")].map(line => [end(line, 1), end(line, 2)]);
     return [...figure.querySelectorAll(".point")].map(point => {
       const { left, top, width, height } = boxOf(point);
       const label = [...figure.querySelectorAll(".label")].find(label => label.textContent === point.dataset.label);
       if (!label) return `${figure.id}: ${point.dataset.label} has no label`;
       const isBeside = gap(boxOf(label), left + width / 2, top + height / 2) < 24;
-      const isLed = leaders.some(([x, y]) => gap(boxOf(label), x, y) < 4);
+      const isLed = leaders.some(([from, to]) => gap(boxOf(point), ...from) < 1 && gap(boxOf(label), ...to) < 4);
       return isBeside || isLed ? "" : `${figure.id}: the label of ${point.dataset.label} is far off`;
     }).filter(Boolean);
   }
@@ -96,6 +97,28 @@ addEventListener("load", () => {
     plot.focus();
     plot.dispatchEvent(new view.KeyboardEvent("keydown", { key: "ArrowRight", bubbles: true }));
     result.readout = plot.querySelector(".readout")?.textContent ?? "";
+
+    // On the scale of the slowest requests, the cursor goes to the right end.
+    for (let step = 0; step < 20; step++) plot.dispatchEvent(new view.KeyboardEvent("keydown", { key: "ArrowRight", shiftKey: true, bubbles: true }));
+    result.slowest = plot.querySelector(".readout")?.textContent ?? "";
+
+    // A pointer passes over the sizes of the SSD, and the keyboard goes through them.
+    page.querySelector("#size input[value=mean]")?.click();
+    const sizes = page.querySelector("#size .plot");
+    const said = () => sizes.querySelector(".readout p").textContent;
+    if (sizes) {
+      const axis = sizes.querySelector(".axis").getBoundingClientRect();
+      const steps = [...Array(60).keys()].map(step => {
+        sizes.dispatchEvent(new view.PointerEvent("pointermove", { clientX: axis.left + axis.width * step / 59, pointerType: "mouse" }));
+        return said();
+      });
+      result.sizes = [...new Set(steps)];
+      result.sizes_by_key = ["ArrowLeft", "ArrowLeft", "ArrowRight"].map(key => {
+        sizes.dispatchEvent(new view.KeyboardEvent("keydown", { key, bubbles: true }));
+        return said();
+      });
+      result.missing_size = [...sizes.querySelectorAll(".readout .value")].filter(value => value.textContent === "–").length;
+    }
 
     // A scheme can be taken out of the charts, and put back.
     const button = [...page.querySelectorAll("#legend button")].find(button => button.textContent === "griffin");

@@ -347,17 +347,17 @@ const charts = (() => {
     }
   }
 
-  // The value of a line at `at`: of the last point not behind it where values hold, else of the nearest.
-  function valueAt(points, at, step) {
+  // The point of a line at `at`: the last one not behind it where values hold, else the nearest.
+  function pointAt(points, at, step) {
     let low = 0, high = points.length - 1;
     if (high < 0) return null;
     while (low < high) {
       const middle = (low + high + 1) >> 1;
       if (points[middle][0] <= at) low = middle; else high = middle - 1;
     }
-    if (step) return points[low][0] <= at ? points[low][1] : 0;
+    if (step) return points[low][0] <= at ? points[low] : [at, 0];
     const next = points[low + 1];
-    return next && next[0] - at < at - points[low][0] ? next[1] : points[low][1];
+    return next && next[0] - at < at - points[low][0] ? next : points[low];
   }
 
   // Number of places at which lines are compared.
@@ -368,16 +368,20 @@ const charts = (() => {
     const [first, last] = [points[0]?.[0], points.at(-1)?.[0]];
     return Array.from({ length: SAMPLES }, (_, index) => {
       const at = spec.x.value((index + 0.5) / SAMPLES);
-      const value = at >= first && at <= last ? valueAt(points, at, spec.step) : null;
-      return value === null ? null : y(value);
+      return at >= first && at <= last ? y(pointAt(points, at, spec.step)[1]) : null;
     });
   }
 
-  // True if one line hides the other: almost nowhere are they more than a line's width apart.
+  // True if line `b` passes through the surroundings of line `a` at a place: a line's width above and below, a place to each side.
+  function isNear(a, b, index) {
+    const around = b.slice(Math.max(index - 1, 0), index + 2).filter(height => height !== null);
+    return a[index] !== null && Math.min(...around) - 2 <= a[index] && a[index] <= Math.max(...around) + 2;
+  }
+
+  // True if one line hides the other.
   function coincide(a, b) {
     const drawn = [...a.keys()].filter(index => a[index] !== null || b[index] !== null);
-    const apart = drawn.filter(index => a[index] === null || b[index] === null || Math.abs(a[index] - b[index]) > 2);
-    return drawn.length > 0 && apart.length <= drawn.length / 50;
+    return drawn.length > 0 && drawn.every(index => isNear(a, b, index) || isNear(b, a, index));
   }
 
   // The labels of lines that lie on each other, as lists of two or more.
@@ -396,8 +400,17 @@ const charts = (() => {
     return `${words.slice(0, -1).join(", ")} and ${words.at(-1)}`;
   }
 
-  // A cursor that follows pointer and arrow keys and says the values under it.
+  // Where the points of all lines lie, from left to right, as [place, value].
+  function stopsOf({ series, x }) {
+    const all = new Set(series.flatMap(one => one.points.map(point => point[0])));
+    return [...all].sort((a, b) => a - b).map(value => [Math.min(1, Math.max(0, x.place(value))), value]);
+  }
+
+  // A cursor that follows pointer and arrow keys and says the values under it. With `spec.discrete` there are no values between
+  // points, and the cursor stops at points alone.
   function readout(root, spec, surface, area, y) {
+    const stops = spec.discrete ? stopsOf(spec) : [];
+    const nearest = at => stops.reduce((best, stop, index) => Math.abs(stop[0] - at) < Math.abs(stops[best][0] - at) ? index : best, 0);
     const cursor = svg("g", { class: "cursor", visibility: "hidden" }, surface);
     const rule = svg("line", { y1: area.y, y2: area.y + area.height }, cursor);
     const dots = spec.series.map(series => svg("circle", { class: `dot ${inkClass(series)}`, r: 4 }, cursor));
@@ -409,24 +422,26 @@ const charts = (() => {
 
     function show(at) {
       place = Math.min(1, Math.max(0, at));
-      const value = spec.x.value(place);
+      let value = spec.x.value(place);
+      if (stops.length) [place, value] = stops[nearest(place)];
       const px = area.x + place * area.width;
       rule.setAttribute("x1", px);
       rule.setAttribute("x2", px);
       const rows = spec.series.map((series, index) => {
-        const found = valueAt(series.points, value, spec.step);
+        const point = pointAt(series.points, value, spec.step);
+        const found = point && (!spec.discrete || point[0] === value) ? point[1] : null;
         dots[index].setAttribute("visibility", found === null ? "hidden" : "inherit");
         if (found !== null) {
           dots[index].setAttribute("cx", px);
           dots[index].setAttribute("cy", Math.min(Math.max(y(found), area.y), area.y + area.height));
         }
-        return { series, found };
+        return { series, found, said: point?.[2] ?? found };
       });
       rows.sort((a, b) => (b.found ?? -Infinity) - (a.found ?? -Infinity));
-      said.show(spec.at(value), rows.map(({ series, found }) => {
+      said.show(spec.at(value), rows.map(({ series, found, said }) => {
         const row = html("div");
         scheme("span", series, row);
-        html("span", "value", row, found === null ? "–" : spec.say(found));
+        html("span", "value", row, found === null ? "–" : spec.say(said));
         return row;
       }), width => [px + 14 + width > root.clientWidth ? px - 14 - width : px + 14, area.y + 4]);
       cursor.setAttribute("visibility", "visible");
@@ -435,10 +450,16 @@ const charts = (() => {
     root.onpointermove = root.onpointerdown = event => show((event.clientX - surface.getBoundingClientRect().left - area.x) / area.width);
     root.onpointerleave = said.leave;
     root.onblur = said.hide;
+    // Moves the cursor by hundredths of the width, or by stops.
+    function move(by) {
+      const from = place ?? 0.5;
+      if (stops.length) show(stops[Math.min(stops.length - 1, Math.max(0, nearest(from) + by))][0]);
+      else show(from + by / 100);
+    }
     root.onkeydown = event => {
-      const step = event.shiftKey ? 0.1 : 0.01;
-      if (event.key === "ArrowRight") show((place ?? 0.49) + step);
-      else if (event.key === "ArrowLeft") show((place ?? 0.51) - step);
+      const step = event.shiftKey ? 10 : 1;
+      if (event.key === "ArrowRight") move(step);
+      else if (event.key === "ArrowLeft") move(-step);
       else if (event.key === "Escape") { said.hide(); return; }
       else return;
       event.preventDefault();

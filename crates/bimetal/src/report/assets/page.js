@@ -138,14 +138,15 @@
       const { ms, requests } = run.series.response_time_cdf[kind];
       const total = requests.at(-1);
       most = Math.max(most, total ?? 1);
-      const points = ms.map((at, index) => [at, isTail && index === ms.length - 1 ? 1 - 0.5 / total : requests[index] / total]);
+      // On the tail's scale there is no place for all requests: the last point is drawn below, and said as it is.
+      const points = ms.map((at, index) => [at, isTail && index === ms.length - 1 ? 1 - 0.5 / total : requests[index] / total, requests[index] / total]);
       if (points.length) points.unshift([points[0][0], 0]);
       return { points };
     });
     if (!all.length) return `No ${kind === "all" ? "reads or writes" : `${kind}s`} in this trace.`;
     // Less than 100 ns is no drive's work: a logarithmic axis begins there at the earliest, what is less lies on its edge.
     const [low, high] = range(all.flatMap(one => one.points.map(point => Math.max(point[0], 1e-4))));
-    for (const one of all) one.points = one.points.map(([at, share]) => [Math.max(at, low), share]);
+    for (const one of all) one.points = one.points.map(([at, ...shares]) => [Math.max(at, low), ...shares]);
     const x = { ...charts.log(low, high, milliseconds), title: "response time" };
     const nines = Math.min(6, Math.max(2, Math.log10(most)));
     const y = isTail ? charts.tail(nines) : charts.linear(0, 1, percent);
@@ -178,7 +179,7 @@
       const shares = [...new Set(overShare.map(point => point.percent))].sort((a, b) => a - b);
       const x = { ...charts.log(shares[0], shares.at(-1), share => `${share} %`), ticks: () => shares, title: "size of the SSD" };
       const y = axisOfSize(kind, ...range(values(all)));
-      charts.lines(place, { title: kind.title, series: all, x, y, at: share => `an SSD of ${trim(share, 2)} %`, say: kind.say });
+      charts.lines(place, { title: kind.title, series: all, x, y, discrete: true, at: share => `an SSD of ${trim(share, 2)} %`, say: kind.say });
     }, true);
 
   const OVER_TIME = {
