@@ -235,14 +235,20 @@ impl Scan {
 /// Major number of loop devices.
 const LOOP: u32 = 7;
 
-/// Returns true if a loop device shows one of `files`. A loop device without a file was detached
-/// since its label was read, and its file has the label.
+/// Returns true if a loop device shows one of `files`, or no file any more.
 fn shows_a_file(probe: &Probe, files: &[PathBuf]) -> bool {
     let Kind::Device(number) = probe.kind else { return false };
-    let file = format!("/sys/dev/block/{}:{}/loop/backing_file", number.major, number.minor);
-    match fs::read_to_string(file) {
+    let folder = PathBuf::from(format!("/sys/dev/block/{}:{}", number.major, number.minor));
+    is_copy_of_a_file(&folder, number.major == LOOP, files)
+}
+
+/// Does the same for a device with this `folder` in sysfs. A loop device without a file was
+/// detached since its label was read, and its file has the label. A partition of a loop device may
+/// have the number of a loop device, and is a drive of its own.
+fn is_copy_of_a_file(folder: &Path, is_loop: bool, files: &[PathBuf]) -> bool {
+    match fs::read_to_string(folder.join("loop/backing_file")) {
         Ok(path) => files.iter().any(|file| file == Path::new(path.trim_end_matches('\n'))),
-        Err(_) => number.major == LOOP,
+        Err(error) => error.kind() == io::ErrorKind::NotFound && is_loop && !folder.join("partition").exists(),
     }
 }
 
@@ -402,4 +408,33 @@ fn files_beside(path: &Path) -> Vec<PathBuf> {
         entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file())).map(|entry| entry.path()).collect();
     files.sort();
     files
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Regression: the label of a file was read through a loop device, too, and the loop device was
+    /// detached before it was compared with the file. The file then counted as a copy of itself.
+    #[test]
+    fn loop_device_is_a_copy_of_its_file_also_when_detached() {
+        let base = std::env::temp_dir().join(format!("bimetal-find-{}", std::process::id()));
+        let files = [PathBuf::from("/var/disk.img")];
+        let cases: [(&str, &[(&str, &str)], bool, bool); 5] = [
+            ("attached", &[("loop/backing_file", "/var/disk.img\n")], true, true),
+            ("of-another-file", &[("loop/backing_file", "/var/other.img\n")], true, false),
+            ("detached", &[], true, true),
+            ("partition", &[("partition", "1\n")], true, false),
+            ("other-disk", &[], false, false),
+        ];
+        for (name, attributes, is_loop, expected) in cases {
+            let folder = base.join(name);
+            fs::create_dir_all(folder.join("loop")).unwrap();
+            for (attribute, content) in attributes {
+                fs::write(folder.join(attribute), content).unwrap();
+            }
+            assert_eq!(is_copy_of_a_file(&folder, is_loop, &files), expected, "{name}");
+        }
+        fs::remove_dir_all(&base).unwrap();
+    }
 }
