@@ -16,6 +16,7 @@
 //! because a crash may have interrupted one of them. So an old copy of a drive, brought back later,
 //! has no writing that the other labels know, and is not accepted as the current drive.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -28,7 +29,7 @@ use bimetal_core::label::lifetime::Lifetime;
 use bimetal_core::label::report::{AcceptedLoss, Report};
 use bimetal_core::label::{Format, Guard, Label, Uuid, usable};
 use bimetal_core::layout::MemberId;
-use bimetal_core::units::{Bytes, SECTOR_BYTES, SectorRange};
+use bimetal_core::units::{Bytes, SECTOR_BYTES, SectorRange, Sectors};
 use bimetal_device::drive::Drive;
 use bimetal_device::drive::absent::Absent;
 use bimetal_device::drive::guarded::Guarded;
@@ -122,6 +123,8 @@ pub struct Held {
     differing: Vec<u64>,
     /// First drive whose second copy of the label could not be written, with the error.
     copy_failed: Option<String>,
+    /// Number of bad label pages on each member, as they were found.
+    bad_pages: BTreeMap<MemberId, u64>,
 }
 
 impl Held {
@@ -174,7 +177,14 @@ impl Held {
             overwrote: false,
             differing: Vec::new(),
             copy_failed: None,
+            bad_pages: BTreeMap::new(),
         };
+        held.bad_pages = held.count_bad_pages(|present, file, size| {
+            // The label before may be blank, and a power cut may have left it on one page alone.
+            let [newest, before] = [(1 - present.next_turn, Some(0)), (present.next_turn, None)]
+                .map(|(turn, oldest)| labels::bad_pages(file, size, &held.label.of(present.id), turn, oldest));
+            newest + before
+        });
         for (member, lock) in held.present.iter_mut().zip(&held.lock.drives) {
             let size = held.label.members[usize::from(member.id.0)].size;
             let volume = held.label.volume.identity();
@@ -297,6 +307,44 @@ impl Held {
         change(&mut label);
         self.label = label;
         self.write_labels()
+    }
+
+    /// Counts the bad label pages of each present member by `count`. Members without any are left out.
+    fn count_bad_pages(&self, count: impl Fn(&Present, &File, Sectors) -> u64) -> BTreeMap<MemberId, u64> {
+        let present = self.present.iter().zip(&self.lock.drives);
+        let counted = present.map(|(present, lock)| {
+            let size = self.label.members[usize::from(present.id.0)].size;
+            (present.id, count(present, lock.file(), size))
+        });
+        counted.filter(|(_, bad)| *bad > 0).collect()
+    }
+
+    /// Returns the number of label pages on each member that were bad when the volume was taken.
+    /// [`begin`](Self::begin) writes them again.
+    pub fn bad_label_pages(&self) -> &BTreeMap<MemberId, u64> {
+        &self.bad_pages
+    }
+
+    /// Reads all label pages of `members`, after [`begin`](Self::begin). If a page is bad, the labels
+    /// are written again. Returns the numbers of bad pages on each member, before and after.
+    pub fn scrub_labels(&mut self, members: &[MemberId]) -> [BTreeMap<MemberId, u64>; 2] {
+        let count = |held: &Self| {
+            let oldest = Some(held.label.generation.saturating_sub(1));
+            held.count_bad_pages(|present, file, size| match members.contains(&present.id) {
+                true => {
+                    (0..2).map(|turn| labels::bad_pages(file, size, &held.label.of(present.id), turn, oldest)).sum()
+                }
+                false => 0,
+            })
+        };
+        let bad = count(self);
+        if bad.is_empty() {
+            return [bad.clone(), bad];
+        }
+        // A page that cannot be written is still bad afterwards.
+        let _ = self.relabel_twice();
+        let left = count(self);
+        [bad, left]
     }
 
     /// Returns the totals of a present member before it was taken.

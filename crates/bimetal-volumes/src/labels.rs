@@ -94,6 +94,26 @@ pub fn write(drive: &File, capacity: Sectors, path: &Path, label: &Label, turn: 
     Ok(Written { next_turn: 1 - (turn & 1), copy_failed })
 }
 
+/// Counts the bad pages of a turn of `label`, at the end of `size` of an open member. A page is bad
+/// if it cannot be read, has no label of this member, or has a generation before `oldest`. Without
+/// `oldest`, a page may be blank: a label may have been written in one turn alone.
+pub fn bad_pages(drive: &File, size: Sectors, label: &Label, turn: usize, oldest: Option<u64>) -> u64 {
+    let is_sound = |at: SectorRange| {
+        let mut page = Aligned([0; PAGE_BYTES]);
+        if drive.read_exact_at(&mut page.0, at.start.0 * SECTOR_BYTES).is_err() {
+            return false;
+        }
+        match page::decode(&page.0) {
+            Ok(found) => {
+                let is_own = (found.volume, found.own().uuid) == (label.volume, label.own().uuid);
+                is_own && found.generation >= oldest.unwrap_or_default()
+            }
+            Err(_) => oldest.is_none() && page.0 == [0; PAGE_BYTES],
+        }
+    };
+    label.pages(size, turn).filter(|at| !is_sound(*at)).count() as u64
+}
+
 fn write_page(drive: &File, at: SectorRange, page: &Aligned) -> io::Result<()> {
     drive.write_all_at(&page.0, at.start.0 * SECTOR_BYTES).and_then(|()| drive.sync_all())
 }

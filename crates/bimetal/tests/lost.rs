@@ -385,6 +385,41 @@ fn damaged_page_of_metadata_is_told_and_mended() {
     place.answer("check box --scrub", 0);
 }
 
+/// A label has two copies, so a bad page of it costs nothing. Regression: nobody told of it, and no
+/// scrub read it.
+#[test]
+fn damaged_page_of_a_label_is_told_and_mended() {
+    let place = Place::new("label", LAZY);
+    place.serve("box").stop();
+    let path = place.0.join("hdd.img");
+    let labels = || -> Vec<u64> {
+        let image = fs::read(&path).unwrap();
+        let at = image.chunks(BLOCK).enumerate().filter(|(_, page)| page.starts_with(b"BIml")).map(|(at, _)| at as u64);
+        at.collect()
+    };
+    let places = labels();
+    assert_eq!(places.len(), 4, "two turns, twice each");
+    let drive = File::options().write(true).open(&path).unwrap();
+    let spoil = |page: u64, content: &[u8]| drive.write_all_at(content, page * BLOCK as u64).unwrap();
+    for (number, &page) in places.iter().enumerate() {
+        let served = place.serve("box");
+        // A damaged page, and a page of zeroes.
+        spoil(page, if number % 2 == 0 { &[0xa5; 9] } else { &[0; BLOCK] });
+        let text = place.answer("check box --scrub", 3);
+        assert!(text.contains("1 page of metadata was bad:"), "{text}");
+        assert_eq!(bad_pages(&place.json()), [("hdd".to_owned(), 1), ("ssd".to_owned(), 0)]);
+        assert_eq!(labels(), places, "the page was written again");
+        place.answer("check box --scrub", 0);
+        let said = served.stop();
+        assert!(said.contains("hdd") && said.contains("a scrub found 1 page of metadata bad: check"), "{said}");
+        spoil(page, &[0xa5; 9]);
+        let served = place.serve("box");
+        assert_eq!(bad_pages(&place.json()), [("hdd".to_owned(), 1), ("ssd".to_owned(), 0)]);
+        let said = served.stop();
+        assert!(said.contains("1 page of metadata was bad at the start"), "{said}");
+    }
+}
+
 /// Regression: a check joined a scrub on schedule that had read the page before it was damaged, and
 /// said that all was well.
 #[test]

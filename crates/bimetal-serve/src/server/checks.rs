@@ -57,7 +57,7 @@ impl Server {
             checkup.next = (!done).then_some(next);
             if done && checkup.scrub {
                 checkup.awaits_other = self.volume.scrub_progress().is_some_and(|scrub| !scrub.finished);
-                self.volume.scrub(self.now, None);
+                self.begin_scrub(None);
                 return true;
             }
         }
@@ -66,12 +66,12 @@ impl Server {
             return false;
         }
         let found = self.volume.scrub_progress().filter(|_| checkup.scrub);
-        if found.is_some_and(|found| !found.finished) {
+        if found.is_some_and(|found| !found.finished || self.is_reading_labels()) {
             return false;
         }
         if checkup.awaits_other && found.is_some_and(|found| !found.interrupted) {
             self.control.checkup.as_mut().expect("a check is under way").awaits_other = false;
-            self.volume.scrub(self.now, None);
+            self.begin_scrub(None);
             return true;
         }
         let found = found.cloned();
@@ -85,13 +85,14 @@ impl Server {
     }
 
     fn report_of(&self, checkup: &Checkup, found: Option<&Scrub>) -> CheckReport {
+        let left = found.map_or(0, |found| self.pages_of_scrub(found)[1].values().sum());
         CheckReport {
             metadata: checkup.wrong.clone(),
             blocks_read: found.map(|found| found.blocks_read),
             bad: found.map(|found| found.bad.iter().map(|bad| self.bad_block(bad)).collect()).unwrap_or_default(),
             bad_blocks: found.map_or(0, |found| found.bad_blocks),
             bad_metadata_pages: found.map_or(0, |found| self.pages_to_tell(found)),
-            bad_metadata_pages_left: found.map_or(0, |found| found.pages_left_bad.values().sum()),
+            bad_metadata_pages_left: left,
             interrupted: found.is_some_and(|found| found.interrupted),
             lost: self.lost(),
         }
@@ -101,10 +102,10 @@ impl Server {
     /// start found: a check of a stopped volume starts it.
     fn pages_to_tell(&self, found: &Scrub) -> u64 {
         let at_start: u64 = match self.is_first_scrub(found) {
-            true => self.volume.bad_pages().map(|(_, pages)| pages).sum(),
+            true => self.pages_bad_at_start().values().sum(),
             false => 0,
         };
-        at_start + found.bad_pages.values().sum::<u64>()
+        at_start + self.pages_of_scrub(found)[0].values().sum::<u64>()
     }
 
     fn bad_block(&self, found: &Found) -> BadBlock {

@@ -16,6 +16,7 @@ use slab::Slab;
 use super::attachment::Attachment;
 use super::checks::Checkup;
 use super::drains::Drainage;
+use super::label_pages::LabelPages;
 use super::recorder::Recorder;
 use super::scrubs::Scrubs;
 use super::visitors::{Door, Language, Visitor};
@@ -57,6 +58,7 @@ pub(super) struct Control {
     pub(super) drainage: Option<Drainage>,
     pub(super) recorder: Option<Recorder>,
     pub(super) scrubs: Scrubs,
+    pub(super) label_pages: LabelPages,
     /// Recording that was ended and is being written: its path, and the number of dropped requests.
     pub(super) recorded: Option<(PathBuf, u64)>,
     /// Error that ended the last recording.

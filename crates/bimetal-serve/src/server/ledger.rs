@@ -16,6 +16,7 @@ use bimetal_volumes::system::seconds_since_1970;
 
 use super::Server;
 use super::control::Watch;
+use super::label_pages::sum;
 use crate::control::message::{Done, Reply};
 
 /// Minimum interval between writes of the report.
@@ -34,6 +35,8 @@ pub(super) struct Ledger {
     checksum_errors_taken: u64,
     /// Start of the last scrub whose findings were merged into the report.
     scrub_taken: Option<Nanoseconds>,
+    /// Bad pages of the labels that the start found.
+    bad_label_pages: BTreeMap<MemberId, u64>,
     /// Bad pages of metadata that the last scrub found; `None` before the first scrub.
     pages_of_scrub: Option<BTreeMap<MemberId, u64>>,
     /// Beginning of the scrub that last found bad pages on each member, as noted in the history.
@@ -83,6 +86,7 @@ impl Server {
         let Some(held) = &self.control.held else { return };
         let held = held.lock().unwrap_or_else(PoisonError::into_inner);
         self.ledger.report = held.report().clone();
+        self.ledger.bad_label_pages = held.bad_label_pages().clone();
         drop(held);
         let report = &mut self.ledger.report;
         self.ledger.unwritten |= report.doubtful;
@@ -95,9 +99,14 @@ impl Server {
         self.take_troubles();
     }
 
-    /// Adds the bad pages of metadata that recovery found to the history.
+    /// Returns the number of bad pages of metadata that the start found on each member.
+    pub(super) fn pages_bad_at_start(&self) -> BTreeMap<MemberId, u64> {
+        sum(&self.volume.bad_pages().collect(), &self.ledger.bad_label_pages)
+    }
+
+    /// Adds the bad pages of metadata that the start found to the history.
     fn note_bad_pages(&mut self) {
-        for (member, pages) in self.volume.bad_pages().collect::<Vec<_>>() {
+        for (member, pages) in self.pages_bad_at_start() {
             self.note_pages_of(member, &bad_pages(pages));
         }
     }
@@ -116,10 +125,9 @@ impl Server {
         self.ledger.unwritten = true;
     }
 
-    /// Prints the bad pages of metadata that recovery found.
+    /// Prints the bad pages of metadata that the start found.
     pub(super) fn tell_bad_pages(&mut self) {
-        let bad: Vec<_> = self.volume.bad_pages().collect();
-        for (member, pages) in bad {
+        for (member, pages) in self.pages_bad_at_start() {
             let line = format!("{}: {}", self.called(member.0), bad_pages(pages));
             self.say(&line);
         }
@@ -127,11 +135,12 @@ impl Server {
 
     /// Adds the bad pages of metadata that a scrub found to the history, and prints them.
     pub(super) fn note_pages_of_scrub(&mut self, scrub: &Scrub) {
-        if !scrub.interrupted || !scrub.bad_pages.is_empty() {
-            self.ledger.pages_of_scrub = Some(scrub.bad_pages.clone());
+        let [bad, left_bad] = self.pages_of_scrub(scrub);
+        if !scrub.interrupted || !bad.is_empty() {
+            self.ledger.pages_of_scrub = Some(bad.clone());
         }
-        for (&member, &pages) in &scrub.bad_pages {
-            let left = match scrub.pages_left_bad.get(&member) {
+        for (member, pages) in bad {
+            let left = match left_bad.get(&member) {
                 None => String::new(),
                 Some(left) => format!(", and does not write {left} of them again"),
             };
@@ -147,7 +156,8 @@ impl Server {
         let Some(scrub) = self.volume.scrub_progress() else { return };
         let began = scrub.began;
         let told = |member: &MemberId| self.ledger.pages_noted.get(member) == Some(&began);
-        let new: Vec<MemberId> = scrub.bad_pages.keys().filter(|member| !told(member)).copied().collect();
+        let [bad, _] = self.pages_of_scrub(scrub);
+        let new: Vec<MemberId> = bad.into_keys().filter(|member| !told(member)).collect();
         for member in new {
             self.ledger.pages_noted.insert(member, began);
             self.note_pages_of(member, "a scrub found pages of metadata bad: check the drive");
@@ -157,7 +167,7 @@ impl Server {
     /// Returns the number of bad pages of metadata on each member, as of the last scrub, or else of
     /// the start.
     pub(super) fn bad_pages(&self) -> BTreeMap<MemberId, u64> {
-        self.ledger.pages_of_scrub.clone().unwrap_or_else(|| self.volume.bad_pages().collect())
+        self.ledger.pages_of_scrub.clone().unwrap_or_else(|| self.pages_bad_at_start())
     }
 
     /// Adds new findings of the volume to the report, and prints the findings.

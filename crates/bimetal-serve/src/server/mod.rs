@@ -24,6 +24,7 @@ mod endpoint;
 mod event;
 mod extents;
 mod handle;
+mod label_pages;
 mod ledger;
 mod outside;
 mod recorder;

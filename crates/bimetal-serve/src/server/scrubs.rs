@@ -58,7 +58,7 @@ impl Server {
     /// volume has new work.
     pub(super) fn go_on_scrubbing(&mut self) -> bool {
         self.note_first_pages_of_scrub();
-        let ended = self.volume.scrub_progress().filter(|scrub| scrub.finished);
+        let ended = self.volume.scrub_progress().filter(|scrub| scrub.finished && !self.is_reading_labels());
         if let Some(scrub) = ended.filter(|scrub| self.control.scrubs.seen != Some(scrub.began)).cloned() {
             self.note_scrub(&scrub);
         }
@@ -66,7 +66,7 @@ impl Server {
             return false;
         }
         self.control.scrubs.next_at = None;
-        self.volume.scrub(self.now, self.options.scrub.rate);
+        self.begin_scrub(self.options.scrub.rate);
         true
     }
 
