@@ -63,9 +63,11 @@ pub fn three_digits(value: f64) -> String {
     }
 }
 
-/// Returns a fraction as a percentage without the percent sign.
+/// Returns a fraction as a percentage without the percent sign. A fraction below 1 is never shown as
+/// 100.
 pub fn percent(fraction: f64) -> String {
-    format!("{:.1}", fraction * 100.0)
+    let below = if fraction < 1.0 { 99.9 } else { f64::INFINITY };
+    format!("{:.1}", (fraction * 100.0).min(below))
 }
 
 /// Returns a lifetime given in years, in a suitable unit. From a hundred years on the number has no
@@ -172,6 +174,7 @@ mod tests {
             .into();
         assert_eq!(texts, ["0", "1.2e-4", "0.0123", "1.00", "1.23", "12.3", "123", "12345", "123k", "1.2M", "1.0e12"]);
         assert_eq!(percent(0.3254), "32.5");
+        assert_eq!([0.9994, 0.99996, 1.0, 1.5].map(percent), ["99.9", "99.9", "100.0", "150.0"]);
         let lives: Vec<_> = [2e4, 14.23, 0.5, 0.0134, 0.001].map(lifetime).into();
         assert_eq!(lives, [">100 y", "14.2 y", "0.500 y", "4.89 d", "8.77 h"]);
         assert_eq!((dollars(52.5), dollars(1234.5)), ("52.50".to_owned(), "1234".to_owned()));

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use bimetal_core::units::{Bytes, counted};
 use bimetal_measure::durations::Distribution;
-use bimetal_measure::text::three_digits;
+use bimetal_measure::text::{percent, three_digits};
 use bimetal_serve::control::client::ClientError;
 use bimetal_serve::control::message::{Reply, Request};
 use bimetal_volumes::lost::{Finding, Lost};
@@ -198,7 +198,7 @@ fn describe_service(status: &Status, text: &mut String) {
     let (Some(reads), Some(writes)) = (requests.reads, requests.writes) else { return };
     line!(text, "requests {reads} reads{}", times(&status.response_time_ms.read));
     line!(text, "         {writes} writes{}", times(&status.response_time_ms.write));
-    let share = |share: Option<f64>| share.map_or("–".to_owned(), |share| format!("{:.1} %", share * 100.0));
+    let share = |share: Option<f64>| share.map_or("–".to_owned(), |share| format!("{} %", percent(share)));
     let hits = &status.ssd_hit_ratio;
     if hits.read.is_some() || hits.write.is_some() {
         line!(text, "on SSD   {} of the blocks read, {} of the blocks written", share(hits.read), share(hits.write));
