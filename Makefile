@@ -19,11 +19,12 @@ deb:
 test:
 	CARGO="$(CARGO)" scripts/test
 
-# Draws ten times as many cases of every property, trains the planner's regression anew, kills the
-# server twenty times under each file system, runs 20,000 seeds of every scheme from a random start
-# (printed first), and runs 100,000 mutants of the sample traces through the commands that read one.
+# Draws ten times as many cases of every property, measures the models of drives of all sizes, trains
+# the planner's regression anew, kills the server twenty times under each file system, runs 20,000
+# seeds of every scheme from a random start (printed first), and runs 100,000 mutants of the sample
+# traces through the commands that read one.
 soak:
-	PROPTEST_CASES=2560 $(CARGO) test --workspace --lib --locked
+	BIMETAL_SOAK=20 PROPTEST_CASES=2560 $(CARGO) test --workspace --lib --locked
 	BIMETAL_PAPERS=trained $(CARGO) test --package bimetal-papers --test page --locked
 	BIMETAL_SOAK=20 $(CARGO) test --package bimetal --test power_cuts --locked -- --nocapture
 	$(CARGO) run --release --locked --package bimetal -- fault --from random --seeds 20000

@@ -849,12 +849,17 @@ fn log_survives_a_lost_superblock_after_two_cut_recoveries() {
             let (mut story, written) = flushed("writeboost", &[("idle", "off")]);
             let superblocks = pages(&mut story, Structure::Superblock);
             story.cut_power();
+            let mut is_over = false;
             for answered in [first, second] {
-                story.recover_some(answered, |recovery| recovery);
+                is_over = story.recover_some(answered, |recovery| recovery);
                 story.cut_power();
             }
             together.iter().for_each(|&at| flip_bit(&mut story, &superblocks[at], 100));
             reads_back(&mut story, &written, &format!("{first} and {second} of two recoveries, pages {together:?}"));
+            if is_over {
+                // With more answers, the recovery would be the same.
+                break;
+            }
         }
     }
 }

@@ -62,8 +62,6 @@ fn a_flush_does_not_wait_for_what_cannot_leave() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
-
     #[test]
     fn metadata_that_cannot_be_is_an_error_or_a_volume_that_serves(
         scheme: usize,

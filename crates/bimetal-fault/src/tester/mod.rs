@@ -25,7 +25,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use bimetal_core::block::Block;
-use bimetal_core::block_map::Slot;
+use bimetal_core::block_map::{Entry, Slot};
 use bimetal_core::layout::{MemberId, SlotKind};
 use bimetal_core::operation::{Command, Completion, OpKind, Operation, Status, Token};
 use bimetal_core::scheme::SchemeInfo;
@@ -516,9 +516,11 @@ impl Tester {
         let size = view.block();
         let block = size.block_of(sector);
         let eighth = (sector - size.first_sector(block)) / size.eighth_sectors();
-        let pieces = view.map.pieces(block);
-        let newest = pieces.iter().find(|(_, entry)| entry.dirty && entry.valid.0 >> eighth & 1 == 1);
-        newest.map(|(slot, _)| *slot)
+        let has_it = |(_, entry): &(Slot, Entry)| entry.dirty && entry.valid.0 >> eighth & 1 == 1;
+        // Most blocks have one piece at most.
+        let first = view.map.get(block)?;
+        let newest = Some(first).filter(has_it).or_else(|| view.map.pieces(block).iter().copied().find(has_it));
+        newest.map(|(slot, _)| slot)
     }
 
     fn tell(&self, what: impl Fn() -> String) {

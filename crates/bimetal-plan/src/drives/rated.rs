@@ -300,10 +300,16 @@ mod tests {
     )];
 
     /// Measures all rates of the drives of `files`. Returns the number of rates, and the rates that
-    /// differ.
+    /// differ. `make soak` measures drives of all sizes, other runs measure the smallest and the
+    /// largest drive of a row.
     fn differing(files: &[DriveFile]) -> (usize, Vec<String>) {
+        let is_soak = std::env::var_os("BIMETAL_SOAK").is_some();
         let drives = files.iter().flat_map(|file| &file.drives);
-        let rows: Vec<_> = drives.flat_map(|drive| (0..drive.sizes.len()).map(move |size| (drive, size))).collect();
+        let sizes = |drive: &Drive| {
+            let last = drive.sizes.len() - 1;
+            (0..=last).filter(move |&size| is_soak || size == 0 || size == last)
+        };
+        let rows: Vec<_> = drives.flat_map(|drive| sizes(drive).map(move |size| (drive, size))).collect();
         let of_row = |&(drive, size): &(&Drive, usize)| {
             // A drive without a model says so, which another test holds.
             let Ok(profile) = model::profile(drive, size) else { return Vec::new() };
@@ -323,7 +329,7 @@ mod tests {
     #[test]
     fn models_of_all_rows_reach_their_data_sheets() {
         let (measured, differ) = differing(&built_in());
-        assert!(measured > 900 && differ.is_empty(), "{} of {measured} differ: {differ:#?}", differ.len());
+        assert!(measured > 450 && differ.is_empty(), "{} of {measured} differ: {differ:#?}", differ.len());
     }
 
     /// Drives for which the rules of construction were not made: no file of `drives/` has such

@@ -180,6 +180,9 @@ fn what_lies_in_overlapping_pieces_of_two_runs_is_read_once() {
 }
 
 proptest! {
+    // A case reads hundreds of MiB.
+    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 4, ..ProptestConfig::default() })]
+
     /// Runs that cross each other, with writes among them: each read returns the content of memory.
     #[test]
     fn whoever_reads_what_after_which_write_gets_what_is_there(

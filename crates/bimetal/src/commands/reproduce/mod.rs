@@ -64,7 +64,7 @@ struct Experiment {
 }
 
 /// Results of an experiment.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Shown {
     text: String,
     /// Charts of a page, as HTML; empty where the text is enough.
@@ -137,7 +137,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
             if page.is_none() {
                 return Ok(());
             }
-            answers.sections(&figures_of(&papers, &traces)?) + &experiments(&papers)?
+            answers.sections(&figures_of(&papers, &traces)?) + &experiments(&papers, |experiment| (experiment.run)())?
         }
     };
     let Some(mut file) = page else { return Ok(()) };
@@ -176,15 +176,16 @@ fn figures_of(papers: &[Paper], traces: &Traces) -> Result<Vec<Figure>, Error> {
     Ok(figures(papers, traces, &|done| bar.show("figures of papers", Some(papers.len() as u64), done))?)
 }
 
-/// Returns the sections of the experiments of `papers`, for a page of their claims.
-fn experiments(papers: &[Paper]) -> Result<String, Error> {
+/// Returns the sections of the experiments of `papers`, for a page of their claims. Each experiment
+/// that is not long is repeated by `repeat`.
+fn experiments(papers: &[Paper], repeat: impl Fn(&Experiment) -> Result<Shown, Error>) -> Result<String, Error> {
     let of_papers = EXPERIMENTS.iter().filter(|experiment| papers.contains(&experiment.paper));
     let sections = of_papers.map(|experiment| {
-        let Experiment { name, run, long, .. } = experiment;
+        let Experiment { name, long, .. } = experiment;
         let content = if *long {
             format!("<p>It has a page of its own: <code>bimetal reproduce {name} --report {name}.html</code></p>\n")
         } else {
-            results(&run()?)
+            results(&repeat(experiment)?)
         };
         Ok(section(experiment, &content))
     });
@@ -218,6 +219,8 @@ fn cache_folder(xdg: Option<OsString>, home: Option<OsString>) -> Option<PathBuf
 
 #[cfg(test)]
 mod tests {
+    use std::sync::LazyLock;
+
     use super::*;
 
     #[test]
@@ -230,14 +233,18 @@ mod tests {
         Arguments { name: Some(name.to_owned()), traces: None, form: TableForm::default(), report: None }
     }
 
-    /// Regression: an experiment refused `--json`, and its figures could only be read from text.
+    /// The results of each experiment that is not long, by name. Both tests of results use these.
+    static SHOWN: LazyLock<Vec<(&str, Shown)>> = LazyLock::new(|| {
+        let short = EXPERIMENTS.iter().filter(|experiment| !experiment.long);
+        short.map(|experiment| (experiment.name, (experiment.run)().unwrap())).collect()
+    });
+
+    /// Regression: the figures of an experiment could only be read from its text.
     #[test]
     fn experiments_have_values_with_unit_and_place() {
-        for experiment in EXPERIMENTS.iter().filter(|experiment| !experiment.long) {
-            let values = (experiment.run)().unwrap().values;
-            assert!(values.iter().any(|value| value.paper.is_some()), "{}", experiment.name);
+        for (name, Shown { values, .. }) in SHOWN.iter() {
+            assert!(values.iter().any(|value| value.paper.is_some()), "{name}");
             assert!(values.iter().all(|value| value.ours.is_some() && !value.place.is_empty()), "{values:?}");
-            run(Arguments { form: TableForm { json: true, ..TableForm::default() }, ..of(experiment.name) }).unwrap();
         }
     }
 
@@ -254,14 +261,18 @@ mod tests {
 
     #[test]
     fn page_of_all_papers_has_every_experiment() {
-        let sections = experiments(&Paper::ALL).unwrap();
+        let known = |experiment: &Experiment| {
+            let (_, shown) = SHOWN.iter().find(|(name, _)| *name == experiment.name).unwrap();
+            Ok(shown.clone())
+        };
+        let sections = experiments(&Paper::ALL, known).unwrap();
         for Experiment { name, long, .. } in EXPERIMENTS {
             let section = sections.split("<section ").find(|section| section.contains(&format!("id=\"{name}\"")));
             let section = section.unwrap();
             assert_eq!(section.contains("<svg"), !long, "{name}");
             assert_eq!(section.contains(&format!("bimetal reproduce {name} --report")), *long, "{name}");
         }
-        let of_combo = experiments(&[Paper::Combo]).unwrap();
+        let of_combo = experiments(&[Paper::Combo], known).unwrap();
         assert!(of_combo.contains("id=\"combo-hdtune\"") && of_combo.matches("<section ").count() == 1);
     }
 

@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::sheet::{Cell, Sheet};
 
 /// A value of an experiment.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub(super) struct Value {
     /// Figure, table or section of the paper.
     pub(super) place: &'static str,
