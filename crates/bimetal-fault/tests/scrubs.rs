@@ -7,6 +7,7 @@ mod story;
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use bimetal_core::block::Block;
 use bimetal_core::label::report::{Kind, State};
@@ -19,7 +20,7 @@ use bimetal_core::volume::{BadBlock, Outcome, Scrub, Trouble};
 use bimetal_fault::damage::{Page, Structure, copies_of};
 use bimetal_fault::{Options, run_scrub_case};
 use seeds::GRIFFIN_WITH_MOVE_MEMORY;
-use story::{ALL, HDD, SSD, Story, flip_bit, keep, pages, put_back, reads_back, sectors};
+use story::{ALL, Answers, HDD, SSD, Story, flip_bit, keep, pages, put_back, reads_back, sectors};
 
 /// Number of cases of each scheme.
 const SEEDS: u64 = 120;
@@ -317,6 +318,39 @@ fn start_after_a_scrub_needs_no_earlier_page_of_the_ring() {
     story.answer(ALL);
     story.cut_power();
     reads_back(&mut story, &written, "all pages of the ring");
+}
+
+/// A drive takes a second for a write of a state, and a page of the states is bad. A scrub pauses
+/// before it reads the page once more. Regression: a scrub read such a page as fast as it could,
+/// until the page counted as bad.
+#[test]
+fn scrub_pauses_while_a_write_of_states_is_stuck() {
+    static READS: AtomicU64 = AtomicU64::new(0);
+    let is_open: Answers = |operation| {
+        let is_of_home = operation.target == HDD;
+        READS.fetch_add(u64::from(is_of_home && operation.command.kind == OpKind::Read), Ordering::Relaxed);
+        !is_of_home || operation.command.kind != OpKind::Write
+    };
+    let mut story = Story::new(1, "smart-response", MAXIMIZED, 8000);
+    let all = pages(&mut story, Structure::State);
+    let page = all.iter().find(|page| page.member == HDD && page.is_sound()).expect("home has states");
+    flip_bit(&mut story, page, 100);
+    story.send(OpKind::Write, 0, 8, false);
+    story.answer(is_open);
+    let now = story.now;
+    story.volume().scrub(now, None);
+    story.answer(is_open);
+    let progress = |story: &mut Story| story.volume().scrub_progress().cloned().expect("a scrub began");
+    (0..10).for_each(|_| story.pass(Nanoseconds::from_millis(100), is_open));
+    let reads = READS.load(Ordering::Relaxed);
+    assert!((20..500).contains(&reads), "{reads} reads in a second");
+    let found = progress(&mut story);
+    assert!(found.bad_pages.is_empty() && !found.finished, "{found:?}");
+    story.answer(ALL);
+    story.pass(Nanoseconds::from_seconds(1), ALL);
+    let found = progress(&mut story);
+    assert!(found.finished && found.pages_left_bad.is_empty(), "{found:?}");
+    assert!(found.finished && found.bad_pages.is_empty(), "the states were written meanwhile: {found:?}");
 }
 
 /// A page that cannot be written again is told, and stays bad. Regression: each scrub tried to
