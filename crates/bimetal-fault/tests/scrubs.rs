@@ -402,6 +402,19 @@ fn scrub_ends_after_its_checkpoint() {
     assert!(found.finished && !found.interrupted, "{found:?}");
 }
 
+/// Regression: a scrub began while a volume without blocks off home was closed. The scrub read
+/// nothing, and said that all was read.
+#[test]
+fn scrub_of_a_volume_that_is_closed_is_interrupted() {
+    let mut story = Story::new(1, "smart-response", MAXIMIZED, 8000);
+    let now = story.now;
+    story.volume().close(now);
+    story.volume().scrub(now, None);
+    story.answer(ALL);
+    let found = story.volume().scrub_progress().cloned().expect("a scrub began");
+    assert!(found.finished && found.interrupted, "{found:?}");
+}
+
 /// Regression: an SSD refused writes, and a scrub left out all its metadata without a word. The
 /// next start needs these pages while the SSD has dirty blocks.
 #[test]

@@ -229,7 +229,7 @@ impl Scrubber {
 
     fn end(&mut self, now: Nanoseconds) {
         if let Some(scrubbing) = self.under_way() {
-            scrubbing.found.interrupted |= !scrubbing.mended.is_empty();
+            scrubbing.found.interrupted |= !scrubbing.pages_left.is_empty() || !scrubbing.mended.is_empty();
             (scrubbing.found.finished, scrubbing.found.ended) = (true, Some(now));
         }
     }
