@@ -242,13 +242,14 @@ fn shows_a_file(probe: &Probe, files: &[PathBuf]) -> bool {
     is_copy_of_a_file(&folder, number.major == LOOP, files)
 }
 
-/// Does the same for a device with this `folder` in sysfs. A loop device without a file was
-/// detached since its label was read, and its file has the label. A partition of a loop device may
-/// have the number of a loop device, and is a drive of its own.
+/// Returns true if the device with this `folder` in sysfs shows one of `files`, or no file any more.
+/// A loop device without a file was detached since its label was read, and its file has the label. A
+/// partition of a loop device may have the number of a loop device, and is a drive of its own.
 fn is_copy_of_a_file(folder: &Path, is_loop: bool, files: &[PathBuf]) -> bool {
     match fs::read_to_string(folder.join("loop/backing_file")) {
+        Ok(path) if path.trim_end_matches('\n').is_empty() => is_loop,
         Ok(path) => files.iter().any(|file| file == Path::new(path.trim_end_matches('\n'))),
-        Err(error) => error.kind() == io::ErrorKind::NotFound && is_loop && !folder.join("partition").exists(),
+        Err(_) => is_loop && !folder.join("partition").exists(),
     }
 }
 
@@ -420,10 +421,11 @@ mod tests {
     fn loop_device_is_a_copy_of_its_file_also_when_detached() {
         let base = std::env::temp_dir().join(format!("bimetal-find-{}", std::process::id()));
         let files = [PathBuf::from("/var/disk.img")];
-        let cases: [(&str, &[(&str, &str)], bool, bool); 5] = [
+        let cases: [(&str, &[(&str, &str)], bool, bool); 6] = [
             ("attached", &[("loop/backing_file", "/var/disk.img\n")], true, true),
             ("of-another-file", &[("loop/backing_file", "/var/other.img\n")], true, false),
             ("detached", &[], true, true),
+            ("being-detached", &[("loop/backing_file", "\n")], true, true),
             ("partition", &[("partition", "1\n")], true, false),
             ("other-disk", &[], false, false),
         ];

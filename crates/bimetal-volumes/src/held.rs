@@ -123,8 +123,8 @@ pub struct Held {
     differing: Vec<u64>,
     /// First drive whose second copy of the label could not be written, with the error.
     copy_failed: Option<String>,
-    /// Number of bad label pages on each member, as they were found.
-    bad_pages: BTreeMap<MemberId, u64>,
+    /// Number of label pages on each member that were bad when the volume was taken.
+    bad_label_pages: BTreeMap<MemberId, u64>,
 }
 
 impl Held {
@@ -177,14 +177,9 @@ impl Held {
             overwrote: false,
             differing: Vec::new(),
             copy_failed: None,
-            bad_pages: BTreeMap::new(),
+            bad_label_pages: BTreeMap::new(),
         };
-        held.bad_pages = held.count_bad_pages(|present, file, size| {
-            // The label before may be blank, and a power cut may have left it on one page alone.
-            let [newest, before] = [(1 - present.next_turn, Some(0)), (present.next_turn, None)]
-                .map(|(turn, oldest)| labels::bad_pages(file, size, &held.label.of(present.id), turn, oldest));
-            newest + before
-        });
+        held.bad_label_pages = held.count_bad_label_pages(|member| held.bad_at_start(member));
         for (member, lock) in held.present.iter_mut().zip(&held.lock.drives) {
             let size = held.label.members[usize::from(member.id.0)].size;
             let volume = held.label.volume.identity();
@@ -309,33 +304,48 @@ impl Held {
         self.write_labels()
     }
 
-    /// Counts the bad label pages of each present member by `count`. Members without any are left out.
-    fn count_bad_pages(&self, count: impl Fn(&Present, &File, Sectors) -> u64) -> BTreeMap<MemberId, u64> {
-        let present = self.present.iter().zip(&self.lock.drives);
-        let counted = present.map(|(present, lock)| {
-            let size = self.label.members[usize::from(present.id.0)].size;
-            (present.id, count(present, lock.file(), size))
-        });
-        counted.filter(|(_, bad)| *bad > 0).collect()
+    /// Counts the bad label pages of each present member. Members without any are left out.
+    fn count_bad_label_pages(&self, count: impl Fn(&Present) -> u64) -> BTreeMap<MemberId, u64> {
+        self.present.iter().map(|member| (member.id, count(member))).filter(|(_, bad)| *bad > 0).collect()
+    }
+
+    /// Returns the number of bad label pages of a member before the labels are written. The turn
+    /// before the newest may be blank. Format 1 has first pages only.
+    fn bad_at_start(&self, member: &Present) -> u64 {
+        let (label, size) = (self.label.of(member.id), self.size_of(member));
+        let copies = if label.format == Format::NEWEST { 2 } else { 1 };
+        let bad = |drive: &File, turn, may_be_blank| {
+            labels::bad_pages(drive, label.pages(size, turn).take(copies), &label, may_be_blank)
+        };
+        // A drive that cannot be opened is refused later.
+        labels::open_direct(&member.probe.canonical)
+            .map_or(0, |drive| bad(&drive, 1 - member.next_turn, false) + bad(&drive, member.next_turn, true))
+    }
+
+    /// Returns the number of bad label pages of a member whose labels were written in both turns.
+    fn bad_now(&self, member: &Present) -> u64 {
+        let (label, size) = (self.label.of(member.id), self.size_of(member));
+        let places: Vec<SectorRange> = (0..2).flat_map(|turn| label.pages(size, turn).collect::<Vec<_>>()).collect();
+        let all = places.len() as u64;
+        labels::open_direct(&member.probe.canonical)
+            .map_or(all, |drive| labels::bad_pages(&drive, places, &label, false))
+    }
+
+    fn size_of(&self, member: &Present) -> Sectors {
+        self.label.members[usize::from(member.id.0)].size
     }
 
     /// Returns the number of label pages on each member that were bad when the volume was taken.
     /// [`begin`](Self::begin) writes them again.
     pub fn bad_label_pages(&self) -> &BTreeMap<MemberId, u64> {
-        &self.bad_pages
+        &self.bad_label_pages
     }
 
     /// Reads all label pages of `members`, after [`begin`](Self::begin). If a page is bad, the labels
     /// are written again. Returns the numbers of bad pages on each member, before and after.
     pub fn scrub_labels(&mut self, members: &[MemberId]) -> [BTreeMap<MemberId, u64>; 2] {
         let count = |held: &Self| {
-            let oldest = Some(held.label.generation.saturating_sub(1));
-            held.count_bad_pages(|present, file, size| match members.contains(&present.id) {
-                true => {
-                    (0..2).map(|turn| labels::bad_pages(file, size, &held.label.of(present.id), turn, oldest)).sum()
-                }
-                false => 0,
-            })
+            held.count_bad_label_pages(|member| if members.contains(&member.id) { held.bad_now(member) } else { 0 })
         };
         let bad = count(self);
         if bad.is_empty() {
@@ -467,6 +477,8 @@ impl Held {
         self.present.insert(at, Present { id: member, probe, next_turn: 0, carried: 0, before: Lifetime::default() });
         self.lock.drives.insert(at, lock);
         self.relabel(|label| label.members[usize::from(member.0)].uuid = Uuid::from_random(bits))?;
+        // The new drive has its label in one turn alone.
+        self.relabel(|_| {})?;
         let (file, path) = (self.lock.drives[at].file(), &self.present[at].probe.path);
         let size = self.label.members[usize::from(member.0)].size;
         // An error is ignored: other members have the report, too.

@@ -1,6 +1,8 @@
 //! Content that is lost or bad, with the real program: every command reports it, over restarts,
 //! until it is acknowledged.
 
+mod support;
+
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -11,6 +13,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use support::LoopDevice;
 
 const BIMETAL: &str = env!("CARGO_BIN_EXE_bimetal");
 const BLOCK: usize = 4096;
@@ -418,6 +421,42 @@ fn damaged_page_of_a_label_is_told_and_mended() {
         let said = served.stop();
         assert!(said.contains("1 page of metadata was bad at the start"), "{said}");
     }
+}
+
+/// Regression: a scrub read the labels from the system's memory, where the server had written them,
+/// and not from the drive. And a drive that was attached while the volume was served counted as
+/// damaged, because its label had been written in one turn alone.
+#[test]
+fn scrub_reads_labels_from_the_drive_itself() {
+    let place = Place::new("direct", LAZY);
+    // No label records this path, so the loop device is the drive.
+    let image = place.0.join("image");
+    fs::rename(place.0.join("hdd.img"), &image).unwrap();
+    let Some(device) = LoopDevice::over(&image, &[]) else {
+        println!("skipped: no loop device");
+        return;
+    };
+    let served = place.serve("box");
+    let labels = || -> Vec<u64> {
+        let image = fs::read(&image).unwrap();
+        let at = image.chunks(BLOCK).enumerate().filter(|(_, page)| page.starts_with(b"BIml")).map(|(at, _)| at as u64);
+        at.collect()
+    };
+    let places = labels();
+    assert_eq!(places.len(), 4, "two turns, twice each");
+    let drive = File::options().write(true).open(&image).unwrap();
+    places.iter().for_each(|&page| drive.write_all_at(&[0xa5; BLOCK], page * BLOCK as u64).unwrap());
+    drive.sync_all().unwrap();
+    let text = place.answer("check box --scrub", 3);
+    assert!(text.contains("4 pages of metadata were bad: "), "{text}");
+    assert_eq!(labels(), places, "the pages were written again");
+    place.answer("check box --scrub", 0);
+    place.answer("detach box", 0);
+    File::create(place.0.join("new.img")).and_then(|file| file.set_len(64 << 20)).unwrap();
+    place.answer("attach box new.img", 0);
+    place.answer("check box --scrub", 0);
+    served.stop();
+    drop(device);
 }
 
 /// Regression: a check joined a scrub on schedule that had read the page before it was damaged, and

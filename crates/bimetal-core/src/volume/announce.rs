@@ -104,8 +104,9 @@ pub(crate) struct Announcements {
     waiters: Vec<TaskId>,
     /// Set if copies may be blank: version 1 of the format wrote each turn once.
     pub(super) may_lack_copies: bool,
-    /// Copies that could not be repeated, and were not stored since. Another try would skip further numbers of states, and a
-    /// recovery takes a member for old only within a limited number of states.
+    /// Copies that could not be repeated, and were not stored since. Another try would skip further
+    /// numbers of states, and a recovery takes a member for old only within a limited number of
+    /// states.
     unwritable: BTreeSet<(MemberId, usize, usize)>,
 }
 

@@ -526,8 +526,10 @@ impl<P: Payload> Volume<P> {
         let Some((cache, _)) = self.store.cache_mut() else { return };
         cache.ring.begin_checkpoint();
         cache.checkpointing = true;
-        self.scrub.mended.wants_checkpoint = false;
         self.statistics.checkpoints += 1;
+        if std::mem::take(&mut self.scrub.mended.wants_checkpoint) {
+            self.scrub.mended.checkpoint = self.statistics.checkpoints;
+        }
         let task = self.begin_task(Job::Running);
         self.run_checkpoint(task, Box::default());
     }

@@ -35,7 +35,14 @@ pub(super) struct Mended {
     /// Set if a checkpoint is to write bad pages again and to take over the ring's pages, once no
     /// page is left to read.
     pub(super) wants_checkpoint: bool,
+    /// Number of the last checkpoint that began because it was wanted.
+    pub(super) checkpoint: u64,
+    /// Number of the durable state when a copy of a state was last to be written again.
+    state: u64,
 }
+
+/// Number of states after which each turn was written: one that was under way, and one to each turn.
+const STATES: u64 = 3;
 
 impl Mended {
     /// Returns true if a page is being mended, so that no task may write the page.
@@ -51,6 +58,7 @@ impl<P: Payload> Volume<P> {
         let mending = match pages {
             Pages::State { home, turn, copy } => {
                 if self.announcements.repeat_copy(home, turn, copy) {
+                    self.scrub.mended.state = self.announcements.sequence();
                     self.write_state();
                 }
                 return None;
@@ -131,11 +139,13 @@ impl<P: Payload> Volume<P> {
         self.scrub.mended.waiting.push(task);
     }
 
-    /// Returns true while a page is being written again, or will be.
+    /// Returns true while a page is being written again, or will be. Later checkpoints and states do
+    /// not count: under load, there may be one at any time.
     pub(super) fn is_mending(&self) -> bool {
         let mended = &self.scrub.mended;
-        let checkpoint = mended.wants_checkpoint || self.is_checkpointing();
-        mended.is_under_way() || checkpoint || self.announcements.is_writing()
+        let is_checkpoint = self.is_checkpointing() && self.statistics.checkpoints == mended.checkpoint;
+        let is_state = self.announcements.is_writing() && self.announcements.sequence() < mended.state + STATES;
+        mended.is_under_way() || mended.wants_checkpoint || is_checkpoint || is_state
     }
 
     /// Returns true if a checkpoint may begin: no other checkpoint is under way, and no page is

@@ -94,8 +94,8 @@ pub struct Scrub {
     pub ended: Option<Nanoseconds>,
     /// Set once the scrub has ended.
     pub finished: bool,
-    /// Set if blocks or pages of metadata were left unread: a drive is gone, fails every read, or
-    /// refuses the writes with which a cache's scrub ends; or the volume was closed.
+    /// Set if blocks or pages of metadata were left unread: a drive is gone or fails every read, or
+    /// the volume was closed.
     pub interrupted: bool,
     /// Number of bad pages of metadata on each member.
     pub bad_pages: BTreeMap<MemberId, u64>,
@@ -211,7 +211,7 @@ impl Scrubber {
         }
     }
 
-    /// Takes the fact that no block is left to read. Returns true if all reads have ended.
+    /// Notes that no block is left to read. Returns true if all reads have ended.
     fn nothing_left(&mut self) -> bool {
         let Some(scrubbing) = &mut self.scrubbing else { return false };
         scrubbing.found.blocks_left = 0;
@@ -417,12 +417,9 @@ impl<P: Payload> Volume<P> {
     /// Ends a scrub whose reads have ended: waits for writes of bad pages, reads these pages again,
     /// and ends. Returns true if the scrub took a step.
     fn end_scrub(&mut self) -> bool {
-        if self.scrub.mended.wants_checkpoint && !self.view.slots_online() {
-            // The ring's pages stay as they are. A member that is gone is no longer part of the volume.
+        if !self.view.slots_online() {
+            // A member that refuses writes keeps the pages of its ring as they are.
             self.scrub.mended.wants_checkpoint = false;
-            if self.view.slots_readable() {
-                self.scrub.interrupt();
-            }
         }
         if !self.is_closing() {
             if self.is_mending() {

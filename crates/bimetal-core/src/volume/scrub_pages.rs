@@ -172,6 +172,10 @@ impl<P: Payload> Volume<P> {
     /// Returns a number that changes with each write of a page of this kind; `None` while such a
     /// page is being written.
     fn writes_if_quiet(&self, pages: Pages) -> Option<u64> {
+        if !self.can_mend(self.place_of_pages(pages).0) {
+            // Nothing is written to a member that refuses writes.
+            return Some(0);
+        }
         let log = self.store.log();
         let (is_writing, writes) = match pages {
             Pages::State { .. } => (self.announcements.is_writing(), self.announcements.sequence()),
@@ -185,8 +189,8 @@ impl<P: Payload> Volume<P> {
         (!is_writing).then_some(writes)
     }
 
-    /// Returns true if a member is there and answers reads. A member that refuses writes is read: the
-    /// next start needs its pages.
+    /// Returns true if a member is part of the volume and answers reads. A member that refuses writes
+    /// is read, because the next start needs its pages.
     fn is_readable(&self, member: MemberId) -> bool {
         !self.is_gone(member) && !self.is_unreadable(member)
     }
@@ -210,7 +214,7 @@ impl<P: Payload> Volume<P> {
             return self.put_job(task, Job::ScrubPages(Box::new(job)));
         }
         if is_over || job.again.is_empty() {
-            self.scrub.read_of_pages_ended(is_over);
+            self.scrub.read_of_pages_ended(is_over && !self.is_gone(member));
             return self.end_task(task);
         }
         let bytes = self.read_pages(task, job);

@@ -1,6 +1,6 @@
 //! Pages of the labels in a scrub. The volume scrubs its own pages of metadata, and does not know
 //! labels. So the labels are read outside the loop, while the volume's scrub runs, and bad pages are
-//! written again. A scrub is over when both have ended.
+//! written again. A scrub is over when the volume's scrub and the reading of the labels have ended.
 
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
@@ -30,17 +30,23 @@ impl Server {
     pub(super) fn begin_scrub(&mut self, rate: Option<Bytes>) {
         self.volume.scrub(self.now, rate);
         let scrub = self.volume.scrub_progress().map(|scrub| scrub.began);
-        let labels = &self.control.label_pages;
+        let labels = &mut self.control.label_pages;
+        if labels.reading {
+            // The pages that are being read are those of the new scrub.
+            labels.scrub = scrub;
+        }
         let Some(held) = self.control.held.clone().filter(|_| !labels.reading && labels.scrub != scrub) else { return };
         let members = self.volume.view().members.iter().enumerate();
-        let online: Vec<MemberId> = members
-            .filter(|(_, member)| member.state == MemberState::Online)
+        let there: Vec<MemberId> = members
+            .filter(|(_, member)| member.state != MemberState::Failed)
             .map(|(at, _)| MemberId(at as u16))
             .collect();
-        let read = move || held.lock().unwrap_or_else(PoisonError::into_inner).scrub_labels(&online);
-        // If no thread can be started, the next scrub reads the labels.
-        let reading = self.outside(read, Self::take_label_pages).is_ok();
-        self.control.label_pages = LabelPages { reading, scrub, ..LabelPages::default() };
+        let read = move || held.lock().unwrap_or_else(PoisonError::into_inner).scrub_labels(&there);
+        let begun = self.outside(read, Self::take_label_pages);
+        self.control.label_pages = LabelPages { reading: begun.is_ok(), scrub, ..LabelPages::default() };
+        if let Err(error) = begun {
+            self.say(&format!("the scrub does not read the labels: no thread can be started: {error}"));
+        }
     }
 
     fn take_label_pages(&mut self, [bad, left]: [BTreeMap<MemberId, u64>; 2]) {

@@ -142,7 +142,7 @@ impl Server {
         for (member, pages) in bad {
             let left = match left_bad.get(&member) {
                 None => String::new(),
-                Some(left) => format!(", and does not write {left} of them again"),
+                Some(left) => format!(", and {left} of them still are"),
             };
             let found = format!("a scrub found {} of metadata bad{left}: check the drive", counted(pages, "page"));
             let line = format!("{}: {found}", self.called(member.0));
