@@ -4,9 +4,10 @@ use crate::claims::Verdict;
 use crate::experiments::Answer;
 
 /// Verdicts in the order in which they are counted, each with its words.
-const COUNTED: [(Verdict, &str); 6] = [
+const COUNTED: [(Verdict, &str); 7] = [
     (Verdict::Agrees, "agree"),
     (Verdict::Fitted, "fitted"),
+    (Verdict::ByDefinition, "by definition"),
     (Verdict::DirectionOnly, "in direction only"),
     (Verdict::DoesNot, "do not"),
     (Verdict::Undecided, "undecided"),
@@ -20,8 +21,9 @@ pub fn counted<'a>(answers: impl Iterator<Item = &'a Answer>) -> String {
 
 fn counts(verdicts: &[String]) -> String {
     let count = |verdict: Verdict| verdicts.iter().filter(|text| **text == verdict.to_string()).count();
-    // Few papers have claims that were fitted.
-    let counted = COUNTED.iter().filter(|(verdict, _)| *verdict != Verdict::Fitted || count(*verdict) > 0);
+    // Few papers have claims that test nothing.
+    let tests_nothing = |verdict| [Verdict::Fitted, Verdict::ByDefinition].contains(&verdict);
+    let counted = COUNTED.iter().filter(|(verdict, _)| !tests_nothing(*verdict) || count(*verdict) > 0);
     counted.map(|(verdict, words)| format!("{} {words}", count(*verdict))).collect::<Vec<_>>().join(", ")
 }
 
@@ -57,11 +59,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fitted_claims_are_counted_beside_those_that_agree() {
+    fn claims_that_test_nothing_are_counted_apart() {
         let verdicts = |all: &[Verdict]| counts(&all.iter().map(ToString::to_string).collect::<Vec<_>>());
         assert_eq!(
             verdicts(&[Verdict::Agrees, Verdict::Fitted, Verdict::Fitted]),
             "1 agree, 2 fitted, 0 in direction only, 0 do not, 0 undecided, 0 not run"
+        );
+        assert_eq!(
+            verdicts(&[Verdict::Agrees, Verdict::ByDefinition]),
+            "1 agree, 1 by definition, 0 in direction only, 0 do not, 0 undecided, 0 not run"
         );
         assert_eq!(verdicts(&[Verdict::DoesNot]), "0 agree, 0 in direction only, 1 do not, 0 undecided, 0 not run");
     }

@@ -43,7 +43,7 @@ pub(super) const CLAIMS: &[Claim] = &joined::<{ FIRST.len() + tables::CLAIMS.len
     sentences::CLAIMS,
 ]);
 
-pub(super) use sentences::FITTED;
+pub(super) use sentences::{DEFINED, FITTED};
 
 const FIRST: &[Claim] = &[
     Claim {

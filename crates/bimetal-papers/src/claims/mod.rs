@@ -89,9 +89,17 @@ impl Claim {
     /// Returns the verdict on a measured value.
     pub fn verdict(&self, ours: f64) -> Verdict {
         match self.expected.verdict(ours) {
+            Verdict::Agrees if self.definition().is_some() => Verdict::ByDefinition,
             Verdict::Agrees if self.fitted().is_some() => Verdict::Fitted,
             verdict => verdict,
         }
+    }
+
+    /// Returns the definition of Bimetal from which an agreement follows; `None` for a claim that
+    /// tests something.
+    pub fn definition(&self) -> Option<&'static str> {
+        let mut all = griffin::DEFINED.iter().chain(&managers::DEFINED);
+        all.find(|(name, _)| *name == self.name).map(|(_, definition)| *definition)
     }
 
     /// Returns the fit to the paper that makes the claim agree; `None` for a claim that tests
@@ -156,6 +164,8 @@ pub enum Verdict {
     Agrees,
     /// The value agrees because a drive's profile was fitted to the paper: nothing is tested.
     Fitted,
+    /// The value agrees because of a definition of Bimetal: only Bimetal's arithmetic is tested.
+    ByDefinition,
     /// The value has the paper's sign alone.
     DirectionOnly,
     /// The value does not have the sign of the paper's effect, or a bound is broken.
@@ -171,6 +181,7 @@ impl fmt::Display for Verdict {
         f.pad(match self {
             Self::Agrees => "agrees",
             Self::Fitted => "agrees, fitted",
+            Self::ByDefinition => "by definition",
             Self::DirectionOnly => "direction only",
             Self::DoesNot => "does not",
             Self::Undecided => "undecided",
@@ -372,6 +383,19 @@ mod tests {
         assert_eq!(claim("combo-access").verdict(18.0), Verdict::Agrees);
         let fitted = combo::FITTED.len() + griffin::FITTED.len();
         assert_eq!(all().filter(|claim| claim.fitted().is_some()).count(), fitted);
+    }
+
+    /// Claims agreed that compare Bimetal's simulator with Bimetal's analysis.
+    #[test]
+    fn claim_that_follows_from_a_definition_does_not_count() {
+        let defined = || griffin::DEFINED.into_iter().chain(managers::DEFINED);
+        for (name, definition) in defined() {
+            let claim = all().find(|claim| claim.name == name).unwrap();
+            assert_eq!(claim.verdict(claim.expected.number()), Verdict::ByDefinition);
+            assert!([-1.0, 1e9].iter().any(|ours| claim.verdict(*ours) == Verdict::DoesNot), "{name}");
+            assert_eq!(claim.definition(), Some(definition));
+        }
+        assert_eq!(all().filter(|claim| claim.definition().is_some()).count(), defined().count());
     }
 
     #[test]

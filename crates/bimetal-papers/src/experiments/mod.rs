@@ -216,6 +216,7 @@ fn judged(
     let mechanism = match verdict {
         Verdict::Agrees => None,
         Verdict::Fitted => claim.fitted().map(str::to_owned),
+        Verdict::ByDefinition => claim.definition().map(str::to_owned),
         _ => Some(mechanism.clone().unwrap_or_else(|| NOT_MEASURED.to_owned())),
     };
     Ok(Answer { paper, claim, ours: *ours, verdict, mechanism })

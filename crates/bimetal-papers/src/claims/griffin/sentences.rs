@@ -48,8 +48,9 @@ pub(super) const CLAIMS: &[Claim] = &[
     times(
         "griffin-halved-writes",
         "section 2",
-        "a log that saves half of the writes or more at least doubles the life",
-        Expected::AtLeast(2.0),
+        "saved writes lengthen the life at least in proportion, so that halved writes double it: life with a log \
+         relative to that proportion",
+        Expected::AtLeast(1.0),
         Workload::Public(P2P),
     ),
     // Section 3.2: the idealized cache.
@@ -194,6 +195,15 @@ pub(in crate::claims) const FITTED: [(&str, &str); 3] = [
         "griffin-rate-slc",
         "the profile's time to program was chosen for the data sheet's 170 MB/s, which the paper cites",
     ),
+];
+
+/// Claims that follow from definitions of Bimetal, each with the definition.
+pub(in crate::claims) const DEFINED: [(&str, &str); 5] = [
+    ("griffin-worst-case", "the simple layer erases a block of 512 KiB for each write in place"),
+    ("griffin-halved-writes", "the ideal layer erases in proportion to the pages written"),
+    ("griffin-wwwrww", "the oracle of the simulated Griffin is the paper's ideal cache"),
+    ("griffin-oracle-penalty", "the oracle of the simulated Griffin migrates a block before the block is read"),
+    ("griffin-oracle-savings", "the simulated oracle and the analysis of a trace count the same overwrites"),
 ];
 
 const KEEPS_MOST: &str = "a timeout of 900 s keeps most of the savings without migrations";

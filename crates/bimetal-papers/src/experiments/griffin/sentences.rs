@@ -100,12 +100,15 @@ fn write_lifetime(values: &mut Values) -> Result<(), ExperimentsError> {
     values.explain("griffin-worst-case", ratio(simple, worst), format!("{maps_pages} under a layer that maps pages"))
 }
 
-/// Griffin, section 2: the life where half of the writes are saved.
+/// Griffin, section 2: the life where half of the writes are saved or more, relative to a life in
+/// proportion to the writes that are left.
 fn halved(values: &mut Values, p2p: &Loaded) -> Result<(), ExperimentsError> {
     let trace = [settled(p2p)];
     let saved = each(&trace, || griffin(&super::COMPOSITE))?.first().and_then(|run| run.write_savings);
-    let text = format!("Griffin saves {} of the writes", percent(saved));
-    values.explain("griffin-halved-writes", life(&trace, "ideal")?, text)
+    let gain = life(&trace, "ideal")?;
+    let relative = gain.zip(saved).map(|(gain, saved)| gain * (1.0 - saved));
+    let text = format!("{}: Griffin saves {} of the writes", gain.map(times).unwrap_or_default(), percent(saved));
+    values.explain("griffin-halved-writes", relative, text)
 }
 
 /// Settings of an ideal cache.

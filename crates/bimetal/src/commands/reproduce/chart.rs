@@ -132,7 +132,7 @@ fn no_effect(x: f64) -> String {
 }
 
 fn dot(x: f64, verdict: Verdict) -> String {
-    let agrees = [Verdict::Agrees, Verdict::Fitted].contains(&verdict);
+    let agrees = [Verdict::Agrees, Verdict::Fitted, Verdict::ByDefinition].contains(&verdict);
     let fill = if agrees { "var(--own)" } else { "var(--paper)" };
     format!(
         "<circle class=\"c1\" cx=\"{x:.1}\" cy=\"{MIDDLE}\" r=\"5\" fill=\"{fill}\" stroke=\"var(--own)\" \
