@@ -113,9 +113,9 @@ impl Claim {
 /// Value of a paper, and the rule by which a measured value agrees.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Expected {
-    /// A change: Effect of a mechanism: the paper has the value `paper`, and without the mechanism
-    /// the value would be `without`. A value agrees within a quarter of the effect; a value on the
-    /// same side of `without` has the right direction.
+    /// A change: the effect of a mechanism. The paper has the value `paper`, and without the
+    /// mechanism the value would be `without`. A value agrees within a quarter of the effect; a
+    /// value on the same side of `without` has the right direction.
     Change {
         /// Value of the paper.
         paper: f64,
@@ -128,6 +128,10 @@ pub enum Expected {
     AtMost(f64),
     /// A bound: a value agrees if it is at least the bound.
     AtLeast(f64),
+    /// A direction without a size: a value below this value has the direction. No value agrees.
+    Below(f64),
+    /// A direction without a size: a value above this value has the direction. No value agrees.
+    Above(f64),
 }
 
 /// A change from zero.
@@ -198,20 +202,39 @@ impl Expected {
     pub fn verdict(self, ours: f64) -> Verdict {
         let (lowest, highest) = self.agreeing();
         match self {
+            Self::Below(other) if ours < other => Verdict::DirectionOnly,
+            Self::Above(other) if ours > other => Verdict::DirectionOnly,
+            Self::Below(_) | Self::Above(_) => Verdict::DoesNot,
             _ if (lowest..=highest).contains(&ours) => Verdict::Agrees,
             Self::Change { paper, without } if (ours - without) * (paper - without) > 0.0 => Verdict::DirectionOnly,
             _ => Verdict::DoesNot,
         }
     }
 
-    /// Returns the lowest and the highest value that agree; for a bound, one of the two is missing.
+    /// Returns the difference between a value and the paper's value. A value that keeps a bound, or
+    /// that has the paper's direction, does not differ.
+    pub fn difference(self, ours: f64) -> f64 {
+        match self {
+            Self::Change { paper, .. } | Self::Level(paper) => (ours - paper).abs(),
+            Self::AtMost(bound) | Self::Below(bound) => (ours - bound).max(0.0),
+            Self::AtLeast(bound) | Self::Above(bound) => (bound - ours).max(0.0),
+        }
+    }
+
+    /// Returns true if the paper has a direction and no size of the effect.
+    pub const fn is_direction(self) -> bool {
+        matches!(self, Self::Below(_) | Self::Above(_))
+    }
+
+    /// Returns the lowest and the highest value that agree, or that have the paper's direction; for
+    /// a bound and a direction, one of the two is missing.
     pub fn agreeing(self) -> (f64, f64) {
         let around = |paper: f64, effect: f64| (paper - TOLERANCE * effect.abs(), paper + TOLERANCE * effect.abs());
         match self {
             Self::Change { paper, without } => around(paper, paper - without),
             Self::Level(paper) => around(paper, paper),
-            Self::AtMost(bound) => (f64::NEG_INFINITY, bound),
-            Self::AtLeast(bound) => (bound, f64::INFINITY),
+            Self::AtMost(bound) | Self::Below(bound) => (f64::NEG_INFINITY, bound),
+            Self::AtLeast(bound) | Self::Above(bound) => (bound, f64::INFINITY),
         }
     }
 
@@ -219,7 +242,11 @@ impl Expected {
     pub const fn number(self) -> f64 {
         match self {
             Self::Change { paper, .. } => paper,
-            Self::Level(value) | Self::AtMost(value) | Self::AtLeast(value) => value,
+            Self::Level(value)
+            | Self::AtMost(value)
+            | Self::AtLeast(value)
+            | Self::Below(value)
+            | Self::Above(value) => value,
         }
     }
 
@@ -230,6 +257,8 @@ impl Expected {
             Self::Change { .. } | Self::Level(_) => number,
             Self::AtMost(_) => format!("≤ {number}"),
             Self::AtLeast(_) => format!("≥ {number}"),
+            Self::Below(_) => format!("< {number}"),
+            Self::Above(_) => format!("> {number}"),
         }
     }
 }
@@ -367,7 +396,8 @@ mod tests {
         assert_eq!(names.len(), all().count());
         for claim in all() {
             assert!(claim.expected.number().is_finite() && !claim.place.is_empty(), "{claim:?}");
-            assert_eq!(claim.expected.verdict(claim.expected.number()), Verdict::Agrees, "{claim:?}");
+            let wanted = if claim.expected.is_direction() { Verdict::DoesNot } else { Verdict::Agrees };
+            assert_eq!(claim.expected.verdict(claim.expected.number()), wanted, "{claim:?}");
         }
     }
 
@@ -396,6 +426,31 @@ mod tests {
             assert_eq!(claim.definition(), Some(definition));
         }
         assert_eq!(all().filter(|claim| claim.definition().is_some()).count(), defined().count());
+    }
+
+    /// The paper says that a latency is better, and gives no number. A latency without any effect
+    /// agreed.
+    #[test]
+    fn direction_without_a_size_never_agrees() {
+        let (below, above) = (Expected::Below(1.0), Expected::Above(1.0));
+        let verdicts = |ours| [below.verdict(ours), above.verdict(ours)];
+        assert_eq!(verdicts(0.5), [Verdict::DirectionOnly, Verdict::DoesNot]);
+        assert_eq!(verdicts(1.0), [Verdict::DoesNot; 2], "no effect");
+        assert_eq!(verdicts(2.0), [Verdict::DoesNot, Verdict::DirectionOnly]);
+        assert_eq!([below, above].map(|expected| expected.text(Unit::Times)), ["< ×1", "> ×1"]);
+    }
+
+    #[test]
+    fn difference_counts_from_the_number_or_the_broken_bound() {
+        let differs = |expected: Expected, [low, high]: [f64; 2]| [expected.difference(low), expected.difference(high)];
+        assert_eq!(differs(Expected::Level(2.0), [1.0, 5.0]), [1.0, 3.0]);
+        assert_eq!(differs(factor(2.0), [1.0, 5.0]), [1.0, 3.0]);
+        for bound in [Expected::AtMost(2.0), Expected::Below(2.0)] {
+            assert_eq!(differs(bound, [1.0, 5.0]), [0.0, 3.0]);
+        }
+        for bound in [Expected::AtLeast(2.0), Expected::Above(2.0)] {
+            assert_eq!(differs(bound, [1.0, 5.0]), [1.0, 0.0]);
+        }
     }
 
     #[test]

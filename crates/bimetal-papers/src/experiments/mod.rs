@@ -201,6 +201,9 @@ pub fn figures(
     Ok(all.collect::<Result<Vec<_>, _>>()?.concat())
 }
 
+/// Text for a direction whose size the paper does not give, so that nothing is to be explained.
+const NO_SIZE: &str = "the paper gives no size of the effect";
+
 fn judged(
     paper: Paper,
     claim: &'static Claim,
@@ -217,6 +220,7 @@ fn judged(
         Verdict::Agrees => None,
         Verdict::Fitted => claim.fitted().map(str::to_owned),
         Verdict::ByDefinition => claim.definition().map(str::to_owned),
+        Verdict::DirectionOnly if claim.expected.is_direction() => Some(NO_SIZE.to_owned()),
         _ => Some(mechanism.clone().unwrap_or_else(|| NOT_MEASURED.to_owned())),
     };
     Ok(Answer { paper, claim, ours: *ours, verdict, mechanism })

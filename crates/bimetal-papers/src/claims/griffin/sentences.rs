@@ -24,9 +24,9 @@ const fn rate(name: &'static str, place: &'static str, says: &'static str, paper
     }
 }
 
-/// A latency in figure 9 that is no higher than that of the SSD alone.
-const fn no_slower(name: &'static str, says: &'static str, workload: Workload) -> Claim {
-    times(name, "6.4, figure 9", says, Expected::AtMost(1.0), workload)
+/// A latency in figure 9 that is lower than another latency. The text does not say how much lower.
+const fn faster(name: &'static str, says: &'static str, workload: Workload) -> Claim {
+    times(name, "6.4, figure 9", says, Expected::Below(1.0), workload)
 }
 
 pub(super) const CLAIMS: &[Claim] = &[
@@ -143,8 +143,8 @@ pub(super) const CLAIMS: &[Claim] = &[
     times(
         "griffin-life-simple-public",
         "6.3, figure 8",
-        "gain of life under the simple translation layer relative to the gain under the ideal one: no smaller",
-        Expected::AtLeast(1.0),
+        "gain of life under the simple translation layer relative to the gain under the ideal one: larger",
+        Expected::Above(1.0),
         Workload::PublicDesktops,
     ),
     // Section 6.4: drives and latencies.
@@ -153,16 +153,16 @@ pub(super) const CLAIMS: &[Claim] = &[
     rate("griffin-rate-mlc", "section 2, 6.4", "sequential writes of the X25-M", 70.0, "64 KiB writes in order"),
     rate("griffin-rate-slc", "6.4", "sequential writes of the X25-E", 170.0, "64 KiB writes in order"),
     rate("griffin-rate-random", "section 7", "random 4 KB writes of the X25-M (3.3 K IOPS)", 13.0, "4 KiB writes"),
-    no_slower("griffin-fig9-10k", LOG_10K, MAYUN),
-    no_slower("griffin-fig9-mlc", LOG_MLC, MAYUN),
-    no_slower("griffin-fig9-slc", LOG_SLC, MAYUN),
-    no_slower("griffin-fig9-reads", READS_7200, MAYUN),
-    no_slower("griffin-fig9-order", SSD_LOG, MAYUN),
-    no_slower("griffin-fig9-10k-3h", LOG_10K, RECORDED),
-    no_slower("griffin-fig9-mlc-3h", LOG_MLC, RECORDED),
-    no_slower("griffin-fig9-slc-3h", LOG_SLC, RECORDED),
-    no_slower("griffin-fig9-reads-3h", READS_7200, RECORDED),
-    no_slower("griffin-fig9-order-3h", SSD_LOG, RECORDED),
+    faster("griffin-fig9-10k", LOG_10K, MAYUN),
+    faster("griffin-fig9-mlc", LOG_MLC, MAYUN),
+    faster("griffin-fig9-slc", LOG_SLC, MAYUN),
+    faster("griffin-fig9-reads", READS_7200, MAYUN),
+    faster("griffin-fig9-order", SSD_LOG, MAYUN),
+    faster("griffin-fig9-10k-3h", LOG_10K, RECORDED),
+    faster("griffin-fig9-mlc-3h", LOG_MLC, RECORDED),
+    faster("griffin-fig9-slc-3h", LOG_SLC, RECORDED),
+    faster("griffin-fig9-reads-3h", READS_7200, RECORDED),
+    faster("griffin-fig9-order-3h", SSD_LOG, RECORDED),
     // Section 7.
     times(
         "griffin-shared-log",
