@@ -17,8 +17,7 @@ pub(crate) const SYS1: &str = "diskmon-sys1.tsv.xz";
 /// Recorded trace of a desktop over three hours.
 const RECORDED: Workload = Workload::Recorded("desktop");
 
-/// Recorded traces of a developer's work, and of a small server with a source tree.
-const SOURCE_TREE: Workload = Workload::Recorded("source-tree");
+/// Recorded trace of a small server with a source tree.
 const OFFICE_SERVER: Workload = Workload::Recorded("office-server");
 
 /// Public trace of a virtual machine over two hours. It stands for a server over hours, since the
@@ -47,44 +46,12 @@ pub(super) use sentences::{DEFINED, FITTED};
 
 const FIRST: &[Claim] = &[
     Claim {
-        name: "griffin-ideal-savings-desktops",
-        place: "table 1",
-        says: "an ideal write cache saves this share of the writes on desktops",
-        expected: Expected::Level(0.4858),
-        unit: Unit::Share,
-        workload: Workload::Desktops,
-    },
-    Claim {
         name: "griffin-ideal-savings-servers",
         place: "table 1",
         says: "an ideal write cache saves this share of the writes on servers",
         expected: Expected::Level(0.5783),
         unit: Unit::Share,
         workload: Workload::Servers,
-    },
-    Claim {
-        name: "griffin-top-overwrites",
-        place: "4.3, figure 1",
-        says: "the most written 1 % of the blocks takes this share of all overwrites on desktops",
-        expected: Expected::Level(0.73),
-        unit: Unit::Share,
-        workload: Workload::Desktops,
-    },
-    Claim {
-        name: "griffin-top-reads",
-        place: "4.3, figure 2",
-        says: "the most written 1 % of the blocks takes this share of all reads on desktops, on average",
-        expected: Expected::Level(0.027),
-        unit: Unit::Share,
-        workload: Workload::Desktops,
-    },
-    Claim {
-        name: "griffin-waw-30s",
-        place: "4.4, table 3",
-        says: "share of the overwrites within 30 s of the write before, on desktops",
-        expected: Expected::Level(0.54),
-        unit: Unit::Share,
-        workload: Workload::Desktops,
     },
     Claim {
         name: "griffin-raw-900s",
@@ -221,46 +188,6 @@ const FIRST: &[Claim] = &[
         expected: Expected::AtLeast(6.0),
         unit: Unit::Times,
         workload: Workload::Generated("4 KiB, 64 KiB writes"),
-    },
-    Claim {
-        name: "griffin-ideal-savings-3h",
-        place: "table 1",
-        says: "an ideal write cache saves this share of the writes on desktops",
-        expected: Expected::Level(0.4858),
-        unit: Unit::Share,
-        workload: RECORDED,
-    },
-    Claim {
-        name: "griffin-top-overwrites-3h",
-        place: "4.3, figure 1",
-        says: "the most written 1 % of the blocks takes this share of all overwrites on desktops",
-        expected: Expected::Level(0.73),
-        unit: Unit::Share,
-        workload: RECORDED,
-    },
-    Claim {
-        name: "griffin-top-reads-3h",
-        place: "4.3, figure 2",
-        says: "the most written 1 % of the blocks takes this share of all reads on desktops, on average",
-        expected: Expected::Level(0.027),
-        unit: Unit::Share,
-        workload: RECORDED,
-    },
-    Claim {
-        name: "griffin-waw-30s-3h",
-        place: "4.4, table 3",
-        says: "share of the overwrites within 30 s of the write before, on desktops",
-        expected: Expected::Level(0.54),
-        unit: Unit::Share,
-        workload: RECORDED,
-    },
-    Claim {
-        name: "griffin-raw-900s-3h",
-        place: "4.4, table 3",
-        says: "share of the reads after a write within 900 s of the write, on desktops",
-        expected: Expected::Level(0.30),
-        unit: Unit::Share,
-        workload: RECORDED,
     },
     Claim {
         name: "griffin-timeout-savings-3h",

@@ -30,8 +30,7 @@ use bimetal_trace::Request;
 use bimetal_trace::age::Ageing;
 use bimetal_trace::analysis::FileMap;
 
-use super::{CLOSED, ExperimentsError, Note, Plan, Values, decide_among, percent};
-use crate::claims::Unit;
+use super::{CLOSED, ExperimentsError, Note, Plan, Values, decide, percent, tried};
 use crate::combo_hdtune::{self, SUBJECTS, Subject};
 use crate::traces::{Loaded, MARK, Traces, extents, is_shipped};
 
@@ -98,9 +97,8 @@ fn starts(values: &mut Values, traces: &Traces) -> Result<(), ExperimentsError> 
          each are think time",
         hdd.seconds, ssd.seconds, plain.seconds, optimized.seconds
     );
-    let without = |text: String| format!("{text} without the reads of blocks in no file");
-    let slower = without(Unit::Times.text(of_files.slower()));
-    values.explain("combo-start-hdd", Some(all.slower()), format!("{each}; {slower}"))?;
+    let slower = vec![tried("without the reads of blocks in no file", Some(of_files.slower()))];
+    values.explain("combo-start-hdd", Some(all.slower()), slower, each.clone())?;
     let (share, before) = (percent(optimized.from_ssd), percent(plain.from_ssd));
     // An SSD that holds more of the recorded addresses than the paper's.
     let larger = Program::of(&starts, &files, Bytes(size.get() * LARGER), think)?;
@@ -108,16 +106,14 @@ fn starts(values: &mut Values, traces: &Traces) -> Result<(), ExperimentsError> 
         "with an SSD of {LARGER} times the size, which serves {} optimized",
         percent(larger.optimized.from_ssd)
     );
-    let removed = percent(Some(larger.removed()));
-    let text = format!("{each}; optimized, the SSD serves {share}; {removed} {served}");
-    values.explain("combo-start-optimized", Some(all.removed()), text)?;
-    let shorter = Unit::Difference.text(larger.shorter());
+    let text = format!("{each}; optimized, the SSD serves {share}");
+    let removed = vec![tried(&served, Some(larger.removed()))];
+    values.explain("combo-start-optimized", Some(all.removed()), removed, text)?;
     values.explain(
         "combo-optimizer",
         Some(all.shorter()),
-        format!(
-            "the SSD serves {before} of the blocks read without the optimizer, and {share} with it; {shorter} {served}"
-        ),
+        vec![tried(served, Some(larger.shorter()))],
+        format!("the SSD serves {before} of the blocks read without the optimizer, and {share} with it"),
     )
 }
 
@@ -159,7 +155,7 @@ impl Program {
     }
 }
 
-/// Returns the requests that touch a file.
+/// Returns the requests without the reads that touch no file.
 fn in_files(starts: &Loaded, files: &[FileExtent]) -> Loaded {
     let mut files: Vec<SectorRange> =
         files.iter().filter(|file| !file.path.is_empty()).map(|file| file.sectors).collect();
@@ -168,7 +164,8 @@ fn in_files(starts: &Loaded, files: &[FileExtent]) -> Loaded {
         let before = files.partition_point(|file| file.start.0 < request.range.end().0);
         before.checked_sub(1).is_some_and(|last| files[last].overlaps(request.range))
     };
-    let requests = starts.requests.iter().filter(is_in_file).copied().collect();
+    let stays = |request: &&Request| request.kind != OpKind::Read || is_in_file(request);
+    let requests = starts.requests.iter().filter(stays).copied().collect();
     Loaded { requests, queue_events: starts.queue_events, compact: starts.compact }
 }
 
@@ -260,8 +257,8 @@ impl Recorded {
     }
 
     /// Returns a figure of the times with each share of the think time.
-    fn each(&self, parts: [f64; 3], figure: impl Fn(f64) -> f64) -> [f64; 3] {
-        parts.map(|part| figure(self.think * part))
+    fn each(&self, parts: [f64; 3], figure: impl Fn(f64) -> f64) -> [Option<f64>; 3] {
+        parts.map(|part| Some(figure(self.think * part)))
     }
 }
 
@@ -294,7 +291,7 @@ fn of_all(times: &Times, think: f64, parts: [f64; 3]) -> String {
 }
 
 /// Returns a figure for each length of the fragments with each share of the think time.
-fn each_age(recorded: &Recorded, times: &Times, parts: [f64; 3], figure: impl Fn(f64, f64) -> f64) -> Vec<f64> {
+fn each_age(recorded: &Recorded, times: &Times, parts: [f64; 3], figure: impl Fn(f64, f64) -> f64) -> Vec<Option<f64>> {
     times.aged.iter().flat_map(|aged| recorded.each(parts, |think| figure(*aged, think))).collect()
 }
 
@@ -305,11 +302,11 @@ fn office(values: &mut Values, traces: &Traces) -> Result<(), ExperimentsError> 
     let each = of_all(&times, recorded.think, BUSY);
     let Times { hdd, ssd, optimized, .. } = &times;
     let slower = recorded.each(BUSY, |think| (hdd.seconds + think) / (ssd.seconds + think));
-    decide_among(values, "combo-office-hdd", &slower, &each)?;
+    decide(values, "combo-office-hdd", &slower, &each, Vec::new())?;
     let removed = (hdd.seconds - optimized.seconds) / (hdd.seconds - ssd.seconds);
-    values.explain("combo-office-optimized", Some(removed), each.clone())?;
+    values.explain("combo-office-optimized", Some(removed), Vec::new(), each.clone())?;
     let aged = each_age(&recorded, &times, BUSY, |aged, think| (aged + think) / (ssd.seconds + think));
-    decide_among(values, "combo-start-aged", &aged, &format!("for each length of fragments {each}"))
+    decide(values, "combo-start-aged", &aged, &format!("for each length of fragments {each}"), Vec::new())
 }
 
 /// Size of a mark of `boot`: a system that starts reads the last 4 KiB itself.
@@ -321,22 +318,22 @@ fn boot(values: &mut Values, traces: &Traces) -> Result<(), ExperimentsError> {
     let times = recorded.times()?;
     let each = of_all(&times, recorded.think, EMULATED);
     let Times { hdd, ssd, plain, optimized, .. } = &times;
-    let slower = recorded.each(EMULATED, |think| (hdd.seconds + think) / (ssd.seconds + think));
-    decide_among(values, "combo-boot-hdd", &slower, &each)?;
-    let shorter = recorded.each(EMULATED, |think| (optimized.seconds + think) / (plain.seconds + think) - 1.0);
+    let slower = |think: f64| (hdd.seconds + think) / (ssd.seconds + think);
+    let all = vec![tried("with all of the emulated processor's think time", Some(slower(recorded.think)))];
+    decide(values, "combo-boot-hdd", &recorded.each(EMULATED, slower), &each, all)?;
+    let shorter = |plain: &Started, optimized: &Started| {
+        recorded.each(EMULATED, |think| (optimized.seconds + think) / (plain.seconds + think) - 1.0)
+    };
     let [plain_behind, optimized_behind] = recorded.behind_the_ssd()?;
-    let behind =
-        recorded.each(EMULATED, |think| (optimized_behind.seconds + think) / (plain_behind.seconds + think) - 1.0);
-    let behind = behind.map(|change| Unit::Difference.text(change)).join(", ");
     let moved = format!(
-        "{each}; {behind} with all files moved behind the SSD's addresses, where the SSD serves {} of the blocks read, \
-         optimized {}",
+        "with all files moved behind the SSD's addresses, where the SSD serves {} of the blocks read, optimized {}",
         percent(plain_behind.from_ssd),
         percent(optimized_behind.from_ssd)
     );
-    decide_among(values, "combo-boot-optimizer", &shorter, &moved)?;
+    let moved = vec![tried(moved, shorter(&plain_behind, &optimized_behind)[1])];
+    decide(values, "combo-boot-optimizer", &shorter(plain, optimized), &each, moved)?;
     let aged = each_age(&recorded, &times, EMULATED, |aged, think| (aged + think) / (hdd.seconds + think));
-    decide_among(values, "combo-boot-aged", &aged, &format!("for each length of fragments {each}"))
+    decide(values, "combo-boot-aged", &aged, &format!("for each length of fragments {each}"), Vec::new())
 }
 
 /// Returns the time in which no request was under way.

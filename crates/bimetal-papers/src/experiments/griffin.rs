@@ -30,9 +30,9 @@ use bimetal_trace::Request;
 use bimetal_trace::analysis::{Analysis, Analyzer};
 use rayon::prelude::*;
 
-use altered::{Altered, Change, caused};
+use altered::Change;
 
-use super::{ExperimentsError, Note, Plan, TIMED, Values, geometric_mean, mean, percent, ratio};
+use super::{ExperimentsError, Note, Plan, TIMED, Tried, Values, geometric_mean, mean, percent, ratio, tried};
 use crate::claims::griffin::{P2P, SYS1};
 use crate::traces::{DESKTOPS, Loaded, SERVERS, Traces, is_shipped};
 
@@ -62,12 +62,11 @@ const SETTLING: Nanoseconds = Nanoseconds(2_000_000_000_000);
 pub(super) fn measure(traces: &Traces) -> Result<Values, ExperimentsError> {
     let mut values = Values::new();
     let (desktops, servers) = (traces.all_shipped(&DESKTOPS)?, traces.all_shipped(&SERVERS)?);
-    analysed(&mut values, &desktops)?;
     tables::measure(&mut values, traces)?;
     sentences::measure(&mut values, traces)?;
     let settled = |traces: &[Loaded]| traces.iter().map(settled).collect::<Vec<_>>();
     let servers = settled(&servers);
-    let often = OftenSaved::of(&servers[SERVERS.len() - 1])?;
+    let often = OftenSaved::of("sqlite", traces)?;
     shipped(&mut values, &settled(&desktops), &servers, &often)?;
     latency(&mut values, &desktops)?;
     if is_shipped("desktop") {
@@ -83,19 +82,7 @@ pub(super) fn measure(traces: &Traces) -> Result<Values, ExperimentsError> {
         timeouts(&mut values, claims, &mayun)?;
         aligned_latency(&mut values, &mayun)?;
     }
-    // On p2pdownload the latency falls more than in the paper, on sys1 less.
-    let causes = [
-        ("griffin-latency-p2p", P2P, ("log_buffer", "0"), "if each write waits for the log"),
-        ("griffin-latency-sys1", SYS1, TIGHT, "with a read threshold of 1 %"),
-    ];
-    for (claim, name, cause, text) in causes {
-        if let Some(desktop) = traces.public(name)? {
-            let ((timed, runs), (thinking, _)) = (relative(&desktop, TIMED)?, relative(&desktop, THINK)?);
-            let caused = relative_with(&desktop, cause, &runs)?;
-            let text = format!("{}; {}; {} {text}", directions(&runs), waits(thinking), change(caused));
-            values.explain(claim, timed.map(|relative| relative - 1.0), text)?;
-        }
-    }
+    latencies_of_others(&mut values, traces)?;
     if let Some(public) = traces.public_desktops()? {
         let runs = each(&public, || griffin(&COMPOSITE))?;
         composite(&mut values, ["griffin-savings-public", "griffin-penalty-public"], &runs, &public)?;
@@ -105,6 +92,25 @@ pub(super) fn measure(traces: &Traces) -> Result<Values, ExperimentsError> {
 
 fn griffin(settings: &[(&str, &str)]) -> Plan {
     Plan::new("griffin").ssd(MLC).hdd(LOG).set(settings)
+}
+
+/// Returns the settings of one trigger alone, with migrations that take no time.
+const fn alone<'a>(timeout: &'a str, threshold: &'a str) -> [(&'a str, &'a str); 3] {
+    [INSTANT, ("timeout", timeout), ("read_threshold", threshold)]
+}
+
+/// Returns the plan of a run for figure 9: a log on a drive, with a timeout of 900 s.
+fn logged_on(log: &str) -> Plan {
+    let drives = match log {
+        LOG | FAST_LOG => Plan::new("griffin").ssd(MLC).hdd(log),
+        log => Plan::new("griffin").ssd(MLC).member("log", log),
+    };
+    drives.set(&[("timeout", "900s"), LOOSE])
+}
+
+/// Returns the mean bytes of a migration in MB.
+fn megabytes(run: &Run) -> Option<f64> {
+    run.migration.mean_bytes.map(|bytes| bytes / 1e6)
 }
 
 /// Plays every trace, several at a time.
@@ -128,26 +134,6 @@ fn analysis(trace: &Loaded) -> Result<Analysis, ExperimentsError> {
     Ok(analyzer.finish())
 }
 
-/// Measures Griffin's figure 2, and the first column of table 3.
-fn analysed(values: &mut Values, desktops: &[Loaded]) -> Result<(), ExperimentsError> {
-    let cache = Change::Cached(256);
-    let all = desktops.iter().map(|trace| Altered::of(trace, &[cache])).collect::<Result<Vec<_>, _>>()?;
-    let reads = |trace: &Altered| trace.plain.reads_in_top_1pct;
-    let cached = all.iter().flat_map(|trace| trace.changes().map(|(_, changed)| changed.reads_in_top_1pct));
-    let by_trace = DESKTOPS.iter().zip(&all).map(|(name, trace)| format!("{name} {}", percent(reads(trace))));
-    values.explain(
-        "griffin-top-reads",
-        mean(all.iter().map(reads)),
-        format!("by trace: {}; {} {}", by_trace.collect::<Vec<_>>().join(", "), percent(mean(cached)), cache.text()),
-    )?;
-    let longest = all.iter().filter_map(|trace| trace.plain.duration_s).fold(0.0, f64::max);
-    values.explain(
-        "griffin-waw-30s",
-        mean(all.iter().map(|trace| trace.plain.waw.as_ref().map(|waw| waw.s30))),
-        format!("the longest of these traces lasts {longest:.0} s, so no interval can be longer"),
-    )
-}
-
 /// Savings, penalty, sequentiality, erases and the wear of a log of SLC flash.
 fn shipped(
     values: &mut Values,
@@ -160,21 +146,22 @@ fn shipped(
     let logged = each(&all, || griffin(&COMPOSITE))?;
     let runs = &logged[..DESKTOPS.len()];
     composite(values, ["griffin-savings", "griffin-penalty"], runs, desktops)?;
-    let (gain, text) = in_order(&names, &all, &logged)?;
-    values.explain("griffin-sequentiality", gain, text)?;
+    in_order(values, "griffin-sequentiality", &names, &all, &logged)?;
     let (ideal, simple) = (life(desktops, "ideal")?, life(desktops, "simple")?);
-    let saved = percent(mean(runs.iter().map(|run| run.write_savings)));
-    values.explain(
-        "griffin-life-ideal",
-        ideal,
-        format!("erases follow the writes, and of these {saved} are saved on average; {}", often.life),
-    )?;
+    values.explain("griffin-life-ideal", ideal, Vec::new(), erased(runs, often))?;
     values.note("griffin-life-simple", ratio(simple, ideal))?;
     log_of_slc(values, "griffin-slc-log", desktops, often)
 }
 
-/// Figures of `sqlite`, the shipped trace of which a log saves most writes.
+/// Returns the writes that a log saves, in proportion to which the ideal layer erases, as text.
+fn erased(runs: &[Run], often: &OftenSaved) -> String {
+    let saved = percent(mean(runs.iter().map(|run| run.write_savings)));
+    format!("the ideal layer erases in proportion to the writes, of which {saved} are saved; {}", often.life)
+}
+
+/// Figures of a shipped trace of which a log saves many writes.
 struct OftenSaved {
+    name: &'static str,
     /// Gain of life under the ideal translation layer, as text.
     life: String,
     /// Bytes written to a log of SLC flash, relative to the SSD's.
@@ -182,18 +169,27 @@ struct OftenSaved {
 }
 
 impl OftenSaved {
-    fn of(sqlite: &Loaded) -> Result<Self, ExperimentsError> {
-        let sqlite = std::slice::from_ref(sqlite);
-        let logged = logged(sqlite)?;
-        let saved = each(sqlite, || griffin(&COMPOSITE))?.first().and_then(|run| run.write_savings);
-        let gain = life(sqlite, "ideal")?.map(times).unwrap_or_default();
-        Ok(Self { life: format!("{gain} on sqlite, where {} are saved", percent(saved)), logged })
+    fn of(name: &'static str, traces: &Traces) -> Result<Self, ExperimentsError> {
+        let trace = [settled(&traces.shipped(name)?)];
+        Ok(Self { name, life: life_text(name, &trace)?, logged: logged(&trace)? })
     }
 }
 
-/// Returns the mean gain of writes in order that a log brings, and the share of writes in order on
-/// each trace, as text. `with` has the runs with the log.
-fn in_order(names: &[&str], traces: &[Loaded], with: &[Run]) -> Result<(Option<f64>, String), ExperimentsError> {
+/// Returns the gain of life under the ideal translation layer over one trace, as text.
+fn life_text(name: &str, trace: &[Loaded]) -> Result<String, ExperimentsError> {
+    let saved = each(trace, || griffin(&COMPOSITE))?.first().and_then(|run| run.write_savings);
+    let gain = life(trace, "ideal")?.map(times).unwrap_or_default();
+    Ok(format!("{gain} on {name}, where {} are saved", percent(saved)))
+}
+
+/// Notes the mean gain of writes in order that a log brings. `with` has the runs with the log.
+fn in_order(
+    values: &mut Values,
+    claim: &'static str,
+    names: &[&str],
+    traces: &[Loaded],
+    with: &[Run],
+) -> Result<(), ExperimentsError> {
     let alone = || Plan::new("ssd-only").ssd(MLC);
     let gain = |with: &Run, without: &Run| Some(with.ssd_write_sequentiality? - without.ssd_write_sequentiality?);
     let without = each(traces, alone)?;
@@ -203,10 +199,9 @@ fn in_order(names: &[&str], traces: &[Loaded], with: &[Run]) -> Result<(Option<f
     let shares = names.iter().zip(with.iter().zip(&without)).map(|(name, (with, without))| {
         format!("{name} {} to {}", percent(without.ssd_write_sequentiality), percent(with.ssd_write_sequentiality))
     });
-    let shares = shares.collect::<Vec<_>>().join(", ");
-    let small = change(small.map(|gain| gain + 1.0));
-    let text = format!("share in order: {shares}; {small} {}", Change::Small.text());
-    Ok((mean(with.iter().zip(&without).map(|(with, without)| gain(with, without))), text))
+    let shares = format!("share in order: {}", shares.collect::<Vec<_>>().join(", "));
+    let mean_gain = mean(with.iter().zip(&without).map(|(with, without)| gain(with, without)));
+    values.explain(claim, mean_gain, vec![tried(Change::Small.text(), small)], shares)
 }
 
 /// Returns the lifetime of flash with a log, relative to the lifetime without a log, computed from
@@ -236,12 +231,13 @@ fn log_of_slc(
     let share = |written: Option<f64>| written.zip(cycles).map(|(written, cycles)| written * cycles);
     let text = |written: Option<f64>| written.map_or_else(String::new, |times| format!("{times:.2}"));
     let text = format!(
-        "the log takes {} times the SSD's bytes, here not twice; on sqlite {} times, and then the share is {}",
+        "the log takes {} times the SSD's bytes, in the paper twice; on {} {} times, and then the share is {}",
         text(ours),
+        often.name,
         text(often.logged),
         percent(share(often.logged))
     );
-    values.explain(claim, share(ours), text)
+    values.explain(claim, share(ours), Vec::new(), text)
 }
 
 fn composite(
@@ -256,20 +252,18 @@ fn composite(
     let each =
         |figure: fn(&Run) -> Option<f64>| runs.iter().map(|run| percent(figure(run))).collect::<Vec<_>>().join(", ");
     let (saved, read) = (each(|run| run.write_savings), each(|run| run.read_penalty));
-    let unread =
-        mean(self::each(traces, || griffin(&COMPOSITE[..2]).set(&[LOOSE]))?.iter().map(|run| run.write_savings));
+    let unread = self::each(traces, || griffin(&COMPOSITE[..2]).set(&[LOOSE]))?;
+    let unread = tried("without a read threshold", mean(unread.iter().map(|run| run.write_savings)));
     values.explain(
         savings,
         mean(runs.iter().map(|run| run.write_savings)),
-        format!(
-            "an ideal cache saves {} of the writes; by trace Griffin saves {saved}; {} on average without a read threshold",
-            percent(possible),
-            percent(unread)
-        ),
+        vec![unread],
+        format!("an ideal cache saves {} of the writes; by trace Griffin saves {saved}", percent(possible)),
     )?;
     values.explain(
         penalty,
         mean(runs.iter().map(|run| run.read_penalty)),
+        Vec::new(),
         format!("by trace {read}; {} of the reads after a write come within 60 s", percent(soon)),
     )
 }
@@ -296,7 +290,7 @@ fn rated_cycles(profile: &str) -> Result<Option<f64>, ExperimentsError> {
 /// Returns the mean latency with a log on a disk relative to the SSD alone, and the latencies of
 /// reads and writes. The log has the timeout of section 6.4 alone.
 fn relative(trace: &Loaded, replay: Replay) -> Result<(Option<f64>, [Run; 2]), ExperimentsError> {
-    let with = griffin(&[("timeout", "900s"), LOOSE]).play(trace, replay)?;
+    let with = logged_on(LOG).play(trace, replay)?;
     let without = Plan::new("ssd-only").ssd(MLC).play(trace, replay)?;
     Ok((ratio(with.response_time_ms.all.mean, without.response_time_ms.all.mean), [with, without]))
 }
@@ -307,7 +301,7 @@ fn relative_with(
     setting: (&str, &str),
     [_, without]: &[Run; 2],
 ) -> Result<Option<f64>, ExperimentsError> {
-    let with = griffin(&[("timeout", "900s"), LOOSE]).set(&[setting]).play(trace, TIMED)?;
+    let with = logged_on(LOG).set(&[setting]).play(trace, TIMED)?;
     Ok(ratio(with.response_time_ms.all.mean, without.response_time_ms.all.mean))
 }
 
@@ -316,9 +310,17 @@ fn times(factor: f64) -> String {
     crate::claims::Unit::Times.text(factor)
 }
 
-/// Returns the change of the latency in a replay with think times, as text.
-fn waits(thinking: Option<f64>) -> String {
-    format!("{} if the host waits for answers as it did when recorded", change(thinking))
+/// Change of the replay that is tried: the host waits.
+const WAITS: &str = "if the host waits for answers as it did when recorded";
+
+/// Returns a latency relative to another latency as a change that was tried.
+fn tried_latency(change: &str, relative: Option<f64>) -> Tried {
+    tried(change, less_1(relative))
+}
+
+/// Returns the change that belongs to a ratio.
+fn less_1(ratio: Option<f64>) -> Option<f64> {
+    ratio.map(|ratio| ratio - 1.0)
 }
 
 /// Returns a ratio as a change in per cent.
@@ -352,9 +354,24 @@ fn latency(values: &mut Values, desktops: &[Loaded]) -> Result<(), ExperimentsEr
         format!("{name} {}, the log serves {} of the reads", change(*relative), percent(runs[0].read_penalty))
     });
     let each = each.collect::<Vec<_>>().join("; ");
-    let tight = change(tight);
-    let text = format!("{each}; {}; {tight} with a read threshold of 1 %", waits(all(&thinking)));
-    values.explain("griffin-latency", all(&runs).map(|relative| relative - 1.0), text)
+    let causes = vec![tried_latency(WAITS, all(&thinking)), tried_latency("with a read threshold of 1 %", tight)];
+    values.explain("griffin-latency", less_1(all(&runs)), causes, each)
+}
+
+/// Measures Griffin's figure 9 over the other two public desktops, each with a change of its own.
+fn latencies_of_others(values: &mut Values, traces: &Traces) -> Result<(), ExperimentsError> {
+    let causes = [
+        ("griffin-latency-p2p", P2P, ("log_buffer", "0"), "if each write waits for the log"),
+        ("griffin-latency-sys1", SYS1, TIGHT, "with a read threshold of 1 %"),
+    ];
+    for (claim, name, cause, text) in causes {
+        let Some(desktop) = traces.public(name)? else { continue };
+        let ((timed, runs), (thinking, _)) = (relative(&desktop, TIMED)?, relative(&desktop, THINK)?);
+        let caused = relative_with(&desktop, cause, &runs)?;
+        let causes = vec![tried_latency(WAITS, thinking), tried_latency(text, caused)];
+        values.explain(claim, less_1(timed), causes, directions(&runs))?;
+    }
+    Ok(())
 }
 
 /// Measures Griffin's figure 9 over the public desktop, whose partition does not begin at the
@@ -366,12 +383,8 @@ fn aligned_latency(values: &mut Values, mayun: &Loaded) -> Result<(), Experiment
     let requests = moved.collect::<Result<_, _>>().map_err(wrong)?;
     let moved = Loaded { requests, queue_events: mayun.queue_events, compact: mayun.compact };
     let (moved, _) = relative(&moved, TIMED)?;
-    let change = change(moved);
-    values.explain(
-        "griffin-latency-public",
-        as_recorded.map(|relative| relative - 1.0),
-        format!("{}; with the partition aligned to blocks {change}", directions(&runs)),
-    )
+    let moved = tried_latency("with the partition aligned to blocks", moved);
+    values.explain("griffin-latency-public", less_1(as_recorded), vec![moved], directions(&runs))
 }
 
 fn wrong(error: bimetal_sim::workload::WorkloadError) -> ExperimentsError {
@@ -381,85 +394,56 @@ fn wrong(error: bimetal_sim::workload::WorkloadError) -> ExperimentsError {
 /// Measures Griffin's figures 5 and 6 over one long trace.
 fn timeouts(
     values: &mut Values,
-    [savings, penalty, threshold_claim, sizes]: [&'static str; 4],
+    [savings, penalty, threshold, sizes]: [&'static str; 4],
     trace: &Loaded,
 ) -> Result<(), ExperimentsError> {
+    let run = |timeout: &str| griffin(&alone(timeout, "off")).play(trace, TIMED);
+    let (none, timeout, later, latest) = (run("off")?, run("900s")?, run("1800s")?, run("3600s")?);
     let analysis = analysis(trace)?;
-    let seconds = analysis.duration_s.unwrap_or_default();
-    let run = |timeout: &str, threshold| {
-        griffin(&[INSTANT, ("timeout", timeout), ("read_threshold", threshold)]).play(trace, TIMED)
-    };
-    let (none, timeout, threshold) = (run("off", "off")?, run("900s", "off")?, run("off", "0.01")?);
     let kept = |run: &Run| ratio(run.write_savings, none.write_savings);
-    let waw = analysis.waw.as_ref().map(|waw| waw.s900);
-    let (later, latest) = (run("1800s", "off")?, run("3600s", "off")?);
-    values.explain(
-        savings,
-        kept(&timeout),
-        format!(
-            "{} of the overwrites come within 900 s, and a migration can fall between them; {} with 1800 s, {} with 3600 s",
-            percent(waw),
-            percent(kept(&later)),
-            percent(kept(&latest))
-        ),
-    )?;
-    let megabytes = |run: &Run| run.migration.mean_bytes.map(|bytes| bytes / 1e6);
+    let longer = vec![tried("with 1800 s", kept(&later)), tried("with 3600 s", kept(&latest))];
+    let waw = percent(analysis.waw.as_ref().map(|waw| waw.s900));
+    let soon = format!("{waw} of the overwrites come within 900 s");
+    values.explain(savings, kept(&timeout), longer, soon)?;
     values.explain(
         sizes,
         ratio(megabytes(&latest), megabytes(&timeout)),
+        Vec::new(),
         format!("{:.0} and {:.0} MB", megabytes(&latest).unwrap_or_default(), megabytes(&timeout).unwrap_or_default()),
     )?;
     let cache = Change::Cached(1024);
     let behind = cache.of(trace);
-    let cached = |timeout, threshold| {
-        griffin(&[INSTANT, ("timeout", timeout), ("read_threshold", threshold)]).play(&behind, TIMED)
-    };
-    let (cached_timeout, cached_threshold) = (cached("900s", "off")?, cached("off", "0.01")?);
+    let cached = griffin(&alone("900s", "off")).play(&behind, TIMED)?;
     let soon = percent(analysis.raw.as_ref().map(|raw| raw.s900));
     values.explain(
         penalty,
         timeout.read_penalty,
-        format!(
-            "{soon} of the reads after a write come within 900 s, before the log is emptied; {} {}",
-            percent(cached_timeout.read_penalty),
-            cache.text()
-        ),
+        vec![tried(cache.text(), cached.read_penalty)],
+        format!("{soon} of the reads after a write come within 900 s"),
     )?;
-    let count = threshold.migration.count.unwrap_or_default();
-    let as_often = match count {
-        0 => ratio(threshold.write_savings, none.write_savings),
-        _ => {
-            let interval = format!("{}s", (seconds / (count + 1) as f64).ceil());
-            ratio(threshold.write_savings, run(&interval, "off")?.write_savings)
-        }
-    };
+    let fired = griffin(&alone("off", "0.01")).play(trace, TIMED)?;
+    let behind = ratio(griffin(&alone("off", "0.01")).play(&behind, TIMED)?.write_savings, cached.write_savings);
+    let (seconds, count) = (analysis.duration_s.unwrap_or_default(), fired.migration.count.unwrap_or_default());
+    let as_often = if count == 0 { none } else { run(&format!("{}s", (seconds / (count + 1) as f64).ceil()))? };
+    let as_often = ratio(fired.write_savings, as_often.write_savings);
     values.explain(
-        threshold_claim,
-        ratio(threshold.write_savings, timeout.write_savings),
+        threshold,
+        ratio(fired.write_savings, timeout.write_savings),
+        vec![
+            tried("relative to a timeout that fires as often as the threshold", as_often),
+            tried(cache.text(), behind),
+        ],
         format!(
-            "the threshold alone migrates {count} times in the trace's {:.1} hours, and the timeout {}; {} relative to a \
-             timeout that fires as often as the threshold; {} {}",
+            "the threshold alone migrates {count} times in the trace's {:.1} hours, and the timeout {}",
             seconds / 3600.0,
-            timeout.migration.count.unwrap_or_default(),
-            as_often.map(times).unwrap_or_default(),
-            ratio(cached_threshold.write_savings, cached_timeout.write_savings).map(times).unwrap_or_default(),
-            cache.text()
+            timeout.migration.count.unwrap_or_default()
         ),
     )
 }
 
-/// Measures all figures over the recorded desktop of three hours.
+/// Measures the figures after section 4 over the recorded desktop of three hours.
 fn recorded(values: &mut Values, traces: &Traces, often: &OftenSaved) -> Result<(), ExperimentsError> {
     let desktop = traces.shipped("desktop")?;
-    let of = Altered::of(&desktop, &[Change::Small, Change::Cached(256), Change::Played(4)])?;
-    let files = overwritten(traces, &desktop)?;
-    let savings = |trace: &Analysis| trace.max_write_savings;
-    let top = |trace: &Analysis| trace.overwrites_in_top_1pct;
-    let written = format!("; {} MiB are written; most overwrites: {files}", of.plain.write_bytes >> 20);
-    caused(values, "griffin-ideal-savings-3h", savings(&of.plain), &of.figures(savings), &written)?;
-    caused(values, "griffin-top-overwrites-3h", top(&of.plain), &of.figures(top), &written)?;
-    let reads = |trace: &Analysis| trace.reads_in_top_1pct;
-    caused(values, "griffin-top-reads-3h", reads(&of.plain), &of.figures(reads), "")?;
     let claims = [
         "griffin-timeout-savings-3h",
         "griffin-timeout-penalty-3h",
@@ -470,30 +454,10 @@ fn recorded(values: &mut Values, traces: &Traces, often: &OftenSaved) -> Result<
     let desktop = [settled(&desktop)];
     let runs = each(&desktop, || griffin(&COMPOSITE))?;
     composite(values, ["griffin-savings-3h", "griffin-penalty-3h"], &runs, &desktop)?;
-    let (gain, text) = in_order(&["desktop"], &desktop, &runs)?;
-    values.explain("griffin-sequentiality-3h", gain, text)?;
-    let saved = percent(mean(runs.iter().map(|run| run.write_savings)));
-    values.explain(
-        "griffin-life-ideal-3h",
-        life(&desktop, "ideal")?,
-        format!("erases follow the writes, and of these {saved} are saved; {}", often.life),
-    )?;
+    in_order(values, "griffin-sequentiality-3h", &["desktop"], &desktop, &runs)?;
+    values.explain("griffin-life-ideal-3h", life(&desktop, "ideal")?, Vec::new(), erased(&runs, often))?;
     log_of_slc(values, "griffin-slc-log-3h", &desktop, often)?;
     let (latency, runs) = relative(&desktop[0], TIMED)?;
     let (thinking, _) = relative(&desktop[0], THINK)?;
-    let text = format!("{}; {}", directions(&runs), waits(thinking));
-    values.explain("griffin-latency-3h", latency.map(|latency| latency - 1.0), text)
-}
-
-/// Returns the files with the most overwrites, each with its share of all overwrites in files.
-fn overwritten(traces: &Traces, desktop: &Loaded) -> Result<String, ExperimentsError> {
-    let mut analyzer = Analyzer::new(Bytes::from_kib(4))?.with_files(traces.file_map("desktop")?);
-    desktop.requests.iter().for_each(|request| analyzer.request(request));
-    let files = analyzer.finish().files.unwrap_or_default();
-    let all = files.iter().map(|file| file.overwrites).sum::<u64>().max(1) as f64;
-    let first = files.iter().take(3).map(|file| {
-        let name = file.path.rsplit('/').next().unwrap_or_default();
-        format!("{name} {}", percent(Some(file.overwrites as f64 / all)))
-    });
-    Ok(first.collect::<Vec<_>>().join(", "))
+    values.explain("griffin-latency-3h", less_1(latency), vec![tried_latency(WAITS, thinking)], directions(&runs))
 }

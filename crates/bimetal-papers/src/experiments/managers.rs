@@ -19,7 +19,7 @@ use bimetal_core::units::Bytes;
 use bimetal_sim::results::Run;
 use rayon::prelude::*;
 
-use super::{CLOSED, ExperimentsError, Note, Plan, Values, geometric_mean, mean, percent, ratio};
+use super::{CLOSED, ExperimentsError, Note, Plan, Tried, Values, geometric_mean, mean, percent, ratio, tried};
 use crate::traces::{DESKTOPS, Loaded, MARK, SERVERS, Traces, is_shipped};
 
 pub(super) use figures::figures;
@@ -108,86 +108,129 @@ pub(super) fn measure(traces: &Traces) -> Result<Values, ExperimentsError> {
     Ok(values)
 }
 
-fn scores(values: &mut Values, names: &Names, traces: &[Loaded]) -> Result<(), ExperimentsError> {
-    let twice: Vec<Loaded> = traces.iter().map(twice).collect();
-    let set = |scheme, settings: &'static [(&'static str, &'static str)]| -> Result<Vec<Run>, ExperimentsError> {
-        let plan = || Plan::new(scheme).ssd(SSD).hdd(HDD).set(settings).warmup(0.5);
-        twice.par_iter().with_max_len(1).map(|trace| plan().play(trace, CLOSED)).collect()
-    };
-    let play = |scheme| set(scheme, &[]);
-    let (ssd, hdd) = (play("ssd-only")?, play("hdd-only")?);
-    let relative = |runs: &[Run]| geometric_mean(runs.iter().zip(&ssd).map(|(run, ssd)| ratio(rate(run), rate(ssd))));
-    let of_hdd = relative(&hdd);
-    values.explain(names.disk, of_hdd, format!("{}; {}", by_direction(&hdd, &ssd), other_disks(&twice, &ssd)?))?;
-    let per_dollar = of_hdd.map(|hdd| HDD_USD / (SSD_USD * hdd));
-    let faster = of_hdd.map_or_else(String::new, |hdd| format!("{:.1}", 1.0 / hdd));
-    values.explain(names.per_dollar, per_dollar, format!("the SSD is {faster} times as fast as the disk"))?;
-    let (mut budgets, mut all_scores) = (Vec::new(), Vec::new());
-    for (manager, claims) in MANAGERS.iter().zip(names.managers) {
-        let runs = play(manager.scheme)?;
-        let score = relative(&runs);
-        let budget = score.map(|score| score * SSD_SCORE / (manager.usd() + SSD_USD));
-        let hits = mean(runs.iter().map(|run| run.ssd_hit_ratio.read));
-        let mut mechanism =
-            format!("the SSD serves {} of the blocks read; {}", percent(hits), by_direction(&runs, &ssd));
-        if manager.scheme == "smart-response" {
-            let all = percent(relative(&set(manager.scheme, &[("stream_bypass", "off")])?));
-            mechanism += &format!("; {all} if streams are cached too");
-        }
-        if let Some(size) = names.small_ssd.filter(|_| manager.scheme != "smart-response") {
-            let small = small_ssd(manager.scheme, size, &twice, &ssd)?;
-            mechanism += &format!("; {small} with an SSD of {} MiB, on a disk of 6 GiB", size.get() >> 20);
-        }
-        values.explain(claims[0], score, mechanism)?;
-        values.explain(claims[1], budget, "the budget is the score by prices computed from the paper's scores and budgets, so it says what the score says".to_owned())?;
-        budgets.push(budget);
-        all_scores.push(score);
+/// Traces that play twice, and the runs of the SSD alone, to which all scores are relative.
+struct Set {
+    twice: Vec<Loaded>,
+    ssd: Vec<Run>,
+}
+
+impl Set {
+    fn of(traces: &[Loaded]) -> Result<Self, ExperimentsError> {
+        let twice: Vec<Loaded> = traces.iter().map(twice).collect();
+        let ssd = play(&twice, || Plan::new("ssd-only").ssd(SSD))?;
+        Ok(Self { twice, ssd })
     }
-    order(values, names.order, &all_scores)?;
-    values.explain(
-        names.best,
-        ratio(budgets[1], budgets[0]),
-        "the budgets are the scores by prices computed from the paper's scores and budgets, so they say what the scores say".to_owned(),
-    )
+
+    /// Returns the runs of a scheme with the paper's drives.
+    fn runs(&self, scheme: &'static str, settings: &[(&str, &str)]) -> Result<Vec<Run>, ExperimentsError> {
+        play(&self.twice, || Plan::new(scheme).ssd(SSD).hdd(HDD).set(settings))
+    }
+
+    /// Returns the score of some runs.
+    fn score(&self, runs: &[Run]) -> Option<f64> {
+        geometric_mean(runs.iter().zip(&self.ssd).map(|(run, ssd)| ratio(rate(run), rate(ssd))))
+    }
+
+    /// Returns the scores of the disk with the reads alone, and without a cache of writes.
+    fn other_disks(&self) -> Result<[(&'static str, Option<f64>); 2], ExperimentsError> {
+        let reads = self.twice.iter().map(|trace| {
+            let requests = trace.requests.iter().filter(|request| request.kind == OpKind::Read).copied().collect();
+            Loaded { requests, queue_events: trace.queue_events, compact: trace.compact }
+        });
+        let reads: Vec<Loaded> = reads.filter(|trace| !trace.requests.is_empty()).collect();
+        let hdd = play(&reads, || Plan::new("hdd-only").hdd(HDD))?;
+        let reads = Self { ssd: play(&reads, || Plan::new("ssd-only").ssd(SSD))?, twice: reads };
+        let through = self.runs("hdd-only", &[("hdd.write_cache", "off")])?;
+        Ok([
+            ("if only the reads are played", reads.score(&hdd)),
+            ("without the disk's write cache", self.score(&through)),
+        ])
+    }
 }
 
-/// Returns the score of the disk relative to the SSD with the reads alone, and with a disk that
-/// does not cache writes, as text. `all` has the SSD's runs.
-fn other_disks(traces: &[Loaded], all: &[Run]) -> Result<String, ExperimentsError> {
-    let reads = traces.iter().map(|trace| {
-        let requests = trace.requests.iter().filter(|request| request.kind == OpKind::Read).copied().collect();
-        Loaded { requests, queue_events: trace.queue_events, compact: trace.compact }
-    });
-    let reads: Vec<Loaded> = reads.filter(|trace| !trace.requests.is_empty()).collect();
-    let play = |plan: fn() -> Plan| -> Result<Vec<Run>, ExperimentsError> {
-        reads.par_iter().with_max_len(1).map(|trace| plan().warmup(0.5).play(trace, CLOSED)).collect()
-    };
-    let (ssd, hdd) = (play(|| Plan::new("ssd-only").ssd(SSD))?, play(|| Plan::new("hdd-only").hdd(HDD))?);
-    let score = geometric_mean(hdd.iter().zip(&ssd).map(|(hdd, ssd)| ratio(rate(hdd), rate(ssd))));
-    let writes_through = || Plan::new("hdd-only").hdd(HDD).set(&[("hdd.write_cache", "off")]);
-    let through = traces.par_iter().with_max_len(1).map(|trace| writes_through().warmup(0.5).play(trace, CLOSED));
-    let through: Vec<Run> = through.collect::<Result<_, ExperimentsError>>()?;
-    let through = geometric_mean(through.iter().zip(all).map(|(hdd, ssd)| ratio(rate(hdd), rate(ssd))));
-    Ok(format!("{} if only the reads are played, {} without the disk's write cache", percent(score), percent(through)))
+/// Plays the second pass of each trace, several traces at a time.
+fn play(traces: &[Loaded], plan: impl Fn() -> Plan + Sync) -> Result<Vec<Run>, ExperimentsError> {
+    traces.par_iter().with_max_len(1).map(|trace| plan().warmup(0.5).play(trace, CLOSED)).collect()
 }
 
-/// Returns the score of a manager with a small SSD, relative to the SSD that holds all addresses,
-/// as text.
-fn small_ssd(scheme: &'static str, size: Bytes, traces: &[Loaded], ssd: &[Run]) -> Result<String, ExperimentsError> {
-    let plan = || Plan::new(scheme).ssd(SSD).ssd_size(size).hdd(HDD).warmup(0.5);
-    let runs = traces.par_iter().with_max_len(1).map(|trace| plan().play(trace, CLOSED));
-    let runs: Vec<Run> = runs.collect::<Result<_, ExperimentsError>>()?;
-    Ok(percent(geometric_mean(runs.iter().zip(ssd).map(|(run, ssd)| ratio(rate(run), rate(ssd))))))
+fn scores(values: &mut Values, names: &Names, traces: &[Loaded]) -> Result<(), ExperimentsError> {
+    let set = Set::of(traces)?;
+    let hdd = set.runs("hdd-only", &[])?;
+    let (score, others) = (set.score(&hdd), set.other_disks()?);
+    let each = |of: fn(f64) -> f64| others.iter().map(|(change, score)| tried(*change, score.map(of))).collect();
+    values.explain(names.disk, score, each(|score| score), by_direction(&hdd, &set.ssd))?;
+    let faster = score.map_or_else(String::new, |hdd| format!("the SSD is {:.1} times as fast as the disk", 1.0 / hdd));
+    values.explain(names.per_dollar, score.map(per_dollar), each(per_dollar), faster)?;
+    let (mut plain, mut changed, mut budgets) = (Vec::new(), Vec::new(), Vec::new());
+    for (manager, [claim, of_budget]) in MANAGERS.iter().zip(names.managers) {
+        let runs = set.runs(manager.scheme, &[])?;
+        let (score, other) = (set.score(&runs), changed_score(&set, manager.scheme, names.small_ssd)?);
+        let each = |of: &dyn Fn(f64) -> f64| other.iter().map(|(text, score)| tried(text, score.map(of))).collect();
+        let hits = percent(mean(runs.iter().map(|run| run.ssd_hit_ratio.read)));
+        let facts = format!("the SSD serves {hits} of the blocks read; {}", by_direction(&runs, &set.ssd));
+        values.explain(claim, score, each(&|score| score), facts)?;
+        let budget = |score: f64| score * SSD_SCORE / (manager.usd() + SSD_USD);
+        values.explain(of_budget, score.map(budget), each(&budget), String::new())?;
+        let other = other.map_or(score, |(_, score)| score);
+        budgets.push([score.map(budget), other.map(budget)]);
+        plain.push(score);
+        changed.push(other);
+    }
+    let text = changes(names.small_ssd);
+    order(values, names.order, &plain, tried(&text, pairs(&changed)))?;
+    let best = |at: usize| ratio(budgets[1][at], budgets[0][at]);
+    values.explain(names.best, best(0), vec![tried(text, best(1))], String::new())
+}
+
+/// Returns the score a dollar of the SSD relative to a disk with this score.
+fn per_dollar(score: f64) -> f64 {
+    HDD_USD / (SSD_USD * score)
+}
+
+/// Returns the score of a manager with a change: Smart Response caches streams, too; another
+/// manager has a small SSD.
+fn changed_score(
+    set: &Set,
+    scheme: &'static str,
+    small: Option<Bytes>,
+) -> Result<Option<(String, Option<f64>)>, ExperimentsError> {
+    if scheme == "smart-response" {
+        let runs = set.runs(scheme, &[("stream_bypass", "off")])?;
+        return Ok(Some((STREAMS.to_owned(), set.score(&runs))));
+    }
+    let Some(size) = small else { return Ok(None) };
+    let runs = play(&set.twice, || Plan::new(scheme).ssd(SSD).ssd_size(size).hdd(HDD))?;
+    Ok(Some((with_small_ssd(size), set.score(&runs))))
+}
+
+const STREAMS: &str = "if streams are cached too";
+
+fn with_small_ssd(size: Bytes) -> String {
+    format!("with an SSD of {} MiB", size.get() >> 20)
+}
+
+/// Returns all changes of the managers together, as text.
+fn changes(small: Option<Bytes>) -> String {
+    let small = small.map(|size| format!(", and {} for the other managers", with_small_ssd(size)));
+    format!("{STREAMS}{}", small.unwrap_or_default())
 }
 
 /// Notes the number of pairs in which the scores have the paper's order.
-fn order(values: &mut Values, name: &'static str, scores: &[Option<f64>]) -> Result<(), ExperimentsError> {
-    let scores: Option<Vec<f64>> = scores.iter().copied().collect();
-    let pairs = scores.as_deref().map(|scores| pairs_in_order(scores) as f64);
-    let each = MANAGERS.iter().zip(scores.iter().flatten());
-    let each = each.map(|(manager, score)| format!("{} {}", manager.scheme, percent(Some(*score))));
+fn order(
+    values: &mut Values,
+    name: &'static str,
+    scores: &[Option<f64>],
+    changed: Tried,
+) -> Result<(), ExperimentsError> {
+    let each = MANAGERS.iter().zip(scores).map(|(manager, score)| format!("{} {}", manager.scheme, percent(*score)));
     let each = each.collect::<Vec<_>>().join(", ");
-    values.explain(name, pairs, format!("scores relative to the SSD: {each}; each has its mechanism above"))
+    values.explain(name, pairs(scores), vec![changed], format!("scores relative to the SSD: {each}"))
+}
+
+/// Returns the number of pairs in the paper's order; `None` if a score is missing.
+fn pairs(scores: &[Option<f64>]) -> Option<f64> {
+    let scores: Vec<f64> = scores.iter().copied().collect::<Option<_>>()?;
+    Some(pairs_in_order(&scores) as f64)
 }
 
 /// Returns the number of pairs whose first score is the higher one.

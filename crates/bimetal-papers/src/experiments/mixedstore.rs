@@ -29,7 +29,7 @@ use bimetal_sim::simulator::Replay;
 use bimetal_trace::synthetic::{Generator, Interarrival, Skew, WorkloadSpec};
 use rayon::prelude::*;
 
-use super::{Effort, ExperimentsError, NOT_MEASURED, Note, Plan, TIMED, Values, decide, percent, ratio};
+use super::{Effort, ExperimentsError, Note, Plan, TIMED, Tried, Values, decide, percent, ratio, tried};
 use crate::claims::Unit;
 use crate::mixcp::{self, Cache, Provisioned, Scale};
 use crate::traces::{Loaded, Traces};
@@ -82,12 +82,8 @@ pub(super) fn measure(traces: &Traces, effort: Effort, cache: &Cache) -> Result<
         let published = Loaded { compact: false, ..published };
         let mixed = response(&mut values, "mixedstore-response-public", &published, SMALL_FLASH, 0.5)?;
         let slower = mixedstore(SMALL_FLASH, &[]).warmup(0.5).play(&published, Replay::Timed { speedup: SLOWER })?;
-        let slower = percent(training_r2(&slower));
-        let text = format!(
-            "{NOT_MEASURED}: {slower} if the requests come ten times as slowly, so that few wait; {}",
-            errors(&mixed)
-        );
-        values.explain("mixedstore-r2-public", training_r2(&mixed), text)?;
+        let slower = vec![tried("if the requests come ten times as slowly", training_r2(&slower))];
+        values.explain("mixedstore-r2-public", training_r2(&mixed), slower, errors(&mixed))?;
     }
     if effort == Effort::Full {
         planner(&mut values, cache)?;
@@ -151,12 +147,11 @@ fn predictor(values: &mut Values) -> Result<(), ExperimentsError> {
     let runs = [few?, response(values, "mixedstore-response", &financial(FITTED[1])?, FLASH, WARMUP)?, more?];
     let collected = runs.each_ref().map(|run| erases(run).unwrap_or_default().to_string());
     let each = format!(
-        "with 200,000, 400,000, 600,000 requests, in whose last quarter {} blocks are erased: once flash is full, a \
-         write's time depends on collection; with 400,000, {}",
+        "with 200,000, 400,000, 600,000 requests, in whose last quarter {} blocks are erased; with 400,000, {}",
         collected.join(", "),
         errors(&runs[1])
     );
-    decide(values, "mixedstore-r2", runs.each_ref().map(training_r2), &each)
+    decide(values, "mixedstore-r2", &runs.each_ref().map(training_r2), &each, Vec::new())
 }
 
 /// Measures MixedStore's figure 8. Returns the run with a disk.
@@ -177,7 +172,7 @@ fn response(
         milliseconds(ours),
         milliseconds(alone)
     );
-    values.explain(claim, change, mechanism)?;
+    values.explain(claim, change, Vec::new(), mechanism)?;
     Ok(mixed)
 }
 
@@ -225,8 +220,7 @@ fn regulation() -> Result<Values, ExperimentsError> {
     let (always, slow) = rayon::join(always_in_bursts, slow_flash);
     let (always, slow) = (always?, slow?);
     let changed = |runs: &[Run; 3], figure: fn(&Run) -> Option<f64>, to: usize| {
-        let change = ratio(figure(&runs[to]), figure(&runs[0])).map(|ratio| ratio - 1.0);
-        change.map_or_else(|| "–".to_owned(), |change| Unit::Difference.text(change))
+        ratio(figure(&runs[to]), figure(&runs[0])).map(|ratio| ratio - 1.0)
     };
     for (claim, figure, to) in [
         ("mixedstore-red25-erases", erases as fn(&Run) -> Option<f64>, 1),
@@ -234,29 +228,25 @@ fn regulation() -> Result<Values, ExperimentsError> {
         ("mixedstore-red25-flash", flash_share, 1),
         ("mixedstore-red50-flash", flash_share, 2),
     ] {
-        let always = changed(&always, figure, to);
-        decide(
-            &mut values,
-            claim,
-            change(figure, to),
-            &format!("{each}; {always} if all of the requests are in bursts"),
-        )?;
+        let always = vec![tried("if all of the requests are in bursts", changed(&always, figure, to))];
+        decide(&mut values, claim, &change(figure, to), &each, always)?;
     }
+    let slower = format!(
+        "if a write to flash takes {SLOWER_US} us more, a time fitted to the paper's 1.15 ms without regulation, which \
+         are then {} ms, and not {}",
+        milliseconds(response_ms(&slow[0])),
+        milliseconds(rates.get(1).and_then(|runs| response_ms(&runs[0])))
+    );
     for (claim, to) in [("mixedstore-red25-response", 1), ("mixedstore-red50-response", 2)] {
-        let text = format!(
-            "{each}; {} if a write to flash takes {SLOWER_US} us more, so that all requests take {} ms without \
-             regulation, and not {}",
-            changed(&slow, response_ms, to),
-            milliseconds(response_ms(&slow[0])),
-            milliseconds(rates.get(1).and_then(|runs| response_ms(&runs[0])))
-        );
-        decide(&mut values, claim, change(response_ms, to), &text)?;
+        let slow = vec![tried(&slower, changed(&slow, response_ms, to))];
+        decide(&mut values, claim, &change(response_ms, to), &each, slow)?;
     }
     Ok(values)
 }
 
-/// Time that is added to each write of slow flash. With it, requests without regulation take about
-/// as long as in table 5 (1.15 ms), in which the disk serves a part of the writes.
+/// Time that is added to each write of slow flash. It is fitted: with it, requests without
+/// regulation take about as long as in table 5 (1.15 ms), in which the disk serves a part of the
+/// writes.
 const SLOWER_US: u64 = 750;
 
 /// Plays the requests of table 5 with every request after the training in a burst: without
@@ -307,7 +297,6 @@ fn buster() -> Result<Values, ExperimentsError> {
     };
     let (gain, off, on) = pair(FLASH)?;
     let (in_larger, ..) = pair(Bytes(FLASH.get() * 13 / 10))?;
-    let in_larger = Unit::Difference.text(in_larger);
     let figures = |run: &Run| {
         let all = &run.response_time_ms.all;
         [milliseconds(all.mean), milliseconds(all.p999)]
@@ -316,10 +305,8 @@ fn buster() -> Result<Values, ExperimentsError> {
     values.explain(
         "mixedstore-buster",
         Some(gain),
-        format!(
-            "{in_larger} on flash that is larger by 30 %, which has fewer fragments; mean {mean_on} ms instead of \
-             {mean_off}, 99.9th percentile {tail_on} instead of {tail_off}"
-        ),
+        vec![tried("on flash that is larger by 30 %", Some(in_larger))],
+        format!("mean {mean_on} ms instead of {mean_off}, 99.9th percentile {tail_on} instead of {tail_off}"),
     )?;
     Ok(values)
 }
@@ -357,12 +344,11 @@ fn levelling() -> Result<Values, ExperimentsError> {
     let stopped: Vec<[i64; 2]> = pairs.iter().map(|[steady, adaptive]| levelling_stopped(steady, adaptive)).collect();
     let all = |at: usize| stopped.iter().map(|erases| erases[at].to_string()).collect::<Vec<_>>().join(", ");
     let each = format!(
-        "with levelling from 2, 4, 8 erases on: adaptive levelling saves {} erases for levelling and costs {} others, \
-         since levelling lowers collection",
+        "with levelling from 2, 4, 8 erases on: adaptive levelling saves {} erases for levelling and costs {} others",
         all(0),
         all(1)
     );
-    decide(&mut values, "mixedstore-levelling", gains, &each)?;
+    decide(&mut values, "mixedstore-levelling", &gains, &each, Vec::new())?;
     Ok(values)
 }
 
@@ -383,19 +369,28 @@ fn planner(values: &mut Values, cache: &Cache) -> Result<(), ExperimentsError> {
     let again = mixcp::reproduce(&SCALE, cache, &|_, _| {})?;
     values.note("mixcp-response-r2", Some(again.model.response.adjusted_r2))?;
     values.note("mixcp-erases-r2", Some(again.model.erases.adjusted_r2))?;
-    let held_out = percent(Some(again.errors[1].0));
-    let smaller =
-        format!("of workloads outside of the training set {held_out}: the model fits better than the paper's");
-    values.explain("mixcp-error", Some(again.errors[0].0), smaller)?;
+    let held_out = format!("of workloads outside of the training set {}", percent(Some(again.errors[1].0)));
+    values.explain("mixcp-error", Some(again.errors[0].0), Vec::new(), held_out)?;
     let error = |row: usize, figure: fn(&Behaviour) -> f64| {
         let compared = again.table_3.get(row).map(|row| row.compared);
         compared.map(|all| relative(figure(&all.predicted), figure(&all.simulated)))
     };
     let mechanisms = &again.mechanisms;
-    values.explain("mixcp-w2", error(1, |all| all.response_ms), mechanisms.of_w2())?;
-    values.explain("mixcp-w3", error(2, |all| all.response_ms), mechanisms.of_w3())?;
+    values.explain(
+        "mixcp-w2",
+        error(1, |all| all.response_ms),
+        of_each(mechanisms.errors_of_w2()),
+        mechanisms.of_w2(),
+    )?;
+    values.explain(
+        "mixcp-w3",
+        error(2, |all| all.response_ms),
+        of_each(mechanisms.errors_of_w3()),
+        mechanisms.of_w3(),
+    )?;
     values.note("mixcp-w5", error(4, |all| all.response_ms))?;
-    values.explain("mixcp-w5-erases", error(4, |all| all.erases_per_s), mechanisms.of_w5_erases())?;
+    let of_w5 = of_each(mechanisms.errors_of_w5_erases());
+    values.explain("mixcp-w5-erases", error(4, |all| all.erases_per_s), of_w5, mechanisms.of_w5_erases())?;
     let years = |name: &str| {
         let row = again.table_4.iter().find(|row| row.workload == "Financial" && row.name == name);
         row.and_then(|row: &Provisioned| row.mixed.years)
@@ -403,8 +398,13 @@ fn planner(values: &mut Values, cache: &Cache) -> Result<(), ExperimentsError> {
     let all =
         ["over", "MixCP", "under"].map(|name| years(name).map_or_else(String::new, |years| format!("{years:.1}")));
     let all = format!("{} years on twice, once and half the flash, once it is full", all.join(", "));
-    values.explain("mixcp-life-over", ratio(years("over"), years("MixCP")), all.clone())?;
-    values.explain("mixcp-life-under", ratio(years("under"), years("MixCP")), all)
+    values.explain("mixcp-life-over", ratio(years("over"), years("MixCP")), Vec::new(), all.clone())?;
+    values.explain("mixcp-life-under", ratio(years("under"), years("MixCP")), Vec::new(), all)
+}
+
+/// Returns errors of altered workloads as changes that were tried.
+fn of_each(errors: Vec<(String, f64)>) -> Vec<Tried> {
+    errors.into_iter().map(|(change, error)| tried(change, Some(error))).collect()
 }
 
 #[cfg(test)]

@@ -2,8 +2,10 @@
 //!
 //! One file for each paper. An experiment takes the paper's parameters; if the paper leaves a
 //! parameter open, the head of the experiment's file states our choice. Our choices were made
-//! before the values were seen. Every experiment is deterministic.
+//! before the values were seen, unless the row says that a choice was fitted. Every experiment is
+//! deterministic. `causes` has the rule by which a change explains a difference.
 
+mod causes;
 mod combo;
 mod griffin;
 mod konanki;
@@ -26,10 +28,14 @@ use bimetal_trace::analysis::{BlockSizeError, FileMapError};
 use bimetal_trace::synthetic::SpecError;
 use rayon::prelude::*;
 
+use causes::mechanism;
+
 use crate::claims::{Claim, Paper, Verdict, Workload};
 use crate::figure::Figure;
 use crate::mixcp::{Cache, PaperError};
 use crate::traces::{Loaded, PUBLIC_DESKTOPS, Traces, is_shipped};
+
+pub(crate) use causes::{Tried, tried};
 
 /// Reasons for which the experiments cannot be run. Except for a bad public trace, each reason is a
 /// defect of Bimetal.
@@ -80,12 +86,15 @@ pub enum Effort {
     WithoutTraining,
 }
 
-/// Measured value of a claim, with the mechanism behind a difference.
-#[derive(Clone, Debug)]
+/// Measured value of a claim, with what was tried to explain a difference.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Measured {
-    /// The value; `None` if a choice of ours decides the verdict, and `mechanism` says which.
+    /// The value; `None` if a choice of ours decides the verdict, and `facts` says which.
     pub(crate) ours: Option<f64>,
-    pub(crate) mechanism: Option<String>,
+    /// Changes that may explain a difference.
+    pub(crate) tried: Vec<Tried>,
+    /// Other figures of the same runs, which explain nothing by themselves; may be empty.
+    pub(crate) facts: String,
 }
 
 /// Measured values by the name of the claim.
@@ -95,29 +104,38 @@ pub(crate) type Values = BTreeMap<&'static str, Measured>;
 pub(crate) trait Note {
     /// Notes the value of a claim.
     fn note(&mut self, claim: &'static str, ours: Option<f64>) -> Result<(), ExperimentsError>;
-    /// Notes the value of a claim, and a measured mechanism that explains a difference.
-    fn explain(&mut self, claim: &'static str, ours: Option<f64>, mechanism: String) -> Result<(), ExperimentsError>;
+    /// Notes the value of a claim, the changes that may explain a difference, and other figures of
+    /// the runs.
+    fn explain(
+        &mut self,
+        claim: &'static str,
+        ours: Option<f64>,
+        tried: Vec<Tried>,
+        facts: String,
+    ) -> Result<(), ExperimentsError>;
     /// Notes that a choice of ours decides the verdict on a claim, so that nothing is tested.
     fn undecided(&mut self, claim: &'static str, reason: String);
 }
 
 impl Note for Values {
     fn note(&mut self, claim: &'static str, ours: Option<f64>) -> Result<(), ExperimentsError> {
-        let ours = ours.filter(|ours| ours.is_finite()).ok_or_else(|| ExperimentsError::NoFigure(claim.to_owned()))?;
-        self.insert(claim, Measured { ours: Some(ours), mechanism: None });
-        Ok(())
+        self.explain(claim, ours, Vec::new(), String::new())
     }
 
-    fn explain(&mut self, claim: &'static str, ours: Option<f64>, mechanism: String) -> Result<(), ExperimentsError> {
-        self.note(claim, ours)?;
-        if let Some(measured) = self.get_mut(claim) {
-            measured.mechanism = Some(mechanism);
-        }
+    fn explain(
+        &mut self,
+        claim: &'static str,
+        ours: Option<f64>,
+        tried: Vec<Tried>,
+        facts: String,
+    ) -> Result<(), ExperimentsError> {
+        let ours = ours.filter(|ours| ours.is_finite()).ok_or_else(|| ExperimentsError::NoFigure(claim.to_owned()))?;
+        self.insert(claim, Measured { ours: Some(ours), tried, facts });
         Ok(())
     }
 
     fn undecided(&mut self, claim: &'static str, reason: String) {
-        self.insert(claim, Measured { ours: None, mechanism: Some(reason) });
+        self.insert(claim, Measured { facts: reason, ..Measured::default() });
     }
 }
 
@@ -136,9 +154,6 @@ pub struct Answer {
     /// `None` for a claim that agrees.
     pub mechanism: Option<String>,
 }
-
-/// Text for a difference whose mechanism was not measured.
-pub const NOT_MEASURED: &str = "mechanism not measured";
 
 /// Reason of a claim that was not measured because the planner's regression was not trained.
 pub const NEEDS_TRAINING: &str = "needs the training of the regression";
@@ -211,19 +226,20 @@ fn judged(
     traces: &Traces,
     effort: Effort,
 ) -> Result<Answer, ExperimentsError> {
-    let Some(Measured { ours, mechanism }) = measured else {
+    let Some(measured) = measured else {
         let reason = reason(claim, traces, effort).ok_or_else(|| ExperimentsError::NoFigure(claim.name.to_owned()))?;
         return Ok(Answer { paper, claim, ours: None, verdict: Verdict::NotRun, mechanism: Some(reason) });
     };
-    let verdict = ours.map_or(Verdict::Undecided, |ours| claim.verdict(ours));
+    let verdict = measured.ours.map_or(Verdict::Undecided, |ours| claim.verdict(ours));
     let mechanism = match verdict {
         Verdict::Agrees => None,
         Verdict::Fitted => claim.fitted().map(str::to_owned),
         Verdict::ByDefinition => claim.definition().map(str::to_owned),
         Verdict::DirectionOnly if claim.expected.is_direction() => Some(NO_SIZE.to_owned()),
-        _ => Some(mechanism.clone().unwrap_or_else(|| NOT_MEASURED.to_owned())),
+        Verdict::DirectionOnly | Verdict::DoesNot => Some(mechanism(claim, measured)),
+        Verdict::Undecided | Verdict::NotRun => Some(measured.facts.clone()),
     };
-    Ok(Answer { paper, claim, ours: *ours, verdict, mechanism })
+    Ok(Answer { paper, claim, ours: measured.ours, verdict, mechanism })
 }
 
 /// Returns the reason for which a claim was not measured; `None` if it was measured.
@@ -321,38 +337,27 @@ impl Plan {
     }
 }
 
-/// Notes a value that depends on a choice of ours: three values are tried, and the middle value
-/// counts if the verdict is the same for all three values. If the verdicts differ, the choice would
-/// decide, and the claim is undecided.
+/// Notes a value that depends on a choice of ours: several values are tried, and the middle value
+/// counts if the verdict is the same for all of them; of an even number, the later of the two in
+/// the middle. If the verdicts differ, the choice would decide, and the claim is undecided. `each`
+/// says which values were tried.
 pub(crate) fn decide(
     values: &mut Values,
     name: &'static str,
-    tried: [Option<f64>; 3],
+    ours: &[Option<f64>],
     each: &str,
-) -> Result<(), ExperimentsError> {
-    let [Some(one), Some(two), Some(three)] = tried else {
-        return Err(ExperimentsError::NoFigure(name.to_owned()));
-    };
-    decide_among(values, name, &[one, two, three], each)
-}
-
-/// Does as [`decide`], with an odd number of values.
-pub(crate) fn decide_among(
-    values: &mut Values,
-    name: &'static str,
-    tried: &[f64],
-    each: &str,
+    tried: Vec<Tried>,
 ) -> Result<(), ExperimentsError> {
     let missing = || ExperimentsError::NoFigure(name.to_owned());
     let mut claims = Paper::ALL.into_iter().flat_map(Paper::claims);
     let claim = claims.find(|claim| claim.name == name).ok_or_else(missing)?;
-    let middle = tried.get(tried.len() / 2).copied();
-    let texts: Vec<String> = tried.iter().map(|value| claim.unit.text(*value)).collect();
+    let ours: Vec<f64> = ours.iter().copied().collect::<Option<_>>().ok_or_else(missing)?;
+    let texts: Vec<String> = ours.iter().map(|value| claim.unit.text(*value)).collect();
     let all = format!("{} {each}", texts.join(", "));
-    let mut verdicts = tried.iter().map(|value| claim.verdict(*value));
+    let mut verdicts = ours.iter().map(|value| claim.verdict(*value));
     let first = verdicts.next();
     if verdicts.all(|verdict| Some(verdict) == first) {
-        return values.explain(name, middle, all);
+        return values.explain(name, ours.get(ours.len() / 2).copied(), tried, all);
     }
     values.undecided(name, format!("the paper leaves open what decides: {all}"));
     Ok(())
@@ -382,6 +387,7 @@ pub(crate) fn percent(share: Option<f64>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::causes::NOT_MEASURED;
     use super::*;
 
     /// Regression: a claim that agreed at 20,000 requests and disagreed at 5,000 counted as
@@ -390,14 +396,39 @@ mod tests {
     fn claim_is_undecided_if_a_choice_decides_the_verdict() {
         let mut values = Values::new();
         let name = "konanki-firefox-anand";
-        decide(&mut values, name, [Some(0.95), Some(0.9), Some(0.48)], "with more requests").unwrap();
+        decide(&mut values, name, &[Some(0.95), Some(0.9), Some(0.48)], "with more requests", Vec::new()).unwrap();
         assert!(values[name].ours.is_none(), "{values:?}");
         let claim = Paper::Konanki.claims().iter().find(|claim| claim.name == name).unwrap();
         let answer = judged(Paper::Konanki, claim, values.get(name), &Traces::default(), Effort::Full).unwrap();
         assert_eq!(answer.verdict, Verdict::Undecided);
         assert!(answer.mechanism.unwrap().contains("95 %, 90 %, 48 % with more requests"));
-        decide(&mut values, name, [Some(0.55), Some(0.5), Some(0.48)], "with more requests").unwrap();
+        decide(&mut values, name, &[Some(0.55), Some(0.5), Some(0.48)], "with more requests", Vec::new()).unwrap();
         assert_eq!(values[name].ours, Some(0.5));
+        decide(&mut values, name, &[Some(0.55), Some(0.48)], "with more requests", Vec::new()).unwrap();
+        assert_eq!(values[name].ours, Some(0.48), "the later of the two in the middle");
+    }
+
+    fn answer(name: &str, measured: &Measured) -> Answer {
+        let mut claims =
+            Paper::ALL.into_iter().flat_map(|paper| paper.claims().iter().map(move |claim| (paper, claim)));
+        let (paper, claim) = claims.find(|(_, claim)| claim.name == name).unwrap();
+        judged(paper, claim, Some(measured), &Traces::default(), Effort::Full).unwrap()
+    }
+
+    #[test]
+    fn row_says_why_its_claim_does_not_count() {
+        let of = |name, ours| {
+            let measured = Measured { ours: Some(ours), tried: Vec::new(), facts: "a figure".to_owned() };
+            let answer = answer(name, &measured);
+            (answer.verdict, answer.mechanism.unwrap_or_default())
+        };
+        assert_eq!(of("griffin-fig9-10k", 0.5), (Verdict::DirectionOnly, NO_SIZE.to_owned()));
+        let not_measured = format!("{NOT_MEASURED}; a figure");
+        assert_eq!(of("griffin-fig9-10k", 1.0), (Verdict::DoesNot, not_measured.clone()));
+        assert_eq!(of("griffin-savings", 0.2), (Verdict::DirectionOnly, not_measured));
+        assert_eq!(of("griffin-savings", 0.5), (Verdict::Agrees, String::new()));
+        let (verdict, why) = of("griffin-wwwrww", 0.6);
+        assert!(verdict == Verdict::ByDefinition && why.contains("oracle"), "{why}");
     }
 
     #[test]
@@ -405,7 +436,7 @@ mod tests {
         let mut values = Values::new();
         assert!(values.note("griffin-savings", None).is_err());
         assert!(values.note("griffin-savings", Some(f64::INFINITY)).is_err());
-        assert!(decide(&mut values, "konanki-dia-anand", [Some(1.0), None, Some(1.0)], "").is_err());
+        assert!(decide(&mut values, "konanki-dia-anand", &[Some(1.0), None, Some(1.0)], "", Vec::new()).is_err());
         assert!(values.is_empty());
     }
 

@@ -4,7 +4,7 @@
 use bimetal_core::units::Bytes;
 use bimetal_plan::mixcp::regression::Design;
 use bimetal_plan::mixcp::training::{measure_with_median, sized};
-use bimetal_plan::mixcp::{Behaviour, Characteristics, ModelError};
+use bimetal_plan::mixcp::{Behaviour, Characteristics, ModelError, relative};
 use rayon::prelude::*;
 
 use super::{LISTED, Subject};
@@ -72,31 +72,51 @@ impl Mechanisms {
         })
     }
 
-    /// Returns the mechanism of W2's error as a sentence.
+    /// Returns the error of the response time of W2 with each size, and the size as text.
+    pub fn errors_of_w2(&self) -> Vec<(String, f64)> {
+        let size = |point: &Observation| format!("with {} sectors", short(point.workload.request_sectors));
+        errors(&self.w2, size, |behaviour| behaviour.response_ms)
+    }
+
+    /// Returns the error of the response time of W3 with each utilisation, for large writes and for
+    /// small writes.
+    pub fn errors_of_w3(&self) -> Vec<(String, f64)> {
+        let text = |point: &Observation| {
+            let Characteristics { request_sectors, utilisation, .. } = point.workload;
+            format!("with {} sectors at a utilisation of {}", short(request_sectors), short(utilisation))
+        };
+        self.w3.iter().flat_map(|points| errors(points, text, |behaviour| behaviour.response_ms)).collect()
+    }
+
+    /// Returns the error of the erase rate of W5 with each size and each time between arrivals.
+    pub fn errors_of_w5_erases(&self) -> Vec<(String, f64)> {
+        let text = |point: &Observation| {
+            let Characteristics { request_sectors, interarrival_ms, .. } = point.workload;
+            format!("with {} sectors every {} ms", short(request_sectors), short(interarrival_ms))
+        };
+        self.w5.iter().flat_map(|points| errors(points, text, |behaviour| behaviour.erases_per_s)).collect()
+    }
+
+    /// Returns the simulated response times of W2 as a sentence.
     pub fn of_w2(&self) -> String {
         let points = &self.w2;
         let (slope, r2) = line(points).unwrap_or_default();
-        let errors = points
-            .iter()
-            .map(|point| Unit::Difference.text(point.predicted.response_ms / point.simulated.response_ms - 1.0));
         format!(
-            "with {} sectors the simulated time is {} ms, linear in the size ({slope:.4} ms a sector, R² {}), and \
-             equation 2 is exponential in it: errors {}",
+            "simulated, {} sectors take {} ms; the line through these times rises by {slope:.4} ms a sector, with R² \
+             {}; equation 2 is exponential in the size",
             all(points, |point| point.workload.request_sectors),
             all(points, |point| point.simulated.response_ms),
             Unit::Share.text(r2),
-            errors.collect::<Vec<_>>().join(", ")
         )
     }
 
-    /// Returns the mechanism of W3's error as a sentence.
+    /// Returns the simulated and predicted response times of W3 as a sentence.
     pub fn of_w3(&self) -> String {
         let [large, small] = &self.w3;
         let size = |points: &[Observation]| points.first().map_or(0.0, |point| point.workload.request_sectors);
         format!(
-            "large writes wait for collection on full flash, small writes do not: at utilisations of {}, {} sectors \
-             take {} ms on average and {} ms in the median, {} sectors take {} ms; equation 2 multiplies the effects \
-             of both averages and predicts {} and {} ms",
+            "at utilisations of {}, {} sectors take {} ms on average and {} ms in the median, {} sectors take {} ms; \
+             equation 2 predicts {} and {} ms",
             all(large, |point| point.workload.utilisation),
             short(size(large)),
             all(large, |point| point.simulated.response_ms),
@@ -108,7 +128,7 @@ impl Mechanisms {
         )
     }
 
-    /// Returns the mechanism of the error of W5's erase rate as a sentence.
+    /// Returns the growth of W5's erase rate as a sentence.
     pub fn of_w5_erases(&self) -> String {
         let [sizes, gaps] = &self.w5;
         let grown = |points: &[Observation], figure: fn(&Observation) -> f64| {
@@ -117,20 +137,30 @@ impl Mechanisms {
         };
         let each = |points: &[Observation]| {
             format!(
-                "{} times the bytes, {} times and by equation 3 {} times",
+                "{} times the bytes a second, {} times the erases and by equation 3 {} times",
                 grown(points, |point| point.workload.request_sectors / point.workload.interarrival_ms),
                 grown(points, |point| point.simulated.erases_per_s),
                 grown(points, |point| point.predicted.erases_per_s)
             )
         };
         format!(
-            "erases grow with the bytes written a second: with {} sectors, {}; with {} ms between arrivals, {}",
+            "with {} sectors, {}; with {} ms between arrivals, {}",
             all(sizes, |point| point.workload.request_sectors),
             each(sizes),
             all(gaps, |point| point.workload.interarrival_ms),
             each(gaps)
         )
     }
+}
+
+/// Returns the error of a predicted figure in each observation, and the workload as text.
+fn errors(
+    points: &[Observation],
+    text: impl Fn(&Observation) -> String,
+    figure: fn(&Behaviour) -> f64,
+) -> Vec<(String, f64)> {
+    let error = |point: &Observation| relative(figure(&point.predicted), figure(&point.simulated));
+    points.iter().map(|point| (text(point), error(point))).collect()
 }
 
 fn observation(subject: &Subject, flash: Bytes, workload: &Characteristics) -> Result<Observation, ModelError> {
@@ -177,12 +207,24 @@ mod tests {
             w5: [points.clone(), points[..2].to_vec()],
         };
         let w2 = mechanisms.of_w2();
-        assert!(w2.contains("0.0100 ms a sector, R² 100 %") && w2.ends_with("errors +50 %, +33.3 %, −25 %"), "{w2}");
+        assert!(
+            w2.starts_with("simulated, 10, 20, 30 sectors") && w2.contains("0.0100 ms a sector, with R² 100 %"),
+            "{w2}"
+        );
+        let errors = mechanisms.errors_of_w2();
+        assert!(errors[0].0 == "with 10 sectors" && (errors[0].1 - 0.5).abs() < 1e-9, "{errors:?}");
+        assert!((errors[2].1 - 0.25).abs() < 1e-9, "an error has no sign: {errors:?}");
+        assert_eq!((mechanisms.errors_of_w3().len(), mechanisms.errors_of_w5_erases().len()), (6, 5));
         let w3 = mechanisms.of_w3();
         assert!(w3.contains("10 sectors take 0.2, 0.3, 0.4 ms on average and 1, 1, 1 ms in the median"), "{w3}");
         let w5 = mechanisms.of_w5_erases();
-        assert!(w5.contains("with 10, 20, 30 sectors, 3 times the bytes, 2 times and by equation 3 1 times"), "{w5}");
-        assert!(w5.ends_with("2 times the bytes, 1.5 times and by equation 3 1.33 times"), "{w5}");
+        assert!(
+            w5.contains(
+                "with 10, 20, 30 sectors, 3 times the bytes a second, 2 times the erases and by equation 3 1 times"
+            ),
+            "{w5}"
+        );
+        assert!(w5.ends_with("1.5 times the erases and by equation 3 1.33 times"), "{w5}");
     }
 
     /// The words of the sentences hold in simulation: the mean rises with the utilisation for large

@@ -2,8 +2,15 @@
 //!
 //! A mean over the paper's desktops or servers is the mean of a column of the table, unless a
 //! sentence of the paper has the mean.
+//!
+//! Each population has one stand-in, chosen by its system. The paper's desktops ran Windows, and so
+//! did the public desktops; the longest of them stands for the intervals of table 3. `desktop` and
+//! `office-server` are recordings of Linux, as the paper's D-DEV and S-SVN. No recording of a
+//! Windows server exists: the shipped servers stand for table 1, and a virtual machine for table 3,
+//! because the shipped servers are shorter than the intervals. Table 2 needs a map of files, which
+//! `desktop` alone has.
 
-use super::{MAYUN, OFFICE_SERVER, RECORDED, SOURCE_TREE, VM, share};
+use super::{MAYUN, OFFICE_SERVER, RECORDED, VM, share};
 use crate::claims::{Claim, Expected, Workload};
 
 const fn level(name: &'static str, place: &'static str, says: &'static str, paper: f64, workload: Workload) -> Claim {
@@ -39,8 +46,6 @@ pub(super) const CLAIMS: &[Claim] = &[
         0.4858,
         Workload::PublicDesktops,
     ),
-    share("griffin-ideal-least-desktop", "4.2, table 1", LEAST_DESKTOP, Expected::AtLeast(0.36), Workload::Desktops),
-    level("griffin-ideal-most-desktop", "4.2, table 1", MOST_DESKTOP, 0.64, Workload::Desktops),
     share(
         "griffin-ideal-least-public",
         "4.2, table 1",
@@ -63,13 +68,6 @@ pub(super) const CLAIMS: &[Claim] = &[
         0.94,
         Workload::Servers,
     ),
-    level(
-        "griffin-ideal-savings-vm",
-        "table 1",
-        "an ideal write cache saves this share of the writes on servers",
-        0.5783,
-        VM,
-    ),
     // Table 1, the most written 1 % of the blocks.
     level("griffin-top-overwrites-servers", "4.3, table 1", TOP_SERVERS, 0.34, Workload::Servers),
     share("griffin-top-reads-servers", "4.3, table 1", TOP_READS_SERVERS, Expected::AtMost(0.02), Workload::Servers),
@@ -87,13 +85,12 @@ pub(super) const CLAIMS: &[Claim] = &[
         0.027,
         Workload::PublicDesktops,
     ),
-    level("griffin-top-overwrites-vm", "4.3, table 1", TOP_SERVERS, 0.34, VM),
-    share("griffin-top-reads-vm", "4.3, table 1", TOP_READS_SERVERS, Expected::AtMost(0.02), VM),
     // Table 2, and the most overwritten files in section 4.4.
     share(
         "griffin-files",
         "4.3, table 2",
-        "mail boxes, databases of programs and the file system's metadata take most of the overwrites",
+        "mail boxes, search indexes and registry (here a browser's profile and a package database) and the file \
+         system's metadata take most of the overwrites",
         Expected::AtLeast(0.5),
         RECORDED,
     ),
@@ -112,12 +109,6 @@ pub(super) const CLAIMS: &[Claim] = &[
     interval("griffin-raw-30s-mayun", RAW_30, 0.102, MAYUN),
     interval("griffin-raw-60s-mayun", RAW_60, 0.123, MAYUN),
     interval("griffin-raw-3600s-mayun", RAW_3600, 0.426, MAYUN),
-    interval("griffin-waw-60s-3h", WAW_60, 0.597, RECORDED),
-    interval("griffin-waw-900s-3h", WAW_900, 0.731, RECORDED),
-    interval("griffin-waw-3600s-3h", WAW_3600, 0.788, RECORDED),
-    interval("griffin-raw-30s-3h", RAW_30, 0.102, RECORDED),
-    interval("griffin-raw-60s-3h", RAW_60, 0.123, RECORDED),
-    interval("griffin-raw-3600s-3h", RAW_3600, 0.426, RECORDED),
     // Table 3, means of the servers.
     interval("griffin-waw-30s-vm", "share of the overwrites within 30 s of the write before, on servers", 0.213, VM),
     interval("griffin-waw-60s-vm", "share of the overwrites within 60 s of the write before, on servers", 0.272, VM),
@@ -143,12 +134,9 @@ pub(super) const CLAIMS: &[Claim] = &[
         VM,
     ),
     // Table 4, D-DEV and S-SVN.
-    level("griffin-dev-savings", "4.5, table 4", DEV_SAVINGS, 0.62, SOURCE_TREE),
-    level("griffin-dev-top-overwrites", "4.5, table 4", DEV_TOP, 0.72, SOURCE_TREE),
-    share("griffin-dev-top-reads", "4.5, table 4", DEV_READS, ROUNDED_TO_0, SOURCE_TREE),
-    level("griffin-dev-savings-3h", "4.5, table 4", DEV_SAVINGS, 0.62, RECORDED),
-    level("griffin-dev-top-overwrites-3h", "4.5, table 4", DEV_TOP, 0.72, RECORDED),
-    share("griffin-dev-top-reads-3h", "4.5, table 4", DEV_READS, ROUNDED_TO_0, RECORDED),
+    level("griffin-dev-savings", "4.5, table 4", DEV_SAVINGS, 0.62, RECORDED),
+    level("griffin-dev-top-overwrites", "4.5, table 4", DEV_TOP, 0.72, RECORDED),
+    share("griffin-dev-top-reads", "4.5, table 4", DEV_READS, ROUNDED_TO_0, RECORDED),
     level(
         "griffin-svn-savings",
         "4.5, table 4",

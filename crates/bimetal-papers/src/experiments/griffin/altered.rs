@@ -9,8 +9,7 @@ use bimetal_trace::Request;
 use bimetal_trace::analysis::Analysis;
 
 use super::analysis;
-use crate::claims::Paper;
-use crate::experiments::{ExperimentsError, NOT_MEASURED, Note, Values, percent};
+use crate::experiments::{ExperimentsError, Tried, percent, tried};
 use crate::traces::Loaded;
 
 /// Sectors of a block of 4 KiB.
@@ -24,12 +23,10 @@ const SMALL_SECTORS: u64 = 32;
 pub(super) enum Change {
     /// Only writes of at most 16 KiB are left.
     Small,
-    /// Blocks that a buffer cache of so many MiB holds are not read.
+    /// A read is left out if a buffer cache of so many MiB holds all of its blocks.
     Cached(usize),
     /// A time without arrivals lasts at most so many seconds.
     Pauses(u64),
-    /// The trace plays so many times, one after another.
-    Played(u64),
     /// The blocks that are written exactly twice are not written.
     WithoutTwice,
     /// The minutes that read most blocks after a write, so many of them, read nothing.
@@ -43,7 +40,6 @@ impl Change {
             Self::Cached(mib) if mib % 1024 == 0 => format!("behind a buffer cache of {} GiB", mib / 1024),
             Self::Cached(mib) => format!("behind a buffer cache of {mib} MiB"),
             Self::Pauses(seconds) => format!("with pauses of at most {seconds} s"),
-            Self::Played(times) => format!("played {times} times"),
             Self::WithoutTwice => "without blocks that are overwritten only once".to_owned(),
             Self::WithoutMinutes(minutes) => format!("without the {minutes} minutes that read most written blocks"),
         }
@@ -56,7 +52,6 @@ impl Change {
             Self::Small => all.iter().filter(|request| is_small(request)).copied().collect(),
             Self::Cached(mib) => cached(all, mib * 256),
             Self::Pauses(seconds) => shortened(all, Nanoseconds::from_seconds(seconds)),
-            Self::Played(times) => played(all, times),
             Self::WithoutTwice => without_twice(all),
             Self::WithoutMinutes(minutes) => without_minutes(all, minutes),
         };
@@ -91,40 +86,15 @@ impl Altered {
         self.changed.iter()
     }
 
-    /// Returns a figure with each change, whose text comes first.
-    pub(super) fn figures(&self, figure: impl Fn(&Analysis) -> Option<f64>) -> Vec<(String, Option<f64>)> {
-        self.changed.iter().map(|(change, analysis)| (change.text(), figure(analysis))).collect()
+    /// Returns a figure with each change.
+    pub(super) fn figures(&self, figure: impl Fn(&Analysis) -> Option<f64>) -> Vec<Tried> {
+        self.changed.iter().map(|(change, analysis)| tried(change.text(), figure(analysis))).collect()
     }
 
     /// Returns the share of the reads after writes that a buffer cache leaves, as text.
     pub(super) fn left(&self) -> String {
-        self.left.map_or_else(String::new, |left| format!("; the cache leaves {} of these reads", percent(Some(left))))
+        self.left.map_or_else(String::new, |left| format!("the cache leaves {} of these reads", percent(Some(left))))
     }
-}
-
-/// Share of the difference to the paper that a change must remove to count as its cause.
-const REMOVED: f64 = 0.25;
-
-/// Notes a figure, with its value under each change. If no change removes a quarter of the
-/// difference to the paper, or turns its sign, the text says that the mechanism was not measured.
-pub(super) fn caused(
-    values: &mut Values,
-    name: &'static str,
-    plain: Option<f64>,
-    changed: &[(String, Option<f64>)],
-    more: &str,
-) -> Result<(), ExperimentsError> {
-    let claim = Paper::Griffin.claims().iter().find(|claim| claim.name == name);
-    let claim = claim.ok_or_else(|| ExperimentsError::NoFigure(name.to_owned()))?;
-    let above = |value: f64| value - claim.expected.number();
-    let is_cause = |changed: &f64| plain.is_some_and(|plain| above(*changed) / above(plain) <= 1.0 - REMOVED);
-    let text = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |value| claim.unit.text(value));
-    let each = changed.iter().map(|(change, value)| format!("{} {change}", text(*value)));
-    let mut text = each.collect::<Vec<_>>().join(", ") + more;
-    if !changed.iter().filter_map(|(_, value)| value.as_ref()).any(is_cause) {
-        text = format!("{NOT_MEASURED}: {text}");
-    }
-    values.explain(name, plain, text)
 }
 
 fn is_small(request: &Request) -> bool {
@@ -210,15 +180,6 @@ pub(super) fn reads_after_writes(requests: &[Request]) -> u64 {
     count
 }
 
-fn played(requests: &[Request], times: u64) -> Vec<Request> {
-    let end = requests.last().map(|request| request.arrival).unwrap_or_default();
-    let once = |number: u64| {
-        let later = Nanoseconds(end.0 * number);
-        requests.iter().map(move |request| Request { arrival: request.arrival + later, ..*request })
-    };
-    (0..times).flat_map(once).collect()
-}
-
 /// Leaves out the reads of the minutes in which most blocks are read after a write.
 fn without_minutes(requests: &[Request], minutes: usize) -> Vec<Request> {
     let minute = |request: &Request| request.arrival.0 / 60_000_000_000;
@@ -257,20 +218,6 @@ mod tests {
     }
 
     #[test]
-    fn change_that_removes_too_little_is_no_cause() {
-        let (mut values, name) = (Values::new(), "griffin-top-overwrites");
-        let mut text = |changed| {
-            let changed = [(Change::Small.text(), Some(changed))];
-            caused(&mut values, name, Some(0.33), &changed, "").unwrap();
-            values[name].mechanism.clone().unwrap()
-        };
-        // The paper has 73 %, so a change must bring 10 %.
-        assert_eq!(text(0.44), "44 % without writes above 16 KiB");
-        assert_eq!(text(1.0), "100 % without writes above 16 KiB");
-        assert!(text(0.42).starts_with(NOT_MEASURED) && text(0.1).starts_with(NOT_MEASURED));
-    }
-
-    #[test]
     fn cache_holds_the_blocks_used_last() {
         let (read, write) = (OpKind::Read, OpKind::Write);
         let all = vec![
@@ -291,7 +238,6 @@ mod tests {
         let (read, write) = (OpKind::Read, OpKind::Write);
         let all = || vec![request(0, write, 1), request(100, read, 1), request(101, read, 9)];
         assert_eq!(changed(Change::Pauses(10), all()), [(0, 1), (10, 1), (11, 9)]);
-        assert_eq!(changed(Change::Played(2), all()), [(0, 1), (100, 1), (101, 9), (101, 1), (201, 1), (202, 9)]);
         assert_eq!(changed(Change::WithoutMinutes(1), all()), [(0, 1)]);
         assert_eq!(reads_after_writes(&all()), 1);
         let large = Request { range: SectorRange::new(0, SMALL_SECTORS + 1), ..request(0, write, 0) };

@@ -10,7 +10,7 @@ use bimetal_sim::results::Run;
 use rayon::prelude::*;
 
 use super::{COMPOSITE, DESKTOPS, FAST_LOG, INSTANT, LOG, Loaded, MLC, Plan, SERVERS, SLC, TIMED, Traces};
-use super::{analysis, each, erases, griffin, settled};
+use super::{alone, analysis, each, erases, griffin, logged_on, settled};
 use crate::claims::Paper;
 use crate::experiments::{ExperimentsError, mean, ratio};
 use crate::figure::{Axis, Curve, Figure, Shape, bars, distribution, in_percent};
@@ -126,10 +126,9 @@ fn selective(desktops: &[Loaded], servers: &[Loaded]) -> Result<[Figure; 2], Exp
 
 /// Griffin's figure 5: a timeout alone.
 fn timeouts(long: &Loaded) -> Result<[Figure; 2], ExperimentsError> {
-    let settings = |timeout| [INSTANT, ("timeout", timeout), ("read_threshold", "off")];
-    let none = griffin(&settings("off")).play(long, TIMED)?.write_savings;
+    let none = griffin(&alone("off", "off")).play(long, TIMED)?.write_savings;
     let runs = TIMEOUTS.par_iter().with_max_len(1);
-    let runs = runs.map(|(timeout, seconds)| Ok((*seconds, griffin(&settings(timeout)).play(long, TIMED)?)));
+    let runs = runs.map(|(timeout, seconds)| Ok((*seconds, griffin(&alone(timeout, "off")).play(long, TIMED)?)));
     let runs: Vec<(f64, Run)> = runs.collect::<Result<_, ExperimentsError>>()?;
     let points = |of: &dyn Fn(&Run) -> Option<f64>| -> Vec<(f64, f64)> {
         runs.iter().filter_map(|(seconds, run)| Some((*seconds, of(run)? * 100.0))).collect()
@@ -154,23 +153,20 @@ fn timeouts(long: &Loaded) -> Result<[Figure; 2], ExperimentsError> {
 /// Griffin's figure 6: a read threshold alone.
 fn thresholds(desktops: &[Loaded], long: &Loaded) -> Result<[Figure; 2], ExperimentsError> {
     let runs = THRESHOLDS.par_iter().with_max_len(1).map(|(threshold, percent)| {
-        let settings = [INSTANT, ("timeout", "off"), ("read_threshold", *threshold)];
+        let settings = alone("off", threshold);
         let mut runs = each(desktops, || griffin(&settings))?;
         runs.push(griffin(&settings).play(long, TIMED)?);
         Ok((*percent, runs))
     });
     let runs: Vec<(f64, Vec<Run>)> = runs.collect::<Result<_, ExperimentsError>>()?;
-    let traces: Vec<(&str, Option<f64>)> =
-        DESKTOPS.into_iter().chain(["desktop"]).zip(seconds(desktops, long)?).collect();
     let of = |trace: usize, figure: &dyn Fn(&Run) -> Option<f64>| -> Vec<(f64, f64)> {
         runs.iter().filter_map(|(percent, runs)| Some((*percent, figure(&runs[trace])?))).collect()
     };
     let (mut savings, mut intervals) = (Vec::new(), Vec::new());
-    for (number, (name, seconds)) in traces.iter().enumerate() {
+    for (number, name) in DESKTOPS.into_iter().chain(["desktop"]).enumerate() {
         savings.push(Curve::ours(name, number, of(number, &|run| in_percent(run.write_savings))));
-        let between = |run: &Run| Some((*seconds)? / run.migration.count.filter(|count| *count > 0)? as f64);
-        let between = of(number, &between);
-        // A threshold that never fires has no time between migrations.
+        let between = of(number, &|run| run.migration.mean_interval_s);
+        // A threshold that fires less than twice has no time between migrations.
         if !between.is_empty() {
             intervals.push(Curve::ours(name, number, between));
         }
@@ -178,7 +174,7 @@ fn thresholds(desktops: &[Loaded], long: &Loaded) -> Result<[Figure; 2], Experim
     intervals.push(Curve::paper("S-PRXY1, the shortest", "section 6.1.2", 7, &[(1.0, 6.0)]));
     let x = || Axis::linear("read threshold, %");
     let no_point = "The text of the paper has no point: with 1 %, savings are similar to those of timeouts.";
-    let left_out = "A trace in which no threshold fires has no curve.";
+    let left_out = "A trace in which no threshold fires twice has no curve.";
     Ok([
         figure(
             "figure 6(a)",
@@ -195,11 +191,6 @@ fn thresholds(desktops: &[Loaded], long: &Loaded) -> Result<[Figure; 2], Experim
             &format!("{NO_CURVE} {left_out}"),
         ),
     ])
-}
-
-/// Returns the time of each trace.
-fn seconds(desktops: &[Loaded], long: &Loaded) -> Result<Vec<Option<f64>>, ExperimentsError> {
-    desktops.iter().chain([long]).map(|trace| Ok(analysis(trace)?.duration_s)).collect()
 }
 
 /// Griffin's figure 7.
@@ -251,14 +242,9 @@ fn erasures(desktops: &[Loaded], long: &Loaded) -> Result<Figure, ExperimentsErr
 
 /// Griffin's figure 9: four logs.
 fn latencies(long: &Loaded) -> Result<Figure, ExperimentsError> {
-    let settings = [("timeout", "900s"), ("read_threshold", "off")];
     let logs = [("7200 rpm disk", LOG), ("10,000 rpm disk", FAST_LOG), ("MLC SSD", MLC), ("SLC SSD", SLC)];
-    let plan = |log: &str| match log {
-        LOG | FAST_LOG => Plan::new("griffin").ssd(MLC).hdd(log).set(&settings),
-        log => Plan::new("griffin").ssd(MLC).member("log", log).set(&settings),
-    };
     let alone = Plan::new("ssd-only").ssd(MLC).play(long, TIMED)?;
-    let runs = logs.par_iter().with_max_len(1).map(|(_, log)| plan(log).play(long, TIMED));
+    let runs = logs.par_iter().with_max_len(1).map(|(_, log)| logged_on(log).play(long, TIMED));
     let runs: Vec<Run> = runs.collect::<Result<_, ExperimentsError>>()?;
     let means = |run: &Run| {
         let times = &run.response_time_ms;

@@ -5,7 +5,9 @@
 //!   block erased, relative to a block's bytes. The drive has one channel, because a small drive
 //!   with ten channels has smaller blocks than the paper's 512 KB.
 //! - The buffer cache of section 7 has 16, 64 or 256 MiB.
-//! - Rates are measured at queue depth 32 over 8 GB, at the outer edge of a disk.
+//! - Rates are measured at queue depth 32 over 8 GB. The place on a disk and the filling of flash
+//!   are open: the outer edge, the middle and the inner edge are tried, and a filling in order and
+//!   at random.
 //! - A mean migration with a read threshold is the mean over the traces on which it migrates.
 
 use bimetal_core::operation::OpKind;
@@ -18,13 +20,14 @@ use bimetal_trace::Request;
 use bimetal_trace::synthetic::{Generator, Interarrival, WorkloadSpec};
 use rayon::prelude::*;
 
-use super::altered::{Change, caused};
-use super::{FAST_LOG, INSTANT, LOG, LOOSE, MLC, SLC, THINK};
-use super::{analysis, each, erases, griffin, in_order, life, settled, timeouts, times};
+use super::altered::Change;
+use super::{FAST_LOG, INSTANT, LOG, MLC, SLC, THINK, WAITS};
+use super::{alone, analysis, each, erases, griffin, in_order, life, life_text, logged_on};
+use super::{megabytes, settled, timeouts, times};
 use crate::claims::griffin::{CLOUD, P2P};
-use crate::claims::{Unit, short};
-use crate::experiments::{CLOSED, ExperimentsError, Note, Plan, TIMED, Values, decide, mean, percent, ratio};
-use crate::traces::{DESKTOPS, Loaded, SERVERS, Traces, is_shipped};
+use crate::claims::short;
+use crate::experiments::{CLOSED, ExperimentsError, Note, Plan, TIMED, Values, decide, mean, percent, ratio, tried};
+use crate::traces::{DESKTOPS, Loaded, PUBLIC_DESKTOPS, SERVERS, Traces, is_shipped};
 
 pub(super) fn measure(values: &mut Values, traces: &Traces) -> Result<(), ExperimentsError> {
     let names: Vec<&str> = DESKTOPS.into_iter().chain(SERVERS).collect();
@@ -35,7 +38,9 @@ pub(super) fn measure(values: &mut Values, traces: &Traces) -> Result<(), Experi
     thresholds(values, &names, &shipped)?;
     rates(values)?;
     if is_shipped("desktop") {
-        recorded(values, &traces.shipped("desktop")?)?;
+        let desktop = traces.shipped("desktop")?;
+        figure_9(values, &FIGURE_9_3H, &desktop)?;
+        eviction(values, &desktop)?;
     }
     if let Some(mayun) = traces.public("diskmon-mayun.tsv.xz")? {
         figure_9(values, &FIGURE_9, &mayun)?;
@@ -92,12 +97,12 @@ fn write_lifetime(values: &mut Values) -> Result<(), ExperimentsError> {
     let in_order = written_for_erased(30_000, "64KiB", 1.0, "page")?;
     let at_random = written_for_erased(100_000, "4KiB", 0.0, "page")?;
     let text = format!("×{} with writes of 4 KiB at random", at_random.map(short).unwrap_or_default());
-    values.explain("griffin-write-lifetime", in_order, text)?;
+    values.explain("griffin-write-lifetime", in_order, Vec::new(), text)?;
     let simple = written_for_erased(30_000, "64KiB", 1.0, "simple")?;
     let worst = written_for_erased(10_000, "512B", 0.0, "simple")?;
     let maps_pages = ratio(in_order, written_for_erased(100_000, "512B", 0.0, "page")?);
-    let maps_pages = maps_pages.map(times).unwrap_or_default();
-    values.explain("griffin-worst-case", ratio(simple, worst), format!("{maps_pages} under a layer that maps pages"))
+    let maps_pages = vec![tried("under a layer that maps pages", maps_pages)];
+    values.explain("griffin-worst-case", ratio(simple, worst), maps_pages, String::new())
 }
 
 /// Griffin, section 2: the life where half of the writes are saved or more, relative to a life in
@@ -108,7 +113,7 @@ fn halved(values: &mut Values, p2p: &Loaded) -> Result<(), ExperimentsError> {
     let gain = life(&trace, "ideal")?;
     let relative = gain.zip(saved).map(|(gain, saved)| gain * (1.0 - saved));
     let text = format!("{}: Griffin saves {} of the writes", gain.map(times).unwrap_or_default(), percent(saved));
-    values.explain("griffin-halved-writes", relative, text)
+    values.explain("griffin-halved-writes", relative, Vec::new(), text)
 }
 
 /// Settings of an ideal cache.
@@ -132,10 +137,6 @@ fn oracle(values: &mut Values, shipped: &[Loaded]) -> Result<(), ExperimentsErro
     let possible = shipped.iter().map(|trace| Ok(analysis(trace)?.max_write_savings));
     let possible = mean(possible.collect::<Result<Vec<_>, ExperimentsError>>()?);
     values.note("griffin-oracle-savings", ratio(mean(runs.iter().map(|run| run.write_savings)), possible))
-}
-
-fn megabytes(run: &Run) -> Option<f64> {
-    run.migration.mean_bytes.map(|bytes| bytes / 1e6)
 }
 
 /// Returns the greatest figure of the traces, and the name of its trace.
@@ -166,22 +167,14 @@ fn policy(values: &mut Values, names: &[&str], shipped: &[Loaded]) -> Result<(),
     let runs = policy(shipped)?;
     let worst = greatest(names, &runs, |run| run.read_penalty);
     let text = format!("on {}", worst.map_or("–", |(_, name)| name));
-    values.explain("griffin-policy-penalty", worst.map(|(share, _)| share), text)?;
+    values.explain("griffin-policy-penalty", worst.map(|(share, _)| share), Vec::new(), text)?;
     let largest = greatest(names, &runs, megabytes);
     let of_largest = names.iter().position(|name| largest.is_some_and(|(_, largest)| largest == *name));
     let pieces: Vec<Loaded> = of_largest.map(|at| in_pieces(&shipped[at])).into_iter().collect();
-    let pieces = policy(&pieces)?.first().and_then(megabytes).map(|size| Unit::Megabytes.text(size));
-    let text = format!(
-        "on {}, since a request that is under way is logged to its end; {} if each request has at most 64 KiB",
-        largest.map_or("–", |(_, name)| name),
-        pieces.unwrap_or_default()
-    );
-    values.explain("griffin-policy-size", largest.map(|(size, _)| size), text)
-}
-
-/// Returns the settings of one trigger alone.
-fn alone<'a>(timeout: &'a str, threshold: &'a str) -> [(&'a str, &'a str); 3] {
-    [INSTANT, ("timeout", timeout), ("read_threshold", threshold)]
+    let pieces = tried("if each request has at most 64 KiB", policy(&pieces)?.first().and_then(megabytes));
+    let text =
+        format!("on {}; a request that is under way is logged to its end", largest.map_or("–", |(_, name)| name));
+    values.explain("griffin-policy-size", largest.map(|(size, _)| size), vec![pieces], text)
 }
 
 /// Notes the mean migration with a read threshold of 10 % relative to one of 1 %. Returns the runs
@@ -192,7 +185,7 @@ fn threshold_sizes(values: &mut Values, claim: &'static str, traces: &[Loaded]) 
     let size = |runs: &[Run]| mean(runs.iter().map(megabytes));
     let count = |runs: &[Run]| runs.iter().filter_map(|run| run.migration.count).sum::<u64>();
     let counts = format!("{} migrations with 1 %, {} with 10 %", count(&tight), count(&loose));
-    caused(values, claim, ratio(size(&loose), size(&tight)), &[], &counts)?;
+    values.explain(claim, ratio(size(&loose), size(&tight)), Vec::new(), counts)?;
     Ok(tight)
 }
 
@@ -203,30 +196,18 @@ fn thresholds(values: &mut Values, names: &[&str], shipped: &[Loaded]) -> Result
     let shortest = intervals.min_by(|(one, _), (other, _)| one.total_cmp(other));
     let at_once = each(shipped, || griffin(&alone("off", "0.01")).set(&[("read_window", "1")]))?;
     let at_once = at_once.iter().filter_map(|run| run.migration.mean_interval_s).min_by(f64::total_cmp);
-    let at_once = ("if the threshold counts from the first read on, and not after 100 reads".to_owned(), at_once);
-    let on = format!("; on {}", shortest.map_or("–", |(_, name)| name));
-    caused(values, "griffin-threshold-interval", shortest.map(|(seconds, _)| seconds), &[at_once], &on)?;
+    let at_once = tried("if the threshold counts from the first read on, and not after 100 reads", at_once);
+    let on = format!("on {}", shortest.map_or("–", |(_, name)| name));
+    values.explain("griffin-threshold-interval", shortest.map(|(seconds, _)| seconds), vec![at_once], on)?;
     let never = runs.iter().filter(|run| run.migration.count.unwrap_or_default() == 0).count();
     let counts =
         names.iter().zip(&runs).map(|(name, run)| format!("{name} {}", run.migration.count.unwrap_or_default()));
     let counts = counts.collect::<Vec<_>>().join(", ");
-    values.explain("griffin-threshold-never", Some(never as f64), format!("migrations: {counts}"))
-}
-
-/// Measures what the recorded desktop shows alone.
-fn recorded(values: &mut Values, desktop: &Loaded) -> Result<(), ExperimentsError> {
-    let run = griffin(&alone("300s", "off")).play(desktop, TIMED)?;
-    let idle = griffin(&alone("300s", "off")).play(&Change::Pauses(10).of(desktop), TIMED)?;
-    let idle = idle.migration.mean_interval_s.map_or_else(|| "–".to_owned(), |seconds| Unit::Seconds.text(seconds));
-    let text = format!("{idle} {}", Change::Pauses(10).text());
-    values.explain("griffin-timeout-bound", run.migration.mean_interval_s, text)?;
-    figure_9(values, &FIGURE_9_3H, desktop)?;
-    eviction(values, desktop)
+    values.explain("griffin-threshold-never", Some(never as f64), Vec::new(), format!("migrations: {counts}"))
 }
 
 /// Griffin, section 7: blocks migrate when the host's buffer cache evicts the blocks. The recorded
-/// host had a cache of its own; the text has the values without the reads that the simulated cache
-/// serves.
+/// host had a cache of its own; the reads that the simulated cache serves are left out as a change.
 fn eviction(values: &mut Values, desktop: &Loaded) -> Result<(), ExperimentsError> {
     let figures = |trace: &Loaded, mib: usize| -> Result<[Option<f64>; 2], ExperimentsError> {
         let cache = format!("{mib}MiB");
@@ -237,13 +218,10 @@ fn eviction(values: &mut Values, desktop: &Loaded) -> Result<(), ExperimentsErro
     let plain = sizes.map(|mib| figures(desktop, mib)).into_iter().collect::<Result<Vec<_>, _>>()?;
     let served = sizes.map(|mib| figures(&Change::Cached(mib).of(desktop), mib));
     let served = served.into_iter().collect::<Result<Vec<_>, _>>()?;
-    let at = |runs: &[[Option<f64>; 2]], figure: usize| [0, 1, 2].map(|at: usize| runs.get(at)?[figure]);
     for (figure, claim) in ["griffin-eviction-savings", "griffin-eviction-penalty"].into_iter().enumerate() {
-        let text = |value: Option<f64>| if figure == 0 { value.map(times).unwrap_or_default() } else { percent(value) };
-        let without = at(&served, figure).map(text).join(", ");
-        let each =
-            format!("with a buffer cache of 16, 64, 256 MiB; {without} without the reads that such a cache serves");
-        decide(values, claim, at(&plain, figure), &each)?;
+        let each = "with a buffer cache of 16, 64, 256 MiB";
+        let unread = tried("with 64 MiB, without the reads that such a cache serves", served[1][figure]);
+        decide(values, claim, &plain.iter().map(|run| run[figure]).collect::<Vec<_>>(), each, vec![unread])?;
     }
     Ok(())
 }
@@ -253,11 +231,12 @@ fn public_desktops(values: &mut Values, traces: &[Loaded]) -> Result<(), Experim
     threshold_sizes(values, "griffin-threshold-sizes-public", traces)?;
     let traces: Vec<Loaded> = traces.iter().map(settled).collect();
     let logged = each(&traces, || griffin(&super::COMPOSITE))?;
-    let (gain, text) = in_order(&["mayun", "p2pdownload", "sys1"], &traces, &logged)?;
-    values.explain("griffin-sequentiality-public", gain, text)?;
+    let names = PUBLIC_DESKTOPS.map(|file| file.trim_start_matches("diskmon-").trim_end_matches(".tsv.xz"));
+    in_order(values, "griffin-sequentiality-public", &names, &traces, &logged)?;
     let (ideal, simple) = (life(&traces, "ideal")?, life(&traces, "simple")?);
-    let of_p2p = life(&traces[1..2], "ideal")?.map(times).unwrap_or_default();
-    values.explain("griffin-life-ideal-public", ideal, format!("{of_p2p} on p2pdownload, where 60 % are saved"))?;
+    let by_trace = names.iter().zip(traces.chunks(1)).map(|(name, trace)| life_text(name, trace));
+    let by_trace = by_trace.collect::<Result<Vec<_>, ExperimentsError>>()?.join(", ");
+    values.explain("griffin-life-ideal-public", ideal, Vec::new(), by_trace)?;
     values.note("griffin-life-simple-public", ratio(simple, ideal))
 }
 
@@ -275,36 +254,26 @@ const FIGURE_9_3H: [&str; 5] = [
 
 /// Measures the logs of figure 9, with a timeout of 900 s.
 fn figure_9(values: &mut Values, claims: &[&'static str; 5], trace: &Loaded) -> Result<(), ExperimentsError> {
-    let plan = |log: &'static str| {
-        let drives = match log {
-            LOG | FAST_LOG => Plan::new("griffin").ssd(MLC).hdd(log),
-            log => Plan::new("griffin").ssd(MLC).member("log", log),
-        };
-        drives.set(&[("timeout", "900s"), LOOSE])
-    };
     let logs = [LOG, FAST_LOG, MLC, SLC];
-    let waiting = [LOG, MLC].map(|log| plan(log).play(trace, THINK));
+    let waiting = [LOG, MLC].map(|log| logged_on(log).play(trace, THINK));
     let alone = Plan::new("ssd-only").ssd(MLC).play(trace, TIMED)?;
-    let runs = logs.par_iter().with_max_len(1).map(|log| plan(log).play(trace, TIMED));
+    let runs = logs.par_iter().with_max_len(1).map(|log| logged_on(log).play(trace, TIMED));
     let runs: Vec<Run> = runs.collect::<Result<_, ExperimentsError>>()?;
     let all = |run: &Run| run.response_time_ms.all.mean;
     let reads = |run: &Run| ratio(run.response_time_ms.read.mean, alone.response_time_ms.read.mean);
     let text = |ratio: Option<f64>| ratio.map_or_else(|| "–".to_owned(), times);
     for (claim, run) in claims.iter().zip(&runs[1..4]) {
         let served = format!("reads {}; the log serves {} of the reads", text(reads(run)), percent(run.read_penalty));
-        values.explain(claim, ratio(all(run), all(&alone)), served)?;
+        values.explain(claim, ratio(all(run), all(&alone)), Vec::new(), served)?;
     }
-    let at_once = plan(LOG).set(&[INSTANT]).play(trace, TIMED)?;
-    let causes = [
-        ("if migrations take no time".to_owned(), reads(&at_once)),
-        ("with a log on an X25-M".to_owned(), reads(&runs[2])),
-    ];
-    let served = format!("; the log serves {} of the reads", percent(runs[0].read_penalty));
-    caused(values, claims[3], reads(&runs[0]), &causes, &served)?;
+    let at_once = logged_on(LOG).set(&[INSTANT]).play(trace, TIMED)?;
+    let causes =
+        vec![tried("if migrations take no time", reads(&at_once)), tried("with a log on an X25-M", reads(&runs[2]))];
+    let served = format!("the log serves {} of the reads", percent(runs[0].read_penalty));
+    values.explain(claims[3], reads(&runs[0]), causes, served)?;
     let [of_disk, of_flash] = waiting;
-    let waiting = ratio(all(&of_flash?), all(&of_disk?));
-    let waiting = ("if the host waits for answers as it did when recorded".to_owned(), waiting);
-    caused(values, claims[4], ratio(all(&runs[2]), all(&runs[0])), &[waiting], "")
+    let waiting = vec![tried(WAITS, ratio(all(&of_flash?), all(&of_disk?)))];
+    values.explain(claims[4], ratio(all(&runs[2]), all(&runs[0])), waiting, String::new())
 }
 
 /// Returns the rate of writes at queue depth 32 over 8 GB that begin at an address.
@@ -340,27 +309,23 @@ const AT_RANDOM: (&str, f64) = ("4KiB", 0.0);
 fn rates(values: &mut Values) -> Result<(), ExperimentsError> {
     let disk = |profile, start| rate(Plan::new("hdd-only").hdd(profile), IN_ORDER, start, Precondition::Sequential);
     let flash = |profile, writes, fill| rate(Plan::new("ssd-only").ssd(profile), writes, Bytes(0), fill);
-    let text = |rate: Option<f64>| rate.map_or_else(|| "–".to_owned(), |rate| Unit::MegabytesPerSecond.text(rate));
     let end = (Profile::load(LOG)?.capacity.bytes().get() - 8_000_000_000) / 4096 * 4096;
-    let (outer, middle, inner) = (disk(LOG, Bytes(0))?, disk(LOG, Bytes(end / 8192 * 4096))?, disk(LOG, Bytes(end))?);
-    let elsewhere = format!("{} in the middle of the disk, {} at the inner edge", text(middle), text(inner));
-    values.explain("griffin-rate-7200", outer, elsewhere)?;
+    let places = [disk(LOG, Bytes(0))?, disk(LOG, Bytes(end / 8192 * 4096))?, disk(LOG, Bytes(end))?];
+    decide(values, "griffin-rate-7200", &places, PLACES, Vec::new())?;
     values.note("griffin-rate-10k", disk(FAST_LOG, Bytes(0))?)?;
     let in_order = flash(MLC, IN_ORDER, Precondition::Sequential)?;
     values.note("griffin-rate-mlc", in_order)?;
     values.note("griffin-rate-slc", flash(SLC, IN_ORDER, Precondition::Sequential)?)?;
-    let random = flash(MLC, AT_RANDOM, Precondition::Sequential)?;
-    let filled = flash(MLC, AT_RANDOM, Precondition::Random)?;
-    values.explain("griffin-rate-random", random, format!("{} behind a random fill", text(filled)))?;
-    let number = |rate| ratio(outer, rate).map_or_else(|| "–".to_owned(), super::times);
-    values.explain("griffin-shared-log", ratio(outer, random), format!("{} behind a random fill", number(filled)))?;
-    let slower = ratio(in_order, filled).map_or_else(|| "–".to_owned(), super::times);
-    let all = format!(
-        "{slower} behind a random fill: {} in order, {} at random, {} at random behind a random fill; the model's layer \
-         maps pages",
-        text(in_order),
-        text(random),
-        text(filled)
-    );
-    values.explain("griffin-random-writes", ratio(in_order, random), all)
+    let at_random = [Precondition::Sequential, Precondition::Random].map(|fill| flash(MLC, AT_RANDOM, fill));
+    let [ordered, filled] = at_random;
+    let at_random = [ordered?, filled?];
+    decide(values, "griffin-rate-random", &at_random, FILLS, Vec::new())?;
+    let numbers: Vec<_> = at_random.iter().flat_map(|rate| places.map(|place| ratio(place, *rate))).collect();
+    decide(values, "griffin-shared-log", &numbers, &format!("{PLACES}, each {FILLS}"), Vec::new())?;
+    let slower = at_random.map(|rate| ratio(in_order, rate));
+    decide(values, "griffin-random-writes", &slower, FILLS, Vec::new())
 }
+
+/// Text for rates at three places of a disk, and behind two fillings of flash.
+const PLACES: &str = "at the outer edge, in the middle and at the inner edge of the disk";
+const FILLS: &str = "behind a filling in order and behind a filling at random";

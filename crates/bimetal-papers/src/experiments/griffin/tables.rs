@@ -2,12 +2,11 @@
 //!
 //! Our choices, where the paper leaves something open:
 //! - `cloudPhysicsIO`, a virtual machine over two hours, stands for a server over hours.
-//! - `source-tree` and `desktop` stand for the developer's Linux of tables 4 and 5; `desktop` alone
-//!   lasts for an hour. `office-server` stands for the server with source code: a source tree under
-//!   git is a part of its work.
-//! - Of table 2, a mailbox is `mail/`, a database of a program is in `profile/` (the browser's) or
-//!   `system/var/` (the package manager's), and metadata of the file system is a block that is
-//!   neither in a file nor free.
+//! - `desktop` stands for the developer's Linux of tables 4 and 5. `office-server` stands for the
+//!   server with source code: a source tree under git is a part of its work.
+//! - Of table 2, a mailbox is `mail/`. Search index and registry do not exist in the recording:
+//!   `profile/` (the browser's) and `system/var/` (the package manager's) take their place.
+//!   Metadata of the file system is a block that is neither in a file nor free.
 //! - Where a value differs, the trace is analysed again with one property changed (`altered`). The
 //!   buffer caches have 64 MiB to 1 GiB; small writes have at most 16 KiB, four blocks.
 
@@ -15,11 +14,11 @@ use std::collections::{BTreeMap, HashSet};
 
 use bimetal_core::operation::OpKind;
 use bimetal_core::units::Bytes;
-use bimetal_trace::analysis::{Analysis, Analyzer};
+use bimetal_trace::analysis::{Analysis, Analyzer, FileFigures};
 
-use super::altered::{Altered, Change, blocks, caused};
+use super::altered::{Altered, Change, blocks};
 use crate::claims::griffin::CLOUD;
-use crate::experiments::{ExperimentsError, Note, Values, percent};
+use crate::experiments::{ExperimentsError, Note, Values, percent, tried};
 use crate::traces::{DESKTOPS, Loaded, SERVERS, Traces, extents, is_shipped};
 
 /// A figure of an analysis.
@@ -31,7 +30,7 @@ const TOP_READS: Figure = |trace| trace.reads_in_top_1pct;
 
 pub(super) fn measure(values: &mut Values, traces: &Traces) -> Result<(), ExperimentsError> {
     shipped(values, traces)?;
-    linux(values, traces)?;
+    server(values, traces)?;
     if let Some(public) = traces.public_desktops()? {
         public_desktops(values, &public)?;
     }
@@ -44,13 +43,7 @@ pub(super) fn measure(values: &mut Values, traces: &Traces) -> Result<(), Experi
         cells(values, &MAYUN, &writes, &reads)?;
     }
     if is_shipped("desktop") {
-        let desktop = traces.shipped("desktop")?;
-        let writes = Altered::of(&desktop, &[Change::Pauses(10), Change::Pauses(1)])?;
-        let reads = Altered::of(&desktop, &[Change::Cached(256), Change::Pauses(10)])?;
-        cells(values, &RECORDED, &writes, &reads)?;
-        let within_an_hour = |trace: &Analysis| within(trace, After::Write, 3);
-        caused(values, "griffin-linux-hour", within_an_hour(&writes.plain), &writes.figures(within_an_hour), "")?;
-        overwritten_files(values, traces, &desktop)?;
+        developer(values, traces)?;
     }
     Ok(())
 }
@@ -82,29 +75,25 @@ fn over(
     let each = (0..changes).filter_map(|at| {
         let changed: Vec<_> = traces.iter().filter_map(|trace| trace.changes().nth(at)).collect();
         let (change, _) = changed.first()?;
-        Some((change.text(), of(changed.iter().map(|(_, analysis)| analysis).collect())))
+        Some(tried(change.text(), of(changed.iter().map(|(_, analysis)| analysis).collect())))
     });
-    caused(values, claim, plain, &each.collect::<Vec<_>>(), "")
+    values.explain(claim, plain, each.collect(), String::new())
 }
 
 fn altered(traces: &[Loaded], changes: &[Change]) -> Result<Vec<Altered>, ExperimentsError> {
     traces.iter().map(|trace| Altered::of(trace, changes)).collect()
 }
 
-/// Measures columns 6 to 8 of table 1 over the shipped traces.
+/// Measures columns 6 to 8 of table 1 over the shipped servers, and the mean of column 6.
 fn shipped(values: &mut Values, traces: &Traces) -> Result<(), ExperimentsError> {
-    let changes = [Change::Played(4), Change::Small, Change::WithoutTwice];
-    let desktops = altered(&traces.all_shipped(&DESKTOPS)?, &changes)?;
+    let changes = [Change::Small, Change::WithoutTwice];
     let servers = altered(&traces.all_shipped(&SERVERS)?, &changes)?;
-    over(values, "griffin-ideal-savings-desktops", &desktops, AVERAGE, SAVINGS)?;
     over(values, "griffin-ideal-savings-servers", &servers, AVERAGE, SAVINGS)?;
-    over(values, "griffin-ideal-least-desktop", &desktops, LOWEST, SAVINGS)?;
-    over(values, "griffin-ideal-most-desktop", &desktops, HIGHEST, SAVINGS)?;
     over(values, "griffin-ideal-least-server", &servers, LOWEST, SAVINGS)?;
     over(values, "griffin-ideal-most-server", &servers, HIGHEST, SAVINGS)?;
-    over(values, "griffin-top-overwrites", &desktops, AVERAGE, TOP)?;
     over(values, "griffin-top-overwrites-servers", &servers, AVERAGE, TOP)?;
     over(values, "griffin-top-reads-servers", &servers, HIGHEST_BUT_ONE, TOP_READS)?;
+    let desktops = altered(&traces.all_shipped(&DESKTOPS)?, &changes)?;
     let all: Vec<Altered> = desktops.into_iter().chain(servers).collect();
     over(values, "griffin-ideal-savings-all", &all, AVERAGE, SAVINGS)
 }
@@ -119,36 +108,38 @@ fn public_desktops(values: &mut Values, traces: &[Loaded]) -> Result<(), Experim
     over(values, "griffin-top-reads-public", &desktops, AVERAGE, TOP_READS)
 }
 
-/// Measures tables 1 and 3 over a virtual machine.
+/// Measures table 3 over a virtual machine.
 fn of_machine(values: &mut Values, machine: &Loaded) -> Result<(), ExperimentsError> {
     let machine = Altered::of(machine, &[Change::Small, Change::Cached(1024)])?;
-    cells(values, &MACHINE, &machine, &machine)?;
-    let machine = [machine];
-    over(values, "griffin-ideal-savings-vm", &machine, AVERAGE, SAVINGS)?;
-    over(values, "griffin-top-overwrites-vm", &machine, AVERAGE, TOP)?;
-    over(values, "griffin-top-reads-vm", &machine, AVERAGE, TOP_READS)
+    cells(values, &MACHINE, &machine, &machine)
 }
 
-/// Measures tables 4 and 5.
-fn linux(values: &mut Values, traces: &Traces) -> Result<(), ExperimentsError> {
-    let one =
-        |name: &str, changes: &[Change]| Ok::<_, ExperimentsError>([Altered::of(&traces.shipped(name)?, changes)?]);
-    let server = one("office-server", &[Change::Played(4), Change::Small, Change::Cached(256)])?;
+/// Measures tables 4 and 5 over a server with source code.
+fn server(values: &mut Values, traces: &Traces) -> Result<(), ExperimentsError> {
+    let server = altered(&[traces.shipped("office-server")?], &[Change::Small, Change::Cached(256)])?;
     over(values, "griffin-svn-savings", &server, AVERAGE, SAVINGS)?;
     over(values, "griffin-svn-top-overwrites", &server, AVERAGE, TOP)?;
     over(values, "griffin-svn-top-reads", &server, AVERAGE, TOP_READS)?;
-    cells(values, &SERVER, &server[0], &server[0])?;
-    let source = one("source-tree", &[Change::Played(4), Change::Small, Change::WithoutTwice])?;
-    over(values, "griffin-dev-savings", &source, AVERAGE, SAVINGS)?;
-    over(values, "griffin-dev-top-overwrites", &source, AVERAGE, TOP)?;
-    over(values, "griffin-dev-top-reads", &source, AVERAGE, TOP_READS)?;
-    if is_shipped("desktop") {
-        let desktop = one("desktop", &[Change::Small, Change::Cached(256), Change::Played(4)])?;
-        over(values, "griffin-dev-savings-3h", &desktop, AVERAGE, SAVINGS)?;
-        over(values, "griffin-dev-top-overwrites-3h", &desktop, AVERAGE, TOP)?;
-        over(values, "griffin-dev-top-reads-3h", &desktop, AVERAGE, TOP_READS)?;
+    cells(values, &SERVER, &server[0], &server[0])
+}
+
+/// Measures tables 4 and 5 over a developer's Linux, and table 2 over its files.
+fn developer(values: &mut Values, traces: &Traces) -> Result<(), ExperimentsError> {
+    let desktop = traces.shipped("desktop")?;
+    let savings = Altered::of(&desktop, &[Change::Small, Change::Cached(256)])?;
+    let written = format!(
+        "{} MiB are written; most overwrites: {}",
+        savings.plain.write_bytes >> 20,
+        most_overwritten(traces, &desktop)?
+    );
+    for (claim, figure) in [("griffin-dev-savings", SAVINGS), ("griffin-dev-top-overwrites", TOP)] {
+        values.explain(claim, figure(&savings.plain), savings.figures(figure), written.clone())?;
     }
-    Ok(())
+    over(values, "griffin-dev-top-reads", &[savings], AVERAGE, TOP_READS)?;
+    let writes = Altered::of(&desktop, &[Change::Pauses(10), Change::Pauses(1)])?;
+    let reads = Altered::of(&desktop, &[Change::Cached(256), Change::Pauses(10)])?;
+    cells(values, &DEVELOPER, &writes, &reads)?;
+    overwritten_files(values, traces, &desktop)
 }
 
 /// Access after a write whose intervals tables 3 and 5 have.
@@ -172,16 +163,8 @@ const MAYUN: [Cell; 8] = [
     ("griffin-raw-3600s-mayun", After::Read, 3),
 ];
 
-/// Cells of table 3 over `desktop`, and those of D-DEV in table 5.
-const RECORDED: [Cell; 16] = [
-    ("griffin-waw-30s-3h", After::Write, 0),
-    ("griffin-waw-60s-3h", After::Write, 1),
-    ("griffin-waw-900s-3h", After::Write, 2),
-    ("griffin-waw-3600s-3h", After::Write, 3),
-    ("griffin-raw-30s-3h", After::Read, 0),
-    ("griffin-raw-60s-3h", After::Read, 1),
-    ("griffin-raw-900s-3h", After::Read, 2),
-    ("griffin-raw-3600s-3h", After::Read, 3),
+/// Cells of D-DEV in table 5, and the sentence about an hour.
+const DEVELOPER: [Cell; 9] = [
     ("griffin-dev-waw-30s", After::Write, 0),
     ("griffin-dev-waw-60s", After::Write, 1),
     ("griffin-dev-waw-900s", After::Write, 2),
@@ -190,6 +173,7 @@ const RECORDED: [Cell; 16] = [
     ("griffin-dev-raw-60s", After::Read, 1),
     ("griffin-dev-raw-900s", After::Read, 2),
     ("griffin-dev-raw-3600s", After::Read, 3),
+    ("griffin-linux-hour", After::Write, 3),
 ];
 
 const MACHINE: [Cell; 8] = [
@@ -226,7 +210,7 @@ fn cells(values: &mut Values, cells: &[Cell], writes: &Altered, reads: &Altered)
             After::Read => (reads, reads.left()),
         };
         let figure = |trace: &Analysis| within(trace, *after, *column);
-        caused(values, claim, figure(&trace.plain), &trace.figures(figure), &left)?;
+        values.explain(claim, figure(&trace.plain), trace.figures(figure), left)?;
     }
     Ok(())
 }
@@ -234,8 +218,9 @@ fn cells(values: &mut Values, cells: &[Cell], writes: &Altered, reads: &Altered)
 /// Kind of a place on the device.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
-    /// A mailbox, a database of a program, or metadata of the file system.
-    Metadata,
+    /// A place that the paper's sentence lists: mailboxes, what stands for search index and
+    /// registry, and metadata of the file system.
+    Listed,
     /// Results of a program that is built again.
     Build,
     Other,
@@ -245,7 +230,7 @@ impl Kind {
     fn of_path(path: &str) -> Self {
         let path = path.trim_start_matches("./");
         if ["mail/", "profile/", "system/var/"].iter().any(|folder| path.starts_with(folder)) {
-            Self::Metadata
+            Self::Listed
         } else if path.starts_with("project/") {
             Self::Build
         } else {
@@ -259,15 +244,30 @@ fn overwritten_files(values: &mut Values, traces: &Traces, desktop: &Loaded) -> 
     let of_kind = overwrites_by_kind(traces, desktop)?;
     let count = |kind| of_kind.get(&kind).copied().unwrap_or_default() as f64;
     let all: f64 = of_kind.values().map(|overwrites| *overwrites as f64).sum();
-    let without_builds = count(Kind::Metadata) / (all - count(Kind::Build));
-    values.explain(
-        "griffin-files",
-        Some(count(Kind::Metadata) / all),
-        format!("{} without the overwrites of a program that is built again and again", percent(Some(without_builds))),
-    )?;
+    let without_builds = count(Kind::Listed) / (all - count(Kind::Build));
+    let without = tried("without the overwrites of a program that is built again and again", Some(without_builds));
+    values.explain("griffin-files", Some(count(Kind::Listed) / all), vec![without], String::new())?;
     let cached = Change::Cached(256);
-    let behind = raw_of_six_files(traces, &cached.of(desktop))?;
-    caused(values, "griffin-files-raw", raw_of_six_files(traces, desktop)?, &[(cached.text(), behind)], "")
+    let behind = tried(cached.text(), raw_of_six_files(traces, &cached.of(desktop))?);
+    values.explain("griffin-files-raw", raw_of_six_files(traces, desktop)?, vec![behind], String::new())
+}
+
+/// Returns the files with the most overwrites, each with its share of all overwrites in files.
+fn most_overwritten(traces: &Traces, desktop: &Loaded) -> Result<String, ExperimentsError> {
+    let files = by_file(traces, desktop)?;
+    let all = files.iter().map(|file| file.overwrites).sum::<u64>().max(1) as f64;
+    let first = files.iter().take(3).map(|file| {
+        let name = file.path.rsplit('/').next().unwrap_or_default();
+        format!("{name} {}", percent(Some(file.overwrites as f64 / all)))
+    });
+    Ok(first.collect::<Vec<_>>().join(", "))
+}
+
+/// Analyses the files of the recorded desktop, most overwrites first.
+fn by_file(traces: &Traces, desktop: &Loaded) -> Result<Vec<FileFigures>, ExperimentsError> {
+    let mut analyzer = Analyzer::new(Bytes::from_kib(4))?.with_files(traces.file_map("desktop")?);
+    desktop.requests.iter().for_each(|request| analyzer.request(request));
+    Ok(analyzer.finish().files.unwrap_or_default())
 }
 
 /// Counts the overwrites of blocks by the kind of their place.
@@ -282,7 +282,7 @@ fn overwrites_by_kind(traces: &Traces, desktop: &Loaded) -> Result<BTreeMap<Kind
             // The map names free space by an empty path.
             Some(file) if file.path.is_empty() => Kind::Other,
             Some(file) => Kind::of_path(&file.path),
-            None => Kind::Metadata,
+            None => Kind::Listed,
         }
     };
     let (mut written, mut counts) = (HashSet::new(), BTreeMap::new());
@@ -296,9 +296,7 @@ fn overwrites_by_kind(traces: &Traces, desktop: &Loaded) -> Result<BTreeMap<Kind
 
 /// Returns the share of reads after a write within 900 s, over the six most overwritten files.
 fn raw_of_six_files(traces: &Traces, desktop: &Loaded) -> Result<Option<f64>, ExperimentsError> {
-    let mut analyzer = Analyzer::new(Bytes::from_kib(4))?.with_files(traces.file_map("desktop")?);
-    desktop.requests.iter().for_each(|request| analyzer.request(request));
-    let files = analyzer.finish().files.unwrap_or_default();
+    let files = by_file(traces, desktop)?;
     let shares: Vec<f64> = files.iter().take(6).filter_map(|file| Some(file.raw.as_ref()?.s900)).collect();
     Ok(if shares.is_empty() { None } else { AVERAGE(&shares) })
 }
@@ -318,8 +316,7 @@ mod tests {
     #[test]
     fn kind_follows_from_the_folder() {
         assert!(
-            Kind::of_path("./mail/inbox") == Kind::Metadata
-                && Kind::of_path("profile/Default/Cookies") == Kind::Metadata
+            Kind::of_path("./mail/inbox") == Kind::Listed && Kind::of_path("profile/Default/Cookies") == Kind::Listed
         );
         assert!(
             Kind::of_path("./project/part11.o") == Kind::Build && Kind::of_path("./photographs/1.jpg") == Kind::Other

@@ -216,7 +216,7 @@ mod tests {
             mechanism: mechanism.map(str::to_owned),
         };
         let rows = claim_rows(&answer(Some("browser < 12 %")));
-        assert!(rows.contains("desktops</th><td class=\"verdict\">does not</td><td class=\"paper\">"), "{rows}");
+        assert!(rows.contains("servers</th><td class=\"verdict\">does not</td><td class=\"paper\">"), "{rows}");
         assert!(rows.contains("<tr class=\"mechanism\"><td colspan=\"6\">browser &lt; 12 %</td></tr>"), "{rows}");
         let first = rows.split("</tr>").next().unwrap();
         assert_eq!(first.matches("<th").count() + first.matches("<td").count(), CLAIM_COLUMNS);
