@@ -397,6 +397,20 @@ mod tests {
         assert_eq!(recorded.starts.requests.len(), pieces[1].requests.len() + pieces[3].requests.len());
     }
 
+    /// Regression: writes outside of files were left out, too, and the row spoke of reads.
+    #[test]
+    fn reads_outside_of_files_are_left_out_and_writes_stay() {
+        let request = |(kind, start)| {
+            let range = SectorRange::new(start, 8);
+            Request { arrival: Nanoseconds::ZERO, device: 0, kind, fua: false, range, response: None }
+        };
+        let all = [(OpKind::Read, 0), (OpKind::Read, 64), (OpKind::Write, 64)];
+        let files = [FileExtent { path: "program".to_owned(), sectors: SectorRange::new(0, 8), listed: None }];
+        let left = in_files(&Loaded::generated(all.map(request).into()), &files).requests;
+        let left: Vec<_> = left.iter().map(|request| (request.kind, request.range.start.0)).collect();
+        assert_eq!(left, [(OpKind::Read, 0), (OpKind::Write, 64)]);
+    }
+
     /// The recording script starts the program three times, and watches twenty pieces of a film
     /// after each start. Regression: every second piece of the trace was taken for a start. But the
     /// file system's own requests make further pieces, so pieces of films were taken for starts.
