@@ -63,8 +63,8 @@ pub fn three_digits(value: f64) -> String {
     }
 }
 
-/// Returns a fraction as a percentage without the percent sign. A fraction below 1 is never shown as
-/// 100.
+/// Returns a fraction as a percentage without the percent sign. A fraction below 1 is never shown
+/// as 100.
 pub fn percent(fraction: f64) -> String {
     let below = if fraction < 1.0 { 99.9 } else { f64::INFINITY };
     format!("{:.1}", (fraction * 100.0).min(below))

@@ -242,9 +242,10 @@ fn shows_a_file(probe: &Probe, files: &[PathBuf]) -> bool {
     is_copy_of_a_file(&folder, number.major == LOOP, files)
 }
 
-/// Returns true if the device with this `folder` in sysfs shows one of `files`, or no file any more.
-/// A loop device without a file was detached since its label was read, and its file has the label. A
-/// partition of a loop device may have the number of a loop device, and is a drive of its own.
+/// Returns true if the device with this `folder` in sysfs shows one of `files`, or no file any
+/// more. A loop device without a file was detached since its label was read, and its file has the
+/// label. A partition of a loop device may have the number of a loop device, and is a drive of its
+/// own.
 fn is_copy_of_a_file(folder: &Path, is_loop: bool, files: &[PathBuf]) -> bool {
     match fs::read_to_string(folder.join("loop/backing_file")) {
         Ok(path) if path.trim_end_matches('\n').is_empty() => is_loop,

@@ -341,8 +341,8 @@ impl Held {
         &self.bad_label_pages
     }
 
-    /// Reads all label pages of `members`, after [`begin`](Self::begin). If a page is bad, the labels
-    /// are written again. Returns the numbers of bad pages on each member, before and after.
+    /// Reads all label pages of `members`, after [`begin`](Self::begin). If a page is bad, the
+    /// labels are written again. Returns the numbers of bad pages on each member, before and after.
     pub fn scrub_labels(&mut self, members: &[MemberId]) -> [BTreeMap<MemberId, u64>; 2] {
         let count = |held: &Self| {
             held.count_bad_label_pages(|member| if members.contains(&member.id) { held.bad_now(member) } else { 0 })

@@ -41,7 +41,8 @@ pub(super) struct Mended {
     state: u64,
 }
 
-/// Number of states after which each turn was written: one that was under way, and one to each turn.
+/// Number of states after which each turn was written: the state that was under way, and one for
+/// each turn.
 const STATES: u64 = 3;
 
 impl Mended {
@@ -139,8 +140,8 @@ impl<P: Payload> Volume<P> {
         self.scrub.mended.waiting.push(task);
     }
 
-    /// Returns true while a page is being written again, or will be. Later checkpoints and states do
-    /// not count: under load, there may be one at any time.
+    /// Returns true while a page is being written again, or will be. Later checkpoints and states
+    /// do not count: under load, there may be one at any time.
     pub(super) fn is_mending(&self) -> bool {
         let mended = &self.scrub.mended;
         let is_checkpoint = self.is_checkpointing() && self.statistics.checkpoints == mended.checkpoint;

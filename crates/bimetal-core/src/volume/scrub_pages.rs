@@ -189,8 +189,8 @@ impl<P: Payload> Volume<P> {
         (!is_writing).then_some(writes)
     }
 
-    /// Returns true if a member is part of the volume and answers reads. A member that refuses writes
-    /// is read, because the next start needs its pages.
+    /// Returns true if a member is part of the volume and answers reads. A member that refuses
+    /// writes is read, because the next start needs its pages.
     fn is_readable(&self, member: MemberId) -> bool {
         !self.is_gone(member) && !self.is_unreadable(member)
     }

@@ -1,6 +1,7 @@
 //! Pages of the labels in a scrub. The volume scrubs its own pages of metadata, and does not know
-//! labels. So the labels are read outside the loop, while the volume's scrub runs, and bad pages are
-//! written again. A scrub is over when the volume's scrub and the reading of the labels have ended.
+//! labels. So the labels are read outside the loop, while the volume's scrub runs, and bad pages
+//! are written again. A scrub is over when the volume's scrub and the reading of the labels have
+//! ended.
 
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
@@ -25,8 +26,8 @@ pub(super) struct LabelPages {
 }
 
 impl Server {
-    /// Begins a scrub of the volume and of the labels. If the volume's scrub is under way, the scrub
-    /// goes on at the higher of the two rates.
+    /// Begins a scrub of the volume and of the labels. If the volume's scrub is under way, the
+    /// scrub goes on at the higher of the two rates.
     pub(super) fn begin_scrub(&mut self, rate: Option<Bytes>) {
         self.volume.scrub(self.now, rate);
         let scrub = self.volume.scrub_progress().map(|scrub| scrub.began);
