@@ -416,13 +416,16 @@ fn files_beside(path: &Path) -> Vec<PathBuf> {
 mod tests {
     use super::*;
 
+    /// Names and contents of a device's attributes in sysfs.
+    type Attributes = &'static [(&'static str, &'static str)];
+
     /// Regression: the label of a file was read through a loop device, too, and the loop device was
     /// detached before it was compared with the file. The file then counted as a copy of itself.
     #[test]
     fn loop_device_is_a_copy_of_its_file_also_when_detached() {
         let base = std::env::temp_dir().join(format!("bimetal-find-{}", std::process::id()));
         let files = [PathBuf::from("/var/disk.img")];
-        let cases: [(&str, &[(&str, &str)], bool, bool); 6] = [
+        let cases: [(&str, Attributes, bool, bool); 6] = [
             ("attached", &[("loop/backing_file", "/var/disk.img\n")], true, true),
             ("of-another-file", &[("loop/backing_file", "/var/other.img\n")], true, false),
             ("detached", &[], true, true),
