@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -388,6 +388,13 @@ fn damaged_page_of_metadata_is_told_and_mended() {
     place.answer("check box --scrub", 0);
 }
 
+/// Returns the numbers of the pages of an image that have a label.
+fn pages_of_labels(image: &Path) -> Vec<u64> {
+    let image = fs::read(image).unwrap();
+    let labels = image.chunks(BLOCK).enumerate().filter(|(_, page)| page.starts_with(b"BIml"));
+    labels.map(|(at, _)| at as u64).collect()
+}
+
 /// A label has two copies, so a bad page of it costs nothing. Regression: nobody told of it, and no
 /// scrub read it.
 #[test]
@@ -395,12 +402,7 @@ fn damaged_page_of_a_label_is_told_and_mended() {
     let place = Place::new("label", LAZY);
     place.serve("box").stop();
     let path = place.0.join("hdd.img");
-    let labels = || -> Vec<u64> {
-        let image = fs::read(&path).unwrap();
-        let at = image.chunks(BLOCK).enumerate().filter(|(_, page)| page.starts_with(b"BIml")).map(|(at, _)| at as u64);
-        at.collect()
-    };
-    let places = labels();
+    let places = pages_of_labels(&path);
     assert_eq!(places.len(), 4, "two turns, twice each");
     let drive = File::options().write(true).open(&path).unwrap();
     let spoil = |page: u64, content: &[u8]| drive.write_all_at(content, page * BLOCK as u64).unwrap();
@@ -411,7 +413,7 @@ fn damaged_page_of_a_label_is_told_and_mended() {
         let text = place.answer("check box --scrub", 3);
         assert!(text.contains("1 page of metadata was bad:"), "{text}");
         assert_eq!(bad_pages(&place.json()), [("hdd".to_owned(), 1), ("ssd".to_owned(), 0)]);
-        assert_eq!(labels(), places, "the page was written again");
+        assert_eq!(pages_of_labels(&path), places, "the page was written again");
         place.answer("check box --scrub", 0);
         let said = served.stop();
         assert!(said.contains("hdd") && said.contains("a scrub found 1 page of metadata bad: check"), "{said}");
@@ -437,19 +439,14 @@ fn scrub_reads_labels_from_the_drive_itself() {
         return;
     };
     let served = place.serve("box");
-    let labels = || -> Vec<u64> {
-        let image = fs::read(&image).unwrap();
-        let at = image.chunks(BLOCK).enumerate().filter(|(_, page)| page.starts_with(b"BIml")).map(|(at, _)| at as u64);
-        at.collect()
-    };
-    let places = labels();
+    let places = pages_of_labels(&image);
     assert_eq!(places.len(), 4, "two turns, twice each");
     let drive = File::options().write(true).open(&image).unwrap();
     places.iter().for_each(|&page| drive.write_all_at(&[0xa5; BLOCK], page * BLOCK as u64).unwrap());
     drive.sync_all().unwrap();
     let text = place.answer("check box --scrub", 3);
     assert!(text.contains("4 pages of metadata were bad: "), "{text}");
-    assert_eq!(labels(), places, "the pages were written again");
+    assert_eq!(pages_of_labels(&image), places, "the pages were written again");
     place.answer("check box --scrub", 0);
     place.answer("detach box", 0);
     File::create(place.0.join("new.img")).and_then(|file| file.set_len(64 << 20)).unwrap();
