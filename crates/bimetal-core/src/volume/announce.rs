@@ -147,15 +147,20 @@ impl Announcements {
         if self.second_first.contains(&(member, turn as usize)) { 1 - at } else { at }
     }
 
+    /// Returns the copy of a home's turn that is being written.
+    fn copy_under_way(&self, member: MemberId) -> Option<(MemberId, usize, usize)> {
+        let turn = self.writing.as_ref()?.turn();
+        Some((member, turn as usize, self.copy_at(member, turn, usize::from(self.second))))
+    }
+
     /// Makes the copy whose write failed the first copy to be written of its turn. If the content
     /// was only repeated, the copy counts as unwritable.
     fn note_failure(&mut self, member: MemberId) {
-        let Some(turn) = self.writing.as_ref().map(State::turn) else { return };
-        let copy = self.copy_at(member, turn, usize::from(self.second));
-        let turn = turn as usize;
+        let Some(copy) = self.copy_under_way(member) else { return };
         if self.extent.is_repetition() {
-            self.unwritable.insert((member, turn, copy));
+            self.unwritable.insert(copy);
         }
+        let (_, turn, _) = copy;
         if self.second && !self.second_first.remove(&(member, turn)) {
             self.second_first.insert((member, turn));
         }
@@ -163,9 +168,9 @@ impl Announcements {
 
     /// Notes that a copy was stored.
     fn note_success(&mut self, member: MemberId) {
-        let Some(turn) = self.writing.as_ref().map(State::turn) else { return };
-        let copy = self.copy_at(member, turn, usize::from(self.second));
-        self.unwritable.remove(&(member, turn as usize, copy));
+        if let Some(copy) = self.copy_under_way(member) {
+            self.unwritable.remove(&copy);
+        }
     }
 
     /// Returns true if the wanted state is durable, with the digest of the table of places in both
