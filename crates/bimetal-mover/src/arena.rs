@@ -102,8 +102,6 @@ impl Arena {
         search.near(aims, &mut left, &mut found).map_err(at_folder)?;
         if left > 0 {
             drop(raised);
-            // Blocks that were freed a moment ago are free only when the file system has committed.
-            rustix::fs::syncfs(&arena.donor).map_err(at_folder)?;
             let free = find_free()?;
             let _raised = knob.raise()?;
             let mut runs: Vec<Run> = free.iter().filter_map(|run| run.on(side, boundary)).collect();

@@ -12,6 +12,7 @@ use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use bimetal_trace::file_system::free_space;
 use serde_json::Value;
 use support::LoopDevice;
 
@@ -456,6 +457,22 @@ fn kills_lose_no_byte_of_xfs_while_a_writer_works() {
     } else {
         println!("skipped: no mkfs.xfs here (package xfsprogs)");
     }
+}
+
+/// Regression: a run that followed a killed run found no room. The killed run's donor had been
+/// freed, but ext4 reports freed blocks as free only after its next commit.
+#[test]
+fn space_of_a_deleted_file_is_free_at_once() {
+    let Some(mounted) = Mounted::new("freed", 256 << 20) else { return };
+    mounted.write("old.bin", 8 << 20);
+    assert!(succeeds("sync", &["-f", &mounted.root()]));
+    let free = || -> u64 {
+        let ranges = free_space(Path::new(&mounted.root())).expect("ext4 reports its free space");
+        ranges.iter().map(|&(_, bytes)| bytes).sum()
+    };
+    let before = free();
+    fs::remove_file(mounted.folder.join("mount/old.bin")).expect("it is there");
+    assert_eq!(free() - before, 8 << 20);
 }
 
 fn survives_kills(test: &str, kind: &'static str, options: &[&str]) {

@@ -43,12 +43,14 @@ const LAST: u32 = 0x20;
 const OWNER_FREE: u64 = 1;
 
 /// Returns first byte and length of each free range of the device below the file system of `path`,
-/// in order of address.
+/// in order of address. The file system is synchronized first, because ext4 counts the blocks of a
+/// deleted file as used until the deletion is committed, up to five seconds later.
 ///
 /// # Errors
-/// The file system does not report its ranges.
+/// The file system cannot be synchronized, or does not report its ranges.
 pub fn free_space(path: &Path) -> io::Result<Vec<(u64, u64)>> {
     let file = File::open(path)?;
+    rustix::fs::syncfs(&file)?;
     let mut free: Vec<(u64, u64)> = Vec::new();
     let mut first = Record::default();
     loop {
