@@ -238,7 +238,7 @@ fn griffin_migrates_while_it_serves() {
     let running = serve(PLANS[4]);
     run("qemu-io", &["-f", "raw", "-c", "write -P 0x42 1M 4M", "-c", "flush", running.uri.as_str()]);
     let ssd = fs::File::open(running.scratch.path("ssd")).unwrap();
-    let moved = (0..100).any(|_| {
+    let moved = (0..2400).any(|_| {
         std::thread::sleep(std::time::Duration::from_millis(50));
         let mut byte = [0];
         ssd.read_exact_at(&mut byte, 5 << 20 >> 1).unwrap();

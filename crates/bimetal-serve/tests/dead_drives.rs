@@ -105,11 +105,11 @@ fn is_asked_once_a_second(scheme: &'static str, member: usize, needed: bool) {
         let begun = Instant::now();
         let expected = vec![(at % 250) as u8 + 1; 4096];
         assert_eq!(disk.ask(0, at * 8192, 4096, &[]), Ok(expected), "{scheme}, member {member}: block {at}");
-        assert!(begun.elapsed() < Duration::from_secs(5));
+        assert!(begun.elapsed() < Duration::from_secs(20));
     }
     let begun = Instant::now();
     while needed && case.status().dirty_bytes != Some(0) {
-        assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", case.status());
+        assert!(begun.elapsed() < Duration::from_secs(120), "{:?}", case.status());
         std::thread::sleep(Duration::from_millis(200));
     }
     drop(disk);

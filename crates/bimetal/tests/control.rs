@@ -621,7 +621,7 @@ fn parameters_change_while_serving_or_after_a_drain() {
     // The log already has enough blocks for the new trigger.
     let begun = std::time::Instant::now();
     while place.json()["dirty_bytes"] != 0 {
-        assert!(begun.elapsed().as_secs() < 30, "{}", place.json());
+        assert!(begun.elapsed().as_secs() < 120, "{}", place.json());
     }
     assert_eq!(place.json()["migration"]["bytes"], 40 << 10);
     assert!(place.json()["wear"][0]["rated_life_years"].is_null());
@@ -707,7 +707,7 @@ fn full_file_system_is_waited_for() {
     let status = || place.json();
     let begun = std::time::Instant::now();
     while !status()["meaning"].as_str().unwrap().contains("No space left on device (28)") {
-        assert!(begun.elapsed().as_secs() < 40, "{}", status());
+        assert!(begun.elapsed().as_secs() < 120, "{}", status());
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
     assert!(!writer.is_finished());
@@ -805,7 +805,7 @@ fn scrub_on_schedule_is_reported_and_remembered() {
     while !under_way || place.json()["last_scrub"]["blocks_read"] != 400 {
         let now = place.json();
         under_way |= now["scrub"]["left_bytes"].as_u64().is_some_and(|left| left > 0);
-        assert!(begun.elapsed().as_secs() < 30, "{now}");
+        assert!(begun.elapsed().as_secs() < 120, "{now}");
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
     let last = place.json()["last_scrub"].clone();

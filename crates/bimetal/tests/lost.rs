@@ -248,7 +248,7 @@ fn lost_content_is_told_until_it_is_acknowledged() {
         disk.write((200 + at) * BLOCK, &[3; BLOCK]);
         disk.flush();
     });
-    std::thread::sleep(Duration::from_millis(1500));
+    std::thread::sleep(Duration::from_millis(3000));
     let said = served.kill();
     assert!(said.contains("blocks 0 to 63 (bytes 0 to 262143) do not match their checksums"), "{said}");
     told(&place);
@@ -314,7 +314,7 @@ fn the_last_write_before_a_crash_is_not_forgotten() {
     disk.flush();
     place.rot("ssd.img", 7);
     assert_eq!(disk.read(0, 8 * BLOCK), None);
-    std::thread::sleep(Duration::from_millis(1500));
+    std::thread::sleep(Duration::from_millis(3000));
     served.kill();
     drop(disk);
     let served = place.serve("box");
@@ -656,7 +656,7 @@ fn status_never_takes_an_older_state_for_the_newest() {
     while numbers().iter().filter(|&&number| number > 1).count() < 4 {
         std::thread::sleep(std::time::Duration::from_millis(20));
         tries += 1;
-        assert!(tries < 500, "{:?}", numbers());
+        assert!(tries < 6000, "{:?}", numbers());
     }
     served.kill();
     let meaning = || place.json()["meaning"].as_str().unwrap().to_owned();
@@ -683,7 +683,7 @@ fn a_dead_home_is_failed_and_not_serving() {
     (0..8).for_each(|at| assert_eq!(disk.read((8 << 20) + at * 8 * BLOCK, BLOCK), None));
     let begun = Instant::now();
     while place.json()["state"] != "failed" {
-        assert!(begun.elapsed() < Duration::from_secs(20), "{}", place.json());
+        assert!(begun.elapsed() < Duration::from_secs(120), "{}", place.json());
     }
     let json = place.json();
     let meaning = json["meaning"].as_str().unwrap();

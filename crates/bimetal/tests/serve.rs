@@ -98,7 +98,7 @@ impl Running {
     fn terminate(mut self) -> i32 {
         let id = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(id, rustix::process::Signal::TERM).expect("it runs");
-        let limit = Instant::now() + Duration::from_secs(30);
+        let limit = Instant::now() + Duration::from_secs(120);
         while Instant::now() < limit {
             if let Some(status) = self.child.try_wait().expect("it is our child") {
                 return status.code().expect("it ends by itself");
@@ -486,7 +486,7 @@ fn served_volume_moves_by_a_map_that_is_refreshed() {
     // leaves, and each move is recorded on the SSD by four pages of state.
     let wait_for = |moved: u64| {
         let bytes = moved + moved / mib(1) * 8 * 4096;
-        let limit = Instant::now() + Duration::from_secs(40);
+        let limit = Instant::now() + Duration::from_secs(120);
         loop {
             let status = place.bimetal("status box --json").output().expect("bimetal starts").stdout;
             let status: serde_json::Value = serde_json::from_slice(&status).expect("JSON");
@@ -573,7 +573,7 @@ fn served_volume_finds_metadata_by_a_map_that_is_refreshed() {
     let goes = |at: &str| goes_to_ssd(&place, &running, at);
     assert_eq!(["10M", "121M", "200M"].map(goes), [false, false, true]);
     map(204);
-    let limit = Instant::now() + Duration::from_secs(40);
+    let limit = Instant::now() + Duration::from_secs(120);
     while goes("205M") {
         assert!(Instant::now() < limit, "the new map is not in force");
         std::thread::sleep(Duration::from_millis(200));
