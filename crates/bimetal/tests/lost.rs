@@ -19,16 +19,24 @@ const BIMETAL: &str = env!("CARGO_BIN_EXE_bimetal");
 const BLOCK: usize = 4096;
 
 /// A directory with drives and with the program's own state.
-struct Place(PathBuf);
+struct Place {
+    folder: PathBuf,
+    /// Name of the volume that commands call `box`.
+    volume: String,
+}
 
 impl Place {
     fn new(name: &str, create: &str) -> Self {
+        Self::with_volume("box", name, create)
+    }
+
+    fn with_volume(volume: &str, name: &str, create: &str) -> Self {
         let directory = std::env::temp_dir().join(format!("bimetal-lost-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&directory);
         fs::create_dir_all(&directory).unwrap();
-        let place = Self(directory);
+        let place = Self { folder: directory, volume: volume.to_owned() };
         for (drive, mib) in [("ssd.img", 64), ("hdd.img", 64)] {
-            File::create(place.0.join(drive)).and_then(|file| file.set_len(mib << 20)).unwrap();
+            File::create(place.folder.join(drive)).and_then(|file| file.set_len(mib << 20)).unwrap();
         }
         place.answer(&format!("create box --ssd ssd.img --hdd hdd.img {create}"), 0);
         place
@@ -40,10 +48,10 @@ impl Place {
             command.args(["-k", "1", "60", BIMETAL]);
         }
         command
-            .args(line.split_whitespace())
-            .current_dir(&self.0)
-            .env("XDG_STATE_HOME", self.0.join("state"))
-            .env("XDG_RUNTIME_DIR", self.0.join("run"))
+            .args(line.split_whitespace().map(|word| if word == "box" { &self.volume } else { word }))
+            .current_dir(&self.folder)
+            .env("XDG_STATE_HOME", self.folder.join("state"))
+            .env("XDG_RUNTIME_DIR", self.folder.join("run"))
             .env("SUDO_USER", "operator");
         command
     }
@@ -65,18 +73,18 @@ impl Place {
             self.command(&format!("serve {line}")).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut ready = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut ready).unwrap();
-        assert!(ready.starts_with("ready box "), "{ready}");
+        assert!(ready.starts_with(&format!("ready {} ", self.volume)), "{ready}");
         Served(child)
     }
 
     fn disk(&self) -> Disk {
-        Disk::connect(&self.0.join("run/bimetal/box.sock"))
+        Disk::connect(&self.folder.join(format!("run/bimetal/{}.sock", self.volume)))
     }
 
     /// Writes zeros over all blocks of a drive that consist of `byte` alone, and returns their
     /// number.
     fn rot(&self, drive: &str, byte: u8) -> u64 {
-        let path = self.0.join(drive);
+        let path = self.folder.join(drive);
         let file = File::options().write(true).open(&path).unwrap();
         let mut count = 0;
         for (at, block) in fs::read(&path).unwrap().chunks(BLOCK).enumerate() {
@@ -91,7 +99,7 @@ impl Place {
 
     /// Damages pages of a drive's report. `pages` has their positions in the tail.
     fn damage_report(&self, drive: &str, pages: &[u64]) {
-        let file = File::options().write(true).open(self.0.join(drive)).unwrap();
+        let file = File::options().write(true).open(self.folder.join(drive)).unwrap();
         let tail = file.metadata().unwrap().len() - (64 << 10);
         pages.iter().for_each(|page| file.write_all_at(&[0xa5; 512], tail + page * BLOCK as u64).unwrap());
     }
@@ -99,7 +107,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
+        let _ = fs::remove_dir_all(&self.folder);
     }
 }
 
@@ -349,7 +357,7 @@ fn damaged_page_of_metadata_is_told_and_mended() {
     disk.flush();
     drop(disk);
     served.kill();
-    let path = place.0.join("ssd.img");
+    let path = place.folder.join("ssd.img");
     let image = fs::read(&path).unwrap();
     let superblock = image.chunks(BLOCK).position(|page| page.starts_with(b"BIms")).expect("a cache has superblocks");
     let ssd = File::options().write(true).open(&path).unwrap();
@@ -401,7 +409,7 @@ fn pages_of_labels(image: &Path) -> Vec<u64> {
 fn damaged_page_of_a_label_is_told_and_mended() {
     let place = Place::new("label", LAZY);
     place.serve("box").stop();
-    let path = place.0.join("hdd.img");
+    let path = place.folder.join("hdd.img");
     let places = pages_of_labels(&path);
     assert_eq!(places.len(), 4, "two turns, twice each");
     let drive = File::options().write(true).open(&path).unwrap();
@@ -430,10 +438,11 @@ fn damaged_page_of_a_label_is_told_and_mended() {
 /// damaged, because its label had been written in one turn alone.
 #[test]
 fn scrub_reads_labels_from_the_drive_itself() {
-    let place = Place::new("direct", LAZY);
+    // Every test on this machine sees the device, so its volume has a unique name.
+    let place = Place::with_volume(&format!("direct-{}", std::process::id()), "direct", LAZY);
     // No label records this path, so the loop device is the drive.
-    let image = place.0.join("image");
-    fs::rename(place.0.join("hdd.img"), &image).unwrap();
+    let image = place.folder.join("image");
+    fs::rename(place.folder.join("hdd.img"), &image).unwrap();
     let Some(device) = LoopDevice::over(&image, &[]) else {
         println!("skipped: no loop device");
         return;
@@ -449,7 +458,7 @@ fn scrub_reads_labels_from_the_drive_itself() {
     assert_eq!(pages_of_labels(&image), places, "the pages were written again");
     place.answer("check box --scrub", 0);
     place.answer("detach box", 0);
-    File::create(place.0.join("new.img")).and_then(|file| file.set_len(64 << 20)).unwrap();
+    File::create(place.folder.join("new.img")).and_then(|file| file.set_len(64 << 20)).unwrap();
     place.answer("attach box new.img", 0);
     place.answer("check box --scrub", 0);
     served.stop();
@@ -472,7 +481,7 @@ fn check_reads_again_what_a_scrub_under_way_has_read() {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
     // The end of each scrub writes superblocks anew, and no state.
-    let path = place.0.join("hdd.img");
+    let path = place.folder.join("hdd.img");
     let image = fs::read(&path).unwrap();
     let state = image.chunks(BLOCK).position(|page| page.starts_with(b"BImt")).expect("home has states");
     let hdd = File::options().write(true).open(&path).unwrap();
@@ -563,7 +572,7 @@ fn an_accepted_loss_is_told_until_it_is_acknowledged() {
     disk.flush();
     drop(disk);
     served.kill();
-    fs::remove_file(place.0.join("ssd.img")).unwrap();
+    fs::remove_file(place.folder.join("ssd.img")).unwrap();
     let served = place.serve("hdd.img --accept-loss");
     let told = || {
         let json = place.json();
@@ -647,7 +656,7 @@ fn status_never_takes_an_older_state_for_the_newest() {
     disk.write(0, &[7; 8 * BLOCK]);
     disk.flush();
     drop(disk);
-    let path = place.0.join("hdd.img");
+    let path = place.folder.join("hdd.img");
     let number = |page: &[u8]| page.starts_with(b"BImt").then(|| u64::from_le_bytes(page[16..24].try_into().unwrap()));
     let numbers = || -> Vec<u64> { fs::read(&path).unwrap().chunks(4096).filter_map(number).collect() };
     // The state that records the first dirty block is written in both turns, the second time behind
@@ -677,7 +686,7 @@ fn a_dead_home_is_failed_and_not_serving() {
     let served = place.serve("box");
     let mut disk = place.disk();
     assert_eq!(place.json()["state"], "serving");
-    let home = File::options().write(true).open(place.0.join("ssd.img")).unwrap();
+    let home = File::options().write(true).open(place.folder.join("ssd.img")).unwrap();
     let len = home.metadata().unwrap().len();
     home.set_len(1 << 20).unwrap();
     (0..8).for_each(|at| assert_eq!(disk.read((8 << 20) + at * 8 * BLOCK, BLOCK), None));
@@ -712,7 +721,7 @@ fn a_report_stays_when_drives_grow() {
     let listed = place.json()["lost"].clone();
     assert_ne!(listed["other_blocks"], 0);
     for drive in ["ssd.img", "hdd.img"] {
-        File::options().write(true).open(place.0.join(drive)).and_then(|file| file.set_len(80 << 20)).unwrap();
+        File::options().write(true).open(place.folder.join(drive)).and_then(|file| file.set_len(80 << 20)).unwrap();
     }
     place.answer("resize hdd.img", 0);
     assert_eq!(place.json()["lost"], listed);
@@ -728,7 +737,7 @@ fn a_report_stays_when_drives_grow() {
 #[test]
 fn status_of_a_server_that_is_ending_waits_for_its_end() {
     let place = Place::new("ending", "--scheme bcache");
-    let socket = place.0.join("run/bimetal/box.control");
+    let socket = place.folder.join("run/bimetal/box.control");
     fs::create_dir_all(socket.parent().unwrap()).unwrap();
     let listener = UnixListener::bind(&socket).unwrap();
     let ending = std::thread::spawn(move || {
