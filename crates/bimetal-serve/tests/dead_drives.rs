@@ -85,7 +85,9 @@ fn is_asked_once_a_second(scheme: &'static str, member: usize, needed: bool) {
     case.failures(2, || {});
     let idle = case.failures(5, || {});
     println!("{scheme}, member {member}: failing operations a second {idle:?}");
-    assert!(idle.iter().sum::<u64>() <= 6, "{scheme}, member {member}: {idle:?}");
+    // A migration that is under way when the drive dies writes a few runs of blocks at once, and
+    // tries them again once a second.
+    assert!(idle.iter().sum::<u64>() <= 40, "{scheme}, member {member}: {idle:?}");
     let mut asked = 0;
     let busy = case.failures(4, || {
         asked += 2;

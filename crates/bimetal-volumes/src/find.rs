@@ -16,6 +16,7 @@ use bimetal_core::label::{Label, Uuid, usable};
 use bimetal_core::units::{Bytes, Sectors};
 use bimetal_device::probe::{self, Kind, Probe, ProbeError, probe};
 
+use crate::former_settings::take_former_values;
 use crate::labels::{self, LabelError};
 use crate::registry;
 use rustix::process::geteuid;
@@ -382,8 +383,9 @@ fn locate(scan: &Scan, uuid: Uuid) -> Result<Located, FindError> {
     let drives: Vec<Labelled> = scan.drives.iter().filter(|drive| drive.found.label.volume == uuid).cloned().collect();
     let found: Vec<Found> = drives.iter().map(|drive| drive.found.clone()).collect();
     let unreadable = Vec::new();
-    let assembly =
+    let mut assembly =
         assemble(&found, uuid).map_err(|error| FindError::Assembly { error: Box::new(error), unreadable })?;
+    take_former_values(&mut assembly.label);
     Ok(Located { assembly, drives, unlabelled: scan.unlabelled.clone() })
 }
 

@@ -38,6 +38,7 @@ use bimetal_device::probe::Probe;
 use rustix::io::Errno;
 
 use crate::find::{Labelled, Located};
+use crate::label_pages::{LabelPages, count_bad_at_start};
 use crate::labels::{self, LabelError};
 use crate::registry;
 use crate::report;
@@ -179,7 +180,7 @@ impl Held {
             copy_failed: None,
             bad_label_pages: BTreeMap::new(),
         };
-        held.bad_label_pages = held.count_bad_label_pages(|member| held.bad_at_start(member));
+        held.bad_label_pages = held.count_bad_at_start();
         for (member, lock) in held.present.iter_mut().zip(&held.lock.drives) {
             let size = held.label.members[usize::from(member.id.0)].size;
             let volume = held.label.volume.identity();
@@ -304,31 +305,15 @@ impl Held {
         self.write_labels()
     }
 
-    /// Counts the bad label pages of each present member. Members without any are left out.
-    fn count_bad_label_pages(&self, count: impl Fn(&Present) -> u64) -> BTreeMap<MemberId, u64> {
-        self.present.iter().map(|member| (member.id, count(member))).filter(|(_, bad)| *bad > 0).collect()
-    }
-
-    /// Returns the number of bad label pages of a member before the labels are written. The turn
-    /// before the newest may be blank. Format 1 has first pages only.
-    fn bad_at_start(&self, member: &Present) -> u64 {
-        let (label, size) = (self.label.of(member.id), self.size_of(member));
-        let copies = if label.format == Format::NEWEST { 2 } else { 1 };
-        let bad = |drive: &File, turn, may_be_blank| {
-            labels::bad_pages(drive, label.pages(size, turn).take(copies), &label, may_be_blank)
-        };
-        // A drive that cannot be opened is refused later.
-        labels::open_direct(&member.probe.canonical)
-            .map_or(0, |drive| bad(&drive, 1 - member.next_turn, false) + bad(&drive, member.next_turn, true))
-    }
-
-    /// Returns the number of bad label pages of a member whose labels were written in both turns.
-    fn bad_now(&self, member: &Present) -> u64 {
-        let (label, size) = (self.label.of(member.id), self.size_of(member));
-        let places: Vec<SectorRange> = (0..2).flat_map(|turn| label.pages(size, turn).collect::<Vec<_>>()).collect();
-        let all = places.len() as u64;
-        labels::open_direct(&member.probe.canonical)
-            .map_or(all, |drive| labels::bad_pages(&drive, places, &label, false))
+    /// Counts the bad label pages of each present member. Members without any are left out. Format
+    /// 1 has first pages only.
+    fn count_bad_at_start(&self) -> BTreeMap<MemberId, u64> {
+        let there = self.present.iter().zip(&self.lock.drives).map(|(member, lock)| {
+            let (label, size) = (self.label.of(member.id), self.size_of(member));
+            let copies = if label.format == Format::NEWEST { 2 } else { 1 };
+            (member.id, count_bad_at_start(lock.file(), &label, size, 1 - member.next_turn, copies))
+        });
+        there.filter(|(_, bad)| *bad > 0).collect()
     }
 
     fn size_of(&self, member: &Present) -> Sectors {
@@ -341,19 +326,31 @@ impl Held {
         &self.bad_label_pages
     }
 
-    /// Reads all label pages of `members`, after [`begin`](Self::begin). If a page is bad, the
-    /// labels are written again. Returns the numbers of bad pages on each member, before and after.
-    pub fn scrub_labels(&mut self, members: &[MemberId]) -> [BTreeMap<MemberId, u64>; 2] {
-        let count = |held: &Self| {
-            held.count_bad_label_pages(|member| if members.contains(&member.id) { held.bad_now(member) } else { 0 })
+    /// Returns the label pages of those of `members` that are present, after
+    /// [`begin`](Self::begin). A drive that cannot be opened once more is left out.
+    pub fn label_pages(&self, members: &[MemberId]) -> Vec<(MemberId, LabelPages)> {
+        let there = self.present.iter().zip(&self.lock.drives).filter(|(member, _)| members.contains(&member.id));
+        let pages = there.filter_map(|(member, lock)| {
+            let (label, size) = (self.label.of(member.id), self.size_of(member));
+            let pages = LabelPages::new(lock.file(), label, size, 1 - member.next_turn, member.carried);
+            Some((member.id, pages.ok()?))
+        });
+        pages.collect()
+    }
+
+    /// Reads the label pages of `members`, and writes the bad pages again. Returns the numbers of
+    /// bad pages on each member, before and after.
+    pub fn mend_labels(&self, members: &[MemberId]) -> [BTreeMap<MemberId, u64>; 2] {
+        let pages = self.label_pages(members);
+        let count = || -> BTreeMap<MemberId, u64> {
+            pages.iter().map(|(member, pages)| (*member, pages.count_bad())).filter(|(_, bad)| *bad > 0).collect()
         };
-        let bad = count(self);
-        if bad.is_empty() {
-            return [bad.clone(), bad];
+        let bad = count();
+        let there = self.present.iter().zip(&self.lock.drives).filter(|(member, _)| bad.contains_key(&member.id));
+        for (member, lock) in there {
+            pages.iter().filter(|(id, _)| *id == member.id).for_each(|(_, pages)| pages.mend(lock.file()));
         }
-        // A page that cannot be written is still bad afterwards.
-        let _ = self.relabel_twice();
-        let left = count(self);
+        let left = count();
         [bad, left]
     }
 

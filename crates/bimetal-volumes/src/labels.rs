@@ -5,7 +5,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -16,7 +16,6 @@ use bimetal_core::label::places::CopyPlace;
 use bimetal_core::units::{Bytes, SECTOR_BYTES, SectorRange, Sectors};
 
 use bimetal_device::page::{Aligned, LabelPageError, read_label};
-use rustix::fs::OFlags;
 
 /// Reasons for which a label cannot be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -95,35 +94,8 @@ pub fn write(drive: &File, capacity: Sectors, path: &Path, label: &Label, turn: 
     Ok(Written { next_turn: 1 - (turn & 1), copy_failed })
 }
 
-/// Counts the pages in `places` that are bad: a page cannot be read, or has no label of the member
-/// that `label` names. With `may_be_blank`, a page of zeroes is not bad.
-pub fn bad_pages(
-    drive: &File,
-    places: impl IntoIterator<Item = SectorRange>,
-    label: &Label,
-    may_be_blank: bool,
-) -> u64 {
-    let is_sound = |at: SectorRange| {
-        let mut page = Box::new(Aligned([0; PAGE_BYTES]));
-        if drive.read_exact_at(&mut page.0, at.start.0 * SECTOR_BYTES).is_err() {
-            return false;
-        }
-        match page::decode(&page.0) {
-            Ok(found) => (found.volume, found.own().uuid) == (label.volume, label.own().uuid),
-            Err(_) => may_be_blank && page.0 == [0; PAGE_BYTES],
-        }
-    };
-    places.into_iter().filter(|at| !is_sound(*at)).count() as u64
-}
-
-/// Opens a drive so that reads come from the drive itself, and not from the system's memory, where
-/// the file system below can do so.
-pub fn open_direct(path: &Path) -> io::Result<File> {
-    let direct = OFlags::DIRECT.bits() as i32;
-    File::options().read(true).custom_flags(direct).open(path).or_else(|_| File::open(path))
-}
-
-fn write_page(drive: &File, at: SectorRange, page: &Aligned) -> io::Result<()> {
+/// Writes a page, and makes it stable.
+pub(crate) fn write_page(drive: &File, at: SectorRange, page: &Aligned) -> io::Result<()> {
     drive.write_all_at(&page.0, at.start.0 * SECTOR_BYTES).and_then(|()| drive.sync_all())
 }
 
@@ -234,75 +206,4 @@ pub fn rummage_until(drive: &File, size: Sectors, within: Bytes, until: Option<I
 
 fn first_pages(capacity: Sectors, path: &Path) -> Result<[SectorRange; 2], LabelError> {
     CopyPlace::First.pages(capacity).ok_or_else(|| LabelError::TooSmall { path: path.to_owned() })
-}
-
-#[cfg(test)]
-mod tests {
-    use bimetal_core::block::BlockSize;
-    use bimetal_core::label::{Format, MemberLabel, Uuid};
-    use bimetal_core::layout::{MemberId, Role};
-
-    use super::*;
-
-    fn label() -> Label {
-        let member = |at: u8, role| MemberLabel {
-            uuid: Uuid([at; 16]),
-            role,
-            size: Bytes::from_mib(1).sectors(),
-            emulates: None,
-            seen_in: 1,
-            carried: 1,
-            last_seen: 0,
-        };
-        Label {
-            volume: Uuid([9; 16]),
-            name: "box".to_owned(),
-            index: MemberId(0),
-            members: vec![member(1, Role::Hdd), member(2, Role::Ssd)],
-            scheme: "bcache".to_owned(),
-            settings: Vec::new(),
-            block: BlockSize::default(),
-            units: Vec::new(),
-            guard: None,
-            resizing: false,
-            format: Format::NEWEST,
-            second_tail: true,
-            compatible: 0,
-            generation: 3,
-            writing: 1,
-            written: 0,
-            created_by: "test".to_owned(),
-        }
-    }
-
-    #[test]
-    fn page_of_a_label_is_bad_unless_it_is_that_of_its_member() {
-        let path = std::env::temp_dir().join(format!("bimetal-labels-{}", std::process::id()));
-        let drive = File::options().read(true).write(true).create(true).truncate(true).open(&path).unwrap();
-        let own = label();
-        let size = own.own().size;
-        drive.set_len(size.bytes().0).unwrap();
-        let older = Label { generation: 1, ..own.clone() };
-        let other_volume = Label { volume: Uuid([8; 16]), ..own.clone() };
-        let mut torn = page::encode(&own).unwrap();
-        torn[2000] ^= 1;
-        let [first, second] = [0, 1].map(|turn| own.pages(size, turn).collect::<Vec<_>>());
-        for (name, content, bad, bad_if_blank_is_not) in [
-            ("own", page::encode(&own).unwrap(), 0, 0),
-            ("older", page::encode(&older).unwrap(), 0, 0),
-            ("of another member", page::encode(&own.of(MemberId(1))).unwrap(), 1, 1),
-            ("of another volume", page::encode(&other_volume).unwrap(), 1, 1),
-            ("torn", torn, 1, 1),
-            ("blank", [0; PAGE_BYTES], 1, 0),
-        ] {
-            write(&drive, size, &path, &own, 0).unwrap();
-            drive.write_all_at(&content, first[1].start.0 * SECTOR_BYTES).unwrap();
-            let found = [false, true].map(|blank| bad_pages(&drive, first.clone(), &own, blank));
-            assert_eq!(found, [bad, bad_if_blank_is_not], "{name}");
-        }
-        assert_eq!(bad_pages(&drive, second.clone(), &own, false), 2, "this turn was never written");
-        let beyond = SectorRange::new(size.0, 8);
-        assert_eq!(bad_pages(&drive, [beyond], &own, true), 1, "it cannot be read");
-        std::fs::remove_file(&path).unwrap();
-    }
 }

@@ -15,11 +15,13 @@
 //! - [`replace`](mod@replace): a new drive in the place of a missing or detached drive.
 //! - [`rescue`](mod@rescue): metadata that another program has overwritten, written again.
 //! - [`resize`](mod@resize): new sizes of drives, and a newer on-disk format.
-//! - [`settings`]: changes of parameters on the labels.
+//! - [`settings`]: changes of parameters on the labels. [`former_settings`]: values that are
+//! refused now.
 //!
 //! Content of drives, read and written:
 //!
-//! - [`labels`]: labels. [`plan`]: scheme and members of a label.
+//! - [`labels`]: labels. [`label_pages`]: their pages, read and written again. [`plan`]: scheme and
+//!   members of a label.
 //! - [`state`]: the state on home drives. [`report`](mod@report): the report of lost content.
 //!
 //! Descriptions of a volume:
@@ -37,8 +39,10 @@ pub mod create;
 pub mod directories;
 pub mod examine;
 pub mod find;
+pub mod former_settings;
 pub mod held;
 mod home_content;
+pub mod label_pages;
 pub mod labels;
 pub mod lost;
 pub mod offline;

@@ -314,24 +314,26 @@ impl Scrubber {
     /// Notes pages of `member` that cannot be read. The pages of a member that is gone are no
     /// longer part of the volume.
     pub(super) fn pages_unread(&mut self, pages: Pages, member: MemberId, is_gone: bool) {
+        if is_gone {
+            return;
+        }
         if self.under_way().is_some_and(|scrubbing| scrubbing.verifies) {
             self.found_bad_page(pages, member);
         }
-        if !is_gone {
-            self.interrupt();
-        }
+        self.interrupt();
     }
 
-    /// Puts a page of `member` back that was written whenever it was read, and pauses: a write may
-    /// take a while. A page that was put back too often counts as bad.
-    pub(super) fn put_back(&mut self, now: Nanoseconds, pages: Pages, member: MemberId) {
-        let Some(scrubbing) = self.under_way() else { return };
+    /// Puts a page back that was written whenever it was read, and pauses: a write may take a
+    /// while. Returns false if pages were put back too often: then the page counts as bad.
+    pub(super) fn put_back(&mut self, now: Nanoseconds, pages: Pages) -> bool {
+        let Some(scrubbing) = self.under_way() else { return true };
         scrubbing.put_back += 1;
         scrubbing.next_at = scrubbing.next_at.max(now.saturating_add(PUT_BACK_PAUSE));
-        if scrubbing.put_back <= PUT_BACK_MAX {
-            return scrubbing.pages_left.push_back(pages);
+        let is_put_back = scrubbing.put_back <= PUT_BACK_MAX;
+        if is_put_back {
+            scrubbing.pages_left.push_back(pages);
         }
-        self.found_bad_page(pages, member);
+        is_put_back
     }
 
     /// Returns true if pages of metadata are left to read.
@@ -401,8 +403,8 @@ impl<P: Payload> Volume<P> {
                     self.scrub.read_begun(now, bytes);
                     return true;
                 }
-                if self.must_scrub_end() {
-                    // The last page was the last step.
+                if has_pages {
+                    // The last pages were on members that cannot be read. A checkpoint may be due.
                     return true;
                 }
                 let Some(count) = (if is_mirrored { self.compare_next() } else { self.scrub_next() }) else {

@@ -234,10 +234,10 @@ impl<P: Payload> Volume<P> {
         let is_quiet = job.writes.is_some() && job.writes == self.writes_if_quiet(pages);
         job.reads += 1;
         job.bad += u8::from(!is_sound && is_quiet);
-        let is_bad = job.bad >= BAD_READS;
+        let mut is_bad = job.bad >= BAD_READS;
         if is_sound || is_bad || job.reads >= READS_MAX {
             if !is_sound && !is_bad {
-                self.scrub.put_back(self.view.now, pages, self.place_of_pages(pages).0);
+                is_bad = !self.scrub.put_back(self.view.now, pages);
             }
             job.again.pop();
             (job.reads, job.bad) = (0, 0);

@@ -26,6 +26,8 @@ pub(super) struct Checkup {
     /// Set while the check waits for the end of a scrub that began before the check: that scrub has
     /// read content from before the check.
     awaits_other: bool,
+    /// Number of bad pages of metadata that the other scrub found.
+    pages_before: u64,
 }
 
 impl Checkup {
@@ -48,7 +50,7 @@ impl Server {
     /// Checks the next part of the block map, or the progress of the scrub. Returns true if the
     /// volume has new work.
     pub(super) fn go_on_checking(&mut self) -> bool {
-        let slots = self.volume.view().map.slots();
+        let (slots, is_scrubbing) = (self.volume.view().map.slots(), self.is_scrubbing());
         let Some(checkup) = &mut self.control.checkup else { return false };
         if let Some(from) = checkup.next {
             checkup.wrong.extend(self.volume.check_slots(Slot(from), SLOTS_AT_ONCE));
@@ -56,7 +58,7 @@ impl Server {
             let done = next >= slots || checkup.wrong.len() >= WRONG_MAX;
             checkup.next = (!done).then_some(next);
             if done && checkup.scrub {
-                checkup.awaits_other = self.volume.scrub_progress().is_some_and(|scrub| !scrub.finished);
+                checkup.awaits_other = is_scrubbing;
                 self.begin_scrub(None);
                 return true;
             }
@@ -65,16 +67,17 @@ impl Server {
         if checkup.next.is_some() {
             return false;
         }
-        let found = self.volume.scrub_progress().filter(|_| checkup.scrub);
-        if found.is_some_and(|found| !found.finished || self.is_reading_labels()) {
+        if checkup.scrub && is_scrubbing {
             return false;
         }
-        if checkup.awaits_other && found.is_some_and(|found| !found.interrupted) {
-            self.control.checkup.as_mut().expect("a check is under way").awaits_other = false;
+        let found = self.volume.scrub_progress().filter(|_| checkup.scrub).cloned();
+        if let Some(found) = found.as_ref().filter(|found| checkup.awaits_other && !self.is_interrupted(found)) {
+            let pages_before = self.pages_to_tell(found);
+            let checkup = self.control.checkup.as_mut().expect("a check is under way");
+            (checkup.awaits_other, checkup.pages_before) = (false, pages_before);
             self.begin_scrub(None);
             return true;
         }
-        let found = found.cloned();
         self.take_troubles();
         let Some(checkup) = self.control.checkup.take() else { return false };
         let report = self.report_of(&checkup, found.as_ref());
@@ -91,9 +94,9 @@ impl Server {
             blocks_read: found.map(|found| found.blocks_read),
             bad: found.map(|found| found.bad.iter().map(|bad| self.bad_block(bad)).collect()).unwrap_or_default(),
             bad_blocks: found.map_or(0, |found| found.bad_blocks),
-            bad_metadata_pages: found.map_or(0, |found| self.pages_to_tell(found)),
+            bad_metadata_pages: checkup.pages_before + found.map_or(0, |found| self.pages_to_tell(found)),
             bad_metadata_pages_left: left,
-            interrupted: found.is_some_and(|found| found.interrupted),
+            interrupted: found.is_some_and(|found| self.is_interrupted(found)),
             lost: self.lost(),
         }
     }

@@ -203,8 +203,9 @@ impl Server {
     pub(super) fn go_on_with_control(&mut self) -> bool {
         self.attend_waiting();
         let mut moved = self.control.drainage.is_some() && self.go_on_draining();
-        moved |= self.control.checkup.is_some() && self.go_on_checking();
+        // A scrub that has ended is recorded before a check begins its own.
         moved |= self.go_on_scrubbing();
+        moved |= self.control.checkup.is_some() && self.go_on_checking();
         moved |= self.control.attachment.is_some() && self.go_on_attaching();
         if self.control.report_at.is_some_and(|at| at <= self.now) {
             self.report();

@@ -295,6 +295,7 @@ impl Server {
 
     /// Writes the report when the server ends, if the members lack the newest report.
     pub(super) fn close_ledger(&mut self) {
+        self.close_scrubs();
         self.take_troubles();
         if let Some(writing) = self.ledger.writing.take() {
             // After a panic of the thread, the report is written again.

@@ -35,6 +35,8 @@ pub(super) struct Scrubs {
     next_at: Option<Nanoseconds>,
     /// Start of the last scrub whose end was recorded.
     seen: Option<Nanoseconds>,
+    /// Start of the first scrub whose end was recorded.
+    first: Option<Nanoseconds>,
 }
 
 impl Server {
@@ -58,9 +60,8 @@ impl Server {
     /// volume has new work.
     pub(super) fn go_on_scrubbing(&mut self) -> bool {
         self.note_first_pages_of_scrub();
-        let ended = self.volume.scrub_progress().filter(|scrub| scrub.finished && !self.is_reading_labels());
-        if let Some(scrub) = ended.filter(|scrub| self.control.scrubs.seen != Some(scrub.began)).cloned() {
-            self.note_scrub(&scrub);
+        if !self.is_reading_labels() {
+            self.note_last_scrub();
         }
         if self.scrubs_deadline().is_none_or(|at| at > self.now) {
             return false;
@@ -70,16 +71,33 @@ impl Server {
         true
     }
 
+    /// Records the last scrub of the volume, if the scrub has ended since.
+    fn note_last_scrub(&mut self) {
+        let ended = self.volume.scrub_progress().filter(|scrub| scrub.finished);
+        if let Some(scrub) = ended.filter(|scrub| self.control.scrubs.seen != Some(scrub.began)).cloned() {
+            self.note_scrub(&scrub);
+        }
+    }
+
+    /// Records what scrubs have found when the server ends. Labels that are still being read are
+    /// not waited for: their drive may not answer.
+    pub(super) fn close_scrubs(&mut self) {
+        self.take_label_pages();
+        self.note_first_pages_of_scrub();
+        self.note_last_scrub();
+    }
+
     /// Returns true if no other scrub has ended since the start.
     pub(super) fn is_first_scrub(&self, scrub: &Scrub) -> bool {
-        self.control.scrubs.seen.is_none_or(|seen| seen == scrub.began)
+        self.control.scrubs.first.is_none_or(|first| first == scrub.began)
     }
 
     fn note_scrub(&mut self, scrub: &Scrub) {
         self.control.scrubs.seen = Some(scrub.began);
+        self.control.scrubs.first.get_or_insert(scrub.began);
         let every = self.options.scrub.every;
         self.note_pages_of_scrub(scrub);
-        if scrub.interrupted {
+        if self.is_interrupted(scrub) {
             self.control.scrubs.next_at = every.map(|every| self.now.saturating_add(every.min(AGAIN)));
             return;
         }

@@ -75,6 +75,7 @@ mod tests {
     use bimetal_core::label::{Format, Label, MemberLabel, Uuid, usable};
     use bimetal_core::layout::{MemberId, Role};
     use bimetal_core::units::Bytes;
+    use bimetal_volumes::former_settings::take_former_values;
     use bimetal_volumes::settings::needs_clean;
 
     use super::super::testing::Bench;
@@ -151,6 +152,30 @@ mod tests {
                 assert!(message.contains(": expected "), "the remedy: {message}");
             }
         }
+    }
+
+    /// Regression: a volume whose label had `window=0`, which a former build took, could neither be
+    /// opened nor get another value.
+    #[test]
+    fn label_of_a_former_build_is_read_and_no_new_one_is_made() {
+        for (scheme, key, value) in
+            [("griffin", "migration_size", "0MiB"), ("mixedstore", "window", "0"), ("mixedstore", "window", "1")]
+        {
+            let mut former = label(scheme);
+            former.settings = vec![(key.to_owned(), value.to_owned())];
+            assert!(needs_clean(&former, "move_rate", "1MiB").is_err(), "{scheme}: {key}={value} is refused");
+            take_former_values(&mut former);
+            needs_clean(&former, "move_rate", "1MiB").unwrap_or_else(|error| panic!("{scheme}: {error}"));
+            assert!(needs_clean(&former, key, value).is_err(), "{scheme}: {key}={value} is refused anew");
+            let others = former.settings.clone();
+            take_former_values(&mut former);
+            assert_eq!(former.settings, others);
+        }
+        let mut sound = label("griffin");
+        sound.settings = vec![("migration_size".to_owned(), "off".to_owned()), ("window".to_owned(), "0".to_owned())];
+        let before = sound.clone();
+        take_former_values(&mut sound);
+        assert_eq!(sound, before);
     }
 
     /// Regression: a served volume refused the value that it has, if the parameter cannot change
