@@ -146,7 +146,7 @@ impl Drop for Server {
 const COMMANDS: &[(&str, &str)] = &[
     ("analyze", "analyze SQLITE"),
     ("catalog", "catalog show"),
-    ("compare", "compare SQLITE --limit 3000 --runs 2 --report report.html"),
+    ("compare", "compare SQLITE --limit 1000 --runs 2 --report report.html"),
     ("compare", "compare SQLITE --limit 2000 --runs 1 --ssd-size 1MiB"),
     ("compare", "compare SQLITE --limit 2000 --runs 1 --replay closed"),
     ("compare", "compare SQLITE --limit 2000 --runs 1 --schemes bcache,griffin --ssd aws-gp3 --hdd aws-st1"),
@@ -156,7 +156,7 @@ const COMMANDS: &[(&str, &str)] = &[
     ("fault", "fault --scheme griffin --seeds 3"),
     ("formats", "formats"),
     ("mrc", "mrc SQLITE --sizes 1MiB,2MiB"),
-    ("optimize", "optimize START --files map.csv --simulations 20"),
+    ("optimize", "optimize START --files map.csv --simulations 5"),
     ("plan", "plan SQLITE --limit 3000 --latency p99<20ms"),
     ("plan", "plan SQLITE --limit 3000 --latency p99<20ms --capacity 8TB"),
     // A disk keeps this budget with think times only.
@@ -170,7 +170,7 @@ const COMMANDS: &[(&str, &str)] = &[
     ("simulate", "simulate small.csv --scheme griffin"),
     ("simulate", "simulate SQLITE --limit 3000 --scheme griffin"),
     ("simulate", "simulate SQLITE --limit 3000 --scheme combo"),
-    ("extract", "extract intel-x25-m-80gb -o flash.toml"),
+    ("extract", "extract combo-ssd1-32gb -o flash.toml"),
     ("extract", "extract seagate-barracuda-7200.12-1tb -o disk.toml"),
     ("validate", "validate SQLITE --limit 1000 --ssd intel-x25-m-80gb"),
     ("validate", "validate SQLITE --limit 1000 --hdd seagate-barracuda-7200.12-1tb --fit"),

@@ -17,26 +17,36 @@ pub(crate) struct Tried {
     change: String,
     /// The value; `None` if the changed run has no value.
     value: Option<f64>,
+    /// Set if the change leads away from the paper: a recording can be made shorter, not longer.
+    leads_away: bool,
 }
 
 /// Returns a change that was tried.
 pub(crate) fn tried(change: impl Into<String>, value: Option<f64>) -> Tried {
-    Tried { change: change.into(), value }
+    Tried { change: change.into(), value, leads_away: false }
+}
+
+/// Returns a change that leads away from the paper.
+pub(crate) fn tried_away(change: impl Into<String>, value: Option<f64>) -> Tried {
+    Tried { leads_away: true, ..tried(change, value) }
 }
 
 /// Returns true if a change removes a quarter of the difference. What is left may lie on the other
 /// side of the paper's value, but no farther: a value that overshoots explains nothing.
-fn is_cause(expected: Expected, plain: f64, changed: f64) -> bool {
-    let difference = expected.difference(plain);
-    difference > 0.0 && expected.difference(changed) <= (1.0 - REMOVED) * difference
+/// A change that leads away must add a third, so that its reverse removes a quarter.
+fn is_cause(expected: Expected, plain: f64, changed: f64, leads_away: bool) -> bool {
+    let (difference, left) = (expected.difference(plain), expected.difference(changed));
+    let (from, to) = if leads_away { (left, difference) } else { (difference, left) };
+    difference > 0.0 && to <= (1.0 - REMOVED) * from
 }
 
 /// Returns the text that explains a difference: the value with each change, and other figures. If
 /// no change is a cause, the text says first that the mechanism was not measured.
 pub(super) fn mechanism(claim: &Claim, measured: &Measured) -> String {
     let Measured { ours, tried, facts } = measured;
-    let mut changed = tried.iter().filter_map(|tried| tried.value);
-    let is_explained = ours.is_some_and(|plain| changed.any(|changed| is_cause(claim.expected, plain, changed)));
+    let mut changed = tried.iter().filter_map(|tried| Some((tried.value?, tried.leads_away)));
+    let is_explained = ours
+        .is_some_and(|plain| changed.any(|(changed, leads_away)| is_cause(claim.expected, plain, changed, leads_away)));
     let value = |tried: &Tried| tried.value.map_or_else(|| "–".to_owned(), |value| claim.unit.text(value));
     let each: Vec<String> = tried.iter().map(|tried| format!("{} {}", value(tried), tried.change)).collect();
     let each = match (is_explained, each.is_empty()) {
@@ -75,6 +85,21 @@ mod tests {
         let name = "griffin-ideal-savings-public";
         assert!(text(name, 0.1958, &[0.763], "").starts_with(NOT_MEASURED));
         assert!(!text(name, 0.1958, &[0.70], "").starts_with(NOT_MEASURED));
+    }
+
+    /// The paper has 73 %. The plain value differs by 40 %, so a shorter recording must differ by
+    /// 53.4 % or more.
+    #[test]
+    fn change_that_leads_away_must_add_a_third() {
+        let away = |plain: f64, changed: f64| {
+            let name = "griffin-top-overwrites-public";
+            let claim = Paper::ALL.into_iter().flat_map(Paper::claims).find(|claim| claim.name == name).unwrap();
+            let tried = vec![tried_away("in part", Some(changed))];
+            mechanism(claim, &Measured { ours: Some(plain), tried, facts: String::new() })
+        };
+        assert_eq!(away(0.33, 0.19), "19 % in part");
+        assert_eq!(away(0.33, 0.2), format!("{NOT_MEASURED}: 20 % in part"));
+        assert_eq!(away(0.33, 0.5), format!("{NOT_MEASURED}: 50 % in part"));
     }
 
     #[test]

@@ -128,6 +128,11 @@ fn settled(trace: &Loaded) -> Loaded {
     Loaded { requests, queue_events: trace.queue_events, compact: trace.compact }
 }
 
+/// Returns the traces without the blocks that are written only once.
+fn written_often(traces: &[Loaded]) -> Vec<Loaded> {
+    traces.iter().map(|trace| Change::WithoutOnce.of(trace)).collect()
+}
+
 fn analysis(trace: &Loaded) -> Result<Analysis, ExperimentsError> {
     let mut analyzer = Analyzer::new(Bytes::from_kib(4))?;
     trace.requests.iter().for_each(|request| analyzer.request(request));
@@ -148,7 +153,8 @@ fn shipped(
     composite(values, ["griffin-savings", "griffin-penalty"], runs, desktops)?;
     in_order(values, "griffin-sequentiality", &names, &all, &logged)?;
     let (ideal, simple) = (life(desktops, "ideal")?, life(desktops, "simple")?);
-    values.explain("griffin-life-ideal", ideal, Vec::new(), erased(runs, often))?;
+    let written_often = Change::WithoutOnce.tried(life(&written_often(desktops), "ideal")?);
+    values.explain("griffin-life-ideal", ideal, vec![written_often], erased(runs, often))?;
     values.note("griffin-life-simple", ratio(simple, ideal))?;
     log_of_slc(values, "griffin-slc-log", desktops, often)
 }
@@ -196,12 +202,15 @@ fn in_order(
     let small: Vec<Loaded> = traces.iter().map(|trace| Change::Small.of(trace)).collect();
     let (small_with, small_without) = (each(&small, || griffin(&COMPOSITE))?, each(&small, alone)?);
     let small = mean(small_with.iter().zip(&small_without).map(|(with, without)| gain(with, without)));
+    let often = written_often(traces);
+    let (often_with, often_without) = (each(&often, || griffin(&COMPOSITE))?, each(&often, alone)?);
+    let often = mean(often_with.iter().zip(&often_without).map(|(with, without)| gain(with, without)));
     let shares = names.iter().zip(with.iter().zip(&without)).map(|(name, (with, without))| {
         format!("{name} {} to {}", percent(without.ssd_write_sequentiality), percent(with.ssd_write_sequentiality))
     });
     let shares = format!("share in order: {}", shares.collect::<Vec<_>>().join(", "));
     let mean_gain = mean(with.iter().zip(&without).map(|(with, without)| gain(with, without)));
-    values.explain(claim, mean_gain, vec![tried(Change::Small.text(), small)], shares)
+    values.explain(claim, mean_gain, vec![Change::Small.tried(small), Change::WithoutOnce.tried(often)], shares)
 }
 
 /// Returns the lifetime of flash with a log, relative to the lifetime without a log, computed from
@@ -237,7 +246,8 @@ fn log_of_slc(
         text(often.logged),
         percent(share(often.logged))
     );
-    values.explain(claim, share(ours), Vec::new(), text)
+    let written_often = Change::WithoutOnce.tried(share(logged(&written_often(traces))?));
+    values.explain(claim, share(ours), vec![written_often], text)
 }
 
 fn composite(
@@ -254,10 +264,12 @@ fn composite(
     let (saved, read) = (each(|run| run.write_savings), each(|run| run.read_penalty));
     let unread = self::each(traces, || griffin(&COMPOSITE[..2]).set(&[LOOSE]))?;
     let unread = tried("without a read threshold", mean(unread.iter().map(|run| run.write_savings)));
+    let often = self::each(&written_often(traces), || griffin(&COMPOSITE))?;
+    let often = Change::WithoutOnce.tried(mean(often.iter().map(|run| run.write_savings)));
     values.explain(
         savings,
         mean(runs.iter().map(|run| run.write_savings)),
-        vec![unread],
+        vec![unread, often],
         format!("an ideal cache saves {} of the writes; by trace Griffin saves {saved}", percent(possible)),
     )?;
     values.explain(
@@ -455,7 +467,8 @@ fn recorded(values: &mut Values, traces: &Traces, often: &OftenSaved) -> Result<
     let runs = each(&desktop, || griffin(&COMPOSITE))?;
     composite(values, ["griffin-savings-3h", "griffin-penalty-3h"], &runs, &desktop)?;
     in_order(values, "griffin-sequentiality-3h", &["desktop"], &desktop, &runs)?;
-    values.explain("griffin-life-ideal-3h", life(&desktop, "ideal")?, Vec::new(), erased(&runs, often))?;
+    let written_often = Change::WithoutOnce.tried(life(&written_often(&desktop), "ideal")?);
+    values.explain("griffin-life-ideal-3h", life(&desktop, "ideal")?, vec![written_often], erased(&runs, often))?;
     log_of_slc(values, "griffin-slc-log-3h", &desktop, often)?;
     let (latency, runs) = relative(&desktop[0], TIMED)?;
     let (thinking, _) = relative(&desktop[0], THINK)?;

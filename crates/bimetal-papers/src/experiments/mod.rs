@@ -35,7 +35,7 @@ use crate::figure::Figure;
 use crate::mixcp::{Cache, PaperError};
 use crate::traces::{Loaded, PUBLIC_DESKTOPS, Traces, is_shipped};
 
-pub(crate) use causes::{Tried, tried};
+pub(crate) use causes::{Tried, tried, tried_away};
 
 /// Reasons for which the experiments cannot be run. Except for a bad public trace, each reason is a
 /// defect of Bimetal.

@@ -9,7 +9,7 @@ use bimetal_trace::Request;
 use bimetal_trace::analysis::Analysis;
 
 use super::analysis;
-use crate::experiments::{ExperimentsError, Tried, percent, tried};
+use crate::experiments::{ExperimentsError, Tried, percent, tried, tried_away};
 use crate::traces::Loaded;
 
 /// Sectors of a block of 4 KiB.
@@ -27,8 +27,14 @@ pub(super) enum Change {
     Cached(usize),
     /// A time without arrivals lasts at most so many seconds.
     Pauses(u64),
+    /// All times between arrivals are so many times as long.
+    Slower(u64),
+    /// The blocks that are written only once are not written.
+    WithoutOnce,
     /// The blocks that are written exactly twice are not written.
     WithoutTwice,
+    /// The trace is cut into so many parts of equal time, and no part touches a block of another.
+    Parts(u64),
     /// The minutes that read most blocks after a write, so many of them, read nothing.
     WithoutMinutes(usize),
 }
@@ -40,8 +46,20 @@ impl Change {
             Self::Cached(mib) if mib % 1024 == 0 => format!("behind a buffer cache of {} GiB", mib / 1024),
             Self::Cached(mib) => format!("behind a buffer cache of {mib} MiB"),
             Self::Pauses(seconds) => format!("with pauses of at most {seconds} s"),
+            Self::Slower(times) => format!("if all requests come {times} times as slowly"),
+            Self::WithoutOnce => "without blocks that are written only once".to_owned(),
             Self::WithoutTwice => "without blocks that are overwritten only once".to_owned(),
+            Self::Parts(count) => format!("in recordings of 1/{count} of the length"),
+            Self::WithoutMinutes(1) => "without the minute that reads most written blocks".to_owned(),
             Self::WithoutMinutes(minutes) => format!("without the {minutes} minutes that read most written blocks"),
+        }
+    }
+
+    /// Returns the change with the value that a figure has then.
+    pub(super) fn tried(self, value: Option<f64>) -> Tried {
+        match self {
+            Self::Parts(_) => tried_away(self.text(), value),
+            _ => tried(self.text(), value),
         }
     }
 
@@ -52,7 +70,10 @@ impl Change {
             Self::Small => all.iter().filter(|request| is_small(request)).copied().collect(),
             Self::Cached(mib) => cached(all, mib * 256),
             Self::Pauses(seconds) => shortened(all, Nanoseconds::from_seconds(seconds)),
-            Self::WithoutTwice => without_twice(all),
+            Self::Slower(times) => slowed(all, times),
+            Self::WithoutOnce => without_written(all, 1),
+            Self::WithoutTwice => without_written(all, 2),
+            Self::Parts(count) => parted(all, count),
             Self::WithoutMinutes(minutes) => without_minutes(all, minutes),
         };
         Loaded { requests, queue_events: trace.queue_events, compact: trace.compact }
@@ -88,7 +109,7 @@ impl Altered {
 
     /// Returns a figure with each change.
     pub(super) fn figures(&self, figure: impl Fn(&Analysis) -> Option<f64>) -> Vec<Tried> {
-        self.changed.iter().map(|(change, analysis)| tried(change.text(), figure(analysis))).collect()
+        self.changed.iter().map(|(change, analysis)| change.tried(figure(analysis))).collect()
     }
 
     /// Returns the share of the reads after writes that a buffer cache leaves, as text.
@@ -145,8 +166,14 @@ fn shortened(requests: &[Request], longest: Nanoseconds) -> Vec<Request> {
     moved.collect()
 }
 
-/// Leaves out the blocks that are written exactly twice from all writes.
-fn without_twice(requests: &[Request]) -> Vec<Request> {
+/// Makes each time between two arrivals `times` as long.
+fn slowed(requests: &[Request], times: u64) -> Vec<Request> {
+    let slower = |request: &Request| Request { arrival: Nanoseconds(request.arrival.0 * times), ..*request };
+    requests.iter().map(slower).collect()
+}
+
+/// Leaves out the blocks that are written exactly `times` times from all writes.
+fn without_written(requests: &[Request], times: u64) -> Vec<Request> {
     let is_write = |request: &Request| request.kind == OpKind::Write;
     let mut writes = HashMap::<u64, u64>::new();
     for block in requests.iter().filter(|request| is_write(request)).flat_map(blocks) {
@@ -158,11 +185,27 @@ fn without_twice(requests: &[Request]) -> Vec<Request> {
             left.push(*request);
             continue;
         }
-        for block in blocks(request).filter(|block| writes.get(block) != Some(&2)) {
-            left.push(Request { range: SectorRange::new(block * BLOCK_SECTORS, BLOCK_SECTORS), ..*request });
+        let stays: Vec<u64> = blocks(request).filter(|block| writes.get(block) != Some(&times)).collect();
+        for run in stays.chunk_by(|block, next| block + 1 == *next) {
+            let range = SectorRange::new(run[0] * BLOCK_SECTORS, run.len() as u64 * BLOCK_SECTORS);
+            left.push(Request { range, ..*request });
         }
     }
     left
+}
+
+/// Moves the requests of each of `count` parts of the time to addresses of their own.
+fn parted(requests: &[Request], count: u64) -> Vec<Request> {
+    let (Some(first), Some(last)) = (requests.first(), requests.last()) else { return Vec::new() };
+    let length = (last.arrival.saturating_sub(first.arrival).0 + 1).div_ceil(count);
+    let end = requests.iter().map(|request| request.range.end().0).max().unwrap_or_default();
+    let stride = end.next_multiple_of(BLOCK_SECTORS);
+    let moved = requests.iter().map(|request| {
+        let part = request.arrival.saturating_sub(first.arrival).0 / length;
+        let range = SectorRange::new(request.range.start.0 + part * stride, request.range.len.0);
+        Request { range, ..*request }
+    });
+    moved.collect()
 }
 
 /// Counts the reads of blocks whose access before was a write.
@@ -238,11 +281,19 @@ mod tests {
         let (read, write) = (OpKind::Read, OpKind::Write);
         let all = || vec![request(0, write, 1), request(100, read, 1), request(101, read, 9)];
         assert_eq!(changed(Change::Pauses(10), all()), [(0, 1), (10, 1), (11, 9)]);
+        assert_eq!(changed(Change::Slower(3), all()), [(0, 1), (300, 1), (303, 9)]);
         assert_eq!(changed(Change::WithoutMinutes(1), all()), [(0, 1)]);
         assert_eq!(reads_after_writes(&all()), 1);
         let large = Request { range: SectorRange::new(0, SMALL_SECTORS + 1), ..request(0, write, 0) };
         let twice = vec![request(0, write, 1), request(1, write, 2), request(2, write, 1), request(3, read, 1)];
-        assert_eq!(changed(Change::WithoutTwice, twice), [(1, 2), (3, 1)]);
+        assert_eq!(changed(Change::WithoutTwice, twice.clone()), [(1, 2), (3, 1)]);
+        assert_eq!(changed(Change::WithoutOnce, twice.clone()), [(0, 1), (2, 1), (3, 1)]);
+        // The trace ends after 3 s, so the second half begins after 1.5 s.
+        assert_eq!(changed(Change::Parts(2), twice), [(0, 1), (1, 2), (2, 1 + 3), (3, 1 + 3)]);
+        let run = Request { range: SectorRange::new(8, 32), ..request(0, write, 0) };
+        let cut = Change::WithoutTwice.of(&Loaded::generated(vec![run, request(1, write, 3)])).requests;
+        let ranges: Vec<_> = cut.iter().map(|request| (request.range.start.0, request.range.len.0)).collect();
+        assert_eq!(ranges, [(8, 16), (32, 8)], "adjacent blocks stay one write");
         assert_eq!(changed(Change::Small, vec![large, request(1, write, 4)]), [(1, 4)]);
     }
 }

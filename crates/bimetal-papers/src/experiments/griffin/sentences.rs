@@ -23,7 +23,7 @@ use rayon::prelude::*;
 use super::altered::Change;
 use super::{FAST_LOG, INSTANT, LOG, MLC, SLC, THINK, WAITS};
 use super::{alone, analysis, each, erases, griffin, in_order, life, life_text, logged_on};
-use super::{megabytes, settled, timeouts, times};
+use super::{megabytes, settled, timeouts, times, written_often};
 use crate::claims::griffin::{CLOUD, P2P};
 use crate::claims::short;
 use crate::experiments::{CLOSED, ExperimentsError, Note, Plan, TIMED, Values, decide, mean, percent, ratio, tried};
@@ -236,7 +236,8 @@ fn public_desktops(values: &mut Values, traces: &[Loaded]) -> Result<(), Experim
     let (ideal, simple) = (life(&traces, "ideal")?, life(&traces, "simple")?);
     let by_trace = names.iter().zip(traces.chunks(1)).map(|(name, trace)| life_text(name, trace));
     let by_trace = by_trace.collect::<Result<Vec<_>, ExperimentsError>>()?.join(", ");
-    values.explain("griffin-life-ideal-public", ideal, Vec::new(), by_trace)?;
+    let written_often = Change::WithoutOnce.tried(life(&written_often(&traces), "ideal")?);
+    values.explain("griffin-life-ideal-public", ideal, vec![written_often], by_trace)?;
     values.note("griffin-life-simple-public", ratio(simple, ideal))
 }
 
@@ -304,11 +305,14 @@ fn rate(
 
 const IN_ORDER: (&str, f64) = ("64KiB", 1.0);
 const AT_RANDOM: (&str, f64) = ("4KiB", 0.0);
+/// More spare area than the drive's profile has.
+const SPARED: [(&str, &str); 1] = [("ssd.spare_factor", "0.12")];
 
 /// Griffin, sections 2, 6.4 and 7: the rates of the four drives.
 fn rates(values: &mut Values) -> Result<(), ExperimentsError> {
     let disk = |profile, start| rate(Plan::new("hdd-only").hdd(profile), IN_ORDER, start, Precondition::Sequential);
     let flash = |profile, writes, fill| rate(Plan::new("ssd-only").ssd(profile), writes, Bytes(0), fill);
+    let spared = rate(Plan::new("ssd-only").ssd(MLC).set(&SPARED), AT_RANDOM, Bytes(0), Precondition::Random)?;
     let end = (Profile::load(LOG)?.capacity.bytes().get() - 8_000_000_000) / 4096 * 4096;
     let places = [disk(LOG, Bytes(0))?, disk(LOG, Bytes(end / 8192 * 4096))?, disk(LOG, Bytes(end))?];
     decide(values, "griffin-rate-7200", &places, PLACES, Vec::new())?;
@@ -319,7 +323,8 @@ fn rates(values: &mut Values) -> Result<(), ExperimentsError> {
     let at_random = [Precondition::Sequential, Precondition::Random].map(|fill| flash(MLC, AT_RANDOM, fill));
     let [ordered, filled] = at_random;
     let at_random = [ordered?, filled?];
-    decide(values, "griffin-rate-random", &at_random, FILLS, Vec::new())?;
+    let spared = vec![tried("behind a filling at random, with 12 % of the flash as spare area", spared)];
+    decide(values, "griffin-rate-random", &at_random, FILLS, spared)?;
     let numbers: Vec<_> = at_random.iter().flat_map(|rate| places.map(|place| ratio(place, *rate))).collect();
     decide(values, "griffin-shared-log", &numbers, &format!("{PLACES}, each {FILLS}"), Vec::new())?;
     let slower = at_random.map(|rate| ratio(in_order, rate));

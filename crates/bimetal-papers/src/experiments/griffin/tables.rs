@@ -39,7 +39,7 @@ pub(super) fn measure(values: &mut Values, traces: &Traces) -> Result<(), Experi
     }
     if let Some(mayun) = traces.public("diskmon-mayun.tsv.xz")? {
         let writes = Altered::of(&mayun, &[Change::Small, Change::Pauses(10)])?;
-        let reads = Altered::of(&mayun, &[Change::Cached(64), Change::WithoutMinutes(3)])?;
+        let reads = Altered::of(&mayun, &[Change::Cached(64), Change::WithoutMinutes(1), Change::WithoutMinutes(3)])?;
         cells(values, &MAYUN, &writes, &reads)?;
     }
     if is_shipped("desktop") {
@@ -75,7 +75,7 @@ fn over(
     let each = (0..changes).filter_map(|at| {
         let changed: Vec<_> = traces.iter().filter_map(|trace| trace.changes().nth(at)).collect();
         let (change, _) = changed.first()?;
-        Some(tried(change.text(), of(changed.iter().map(|(_, analysis)| analysis).collect())))
+        Some(change.tried(of(changed.iter().map(|(_, analysis)| analysis).collect())))
     });
     values.explain(claim, plain, each.collect(), String::new())
 }
@@ -86,7 +86,7 @@ fn altered(traces: &[Loaded], changes: &[Change]) -> Result<Vec<Altered>, Experi
 
 /// Measures columns 6 to 8 of table 1 over the shipped servers, and the mean of column 6.
 fn shipped(values: &mut Values, traces: &Traces) -> Result<(), ExperimentsError> {
-    let changes = [Change::Small, Change::WithoutTwice];
+    let changes = [Change::Small, Change::WithoutOnce, Change::WithoutTwice];
     let servers = altered(&traces.all_shipped(&SERVERS)?, &changes)?;
     over(values, "griffin-ideal-savings-servers", &servers, AVERAGE, SAVINGS)?;
     over(values, "griffin-ideal-least-server", &servers, LOWEST, SAVINGS)?;
@@ -110,13 +110,17 @@ fn public_desktops(values: &mut Values, traces: &[Loaded]) -> Result<(), Experim
 
 /// Measures table 3 over a virtual machine.
 fn of_machine(values: &mut Values, machine: &Loaded) -> Result<(), ExperimentsError> {
-    let machine = Altered::of(machine, &[Change::Small, Change::Cached(1024)])?;
+    let changes = [Change::Small, Change::Cached(1024), Change::WithoutMinutes(3), Change::Slower(10)];
+    let machine = Altered::of(machine, &changes)?;
     cells(values, &MACHINE, &machine, &machine)
 }
 
 /// Measures tables 4 and 5 over a server with source code.
 fn server(values: &mut Values, traces: &Traces) -> Result<(), ExperimentsError> {
-    let server = altered(&[traces.shipped("office-server")?], &[Change::Small, Change::Cached(256)])?;
+    let server = altered(
+        &[traces.shipped("office-server")?],
+        &[Change::Small, Change::WithoutOnce, Change::Cached(256), Change::Slower(10)],
+    )?;
     over(values, "griffin-svn-savings", &server, AVERAGE, SAVINGS)?;
     over(values, "griffin-svn-top-overwrites", &server, AVERAGE, TOP)?;
     over(values, "griffin-svn-top-reads", &server, AVERAGE, TOP_READS)?;
@@ -126,7 +130,7 @@ fn server(values: &mut Values, traces: &Traces) -> Result<(), ExperimentsError> 
 /// Measures tables 4 and 5 over a developer's Linux, and table 2 over its files.
 fn developer(values: &mut Values, traces: &Traces) -> Result<(), ExperimentsError> {
     let desktop = traces.shipped("desktop")?;
-    let savings = Altered::of(&desktop, &[Change::Small, Change::Cached(256)])?;
+    let savings = Altered::of(&desktop, &[Change::Small, Change::WithoutOnce, Change::Cached(256)])?;
     let written = format!(
         "{} MiB are written; most overwrites: {}",
         savings.plain.write_bytes >> 20,
@@ -136,8 +140,8 @@ fn developer(values: &mut Values, traces: &Traces) -> Result<(), ExperimentsErro
         values.explain(claim, figure(&savings.plain), savings.figures(figure), written.clone())?;
     }
     over(values, "griffin-dev-top-reads", &[savings], AVERAGE, TOP_READS)?;
-    let writes = Altered::of(&desktop, &[Change::Pauses(10), Change::Pauses(1)])?;
-    let reads = Altered::of(&desktop, &[Change::Cached(256), Change::Pauses(10)])?;
+    let writes = Altered::of(&desktop, &[Change::Pauses(60), Change::Parts(4), Change::Slower(10)])?;
+    let reads = Altered::of(&desktop, &[Change::Cached(256), Change::Pauses(60), Change::Pauses(10)])?;
     cells(values, &DEVELOPER, &writes, &reads)?;
     overwritten_files(values, traces, &desktop)
 }
