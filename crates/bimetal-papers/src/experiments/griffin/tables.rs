@@ -140,8 +140,8 @@ fn developer(values: &mut Values, traces: &Traces) -> Result<(), ExperimentsErro
         values.explain(claim, figure(&savings.plain), savings.figures(figure), written.clone())?;
     }
     over(values, "griffin-dev-top-reads", &[savings], AVERAGE, TOP_READS)?;
-    let writes = Altered::of(&desktop, &[Change::Pauses(60), Change::Parts(4), Change::Slower(10)])?;
-    let reads = Altered::of(&desktop, &[Change::Cached(256), Change::Pauses(60), Change::Pauses(10)])?;
+    let writes = Altered::of(&desktop, &[Change::Pauses(20), Change::Parts(4), Change::Slower(10)])?;
+    let reads = Altered::of(&desktop, &[Change::Cached(256), Change::Pauses(20), Change::Pauses(10)])?;
     cells(values, &DEVELOPER, &writes, &reads)?;
     overwritten_files(values, traces, &desktop)
 }
