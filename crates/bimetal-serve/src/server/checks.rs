@@ -31,6 +31,10 @@ pub(super) struct Checkup {
 }
 
 impl Checkup {
+    fn new(scrub: bool) -> Self {
+        Self { scrub, next: Some(0), ..Self::default() }
+    }
+
     /// Returns true while slots of the block map are left to check.
     pub(super) fn is_looking(&self) -> bool {
         self.next.is_some()
@@ -38,13 +42,29 @@ impl Checkup {
 }
 
 impl Server {
+    /// Begins a check, or joins the check under way. A check whose scrub is reading has read content
+    /// from before this request, so another check follows it.
     pub(super) fn hear_check(&mut self, key: usize, scrub: bool) -> Option<Reply> {
-        let checkup =
-            self.control.checkup.get_or_insert_with(|| Checkup { scrub, next: Some(0), ..Checkup::default() });
+        let checkup = self.control.checkup.get_or_insert_with(|| Checkup::new(scrub));
+        let is_reading = checkup.scrub && checkup.next.is_none() && !checkup.awaits_other;
+        if is_reading && scrub {
+            self.watch(key, Watch::NextCheck);
+            return None;
+        }
         // A request for a scrub widens a check under way.
         checkup.scrub |= scrub;
         self.watch(key, Watch::Check);
         None
+    }
+
+    /// Begins the check after the one that has ended, if a requester waits for it.
+    fn begin_next_check(&mut self) {
+        let waiting = self.control.visitors.iter().filter(|(_, visitor)| visitor.watch == Some(Watch::NextCheck));
+        let waiting: Vec<usize> = waiting.map(|(key, _)| key).collect();
+        if !waiting.is_empty() {
+            self.control.checkup = Some(Checkup::new(true));
+        }
+        waiting.into_iter().for_each(|key| self.watch(key, Watch::Check));
     }
 
     /// Checks the next part of the block map, or the progress of the scrub. Returns true if the
@@ -84,7 +104,8 @@ impl Server {
         let is_mirrored = self.volume.view().layout.is_mirrored();
         let message = in_words(&report, is_mirrored);
         self.tell_watchers(Watch::Check, &Reply::Done(Done { message, check: Some(report) }));
-        false
+        self.begin_next_check();
+        self.control.checkup.is_some()
     }
 
     fn report_of(&self, checkup: &Checkup, found: Option<&Scrub>) -> CheckReport {

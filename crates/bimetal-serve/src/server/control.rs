@@ -37,6 +37,8 @@ pub(super) enum Watch {
     Acknowledge,
     Attach,
     Check,
+    /// The check after the one under way.
+    NextCheck,
     Drain,
     Set,
     TraceStart,

@@ -168,6 +168,27 @@ mod tests {
         assert_eq!(said, 1, "{lines:?}");
     }
 
+    /// Regression: a check joined a check whose scrub had read blocks from before it.
+    #[test]
+    fn second_check_reads_everything_again() {
+        let (mut bench, result) = reading_bench();
+        *result.lock().unwrap() = Some(Counts::default());
+        bench.server.take_label_pages();
+        bench.run();
+        let [first, second, third] = [(); 3].map(|()| bench.visit());
+        bench.pass(Nanoseconds::from_seconds(1));
+        bench.request(first, Request::Check { scrub: true });
+        let began = bench.server.volume.scrub_progress().map(|scrub| scrub.began);
+        bench.pass(Nanoseconds::from_seconds(1));
+        bench.request(second, Request::Check { scrub: true });
+        bench.request(third, Request::Check { scrub: true });
+        assert_eq!(bench.server.volume.scrub_progress().map(|scrub| scrub.began), began);
+        bench.run();
+        assert_ne!(bench.server.volume.scrub_progress().map(|scrub| scrub.began), began, "a scrub of their own");
+        let told = [first, second, third].map(|key| reports(&mut bench, key).len());
+        assert_eq!(told, [1; 3], "each has its answer");
+    }
+
     /// Regression: what a scrub had found was forgotten if the server stopped before the labels
     /// were read.
     #[test]
