@@ -127,10 +127,10 @@ struct Sums {
 }
 
 impl ResponseModel {
-    /// Returns the model over the last `window` requests and service times.
+    /// Returns the model over the last `window` requests and service times, at least two.
     pub(crate) fn new(window: usize) -> Self {
         Self {
-            window: window.max(2),
+            window,
             arrivals: VecDeque::new(),
             reads: 0,
             sequential: 0,

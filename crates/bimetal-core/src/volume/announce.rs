@@ -402,3 +402,29 @@ impl<P: Payload> Volume<P> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Regression: a copy whose repetition had failed once was given up until the next start, also
+    /// after a later state had been stored there.
+    #[test]
+    fn copy_is_repeated_again_once_it_was_stored() {
+        let home = MemberId(1);
+        let mut announcements = Announcements::default();
+        assert!(announcements.repeat_copy(home, 1, 0));
+        assert!(announcements.begin());
+        announcements.note_failure(home);
+        announcements.writing = None;
+        assert!(!announcements.repeat_copy(home, 1, 0), "another try would skip numbers of states");
+        assert!(announcements.repeat_copy(home, 1, 1), "the other copy");
+        announcements.writing = Some(State { sequence: 2, ..State::default() });
+        announcements.second_first.clear();
+        announcements.note_success(home);
+        assert!(!announcements.repeat_copy(home, 1, 0), "a copy of another turn was stored");
+        announcements.writing = Some(State { sequence: 3, ..State::default() });
+        announcements.note_success(home);
+        assert!(announcements.repeat_copy(home, 1, 0));
+    }
+}
