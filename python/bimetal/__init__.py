@@ -203,7 +203,12 @@ def mrc(
     classes = [policy for policy in listed if not isinstance(policy, str)]
     own = {"policies": names or "lru", "sizes": sizes, "unit": unit, "sample": sample, "seed": seed, "block": block}
     text, _ = _run("mrc", [trace], own, None, classes)
-    return MissRatios(text, frame_of_records(json.loads(text)["results"]))
+    document = json.loads(text)
+    if not names:
+        # The command has one policy of its own at least.
+        document["results"] = [point for point in document["results"] if point["policy"] != "lru"]
+        text = json.dumps(document)
+    return MissRatios(text, frame_of_records(document["results"]))
 
 
 def analyze(trace: _AnyTrace, *, block: str | None = None, files: _Path | None = None) -> Document:
@@ -261,7 +266,8 @@ def sweep(
     `progress` is called with the number of jobs done and the number of all jobs.
 
     `on` runs the jobs elsewhere, as tasks with one core each: `"ray"` is a Ray cluster, and an executor
-    like `concurrent.futures.ProcessPoolExecutor(8)` its workers. All machines see the grid, its traces
+    like `ProcessPoolExecutor(8, mp_context=multiprocessing.get_context("spawn"))` of `concurrent.futures`
+    its workers. All machines see the grid, its traces
     and the folder under the same paths. `tasks` is the number of tasks, by default four for each worker.
     With `on`, `progress` counts tasks. A task whose worker dies is begun again, on another worker.
     """
@@ -350,12 +356,12 @@ def _toml(grid: Mapping[str, object]) -> str:
     settings = grid.get("set", {})
     if not isinstance(settings, Mapping):
         raise Error("the key 'set' of a grid: expected a mapping of settings")
-    plain = [f"{json.dumps(key)} = {_toml_value(value)}\n" for key, value in grid.items() if key != "set"]
-    of_set = [f"{json.dumps(key)} = {_toml_value(value)}\n" for key, value in settings.items()]
+    plain = [f"{json.dumps(key, ensure_ascii=False)} = {_toml_value(value)}\n" for key, value in grid.items() if key != "set"]
+    of_set = [f"{json.dumps(key, ensure_ascii=False)} = {_toml_value(value)}\n" for key, value in settings.items()]
     return "".join([*plain, "[set]\n", *of_set] if of_set else plain)
 
 
 def _toml_value(value: object) -> str:
     if isinstance(value, (list, tuple, range)):
         return f"[{', '.join(_toml_value(item) for item in value)}]"
-    return json.dumps(os.fspath(value) if isinstance(value, os.PathLike) else value)
+    return json.dumps(os.fspath(value) if isinstance(value, os.PathLike) else value, ensure_ascii=False)

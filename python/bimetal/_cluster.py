@@ -24,6 +24,9 @@ _TASKS_PER_WORKER = 4
 _UNDER_WAY_PER_WORKER = 2
 #: Times that a task is begun.
 _ATTEMPTS = 3
+#: The process that loaded the native code. A forked child lacks its threads, and would wait for them.
+_LOADED_IN = os.getpid()
+_PROCESSES = 'ProcessPoolExecutor(8, mp_context=multiprocessing.get_context("spawn"))'
 
 
 class Executor(Protocol):
@@ -78,6 +81,8 @@ def run(
 
 def _task(line: list[str], folder: str, asked_by: tuple[str, int]) -> dict[str, Any]:
     """Runs a shard where the executor wants it, and returns its numbers of jobs."""
+    if os.getpid() != _LOADED_IN:
+        raise Error(f"the executor forks this process, and threads are not forked: expected {_PROCESSES}")
     if _process() != asked_by and os.getcwd() != folder:
         # A grid names its traces from the working directory of the process that asked.
         os.chdir(folder)
@@ -97,7 +102,7 @@ def _executor(on: str | Executor) -> Executor:
     if on == "ray":
         return _Ray()
     if not hasattr(on, "submit"):
-        raise Error(f"on={on!r}: expected 'ray', or an executor like concurrent.futures.ProcessPoolExecutor(8)")
+        raise Error(f"on={on!r}: expected 'ray', or an executor like {_PROCESSES}")
     return on  # type: ignore[return-value]
 
 

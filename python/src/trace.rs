@@ -222,9 +222,9 @@ fn of_columns(columns: Columns, has_times: bool, name: String) -> Trace {
 /// them, with true if they have times.
 fn from_batches(batches: &[RecordBatch]) -> Result<(Columns, bool), String> {
     let mut requests: Vec<Request> = Vec::with_capacity(batches.iter().map(RecordBatch::num_rows).sum());
-    let mut has_times = false;
+    let has_times = batches.iter().map(has_times).collect::<Result<Vec<bool>, String>>()?.contains(&true);
     for batch in batches {
-        has_times |= add_requests(batch, &mut requests)?;
+        add_requests(batch, has_times, &mut requests)?;
     }
     if requests.is_empty() {
         return Err("the table has no row: expected a request in each row".to_owned());
@@ -232,14 +232,33 @@ fn from_batches(batches: &[RecordBatch]) -> Result<(Columns, bool), String> {
     if !requests.is_sorted_by_key(|request| request.arrival) {
         requests.sort_by_key(|request| request.arrival);
     }
+    let ends = requests.first().zip(requests.last());
+    if let Some((first, last)) = ends.filter(|(first, last)| (last.arrival - first.arrival).0 > SPAN_NS_MAX) {
+        return Err(format!(
+            "time_ns: the times go from {} to {}: expected less than 100 years between them",
+            first.arrival.0, last.arrival.0
+        ));
+    }
     let mut builder = Builder::default();
     requests.iter().for_each(|request| builder.push(request));
     Ok((builder.finish(), has_times))
 }
 
-/// Adds the requests of a table. Returns true if the requests have times.
-fn add_requests(batch: &RecordBatch, requests: &mut Vec<Request>) -> Result<bool, String> {
-    let optional = |name: &str| batch.column_by_name(name).map(|column| numbers(column, name)).transpose();
+/// Longest time between the first and the last request, as in traces of files: 100 years.
+const SPAN_NS_MAX: u64 = 100 * 365 * 86_400 * 1_000_000_000;
+
+fn optional(batch: &RecordBatch, name: &str) -> Result<Option<Vec<Option<u64>>>, String> {
+    batch.column_by_name(name).map(|column| numbers(column, name)).transpose()
+}
+
+/// Returns true if a request of a table has a time.
+fn has_times(batch: &RecordBatch) -> Result<bool, String> {
+    Ok(optional(batch, "time_ns")?.is_some_and(|time| time.iter().any(Option::is_some)))
+}
+
+/// Adds the requests of a table. With `has_times`, each request has a time.
+fn add_requests(batch: &RecordBatch, has_times: bool, requests: &mut Vec<Request>) -> Result<(), String> {
+    let optional = |name: &str| optional(batch, name);
     let needed = |name: &str| {
         optional(name)?.ok_or_else(|| {
             format!("the table has no column {name}: expected lba and sectors, and if known time_ns, device, op, fua and response_ns")
@@ -250,7 +269,9 @@ fn add_requests(batch: &RecordBatch, requests: &mut Vec<Request>) -> Result<bool
     let response = optional("response_ns")?;
     let op = batch.column_by_name("op").map(Texts::of).transpose().map_err(|error| format!("op: {error}"))?;
     let kinds = op.map(|op| kinds(&op)).transpose()?;
-    let has_times = time.as_ref().is_some_and(|time| time.iter().any(Option::is_some));
+    if has_times && time.is_none() {
+        return Err("a part of the table has no column time_ns, and another has times: expected times in all".to_owned());
+    }
     for at in 0..batch.num_rows() {
         let value = |column: &[Option<u64>], name: &str| {
             column[at].ok_or_else(|| format!("row {at}: {name} is null: expected a number"))
@@ -273,7 +294,7 @@ fn add_requests(batch: &RecordBatch, requests: &mut Vec<Request>) -> Result<bool
         request.check().map_err(|error| format!("row {at}: {error}"))?;
         requests.push(request.without_place_of_flush());
     }
-    Ok(has_times)
+    Ok(())
 }
 
 fn kinds(op: &Texts) -> Result<Vec<OpKind>, String> {

@@ -35,6 +35,8 @@ pub(crate) enum Moment {
     Queued,
     /// Issue of the request to the drive.
     Issued,
+    /// Return of an issued request to the queue. The request is issued once more later.
+    Requeued,
     /// Completion of the request by the drive.
     Completed,
 }

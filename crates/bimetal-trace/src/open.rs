@@ -376,6 +376,7 @@ impl Trace {
             }
             (Moment::Queued, event) => Ok(event == Some(Event::Queue)),
             (Moment::Issued, event) => Ok(event == Some(Event::Issue)),
+            (Moment::Requeued, event) => Ok(event == Some(Event::Issue) && self.pairing.is_some()),
             (Moment::Completed, _) => Ok(self.pairing.is_some()),
         }
     }

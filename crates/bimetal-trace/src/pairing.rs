@@ -8,6 +8,13 @@
 //! is covered in one of the requests that overlap the completion. A request is complete once every
 //! sector of it is covered.
 //!
+//! A drive may return an issued request to the queue. The request's second issue is no request of
+//! its own.
+//!
+//! A file system on a partition queues requests for the partition, and the disk completes them, with
+//! sectors of the disk. So a device that queues and never completes is a part of the device that
+//! completes its requests.
+//!
 //! Further facts, as seen on Linux 6.18:
 //!
 //! * A flush is queued as `FWS 0 + 0`, issued as `FF 0 + 0`, completed as `FF −1 + 0`. One flush of
@@ -18,7 +25,7 @@
 //!   parts. The write completes as a write, and once more with length 0 when it is stable. No event
 //!   reports the end of the flush of such a write.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bimetal_core::operation::OpKind;
 use bimetal_core::units::{Nanoseconds, SectorRange};
@@ -100,6 +107,13 @@ pub(crate) struct Pairing {
     first: u64,
     /// Device, class, first sector and number of each request that waits for a completion.
     open: BTreeSet<(u32, Class, u64, u64)>,
+    /// Device, class, first sector and length of the issued requests that went back to the queue.
+    requeued: BTreeSet<(u32, Class, u64, u64)>,
+    /// Devices of requests, and devices of completions.
+    requesting: BTreeSet<u32>,
+    completing: BTreeSet<u32>,
+    /// The disk of each partition.
+    disks: BTreeMap<u32, u32>,
     /// Length of the longest range in `open`, by class. This length bounds how far before a
     /// completion an overlapping request may start.
     sectors_max: [u64; CLASSES_WITH_SECTORS],
@@ -116,6 +130,10 @@ impl Pairing {
             waiting: VecDeque::new(),
             first: 0,
             open: BTreeSet::new(),
+            requeued: BTreeSet::new(),
+            requesting: BTreeSet::new(),
+            completing: BTreeSet::new(),
+            disks: BTreeMap::new(),
             sectors_max: [0; CLASSES_WITH_SECTORS],
             touched: Vec::new(),
             now: Nanoseconds::ZERO,
@@ -128,8 +146,16 @@ impl Pairing {
     pub(crate) fn push(&mut self, entry: Entry) {
         self.now = entry.time;
         match entry.moment {
-            Moment::Completed => self.complete(&entry),
-            Moment::Only | Moment::Queued | Moment::Issued => self.arrive(entry),
+            Moment::Completed => {
+                self.completing.insert(entry.device);
+                self.complete(&entry);
+            }
+            Moment::Requeued => self.requeue(&entry),
+            Moment::Only | Moment::Queued | Moment::Issued => {
+                self.requesting.insert(entry.device);
+                let device = self.disks.get(&entry.device).copied().unwrap_or(entry.device);
+                self.arrive(Entry { device, ..entry });
+            }
         }
     }
 
@@ -160,7 +186,22 @@ impl Pairing {
             || (head.class == Some(Class::UnstableWrite) && age.saturating_sub(age_when_done) > PATIENCE_STABLE)
     }
 
+    fn key(entry: &Entry) -> (u32, Class, u64, u64) {
+        (entry.device, Class::of_request(entry), entry.range.start.0, entry.range.len.0)
+    }
+
+    /// Takes the return of an issued request to the queue.
+    fn requeue(&mut self, entry: &Entry) {
+        let key = Self::key(entry);
+        if self.exact(key.0, key.1, entry.range).is_some() {
+            self.requeued.insert(key);
+        }
+    }
+
     fn arrive(&mut self, entry: Entry) {
+        if entry.moment == Moment::Issued && self.requeued.remove(&Self::key(&entry)) {
+            return;
+        }
         // Issued requests are already split: their flushes are requests of their own.
         if entry.preflush && entry.moment == Moment::Queued {
             let range = SectorRange::default();
@@ -184,6 +225,7 @@ impl Pairing {
         }
         if self.open.is_empty() {
             self.sectors_max = [0; CLASSES_WITH_SECTORS];
+            self.requeued.clear();
         }
     }
 
@@ -208,12 +250,42 @@ impl Pairing {
         }
     }
 
+    /// Returns the number of the oldest open request with exactly this range.
+    fn exact(&self, device: u32, class: Class, range: SectorRange) -> Option<u64> {
+        let SectorRange { start, len } = range;
+        let same_start = self.open.range((device, class, start.0, 0)..=(device, class, start.0, u64::MAX));
+        same_start.map(|key| key.3).find(|&number| self.entry(number).range.len == len)
+    }
+
+    /// Returns the number of the oldest open request with exactly the range of `completion`, of a
+    /// device that may be a partition of the completing disk. Its requests belong to the disk from
+    /// now on.
+    fn exact_of_partition(&mut self, completion: &Entry) -> Option<u64> {
+        let disk = completion.device;
+        if self.requesting.contains(&disk) {
+            return None;
+        }
+        let (class, range) = (Class::of_data(completion.kind), completion.range);
+        let mut parts = self.requesting.iter().filter(|device| !self.completing.contains(device));
+        let (part, number) = parts.find_map(|&part| Some((part, self.exact(part, class, range)?)))?;
+        self.disks.insert(part, disk);
+        for (number, waiting) in (self.first..).zip(&mut self.waiting) {
+            if waiting.entry.device == part {
+                waiting.entry.device = disk;
+                let (start, class) = (waiting.entry.range.start.0, waiting.class);
+                if let Some(class) = class.filter(|&class| self.open.remove(&(part, class, start, number))) {
+                    self.open.insert((disk, class, start, number));
+                }
+            }
+        }
+        Some(number)
+    }
+
     fn complete_sectors(&mut self, completion: &Entry) {
         let (device, class) = (completion.device, Class::of_data(completion.kind));
-        let SectorRange { start, len } = completion.range;
-        let same_start = self.open.range((device, class, start.0, 0)..=(device, class, start.0, u64::MAX));
-        let exact = same_start.map(|key| key.3).find(|&number| self.entry(number).range.len == len);
-        if let Some(number) = exact {
+        let start = completion.range.start;
+        let exact = self.exact(device, class, completion.range);
+        if let Some(number) = exact.or_else(|| self.exact_of_partition(completion)) {
             self.respond_to_data(number, completion);
             return;
         }
@@ -325,6 +397,71 @@ mod tests {
 
     use Moment::{Issued, Queued};
     use OpKind::{Flush, Read, Write, WriteZeroes};
+
+    /// Returns the entries of these events: microseconds, device, moment, first sector.
+    fn paired(events: &[(u64, u32, Moment, u64)]) -> Vec<(u32, u64, Option<u64>)> {
+        let mut pairing = Pairing::new(ENDLESS);
+        let mut entries = Vec::new();
+        for &(at, device, moment, sector) in events {
+            let range = SectorRange::new(sector, 8);
+            pairing.push(Entry { moment, ..Entry::request(at * 1000, device, Write, range) });
+            entries.extend(std::iter::from_fn(|| pairing.pop(false)));
+        }
+        entries.extend(std::iter::from_fn(|| pairing.pop(true)));
+        assert!(pairing.open.is_empty());
+        entries
+            .into_iter()
+            .map(|entry| (entry.device, entry.range.start.0, entry.response.map(|ns| ns.0 / 1000)))
+            .collect()
+    }
+
+    /// Regression: a request that the drive returned to the queue counted twice.
+    #[test]
+    fn requeued_request_counts_once() {
+        let events = [
+            (0, 0, Issued, 100),
+            (10, 0, Moment::Requeued, 100),
+            (20, 0, Issued, 200),
+            (30, 0, Issued, 100),
+            (50, 0, Moment::Completed, 100),
+            (60, 0, Moment::Completed, 200),
+            (70, 0, Issued, 100),
+            (75, 0, Moment::Requeued, 300),
+            (80, 0, Issued, 300),
+        ];
+        let expected = [(0, 100, Some(50)), (0, 200, Some(40)), (0, 100, None), (0, 300, None)];
+        assert_eq!(paired(&events), expected);
+    }
+
+    /// Regression: requests to partitions had no response times, and lay on devices of their own.
+    #[test]
+    fn requests_to_partitions_belong_to_the_disk_that_completes_them() {
+        use Moment::Completed;
+        let events = [
+            (0, 1, Queued, 100),
+            (5, 2, Queued, 900),
+            (10, 1, Queued, 200),
+            (20, 0, Completed, 100),
+            (30, 0, Completed, 900),
+            (40, 0, Completed, 200),
+            (50, 2, Queued, 908),
+            (60, 0, Completed, 908),
+        ];
+        let expected = [(0, 100, Some(20)), (0, 900, Some(25)), (0, 200, Some(30)), (0, 908, Some(10))];
+        assert_eq!(paired(&events), expected);
+        // A device that completes its own requests, or a disk that has requests, is no part.
+        let others = [
+            (0, 1, Queued, 50),
+            (1, 1, Completed, 50),
+            (2, 1, Queued, 100),
+            (3, 0, Completed, 100),
+            (4, 3, Queued, 100),
+            (5, 2, Queued, 60),
+            (6, 2, Completed, 100),
+        ];
+        let expected = [(1, 50, Some(1)), (1, 100, None), (3, 100, None), (2, 60, None)];
+        assert_eq!(paired(&others), expected);
+    }
 
     #[test]
     fn completions_in_any_order_find_their_requests() {

@@ -30,11 +30,11 @@ pub(crate) struct Unknown {
     pub(crate) rejected: String,
 }
 
-/// Returns the complete lines at the beginning of a trace. The last line counts if the trace
-/// `ended` with that line.
+/// Returns the complete lines at the beginning of a trace, without a byte order mark. The last line
+/// counts if the trace `ended` with that line.
 pub(crate) fn complete_lines(head: &[u8], ended: bool) -> Vec<&[u8]> {
     let mut lines = Vec::new();
-    let mut rest = head;
+    let mut rest = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head);
     while let Some(at) = find_line_feed(rest) {
         lines.push(without_carriage_return(&rest[..at]));
         rest = &rest[at + 1..];
@@ -142,6 +142,7 @@ mod tests {
         assert_eq!(complete_lines(b"a\r\nb\nc", false), [b"a", b"b"]);
         assert_eq!(complete_lines(b"a\nc", true), [b"a", b"c"]);
         assert_eq!(complete_lines(b"", true), [b""; 0]);
+        assert_eq!(complete_lines(b"\xef\xbb\xbfa\nb\n", false), [b"a", b"b"]);
     }
 
     #[test]

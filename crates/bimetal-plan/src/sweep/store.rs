@@ -254,21 +254,14 @@ impl Store {
         Ok(results)
     }
 
-    /// Returns the plans of the folder, sorted by name.
+    /// Returns the plans of the folder, sorted by name. Another shard may remove an old plan
+    /// meanwhile.
     ///
     /// # Errors
     /// A plan cannot be read.
     pub fn plans(&self) -> Result<Vec<Plan>, SweepError> {
-        let read = |path: PathBuf| {
-            let text = fs::read_to_string(&path).map_err(|error| unreadable(&path, &error))?;
-            serde_json::from_str::<Plan>(&text).ok().filter(|plan| plan.schema == PLAN).ok_or_else(|| {
-                SweepError::new(format!(
-                    "{}: is not a plan of the form '{PLAN}': delete the file, and run the sweep again",
-                    path.display()
-                ))
-            })
-        };
-        self.files(PLANS, ".json")?.into_iter().map(read).collect()
+        let plans = self.files(PLANS, ".json")?.into_iter().map(|path| read_plan(&path));
+        plans.filter_map(Result::transpose).collect()
     }
 
     /// Writes a plan. Plans of any grid with another engine, or other content of a file, go.
@@ -471,6 +464,21 @@ fn unwritable(path: &Path, error: &io::Error) -> SweepError {
 
 fn unreadable(path: &Path, error: &io::Error) -> SweepError {
     SweepError::new(format!("{}: cannot be read: {error}", path.display()))
+}
+
+/// Reads a plan; `None` if the file is gone.
+fn read_plan(path: &Path) -> Result<Option<Plan>, SweepError> {
+    let text = match fs::read_to_string(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        read => read.map_err(|error| unreadable(path, &error))?,
+    };
+    let plan = serde_json::from_str::<Plan>(&text).ok().filter(|plan| plan.schema == PLAN);
+    plan.map(Some).ok_or_else(|| {
+        SweepError::new(format!(
+            "{}: is not a plan of the form '{PLAN}': delete the file, and run the sweep again",
+            path.display()
+        ))
+    })
 }
 
 #[cfg(test)]

@@ -51,6 +51,7 @@ impl LineFormat for Blkparse {
             b"Q" => Moment::Queued,
             b"D" => Moment::Issued,
             b"C" => Moment::Completed,
+            b"R" => Moment::Requeued,
             [first, rest @ ..] if first.is_ascii_alphabetic() && rest.len() < 2 => return Ok(None),
             other => return Err(Bad::form("action", other, "Q, D, C or another action of blktrace")),
         };

@@ -121,6 +121,7 @@ impl Blktrace {
         }
         let moment = match action & 0xff {
             1 => Moment::Queued,
+            4 => Moment::Requeued,
             7 => Moment::Issued,
             8 => Moment::Completed,
             _ => return Ok(None),

@@ -78,7 +78,7 @@ impl LineFormat for Csv {
         };
         let mut entry = Entry::request(time, device, kind, range);
         entry.fua = match fields.text("fua")? {
-            b"0" => false,
+            b"0" | b"" => false,
             b"1" => true,
             other => return Err(Bad::form("fua", other, "0 or 1")),
         };

@@ -4,7 +4,8 @@
 //!
 //! Content cannot tell the formats apart for sure. A decimal point in the time means milliseconds:
 //! simulators that count nanoseconds write whole numbers. Addresses and sizes that are all
-//! multiples of 512 are bytes: a sector number is a multiple of 512 by chance only once in 512.
+//! multiples of 512 are bytes, if a request is larger than 2048: a sector number is a multiple of
+//! 512 by chance only once in 512, but backups have requests of 512 sectors at aligned addresses.
 //! MQSim and SSDSim are read in the same way, so either name is right.
 
 use bimetal_core::operation::OpKind;
@@ -64,11 +65,16 @@ pub(crate) fn append(request: &Request, time: std::fmt::Arguments<'_>, out: &mut
     true
 }
 
+/// Largest size that may be a number of sectors: 1 MiB. As bytes, a trace without a larger size
+/// would have requests of at most four sectors.
+const SECTORS_MAX: u64 = 2048;
+
 /// Properties of the columns of a sample.
 struct Evidence {
     lines: usize,
     decimal_point: bool,
-    /// Set while every address and every size is a multiple of 512.
+    /// Set if every address and every size is a multiple of 512, and a size is larger than
+    /// [`SECTORS_MAX`].
     aligned: bool,
     /// Set while the first column may be an index: see [`decide`].
     index: bool,
@@ -77,7 +83,7 @@ struct Evidence {
 impl Evidence {
     fn of(sample: &[&[u8]]) -> Self {
         let mut evidence = Self { lines: 0, decimal_point: false, aligned: true, index: true };
-        let (mut first, mut last) = (None, 0);
+        let (mut first, mut last, mut largest) = (None, 0, 0);
         for line in sample {
             let mut fields = Fields::of_words(line);
             let (Some(time), Some(_), Ok(address), Ok(size)) =
@@ -86,13 +92,15 @@ impl Evidence {
                 continue;
             };
             evidence.lines += 1;
-            evidence.decimal_point |= time.contains(&b'.');
+            largest = largest.max(size);
+            evidence.decimal_point |= time.iter().any(|byte| b".eE".contains(byte));
             evidence.aligned &= address % 512 == 0 && size % 512 == 0;
             let time = std::str::from_utf8(time).ok().and_then(|time| time.parse::<u64>().ok()).unwrap_or(1);
             evidence.index &= time.is_multiple_of(10) && (first.is_none() || time > last);
             first = first.or(Some(time));
             last = time;
         }
+        evidence.aligned &= largest > SECTORS_MAX;
         let advance = last.saturating_sub(first.unwrap_or(0));
         evidence.index &= evidence.lines >= 16 && advance < 1000 * evidence.lines as u64;
         evidence
@@ -146,9 +154,18 @@ mod tests {
     #[test]
     fn decimal_point_and_alignment_decide() {
         assert_eq!(decided(&["0.5 0 63 8 1", "1 0 71 8 0"]), (&disksim::INFO, false));
-        assert_eq!(decided(&["0.5 0 4096 512 1"]), (&linnos::INFO, false));
+        assert_eq!(decided(&["0.5 0 4096 4096 1", "1.5 0 8192 512 1"]), (&linnos::INFO, false));
+        assert_eq!(decided(&["1e-3 0 63 8 1"]), (&disksim::INFO, false));
         assert_eq!(decided(&["500 0 64 8 1"]), (&mqsim::INFO, false));
         assert_eq!(decided(&["500 0 65536 8192 1"]), (&linnos::INFO, false));
+    }
+
+    /// Regression: a backup with requests of 256 KiB was read as requests of 512 bytes, over times a
+    /// million times as long.
+    #[test]
+    fn large_aligned_requests_of_sectors_are_no_bytes() {
+        assert_eq!(decided(&["500 0 0 512 1", "700 0 512 512 1"]), (&mqsim::INFO, false));
+        assert_eq!(decided(&["0.5 0 1024 2048 0"]), (&disksim::INFO, false));
     }
 
     #[test]

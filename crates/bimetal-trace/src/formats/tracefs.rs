@@ -55,6 +55,7 @@ impl LineFormat for Tracefs {
         let (moment, has_command) = match event {
             b"block_bio_queue:" => (Moment::Queued, false),
             b"block_rq_issue:" => (Moment::Issued, true),
+            b"block_rq_requeue:" => (Moment::Requeued, true),
             b"block_rq_complete:" => (Moment::Completed, true),
             b"block_bio_complete:" => (Moment::Completed, false),
             _ => return Ok(None),

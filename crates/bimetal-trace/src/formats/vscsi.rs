@@ -74,11 +74,12 @@ fn recognise(head: &[u8]) -> bool {
     Version::of(head).is_some()
 }
 
-/// Returns the operation of a SCSI operation code; `None` if it is no request for data.
+/// Returns the operation of a SCSI operation code; `None` if it is no request for data. A write that
+/// verifies is a write.
 pub(crate) fn operation(code: u16) -> Option<OpKind> {
     match code {
         0x08 | 0x28 | 0x88 | 0xa8 => Some(OpKind::Read),
-        0x0a | 0x2a | 0x8a | 0xaa => Some(OpKind::Write),
+        0x0a | 0x2a | 0x8a | 0xaa | 0x2e | 0x8e | 0xae => Some(OpKind::Write),
         0x35 | 0x91 => Some(OpKind::Flush),
         0x41 | 0x93 => Some(OpKind::WriteZeroes),
         _ => None,
