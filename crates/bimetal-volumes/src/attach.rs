@@ -13,6 +13,7 @@ use bimetal_core::label::assembly::{Absent as Missing, Seat};
 use bimetal_core::label::report::{AcceptedLoss, GivenUp};
 use bimetal_core::label::{Format, Guard, Label};
 use bimetal_core::layout::{Layout, MemberId};
+use bimetal_core::scheme::MemberState;
 use bimetal_core::schemes;
 use bimetal_core::settings::SettingError;
 use bimetal_core::units::Bytes;
@@ -243,12 +244,25 @@ pub fn attach(
 ) -> Result<Attached, AttachError> {
     let mut attached = recover(located, options, progress, |drive| drive)?;
     attached.held.use_newest_format();
+    release_slots_that_failed(&mut attached);
     attached.held.begin(&mut attached.drives)?;
     if options.accept_loss {
         let losses = losses(&attached);
         attached.held.keep_losses(&losses)?;
     }
     Ok(attached)
+}
+
+/// Counts the drive with the slots as absent, if the drive failed while home was a plain disk. The
+/// drive may have copies from before the use of the disk, and nothing on it tells that they are old.
+/// The labels tell it: from their next writing on, the drive is behind.
+fn release_slots_that_failed(attached: &mut Attached) {
+    let was_plain = matches!(attached.held.label().guard, Some((_, Guard::Down)));
+    let view = attached.volume.view();
+    let slots = view.layout.slots.map(|slots| slots.member);
+    if let Some(slots) = slots.filter(|&slots| was_plain && view.member(slots).state != MemberState::Online) {
+        attached.held.release(slots);
+    }
 }
 
 /// Returns the losses of a start that permits losses.

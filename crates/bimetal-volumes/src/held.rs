@@ -38,7 +38,7 @@ use bimetal_device::probe::Probe;
 use rustix::io::Errno;
 
 use crate::find::{Labelled, Located};
-use crate::label_pages::{LabelPages, count_bad_at_start};
+use crate::label_pages::{LabelPages, count_bad_at_start, has_label};
 use crate::labels::{self, LabelError};
 use crate::registry;
 use crate::report;
@@ -72,6 +72,9 @@ pub enum HoldError {
         /// Path of the drive.
         path: PathBuf,
     },
+    /// Another command has written the labels meanwhile.
+    #[error("volume '{0}' was changed by another command meanwhile: run this command again")]
+    Changed(String),
     /// Another process holds the volume or one of its drives.
     #[error(transparent)]
     Lock(#[from] VolumeLockError),
@@ -159,8 +162,8 @@ impl Held {
             return Err(HoldError::LabelLost { name: label.name, member, path });
         }
         let present: Vec<Present> = drives
-            .into_iter()
-            .map(|(id, drive)| Present {
+            .iter()
+            .map(|&(id, drive)| Present {
                 id,
                 probe: drive.probe.clone(),
                 next_turn: drive.next_turn,
@@ -169,6 +172,13 @@ impl Held {
             })
             .collect();
         let lock = lock(&label.name, present.iter().map(|member| &member.probe))?;
+        // The labels were read before the drives were locked.
+        for ((_, drive), lock) in drives.iter().zip(&lock.drives) {
+            let now = labels::read(lock.file(), drive.found.size, &drive.probe.path)?;
+            if now.label.writing != drive.found.label.writing {
+                return Err(HoldError::Changed(label.name));
+            }
+        }
         let mut held = Self {
             label,
             present,
@@ -523,7 +533,13 @@ impl Held {
                     }
                     written = true;
                 }
-                Err(error @ LabelError::Io { .. }) if *carried != 0 && Some(*id) != guarded => refused = Some(error),
+                Err(error @ LabelError::Io { .. }) if *carried != 0 && Some(*id) != guarded => {
+                    // The drive may have stored the page, and failed after it.
+                    if has_label(file, &label, size, *next_turn) {
+                        (*next_turn, *carried) = (1 - *next_turn, self.label.writing);
+                    }
+                    refused = Some(error);
+                }
                 Err(error) => return Err(error.into()),
             }
         }

@@ -87,6 +87,13 @@ fn sound(
     (is_own && is_sound(&found)).then_some(page.0)
 }
 
+/// Returns true if the first copy of `turn` has exactly the writing of `label`.
+pub fn has_label(drive: &File, label: &Label, size: Sectors, turn: usize) -> bool {
+    let place = label.pages(size, turn).next();
+    let is_same = |found: &Label| found.writing == label.writing;
+    place.is_some_and(|place| reopened(drive).is_ok_and(|drive| sound(&drive, place, label, is_same).is_some()))
+}
+
 /// Counts the bad pages of a member of `size` before its label is written for the first time in
 /// this start. `label` is the volume's newest label, which the member may lack. The turn after
 /// `newest` may be blank. `copies` is the number of copies of each turn.
@@ -279,6 +286,17 @@ mod tests {
         places[2..].iter().for_each(|&place| labelled.put(place, &[0; PAGE_BYTES]));
         pages().unwrap().mend(&labelled.drive);
         assert_eq!(pages().unwrap().count_bad(), 2);
+    }
+
+    /// A drive may store a page and fail after it. Then the drive carries the new writing.
+    #[test]
+    fn label_that_was_stored_is_found() {
+        let labelled = Labelled::new("label-stored");
+        let next = Label { generation: labelled.label.generation + 1, writing: 99, ..labelled.label.clone() };
+        let has = |label: &Label, turn| has_label(&labelled.drive, label, labelled.size(), turn);
+        assert!(!has(&next, 0) && !has(&labelled.label, 0) && has(&labelled.label, 1));
+        labelled.put(labelled.places()[0], &page::encode(&next).unwrap());
+        assert!(has(&next, 0));
     }
 
     #[test]

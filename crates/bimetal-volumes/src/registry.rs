@@ -20,6 +20,9 @@ use crate::directories;
 /// Maximum of remembered sizes: each costs two reads of every drive without a label.
 const SIZES_MAX: usize = 1024;
 
+/// Maximum of remembered files.
+const FILES_MAX: usize = 1024;
+
 fn place() -> PathBuf {
     directories::state().join("files")
 }
@@ -57,15 +60,17 @@ pub fn remember_sizes(label: &Label) -> io::Result<()> {
     replace(&place, &lines)
 }
 
-/// Remembers `paths`, which are absolute, and forgets files that no longer exist. Returns the file
-/// of the list.
+/// Remembers `paths`, which are absolute. A file that is not there is remembered, because its file
+/// system may not be mounted now; of too many, the oldest are forgotten. Returns the file of the
+/// list.
 ///
 /// # Errors
 /// Fails if the file cannot be written.
 pub fn remember(paths: &[PathBuf]) -> io::Result<PathBuf> {
     let place = place();
     let _lock = lock(&place)?;
-    let mut all = files();
+    let text = fs::read_to_string(&place).unwrap_or_default();
+    let mut all: Vec<PathBuf> = text.lines().map(PathBuf::from).collect();
     for path in paths {
         // A path with a line end cannot be remembered; the drive is found when it is named.
         let whole = path.to_str().is_some_and(|path| !path.contains('\n'));
@@ -73,7 +78,8 @@ pub fn remember(paths: &[PathBuf]) -> io::Result<PathBuf> {
             all.push(path.clone());
         }
     }
-    let lines: Vec<String> = all.iter().map(|path| path.display().to_string()).collect();
+    let newest = all.len().saturating_sub(FILES_MAX);
+    let lines: Vec<String> = all[newest..].iter().map(|path| path.display().to_string()).collect();
     replace(&place, &lines)?;
     Ok(place)
 }

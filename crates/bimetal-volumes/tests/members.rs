@@ -105,6 +105,22 @@ fn start_of(path: &Path) -> Vec<u8> {
     bytes
 }
 
+/// Regression: a command took labels that it had read before it locked the drives. Another command
+/// had written them meanwhile, and its setting was lost.
+#[test]
+fn labels_that_changed_before_the_lock_are_refused() {
+    in_own_place("labels_that_changed_before_the_lock_are_refused", |place| {
+        volume("changing", "bcache", &file(place, "ssd", 16), &file(place, "hdd", 16));
+        let before = find("changing").expect("found");
+        let mut other = Held::take(&before).expect("nobody has it");
+        keep(&mut other, "move_rate", "1MiB").expect("the labels are written");
+        drop(other);
+        assert!(matches!(Held::take(&before), Err(HoldError::Changed(name)) if name == "changing"));
+        let held = Held::take(&find("changing").expect("found")).expect("the labels are those of today");
+        assert!(held.label().scheme_settings().any(|setting| setting == ("move_rate", "1MiB")));
+    });
+}
+
 /// An open volume keeps its home from being taken for a plain drive. The guard hides the drive's
 /// beginning until it is lowered.
 #[test]

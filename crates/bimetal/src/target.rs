@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use bimetal_core::label::check_name;
+use bimetal_core::label::{Guard, Label, check_name};
 use bimetal_serve::control::client::Client;
 use bimetal_serve::control::message::{Reply, Request};
 use bimetal_serve::control::socket_of;
@@ -80,12 +80,14 @@ pub(crate) fn control(server: &mut Server, located: &Located, held: Held) -> Res
 /// function lowers the guard and returns a message for the user: the home drive becomes a plain
 /// disk. If no guarded volume was drained, it closes the drives, provided the server ended cleanly.
 pub(crate) fn let_go(held: &Mutex<Held>, summary: &Summary) -> Result<Option<String>, Error> {
+    if !summary.clean {
+        // A thread may hold the labels for a drive that does not answer.
+        return Ok(None);
+    }
     // The lock is kept until everything is written.
     let mut held = held.lock().unwrap_or_else(PoisonError::into_inner);
     if !summary.drained || held.label().guard.is_none() {
-        if summary.clean {
-            held.close()?;
-        }
+        held.close()?;
         return Ok(None);
     }
     held.lower_guard()?;
@@ -94,6 +96,19 @@ pub(crate) fn let_go(held: &Mutex<Held>, summary: &Summary) -> Result<Option<Str
     }
     let guarded = held.label().guard.map(|(member, _)| held.label().member_name(member));
     Ok(guarded.map(|member| format!("{member} is a plain disk now: its content can be used without bimetal")))
+}
+
+/// Tells that the beginning of the home drive is not back in its place, after a drain that was to
+/// make it a plain disk; `None` if it is.
+pub(crate) fn what_is_not_plain(label: &Label) -> Option<String> {
+    let Some((member, Guard::Up)) = label.guard else { return None };
+    Some(format!(
+        "every block is home, but {} is no plain disk: its first MiB is not back in its place. The server has told \
+         why; run `bimetal status {}`, then `bimetal drain {} --detach` again",
+        label.member_name(member),
+        label.name,
+        label.name
+    ))
 }
 
 /// Starts a server that handles only `request`, for a stopped volume, and returns the reply.
@@ -125,6 +140,9 @@ pub(crate) fn serve_for(located: &Located, options: Options, request: &Request) 
     let ended = thread.join().map_err(|_| Error::new(format!("the server of '{name}' crashed: please report this")))?;
     if let Some(message) = let_go(&held, &ended?)? {
         note(message);
+    }
+    if ends && let Some(left) = what_is_not_plain(held.lock().unwrap_or_else(PoisonError::into_inner).label()) {
+        return Err(Error::new(left));
     }
     answer
 }

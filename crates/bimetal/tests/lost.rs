@@ -703,6 +703,28 @@ fn a_dead_home_is_failed_and_not_serving() {
     assert!(served.kill().contains("ssd ("));
 }
 
+/// Regression: a drain answered that home is a plain disk, although the guard could not be lowered.
+#[test]
+fn drain_that_leaves_the_guard_up_is_no_success() {
+    let place = Place::new("guarded", LAZY);
+    for is_served in [true, false] {
+        let served = is_served.then(|| place.serve("box"));
+        if is_served {
+            let mut disk = place.disk();
+            disk.write(0, &[7; 8 * BLOCK]);
+            disk.flush();
+            // Another program writes where the notice of the guard stands.
+            let home = File::options().write(true).open(place.folder.join("hdd.img")).unwrap();
+            home.write_all_at(&[0xa5; 512], 8 * 512).unwrap();
+        }
+        let output = place.command("drain box --detach").output().unwrap();
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{message}");
+        assert!(!is_served || message.contains("hdd is no plain disk"), "{message}");
+        drop(served);
+    }
+}
+
 /// The tails of drives move when drives grow, and the report moves with them.
 #[test]
 fn a_report_stays_when_drives_grow() {

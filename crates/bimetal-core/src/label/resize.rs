@@ -19,15 +19,17 @@ use crate::layout::{LABEL_SECTORS, MemberId};
 use crate::units::{SectorRange, Sectors};
 
 /// Returns the label of a drive of `size`, and the size at whose end the label lies. `read` returns
-/// the label in the tail of a size. `hints` are sizes that missing members may have had.
+/// the label in the tail of a size. `hints` are sizes that missing members may have had; of several
+/// labels, the last one written counts.
 pub fn search(
     size: Sectors,
     hints: &[Sectors],
     mut read: impl FnMut(Sectors) -> Option<Current>,
 ) -> Option<(Sectors, Current)> {
     let Some(at_end) = read(size) else {
-        let mut grown = hints.iter().filter(|&&hint| hint < size);
-        return grown.find_map(|&hint| Some((hint, read(hint).filter(|found| found.label.own().size == hint)?)));
+        let grown = hints.iter().filter(|&&hint| hint < size);
+        let found = grown.filter_map(|&hint| Some((hint, read(hint).filter(|found| found.label.own().size == hint)?)));
+        return found.max_by_key(|(_, found)| (found.label.written, found.label.generation));
     };
     let own = at_end.label.own();
     if own.size >= size {
@@ -338,6 +340,26 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// Regression: a drive that had grown twice counted for the volume that it had had first.
+    #[test]
+    fn newest_label_of_a_grown_drive_counts() {
+        let label_of = |size, written| {
+            let mut label = Label { written, ..label() };
+            label.members[usize::from(label.index.0)].size = size;
+            Current { label, next_turn: 0, by_second_copy: false }
+        };
+        let (first, second) = (Bytes::from_mib(8).sectors(), Bytes::from_mib(16).sectors());
+        let found = |written: [u64; 2]| {
+            let read = |size| match size {
+                size if size == first => Some(label_of(first, written[0])),
+                size if size == second => Some(label_of(second, written[1])),
+                _ => None,
+            };
+            search(Bytes::from_mib(32).sectors(), &[first, second], read).map(|(size, _)| size)
+        };
+        assert_eq!((found([5, 9]), found([9, 5])), (Some(second), Some(first)));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use clap::Args;
 use crate::error::Error;
 use crate::options::JsonOption;
 use crate::output::print_done;
-use crate::target::{Target, ask, serve_for};
+use crate::target::{Target, ask, serve_for, what_is_not_plain};
 
 /// Write all dirty blocks home, so that home has everything
 ///
@@ -44,7 +44,9 @@ fn await_end(volume: &str) -> Result<(), Error> {
     let begun = Instant::now();
     while begun.elapsed() < PATIENCE {
         match Target::find(volume) {
-            Ok(Target::Stopped(located)) if owner(&located.assembly.label.name).is_none() => return Ok(()),
+            Ok(Target::Stopped(located)) if owner(&located.assembly.label.name).is_none() => {
+                return what_is_not_plain(&located.assembly.label).map_or(Ok(()), |left| Err(Error::new(left)));
+            }
             _ => sleep(Duration::from_millis(50)),
         }
     }
