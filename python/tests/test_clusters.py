@@ -106,6 +106,13 @@ def test_folder_that_is_not_shared_is_refused(tmp_path):
         bimetal.sweep(GRID, tmp_path / "results", on=Elsewhere(), tasks=2)
 
 
+def test_executor_that_forks_is_refused(tmp_path):
+    """Regression: the forked processes waited for threads that they do not have."""
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("fork")) as pool:
+        with pytest.raises(bimetal.Error, match="threads are not forked: expected ProcessPoolExecutor"):
+            bimetal.sweep(GRID, tmp_path / "results", on=pool, tasks=1)
+
+
 def test_wrong_executors_and_options_are_refused(tmp_path):
     for options, message in [
         ({"on": "rai"}, "on='rai': expected 'ray', or an executor"),

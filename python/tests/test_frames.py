@@ -4,6 +4,7 @@ import bimetal
 import pandas
 import polars
 import pyarrow
+import pytest
 from test_trace import COLUMNS
 
 
@@ -12,6 +13,13 @@ def test_polars_takes_and_gives_tables(office):
     assert frame.columns == COLUMNS and frame.height == len(office)
     reads = frame.filter(polars.col("op") == "read")
     assert len(bimetal.Trace.from_frame(reads)) == reads.height == 20_860
+
+
+def test_each_part_of_a_table_has_times_if_one_has():
+    part = lambda times: polars.DataFrame({"time_ns": polars.Series(times, dtype=polars.UInt64), "lba": [0], "sectors": [8]})
+    table = polars.concat([part([5]), part([None])], rechunk=False)
+    with pytest.raises(bimetal.Error, match="time_ns is null: expected a number"):
+        bimetal.Trace.from_frame(table)
 
 
 def test_pandas_takes_and_gives_tables(office):

@@ -40,6 +40,9 @@ def test_lru_in_python_misses_as_the_built_in(office):
             misses.setdefault(point.policy, []).append(point.miss_ratio)
         assert misses["Lru"] == misses["lru"]
         assert misses["Mru"] != misses["lru"]
+    # Regression: a class alone came with the points of lru.
+    alone = bimetal.mrc(part, [Lru], sizes=[0.01])
+    assert [point.policy for point in alone.results] == ["Lru"] and alone.frame().to_dict()["policy"] == ["Lru"]
 
 
 def test_lru_in_python_simulates_as_the_built_in(office):

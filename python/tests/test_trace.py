@@ -62,6 +62,11 @@ def test_requests_of_a_table_are_sorted_by_time():
     assert columns["op"] == ["read"] * 3 and columns["response_ns"] == [None] * 3
 
 
+def test_times_further_apart_than_a_century_are_refused():
+    with pytest.raises(bimetal.Error, match="expected less than 100 years between them"):
+        bimetal.Trace.from_frame({"time_ns": [0, 2**62], "lba": [0, 8], "sectors": [8, 8]})
+
+
 def test_name_of_a_trace_may_look_like_an_option():
     trace = bimetal.Trace.from_frame({"lba": [0], "sectors": [8]}, name="--limit")
     assert bimetal.simulate(trace, "hdd-only").to_dict()["trace"]["name"] == "--limit"

@@ -196,10 +196,15 @@ pub(crate) fn of_parts(
     let mut confidence = Confidence { requests, ..Confidence::default() };
     let (second, first) = (runs.pop().flatten(), runs.pop().flatten());
     confidence.windows = count;
+    let is_timeless = load.survey.is_timeless();
     for budget in budgets.iter().filter(|budget| budget.is_of_run()) {
         let value = |run: &Option<Box<Figures>>| run.as_ref().and_then(|figures| figures.of(budget));
+        // A window without the figure, such as the hits of reads where nothing is read, decides
+        // nothing.
         let windows: Vec<f64> = runs.iter().filter_map(value).collect();
-        let kept = runs.iter().filter(|run| budget.kept_by(value(run))).count() as u64;
+        let (kept, with_figure) =
+            (windows.iter().filter(|&&value| budget.kept_by(Some(value))).count(), windows.len() as u64);
+        let kept = kept as u64;
         let all = windows.iter().copied().chain(value(&second)).chain(figures.predicted(budget));
         let short_end = all.reduce(|one, other| if budget.is_upper() { one.max(other) } else { one.min(other) });
         confidence.budgets.push(Spread {
@@ -211,9 +216,12 @@ pub(crate) fn of_parts(
             first_half: value(&first),
             second_half: value(&second),
             kept_in_second_half: budget.kept_by(value(&second)),
-            kept_in_windows: Some((kept, count)),
+            kept_in_windows: Some((kept, with_figure)),
             short_end,
-            proven: kept == count && budget.kept_by(short_end),
+            proven: with_figure > 0
+                && kept == with_figure
+                && budget.kept_by(short_end)
+                && !(is_timeless && budget.is_response_time()),
             needs_volatile_cache: false,
         });
     }
@@ -334,6 +342,9 @@ impl Confidence {
         self.notes = notes(figures, budgets);
         if windows == 0 {
             self.notes.push(format!("{requests} requests are too few to estimate the error of the response times"));
+        }
+        if evaluator.load.survey.is_timeless() && budgets.iter().any(Budget::is_response_time) {
+            self.notes.push("the trace has no times, so that no response time is proven".to_owned());
         }
         let broken = self.budgets.iter().filter(|spread| !spread.kept_in_second_half);
         let why = |spread: &Spread| spread.why_broken(budgets, evaluator.load, evaluator.common.block);

@@ -361,11 +361,21 @@ pub fn purchase(model: &str, drives: u64, bytes: u64, usd: f64, date: &str) -> S
 /// Returns the drives of an option with price and date: `samsung-990-pro 1 TB ($218, 2026-02) and
 /// seagate-exos-x18 18 TB ($290, 2025-07)`.
 pub fn purchases(candidate: &Candidate) -> String {
-    let drive = |role| {
-        let Offer { model, drives, size, usd, date, .. } = candidate.drive(role)?;
-        Some(purchase(model, *drives, size.0, *usd, date))
-    };
-    [Role::Ssd, Role::Log, Role::Hdd].into_iter().filter_map(drive).collect::<Vec<_>>().join(" and ")
+    let of_role = |role| candidate.drives.iter().filter(move |(own, _)| *own == role).map(|(_, offer)| offer);
+    let mut bought: Vec<(&Offer, u64)> = Vec::new();
+    // An array has several members with one role.
+    for offer in [Role::Ssd, Role::Log, Role::Hdd].into_iter().flat_map(of_role) {
+        let is_same =
+            |known: &Offer| (&known.model, known.size, known.drives) == (&offer.model, offer.size, offer.drives);
+        match bought.iter_mut().find(|(known, _)| is_same(known)) {
+            Some((_, count)) => *count += 1,
+            None => bought.push((offer, 1)),
+        }
+    }
+    let text = bought.into_iter().map(|(Offer { model, drives, size, usd, date, .. }, count)| {
+        purchase(model, drives * count, size.0 * count, usd * count as f64, date)
+    });
+    text.collect::<Vec<_>>().join(" and ")
 }
 
 /// Returns `name` and size of what is bought: `MODEL 1 TB`, or `4 × MODEL 2 TB`.

@@ -32,6 +32,7 @@ use bimetal_trace::Request;
 
 use crate::budget::{Budget, Metric};
 use crate::bursts::Bursts;
+use crate::catalogue::Kind;
 use crate::evaluate::Load;
 use crate::grid::Candidate;
 
@@ -124,7 +125,8 @@ impl Bounds {
         if let Some((budget, late)) = late {
             return Some(format!("breaks {budget} for certain: its drives cannot take {late} of the writes in time"));
         }
-        let only_a_disk = candidate.drive(Role::Ssd).is_none();
+        // A log may be flash, too.
+        let only_a_disk = candidate.drives.iter().all(|(_, offer)| offer.kind == Kind::Hdd);
         if !only_a_disk && (self.reorders || !candidate.scheme.takes_only_what_is_accessed) {
             return None;
         }

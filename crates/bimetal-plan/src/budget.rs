@@ -325,7 +325,7 @@ impl Budget {
     }
 
     /// Returns true if the budget limits a response time.
-    fn is_response_time(&self) -> bool {
+    pub(crate) fn is_response_time(&self) -> bool {
         matches!(&self.metric, Metric::Path(path) if path.starts_with("response_time_ms."))
     }
 

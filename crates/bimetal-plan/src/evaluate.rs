@@ -150,7 +150,7 @@ pub struct Figures {
     pub energy_j: Option<f64>,
     /// Figures under the grown load, if the load grows.
     pub grown: Option<Box<Figures>>,
-    /// Length of the measured part of the run in seconds.
+    /// Length of the measured part of the run in seconds; `None` if the run takes no time.
     pub span_s: Option<f64>,
     /// Facts about the drives that the cost of ownership needs, and its terms.
     pub owned: Option<(Owned, Terms)>,
@@ -373,11 +373,14 @@ impl Evaluator<'_> {
     /// # Errors
     /// Returns the reason for which the option cannot be built.
     fn built(&self, candidate: &Candidate, choices: &Choices) -> Result<(Setup, Option<BlockLayerSettings>), String> {
-        let hangs = hangs_on_place(candidate, choices, &self.load.survey);
-        if let Some(why) = hangs.or_else(|| too_large_a_map(candidate, choices)) {
+        if let Some(why) = too_large_a_map(candidate, choices) {
             return Err(why);
         }
         let setup = Setup::new(candidate.scheme, choices, &self.load.survey).map_err(why_not_built)?;
+        // Drives that are too small have this reason, and no other.
+        if let Some(why) = hangs_on_place(candidate, choices, &self.load.survey) {
+            return Err(why);
+        }
         if let Some(reason) = setup.volume().why_only_simulated() {
             return Err(format!("no live volume can be made: {reason}"));
         }
@@ -418,9 +421,14 @@ impl Evaluator<'_> {
                 owned.note(&mut run, terms);
                 // The cost of a year needs the lives in steady state.
                 run.cost.usd_per_year = None;
-                let owned = Some((owned, terms));
                 let puts_off_all_work = run.no_choice == Some(NoChoice::NothingWrittenHome);
-                Ok(Outcome::Done(Box::new(Figures { owned, puts_off_all_work, ..Figures::new(run, candidate, span) })))
+                let mut figures = Figures::new(run, candidate, span);
+                // Several drives may be used as one, and the run has the energy of one.
+                if figures.span_s.is_some() {
+                    figures.energy_j = owned.watts(&figures.run.members).map(|watts| watts * span);
+                }
+                figures.owned = Some((owned, terms));
+                Ok(Outcome::Done(Box::new(Figures { puts_off_all_work, ..figures })))
             }
             Err(SimulationError::LimitBroken { finished, broken }) => Ok(Outcome::Stopped { finished, broken }),
             Err(error @ SimulationError::Failed { .. }) => Ok(Outcome::Impossible(error.to_string())),

@@ -410,7 +410,9 @@ fn grid_of<'a>(question: &'a Question<'_>, survey: &Survey) -> Result<Grid<'a>, 
 /// Returns the load after growth.
 fn grown_load(question: &Question<'_>, load: &Load, growth: Growth) -> Result<Load, WorkloadError> {
     let requests = grown(&load.requests, &load.survey, growth.factor());
-    Load::read(&requests, &question.common, question.warmup, &|_| {})
+    // A first half has the warm-up of the whole trace.
+    let warmup = load.warmup_requests as f64 / load.requests.len().max(1) as f64;
+    Load::read(&requests, &question.common, warmup, &|_| {})
 }
 
 /// Returns a clause about an option that keeps the budgets, over the first half only if `holdout`

@@ -136,11 +136,10 @@ impl Proof<'_> {
             Ok(figures) => figures,
             Err(broken) => return Ok(Err(named(format!("it breaks {broken}")))),
         };
-        // A second half without the figure decides nothing.
-        let is_half = part > parts.first_half();
+        // A part without the figure decides nothing.
         let breaks = |budget: &&Budget| {
             let value = figures.as_ref().and_then(|figures| figures.of(budget));
-            budget.is_of_run() && !budget.kept_by(value) && !(is_half && value.is_none())
+            budget.is_of_run() && value.is_some() && !budget.kept_by(value)
         };
         let broken = self.budgets.iter().filter(|_| !is_free).find(breaks);
         Ok(match broken {

@@ -205,6 +205,48 @@ fn option_that_is_cheaper_to_own_is_named() {
     assert!(lines.iter().any(|line| line.starts_with("cheaper to own, $") && line.contains("hdd-only")), "{lines:?}");
 }
 
+/// Regression: of four disks that are used as one, the energy of one was counted, and the budget
+/// was called kept.
+#[test]
+fn energy_of_several_drives_counts_each() {
+    let requests = steady(300, 20);
+    let kept = |capacity: Option<&str>, watts: u32| {
+        let asked = Question {
+            common: Choices { capacity: capacity.map(|size| size.parse().unwrap()), ..Choices::default() },
+            budgets: vec![Budget::energy(&format!("{watts}W")).unwrap()],
+            ..question(&requests, &["hdd-only"], &[])
+        };
+        plan(&asked, &Nobody).unwrap().kept > 0
+    };
+    assert!(kept(None, 10), "one disk draws less than 10 W");
+    assert!(!kept(Some("3.5TB"), 10) && kept(Some("3.5TB"), 40), "four disks draw more, and less than 40 W");
+}
+
+/// Regression: a trace without times gave a proven response time.
+#[test]
+fn response_time_without_times_is_not_proven() {
+    let timed = steady(300, 20);
+    let timeless: Vec<Request> =
+        timed.iter().map(|request| Request { arrival: Nanoseconds::ZERO, ..*request }).collect();
+    let confidence = |requests: &Vec<Request>, budget: &str| {
+        let asked = Question { replay: Replay::Closed { depth: 1 }, ..question(requests, &["hdd-only"], &[budget]) };
+        plan(&asked, &Nobody).unwrap().answer.confidence.expect("it is kept")
+    };
+    assert!(confidence(&timed, "mean<1s").proven);
+    let unproven = confidence(&timeless, "mean<1s");
+    assert_eq!((unproven.proven, unproven.verdict().as_str()), (false, "not proven"));
+    assert!(unproven.notes.iter().any(|note| note.contains("has no times")), "{:?}", unproven.notes);
+}
+
+/// Regression: a plan of an array told to buy one of its two disks.
+#[test]
+fn all_drives_of_an_array_are_bought() {
+    let requests = steady(300, 20);
+    let planned = plan(&question(&requests, &["raid1"], &["p99<10s"]), &Nobody).unwrap();
+    let best = planned.tried.first().filter(|_| planned.kept > 0).expect("the disks keep it");
+    assert_eq!(answer::purchases(&best.candidate), "2 × seagate-barracuda-7200.12 1 TB ($100, 2026-11)");
+}
+
 /// A budget on the cost of a year, or on the probability of a loss, was called kept whatever the
 /// option cost.
 #[test]

@@ -125,12 +125,18 @@ impl Owned {
         });
     }
 
+    /// Returns the mean power of all drives that are not rented, over the time of the run; `None`
+    /// if it is not known.
+    pub fn watts(&self, members: &[Member]) -> Option<f64> {
+        let powered = self.drives.iter().zip(members).filter(|(drive, _)| !drive.is_rented);
+        powered.map(|(drive, member)| drive.watts(member, self.span)).sum()
+    }
+
     fn usd_per_year(&self, members: &[Member], controller_usd: f64, terms: Terms, life: YearsOf) -> Option<f64> {
-        let each = || self.drives.iter().zip(members);
-        let powered = each().filter(|(drive, _)| !drive.is_rented);
-        let watts: f64 = powered.map(|(drive, member)| drive.watts(member, self.span)).sum::<Option<f64>>()?;
+        let watts = self.watts(members)?;
+        let each = self.drives.iter().zip(members);
         let bought =
-            each().map(|(drive, member)| drive.bought(drive.usd?, sets(member, terms.years, life)?, terms.years));
+            each.map(|(drive, member)| drive.bought(drive.usd?, sets(member, terms.years, life)?, terms.years));
         Some(terms.of_a_year(bought.sum::<Option<f64>>()? + controller_usd, watts))
     }
 

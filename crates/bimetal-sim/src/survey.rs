@@ -248,6 +248,11 @@ pub(crate) fn clock_of(step_ns: u64, requests: u64) -> Nanoseconds {
 }
 
 impl Survey {
+    /// Returns true if the trace has no times: all of its requests come at once.
+    pub fn is_timeless(&self) -> bool {
+        self.requests > 1 && self.duration.0 == 0
+    }
+
     /// Predicts the memory that the simulation of one scheme takes, without the requests of the
     /// trace. The memory depends on the blocks that the workload touches, and hardly on the sizes
     /// of the drives.

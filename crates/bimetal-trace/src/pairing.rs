@@ -11,9 +11,9 @@
 //! A drive may return an issued request to the queue. The request's second issue is no request of
 //! its own.
 //!
-//! A file system on a partition queues requests for the partition, and the disk completes them, with
-//! sectors of the disk. So a device that queues and never completes is a part of the device that
-//! completes its requests.
+//! A file system on a partition queues requests for the partition, and the disk completes them,
+//! with sectors of the disk. So a device that queues and never completes is a part of the device
+//! that completes its requests.
 //!
 //! Further facts, as seen on Linux 6.18:
 //!
@@ -435,7 +435,7 @@ mod tests {
 
     /// Regression: requests to partitions had no response times, and lay on devices of their own.
     #[test]
-    fn requests_to_partitions_belong_to_the_disk_that_completes_them() {
+    fn request_to_a_partition_belongs_to_its_disk() {
         use Moment::Completed;
         let events = [
             (0, 1, Queued, 100),

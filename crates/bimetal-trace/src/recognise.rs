@@ -114,8 +114,10 @@ fn score(format: &Format, sample: &[&[u8]]) -> usize {
             Err(_) => others += 1,
         }
     }
-    good += usize::from(reader.saw_header());
-    if good + formed > others { 2 * good + formed } else { 0 }
+    // A header is certain: the lines behind it may all be wrong.
+    let saw_header = reader.saw_header();
+    good += usize::from(saw_header);
+    if good + formed > others || saw_header { 2 * good + formed } else { 0 }
 }
 
 /// Moments of requests that the beginning of a trace records.

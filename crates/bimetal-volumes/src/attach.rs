@@ -254,8 +254,8 @@ pub fn attach(
 }
 
 /// Counts the drive with the slots as absent, if the drive failed while home was a plain disk. The
-/// drive may have copies from before the use of the disk, and nothing on it tells that they are old.
-/// The labels tell it: from their next writing on, the drive is behind.
+/// drive may have copies from before the use of the disk, and nothing on it tells that they are
+/// old. The labels tell it: from their next writing on, the drive is behind.
 fn release_slots_that_failed(attached: &mut Attached) {
     let was_plain = matches!(attached.held.label().guard, Some((_, Guard::Down)));
     let view = attached.volume.view();

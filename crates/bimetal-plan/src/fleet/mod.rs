@@ -49,6 +49,9 @@ pub struct FleetOption {
     pub cost_usd: f64,
     /// Mean number of requests under way.
     pub requests_under_way: f64,
+    /// Drives to buy: profile, bytes of one drive and number of drives.
+    #[serde(skip)]
+    bought: Vec<(String, u64, u64)>,
 }
 
 /// Volume with the option that was chosen for it.
@@ -128,10 +131,8 @@ fn answer(volumes: &BTreeMap<&str, Vec<FleetOption>>, chosen: &Chosen, budget_us
     for ((trace, options), &at) in volumes.iter().zip(&chosen.options) {
         let (chosen, cheapest) = (options[at].clone(), cheapest(options));
         cost_cheapest_usd += cheapest.as_ref().map_or(0.0, |option| option.cost_usd);
-        for (drive, bytes) in [(&chosen.ssd, chosen.ssd_bytes), (&chosen.hdd, chosen.hdd_bytes)] {
-            if let (Some(drive), Some(bytes)) = (drive, bytes) {
-                *purchases.entry((drive.clone(), bytes)).or_insert(0) += 1;
-            }
+        for (drive, bytes, count) in &chosen.bought {
+            *purchases.entry((drive.clone(), *bytes)).or_insert(0) += count;
         }
         let requests_under_way_cheapest = cheapest.map_or(0.0, |option| option.requests_under_way);
         listed.push(FleetVolume { trace: (*trace).to_owned(), requests_under_way_cheapest, chosen });
@@ -190,13 +191,25 @@ fn option_of(result: &Value) -> Result<FleetOption, String> {
     let bytes = |path: &str| at(result, path).and_then(Value::as_u64);
     let needed = |path: &str| figure(path).ok_or_else(|| format!("a result has no '{path}'"));
     let requests = needed("trace.reads")? + needed("trace.writes")?;
-    let duration_s = needed("trace.duration_s")?;
+    let speedup = text("job.options.speedup").and_then(|speedup| speedup.parse::<f64>().ok()).unwrap_or(1.0);
+    let duration_s = needed("trace.duration_s")? / speedup;
+    if text("job.options.replay").is_some_and(|replay| replay.starts_with("closed")) {
+        return Err("a closed replay does not tell its load: expected the times of the trace".to_owned());
+    }
     if duration_s <= 0.0 {
         return Err("the requests have no times, so its load is not known: expected a trace with times".to_owned());
     }
     let of = |path: &str| at(result, path).and_then(Value::as_object).into_iter().flatten();
     let plain = |(name, value): (&String, &Value)| Some((name.clone(), value.as_str()?.to_owned()));
     let drives = ["seed", "ssd", "hdd", "ssd-size", "hdd-size"];
+    let members = at(result, "run.members").and_then(Value::as_array).into_iter().flatten();
+    let bought = members.map(|member| {
+        let number = |key: &str| member.get(key).and_then(Value::as_u64);
+        let count = number("drives").unwrap_or(1).max(1);
+        let profile = member.get("profile").and_then(Value::as_str).ok_or("a result has a member without a profile")?;
+        Ok((profile.to_owned(), number("bytes").unwrap_or_default() / count, count))
+    });
+    let bought = bought.collect::<Result<Vec<_>, String>>()?;
     let options = of("job.options").filter(|(name, _)| !drives.contains(&name.as_str()));
     Ok(FleetOption {
         scheme: text("run.scheme").unwrap_or_default(),
@@ -207,6 +220,7 @@ fn option_of(result: &Value) -> Result<FleetOption, String> {
         hdd_bytes: bytes("run.hdd_bytes"),
         cost_usd: needed("run.cost.total_usd")?,
         requests_under_way: needed("run.response_time_ms.all.mean")? / 1e3 * requests / duration_s,
+        bought,
     })
 }
 
@@ -219,13 +233,17 @@ mod tests {
     use crate::sweep::store::{Finished, PlannedJob};
 
     /// Result of a job of a scheme: size of the SSD in GiB, seed, price, mean response time.
+    /// Two disks are used as one.
     fn result(scheme: &str, gib: Option<u64>, seed: u64, usd: f64, mean_ms: f64) -> Value {
+        let ssd = gib.map(|gib| json!({"profile": "a", "bytes": gib << 30, "drives": 1}));
+        let hdd = json!({"profile": "d", "bytes": 1_u64 << 40, "drives": 2});
+        let members: Vec<Value> = ssd.into_iter().chain([hdd]).collect();
         json!({
             "job": {"options": {"seed": seed.to_string()}, "set": {}},
             "trace": {"reads": 900, "writes": 100, "duration_s": 10.0},
             "run": {
                 "scheme": scheme, "ssd": gib.map(|_| "a"), "ssd_bytes": gib.map(|gib| gib << 30),
-                "hdd": "d", "hdd_bytes": 1_u64 << 40,
+                "hdd": "d", "hdd_bytes": 1_u64 << 40, "members": members,
                 "cost": {"total_usd": usd}, "response_time_ms": {"all": {"mean": mean_ms}},
             },
         })
@@ -264,7 +282,20 @@ mod tests {
         assert_eq!((fleet.cost_usd, fleet.requests_under_way, fleet.requests_under_way_min), (180.0, 0.7, 0.7));
         assert_eq!((fleet.cost_cheapest_usd, fleet.requests_under_way_cheapest), (160.0, 2.2));
         let bought: Vec<_> = fleet.purchases.iter().map(|drives| (drives.drive.as_str(), drives.count)).collect();
-        assert_eq!(bought, [("a", 1), ("d", 2)]);
+        assert_eq!(bought, [("a", 1), ("d", 4)]);
+        assert_eq!(fleet.purchases[1].bytes, 1 << 39, "the size of one drive");
+    }
+
+    /// Regression: a load at ten times the speed had a tenth of its requests under way.
+    #[test]
+    fn load_has_the_speed_at_which_it_was_played() {
+        let mut fast = result("hdd-only", None, 1, 80.0, 20.0);
+        fast["job"]["options"]["speedup"] = json!("10");
+        let fleet = planned(&[("fast", fast.clone())], 100.0).expect("a plan");
+        assert_eq!(fleet.requests_under_way, 20.0);
+        fast["job"]["options"]["replay"] = json!("closed:4");
+        let message = planned(&[("fast", fast)], 100.0).expect_err("no load").to_string();
+        assert!(message.contains("closed replay"), "{message}");
     }
 
     #[test]

@@ -42,8 +42,8 @@ impl Checkup {
 }
 
 impl Server {
-    /// Begins a check, or joins the check under way. A check whose scrub is reading has read content
-    /// from before this request, so another check follows it.
+    /// Begins a check, or joins the check under way. A check whose scrub is reading has read
+    /// content from before this request, so another check follows it.
     pub(super) fn hear_check(&mut self, key: usize, scrub: bool) -> Option<Reply> {
         let checkup = self.control.checkup.get_or_insert_with(|| Checkup::new(scrub));
         let is_reading = checkup.scrub && checkup.next.is_none() && !checkup.awaits_other;

@@ -4,8 +4,7 @@ use super::Finding;
 use crate::survey::Survey;
 
 pub(super) fn of(survey: &Survey) -> Option<Finding> {
-    let is_timeless = survey.requests > 1 && survey.duration.0 == 0;
-    is_timeless.then(|| {
+    survey.is_timeless().then(|| {
         let text = "The trace has no times, so nothing tells how fast its requests came: queues, timers, idle time \
                     and years of life mean nothing here.";
         let remedy = "compare hits and bytes written; record a trace with times for the rest";

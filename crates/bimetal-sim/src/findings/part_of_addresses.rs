@@ -46,12 +46,24 @@ pub(super) fn of(runs: &[Run], capacity: Bytes, address_end: Bytes) -> Option<Fi
 /// Returns a size in the units in which drives are sold.
 fn size(bytes: u64) -> String {
     let gb = bytes as f64 / 1e9;
-    if gb < 999.5 { format!("{gb:.1} GB") } else { format!("{:.1} TB", gb / 1e3) }
+    if gb < 0.95 {
+        format!("{:.1} MB", bytes as f64 / 1e6)
+    } else if gb < 999.5 {
+        format!("{gb:.1} GB")
+    } else {
+        format!("{:.1} TB", gb / 1e3)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sizes_have_the_units_of_drives() {
+        let texts = [88_300_000, 1_500_000_000, 2_000_000_000_000].map(size);
+        assert_eq!(texts, ["88.3 MB", "1.5 GB", "2.0 TB"]);
+    }
 
     /// combo was the advice for 8 TB because a trace of 10 GB fitted into the SSD.
     #[test]

@@ -22,6 +22,10 @@ pub(super) fn share_behind(run: &Run, replay: Replay) -> Option<f64> {
     if matches!(replay, Replay::Closed { .. }) {
         return None;
     }
+    // One large request, or a disk that must spin up, takes long without a queue.
+    if run.queue_depth_max.is_some_and(|most| most <= 1) {
+        return None;
+    }
     let share = run.behind_fraction.filter(|&share| share > 0.0)?;
     (share >= SATURATED_SHARE || long_requests(run).is_some()).then_some(share)
 }

@@ -160,8 +160,8 @@ mod tests {
         assert_eq!(decided(&["500 0 65536 8192 1"]), (&linnos::INFO, false));
     }
 
-    /// Regression: a backup with requests of 256 KiB was read as requests of 512 bytes, over times a
-    /// million times as long.
+    /// Regression: a backup with requests of 256 KiB was read as requests of 512 bytes, over times
+    /// a million times as long.
     #[test]
     fn large_aligned_requests_of_sectors_are_no_bytes() {
         assert_eq!(decided(&["500 0 0 512 1", "700 0 512 512 1"]), (&mqsim::INFO, false));

@@ -74,8 +74,8 @@ fn recognise(head: &[u8]) -> bool {
     Version::of(head).is_some()
 }
 
-/// Returns the operation of a SCSI operation code; `None` if it is no request for data. A write that
-/// verifies is a write.
+/// Returns the operation of a SCSI operation code; `None` if it is no request for data. A write
+/// that verifies is a write.
 pub(crate) fn operation(code: u16) -> Option<OpKind> {
     match code {
         0x08 | 0x28 | 0x88 | 0xa8 => Some(OpKind::Read),

@@ -14,6 +14,7 @@ use serde::Serialize;
 use crate::error::Error;
 use crate::names::schemes_named;
 use crate::options::JsonOption;
+use crate::options::parse::at_least_one;
 use crate::output::{print, print_json};
 use crate::progress::Progress;
 
@@ -43,7 +44,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "a,b|all", default_value = "all")]
     scheme: String,
     /// Number of seeds for each scheme
-    #[arg(long, value_name = "N", default_value_t = 200, conflicts_with = "seed")]
+    #[arg(long, value_name = "N", default_value = "200", conflicts_with = "seed", value_parser = at_least_one, allow_hyphen_values = true)]
     seeds: u64,
     /// The first seed; random: a number from the system's random source, which is printed first
     #[arg(long, value_name = "N|random", value_parser = start, default_value = "0", conflicts_with = "seed")]

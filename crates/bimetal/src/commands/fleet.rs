@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use bimetal_core::units::Bytes;
+use bimetal_measure::text::decimal;
 use bimetal_plan::fleet::{Fleet, FleetOption, FleetVolume, plan};
 use bimetal_plan::sweep::store::Store;
 
@@ -58,7 +59,7 @@ fn text(fleet: &Fleet) -> String {
     );
     text += "\nto buy\n";
     for drives in &fleet.purchases {
-        let _ = writeln!(text, "{:>8} x {} of {}", drives.count, drives.drive, size(Bytes(drives.bytes)));
+        let _ = writeln!(text, "{:>8} x {} of {}", drives.count, drives.drive, decimal(drives.bytes));
     }
     text += "\nvolumes, those first that gain most\n   under way     before      cost  option\n";
     let mut ordered: Vec<&FleetVolume> = volumes.iter().collect();

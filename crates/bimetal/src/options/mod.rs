@@ -15,7 +15,7 @@ use clap::Args;
 use crate::error::Error;
 use crate::names::format_named;
 use crate::sheet::Sheet;
-use parse::{device_number, whole_number};
+use parse::{at_least_one, device_number};
 
 /// Options for reading a trace.
 #[derive(Debug, Clone, Args)]
@@ -31,7 +31,7 @@ pub struct TraceOptions {
     #[arg(long, help_heading = heading::TRACE, value_name = "N", value_parser = device_number, allow_hyphen_values = true)]
     pub device: Option<u32>,
     /// Read only the first N requests
-    #[arg(long, help_heading = heading::TRACE, value_name = "N", value_parser = whole_number, allow_hyphen_values = true)]
+    #[arg(long, help_heading = heading::TRACE, value_name = "N", value_parser = at_least_one, allow_hyphen_values = true)]
     pub limit: Option<u64>,
     /// Skip and count lines that cannot be read, instead of failing
     #[arg(long, help_heading = heading::TRACE)]

@@ -11,6 +11,15 @@ pub fn whole_number(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| "expected a whole number, like 100000".to_owned())
 }
 
+/// Reads a number of requests or runs.
+///
+/// # Errors
+/// Returns a text that says what was expected.
+pub fn at_least_one(text: &str) -> Result<u64, String> {
+    let number = text.parse().ok().filter(|&number: &u64| number > 0);
+    number.ok_or_else(|| "expected a whole number of at least 1, like 100000".to_owned())
+}
+
 /// Reads a number above 0, such as a number of years.
 ///
 /// # Errors

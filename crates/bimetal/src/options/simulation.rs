@@ -122,7 +122,7 @@ pub(crate) struct SimulationOptions {
     merge: Option<bool>,
     /// Sector of the trace at which the grid of blocks begins; auto: where most requests are
     /// aligned [default: 0]
-    #[arg(long, help_heading = heading::TRACE, value_name = "SECTOR|auto", conflicts_with = "files")]
+    #[arg(long, help_heading = heading::TRACE, value_name = "SECTOR|auto", conflicts_with = "files", allow_hyphen_values = true)]
     pub(crate) align: Option<Alignment>,
     /// Times of requests in a trace of whole seconds; as-is: unchanged; spread: evenly over each
     /// second; poisson: at random in each second [default: spread if several requests share a
