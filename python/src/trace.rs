@@ -270,7 +270,9 @@ fn add_requests(batch: &RecordBatch, has_times: bool, requests: &mut Vec<Request
     let op = batch.column_by_name("op").map(Texts::of).transpose().map_err(|error| format!("op: {error}"))?;
     let kinds = op.map(|op| kinds(&op)).transpose()?;
     if has_times && time.is_none() {
-        return Err("a part of the table has no column time_ns, and another has times: expected times in all".to_owned());
+        return Err(
+            "a part of the table has no column time_ns, and another has times: expected times in all".to_owned()
+        );
     }
     for at in 0..batch.num_rows() {
         let value = |column: &[Option<u64>], name: &str| {

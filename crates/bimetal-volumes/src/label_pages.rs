@@ -54,7 +54,7 @@ impl LabelPages {
     pub fn mend(&self, drive: &File) {
         for turn in 0..TURNS {
             let copies: Vec<_> = self.read(turn).collect();
-            let sound = copies.iter().find_map(|(_, page)| page.clone());
+            let sound = copies.iter().find_map(|(_, page)| *page);
             let own = || page::encode(&self.label).ok().filter(|_| self.label.writing == self.carried);
             let Some(content) = sound.or_else(own) else { continue };
             for (place, _) in copies.into_iter().filter(|(_, page)| page.is_none()) {

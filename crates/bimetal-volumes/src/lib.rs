@@ -16,7 +16,7 @@
 //! - [`rescue`](mod@rescue): metadata that another program has overwritten, written again.
 //! - [`resize`](mod@resize): new sizes of drives, and a newer on-disk format.
 //! - [`settings`]: changes of parameters on the labels. [`former_settings`]: values that are
-//! refused now.
+//!   refused now.
 //!
 //! Content of drives, read and written:
 //!
