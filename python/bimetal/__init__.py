@@ -204,7 +204,7 @@ def mrc(
     own = {"policies": names or "lru", "sizes": sizes, "unit": unit, "sample": sample, "seed": seed, "block": block}
     text, _ = _run("mrc", [trace], own, None, classes)
     document = json.loads(text)
-    if not names:
+    if classes and not names:
         # The command has one policy of its own at least.
         document["results"] = [point for point in document["results"] if point["policy"] != "lru"]
         text = json.dumps(document)
@@ -282,9 +282,11 @@ def sweep(
     line = ["sweep", os.fspath(grid), *_arguments(options)]
     if on is not None:
         run = _cluster.run(line, output, on, tasks, progress)
+        _cluster.is_first_user()
         # All jobs are done: the last call writes the plan of the whole grid, and the tables.
         answer = json.loads(_native.document(["sweep", os.fspath(grid), *_arguments({"output": output})], [])[0])
         return Sweep({**answer, "run": run, "done_before": answer["jobs"] - run})
+    _cluster.is_first_user()
     return Sweep(json.loads(_native.document(line, [], progress)[0]))
 
 
@@ -337,6 +339,7 @@ def _run(
     names = [f"./{trace.name}" if trace.name.startswith("-") else trace.name for trace in read]
     line = [command, *names, *(own[0] if own else []), *_arguments(options), "--json"]
     named = [(policy.__name__, policy) for policy in policies]
+    _cluster.is_first_user()
     return _native.document(line, read, progress, named, director and (director.__name__, director))
 
 

@@ -24,8 +24,8 @@ _TASKS_PER_WORKER = 4
 _UNDER_WAY_PER_WORKER = 2
 #: Times that a task is begun.
 _ATTEMPTS = 3
-#: The process that loaded the native code. A forked child lacks its threads, and would wait for them.
-_LOADED_IN = os.getpid()
+#: The process that has used the native code first. A forked child lacks its threads, and would wait for them.
+_used_in: int | None = None
 _PROCESSES = 'ProcessPoolExecutor(8, mp_context=multiprocessing.get_context("spawn"))'
 
 
@@ -81,12 +81,19 @@ def run(
 
 def _task(line: list[str], folder: str, asked_by: tuple[str, int]) -> dict[str, Any]:
     """Runs a shard where the executor wants it, and returns its numbers of jobs."""
-    if os.getpid() != _LOADED_IN:
+    if not is_first_user():
         raise Error(f"the executor forks this process, and threads are not forked: expected {_PROCESSES}")
     if _process() != asked_by and os.getcwd() != folder:
         # A grid names its traces from the working directory of the process that asked.
         os.chdir(folder)
     return json.loads(_native.document(line, [])[0])
+
+
+def is_first_user() -> bool:
+    """Notes that this process uses the native code. Returns False for a child forked after such a use."""
+    global _used_in
+    _used_in = _used_in or os.getpid()
+    return _used_in == os.getpid()
 
 
 def _process() -> tuple[str, int]:

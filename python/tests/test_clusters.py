@@ -106,7 +106,7 @@ def test_folder_that_is_not_shared_is_refused(tmp_path):
         bimetal.sweep(GRID, tmp_path / "results", on=Elsewhere(), tasks=2)
 
 
-def test_executor_that_forks_is_refused(tmp_path):
+def test_executor_that_forks_is_refused(alone, tmp_path):
     """Regression: the forked processes waited for threads that they do not have."""
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("fork")) as pool:
         with pytest.raises(bimetal.Error, match="threads are not forked: expected ProcessPoolExecutor"):

@@ -424,7 +424,7 @@ impl Evaluator<'_> {
                 let puts_off_all_work = run.no_choice == Some(NoChoice::NothingWrittenHome);
                 let mut figures = Figures::new(run, candidate, span);
                 // Several drives may be used as one, and the run has the energy of one.
-                if figures.span_s.is_some() {
+                if figures.span_s.is_some() && figures.energy_j.is_some() {
                     figures.energy_j = owned.watts(&figures.run.members).map(|watts| watts * span);
                 }
                 figures.owned = Some((owned, terms));

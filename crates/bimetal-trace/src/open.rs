@@ -366,7 +366,8 @@ impl Trace {
 
     #[inline]
     fn is_wanted(&self, entry: &Entry) -> Result<bool, TraceError> {
-        if self.options.device.is_some_and(|device| device != entry.device) {
+        // A pairing tells which device is a partition of which.
+        if self.pairing.is_none() && self.options.device.is_some_and(|device| device != entry.device) {
             return Ok(false);
         }
         match (entry.moment, self.event) {
@@ -399,11 +400,17 @@ impl Trace {
                 self.ready.push_back(entry);
                 continue;
             };
+            if pairing.is_unnamed(entry.device) {
+                pairing.name(entry.device, self.decoder.device_name(entry.device).as_deref().unwrap_or_default());
+            }
             pairing.push(entry);
             self.ready.extend(std::iter::from_fn(|| pairing.pop(false)));
         }
         if let Some(pairing) = self.pairing.as_mut().filter(|_| all) {
             self.ready.extend(std::iter::from_fn(|| pairing.pop(true)));
+        }
+        if let Some(device) = self.options.device.filter(|_| self.pairing.is_some()) {
+            self.ready.retain(|entry| entry.device == device);
         }
     }
 

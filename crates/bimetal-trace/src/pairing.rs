@@ -13,7 +13,7 @@
 //!
 //! A file system on a partition queues requests for the partition, and the disk completes them,
 //! with sectors of the disk. So a device that queues and never completes is a part of the device
-//! that completes its requests.
+//! with the same major number that completes its requests.
 //!
 //! Further facts, as seen on Linux 6.18:
 //!
@@ -112,6 +112,8 @@ pub(crate) struct Pairing {
     /// Devices of requests, and devices of completions.
     requesting: BTreeSet<u32>,
     completing: BTreeSet<u32>,
+    /// Major and minor number of each device.
+    names: BTreeMap<u32, (u32, u32)>,
     /// The disk of each partition.
     disks: BTreeMap<u32, u32>,
     /// Length of the longest range in `open`, by class. This length bounds how far before a
@@ -133,6 +135,7 @@ impl Pairing {
             requeued: BTreeSet::new(),
             requesting: BTreeSet::new(),
             completing: BTreeSet::new(),
+            names: BTreeMap::new(),
             disks: BTreeMap::new(),
             sectors_max: [0; CLASSES_WITH_SECTORS],
             touched: Vec::new(),
@@ -199,7 +202,8 @@ impl Pairing {
     }
 
     fn arrive(&mut self, entry: Entry) {
-        if entry.moment == Moment::Issued && self.requeued.remove(&Self::key(&entry)) {
+        let was_requeued = entry.moment == Moment::Issued && self.requeued.remove(&Self::key(&entry));
+        if was_requeued && self.exact(entry.device, Class::of_request(&entry), entry.range).is_some() {
             return;
         }
         // Issued requests are already split: their flushes are requests of their own.
@@ -257,6 +261,30 @@ impl Pairing {
         same_start.map(|key| key.3).find(|&number| self.entry(number).range.len == len)
     }
 
+    /// Returns true if a device was not seen before.
+    pub(crate) fn is_unnamed(&self, device: u32) -> bool {
+        !self.requesting.contains(&device) && !self.completing.contains(&device)
+    }
+
+    /// Takes the name of a device, such as `8,1`.
+    pub(crate) fn name(&mut self, device: u32, name: &str) {
+        let numbers = name.split_once(',').and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
+        if let Some(numbers) = numbers {
+            self.names.insert(device, numbers);
+        }
+    }
+
+    /// Returns true if a device has the name of a partition of `disk`: the same major number, and a
+    /// minor number above that of the disk. A SCSI disk has 16 minor numbers.
+    fn is_named_as_part(&self, part: u32, disk: u32) -> bool {
+        const SCSI_MAJOR: u32 = 8;
+        let (Some((major, minor)), Some((of_disk, first))) = (self.names.get(&part), self.names.get(&disk)) else {
+            return false;
+        };
+        let within = if *major == SCSI_MAJOR { 16 } else { u32::MAX };
+        major == of_disk && minor > first && minor - first < within
+    }
+
     /// Returns the number of the oldest open request with exactly the range of `completion`, of a
     /// device that may be a partition of the completing disk. Its requests belong to the disk from
     /// now on.
@@ -266,8 +294,13 @@ impl Pairing {
             return None;
         }
         let (class, range) = (Class::of_data(completion.kind), completion.range);
-        let mut parts = self.requesting.iter().filter(|device| !self.completing.contains(device));
-        let (part, number) = parts.find_map(|&part| Some((part, self.exact(part, class, range)?)))?;
+        let may_be_part = |part: &&u32| !self.completing.contains(part) && self.is_named_as_part(**part, disk);
+        let parts = self.requesting.iter().filter(may_be_part);
+        let mut found = parts.filter_map(|&part| Some((part, self.exact(part, class, range)?)));
+        let (part, number) = found.next()?;
+        if found.next().is_some() {
+            return None;
+        }
         self.disks.insert(part, disk);
         for (number, waiting) in (self.first..).zip(&mut self.waiting) {
             if waiting.entry.device == part {
@@ -401,6 +434,8 @@ mod tests {
     /// Returns the entries of these events: microseconds, device, moment, first sector.
     fn paired(events: &[(u64, u32, Moment, u64)]) -> Vec<(u32, u64, Option<u64>)> {
         let mut pairing = Pairing::new(ENDLESS);
+        // A disk with two partitions, a second disk with one, and a device over all.
+        (0..).zip(["8,0", "8,1", "8,2", "8,16", "8,17", "253,0"]).for_each(|(device, name)| pairing.name(device, name));
         let mut entries = Vec::new();
         for &(at, device, moment, sector) in events {
             let range = SectorRange::new(sector, 8);
@@ -429,6 +464,10 @@ mod tests {
             (75, 0, Moment::Requeued, 300),
             (80, 0, Issued, 300),
         ];
+        let stale = [(0, 0, Issued, 100), (1, 0, Moment::Requeued, 100), (2, 0, Issued, 900)];
+        let merged = [(3, 0, Moment::Completed, 100), (4, 0, Issued, 100), (9, 0, Moment::Completed, 100)];
+        let both: Vec<_> = stale.into_iter().chain(merged).collect();
+        assert_eq!(paired(&both), [(0, 100, Some(3)), (0, 900, None), (0, 100, Some(5))], "a new request");
         let expected = [(0, 100, Some(50)), (0, 200, Some(40)), (0, 100, None), (0, 300, None)];
         assert_eq!(paired(&events), expected);
     }
@@ -450,17 +489,16 @@ mod tests {
         let expected = [(0, 100, Some(20)), (0, 900, Some(25)), (0, 200, Some(30)), (0, 908, Some(10))];
         assert_eq!(paired(&events), expected);
         // A device that completes its own requests, or a disk that has requests, is no part.
-        let others = [
-            (0, 1, Queued, 50),
-            (1, 1, Completed, 50),
-            (2, 1, Queued, 100),
-            (3, 0, Completed, 100),
-            (4, 3, Queued, 100),
-            (5, 2, Queued, 60),
-            (6, 2, Completed, 100),
-        ];
-        let expected = [(1, 50, Some(1)), (1, 100, None), (3, 100, None), (2, 60, None)];
-        assert_eq!(paired(&others), expected);
+        let others = [(0, 1, Queued, 50), (1, 1, Completed, 50), (2, 1, Queued, 100), (3, 0, Completed, 100)];
+        assert_eq!(paired(&others), [(1, 50, Some(1)), (1, 100, None)]);
+        let of_disk = [(0, 0, Queued, 50), (1, 1, Queued, 100), (2, 0, Completed, 100)];
+        assert_eq!(paired(&of_disk), [(0, 50, None), (1, 100, None)]);
+        // The partitions of two disks have equal requests, as in a mirror.
+        let mirror = [(0, 1, Queued, 100), (0, 4, Queued, 100), (5, 3, Completed, 100), (7, 0, Completed, 100)];
+        assert_eq!(paired(&mirror), [(0, 100, Some(7)), (3, 100, Some(5))]);
+        // A device over several disks has another major number.
+        let over = [(0, 5, Queued, 100), (5, 0, Completed, 100), (6, 5, Completed, 100)];
+        assert_eq!(paired(&over), [(5, 100, Some(6))]);
     }
 
     #[test]

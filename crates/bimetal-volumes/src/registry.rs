@@ -61,8 +61,7 @@ pub fn remember_sizes(label: &Label) -> io::Result<()> {
 }
 
 /// Remembers `paths`, which are absolute. A file that is not there is remembered, because its file
-/// system may not be mounted now; of too many, the oldest are forgotten. Returns the file of the
-/// list.
+/// system may not be mounted now. Returns the file of the list.
 ///
 /// # Errors
 /// Fails if the file cannot be written.
@@ -74,10 +73,18 @@ pub fn remember(paths: &[PathBuf]) -> io::Result<PathBuf> {
     for path in paths {
         // A path with a line end cannot be remembered; the drive is found when it is named.
         let whole = path.to_str().is_some_and(|path| !path.contains('\n'));
-        if whole && !all.contains(path) {
+        if whole {
+            all.retain(|known| known != path);
             all.push(path.clone());
         }
     }
+    // Of too many, files that are not there go first, and then the oldest.
+    let mut too_many = all.len().saturating_sub(FILES_MAX);
+    all.retain(|path| {
+        let goes = too_many > 0 && !path.is_file();
+        too_many -= usize::from(goes);
+        !goes
+    });
     let newest = all.len().saturating_sub(FILES_MAX);
     let lines: Vec<String> = all[newest..].iter().map(|path| path.display().to_string()).collect();
     replace(&place, &lines)?;

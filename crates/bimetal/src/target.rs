@@ -141,7 +141,10 @@ pub(crate) fn serve_for(located: &Located, options: Options, request: &Request) 
     if let Some(message) = let_go(&held, &ended?)? {
         note(message);
     }
-    if ends && let Some(left) = what_is_not_plain(held.lock().unwrap_or_else(PoisonError::into_inner).label()) {
+    // A thread may hold the labels for a drive that does not answer: then the server did not end
+    // well, and has told why.
+    let left = held.try_lock().ok().and_then(|held| what_is_not_plain(held.label()));
+    if let Some(left) = left.filter(|_| ends) {
         return Err(Error::new(left));
     }
     answer

@@ -45,6 +45,8 @@ fn await_end(volume: &str) -> Result<(), Error> {
     while begun.elapsed() < PATIENCE {
         match Target::find(volume) {
             Ok(Target::Stopped(located)) if owner(&located.assembly.label.name).is_none() => {
+                // These labels may be older than the server's last ones.
+                let Ok(Target::Stopped(located)) = Target::find(volume) else { continue };
                 return what_is_not_plain(&located.assembly.label).map_or(Ok(()), |left| Err(Error::new(left)));
             }
             _ => sleep(Duration::from_millis(50)),
