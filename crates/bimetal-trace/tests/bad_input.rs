@@ -194,7 +194,7 @@ fn a_write_with_a_flush_before_it_is_a_flush_and_a_write() {
 fn what_content_cannot_tell_is_assumed_aloud() {
     let note = |text: &str| open(text, &OpenOptions::default()).unwrap().notes().join("\n");
     assert!(note("0.5 0 63 8 1\n").contains("read as disksim"));
-    assert!(note("0.5 0 8192 512 1\n").contains("read as linnos"));
+    assert!(note("0.5 0 8192 4096 1\n").contains("read as linnos"));
     assert!(note("500000 0 63 8 1\n").contains("read as mqsim"));
     let counting: String = (0..40).map(|index| format!("{} 0 {} 8 0\n", index * 20, index * 8 + 63)).collect();
     let trace = open(&counting, &OpenOptions::default()).unwrap();

@@ -119,11 +119,17 @@ pub(crate) fn decide(sample: &[&[u8]]) -> Recognised {
         (true, true) => {
             (&linnos::INFO, "times have a decimal point: ms; addresses and sizes are multiples of 512: bytes")
         }
-        (true, false) => (&disksim::INFO, "times have a decimal point: ms; sizes are not multiples of 512: sectors"),
+        (true, false) => (
+            &disksim::INFO,
+            "times have a decimal point: ms; sizes are not all multiples of 512, or none is above 2048: sectors",
+        ),
         (false, true) => {
             (&linnos::INFO, "addresses and sizes are multiples of 512: bytes, which only the format with ms has")
         }
-        (false, false) => (&mqsim::INFO, "times are whole numbers: ns; sizes are not multiples of 512: sectors"),
+        (false, false) => (
+            &mqsim::INFO,
+            "times are whole numbers: ns; sizes are not all multiples of 512, or none is above 2048: sectors",
+        ),
     };
     let mut notes = vec![format!(
         "five columns of numbers, read as {format} ({because}; operation 1 is a read); --format disksim, mqsim, \
