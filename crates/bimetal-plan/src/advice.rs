@@ -202,9 +202,8 @@ pub(crate) fn of_parts(
         // A window without the figure, such as the hits of reads where nothing is read, decides
         // nothing.
         let windows: Vec<f64> = runs.iter().filter_map(value).collect();
-        let (kept, with_figure) =
-            (windows.iter().filter(|&&value| budget.kept_by(Some(value))).count(), windows.len() as u64);
-        let kept = kept as u64;
+        let with_figure = windows.len() as u64;
+        let kept = windows.iter().filter(|&&value| budget.kept_by(Some(value))).count() as u64;
         let all = windows.iter().copied().chain(value(&second)).chain(figures.predicted(budget));
         let short_end = all.reduce(|one, other| if budget.is_upper() { one.max(other) } else { one.min(other) });
         confidence.budgets.push(Spread {

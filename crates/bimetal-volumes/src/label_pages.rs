@@ -88,7 +88,7 @@ fn sound(
 }
 
 /// Returns true if the first copy of `turn` has exactly the writing of `label`.
-pub fn has_label(drive: &File, label: &Label, size: Sectors, turn: usize) -> bool {
+pub(crate) fn has_label(drive: &File, label: &Label, size: Sectors, turn: usize) -> bool {
     let place = label.pages(size, turn).next();
     let is_same = |found: &Label| found.writing == label.writing;
     place.is_some_and(|place| reopened(drive).is_ok_and(|drive| sound(&drive, place, label, is_same).is_some()))
@@ -97,7 +97,7 @@ pub fn has_label(drive: &File, label: &Label, size: Sectors, turn: usize) -> boo
 /// Counts the bad pages of a member of `size` before its label is written for the first time in
 /// this start. `label` is the volume's newest label, which the member may lack. The turn after
 /// `newest` may be blank. `copies` is the number of copies of each turn.
-pub fn count_bad_at_start(drive: &File, label: &Label, size: Sectors, newest: usize, copies: usize) -> u64 {
+pub(crate) fn count_bad_at_start(drive: &File, label: &Label, size: Sectors, newest: usize, copies: usize) -> u64 {
     // A drive that cannot be opened is refused later.
     let Ok(drive) = reopened(drive) else { return 0 };
     let is_blank = |place: SectorRange| {
