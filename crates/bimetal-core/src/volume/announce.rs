@@ -263,9 +263,11 @@ impl Announcements {
         self.durable.sequence
     }
 
-    /// Returns true if home durably records that slots hold content that home lacks.
+    /// Returns true if home durably records that slots hold content that home lacks, and no write
+    /// of the state is about to record the opposite.
     pub(super) fn is_dirty(&self) -> bool {
-        self.durable.dirty
+        let stays = self.writing.as_ref().is_none_or(|state| state.dirty);
+        self.durable.dirty && self.wanted.dirty && stays
     }
 }
 

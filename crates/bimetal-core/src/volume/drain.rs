@@ -205,7 +205,13 @@ impl<P: Payload> Volume<P> {
         self.store.begin_again(&self.view.layout, &self.decider.scheme.properties(), life);
         self.view.members[usize::from(member.0)].state = MemberState::Online;
         self.operations.forget_failures(member);
-        self.announce(|state| state.failed &= !(1 << member.0));
+        // Home has all content, unless blocks are lost. The first write to a slot records that
+        // slots are needed anew, and so waits until home records that the member has not failed.
+        let (is_mirrored, is_lost) = (self.view.layout.is_mirrored(), !self.damage.lost.is_empty());
+        self.announce(|state| {
+            state.failed &= !(1 << member.0);
+            state.dirty &= is_mirrored || is_lost;
+        });
         self.update_free_slots();
         self.pump();
         true

@@ -501,7 +501,8 @@ impl<P: Payload> Volume<P> {
             | Phase::MakingStable
             | Phase::Unmarking
             | Phase::Superblock(_)
-                if status != Status::Done =>
+                // A drive without a volatile cache supports no flush.
+                if !matches!(status, Status::Done | Status::Unsupported) =>
             {
                 job.commit_failed();
             }
@@ -702,7 +703,7 @@ impl<P: Payload> Volume<P> {
         if job.incomplete {
             let least = if self.is_move_futile() { ASK_AGAIN } else { Nanoseconds::ZERO };
             self.mover.pauses.move_failed(self.view.now, least);
-            self.fail_slot_waiters();
+            self.fail_slot_waiters_without_hope();
         } else {
             self.mover.pauses.forget_failures();
             if let Some(since) = job.all_since {
@@ -721,8 +722,16 @@ impl<P: Payload> Volume<P> {
     }
 
     /// Fails the requests that wait for slots after a move failed to free any slot, because the
-    /// requests would wait for ever.
-    fn fail_slot_waiters(&mut self) {
+    /// requests would wait for ever. If the move has freed other slots, requests wait until the
+    /// commit that makes these slots free, and then ask again.
+    fn fail_slot_waiters_without_hope(&mut self) {
+        let is_freeing = self.view.freeing_slots > 0 && !self.slots_refuse();
+        if is_freeing {
+            return;
+        }
+        if !self.store.appends() && self.view.free_slots > 0 {
+            return self.wake_slot_waiters();
+        }
         self.view.waiting_for_slots = 0;
         for task in self.requests.waiters.take_for_slots() {
             self.fail_waiter(task);

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 
 use bimetal_core::block::BlockSize;
 use bimetal_core::layout::{LayoutRequest, MemberId};
+use bimetal_core::operation::{Command, OpKind, Operation, Status, Token};
 use bimetal_core::schemes;
 use bimetal_core::settings::Settings;
-use bimetal_core::units::Nanoseconds;
+use bimetal_core::units::{Nanoseconds, SectorRange};
 use bimetal_core::volume::{self, Recovery, RecoveryError, Volume, VolumeConfig};
 
 use crate::world::{CACHES, Raw, World};
@@ -178,6 +179,145 @@ fn a_cache_that_is_gone_is_replaced_while_serving_goes_on() {
     drop(volume);
     let mut volume = world.recover(&[]).unwrap();
     (0..50).for_each(|block| world.reads(&mut volume, block * 80, 8, 2));
+}
+
+/// Submits a write of a block, and serves all operations but those that `held` selects. Returns those.
+fn serve_but(
+    world: &mut World,
+    volume: &mut Volume<Raw>,
+    write: Option<(u64, u8)>,
+    held: impl Fn(&Operation<Raw>) -> bool,
+) -> Vec<Operation<Raw>> {
+    if let Some((start, byte)) = write {
+        world.requests += 1;
+        let command = Command { kind: OpKind::Write, range: SectorRange::new(start, 8), fua: false };
+        let payload = Raw(vec![byte; 4096]);
+        volume.submit(world.now, Operation { token: Token(world.requests), target: 0, command, payload });
+    }
+    let mut kept = Vec::new();
+    while let Some(operation) = volume.next_operation() {
+        if held(&operation) {
+            kept.push(operation);
+        } else {
+            let completion = world.answer(operation);
+            volume.complete(world.now, completion);
+        }
+    }
+    kept
+}
+
+/// Regression: home still recorded slots as needed, and their member as failed. A write to a slot
+/// was answered, and flushed, before home recorded the new member. After a power cut in between,
+/// the flushed content could not be read.
+#[test]
+fn write_waits_until_home_records_the_new_cache() {
+    let mut world = World::new("smart-response", &[("mode", "maximized")]);
+    let mut volume = world.recover(&[]).unwrap();
+    world.write(&mut volume, 80, 8, 1);
+    world.flush(&mut volume);
+    world.pass(&mut volume, Nanoseconds::from_seconds(600));
+    assert_eq!(volume.view().map.dirty_blocks(), 0, "all is written back");
+    volume.member_gone(world.now, MemberId(0));
+    world.serve(&mut volume);
+    world.content[0].clear();
+    world.format_again(Some(0), 1000);
+    assert!(volume.attach(world.now, MemberId(0), 1000));
+    let of_home = |operation: &Operation<Raw>| operation.target == 1;
+    let held = serve_but(&mut world, &mut volume, Some((160, 2)), of_home);
+    assert!(volume.next_finished().is_none(), "home does not record that the SSD serves again");
+    for operation in held {
+        let completion = world.answer(operation);
+        volume.complete(world.now, completion);
+    }
+    world.serve(&mut volume);
+    assert_eq!(volume.next_finished().map(|finished| finished.status), Some(Status::Done));
+    world.flush(&mut volume);
+    assert_eq!(volume.view().map.dirty_blocks(), 1, "the block is on the SSD alone");
+    drop(volume);
+    let mut volume = world.recover(&[]).unwrap();
+    world.reads(&mut volume, 160, 8, 2);
+    world.reads(&mut volume, 80, 8, 1);
+}
+
+/// Regression: a drain was cancelled while home was being told that slots are not needed. A write
+/// to a slot went on, and home then recorded that the slots are not needed. A start without the SSD
+/// returned old content.
+#[test]
+fn write_after_a_cancelled_drain_waits_until_home_records_that_slots_are_needed() {
+    let mut world = World::new("smart-response", &[("mode", "maximized"), ("idle", "1h")]);
+    let layout = world.with_layout(Clone::clone);
+    let of_state = |operation: &Operation<Raw>| {
+        let places = (0..2).flat_map(|turn| [0, 1].map(|copy| layout.state_place(MemberId(1), turn, copy)));
+        operation.target == 1
+            && operation.command.kind == OpKind::Write
+            && places.into_iter().any(|place| place == operation.command.range)
+    };
+    let mut volume = world.recover(&[]).unwrap();
+    world.write(&mut volume, 80, 8, 1);
+    world.flush(&mut volume);
+    volume.drain(world.now, false);
+    let mut held = serve_but(&mut world, &mut volume, None, of_state);
+    assert_eq!((held.len(), volume.view().map.dirty_blocks()), (1, 0), "the state is being written");
+    volume.end_drain(world.now);
+    held.extend(serve_but(&mut world, &mut volume, Some((160, 2)), of_state));
+    assert!(volume.next_finished().is_none(), "home is about to record that slots are not needed");
+    for operation in held {
+        let completion = world.answer(operation);
+        volume.complete(world.now, completion);
+    }
+    world.serve(&mut volume);
+    assert_eq!(volume.next_finished().map(|finished| finished.status), Some(Status::Done));
+    world.flush(&mut volume);
+    drop(volume);
+    assert!(matches!(world.recover(&[MemberId(0)]), Err(RecoveryError::Needed { .. })));
+}
+
+/// Regression: one part of home that could not be written made all waiting writes fail, although
+/// the same move had freed all other slots.
+#[test]
+fn writes_that_wait_for_slots_get_those_that_a_failed_move_has_freed() {
+    let mut world = World::new("hybrid-disk", &[]);
+    let mut volume = world.recover(&[]).unwrap();
+    let mut block = 0;
+    while volume.view().free_slots > 0 {
+        world.write(&mut volume, block * 16, 8, 1);
+        block += 1;
+    }
+    for more in 0..5 {
+        world.requests += 1;
+        let command = Command { kind: OpKind::Write, range: SectorRange::new((block + more) * 16, 8), fua: false };
+        let payload = Raw(vec![2; 4096]);
+        volume.submit(world.now, Operation { token: Token(world.requests), target: 0, command, payload });
+    }
+    let mut failures = 1;
+    while let Some(operation) = volume.next_operation() {
+        let is_home = operation.target == 1 && operation.payload.0.first() == Some(&1);
+        let fails = failures > 0 && is_home && operation.command.kind == OpKind::Write;
+        let mut completion = world.answer(operation);
+        if fails {
+            (completion.status, failures) = (Status::MediaError, 0);
+        }
+        volume.complete(world.now, completion);
+    }
+    assert_eq!(failures, 0, "a move has written home");
+    world.pass(&mut volume, Nanoseconds::from_seconds(2));
+    let ended: Vec<_> = std::iter::from_fn(|| volume.next_finished()).map(|finished| finished.status).collect();
+    assert_eq!(ended, [Status::Done; 5]);
+    world.reads(&mut volume, block * 16, 8, 2);
+    world.reads(&mut volume, 0, 8, 1);
+}
+
+/// Regression: a drive without a volatile cache may support no flush. Moves to such a home took
+/// that for an error, so nothing was ever written back.
+#[test]
+fn home_that_supports_no_flush_gets_what_is_written_back() {
+    let mut world = World::new("smart-response", &[("mode", "maximized")]);
+    let mut volume = world.recover(&[]).unwrap();
+    world.supports_flush[1] = false;
+    world.write(&mut volume, 80, 8, 1);
+    world.flush(&mut volume);
+    world.drain(&mut volume, false);
+    assert_eq!(volume.view().map.dirty_blocks(), 0);
 }
 
 /// The old segments lie exactly where the new log ends, and their epochs were counted from the same

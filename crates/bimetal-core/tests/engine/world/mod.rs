@@ -56,6 +56,8 @@ pub(crate) struct World {
     pub(crate) requests: u64,
     /// Number that names the volume in its metadata.
     pub(crate) identity: u64,
+    /// For each member, true unless its drive has no volatile cache and supports no flush.
+    pub(crate) supports_flush: [bool; 2],
     /// For each member, the first sector that cannot be read.
     pub(crate) ends: Vec<u64>,
     /// Number of operations that changed the content of a member.
@@ -76,6 +78,7 @@ impl World {
             now: Nanoseconds::ZERO,
             requests: 0,
             identity: 42,
+            supports_flush: [true; 2],
             ends: vec![u64::MAX; 2],
             changes: 0,
         };
@@ -109,6 +112,9 @@ impl World {
         let Operation { token, target, command, payload } = operation;
         if command.kind == OpKind::Read && command.range.end().0 > self.ends[usize::from(target)] {
             return Completion { token, status: Status::MediaError, payload: Raw::empty() };
+        }
+        if command.kind == OpKind::Flush && !self.supports_flush[usize::from(target)] {
+            return Completion { token, status: Status::Unsupported, payload: Raw::empty() };
         }
         self.changes += u64::from(command.kind.changes_content());
         let content = &mut self.content[usize::from(target)];
