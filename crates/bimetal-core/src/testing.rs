@@ -22,6 +22,8 @@ pub(crate) struct Bench {
     pub(crate) takes: [Nanoseconds; 2],
     /// Answer of the drives to a hint; `None` if they do not support hints.
     pub(crate) fragmented: Option<Vec<SectorRange>>,
+    /// Sectors of a member that cannot be read.
+    pub(crate) unreadable: Option<(u16, SectorRange)>,
 }
 
 impl Bench {
@@ -38,7 +40,7 @@ impl Bench {
         let config = VolumeConfig { scheme: info, settings: &settings, layout, identity: 0 };
         let volume = Volume::new(&config).unwrap();
         let (now, takes) = (Nanoseconds::ZERO, [Nanoseconds::ZERO; 2]);
-        Self { volume, members, now, requests: 0, log: Vec::new(), takes, fragmented: None }
+        Self { volume, members, now, requests: 0, log: Vec::new(), takes, fragmented: None, unreadable: None }
     }
 
     pub(crate) fn blocks_on(&self, member: u16) -> u64 {
@@ -106,7 +108,14 @@ impl Bench {
             match &self.fragmented {
                 Some(fragmented) if hint => self.volume.answer_hint(self.now, token, fragmented),
                 _ => {
-                    let status = if hint { Status::Unsupported } else { Status::Done };
+                    let is_bad = self.unreadable.is_some_and(|(member, bad)| {
+                        kind == "read" && member == operation.target && bad.overlaps(range)
+                    });
+                    let status = match () {
+                        () if hint => Status::Unsupported,
+                        () if is_bad => Status::MediaError,
+                        () => Status::Done,
+                    };
                     self.volume.complete(self.now, Completion { token, status, payload: NoPayload });
                 }
             }

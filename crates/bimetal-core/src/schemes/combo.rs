@@ -199,6 +199,8 @@ struct Optimizer {
     moves: VecDeque<(u32, MemberId)>,
     /// Number of tries of the first move.
     tries: u8,
+    /// Range whose move failed. The next plan leaves the range where it is.
+    failed: Option<u32>,
     /// Time from which the first planned change of a home may be tried again.
     not_before: Nanoseconds,
 }
@@ -267,6 +269,7 @@ fn build(settings: &Settings, layout: &Layout) -> Result<Box<dyn Scheme>, Settin
         files: None,
         moves: VecDeque::new(),
         tries: 0,
+        failed: None,
         not_before: Nanoseconds::ZERO,
     }))
 }
@@ -367,21 +370,25 @@ impl Optimizer {
         }
     }
 
-    /// Plans the exchanges that bring wanted ranges to the SSD.
+    /// Plans the exchanges that bring wanted ranges to the SSD. If an earlier exchange was never
+    /// completed, the HDD is full, and the plan begins with the second half of an exchange.
     fn optimize(&mut self, places: &Places, range_sectors: u64) {
+        let failed = self.failed.take();
+        let may_move = |optimizer: &Self, range| optimizer.may_move(range) && Some(range) != failed;
         let mut wanted = self.merits(range_sectors);
+        wanted.retain(|&(range, _)| may_move(self, range));
         wanted.sort_by_key(|&(range, merit)| (std::cmp::Reverse(merit), range));
         let (_, room) = places.held_by(self.ssd);
         let on_ssd = |&range: &u32| places.member_of(range) == self.ssd;
-        let fixed = (0..places.ranges()).filter(on_ssd).filter(|&range| !self.may_move(range)).count();
+        let fixed = (0..places.ranges()).filter(on_ssd).filter(|&range| !may_move(self, range)).count();
         wanted.truncate((room as usize - 1).saturating_sub(fixed));
         let mut stays = BitSet::new(places.ranges());
         wanted.iter().for_each(|&(range, _)| {
             stays.insert(range);
         });
-        let comes = wanted.iter().map(|&(range, _)| range).filter(|range| !on_ssd(range));
+        let mut comes = wanted.iter().map(|&(range, _)| range).filter(|range| !on_ssd(range));
         let leaves =
-            (0..places.ranges()).filter(on_ssd).filter(|&range| !stays.contains(range) && self.may_move(range));
+            (0..places.ranges()).filter(on_ssd).filter(|&range| !stays.contains(range) && may_move(self, range));
         let mut leaves: Vec<u32> = leaves.collect();
         let contiguous = |counts: Counts| if self.strategy == Strategy::Access { counts.contiguous } else { 0 };
         leaves.sort_by_cached_key(|&range| {
@@ -391,6 +398,10 @@ impl Optimizer {
             (!self.is_free(range), order, range)
         });
         self.moves.clear();
+        let (held, all) = places.held_by(self.hdd);
+        if held == all {
+            self.moves.extend(comes.next().map(|come| (come, self.ssd)));
+        }
         for (come, leave) in comes.zip(leaves) {
             self.moves.push_back((leave, self.hdd));
             self.moves.push_back((come, self.ssd));
@@ -412,7 +423,7 @@ impl Optimizer {
     }
 
     /// Drops the moves that were made. A move that fails [`TRIES`] times ends the remaining moves,
-    /// since moves are exchanges that depend on each other.
+    /// since moves are exchanges that depend on each other. The next plan leaves out its range.
     fn note_moved(&mut self, view: &View) {
         let places = view.layout.places.as_ref().expect("a strategy moves ranges between places");
         while self.moves.front().is_some_and(|&(range, to)| places.member_of(range) == to) {
@@ -421,7 +432,9 @@ impl Optimizer {
         }
         if self.tries == TRIES {
             self.tries = 0;
+            self.failed = self.moves.front().map(|&(range, _)| range);
             self.moves.clear();
+            self.next_run = self.next_run.or(self.repeat.then(|| view.now.saturating_add(self.period)));
         }
     }
 
@@ -704,6 +717,26 @@ mod tests {
             assert_eq!(where_is(&mut bench, FAR), "ssd");
             assert_eq!(where_is(&mut bench, FAR + 256), expected, "the part that nobody read");
         }
+    }
+
+    /// Regression: after one half of an exchange, the HDD had no free place. Each plan began with a
+    /// move to the HDD, so no range ever moved again.
+    #[test]
+    fn exchange_that_failed_in_its_middle_is_completed() {
+        let mut bench = Bench::new("combo", &[RANGE, ("strategy", "frequency"), ("period", "10s")]);
+        let boundary = bench.blocks_on(0) * 8;
+        bench.unreadable = Some((1, SectorRange::new(FAR - boundary, 128)));
+        (0..4).for_each(|_| bench.request(OpKind::Write, FAR + 8, 8));
+        bench.pass(Nanoseconds::from_seconds(11));
+        assert_eq!(bench.volume.statistics().relocated_ranges, 1, "a range left the SSD, and none came");
+        (0..4).for_each(|_| bench.request(OpKind::Write, FAR + 8, 8));
+        (0..3).for_each(|_| bench.request(OpKind::Read, FAR + 12800, 8));
+        bench.pass(Nanoseconds::from_seconds(20));
+        assert_eq!(where_is(&mut bench, FAR + 12800), "ssd");
+        bench.unreadable = None;
+        (0..4).for_each(|_| bench.request(OpKind::Read, FAR, 8));
+        bench.pass(Nanoseconds::from_seconds(20));
+        assert_eq!(where_is(&mut bench, FAR), "ssd", "the range is left out of one plan only");
     }
 
     #[test]

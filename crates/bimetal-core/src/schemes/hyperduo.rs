@@ -200,7 +200,11 @@ impl HotRanges {
 
     /// Notes a request for `blocks`. Ranges within the first `mirrored` blocks are not counted,
     /// since they have copies already.
-    fn used(&mut self, blocks: BlockRun, mirrored: u64) {
+    fn used(&mut self, now: Nanoseconds, blocks: BlockRun, mirrored: u64) {
+        if self.ranked.is_empty() {
+            // A period begins with the first use after a quiet time.
+            self.next_ranking = self.next_ranking.max(now.saturating_add(self.period));
+        }
         self.uses = self.uses.wrapping_add(1);
         let first = self.of(blocks.first).max((mirrored / self.blocks) as u32);
         for range in first..=self.of(Block(blocks.end() - 1)) {
@@ -307,11 +311,11 @@ impl Safe {
 }
 
 impl Scheme for Safe {
-    fn arrived(&mut self, _view: &View, access: &Access) {
+    fn arrived(&mut self, view: &View, access: &Access) {
         if access.kind == OpKind::WriteZeroes {
             return;
         }
-        self.ranges.used(access.blocks, self.mirror.blocks());
+        self.ranges.used(view.now, access.blocks, self.mirror.blocks());
     }
 
     fn place_write(&mut self, view: &View, _access: &Access, rest: BlockRun) -> (Placement, u64) {
@@ -425,6 +429,20 @@ mod tests {
         bench.take_log();
         bench.request(OpKind::Read, FAR, 8);
         assert_eq!(bench.take_log(), ["hdd read 8"]);
+    }
+
+    /// Regression: after a quiet time, the first use was ranked at once, and forgotten.
+    #[test]
+    fn range_that_is_used_twice_after_a_quiet_time_is_hot() {
+        let mut bench = Bench::new("hyperduo", RANGE);
+        bench.pass(Nanoseconds::from_seconds(10));
+        bench.request(OpKind::Read, FAR, 8);
+        bench.pass(Nanoseconds::from_millis(1));
+        bench.request(OpKind::Read, FAR, 8);
+        bench.pass(Nanoseconds::from_seconds(2));
+        bench.take_log();
+        bench.request(OpKind::Read, FAR + 64, 8);
+        assert_eq!(bench.take_log(), ["ssd read 8"]);
     }
 
     /// "MRU data structure periodically identifies hot and cold LBA ranges": the range used last

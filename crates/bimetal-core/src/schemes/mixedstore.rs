@@ -35,6 +35,8 @@
 //! - Pages leave the SSD until a quarter of the SSD is free, and free slots are discarded on the
 //!   drive. When slots run short, the coldest pages are written back.
 
+use std::collections::VecDeque;
+
 use crate::block::{Block, BlockRun, ValidMask};
 use crate::block_map::{self, Slot};
 use crate::layout::{Layout, MemberId, Role};
@@ -181,6 +183,8 @@ const SLOWER: Reason = Reason("predicted-slower");
 const REGULATED: Reason = Reason("regulated");
 /// Largest write that goes to the SSD under the static partition.
 const STATIC_MAX: Bytes = Bytes::from_kib(4);
+/// Number of writes whose decision is kept for their other parts.
+const DECISIONS: usize = 8;
 /// Smallest window: the mean time between arrivals needs two of them.
 const WINDOW_MIN: u64 = 2;
 /// One write in this many goes to the disk while the coefficients are learnt.
@@ -220,12 +224,16 @@ struct MixedStore {
     starved: bool,
     hot: HotReads,
     dice: Dice,
-    /// Decision for the last write that was placed. A write is decided once, regardless of the
-    /// number of its slots.
-    decided: Option<(SectorRange, Option<Reason>)>,
+    /// Decisions for the last writes that were placed, the newest last. A write is decided once,
+    /// regardless of the number of its slots and of the writes that come between its parts.
+    decided: VecDeque<(SectorRange, Option<Reason>)>,
 }
 
 fn build(settings: &Settings, layout: &Layout) -> Result<Box<dyn Scheme>, SettingError> {
+    Ok(Box::new(mixed_store(settings, layout)?))
+}
+
+fn mixed_store(settings: &Settings, layout: &Layout) -> Result<MixedStore, SettingError> {
     let region = layout.slots.expect("the layout of this scheme has slots");
     let parameters = Parameters::of(settings);
     let a_second = |day: Option<Bytes>| day.map(|day| day.0 as f64 / 86_400.0);
@@ -253,7 +261,7 @@ fn build(settings: &Settings, layout: &Layout) -> Result<Box<dyn Scheme>, Settin
         follows: false,
     };
     let fetch = IdleFetch::new(layout.home[0].member, Nanoseconds::ZERO);
-    Ok(Box::new(MixedStore {
+    Ok(MixedStore {
         fixed: parameters.partition == Partition::Static,
         model: ResponseModel::new(parameters.window as usize),
         online: parameters.learning == Learning::Online,
@@ -273,8 +281,8 @@ fn build(settings: &Settings, layout: &Layout) -> Result<Box<dyn Scheme>, Settin
         starved: false,
         hot: HotReads::default(),
         dice: Dice(0),
-        decided: None,
-    }))
+        decided: VecDeque::new(),
+    })
 }
 
 /// Mean response time of the disk.
@@ -458,6 +466,19 @@ impl MixedStore {
     }
 }
 
+impl MixedStore {
+    /// Decides about a write, and keeps the decision for its other parts.
+    fn decide(&mut self, view: &View, access: &Access) -> Option<Reason> {
+        let bytes = (access.blocks.count * view.block().bytes().0) as f64;
+        let decided = self.chosen(view, access.sectors.len, bytes);
+        if self.decided.len() == DECISIONS {
+            self.decided.pop_front();
+        }
+        self.decided.push_back((access.sectors, decided));
+        decided
+    }
+}
+
 impl Scheme for MixedStore {
     fn foresee(&mut self, _view: &View, foresight: &Foresight<'_>) {
         if foresight.tells_half {
@@ -470,9 +491,7 @@ impl Scheme for MixedStore {
         self.idle.arrived(view.now);
         let free = view.free_slots as f64 / f64::from(view.map.slots().max(1));
         self.regulator.arrived(view.now, access, 1.0 - free);
-        if self.decided.is_some_and(|(sectors, _)| sectors == access.sectors) {
-            self.decided = None;
-        }
+        self.decided.retain(|(sectors, _)| *sectors != access.sectors);
         self.model.arrived(view.now, access);
         if self.requests - 1 == self.training {
             self.end_training(view.now);
@@ -486,11 +505,10 @@ impl Scheme for MixedStore {
         if !view.slots_online() {
             return (Placement::Home(Some(Reason::MEMBER_GONE)), rest.count);
         }
-        let decided = match self.decided {
-            Some((sectors, decided)) if sectors == access.sectors => decided,
-            _ => self.chosen(view, access.sectors.len, (access.blocks.count * view.block().bytes().0) as f64),
+        let decided = match self.decided.iter().find(|(sectors, _)| *sectors == access.sectors) {
+            Some((_, decided)) => *decided,
+            None => self.decide(view, access),
         };
-        self.decided = Some((access.sectors, decided));
         if let Some(reason) = decided {
             return (Placement::Home(Some(reason)), rest.count);
         }
@@ -626,12 +644,12 @@ impl Monitor for MixedStore {
 
 #[cfg(test)]
 mod tests {
-    use super::INFO;
-    use crate::block::BlockSize;
+    use super::{INFO, mixed_store};
+    use crate::block::{Block, BlockRun, BlockSize};
     use crate::block_map::Slot;
     use crate::layout::{LayoutRequest, MemberInfo, Role};
     use crate::operation::OpKind;
-    use crate::scheme::Foresight;
+    use crate::scheme::{Access, Foresight, Scheme};
     use crate::settings::Settings;
     use crate::testing::Bench;
     use crate::units::{Bytes, Nanoseconds, SectorRange};
@@ -757,6 +775,30 @@ mod tests {
         // The budget is a block a second; four blocks a second are written.
         let (ssd, _) = write(&mut bench, 4000, Nanoseconds::from_millis(250));
         assert!((900..1500).contains(&ssd), "{ssd} blocks in 1000 s");
+    }
+
+    /// Regression: a write that was placed between two parts of a long write made the second part
+    /// be decided, and counted, anew.
+    #[test]
+    fn long_write_is_decided_once() {
+        let bench = Bench::new("mixedstore", SHORT);
+        let view = bench.volume.view();
+        let settings = Settings::new(INFO.name, INFO.parameters, []).unwrap();
+        let mut mixed = mixed_store(&settings, &view.layout).unwrap();
+        let access = |first, count| Access {
+            kind: OpKind::Write,
+            sectors: SectorRange::new(first * 8, count * 8),
+            blocks: BlockRun { first: Block(first), count },
+        };
+        let (long, short) = (access(0, 2048), access(5000, 1));
+        for whole in [long, short] {
+            mixed.arrived(view, &whole);
+        }
+        for (whole, part) in [(long, access(0, 1024)), (short, short), (long, access(1024, 1024))] {
+            mixed.place_write(view, &whole, part.blocks);
+        }
+        let decided: Vec<SectorRange> = mixed.decided.iter().map(|(sectors, _)| *sectors).collect();
+        assert_eq!(decided, [long.sectors, short.sectors]);
     }
 
     /// Small data that is read often moves to flash when the disk is idle.
