@@ -517,6 +517,48 @@ fn idle_spindle_stops_and_its_start_costs_time_and_energy() {
     assert!(drive.statistics(woken).busy < Nanoseconds::from_seconds(11));
 }
 
+/// Regression: a spindle that had stopped went on reading ahead, so a stream of reads with long
+/// pauses was served from a buffer that nothing filled.
+#[test]
+fn stopped_spindle_reads_nothing_ahead() {
+    let mut drive = drive(DEFAULT_HDD, &[("spin_down", "10s")]);
+    let mut now = Nanoseconds::ZERO;
+    let mut woken = 0;
+    for read in 0..64 {
+        let done = serve(&mut drive, now, command(OpKind::Read, read * 128, 128));
+        woken += u32::from(done - now > Nanoseconds::from_seconds(5));
+        now = done + Nanoseconds::from_seconds(20);
+        drive.advance(now, &mut Vec::new());
+    }
+    let spin_ups = drive.statistics(now).hdd.unwrap().spin_ups;
+    assert!(woken >= 3 && spin_ups >= 3, "4 MiB beside a buffer of less: {woken} slow reads, {spin_ups} starts");
+}
+
+/// Regression: the arm of a drive with a segmented buffer never worked.
+#[test]
+fn arm_of_each_drive_works_no_longer_than_the_drive() {
+    for name in ["disksim-cheetah9LP", "disksim-atlas10k", "disksim-hp_c2247a", DEFAULT_HDD] {
+        let mut drive = Profile::load(name).unwrap().build(None, 0).unwrap();
+        let (mut now, mut place) = (Nanoseconds::ZERO, 1u64);
+        for number in 0..500 {
+            place = place.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let start = (place >> 20) % (drive.capacity().0 - 16);
+            let kind = if number % 3 == 0 { OpKind::Write } else { OpKind::Read };
+            drive.submit(now, Token(number), command(kind, start, 8));
+            let mut finished = Vec::new();
+            while finished.is_empty() {
+                let event = drive.next_event().unwrap();
+                drive.advance(event, &mut finished);
+            }
+            now = finished[0].at + Nanoseconds::from_millis(1);
+            drive.advance(now, &mut Vec::new());
+        }
+        let head = drive.statistics(now).hdd.unwrap().head_time;
+        let share = head.as_seconds_f64() / now.as_seconds_f64();
+        assert!((0.5..=1.0).contains(&share), "{name}: {share}");
+    }
+}
+
 /// A drive made larger keeps its seek times. A drive made smaller keeps its geometry.
 #[test]
 fn larger_drive_keeps_seek_times_and_smaller_one_geometry() {

@@ -517,6 +517,7 @@ impl DeviceModel for Hdd {
                 }
                 (_, Some((_, work))) => self.end_work(event_ns, work, finished),
                 _ => {
+                    self.read_buffer.stop(event_ns, &mut self.mechanics);
                     self.power.spin_down(event_ns);
                     continue;
                 }

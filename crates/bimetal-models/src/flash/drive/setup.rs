@@ -35,12 +35,13 @@ impl Flash {
         used: SectorRange,
         seed: u64,
     ) -> Result<Self, BadFigure> {
-        let (geometry, capacity) = shape(profile, capacity, size)?;
+        let own = capacity;
+        let (geometry, capacity) = shape(profile, own, size)?;
         let per_unit = u64::from(geometry.unit_bytes) / SECTOR_BYTES;
         let end = used.end().0.min(capacity.0).div_ceil(per_unit) as u32;
         let start = ((used.start.0 / per_unit) as u32).min(end);
         let origin = Origin::new(profile, &geometry, precondition, (start, end - start), seed);
-        Self::of(profile, geometry, capacity, origin, false)
+        Self::of(profile, geometry, (own, capacity), origin, false)
     }
 
     /// Restores the drive of `profile`, with its `capacity` or with the requested `size`, from
@@ -54,14 +55,15 @@ impl Flash {
         size: Option<Sectors>,
         tables: &[u8],
     ) -> Result<Self, RestoreError> {
-        let (geometry, capacity) = shape(profile, capacity, size)?;
+        let own = capacity;
+        let (geometry, capacity) = shape(profile, own, size)?;
         let mut origin = Origin::new(profile, &geometry, Precondition::Clean, (0, 0), 0);
         let mut archive = Archive::Reading(tables);
         origin.transfer(&mut archive)?;
         if u64::from(origin.start) + u64::from(origin.units) > geometry.logical_units.into() {
             return Err(RestoreError::Damaged("a table of the drive was filled beyond its end".to_owned()));
         }
-        let mut drive = Self::of(profile, geometry, capacity, origin, true)?;
+        let mut drive = Self::of(profile, geometry, (own, capacity), origin, true)?;
         drive.layer.transfer(&mut archive)?;
         if let Archive::Reading(rest) = archive
             && !rest.is_empty()
@@ -85,10 +87,11 @@ impl Flash {
         }
     }
 
+    /// Builds a drive of `capacity` whose profile describes a drive of `own` sectors.
     fn of(
         profile: &FlashProfile,
         geometry: Geometry,
-        capacity: Sectors,
+        (own, capacity): (Sectors, Sectors),
         origin: Origin,
         restored: bool,
     ) -> Result<Self, BadFigure> {
@@ -113,7 +116,7 @@ impl Flash {
             link_in: Nanoseconds::ZERO,
             link_out: Nanoseconds::ZERO,
             meter: Meter::new(profile, &geometry),
-            intensity: intensity(profile, capacity),
+            intensity: intensity(profile, own, capacity),
             idle: Idle::No,
             operations: Vec::new(),
             flushed: Vec::new(),
@@ -131,9 +134,9 @@ fn shape(profile: &FlashProfile, capacity: Sectors, size: Option<Sectors>) -> Re
     Ok((geometry, capacity))
 }
 
-fn intensity(profile: &FlashProfile, capacity: Sectors) -> Option<Intensity> {
+fn intensity(profile: &FlashProfile, own: Sectors, capacity: Sectors) -> Option<Intensity> {
     let adapts = profile.wear_levelling == WearLevellingKind::Adaptive;
-    profile.expected_bytes_per_second(capacity).filter(|_| adapts).map(Intensity::new)
+    profile.expected_bytes_per_second(own, capacity).filter(|_| adapts).map(Intensity::new)
 }
 
 fn write_buffer(profile: &FlashProfile, geometry: &Geometry) -> Result<Option<WriteBuffer>, BadFigure> {

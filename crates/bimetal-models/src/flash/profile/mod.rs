@@ -355,7 +355,9 @@ impl FlashProfile {
                 return Err(BadFigure::new(key, value, format!("{without} unless ftl is page or dftl")));
             }
         }
-        if self.wear_levelling == WearLevellingKind::Adaptive && self.expected_bytes_per_second(capacity).is_none() {
+        if self.wear_levelling == WearLevellingKind::Adaptive
+            && self.expected_bytes_per_second(capacity, capacity).is_none()
+        {
             let expected = "the rate of writes that the drive is designed for, because wear_levelling is adaptive and \
                             neither warranted_terabytes_written nor warranted_drive_writes_per_day is given";
             return Err(BadFigure::new("expected_write_mb_per_s", "nothing", expected));
@@ -363,10 +365,12 @@ impl FlashProfile {
         Ok(())
     }
 
-    /// Returns the rate of writes that the drive is planned for, if known.
-    pub(crate) fn expected_bytes_per_second(&self, capacity: Sectors) -> Option<f64> {
+    /// Returns the rate of writes that a drive of `capacity` is planned for, if known. The profile
+    /// describes a drive of `own` sectors; warranted writes are scaled with the size.
+    pub(crate) fn expected_bytes_per_second(&self, own: Sectors, capacity: Sectors) -> Option<f64> {
         let seconds = self.warranty_years.unwrap_or(WARRANTY_YEARS) * YEAR_SECONDS;
-        let warranted = || self.warranted_bytes(capacity).map(|bytes| bytes / seconds);
+        let share = capacity.0 as f64 / own.0 as f64;
+        let warranted = || self.warranted_bytes(own).map(|bytes| bytes * share / seconds);
         self.expected_write_mb_per_s.map(|rate| rate * 1e6).or_else(warranted)
     }
 

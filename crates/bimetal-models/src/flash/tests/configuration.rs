@@ -143,3 +143,17 @@ fn a_state_is_read_as_the_command_line_writes_it() {
     let error = "full".parse::<Precondition>().unwrap_err().to_string();
     assert_eq!(error, "precondition = full: expected clean, sequential or random");
 }
+
+/// Regression: a part of a drive was planned for the terabytes of the whole drive, so its load
+/// never counted as intense.
+#[test]
+fn planned_rate_of_writes_scales_with_the_size() {
+    for (key, value) in [("warranted_terabytes_written", "100"), ("warranted_drive_writes_per_day", "1")] {
+        let mut profile = profile(&[]);
+        profile.set(key, value).unwrap();
+        let Body::Flash(flash) = &profile.body else { panic!("a flash drive") };
+        let rate = |size| flash.expected_bytes_per_second(profile.capacity, Sectors(size)).unwrap();
+        let own = profile.capacity.0;
+        assert!((rate(own / 2) / rate(own) - 0.5).abs() < 1e-9, "{key}");
+    }
+}

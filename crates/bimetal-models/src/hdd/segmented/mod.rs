@@ -83,6 +83,11 @@ pub struct SegmentedHdd {
     /// Time at which the command under way finishes, and this command.
     active: Option<(u64, Pending)>,
     account: Account,
+    /// Last use of the arm by a command: its begin and its end.
+    arm_from_ns: u64,
+    arm_free_ns: u64,
+    /// Time for which commands used the arm, until the end of the last use.
+    head_ns: u64,
 }
 
 impl SegmentedHdd {
@@ -131,6 +136,9 @@ impl SegmentedHdd {
             waiting: VecDeque::new(),
             active: None,
             account: Account::default(),
+            arm_from_ns: 0,
+            arm_free_ns: 0,
+            head_ns: 0,
         })
     }
 
@@ -182,6 +190,15 @@ impl SegmentedHdd {
         let Some(mut ahead) = self.ahead.take() else { return now_ns };
         ahead.progress(now_ns, &mut self.segments, &mut self.mechanics);
         ahead.stopped_ns(now_ns, self.habits.stops_in_sector, &mut self.mechanics)
+    }
+
+    /// Counts a use of the arm for a command. Read-ahead does not count.
+    fn use_arm(&mut self, from_ns: u64, until_ns: u64) {
+        let from_ns = from_ns.max(self.arm_free_ns);
+        if until_ns > from_ns {
+            self.head_ns += until_ns - from_ns;
+            (self.arm_from_ns, self.arm_free_ns) = (from_ns, until_ns);
+        }
     }
 
     fn is_idle(&self) -> bool {
@@ -237,6 +254,11 @@ impl DeviceModel for SegmentedHdd {
     }
 
     fn statistics(&self, now: Nanoseconds) -> DeviceStatistics {
-        self.account.statistics(now, self.is_idle(), &self.power, &self.mechanics)
+        let mut statistics = self.account.statistics(now, self.is_idle(), &self.power, &self.mechanics);
+        // The part of the arm's last use after `now` is still to come.
+        let to_come_ns = self.arm_free_ns.saturating_sub(self.arm_from_ns.max(now.0));
+        let hdd = statistics.hdd.get_or_insert_default();
+        hdd.head_time = Nanoseconds(self.head_ns - to_come_ns);
+        statistics
     }
 }

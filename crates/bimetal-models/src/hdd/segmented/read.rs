@@ -97,7 +97,7 @@ impl SegmentedHdd {
             }
         };
         let bus_ns = bus_from_ns + self.electronics.read_bus_ns(held_end - start);
-        self.transfer(segment, sweep, 0, end, bus_ns)
+        self.transfer(segment, (seek_from_ns, sweep), 0, end, bus_ns)
     }
 
     fn read_miss(&mut self, start: u64, end: u64, now_ns: u64, seek_from_ns: u64) -> u64 {
@@ -125,7 +125,7 @@ impl SegmentedHdd {
                     + self.electronics.data_preparation_ns
             }
         };
-        self.transfer(segment, sweep, early, end, bus_from_ns)
+        self.transfer(segment, (from_ns, sweep), early, end, bus_from_ns)
     }
 
     /// Returns the time at which enough of a read is in the buffer for the drive to take the bus.
@@ -140,8 +140,16 @@ impl SegmentedHdd {
 
     /// Transfers the sectors up to `end` from the medium over the bus, which is free from `bus_ns`
     /// on. The last `early` of the sectors on the track have passed before. Returns the time at
-    /// which the last sector has crossed the bus, and begins read-ahead.
-    fn transfer(&mut self, segment: usize, mut sweep: Sweep, mut early: u64, end: u64, mut bus_ns: u64) -> u64 {
+    /// which the last sector has crossed the bus, and begins read-ahead. The arm works for the read
+    /// from `arm_ns` on.
+    fn transfer(
+        &mut self,
+        segment: usize,
+        (arm_ns, mut sweep): (u64, Sweep),
+        mut early: u64,
+        end: u64,
+        mut bus_ns: u64,
+    ) -> u64 {
         let started_ns = sweep.at_ns;
         while sweep.lbn < end {
             let sector_ns = self.mechanics.sector_ns(&sweep);
@@ -152,6 +160,7 @@ impl SegmentedHdd {
             bus_ns += self.electronics.read_bus_ns(sectors - waited);
             early = 0;
         }
+        self.use_arm(arm_ns, sweep.at_ns);
         self.power.add_service_ns(bus_ns.saturating_sub(started_ns));
         self.segments.extend(segment, end);
         let limit = self.ahead_rule.limit(end, self.segments.get(segment).start, &self.mechanics);

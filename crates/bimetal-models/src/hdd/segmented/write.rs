@@ -139,6 +139,7 @@ impl SegmentedHdd {
                 at_ns -= (early as f64 * self.mechanics.sector_ns(&sweep) as f64) as u64;
             }
         }
+        self.use_arm(begin_ns, at_ns);
         self.power.add_service_ns(at_ns - begin_ns);
         at_ns
     }
