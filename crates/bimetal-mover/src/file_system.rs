@@ -27,6 +27,8 @@ pub struct FileSystem {
     /// Number of the device.
     device: u64,
     is_read_only: bool,
+    /// Set if the mount shows all files, and not only those below a directory.
+    pub(crate) is_whole: bool,
 }
 
 impl FileSystem {
@@ -62,7 +64,8 @@ impl FileSystem {
         };
         let first = whole.or(mounts.first());
         let kind = first.map_or_else(|| "without a device of its own".to_owned(), |mount| mount.kind.clone());
-        Ok(Self { root, kind, device, is_read_only: first.is_some_and(|mount| mount.is_read_only) })
+        let is_read_only = first.is_some_and(|mount| mount.is_read_only);
+        Ok(Self { root, kind, device, is_read_only, is_whole: first.is_some_and(|mount| mount.is_whole) })
     }
 
     /// Refuses a file system whose files cannot be moved.
@@ -132,10 +135,16 @@ impl FileSystem {
     /// Returns the folder of the state, and makes it if it is missing.
     ///
     /// # Errors
-    /// The folder cannot be made.
+    /// The folder cannot be made, or another user may change it. A user who made the folder before
+    /// could lead root to files elsewhere by links.
     pub fn folder(&self) -> Result<PathBuf, MoverError> {
         let folder = self.root.join(FOLDER);
         DirBuilder::new().recursive(true).mode(0o700).create(&folder).map_err(MoverError::at(&folder))?;
+        let found = fs::symlink_metadata(&folder).map_err(MoverError::at(&folder))?;
+        let is_own = found.is_dir() && found.uid() == rustix::process::geteuid().as_raw();
+        if !is_own || found.mode() & 0o022 != 0 {
+            return Err(MoverError::UnsafeFolder { folder: folder.display().to_string() });
+        }
         Ok(folder)
     }
 
@@ -238,7 +247,8 @@ mod tests {
     #[test]
     fn lock_ends_with_its_run_while_a_child_has_its_file() {
         let root = std::env::temp_dir().join(format!("bimetal-mover-lock-{}", std::process::id()));
-        let system = FileSystem { root: root.clone(), kind: "ext4".to_owned(), device: 0, is_read_only: false };
+        let system =
+            FileSystem { root: root.clone(), kind: "ext4".to_owned(), device: 0, is_read_only: false, is_whole: true };
         let lock = system.lock().expect("the first run gets the lock");
         let of_child = lock.0.try_clone().expect("a file has two descriptors");
         assert!(system.lock().is_err(), "a second run at the same time");

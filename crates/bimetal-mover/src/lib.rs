@@ -35,6 +35,7 @@ pub mod knob;
 pub mod mover;
 pub mod pace;
 pub mod plan;
+mod renamed;
 pub mod runs;
 mod swap;
 #[cfg(test)]
@@ -97,6 +98,15 @@ pub enum MoverError {
     /// The program does not run as root.
     #[error("only root may steer the allocator of a file system: expected to be started by root (sudo)")]
     NotRoot,
+    /// Another user may change the folder of the state.
+    #[error(
+        "{folder}: another user may change this folder, in which the state of moves is kept: expected a directory of root \
+         that nobody else may write to; remove it"
+    )]
+    UnsafeFolder {
+        /// Folder of the state.
+        folder: String,
+    },
     /// Another run is at work on the file system.
     #[error("{folder}: another run moves files of this file system: wait for its end")]
     Busy {

@@ -20,10 +20,11 @@
 //! A run may be killed after any step. The kernel exchanges blocks within a transaction of the file
 //! system, and writes the copied content before that transaction commits.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::num::NonZeroU64;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -33,10 +34,12 @@ use rustix::io::Errno;
 
 use crate::arena::Arena;
 use crate::file_system::{FileSystem, LOCK, Lock};
+use crate::history::FileKey;
 use crate::journal::{self, Journal, Origin, Rate};
 use crate::kernel::{Extent, exchange, extents};
 use crate::knob::Knob;
 use crate::pace::{Ended, Pace};
+use crate::renamed;
 use crate::runs::Run;
 use crate::swap::{self, Nests, Unswapped};
 use crate::{BLOCK_BYTES, MoverError, Side};
@@ -54,6 +57,9 @@ const IN_VAIN_MAX: u64 = 1 << 11;
 const ATTEMPTS: u32 = 4;
 /// Blocks of a whole file.
 const WHOLE: std::ops::Range<u64> = 0..1 << 32;
+
+/// Reason of a file that the kernel does not open for writing, or does not exchange.
+const IN_USE: &str = "in use: a program that is running, or swap space";
 
 /// Flags of an inode, of `linux/fs.h`, whose files do not move; with the reason.
 const NOT_MOVED: &[(u32, &str)] = &[
@@ -163,7 +169,8 @@ impl Way {
     }
 }
 
-/// A file that is open for its move.
+/// A file that is open for its move. The file is open for reading: while a program is open for
+/// writing, it cannot be started.
 struct Work<'r> {
     request: &'r Request,
     file: File,
@@ -232,7 +239,8 @@ impl<'a> Mover<'a> {
     }
 
     /// Moves all files of the journal back to the drives from which they came, as far as there is
-    /// room. The notes of files that have moved back stay in the journal, marked as undone, because
+    /// room. A file with another path now is searched for on the whole file system. The notes of
+    /// files that have moved back, or were removed, stay in the journal, marked as undone, because
     /// they tell where the files lay. If all files have moved back, only the journal is left of the
     /// state.
     ///
@@ -240,7 +248,13 @@ impl<'a> Mover<'a> {
     /// Returns the errors of [`run`](Self::run); or the journal has no move.
     pub fn undo(mut self, progress: &dyn Fn(u64)) -> Result<Report, MoverError> {
         let begun = Instant::now();
-        let back = moves_back(&self.journal);
+        let elsewhere: HashSet<FileKey> =
+            self.journal.origins().filter(|origin| !is_there(origin)).map(Origin::key).collect();
+        let renamed = match elsewhere.is_empty() {
+            true => renamed::Found::default(),
+            false => renamed::find(&self.file_system.root, &elsewhere),
+        };
+        let back = moves_back(&self.journal, &renamed.paths);
         if back.is_empty() {
             return Err(MoverError::NothingToUndo { path: self.journal.path().display().to_string() });
         }
@@ -254,13 +268,11 @@ impl<'a> Mover<'a> {
         }
         self.report.time = begun.elapsed();
         let settled = std::mem::take(&mut self.settled);
-        let is_there = |origin: &Origin| {
-            std::fs::symlink_metadata(&origin.path)
-                .is_ok_and(|metadata| (metadata.ino(), born(&metadata)) == (origin.inode, origin.born))
-        };
+        let sees_all = self.file_system.is_whole && !renamed.is_partial;
+        let is_gone = |origin: &Origin| sees_all && !is_there(origin) && !renamed.paths.contains_key(&origin.key());
         let is_back =
             |origin: &Origin| requests_of(origin).all(|request| settled.contains(&(origin.inode, request.to)));
-        let undone = self.journal.origins().filter(|origin| !is_there(origin) || is_back(origin));
+        let undone = self.journal.origins().filter(|origin| is_gone(origin) || is_back(origin));
         let undone = undone.map(Origin::key).collect();
         self.journal.mark_undone(&undone)?;
         if self.journal.origins().next().is_none() {
@@ -485,7 +497,7 @@ impl<'a> Mover<'a> {
                 Err(Errno::OPNOTSUPP) => {
                     return Err(MoverError::NotSupported { path: work.request.path.display().to_string() });
                 }
-                Err(Errno::TXTBSY) => work.error = Some("in use as swap space".to_owned()),
+                Err(Errno::TXTBSY) => work.error = Some(IN_USE.to_owned()),
                 Err(Errno::BUSY) => work.error = Some("its pages are in use".to_owned()),
                 Err(Errno::INVAL) => work.error = Some("cut while it moved".to_owned()),
                 Err(errno) => work.error = Some(io::Error::from(errno).to_string()),
@@ -511,7 +523,8 @@ impl<'a> Mover<'a> {
             for piece in &left {
                 forget_pages(&work.file, piece);
                 let donor_start = donor_start + (piece.logical - part.logical);
-                result = exchange(&work.file, piece.logical, donor, donor_start, piece.physical.len);
+                let file = for_writing(&work.file)?;
+                result = exchange(&file, piece.logical, donor, donor_start, piece.physical.len);
                 match result {
                     Ok(()) | Err(Errno::BUSY) => {}
                     Err(errno) => return Err(errno),
@@ -633,14 +646,22 @@ fn name(side: Side) -> &'static str {
 /// file cannot be opened.
 fn open(path: &Path, needed_flag: u32) -> Result<File, String> {
     let flags = libc::O_NOFOLLOW | libc::O_NOATIME;
-    let open = |write: bool| OpenOptions::new().read(true).write(write).custom_flags(flags).open(path);
-    open(true).map_err(|error| {
-        let flagged = open(false).ok().and_then(|file| refuse_flags(&file, needed_flag).err());
-        match error.raw_os_error().map(Errno::from_raw_os_error) {
-            Some(Errno::TXTBSY) => "a program that is running".to_owned(),
-            _ => flagged.unwrap_or_else(|| error.to_string()),
-        }
-    })
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(|error| error.to_string())?;
+    if let Err(errno) = for_writing(&file) {
+        return Err(match errno {
+            Errno::TXTBSY => "a program that is running".to_owned(),
+            errno => refuse_flags(&file, needed_flag).err().unwrap_or_else(|| io::Error::from(errno).to_string()),
+        });
+    }
+    Ok(file)
+}
+
+/// Opens a file for writing, too, for one call of the kernel. No program can be started while its
+/// file, or the dynamic linker, is open for writing.
+pub(crate) fn for_writing(file: &File) -> Result<File, Errno> {
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let opened = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NOATIME).open(path);
+    opened.map_err(|error| error.raw_os_error().map_or(Errno::IO, Errno::from_raw_os_error))
 }
 
 /// Refuses a file by the flags of its inode, which must include `needed_flag`.
@@ -779,12 +800,20 @@ fn requests_of(origin: &Origin) -> impl Iterator<Item = Request> + '_ {
     })
 }
 
+/// Returns true if the file of a note has the path of the note.
+fn is_there(origin: &Origin) -> bool {
+    std::fs::symlink_metadata(&origin.path).is_ok_and(|metadata| (metadata.ino(), born(&metadata)) == origin.key())
+}
+
 /// Returns the moves that bring all files of a journal back, given the boundary between the drives.
-/// Moves to the HDD come first, because they free room on the SSD.
-fn moves_back(journal: &Journal) -> BTreeMap<u64, Vec<Request>> {
+/// Files that have another path now are in `renamed`. Moves to the HDD come first, because they
+/// free room on the SSD.
+fn moves_back(journal: &Journal, renamed: &HashMap<FileKey, PathBuf>) -> BTreeMap<u64, Vec<Request>> {
     let mut back: BTreeMap<u64, Vec<Request>> = BTreeMap::new();
     for origin in journal.origins() {
-        back.entry(origin.boundary).or_default().extend(requests_of(origin));
+        let path = renamed.get(&origin.key()).unwrap_or(&origin.path);
+        let requests = requests_of(origin).map(|request| Request { path: path.clone(), ..request });
+        back.entry(origin.boundary).or_default().extend(requests);
     }
     for requests in back.values_mut() {
         requests.sort_by_key(|request| request.to == Side::Ssd);

@@ -28,6 +28,7 @@ use rustix::io::Errno;
 use rustix::ioctl::{Opcode, Updater, ioctl, opcode};
 
 use crate::kernel::extents;
+use crate::mover::for_writing;
 use crate::pace::{Ended, Pace};
 use crate::{BLOCK_BYTES, MoverError, Side};
 
@@ -106,10 +107,11 @@ impl Before {
     /// Copies the first `bytes` of `file` to `donor`, and swaps the extents of the two files.
     pub(crate) fn swap(&self, file: &File, donor: &File, bytes: u64, pace: &mut Pace<'_>) -> Result<(), Unswapped> {
         copy(file, donor, bytes, pace)?;
+        let writable = for_writing(file).map_err(|errno| because(&io::Error::from(errno)))?;
         let number = |file: &File| i64::from(file.as_raw_fd());
         let mut request = SwapRequest {
             version: 0,
-            file: number(file),
+            file: number(&writable),
             donor: number(donor),
             offset: 0,
             length: bytes.cast_signed(),
@@ -119,7 +121,8 @@ impl Before {
         // SAFETY: XFS_IOC_SWAPEXT reads one `struct xfs_swapext`, for which `SwapRequest` has the
         // size. The kernel checks the numbers of both files, which stay open during the call.
         #[expect(unsafe_code, reason = "the swap of extents has no other way in")]
-        let swapped = unsafe { ioctl(file, Updater::<SWAP, SwapRequest>::new(&mut request)) };
+        let swapped = unsafe { ioctl(&writable, Updater::<SWAP, SwapRequest>::new(&mut request)) };
+        drop(writable);
         swapped.map_err(|errno| match errno {
             Errno::BUSY | Errno::FAULT => Unswapped::Because("written while it moved".to_owned()),
             Errno::TXTBSY => Unswapped::Because("in use as swap space".to_owned()),

@@ -289,6 +289,63 @@ fn undo_brings_files_back_and_keeps_only_the_journal() {
     mounted.check_file_system();
 }
 
+/// Regression: a renamed file counted as removed, so its move could never be undone, and so did
+/// each file of a file system that was mounted at another place.
+#[test]
+fn undo_finds_a_file_below_its_new_name() {
+    let Some(mounted) = Mounted::new("renamed", &[]) else { return };
+    let file = mounted.write("file", 60_000);
+    let before = blocks_of(&file);
+    let side = if before[0] > 0 { Side::Hdd } else { Side::Ssd };
+    mounted.run(&[to(side, &file)]);
+    assert_ne!(blocks_of(&file), before);
+    fs::create_dir(mounted.path("folder")).expect("there is room");
+    let renamed = mounted.path("folder/other");
+    fs::rename(&file, &renamed).expect("it is there");
+    mounted.write("file", 9000);
+    let file_system = mounted.file_system();
+    let mover = Mover::open(&file_system, mounted.settings()).expect("files can be moved here");
+    let report = mover.undo(&|_| {}).expect("the run ends well");
+    assert!(report.skipped.is_empty(), "{:?}", report.skipped);
+    assert_eq!(blocks_of(&renamed), before);
+    assert!(has_content(&renamed, "file", 60_000));
+    mounted.check_file_system();
+}
+
+/// Regression: a file stayed open for writing from its preparation to the end of its batch, and no
+/// program can be started whose file is open for writing.
+#[test]
+fn program_can_be_started_while_its_batch_is_moved() {
+    let Some(mounted) = Mounted::new("program", &[]) else { return };
+    let program = mounted.path("true");
+    fs::copy("/bin/true", &program).expect("there is room");
+    let other = mounted.write("other", 8 << 20);
+    mounted.sync();
+    mounted.run(&all_to(Side::Hdd, &[program.clone(), other.clone()]));
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let start = || {
+            let (mut started, mut busy) = (0, 0);
+            while !stop.load(Ordering::Relaxed) {
+                let is_started = Command::new(&program).status().is_ok();
+                (started, busy) = (started + u32::from(is_started), busy + u32::from(!is_started));
+            }
+            (started, busy)
+        };
+        let starter = scope.spawn(start);
+        let pace = Pace::new(Some(4 << 20), None, Path::new("/nowhere"), &mounted.stop);
+        let file_system = mounted.file_system();
+        let mover = Mover::open(&file_system, Settings { boundary: BOUNDARY, verify: false, pace });
+        mover
+            .expect("files can be moved here")
+            .run(&all_to(Side::Ssd, &[program.clone(), other]), &|_| {})
+            .expect("it runs");
+        stop.store(true, Ordering::Relaxed);
+        let (started, busy) = starter.join().expect("it starts programs");
+        assert!(busy * 20 <= started, "{busy} starts failed in some two seconds, {started} did not");
+    });
+}
+
 #[test]
 fn file_fills_the_gaps_where_no_run_fits() {
     let Some(mounted) = Mounted::new("gaps", &[]) else { return };
