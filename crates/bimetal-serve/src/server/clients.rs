@@ -12,7 +12,7 @@ use bimetal_device::buffer::Buffers;
 use super::Server;
 use super::connection::Connection;
 use super::event::Event;
-use super::select::Source;
+use super::select::{Ready, Source};
 use super::stop::Phase;
 use crate::nbd::{Closed, Codec, ReplyError, Ticket};
 
@@ -118,10 +118,10 @@ impl Server {
         }
     }
 
-    pub(super) fn client_ready(&mut self, key: usize, readable: bool, writable: bool) {
+    pub(super) fn client_ready(&mut self, key: usize, ready: Ready) {
         // An earlier event of the same batch may have closed the client.
         let Some(client) = self.clients.get_mut(key) else { return };
-        client.connection.iter_mut().for_each(|connection| connection.ready(readable, writable));
+        client.connection.iter_mut().for_each(|connection| connection.ready(ready));
         self.list(key);
     }
 

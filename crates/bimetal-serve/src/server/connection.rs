@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::{Errno, readv};
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 
+use super::select::Ready;
 use super::tls::{Credentials, Tls};
 use crate::nbd::Codec;
 
@@ -22,12 +23,14 @@ pub(super) struct Connection {
     /// Set while the socket may have bytes to receive, and while it may accept bytes.
     readable: bool,
     writable: bool,
+    /// Set once the client has closed its end, which the kernel announces once.
+    is_ended: bool,
 }
 
 impl Connection {
     /// Makes the connection of a new socket.
     pub(super) fn new(socket: OwnedFd, credentials: Option<Credentials>) -> Self {
-        Self { socket, credentials, tls: None, readable: true, writable: true }
+        Self { socket, credentials, tls: None, readable: true, writable: true, is_ended: false }
     }
 
     pub(super) fn event(&self) -> BorrowedFd<'_> {
@@ -38,10 +41,12 @@ impl Connection {
         self.credentials.is_some()
     }
 
-    /// Records that the socket may have bytes to receive, or may accept bytes.
-    pub(super) fn ready(&mut self, readable: bool, writable: bool) {
-        self.readable |= readable;
-        self.writable |= writable;
+    /// Records that the socket may have bytes to receive, or may accept bytes, or that the client
+    /// has closed its end.
+    pub(super) fn ready(&mut self, ready: Ready) {
+        self.readable |= ready.readable;
+        self.writable |= ready.writable;
+        self.is_ended |= ready.is_ended;
     }
 
     /// Returns true if the socket may have bytes to receive.
@@ -76,8 +81,9 @@ impl Connection {
         match received {
             Ok(0) => return Err(Errno::CONNRESET.into()),
             Ok(count) => {
-                // The socket is empty after a short read; an event announces further bytes.
-                self.readable = count == wanted;
+                // The socket is empty after a short read; an event announces further bytes. The end
+                // of the connection may have been announced with these bytes.
+                self.readable = count == wanted || self.is_ended;
                 codec.received(count);
             }
             Err(Errno::AGAIN) => self.readable = false,
@@ -114,5 +120,34 @@ impl Connection {
         self.tls = Some(Tls::new(credentials).map_err(io::Error::other)?);
         codec.tls_has_begun();
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::net::Shutdown;
+    use std::os::unix::net::UnixStream;
+    use std::sync::Arc;
+
+    use super::super::select::Source;
+    use super::*;
+    use crate::nbd::{Export, Limits};
+
+    /// Regression: bytes and the end of the connection came with one event. The bytes were read, no
+    /// further event came, and the client counted as connected for ever.
+    #[test]
+    fn end_that_comes_with_bytes_is_noticed() {
+        let (mut client, server) = UnixStream::pair().expect("sockets");
+        server.set_nonblocking(true).expect("a socket");
+        client.write_all(&[0, 0, 0, 3]).and_then(|()| client.shutdown(Shutdown::Write)).expect("it is connected");
+        let mut connection = Connection::new(server.into(), None);
+        connection.ready(Ready { source: Source::Client(0), readable: true, writable: true, is_ended: true });
+        let (name, description, bytes) = (String::new(), String::new(), 1 << 20);
+        let export = Export { name, description, bytes, block_min_bytes: 512, block_preferred_bytes: 4096 };
+        let mut codec = Codec::new(Arc::from([export]), Limits::default());
+        assert!(connection.receive(&mut codec).is_ok(), "the client's flags");
+        assert!(connection.has_input(), "no further event comes");
+        assert!(connection.receive(&mut codec).is_err(), "the client has gone");
     }
 }

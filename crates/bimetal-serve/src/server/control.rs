@@ -51,10 +51,14 @@ pub(super) struct Control {
     pub(super) about: Option<About>,
     /// Labels and locks of the drives: used only outside the loop.
     pub(super) held: Option<Arc<Mutex<Held>>>,
+    /// Set while a setting is being written to the labels.
+    pub(super) is_storing_setting: bool,
     pub(super) attachment: Option<Attachment>,
     pub(super) checkup: Option<Checkup>,
     pub(super) doors: Vec<Door>,
     pub(super) visitors: Slab<Visitor>,
+    /// Number of visitors that have arrived.
+    pub(super) arrived: u64,
     /// Visitors whose turn has ended with more input to read.
     pub(super) waiting: Vec<usize>,
     pub(super) drainage: Option<Drainage>,

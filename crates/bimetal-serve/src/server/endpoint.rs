@@ -10,7 +10,7 @@ use std::str::FromStr;
 use super::tls::Credentials;
 use rustix::fs::{Gid, Mode, chmod, chown, fchmod};
 use rustix::io::Errno;
-use rustix::net::sockopt::{set_socket_send_buffer_size, set_tcp_nodelay};
+use rustix::net::sockopt::{set_socket_keepalive, set_socket_send_buffer_size, set_tcp_nodelay};
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen, socket_with,
 };
@@ -235,6 +235,8 @@ impl Listener {
                 let _ = set_socket_send_buffer_size(&socket, SEND_BUFFER_BYTES);
                 if matches!(self.bound, Bound::Tcp { .. }) {
                     let _ = set_tcp_nodelay(&socket, true);
+                    // A machine that has lost power closes no connection.
+                    let _ = set_socket_keepalive(&socket, true);
                 }
                 Ok(Some(socket))
             }

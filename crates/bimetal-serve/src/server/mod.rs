@@ -310,9 +310,7 @@ impl Server {
         } else {
             self.keeping_lifetimes().into_iter().for_each(|keep| keep());
             self.close_ledger();
-            if let Some(recorder) = self.control.recorder {
-                recorder.finish();
-            }
+            self.finish_recording();
         }
         Summary { clean, drained: clean && self.control.drained, requests, uptime }
     }

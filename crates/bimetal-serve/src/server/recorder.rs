@@ -79,13 +79,6 @@ impl Recorder {
         let requests = self.settled.load(Ordering::Relaxed);
         TraceStatus { path: self.path.display().to_string(), requests, dropped: self.dropped }
     }
-
-    /// Ends the recording and waits until the recording is written.
-    pub(super) fn finish(self) {
-        drop(self.sender);
-        // Errors are ignored: no requester is left.
-        let _ = self.thread.join();
-    }
 }
 
 /// Creates a trace of a device of this size. The path must not exist, so that a typing error cannot
@@ -205,6 +198,28 @@ impl Server {
         None
     }
 
+    /// Ends the recording, waits until it is written, and says so if requests are missing from it:
+    /// no requester is left.
+    pub(super) fn finish_recording(&mut self) {
+        let Some(Recorder { path, dropped, sender, thread, .. }) = self.control.recorder.take() else { return };
+        drop(sender);
+        let is_written = thread.join().is_ok();
+        self.control.recorded = Some((path.clone(), dropped));
+        self.read_mailbox();
+        let failed = self.control.recording_failed.take();
+        let reason = match failed {
+            Some(reason) => Some(reason),
+            None if !is_written => Some("its thread has failed".to_owned()),
+            None if dropped > 0 => {
+                Some(format!("{dropped} requests were left out, because the file was written too slowly"))
+            }
+            None => None,
+        };
+        if let Some(reason) = reason {
+            self.say(&format!("the trace {} is not complete: {reason}", path.display()));
+        }
+    }
+
     fn recording_ended(&mut self, written: Result<u64, String>) {
         match (written, self.control.recorded.take()) {
             (Ok(requests), Some((path, dropped))) => {
@@ -216,7 +231,10 @@ impl Server {
                 let message = format!("{requests} requests are in {}{left_out}", path.display());
                 self.tell_watchers(Watch::TraceStop, &Reply::Done(Done::new(message)));
             }
-            (Err(message), Some(_)) => self.tell_watchers(Watch::TraceStop, &Reply::Error { message }),
+            (Err(message), Some(_)) => {
+                self.control.recording_failed = Some(message.clone());
+                self.tell_watchers(Watch::TraceStop, &Reply::Error { message });
+            }
             // The recording ended by itself, so it failed.
             (written, None) => {
                 self.control.recorder = None;

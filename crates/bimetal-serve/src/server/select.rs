@@ -30,19 +30,27 @@ pub(super) enum Source {
 
 /// Source that is ready.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Ready {
-    source: Source,
-    readable: bool,
-    writable: bool,
+pub(super) struct Ready {
+    pub(super) source: Source,
+    pub(super) readable: bool,
+    pub(super) writable: bool,
+    /// Set if the other end of a connection was closed.
+    pub(super) is_ended: bool,
 }
 
 impl Ready {
+    /// Returns a source that may be read and written.
+    #[cfg(test)]
+    pub(super) fn both(source: Source) -> Self {
+        Self { source, readable: true, writable: true, is_ended: false }
+    }
+
     fn of(event: epoll::Event) -> Self {
         let (flags, data) = (event.flags, event.data);
-        let ended = flags.intersects(EventFlags::HUP | EventFlags::ERR | EventFlags::RDHUP);
-        let readable = ended || flags.contains(EventFlags::IN);
-        let writable = ended || flags.contains(EventFlags::OUT);
-        Self { source: Source::of(data), readable, writable }
+        let is_ended = flags.intersects(EventFlags::HUP | EventFlags::ERR | EventFlags::RDHUP);
+        let readable = is_ended || flags.contains(EventFlags::IN);
+        let writable = is_ended || flags.contains(EventFlags::OUT);
+        Self { source: Source::of(data), readable, writable, is_ended }
     }
 }
 
@@ -160,7 +168,7 @@ impl Server {
             Source::Signals => self.read_signals(),
             Source::Drive(number) => self.collect(number),
             Source::Listener(number) => self.accept(number),
-            Source::Client(key) => self.client_ready(key, ready.readable, ready.writable),
+            Source::Client(key) => self.client_ready(key, ready),
             Source::Door(number) => self.open_door(number),
             Source::Visitor(key) => self.visitor_ready(key, ready.readable, ready.writable),
         }

@@ -12,6 +12,11 @@ use crate::control::message::{Done, Reply};
 
 impl Server {
     pub(super) fn hear_set(&mut self, key: usize, name: &str, value: &str) -> Option<Reply> {
+        // All visitors that wait for a setting get one reply, and two threads would write values to
+        // the labels in any order.
+        if self.control.is_storing_setting {
+            return Some(Reply::error("another setting is being stored: try again".to_owned()));
+        }
         match self.take_setting(name, value) {
             Err(message) => Some(Reply::Error { message }),
             Ok(name) => {
@@ -59,12 +64,14 @@ impl Server {
         };
         let message = in_force.clone();
         let begun = self.outside(work, move |server, kept| {
+            server.control.is_storing_setting = false;
             let reply = match kept {
                 Ok(()) => Reply::Done(Done::new(message)),
                 Err(error) => Reply::error(format!("{message}, and ends with the server: {error}")),
             };
             server.tell_watchers(Watch::Set, &reply);
         });
+        self.control.is_storing_setting = begun.is_ok();
         begun.err().map(|error| format!("{in_force}, and ends with the server: no thread to write labels: {error}"))
     }
 }
@@ -79,6 +86,7 @@ mod tests {
     use bimetal_volumes::settings::needs_clean;
 
     use super::super::testing::Bench;
+    use crate::control::message::Reply;
 
     /// Returns the label of a volume that is not served.
     fn label(scheme: &str) -> Label {
@@ -152,6 +160,21 @@ mod tests {
                 assert!(message.contains(": expected "), "the remedy: {message}");
             }
         }
+    }
+
+    /// Regression: of two settings at once, each visitor got the answer of whichever label was
+    /// written first, and the label could keep the older value.
+    #[test]
+    fn setting_is_refused_while_another_is_being_stored() {
+        let mut bench = Bench::new("griffin");
+        bench.server.control.is_storing_setting = true;
+        let refused = bench.server.hear_set(0, "timeout", "30s");
+        assert!(matches!(refused, Some(Reply::Error { message }) if message.contains("try again")));
+        let about = bench.server.control.about.as_ref().expect("the bench has settings");
+        assert!(!about.settings.iter().any(|(key, value)| key == "timeout" && value == "30s"));
+        bench.server.control.is_storing_setting = false;
+        let answer = bench.server.hear_set(0, "timeout", "30s");
+        assert!(matches!(answer, Some(Reply::Error { message }) if message.contains("timeout=30s is in force")));
     }
 
     /// Regression: a volume whose label had `window=0`, which a former build took, could neither be

@@ -140,6 +140,7 @@ impl Server {
 mod tests {
     use bimetal_core::operation::{Command, OpKind, Status};
 
+    use super::super::select::{Ready, Source};
     use super::super::testing::{Answer, Bench, SSD, command};
     use super::*;
     use crate::control::message::{Reply, Request};
@@ -153,7 +154,7 @@ mod tests {
         let write = bench.ask(client, command(OpKind::Write, 0, 8), &[9; 4096]);
         bench.apply(Event::Signal);
         bench.send(client, command(OpKind::Write, 80, 8), &[1; 4096]);
-        bench.server.client_ready(client, true, true);
+        bench.server.client_ready(client, Ready::both(Source::Client(client)));
         bench.server.settle();
         assert_eq!(bench.server.phase, Phase::Draining);
         assert_eq!(bench.waiting(SSD), [command(OpKind::Write, 0, 8)]);

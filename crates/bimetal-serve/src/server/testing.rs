@@ -23,6 +23,7 @@ use bimetal_volumes::about::{About, AboutMember};
 use rustix::event::{EventfdFlags, eventfd};
 
 use super::event::Event;
+use super::select::{Ready, Source};
 use super::visitors::Visitor;
 use super::{Server, ServerOptions};
 use crate::control::message::{Reply, Request};
@@ -197,7 +198,7 @@ impl Bench {
                 reply => assert_eq!(reply, Ok(None)),
             }
             self.carry(key, &mut client);
-            self.server.client_ready(key, true, true);
+            self.server.client_ready(key, Ready::both(Source::Client(key)));
             self.server.settle();
         }
         self.clients.insert(key, client);

@@ -16,7 +16,8 @@ use crate::control::message::Reply;
 use crate::control::{codec, http};
 use crate::metrics;
 
-/// Maximum number of visitors for each protocol; further connections are closed.
+/// Maximum number of visitors for each protocol. A further control connection is closed; for a
+/// further connection for metrics, the oldest is closed.
 const VISITORS_MAX: usize = 64;
 /// Maximum of bytes received with one call.
 const CHUNK_BYTES: usize = 16 << 10;
@@ -58,6 +59,8 @@ pub(super) struct Visitor {
     writable: bool,
     /// Set while the visitor is in the list of visitors that have more input after their turn.
     listed: bool,
+    /// Number of the visitor in the order of arrival.
+    number: u64,
     /// Task that the visitor watches.
     pub(super) watch: Option<Watch>,
 }
@@ -85,19 +88,33 @@ impl Server {
                 Language::Control => Speech::Control(codec::Codec::default()),
                 Language::Http => Speech::Http(http::Codec::default()),
             };
-            let same = self.control.visitors.iter().filter(|(_, visitor)| visitor.language() == language);
-            // A connection beyond the limit is closed without an answer.
-            if same.count() >= VISITORS_MAX {
+            if !self.has_place_for(language) {
                 continue;
             }
+            self.control.arrived += 1;
+            let (socket, number) = (Some(socket), self.control.arrived);
             let visitor =
-                Visitor { socket: Some(socket), speech, readable: true, writable: true, listed: false, watch: None };
+                Visitor { socket, speech, readable: true, writable: true, listed: false, number, watch: None };
             let key = self.control.visitors.insert(visitor);
             let socket = self.control.visitors[key].socket.as_ref();
             if socket.is_some_and(|socket| self.selector.add(Source::Visitor(key), socket.as_fd()).is_err()) {
                 self.control.visitors.remove(key);
             }
         }
+    }
+
+    /// Returns true if another visitor may speak `language`. The oldest visitor for metrics makes
+    /// room, because it may be a program that asks nothing. Control connections are all of the
+    /// owner, and their tasks may take long.
+    fn has_place_for(&mut self, language: Language) -> bool {
+        let same = self.control.visitors.iter().filter(|(_, visitor)| visitor.language() == language);
+        if same.clone().count() < VISITORS_MAX {
+            return true;
+        }
+        let oldest = same.min_by_key(|(_, visitor)| visitor.number).map(|(key, _)| key);
+        let oldest = oldest.filter(|_| language == Language::Http);
+        oldest.into_iter().for_each(|key| self.turn_out(key));
+        oldest.is_some()
     }
 
     pub(super) fn visitor_ready(&mut self, key: usize, readable: bool, writable: bool) {
@@ -267,7 +284,7 @@ impl Visitor {
     /// Makes a visitor with control requests that is fed by hand.
     pub(super) fn by_hand() -> Self {
         let speech = Speech::Control(codec::Codec::default());
-        Self { socket: None, speech, readable: false, writable: false, listed: false, watch: None }
+        Self { socket: None, speech, readable: false, writable: false, listed: false, number: 0, watch: None }
     }
 
     /// Takes the bytes that are to be sent.

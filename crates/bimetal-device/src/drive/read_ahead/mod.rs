@@ -354,7 +354,8 @@ impl Drive for ReadAhead {
     }
 
     fn under_way(&self) -> usize {
-        self.under_way
+        // Pieces that are read ahead are operations of the drive, too.
+        self.under_way.max(self.drive.under_way())
     }
 
     fn event(&self) -> BorrowedFd<'_> {
