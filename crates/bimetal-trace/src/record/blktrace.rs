@@ -2,6 +2,7 @@
 //! closed.
 
 use std::io::{self, Read};
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
@@ -19,11 +20,15 @@ use crate::formats::blkparse::Blkparse;
 const FORMAT: &str = "%D %c %s %T.%9t %p %a %d %S + %n [%C]\\n";
 
 /// Processes of blktrace and of blkparse, which reads from it. A dropped value ends both processes.
+/// The processes do not belong to the terminal's group: Ctrl-C would end blkparse before it has
+/// read the last events.
 pub(super) struct Blktrace {
     tracer: Child,
     parser: Child,
     text: ChildStdout,
     reader: Blkparse,
+    /// Set once both programs were asked to end.
+    is_stopped: bool,
 }
 
 /// Reasons for which blktrace cannot record.
@@ -45,6 +50,7 @@ impl Blktrace {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
+            .process_group(0)
             .spawn()
             .map_err(|error| BlktraceError::Program("blktrace", error))?;
         // Under kernel lockdown blktrace ends with status 0 without doing anything, so its survival
@@ -67,6 +73,7 @@ impl Blktrace {
             .stdin(binary)
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
+            .process_group(0)
             .spawn()
             .map_err(|error| {
                 end(&mut tracer);
@@ -80,7 +87,7 @@ impl Blktrace {
             Ok(text)
         });
         match started {
-            Ok(text) => Ok(Self { tracer, parser, text, reader: Blkparse::default() }),
+            Ok(text) => Ok(Self { tracer, parser, text, reader: Blkparse::default(), is_stopped: false }),
             Err(error) => {
                 end(&mut tracer);
                 end(&mut parser);
@@ -94,6 +101,10 @@ impl Source for Blktrace {
     fn read(&mut self, text: &mut Vec<u8>) -> Result<bool, RecordError> {
         let mut buffer = [0; 1 << 16];
         match self.text.read(&mut buffer) {
+            Ok(0) if !self.is_stopped => {
+                let error = io::Error::other("it ended while it recorded: later requests are missing");
+                Err(RecordError::Io { path: PathBuf::from("blkparse"), error })
+            }
             Ok(length) => {
                 text.extend_from_slice(&buffer[..length]);
                 Ok(length > 0)
@@ -105,6 +116,7 @@ impl Source for Blktrace {
 
     fn stop(&mut self) -> Result<(), RecordError> {
         interrupt(&self.tracer);
+        self.is_stopped = true;
         // The rest is read to its end: both programs end by themselves.
         rustix::fs::fcntl_setfl(&self.text, OFlags::empty())
             .map_err(|error| RecordError::Io { path: PathBuf::from("blkparse"), error: error.into() })

@@ -29,6 +29,9 @@ use crate::formats::{LineFormat, tracefs::lost_events};
 use crate::pairing::{Pairing, Patience};
 use crate::{Event, Request};
 
+/// Number of reads of events in one call of [`Recorder::poll`], at most.
+const READS_MAX: u32 = 256;
+
 /// Limits for requests that wait for their completions; after this wait a request is handed out
 /// without a completion. So a recording continues even if the kernel has lost a completion.
 const PATIENCE: Patience = Patience { requests: 1 << 20, time: Nanoseconds::from_seconds(60) };
@@ -178,16 +181,22 @@ impl Recorder {
 
     /// Fetches the events since the last call, and appends the requests that are now final to
     /// `requests`. Appended requests are in order of arrival, the first at time 0. The call does
-    /// not wait, and should be made some twenty times a second.
+    /// not wait, and should be made some twenty times a second. Returns true if more events are
+    /// waiting: a fast device may make events as fast as they are read.
     ///
     /// # Errors
     /// Fails if the kernel's files cannot be read or have unknown content.
-    pub fn poll(&mut self, requests: &mut Vec<Request>) -> Result<(), RecordError> {
-        while self.source.read(&mut self.text)? {
+    pub fn poll(&mut self, requests: &mut Vec<Request>) -> Result<bool, RecordError> {
+        let mut more = true;
+        for _ in 0..READS_MAX {
+            more = self.source.read(&mut self.text)?;
+            if !more {
+                break;
+            }
             self.take_lines()?;
         }
         self.hand_over(false, requests);
-        Ok(())
+        Ok(more)
     }
 
     /// Stops recording, and appends the remaining requests to `requests`.
@@ -196,7 +205,7 @@ impl Recorder {
     /// Returns the errors of [`poll`](Self::poll).
     pub fn finish(mut self, requests: &mut Vec<Request>) -> Result<Summary, RecordError> {
         self.source.stop()?;
-        self.poll(requests)?;
+        while self.poll(requests)? {}
         self.hand_over(true, requests);
         let lost_events = self.summary.lost_events.max(self.source.lost_events()?);
         Ok(Summary { unpaired: self.pairing.unpaired(), lost_events, ..self.summary })

@@ -15,7 +15,7 @@ use bimetal_trace::write::Content;
 use clap::Args;
 use rustix::process::{Pid, Signal};
 use serde::Serialize;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::error::Error;
 use crate::options::JsonOption;
@@ -68,7 +68,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
         other => return Err(Error::unknown("event", other, ["queue", "issue"])),
     };
     let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
     let content =
@@ -87,7 +87,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     let mut requests = Vec::new();
     let mut written = 0;
     let outcome = loop {
-        recorder.poll(&mut requests)?;
+        let more = recorder.poll(&mut requests)?;
         written += requests.len() as u64;
         for request in requests.drain(..) {
             file.write(&request)?;
@@ -99,7 +99,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
         if stop.load(Ordering::Relaxed) || deadline.is_some_and(|deadline| Instant::now() >= deadline) {
             break None;
         }
-        std::thread::sleep(POLL);
+        if !more {
+            std::thread::sleep(POLL);
+        }
     };
     let seconds = started.elapsed().as_secs_f64();
     let summary = recorder.finish(&mut requests)?;
