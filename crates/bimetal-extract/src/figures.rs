@@ -98,6 +98,11 @@ impl Figures {
         self.push(key, value.into(), Some(0.0), format!("measured: {}", how.into()));
     }
 
+    /// Adds a figure that the drive reports.
+    pub(crate) fn reported(&mut self, key: &str, value: impl Into<String>) {
+        self.push(key, value.into(), Some(0.0), "as the drive reports".to_owned());
+    }
+
     /// Adds a figure that timing does not show.
     pub(crate) fn assumed(&mut self, key: &str, value: impl Into<String>, why: impl Into<String>) {
         self.push(key, value.into(), None, format!("assumed, not measured: {}", why.into()));

@@ -181,6 +181,7 @@ impl Candidate {
         })?;
         let file = DriveFile::from_fd(fd, name, true)?;
         let (capacity, grain) = (file.capacity(), Sectors(u64::from(file.logical_block()).div_ceil(SECTOR_BYTES)));
+        let physical_sector = Sectors(u64::from(self.probe.physical_sector).div_ceil(SECTOR_BYTES));
         let file = Arc::new(file);
         let drive: Box<dyn Drive> = match Uring::new(Arc::clone(&file)) {
             Ok(drive) => Box::new(drive),
@@ -190,6 +191,7 @@ impl Candidate {
             drive,
             capacity,
             grain,
+            physical_sector,
             started: Instant::now(),
             under_way: 0,
             done: VecDeque::new(),
@@ -284,6 +286,7 @@ pub struct FileTarget {
     drive: Box<dyn Drive>,
     capacity: Sectors,
     grain: Sectors,
+    physical_sector: Sectors,
     started: Instant,
     under_way: usize,
     done: VecDeque<Finished>,
@@ -316,6 +319,10 @@ impl Target for FileTarget {
 
     fn granularity(&self) -> Sectors {
         self.grain
+    }
+
+    fn physical_sector(&self) -> Sectors {
+        self.physical_sector
     }
 
     fn now(&self) -> Nanoseconds {

@@ -34,6 +34,8 @@ pub(crate) struct Prober<'a> {
     pub(crate) sectors: u64,
     /// Number of sectors in the smallest command.
     pub(crate) grain: u64,
+    /// Number of sectors of which writes have a multiple, so that they need no read before.
+    pub(crate) write_grain: u64,
     pub(crate) commands: u64,
     started: u64,
     budget: Nanoseconds,
@@ -54,11 +56,13 @@ pub(crate) struct Prober<'a> {
 impl<'a> Prober<'a> {
     pub(crate) fn new(target: &'a mut dyn Target, options: &Options, report: &'a mut dyn FnMut(f64)) -> Self {
         let grain = target.granularity().0.max(1);
+        let write_grain = target.physical_sector().0.next_multiple_of(grain).max(grain);
         let started = target.now().0;
         Self {
             writes: options.writes,
             sectors: target.capacity().0 / grain * grain,
             grain,
+            write_grain,
             commands: 0,
             started,
             budget: options.budget,
@@ -165,6 +169,22 @@ impl<'a> Prober<'a> {
     pub(crate) fn anywhere(&mut self, room: u64) -> u64 {
         let places = (self.sectors.saturating_sub(room) / self.grain).max(1);
         self.random(places) * self.grain
+    }
+
+    /// Returns the number of sectors of a sector on the medium, if commands may be shorter.
+    pub(crate) fn larger_physical_sector(&self) -> Option<u64> {
+        (self.write_grain > self.grain).then_some(self.write_grain)
+    }
+
+    /// Returns the start of a random granule of writes with at least `room` sectors after it.
+    pub(crate) fn anywhere_to_write(&mut self, room: u64) -> u64 {
+        let places = (self.sectors.saturating_sub(room) / self.write_grain).max(1);
+        self.random(places) * self.write_grain
+    }
+
+    /// Returns the start of the granule of writes of `lbn`, with at least such a granule after it.
+    pub(crate) fn aligned_to_write(&self, lbn: u64) -> u64 {
+        lbn.min(self.sectors.saturating_sub(self.write_grain)) / self.write_grain * self.write_grain
     }
 
     /// Returns the start of the granule of `lbn`, with at least a granule after it.

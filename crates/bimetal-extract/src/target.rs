@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 
 use bimetal_core::operation::{Command, Status, Token};
 use bimetal_core::units::{Nanoseconds, Sectors};
+use bimetal_models::profile::Profile;
 use bimetal_models::{DeviceModel, Finished};
 
 /// Drive that can be timed. The drive has its own clock, which the prober only reads.
@@ -14,6 +15,12 @@ pub trait Target {
 
     /// Returns the granularity: commands start and end on multiples of the granularity.
     fn granularity(&self) -> Sectors;
+
+    /// Returns the size of a sector on the medium: a write that begins or ends inside such a sector
+    /// reads the sector first.
+    fn physical_sector(&self) -> Sectors {
+        self.granularity()
+    }
 
     /// Returns the current time.
     fn now(&self) -> Nanoseconds;
@@ -31,6 +38,7 @@ pub trait Target {
 /// Model of a drive in virtual time, which gives the same times in each run.
 pub struct ModelTarget {
     model: Box<dyn DeviceModel>,
+    physical_sector: Sectors,
     now: Nanoseconds,
     under_way: usize,
     done: VecDeque<Finished>,
@@ -39,7 +47,14 @@ pub struct ModelTarget {
 impl ModelTarget {
     /// Creates a target from `model` at time zero.
     pub fn new(model: Box<dyn DeviceModel>) -> Self {
-        Self { model, now: Nanoseconds::ZERO, under_way: 0, done: VecDeque::new() }
+        let (now, done) = (Nanoseconds::ZERO, VecDeque::new());
+        Self { model, physical_sector: Sectors(1), now, under_way: 0, done }
+    }
+
+    /// Returns the target with the sectors on the medium of the drive of `profile`.
+    pub fn with_sectors_of(self, profile: &Profile) -> Self {
+        let physical_sector = profile.hdd().map_or(Sectors(1), |hdd| hdd.physical_sector.0.sectors());
+        Self { physical_sector, ..self }
     }
 
     fn advance(&mut self, to: Nanoseconds) {
@@ -58,6 +73,10 @@ impl Target for ModelTarget {
 
     fn granularity(&self) -> Sectors {
         Sectors(1)
+    }
+
+    fn physical_sector(&self) -> Sectors {
+        self.physical_sector
     }
 
     fn now(&self) -> Nanoseconds {

@@ -98,10 +98,10 @@ impl Turning<'_, '_> {
     pub(super) fn caches_writes(&mut self) -> Result<bool, ExtractError> {
         let (mut plain, mut through) = (Vec::new(), Vec::new());
         for _ in 0..9 {
-            let grain = self.prober.grain;
-            let lbn = self.prober.anywhere(grain);
+            let grain = self.prober.write_grain;
+            let lbn = self.prober.anywhere_to_write(grain);
             through.push(self.prober.run(OpKind::Write, lbn, grain, true)?.ns());
-            let lbn = self.prober.anywhere(grain);
+            let lbn = self.prober.anywhere_to_write(grain);
             plain.push(self.prober.run(OpKind::Write, lbn, grain, false)?.ns());
         }
         self.prober.run(OpKind::Flush, 0, 0, false)?;
@@ -111,7 +111,7 @@ impl Turning<'_, '_> {
     /// Returns the sectors of writes that the buffer takes, with their error; `bus` is the time of
     /// a sector on the interface.
     pub(super) fn write_room(&mut self, bus: f64) -> Result<(u64, u64), ExtractError> {
-        let grain = self.prober.grain;
+        let grain = self.prober.write_grain;
         // The piece is short enough to occupy the interface for an eighth of a turn.
         let piece = ((self.spindle.period / 8.0 / bus.max(1.0)) as u64).clamp(grain, PIECE_MAX) / grain * grain;
         self.prober.run(OpKind::Flush, 0, 0, false)?;
@@ -138,7 +138,7 @@ impl Turning<'_, '_> {
     }
 
     fn write_piece(&mut self, sectors: u64) -> Result<Timed, ExtractError> {
-        let lbn = self.prober.anywhere(sectors);
+        let lbn = self.prober.anywhere_to_write(sectors);
         self.prober.run(OpKind::Write, lbn, sectors, false)
     }
 }

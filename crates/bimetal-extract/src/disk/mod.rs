@@ -14,7 +14,7 @@ mod track;
 mod zones;
 
 use bimetal_core::operation::OpKind;
-use bimetal_core::units::SECTOR_BYTES;
+use bimetal_core::units::{SECTOR_BYTES, Sectors};
 
 use crate::figures::{Extraction, Figures, Kind, quoted};
 use crate::prober::Prober;
@@ -46,7 +46,17 @@ pub(crate) fn extract(prober: &mut Prober<'_>, options: &Options) -> Result<Extr
     let spans = zones::measure(&mut turning)?;
     turning.prober.step("heads and skews", 0.6);
     let geometry = geometry::measure(&mut turning, &spans)?;
-    figures.found("heads", geometry.heads.to_string(), "share of track changes with the larger skew");
+    figures.found(
+        "heads",
+        geometry.heads.to_string(),
+        match geometry.heads {
+            1 => "all track changes are alike, so a track counts as a cylinder",
+            _ => "share of track changes with the larger skew",
+        },
+    );
+    if let Some(sectors) = turning.prober.larger_physical_sector() {
+        figures.reported("physical_sector", quoted(&Sectors(sectors).bytes().to_string()));
+    }
     if geometry.zones.iter().any(|zone| zone.spares > 0) {
         figures.found(
             "sparing",
@@ -163,6 +173,10 @@ fn write_seeks(
     figures: &mut Figures,
 ) -> Result<(), ExtractError> {
     let ((base, head), (track_ns, cylinder_ns)) = (known, skews);
+    // Writes are of whole sectors of the medium, which take longer to pass than a granule of reads.
+    let more = (turning.prober.write_grain - turning.prober.grain) as f64;
+    let sectors_per_track = geometry.zone(geometry.cylinders() / 2).sectors_per_track;
+    let base = Taken { ns: base.ns + more * turning.spindle.period / f64::from(sectors_per_track), ..base };
     let mut settle = Taken { ns: 0.0, error: 0.0 };
     if let Some(head) = head
         && let Some(write) = turning.reach(geometry, Move::Head, OpKind::Write)?

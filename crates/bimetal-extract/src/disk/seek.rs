@@ -57,14 +57,15 @@ impl Turning<'_, '_> {
         what: Move,
         kind: OpKind,
     ) -> Result<Option<Taken>, ExtractError> {
-        let grain = self.prober.grain;
+        let is_write = kind == OpKind::Write;
+        let grain = if is_write { self.prober.write_grain } else { self.prober.grain };
         let mut responses: Vec<f64> = Vec::new();
         for _ in 0..ROUNDS {
             let Some((from, to, sectors)) = self.pair(geometry, what) else { return Ok(None) };
             let pitch = self.spindle.period / f64::from(sectors);
             let offset = self.prober.random(u64::from(sectors) / grain) * grain;
             let reference = self.angle_of(to + offset)?;
-            let before = self.prober.read(from, grain)?;
+            let before = self.prober.read(from, self.prober.grain)?;
             if self.is_hit(before) {
                 continue;
             }
@@ -75,8 +76,10 @@ impl Turning<'_, '_> {
             };
             let ahead = self.spindle.angle(before.to as f64 + wanted - reference) / pitch / grain as f64;
             let sector = (offset + ahead.round() as u64 * grain) % (u64::from(sectors) / grain * grain).max(grain);
-            let timed = self.prober.run(kind, self.prober.aligned(to + sector), grain, kind == OpKind::Write)?;
-            if kind == OpKind::Write || !self.is_hit(timed) {
+            let lbn =
+                if is_write { self.prober.aligned_to_write(to + sector) } else { self.prober.aligned(to + sector) };
+            let timed = self.prober.run(kind, lbn, grain, is_write)?;
+            if is_write || !self.is_hit(timed) {
                 responses.push(timed.ns());
             }
         }
@@ -98,7 +101,7 @@ impl Turning<'_, '_> {
             from += u64::from(sectors);
         }
         from += self.prober.random(u64::from(far));
-        let fits = to + u64::from(sectors) + self.prober.grain <= self.prober.sectors;
+        let fits = to + u64::from(sectors) + self.prober.write_grain <= self.prober.sectors;
         fits.then(|| (self.prober.aligned(from), self.prober.aligned(to), sectors))
     }
 

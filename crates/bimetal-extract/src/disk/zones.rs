@@ -72,7 +72,10 @@ fn place(turning: &mut Turning<'_, '_>, lbn: u64) -> Result<Place, ExtractError>
     let stretch = turning.stretch(lbn)?;
     let sectors = turning.spindle.period / stretch.pitch;
     let error = sectors * stretch.error / stretch.pitch;
-    Ok(Place { lbn: stretch.lbn, sectors_per_track: sectors.round() as u32, error })
+    // A track has whole sectors of the medium.
+    let unit = turning.prober.larger_physical_sector().unwrap_or(1);
+    let sectors_per_track = (sectors / unit as f64).round() as u32 * unit as u32;
+    Ok(Place { lbn: stretch.lbn, sectors_per_track, error })
 }
 
 /// Measures between two places that differ, until they are close together.

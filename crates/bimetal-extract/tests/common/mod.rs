@@ -22,7 +22,8 @@ pub fn model(profile: &Profile) -> ModelTarget {
 /// Returns the drive of `profile`, with flash in long use, if there can be such a drive.
 pub fn try_model(profile: &Profile) -> Option<ModelTarget> {
     let all = SectorRange { start: Sectors::ZERO, len: profile.capacity };
-    profile.build_preconditioned(None, Precondition::Random, all, 7).ok().map(ModelTarget::new)
+    let built = profile.build_preconditioned(None, Precondition::Random, all, 7).ok()?;
+    Some(ModelTarget::new(built).with_sectors_of(profile))
 }
 
 /// Returns a pseudo-random whole number below `below`, determined by `number`.

@@ -130,7 +130,8 @@ struct Measured {
 /// Returns a model of `profile`, with flash in the state of long use.
 fn model(profile: &Profile, seed: u64) -> Result<Measured, Error> {
     let all = SectorRange { start: Sectors::ZERO, len: profile.capacity };
-    let target = ModelTarget::new(profile.build_preconditioned(None, Precondition::Random, all, seed)?);
+    let built = profile.build_preconditioned(None, Precondition::Random, all, seed)?;
+    let target = ModelTarget::new(built).with_sectors_of(profile);
     Ok(Measured { target: Box::new(target), doubt: None, caution: None })
 }
 
