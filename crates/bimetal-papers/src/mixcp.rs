@@ -396,6 +396,7 @@ fn mixed_candidate(flash: Bytes) -> Candidate {
         model: model.to_owned(),
         kind,
         size,
+        bought: size,
         drives: 1,
         usd: 0.0,
         date: String::new(),

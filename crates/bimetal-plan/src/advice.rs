@@ -254,6 +254,7 @@ fn life_in_halves(
     let halves: Result<Vec<Vec<Life>>, SimulationError> =
         [(load.warmup_requests, half), (half, end)].into_par_iter().with_max_len(1).map(lives).collect();
     let halves = halves?;
+    figures.note_range_before_halves();
     // Lifetimes under growing load are shorter than those of the halves, which do not grow.
     for life in figures.lives.iter_mut().flatten().filter(|_| figures.grown.is_none()) {
         for half in halves.iter().flatten() {

@@ -41,7 +41,7 @@ pub const YEARS_MAX: f64 = 10.0;
 
 /// Share of the best option's cost of a year from which on another option is not named as cheaper
 /// to own.
-const CHEAPER: f64 = 0.8;
+pub const CHEAPER: f64 = 0.8;
 
 /// Ratio of costs up to which a proven option is offered rather than one that was not examined.
 const PROOF_WORTH: f64 = 1.2;
@@ -142,8 +142,8 @@ fn lasts_longer(tried: &Tried, best: &Tried) -> bool {
     let range = |tried: &Tried| {
         let figures =
             tried.figures().filter(|figures| figures.lives.as_ref().is_some_and(|lives| !lives.is_empty()))?;
-        let (least, most) = figures.life_range();
-        Some((least?.min(YEARS_MAX), most?.min(YEARS_MAX)))
+        let (least, most) = figures.life_range_of_whole()?;
+        Some((least.min(YEARS_MAX), most.min(YEARS_MAX)))
     };
     range(tried).zip(range(best)).is_some_and(|(own, best)| is_longer(own, best, GAIN))
 }

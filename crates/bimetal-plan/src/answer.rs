@@ -341,7 +341,7 @@ fn kept_in_windows(confidence: &Confidence) -> BTreeMap<String, (u64, u64)> {
 pub fn name(candidate: &Candidate) -> String {
     let settings: Vec<String> = candidate.settings.iter().map(|(key, value)| format!("{key}={value}")).collect();
     let settings = if settings.is_empty() { String::new() } else { format!(" ({})", settings.join(", ")) };
-    let bought = |offer: &Offer| counted(offer.drives, without_size(&offer.model), offer.size.0);
+    let bought = |offer: &Offer| counted(offer.drives, without_size(&offer.model), offer.bought.0);
     let drive = |role| candidate.drive(role).map(bought);
     let drives: Vec<String> = [Role::Ssd, Role::Log, Role::Hdd].into_iter().filter_map(drive).collect();
     let (scheme, drives) = (candidate.scheme.name, drives.join(" and "));
@@ -366,20 +366,20 @@ pub fn purchases(candidate: &Candidate) -> String {
     // An array has several members with one role.
     for offer in [Role::Ssd, Role::Log, Role::Hdd].into_iter().flat_map(of_role) {
         let is_same =
-            |known: &Offer| (&known.model, known.size, known.drives) == (&offer.model, offer.size, offer.drives);
+            |known: &Offer| (&known.model, known.bought, known.drives) == (&offer.model, offer.bought, offer.drives);
         match bought.iter_mut().find(|(known, _)| is_same(known)) {
             Some((_, count)) => *count += 1,
             None => bought.push((offer, 1)),
         }
     }
-    let text = bought.into_iter().map(|(Offer { model, drives, size, usd, date, .. }, count)| {
-        purchase(model, drives * count, size.0 * count, usd * count as f64, date)
+    let text = bought.into_iter().map(|(Offer { model, drives, bought, usd, date, .. }, count)| {
+        purchase(model, drives * count, bought.0 * count, usd * count as f64, date)
     });
     text.collect::<Vec<_>>().join(" and ")
 }
 
 /// Returns `name` and size of what is bought: `MODEL 1 TB`, or `4 × MODEL 2 TB`.
-fn counted(drives: u64, name: &str, bytes: u64) -> String {
+pub fn counted(drives: u64, name: &str, bytes: u64) -> String {
     format!("{}{name} {}", count(drives), decimal(bytes / drives.max(1)))
 }
 

@@ -79,7 +79,8 @@ fn of_model(best: &Candidate, other: &Candidate, model: &str, name: &str) -> Opt
     // Gigabytes of the model, the price of the model, and the price of everything else.
     let split = |candidate: &Candidate| {
         let own = candidate.drives.iter().filter(|(_, offer)| without_size(&offer.model) == model);
-        let (gb, usd) = own.fold((0.0, 0.0), |(gb, usd), (_, offer)| (gb + offer.size.0 as f64 / 1e9, usd + offer.usd));
+        let (gb, usd) =
+            own.fold((0.0, 0.0), |(gb, usd), (_, offer)| (gb + offer.bought.0 as f64 / 1e9, usd + offer.usd));
         (gb, usd, candidate.cost_usd - usd)
     };
     let ((best_gb, best_usd, best_rest), (other_gb, other_usd, other_rest)) = (split(best), split(other));
@@ -113,7 +114,10 @@ mod tests {
             let kind = if role == Role::Ssd { Kind::Ssd } else { Kind::Hdd };
             let (date, source) = (String::new(), String::new());
             let size = Bytes(gigabytes * 1_000_000_000);
-            (role, Offer { model: model.to_owned(), kind, size, drives: 1, usd, date, source, cell: None })
+            (
+                role,
+                Offer { model: model.to_owned(), kind, size, bought: size, drives: 1, usd, date, source, cell: None },
+            )
         };
         let drives: Vec<(Role, Offer)> = drives.iter().map(offer).collect();
         let cost_usd = drives.iter().map(|(_, offer)| offer.usd).sum();

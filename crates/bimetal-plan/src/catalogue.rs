@@ -80,8 +80,10 @@ pub struct Offer {
     pub model: String,
     /// Kind of the drive.
     pub kind: Kind,
-    /// Size of the drive, or of all drives that are used as one.
+    /// Size that is used of the drive, or of all drives that are used as one.
     pub size: Bytes,
+    /// Size of the drives that are bought: more than `size` if only a part of a drive is used.
+    pub bought: Bytes,
     /// Number of equal drives that are bought and used as one.
     pub drives: u64,
     /// Price of all drives in US dollars.
@@ -95,9 +97,9 @@ pub struct Offer {
 }
 
 impl Offer {
-    /// Returns the size of one drive.
+    /// Returns the size of one drive that is bought.
     pub(crate) fn each(&self) -> Bytes {
-        Bytes(self.size.0 / self.drives)
+        Bytes(self.bought.0 / self.drives)
     }
 
     /// Returns one drive as simulations buy it.
@@ -337,7 +339,7 @@ impl Catalogue {
         let several = |offer: &Offer| {
             let drives = drives_for(least, offer.size);
             let (size, usd) = (Bytes(offer.size.0.saturating_mul(drives)), offer.usd * drives as f64);
-            Offer { drives, size, usd, ..offer.clone() }
+            Offer { drives, size, bought: size, usd, ..offer.clone() }
         };
         let of_model = |sizes: Vec<&Offer>| {
             let mut sets: Vec<Offer> = sizes.into_iter().map(several).collect();
@@ -442,6 +444,7 @@ impl Catalogue {
             model: if Path::new(model).exists() { model.to_owned() } else { profile.name.clone() },
             kind: kind_of(&profile),
             size,
+            bought: size.max(own),
             drives: 1,
             usd: price.usd * (size.0 as f64 / own.0 as f64).max(1.0),
             date: price.date.clone(),
@@ -505,6 +508,7 @@ impl Entry {
                 model: self.model.clone(),
                 kind: kind_of(&profile),
                 size: bytes,
+                bought: bytes,
                 drives: 1,
                 usd,
                 date: self.date.clone(),

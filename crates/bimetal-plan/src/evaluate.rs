@@ -144,6 +144,9 @@ pub struct Figures {
     pub(crate) document: Value,
     /// Lifetime of each flash drive, if it was computed.
     pub lives: Option<Vec<Life>>,
+    /// Range of the lifetime before it was widened by the halves of the trace. Only the ranges of
+    /// examined options are widened, so this range compares with those of other options.
+    pub(crate) range_before_halves: Option<(f64, f64)>,
     /// Price of the option in US dollars.
     pub cost_usd: f64,
     /// Energy in joules over the run; `None` if a profile has no power figures.
@@ -256,6 +259,18 @@ impl Figures {
         };
         let range = |life: &Life| life.range_years.unwrap_or((life.years_or_more(), life.years_or_more()));
         (end(&|life| range(life).0), end(&|life| range(life).1))
+    }
+
+    /// Returns the lifetime's range as the whole trace alone gives it, for comparison with options
+    /// that were not examined; `None` if lifetimes were not computed.
+    pub(crate) fn life_range_of_whole(&self) -> Option<(f64, f64)> {
+        let (least, most) = self.life_range();
+        self.range_before_halves.or(least.zip(most))
+    }
+
+    /// Keeps the range of the lifetime, which the halves of the trace are about to widen.
+    pub(crate) fn note_range_before_halves(&mut self) {
+        self.range_before_halves = self.life_range_of_whole();
     }
 
     /// Makes [`Self::of`] return the worst ends of the ranges of the figures that `budgets` limit.

@@ -66,6 +66,7 @@ mod tests {
             profile: "wd-red-plus-4tb".to_owned(),
             bytes: 4_000_000_000_000 * drives,
             drives,
+            bought_bytes: 4_000_000_000_000 * drives,
             metadata_bytes: 0,
             figures: MemberFigures::Hdd(HddFigures {
                 read_bytes: Some(0),

@@ -471,9 +471,12 @@ impl Experiment<'_> {
         choices: &Choices,
         open: &dyn Fn() -> Result<Requests<'a>, WorkloadError>,
     ) -> Result<Play, ExperimentError> {
+        let block_layer = BlockLayerSettings::chosen(choices, setup)?;
+        if block_layer.is_some() && setup.needs_foresight() {
+            return Err(SetupError::ForeseesOtherRequests { scheme: setup.name.clone() }.into());
+        }
         setup.foresee_uses(open)?;
         setup.foresee_idle(self.replay, open)?;
-        let block_layer = BlockLayerSettings::chosen(choices, setup)?;
         Ok(Play { replay: self.replay, warmup_requests: 0, block_layer })
     }
 

@@ -127,7 +127,7 @@ fn settings(setup: &Setup) -> BTreeMap<String, String> {
 }
 
 fn is_flash(drive: &Drive) -> bool {
-    drive.profile.kind() == "flash"
+    drive.profile.is_solid_state()
 }
 
 /// Returns true if a volume has slots. In a volume with slots, blocks can be off home, be moved,
@@ -138,7 +138,7 @@ fn has_slots(setup: &Setup) -> bool {
 
 /// Returns the head time of all disks together; `None` without a disk.
 fn disk_head_time(setup: &Setup, measured: &Measured) -> Option<HeadTimeFigures> {
-    setup.drives.iter().find(|drive| !is_flash(drive))?;
+    setup.drives.iter().find(|drive| drive.profile.hdd().is_some())?;
     let before = measured.before.1.iter().filter_map(|drive| Some(drive.hdd?.head_time.0)).sum();
     let measured_time = head_time(setup, measured.end).0.saturating_sub(before);
     let mean = share(measured_time, measured.end.saturating_sub(measured.start).0);
@@ -198,6 +198,7 @@ fn member(setup: &Setup, measured: &Measured, replay: Replay, id: usize) -> Memb
         profile: drive.profile.name.clone(),
         bytes: drive.size.0,
         drives: drive.bought,
+        bought_bytes: drive.bought_size.0,
         metadata_bytes: volume - metadata(&measured.before.0[drive.volume]),
         figures: match &after.flash {
             Some(flash) => {
@@ -205,6 +206,7 @@ fn member(setup: &Setup, measured: &Measured, replay: Replay, id: usize) -> Memb
                 note_life_of_run(&mut figures, drive, replay, span);
                 MemberFigures::Ssd(Box::new(figures))
             }
+            None if is_flash(drive) => MemberFigures::Ssd(Box::new(rented_figures(before, &after, span))),
             None => MemberFigures::Hdd(hdd_figures(before, &after, span, staging_area(&drive.profile))),
         },
         provenance: Provenance {
@@ -274,6 +276,21 @@ fn ssd_figures(
     span: Nanoseconds,
     end: Nanoseconds,
 ) -> SsdFigures {
+    with_flash(before, after, span, flash_figures(before.flash.as_ref(), flash, span, end))
+}
+
+/// Returns the figures of a rented volume of SSDs, whose flash belongs to the provider.
+fn rented_figures(before: &DeviceStatistics, after: &DeviceStatistics, span: Nanoseconds) -> SsdFigures {
+    let flash = FlashFigures { lifetime_unknown: Some(Unknown::Rented), ..FlashFigures::default() };
+    with_flash(before, after, span, flash)
+}
+
+fn with_flash(
+    before: &DeviceStatistics,
+    after: &DeviceStatistics,
+    span: Nanoseconds,
+    flash: FlashFigures,
+) -> SsdFigures {
     SsdFigures {
         reads: Some(after.reads - before.reads),
         writes: Some(after.writes - before.writes),
@@ -282,7 +299,7 @@ fn ssd_figures(
         write_bytes_pm: None,
         busy_fraction: busy(before, after, span),
         energy_j: energy(before, after),
-        flash: flash_figures(before.flash.as_ref(), flash, span, end),
+        flash,
     }
 }
 
@@ -359,9 +376,14 @@ fn note_life_of_run(figures: &mut SsdFigures, drive: &Drive, replay: Replay, spa
         flash.lifetime_unknown = Some(Unknown::NeedsTimes);
         return;
     }
-    let size = drive.size.sectors();
-    let warranted = Endurance::of(&drive.profile, size).unwrap_or_default().lifetime(rate, 0.0).warranted_years;
-    let lifetime = Lifetime { warranted_years: warranted, cycles_years: flash.lifetime_years };
+    let size = drive.bought_size.sectors();
+    let of_size = |size| Endurance::of(&drive.profile, size).unwrap_or_default();
+    let (whole, part) = (of_size(size), of_size(drive.size.sectors()));
+    let warranted = whole.lifetime(rate, 0.0).warranted_years;
+    // All of the flash that is bought wears, and not only the part that was simulated.
+    let times = whole.rated.zip(part.rated).map_or(1.0, |(whole, part)| whole / part);
+    let cycles_years = flash.lifetime_years.map(|years| years * times);
+    let lifetime = Lifetime { warranted_years: warranted, cycles_years };
     flash.note_lifetime(lifetime);
     flash.dwpd = Some(drive_writes_per_day(rate, size));
     let unknown = if rate > 0.0 { Unknown::NothingErased } else { Unknown::NothingWritten };
@@ -398,6 +420,8 @@ impl FlashFigures {
 
     fn note_lifetime(&mut self, lifetime: Lifetime) {
         (self.lifetime_years, self.lifetime_limited_by) = (lifetime.years(), lifetime.limited_by());
+        // Writes use up a warranty before the first block is erased.
+        self.lifetime_unlimited = self.lifetime_unlimited.map(|unlimited| unlimited && lifetime.years().is_none());
         self.lifetime_years_warranted = lifetime.warranted_years;
         self.lifetime_years_cycles = lifetime.cycles_years;
     }

@@ -12,6 +12,11 @@ use crate::uses::Uses;
 use crate::workload::{Requests, WorkloadError};
 
 impl Setup {
+    /// Returns true if the scheme needs knowledge of the requests that are still to come.
+    pub(crate) fn needs_foresight(&self) -> bool {
+        self.volume().lacks_policy() || self.volume().wants_idle_profile().is_some()
+    }
+
     /// Gives the scheme the idle times of the workload, if the scheme needs them and `replay` has
     /// times: the gaps between arrivals, or the think times of the host.
     ///

@@ -34,7 +34,7 @@ pub(crate) fn check_keys_with(
             Some(("block", figure)) => return Err(unknown_key(key, nearest(figure, block_layer::KEYS))),
             Some((name, figure)) => match MemberName::parse(name) {
                 Some(drive) => check_figure(schemes, choices, drive, key, figure)?,
-                None => check_parameter(key, name, figure)?,
+                None => check_parameter(schemes, key, name, figure)?,
             },
             None if key == CONTROLLER_USD => {}
             None => {
@@ -47,8 +47,9 @@ pub(crate) fn check_keys_with(
     }
     check_names(choices)?;
     for (id, _) in &choices.members {
-        let further = MemberName::parse(id).filter(|name| name.number > 1);
-        if further.is_some_and(|name| !schemes.iter().any(|info| uses_role(info, name.role))) {
+        // Drives of the roles SSD and HDD may be given to schemes that do not use them.
+        let special = MemberName::parse(id).filter(|name| name.number > 1 || name.role == Role::Log);
+        if special.is_some_and(|name| !schemes.iter().any(|info| uses_role(info, name.role))) {
             return Err(SetupError::UnknownMember(id.clone()));
         }
     }
@@ -96,12 +97,20 @@ fn check_figure(
     Err(unknown_key(key, nearest(figure, profile.keys())))
 }
 
-/// Checks `--set SCHEME.PARAMETER`.
-fn check_parameter(key: &str, scheme: &str, parameter: &str) -> Result<(), SetupError> {
+/// Checks `--set SCHEME.PARAMETER`: the scheme runs, and has the parameter.
+fn check_parameter(
+    schemes: &[&'static SchemeInfo],
+    key: &str,
+    scheme: &str,
+    parameter: &str,
+) -> Result<(), SetupError> {
     let Some(info) = bimetal_core::schemes::find(scheme) else {
         let names = bimetal_core::schemes::every().map(|info| info.name);
         return Err(unknown_key(key, nearest(scheme, names.chain(["ssd", "hdd", "log"]))));
     };
+    if !schemes.iter().any(|running| running.name == info.name) {
+        return Err(SetupError::UnknownKey { key: key.to_owned(), hint: format!(", because {scheme} does not run") });
+    }
     let known = info.parameters.iter().map(|parameter| parameter.name).chain([CONTROLLER_USD]);
     if known.clone().any(|name| name == parameter) {
         return Ok(());

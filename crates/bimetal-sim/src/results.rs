@@ -346,7 +346,7 @@ pub struct FlashFigures {
     /// Lifetime in years until the most worn block has used up its cycles; null with
     /// `lifetime_unlimited`.
     pub lifetime_worst_block_years: Option<f64>,
-    /// Set if no block was erased in the run.
+    /// Set if no block was erased in the run, and no lifetime is known.
     pub lifetime_unlimited: Option<bool>,
 }
 
@@ -419,6 +419,9 @@ pub struct Member {
     pub bytes: u64,
     /// Number of equal drives that are bought and used as one.
     pub drives: u64,
+    /// Size of the drives that are bought: more than `bytes` if only a part of a drive is used. The
+    /// price and the lifetime are those of the whole drives.
+    pub bought_bytes: u64,
     /// Bytes of the scheme's metadata written to the drive.
     pub metadata_bytes: u64,
     /// Figures of the drive: the keys of an SSD or of an HDD.
@@ -439,6 +442,7 @@ impl Member {
             profile: "p".to_owned(),
             bytes: 4096,
             drives: 1,
+            bought_bytes: 4096,
             metadata_bytes: 0,
             figures: MemberFigures::Hdd(figures),
             provenance: Provenance::default(),
@@ -617,6 +621,7 @@ mod tests {
             profile: "p".into(),
             bytes: 4096,
             drives: 1,
+            bought_bytes: 4096,
             metadata_bytes: 0,
             figures: MemberFigures::Ssd(Box::default()),
             provenance: Provenance::default(),

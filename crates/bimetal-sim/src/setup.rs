@@ -30,7 +30,7 @@ use crate::member_name::MemberName;
 use crate::outside::{Outside, OutsideDirector, OutsidePolicies};
 use crate::ownership::Terms;
 pub use crate::sizing::Sizing;
-use crate::sizing::{Origin, hold_capacity, price_of};
+use crate::sizing::{Origin, hold_capacity, purchase_of};
 use crate::survey::Survey;
 pub use error::SetupError;
 
@@ -159,6 +159,8 @@ pub struct Drive {
     pub price: Option<Price>,
     /// Number of equal drives that are bought and used as one drive.
     pub bought: u64,
+    /// Size of the drives that are bought: more than `size` if only a part of a drive is used.
+    pub bought_size: Bytes,
     /// Model of the drive.
     pub model: Box<dyn DeviceModel>,
 }
@@ -640,7 +642,7 @@ fn build(
 ) -> Result<Vec<Drive>, SetupError> {
     let mut drives: Vec<Drive> = Vec::new();
     for (at, (drive, &size)) in chosen.into_iter().zip(sizes).enumerate() {
-        let (price, bought) = price_of((&drive.model, &drive.profile), size, drive.origin, choices);
+        let purchase = purchase_of((&drive.model, &drive.profile), size, drive.origin, choices);
         let is_share = drive.origin == Origin::Share;
         let Chosen { id, role, holds, profile, .. } = drive;
         let member = MemberId(at as u16);
@@ -656,8 +658,9 @@ fn build(
             profile,
             size,
             is_share,
-            price,
-            bought,
+            bought: purchase.count,
+            bought_size: purchase.size().bytes().max(size),
+            price: purchase.price,
             model,
         });
     }

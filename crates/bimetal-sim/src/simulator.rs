@@ -727,7 +727,7 @@ impl<'a> Simulator<'a> {
             let range = operation.command.range;
             self.written[id] += range.len.bytes();
             self.measured.sequentiality[id].record(range);
-            if profile.hdd().is_none() {
+            if profile.is_solid_state() {
                 self.measured.ssd_written.record(self.now, range.len.bytes().0);
             }
         }
@@ -810,6 +810,7 @@ impl<'a> Simulator<'a> {
         let before = std::mem::replace(&mut self.measured, Measured::new(self.now, self.setup));
         self.measured.queue_depth = Gauge::new(self.now, level);
         self.measured.dirty = Gauge::new(self.now, dirty);
+        self.block_layer.iter_mut().for_each(BlockLayer::begin_counting);
         before
     }
 

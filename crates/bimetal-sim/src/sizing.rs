@@ -13,11 +13,11 @@ use bimetal_core::payload::NoPayload;
 use bimetal_core::scheme::{Holds, SchemeError};
 use bimetal_core::units::{Bytes, Sectors};
 use bimetal_core::volume::{Volume, VolumeConfig, VolumeError};
-use bimetal_models::profile::{Price, Profile};
+use bimetal_models::profile::Profile;
 use serde::Serialize;
 
 use crate::host::volume_with_host;
-use crate::market::{Purchase, price_of_share};
+use crate::market::{Purchase, is_nominal, price_of_share};
 use crate::setup::{Choices, Chosen, DefaultSize, Plan, SetupError, Size, sets_geometry};
 use crate::survey::Survey;
 
@@ -104,21 +104,18 @@ pub(crate) fn hold_capacity(units: &mut [Sectors], choices: &Choices) {
     last.0 = last.0.max(choices.least_sectors().saturating_sub(before));
 }
 
-/// Returns the price of a drive of `size` whose model has the given name and profile, and the
-/// number of drives that are bought for that size.
-pub(crate) fn price_of(
+/// Returns the purchase for a drive of `size` whose model has the given name and profile. Parts of a
+/// drive are not sold: a size between two on sale is a part of the larger one. A share is priced by
+/// the byte, as if it were sold.
+pub(crate) fn purchase_of(
     (model, profile): (&str, &Profile),
     size: Sectors,
     origin: Origin,
     choices: &Choices,
-) -> (Option<Price>, u64) {
+) -> Purchase {
     match origin {
-        _ if choices.price_per_gb => (price_of_share(profile, size), 1),
-        Origin::Share => (price_of_share(profile, size), 1),
-        Origin::Given | Origin::Sold => {
-            let Purchase { price, count, .. } = choices.market.smallest(model, profile, size);
-            (price, count)
-        }
+        Origin::Given | Origin::Sold if !choices.price_per_gb => choices.market.smallest(model, profile, size),
+        _ => Purchase { count: 1, each: size, price: price_of_share(profile, size), profile: None },
     }
 }
 
@@ -218,7 +215,10 @@ impl Plan<'_> {
     fn assume_sizes(&mut self, chosen: &[Chosen], sizes: &[Sectors]) {
         for (drive, size) in chosen.iter().zip(sizes) {
             let why = match (drive.origin, sized_as(drive.role, drive.holds)) {
-                (Origin::Given, _) => continue,
+                (Origin::Given, _) => {
+                    self.assume_bought(drive, *size);
+                    continue;
+                }
                 (Origin::Share, _) => "10 % of the footprint, or the smallest size that the scheme can use".to_owned(),
                 (Origin::Sold, _) => match self.bought((&drive.model, &drive.profile), *size) {
                     Purchase { count: 1, .. } => "the smallest on sale that the scheme can use".to_owned(),
@@ -230,6 +230,15 @@ impl Plan<'_> {
                 },
             };
             self.assume(format!("{}_size", drive.id), format!("{} ({why})", size.bytes().0));
+        }
+    }
+
+    /// Notes the drive that is bought for a given size, if only a part of the drive is used.
+    fn assume_bought(&mut self, drive: &Chosen, size: Sectors) {
+        let bought = purchase_of((&drive.model, &drive.profile), size, drive.origin, self.choices).size().bytes();
+        if bought > size.bytes() && !is_nominal(size.bytes(), bought) {
+            let why = "the smallest on sale with the given size; its price and its lifetime are shown";
+            self.assume(format!("{}_bought", drive.id), format!("{} ({why})", bought.0));
         }
     }
 }

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use bimetal_core::block::BlockSize;
 use bimetal_core::operation::OpKind;
-use bimetal_core::units::{Bytes, Nanoseconds, SECTOR_BYTES, Sectors};
+use bimetal_core::units::{Bytes, Nanoseconds, SECTOR_BYTES, SectorRange, Sectors};
 use bimetal_trace::Request;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -288,17 +288,24 @@ impl Survey {
 }
 
 impl Compaction {
-    /// Returns the request at its place when untouched chunks are left out. A discard in an
-    /// untouched chunk becomes empty.
+    /// Returns the request at its place when untouched chunks are left out. Only a discard can have
+    /// addresses in untouched chunks: these addresses are left out of its range, too, which may
+    /// become empty.
     pub fn place(&self, request: &Request, block: BlockSize) -> Request {
         let chunk_sectors = CHUNK_BLOCKS * block.sectors();
-        let start = request.range.start.0;
-        let Some(&dense) = self.chunks.get(&(request.device, start / chunk_sectors)) else {
-            return Request { range: Default::default(), ..*request };
+        let (start, end) = (request.range.start.0, request.range.end().0);
+        let number = |sector: u64| sector / chunk_sectors;
+        let of_range = (request.device, number(start))..=(request.device, number(end.max(start + 1) - 1));
+        // Chunks are numbered in order of address, so the touched chunks of a range stay together.
+        let mut touched = self.chunks.range(of_range);
+        let Some((&(_, first), &dense_first)) = touched.next() else {
+            return Request { range: SectorRange::default(), ..*request };
         };
-        let mut moved = *request;
-        moved.range.start = Sectors(dense * chunk_sectors + start % chunk_sectors);
-        moved
+        let (&(_, last), &dense_last) = touched.next_back().unwrap_or((&(request.device, first), &dense_first));
+        let start = dense_first * chunk_sectors + start.max(first * chunk_sectors) % chunk_sectors;
+        let last_len = (end - last * chunk_sectors).min(chunk_sectors);
+        let range = SectorRange::new(start, (dense_last * chunk_sectors + last_len).saturating_sub(start));
+        Request { range, ..*request }
     }
 
     /// Returns the end of the addresses of each device when untouched chunks are left out.
@@ -314,7 +321,6 @@ impl Compaction {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bimetal_core::units::SectorRange;
 
     fn request(device: u32, kind: OpKind, start: u64, sectors: u64) -> Request {
         let range = SectorRange::new(start, sectors);
@@ -398,5 +404,29 @@ mod tests {
         assert_eq!(survey.compacted.place(&workload[0], block).range.start, Sectors(8));
         assert_eq!(survey.compacted.place(&workload[1], block).range.start, Sectors(4096 * 8));
         assert_eq!(survey.compacted.address_end(block)[&0], Sectors(2 * 4096 * 8));
+    }
+
+    /// Regression: a discard over untouched chunks kept its length, and so covered other data; a
+    /// discard that began in an untouched chunk was lost.
+    #[test]
+    fn compacted_discard_covers_the_data_that_it_covered_before() {
+        const CHUNK: u64 = 4096 * 8;
+        let workload = vec![
+            request(0, OpKind::Write, 0, 8),
+            request(0, OpKind::Write, 1000 * CHUNK, 8),
+            request(0, OpKind::Write, 1001 * CHUNK, 8),
+        ];
+        let survey = Survey::of(&workload, BlockSize::default(), &|_| {}).unwrap();
+        let placed = |start, end| {
+            let range =
+                survey.compacted.place(&request(0, OpKind::Discard, start, end - start), BlockSize::default()).range;
+            (range.start.0, range.end().0)
+        };
+        assert_eq!(placed(8, 10 * CHUNK), (8, CHUNK), "no data of chunk 1000");
+        assert_eq!(placed(5 * CHUNK, 1000 * CHUNK + 4), (CHUNK, CHUNK + 4));
+        assert_eq!(placed(0, 2000 * CHUNK), (0, 3 * CHUNK));
+        assert_eq!(placed(1000 * CHUNK + 16, 1001 * CHUNK + 8), (CHUNK + 16, 2 * CHUNK + 8));
+        let (start, end) = placed(5 * CHUNK, 900 * CHUNK);
+        assert_eq!(start, end, "nothing was touched there");
     }
 }

@@ -18,7 +18,7 @@ use bimetal_models::profile::Profile;
 use crate::hints;
 use crate::host::volume_with_host;
 use crate::setup::{Choices, Drive, Setup, SetupError, Size, build_model, controller_usd, units_of};
-use crate::sizing::{Origin, Sizing, check_tables, price_of};
+use crate::sizing::{Origin, Sizing, check_tables, purchase_of};
 use crate::survey::Survey;
 
 /// Volume with the members below it.
@@ -264,7 +264,8 @@ impl Builder<'_> {
         let profile = made.profile.clone().expect("a leaf has a profile");
         let model = build_model((volume_name, &choice.name), &profile, made.capacity, (volume, member), self.choices)?;
         let holds = held_by(made.role, scheme);
-        let (price, bought) = price_of((&choice.profile, &profile), made.capacity, Origin::Given, self.choices);
+        let purchase = purchase_of((&choice.profile, &profile), made.capacity, Origin::Given, self.choices);
+        let size = made.capacity.bytes();
         Ok(Drive {
             id: choice.name.clone(),
             volume: volume_at,
@@ -272,11 +273,12 @@ impl Builder<'_> {
             member,
             role: made.role,
             holds: array_holds(scheme, member).unwrap_or(holds),
-            price,
-            bought,
+            bought: purchase.count,
+            bought_size: purchase.size().bytes().max(size),
+            price: purchase.price,
             profile,
             is_share: false,
-            size: made.capacity.bytes(),
+            size,
             model,
         })
     }

@@ -14,7 +14,7 @@
 use std::path::PathBuf;
 
 use bimetal_core::schemes;
-use bimetal_sim::experiment::{Experiment, NoProgress};
+use bimetal_sim::experiment::{Experiment, ExperimentError, NoProgress};
 use bimetal_sim::results::Run;
 use bimetal_sim::setup::Choices;
 use bimetal_sim::simulator::Replay;
@@ -36,14 +36,24 @@ impl Workload for Recorded {
 }
 
 fn run(name: &'static str, event: Event, scheme: &str, settings: &[(&str, &str)], merge: bool) -> Run {
+    try_run(name, event, scheme, settings, (merge, 0.0)).unwrap()
+}
+
+fn try_run(
+    name: &'static str,
+    event: Event,
+    scheme: &str,
+    settings: &[(&str, &str)],
+    (merge, warmup): (bool, f64),
+) -> Result<Run, ExperimentError> {
     let settings = settings.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
     let choices = Choices { settings, merge, ..Choices::default() };
     let schemes = vec![schemes::find(scheme).unwrap().into()];
     let replay = Replay::Timed { speedup: 1.0 };
     let workload = Recorded { name, event };
     let experiment =
-        Experiment { workload: &workload, schemes, trees: Vec::new(), choices, replay, warmup: 0.0, keep: None };
-    experiment.run(&NoProgress, |_, summary| summary).unwrap().runs.remove(0)
+        Experiment { workload: &workload, schemes, trees: Vec::new(), choices, replay, warmup, keep: None };
+    Ok(experiment.run(&NoProgress, |_, summary| summary)?.runs.remove(0))
 }
 
 /// Scheduler and queue depth of the recorded loop device.
@@ -83,4 +93,33 @@ fn disk_behind_the_block_layer_is_as_fast_as_under_issue_events() {
     near(busy(&merged), busy(&truth), 0.1);
     assert!(bare.queue_depth_max.unwrap() > 1000, "{:?}", bare.queue_depth_max);
     assert!(truth.queue_depth_max.unwrap() < 200, "{:?}", truth.queue_depth_max);
+}
+
+/// Regression: all other figures left out the warm-up, and those of the block layer did not.
+#[test]
+fn requests_of_the_warm_up_are_not_counted() {
+    let issued = |warmup| {
+        let run = try_run("file-system.zst", Event::Queue, "hdd-only", &LOOP, (true, warmup)).unwrap();
+        let counts = run.block_layer.unwrap();
+        (counts.queued, counts.issued)
+    };
+    let ((queued, all), (later, part)) = (issued(0.0), issued(0.5));
+    assert_eq!(later, queued.div_ceil(2), "{queued} requests in all");
+    assert!(part < all && part > 0, "{part} of {all}");
+}
+
+/// Regression: the uses that belady foresaw were those of the trace's requests, of which several
+/// become one request, so the policy went by uses that were long over.
+#[test]
+fn knowledge_of_the_traces_requests_is_refused_behind_a_block_layer() {
+    let with = |scheme, key, value, merge| {
+        try_run("file-system.zst", Event::Queue, scheme, &[(key, value)], (merge, 0.0)).map(|run| run.scheme)
+    };
+    for (scheme, key, value) in
+        [("smart-response", "replacement", "belady"), ("mixedstore", "idle_periods", "profiled")]
+    {
+        let error = with(scheme, key, value, true).expect_err("requests are merged").to_string();
+        assert!(error.starts_with(&format!("{scheme}: ")) && error.ends_with("expected --merge off"), "{error}");
+        assert_eq!(with(scheme, key, value, false).unwrap(), scheme);
+    }
 }

@@ -18,7 +18,7 @@ use bimetal_sim::findings::NoChoice;
 use bimetal_sim::market::{Market, OnSale};
 use bimetal_sim::over_share::SHARES;
 use bimetal_sim::ownership::Terms;
-use bimetal_sim::results::{Document, MemberFigures, Run, RunSpeed};
+use bimetal_sim::results::{Document, FlashFigures, Member, MemberFigures, Run, RunSpeed};
 use bimetal_sim::setup::{Choices, DefaultSize, DriveChoice, Size, Sizing};
 use bimetal_sim::simulator::Replay;
 use bimetal_sim::tree::{MemberChoice, NamedDrive, VolumeChoice};
@@ -232,6 +232,35 @@ fn each_scheme_has_the_price_of_its_own_manager() {
         assert_eq!(cost.budget, Some(score / (cost.ssd_usd.unwrap() + price)), "{}", run.scheme);
         assert!(!run.settings.contains_key("controller_usd"), "{}: a price is no parameter of the engine", run.scheme);
     }
+}
+
+/// Regression: 1 GiB of a drive of 500 GB cost as much as the drive, and was worn after the five
+/// hundredth part of its warranted writes.
+#[test]
+fn part_of_a_drive_has_the_price_and_the_life_of_the_whole_drive() {
+    let gib = Bytes::from_gib(1);
+    let part = |price_per_gb| {
+        let ssd = DriveChoice { profile: Some("samsung-970-evo-plus-500gb".to_owned()), size: Some(Size::Bytes(gib)) };
+        let choices = Choices { ssd, price_per_gb, ..Choices::default() };
+        try_run(&generated(2000), &["smart-response"], &[], TIMED, choices).unwrap().runs.pop().unwrap()
+    };
+    let (whole, by_the_byte) = (part(false), part(true));
+    let member = |run: &Run| run.members.iter().find(|member| member.role == "cache").unwrap().clone();
+    let (drive, share) = (member(&whole), member(&by_the_byte));
+    assert_eq!((drive.bytes, share.bytes, share.bought_bytes), (gib.0, gib.0, gib.0));
+    assert!(drive.bought_bytes > 400_000_000_000, "{} bytes", drive.bought_bytes);
+    assert!(whole.assumed["ssd_bought"].starts_with(&drive.bought_bytes.to_string()), "{:?}", whole.assumed);
+    assert!(!by_the_byte.assumed.contains_key("ssd_bought"));
+    let flash = |member: &Member| match &member.figures {
+        MemberFigures::Ssd(figures) => figures.flash.clone(),
+        MemberFigures::Hdd(_) => panic!("the cache is flash"),
+    };
+    let (drive_life, share_life) = (flash(&drive), flash(&share));
+    let times = drive.bought_bytes as f64 / share.bytes as f64;
+    let longer = |of: fn(&FlashFigures) -> Option<f64>| of(&drive_life).unwrap() / of(&share_life).unwrap() / times;
+    assert!((longer(|flash| flash.lifetime_years_warranted) - 1.0).abs() < 1e-6);
+    assert!((longer(|flash| flash.dwpd) * times * times - 1.0).abs() < 1e-6);
+    assert!(whole.cost.ssd_usd.unwrap() > 100.0 * by_the_byte.cost.ssd_usd.unwrap());
 }
 
 /// The disk of $60 fails at 0.34 % a year, and its SSD at 0.58 %.

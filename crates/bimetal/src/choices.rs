@@ -13,9 +13,10 @@ use std::fmt;
 use bimetal_core::schemes;
 use bimetal_core::units::significant;
 use bimetal_measure::text::{dollars, lifetime, milliseconds, milliseconds_with_half, three_digits};
-use bimetal_plan::alternatives::{self, GAIN, YEARS_MAX, is_longer};
+use bimetal_plan::alternatives::{self, CHEAPER, GAIN, YEARS_MAX, is_longer};
 use bimetal_plan::answer;
 use bimetal_sim::findings::NoChoice;
+use bimetal_sim::lifetime::Unknown;
 use bimetal_sim::results::{ChosenRun, Member, Run};
 use bimetal_sim::setup::Sizing;
 use bimetal_sim::uncertainty::differ;
@@ -26,10 +27,20 @@ use crate::life::until;
 pub(crate) struct Choices {
     /// Choices that no other run beats, cheapest first.
     pub(crate) best: Vec<Choice>,
+    /// Run that is surely cheaper to own than the choice that is the cheapest to buy.
+    pub(crate) cheaper_to_own: Option<CheaperToOwn>,
     /// Indices of the runs that gain nothing over the choices that cost no more.
     pub(crate) beaten: Vec<usize>,
     /// Indices of the runs that are not choices, with the reason.
     pub(crate) unsure: Vec<(usize, NoChoice)>,
+}
+
+/// Run that costs less a year than the run that is the cheapest to buy.
+pub(crate) struct CheaperToOwn {
+    /// Number of the run.
+    pub(crate) run: usize,
+    /// Cost of a year of both runs.
+    pub(crate) gain: String,
 }
 
 /// Ratio of the longest possible life to the shortest from which on both are printed.
@@ -120,7 +131,10 @@ impl Choices {
     /// price and a speed. With `today`, a year with its fraction, a life has the year of its end.
     pub(crate) fn of(runs: &[Run], today: Option<f64>) -> Option<Self> {
         let why_not = |run: &Run| run.no_choice.or_else(|| no_price(run));
-        let is_life_known = |run: &Run| run.ssd.is_none() || run.devices.ssd.flash.lifetime_years.is_some();
+        let is_life_known = |run: &Run| {
+            let flash = &run.devices.ssd.flash;
+            run.ssd.is_none() || flash.lifetime_years.is_some() || flash.lifetime_unknown == Some(Unknown::Rented)
+        };
         let lives_count = runs.iter().filter(|run| why_not(run).is_none()).all(is_life_known);
         let merits = |run: &Run| {
             let years =
@@ -145,7 +159,9 @@ impl Choices {
         if order.len() < 2 && unsure.is_empty() {
             return None;
         }
-        let mut choices = Self { best: Vec::new(), beaten: Vec::new(), unsure };
+        let own: Vec<usize> = order.iter().map(|(run, _)| *run).collect();
+        let cheaper_to_own = cheaper_to_own(runs, &own);
+        let mut choices = Self { best: Vec::new(), cheaper_to_own, beaten: Vec::new(), unsure };
         let mut cheaper: Vec<Cheaper> = Vec::new();
         for (run, own) in order {
             let purpose = own.purpose_beside(&cheaper);
@@ -176,6 +192,9 @@ impl Choices {
             for line in [scheme, buy.as_str()].into_iter().filter(|line| !line.is_empty()) {
                 text += &format!("  {:width$}  {line}\n", "");
             }
+        }
+        if let Some(CheaperToOwn { run, gain }) = &self.cheaper_to_own {
+            text += &format!("  {gain}: {}\n", name(*run));
         }
         if !self.beaten.is_empty() {
             let beaten: Vec<String> = self.beaten.iter().map(|&run| name(run)).collect();
@@ -316,6 +335,18 @@ fn buy(run: &Run) -> String {
     [drives, year, loss].into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
+/// Returns the run with the lowest cost of a year, if even its highest possible cost is well below
+/// the lowest possible cost of the first of `order`, which is the cheapest to buy.
+fn cheaper_to_own(runs: &[Run], order: &[usize]) -> Option<CheaperToOwn> {
+    let most = |run: usize| runs[run].cost.usd_per_year_most.or(runs[run].cost.usd_per_year);
+    let (first, others) = order.split_first()?;
+    let costs = others.iter().filter_map(|&run| Some((run, most(run)?)));
+    let (run, usd) = costs.min_by(|one, other| one.1.total_cmp(&other.1))?;
+    let (own, instead) = (cost_of_a_year(&runs[run])?, cost_of_a_year(&runs[*first])?);
+    let gain = format!("cheaper to own, {own} a year instead of {instead}");
+    (usd < CHEAPER * runs[*first].cost.usd_per_year?).then_some(CheaperToOwn { run, gain })
+}
+
 /// Returns the cost of a year of ownership: `$107`, or `$107 to $640` if the trace leaves shorter
 /// lives possible.
 pub(crate) fn cost_of_a_year(run: &Run) -> Option<String> {
@@ -329,7 +360,7 @@ pub(crate) fn cost_of_a_year(run: &Run) -> Option<String> {
 /// Returns a drive to buy, like `4 × crucial-p310 2 TB ($448, 2025-07-23)`.
 fn purchase(member: &Member) -> Option<String> {
     let date = member.provenance.price_date.as_deref().unwrap_or_default();
-    Some(answer::purchase(&member.profile, member.drives, member.bytes, member.provenance.price_usd?, date))
+    Some(answer::purchase(&member.profile, member.drives, member.bought_bytes, member.provenance.price_usd?, date))
 }
 
 /// Returns a capacity in the units in which drives are sold.
@@ -382,6 +413,22 @@ mod tests {
         assert_eq!(cost_of_a_year(&griffin).as_deref(), Some("$107 to $640"));
         griffin.cost.usd_per_year_most = Some(107.5);
         assert_eq!(cost_of_a_year(&griffin).as_deref(), Some("$107"));
+    }
+
+    /// A disk that fails often is the cheapest to buy, and dear to own.
+    #[test]
+    fn run_that_is_surely_cheaper_to_own_is_named() {
+        let owned = |scheme: &str, usd: f64, year: f64, most: Option<f64>| {
+            let mut run = run(scheme, usd, 4.0, None);
+            (run.cost.usd_per_year, run.cost.usd_per_year_most) = (Some(year), most);
+            run
+        };
+        let runs =
+            [owned("disk", 50.0, 20.0, None), owned("flash", 60.0, 15.0, None), owned("cache", 90.0, 9.0, Some(17.0))];
+        let text = said(&runs);
+        assert!(text.contains("\n  cheaper to own, $15.00 a year instead of $20.00: flash\n"), "{text}");
+        let text = said(&[owned("disk", 50.0, 20.0, None), owned("cache", 90.0, 9.0, Some(17.0))]);
+        assert!(!text.contains("cheaper to own"), "$17 may be all of what is gained: {text}");
     }
 
     /// combo was the advice for 8 TB because a trace of 10 GB fitted into the SSD.

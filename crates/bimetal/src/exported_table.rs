@@ -1,6 +1,7 @@
 //! The table of a comparison for other programs: comma-separated values, and Markdown.
 
-use bimetal_sim::results::{Document, Run};
+use bimetal_plan::answer::{counted, without_size};
+use bimetal_sim::results::{Document, Member, Run};
 
 use crate::report::columns::{COLUMNS, Column};
 use crate::report::sections::label;
@@ -9,6 +10,9 @@ use crate::table::explanation;
 
 /// Headings of the ends of the range of a life.
 const LIFE_ENDS: [&str; 2] = ["ssd_life_least_years", "ssd_life_most_years"];
+
+/// Headings of what is built, and of what it costs a year.
+const BUILT: [&str; 5] = ["ssd", "hdd", "hdd_size_gb", "capacity_gb", "usd_per_year"];
 
 /// Returns a row for each run of both blocks: plain numbers in the unit of their heading, shares
 /// from 0 to 1, and an empty cell for a figure that does not apply. Half the 95 % interval of a
@@ -34,7 +38,9 @@ fn sheet(document: &Document) -> Sheet {
         let ends = column.range.map(|_| LIFE_ENDS.map(str::to_owned));
         std::iter::once(heading).chain(half).chain(ends.into_iter().flatten())
     });
-    let mut sheet = Sheet::new(["scheme".to_owned(), "sizing".to_owned()].into_iter().chain(headings));
+    let mut sheet = Sheet::new(
+        ["scheme".to_owned(), "sizing".to_owned()].into_iter().chain(headings).chain(BUILT.map(str::to_owned)),
+    );
     let (first, share) = document.blocks();
     for runs in [first, share] {
         for (at, run) in runs.iter().enumerate() {
@@ -45,10 +51,25 @@ fn sheet(document: &Document) -> Sheet {
                 let value = if ends.is_some() { run.devices.ssd.flash.lifetime_years } else { (column.value)(run) };
                 std::iter::once(Cell::from(value)).chain(half).chain(ends.into_iter().flatten().map(Cell::from))
             });
-            sheet.push([label(runs, at).into(), sizing.into()].into_iter().chain(figures));
+            sheet.push([label(runs, at).into(), sizing.into()].into_iter().chain(figures).chain(built(run)));
         }
     }
     sheet
+}
+
+/// Returns the cells under [`BUILT`].
+fn built(run: &Run) -> [Cell; 5] {
+    let name = |drive: &Option<String>| Cell::from(drive.as_deref().unwrap_or_default());
+    let gigabytes = |bytes: u64| Some(bytes as f64 / 1e9).filter(|size| *size > 0.0);
+    let hdd_size = run.hdd_bytes.and_then(gigabytes);
+    let capacity = gigabytes(run.exported_bytes);
+    [name(&run.ssd), name(&run.hdd), hdd_size.into(), capacity.into(), run.cost.usd_per_year.into()]
+}
+
+/// Returns the drives of a run, like `crucial-p310 500 GB and seagate-exos-x24 24 TB`.
+fn drives(run: &Run) -> String {
+    let drive = |member: &Member| counted(member.drives, without_size(&member.profile), member.bytes);
+    run.members.iter().map(drive).collect::<Vec<_>>().join(" and ")
 }
 
 /// Returns the tables of each trace under its name.
@@ -74,15 +95,17 @@ pub(crate) fn markdown(document: &Document) -> String {
 fn markdown_of(runs: &[Run]) -> String {
     let columns: Vec<&Column> = COLUMNS.iter().filter(|column| column.in_terminal).collect();
     let heading = |column: &&Column| format!("{} {} {}", column.group, column.title, column.unit).trim_end().to_owned();
-    let mut text = markdown_line(std::iter::once("scheme".to_owned()).chain(columns.iter().map(heading)));
-    text += &format!("|---|{}\n", "---:|".repeat(columns.len()));
+    let mut text = markdown_line(
+        std::iter::once("scheme".to_owned()).chain(columns.iter().map(heading)).chain(["drives".to_owned()]),
+    );
+    text += &format!("|---|{}---|\n", "---:|".repeat(columns.len()));
     let best: Vec<Vec<bool>> = columns.iter().map(|column| column.best(runs)).collect();
     for (at, run) in runs.iter().enumerate() {
         let cells = columns.iter().zip(&best).map(|(column, best)| {
             let shown = column.shown_with_half(run);
             if best[at] { format!("**{shown}**") } else { shown }
         });
-        text += &markdown_line(std::iter::once(format!("`{}`", label(runs, at))).chain(cells));
+        text += &markdown_line(std::iter::once(format!("`{}`", label(runs, at))).chain(cells).chain([drives(run)]));
     }
     text
 }
@@ -121,6 +144,7 @@ mod tests {
             run("smq", Sizing::Share, Some(2.0), 80.5),
         ];
         (runs[0].response_time_ms.read.mean_pm, runs[0].response_time_ms.all.mean_pm) = (Some(0.01), Some(0.01));
+        (runs[0].ssd, runs[0].hdd, runs[0].hdd_bytes) = (Some("p".into()), Some("q".into()), Some(8_000_000_000_000));
         Document { runs, ..Document::default() }
     }
 
@@ -134,11 +158,11 @@ mod tests {
              write_p99_ms,write_p99_ms_pm,all_mean_ms,all_mean_ms_pm,all_p99_ms,all_p99_ms_pm,ssd_size_gb,\
              ssd_written_gib,ssd_written_gib_pm,ssd_wa,ssd_wa_pm,ssd_life_years,ssd_life_least_years,\
              ssd_life_most_years,ssd_saved_share,ssd_penalty_share,hits_read_share,hits_read_share_pm,hits_write_share,hits_write_share_pm,hdd_busy_share,\
-             hdd_busy_share_pm,cost_ssd_usd,cost_total_usd"
+             hdd_busy_share_pm,cost_ssd_usd,cost_total_usd,ssd,hdd,hdd_size_gb,capacity_gb,usd_per_year"
         );
-        assert_eq!(lines[1], "smq,sold,0.123456789,0.01,,,,,,,,0.01,,,,,,,,,,,,,0.25,,,,,,,170");
-        assert_eq!(lines[2], "\"a,\"\"b\"\"\",sold,,,,,,,,,,,,,,,,,,,,,,,0.25,,,,,,,80");
-        assert_eq!((lines[3], lines.len()), ("smq,share,2,,,,,,,,,,,,,,,,,,,,,,0.25,,,,,,,80.5", 4));
+        assert_eq!(lines[1], "smq,sold,0.123456789,0.01,,,,,,,,0.01,,,,,,,,,,,,,0.25,,,,,,,170,p,q,8000,,");
+        assert_eq!(lines[2], "\"a,\"\"b\"\"\",sold,,,,,,,,,,,,,,,,,,,,,,,0.25,,,,,,,80,,,,,");
+        assert_eq!((lines[3], lines.len()), ("smq,share,2,,,,,,,,,,,,,,,,,,,,,,0.25,,,,,,,80.5,,,,,", 4));
     }
 
     /// Regression: the life in the table was the short end of the range, the life in the JSON was
@@ -159,8 +183,8 @@ mod tests {
         let lines: Vec<&str> = text.lines().collect();
         assert!(lines[0].starts_with("| scheme | read mean ms | read p99 ms |"), "{text}");
         assert_eq!(lines[0].matches('|').count(), lines[1].matches('|').count());
-        assert!(lines[2].starts_with("| `smq` | 0.123 ± 0.01 |") && lines[2].ends_with(" 170 |"), "{text}");
-        assert!(lines[3].ends_with(" **80.00** |"), "{text}");
+        assert!(lines[2].starts_with("| `smq` | 0.123 ± 0.01 |") && lines[2].ends_with(" 170 |  |"), "{text}");
+        assert!(lines[3].ends_with(" **80.00** |  |"), "{text}");
         assert!(text.contains("With an SSD of 10 %") && text.contains(" 80.50 |"), "{text}");
         assert!(text.contains("\n\n± half a 95 % interval") && !text.contains("(…)"), "{text}");
     }

@@ -37,7 +37,8 @@ pub(crate) fn limit(limited_by: LimitedBy) -> &'static str {
 pub(crate) fn unknown(reason: Unknown) -> &'static str {
     match reason {
         Unknown::NeedsTimes => "needs times: a trace with times, replayed at them (--replay timed or think)",
-        Unknown::NothingWritten => "nothing is written",
+        Unknown::NothingWritten => "nothing is written in the long run",
+        Unknown::Rented => "rented: the provider replaces worn flash",
         Unknown::NothingErased => {
             "nothing was erased, and the profile has neither warranted_terabytes_written nor warranted_drive_writes_per_day"
         }
@@ -102,7 +103,7 @@ pub(crate) fn below_table(runs: &[Run]) -> String {
             text += &wrapped(&format!("life: limited by {rule}; of {} by {exception}", names.join(", ")));
         }
     }
-    for reason in [Unknown::NeedsTimes, Unknown::NothingWritten, Unknown::NothingErased] {
+    for reason in [Unknown::NeedsTimes, Unknown::NothingWritten, Unknown::NothingErased, Unknown::Rented] {
         let names = named(&|run| flash(run) == (None, Some(reason)));
         if !names.is_empty() {
             text += &wrapped(&format!("? life of {}: {}", names.join(", "), unknown(reason)));
@@ -154,6 +155,7 @@ mod tests {
             volume: None,
             bytes: 1,
             drives: 1,
+            bought_bytes: 1,
             metadata_bytes: 0,
         }];
         run

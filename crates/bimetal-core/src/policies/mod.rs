@@ -8,6 +8,7 @@
 pub mod admission;
 pub mod arc;
 pub mod clock;
+pub(crate) mod disk_response;
 pub mod file_map;
 pub(crate) mod fragmentation;
 mod ghosts;

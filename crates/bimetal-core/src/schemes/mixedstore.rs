@@ -42,11 +42,11 @@ use crate::block_map::{self, Slot};
 use crate::layout::{Layout, MemberId, Role};
 use crate::mixing::{GOLDEN_RATIO, splitmix64};
 use crate::operation::OpKind;
+use crate::policies::disk_response::DiskResponse;
 use crate::policies::fragmentation::{Buster, Leaving};
 use crate::policies::hot_reads::HotReads;
 use crate::policies::idle_fetch::IdleFetch;
 use crate::policies::lru::{self, Lru};
-use crate::policies::mean::Mean;
 use crate::policies::replacement::{Key, Replacement};
 use crate::policies::response_model::ResponseModel;
 use crate::policies::wear_regulator::{COEFFICIENTS, Expected, Regulation, WearRegulator};
@@ -194,8 +194,6 @@ const EXPLORE_ONLINE: u64 = 64;
 /// the factor by which earlier observations then lose weight.
 const SOLVE_EVERY: u64 = 256;
 const FORGET: f64 = 0.9;
-/// Number of disk operations over which the recent mean response time of the disk is taken.
-const RECENT_DISK: f64 = 32.0;
 /// Largest read that counts as small.
 const SMALL_READ: Bytes = Bytes::from_kib(64);
 
@@ -210,7 +208,7 @@ struct MixedStore {
     /// number after which a write tries flash.
     untried: u64,
     try_after: u64,
-    disk: Disk,
+    disk: DiskResponse,
     regulator: WearRegulator,
     /// Set if the drive must not level wear while the pressure is high.
     halts_levelling: bool,
@@ -269,7 +267,7 @@ fn mixed_store(settings: &Settings, layout: &Layout) -> Result<MixedStore, Setti
         training: parameters.training,
         untried: 0,
         try_after: parameters.window,
-        disk: Disk::default(),
+        disk: DiskResponse::default(),
         regulator: WearRegulator::new(parameters.regulation, expected),
         halts_levelling: parameters.wear_levelling == WearLevelling::Adaptive,
         buster: Buster::new(parameters.fragmentation_buster),
@@ -283,33 +281,6 @@ fn mixed_store(settings: &Settings, layout: &Layout) -> Result<MixedStore, Setti
         dice: Dice(0),
         decided: VecDeque::new(),
     })
-}
-
-/// Mean response time of the disk.
-#[derive(Default)]
-struct Disk {
-    /// Mean of the training phase (MixedStore, section 5.2).
-    trained: Mean,
-    /// Mean of the recent operations, as an average in which old operations count less.
-    recent_ms: f64,
-    count: u64,
-}
-
-impl Disk {
-    fn served(&mut self, ms: f64, trains: bool) {
-        self.count += 1;
-        self.recent_ms += (ms - self.recent_ms) / (self.count as f64).min(RECENT_DISK);
-        if trains {
-            self.trained.add(ms);
-        }
-    }
-
-    /// Returns the prediction, once an operation was measured. Response times measured while the
-    /// disk's queue was long do not predict the response of an idle disk.
-    fn predict_ms(&self, is_idle: bool) -> Option<f64> {
-        let recent = (self.count > 0).then_some(self.recent_ms)?;
-        Some(if is_idle && self.trained.count() > 0 { recent.min(self.trained.ms()) } else { recent })
-    }
 }
 
 /// Detection of idle periods, in which no request is in the volume.

@@ -181,7 +181,8 @@ fn a_cache_that_is_gone_is_replaced_while_serving_goes_on() {
     (0..50).for_each(|block| world.reads(&mut volume, block * 80, 8, 2));
 }
 
-/// Submits a write of a block, and serves all operations but those that `held` selects. Returns those.
+/// Submits a write of a block, and serves all operations but those that `held` selects. Returns
+/// those.
 fn serve_but(
     world: &mut World,
     volume: &mut Volume<Raw>,
@@ -243,7 +244,7 @@ fn write_waits_until_home_records_the_new_cache() {
 /// to a slot went on, and home then recorded that the slots are not needed. A start without the SSD
 /// returned old content.
 #[test]
-fn write_after_a_cancelled_drain_waits_until_home_records_that_slots_are_needed() {
+fn write_after_a_cancelled_drain_waits_for_home_to_record_it() {
     let mut world = World::new("smart-response", &[("mode", "maximized"), ("idle", "1h")]);
     let layout = world.with_layout(Clone::clone);
     let of_state = |operation: &Operation<Raw>| {
@@ -275,7 +276,7 @@ fn write_after_a_cancelled_drain_waits_until_home_records_that_slots_are_needed(
 /// Regression: one part of home that could not be written made all waiting writes fail, although
 /// the same move had freed all other slots.
 #[test]
-fn writes_that_wait_for_slots_get_those_that_a_failed_move_has_freed() {
+fn waiting_writes_get_the_slots_that_a_failed_move_has_freed() {
     let mut world = World::new("hybrid-disk", &[]);
     let mut volume = world.recover(&[]).unwrap();
     let mut block = 0;

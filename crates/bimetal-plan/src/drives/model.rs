@@ -194,7 +194,17 @@ impl Row<'_> {
         let Price { usd, date, source } = self.price()?;
         let profile = profile(self.drive, self.size).ok()?;
         let (size, cell) = (profile.capacity.bytes(), cell_of(&profile));
-        Some(Offer { model: self.name(), kind: self.drive.kind, size, drives: 1, usd, date, source, cell })
+        Some(Offer {
+            model: self.name(),
+            kind: self.drive.kind,
+            size,
+            bought: size,
+            drives: 1,
+            usd,
+            date,
+            source,
+            cell,
+        })
     }
 
     fn name(&self) -> String {

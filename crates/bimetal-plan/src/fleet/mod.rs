@@ -207,7 +207,7 @@ fn option_of(result: &Value) -> Result<FleetOption, String> {
         let number = |key: &str| member.get(key).and_then(Value::as_u64);
         let count = number("drives").unwrap_or(1).max(1);
         let profile = member.get("profile").and_then(Value::as_str).ok_or("a result has a member without a profile")?;
-        Ok((profile.to_owned(), number("bytes").unwrap_or_default() / count, count))
+        Ok((profile.to_owned(), number("bought_bytes").or_else(|| number("bytes")).unwrap_or_default() / count, count))
     });
     let bought = bought.collect::<Result<Vec<_>, String>>()?;
     let options = of("job.options").filter(|(name, _)| !drives.contains(&name.as_str()));

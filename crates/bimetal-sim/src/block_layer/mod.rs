@@ -157,6 +157,11 @@ impl BlockLayer {
         self.counts
     }
 
+    /// Counts everything from here.
+    pub(crate) fn begin_counting(&mut self) {
+        self.counts = BlockLayerCounts::default();
+    }
+
     /// Takes request `number` of the trace, which arrives now. With `more`, the task issues its
     /// next request at once, so the plug stays.
     pub(crate) fn arrive(&mut self, now: Nanoseconds, number: u64, request: &Request, more: bool) {

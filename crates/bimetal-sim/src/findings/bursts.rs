@@ -5,9 +5,11 @@ use bimetal_core::layout::Role;
 use bimetal_core::scheme::Holds;
 use bimetal_core::schemes;
 use bimetal_core::units::Bytes;
+use bimetal_measure::text::short;
 
 use super::{Finding, size};
 use crate::results::Run;
+use crate::simulator::Replay;
 use crate::sizing::Sizing;
 use crate::survey::{BURST, Survey};
 
@@ -35,7 +37,10 @@ fn sizes(runs: &[&Run]) -> String {
     text.collect::<Vec<_>>().join("; ")
 }
 
-pub(super) fn of(survey: &Survey, runs: &[Run]) -> Option<Finding> {
+/// Returns the finding about SSDs that are smaller than a burst; `None` for a replay that does not
+/// keep the times of the trace.
+pub(super) fn of(survey: &Survey, runs: &[Run], replay: Replay) -> Option<Finding> {
+    let Replay::Timed { speedup } = replay else { return None };
     let burst = survey.burst_bytes.0;
     let is_small = |run: &&Run| has_buffer(run) && run.ssd_bytes.is_some_and(|bytes| bytes < burst);
     let small = runs.iter().filter(is_small);
@@ -50,10 +55,10 @@ pub(super) fn of(survey: &Survey, runs: &[Run]) -> Option<Finding> {
         }
     };
     let text = format!(
-        "A burst of writes is larger than the SSD: {} came within {:.0} s. {smaller} The rest of a burst waits for \
+        "A burst of writes is larger than the SSD: {} came within {} s. {smaller} The rest of a burst waits for \
          the HDD; a full cache that writes back first is slower than the HDD alone.",
         size(burst),
-        BURST.as_seconds_f64(),
+        short(BURST.as_seconds_f64() / speedup),
     );
     let enough = Bytes(burst.next_multiple_of(1 << 20));
     // Drives that hold the burst need no remedy: the runs with a share show smaller caches.
@@ -70,16 +75,20 @@ mod tests {
     use super::super::tests::run;
     use super::*;
 
+    const TIMED: Replay = Replay::Timed { speedup: 1.0 };
+
     #[test]
     fn caches_and_logs_smaller_than_a_burst_are_named() {
         let survey = Survey { burst_bytes: Bytes((10 << 20) - 5), ..Survey::default() };
         let runs = [run("ssd-only", 1 << 20), run("bcache", 9 << 20), run("smq", 10 << 20), run("writeboost", 5 << 20)];
-        let found = of(&survey, &runs).expect("two are smaller");
+        let found = of(&survey, &runs, TIMED).expect("two are smaller");
         assert!(found.text.contains("10.0 MiB came within 30 s"), "{}", found.text);
         assert!(found.text.contains("The SSD has 5.0 MiB under writeboost; 9.0 MiB under bcache."), "{}", found.text);
         assert_eq!(found.severity, "warning");
         assert_eq!(found.remedy.as_deref(), Some("--ssd-size 10MiB or more"));
-        assert_eq!(of(&survey, &[runs[0].clone(), runs[2].clone()]), None);
+        let faster = of(&survey, &runs, Replay::Timed { speedup: 20.0 }).expect("the burst is as large");
+        assert!(faster.text.contains("10.0 MiB came within 1.5 s"), "{}", faster.text);
+        assert_eq!(of(&survey, &[runs[0].clone(), runs[2].clone()], TIMED), None);
     }
 
     /// Regression: the sentence was about the smallest share, in words that a reader took for the
@@ -89,15 +98,15 @@ mod tests {
         let survey = Survey { burst_bytes: Bytes(10 << 20), ..Survey::default() };
         let share = |scheme, bytes| Run { sizing: Sizing::Share, ..run(scheme, bytes) };
         let runs = [share("bcache", 1 << 20), run("smq", 9 << 20), share("smq", 1 << 20), run("bcache", 20 << 20)];
-        let found = of(&survey, &runs).expect("three are smaller");
+        let found = of(&survey, &runs, TIMED).expect("three are smaller");
         let named = "The SSD has 9.0 MiB under smq. As a share of the working set, it has 1.0 MiB under bcache, smq.";
         assert!(found.text.contains(named), "{}", found.text);
         assert_eq!(found.severity, "warning");
-        let found = of(&survey, &runs[2..]).expect("one share is smaller");
+        let found = of(&survey, &runs[2..], TIMED).expect("one share is smaller");
         let named = "As a share of the working set, the SSD has 1.0 MiB under smq.";
         assert!(found.text.contains(named), "{}", found.text);
         assert_eq!((found.severity.as_str(), found.remedy.as_deref()), ("note", Some("the whole drives hold it")));
-        let found = of(&survey, &runs[..1]).expect("a share is smaller");
+        let found = of(&survey, &runs[..1], TIMED).expect("a share is smaller");
         assert_eq!(found.severity, "warning", "no whole drive was tried");
     }
 }

@@ -84,7 +84,7 @@ pub fn of(survey: &Survey, runs: &[Run], block: BlockSize, replay: Replay, capac
         Replay::Timed { .. } => {
             findings.extend(faster_device::of(survey, runs));
             findings.extend(timers::of(survey, runs, replay));
-            findings.extend(bursts::of(survey, runs));
+            findings.extend(bursts::of(survey, runs, replay));
             findings.extend(life_of_short_trace::of(survey, runs));
         }
         Replay::Think { .. } => {
@@ -112,7 +112,7 @@ pub fn of_choice(survey: &Survey, run: &Run, disks: bool, block: BlockSize, repl
         cold_start::of_trace(survey).filter(|_| holds_everything::has_cache(run)),
         holds_everything::of_choice(survey, run, block),
         timers::of(survey, runs, replay),
-        bursts::of(survey, runs).filter(|_| matches!(replay, Replay::Timed { .. })),
+        bursts::of(survey, runs, replay),
         life_of_short_trace::of(survey, runs).filter(|_| !matches!(replay, Replay::Closed { .. })),
         faster_device::of_trace(survey).filter(|_| disks && matches!(replay, Replay::Timed { .. })),
         no_responses::of(survey).filter(|_| matches!(replay, Replay::Think { .. })),

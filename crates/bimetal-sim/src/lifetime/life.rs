@@ -59,6 +59,9 @@ pub enum Unknown {
     /// No block was erased in the run, and the maker's warranted writes are not known.
     #[serde(rename = "nothing was erased")]
     NothingErased,
+    /// The drive is rented: its provider replaces worn flash.
+    #[serde(rename = "rented")]
+    Rented,
 }
 
 impl Life {

@@ -422,10 +422,10 @@ fn life_of(member: &Member, seen: Seen, known: &KnownWear, seed: u64) -> Life {
     // written at all may get as much as in the first round.
     let waiting = if member.is_home { seen.waiting_bytes } else { 0 };
     let mut life = Life::unknown(&member.id, &member.profile, Unknown::NothingWritten);
-    life.note_load(written as f64 / seconds, member.size.bytes());
+    life.note_load(written as f64 / seconds, member.bought.bytes());
     let Body::Flash(flash) = &member.profile.body else { return life };
     let Ok(geometry) = flash.geometry(member.profile.capacity, Some(member.size)) else { return life };
-    let Some(endurance) = Endurance::of(&member.profile, member.size) else { return life };
+    let Some(endurance) = Endurance::of(&member.profile, member.bought) else { return life };
     if written == 0 && waiting == 0 {
         return life;
     }
@@ -441,7 +441,7 @@ fn life_of(member: &Member, seen: Seen, known: &KnownWear, seed: u64) -> Life {
     // The shortest life assumes the same of every scheme, however the wear was found.
     let shortest = |high: f64, written: u64| years_with(high.max(random), written.max(cold).max(waiting));
     if let Some(followed) = member.followed() {
-        life.note_followed(&followed, (seen.each, member.size.bytes()), geometry.physical_bytes(), &endurance);
+        life.note_followed(&followed, (seen.each, member.bought.bytes()), geometry.physical_bytes(), &endurance);
         if seen.alone {
             life.note_alone();
         }
@@ -669,7 +669,8 @@ mod tests {
         settings: &[(&str, &str)],
     ) -> (Vec<Life>, Run) {
         let settings = settings.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
-        let mut choices = Choices { settings, steady_wear: true, ..Choices::default() };
+        // Drives of exactly these sizes.
+        let mut choices = Choices { settings, steady_wear: true, price_per_gb: true, ..Choices::default() };
         for &(role, model, size) in drives {
             let choice = DriveChoice { profile: Some(model.to_owned()), size: Some(Size::Bytes(size)) };
             match role {

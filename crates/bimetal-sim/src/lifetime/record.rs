@@ -88,6 +88,8 @@ pub(super) struct Member {
     pub(super) profile: Profile,
     /// Size of the drive.
     pub(super) size: Sectors,
+    /// Size of the drives that are bought. The whole drives wear, even if a part of them is used.
+    pub(super) bought: Sectors,
     /// Sectors that are full before the first request.
     pub(super) used: SectorRange,
     /// Number of sectors that may hold data in the long run: home addresses and slots.
@@ -110,6 +112,7 @@ impl Member {
             id: "ssd".to_owned(),
             profile: profile.clone(),
             size,
+            bought: size,
             used: SectorRange::new(0, size.0),
             in_use: size,
             precondition: Precondition::Sequential,
@@ -125,8 +128,8 @@ impl Member {
     pub(super) fn part(&self, profile: Profile, size: Sectors, used: SectorRange, held: Held) -> Self {
         let (id, precondition, is_home) = (self.id.clone(), self.precondition, self.is_home);
         let (tape, cold_sectors, held) = (Arc::default(), Arc::default(), Arc::new(Mutex::new(held)));
-        let in_use = used.len;
-        Self { id, profile, size, used, in_use, precondition, is_home, tape, cold_sectors, held, marks: None }
+        let (bought, in_use) = (size, used.len);
+        Self { id, profile, size, bought, used, in_use, precondition, is_home, tape, cold_sectors, held, marks: None }
     }
 
     /// Returns the wear of the drive in the volume itself; `None` if the drive was not followed, or
@@ -285,6 +288,7 @@ pub(super) fn record_members(setup: &mut Setup, choices: &Choices, rounds: Round
             id: drive.id.clone(),
             profile: drive.profile.clone(),
             size,
+            bought: drive.bought_size.sectors(),
             used,
             in_use: Sectors(used.len.0 + slot_sectors),
             precondition,

@@ -328,7 +328,8 @@ impl Gathering {
             CacheSize::Share(share) => share * looked_at / self.sample.rate(),
             CacheSize::Bytes(bytes) => bytes.0 as f64 * looked_at / (self.object_bytes as f64).max(1.0),
         };
-        (objects as u32).clamp(1, OBJECTS_MAX)
+        // 29 % of 100 objects are 28.999999999999996 in binary.
+        (objects * (1.0 + 4.0 * f64::EPSILON)).clamp(1.0, f64::from(OBJECTS_MAX)) as u32
     }
 }
 
@@ -462,6 +463,17 @@ mod tests {
         assert_eq!("64MiB".parse(), Ok(CacheSize::Bytes(Bytes(64 << 20))));
         for wrong in ["", "0", "0%", "101%", "-1", "many", "1.5", "0MiB", "%"] {
             assert!(wrong.parse::<CacheSize>().is_err(), "{wrong}");
+        }
+    }
+
+    /// Regression: 29 % of 100 objects were 28, because 0.29 is a little less than 29 % in binary.
+    #[test]
+    fn share_of_the_objects_is_exact() {
+        let requests: Vec<Request> = (0..100).map(|number| read(number * 8, 8)).collect();
+        for percent in 1..=100u32 {
+            let size = format!("{percent}%").parse().unwrap();
+            let found = measured(&options(&[size], Unit::Block(BlockSize::default())), &requests);
+            assert_eq!(found.results[0].size, percent);
         }
     }
 

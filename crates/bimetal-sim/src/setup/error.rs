@@ -125,6 +125,16 @@ pub enum SetupError {
     /// Pins that no scheme of the run can use.
     #[error("--hints: no scheme of this run uses the host's pins: expected hybrid-disk")]
     NoUseForPins,
+    /// Knowledge of the future, which is about the requests of the trace, for a volume behind a
+    /// block layer that merges these requests.
+    #[error(
+        "{scheme}: replacement=belady and idle_periods=profiled know the requests of the trace, and the volume gets \
+         merged requests: expected --merge off"
+    )]
+    ForeseesOtherRequests {
+        /// Name of the scheme, or of the outermost volume of a tree.
+        scheme: String,
+    },
     /// A policy of another program that the scheme cannot use.
     #[error("{scheme}: takes no policy '{policy}' of another program: expected smart-response or dataplex")]
     NoUseForPolicy {

@@ -249,6 +249,7 @@ fn member(id: &str, role: &str, figures: MemberFigures, gib: f64, price: f64) ->
         profile: format!("{id}-profile"),
         bytes: (gib * (1u64 << 30) as f64) as u64,
         drives: 1,
+        bought_bytes: 0,
         metadata_bytes: 1 << 20,
         figures,
         provenance: Provenance {

@@ -5,7 +5,7 @@ use bimetal_measure::text::{dollars, lifetime, milliseconds, three_digits};
 use bimetal_sim::results::{Document, Run};
 use bimetal_sim::uncertainty::differ;
 
-use crate::choices::{Choice, Choices, OTHER_DRIVES};
+use crate::choices::{CheaperToOwn, Choice, Choices, OTHER_DRIVES};
 use crate::life::unknown;
 
 use super::columns::{GIB, ranges_overlap};
@@ -141,6 +141,9 @@ pub(crate) fn choices(document: &Document) -> String {
         format!("<li>{} {purpose}: {figures}.{smalls}</li>\n", name(document, *run))
     };
     let mut items: String = choices.best.iter().map(item).collect();
+    if let Some(CheaperToOwn { run, gain }) = &choices.cheaper_to_own {
+        items += &format!("<li>{}: {}.</li>\n", capital(gain), name(document, *run));
+    }
     if !choices.beaten.is_empty() {
         items += &format!("<li>Nothing is gained by {}.</li>\n", names(document, &choices.beaten));
     }

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use bimetal_core::units::Bytes;
 use bimetal_measure::text::{bytes, count, dollars, lifetime, milliseconds, percent, span, three_digits};
 use bimetal_sim::findings::Finding;
+use bimetal_sim::market::is_nominal;
 use bimetal_sim::results::{Document, Member, MemberFigures, Run};
 
 use crate::choices::cost_of_a_year;
@@ -261,7 +263,7 @@ fn members(members: &[Member]) -> String {
                 html(&member.id),
                 html(&member.role),
                 html(&member.profile),
-                bytes(member.bytes),
+                size(member),
                 bytes(member.metadata_bytes),
                 written.map_or_else(dash, bytes),
                 busy.map_or_else(dash, |busy| format!("{} %", percent(busy))),
@@ -276,6 +278,14 @@ fn members(members: &[Member]) -> String {
          </th><th scope=\"col\">metadata written</th><th scope=\"col\">written</th><th scope=\"col\">busy</th><th scope=\"col\">drive \
          and source of its figures</th><th scope=\"col\">price, date, source</th></tr></thead><tbody>{rows}</tbody></table></div>"
     )
+}
+
+/// Returns the size of a drive, and of which size it is a part if more was bought than is used.
+fn size(member: &Member) -> String {
+    let (used, bought) = (Bytes(member.bytes), Bytes(member.bought_bytes));
+    let part = bought > used && !is_nominal(used, bought);
+    let of = if part { format!(" of {}", bytes(bought.0)) } else { String::new() };
+    bytes(used.0) + &of
 }
 
 /// Returns a source as the profile states it. An address is shown without a link, so the page leads

@@ -25,7 +25,7 @@ use bimetal_trace::analysis::MapCheck;
 use bimetal_trace::file_system::{self, Found, PlacedFile, files_below, free_space};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::error::Error;
 use crate::options::{ConfigOption, JsonOption, TraceOptions};
@@ -164,7 +164,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
         return round(&arguments, &stop);
     }
     let received = Arc::new(AtomicUsize::new(0));
-    for signal in [SIGINT, SIGTERM] {
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register_usize(signal, Arc::clone(&received), signal as usize)?;
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }

@@ -262,7 +262,8 @@ pub(super) fn apply(
     planned: &Planned,
     stop: &AtomicBool,
 ) -> Result<Moved, Error> {
-    if planned.requests.is_empty() && planned.no_room.files > 0 {
+    // A watch goes on: there may be room at a later time.
+    if planned.requests.is_empty() && planned.no_room.files > 0 && arguments.watch.is_none() {
         let Total { files, bytes } = planned.no_room;
         return Err(Error::new(format!(
             "{}: {files} files of {} belong on the SSD, and none of them has room: expected free space, or files \

@@ -10,7 +10,7 @@ use bimetal_core::layout::Role;
 use bimetal_core::units::Bytes;
 use bimetal_measure::json::to_json;
 use bimetal_plan::advice::Confidence;
-use bimetal_plan::answer::{CLOSEST, Described, STRIPE, purchases};
+use bimetal_plan::answer::{CLOSEST, Described, STRIPE, purchases, verdict};
 use bimetal_plan::break_even;
 use bimetal_plan::budget::{Budget, Metric};
 use bimetal_plan::catalogue::{Catalogue, Kind, SIZE_MIN};
@@ -353,7 +353,7 @@ impl PlanProgress for Stages {
     fn stepped(&self, stage: Stage, done: u64, of: u64) {
         let unit = match stage {
             Stage::Search => "options",
-            Stage::Closest => "simulating options to find the closest",
+            Stage::Closest => "options that may be closest",
             Stage::Confidence => "checks of the winner",
             Stage::Training => "training workloads",
         };
@@ -365,10 +365,11 @@ impl PlanProgress for Stages {
 /// that the text shows.
 fn sheet(planned: &Planned, all: bool) -> Sheet {
     let times = ["all.mean", "all.p99", "read.mean", "read.p99", "write.mean", "write.p99"];
-    let drives =
-        ["ssd", "ssd_bytes", "log", "log_bytes", "hdd", "hdd_bytes", "cost_usd", "usd_per_year"].map(str::to_owned);
+    let drives = [Role::Ssd, Role::Log, Role::Hdd].map(Role::name).into_iter();
+    let drives = drives.flat_map(|role| [role.to_owned(), format!("{role}_bytes"), format!("{role}_drives")]);
+    let drives = drives.chain(["cost_usd", "usd_per_year"].map(str::to_owned));
     let times_named = times.map(|time| format!("{}_ms", time.trim_start_matches("all.").replace('.', "_")));
-    let last = ["life_years", "life_least_years", "life_most_years", "dwpd", "why_not"].map(str::to_owned);
+    let last = ["life_years", "life_least_years", "life_most_years", "dwpd", "verdict", "why_not"].map(str::to_owned);
     let first = ["scheme", "settings"].map(str::to_owned);
     let mut sheet = Sheet::new(first.into_iter().chain(drives).chain(times_named).chain(last));
     let shown: Vec<&Tried> = match all {
@@ -384,6 +385,7 @@ fn sheet(planned: &Planned, all: bool) -> Sheet {
             let offer = candidate.drive(role);
             row.push(offer.map_or("", |offer| offer.model.as_str()).into());
             row.push(offer.map(|offer| offer.size.0).into());
+            row.push(offer.map(|offer| offer.drives).into());
         }
         row.push(candidate.cost_usd.into());
         row.push(figures.and_then(|figures| figures.run().cost.usd_per_year).into());
@@ -391,6 +393,7 @@ fn sheet(planned: &Planned, all: bool) -> Sheet {
         let (least, most) = figures.map_or((None, None), Figures::life_range);
         let dwpd = figures.filter(|all| all.lives.is_some()).and_then(|all| all.at("devices.ssd.flash.dwpd"));
         row.extend([figures.and_then(Figures::life_years), least, most, dwpd].map(Cell::from));
+        row.push(verdict(tried).unwrap_or_default().into());
         row.push(reasons.join("; ").into());
         sheet.push(row);
     }
