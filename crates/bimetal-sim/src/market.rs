@@ -101,6 +101,13 @@ impl Market {
         Purchase { count, each, price, profile }
     }
 
+    /// Returns true if a drive of `model` that is smaller than those on sale is a part of one. A
+    /// built-in profile in a given size is a drive of this size, for experiments.
+    pub(crate) fn has_parts(&self, model: &str) -> bool {
+        let is_listed = self.drives.iter().any(|drive| drive.model == model);
+        is_listed && Profile::builtin_names().all(|name| name != model)
+    }
+
     /// Returns the sizes in which `model` is on sale, with their prices and profiles.
     fn sizes(&self, model: &str, profile: &Profile) -> Vec<(Sectors, Option<Price>, Option<String>)> {
         let own = profile.capacity;

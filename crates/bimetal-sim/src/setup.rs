@@ -159,7 +159,8 @@ pub struct Drive {
     pub price: Option<Price>,
     /// Number of equal drives that are bought and used as one drive.
     pub bought: u64,
-    /// Size of the drives that are bought: more than `size` if only a part of a drive is used.
+    /// Size of the drives that are bought, and wear: more than `size` if only a part of a drive is
+    /// used.
     pub bought_size: Bytes,
     /// Model of the drive.
     pub model: Box<dyn DeviceModel>,
@@ -642,7 +643,7 @@ fn build(
 ) -> Result<Vec<Drive>, SetupError> {
     let mut drives: Vec<Drive> = Vec::new();
     for (at, (drive, &size)) in chosen.into_iter().zip(sizes).enumerate() {
-        let purchase = purchase_of((&drive.model, &drive.profile), size, drive.origin, choices);
+        let (purchase, wears) = purchase_of((&drive.model, &drive.profile), size, drive.origin, choices);
         let is_share = drive.origin == Origin::Share;
         let Chosen { id, role, holds, profile, .. } = drive;
         let member = MemberId(at as u16);
@@ -659,7 +660,7 @@ fn build(
             size,
             is_share,
             bought: purchase.count,
-            bought_size: purchase.size().bytes().max(size),
+            bought_size: wears.bytes(),
             price: purchase.price,
             model,
         });

@@ -104,19 +104,22 @@ pub(crate) fn hold_capacity(units: &mut [Sectors], choices: &Choices) {
     last.0 = last.0.max(choices.least_sectors().saturating_sub(before));
 }
 
-/// Returns the purchase for a drive of `size` whose model has the given name and profile. Parts of a
-/// drive are not sold: a size between two on sale is a part of the larger one. A share is priced by
-/// the byte, as if it were sold.
+/// Returns the purchase for a drive of `size` whose model has the given name and profile, and the
+/// size of the flash that wears. Parts of a drive are not sold: the whole drive is bought, and
+/// wears. A share is priced by the byte, as if it were sold.
 pub(crate) fn purchase_of(
     (model, profile): (&str, &Profile),
     size: Sectors,
     origin: Origin,
     choices: &Choices,
-) -> Purchase {
-    match origin {
-        Origin::Given | Origin::Sold if !choices.price_per_gb => choices.market.smallest(model, profile, size),
-        _ => Purchase { count: 1, each: size, price: price_of_share(profile, size), profile: None },
+) -> (Purchase, Sectors) {
+    if origin == Origin::Share || choices.price_per_gb {
+        let price = price_of_share(profile, size);
+        return (Purchase { count: 1, each: size, price, profile: None }, size);
     }
+    let purchase = choices.market.smallest(model, profile, size);
+    let wears = if choices.market.has_parts(model) { purchase.size().max(size) } else { size };
+    (purchase, wears)
 }
 
 /// Returns the content by which a drive is sized if no size is given. A log on the SSD costs flash
@@ -235,7 +238,7 @@ impl Plan<'_> {
 
     /// Notes the drive that is bought for a given size, if only a part of the drive is used.
     fn assume_bought(&mut self, drive: &Chosen, size: Sectors) {
-        let bought = purchase_of((&drive.model, &drive.profile), size, drive.origin, self.choices).size().bytes();
+        let bought = purchase_of((&drive.model, &drive.profile), size, drive.origin, self.choices).1.bytes();
         if bought > size.bytes() && !is_nominal(size.bytes(), bought) {
             let why = "the smallest on sale with the given size; its price and its lifetime are shown";
             self.assume(format!("{}_bought", drive.id), format!("{} ({why})", bought.0));

@@ -264,7 +264,7 @@ impl Builder<'_> {
         let profile = made.profile.clone().expect("a leaf has a profile");
         let model = build_model((volume_name, &choice.name), &profile, made.capacity, (volume, member), self.choices)?;
         let holds = held_by(made.role, scheme);
-        let purchase = purchase_of((&choice.profile, &profile), made.capacity, Origin::Given, self.choices);
+        let (purchase, wears) = purchase_of((&choice.profile, &profile), made.capacity, Origin::Given, self.choices);
         let size = made.capacity.bytes();
         Ok(Drive {
             id: choice.name.clone(),
@@ -274,7 +274,7 @@ impl Builder<'_> {
             role: made.role,
             holds: array_holds(scheme, member).unwrap_or(holds),
             bought: purchase.count,
-            bought_size: purchase.size().bytes().max(size),
+            bought_size: wears.bytes(),
             price: purchase.price,
             profile,
             is_share: false,

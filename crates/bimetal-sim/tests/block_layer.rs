@@ -111,7 +111,7 @@ fn requests_of_the_warm_up_are_not_counted() {
 /// Regression: the uses that belady foresaw were those of the trace's requests, of which several
 /// become one request, so the policy went by uses that were long over.
 #[test]
-fn knowledge_of_the_traces_requests_is_refused_behind_a_block_layer() {
+fn knowledge_of_requests_is_refused_behind_a_block_layer() {
     let with = |scheme, key, value, merge| {
         try_run("file-system.zst", Event::Queue, scheme, &[(key, value)], (merge, 0.0)).map(|run| run.scheme)
     };

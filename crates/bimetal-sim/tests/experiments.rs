@@ -239,9 +239,14 @@ fn each_scheme_has_the_price_of_its_own_manager() {
 #[test]
 fn part_of_a_drive_has_the_price_and_the_life_of_the_whole_drive() {
     let gib = Bytes::from_gib(1);
+    // A file, because a built-in profile in a given size is a drive of this size.
+    let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../../profiles/samsung-970-evo-plus-500gb.toml").to_owned();
+    let price = Price { usd: 90.0, date: String::new(), source: String::new() };
+    let on_sale = OnSale { model: model.clone(), size: Bytes(500_000_000_000), price, profile: None };
     let part = |price_per_gb| {
-        let ssd = DriveChoice { profile: Some("samsung-970-evo-plus-500gb".to_owned()), size: Some(Size::Bytes(gib)) };
-        let choices = Choices { ssd, price_per_gb, ..Choices::default() };
+        let ssd = DriveChoice { profile: Some(model.clone()), size: Some(Size::Bytes(gib)) };
+        let market = Market { drives: vec![on_sale.clone()], ..Market::default() };
+        let choices = Choices { ssd, price_per_gb, market: market.into(), ..Choices::default() };
         try_run(&generated(2000), &["smart-response"], &[], TIMED, choices).unwrap().runs.pop().unwrap()
     };
     let (whole, by_the_byte) = (part(false), part(true));

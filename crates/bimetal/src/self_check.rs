@@ -16,12 +16,16 @@ pub(crate) fn head(document: &Document, answer: &str) -> String {
     }
 }
 
-/// Returns the findings, and the schemes that are left out, each on a line.
-fn notes(document: &Document) -> String {
-    let findings = document.findings.iter().map(|finding| format!("{}\n", finding.line()));
+/// Returns the findings, and the schemes that are left out, as lines without ends.
+pub(crate) fn lines(document: &Document) -> Vec<String> {
+    let findings = document.findings.iter().map(bimetal_sim::findings::Finding::line);
     let left_out = document.reasons_left_out();
-    let left_out = left_out.iter().map(|scheme| format!("left out: {}: {}\n", scheme.label, scheme.reason));
+    let left_out = left_out.iter().map(|scheme| format!("left out: {}: {}", scheme.label, scheme.reason));
     findings.chain(left_out).collect()
+}
+
+fn notes(document: &Document) -> String {
+    lines(document).into_iter().map(|line| line + "\n").collect()
 }
 
 /// Returns one line that shows at a glance whether times, sizes and addresses were read in the

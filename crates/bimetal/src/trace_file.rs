@@ -141,6 +141,16 @@ fn format_by_name(path: &Path) -> Result<&'static Format, Error> {
     let mut endings = name.rsplit('.');
     let (last, before) = (endings.next().unwrap_or_default(), endings.next().unwrap_or_default());
     let ending = if COMPRESSED.contains(&last) { before } else { last };
+    let is_written = |format: &Format| formats::writable().any(|other| other.name == format.name);
+    if let Some(format) = formats::ALL.iter().find(|format| format.name == ending && !is_written(format)) {
+        let written: Vec<&str> = formats::writable().map(|format| format.name).collect();
+        return Err(Error::new(format!(
+            "{}: traces of the format {} are only read: expected one of {}",
+            path.display(),
+            format.name,
+            written.join(", ")
+        )));
+    }
     let format = formats::writable().find(|format| format.name == ending).unwrap_or(&formats::bin::INFO);
     let compressed = COMPRESSED.contains(&last) && (format != &formats::bin::INFO || last != "zst");
     if compressed {
@@ -170,6 +180,8 @@ mod tests {
         ] {
             assert_eq!(of(name), Ok(format), "{name}");
         }
+        // Regression: the file got the binary format, without a word.
+        assert!(of("a.spc").unwrap_err().contains("traces of the format spc are only read: expected one of"));
         for name in ["a.csv.zst", "a.bin.xz", "a.gz"] {
             assert!(of(name).unwrap_err().contains("expected no ending"), "{name}");
         }

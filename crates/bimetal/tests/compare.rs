@@ -8,6 +8,14 @@ use serde_json::Value;
 const ENTRIES: &str = "griffin,griffin:read_window=7:timeout=500ms,smart-response,smart-response:replacement=clock";
 
 fn compare(arguments: &[&str]) -> String {
+    let (output, errors, is_done) = try_to_compare(arguments);
+    assert!(is_done, "{arguments:?}: {errors}");
+    output
+}
+
+/// Returns what a comparison printed, on standard output and on standard error, and if it
+/// succeeded.
+fn try_to_compare(arguments: &[&str]) -> (String, String, bool) {
     let trace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces/sqlite.bin.zst");
     let output = Command::new(env!("CARGO_BIN_EXE_bimetal"))
         .arg("compare")
@@ -16,8 +24,8 @@ fn compare(arguments: &[&str]) -> String {
         .args(arguments)
         .output()
         .expect("the program runs");
-    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).expect("it prints UTF-8")
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("it prints UTF-8");
+    (text(output.stdout), text(output.stderr), output.status.success())
 }
 
 fn json(arguments: &[&str]) -> Value {
@@ -80,6 +88,48 @@ fn tables_and_report_tell_the_entries_apart() {
     assert_eq!(rows, ENTRIES.split(',').chain(ENTRIES.split(',')).collect::<Vec<_>>());
     let table = compare(&["--runs", "1", "--schemes", ENTRIES]);
     assert!(table.contains("\ngriffin:read_window=7:timeout=500ms\n"), "a long label has its own line\n{table}");
+}
+
+/// Regression: a scheme that could not be built was missing from the tables of other programs,
+/// without a word.
+#[test]
+fn scheme_that_is_left_out_of_a_table_is_named() {
+    for form in ["--csv", "--markdown"] {
+        let flags = ["--runs", "1", "--ssd-size", "50MiB", "--schemes", "griffin,bcache", form];
+        let (table, errors, is_done) = try_to_compare(&flags);
+        assert!(is_done && table.contains("bcache") && !table.contains("griffin"), "{table}");
+        assert!(errors.contains("left out: griffin: "), "{errors}");
+    }
+}
+
+/// Regression: a setting of a scheme that does not run, and a log for a scheme without one, had no
+/// effect, and nothing said so.
+#[test]
+fn setting_and_member_without_a_scheme_are_refused() {
+    for (flag, value, expected) in [
+        ("--set", "griffin.timeout=30s", "--set griffin.timeout: no scheme or drive of this run has that key"),
+        ("--member", "log=wd-red-plus-4tb", "--member log: expected the id of a drive that a scheme of this run uses"),
+    ] {
+        let (_, errors, is_done) = try_to_compare(&["--runs", "1", "--schemes", "bcache", flag, value]);
+        assert!(!is_done && errors.contains(expected), "{errors}");
+        let (_, errors, is_done) = try_to_compare(&["--runs", "1", "--schemes", "bcache,griffin", flag, value]);
+        assert!(is_done, "{errors}");
+    }
+}
+
+/// Regression: a rented volume of SSDs stood among the HDDs, with its price and its writes.
+#[test]
+fn rented_volume_of_ssds_is_an_ssd() {
+    let flags = ["--schemes", "smart-response", "--runs", "1", "--ssd", "aws-gp3-1tb", "--hdd", "aws-st1-1tb"];
+    let run = json(&flags)["runs"][0].clone();
+    assert_eq!((&run["ssd"], &run["hdd"]), (&"aws-gp3-1tb".into(), &"aws-st1-1tb".into()));
+    assert!(run["cost"]["ssd_usd"].as_f64() > Some(0.0) && run["cost"]["usd_per_year"].is_number(), "{}", run["cost"]);
+    let flash = &run["devices"]["ssd"]["flash"];
+    assert_eq!((&flash["lifetime_unknown"], &flash["erases"]), (&"rented".into(), &Value::Null));
+    assert_eq!(run["devices"]["hdd"]["disk_head_time"], Value::Null, "a provider's arm is not known");
+    let series = run["series"]["ssd_written"]["values"].as_array().expect("a series");
+    let written: f64 = series.iter().filter_map(Value::as_f64).sum();
+    assert_eq!(Some(written), run["devices"]["ssd"]["write_bytes"].as_f64(), "writes of the SSD alone");
 }
 
 fn label_place(label: &str) -> usize {

@@ -669,8 +669,7 @@ mod tests {
         settings: &[(&str, &str)],
     ) -> (Vec<Life>, Run) {
         let settings = settings.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
-        // Drives of exactly these sizes.
-        let mut choices = Choices { settings, steady_wear: true, price_per_gb: true, ..Choices::default() };
+        let mut choices = Choices { settings, steady_wear: true, ..Choices::default() };
         for &(role, model, size) in drives {
             let choice = DriveChoice { profile: Some(model.to_owned()), size: Some(Size::Bytes(size)) };
             match role {

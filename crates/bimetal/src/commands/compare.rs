@@ -24,7 +24,7 @@ use crate::output::{OutputFile, Versioned, note, note_small_capacity, note_unkno
 use crate::prices;
 use crate::progress::Stages;
 use crate::report::{self, sections::label};
-use crate::self_check::head;
+use crate::self_check::{self, head};
 use crate::table;
 use crate::trace_workload::TraceWorkload;
 
@@ -186,8 +186,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     }
     note_small_capacity(&document.trace, "drives");
     if form.csv || form.markdown {
-        // The tables leave no room for findings.
-        document.findings.iter().for_each(|finding| tell(finding.line()));
+        // The tables leave no room for findings, and for schemes that are left out.
+        self_check::lines(document).into_iter().for_each(tell);
     }
     match form {
         TableForm { json: true, .. } => return print(&compared.json()),

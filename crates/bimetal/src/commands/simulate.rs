@@ -15,7 +15,7 @@ use crate::life;
 use crate::names::schemes_chosen;
 use crate::options::TableForm;
 use crate::options::simulation::{HintsOption, RepeatOption, RestoreOption, RunsOption, SimulationOptions};
-use crate::output::{Versioned, print};
+use crate::output::{Versioned, note, print};
 use crate::progress::Stages;
 use crate::self_check::head;
 use crate::table;
@@ -85,7 +85,15 @@ pub(crate) fn json(document: &Document) -> String {
 
 pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     let form = arguments.form.clone();
+    let (asks_for_ssd, asks_for_hdd) = arguments.options.asks_for_drives();
     let document = document(arguments, &[], &Stages::default())?;
+    for run in &document.runs {
+        for (asked, used, drive) in [(asks_for_ssd, &run.ssd, "ssd"), (asks_for_hdd, &run.hdd, "hdd")] {
+            if asked && used.is_none() {
+                note(format_args!("--{drive} and --{drive}-size have no effect: {} has no such drive", run.label));
+            }
+        }
+    }
     match form {
         TableForm { json: true, .. } => return print(&json(&document)),
         TableForm { csv: true, .. } => return print(&exported_table::csv(&document)),

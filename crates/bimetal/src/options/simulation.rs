@@ -342,6 +342,11 @@ impl SimulationOptions {
         refuse_other_map(&check, path, &header.name, header.capacity)
     }
 
+    /// Returns true if a model or a size of the SSD is asked for, and true if one of the HDD is.
+    pub(crate) fn asks_for_drives(&self) -> (bool, bool) {
+        (self.ssd.is_some() || self.ssd_size.is_some(), self.hdd.is_some() || self.hdd_size.is_some())
+    }
+
     /// Returns the least size of the volume for `given` choices: the given size, or otherwise the
     /// size of the device that was `recorded`, or the end of the map of files.
     ///

@@ -119,12 +119,14 @@ pub(crate) fn drives(runs: &[Run]) -> String {
     drives.sort_unstable();
     drives.dedup();
     let only = drives.len() == 1;
+    // The choice may be a scheme without an SSD.
+    let where_used = if runs.iter().all(|run| run.ssd_bytes.is_some()) { "" } else { ", where a scheme has one" };
     let texts = drives.into_iter().map(|drive| {
         let price = drive.1.map_or_else(String::new, |usd| format!(" for ${}", dollars(f64::from_bits(usd))));
         let size = format!("{} GB{price}", three_digits(drive.0 as f64 / 1e9));
         let schemes: Vec<String> =
             (0..runs.len()).filter(|&at| of(&runs[at]) == Some(drive)).map(|at| scheme(runs, at)).collect();
-        if only { size } else { format!("{size} ({})", list(&schemes, "and")) }
+        if only { size + where_used } else { format!("{size} ({})", list(&schemes, "and")) }
     });
     let texts: Vec<String> = texts.collect();
     if texts.is_empty() { String::new() } else { format!("SSD: {}.", texts.join("; ")) }
@@ -483,7 +485,8 @@ mod tests {
         };
         let (small, large) = (ssd("smq", 250_000_000_000, 90.0), ssd("ssd-only", 2_000_000_000_000, 500.0));
         let disk = run("hdd-only", 9.0, 80.0, None, None);
-        assert_eq!(text(&drives(&[small.clone(), disk.clone()])), "SSD: 250 GB for $90.00.");
+        assert_eq!(text(&drives(&[small.clone(), disk.clone()])), "SSD: 250 GB for $90.00, where a scheme has one.");
+        assert_eq!(text(&drives(std::slice::from_ref(&small))), "SSD: 250 GB for $90.00.");
         let both = text(&drives(&[large, small, disk.clone()]));
         assert_eq!(both, "SSD: 250 GB for $90.00 (smq); 2000 GB for $500 (ssd-only).");
         assert_eq!(drives(&[disk]), "");

@@ -197,8 +197,12 @@ pub(crate) fn trace(document: &Document) -> String {
         ("Time", format!("{} from first to last arrival", span(trace.duration_s))),
     ];
     if let Some(end) = trace.address_end_bytes {
-        let exported = document.runs.iter().map(|run| run.exported_bytes).min().filter(|exported| *exported > 0);
-        let of = exported.map_or_else(String::new, |exported| format!(", of {} exported", bytes(exported)));
+        let exported = || document.runs.iter().map(|run| run.exported_bytes).filter(|exported| *exported > 0);
+        let of = match (exported().min(), exported().max()) {
+            (Some(least), Some(most)) if least < most => format!(", of {} to {} exported", bytes(least), bytes(most)),
+            (Some(exported), _) => format!(", of {} exported", bytes(exported)),
+            _ => String::new(),
+        };
         rows.push(("Highest address", format!("{}{of}", bytes(end))));
     }
     rows.push(("Lines left out", count(trace.skipped_lines)));

@@ -70,7 +70,7 @@ pub(crate) struct Arguments {
     #[arg(long, help_heading = heading::BUDGETS, value_name = "BUDGET", value_delimiter = ',')]
     latency: Vec<String>,
     /// Least lifetime of the flash, like 5y
-    #[arg(long, help_heading = heading::BUDGETS, value_name = "TIME")]
+    #[arg(long, help_heading = heading::BUDGETS, value_name = "TIME", allow_hyphen_values = true)]
     lifetime: Option<String>,
     /// Highest price of all drives together, in US dollars, like 400
     #[arg(long, alias = "budget", help_heading = heading::BUDGETS, value_name = "USD", value_parser = dollars, allow_hyphen_values = true)]
@@ -80,7 +80,7 @@ pub(crate) struct Arguments {
     energy: Option<String>,
     /// Yearly growth of footprint and rate of requests, like 20%/y: budgets must also hold at the
     /// end of --lifetime, or after five years
-    #[arg(long, help_heading = heading::BUDGETS, value_name = "SHARE/y")]
+    #[arg(long, help_heading = heading::BUDGETS, value_name = "SHARE/y", allow_hyphen_values = true)]
     growth: Option<String>,
     /// Drives for sale: on-sale for all drives of `bimetal catalog show`, a class of them like
     /// consumer-ssd, a model like samsung-990-pro, or a TOML file with prices; several with commas

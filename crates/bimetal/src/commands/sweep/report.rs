@@ -132,6 +132,15 @@ fn chosen(points: &[Point], wanted: [Option<&str>; 2]) -> Result<[String; 2], Er
     if let Some(unknown) = wanted.into_iter().flatten().find(|axis| !known.contains(axis)) {
         return Err(Error::unknown("axis", unknown, known));
     }
+    if let [Some(rows), Some(columns)] = wanted
+        && rows == columns
+    {
+        let others: Vec<&str> = known.iter().copied().filter(|axis| *axis != rows).collect();
+        return Err(Error::new(format!(
+            "--rows {rows} --columns {rows}: expected two axes, the columns one of {}",
+            others.join(", ")
+        )));
+    }
     let is_free = |axis: &&str| !NEVER_CHOSEN.contains(axis) && !wanted.contains(&Some(*axis));
     let mut free: Vec<&str> = known.iter().copied().filter(is_free).collect();
     free.sort_by_key(|axis| std::cmp::Reverse(values(points, axis).len()));
