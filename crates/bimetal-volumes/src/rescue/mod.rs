@@ -18,18 +18,15 @@
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use bimetal_core::journal::state::State;
-use bimetal_core::journal::turns::{COPIES, TURNS};
 use bimetal_core::label::assembly::{Found, Seat};
 use bimetal_core::label::report::{AcceptedLoss, GivenUp};
 use bimetal_core::label::{Guard, Label, usable};
 use bimetal_core::layout::{Layout, MemberId};
 use bimetal_core::schemes;
 use bimetal_core::settings::SettingError;
-use bimetal_core::units::{SECTOR_BYTES, Sectors};
+use bimetal_core::units::Sectors;
 use bimetal_core::volume::VolumeError;
 use bimetal_device::probe::{Probe, ProbeError, probe};
 use bimetal_device::signature::{self, Content};
@@ -42,12 +39,13 @@ use crate::home_content::{is_foreign, judge_home};
 use crate::labels::{self, LabelError};
 use crate::plan::Plan;
 use crate::report;
-use crate::state::{self, given_up};
+use crate::state::given_up;
 use crate::system::seconds_since_1970;
 use crate::verdict::Refusal;
 use crate::volume_lock::{VolumeLock, VolumeLockError, owner};
 
 pub mod evidence;
+mod lost_state;
 
 use evidence::{Beginning, Evidence, Filled, look};
 
@@ -559,10 +557,6 @@ fn with_seats(located: &Located, seated: &[Seated<'_>]) -> Located {
     whole
 }
 
-/// Half the distance between the number of a new state and the number of the newest state that was
-/// found: one newer state may be lost.
-const SEQUENCES_AHEAD: u64 = 16;
-
 /// Writes the lost metadata: the losses first, so that no interrupted rescue forgets them; then the
 /// labels, so that the next rescue can find each drive by its label.
 fn write(whole: &Located, layout: &Layout, seated: &[Seated<'_>], reports: &[MemberReport]) -> Result<(), RescueError> {
@@ -570,7 +564,7 @@ fn write(whole: &Located, layout: &Layout, seated: &[Seated<'_>], reports: &[Mem
     {
         let lock = lock(name, seated.iter().map(|seat| &seat.drive.probe))?;
         note_losses(whole, seated, &lock, unproven_homes(reports))?;
-        let first = first_sequence(layout, seated, &lock);
+        let first = lost_state::first_sequence(layout, seated, &lock);
         for (seat, lock) in seated.iter().zip(&lock.drives) {
             let report = &reports[usize::from(seat.id.0)];
             if seat.left != LabelLeft::Whole {
@@ -578,7 +572,7 @@ fn write(whole: &Located, layout: &Layout, seated: &[Seated<'_>], reports: &[Mem
             }
             // The state follows the label: a state without a label would count as a proof.
             if report.state_lost {
-                write_state(layout, seat, lock.file(), first).map_err(io_error(&seat.drive.probe.path))?;
+                lost_state::write(layout, seat, lock.file(), first).map_err(io_error(&seat.drive.probe.path))?;
             }
         }
     }
@@ -648,39 +642,4 @@ fn write_label(seat: &Seated<'_>, file: &File) -> Result<(), RescueError> {
         labels::place(file, size, path, label)?;
     }
     Ok(())
-}
-
-/// Returns the number of the first state that is written. Where ranges change their homes, the new
-/// states must be newer than the states on other drives: only one drive records the digest of the
-/// table of places, and the digests on other drives are of an earlier table. In all other layouts
-/// the state of another drive is to count.
-fn first_sequence(layout: &Layout, seated: &[Seated<'_>], lock: &VolumeLock) -> u64 {
-    if layout.places.is_none() {
-        return 0;
-    }
-    let newest = seated.iter().zip(&lock.drives).filter_map(|(seat, lock)| {
-        evidence::state_place(&seat.label, layout)?;
-        state::read(lock.file(), &seat.label, layout, seat.label.index).newest().0
-    });
-    newest
-        .map(|state| state.sequence)
-        .max()
-        .map_or(0, |newest| (newest / 2).saturating_add(SEQUENCES_AHEAD).min(u64::MAX / 4) * 2)
-}
-
-/// Writes a state that says that every drive is needed: no content of the drives can refute this
-/// statement. The digest of the table of places is unknown.
-fn write_state(layout: &Layout, seat: &Seated<'_>, file: &File, first: u64) -> io::Result<()> {
-    if evidence::state_place(&seat.label, layout).is_none() {
-        return Ok(());
-    }
-    let identity = seat.located.assembly.label.volume.identity();
-    for turn in 0..TURNS as u64 {
-        let state = State { sequence: first + turn, dirty: layout.slots.is_some(), ..State::default() };
-        for copy in 0..COPIES {
-            let place = layout.state_place(seat.label.index, turn, copy);
-            file.write_all_at(&state.encode(identity), place.start.0 * SECTOR_BYTES)?;
-        }
-    }
-    file.sync_all()
 }
