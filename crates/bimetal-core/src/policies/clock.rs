@@ -56,7 +56,11 @@ impl Replacement for Clock {
     }
 
     fn evict(&mut self, judge: &mut dyn FnMut(Slot) -> Verdict) {
-        self.round = self.round.wrapping_add(1);
+        // Round 0 is that of slots that were never refused.
+        self.round = self.round.checked_add(1).unwrap_or_else(|| {
+            self.refused_in.fill(0);
+            1
+        });
         let mut refused = 0;
         while refused < self.ring.len(0) {
             let Some(slot) = self.ring.oldest(0) else { return };
@@ -80,5 +84,26 @@ impl Replacement for Clock {
 
     fn len(&self) -> u32 {
         self.ring.len(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Regression: the number of the round became 0, which is the number of a slot that was never
+    /// refused. All slots were passed over, without an end.
+    #[test]
+    fn round_after_the_last_number_ends() {
+        let mut policy = Clock::new(2);
+        policy.insert(Slot(0), Key(0));
+        policy.insert(Slot(1), Key(1));
+        policy.round = u32::MAX;
+        let mut offered = 0;
+        policy.evict(&mut |_| {
+            offered += 1;
+            Verdict { take: false, more: true }
+        });
+        assert_eq!(offered, 2);
     }
 }

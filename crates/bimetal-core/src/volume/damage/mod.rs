@@ -69,7 +69,9 @@ impl Troubles {
             (Some(Trouble::Over { blocks }), Trouble::Over { blocks: next }) if blocks.end() == next.first.0 => {
                 blocks.count += next.count;
             }
-            _ if is_full => self.told_to = Some(0),
+            // The end of a loss is never told again. The number of ends is limited by that of bad
+            // slots.
+            _ if is_full && matches!(new, Trouble::Found { .. }) => self.told_to = Some(0),
             _ => self.queue.push_back(new),
         }
     }
@@ -309,6 +311,21 @@ mod tests {
             told.insert(blocks.first.0);
         }
         assert_eq!(told.len() as u64, count);
+    }
+
+    /// Regression: ends of losses beyond the queue were dropped, so the report accused sound blocks
+    /// for ever.
+    #[test]
+    fn every_end_of_a_loss_is_told() {
+        let mut damage = Damage::new(MemberId(1));
+        let count = QUEUE_MAX as u64 + 10;
+        for at in 0..count {
+            damage.slot_is_bad(Slot(at as u32), &entry(2 * at, true), Kind::Unreadable);
+            damage.next_trouble();
+        }
+        (0..count).for_each(|at| damage.slot_is_sound(Block(2 * at), Slot(at as u32)));
+        let told = std::iter::from_fn(|| damage.next_trouble());
+        assert_eq!(told.filter(|trouble| matches!(trouble, Trouble::Over { .. })).count() as u64, count);
     }
 
     #[test]
