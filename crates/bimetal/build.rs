@@ -7,11 +7,12 @@ mod sources;
 use std::path::{Path, PathBuf};
 
 /// Sources that the result of a simulation depends on.
-const SOURCES: [&str; 14] = [
+const SOURCES: [&str; 15] = [
     "../../Cargo.lock",
     "../../drives",
     "../../profiles",
     "../bimetal-core/src",
+    "../bimetal-measure/src",
     "../bimetal-models/src",
     "../bimetal-plan/src",
     "../bimetal-sim/src",

@@ -203,6 +203,9 @@ pub(crate) fn of_parts(
         // nothing.
         let windows: Vec<f64> = runs.iter().filter_map(value).collect();
         let with_figure = windows.len() as u64;
+        // An option without the figure keeps every upper limit on it: a disk has no write
+        // amplification.
+        let has_none = figures.predicted(budget).is_none() && budget.is_upper();
         let kept = windows.iter().filter(|&&value| budget.kept_by(Some(value))).count() as u64;
         let all = windows.iter().copied().chain(value(&second)).chain(figures.predicted(budget));
         let short_end = all.reduce(|one, other| if budget.is_upper() { one.max(other) } else { one.min(other) });
@@ -215,9 +218,9 @@ pub(crate) fn of_parts(
             first_half: value(&first),
             second_half: value(&second),
             kept_in_second_half: value(&second).is_none_or(|value| budget.kept_by(Some(value))),
-            kept_in_windows: Some((kept, with_figure)),
+            kept_in_windows: (with_figure > 0).then_some((kept, with_figure)),
             short_end,
-            proven: with_figure > 0
+            proven: (with_figure > 0 || has_none)
                 && kept == with_figure
                 && budget.kept_by(short_end)
                 && !(is_timeless && budget.is_response_time()),

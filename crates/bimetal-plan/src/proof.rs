@@ -75,7 +75,15 @@ impl Proof<'_> {
             return Ok(Ok(confidence));
         }
         let reason = refuted_by_life(figures, self.budgets);
-        let reason = reason.unwrap_or_else(|| "a half of the trace breaks a budget of the life".to_owned());
+        let reason = reason.unwrap_or_else(|| {
+            let of_life = budgets.iter().any(Budget::needs_lives);
+            let what = if of_life {
+                "a half of the trace breaks a budget of the life"
+            } else {
+                "not every part of the trace keeps the budgets"
+            };
+            what.to_owned()
+        });
         Ok(Err(Refuted::without_part(reason)))
     }
 

@@ -239,6 +239,18 @@ fn response_time_without_times_is_not_proven() {
 }
 
 /// Regression: a plan of an array told to buy one of its two disks.
+/// Regression: a disk has no write amplification, so no window had the figure, and the budget
+/// counted as not proven. A plan that had to be sure refused the disk.
+#[test]
+fn option_without_a_figure_keeps_its_upper_limit_for_sure() {
+    let requests = steady(2000, 20);
+    let budgets = ["mean<10s", "devices.ssd.flash.write_amplification<100"];
+    let question = Question { sure: true, ..question(&requests, &["hdd-only"], &budgets) };
+    let planned = plan(&question, &Nobody).unwrap();
+    let best = planned.answer.best.as_ref().expect("a disk keeps both");
+    assert_eq!((best.scheme.as_str(), best.proven), ("hdd-only", Some(true)), "{:?}", planned.answer.closest);
+}
+
 #[test]
 fn all_drives_of_an_array_are_bought() {
     let requests = steady(300, 20);

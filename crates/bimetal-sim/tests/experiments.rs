@@ -237,7 +237,7 @@ fn each_scheme_has_the_price_of_its_own_manager() {
 /// Regression: 1 GiB of a drive of 500 GB cost as much as the drive, and was worn after the five
 /// hundredth part of its warranted writes.
 #[test]
-fn part_of_a_drive_has_the_price_and_the_life_of_the_whole_drive() {
+fn part_of_a_drive_has_price_and_life_of_the_whole_drive() {
     let gib = Bytes::from_gib(1);
     // A file, because a built-in profile in a given size is a drive of this size.
     let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../../profiles/samsung-970-evo-plus-500gb.toml").to_owned();

@@ -54,11 +54,34 @@ pub struct FleetOption {
     bought: Vec<(String, u64, u64)>,
 }
 
+/// Options of `simulate` that describe the load of a volume and the state of its drives, and not
+/// what is bought.
+const OF_LOAD: [&str; 13] = [
+    "align",
+    "capacity",
+    "compact",
+    "event",
+    "limit",
+    "merge",
+    "power-price",
+    "precondition",
+    "repeat",
+    "replay",
+    "speedup",
+    "times",
+    "warmup",
+];
+
+/// A volume: the path of its trace, and the device of the trace if one was chosen.
+type VolumeKey = (String, Option<String>);
+
 /// Volume with the option that was chosen for it.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct FleetVolume {
     /// Path of the volume's trace.
     pub trace: String,
+    /// Device of the trace, or `None` for all devices.
+    pub device: Option<String>,
     /// Mean number of requests under way with the cheapest option.
     pub requests_under_way_cheapest: f64,
     /// Option that was chosen.
@@ -103,7 +126,7 @@ pub struct Fleet {
 /// # Errors
 /// A trace has no result or no times, or the budget is too small.
 pub fn plan(results: &Results, plans: &[Plan], budget_usd: f64) -> Result<Fleet, FleetError> {
-    let volumes = options_by_trace(results, plans)?;
+    let volumes = options_by_volume(results, plans)?;
     if volumes.is_empty() {
         return Err(FleetError("the sweep has no job: expected a result for each volume".to_owned()));
     }
@@ -123,19 +146,20 @@ fn weighed(option: &FleetOption) -> Weighed {
     Weighed { cost: steps(option.cost_usd, COSTS_PER_USD), wait: steps(option.requests_under_way, WAITS_PER_REQUEST) }
 }
 
-fn answer(volumes: &BTreeMap<&str, Vec<FleetOption>>, chosen: &Chosen, budget_usd: f64) -> Fleet {
+fn answer(volumes: &BTreeMap<VolumeKey, Vec<FleetOption>>, chosen: &Chosen, budget_usd: f64) -> Fleet {
     let cheapest = |options: &[FleetOption]| {
         options.iter().min_by_key(|option| (weighed(option).cost, weighed(option).wait)).cloned()
     };
     let (mut listed, mut purchases, mut cost_cheapest_usd) = (Vec::new(), BTreeMap::new(), 0.0);
-    for ((trace, options), &at) in volumes.iter().zip(&chosen.options) {
+    for (((trace, device), options), &at) in volumes.iter().zip(&chosen.options) {
         let (chosen, cheapest) = (options[at].clone(), cheapest(options));
         cost_cheapest_usd += cheapest.as_ref().map_or(0.0, |option| option.cost_usd);
         for (drive, bytes, count) in &chosen.bought {
             *purchases.entry((drive.clone(), *bytes)).or_insert(0) += count;
         }
         let requests_under_way_cheapest = cheapest.map_or(0.0, |option| option.requests_under_way);
-        listed.push(FleetVolume { trace: (*trace).to_owned(), requests_under_way_cheapest, chosen });
+        let (trace, device) = (trace.clone(), device.clone());
+        listed.push(FleetVolume { trace, device, requests_under_way_cheapest, chosen });
     }
     Fleet {
         budget_usd,
@@ -149,23 +173,30 @@ fn answer(volumes: &BTreeMap<&str, Vec<FleetOption>>, chosen: &Chosen, budget_us
     }
 }
 
-/// Returns the options of each volume, by the path of its trace.
-fn options_by_trace<'a>(
-    results: &Results,
-    plans: &'a [Plan],
-) -> Result<BTreeMap<&'a str, Vec<FleetOption>>, FleetError> {
-    let mut volumes: BTreeMap<&str, Vec<FleetOption>> = BTreeMap::new();
+/// Returns the options of each volume.
+fn options_by_volume(results: &Results, plans: &[Plan]) -> Result<BTreeMap<VolumeKey, Vec<FleetOption>>, FleetError> {
+    let mut volumes: BTreeMap<VolumeKey, Vec<FleetOption>> = BTreeMap::new();
+    let mut loads: BTreeMap<VolumeKey, Value> = BTreeMap::new();
     for job in plans.iter().flat_map(|plan| &plan.jobs) {
         let trace = job.trace.as_str();
-        let options = volumes.entry(trace).or_default();
         let Some(finished) = results.get(&job.key) else {
             return Err(FleetError(format!(
                 "{trace}: job {} has no result yet: expected a sweep that is done; `bimetal sweep status` shows the rest",
                 job.key
             )));
         };
+        let device = at(&finished.value, "job.options.device").and_then(Value::as_str).map(str::to_owned);
+        let volume = (trace.to_owned(), device);
+        let options = volumes.entry(volume.clone()).or_default();
         if finished.error().is_some() || finished.left_out().is_some() {
             continue;
+        }
+        let load = load_of(&finished.value);
+        let first = loads.entry(volume).or_insert_with(|| load.clone());
+        if let Some(name) = OF_LOAD.iter().find(|name| first.get(**name) != load.get(**name)) {
+            return Err(FleetError(format!(
+                "{trace}: the sweep has several values of '{name}': expected one load for each volume"
+            )));
         }
         let option = option_of(&finished.value).map_err(|message| FleetError(format!("{trace}: {message}")))?;
         let is_alike = |other: &&mut FleetOption| {
@@ -178,11 +209,18 @@ fn options_by_trace<'a>(
         }
     }
     match volumes.iter().find(|(_, options)| options.is_empty()) {
-        Some((trace, _)) => Err(FleetError(format!(
+        Some(((trace, _), _)) => Err(FleetError(format!(
             "{trace}: no job of the sweep has figures: expected one option at least; `bimetal sweep status` shows the reasons"
         ))),
         None => Ok(volumes),
     }
+}
+
+/// Returns the options of a job that describe the load.
+fn load_of(result: &Value) -> Value {
+    let options = at(result, "job.options").and_then(Value::as_object).into_iter().flatten();
+    let of_load = options.filter(|(name, _)| OF_LOAD.contains(&name.as_str()));
+    of_load.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
 fn option_of(result: &Value) -> Result<FleetOption, String> {
@@ -296,6 +334,26 @@ mod tests {
         fast["job"]["options"]["replay"] = json!("closed:4");
         let message = planned(&[("fast", fast)], 100.0).expect_err("no load").to_string();
         assert!(message.contains("closed replay"), "{message}");
+    }
+
+    /// Regression: the devices of one trace were options of one volume, and so were loads. The plan
+    /// chose the quiet device, or the slow load.
+    #[test]
+    fn devices_are_volumes_and_loads_are_no_options() {
+        let with = |option: &str, value: &str, mean_ms| {
+            let mut result = result("hdd-only", None, 1, 80.0, mean_ms);
+            result["job"]["options"][option] = json!(value);
+            result
+        };
+        let fleet =
+            planned(&[("t", with("device", "0", 20.0)), ("t", with("device", "1", 2.0))], 200.0).expect("a plan");
+        let devices: Vec<_> = fleet.volumes.iter().map(|volume| volume.device.as_deref()).collect();
+        assert_eq!((devices, fleet.cost_usd), (vec![Some("0"), Some("1")], 160.0));
+        for (option, one, other) in [("speedup", "1", "10"), ("precondition", "clean", "random")] {
+            let jobs = [("t", with(option, one, 20.0)), ("t", with(option, other, 2.0))];
+            let message = planned(&jobs, 200.0).expect_err("two loads").to_string();
+            assert!(message.contains(&format!("several values of '{option}': expected one load")), "{message}");
+        }
     }
 
     #[test]

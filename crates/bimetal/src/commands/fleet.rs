@@ -65,10 +65,11 @@ fn text(fleet: &Fleet) -> String {
     let mut ordered: Vec<&FleetVolume> = volumes.iter().collect();
     let gain = |volume: &FleetVolume| volume.requests_under_way_cheapest - volume.chosen.requests_under_way;
     ordered.sort_by(|one, other| gain(other).total_cmp(&gain(one)));
-    for FleetVolume { trace, requests_under_way_cheapest, chosen } in ordered.iter().take(VOLUMES_SHOWN) {
+    for FleetVolume { trace, device, requests_under_way_cheapest, chosen } in ordered.iter().take(VOLUMES_SHOWN) {
+        let device = device.as_ref().map_or_else(String::new, |device| format!(" device {device}"));
         let _ = writeln!(
             text,
-            "{:>12.4} {requests_under_way_cheapest:>10.4} {:>9.2}  {trace}: {}",
+            "{:>12.4} {requests_under_way_cheapest:>10.4} {:>9.2}  {trace}{device}: {}",
             chosen.requests_under_way,
             chosen.cost_usd,
             described(chosen)
