@@ -394,7 +394,7 @@ fn names(document: &Document, indices: &[usize]) -> String {
 }
 
 fn winners(document: &Document, best: &[usize]) -> String {
-    let tie = if best.len() > 1 { " <small>tie within 1 %</small>" } else { "" };
+    let tie = if best.len() > 1 { " <small>tie: within 1 %, or within ±</small>" } else { "" };
     format!("{}{tie}", names(document, best))
 }
 

@@ -240,14 +240,15 @@
 
   const ring = inks.some(ink => ink.chosen) ? " A ring marks what the page advises to choose." : "";
 
-  figure("cost", "Cost against latency", `Price of a scheme's drives, against its mean response time. Down and to the left is better. The dotted line joins the schemes for which no other of the schemes shown is both cheaper and faster.${ring}`, [], place => {
+  figure("cost", "Cost against latency", `Price of a scheme's drives, against its mean response time. Down and to the left is better. The dotted line joins the choices for which no other choice shown is both cheaper and faster.${ring}`, [], place => {
     const all = series(run => run.cost.total_usd === null || run.response_time_ms.all.mean === null ? {} : {
       point: [run.cost.total_usd, run.response_time_ms.all.mean],
-      note: `${dollars(run.cost.total_usd)}; ${milliseconds(run.response_time_ms.all.mean)} on average`,
+      isChoice: !run.no_choice,
+      note: `${dollars(run.cost.total_usd)}; ${milliseconds(run.response_time_ms.all.mean)} on average${run.no_choice ? "; no choice" : ""}`,
     });
     if (!all.length) return "The price of a drive is not known.";
     if (runs.length === 1) return `${ALONE} ${capital(all[0].note)}.`;
-    const byCost = all.map(one => one.point).sort((a, b) => a[0] - b[0] || a[1] - b[1]);
+    const byCost = all.filter(one => one.isChoice).map(one => one.point).sort((a, b) => a[0] - b[0] || a[1] - b[1]);
     const frontier = byCost.filter((point, index) => byCost.slice(0, index).every(other => other[1] > point[1]));
     const right = Math.max(...all.map(one => one.point[0])) * 1.25;
     const [low, high] = range(all.map(one => one.point[1]));
