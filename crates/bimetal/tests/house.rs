@@ -252,6 +252,23 @@ fn crates_depend_only_on_the_crates_in_the_table() {
     assert_arrows(CRATES, &found);
 }
 
+/// Regression: the key of a sweep left out the crate that computes percentiles, so results of two
+/// builds were mixed.
+#[test]
+fn key_of_a_sweep_has_the_sources_of_every_crate_behind_it() {
+    let script = fs::read_to_string(root().join("crates/bimetal/build.rs")).expect("the build has a script");
+    let mut behind = vec!["bimetal-plan".to_owned()];
+    for at in 0.. {
+        let Some(name) = behind.get(at).cloned() else { break };
+        assert!(script.contains(&format!("\"../{name}/src\"")), "{name} is missing in SOURCES of build.rs");
+        let manifest = root().join("crates").join(&name).join("Cargo.toml");
+        let manifest = fs::read_to_string(manifest).expect("every crate has a manifest");
+        let new: Vec<String> = dependencies_in(&manifest).into_iter().filter(|used| !behind.contains(used)).collect();
+        behind.extend(new);
+    }
+    assert!(behind.len() > 4, "{behind:?}");
+}
+
 /// Returns the lines of a source file that are code of the program: no comments, and nothing from
 /// the file's tests on.
 fn lines_of_code(text: &str) -> impl Iterator<Item = (usize, &str)> {

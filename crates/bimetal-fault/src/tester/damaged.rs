@@ -398,12 +398,35 @@ impl Tester {
                     if self.changes() != changes {
                         return Err(format!("recovery writes before it refuses: {error}"));
                     }
-                    // A recovery that accepts the loss must end too.
-                    self.try_to_recover(true)?;
+                    self.accept_the_loss()?;
                     return Ok(false);
                 }
             }
         }
+    }
+
+    /// Recovers the volume with all losses accepted, and reads everything: a read may fail or return
+    /// older content, and never content that its sector did not hold.
+    fn accept_the_loss(&mut self) -> Result<(), String> {
+        loop {
+            match self.try_to_recover(true)? {
+                Attempt::Cut => {
+                    self.report.cut_recoveries += 1;
+                    self.cut_drives();
+                }
+                Attempt::Refused(_) => return Ok(()),
+                Attempt::Recovered(volume) => {
+                    self.volume = *volume;
+                    break;
+                }
+            }
+        }
+        let all = self.volume.view().layout.total_blocks() * self.volume.view().block().sectors();
+        self.shadow.distrust_at_rest(SectorRange::new(0, all));
+        self.shadow.forget_doubts();
+        self.damaged.get_or_insert_default().all_alone = true;
+        self.report.damage.accepted += 1;
+        self.check_everything()
     }
 
     /// Returns true if recovery met two unreadable pages of a log, where a segment may begin and

@@ -115,6 +115,8 @@ pub struct DamageReport {
     pub errors: u64,
     /// Number of damage cases in which the recovery refused.
     pub refusals: u64,
+    /// Number of refusals after which the volume was recovered with all losses accepted, and read.
+    pub accepted: u64,
     /// Number of damage cases with at most one damaged page of metadata. In these cases, only the
     /// content of slots may be lost.
     pub single: u64,
@@ -151,6 +153,7 @@ impl DamageReport {
         self.right += other.right;
         self.errors += other.errors;
         self.refusals += other.refusals;
+        self.accepted += other.accepted;
         self.single += other.single;
         self.by_structure.iter_mut().zip(other.by_structure).for_each(|(sum, count)| *sum += count);
         self.by_kind.iter_mut().zip(other.by_kind).for_each(|(sum, count)| *sum += count);
@@ -209,11 +212,11 @@ impl fmt::Display for Report {
         if self.plain_disks > 0 {
             write!(f, ", {} homes used as plain disks", self.plain_disks)?;
         }
-        let DamageReport { right, errors, refusals, single, .. } = self.damage;
+        let DamageReport { right, errors, refusals, accepted, single, .. } = self.damage;
         let cases = self.damage.cases();
         if cases > 0 {
             write!(f, ", {cases} volumes damaged ({single} in one page of metadata at most): {right} right, ")?;
-            write!(f, "{errors} with errors, {refusals} refused")?;
+            write!(f, "{errors} with errors, {refusals} refused ({accepted} of these read with accepted loss)")?;
         }
         Ok(())
     }

@@ -21,15 +21,21 @@ use crate::control::message::{Done, Reply};
 const PATIENCE: Nanoseconds = Nanoseconds::from_seconds(30);
 
 /// Drive to be attached.
-pub(super) enum Attachment {
-    /// The drive is being prepared on another thread.
-    Preparing,
-    /// The drive is ready.
-    Ready { replacement: Replacement, until: Nanoseconds },
+pub(super) struct Attachment {
+    /// Path of the drive, as it was asked for.
+    path: PathBuf,
+    /// The drive, once another thread has prepared it, and the end of the wait for the old drive.
+    ready: Option<(Replacement, Nanoseconds)>,
 }
 
 impl Server {
     pub(super) fn hear_attach(&mut self, key: usize, path: PathBuf, force: bool) -> Option<Reply> {
+        if let Some(Attachment { path: other, .. }) =
+            self.control.attachment.as_ref().filter(|known| known.path != path)
+        {
+            let other = other.display();
+            return Some(Reply::error(format!("{other} is being attached: wait until it is attached, and try again")));
+        }
         if self.control.attachment.is_none() {
             if let Some(message) = nothing_to_attach(self.volume.view()) {
                 return Some(Reply::error(message));
@@ -38,6 +44,7 @@ impl Server {
                 return Some(Reply::error("this server has no labels to write, so it cannot attach a drive"));
             };
             let least = self.exports.first().map_or(512, |export| export.block_min_bytes);
+            let asked = path.clone();
             let work = move || {
                 // A panic while the lock was held leaves the labels as they are on the drives.
                 let mut held = held.lock().unwrap_or_else(PoisonError::into_inner);
@@ -46,7 +53,7 @@ impl Server {
             if let Err(error) = self.outside(work, Server::drive_prepared) {
                 return Some(Reply::error(format!("no thread to examine the drive: {error}")));
             }
-            self.control.attachment = Some(Attachment::Preparing);
+            self.control.attachment = Some(Attachment { path: asked, ready: None });
         }
         self.watch(key, Watch::Attach);
         None
@@ -56,7 +63,9 @@ impl Server {
         match prepared {
             Ok(replacement) => {
                 let until = self.now.saturating_add(PATIENCE);
-                self.control.attachment = Some(Attachment::Ready { replacement, until });
+                if let Some(attachment) = &mut self.control.attachment {
+                    attachment.ready = Some((replacement, until));
+                }
             }
             Err(error) => self.end_attachment(&Reply::error(error.to_string())),
         }
@@ -70,7 +79,8 @@ impl Server {
     /// Attaches the new drive if the volume can take the drive now. Returns true if the drive was
     /// attached.
     pub(super) fn go_on_attaching(&mut self) -> bool {
-        let Some(Attachment::Ready { replacement, until }) = &self.control.attachment else { return false };
+        let ready = self.control.attachment.as_ref().and_then(|attachment| attachment.ready.as_ref());
+        let Some((replacement, until)) = ready else { return false };
         let (member, life, until) = (replacement.member, replacement.life, *until);
         let number = usize::from(member.0);
         let free = self.drives[number].under_way() == 0;
@@ -86,8 +96,8 @@ impl Server {
     }
 
     fn take_in(&mut self, member: MemberId) {
-        let Some(Attachment::Ready { replacement, .. }) = self.control.attachment.take() else { return };
-        let Replacement { drive, path, .. } = replacement;
+        let ready = self.control.attachment.take().and_then(|attachment| attachment.ready);
+        let Some((Replacement { drive, path, .. }, _)) = ready else { return };
         let number = usize::from(member.0);
         self.selector.remove(self.drives[number].event());
         self.drives[number] = drive;
@@ -101,5 +111,21 @@ impl Server {
         }
         let message = format!("{} is attached, and empty", path.display());
         self.end_attachment(&Reply::Done(Done::new(message)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::Bench;
+    use super::*;
+
+    /// Regression: a second drive got the answer about the first, `is attached, and empty`.
+    #[test]
+    fn second_drive_is_refused_while_another_is_attached() {
+        let mut bench = Bench::new("smart-response");
+        bench.server.control.attachment = Some(Attachment { path: "/dev/sdx".into(), ready: None });
+        let refused = bench.server.hear_attach(0, "/dev/sdy".into(), false);
+        assert!(matches!(refused, Some(Reply::Error { message }) if message.starts_with("/dev/sdx is being attached")));
+        assert!(bench.server.hear_attach(0, "/dev/sdx".into(), false).is_none(), "the same drive is awaited");
     }
 }
