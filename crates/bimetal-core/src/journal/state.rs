@@ -97,12 +97,12 @@ impl State {
         self.sequence & 1
     }
 
-    /// Returns two facts. The first fact is true if this state records some content as old that
-    /// recovery would take for the newest with the state `earlier`. The second fact is true if the
-    /// digests of the table of places differ.
+    /// Returns two facts. The first fact is true if recovery with the state `earlier` would take
+    /// content for the newest that is old by this state, or refuse a member that serves again. The
+    /// second fact is true if the digests of the table of places differ.
     pub(crate) fn tells_more_than(&self, earlier: &Self) -> (bool, bool) {
         let left = self.refusing.is_some() && self.refusing != earlier.refusing;
-        let members = left || self.dirty && !earlier.dirty || self.failed & !earlier.failed != 0;
+        let members = left || self.dirty && !earlier.dirty || self.failed != earlier.failed;
         (members, self.places != earlier.places)
     }
 
@@ -200,6 +200,17 @@ impl StateCopies {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    /// Regression: a state in which a failed member serves again told no more than the state before
+    /// it. The other turn was therefore never brought up to date, and with that turn alone recovery
+    /// refused the member.
+    #[test]
+    fn state_tells_more_if_a_member_fails_or_serves_again() {
+        let (sound, failed) = (State::default(), State { failed: 1, ..State::default() });
+        assert_eq!(failed.tells_more_than(&sound), (true, false));
+        assert_eq!(sound.tells_more_than(&failed), (true, false));
+        assert_eq!(failed.tells_more_than(&failed), (false, false));
+    }
 
     proptest! {
         #[test]

@@ -263,11 +263,13 @@ impl Announcements {
         self.durable.sequence
     }
 
-    /// Returns true if home durably records that slots hold content that home lacks, and no write
-    /// of the state is about to record the opposite.
+    /// Returns true if home durably records that slots hold content that home lacks. Returns false
+    /// if a write of the state is about to record the opposite, and while home still records as
+    /// failed a member that serves again.
     pub(super) fn is_dirty(&self) -> bool {
         let stays = self.writing.as_ref().is_none_or(|state| state.dirty);
-        self.durable.dirty && self.wanted.dirty && stays
+        let none_is_back = self.durable.failed & !self.wanted.failed == 0;
+        self.durable.dirty && self.wanted.dirty && stays && none_is_back
     }
 }
 

@@ -703,7 +703,7 @@ impl<P: Payload> Volume<P> {
         if job.incomplete {
             let least = if self.is_move_futile() { ASK_AGAIN } else { Nanoseconds::ZERO };
             self.mover.pauses.move_failed(self.view.now, least);
-            self.fail_slot_waiters_without_hope();
+            self.fail_slot_waiters_without_hope(job.keep);
         } else {
             self.mover.pauses.forget_failures();
             if let Some(since) = job.all_since {
@@ -723,11 +723,13 @@ impl<P: Payload> Volume<P> {
 
     /// Fails the requests that wait for slots after a move failed to free any slot, because the
     /// requests would wait for ever. If the move has freed other slots, requests wait until the
-    /// commit that makes these slots free, and then ask again.
-    fn fail_slot_waiters_without_hope(&mut self) {
-        let is_freeing = self.view.freeing_slots > 0 && !self.slots_refuse();
-        if is_freeing {
-            return;
+    /// commit that makes these slots free, and then ask again. A move that keeps its slots leaves
+    /// clean slots, which the scheme may evict.
+    fn fail_slot_waiters_without_hope(&mut self, keeps: bool) {
+        let has_clean = || self.view.map.len() > u64::from(self.view.map.dirty_blocks());
+        let may_free = self.view.freeing_slots > 0 || keeps && !self.store.appends() && has_clean();
+        if may_free && !self.slots_refuse() {
+            return self.requests.waiters.request_work();
         }
         if !self.store.appends() && self.view.free_slots > 0 {
             return self.wake_slot_waiters();

@@ -11,6 +11,7 @@ use bimetal_core::settings::Settings;
 use bimetal_core::units::{Nanoseconds, SectorRange};
 use bimetal_core::volume::{self, Recovery, RecoveryError, Volume, VolumeConfig};
 
+use crate::troubles::rot;
 use crate::world::{CACHES, Raw, World};
 
 /// Flushed data can be read after each of several sudden stops.
@@ -238,6 +239,38 @@ fn write_waits_until_home_records_the_new_cache() {
     let mut volume = world.recover(&[]).unwrap();
     world.reads(&mut volume, 160, 8, 2);
     world.reads(&mut volume, 80, 8, 1);
+}
+
+/// Regression: a lost block keeps the record that slots are needed. A write to a slot was answered
+/// before home recorded that the new member serves, because home already recorded that slots are
+/// needed.
+#[test]
+fn write_beside_a_lost_block_waits_for_the_record_of_the_cache() {
+    let mut world = World::new("smart-response", &[("mode", "maximized")]);
+    let mut volume = world.recover(&[]).unwrap();
+    world.write(&mut volume, 80, 8, 7);
+    world.flush(&mut volume);
+    assert_eq!(rot(&mut world, 7), 1);
+    world.pass(&mut volume, Nanoseconds::from_seconds(600));
+    assert_eq!((volume.lost_blocks(), volume.view().map.len()), (1, 0), "its slot cannot be read");
+    volume.member_gone(world.now, MemberId(0));
+    world.serve(&mut volume);
+    world.content[0].clear();
+    world.format_again(Some(0), 1000);
+    assert!(volume.attach(world.now, MemberId(0), 1000));
+    let of_home = |operation: &Operation<Raw>| operation.target == 1;
+    let held = serve_but(&mut world, &mut volume, Some((160, 2)), of_home);
+    assert!(!held.is_empty() && volume.next_finished().is_none(), "home does not record that the SSD serves again");
+    for operation in held {
+        let completion = world.answer(operation);
+        volume.complete(world.now, completion);
+    }
+    world.serve(&mut volume);
+    assert_eq!(volume.next_finished().map(|finished| finished.status), Some(Status::Done));
+    world.flush(&mut volume);
+    drop(volume);
+    let mut volume = world.recover(&[]).unwrap();
+    world.reads(&mut volume, 160, 8, 2);
 }
 
 /// Regression: a drain was cancelled while home was being told that slots are not needed. A write

@@ -22,7 +22,7 @@ fn slots_member(world: &World) -> usize {
 }
 
 /// Zeroes the sectors of slots that hold `byte`. Returns their number.
-fn rot(world: &mut World, byte: u8) -> usize {
+pub(crate) fn rot(world: &mut World, byte: u8) -> usize {
     let member = slots_member(world);
     let mut sectors = world.content[member].values_mut().filter(|sector| **sector == [byte; 512]).peekable();
     assert!(sectors.peek().is_some(), "{byte} is in a slot");
