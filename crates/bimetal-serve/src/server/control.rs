@@ -6,6 +6,7 @@
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
 
 use bimetal_core::units::{Bytes, Nanoseconds};
 use bimetal_volumes::about::About;
@@ -17,7 +18,7 @@ use super::attachment::Attachment;
 use super::checks::Checkup;
 use super::drains::Drainage;
 use super::label_pages::LabelPages;
-use super::recorder::Recorder;
+use super::recorder::{EndedRecording, Recorder};
 use super::scrubs::Scrubs;
 use super::visitors::{Door, Language, Visitor};
 use super::{Endpoint, ServeError, Server};
@@ -51,8 +52,8 @@ pub(super) struct Control {
     pub(super) about: Option<About>,
     /// Labels and locks of the drives: used only outside the loop.
     pub(super) held: Option<Arc<Mutex<Held>>>,
-    /// Set while a setting is being written to the labels.
-    pub(super) is_storing_setting: bool,
+    /// Thread that writes a setting to the labels.
+    pub(super) storing_setting: Option<JoinHandle<()>>,
     pub(super) attachment: Option<Attachment>,
     pub(super) checkup: Option<Checkup>,
     pub(super) doors: Vec<Door>,
@@ -65,10 +66,10 @@ pub(super) struct Control {
     pub(super) recorder: Option<Recorder>,
     pub(super) scrubs: Scrubs,
     pub(super) label_pages: LabelPages,
-    /// Recording that was ended and is being written: its path, and the number of dropped requests.
-    pub(super) recorded: Option<(PathBuf, u64)>,
-    /// Error that ended the last recording.
-    pub(super) recording_failed: Option<String>,
+    /// Recording that was ended and is being written.
+    pub(super) recorded: Option<EndedRecording>,
+    /// Recording that ended by itself, and the reason.
+    pub(super) recording_failed: Option<(PathBuf, String)>,
     /// Set if the server ends after a complete drain.
     pub(super) drained: bool,
     /// Time of the next progress report to watchers.

@@ -19,10 +19,19 @@ use bimetal_volumes::status::TraceStatus;
 
 use super::Server;
 use super::control::Watch;
+use super::stop::Phase;
 use crate::control::message::{Done, Reply};
 
 /// Maximum of recorded requests that are under way or wait to be written.
 const WAITING_MAX: u64 = 1 << 16;
+
+/// Recording that was ended and is being written.
+pub(super) struct EndedRecording {
+    path: PathBuf,
+    dropped: u64,
+    /// Thread that writes, until it is awaited.
+    thread: Option<JoinHandle<()>>,
+}
 
 /// Request that is being recorded: its position in the order of arrival, and its time of arrival.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -182,64 +191,75 @@ impl Server {
             .map_err(|error| format!("no thread to write a trace: {error}"))?;
         let recorder = Recorder { path, since: self.now, arrived: 0, dropped: 0, settled, sender, thread };
         self.control.recorder = Some(recorder);
+        self.control.recording_failed = None;
         Ok(())
     }
 
     pub(super) fn hear_trace_stop(&mut self, key: usize) -> Option<Reply> {
         let Some(recorder) = self.control.recorder.take() else {
-            let failed = self.control.recording_failed.take();
+            let failed = self.control.recording_failed.take().map(|(_, reason)| reason);
             let message = failed.unwrap_or_else(|| "no recording is under way".to_owned());
             return Some(Reply::error(message));
         };
         self.watch(key, Watch::TraceStop);
-        self.control.recorded = Some((recorder.path, recorder.dropped));
-        // The writing thread ends when its sender is dropped.
-        drop(recorder.sender);
+        self.end_recording(recorder);
         None
+    }
+
+    /// Lets the writing thread end: it ends when its sender is dropped.
+    fn end_recording(&mut self, Recorder { path, dropped, sender, thread, .. }: Recorder) {
+        self.control.recorded = Some(EndedRecording { path, dropped, thread: Some(thread) });
+        drop(sender);
     }
 
     /// Ends the recording, waits until it is written, and says so if requests are missing from it:
     /// no requester is left.
     pub(super) fn finish_recording(&mut self) {
-        let Some(Recorder { path, dropped, sender, thread, .. }) = self.control.recorder.take() else { return };
-        drop(sender);
-        let is_written = thread.join().is_ok();
-        self.control.recorded = Some((path.clone(), dropped));
-        self.read_mailbox();
-        let failed = self.control.recording_failed.take();
-        let reason = match failed {
-            Some(reason) => Some(reason),
-            None if !is_written => Some("its thread has failed".to_owned()),
-            None if dropped > 0 => {
-                Some(format!("{dropped} requests were left out, because the file was written too slowly"))
+        if let Some(recorder) = self.control.recorder.take() {
+            self.end_recording(recorder);
+        }
+        if let Some(thread) = self.control.recorded.as_mut().and_then(|recorded| recorded.thread.take()) {
+            let is_written = thread.join().is_ok();
+            self.read_mailbox();
+            if let Some(EndedRecording { path, .. }) = self.control.recorded.take().filter(|_| !is_written) {
+                self.say_what_is_missing(&path, "its thread has failed");
             }
-            None => None,
-        };
-        if let Some(reason) = reason {
-            self.say(&format!("the trace {} is not complete: {reason}", path.display()));
+        }
+        if let Some((path, reason)) = self.control.recording_failed.take() {
+            self.say_what_is_missing(&path, &reason);
         }
     }
 
+    fn say_what_is_missing(&mut self, path: &Path, reason: &str) {
+        self.say(&format!("the trace {} is not complete: {reason}", path.display()));
+    }
+
     fn recording_ended(&mut self, written: Result<u64, String>) {
-        match (written, self.control.recorded.take()) {
-            (Ok(requests), Some((path, dropped))) => {
-                let left_out = if dropped == 0 {
-                    String::new()
-                } else {
-                    format!("; {dropped} requests were left out, because the file was written too slowly")
-                };
-                let message = format!("{requests} requests are in {}{left_out}", path.display());
-                self.tell_watchers(Watch::TraceStop, &Reply::Done(Done::new(message)));
-            }
-            (Err(message), Some(_)) => {
-                self.control.recording_failed = Some(message.clone());
-                self.tell_watchers(Watch::TraceStop, &Reply::Error { message });
-            }
+        let Some(EndedRecording { path, dropped, .. }) = self.control.recorded.take() else {
             // The recording ended by itself, so it failed.
-            (written, None) => {
-                self.control.recorder = None;
-                self.control.recording_failed = written.err();
+            let recorder = self.control.recorder.take();
+            self.control.recording_failed = recorder.map(|recorder| recorder.path).zip(written.err());
+            return;
+        };
+        let missing = match (&written, dropped) {
+            (Err(reason), _) => Some(reason.clone()),
+            (Ok(_), 0) => None,
+            (Ok(_), dropped) => {
+                Some(format!("{dropped} requests were left out, because the file was written too slowly"))
             }
+        };
+        if matches!(self.phase, Phase::Ended { .. })
+            && let Some(reason) = &missing
+        {
+            self.say_what_is_missing(&path, reason);
         }
+        let reply = match written {
+            Ok(requests) => {
+                let left_out = missing.map_or_else(String::new, |missing| format!("; {missing}"));
+                Reply::Done(Done::new(format!("{requests} requests are in {}{left_out}", path.display())))
+            }
+            Err(message) => Reply::Error { message },
+        };
+        self.tell_watchers(Watch::TraceStop, &reply);
     }
 }

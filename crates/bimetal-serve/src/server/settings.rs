@@ -14,7 +14,7 @@ impl Server {
     pub(super) fn hear_set(&mut self, key: usize, name: &str, value: &str) -> Option<Reply> {
         // All visitors that wait for a setting get one reply, and two threads would write values to
         // the labels in any order.
-        if self.control.is_storing_setting {
+        if self.control.storing_setting.as_ref().is_some_and(|thread| !thread.is_finished()) {
             return Some(Reply::error("another setting is being stored: try again".to_owned()));
         }
         match self.take_setting(name, value) {
@@ -64,15 +64,19 @@ impl Server {
         };
         let message = in_force.clone();
         let begun = self.outside(work, move |server, kept| {
-            server.control.is_storing_setting = false;
+            server.control.storing_setting = None;
             let reply = match kept {
                 Ok(()) => Reply::Done(Done::new(message)),
                 Err(error) => Reply::error(format!("{message}, and ends with the server: {error}")),
             };
             server.tell_watchers(Watch::Set, &reply);
         });
-        self.control.is_storing_setting = begun.is_ok();
-        begun.err().map(|error| format!("{in_force}, and ends with the server: no thread to write labels: {error}"))
+        let (thread, error) = match begun {
+            Ok(thread) => (Some(thread), None),
+            Err(error) => (None, Some(error)),
+        };
+        self.control.storing_setting = thread;
+        error.map(|error| format!("{in_force}, and ends with the server: no thread to write labels: {error}"))
     }
 }
 
@@ -167,12 +171,16 @@ mod tests {
     #[test]
     fn setting_is_refused_while_another_is_being_stored() {
         let mut bench = Bench::new("griffin");
-        bench.server.control.is_storing_setting = true;
+        let (end, wait) = std::sync::mpsc::channel::<()>();
+        bench.server.control.storing_setting = Some(std::thread::spawn(move || {
+            let _ = wait.recv();
+        }));
         let refused = bench.server.hear_set(0, "timeout", "30s");
         assert!(matches!(refused, Some(Reply::Error { message }) if message.contains("try again")));
         let about = bench.server.control.about.as_ref().expect("the bench has settings");
         assert!(!about.settings.iter().any(|(key, value)| key == "timeout" && value == "30s"));
-        bench.server.control.is_storing_setting = false;
+        drop(end);
+        bench.server.control.storing_setting.take().map(std::thread::JoinHandle::join);
         let answer = bench.server.hear_set(0, "timeout", "30s");
         assert!(matches!(answer, Some(Reply::Error { message }) if message.contains("timeout=30s is in force")));
     }

@@ -29,6 +29,8 @@ pub(super) struct Blktrace {
     reader: Blkparse,
     /// Set once both programs were asked to end.
     is_stopped: bool,
+    /// Set if the programs ended by themselves.
+    is_over: bool,
 }
 
 /// Reasons for which blktrace cannot record.
@@ -87,7 +89,9 @@ impl Blktrace {
             Ok(text)
         });
         match started {
-            Ok(text) => Ok(Self { tracer, parser, text, reader: Blkparse::default(), is_stopped: false }),
+            Ok(text) => {
+                Ok(Self { tracer, parser, text, reader: Blkparse::default(), is_stopped: false, is_over: false })
+            }
             Err(error) => {
                 end(&mut tracer);
                 end(&mut parser);
@@ -101,11 +105,8 @@ impl Source for Blktrace {
     fn read(&mut self, text: &mut Vec<u8>) -> Result<bool, RecordError> {
         let mut buffer = [0; 1 << 16];
         match self.text.read(&mut buffer) {
-            Ok(0) if !self.is_stopped => {
-                let error = io::Error::other("it ended while it recorded: later requests are missing");
-                Err(RecordError::Io { path: PathBuf::from("blkparse"), error })
-            }
             Ok(length) => {
+                self.is_over |= length == 0 && !self.is_stopped;
                 text.extend_from_slice(&buffer[..length]);
                 Ok(length > 0)
             }
@@ -128,6 +129,10 @@ impl Source for Blktrace {
             let _ = stderr.read_to_string(&mut message);
         }
         Ok(dropped_of(&message))
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_over
     }
 
     fn reader(&mut self) -> &mut dyn LineFormat {

@@ -103,6 +103,11 @@ trait Source {
     /// not wait.
     fn read(&mut self, text: &mut Vec<u8>) -> Result<bool, RecordError>;
 
+    /// Returns true if the source has ended by itself, so that no further event comes.
+    fn is_over(&self) -> bool {
+        false
+    }
+
     /// Asks the kernel to stop the events. Events that were recorded before the stop can still be
     /// read.
     fn stop(&mut self) -> Result<(), RecordError>;
@@ -177,6 +182,11 @@ impl Recorder {
     /// Returns the name of the source of the events: `tracefs` or `blktrace`.
     pub fn source(&self) -> &'static str {
         self.source.name()
+    }
+
+    /// Returns true if the source of the events has ended by itself: later requests are missing.
+    pub fn is_over(&self) -> bool {
+        self.source.is_over()
     }
 
     /// Fetches the events since the last call, and appends the requests that are now final to

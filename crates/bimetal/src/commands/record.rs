@@ -96,6 +96,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
         if let Some(status) = command.as_mut().map(|command| command.0.try_wait()).transpose()?.flatten() {
             break (!status.success()).then(|| format!("the command ended with {status}"));
         }
+        if recorder.is_over() {
+            break Some(format!("{} ended by itself: later requests are missing", recorder.source()));
+        }
         if stop.load(Ordering::Relaxed) || deadline.is_some_and(|deadline| Instant::now() >= deadline) {
             break None;
         }
