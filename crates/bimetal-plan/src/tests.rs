@@ -238,7 +238,6 @@ fn response_time_without_times_is_not_proven() {
     assert!(unproven.notes.iter().any(|note| note.contains("has no times")), "{:?}", unproven.notes);
 }
 
-/// Regression: a plan of an array told to buy one of its two disks.
 /// Regression: a disk has no write amplification, so no window had the figure, and the budget
 /// counted as not proven. A plan that had to be sure refused the disk.
 #[test]
@@ -251,6 +250,7 @@ fn option_without_a_figure_keeps_its_upper_limit_for_sure() {
     assert_eq!((best.scheme.as_str(), best.proven), ("hdd-only", Some(true)), "{:?}", planned.answer.closest);
 }
 
+/// Regression: a plan of an array told to buy one of its two disks.
 #[test]
 fn all_drives_of_an_array_are_bought() {
     let requests = steady(300, 20);

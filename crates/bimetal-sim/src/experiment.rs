@@ -293,8 +293,8 @@ impl Experiment<'_> {
         let (command, options) = (None, self.options());
         let findings = findings::of(survey, &runs, self.choices.block, self.replay, capacity.unwrap_or_default());
         let bimetal = env!("CARGO_PKG_VERSION").to_owned();
-        let choices = None;
-        Ok(Document { bimetal, command, options, trace, findings, runs, choices, left_out, over_share })
+        let nothing_chosen = Document::default();
+        Ok(Document { bimetal, command, options, trace, findings, runs, left_out, over_share, ..nothing_chosen })
     }
 
     /// Returns each share of the working set except a tenth, as a percentage and with its choices,

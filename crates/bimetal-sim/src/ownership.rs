@@ -191,7 +191,7 @@ fn embodied_carbon(drive: &Drive) -> Option<[f64; 2]> {
         Body::Flash(_) => FLASH_CARBON_KG_PER_TB,
         Body::Cloud(_) => return None,
     };
-    Some(per_tb.map(|kg| kg * drive.size.0 as f64 / 1e12))
+    Some(per_tb.map(|kg| kg * drive.bought_size.0 as f64 / 1e12))
 }
 
 /// Returns true if home has a copy of each block of a drive that holds ranges.

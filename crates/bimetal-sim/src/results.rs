@@ -43,6 +43,9 @@ pub struct Document {
     /// Runs of a comparison that no other run beats, the cheapest first; null in documents that
     /// compare nothing.
     pub choices: Option<Vec<ChosenRun>>,
+    /// Run that is surely cheaper to own than the choice that is the cheapest to buy; null if there
+    /// is none.
+    pub cheaper_to_own: Option<CheaperRun>,
     /// Schemes that cannot be built with the drives of this comparison.
     pub left_out: Vec<LeftOut>,
     /// Figures of each scheme over the SSD's share of the footprint; empty unless they were
@@ -87,6 +90,16 @@ pub struct ChosenRun {
     pub mean_below_ms: Option<f64>,
     /// Years that the SSD of this choice surely lasts longer, and of no cheaper choice.
     pub outlasts_years: Option<f64>,
+}
+
+/// Run with the lowest cost of a year, of which even the highest possible cost is well below the
+/// lowest possible cost of the choice that is the cheapest to buy.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CheaperRun {
+    /// Index of the run in [`Document::runs`], from 0.
+    pub run: usize,
+    /// Name of the scheme with its settings, as in [`Run::label`].
+    pub label: String,
 }
 
 /// Scheme that cannot be built with the drives of a comparison.
@@ -635,6 +648,7 @@ mod tests {
             findings: Vec::new(),
             runs: vec![run],
             choices: None,
+            cheaper_to_own: None,
             left_out: Vec::new(),
             over_share: Vec::new(),
         }

@@ -17,7 +17,7 @@ use bimetal_plan::alternatives::{self, CHEAPER, GAIN, YEARS_MAX, is_longer};
 use bimetal_plan::answer;
 use bimetal_sim::findings::NoChoice;
 use bimetal_sim::lifetime::Unknown;
-use bimetal_sim::results::{ChosenRun, Member, Run};
+use bimetal_sim::results::{CheaperRun, ChosenRun, Member, Run};
 use bimetal_sim::setup::Sizing;
 use bimetal_sim::uncertainty::differ;
 
@@ -221,6 +221,12 @@ impl Choices {
             outlasts_years: purpose.outlasts_years,
         };
         self.best.iter().map(data).collect()
+    }
+
+    /// Returns the run that is cheaper to own as the document has it.
+    pub(crate) fn cheaper_as_data(&self, runs: &[Run]) -> Option<CheaperRun> {
+        let run = self.cheaper_to_own.as_ref()?.run;
+        Some(CheaperRun { run, label: runs[run].label.clone() })
     }
 
     /// Returns true if a choice names drives to buy.

@@ -68,7 +68,7 @@ fn built(run: &Run) -> [Cell; 5] {
 
 /// Returns the drives of a run, like `crucial-p310 500 GB and seagate-exos-x24 24 TB`.
 fn drives(run: &Run) -> String {
-    let drive = |member: &Member| counted(member.drives, without_size(&member.profile), member.bytes);
+    let drive = |member: &Member| counted(member.drives, without_size(&member.profile), member.bought_bytes);
     run.members.iter().map(drive).collect::<Vec<_>>().join(" and ")
 }
 

@@ -133,7 +133,10 @@ fn simulated(mut arguments: Arguments, memory: &[InMemory], progress: &dyn Progr
     for workload in workloads {
         let mut document = experiment::run(workload, described(&arguments)?, progress)?;
         let runs = document.blocks().0;
-        document.choices = Some(Choices::of(runs, None).map_or_else(Vec::new, |choices| choices.as_data(runs)));
+        let choices = Choices::of(runs, None);
+        let cheaper_to_own = choices.as_ref().and_then(|choices| choices.cheaper_as_data(runs));
+        document.choices = Some(choices.map_or_else(Vec::new, |choices| choices.as_data(runs)));
+        document.cheaper_to_own = cheaper_to_own;
         documents.push(document);
     }
     Ok(match documents.len() {
