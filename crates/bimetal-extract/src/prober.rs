@@ -56,7 +56,9 @@ pub(crate) struct Prober<'a> {
 impl<'a> Prober<'a> {
     pub(crate) fn new(target: &'a mut dyn Target, options: &Options, report: &'a mut dyn FnMut(f64)) -> Self {
         let grain = target.granularity().0.max(1);
-        let write_grain = target.physical_sector().0.next_multiple_of(grain).max(grain);
+        // A size that no profile can have is a mistake of the drive.
+        let physical = Some(target.physical_sector().0).filter(|sectors| sectors.is_power_of_two() && *sectors <= 128);
+        let write_grain = physical.unwrap_or(grain).next_multiple_of(grain);
         let started = target.now().0;
         Self {
             writes: options.writes,

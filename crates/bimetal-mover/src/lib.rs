@@ -100,8 +100,8 @@ pub enum MoverError {
     NotRoot,
     /// Another user may change the folder of the state.
     #[error(
-        "{folder}: another user may change this folder, in which the state of moves is kept: expected a directory of root \
-         that nobody else may write to; remove it"
+        "{folder}: another user may change this folder, in which the state of moves is kept: expected a directory of the \
+         user who runs the program, to which nobody else may write; `rm -r {folder}` removes it, with its notes for --undo"
     )]
     UnsafeFolder {
         /// Folder of the state.

@@ -645,7 +645,8 @@ fn name(side: Side) -> &'static str {
 /// Opens a file for its move, without a change of its times. An error is the reason for which the
 /// file cannot be opened.
 fn open(path: &Path, needed_flag: u32) -> Result<File, String> {
-    let flags = libc::O_NOFOLLOW | libc::O_NOATIME;
+    // A pipe of that name would wait for a writer.
+    let flags = libc::O_NOFOLLOW | libc::O_NOATIME | libc::O_NONBLOCK;
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(|error| error.to_string())?;
     if let Err(errno) = for_writing(&file) {
         return Err(match errno {

@@ -405,8 +405,8 @@ impl Tester {
         }
     }
 
-    /// Recovers the volume with all losses accepted, and reads everything: a read may fail or return
-    /// older content, and never content that its sector did not hold.
+    /// Recovers the volume with all losses accepted, and reads everything. A read may fail or
+    /// return older content, but never content that its sector did not hold.
     fn accept_the_loss(&mut self) -> Result<(), String> {
         loop {
             match self.try_to_recover(true)? {

@@ -62,16 +62,13 @@ pub(super) fn write(layout: &Layout, seat: &Seated<'_>, file: &File, first: u64)
 fn rescued(layout: &Layout, known: Option<&State>) -> State {
     let slots = layout.slots.map(|slots| (1 << slots.member.0, slots.kind));
     let mut state = State { dirty: slots.is_some(), ..State::default() };
-    match (known, slots) {
-        (Some(known), _) => {
-            (state.failed, state.refusing) = (known.failed, known.refusing.clone());
-            state.migrating = known.migrating;
-            state.dirty &= known.dirty || slots.is_some_and(|(slots, _)| known.failed & slots == 0);
-        }
-        // A migration may have been under way.
-        (None, Some((_, SlotKind::Log { .. }))) => state.migrating = true,
-        (None, _) => {}
+    if let Some(known) = known {
+        (state.failed, state.refusing) = (known.failed, known.refusing.clone());
+        state.dirty &= known.dirty || slots.is_some_and(|(slots, _)| known.failed & slots == 0);
     }
+    // A migration may have been under way: only the lost turn may have told so.
+    let is_log = matches!(slots, Some((_, SlotKind::Log { .. })));
+    state.migrating = is_log || known.is_some_and(|known| known.migrating);
     state
 }
 
@@ -107,6 +104,8 @@ mod tests {
         assert_eq!((sound.failed, sound.dirty, sound.migrating), (0, true, false), "the lost turn may say so");
         let unknown = rescued(&cache, None);
         assert_eq!((unknown.failed, unknown.dirty, unknown.migrating), (0, true, false));
-        assert!(rescued(&layout("griffin"), None).migrating);
+        for known in [None, Some(&State::default())] {
+            assert!(rescued(&layout("griffin"), known).migrating, "the lost turn may say so");
+        }
     }
 }
