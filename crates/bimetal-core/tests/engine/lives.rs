@@ -168,9 +168,7 @@ fn a_cache_that_is_gone_is_replaced_while_serving_goes_on() {
     volume.member_gone(world.now, MemberId(0));
     world.serve(&mut volume);
     (0..50).for_each(|block| world.write(&mut volume, block * 80, 8, 2));
-    world.content[0].clear();
-    world.format_again(Some(0), 1000);
-    assert!(volume.attach(world.now, MemberId(0), 1000));
+    attach_again(&mut world, &mut volume);
     world.serve(&mut volume);
     (0..50).for_each(|block| world.reads(&mut volume, block * 80, 8, 2));
     let hits = volume.statistics().read_blocks_from_slots;
@@ -208,6 +206,24 @@ fn serve_but(
     kept
 }
 
+/// Attaches the SSD again, empty.
+fn attach_again(world: &mut World, volume: &mut Volume<Raw>) {
+    world.content[0].clear();
+    world.format_again(Some(0), 1000);
+    assert!(volume.attach(world.now, MemberId(0), 1000));
+}
+
+/// Serves the held operations, checks that the one request under way is done, and flushes.
+fn finish(world: &mut World, volume: &mut Volume<Raw>, held: Vec<Operation<Raw>>) {
+    for operation in held {
+        let completion = world.answer(operation);
+        volume.complete(world.now, completion);
+    }
+    world.serve(volume);
+    assert_eq!(volume.next_finished().map(|finished| finished.status), Some(Status::Done));
+    world.flush(volume);
+}
+
 /// Regression: home still recorded slots as needed, and their member as failed. A write to a slot
 /// was answered, and flushed, before home recorded the new member. After a power cut in between,
 /// the flushed content could not be read.
@@ -221,19 +237,11 @@ fn write_waits_until_home_records_the_new_cache() {
     assert_eq!(volume.view().map.dirty_blocks(), 0, "all is written back");
     volume.member_gone(world.now, MemberId(0));
     world.serve(&mut volume);
-    world.content[0].clear();
-    world.format_again(Some(0), 1000);
-    assert!(volume.attach(world.now, MemberId(0), 1000));
+    attach_again(&mut world, &mut volume);
     let of_home = |operation: &Operation<Raw>| operation.target == 1;
     let held = serve_but(&mut world, &mut volume, Some((160, 2)), of_home);
     assert!(volume.next_finished().is_none(), "home does not record that the SSD serves again");
-    for operation in held {
-        let completion = world.answer(operation);
-        volume.complete(world.now, completion);
-    }
-    world.serve(&mut volume);
-    assert_eq!(volume.next_finished().map(|finished| finished.status), Some(Status::Done));
-    world.flush(&mut volume);
+    finish(&mut world, &mut volume, held);
     assert_eq!(volume.view().map.dirty_blocks(), 1, "the block is on the SSD alone");
     drop(volume);
     let mut volume = world.recover(&[]).unwrap();
@@ -255,19 +263,11 @@ fn write_beside_a_lost_block_waits_for_the_record_of_the_cache() {
     assert_eq!((volume.lost_blocks(), volume.view().map.len()), (1, 0), "its slot cannot be read");
     volume.member_gone(world.now, MemberId(0));
     world.serve(&mut volume);
-    world.content[0].clear();
-    world.format_again(Some(0), 1000);
-    assert!(volume.attach(world.now, MemberId(0), 1000));
+    attach_again(&mut world, &mut volume);
     let of_home = |operation: &Operation<Raw>| operation.target == 1;
     let held = serve_but(&mut world, &mut volume, Some((160, 2)), of_home);
     assert!(!held.is_empty() && volume.next_finished().is_none(), "home does not record that the SSD serves again");
-    for operation in held {
-        let completion = world.answer(operation);
-        volume.complete(world.now, completion);
-    }
-    world.serve(&mut volume);
-    assert_eq!(volume.next_finished().map(|finished| finished.status), Some(Status::Done));
-    world.flush(&mut volume);
+    finish(&mut world, &mut volume, held);
     drop(volume);
     let mut volume = world.recover(&[]).unwrap();
     world.reads(&mut volume, 160, 8, 2);
@@ -295,13 +295,7 @@ fn write_after_a_cancelled_drain_waits_for_home_to_record_it() {
     volume.end_drain(world.now);
     held.extend(serve_but(&mut world, &mut volume, Some((160, 2)), of_state));
     assert!(volume.next_finished().is_none(), "home is about to record that slots are not needed");
-    for operation in held {
-        let completion = world.answer(operation);
-        volume.complete(world.now, completion);
-    }
-    world.serve(&mut volume);
-    assert_eq!(volume.next_finished().map(|finished| finished.status), Some(Status::Done));
-    world.flush(&mut volume);
+    finish(&mut world, &mut volume, held);
     drop(volume);
     assert!(matches!(world.recover(&[MemberId(0)]), Err(RecoveryError::Needed { .. })));
 }
