@@ -1,5 +1,6 @@
-//! Geometric means of the figures of each scheme over several traces. A geometric mean keeps a
-//! trace with long response times from weighing more than others.
+//! Figures of each scheme over several traces: geometric means of times and scores, the shortest
+//! life, and the number of traces over which the scheme is a choice. A geometric mean keeps a trace
+//! with long response times from weighing more than others.
 
 use serde::Serialize;
 
@@ -21,6 +22,13 @@ pub struct Means {
     pub read_mean_ms: Option<f64>,
     /// Mean response time of writes in milliseconds.
     pub write_mean_ms: Option<f64>,
+    /// 99th percentile of all response times in milliseconds.
+    pub p99_ms: Option<f64>,
+    /// Shortest possible life of the flash over the traces, in years; null if the life is not known
+    /// over every trace.
+    pub shortest_life_years: Option<f64>,
+    /// Number of traces over which no other run beats the scheme ([`Document::choices`]).
+    pub choice_of: usize,
     /// Score in MB/s.
     pub score: Option<f64>,
     /// Score by the cost of the device.
@@ -36,19 +44,24 @@ impl Means {
     /// trace.
     pub fn of(traces: &[Document]) -> Vec<Self> {
         let Some((first, others)) = traces.split_first() else { return Vec::new() };
-        let over_all = first.runs.iter().enumerate().filter_map(|(at, run)| {
+        let over_all = (0..first.runs.len()).filter_map(|at| {
             let key = key(&first.runs, at);
             let others = others.iter().map(|document| {
                 let place = (0..document.runs.len()).find(|&at| self::key(&document.runs, at) == key)?;
-                Some(&document.runs[place])
+                Some((document, place))
             });
-            std::iter::once(Some(run)).chain(others).collect::<Option<Vec<_>>>()
+            std::iter::once(Some((first, at))).chain(others).collect::<Option<Vec<_>>>()
         });
-        over_all.map(|runs| Self::of_runs(&runs)).collect()
+        over_all.map(|places| Self::of_places(&places)).collect()
     }
 
-    fn of_runs(runs: &[&Run]) -> Self {
+    /// Returns the figures of runs that are given by their documents and indices there.
+    fn of_places(places: &[(&Document, usize)]) -> Self {
+        let runs: Vec<&Run> = places.iter().map(|&(document, at)| &document.runs[at]).collect();
         let mean = |figure: fn(&Run) -> Option<f64>| geometric_mean(runs.iter().map(|run| figure(run)));
+        let lives = runs.iter().map(|run| Some(run.devices.ssd.flash.possible_years()?.0)).collect::<Option<Vec<_>>>();
+        let is_choice =
+            |&&(document, at): &&(&Document, usize)| document.choices.iter().flatten().any(|choice| choice.run == at);
         Self {
             scheme: runs[0].scheme.clone(),
             label: runs[0].label.clone(),
@@ -56,6 +69,9 @@ impl Means {
             traces: runs.len(),
             read_mean_ms: mean(|run| run.response_time_ms.read.mean),
             write_mean_ms: mean(|run| run.response_time_ms.write.mean),
+            p99_ms: mean(|run| run.response_time_ms.all.p99),
+            shortest_life_years: lives.and_then(|lives| lives.into_iter().reduce(f64::min)),
+            choice_of: places.iter().filter(is_choice).count(),
             score: mean(|run| run.cost.score),
             score_per_usd: mean(|run| run.cost.score_per_usd),
             score_per_manager_usd: mean(|run| run.cost.score_per_manager_usd),
@@ -82,6 +98,7 @@ fn geometric_mean(figures: impl ExactSizeIterator<Item = Option<f64>>) -> Option
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::results::ChosenRun;
 
     /// Regression: a scheme that is left out over one trace shifted the rows of all schemes after
     /// it.
@@ -115,5 +132,27 @@ mod tests {
         assert_eq!(geometric_mean([Some(2.0), None].into_iter()), None);
         assert_eq!(geometric_mean([Some(2.0), Some(0.0)].into_iter()), None);
         assert_eq!(geometric_mean([].into_iter()), None);
+    }
+
+    #[test]
+    fn shortest_life_and_choices_are_those_over_all_traces() {
+        let document = |years: f64, chosen: &[usize]| {
+            let mut run = Run::named("griffin");
+            run.devices.ssd.flash.lifetime_years = Some(years + 1.0);
+            run.devices.ssd.flash.lifetime_range_years = Some((years, years + 2.0));
+            let choice = |&run| ChosenRun {
+                run,
+                label: "griffin".into(),
+                purpose: String::new(),
+                p99_below_ms: None,
+                mean_below_ms: None,
+                outlasts_years: None,
+            };
+            let choices = Some(chosen.iter().map(choice).collect());
+            Document { runs: vec![run, Run::named("hdd-only")], choices, ..Document::default() }
+        };
+        let means = Means::of(&[document(3.0, &[0, 1]), document(2.0, &[1])]);
+        let told = means.iter().map(|means| (means.shortest_life_years, means.choice_of));
+        assert_eq!(told.collect::<Vec<_>>(), [(Some(2.0), 1), (None, 2)]);
     }
 }

@@ -1,8 +1,6 @@
 //! Document and table of a comparison over several traces, with geometric means.
 
-use std::fmt::Write as _;
-
-use bimetal_measure::text::three_digits;
+use bimetal_measure::text::{lifetime, three_digits};
 use bimetal_sim::geometric_means::Means;
 use bimetal_sim::results::Document;
 use bimetal_sim::setup::Sizing;
@@ -34,28 +32,51 @@ impl Comparison {
         &mut self.traces
     }
 
-    /// Returns the table of means as text.
+    /// Returns the table of means as text. A column without any figure is left out.
     pub(crate) fn table(&self) -> String {
-        let mut text = format!("geometric means over {} traces\n", self.traces.len());
-        let names = self.geometric_means.iter().map(|means| means.label.chars().count()).max().unwrap_or(0).max(6);
-        // Writing to a string cannot fail.
-        let _ = writeln!(
-            text,
-            "{:names$}  {:>12}  {:>13}  {:>10}",
-            "scheme", "read mean ms", "write mean ms", "score MB/s"
-        );
+        let (rows, traces) = (&self.geometric_means, self.traces.len());
+        let cell = |figure: Option<f64>, text: fn(f64) -> String| figure.map_or_else(|| NONE.to_owned(), text);
+        let is_compared = self.traces.iter().any(|document| document.choices.is_some());
+        let choice = |means: &Means| match means.sizing {
+            Sizing::Share => NONE.to_owned(),
+            _ if is_compared => format!("{} of {traces}", means.choice_of),
+            _ => NONE.to_owned(),
+        };
+        let columns: [(&str, Vec<String>); 6] = [
+            ("read mean ms", rows.iter().map(|means| cell(means.read_mean_ms, three_digits)).collect()),
+            ("write mean ms", rows.iter().map(|means| cell(means.write_mean_ms, three_digits)).collect()),
+            ("all p99 ms", rows.iter().map(|means| cell(means.p99_ms, three_digits)).collect()),
+            ("shortest life", rows.iter().map(|means| cell(means.shortest_life_years, lifetime)).collect()),
+            ("score MB/s", rows.iter().map(|means| cell(means.score, three_digits)).collect()),
+            ("a choice on", rows.iter().map(choice).collect()),
+        ];
+        let shown = columns.into_iter().filter(|(_, cells)| cells.iter().any(|cell| cell != NONE));
+        let columns: Vec<(usize, &str, Vec<String>)> =
+            shown.map(|(head, cells)| (widest(&cells).max(head.len()), head, cells)).collect();
+        let names = rows.iter().map(|means| means.label.chars().count()).max().unwrap_or(0).max(6);
+        let mut text = format!("geometric means over {traces} traces\n{:names$}", "scheme");
+        columns.iter().for_each(|(width, head, _)| text += &format!("  {head:>width$}"));
+        text.push('\n');
         let mut before = None;
-        for means in &self.geometric_means {
+        for (row, means) in rows.iter().enumerate() {
             if means.sizing == Sizing::Share && before.is_some_and(|before| before != Sizing::Share) {
                 text += "with an SSD of 10 % of each working set\n";
             }
             before = Some(means.sizing);
-            let cell = |figure: Option<f64>| figure.map_or_else(|| "–".to_owned(), three_digits);
-            let (read, write, score) = (cell(means.read_mean_ms), cell(means.write_mean_ms), cell(means.score));
-            let _ = writeln!(text, "{:names$}  {read:>12}  {write:>13}  {score:>10}", means.label);
+            text += &format!("{:names$}", means.label);
+            columns.iter().for_each(|(width, _, cells)| text += &format!("  {:>width$}", cells[row]));
+            text.push('\n');
         }
         text
     }
+}
+
+/// Cell without a figure.
+const NONE: &str = "–";
+
+/// Returns the number of characters of the longest cell.
+fn widest(cells: &[String]) -> usize {
+    cells.iter().map(|cell| cell.chars().count()).max().unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -75,5 +96,6 @@ mod tests {
             }
         }
         assert!(comparison.table().starts_with("geometric means over 2 traces\n"));
+        assert!(!comparison.table().contains("score"), "no run has a score");
     }
 }

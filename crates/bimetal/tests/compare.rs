@@ -104,6 +104,16 @@ fn scheme_that_is_left_out_of_a_table_is_named() {
 
 /// Regression: a setting of a scheme that does not run, and a log for a scheme without one, had no
 /// effect, and nothing said so.
+/// Regression: with several traces, no line said what to choose, neither over a trace nor over all.
+#[test]
+fn comparison_over_several_traces_says_what_to_choose() {
+    let other = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces/office-server.bin.zst");
+    let table = compare(&[other.to_str().expect("UTF-8"), "--schemes", "hdd-only,ssd-only", "--runs", "2"]);
+    assert_eq!(table.matches("what to choose").count(), 2, "{table}");
+    let (_, means) = table.split_once("geometric means over 2 traces").expect("a table over all traces");
+    assert!(means.contains("a choice on") && means.contains("2 of 2"), "{means}");
+}
+
 #[test]
 fn setting_and_member_without_a_scheme_are_refused() {
     for (flag, value, expected) in [

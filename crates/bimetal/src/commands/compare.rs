@@ -176,7 +176,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     let compared = compared(arguments, &[], &Stages::default())?;
     let document = match &compared {
         Compared::One(document) => document,
-        Compared::Several(comparison) => return print_several(comparison, &compared, &form),
+        Compared::Several(comparison) => return print_several(comparison, &compared, &form, today),
     };
     if let Some(path) = report {
         note(format_args!("the report is in {}", path.display()));
@@ -209,7 +209,7 @@ fn choices(document: &Document, today: f64) -> String {
 }
 
 /// Prints the comparison of each trace, and the geometric means over all traces.
-fn print_several(comparison: &Comparison, compared: &Compared, form: &TableForm) -> Result<(), Error> {
+fn print_several(comparison: &Comparison, compared: &Compared, form: &TableForm, today: f64) -> Result<(), Error> {
     match form {
         TableForm { json: true, .. } => return print(&compared.json()),
         TableForm { csv: true, .. } => return print(&exported_table::csv_of_traces(comparison.traces())),
@@ -217,7 +217,7 @@ fn print_several(comparison: &Comparison, compared: &Compared, form: &TableForm)
         _ => {}
     }
     for document in comparison.traces() {
-        print(&format!("{}{}\n", head(document, ""), table::blocks(document)))?;
+        print(&format!("{}{}\n", head(document, &choices(document, today)), table::blocks(document)))?;
     }
     print(&comparison.table())
 }
